@@ -1,0 +1,66 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/arena.h"
+
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ARENA_CHUNK_BYTES = 1 << 16 };
+
+struct arena_chunk {
+    struct arena_chunk *older;
+    max_align_t data[];
+};
+
+static _Noreturn void arena_exhausted(struct arena *a) {
+    if (a->escape) longjmp(*a->escape, 1);
+    abort();
+}
+
+static void arena_add_chunk(struct arena *a, ptrdiff_t bytes) {
+    size_t size = (size_t)(bytes > ARENA_CHUNK_BYTES ? bytes : ARENA_CHUNK_BYTES);
+    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    if (!chunk) arena_exhausted(a);
+    chunk->older = a->chunks;
+    a->chunks = chunk;
+    a->next = (char *)chunk->data;
+    a->end = a->next + size;
+}
+
+void *arena_alloc(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count) {
+    if (count < 0 || (count > 0 && size > (PTRDIFF_MAX - 4096) / count)) arena_exhausted(a);
+    ptrdiff_t bytes = size * count;
+    ptrdiff_t pad = a->next ? (ptrdiff_t)(-(uintptr_t)a->next & (uintptr_t)(align - 1)) : 0;
+    if (!a->next || bytes > a->end - a->next - pad) {
+        arena_add_chunk(a, bytes);
+        pad = 0;
+    }
+    char *p = a->next + pad;
+    a->next = p + bytes;
+    return memset(p, 0, (size_t)bytes);
+}
+
+void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count,
+                 ptrdiff_t *capacity) {
+    ptrdiff_t bigger = *capacity > 0 ? *capacity * 2 : 16;
+    void *copy = arena_alloc(a, size, align, bigger);
+    if (count > 0) memcpy(copy, items, (size_t)(count * size));
+    *capacity = bigger;
+    return copy;
+}
+
+struct arena_mark arena_mark(const struct arena *a) {
+    return (struct arena_mark){a->chunks, a->next, a->end};
+}
+
+void arena_rewind(struct arena *a, struct arena_mark mark) {
+    while (a->chunks != mark.chunks) {
+        struct arena_chunk *chunk = a->chunks;
+        a->chunks = chunk->older;
+        free(chunk);
+    }
+    a->next = mark.next;
+    a->end = mark.end;
+}
+
+void arena_clear(struct arena *a) { arena_rewind(a, (struct arena_mark){0}); }

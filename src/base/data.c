@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/data.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static const struct data_file *embedded(const char *name) {
+    int low = 0, high = data_file_count;
+    while (low < high) {
+        int mid = (low + high) / 2, order = strcmp(data_files[mid].name, name);
+        if (order == 0) return &data_files[mid];
+        if (order < 0) low = mid + 1;
+        else high = mid;
+    }
+    return NULL;
+}
+
+static bool user_copy(struct arena *a, const char *name, struct str *ret_path) {
+    if (strncmp(name, "data/", 5) != 0) return false;
+    const char *own = getenv("BATCHFIT_DATA");
+    struct str folder = own && *own ? str_of(own) : os_data_dir(a);
+    *ret_path = str_format(a, "%.*s/%s", STR_ARG(folder), name + 5);
+    return os_exists(ret_path->p);
+}
+
+int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why) {
+    struct str path;
+    if (user_copy(a, name, &path)) {
+        return os_read(a, path.p, INT64_C(1) << 30, ret_text, NULL, why);
+    }
+    const struct data_file *file = embedded(name);
+    if (!file) return fail_set(why, FAIL_BUG, "%s: not embedded in this program", name);
+    *ret_text = (struct str){(const char *)file->begin, file->end - file->begin};
+    return 0;
+}
+
+static int split_cells(struct tsv *t, struct str line, struct str *cells, struct fail *why) {
+    int n = 0;
+    while (line.p) {
+        if (n == 64) {
+            return fail_set(why, FAIL_INPUT, "%.*s:%d: more than 64 columns", STR_ARG(t->name),
+                            t->line);
+        }
+        cells[n++] = str_trim(str_cut(&line, '\t'));
+    }
+    return n;
+}
+
+static bool next_line(struct tsv *t, struct str *ret_line) {
+    while (t->rest.p) {
+        *ret_line = str_line(&t->rest);
+        t->line++;
+        if (ret_line->len > 0 && ret_line->p[0] != '#') return true;
+    }
+    return false;
+}
+
+int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why) {
+    *t = (struct tsv){.name = name, .rest = text};
+    struct str line;
+    if (!next_line(t, &line)) {
+        return fail_set(why, FAIL_INPUT, "%.*s: no line that names the columns", STR_ARG(name));
+    }
+    int n = split_cells(t, line, t->columns, why);
+    if (n < 0) return n;
+    t->column_count = n;
+    return 0;
+}
+
+int tsv_next(struct tsv *t, struct fail *why) {
+    struct str line;
+    if (!next_line(t, &line)) return 0;
+    int n = split_cells(t, line, t->cells, why);
+    if (n < 0) return n;
+    if (n > t->column_count) {
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: %d cells for %d columns", STR_ARG(t->name),
+                        t->line, n, t->column_count);
+    }
+    for (int i = n; i < t->column_count; i++) t->cells[i] = (struct str){0};
+    return 1;
+}
+
+struct str tsv_cell(const struct tsv *t, const char *column) {
+    for (int i = 0; i < t->column_count; i++) {
+        if (str_is(t->columns[i], column)) return t->cells[i];
+    }
+    return (struct str){0};
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// The one error value. The first function that knows what went wrong fills it: what, where, and in
+// the hint what the user can do. Functions above pass the code on, or put their context in front.
+#ifndef BASE_FAIL_H
+#define BASE_FAIL_H
+
+// Negative exit statuses (doc/formats/exit.md): a verb that fails with FAIL_INPUT exits with 3.
+enum fail_code {
+    FAIL_NO = -1,      // the answer is no
+    FAIL_USAGE = -2,   // wrong options
+    FAIL_INPUT = -3,   // a file or value the user gave is bad
+    FAIL_MACHINE = -4, // the machine does not let us: permission, disk, driver, missing program
+    FAIL_BUG = -5,     // ours
+};
+
+struct fail {
+    int code;
+    char message[600];
+    char hint[600]; // empty: no advice
+};
+
+// Fills *why (which may be NULL) and returns code.
+__attribute__((format(printf, 3, 4))) int fail_set(struct fail *why, int code, const char *format,
+                                                   ...);
+// Adds advice to the error just set and returns its code.
+__attribute__((format(printf, 2, 3))) int fail_hint(struct fail *why, const char *format, ...);
+// Puts "context: " in front of the message and returns the code.
+__attribute__((format(printf, 2, 3))) int fail_wrap(struct fail *why, const char *format, ...);
+
+#endif

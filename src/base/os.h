@@ -1,0 +1,51 @@
+// SPDX-License-Identifier: Apache-2.0
+// The seam to the system: files, clock, processes. errno does not leave this file.
+#ifndef BASE_OS_H
+#define BASE_OS_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+#include <sys/stat.h>
+#include <time.h>
+
+// What a file was when it was read; a later write refuses if somebody changed it in between.
+struct os_stamp {
+    bool known;
+    dev_t device;
+    ino_t inode;
+    off_t size;
+    struct timespec modified;
+};
+
+// Reads a whole regular file (or a pipe) of at most max_bytes. ret_stamp may be NULL.
+int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
+            struct os_stamp *ret_stamp, struct fail *why);
+
+// Replaces the file by `text`, or leaves the old one whole: temporary file in the same folder,
+// fsync, rename, fsync of the folder. Symlinks are followed, mode (and owner, as far as allowed)
+// kept. With a known stamp, fails when the file has changed since.
+int os_replace(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
+               struct fail *why);
+
+// Copies the file as it is now to PATH.bak, or PATH.bak.1, … when that exists with other content.
+// Returns the name in ret_path. Fails rather than overwrite anything.
+int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fail *why);
+
+bool os_exists(const char *path);
+int os_make_dirs(struct arena *a, const char *path, struct fail *why); // like mkdir -p
+// $XDG_CACHE_HOME/batchfit or ~/.cache/batchfit; likewise data. Not created.
+struct str os_cache_dir(struct arena *a);
+struct str os_data_dir(struct arena *a);
+
+int64_t os_now_ns(void); // monotonic
+
+// Runs argv (NULL-ended, searched in PATH), stdin empty, stdout and stderr inherited, SIGINT passed
+// on by the terminal. ret_status is the exit status, or 128 + signal. Fails when it cannot start.
+int os_run(char *const argv[], int *ret_status, struct fail *why);
+
+// Closes a descriptor when its variable goes out of scope; -1 is none.
+void os_close(const int *fd);
+#define OS_FD __attribute__((cleanup(os_close))) int
+
+#endif

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/str.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct str str_of(const char *terminated) {
+    return (struct str){terminated, terminated ? (ptrdiff_t)strlen(terminated) : 0};
+}
+
+char *str_z(struct arena *a, struct str s) {
+    char *copy = arena_alloc(a, 1, 1, s.len + 1);
+    if (s.len > 0) memcpy(copy, s.p, (size_t)s.len);
+    return copy;
+}
+
+struct str str_copy(struct arena *a, struct str s) { return (struct str){str_z(a, s), s.len}; }
+
+struct str str_format(struct arena *a, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, args);
+    char *text = arena_alloc(a, 1, 1, len + 1);
+    vsnprintf(text, (size_t)len + 1, format, again);
+    va_end(again);
+    va_end(args);
+    return (struct str){text, len};
+}
+
+bool str_equal(struct str a, struct str b) {
+    return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, (size_t)a.len) == 0);
+}
+
+static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+
+bool str_equal_nocase(struct str a, struct str b) {
+    if (a.len != b.len) return false;
+    for (ptrdiff_t i = 0; i < a.len; i++) {
+        if (lower(a.p[i]) != lower(b.p[i])) return false;
+    }
+    return true;
+}
+
+bool str_is(struct str s, const char *terminated) { return str_equal(s, str_of(terminated)); }
+
+bool str_starts(struct str s, struct str prefix) {
+    return s.len >= prefix.len && str_equal(str_slice(s, 0, prefix.len), prefix);
+}
+
+bool str_ends(struct str s, struct str suffix) {
+    return s.len >= suffix.len && str_equal(str_slice(s, s.len - suffix.len, s.len), suffix);
+}
+
+ptrdiff_t str_find(struct str s, struct str needle) {
+    if (needle.len == 0) return 0;
+    if (s.len < needle.len) return -1;
+    const char *hit = memmem(s.p, (size_t)s.len, needle.p, (size_t)needle.len);
+    return hit ? hit - s.p : -1;
+}
+
+struct str str_slice(struct str s, ptrdiff_t begin, ptrdiff_t end) {
+    return (struct str){s.p + begin, end - begin};
+}
+
+static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+
+struct str str_trim(struct str s) {
+    while (s.len > 0 && is_blank(s.p[0])) s = str_slice(s, 1, s.len);
+    while (s.len > 0 && is_blank(s.p[s.len - 1])) s.len--;
+    return s;
+}
+
+struct str str_cut(struct str *s, char separator) {
+    const char *hit = s->len > 0 ? memchr(s->p, separator, (size_t)s->len) : NULL;
+    struct str head = *s;
+    if (!hit) {
+        *s = (struct str){0};
+        return head;
+    }
+    head.len = hit - s->p;
+    *s = str_slice(*s, head.len + 1, s->len);
+    return head;
+}
+
+struct str str_line(struct str *text) {
+    struct str line = str_cut(text, '\n');
+    if (line.len > 0 && line.p[line.len - 1] == '\r') line.len--;
+    return line;
+}
+
+bool str_to_i64(struct str s, int64_t *ret) {
+    bool negative = s.len > 0 && s.p[0] == '-';
+    ptrdiff_t i = negative;
+    if (i == s.len) return false;
+    int64_t value = 0;
+    for (; i < s.len; i++) {
+        if (s.p[i] < '0' || s.p[i] > '9') return false;
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_add_overflow(value, s.p[i] - '0', &value)) {
+            return false;
+        }
+    }
+    *ret = negative ? -value : value;
+    return true;
+}
+
+bool str_to_double(struct str s, double *ret) {
+    char text[64];
+    if (s.len <= 0 || s.len >= (ptrdiff_t)sizeof text || is_blank(s.p[0])) return false;
+    memcpy(text, s.p, (size_t)s.len);
+    text[s.len] = 0;
+    char *end;
+    errno = 0;
+    double value = strtod(text, &end);
+    if (end != text + s.len || errno == ERANGE) return false;
+    *ret = value;
+    return true;
+}
+
+uint64_t str_hash(struct str s) {
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (ptrdiff_t i = 0; i < s.len; i++) {
+        hash = (hash ^ (unsigned char)s.p[i]) * 0x100000001b3u;
+    }
+    return hash;
+}
+
+struct buf buf_new(struct arena *a) { return (struct buf){.arena = a}; }
+
+static char *buf_reserve(struct buf *b, ptrdiff_t more) {
+    if (b->capacity - b->count < more) {
+        ptrdiff_t bigger = b->capacity * 2 > b->count + more ? b->capacity * 2 : b->count + more;
+        char *copy = arena_alloc(b->arena, 1, 1, bigger);
+        if (b->count > 0) memcpy(copy, b->items, (size_t)b->count);
+        b->items = copy;
+        b->capacity = bigger;
+    }
+    return b->items + b->count;
+}
+
+void buf_add(struct buf *b, struct str s) {
+    if (s.len <= 0) return;
+    memcpy(buf_reserve(b, s.len), s.p, (size_t)s.len);
+    b->count += s.len;
+}
+
+void buf_byte(struct buf *b, char c) {
+    *buf_reserve(b, 1) = c;
+    b->count++;
+}
+
+void buf_format(struct buf *b, const char *format, ...) {
+    va_list args, again;
+    va_start(args, format);
+    va_copy(again, args);
+    int len = vsnprintf(NULL, 0, format, args);
+    char *end = buf_reserve(b, len + 1);
+    vsnprintf(end, (size_t)len + 1, format, again);
+    b->count += len;
+    va_end(again);
+    va_end(args);
+}
+
+struct str buf_str(const struct buf *b) { return (struct str){b->items, b->count}; }
+
+char *buf_z(struct buf *b) {
+    *buf_reserve(b, 1) = 0;
+    return b->items;
+}

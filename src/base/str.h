@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text. A `struct str` is a view: a pointer and a length, not owned and not terminated; text that is
+// being built is a `struct buf` in an arena. Terminated strings exist only at the edge to the system.
+#ifndef BASE_STR_H
+#define BASE_STR_H
+
+#include "base/arena.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct str {
+    const char *p;
+    ptrdiff_t len;
+};
+#define STR(literal) ((struct str){(literal), (ptrdiff_t)sizeof(literal) - 1})
+// For printf: "%.*s", STR_ARG(s)
+#define STR_ARG(s) (int)(s).len, (s).p
+
+struct str str_of(const char *terminated); // NULL gives an empty view
+char *str_z(struct arena *a, struct str s); // a terminated copy
+struct str str_copy(struct arena *a, struct str s);
+__attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, const char *format,
+                                                            ...);
+
+bool str_equal(struct str a, struct str b);
+bool str_equal_nocase(struct str a, struct str b); // ASCII letters
+bool str_is(struct str s, const char *terminated);
+bool str_starts(struct str s, struct str prefix);
+bool str_ends(struct str s, struct str suffix);
+ptrdiff_t str_find(struct str s, struct str needle); // -1: absent
+struct str str_slice(struct str s, ptrdiff_t begin, ptrdiff_t end);
+struct str str_trim(struct str s); // blanks, tabs and line ends at both sides
+// Cuts at the first separator: returns the part before it and leaves the rest in *s. Without one
+// the whole text is returned and *s becomes {NULL, 0}.
+struct str str_cut(struct str *s, char separator);
+struct str str_line(struct str *text); // next line without its LF or CRLF
+
+// The whole view must be the number. False leaves *ret alone.
+bool str_to_i64(struct str s, int64_t *ret);
+bool str_to_double(struct str s, double *ret);
+
+uint64_t str_hash(struct str s); // FNV-1a
+
+struct buf {
+    struct arena *arena;
+    char *items;
+    ptrdiff_t count, capacity;
+};
+struct buf buf_new(struct arena *a);
+void buf_add(struct buf *b, struct str s);
+void buf_byte(struct buf *b, char c);
+__attribute__((format(printf, 2, 3))) void buf_format(struct buf *b, const char *format, ...);
+struct str buf_str(const struct buf *b); // a view of what is there now
+char *buf_z(struct buf *b);              // the same, terminated
+
+#endif

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/unit.h"
+
+#include <math.h>
+
+static const struct {
+    const char *name;
+    double factor;
+} byte_units[] = {
+    {"", 1},         {"b", 1},        {"k", 0x1p10},   {"kib", 0x1p10}, {"kb", 1e3},
+    {"m", 0x1p20},   {"mib", 0x1p20}, {"mb", 1e6},     {"g", 0x1p30},   {"gib", 0x1p30},
+    {"gb", 1e9},     {"t", 0x1p40},   {"tib", 0x1p40}, {"tb", 1e12},
+};
+
+static struct str number_part(struct str text) {
+    ptrdiff_t i = 0;
+    while (i < text.len && ((text.p[i] >= '0' && text.p[i] <= '9') || text.p[i] == '.')) i++;
+    return str_slice(text, 0, i);
+}
+
+bool unit_parse_bytes(struct str text, int64_t *ret_bytes) {
+    text = str_trim(text);
+    struct str number = number_part(text);
+    struct str unit = str_trim(str_slice(text, number.len, text.len));
+    double value;
+    if (!str_to_double(number, &value)) return false;
+    for (size_t i = 0; i < sizeof byte_units / sizeof *byte_units; i++) {
+        if (!str_equal_nocase(unit, str_of(byte_units[i].name))) continue;
+        double bytes = value * byte_units[i].factor;
+        if (bytes > 0x1p60) return false;
+        *ret_bytes = (int64_t)llround(bytes);
+        return true;
+    }
+    return false;
+}
+
+bool unit_parse_share(struct str text, double *ret_share) {
+    text = str_trim(text);
+    bool percent = str_ends(text, STR("%"));
+    if (percent) text.len--;
+    double value;
+    if (!str_to_double(text, &value)) return false;
+    if (percent) value /= 100;
+    if (!(value >= 0 && value < 1)) return false;
+    *ret_share = value;
+    return true;
+}
+
+static struct str three_digits(struct arena *a, double value, const char *unit) {
+    int decimals = value < 9.995 ? 2 : value < 99.95 ? 1 : 0;
+    return str_format(a, "%.*f %s", decimals, value, unit);
+}
+
+struct str unit_bytes(struct arena *a, int64_t bytes) {
+    static const char *const names[] = {"KiB", "MiB", "GiB", "TiB"};
+    if (bytes > -1024 && bytes < 1024) return str_format(a, "%d B", (int)bytes);
+    double value = (double)bytes / 1024;
+    size_t i = 0;
+    while (fabs(value) >= 1023.5 && i < 3) {
+        value /= 1024;
+        i++;
+    }
+    return three_digits(a, value, names[i]);
+}
+
+struct str unit_count(struct arena *a, int64_t count) {
+    if (count < 1000) return str_format(a, "%d", (int)count);
+    if (count < 1000000) return three_digits(a, (double)count / 1e3, "k");
+    if (count < 1000000000) return three_digits(a, (double)count / 1e6, "M");
+    return three_digits(a, (double)count / 1e9, "B");
+}
+
+int64_t unit_round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }

@@ -1,0 +1,116 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include "base/os.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static char folder[64];
+
+static int make_folder(void **state) {
+    (void)state;
+    strcpy(folder, "/tmp/batchfit-unit-XXXXXX");
+    return mkdtemp(folder) ? 0 : -1;
+}
+
+static int drop_folder(void **state) {
+    (void)state;
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
+static const char *at(struct arena *a, const char *name) {
+    return str_format(a, "%s/%s", folder, name).p;
+}
+
+static void a_replaced_file_keeps_mode_and_link(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct fail why = {0};
+    struct str text;
+    struct stat st;
+    const char *file = at(&a, "train.yaml"), *link_name = at(&a, "link.yaml");
+    assert_int_equal(os_replace(&a, file, STR("old\n"), NULL, &why), 0);
+    chmod(file, 0640);
+    assert_int_equal(symlink("train.yaml", link_name), 0);
+    assert_int_equal(os_replace(&a, link_name, STR("new\n"), NULL, &why), 0);
+    assert_int_equal(os_read(&a, file, 100, &text, NULL, &why), 0);
+    assert_str(text, "new\n");
+    assert_int_equal(stat(file, &st), 0);
+    assert_int_equal(st.st_mode & 07777, 0640);
+    assert_int_equal(lstat(link_name, &st), 0);
+    assert_true(S_ISLNK(st.st_mode));
+}
+
+static void a_file_changed_meanwhile_is_not_replaced(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct fail why = {0};
+    struct os_stamp stamp;
+    struct str text;
+    const char *file = at(&a, "stamp.yaml");
+    assert_int_equal(os_replace(&a, file, STR("a"), NULL, &why), 0);
+    assert_int_equal(os_read(&a, file, 100, &text, &stamp, &why), 0);
+    assert_int_equal(os_replace(&a, file, STR("bb"), NULL, &why), 0);
+    assert_int_equal(os_replace(&a, file, STR("c"), &stamp, &why), FAIL_INPUT);
+    assert_int_equal(os_read(&a, file, 100, &text, &stamp, &why), 0);
+    assert_str(text, "bb");
+    assert_int_equal(os_replace(&a, file, STR("c"), &stamp, &why), 0);
+}
+
+static void backups_never_overwrite(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct fail why = {0};
+    struct str name;
+    const char *file = at(&a, "b.yaml");
+    os_replace(&a, file, STR("1"), NULL, &why);
+    assert_int_equal(os_backup(&a, file, &name, &why), 0);
+    assert_true(str_ends(name, STR("b.yaml.bak")));
+    assert_int_equal(os_backup(&a, file, &name, &why), 0); // equal content: the same backup
+    assert_true(str_ends(name, STR("b.yaml.bak")));
+    os_replace(&a, file, STR("2"), NULL, &why);
+    assert_int_equal(os_backup(&a, file, &name, &why), 0);
+    assert_true(str_ends(name, STR("b.yaml.bak.1")));
+}
+
+static void reading_refuses_what_is_no_file(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct fail why = {0};
+    struct str text;
+    assert_int_equal(os_read(&a, at(&a, "absent"), 100, &text, NULL, &why), FAIL_INPUT);
+    assert_non_null(strstr(why.message, "No such file"));
+    assert_int_equal(os_read(&a, folder, 100, &text, NULL, &why), FAIL_INPUT);
+    assert_int_equal(os_replace(&a, at(&a, "big"), STR("12345"), NULL, &why), 0);
+    assert_int_equal(os_read(&a, at(&a, "big"), 4, &text, NULL, &why), FAIL_INPUT);
+}
+
+static void folders_and_processes(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct fail why = {0};
+    int status = -1;
+    assert_int_equal(os_make_dirs(&a, at(&a, "x/y/z"), &why), 0);
+    assert_int_equal(os_make_dirs(&a, at(&a, "x/y/z"), &why), 0);
+    assert_true(os_exists(at(&a, "x/y/z")));
+    char *const shell[] = {(char[]){"sh"}, (char[]){"-c"}, (char[]){"exit 7"}, NULL};
+    assert_int_equal(os_run(shell, &status, &why), 0);
+    assert_int_equal(status, 7);
+    char *const absent[] = {(char[]){"/no/such/program"}, NULL};
+    assert_int_equal(os_run(absent, &status, &why), FAIL_MACHINE);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_replaced_file_keeps_mode_and_link),
+        cmocka_unit_test(a_file_changed_meanwhile_is_not_replaced),
+        cmocka_unit_test(backups_never_overwrite),
+        cmocka_unit_test(reading_refuses_what_is_no_file),
+        cmocka_unit_test(folders_and_processes),
+    };
+    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+}

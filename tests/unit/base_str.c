@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+static void cut_takes_the_text_apart(void **state) {
+    (void)state;
+    struct str s = STR("a,,b");
+    assert_str(str_cut(&s, ','), "a");
+    assert_str(str_cut(&s, ','), "");
+    assert_str(str_cut(&s, ','), "b");
+    assert_null(s.p);
+}
+
+static void lines_end_in_lf_or_crlf(void **state) {
+    (void)state;
+    struct str s = STR("one\r\ntwo\nthree");
+    assert_str(str_line(&s), "one");
+    assert_str(str_line(&s), "two");
+    assert_str(str_line(&s), "three");
+    assert_null(s.p);
+}
+
+static void numbers_must_be_whole(void **state) {
+    (void)state;
+    int64_t i = 7;
+    double d = 7;
+    assert_true(str_to_i64(STR("-9223372036854775807"), &i) && i == -INT64_MAX);
+    assert_false(str_to_i64(STR("9223372036854775808"), &i));
+    assert_false(str_to_i64(STR("12x"), &i));
+    assert_false(str_to_i64(STR("-"), &i));
+    assert_false(str_to_i64(STR(""), &i));
+    assert_true(str_to_double(STR("1e-4"), &d) && d == 1e-4);
+    assert_false(str_to_double(STR("1e-4 "), &d));
+    assert_false(str_to_double(STR(" 1"), &d));
+}
+
+static void buffers_grow(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct buf b = buf_new(&a);
+    for (int i = 0; i < 1000; i++) buf_format(&b, "%d,", i);
+    assert_int_equal(buf_str(&b).len, 10 * 2 + 90 * 3 + 900 * 4);
+    assert_true(str_ends(buf_str(&b), STR("998,999,")));
+}
+
+static void arenas_rewind(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    char *first = arena_new(&a, char, 10);
+    struct arena_mark mark = arena_mark(&a);
+    memset(arena_new(&a, char, 1 << 20), 1, 1 << 20);
+    arena_rewind(&a, mark);
+    char *second = arena_new(&a, char, 1 << 20);
+    assert_int_equal(second[0] | second[(1 << 20) - 1] | first[9], 0);
+}
+
+static void searches(void **state) {
+    (void)state;
+    assert_int_equal(str_find(STR("batch_size: 16"), STR("size")), 6);
+    assert_int_equal(str_find(STR("batch"), STR("batches")), -1);
+    assert_true(str_starts(STR("timm:x"), STR("timm:")));
+    assert_true(str_equal_nocase(STR("RTX"), STR("rtx")));
+    assert_str(str_trim(STR(" \t x y\r\n")), "x y");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(cut_takes_the_text_apart), cmocka_unit_test(lines_end_in_lf_or_crlf),
+        cmocka_unit_test(numbers_must_be_whole),    cmocka_unit_test(buffers_grow),
+        cmocka_unit_test(arenas_rewind),            cmocka_unit_test(searches),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include "base/unit.h"
+
+static void bytes_are_read_as_written(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } good[] = {
+        {"4096", 4096},          {"22GiB", 22 * UNIT_GIB}, {"22 gib", 22 * UNIT_GIB},
+        {"1.5g", 3 * UNIT_GIB / 2}, {"24 GB", 24000000000},   {"512MiB", 512 * UNIT_MIB},
+        {"0", 0},                {"1b", 1},                {"1e0", -1},
+        {"-1", -1},              {"GiB", -1},              {"1 XB", -1},
+        {"", -1},                {"9999999TiB", -1},       {"1.2.3g", -1},
+    };
+    for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
+        int64_t bytes = -1;
+        bool ok = unit_parse_bytes(str_of(good[i].text), &bytes);
+        assert_int_equal(ok, good[i].bytes >= 0);
+        assert_int_equal(bytes, good[i].bytes);
+    }
+}
+
+static void shares(void **state) {
+    (void)state;
+    double share = -1;
+    assert_true(unit_parse_share(STR("15%"), &share) && share == 0.15);
+    assert_true(unit_parse_share(STR("0.2"), &share) && share == 0.2);
+    assert_false(unit_parse_share(STR("1"), &share));
+    assert_false(unit_parse_share(STR("nan"), &share));
+}
+
+static void bytes_are_shown_with_three_digits(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    assert_str(unit_bytes(&a, 0), "0 B");
+    assert_str(unit_bytes(&a, 24564 * UNIT_MIB), "24.0 GiB");
+    assert_str(unit_bytes(&a, 512 * UNIT_MIB), "512 MiB");
+    assert_str(unit_bytes(&a, 1536), "1.50 KiB");
+    assert_str(unit_count(&a, 87900000), "87.9 M");
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bytes_are_read_as_written),
+        cmocka_unit_test(shares),
+        cmocka_unit_test(bytes_are_shown_with_three_digits),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
