@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// A plan is all decisions of one training run that decide its memory. This room knows what the
+// decisions are called, which values they take and how they hang together; it knows no card, no
+// tape and no file.
+#ifndef PLAN_PLAN_H
+#define PLAN_PLAN_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+enum plan_precision {
+    PLAN_PRECISION_UNKNOWN,
+    PLAN_FP32,
+    PLAN_AMP_FP16, // autocast, fp32 weights
+    PLAN_AMP_BF16,
+    PLAN_BF16, // weights, gradients and states in bf16
+    PLAN_FP16, // inference only
+};
+
+// Absent values: 0 for sizes and counts, UNKNOWN, an empty view.
+struct plan {
+    struct str model;
+    int64_t image_size;      // pixels of the square's side
+    int64_t sequence_length; // tokens
+    int64_t target_length;   // tokens, seq2seq
+    int64_t batch;           // micro-batch of one device
+    int64_t accumulation;    // micro-steps per optimizer step
+    int64_t ranks;           // data-parallel devices
+    int64_t classes;         // outputs of the classifier
+    enum plan_precision precision;
+    struct str optimizer; // one of plan_optimizers
+    struct str layout;    // nchw or nhwc
+    bool checkpointing, ema, inference;
+};
+
+// "amp-fp16"; the words of the tape's header.
+const char *plan_precision_name(enum plan_precision precision);
+enum plan_precision plan_precision_find(struct str name); // UNKNOWN: no such name
+extern const char *const plan_precisions[];               // NULL-ended
+extern const char *const plan_optimizers[];               // NULL-ended
+// "AdamW", "adamw_torch_fused", "torch.optim.SGD", "adamw_bnb_8bit" -> the name of plan_optimizers,
+// NULL when it is none of them.
+const char *plan_optimizer_find(struct str spelled);
+
+// What the learning sees: batch x accumulation x ranks.
+int64_t plan_effective(const struct plan *p);
+
+// The batches that may be tried, largest first.
+struct plan_batches {
+    int64_t *values;
+    int count;
+};
+struct plan_range {
+    int64_t least, most; // inclusive; 0: no bound (least 1, most 4096)
+    int64_t multiple;    // batches at and above it are multiples of it, below it any; 0: 4
+    int64_t own;         // the config's batch: always tried when within the bounds; 0: none
+};
+// Every batch of the range: multiples of range.multiple, and 1 … multiple-1.
+struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *range);
+// Those of them that keep the effective batch exactly: batch x ranks divides it.
+struct plan_batches plan_keeping(struct arena *a, struct plan_batches every, int64_t effective,
+                                 int64_t ranks);
+
+#endif

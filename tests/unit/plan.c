@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include "plan/plan.h"
+
+static void batches_are_multiples_above_and_any_below(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct plan_range range = {.most = 13};
+    const int64_t expected[] = {12, 8, 4, 3, 2, 1};
+    struct plan_batches every = plan_every_batch(&a, &range);
+    assert_int_equal(every.count, 6);
+    assert_memory_equal(every.values, expected, sizeof expected);
+}
+
+static void the_configs_own_batch_is_tried_too(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct plan_range range = {.least = 40, .most = 60, .multiple = 8, .own = 50};
+    const int64_t expected[] = {56, 50, 48, 40};
+    struct plan_batches every = plan_every_batch(&a, &range);
+    assert_int_equal(every.count, 4);
+    assert_memory_equal(every.values, expected, sizeof expected);
+    const struct plan_range empty = {.least = 5, .most = 4};
+    assert_int_equal(plan_every_batch(&a, &empty).count, 0);
+}
+
+static void only_divisors_keep_the_effective_batch(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct plan_range range = {.most = 64};
+    struct plan_batches every = plan_every_batch(&a, &range);
+    struct plan_batches kept = plan_keeping(&a, every, 48, 1);
+    const int64_t one[] = {48, 24, 16, 12, 8, 4, 3, 2, 1};
+    assert_int_equal(kept.count, 9);
+    assert_memory_equal(kept.values, one, sizeof one);
+    kept = plan_keeping(&a, every, 48, 4);
+    const int64_t four[] = {12, 4, 3, 2, 1};
+    assert_int_equal(kept.count, 5);
+    assert_memory_equal(kept.values, four, sizeof four);
+}
+
+static void optimizers_are_known_by_their_spellings(void **state) {
+    (void)state;
+    static const char *const spelled[][2] = {
+        {"AdamW", "adamw"},           {"adamw_torch_fused", "adamw"}, {"torch.optim.SGD", "sgd"},
+        {"adamw_bnb_8bit", "adamw8bit"}, {"paged_adamw_8bit", "adamw8bit"}, {"Adam", "adam"},
+        {"adafactor", "adafactor"},   {"Lion", "lion"},
+    };
+    for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++) {
+        assert_string_equal(plan_optimizer_find(str_of(spelled[i][0])), spelled[i][1]);
+    }
+    assert_null(plan_optimizer_find(STR("shampoo")));
+}
+
+static void precisions_have_names(void **state) {
+    (void)state;
+    for (int i = 0; plan_precisions[i]; i++) {
+        enum plan_precision p = plan_precision_find(str_of(plan_precisions[i]));
+        assert_string_equal(plan_precision_name(p), plan_precisions[i]);
+    }
+    assert_int_equal(plan_precision_find(STR("fp8")), PLAN_PRECISION_UNKNOWN);
+    const struct plan p = {.batch = 12, .accumulation = 4, .ranks = 2};
+    assert_int_equal(plan_effective(&p), 96);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(batches_are_multiples_above_and_any_below),
+        cmocka_unit_test(the_configs_own_batch_is_tried_too),
+        cmocka_unit_test(only_divisors_keep_the_effective_batch),
+        cmocka_unit_test(optimizers_are_known_by_their_spellings),
+        cmocka_unit_test(precisions_have_names),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
