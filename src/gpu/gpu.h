@@ -1,0 +1,124 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which cards exist: the catalogue (data/gpus.tsv), the names people type for them, their tier, and
+// what a training process costs on them outside of PyTorch's allocator (data/overheads.tsv). Cards
+// and overheads are facts in tables; nothing here names a card in code.
+#ifndef GPU_GPU_H
+#define GPU_GPU_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+// Bytes; rates in FLOP/s, dense, with fp32 accumulation; bandwidth in bytes/s. Unknown: NaN for a
+// double, 0 for an int, empty for a text.
+struct gpu {
+    struct str name;    // as nvidia-smi prints it: "NVIDIA GeForce RTX 4090"
+    struct str key;     // for files and options: "rtx_4090"
+    struct str aliases; // further spellings, separated by blanks, each already folded
+    struct str vendor;  // NVIDIA AMD Intel Apple
+    struct str market;  // consumer, laptop, workstation, datacentre, …
+    struct str arch;    // "Ampere (GA100)"
+    int compute_capability; // 86 for 8.6, 120 for 12.0; 0: not NVIDIA
+    int sms;
+    int64_t total_bytes; // nvidia-smi's memory.total; the nominal size where that is not known
+    bool total_is_verified; // read from the output of a real card
+    // What a CUDA process is told by cudaMemGetInfo: less than nvidia-smi's total by what the driver
+    // keeps. Measured for some cards, by gpu_usable's rule for the others.
+    int64_t usable_bytes;
+    struct str usable_source; // where usable_bytes comes from
+    double bandwidth;
+    double fp32, tf32, fp16, bf16, fp8;
+    double fp16_fast; // fp16 with fp16 accumulation: the vendor's figure for GeForce cards
+    double tdp_watts;
+    int pcie_gen;
+    bool has_tensor_cores; // also AMD's matrix cores, Intel's XMX and the like
+    bool has_bf16;         // in hardware, not emulated
+    bool is_unified;       // memory shared with the processor
+    bool is_custom;        // made by gpu_custom
+    struct str variant;    // what to say when this card was picked among several of its name
+    struct str source, note;
+};
+
+// A row of data/overheads.tsv.
+struct gpu_overhead_row;
+
+struct gpu_catalogue {
+    struct gpu *gpus;
+    ptrdiff_t count, capacity;
+    struct gpu_overhead_row *overheads;
+    ptrdiff_t overhead_count, overhead_capacity;
+};
+
+// Reads both tables: the embedded ones, each replaced by the file of that name in the user's data
+// folder if there is one; after them the user's gpus.local.tsv and overheads.local.tsv, whose rows
+// add to the tables (a card of a known name is replaced). FAIL_INPUT names file and line.
+int gpu_load(struct arena *a, struct gpu_catalogue *ret_catalogue, struct fail *why);
+
+struct gpu_match {
+    const struct gpu *gpu;
+    struct str note; // what the user should know: "the 12 GB desktop card; …". Empty: nothing
+};
+
+// The card that a person means by "rtx4090", "3080 Ti", "a100-80gb", "NVIDIA GeForce RTX 3090" or
+// "3060 laptop". Of several variants the usual one, with a note. FAIL_INPUT with the nearest names.
+int gpu_find(struct arena *a, const struct gpu_catalogue *c, struct str typed,
+             struct gpu_match *ret_match, struct fail *why);
+// The card of exactly the name that the driver prints (old drivers leave out "NVIDIA"), and, as two
+// cards may share a name, with memory nearest to total_bytes (0: not known). NULL: not in the
+// catalogue.
+const struct gpu *gpu_of_name(const struct gpu_catalogue *c, struct str name, int64_t total_bytes);
+
+// A card with that much usable memory (total and usable are both it). `like` gives everything else
+// and may be NULL: a card of which only the memory is known.
+struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes);
+
+// Classes of cards for advice to a team. A rule over facts (gpu.c), not a list.
+enum gpu_tier { GPU_LOW_END, GPU_BUDGET, GPU_MID_RANGE, GPU_HIGH_END, GPU_TIERS };
+enum gpu_tier gpu_tier(const struct gpu *g);
+const char *gpu_tier_name(enum gpu_tier tier); // "high_end"
+// The share of the memory that a team keeps free on such a card: 0.20 for high_end.
+double gpu_tier_margin(enum gpu_tier tier);
+
+// What mixed precision should be: none without tensor cores, fp16 where bf16 is emulated, else bf16.
+enum gpu_precision { GPU_FP32, GPU_FP16, GPU_BF16 };
+enum gpu_precision gpu_precision(const struct gpu *g);
+const char *gpu_precision_name(enum gpu_precision precision); // "fp16"
+
+// Kernels of PyTorch's scaled_dot_product_attention (2.0 on): flash from compute capability 8.0,
+// memory-efficient from 5.0, else the one that stores all scores.
+enum gpu_attention { GPU_ATTENTION_MATH, GPU_ATTENTION_EFFICIENT, GPU_ATTENTION_FLASH };
+enum gpu_attention gpu_attention(const struct gpu *g);
+
+// The software of the run. Versions as 100 * major + minor: 1.13 is 113, 2.4 is 204, CUDA 11.3 is
+// 1103. 0 is unknown: the other one decides; both unknown is a modern build (torch 2, CUDA 12).
+struct gpu_software {
+    int torch, cuda;
+    bool uses_cudnn;  // the network has a convolution (or a cuDNN recurrent layer)
+    bool has_display; // the card also drives a desktop
+    bool is_wsl;      // Windows Subsystem for Linux
+    // Rows whose `from` is this file are passed over, so that a table of truths is never judged with
+    // a constant that came from it. Empty: use all rows.
+    struct str not_from;
+};
+// "1.12.1+cu113" → torch 112, cuda 1103. False when there is no version in the text; parts that the
+// text lacks are left alone.
+bool gpu_software_parse(struct str version, struct gpu_software *ret_software);
+
+enum { GPU_OVERHEAD_PARTS = 8 };
+struct gpu_overhead_part {
+    struct str what; // context, cudnn, display, wsl
+    int64_t bytes, low_bytes, high_bytes;
+    struct str from, note; // the data the row came from, and what it says
+};
+// Bytes on the card outside of the allocator: best estimate, and the band in which published
+// readings for such a card and software lie.
+struct gpu_overhead {
+    int64_t bytes, low_bytes, high_bytes;
+    struct gpu_overhead_part parts[GPU_OVERHEAD_PARTS];
+    int part_count;
+    struct str source; // one line for people, naming where the parts come from
+};
+// `g` may be NULL: any card. Lives in the arena and in the catalogue.
+void gpu_overhead(struct arena *a, const struct gpu_catalogue *c, const struct gpu *g,
+                  const struct gpu_software *software, struct gpu_overhead *ret_overhead);
+
+#endif

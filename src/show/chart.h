@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// Series over an x axis: stacked areas or lines as SVG, and as rows of blocks in a terminal.
+#ifndef SHOW_CHART_H
+#define SHOW_CHART_H
+
+#include "show/style.h"
+
+enum show_chart_kind { SHOW_AREAS, SHOW_LINES };
+enum show_unit { SHOW_NUMBERS, SHOW_BYTES };
+
+struct show_series {
+    struct str name;
+    const double *y; // one value a point; NaN leaves a gap (areas take it as 0)
+};
+// A name under a stretch of the x axis: "forward", "backward".
+struct show_span {
+    struct str name;
+    double from, to;
+};
+struct show_chart {
+    enum show_chart_kind kind;
+    enum show_unit unit; // of y
+    struct str title, x_name, y_name;
+    const double *x; // not decreasing; NULL: 0, 1, 2, …
+    ptrdiff_t point_count;
+    const struct show_series *series; // areas: the first lies lowest
+    int series_count;                 // at most SHOW_SERIES_MAX are told apart by colour
+    const struct show_span *spans;
+    int span_count;
+    double limit, budget; // horizontal lines; NaN: none
+    struct str limit_name, budget_name;
+};
+enum { SHOW_SERIES_MAX = 10 };
+
+// One <svg> for show/html.h's page: legend, axes, the peak of the areas marked, values as hover
+// titles, and a sentence with peak and limit as the text alternative. Points beyond what a screen
+// can show are thinned; the highest total of each group of points is kept, so the peak never
+// disappears.
+void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct buf *b);
+// The sum of the series (areas) or the first series (lines) in `rows` lines of blocks, with the
+// limit marked.
+void show_chart_text(const struct show_chart *c, struct show_style style, int rows, struct buf *b);
+
+// Where the sum of all series is highest; -1 without points. ret_value may be NULL.
+ptrdiff_t show_chart_peak(const struct show_chart *c, double *ret_value);
+
+#endif
