@@ -1,2 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
-int main(void) { return 0; }
+// batchfit: fits a training job to a GPU. Nothing stands here but the way to the verbs.
+#include "base/near.h"
+#include "cmd/cmd.h"
+#include "cmd/options.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_overview(FILE *out) {
+    fprintf(out, "batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
+                 "training fits a card, and which batch, accumulation and precision to use.\n\n"
+                 "Usage: batchfit VERB [OPTION...]\n\n");
+    for (int i = 0; verbs[i]; i++) {
+        if (!verbs[i]->hidden) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+    }
+    fprintf(out, "\nbatchfit VERB --help explains a verb. A first try:\n"
+                 "  batchfit fit --config configs/train.yaml --gpu rtx3060 --test-only\n\n"
+                 "Exit status: 0 yes, 1 the answer is no, 2 usage, 3 bad input, 4 machine, 5 our bug.\n");
+}
+
+static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
+    struct near near = {.typed = str_of(name)};
+    for (int i = 0; verbs[i]; i++) {
+        if (!verbs[i]->hidden) near_offer(&near, str_of(verbs[i]->name));
+    }
+    fail_set(why, FAIL_USAGE, "there is no verb '%s'", name);
+    if (near.count == 0) return fail_hint(why, "batchfit --help lists the verbs");
+    return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)));
+}
+
+static int run(struct arena *a, int argc, char **argv, struct fail *why) {
+    if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
+        print_overview(argc < 2 ? stderr : stdout);
+        return argc < 2 ? fail_set(why, FAIL_USAGE, "which verb?") : 0;
+    }
+    if (strcmp(argv[1], "--version") == 0) return printf("batchfit %s\n", BATCHFIT_VERSION) < 0;
+    const struct verb *verb = verb_find(str_of(argv[1]));
+    if (!verb) return unknown_verb(a, argv[1], why);
+    struct options *options = NULL;
+    int rc = options_read(a, verb, argc - 1, argv + 1, &options, why);
+    return rc < 0 || !options ? rc : verb->run(a, options, why);
+}
+
+int main(int argc, char **argv) {
+    jmp_buf exhausted;
+    struct arena perm = {.escape = &exhausted};
+    struct fail why = {0};
+    if (setjmp(exhausted)) {
+        fputs("batchfit: out of memory (this machine's, not the GPU's)\n", stderr);
+        return -FAIL_MACHINE;
+    }
+    int rc = run(&perm, argc, argv, &why);
+    if (fflush(stdout) != 0 && rc == 0) rc = fail_set(&why, FAIL_MACHINE, "stdout: not written");
+    if (rc < 0 && why.message[0]) fprintf(stderr, "batchfit: %s\n", why.message);
+    if (rc < 0 && why.hint[0]) fprintf(stderr, "  %s\n", why.hint);
+    arena_clear(&perm);
+    return rc < 0 ? -rc : 0;
+}

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// The verbs of the program. This is the only room where the others meet.
+//
+// Recipe: to add a verb NAME
+//   1. write src/cmd/NAME.c with an option table, one `NAME_run` and last `const struct verb
+//      verb_NAME`; name it in src/cmd/meson.build;
+//   2. declare it below and give it a row in the table of src/cmd/verbs.c;
+//   3. write tests/cli/NAME.test: what it answers, and each bad input.
+// Help, man page and shell completion come from the option table; nothing else is to be written.
+// A verb is short: what two verbs need belongs in a room below.
+#ifndef CMD_CMD_H
+#define CMD_CMD_H
+
+#include "base/arena.h"
+#include "base/fail.h"
+#include "base/str.h"
+
+// How an option's value is read, and the type at the row's offset.
+enum option_kind {
+    OPTION_SWITCH, // bool
+    OPTION_TEXT,   // const char *
+    OPTION_COUNT,  // int64_t, at least 1
+    OPTION_BYTES,  // int64_t: "6GiB"
+    OPTION_SHARE,  // double in [0, 1): "0.15", "15%"; NaN when absent
+    OPTION_LIST,   // const char *: repeated values are joined with commas
+};
+
+// One option of a verb, always a long name; underscores are accepted for its dashes.
+struct option_row {
+    const char *name;  // "batch-size"
+    const char *value; // "N", "FILE"; NULL: a switch
+    enum option_kind kind;
+    size_t offset; // of the member in the verb's struct of options
+    const char *help;
+    const char *words; // what shell completion offers: "file", "gpus", "models", "a b c"; may be NULL
+};
+
+// What a verb gets: its own struct, whose first member is this one.
+struct options {
+    char **arguments; // positional
+    int argument_count;
+    bool json;
+};
+
+struct verb {
+    const char *name, *summary; // summary: the question it answers
+    const char *arguments;      // "TAPE"; NULL: none
+    const char *description;    // paragraphs for --help and the man page
+    const char *examples;       // command lines, one a line
+    const struct option_row *options; // ends with a row without a name
+    size_t options_size;              // of the struct that the rows fill
+    // 0: yes, FAIL_NO: the answer is no (already printed), other codes: an error to be printed.
+    int (*run)(struct arena *a, const struct options *options, struct fail *why);
+    bool hidden;
+};
+
+// NULL-ended, in the order of --help.
+extern const struct verb *const verbs[];
+const struct verb *verb_find(struct str name);
+
+extern const struct verb verb_fit, verb_explain, verb_team, verb_record, verb_list, verb_sim,
+    verb_manual, verb_completion;
+
+#endif

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table becomes an argp parser. Before argp sees a word, underscores in option names
+// become dashes (the spelling of older scripts) and an unknown name is answered with the nearest
+// ones, which argp does not do.
+#include "cmd/options.h"
+
+#include "base/near.h"
+#include "base/unit.h"
+
+#include <argp.h>
+#include <math.h>
+#include <string.h>
+
+enum { KEY_FIRST = 256, OPTIONS_MAX = 64, KEY_JSON = KEY_FIRST + OPTIONS_MAX };
+
+struct reading {
+    struct arena *arena;
+    const struct verb *verb;
+    struct options *options;
+    struct fail *why;
+    int rc;
+};
+
+static int option_bad(struct reading *r, const struct option_row *row, const char *text,
+                      const char *expected) {
+    return fail_set(r->why, FAIL_USAGE, "--%s: '%s' is not %s", row->name, text, expected);
+}
+
+static int store_text(struct reading *r, const struct option_row *row, char *text, void *to) {
+    const char **slot = to;
+    bool more = row->kind == OPTION_LIST && *slot;
+    *slot = more ? str_format(r->arena, "%s,%s", *slot, text).p : text;
+    return 0;
+}
+
+static int store_count(struct reading *r, const struct option_row *row, char *text, void *to) {
+    int64_t value;
+    if (!str_to_i64(str_of(text), &value) || value < 1) {
+        return option_bad(r, row, text, "a whole number from 1 on");
+    }
+    *(int64_t *)to = value;
+    return 0;
+}
+
+static int store_bytes(struct reading *r, const struct option_row *row, char *text, void *to) {
+    if (unit_parse_bytes(str_of(text), to)) return 0;
+    return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8e9 bytes");
+}
+
+static int store_share(struct reading *r, const struct option_row *row, char *text, void *to) {
+    if (unit_parse_share(str_of(text), to)) return 0;
+    return option_bad(r, row, text, "a share such as 0.15 or 15%");
+}
+
+static int store_switch(struct reading *r, const struct option_row *row, char *text, void *to) {
+    (void)r, (void)row, (void)text;
+    *(bool *)to = true;
+    return 0;
+}
+
+static int (*const stores[])(struct reading *, const struct option_row *, char *, void *) = {
+    [OPTION_SWITCH] = store_switch, [OPTION_TEXT] = store_text,   [OPTION_COUNT] = store_count,
+    [OPTION_BYTES] = store_bytes,   [OPTION_SHARE] = store_share, [OPTION_LIST] = store_text,
+};
+
+static error_t parse_one(int key, char *text, struct argp_state *state) {
+    struct reading *r = state->input;
+    if (key == ARGP_KEY_ARG) {
+        if (!r->verb->arguments) {
+            r->rc = fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text,
+                             r->verb->name);
+            return EINVAL;
+        }
+        r->options->arguments[r->options->argument_count++] = text;
+        return 0;
+    }
+    if (key == KEY_JSON) {
+        r->options->json = true;
+        return 0;
+    }
+    if (key < KEY_FIRST || key >= KEY_JSON) return ARGP_ERR_UNKNOWN;
+    const struct option_row *row = &r->verb->options[key - KEY_FIRST];
+    r->rc = stores[row->kind](r, row, text, (char *)r->options + row->offset);
+    return r->rc < 0 ? EINVAL : 0;
+}
+
+static struct str option_name(struct str word) {
+    word = str_slice(word, 2, word.len);
+    return str_cut(&word, '=');
+}
+
+static bool is_known(const struct verb *verb, struct str name) {
+    static const char *const always[] = {"help", "usage", "json"};
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
+        if (str_is(name, always[i])) return true;
+    }
+    for (const struct option_row *row = verb->options; row->name; row++) {
+        if (str_starts(str_of(row->name), name)) return true; // argp takes abbreviations
+    }
+    return false;
+}
+
+static int unknown_option(struct arena *a, const struct verb *verb, struct str name,
+                          struct fail *why) {
+    struct near near = {.typed = name};
+    for (const struct option_row *row = verb->options; row->name; row++) {
+        near_offer(&near, str_of(row->name));
+    }
+    near_offer(&near, STR("json"));
+    fail_set(why, FAIL_USAGE, "%s has no option --%.*s", verb->name, STR_ARG(name));
+    if (near.count == 0) return fail_hint(why, "batchfit %s --help lists its options", verb->name);
+    return fail_hint(why, "nearest: --%.*s", STR_ARG(near_text(a, &near)));
+}
+
+// Dashes for underscores in the names of options, up to a lone "--".
+static int normalise(struct arena *a, const struct verb *verb, int argc, char **argv,
+                     struct fail *why) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) continue;
+        argv[i] = str_z(a, str_of(argv[i]));
+        struct str name = option_name(str_of(argv[i]));
+        for (ptrdiff_t j = 0; j < name.len; j++) {
+            if (argv[i][2 + j] == '_') argv[i][2 + j] = '-';
+        }
+        if (!is_known(verb, name)) return unknown_option(a, verb, name, why);
+    }
+    return 0;
+}
+
+static const struct argp_option *argp_rows(struct arena *a, const struct verb *verb) {
+    int n = 0;
+    while (verb->options[n].name) n++;
+    struct argp_option *rows = arena_new(a, struct argp_option, n + 2);
+    for (int i = 0; i < n; i++) {
+        const struct option_row *row = &verb->options[i];
+        rows[i] = (struct argp_option){row->name, KEY_FIRST + i, row->value, 0, row->help, 0};
+    }
+    rows[n] = (struct argp_option){"json", KEY_JSON, NULL, 0, "one JSON document on stdout", 0};
+    return rows;
+}
+
+static void no_shares(const struct verb *verb, struct options *options) {
+    for (const struct option_row *row = verb->options; row->name; row++) {
+        if (row->kind == OPTION_SHARE) {
+            *(double *)(void *)((char *)options + row->offset) = (double)NAN;
+        }
+    }
+}
+
+int options_read(struct arena *a, const struct verb *verb, int argc, char **argv,
+                 struct options **ret_options, struct fail *why) {
+    struct options *options = arena_alloc(a, (ptrdiff_t)verb->options_size, 16, 1);
+    options->arguments = arena_new(a, char *, argc + 1);
+    no_shares(verb, options);
+    int rc = normalise(a, verb, argc, argv, why);
+    if (rc < 0) return rc;
+    struct reading r = {a, verb, options, why, 0};
+    struct str doc = str_format(a, "%s\n\n%s\v%s%s", verb->summary, verb->description,
+                                verb->examples ? "Examples:\n" : "",
+                                verb->examples ? verb->examples : "");
+    const struct argp argp = {argp_rows(a, verb), parse_one, verb->arguments, doc.p,
+                              NULL, NULL, NULL};
+    argv[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
+    argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
+    argp_parse(&argp, argc, argv, 0, NULL, &r);
+    if (r.rc < 0) return r.rc;
+    *ret_options = options;
+    return 0;
+}

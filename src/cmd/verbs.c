@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/cmd.h"
+
+const struct verb *const verbs[] = {
+    &verb_manual, &verb_completion, NULL,
+};
+
+const struct verb *verb_find(struct str name) {
+    for (int i = 0; verbs[i]; i++) {
+        if (str_is(name, verbs[i]->name)) return verbs[i];
+    }
+    return NULL;
+}
