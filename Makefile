@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+# The front door; the real build is Meson's (meson.build). `make help` lists what there is.
+
+PREFIX ?= /usr/local
+CONFIG ?= examples/configs/train.yaml
+# Another build of torch for the tests, for example torch==2.13.0+cpu where the index has it.
+TORCH_REQUIREMENT ?= torch==2.13.0
+JOBS ?= $(shell nproc)
+MESON_FLAGS := $(if $(filter true,$(CI)),-Dwerror=true)
+setup = [ -f $(1)/build.ninja ] || $(2) meson setup $(1) $(MESON_FLAGS) $(3)
+
+.PHONY: all
+all: ## build/batchfit, the release
+	@$(call setup,build)
+	@ninja -C build
+
+.PHONY: run
+run: all ## the main job on examples/configs/train.yaml (CONFIG=...); the file is not changed
+	build/batchfit fit --config $(CONFIG) --test-only
+	build/batchfit fit --config $(CONFIG) --gpu rtx3060 --save-config build/train_rtx3060.yaml
+	diff -u $(CONFIG) build/train_rtx3060.yaml || true
+
+.PHONY: test
+test: test-builds ## every suite; ends with 'N passed, N failed' (SUITES="release asan" for some)
+	@tools/run-tests $(SUITES)
+
+.PHONY: test-builds
+test-builds: all
+	@$(call setup,build-clang,CC=clang)
+	@ninja -C build-clang
+	@$(call setup,build-asan,,$(SANITIZE))
+	@ninja -C build-asan
+
+.PHONY: test-torch1 test-torch2
+test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's torch 1.13
+	build/venv1/bin/python tests/torch/run
+test-torch2: all build/venv2/.ready ## the same on the newest 2.x
+	build/venv2/bin/python tests/torch/run
+
+build/venv1/.ready: tests/torch/requirements-torch1.txt tools/venv
+	tools/venv build/venv1 --system $<
+build/venv2/.ready: tests/torch/requirements-torch2.txt tools/venv
+	tools/venv build/venv2 "$(TORCH_REQUIREMENT)" $<
+
+.PHONY: accuracy accuracy-sample
+accuracy: all build/venv2/.ready ## TRUTH=FILE.csv [N= SEED= OUT= JOBS=]: predictions against published runs
+	@build/venv2/bin/python tools/accuracy.py "$(TRUTH)" $(if $(N),--rows $(N)) $(if $(SEED),--seed $(SEED)) \
+	    $(if $(OUT),--out "$(OUT)") --jobs $(JOBS)
+accuracy-sample: all build/venv2/.ready
+	@build/venv2/bin/python tools/accuracy.py --sample --jobs $(JOBS)
+
+.PHONY: tapes
+tapes: all build/venv2/.ready ## record the shipped tapes anew (hours); see CONTRIBUTING.md
+	build/venv2/bin/python tools/tapes.py --jobs $(JOBS)
+
+.PHONY: bench
+bench: all ## the speed of our own code: doc/speed.md
+	@bench/run
+
+SANITIZE := -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+.PHONY: asan tsan fuzz
+asan: ## unit and CLI tests under the address and undefined-behaviour sanitizers
+	@$(call setup,build-asan,,$(SANITIZE))
+	@meson test -C build-asan --print-errorlogs --suite unit --suite cli --suite fuzz
+tsan: ## the same under the thread sanitizer
+	@$(call setup,build-tsan,,-Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false)
+	@meson test -C build-tsan --print-errorlogs --suite unit --suite cli
+FUZZ_SECONDS ?= 600
+fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
+	@$(call setup,build-fuzz,CC=clang,$(SANITIZE) -Dfuzzers=true)
+	@ninja -C build-fuzz
+	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
+
+.PHONY: analyze format layers
+analyze: ## clang-tidy and cppcheck
+	@$(call setup,build-clang,CC=clang)
+	@tools/analyze build-clang $(JOBS)
+format: ## clang-format on every C file
+	@git ls-files '*.c' '*.h' | xargs clang-format -i
+layers: ## who includes whom
+	@tools/layers
+
+.PHONY: install dist
+install: all ## DESTDIR= PREFIX=/usr/local
+	@meson configure build --prefix "$(abspath $(PREFIX))" >/dev/null
+	@meson install -C build --no-rebuild $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
+dist: ## dist/: a folder and a tar that run on machines without our packages
+	@tools/dist
+
+.PHONY: clean help
+clean: ## every build folder but the downloaded Python packages
+	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' -exec rm -rf {} + 2>/dev/null || true
+	@rm -rf build-asan build-clang build-tsan build-fuzz build-dist dist
+help:
+	@sed -n 's/^\([a-z0-9-]*\):.* ## /\1\t/p; s/^\([a-z0-9-]*\): ## /\1\t/p' Makefile | expand -t 16

@@ -1,0 +1,61 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+# From an empty Debian 12 (root, or a user with sudo) to a running program:
+#
+#   sh setup.sh run     installs what the build needs, builds, fits the example config (make run)
+#   sh setup.sh test    the same for the tests; ends with 'N passed, N failed' (make test)
+#
+# Packages that are there already are left alone; without a missing one no package manager is started.
+set -eu
+cd "$(dirname "$0")"
+
+build='gcc libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libzstd-dev'
+tests='ca-certificates clang clang-tidy cppcheck libcmocka-dev mandoc python3-venv python3-torch python3-torchvision'
+
+case "${1-}" in
+run) packages=$build ;;
+test) packages="$build $tests" ;;
+*)
+    echo 'usage: sh setup.sh run | test' >&2
+    exit 2
+    ;;
+esac
+
+give_up() {
+    printf 'setup.sh: %s\nIt needs these packages (names as in Debian 12):\n' "$1" >&2
+    echo "  $2" | fold -s -w 100 >&2
+    echo "Install them in your system's way, then: make $3" >&2
+    exit 1
+}
+
+missing_packages() {
+    for package in $packages; do
+        case $(dpkg-query -W -f='${db:Status-Status} ' "$package" 2>/dev/null) in
+        *installed*) ;;
+        *) printf '%s ' "$package" ;;
+        esac
+    done
+}
+
+three_times() { # mirrors fail now and then
+    "$@" || { sleep 5; "$@"; } || { sleep 30; "$@"; }
+}
+
+for tool in dpkg-query apt-get; do
+    command -v "$tool" >/dev/null || give_up "this is not a Debian system: no $tool." "$packages" "$1"
+done
+missing=$(missing_packages)
+if [ -n "$missing" ]; then
+    as_root=
+    if [ "$(id -u)" != 0 ]; then
+        command -v sudo >/dev/null || give_up 'not root, and there is no sudo.' "$missing" "$1"
+        as_root=sudo
+    fi
+    echo "setup.sh: installing $missing"
+    three_times $as_root apt-get -q -o Acquire::Retries=5 update
+    # shellcheck disable=SC2086 # a list of words
+    three_times $as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y -o Acquire::Retries=5 \
+        install --no-install-recommends $missing ||
+        give_up 'apt-get could not install everything; Debian 12 or newer has it.' "$missing" "$1"
+fi
+exec make "$1"
