@@ -1,0 +1,178 @@
+"""The events of one recording at one batch, and who is alive.
+
+Ids are `slot * 1000000 + counter`, slot = (phase kind, step, micro-step): a phase that two variants of a model have
+in common gets the same text, whatever the other phases do.
+"""
+
+import weakref
+
+import torch
+
+KINDS = ("init", "input", "forward", "backward", "optimizer", "zero_grad")
+SLOT = 1000000
+ID, BYTES, TAG, OP, MODULE, STREAM = 1, 2, 3, 4, 5, 6  # fields of an 'a' event
+
+# what survives its phase, by the kind of that phase; what does not is temporary
+SURVIVOR = ("other", "input", "activation", "other", "optimizer", "other")
+
+if hasattr(torch.Tensor, "untyped_storage"):
+    def storage_of(tensor):
+        """The tensor's untyped storage."""
+        return tensor.untyped_storage()
+else:
+    def storage_of(tensor):
+        """The tensor's untyped storage (torch 1.x names)."""
+        storage = tensor.storage()
+        return getattr(storage, "_storage", storage)
+
+
+class _Entry:
+    """One live allocation: its event, and the handle by which its death is seen."""
+
+    __slots__ = ("event", "watch", "slot")
+
+    def __init__(self, event, slot):
+        self.event, self.slot, self.watch = event, slot, None
+
+
+class _Ref(weakref.ref):
+    __slots__ = ("key",)
+
+
+class _Callbacks:
+    """Deaths by weak reference: storages keep their Python object (torch 2.1 on), so the free is seen at once."""
+
+    def __init__(self, log):
+        def died(ref):
+            log.died(ref.key)
+        self._died = died
+
+    def watch(self, storage, key):
+        ref = _Ref(storage, self._died)
+        ref.key = key
+        return ref
+
+    def poll(self, live):
+        pass
+
+
+class _Polling:
+    """Deaths by asking every live storage before each operation (torch 1.x)."""
+
+    def __init__(self, log):
+        self._log = log
+        cls = getattr(torch, "UntypedStorage", None) or torch._UntypedStorage
+        self._expired, self._free = cls._expired, cls._free_weak_ref
+
+    def watch(self, storage, key):
+        return storage._weak_ref()
+
+    def poll(self, live):
+        expired = self._expired
+        for key in [k for k, entry in live.items() if expired(entry.watch)]:
+            self._free(live[key].watch)
+            self._log.died(key)
+
+
+def _callbacks_work():
+    """Does a weak reference to a storage live exactly as long as the storage does?"""
+    try:
+        tensor = torch.empty(4, device="meta", requires_grad=True).exp()
+        seen = []
+        ref = weakref.ref(storage_of(tensor), seen.append)
+        kept = tensor * tensor
+        del tensor
+        alive = ref() is not None and not seen
+        del kept
+        return alive and len(seen) == 1
+    except (TypeError, RuntimeError, AttributeError):
+        return False
+
+
+WATCHER = _Callbacks if _callbacks_work() else _Polling
+
+
+class Log:
+    """Events in order, and the live storages. Sizes in bytes."""
+
+    def __init__(self):
+        self.events, self.live = [], {}
+        self.slot = self.counter = 0
+        self.counters = {}
+        self.kind, self.step = "init", 0
+        self.stream, self.tag, self.on = 0, None, True
+        self._watcher = WATCHER(self)
+        self._pinned = {}
+
+    def mark(self, kind, step=0, micro=0):
+        """The phase `kind` begins."""
+        self.poll()
+        self.counters[self.slot] = self.counter
+        self.kind, self.step = kind, step
+        self.slot = KINDS.index(kind) * 64 + step * 8 + micro
+        self.counter = self.counters.get(self.slot, 0)
+        self.events.append(("m", kind, step))
+
+    def poll(self):
+        """Log the frees of all storages that died since the last call."""
+        self._watcher.poll(self.live)
+
+    def died(self, key):
+        """Called when a watched storage dies."""
+        entry = self.live.pop(key, None)
+        if entry is None or not self.on:
+            return
+        if entry.event[TAG] is None and entry.slot == self.slot:
+            entry.event[TAG] = "temporary"
+        self.events.append(("f", entry.event[ID]))
+
+    def _new(self, nbytes, tag, op, module):
+        self.counter += 1
+        event = ["a", self.slot * SLOT + self.counter, nbytes, tag or self.tag, op, module, self.stream]
+        self.events.append(event)
+        return event
+
+    def note(self, tensor, op="-", module="-", tag=None):
+        """Log the tensor's storage if it is new and on the device. Empty storages do not reach the allocator."""
+        if tensor.device.type != "meta":
+            return None
+        storage = storage_of(tensor)
+        key = storage._cdata
+        if key in self.live:
+            return None
+        nbytes = storage.nbytes()
+        if not nbytes:
+            return None
+        entry = _Entry(self._new(nbytes, tag, op, module), self.slot)
+        entry.watch = self._watcher.watch(storage, key)
+        self.live[key] = entry
+        return entry.event
+
+    def block(self, nbytes, op, module="-", tag="temporary"):
+        """An allocation that no tensor stands for; returns its id for `free`."""
+        return self._new(nbytes, tag, op, module)[ID] if nbytes else None
+
+    def free(self, ident):
+        """Free a `block`."""
+        if ident is not None:
+            self.events.append(("f", ident))
+
+    def event_of(self, tensor):
+        """The live 'a' event of the tensor's storage, or None."""
+        entry = self.live.get(storage_of(tensor)._cdata)
+        return entry.event if entry else None
+
+    def retag(self, tensor, tag):
+        """Name what the tensor's storage is for."""
+        event = self.event_of(tensor)
+        if event is not None:
+            event[TAG] = tag
+
+    def close(self):
+        """The recording ends: decide the tags that were left open."""
+        self.poll()
+        self.on = False
+        for event in self.events:
+            if event[0] == "a" and event[TAG] is None:
+                event[TAG] = SURVIVOR[event[ID] // SLOT // 64]
+        self.live.clear()

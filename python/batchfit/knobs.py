@@ -1,0 +1,158 @@
+"""The knobs of a recording: what they may be, what a script's preset sets, what the torch version decides.
+
+A knob is resolved in this order: what the caller said, then the preset (`script_defaults`), then the torch
+version whose rules apply. `Knobs` is plain data; `None` means "not said".
+"""
+
+from .errors import UsageError
+
+PRECISIONS = ("fp32", "amp-fp16", "amp-bf16", "bf16", "fp16")
+OPTIMIZERS = ("sgd", "adam", "adamw", "adafactor", "lion", "adamw8bit", "none")
+
+# name -> (type or tuple of choices, help). bool knobs become --name / --no-name.
+KNOBS = {
+    "precision": (PRECISIONS, "arithmetic; amp-* is autocast, bf16/fp16 cast the model itself (fp16: inference only)"),
+    "optimizer": (OPTIMIZERS, "the optimizer; none for inference"),
+    "momentum": (float, "sgd's momentum (0: no momentum buffer)"),
+    "nesterov": (bool, "sgd: Nesterov momentum"),
+    "weight_decay": (float, "weight decay; only zero or not matters"),
+    "foreach": (bool, "multi-tensor optimizer kernels (CUDA's default from torch 2.0)"),
+    "fused_optimizer": (bool, "the optimizer's fused kernel: no temporaries"),
+    "accumulation": (int, "micro-steps per optimizer step (2 stands for every larger number)"),
+    "checkpointing": (bool, "activation checkpointing by the model's own switch"),
+    "channels_last": (bool, "NHWC memory format"),
+    "ema": (bool, "keep an averaged copy of the model"),
+    "grad_scaler": (bool, "GradScaler (default on for amp-fp16)"),
+    "zero_grad": (("none", "zero"), "gradients set to None or filled with zeros"),
+    "img_size": (int, "side of the square image, pixels"),
+    "seq_len": (int, "tokens of the (encoder's) sequence"),
+    "target_len": (int, "tokens of the target sequence (seq2seq)"),
+    "mode": (("train", "inference"), "training or forward only"),
+    "attention": (("fused", "math"), "scaled_dot_product_attention's fused kernels or plain matmul + softmax"),
+    "num_classes": (int, "outputs of the classifier"),
+    "loss": (("ce", "label-smoothing"), "classification loss"),
+    "clip_grad": (float, "clip_grad_norm_ at this norm (0: off)"),
+    "cudnn_benchmark": (bool, "torch.backends.cudnn.benchmark: empty_cache() after each trial"),
+    "prefetch": (bool, "timm's side-stream loader: three float batches and one of bytes in stream 1"),
+    "cublas_workspace": (int, "bytes of each of the two cuBLAS work spaces (0: outside the allocator)"),
+    "rules": (str, "torch version whose CUDA rules are applied, e.g. 1.12 (default: the running one)"),
+    "script_defaults": (str, "preset of a known script, see PRESETS"),
+    "task": (("auto", "classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
+    "targets_per_image": (int, "detection: objects per image"),
+    "name": (str, "model name written to the header (default: SOURCE)"),
+}
+
+# A preset says how a known training script behaves. Script-only fields (not knobs):
+#   zero_first   zero_grad at the start of the step instead of after the optimizer
+#   resident     the input batch is made once and stays
+#   bwd_autocast backward runs inside the autocast region
+#   keep_output  the model's output stays alive until the next step rebinds the variable
+#   keep_loss    the same for the loss
+#   groups       parameter groups: none | timm | hf | ultralytics (no weight decay for biases and norms)
+PRESETS = {
+    # timm 0.6.6 benchmark.py TrainBenchmarkRunner (commit 5e7d47ca)
+    "timm-benchmark": dict(
+        precision="amp-fp16", optimizer="sgd", momentum=0.9, nesterov=True, weight_decay=0.0, grad_scaler=False,
+        cudnn_benchmark=True, prefetch=False, loss="ce", zero_first=True, resident=True, bwd_autocast=True,
+        keep_output=False, keep_loss=False, groups="timm"),
+    # timm 1.0.9 train.py
+    "timm-train": dict(
+        precision="fp32", optimizer="sgd", momentum=0.9, nesterov=True, weight_decay=2e-5, cudnn_benchmark=True,
+        prefetch=True, loss="label-smoothing", zero_first=False, resident=False, bwd_autocast=False,
+        keep_output=False, keep_loss=True, groups="timm"),
+    # transformers Trainer.training_step
+    "hf-trainer": dict(
+        precision="fp32", optimizer="adamw", weight_decay=0.0, cudnn_benchmark=False, prefetch=False, clip_grad=1.0,
+        zero_first=False, resident=False, bwd_autocast=False, keep_output=False, keep_loss=False, groups="hf"),
+    # ultralytics 8.3 engine/trainer.py
+    "ultralytics": dict(
+        precision="amp-fp16", optimizer="adamw", momentum=0.9, weight_decay=5e-4, cudnn_benchmark=False,
+        prefetch=False, clip_grad=10.0, ema=True, zero_grad="none", zero_first=False, resident=False,
+        bwd_autocast=False, keep_output=False, keep_loss=True, groups="ultralytics"),
+    # the loop of PyTorch's own tutorials
+    "plain": dict(
+        precision="fp32", optimizer="sgd", momentum=0.9, nesterov=False, weight_decay=0.0, cudnn_benchmark=False,
+        prefetch=False, loss="ce", zero_first=True, resident=False, bwd_autocast=False, keep_output=True,
+        keep_loss=True, groups="none"),
+}
+SOURCE_PRESET = {"timm": "timm-train", "torchvision": "plain", "hf": "hf-trainer", "ultralytics": "ultralytics",
+                 "python": "plain"}
+SCRIPT_FIELDS = ("zero_first", "resident", "bwd_autocast", "keep_output", "keep_loss", "groups")
+
+# cuBLAS workspace of one (handle, stream): 2*4096 KiB + 8*16 KiB; c10/cuda + aten/src/ATen/cuda/CublasHandlePool.cpp, 2.0 on
+CUBLAS_WORKSPACE_BYTES = 8519680
+
+
+def version(text):
+    """'2.13.0+cpu' -> (2, 13). Raises UsageError."""
+    try:
+        major, minor = text.split("+")[0].split(".")[:2]
+        return int(major), int("".join(c for c in minor if c.isdigit()))
+    except ValueError:
+        raise UsageError("not a torch version: %r (write it as 1.12 or 2.13)" % (text,))
+
+
+def _version_rules(rules):
+    """Defaults that CUDA users of torch `rules` get without asking."""
+    modern = rules >= (2, 0)
+    return dict(foreach=modern, zero_grad="none" if modern else "zero", attention="fused" if modern else "math",
+                cublas_workspace=CUBLAS_WORKSPACE_BYTES if modern else 0)
+
+
+GENERAL = dict(precision="fp32", optimizer="sgd", momentum=0.9, nesterov=False, weight_decay=0.0, fused_optimizer=False,
+               accumulation=1, checkpointing=False, channels_last=False, ema=False, mode="train", loss="ce",
+               clip_grad=0.0, cudnn_benchmark=False, prefetch=False, task="auto", targets_per_image=40)
+
+
+class Knobs:
+    """Resolved knobs: one attribute per name in KNOBS and SCRIPT_FIELDS, and `rules` as a version tuple."""
+
+    def __init__(self, kind, running_torch, said=None):
+        """kind: source prefix ('timm'); running_torch: version text; said: dict of what the caller asked for."""
+        said = {k: v for k, v in (said or {}).items() if v is not None}
+        unknown = set(said) - set(KNOBS) - {"batches", "classes_derivative"}
+        if unknown:
+            raise UsageError("unknown knob %s; known: %s" % (", ".join(sorted(unknown)), ", ".join(KNOBS)))
+        preset = said.get("script_defaults") or SOURCE_PRESET.get(kind, "plain")
+        if preset not in PRESETS:
+            raise UsageError("unknown preset %r; known: %s" % (preset, ", ".join(PRESETS)))
+        rules = version(said.get("rules") or running_torch)
+        values = dict.fromkeys(KNOBS)
+        for layer in (GENERAL, _version_rules(rules), PRESETS[preset], said):
+            values.update(layer)
+        values.update(rules=rules, script_defaults=preset)
+        self.__dict__.update(values)
+        self._derive(said)
+
+    def _derive(self, said):
+        if self.mode == "inference":
+            self.optimizer, self.grad_scaler, self.ema, self.accumulation, self.prefetch = "none", False, False, 1, False
+        if self.grad_scaler is None:
+            self.grad_scaler = self.precision == "amp-fp16"
+        if self.accumulation > 2:
+            self.accumulation = 2
+        self._check(said)
+
+    def _check(self, said):
+        for name, value in said.items():
+            choices = KNOBS.get(name, (None,))[0]
+            if isinstance(choices, tuple) and value not in choices:
+                raise UsageError("--%s %s: choose from %s" % (name.replace("_", "-"), value, ", ".join(choices)))
+        if self.precision == "fp16" and self.mode == "train":
+            raise UsageError("--precision fp16 casts the model itself, which does not train; "
+                             "use amp-fp16, or --mode inference")
+        if self.accumulation < 1:
+            raise UsageError("--accumulation must be at least 1")
+        for name in ("img_size", "seq_len", "target_len", "num_classes"):
+            if getattr(self, name) is not None and getattr(self, name) < 1:
+                raise UsageError("--%s must be positive" % name.replace("_", "-"))
+
+    @property
+    def autocast_dtype(self):
+        """'float16', 'bfloat16' or None."""
+        return {"amp-fp16": "float16", "amp-bf16": "bfloat16"}.get(self.precision)
+
+    @property
+    def model_dtype(self):
+        """dtype the model is cast to: 'float16', 'bfloat16' or None."""
+        return {"fp16": "float16", "bf16": "bfloat16"}.get(self.precision)

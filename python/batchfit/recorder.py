@@ -1,0 +1,125 @@
+"""record(source, knobs) -> the text of a tape: build once, record at several batches, check, write."""
+
+import time
+
+import torch
+
+from . import __version__, composites, sources, tape
+from .autocast import AUTOCAST
+from .dispatch import Recorder
+from .errors import NotAffine, RecordError
+from .events import WATCHER
+from .knobs import Knobs, version
+from .script import Script
+
+BATCHES = (2, 4, 8)
+FALLBACKS = ((4, 8, 16), (8, 16, 32))  # some models treat the smallest batches differently
+
+
+def _prepare(job, knobs):
+    """Mode, dtype and layout of the model, once."""
+    model = job.model
+    model.train(knobs.mode == "train")
+    if knobs.model_dtype:
+        model.to(getattr(torch, knobs.model_dtype))
+    if knobs.channels_last:
+        model.to(memory_format=torch.channels_last)
+    return job
+
+
+def _events(job, knobs, batch):
+    """The event list of one recording."""
+    rec = Recorder(knobs, job.model)
+    composites.configure(knobs, rec)
+    script = Script(knobs, job, batch, rec)
+    with AUTOCAST:
+        script.run()
+    rec.log.close()
+    script.clean()
+    return rec.log.events
+
+
+class Session:
+    """One source with its knobs: recordings by batch, on one model while that gives equal sequences."""
+
+    def __init__(self, source, knobs, say):
+        self.source, self.knobs, self.say = source, knobs, say
+        self.job = None
+        self.done = {}
+
+    def _load(self):
+        return _prepare(sources.load(self.source, self.knobs), self.knobs)
+
+    def at(self, batch, fresh=False):
+        """Events at a batch; fresh: with a newly built model (some cache tensors in their first forward)."""
+        if fresh or self.job is None:
+            self.job = self._load()
+            self.done.pop(batch, None)
+        if batch not in self.done:
+            started = time.time()
+            self.done[batch] = _events(self.job, self.knobs, batch)
+            self.say("batch %d: %d events, %.1f s" % (batch, len(self.done[batch]), time.time() - started))
+        return self.done[batch]
+
+    def agree(self, batches):
+        """Recordings at these batches with the same sequence; raises NotAffine."""
+        recordings = [self.at(b) for b in batches]
+        if any(tape.difference(recordings[0], r) is not None for r in recordings[1:]):
+            recordings = [self.at(b, fresh=True) for b in batches]
+        tape.check(batches, recordings)
+        return recordings
+
+
+def _search(session, batches):
+    """(batches, recordings, body): the first set of batches that is affine."""
+    sets = [tuple(batches)] if batches else [BATCHES] + list(FALLBACKS)
+    first = None
+    for chosen in sets:
+        try:
+            recordings = session.agree(chosen)
+            return chosen, recordings, tape.lines(chosen, recordings)
+        except NotAffine as why:
+            first = first or why
+            session.say("batches %s: %s" % (",".join(map(str, chosen)), why))
+    raise first
+
+
+def _header(source, knobs, job, batches, seconds):
+    """The tape's first line, as a dict."""
+    layout = "nhwc" if knobs.channels_last else "nchw"
+    head = {"tape": 1, "model": knobs.name or source, "library": job.library, "torch": torch.__version__.split("+")[0],
+            "recorder": __version__, "rules": "%d.%d" % knobs.rules, "mode": knobs.mode}
+    head.update({k: v for k, v in job.header.items() if v is not None})
+    head.update(precision=knobs.precision, layout=layout, optimizer=knobs.optimizer, accumulation=knobs.accumulation,
+                checkpointing=knobs.checkpointing, ema=knobs.ema, grad_scaler=knobs.grad_scaler,
+                cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
+                attention=knobs.attention, script=knobs.script_defaults)
+    head.update(parameters=sum(p.numel() for p in job.model.parameters()), batches=list(batches), steps=2,
+                seconds=round(seconds, 1))
+    return head
+
+
+def _derivative(source, said, knobs, session, batches, say):
+    """Per event (cn, kn) by recording again with more classes; None for models without a classifier."""
+    classes = session.job.header.get("classes")
+    if not classes:
+        raise RecordError("--classes-derivative: %s has no classifier size to change" % source)
+    more = classes + 64
+    other = Session(source, Knobs(sources.split(source)[0], torch.__version__, dict(said, num_classes=more)), say)
+    pair = list(batches[:2])
+    return tape.by_classes([session.at(b) for b in pair], other.agree(pair), pair, classes, more)
+
+
+def record(source, said=None, say=lambda text: None):
+    """Record `source` ('timm:resnet50') with the knobs in `said` (names of knobs.KNOBS, plus `batches`: list of ints,
+    `classes_derivative`: bool). Returns the tape's text. say: called with short progress lines. Raises RecordError."""
+    said = dict(said or {})
+    batches, derive = said.pop("batches", None), said.pop("classes_derivative", False)
+    started = time.time()
+    composites.install()
+    knobs = Knobs(sources.split(source)[0], torch.__version__, said)
+    session = Session(source, knobs, say)
+    chosen, recordings, body = _search(session, batches)
+    if derive:
+        body = tape.lines(chosen, recordings, _derivative(source, said, knobs, session, chosen, say))
+    return tape.document(_header(source, knobs, session.job, chosen, time.time() - started), body)

@@ -1,0 +1,79 @@
+"""What a script trains: a model on meta, its inputs, its loss, and what the header says about it."""
+
+import torch
+
+from ..script import LOSSES
+
+
+def first(output):
+    """The logits: the output, or the first of several."""
+    return output[0] if isinstance(output, (tuple, list)) else output
+
+
+class Job:
+    """A model and how a step feeds it.
+
+    model    module on meta
+    library  'timm 1.0.31'
+    header   dict: image_size, sequence_length, target_length, classes ... as far as they apply
+    """
+
+    def __init__(self, model, library, **header):
+        self.model, self.library, self.header = model, library, header
+
+    def inputs(self, batch):
+        """A batch on the device, however the script holds it."""
+        raise NotImplementedError
+
+    def forward(self, inputs):
+        """The model's output, for inference."""
+        raise NotImplementedError
+
+    def forward_loss(self, inputs):
+        """(output, loss)."""
+        raise NotImplementedError
+
+    def prefetched(self, batch):
+        """The batch as a side-stream loader makes it; default: as `inputs`."""
+        return self.inputs(batch)
+
+
+class ImageJob(Job):
+    """Classification of images (batch, *shape) into `classes`."""
+
+    def __init__(self, model, library, shape, classes, knobs):
+        super().__init__(model, library, image_size=shape[-1], classes=classes)
+        self.shape, self.knobs, self.loss = tuple(shape), knobs, LOSSES[knobs.loss]
+
+    def _images(self, batch):
+        x = torch.empty((batch,) + self.shape, device="meta")
+        if self.knobs.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        dtype = self.knobs.model_dtype
+        return x.to(getattr(torch, dtype)) if dtype else x
+
+    def _target(self, batch):
+        return torch.empty((batch,), dtype=torch.int64, device="meta")
+
+    def inputs(self, batch):
+        x = self._images(batch)
+        return x, None if self.knobs.resident or self.knobs.mode == "inference" else self._target(batch)
+
+    def prefetched(self, batch):
+        """timm PrefetchLoader (1.0.9 data/loader.py): bytes and target arrive, then floats are made of the bytes."""
+        x = torch.empty((batch,) + self.shape, dtype=torch.uint8, device="meta")
+        target = self._target(batch)
+        dtype = getattr(torch, self.knobs.model_dtype) if self.knobs.model_dtype else torch.float32
+        x = x.to(dtype)
+        return x, target
+
+    def forward(self, inputs):
+        x = inputs[0]
+        if self.knobs.prefetch and self.knobs.channels_last:
+            x = x.contiguous(memory_format=torch.channels_last)
+        return self.model(x)
+
+    def forward_loss(self, inputs):
+        output = first(self.forward(inputs))
+        target = inputs[1] if inputs[1] is not None else self._target(output.shape[0])
+        return output, self.loss(output, target)
