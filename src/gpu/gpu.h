@@ -11,18 +11,21 @@
 // Bytes; rates in FLOP/s, dense, with fp32 accumulation; bandwidth in bytes/s. Unknown: NaN for a
 // double, 0 for an int, empty for a text.
 struct gpu {
-    struct str name;    // as nvidia-smi prints it: "NVIDIA GeForce RTX 4090"
-    struct str key;     // for files and options: "rtx_4090"
-    struct str aliases; // further spellings, separated by blanks, each already folded
-    struct str vendor;  // NVIDIA AMD Intel Apple
-    struct str market;  // consumer, laptop, workstation, datacentre, …
-    struct str arch;    // "Ampere (GA100)"
+    struct str name;        // as nvidia-smi prints it: "NVIDIA GeForce RTX 4090"
+    struct str key;         // for files and options: "rtx_4090"
+    struct str aliases;     // further names, separated by blanks, in small letters and digits
+    bool is_usual;          // the variant that the bare name means
+    struct str vendor;      // NVIDIA AMD Intel Apple
+    struct str market;      // consumer, laptop, workstation, datacentre, …
+    struct str arch;        // "Ampere (GA100)"
     int compute_capability; // 86 for 8.6, 120 for 12.0; 0: not NVIDIA
     int sms;
-    int64_t total_bytes; // nvidia-smi's memory.total; the nominal size where that is not known
+    int nominal_gb;         // as sold: "24 GB"
+    int64_t total_bytes;    // nvidia-smi's memory.total; the nominal size where that is not known
     bool total_is_verified; // read from the output of a real card
-    // What a CUDA process is told by cudaMemGetInfo: less than nvidia-smi's total by what the driver
-    // keeps. Measured for some cards, by gpu_usable's rule for the others.
+    // What a CUDA process is told by cudaMemGetInfo: less than nvidia-smi's total by what the
+    // driver keeps. Read from published out-of-memory messages for some cards, by a rule (gpu.c)
+    // for others.
     int64_t usable_bytes;
     struct str usable_source; // where usable_bytes comes from
     double bandwidth;
@@ -34,7 +37,6 @@ struct gpu {
     bool has_bf16;         // in hardware, not emulated
     bool is_unified;       // memory shared with the processor
     bool is_custom;        // made by gpu_custom
-    struct str variant;    // what to say when this card was picked among several of its name
     struct str source, note;
 };
 
@@ -78,7 +80,8 @@ const char *gpu_tier_name(enum gpu_tier tier); // "high_end"
 // The share of the memory that a team keeps free on such a card: 0.20 for high_end.
 double gpu_tier_margin(enum gpu_tier tier);
 
-// What mixed precision should be: none without tensor cores, fp16 where bf16 is emulated, else bf16.
+// What mixed precision should be: none without tensor cores, fp16 where bf16 is emulated, else
+// bf16.
 enum gpu_precision { GPU_FP32, GPU_FP16, GPU_BF16 };
 enum gpu_precision gpu_precision(const struct gpu *g);
 const char *gpu_precision_name(enum gpu_precision precision); // "fp16"
@@ -88,15 +91,20 @@ const char *gpu_precision_name(enum gpu_precision precision); // "fp16"
 enum gpu_attention { GPU_ATTENTION_MATH, GPU_ATTENTION_EFFICIENT, GPU_ATTENTION_FLASH };
 enum gpu_attention gpu_attention(const struct gpu *g);
 
+// When CUDA loads kernels: all at once, or each at its first use (CUDA_MODULE_LOADING).
+enum gpu_loading { GPU_LOADING_BY_VERSION, GPU_LOADING_LAZY, GPU_LOADING_EAGER };
+
 // The software of the run. Versions as 100 * major + minor: 1.13 is 113, 2.4 is 204, CUDA 11.3 is
 // 1103. 0 is unknown: the other one decides; both unknown is a modern build (torch 2, CUDA 12).
 struct gpu_software {
     int torch, cuda;
+    enum gpu_loading loading;
     bool uses_cudnn;  // the network has a convolution (or a cuDNN recurrent layer)
+    bool uses_nccl;   // several ranks
     bool has_display; // the card also drives a desktop
     bool is_wsl;      // Windows Subsystem for Linux
-    // Rows whose `from` is this file are passed over, so that a table of truths is never judged with
-    // a constant that came from it. Empty: use all rows.
+    // Rows whose `from` is this file are passed over, so that a table of truths is never judged
+    // with a constant that came from it. Empty: use all rows.
     struct str not_from;
 };
 // "1.12.1+cu113" → torch 112, cuda 1103. False when there is no version in the text; parts that the
@@ -105,7 +113,7 @@ bool gpu_software_parse(struct str version, struct gpu_software *ret_software);
 
 enum { GPU_OVERHEAD_PARTS = 8 };
 struct gpu_overhead_part {
-    struct str what; // context, cudnn, display, wsl
+    struct str what; // context, cudnn, nccl, display, wsl
     int64_t bytes, low_bytes, high_bytes;
     struct str from, note; // the data the row came from, and what it says
 };

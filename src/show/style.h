@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the reader's screen can do, and what a piece of text means to a reader (its tone). Everything
-// in this room draws rows and series into a struct buf; only progress writes to a descriptor.
+// What the reader's screen can do, and what a piece of text means to a reader (its tone).
+// Everything in this room draws rows and series into a struct buf; only progress writes to a
+// descriptor.
 #ifndef SHOW_STYLE_H
 #define SHOW_STYLE_H
 
@@ -15,8 +16,8 @@ struct show_style {
     bool colour; // ANSI colours
 };
 
-// The style for a descriptor: colour only on a terminal, without NO_COLOR and with a TERM other than
-// "dumb"; UTF-8 by LC_ALL, LC_CTYPE or LANG; width of the terminal, else none.
+// The style for a descriptor: colour only on a terminal, without NO_COLOR and with a TERM other
+// than "dumb"; UTF-8 by LC_ALL, LC_CTYPE or LANG; width of the terminal, else none.
 struct show_style show_style_of(int fd);
 
 // Columns that a terminal uses for the text: East Asian wide characters and emoji two, combining
