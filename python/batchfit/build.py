@@ -3,35 +3,19 @@
 import contextlib
 
 import torch
-from torch.utils._python_dispatch import TorchDispatchMode
 
 # Tensors from this many elements on are left as the allocator gave them while a model is built: their values never
 # matter, and pages that are not touched cost no memory. Smaller ones may steer construction (drop path rates).
 SKIP_FROM = 4096
-_FILL = {"uniform_", "normal_", "erfinv_", "mul_", "add_", "sub_", "div_", "clamp_", "fill_", "zero_", "copy_",
-         "random_", "bernoulli_", "exponential_", "trunc_normal_", "exp_", "log_", "sqrt_"}
+_FILL = ("uniform_", "normal_", "erfinv_", "mul_", "add_", "sub_", "div_", "clamp_", "fill_", "zero_", "copy_", "random_",
+         "bernoulli_", "exponential_")
 
 
-class _NoFill(TorchDispatchMode):
-    """Skips in-place arithmetic on large tensors."""
-
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name[6:]
-        if name in _FILL and isinstance(args[0], torch.Tensor) and args[0].numel() >= SKIP_FROM:
-            return args[0]
-        if name in ("ones", "zeros", "full", "randn", "rand", "normal") and self._large(args):
-            return torch.empty(args[0], dtype=(kwargs or {}).get("dtype"), device=(kwargs or {}).get("device"))
-        return func(*args, **(kwargs or {}))
-
-    @staticmethod
-    def _large(args):
-        size = args[0]
-        if not isinstance(size, (list, tuple)) or not all(isinstance(s, int) for s in size):
-            return False
-        total = 1
-        for s in size:
-            total *= s
-        return total >= SKIP_FROM
+def _skipping(original):
+    """In-place arithmetic that leaves large tensors alone."""
+    def fill(tensor, *args, **kwargs):
+        return tensor if tensor.numel() >= SKIP_FROM else original(tensor, *args, **kwargs)
+    return fill
 
 
 @contextlib.contextmanager
@@ -41,10 +25,13 @@ def without_init():
     saved = {n: getattr(torch.nn.init, n) for n in names}
     for n in names:
         setattr(torch.nn.init, n, lambda tensor, *args, **kwargs: tensor)
+    for n in _FILL:  # set on the subclass torch.Tensor; deleting them uncovers the originals
+        setattr(torch.Tensor, n, _skipping(getattr(torch._C._TensorBase, n)))
     try:
-        with _NoFill():
-            yield
+        yield
     finally:
+        for n in _FILL:
+            delattr(torch.Tensor, n)
         for n, function in saved.items():
             setattr(torch.nn.init, n, function)
 
