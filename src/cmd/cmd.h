@@ -33,6 +33,7 @@ struct option_row {
     size_t offset; // of the member in the verb's struct of options
     const char *help;
     const char *words; // what shell completion offers: "file", "gpus", "models", "a b c"; may be NULL
+    char letter;       // a short form; 0: none
 };
 
 // What a verb gets: its own struct, whose first member is this one.

@@ -31,7 +31,9 @@ static void print_paragraphs(struct str text) {
 }
 
 static void print_option(const struct option_row *row) {
-    printf(".It Fl \\-%s", row->name);
+    fputs(".It ", stdout);
+    if (row->letter) printf("Fl %c , ", row->letter);
+    printf("Fl \\-%s", row->name);
     if (row->value) printf(" Ns = Ns Ar %s", row->value);
     putchar('\n');
     print_escaped(str_of(row->help));

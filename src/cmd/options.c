@@ -63,6 +63,17 @@ static int (*const stores[])(struct reading *, const struct option_row *, char *
     [OPTION_BYTES] = store_bytes,   [OPTION_SHARE] = store_share, [OPTION_LIST] = store_text,
 };
 
+static int key_of_row(const struct verb *verb, const struct option_row *row) {
+    return row->letter ? row->letter : KEY_FIRST + (int)(row - verb->options);
+}
+
+static const struct option_row *row_of_key(const struct verb *verb, int key) {
+    for (const struct option_row *row = verb->options; row->name; row++) {
+        if (key_of_row(verb, row) == key) return row;
+    }
+    return NULL;
+}
+
 static error_t parse_one(int key, char *text, struct argp_state *state) {
     struct reading *r = state->input;
     if (key == ARGP_KEY_ARG) {
@@ -78,8 +89,8 @@ static error_t parse_one(int key, char *text, struct argp_state *state) {
         r->options->json = true;
         return 0;
     }
-    if (key < KEY_FIRST || key >= KEY_JSON) return ARGP_ERR_UNKNOWN;
-    const struct option_row *row = &r->verb->options[key - KEY_FIRST];
+    const struct option_row *row = row_of_key(r->verb, key);
+    if (!row) return ARGP_ERR_UNKNOWN;
     r->rc = stores[row->kind](r, row, text, (char *)r->options + row->offset);
     return r->rc < 0 ? EINVAL : 0;
 }
@@ -133,7 +144,7 @@ static const struct argp_option *argp_rows(struct arena *a, const struct verb *v
     struct argp_option *rows = arena_new(a, struct argp_option, n + 2);
     for (int i = 0; i < n; i++) {
         const struct option_row *row = &verb->options[i];
-        rows[i] = (struct argp_option){row->name, KEY_FIRST + i, row->value, 0, row->help, 0};
+        rows[i] = (struct argp_option){row->name, key_of_row(verb, row), row->value, 0, row->help, 0};
     }
     rows[n] = (struct argp_option){"json", KEY_JSON, NULL, 0, "one JSON document on stdout", 0};
     return rows;

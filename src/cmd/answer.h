@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer to a question on one card: the plan that was chosen and what it needs. fit, team and
+// explain show it in their own ways.
+#ifndef CMD_ANSWER_H
+#define CMD_ANSWER_H
+
+#include "cmd/question.h"
+#include "show/table.h"
+
+#include <jansson.h>
+
+struct answer {
+    struct forecast_card card;
+    struct forecast forecast;
+    struct plan plan; // with batch and accumulation
+    struct forecast_peak peak;
+    int64_t budget_bytes;
+    bool fits;             // the chosen batch fits the budget
+    int64_t largest_batch; // that would fit if the effective batch were free; 0: none
+    bool effective_kept;
+    struct forecast_notes notes;         // about this card
+    struct forecast_remedies remedies;   // when it does not fit
+    bool config_written;
+};
+
+// Chooses batch and accumulation: the largest batch in the budget that keeps the effective batch.
+// When none does, the answer is the smallest batch with fits = false, and the remedies.
+int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,
+                  struct fail *why);
+// The same for a given batch, for explain.
+int answer_at(struct question *q, const struct forecast_card *card, int64_t batch,
+              int64_t accumulation, struct answer *ret, struct fail *why);
+
+// One element of "results" (doc/formats/fit.md).
+json_t *answer_json(const struct answer *answer);
+// Prints {"results": […], "notes": […]} on stdout.
+int answer_print_json(const struct question *q, const struct answer *answers, int count,
+                      struct fail *why);
+// A table with a row an answer.
+void answer_table(struct arena *a, const struct answer *answers, int count,
+                  struct show_style style, struct buf *out);
+// Notes as a bulleted list.
+void answer_notes(const struct forecast_notes *notes, struct show_style style, struct buf *out);
+
+#endif

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit explain: where do the bytes go at the peak, and what would each remedy save?
+#include "cmd/breakdown.h"
+#include "cmd/cards.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct explain_options {
+    struct question_options q;
+    const char *gpu, *machine, *html;
+    int64_t gpu_memory;
+};
+
+#define AT(member) offsetof(struct explain_options, member)
+static const struct option_row rows[] = {
+    QUESTION_ROWS(struct explain_options),
+    {"batch-size", "N", OPTION_COUNT, AT(q.batch), "this batch instead of the config's", ""},
+    {"gradient-accumulation-steps", "N", OPTION_COUNT, AT(q.accumulation),
+     "with this many micro-steps instead of the config's", ""},
+    {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
+    {"gpu-memory", "BYTES", OPTION_BYTES, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"html", "FILE", OPTION_TEXT, AT(html),
+     "writes a page with the course of the step as a picture", "file"},
+    {.name = NULL},
+};
+
+// One card: the one named, this machine's first, or the first of the team's.
+static int find_card(struct question *q, const struct explain_options *o,
+                     struct forecast_card *ret_card, struct fail *why) {
+    struct cards cards = {0};
+    if (o->gpu || o->gpu_memory > 0) {
+        return question_card(q, str_of(o->gpu), o->gpu_memory, ret_card, why);
+    }
+    int rc = cards_here(q, NULL, o->machine, &cards, why);
+    if (rc == 0 && cards.count == 0) rc = cards_of_team(q, &cards, why);
+    if (rc == 0) *ret_card = cards.items[0];
+    return rc;
+}
+
+// The batch asked for, the config's own, or else the one that fit would choose.
+static int answer(struct question *q, const struct explain_options *o,
+                  const struct forecast_card *card, struct answer *ret, struct fail *why) {
+    int64_t batch = o->q.batch > 0 ? o->q.batch : q->plan.batch;
+    int64_t accumulation = o->q.accumulation > 0 ? o->q.accumulation : q->plan.accumulation;
+    if (batch <= 0) return answer_choose(q, card, ret, why);
+    return answer_at(q, card, batch, accumulation > 0 ? accumulation : 1, ret, why);
+}
+
+static void show(struct question *q, struct answer *a) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_new(q->arena);
+    breakdown_headline(q, a, style, &out);
+    answer_table(q->arena, a, 1, style, &out);
+    breakdown_bar(q, a, style, &out);
+    breakdown_tables(q, a, style, &out);
+    breakdown_remedies(q, a, style, &out);
+    answer_notes(&q->notes, style, &out);
+    answer_notes(&a->notes, style, &out);
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}
+
+static int explain_run(struct arena *a, const struct options *options, struct fail *why) {
+    const struct explain_options *o = (const struct explain_options *)options;
+    struct question q;
+    struct forecast_card card;
+    struct answer found;
+    int rc = question_open(a, &o->q, &q, why);
+    if (rc == 0) rc = find_card(&q, o, &card, why);
+    if (rc == 0) rc = answer(&q, o, &card, &found, why);
+    if (rc == 0 && o->html) rc = os_replace(a, o->html, breakdown_html(&q, &found), NULL, why);
+    if (rc < 0) return rc;
+    if (!options->json) {
+        show(&q, &found);
+        return 0;
+    }
+    json_t *document = breakdown_json(&q, &found);
+    json_dumpf(document, stdout, JSON_INDENT(2));
+    json_decref(document);
+    putchar('\n');
+    return 0;
+}
+
+const struct verb verb_explain = {
+    .name = "explain",
+    .summary = "where do the bytes go at the peak, and what would each remedy save?",
+    .description =
+        "Takes the config's own batch (or --batch-size), finds the moment of the step at which most "
+        "memory is in use, and says who stands there: by kind, by part of the model, by operation, "
+        "and the largest tensors. Each remedy's saving is predicted from a recording of the "
+        "changed training, not estimated.",
+    .examples = "batchfit explain --config configs/train.yaml --gpu rtx3060\n"
+                "batchfit explain --config configs/train.yaml --gpu rtx3060 --html memory.html\n"
+                "batchfit explain --model yolo11l --img-size 640 --batch-size 16 --gpu 'rtx 4080 "
+                "super'",
+    .options = rows,
+    .options_size = sizeof(struct explain_options),
+    .run = explain_run,
+};

@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit fit: which batch and accumulation for this config on this card? Reads config -> plan,
+// finds the card, forecasts and searches, shows, patches.
+#include "cmd/breakdown.h"
+#include "cmd/cards.h"
+#include "cmd/write.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct fit_options {
+    struct question_options q;
+    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode;
+    int64_t gpu_memory;
+    bool test_only, force_anchor, force_special, multi_gpu, find_optimal, profile_memory;
+};
+
+#define AT(member) offsetof(struct fit_options, member)
+static const struct option_row rows[] = {
+    QUESTION_ROWS(struct fit_options),
+    {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
+    {"gpu-model", "NAME", OPTION_TEXT, AT(gpu), "the same as --gpu", "gpus"},
+    {"gpu-memory", "BYTES", OPTION_BYTES, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"gpu-ids", "LIST", OPTION_TEXT, AT(gpu_ids), "which of this machine's cards: 0,1", ""},
+    {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"test-only", NULL, OPTION_SWITCH, AT(test_only), "changes no file", NULL},
+    {"save-config", "FILE", OPTION_TEXT, AT(save_config),
+     "writes the changed config here and leaves the original alone", "file"},
+    {"save-profile", "FILE", OPTION_TEXT, AT(save_profile),
+     "writes what stands at the peak as JSON (explain --json)", "file"},
+    {"force-anchor", NULL, OPTION_SWITCH, AT(force_anchor),
+     "may change a YAML anchor, and so everything that refers to it", NULL},
+    {"force-special", NULL, OPTION_SWITCH, AT(force_special),
+     "may replace values such as auto, null, ${…} or an alias", NULL},
+    {"mode", "WORD", OPTION_TEXT, AT(mode), "accepted from older scripts; find_optimal",
+     "find_optimal"},
+    {"find-optimal", NULL, OPTION_SWITCH, AT(find_optimal), "accepted from older scripts", NULL},
+    {"multi-gpu", NULL, OPTION_SWITCH, AT(multi_gpu),
+     "accepted from older scripts: one rank for each of --gpu-ids", NULL},
+    {"profile-memory", NULL, OPTION_SWITCH, AT(profile_memory),
+     "accepted from older scripts: also shows where the bytes go", NULL},
+    {.name = NULL},
+};
+
+static int64_t count_ids(const char *ids) {
+    int64_t n = 0;
+    struct str rest = str_of(ids);
+    while (rest.p) n += str_cut(&rest, ',').len > 0;
+    return n;
+}
+
+// The card asked for, else this machine's, else the team's; only the first two may be written for.
+static int find_cards(struct question *q, const struct fit_options *o, struct cards *ret_cards,
+                      bool *ret_is_ours, struct fail *why) {
+    *ret_is_ours = true;
+    if (o->gpu || o->gpu_memory > 0) {
+        ret_cards->items = arena_new(q->arena, struct forecast_card, 1);
+        ret_cards->count = 1;
+        return question_card(q, str_of(o->gpu), o->gpu_memory, ret_cards->items, why);
+    }
+    int rc = cards_here(q, o->gpu_ids, o->machine, ret_cards, why);
+    if (rc < 0 || ret_cards->count > 0) return rc;
+    *ret_is_ours = false;
+    question_note(q, STR("answered for the team's cards; the config is not changed. Name a card with "
+                         "--gpu to change it"));
+    return cards_of_team(q, ret_cards, why);
+}
+
+// Data-parallel ranks take the same batch, so the tightest card decides.
+static struct answer *tightest(struct answer *answers, ptrdiff_t count) {
+    struct answer *least = &answers[0];
+    for (ptrdiff_t i = 1; i < count; i++) {
+        if (answers[i].plan.batch < least->plan.batch || !answers[i].fits) least = &answers[i];
+    }
+    return least;
+}
+
+static int save_profile(struct question *q, struct answer *answer, const char *path,
+                        struct fail *why) {
+    json_t *document = breakdown_json(q, answer);
+    char *text = json_dumps(document, JSON_INDENT(2));
+    struct str copy = str_format(q->arena, "%s\n", text ? text : "");
+    free(text);
+    json_decref(document);
+    return os_replace(q->arena, path, copy, NULL, why);
+}
+
+static void show(struct question *q, struct answer *answers, int count, const struct fit_options *o,
+                 const struct buf *report) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_new(q->arena);
+    breakdown_headline(q, &answers[0], style, &out);
+    answer_table(q->arena, answers, count, style, &out);
+    if (count == 1) breakdown_bar(q, &answers[0], style, &out);
+    if (o->profile_memory) breakdown_tables(q, &answers[0], style, &out);
+    answer_notes(&q->notes, style, &out);
+    for (int i = 0; i < count; i++) {
+        if (count > 1 && answers[i].notes.count > 0) {
+            show_text(&out, style, SHOW_STRONG, answers[i].card.gpu.name);
+            buf_add(&out, STR(":\n"));
+        }
+        answer_notes(&answers[i].notes, style, &out);
+    }
+    if (!answers[0].fits) breakdown_remedies(q, &answers[0], style, &out);
+    buf_add(&out, buf_str(report));
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}
+
+static int answer_all(struct question *q, const struct cards *cards, struct answer **ret_answers,
+                      struct fail *why) {
+    struct answer *answers = arena_new(q->arena, struct answer, cards->count);
+    for (ptrdiff_t i = 0; i < cards->count; i++) {
+        int rc = answer_choose(q, &cards->items[i], &answers[i], why);
+        if (rc < 0) return rc;
+    }
+    *ret_answers = answers;
+    return 0;
+}
+
+static int fit_run(struct arena *a, const struct options *options, struct fail *why) {
+    const struct fit_options *o = (const struct fit_options *)options;
+    struct question_options asked = o->q;
+    if (o->multi_gpu && asked.ranks <= 0) asked.ranks = o->gpu_ids ? count_ids(o->gpu_ids) : 0;
+    struct question q;
+    struct cards cards = {0};
+    struct answer *answers;
+    struct buf report = buf_new(a);
+    bool is_ours;
+    int rc = question_open(a, &asked, &q, why);
+    if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
+    if (rc == 0) rc = answer_all(&q, &cards, &answers, why);
+    if (rc < 0) return rc;
+    struct answer *decisive = tightest(answers, cards.count);
+    unsigned flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
+                     (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);
+    struct write_options write = {o->save_config, flags};
+    if (is_ours && q.has_config && decisive->fits && !o->test_only) {
+        rc = write_config(&q, decisive, &write, &report, why);
+    }
+    if (rc == 0 && o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
+    if (rc < 0) return rc;
+    if (options->json) rc = answer_print_json(&q, answers, (int)cards.count, why);
+    else show(&q, answers, (int)cards.count, o, &report);
+    return rc < 0 ? rc : decisive->fits || !is_ours ? 0 : FAIL_NO;
+}
+
+const struct verb verb_fit = {
+    .name = "fit",
+    .summary = "which batch and accumulation for this config on this card?",
+    .description =
+        "Reads the training config, predicts the peak memory of its model on the card, and takes "
+        "the largest batch that fits and keeps the effective batch exactly. Then it changes the "
+        "config: only the bytes of the values, with a backup beside it (--test-only changes "
+        "nothing).\n\n"
+        "Without --gpu it answers for this machine's card; where there is none, for the cards of "
+        "the config's team_gpu_settings, and changes nothing.\n\n"
+        "A batch fits when the allocator's need stays within the card's memory less the safety "
+        "margin, the memory outside the allocator and what others use, and when it also runs with 3 % "
+        "less than the card has.",
+    .examples = "batchfit fit --config configs/train.yaml --test-only\n"
+                "batchfit fit --config configs/train.yaml --gpu rtx3060 --img-size 384\n"
+                "batchfit fit --config configs/train.yaml --gpu-memory 6GiB --save-config "
+                "configs/train_6gb.yaml\n"
+                "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
+    .options = rows,
+    .options_size = sizeof(struct fit_options),
+    .run = fit_run,
+};

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fit, team and explain are asked: a training, from the config and the command line, and what
+// is needed to answer. The options here are the first members of those verbs' option structs.
+#ifndef CMD_QUESTION_H
+#define CMD_QUESTION_H
+
+#include "base/os.h"
+#include "cmd/cmd.h"
+#include "config/config.h"
+#include "forecast/forecast.h"
+
+struct question_options {
+    struct options base;
+    const char *config, *dialect, *section, *keys;
+    const char *model, *precision, *optimizer, *tape, *alloc_conf;
+    int64_t image_size, sequence_length, target_length, classes, ranks;
+    int64_t batch, accumulation, effective, least, most, multiple;
+    bool checkpointing, inference, ema, channels_last;
+    double margin, share;
+    int64_t overhead_bytes, tenants_bytes;
+};
+
+// The rows of these options, for a verb whose struct is `type` with the member `q`.
+#define QUESTION_AT(type, member) offsetof(type, q.member)
+#define QUESTION_ROWS(type)                                                                        \
+    {"config", "FILE", OPTION_TEXT, QUESTION_AT(type, config),                                     \
+     "the training config (YAML or JSON, any common trainer's)", "file"},                          \
+        {"model", "NAME", OPTION_TEXT, QUESTION_AT(type, model),                                   \
+         "the model, when the config does not say it (batchfit list models)", "models"},           \
+        {"img-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size), "image size in pixels",     \
+         ""},                                                                                      \
+        {"image-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size), "the same as --img-size", \
+         ""},                                                                                      \
+        {"seq-len", "N", OPTION_COUNT, QUESTION_AT(type, sequence_length),                         \
+         "sequence length in tokens", ""},                                                         \
+        {"target-len", "N", OPTION_COUNT, QUESTION_AT(type, target_length),                        \
+         "target length in tokens (seq2seq)", ""},                                                 \
+        {"num-classes", "N", OPTION_COUNT, QUESTION_AT(type, classes), "outputs of the classifier", \
+         ""},                                                                                      \
+        {"precision", "WORD", OPTION_TEXT, QUESTION_AT(type, precision),                           \
+         "fp32, amp-fp16, amp-bf16, bf16 or fp16; without it the config's, with AMP only where "   \
+         "the card has tensor cores",                                                              \
+         "fp32 amp-fp16 amp-bf16 bf16 fp16"},                                                      \
+        {"optimizer", "NAME", OPTION_TEXT, QUESTION_AT(type, optimizer),                           \
+         "sgd, adam, adamw, adafactor, lion or adamw8bit",                                         \
+         "sgd adam adamw adafactor lion adamw8bit"},                                               \
+        {"checkpointing", NULL, OPTION_SWITCH, QUESTION_AT(type, checkpointing),                   \
+         "with gradient checkpointing", NULL},                                                     \
+        {"channels-last", NULL, OPTION_SWITCH, QUESTION_AT(type, channels_last),                   \
+         "with the channels_last layout", NULL},                                                   \
+        {"ema", NULL, OPTION_SWITCH, QUESTION_AT(type, ema),                                       \
+         "with an exponential moving average of the weights", NULL},                               \
+        {"inference", NULL, OPTION_SWITCH, QUESTION_AT(type, inference),                           \
+         "evaluation or inference instead of training", NULL},                                     \
+        {"ranks", "N", OPTION_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""},       \
+        {"effective-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, effective),                  \
+         "the effective batch to keep; without it the config's batch x accumulation x ranks", ""}, \
+        {"min-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, least), "smallest batch tried",    \
+         ""},                                                                                      \
+        {"max-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, most), "largest batch tried", ""}, \
+        {"multiple", "N", OPTION_COUNT, QUESTION_AT(type, multiple),                               \
+         "batches are multiples of N (4), any number below it", ""},                               \
+        {"safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),                        \
+         "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier",    \
+         ""},                                                                                      \
+        {"safety-factor", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                         \
+         "the same as --safety-margin 1-SHARE", ""},                                               \
+        {"memory-fraction", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                       \
+         "the same as --safety-factor", ""},                                                       \
+        {"overhead", "BYTES", OPTION_BYTES, QUESTION_AT(type, overhead_bytes),                     \
+         "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one "    \
+         "small tensor); without it a table's estimate",                                           \
+         ""},                                                                                      \
+        {"other-processes", "BYTES", OPTION_BYTES, QUESTION_AT(type, tenants_bytes),               \
+         "memory that others use on the card", ""},                                                \
+        {"alloc-conf", "TEXT", OPTION_TEXT, QUESTION_AT(type, alloc_conf),                         \
+         "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' reads that variable", ""},                     \
+        {"tape", "FILE", OPTION_TEXT, QUESTION_AT(type, tape),                                     \
+         "predict from this tape only (batchfit record)", "file"},                                 \
+        {"dialect", "ID", OPTION_TEXT, QUESTION_AT(type, dialect),                                 \
+         "whose config it is, when it is not recognised (batchfit list dialects)", "dialects"},    \
+        {"section", "PATH", OPTION_TEXT, QUESTION_AT(type, section),                               \
+         "the part of the config to use, when it holds several runs", ""},                         \
+    {                                                                                              \
+        "key", "ROLE=PATH", OPTION_LIST, QUESTION_AT(type, keys),                                  \
+            "where a value stands: batch=train.bs (repeatable)", ""                                \
+    }
+
+struct question {
+    struct arena *arena;
+    bool has_config;
+    struct str path; // of the config
+    struct os_stamp stamp;
+    struct config config;
+    struct config_reading reading;
+    struct config_batches batches; // micro 0: the config does not say
+    struct plan plan;              // what is trained now
+    int64_t effective;             // to be kept; 0: not known, the batch is free
+    bool precision_fixed;          // by the user: not adapted to the card
+    double margin;                 // NaN: by tier
+    int64_t overhead_bytes;        // 0: by table
+    int64_t tenants_bytes;
+    struct plan_range range;
+    struct gpu_catalogue gpus;
+    struct tape_store store;
+    struct sim_options sim;
+    struct forecast_notes notes; // for the user to read
+};
+
+// Reads the config and fills the question. Errors name the file or the option.
+int question_open(struct arena *a, const struct question_options *o, struct question *ret,
+                  struct fail *why);
+// The card by its name or, without one, by its memory.
+int question_card(struct question *q, struct str name, int64_t memory_bytes,
+                  struct forecast_card *ret_card, struct fail *why);
+// A card that a device or a caller names already.
+void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card);
+void question_note(struct question *q, struct str note);
+
+#endif

@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit), since
+// PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the user's
+// own python3.
+#include "base/data.h"
+#include "base/os.h"
+#include "base/unit.h"
+#include "cmd/cmd.h"
+#include "tape/tape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VALUES = 32 };
+
+struct record_options {
+    struct options base;
+    const char *output, *python;
+    const char *values[VALUES]; // options that go to the recorder as they are
+    bool switches[VALUES];
+};
+
+#define AT(member) offsetof(struct record_options, member)
+#define VALUE(n) offsetof(struct record_options, values) + (n) * sizeof(const char *)
+#define SWITCH(n) offsetof(struct record_options, switches) + (n) * sizeof(bool)
+
+// The first two are ours, the rest the recorder's (python/batchfit/knobs.py).
+enum { OWN_ROWS = 2 };
+static const struct option_row rows[] = {
+    {"output", "FILE", OPTION_TEXT, AT(output),
+     "where the tape goes; without it your own store, where fit finds it", "file", 'o'},
+    {"python", "PROGRAM", OPTION_TEXT, AT(python),
+     "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},
+    {"precision", "WORD", OPTION_TEXT, VALUE(0),
+     "fp32, amp-fp16, amp-bf16 (autocast), bf16 (the model itself), fp16 (inference)",
+     "fp32 amp-fp16 amp-bf16 bf16 fp16"},
+    {"optimizer", "NAME", OPTION_TEXT, VALUE(1),
+     "sgd, adam, adamw, adafactor, lion, adamw8bit or none",
+     "sgd adam adamw adafactor lion adamw8bit none"},
+    {"img-size", "N", OPTION_TEXT, VALUE(2), "side of the square image in pixels", ""},
+    {"seq-len", "N", OPTION_TEXT, VALUE(3), "tokens of the sequence", ""},
+    {"target-len", "N", OPTION_TEXT, VALUE(4), "tokens of the target (seq2seq)", ""},
+    {"mode", "WORD", OPTION_TEXT, VALUE(5), "train or inference", "train inference"},
+    {"accumulation", "N", OPTION_TEXT, VALUE(6),
+     "micro-steps per optimizer step; 2 stands for every larger number", ""},
+    {"checkpointing", NULL, OPTION_SWITCH, SWITCH(0), "gradient checkpointing", NULL},
+    {"channels-last", NULL, OPTION_SWITCH, SWITCH(1), "the NHWC layout", NULL},
+    {"ema", NULL, OPTION_SWITCH, SWITCH(2), "an averaged copy of the weights", NULL},
+    {"grad-scaler", NULL, OPTION_SWITCH, SWITCH(3), "with GradScaler (amp-fp16's default)", NULL},
+    {"no-grad-scaler", NULL, OPTION_SWITCH, SWITCH(4), "without it", NULL},
+    {"zero-grad", "WORD", OPTION_TEXT, VALUE(7), "gradients set to none or filled with zero",
+     "none zero"},
+    {"attention", "WORD", OPTION_TEXT, VALUE(8),
+     "fused or math; without it CUDA's own choice for that torch version", "fused math"},
+    {"num-classes", "N", OPTION_TEXT, VALUE(9), "outputs of the classifier", ""},
+    {"loss", "WORD", OPTION_TEXT, VALUE(10), "ce or label-smoothing", "ce label-smoothing"},
+    {"momentum", "X", OPTION_TEXT, VALUE(11), "of SGD; 0: no momentum buffer", ""},
+    {"nesterov", NULL, OPTION_SWITCH, SWITCH(5), "Nesterov momentum", NULL},
+    {"weight-decay", "X", OPTION_TEXT, VALUE(12), "only zero or not matters", ""},
+    {"foreach", NULL, OPTION_SWITCH, SWITCH(6), "the optimizer's multi-tensor kernels", NULL},
+    {"no-foreach", NULL, OPTION_SWITCH, SWITCH(7), "one tensor at a time", NULL},
+    {"fused-optimizer", NULL, OPTION_SWITCH, SWITCH(8), "the optimizer's fused kernel", NULL},
+    {"clip-grad", "NORM", OPTION_TEXT, VALUE(13), "clip_grad_norm_", ""},
+    {"cudnn-benchmark", NULL, OPTION_SWITCH, SWITCH(9), "torch.backends.cudnn.benchmark is on", NULL},
+    {"no-cudnn-benchmark", NULL, OPTION_SWITCH, SWITCH(10), "it is off", NULL},
+    {"prefetch", NULL, OPTION_SWITCH, SWITCH(11), "a loader with a side stream, as timm's", NULL},
+    {"no-prefetch", NULL, OPTION_SWITCH, SWITCH(12), "no such loader", NULL},
+    {"rules", "VERSION", OPTION_TEXT, VALUE(14),
+     "torch version whose CUDA rules hold (without it the running one's)", ""},
+    {"script-defaults", "WORD", OPTION_TEXT, VALUE(15),
+     "the habits of a known script: timm-train, timm-benchmark, hf-trainer, ultralytics, plain",
+     "timm-train timm-benchmark hf-trainer ultralytics plain"},
+    {"task", "WORD", OPTION_TEXT, VALUE(16), "the head of an hf: model",
+     "auto classification causal-lm masked-lm seq2seq-lm"},
+    {"targets-per-image", "N", OPTION_TEXT, VALUE(17), "objects per image (detection)", ""},
+    {"batches", "B,B,B", OPTION_TEXT, VALUE(18), "batches at which the sequence is checked (2,4,8)",
+     ""},
+    {"classes-derivative", NULL, OPTION_SWITCH, SWITCH(13),
+     "also record how sizes depend on the number of classes", NULL},
+    {"name", "NAME", OPTION_TEXT, VALUE(19), "the model's name in the tape", ""},
+    {"quiet", NULL, OPTION_SWITCH, SWITCH(14), "no progress on stderr", NULL},
+    {.name = NULL},
+};
+
+struct words {
+    char **items;
+    ptrdiff_t count, capacity;
+};
+
+static void add_word(struct arena *a, struct words *w, struct str word) {
+    *arena_push(a, &w->items, &w->count, &w->capacity) = word.p ? str_z(a, word) : NULL;
+}
+
+// One folder for each version of the embedded files, so that two versions never mix.
+static struct str folder_of_version(struct arena *a) {
+    uint64_t hash = 0;
+    for (int i = 0; i < data_file_count; i++) {
+        const struct data_file *f = &data_files[i];
+        if (strncmp(f->name, "python/", 7) != 0) continue;
+        hash = hash * 31 + str_hash((struct str){(const char *)f->begin, f->end - f->begin});
+    }
+    return str_format(a, "%.*s/recorder-%016llx", STR_ARG(os_cache_dir(a)),
+                      (unsigned long long)hash);
+}
+
+static int lay_out(struct arena *a, struct str folder, struct fail *why) {
+    struct str done = str_format(a, "%.*s/.complete", STR_ARG(folder));
+    if (os_exists(done.p)) return 0;
+    for (int i = 0; i < data_file_count; i++) {
+        const struct data_file *f = &data_files[i];
+        if (strncmp(f->name, "python/", 7) != 0) continue;
+        struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), f->name + 7);
+        char *parent = str_z(a, path);
+        *strrchr(parent, '/') = 0;
+        int rc = os_make_dirs(a, parent, why);
+        struct str text = {(const char *)f->begin, f->end - f->begin};
+        if (rc == 0) rc = os_replace(a, path.p, text, NULL, why);
+        if (rc < 0) return rc;
+    }
+    return os_replace(a, done.p, STR(""), NULL, why);
+}
+
+static void set_python_path(struct arena *a, struct str folder) {
+    const char *before = getenv("PYTHONPATH");
+    bool more = before && *before;
+    struct str path = str_format(a, "%.*s%s%s", STR_ARG(folder), more ? ":" : "", more ? before : "");
+    setenv("PYTHONPATH", path.p, 1);
+}
+
+static struct words command(struct arena *a, const struct record_options *o, const char *output) {
+    struct words w = {0};
+    const char *python = o->python ? o->python : getenv("BATCHFIT_PYTHON");
+    add_word(a, &w, str_of(python && *python ? python : "python3"));
+    add_word(a, &w, STR("-m"));
+    add_word(a, &w, STR("batchfit.record"));
+    add_word(a, &w, str_of(o->base.arguments[0]));
+    for (const struct option_row *row = rows + OWN_ROWS; row->name; row++) {
+        const void *at = (const char *)o + row->offset;
+        const char *value = row->value ? *(const char *const *)at : NULL;
+        if (row->value ? !value : !*(const bool *)at) continue;
+        add_word(a, &w, str_format(a, "--%s", row->name));
+        if (row->value) add_word(a, &w, str_of(value));
+    }
+    add_word(a, &w, STR("--output"));
+    add_word(a, &w, str_of(output));
+    add_word(a, &w, (struct str){0});
+    return w;
+}
+
+// timm:swin_base -> …/tapes/timm-swin_base-384-amp-fp16-adamw.tape: variants do not overwrite one
+// another.
+static int usual_output(struct arena *a, const struct record_options *o, struct str *ret_path,
+                        struct fail *why) {
+    struct str folder = str_format(a, "%.*s/tapes", STR_ARG(os_data_dir(a)));
+    struct buf path = buf_new(a);
+    buf_format(&path, "%.*s/", STR_ARG(folder));
+    ptrdiff_t start = path.count;
+    buf_add(&path, str_of(o->base.arguments[0]));
+    for (const struct option_row *row = rows + OWN_ROWS; row->name; row++) {
+        const void *at = (const char *)o + row->offset;
+        if (strcmp(row->name, "quiet") == 0) continue;
+        if (row->value && *(const char *const *)at) {
+            buf_format(&path, "-%s", *(const char *const *)at);
+        } else if (!row->value && *(const bool *)at) {
+            buf_format(&path, "-%s", row->name);
+        }
+    }
+    for (ptrdiff_t i = start; i < path.count; i++) {
+        char c = path.items[i];
+        if (c == '/' || c == ':' || c == ' ') path.items[i] = '-';
+    }
+    buf_add(&path, STR(".tape"));
+    *ret_path = str_copy(a, buf_str(&path));
+    return os_make_dirs(a, folder.p, why);
+}
+
+static int run_recorder(struct arena *a, const struct record_options *o, const char *output,
+                        struct fail *why) {
+    struct str folder = folder_of_version(a);
+    int status, rc = lay_out(a, folder, why);
+    if (rc < 0) return rc;
+    set_python_path(a, folder);
+    rc = os_run(command(a, o, output).items, &status, why);
+    if (rc < 0) {
+        return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");
+    }
+    if (status == 0) return 0;
+    if (why) why->message[0] = 0; // the recorder has said it in its one line
+    return status <= 5 ? -status : FAIL_BUG;
+}
+
+static int report(struct arena *a, const char *path, bool json, struct fail *why) {
+    struct str bytes;
+    struct tape tape;
+    int rc = os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
+    if (rc < 0) return rc;
+    if (json) {
+        printf("{\"tape\": \"%s\", \"events\": %d, \"header\": %.*s}\n", path, (int)tape.event_count,
+               STR_ARG(tape.header.json));
+        return 0;
+    }
+    fprintf(stderr, "%s: %.*s, %s parameters, %d events\n", path, STR_ARG(tape.header.model),
+            unit_count(a, tape.header.parameters > 0 ? tape.header.parameters : 0).p,
+            (int)tape.event_count);
+    return 0;
+}
+
+static int record_run(struct arena *a, const struct options *options, struct fail *why) {
+    const struct record_options *o = (const struct record_options *)options;
+    struct str output = str_of(o->output);
+    if (options->argument_count != 1) {
+        fail_set(why, FAIL_USAGE, "record takes one source");
+        return fail_hint(why, "timm:NAME, torchvision:NAME, hf:NAME, ultralytics:NAME or "
+                              "python:MODULE:FUNCTION");
+    }
+    int rc = o->output ? 0 : usual_output(a, o, &output, why);
+    if (rc == 0) rc = run_recorder(a, o, output.p, why);
+    if (rc == 0 && !str_is(output, "-")) rc = report(a, output.p, options->json, why);
+    return rc;
+}
+
+const struct verb verb_record = {
+    .name = "record",
+    .summary = "tape of any PyTorch model, recorded without a GPU",
+    .arguments = "SOURCE",
+    .description =
+        "Runs two training steps of the model on PyTorch's meta device (no data, no arithmetic, a "
+        "few seconds) and writes down every allocation. SOURCE is\n\n"
+        "timm:NAME, torchvision:NAME or ultralytics:NAME for a model of that library,\n"
+        "hf:NAME or hf:config.json for a transformers model, built from its configuration,\n"
+        "python:MODULE:FUNCTION for your own: the function returns the model, or (model, loss), or "
+        "(model, loss, inputs).\n\n"
+        "It uses your own python3, PyTorch and libraries, so that the tape is that of what you "
+        "train with.",
+    .examples = "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer "
+                "adamw -o swin.tape\n"
+                "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
+                "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
+    .options = rows,
+    .options_size = sizeof(struct record_options),
+    .run = record_run,
+};

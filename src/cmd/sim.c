@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit sim: replay one tape. The plumbing below fit, for scripts and for checking us.
+#include "base/os.h"
+#include "base/unit.h"
+#include "cmd/cmd.h"
+#include "sim/sim.h"
+
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+struct sim_verb_options {
+    struct options base;
+    int64_t batch, classes, capacity;
+    const char *alloc_conf;
+    bool scratch;
+};
+
+#define AT(member) offsetof(struct sim_verb_options, member)
+static const struct option_row rows[] = {
+    {"batch", "B", OPTION_COUNT, AT(batch), "the batch (micro-batch of one device)", ""},
+    {"capacity", "BYTES", OPTION_BYTES, AT(capacity),
+     "what the allocator may take: 22GiB. Without it there is no limit", ""},
+    {"num-classes", "N", OPTION_COUNT, AT(classes), "outputs of the classifier", ""},
+    {"alloc-conf", "TEXT", OPTION_TEXT, AT(alloc_conf),
+     "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' reads that variable", ""},
+    {"scratch", NULL, OPTION_SWITCH, AT(scratch),
+     "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
+    {.name = NULL},
+};
+
+static int read_options(const struct sim_verb_options *o, struct sim_options *options,
+                        struct fail *why) {
+    *options = sim_options_default();
+    options->scratch = o->scratch;
+    const char *text = o->alloc_conf;
+    if (text && str_is(str_of(text), "env")) text = getenv("PYTORCH_CUDA_ALLOC_CONF");
+    if (!text) return 0;
+    int rc = sim_options_parse(str_of(text), options, why);
+    return rc < 0 ? fail_wrap(why, "--alloc-conf") : 0;
+}
+
+// The figures of a run without limit, whether the tape runs in the capacity, and the least it needs.
+struct figures {
+    struct sim_result free_run, limited;
+    struct sim_need need;
+    bool has_capacity;
+};
+
+static void print_json(const struct figures *f) {
+    json_t *document = json_pack(
+        "{s:I, s:I, s:I, s:b, s:o, s:i, s:i}", "allocated_bytes",
+        (json_int_t)f->free_run.allocated_bytes, "reserved_bytes",
+        (json_int_t)f->free_run.reserved_bytes, "needed_bytes", (json_int_t)f->need.needed_bytes,
+        "needed_is_exact", f->need.needed_exact,
+        "fits", f->has_capacity ? json_boolean(!f->limited.oom) : json_null(), "events",
+        (int)f->free_run.events, "retries", f->has_capacity ? (int)f->limited.retries : 0);
+    if (f->has_capacity) {
+        json_object_set_new(document, "reserved_in_capacity_bytes",
+                            json_integer(f->limited.reserved_bytes));
+    }
+    json_dumpf(document, stdout, JSON_INDENT(2));
+    json_decref(document);
+    putchar('\n');
+}
+
+static void print_text(struct arena *a, const struct figures *f, int64_t capacity) {
+    printf("allocated %s\nreserved  %s without pressure\nneeded    %s%s\nevents    %d\n",
+           unit_bytes(a, f->free_run.allocated_bytes).p, unit_bytes(a, f->free_run.reserved_bytes).p,
+           unit_bytes(a, f->need.needed_bytes).p, f->need.needed_exact ? "" : " or less",
+           (int)f->free_run.events);
+    if (!f->has_capacity) return;
+    printf("capacity  %s: %s", unit_bytes(a, capacity).p, f->limited.oom ? "OOM" : "FITS");
+    if (f->limited.oom) {
+        printf(" at event %d, asking for %s", (int)f->limited.oom_event,
+               unit_bytes(a, f->limited.oom_bytes).p);
+    } else if (f->limited.retries > 0) {
+        printf(", after giving back the cache %d times", (int)f->limited.retries);
+    }
+    putchar('\n');
+}
+
+static int sim_run(struct arena *a, const struct options *options, struct fail *why) {
+    const struct sim_verb_options *o = (const struct sim_verb_options *)options;
+    struct sim_options how;
+    struct str bytes;
+    struct tape tape;
+    struct figures f = {.has_capacity = o->capacity > 0};
+    if (options->argument_count != 1 || o->batch <= 0) {
+        fail_set(why, FAIL_USAGE, "sim takes one tape and --batch B");
+        return fail_hint(why, "batchfit sim swin.tape --batch 32 --capacity 22GiB");
+    }
+    const char *path = options->arguments[0];
+    int rc = read_options(o, &how, why);
+    if (rc == 0) rc = os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
+    if (rc < 0) return rc;
+    struct sim *sim = sim_prepare(a, &tape, &how);
+    sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
+    sim_needed_least(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
+    if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
+    if (options->json) print_json(&f);
+    else print_text(a, &f, o->capacity);
+    return f.has_capacity && f.limited.oom ? FAIL_NO : 0;
+}
+
+const struct verb verb_sim = {
+    .name = "sim",
+    .summary = "replays one tape through the caching allocator",
+    .arguments = "TAPE",
+    .description =
+        "Prints the peak of allocated bytes, what the allocator holds without pressure (reserved), "
+        "and the least capacity in which the tape still runs (needed). With --capacity also whether "
+        "it runs there; the exit status is 1 when it does not.",
+    .examples = "batchfit sim swin.tape --batch 32 --capacity 22GiB --json\n"
+                "batchfit sim swin.tape --batch 32 --alloc-conf expandable_segments:True",
+    .options = rows,
+    .options_size = sizeof(struct sim_verb_options),
+    .run = sim_run,
+};

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/write.h"
+
+// Only what the answer changed against the config is wished for; what the command line said to this
+// run alone (--img-size) stays out of the file.
+static struct config_wish wish_of(const struct question *q, const struct answer *answer,
+                                  unsigned flags) {
+    const struct plan *p = &answer->plan;
+    struct config_wish wish = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
+    if (!p->inference) wish.accumulation = p->accumulation;
+    enum plan_precision stated = plan_precision_find(q->reading.values[CONFIG_PRECISION].word);
+    if (stated && stated != p->precision) wish.precision = str_of(plan_precision_name(p->precision));
+    return wish;
+}
+
+static void report_lines(struct buf *report, const struct str *lines, int count) {
+    for (int i = 0; i < count; i++) buf_format(report, "%.*s\n", STR_ARG(lines[i]));
+}
+
+static int put(struct question *q, const char *path, bool is_own, struct str text,
+               struct buf *report, struct fail *why) {
+    if (os_exists(path)) {
+        struct str backup;
+        int rc = os_backup(q->arena, path, &backup, why);
+        if (rc < 0) return rc;
+        buf_format(report, "backup: %.*s\n", STR_ARG(backup));
+    }
+    return os_replace(q->arena, path, text, is_own ? &q->stamp : NULL, why);
+}
+
+static int advise(struct question *q, const struct config_wish *wish, const struct fail *reason,
+                  struct buf *report) {
+    struct str advice = config_advice(q->arena, &q->config, &q->reading, wish);
+    buf_format(report, "not written: %s\n", reason->message);
+    if (reason->hint[0]) buf_format(report, "  %s\n", reason->hint);
+    if (advice.len > 0) buf_format(report, "set it yourself:\n%.*s\n", STR_ARG(advice));
+    return 0;
+}
+
+int write_config(struct question *q, struct answer *answer, const struct write_options *options,
+                 struct buf *report, struct fail *why) {
+    struct config_wish wish = wish_of(q, answer, options->flags);
+    struct config_edits edits = {0};
+    struct config_patched patched;
+    struct fail reason = {0};
+    int rc = config_fit(q->arena, &q->config, &q->reading, &wish, &edits, &reason);
+    if (rc == 0) {
+        rc = config_patch(q->arena, &q->config, edits.items, edits.count, options->flags, &patched,
+                          &reason);
+    }
+    if (rc < 0) return advise(q, &wish, &reason, report);
+    const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);
+    if (patched.changed || options->save_config) {
+        rc = put(q, path, !options->save_config, patched.text, report, why);
+        if (rc < 0) return rc;
+        answer->config_written = true;
+    }
+    report_lines(report, patched.changes, patched.change_count);
+    report_lines(report, patched.notes, patched.note_count);
+    if (!patched.changed) buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
+    else buf_format(report, "written: %s\n", path);
+    return 0;
+}

@@ -1,0 +1,17 @@
+// SPDX-License-Identifier: Apache-2.0
+// Putting an answer into the user's config: the smallest edit, a backup, an atomic replacement.
+#ifndef CMD_WRITE_H
+#define CMD_WRITE_H
+
+#include "cmd/answer.h"
+
+struct write_options {
+    const char *save_config; // another file to write to; NULL: the config itself
+    unsigned flags;          // enum config_flags
+};
+// Writes and sets answer->config_written. What was changed, or what to type where the file cannot
+// be edited, is added to *report as lines for people.
+int write_config(struct question *q, struct answer *answer, const struct write_options *options,
+                 struct buf *report, struct fail *why);
+
+#endif
