@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The caching allocator: best fit in ordered sets, split, merge, segments from a driver that has a
+// limit. After c10/cuda/CUDACachingAllocator.cpp as read in 1.13.1 and a version of 2.5 age. Left
+// out: record_stream, CUDA graphs and private pools, cudaMallocAsync.
+#include "sim/cache.h"
+
+#include "sim/set.h"
+
+int64_t cache_segment_size(const struct sim_options *options, int64_t size) {
+    if (size <= CACHE_SMALL_MAX) return CACHE_SMALL_SEGMENT;
+    if (size < CACHE_MIN_LARGE) return options->large_segment_bytes;
+    return (size + CACHE_ROUND_LARGE - 1) / CACHE_ROUND_LARGE * CACHE_ROUND_LARGE;
+}
+
+static int log2_floor(int64_t n) {
+    return 63 - __builtin_clzll((unsigned long long)n);
+}
+
+int64_t cache_round_size(const struct sim_options *options, int64_t bytes) {
+    if (bytes <= 0) return 0;
+    if (bytes < CACHE_MIN_BLOCK) return CACHE_MIN_BLOCK;
+    int log = log2_floor(bytes), interval = log - 20;
+    interval = interval < 0 ? 0 : interval > 15 ? 15 : interval;
+    int64_t divisions = options->roundup_divisions[interval];
+    if (divisions > 1 && bytes <= options->roundup_bypass_bytes &&
+        (bytes - 1) / CACHE_MIN_BLOCK >= divisions) {
+        int64_t step = (INT64_C(1) << log) / divisions;
+        return (bytes + step - 1) / step * step;
+    }
+    return (bytes + CACHE_MIN_BLOCK - 1) / CACHE_MIN_BLOCK * CACHE_MIN_BLOCK;
+}
+
+void set_grow(struct cache_set *s, struct arena *a) {
+    ptrdiff_t capacity = s->capacity, same = s->capacity;
+    s->sizes = arena_grow(a, s->sizes, (ptrdiff_t)sizeof *s->sizes, 16, s->count, &capacity);
+    s->blocks = arena_grow(a, s->blocks, (ptrdiff_t)sizeof *s->blocks, 16, s->count, &same);
+    s->capacity = (int32_t)capacity;
+}
+
+void cache_init(struct cache *c, struct arena *a, const struct sim_options *options, int streams) {
+    *c = (struct cache){.arena = a, .options = *options};
+    c->plain = !options->expandable_segments && options->max_split_bytes == SIM_UNLIMITED &&
+               !(options->garbage_collection_threshold > 0);
+    // CUDACachingAllocator.cpp, should_split: at least 512 bytes, or more than 1 MiB.
+    c->split_least[1] = CACHE_MIN_BLOCK;
+    c->split_least[0] = options->expandable_segments ? CACHE_MIN_BLOCK : CACHE_SMALL_MAX + 1;
+    c->pool_count = streams * 2;
+    c->pools = arena_new(a, struct cache_pool, c->pool_count);
+    for (int i = 0; i < c->pool_count; i++) {
+        c->pools[i].small = i % 2 == 1;
+        c->pools[i].page = i % 2 == 1 ? CACHE_SMALL_SEGMENT : options->large_segment_bytes;
+    }
+    cache_reset(c, SIM_UNLIMITED);
+}
+
+static int64_t share_of(double share, int64_t bytes) {
+    return (int64_t)(share * (double)bytes);
+}
+
+static int64_t limit_at(const struct sim_options *o, enum cache_limit limit, int64_t capacity) {
+    if (limit == CACHE_CAPACITY) return capacity;
+    if (!(o->memory_fraction > 0)) return SIM_UNLIMITED;
+    int64_t device = o->device_bytes > 0 ? o->device_bytes : capacity;
+    int64_t allowed = share_of(o->memory_fraction, device);
+    return limit == CACHE_ALLOWED ? allowed : share_of(o->garbage_collection_threshold, allowed);
+}
+
+void cache_reset(struct cache *c, int64_t capacity) {
+    c->capacity = capacity < SIM_UNLIMITED ? capacity : SIM_UNLIMITED;
+    for (int i = 0; i < CACHE_LIMIT_COUNT; i++) {
+        c->limits[i] = limit_at(&c->options, (enum cache_limit)i, c->capacity);
+    }
+    for (int i = 0; i < c->pool_count; i++) {
+        c->pools[i].free.count = 0;
+        c->pools[i].unmapped_count = 0;
+    }
+    c->block_count = 0;
+    c->spare = 0;
+    cache_block_new(c, (struct cache_block){.state = CACHE_USED}); // number 0
+    c->segment_serial = 0;
+    c->calls[0] = c->calls[1] = 0;
+    c->allocated = c->reserved = c->failed_bytes = 0;
+    c->retries = c->segments = 0;
+    c->same_from = 0;
+    c->same_below = INT64_MAX;
+}
+
+// The least capacity at which the limit is not below `bytes`; INT64_MAX: it does not depend on it.
+static int64_t capacity_for(const struct cache *c, int64_t bytes, enum cache_limit limit) {
+    const struct sim_options *o = &c->options;
+    if (limit == CACHE_CAPACITY) return bytes;
+    if (!(o->memory_fraction > 0) || o->device_bytes > 0) return INT64_MAX;
+    int64_t low = 0, high = SIM_UNLIMITED;
+    if (limit_at(o, limit, high) < bytes) return high;
+    while (low < high) {
+        int64_t middle = low + (high - low) / 2;
+        if (limit_at(o, limit, middle) >= bytes)
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
+// Every comparison with something that depends on the capacity goes through here, and leaves
+// behind between which capacities it has the same outcome (see sim_needed).
+bool cache_within(struct cache *c, int64_t bytes, enum cache_limit limit) {
+    bool within = bytes <= c->limits[limit];
+    int64_t at = capacity_for(c, bytes, limit);
+    if (within && at != INT64_MAX && at > c->same_from) c->same_from = at;
+    if (!within && at < c->same_below) c->same_below = at;
+    return within;
+}
+
+int32_t cache_block_new(struct cache *c, struct cache_block block) {
+    int32_t number = c->spare;
+    if (number > 0) {
+        c->spare = c->blocks[number].next;
+        c->blocks[number] = block;
+        return number;
+    }
+    number = (int32_t)c->block_count;
+    *arena_push(c->arena, &c->blocks, &c->block_count, &c->block_capacity) = block;
+    return number;
+}
+
+void cache_block_drop(struct cache *c, int32_t block) {
+    c->blocks[block].state = CACHE_GONE;
+    c->blocks[block].next = c->spare;
+    c->spare = block;
+}
+
+static void note_age(struct cache *c, int32_t block) {
+    if (c->age_capacity < c->block_capacity) {
+        uint64_t *ages = arena_new(c->arena, uint64_t, c->block_capacity);
+        if (c->age_capacity > 0) memcpy(ages, c->ages, (size_t)c->age_capacity * sizeof *ages);
+        c->ages = ages;
+        c->age_capacity = c->block_capacity;
+    }
+    c->ages[block] = c->calls[c->pools[c->blocks[block].pool].small];
+}
+
+void cache_put(struct cache *c, int32_t block) {
+    if (!c->plain) note_age(c, block);
+    set_insert(&c->pools[c->blocks[block].pool].free, c->arena, c->blocks, block);
+}
+
+void cache_take(struct cache *c, int32_t block) {
+    struct cache_set *set = &c->pools[c->blocks[block].pool].free;
+    set_remove(set, set_position(set, c->blocks, &c->blocks[block]));
+}
+
+// Size of a block with the unmapped range behind it, into which it could grow.
+static int64_t expandable_size(const struct cache *c, int32_t block) {
+    const struct cache_block *b = &c->blocks[block], *next = &c->blocks[b->next];
+    return b->size + (next->state == CACHE_UNMAPPED ? next->size : 0);
+}
+
+// get_free_block: only one candidate is examined, whatever the options say about it.
+static int32_t find(struct cache *c, struct cache_pool *pool, int64_t size) {
+    const struct sim_options *o = &c->options;
+    const struct cache_set *set = &pool->free;
+    c->calls[pool->small]++;
+    int32_t at = set_lower(set, size);
+    if (at == set->count) return -1;
+    if (o->expandable_segments) {
+        while (at + 1 < set->count &&
+               expandable_size(c, set->blocks[at + 1]) < expandable_size(c, set->blocks[at])) {
+            at++;
+        }
+    }
+    int64_t found = set->sizes[at];
+    if (size < o->max_split_bytes && found >= o->max_split_bytes) return -1;
+    if (size >= o->max_split_bytes && found >= size + o->max_non_split_rounding_bytes) return -1;
+    return at;
+}
+
+// alloc_block: a segment from the driver, or 0. The block is in no set.
+static int32_t grow(struct cache *c, struct cache_pool *pool, int64_t size) {
+    int64_t bytes = cache_segment_size(&c->options, size);
+    c->failed_bytes = bytes;
+    if (c->options.memory_fraction > 0 && !cache_within(c, c->reserved + bytes, CACHE_ALLOWED)) {
+        return 0;
+    }
+    if (c->options.expandable_segments) return cache_expand(c, pool, size);
+    if (!cache_within(c, c->reserved + bytes, CACHE_CAPACITY)) return 0;
+    c->reserved += bytes;
+    c->segments++;
+    return cache_block_new(c, (struct cache_block){.size = bytes,
+                                                   .segment = ++c->segment_serial,
+                                                   .pool = (uint8_t)(pool - c->pools)});
+}
+
+static int32_t grow_or_release(struct cache *c, struct cache_pool *pool, int64_t size) {
+    const struct sim_options *o = &c->options;
+    if (o->memory_fraction > 0 && o->garbage_collection_threshold > 0) cache_collect(c);
+    int32_t block = grow(c, pool, size);
+    if (!block && cache_release_available(c, pool, size)) block = grow(c, pool, size);
+    if (!block) {
+        cache_release_all(c);
+        c->retries++;
+        block = grow(c, pool, size);
+    }
+    return block;
+}
+
+// The front of the block is handed out; returns the rest as a new block that is in no set.
+static int32_t split(struct cache *c, int32_t block, int64_t size) {
+    struct cache_block *b = &c->blocks[block];
+    struct cache_block rest = {.size = b->size - size,
+                               .offset = b->offset + size,
+                               .segment = b->segment,
+                               .prev = block,
+                               .next = b->next,
+                               .state = CACHE_FREE,
+                               .pool = b->pool};
+    int32_t number = cache_block_new(c, rest); // may move the blocks
+    b = &c->blocks[block];
+    if (b->next) c->blocks[b->next].prev = number;
+    b->next = number;
+    b->size = size;
+    return number;
+}
+
+static bool should_split(const struct cache *c, const struct cache_pool *pool, int64_t rest,
+                         int64_t size) {
+    if (rest < c->split_least[pool->small]) return false;
+    return pool->small || c->options.expandable_segments || size < c->options.max_split_bytes;
+}
+
+static int32_t hand_out(struct cache *c, int32_t block) {
+    c->blocks[block].state = CACHE_USED;
+    c->allocated += c->blocks[block].size;
+    return block;
+}
+
+int32_t cache_malloc(struct cache *c, int64_t size, int32_t stream) {
+    struct cache_pool *pool = &c->pools[stream * 2 + (size <= CACHE_SMALL_MAX)];
+    struct cache_set *set = &pool->free;
+    if (size >= TAPE_SIZE_MAX) {
+        c->failed_bytes = size;
+        return 0;
+    }
+    int32_t at = c->plain ? set_lower(set, size) : find(c, pool, size);
+    if (at >= 0 && at < set->count) {
+        int32_t block = set->blocks[at];
+        if (should_split(c, pool, set->sizes[at] - size, size)) {
+            int32_t rest = split(c, block, size);
+            if (!c->plain) note_age(c, rest);
+            set_replace(set, c->blocks, at, rest);
+        } else {
+            set_remove(set, at);
+        }
+        return hand_out(c, block);
+    }
+    int32_t block = grow_or_release(c, pool, size);
+    if (!block) return 0;
+    if (should_split(c, pool, c->blocks[block].size - size, size)) {
+        cache_put(c, split(c, block, size));
+    }
+    return hand_out(c, block);
+}
+
+// The neighbour `gone`, in no set any more, becomes part of `kept`.
+static void absorb(struct cache *c, int32_t kept, int32_t gone) {
+    struct cache_block *k = &c->blocks[kept];
+    const struct cache_block *g = &c->blocks[gone];
+    k->size += g->size;
+    if (k->prev == gone) {
+        k->offset = g->offset;
+        k->prev = g->prev;
+        if (g->prev) c->blocks[g->prev].next = kept;
+    } else {
+        k->next = g->next;
+        if (g->next) c->blocks[g->next].prev = kept;
+    }
+    cache_block_drop(c, gone);
+}
+
+void cache_free(struct cache *c, int32_t block) {
+    struct cache_block *b = &c->blocks[block];
+    struct cache_set *set = &c->pools[b->pool].free;
+    c->allocated -= b->size;
+    b->state = CACHE_FREE;
+    int32_t prev = b->prev, next = b->next, at = -1;
+    if (c->blocks[prev].state == CACHE_FREE) {
+        at = set_position(set, c->blocks, &c->blocks[prev]);
+        absorb(c, block, prev);
+    }
+    if (c->blocks[next].state == CACHE_FREE) {
+        int32_t second = set_position(set, c->blocks, &c->blocks[next]);
+        if (at >= 0) set_remove(set, second);
+        at = at < 0 ? second : at - (second < at);
+        absorb(c, block, next);
+    }
+    if (!c->plain) note_age(c, block);
+    if (at >= 0)
+        set_replace(set, c->blocks, at, block);
+    else
+        set_insert(set, c->arena, c->blocks, block);
+}
+
+void cache_empty(struct cache *c) {
+    cache_release_all(c);
+}
