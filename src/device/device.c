@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of back ends. A recorded machine is asked alone; otherwise every live back end adds the
+// devices that it knows.
+#include "device/device.h"
+
+#include "device/device_int.h"
+
+struct backend {
+    const char *name;
+    bool is_recording;
+    int (*list)(struct arena *a, const char *machine, struct device_list *list, struct fail *why);
+};
+static const struct backend backends[] = {
+    {"recording", true, device_recording_list},
+    {"nvml", false, device_nvml_list},
+};
+
+static const struct {
+    int code;
+    const char *text;
+} code_texts[] = {
+    {4, "no permission to use it: this user (or container) has no access to /dev/nvidia*"},
+    {9, "the NVIDIA kernel driver is not loaded: load it (modprobe nvidia), or reboot after an "
+        "update"},
+    {NVML_TIMEOUT, "the NVIDIA driver did not answer within 3 s: a card hangs (dmesg tells), or "
+                   "cards are waking up; try again"},
+    {NVML_NO_LIBRARY, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine"},
+    {NVML_NO_FUNCTION, "the NVIDIA driver is too old to be asked"},
+    {NVML_LOST, "the driver has lost it (it fell off the bus or hangs): reset it or reboot"},
+    {16, "it needs a reset: nvidia-smi --gpu-reset, or reboot"},
+    {18, "the NVIDIA library and the kernel driver are of different versions: reboot, or in a "
+         "container match the host's driver"},
+};
+
+struct str device_code_text(struct arena *a, int code) {
+    for (size_t i = 0; i < sizeof code_texts / sizeof *code_texts; i++) {
+        if (code_texts[i].code == code) return str_of(code_texts[i].text);
+    }
+    return str_format(a, "the NVIDIA driver answered with error %d", code);
+}
+
+void device_leave_out(struct arena *a, struct device_list *list, int index, struct str reason) {
+    list->left_out = str_format(a, "%.*s%scard %d: %.*s", STR_ARG(list->left_out),
+                                list->left_out.len ? "; " : "", index, STR_ARG(reason));
+}
+
+int device_list(struct arena *a, const char *machine, struct device_list *ret_list,
+                struct fail *why) {
+    struct device_list list = {0};
+    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+        if (backends[i].is_recording != (machine != NULL)) continue;
+        int failed = backends[i].list(a, machine, &list, why);
+        if (failed) return failed;
+    }
+    if (list.count > 0) {
+        list.why_none = (struct str){0};
+    } else if (list.why_none.len == 0 && list.left_out.len > 0) {
+        list.why_none = list.left_out;
+        list.left_out = (struct str){0};
+    } else if (list.why_none.len == 0) {
+        list.why_none = STR("the NVIDIA driver found no card");
+    }
+    *ret_list = list;
+    return 0;
+}
