@@ -34,7 +34,7 @@ struct config_node; // private
 struct config {
     struct str name, text;
     enum config_format format;
-    struct config_node *root; // NULL in a foreign file and in one without any document
+    struct config_node *root; // NULL in a foreign file
     // Why nothing may be written into this file although it can be read (a tab that the trainer's
     // parser rejects, …); empty: it may.
     struct str unwritable;
@@ -54,9 +54,9 @@ int config_parse(struct arena *a, struct str name, struct str text, struct confi
 // What a value is for a YAML 1.1 trainer (PyYAML).
 enum config_type {
     CONFIG_ABSENT,
-    CONFIG_NULL,    // key without value, ~, null
+    CONFIG_NULL, // key without value, ~, null
     CONFIG_INT,
-    CONFIG_FLOAT,   // 16.0, 1e-4
+    CONFIG_FLOAT, // 16.0, 1e-4
     CONFIG_BOOL,
     CONFIG_TEXT,
     CONFIG_SPECIAL, // the trainer is to decide or fill in: auto, -1, ???, ${other.key}
@@ -158,10 +158,10 @@ struct config_batches {
     int64_t micro;        // samples of one device in one forward/backward
     int64_t accumulation; // micro-steps per optimizer step
     int64_t ranks;
-    int64_t effective;     // samples per optimizer step
-    struct str effect;     // "16 x 2 x 1 = 32", for people
-    bool ranks_assumed;    // neither the caller nor the file said it: 1
-    bool inexact;          // the trainer rounds: effective is what it says, not what the key says
+    int64_t effective;  // samples per optimizer step
+    struct str effect;  // "16 x 2 x 1 = 32", for people
+    bool ranks_assumed; // neither the caller nor the file said it: 1
+    bool inexact;       // the trainer rounds: effective is what it says, not what the key says
 };
 // What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
 // say (no batch, auto, a unit that only the team's code knows and more than one rank).
@@ -184,9 +184,11 @@ struct config_edit {
     // A plain scalar: 12, 0.5, true, bf16-mixed. Written in the file's own spelling of booleans,
     // quotes and floats.
     struct str value;
-    bool is_text;       // quote the value where it would be read as a number, boolean or null
-    bool insert;        // the key may be absent: put it into the map
-    struct str after;   // insert: name of the sibling to stand behind; empty: the last pair
+    bool is_text;     // quote the value where it would be read as a number, boolean or null
+    bool insert;      // the key may be absent: put it into the map
+    struct str after; // insert: name of the sibling to stand behind; empty: the last pair
+    const struct config_edit *children; // insert: a map of these instead of a value
+    int child_count;
 };
 struct config_edits {
     struct config_edit *items;
@@ -235,10 +237,10 @@ struct str config_advice(struct arena *a, const struct config *c, const struct c
 
 // One entry of the map team_gpu_settings.
 struct config_card {
-    struct str card; // key: "rtx_3060"
+    struct str card;                                    // key: "rtx_3060"
     int64_t batch, accumulation, effective, image_size; // 0: not said
     int mixed_precision;                                // 1 yes, -1 no, 0 not said
-    struct str precision, model; // empty: not said
+    struct str precision, model;                        // empty: not said
 };
 // The entries in the order of the file. A file without the map gives 0 entries.
 int config_team_read(struct arena *a, const struct config *c, struct config_card **ret_cards,
