@@ -37,11 +37,12 @@ enum { SHOW_SERIES_MAX = 10 };
 // can show are thinned; the highest total of each group of points is kept, so the peak never
 // disappears.
 void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct buf *b);
-// The sum of the series (areas) or the first series (lines) in `rows` lines of blocks, with the
-// limit marked.
+// The sum of the areas, or the highest of the lines, in `rows` lines of blocks with the limit
+// marked, and a line that names the peak.
 void show_chart_text(const struct show_chart *c, struct show_style style, int rows, struct buf *b);
 
-// Where the sum of all series is highest; -1 without points. ret_value may be NULL.
+// Where the sum of all areas, or the highest line, is highest; -1 without points. ret_value may be
+// NULL.
 ptrdiff_t show_chart_peak(const struct show_chart *c, double *ret_value);
 
 #endif

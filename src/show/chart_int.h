@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the show room: what both drawings of a chart need.
+#ifndef SHOW_CHART_INT_H
+#define SHOW_CHART_INT_H
+
+#include "show/chart.h"
+
+double chart_x(const struct show_chart *c, ptrdiff_t i);
+double chart_sum(const struct show_chart *c, ptrdiff_t i);
+double chart_height(const struct show_chart *c, ptrdiff_t i);
+double chart_top(const struct show_chart *c); // highest value that the axis must hold, above 0
+struct str chart_text_of(struct arena *a, enum show_unit unit, double value);
+// The name of a mark on an axis whose marks are `step` apart: all in the unit of the step.
+struct str chart_tick_of(struct arena *a, enum show_unit unit, double value, double step);
+// A round distance between marks, so that at most so many stand on the span.
+double chart_step(enum show_unit unit, double span, int at_most);
+// At most `at_most` + 2 points: of each group the highest, and both ends.
+ptrdiff_t *chart_thin(struct arena *a, const struct show_chart *c, ptrdiff_t at_most,
+                      ptrdiff_t *ret_count);
+
+#endif
