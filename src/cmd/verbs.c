@@ -2,7 +2,7 @@
 #include "cmd/cmd.h"
 
 const struct verb *const verbs[] = {
-    &verb_record, &verb_manual, &verb_completion, NULL,
+    &verb_record, &verb_sim, &verb_manual, &verb_completion, NULL,
 };
 
 const struct verb *verb_find(struct str name) {
