@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/os.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
@@ -66,6 +67,47 @@ int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *re
     }
     if (ret_stamp) *ret_stamp = stamp_of(&st);
     return read_all(a, fd, path, max_bytes, ret_text, why);
+}
+
+int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
+                 struct fail *why) {
+    OS_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    if (fd < 0) return fail_set(why, FAIL_INPUT, "%s: %s", path, strerror(errno));
+    char *text = arena_new(a, char, max_bytes);
+    int64_t count = 0;
+    while (count < max_bytes) {
+        ssize_t n = read(fd, text + count, (size_t)(max_bytes - count));
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return fail_set(why, FAIL_INPUT, "%s: %s", path, strerror(errno));
+        if (n == 0) break;
+        count += n;
+    }
+    *ret_text = (struct str){text, count};
+    return 0;
+}
+
+static int by_text(const void *a, const void *b) {
+    return strcmp(((const struct str *)a)->p, ((const struct str *)b)->p);
+}
+
+int os_list(struct arena *a, const char *path, const char *suffix, struct str **ret_names,
+            ptrdiff_t *ret_count, struct fail *why) {
+    DIR *folder = opendir(path);
+    if (!folder && errno != ENOENT) {
+        return fail_set(why, FAIL_MACHINE, "%s: %s", path, strerror(errno));
+    }
+    struct str *names = NULL;
+    ptrdiff_t count = 0, capacity = 0;
+    for (const struct dirent *d; folder && (d = readdir(folder));) {
+        struct str name = str_of(d->d_name);
+        if (name.p[0] == '.' || !str_ends(name, str_of(suffix))) continue;
+        *arena_push(a, &names, &count, &capacity) = str_copy(a, name);
+    }
+    if (folder) closedir(folder);
+    if (count > 0) qsort(names, (size_t)count, sizeof *names, by_text);
+    *ret_names = names;
+    *ret_count = count;
+    return 0;
 }
 
 static int write_all(int fd, struct str text) {

@@ -22,6 +22,14 @@ struct os_stamp {
 int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
             struct os_stamp *ret_stamp, struct fail *why);
 
+// Only the first `max_bytes` of a regular file, or all of it when it is shorter.
+int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
+                 struct fail *why);
+// The names in a folder that end in `suffix`, sorted; hidden ones are left out. An absent folder has
+// none.
+int os_list(struct arena *a, const char *path, const char *suffix, struct str **ret_names,
+            ptrdiff_t *ret_count, struct fail *why);
+
 // Replaces the file by `text`, or leaves the old one whole: temporary file in the same folder,
 // fsync, rename, fsync of the folder. Symlinks are followed, mode (and owner, as far as allowed)
 // kept. With a known stamp, fails when the file has changed since.

@@ -146,38 +146,48 @@ static bool do_other(struct run *r, int32_t event) {
     }
 }
 
-static int32_t run_events(struct run *r, int32_t stop) {
+// One event; *next_size is the size of the next allocation in order of the tape.
+static inline bool run_event(struct run *r, int32_t event, const int64_t **next_size) {
     struct sim *s = r->sim;
-    const int64_t *size = s->sizes;
-    for (int32_t i = 0; i < stop; i++) {
-        uint32_t todo = s->todo[i];
-        int32_t *block = &s->blocks[todo >> 2];
-        switch ((enum sim_do)(todo & 3)) {
-        case SIM_DO_ALLOC:
-            if (!allocate(r, i, *size++, 0, block)) return i;
-            break;
-        case SIM_DO_ALLOC_SIDE: {
-            int32_t stream = s->tape->allocs[s->tape->events[i].index].stream;
-            if (!allocate(r, i, *size++, stream, block)) return i;
-            break;
-        }
-        case SIM_DO_FREE:
-            if (*block) cache_free(&s->cache, *block);
-            break;
-        case SIM_DO_OTHER:
-            if (!do_other(r, i)) return i;
-            break;
-        }
+    uint32_t todo = s->todo[event];
+    int32_t *block = &s->blocks[todo >> 2];
+    switch ((enum sim_do)(todo & 3)) {
+    case SIM_DO_ALLOC:
+        return allocate(r, event, *(*next_size)++, 0, block);
+    case SIM_DO_ALLOC_SIDE: {
+        int32_t stream = s->tape->allocs[s->tape->events[event].index].stream;
+        return allocate(r, event, *(*next_size)++, stream, block);
     }
-    return stop;
+    case SIM_DO_FREE:
+        if (*block) cache_free(&s->cache, *block);
+        return true;
+    case SIM_DO_OTHER:
+        return do_other(r, event);
+    }
+    return true;
 }
 
-void sim_run(struct sim *s, int64_t capacity, int32_t stop, struct sim_result *ret) {
+static int32_t run_events(struct run *r, int32_t stop) {
+    const int64_t *size = r->sim->sizes;
+    int32_t i = 0;
+    while (i < stop && run_event(r, i, &size)) i++;
+    return i;
+}
+
+static int32_t run_watched(struct run *r, int32_t stop, sim_watcher *each, void *context) {
+    const int64_t *size = r->sim->sizes;
+    int32_t i = 0;
+    for (; i < stop && run_event(r, i, &size); i++) each(context, i);
+    return i;
+}
+
+void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, void *context,
+             struct sim_result *ret) {
     struct run r = {.sim = s, .result = ret};
     *ret = (struct sim_result){.oom_event = -1, .allocated_event = -1, .reserved_event = -1};
     cache_reset(&s->cache, capacity);
     begin_phase(&r, -1, 0, TAPE_INIT);
-    ret->events = run_events(&r, stop);
+    ret->events = each ? run_watched(&r, stop, each, context) : run_events(&r, stop);
     end_phase(&r);
     if (ret->oom) {
         ret->oom_bytes = s->cache.failed_bytes;
@@ -193,7 +203,7 @@ void sim_run(struct sim *s, int64_t capacity, int32_t stop, struct sim_result *r
 void sim_replay(struct sim *s, int64_t batch, int64_t classes, int64_t capacity_bytes,
                 struct sim_result *ret) {
     sim_size_for(s, batch, classes);
-    sim_run(s, capacity_bytes, s->tape->event_count, ret);
+    sim_run(s, capacity_bytes, s->tape->event_count, NULL, NULL, ret);
 }
 
 int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes) {

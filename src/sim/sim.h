@@ -122,7 +122,8 @@ void sim_peak_holders(struct arena *a, struct sim *s, int64_t batch, int64_t cla
                       int64_t capacity_bytes, int top, struct sim_holders *ret);
 
 // The course of memory along the tape, thinned out to at most `points` points. A point stands for
-// the events after the point before it, up to and with `event`, and shows the highest moment.
+// the events after the point before it, up to and with `event`, and shows the highest moment. Only
+// what is there between events is shown: no scratch.
 struct sim_point {
     int32_t event; // the last one of the point
     int64_t allocated_bytes, reserved_bytes;

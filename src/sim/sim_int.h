@@ -22,7 +22,11 @@ struct sim {
 
 // Rounded sizes for a batch, kept until another one is asked for.
 void sim_size_for(struct sim *s, int64_t batch, int64_t classes);
-// Replays events 0 … stop - 1 (at most all of them). Blocks and cache stay as they are then.
-void sim_run(struct sim *s, int64_t capacity, int32_t stop, struct sim_result *ret);
+// Called after each event that was done.
+typedef void sim_watcher(void *context, int32_t event);
+// Replays events 0 … stop - 1; sizes must be there (sim_size_for). Blocks and cache stay as they
+// are after the last one. `each` may be NULL.
+void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, void *context,
+             struct sim_result *ret);
 
 #endif
