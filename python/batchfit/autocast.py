@@ -132,6 +132,9 @@ class Autocast:
         module.autocast.__init__ = init
         torch.clear_autocast_cache = clear_cache
         torch.cuda.is_bf16_supported = lambda *args, **kwargs: True
+        checkpoint = __import__("torch.utils.checkpoint", fromlist=["checkpoint"])
+        if hasattr(checkpoint, "_infer_device_type"):  # recompute under the same autocast as CUDA tensors would
+            checkpoint._infer_device_type = lambda *args: "cuda"
 
     def __enter__(self):
         self.install()

@@ -54,4 +54,6 @@ def to_meta(model, dtype=None):
             for name, tensor in table.items():
                 if tensor is not None:
                     table[name] = move(tensor)
+        if isinstance(module, torch.nn.RNNBase):
+            module._flat_weights = [getattr(module, name, None) for name in module._flat_weights_names]
     return model

@@ -8,7 +8,7 @@ SOURCE
   python:MODULE:FUNCTION     your own code, see batchfit/sources/user_models.py
 
 Every knob of batchfit/knobs.py is an option (--img-size 288, --no-foreach); --batches 2,4,8 sets the batches at which
-the sequence is checked; --classes-derivative adds n=CN,KN to each size that depends on the number of classes.
+the sequence is checked (--batches 1 makes a tape that holds for batch 1 alone, where some copies vanish); --classes-derivative adds n=CN,KN to each size that depends on the number of classes.
 
 MANY TAPES: --jobs FILE
   FILE (or - for stdin) has one JSON object a line:
@@ -57,8 +57,8 @@ def _batches(text):
         batches = [int(b) for b in text.split(",")]
     except ValueError:
         batches = []
-    if len(batches) < 2 or min(batches) < 1 or sorted(set(batches)) != batches:
-        raise argparse.ArgumentTypeError("two or more growing numbers, as in 2,4,8")
+    if not batches or min(batches) < 1 or sorted(set(batches)) != batches:
+        raise argparse.ArgumentTypeError("growing numbers, as in 2,4,8; one number makes a tape for that batch alone")
     return batches
 
 

@@ -140,5 +140,8 @@ def _inplace_abn():
 
     def inplace_abn(x, weight, bias, *args, **kwargs):
         return _AbnFunction.apply(x, weight, bias)
-    module.inplace_abn = module.inplace_abn_sync = inplace_abn
-    sys.modules["inplace_abn"] = module
+    functions = types.ModuleType("inplace_abn.functions")
+    for place in (module, functions):
+        place.inplace_abn = place.inplace_abn_sync = inplace_abn
+    module.__path__, module.functions = [], functions
+    sys.modules.update({"inplace_abn": module, "inplace_abn.functions": functions})

@@ -30,7 +30,9 @@ def difference(first, second):
 
 
 def line(batches, values):
-    """(c, k) with value = c + k*B at every batch, exactly; None if there is no such pair."""
+    """(c, k) with value = c + k*B at every batch, exactly; None if there is no such pair. One batch: (value, 0)."""
+    if len(batches) == 1:
+        return values[0], 0
     (b0, b1), (v0, v1) = batches[:2], values[:2]
     k, rest = divmod(v1 - v0, b1 - b0)
     c = v0 - k * b0
