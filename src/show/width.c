@@ -97,6 +97,7 @@ int show_width(struct str text) {
 }
 
 struct str show_fit(struct str text, int width) {
+    if (text.len == 0) return text;
     struct str rest = text;
     while (rest.len > 0) {
         struct str after = rest;

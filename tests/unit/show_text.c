@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include "show/bar.h"
+#include "show/chart.h"
+#include "show/progress.h"
+#include "show/table.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+static const struct show_style ascii, utf8 = {.utf8 = true},
+                                      colour = {.utf8 = true, .colour = true};
+
+static void width_counts_columns_not_bytes(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        int width;
+    } cases[] = {
+        {"", 0},
+        {"RTX 4090", 8},
+        {"메모리", 6},
+        {"배치 48", 7},
+        {"学習", 4},
+        {"ﾊﾞｯﾁ", 4},
+        {"ｶ", 1},
+        {"é", 1},
+        {"e\u0301", 1},
+        {"\u1100\u1161", 2},
+        {"✅", 2},
+        {"🏆 a", 4},
+        {"–", 1},
+        {"█▓", 2},
+        {"\xff\xfe", 2},
+        {"a\xea\xb0", 3},
+        {"\u200b", 0},
+        {"\xed\xa0\x80", 3},
+        {"\xf8\x88\x80", 3},
+        {"\xc0\x80", 2},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int width = show_width(str_of(cases[i].text));
+        if (width != cases[i].width) fail_msg("%s is %d wide", cases[i].text, width);
+    }
+    assert_str(show_fit(STR("메모리"), 5), "메모");
+    assert_str(show_fit(STR("메모리"), 6), "메모리");
+    assert_str(show_fit(STR("abc"), 0), "");
+    assert_int_equal(show_fit(STR("e\u0301x"), 1).len, 3);
+}
+
+static void text_cannot_drive_the_terminal(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct buf b = buf_new(&a);
+    show_text(&b, utf8, SHOW_PLAIN,
+              STR("a\033[2Jb\r\n\x7f\u202e\xc2\x9b"
+                  "31m\xff!"));
+    assert_str(buf_str(&b), "a?[2Jb?????31m?!");
+    b = buf_new(&a);
+    show_text(&b, colour, SHOW_BAD, STR("OOM"));
+    show_text(&b, colour, SHOW_PLAIN, STR(" x"));
+    show_text(&b, colour, SHOW_GOOD, STR(""));
+    assert_str(buf_str(&b), "\033[31mOOM\033[0m x");
+    b = buf_new(&a);
+    show_text(&b, ascii, SHOW_BAD, STR("4 × 2 – 메모리…"));
+    assert_str(buf_str(&b), "4 x 2 - 메모리.");
+}
+
+static struct show_table small_table(struct arena *a) {
+    struct show_table t = show_table_new(a, STR("팀 설정"));
+    show_table_column(&t, "Card", SHOW_LEFT);
+    show_table_column(&t, "Batch", SHOW_RIGHT);
+    show_table_wrapping(&t, "Advice");
+    show_table_cell(&t, SHOW_PLAIN, STR("RTX 3060"));
+    show_table_format(&t, SHOW_STRONG, "%d", 12);
+    show_table_cell(&t, SHOW_PLAIN, STR("accumulate 4 batches; 그래디언트 누적"));
+    show_table_cell(&t, SHOW_PLAIN, STR("팀 서버"));
+    show_table_unknown(&t);
+    show_table_cell(&t, SHOW_BAD, STR("a|b <i>"));
+    return t;
+}
+
+static void tables_line_up_by_display_width(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct show_table t = small_table(&a);
+    struct buf b = buf_new(&a);
+    show_table_text(&t, utf8, &b);
+    assert_str(buf_str(&b), "팀 설정\n"
+                            "Card      Batch  Advice\n"
+                            "────────  ─────  ─────────────────────────────────────\n"
+                            "RTX 3060     12  accumulate 4 batches; 그래디언트 누적\n"
+                            "팀 서버       –  a|b <i>\n");
+    b = buf_new(&a);
+    show_table_text(&t, (struct show_style){.width = 40}, &b);
+    assert_str(buf_str(&b), "팀 설정\n"
+                            "Card      Batch  Advice\n"
+                            "--------  -----  -----------------------\n"
+                            "RTX 3060     12  accumulate 4 batches;\n"
+                            "                 그래디언트 누적\n"
+                            "팀 서버       -  a|b <i>\n");
+}
+
+static void tables_keep_within_any_width(void **state) {
+    (void)state;
+    for (int width = 1; width < 70; width++) {
+        ARENA_AUTO a = {0};
+        struct show_table t = small_table(&a);
+        struct buf b = buf_new(&a);
+        show_table_text(&t, (struct show_style){.width = width, .utf8 = width & 1}, &b);
+        struct str rest = buf_str(&b);
+        str_line(&rest); // the title is not cut
+        int least = 4 * 3 + 2 * 2;
+        while (rest.len > 0) {
+            int wide = show_width(str_line(&rest));
+            assert_true(wide <= (width > least ? width : least));
+        }
+    }
+}
+
+static void tables_as_markdown(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct show_table t = small_table(&a);
+    struct buf b = buf_new(&a);
+    show_table_markdown(&t, &b);
+    assert_str(buf_str(&b), "**팀 설정**\n\n"
+                            "| Card | Batch | Advice |\n"
+                            "|---|---:|---|\n"
+                            "| RTX 3060 | 12 | accumulate 4 batches; 그래디언트 누적 |\n"
+                            "| 팀 서버 | – | a\\|b &lt;i> |\n");
+    struct show_table none = show_table_new(&a, STR("x"));
+    b = buf_new(&a);
+    show_table_markdown(&none, &b);
+    show_table_text(&none, utf8, &b);
+    show_table_html(&none, &b);
+    assert_int_equal(b.count, 0);
+}
+
+static void bars_show_parts_budget_and_capacity(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct show_segment parts[] = {{STR("weights"), 1, STR("1 GiB")},
+                                         {STR("tiny"), 0.001, STR("1 MiB")},
+                                         {STR("nothing"), 0, STR("0")},
+                                         {STR("activations"), 10, STR("10 GiB")}};
+    struct show_bar bar = {.name = STR("팀"),
+                           .segments = parts,
+                           .segment_count = 4,
+                           .capacity = 20,
+                           .budget = 16,
+                           .budget_text = STR("16 GiB"),
+                           .text = STR("11 of 20")};
+    struct buf b = buf_new(&a);
+    show_bar(&bar, (struct show_style){.width = 36}, &b);
+    assert_str(buf_str(&b), "팀  [#=:::::::::.....|...]  11 of 20\n"
+                            "    # weights 1 GiB  = tiny 1 MiB\n"
+                            "    : activations 10 GiB\n"
+                            "    | budget 16 GiB\n");
+    bar.budget = NAN;
+    bar.capacity = 5.5;
+    b = buf_new(&a);
+    show_bar(&bar, (struct show_style){.width = 36}, &b);
+    struct str text = buf_str(&b);
+    assert_str(str_line(&text), "팀  [##=:::::::]:::::::::   11 of 20");
+}
+
+static void colours_are_sent_only_where_they_change(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct show_segment part = {STR("all"), 8, STR("8")};
+    struct show_bar bar = {.segments = &part, .segment_count = 1, .capacity = 8, .budget = NAN};
+    struct buf b = buf_new(&a);
+    show_bar(&bar, (struct show_style){.width = 20, .utf8 = true, .colour = true}, &b);
+    struct str text = buf_str(&b);
+    assert_str(str_line(&text), "▕\033[34m██████████████████\033[0m▏");
+}
+
+static void charts_in_the_terminal_name_their_peak(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    double y[3000], z[3000];
+    for (int i = 0; i < 3000; i++) y[i] = i == 1234 ? 64.0 : 16.0, z[i] = i % 2 ? NAN : 16;
+    struct show_series series[] = {{STR("a"), y}, {STR("b"), z}};
+    struct show_chart c = {.kind = SHOW_AREAS,
+                           .unit = SHOW_BYTES,
+                           .x_name = STR("step"),
+                           .point_count = 3000,
+                           .series = series,
+                           .series_count = 2,
+                           .limit = 100,
+                           .budget = NAN,
+                           .limit_name = STR("limit")};
+    double peak;
+    assert_int_equal(show_chart_peak(&c, &peak), 1234);
+    assert_true(peak == 80);
+    struct buf b = buf_new(&a);
+    show_chart_text(&c, (struct show_style){.width = 40}, 5, &b);
+    assert_true(str_ends(buf_str(&b), STR("peak 80 B at step 1234; limit: 100 B\n")));
+    // The one high point is not thinned away: exactly one column reaches the fourth row.
+    struct str rest = buf_str(&b), row = {0};
+    for (int i = 0; i < 2; i++) row = str_line(&rest);
+    int marks = 0;
+    for (ptrdiff_t i = 0; i < row.len; i++) marks += row.p[i] == '#';
+    assert_int_equal(marks, 1);
+    c.point_count = 0;
+    b = buf_new(&a);
+    show_chart_text(&c, utf8, 5, &b);
+    assert_int_equal(b.count, 0);
+    assert_int_equal(show_chart_peak(&c, NULL), -1);
+}
+
+static void progress_says_count_rate_and_time_left(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    struct show_progress p = show_progress_open(fds[1], STR("recording"), 48);
+    assert_false(p.is_live);
+    show_progress_set(&p, 12, STR("resnet50"));
+    struct buf b = buf_new(&a);
+    show_progress_line(&p, p.started_ns + INT64_C(4000000000), STR("resnet50"), 80, &b);
+    assert_str(buf_str(&b), "recording 12/48  25 %  3/s  12 s left  resnet50");
+    b = buf_new(&a);
+    show_progress_line(&p, p.started_ns, STR("x"), 14, &b);
+    assert_str(buf_str(&b), "recording 12/4");
+    show_progress_close(&p);
+    close(fds[1]);
+    char byte;
+    assert_int_equal(read(fds[0], &byte, 1), 0); // nothing was written to what is no terminal
+    close(fds[0]);
+}
+
+static void the_style_follows_the_environment(void **state) {
+    (void)state;
+    setenv("LC_ALL", "ko_KR.UTF-8", 1);
+    int fds[2];
+    assert_int_equal(pipe(fds), 0);
+    struct show_style style = show_style_of(fds[1]);
+    assert_true(style.utf8 && !style.colour && style.width == 0);
+    setenv("LC_ALL", "C", 1);
+    assert_false(show_style_of(fds[1]).utf8);
+    close(fds[0]);
+    close(fds[1]);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(width_counts_columns_not_bytes),
+        cmocka_unit_test(text_cannot_drive_the_terminal),
+        cmocka_unit_test(tables_line_up_by_display_width),
+        cmocka_unit_test(tables_keep_within_any_width),
+        cmocka_unit_test(tables_as_markdown),
+        cmocka_unit_test(bars_show_parts_budget_and_capacity),
+        cmocka_unit_test(colours_are_sent_only_where_they_change),
+        cmocka_unit_test(charts_in_the_terminal_name_their_peak),
+        cmocka_unit_test(progress_says_count_rate_and_time_left),
+        cmocka_unit_test(the_style_follows_the_environment),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
