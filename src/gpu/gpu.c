@@ -13,9 +13,14 @@
 
 int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why) {
     struct str cell = tsv_cell(t, column);
-    if (cell.len == 0 || str_to_double(cell, ret)) return 0;
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not a number", STR_ARG(t->name),
-                    t->line, column, STR_ARG(cell));
+    double value;
+    if (cell.len == 0) return 0;
+    if (str_to_double(cell, &value) && value >= 0 && value < 1e9) {
+        *ret = value;
+        return 0;
+    }
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not a number from 0 to 1e9",
+                    STR_ARG(t->name), t->line, column, STR_ARG(cell));
 }
 
 // What the driver keeps of the total of nvidia-smi, where no reading of the card is at hand: a line

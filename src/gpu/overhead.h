@@ -16,7 +16,8 @@ struct gpu_overhead_row {
 // Adds the rows of a table to the catalogue.
 int gpu_read_overheads(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why);
 
-// One cell as a number: empty leaves *ret alone, other text is FAIL_INPUT with file and line.
+// One cell as a number: empty leaves *ret alone; what is no number from 0 to 1e9 is FAIL_INPUT with
+// file and line.
 int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why);
 
 #endif

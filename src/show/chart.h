@@ -32,10 +32,10 @@ struct show_chart {
 };
 enum { SHOW_SERIES_MAX = 10 };
 
-// One <svg> for show/html.h's page: legend, axes, the peak of the areas marked, values as hover
-// titles, and a sentence with peak and limit as the text alternative. Points beyond what a screen
-// can show are thinned; the highest total of each group of points is kept, so the peak never
-// disappears.
+// One <figure> for show/html.h's page, without script: legend, axes, the peak of the areas marked,
+// values as hover titles, and a sentence with peak and limit as the text alternative. Points beyond
+// what a screen can show are thinned; the highest total of each group of points is kept, so the
+// peak never disappears.
 void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct buf *b);
 // The sum of the areas, or the highest of the lines, in `rows` lines of blocks with the limit
 // marked, and a line that names the peak.

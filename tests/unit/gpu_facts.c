@@ -209,6 +209,12 @@ static void the_user_s_files_add_and_replace(void **state) {
     put(folder, "gpus.local.tsv", "name\tkey\tmem_gib\nA\ta\tmuch\n");
     assert_int_equal(gpu_load(&arena, &c, &why), FAIL_INPUT);
     assert_non_null(strstr(why.message, "gpus.local.tsv:2: mem_gib is \"much\", not a number"));
+    static const char *const strange[] = {"inf", "nan", "-3", "1e300", ""};
+    for (size_t i = 0; i < sizeof strange / sizeof *strange; i++) {
+        put(folder, "gpus.local.tsv",
+            str_z(&arena, str_format(&arena, "name\tkey\tmem_gib\nA\ta\t%s\n", strange[i])));
+        assert_int_equal(gpu_load(&arena, &c, &why), FAIL_INPUT);
+    }
     put(folder, "gpus.local.tsv", "name\tkey\n");
     put(folder, "overheads.local.tsv", "what\tloading\ncontext\tsometimes\n");
     assert_int_equal(gpu_load(&arena, &c, &why), FAIL_INPUT);
