@@ -19,6 +19,12 @@ static struct str bare_name(struct str spelled) {
     return spelled;
 }
 
+// Without the source's prefix: "timm:resnet50" -> "resnet50".
+static struct str without_source(struct str model) {
+    struct str source = str_cut(&model, ':');
+    return model.p ? model : source;
+}
+
 static bool has_tapes(const struct tape_store *store, struct str model) {
     for (ptrdiff_t i = 0; i < store->count; i++) {
         if (tape_entry_is_model(&store->entries[i], model)) return true;
@@ -51,8 +57,7 @@ static int unknown_model(struct arena *a, const struct tape_store *store, struct
     for (ptrdiff_t i = 0; i < store->count; i++) {
         struct str model = store->entries[i].header.model;
         if (i > 0 && str_equal(model, store->entries[i - 1].header.model)) continue;
-        struct str source = str_cut(&model, ':');
-        near_offer(near, model.p ? model : source);
+        near_offer(near, without_source(model));
     }
     bool has_source = str_find(name, STR(":")) >= 0;
     fail_set(why, FAIL_INPUT, "no tape of a model '%.*s'", STR_ARG(name));
@@ -71,7 +76,7 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
                         struct forecast_model *ret_model, struct fail *why) {
     struct str bare = bare_name(spelled);
     const struct str tries[] = {spelled, bare};
-    struct near near = {.typed = bare};
+    struct near near = {.typed = without_source(bare)};
     struct forecast_model model = {.short_name = bare};
     for (int i = 0; i < 2; i++) {
         int rc = find_alias(a, tries[i], &model, &near, why);
