@@ -102,6 +102,7 @@ class Autocast:
         self._cache = {}
         self._library = None
         self.casting = False
+        self.cpu_counts = False  # as events.Log.cpu_counts
 
     def install(self):
         """Put our kernels under AutocastCUDA. Idempotent."""
@@ -230,7 +231,8 @@ class Autocast:
 
 
 def _eligible(x):
-    return isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 and x.device.type == "meta"
+    return isinstance(x, torch.Tensor) and x.is_floating_point() and x.dtype != torch.float64 \
+        and (x.device.type == "meta" or (AUTOCAST.cpu_counts and x.dim() > 0))
 
 
 def _flat(args):

@@ -101,6 +101,7 @@ class Log:
         self.counters = {}
         self.kind, self.step = "init", 0
         self.stream, self.tag, self.on = 0, None, True
+        self.cpu_counts = False  # inside a data-dependent loss, real tensors stand for the device's
         self._watcher = WATCHER(self)
         self._pinned = {}
 
@@ -120,7 +121,7 @@ class Log:
     def died(self, key):
         """Called when a watched storage dies."""
         entry = self.live.pop(key, None)
-        if entry is None or not self.on:
+        if entry is None or entry.event is None or not self.on:
             return
         if entry.event[TAG] is None and entry.slot == self.slot:
             entry.event[TAG] = "temporary"
@@ -134,7 +135,7 @@ class Log:
 
     def note(self, tensor, op="-", module="-", tag=None):
         """Log the tensor's storage if it is new and on the device. Empty storages do not reach the allocator."""
-        if tensor.device.type != "meta":
+        if tensor.device.type != "meta" and not (self.cpu_counts and tensor.dim()):
             return None
         storage = storage_of(tensor)
         key = storage._cdata
@@ -147,6 +148,13 @@ class Log:
         entry.watch = self._watcher.watch(storage, key)
         self.live[key] = entry
         return entry.event
+
+    def ignore(self, tensor):
+        """The tensor's storage stands for memory that is logged elsewhere."""
+        storage = storage_of(tensor)
+        entry = _Entry(None, self.slot)
+        entry.watch = self._watcher.watch(storage, storage._cdata)
+        self.live[storage._cdata] = entry
 
     def block(self, nbytes, op, module="-", tag="temporary"):
         """An allocation that no tensor stands for; returns its id for `free`."""

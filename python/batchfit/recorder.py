@@ -31,11 +31,13 @@ def _events(job, knobs, batch):
     """The event list of one recording."""
     rec = Recorder(knobs, job.model)
     composites.configure(knobs, rec)
+    job.rec = rec
     script = Script(knobs, job, batch, rec)
     with AUTOCAST:
         script.run()
     rec.log.close()
     script.clean()
+    job.rec = None
     return rec.log.events
 
 

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 
 from . import optimizers
+from .work import Work
 
 STEPS = 2
 
@@ -47,6 +48,7 @@ class Script:
                 self._first_input()
             for step in range(STEPS):
                 self._step(step)
+            self._finish_work()
         self.log.poll()
 
     def _mark(self, kind, step=0, micro=0):
@@ -55,10 +57,14 @@ class Script:
         self._start_work(step)
 
     def _start_work(self, step):
-        pass
+        """Work is recorded in the last step only."""
+        self.rec.work = Work(self.log.kind) if step == STEPS - 1 else None
 
     def _finish_work(self):
-        pass
+        work, self.rec.work = self.rec.work, None
+        if work is not None and work.kernels:
+            self.log.poll()
+            self.log.events.append(("o", work.kernels))
 
     def _init(self):
         self.log.mark("init")

@@ -2,6 +2,7 @@
 
 import json
 
+from . import work
 from .errors import NotAffine
 from .events import BYTES, ID, MODULE, OP, STREAM, TAG
 
@@ -13,7 +14,7 @@ def _shape(event):
     if event[0] == "w":
         return ("w",)
     if event[0] == "o":
-        return ("o", event[1])
+        return ("o",)
     return tuple(event)
 
 
@@ -24,7 +25,7 @@ def _where(event):
 def difference(first, second):
     """Index of the first event where two recordings differ in kind, or None."""
     for i, (a, b) in enumerate(zip(first, second)):
-        if a[0] != b[0] or (a[0] != "o" and _shape(a) != _shape(b)):
+        if _shape(a) != _shape(b):
             return i
     return None if len(first) == len(second) else min(len(first), len(second))
 
@@ -82,7 +83,7 @@ def lines(batches, recordings, classes=None):
             if fit:
                 out.append("w %d %d" % fit)
         elif kind == "o":
-            out.extend(row[0][2](batches, [r[1] for r in row]))
+            out.extend(work.merged(batches, [r[1] for r in row]))
         else:
             out.append("e")
     return out

@@ -20,6 +20,7 @@ class Job:
 
     def __init__(self, model, library, **header):
         self.model, self.library, self.header = model, library, header
+        self.rec = None  # the recorder, while recording
 
     def inputs(self, batch):
         """A batch on the device, however the script holds it."""

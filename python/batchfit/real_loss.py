@@ -1,0 +1,63 @@
+"""Losses that depend on the data (detection's assigners): run on small real tensors on the CPU inside the recording.
+
+The predictions are replaced by real values; every image of the batch gets the same ones and the same targets, so that
+whatever the loss selects is proportional to the batch. What the loss allocates on the CPU is logged as the device's.
+"""
+
+import torch
+from torch.utils._pytree import tree_flatten, tree_unflatten
+
+from .autocast import AUTOCAST
+
+
+class _Counting:
+    """Real tensors of at least one dimension count as device memory inside."""
+
+    def __init__(self, log):
+        self.log = log
+
+    def __enter__(self):
+        self.log.cpu_counts = AUTOCAST.cpu_counts = True
+
+    def __exit__(self, *exc):
+        self.log.cpu_counts = AUTOCAST.cpu_counts = False
+
+
+def _stand_in(rec, tensor):
+    """A real tensor in place of a prediction; its memory is the prediction's own."""
+    rec.quiet = True
+    generator = torch.Generator().manual_seed(20261121)
+    one = torch.randn(tensor.shape[1:], generator=generator)
+    real = one.expand(tensor.shape).to(tensor.dtype).contiguous().requires_grad_()
+    rec.quiet = False
+    rec.log.ignore(real)
+    return real
+
+
+class _RealLoss(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, rec, compute, spec, *leaves):
+        ctx.rec, ctx.metas = rec, [(t.shape, t.dtype, t.stride()) for t in leaves]
+        ctx.real = [_stand_in(rec, t) for t in leaves]
+        with torch.enable_grad(), _Counting(rec.log):
+            ctx.loss = compute(tree_unflatten(ctx.real, spec))
+        return torch.empty((), device="meta")
+
+    @staticmethod
+    def backward(ctx, grad):
+        with _Counting(ctx.rec.log):
+            grads = list(torch.autograd.grad(ctx.loss, ctx.real, allow_unused=True))
+            del ctx.loss
+        out = []
+        for i, (shape, dtype, stride) in enumerate(ctx.metas):
+            used, grads[i] = grads[i] is not None, None  # the real gradient makes room for its image on the device
+            out.append(torch.empty_strided(shape, stride, dtype=dtype, device="meta") if used else None)
+        ctx.real = None
+        return (None, None, None, *out)
+
+
+def real_loss(rec, compute, predictions):
+    """compute(predictions on the CPU) -> scalar loss. predictions: nested containers of meta tensors (batch, ...).
+    Returns a meta scalar whose backward gives gradients to all of them."""
+    leaves, spec = tree_flatten(predictions)
+    return _RealLoss.apply(rec, compute, spec, *leaves)
