@@ -63,7 +63,7 @@ ptrdiff_t str_find(struct str s, struct str needle) {
 }
 
 struct str str_slice(struct str s, ptrdiff_t begin, ptrdiff_t end) {
-    return (struct str){s.p + begin, end - begin};
+    return (struct str){s.p ? s.p + begin : NULL, end - begin};
 }
 
 static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }

@@ -123,9 +123,9 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     if (o->multi_gpu && asked.ranks <= 0) asked.ranks = o->gpu_ids ? count_ids(o->gpu_ids) : 0;
     struct question q;
     struct cards cards = {0};
-    struct answer *answers;
+    struct answer *answers = NULL;
     struct buf report = buf_new(a);
-    bool is_ours;
+    bool is_ours = false;
     int rc = question_open(a, &asked, &q, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
     if (rc == 0) rc = answer_all(&q, &cards, &answers, why);

@@ -116,19 +116,34 @@ int forecast_open(struct arena *a, const struct tape_store *store, const struct 
     return 0;
 }
 
-static bool runs(struct sim *sim, int64_t batch, int64_t classes, int64_t capacity) {
+static void remember(struct forecast_tape *t, int64_t batch, const struct sim_result *r) {
+    t->outcomes[t->next_outcome] =
+        (struct forecast_outcome){batch, r->same_from_bytes, r->same_below_bytes, r->oom};
+    t->next_outcome = (t->next_outcome + 1) % FORECAST_OUTCOMES;
+}
+
+// A replay costs most of the time here, and most capacities that are asked about were answered by
+// an earlier one.
+static bool runs(const struct forecast *f, struct forecast_tape *t, int64_t batch,
+                 int64_t capacity) {
     if (capacity <= 0) return false;
+    for (int i = 0; i < FORECAST_OUTCOMES; i++) {
+        const struct forecast_outcome *o = &t->outcomes[i];
+        bool known = o->batch == batch && capacity >= o->from_bytes && capacity < o->below_bytes;
+        if (known) return !o->oom;
+    }
     struct sim_result result;
-    sim_replay(sim, batch, classes, capacity, &result);
+    sim_replay(t->sim, batch, f->plan.classes, capacity, &result);
+    remember(t, batch, &result);
     return !result.oom;
 }
 
-static enum forecast_verdict verdict_at(struct forecast *f, const struct forecast_tape *t,
+static enum forecast_verdict verdict_at(const struct forecast *f, struct forecast_tape *t,
                                         int64_t batch, int64_t capacity) {
     enum forecast_verdict verdict = FORECAST_FITS;
     for (int i = 0; i < SHORTFALLS; i++) {
         int64_t least = (int64_t)((double)capacity * (1 - shortfalls[i]));
-        if (runs(t->sim, batch, f->plan.classes, least)) continue;
+        if (runs(f, t, batch, least)) continue;
         verdict = shortfalls[i] > 0 ? FORECAST_AT_RISK : FORECAST_OOM;
     }
     return verdict;
@@ -153,6 +168,7 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     struct sim_result free_run;
     struct sim_need need;
     sim_replay(t->sim, batch, f->plan.classes, SIM_UNLIMITED, &free_run);
+    remember(t, batch, &free_run);
     sim_needed_least(t->sim, batch, f->plan.classes, NEED_REPLAYS, &need);
     *ret_peak = (struct forecast_peak){
         .allocated_bytes = free_run.allocated_bytes + t->extra_bytes,
@@ -171,7 +187,7 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
     struct forecast_tape *t;
     int rc = forecast_tape(f, accumulation, &t, why);
     if (rc < 0) return rc;
-    if (!runs(t->sim, batch, f->plan.classes, forecast_budget(card) - t->extra_bytes)) return 0;
+    if (!runs(f, t, batch, forecast_budget(card) - t->extra_bytes)) return 0;
     int64_t capacity = forecast_capacity(card) - t->extra_bytes;
     return verdict_at(f, t, batch, capacity) == FORECAST_FITS;
 }

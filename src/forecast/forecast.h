@@ -26,6 +26,13 @@ struct forecast_notes {
     ptrdiff_t count, capacity;
 };
 
+// What a replay has shown: the same holds for every capacity in between (struct sim_result).
+struct forecast_outcome {
+    int64_t batch, from_bytes, below_bytes;
+    bool oom;
+};
+enum { FORECAST_OUTCOMES = 16 };
+
 // What is known of a kind of plan: the tape that speaks for it. The batch is free.
 struct forecast_tape {
     const struct tape_entry *entry;
@@ -35,6 +42,8 @@ struct forecast_tape {
     int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes)
     struct forecast_notes notes; // where the tape differs from the plan, and what that means
     bool is_upper_bound;   // a larger image or sequence stands in
+    struct forecast_outcome outcomes[FORECAST_OUTCOMES]; // of the latest replays
+    int next_outcome;
 };
 
 // A model as people write it, and what it is in the store.
