@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a tape says of one row, and how that compares with what was measured.
+
+fit      batch_fits must run and batch_fails must not, in the card's total less overhead; a row whose schedule began at
+         batch_fits has no batch_fails and is half a test
+device   reserved + overhead against mem_mib, in the card's total less overhead: near the limit the cache is given back
+weights  as device, with the tape cut off after the model was put on the card
+"""
+
+import json
+import os
+import subprocess
+
+MIB = 1 << 20
+
+
+class SimError(Exception):
+    """The simulator would not replay a tape."""
+
+
+def simulate(program, tape, batch, capacity_bytes):
+    """The answer of `batchfit sim` as a dict."""
+    done = subprocess.run([program, "sim", tape, "--batch", str(batch), "--capacity", str(capacity_bytes), "--json"],
+                          capture_output=True, text=True)
+    if done.returncode not in (0, 1):  # 1: does not fit
+        raise SimError((done.stderr.strip().splitlines() or ["sim failed"])[-1])
+    return json.loads(done.stdout)
+
+
+class Verdict:
+    """Of one row. status: right, wrong, measured (error is set), unrecorded or unjudged; figures in MiB."""
+
+    def __init__(self, status, note="", error=None, **figures):
+        self.status, self.note, self.error, self.figures = status, note, error, figures
+
+
+def mib(count):
+    """Bytes to whole MiB, for tables."""
+    return round(count / MIB)
+
+
+def judge_fit(program, tape, row, capacity_mib, overhead_mib):
+    """Right only if both sides are."""
+    capacity = capacity_mib * MIB
+    fits = simulate(program, tape, row["batch_fits"], capacity)
+    figures = dict(predicted_mib=mib(fits["reserved_bytes"]), needed_mib=mib(fits["needed_bytes"]), capacity_mib=capacity_mib)
+    wrong = [] if fits["fits"] else ["batch %s ran, we say it does not" % row["batch_fits"]]
+    if row.get("batch_fails"):
+        fails = simulate(program, tape, row["batch_fails"], capacity)
+        figures["fails_needed_mib"] = mib(fails["needed_bytes"])
+        if fails["fits"]:
+            wrong.append("batch %s did not run, we say it does" % row["batch_fails"])
+    return Verdict("wrong" if wrong else "right", "; ".join(wrong), **figures)
+
+
+def judge_device(program, tape, row, capacity_mib, overhead_mib):
+    """Signed relative error of reserved + overhead."""
+    batch = row.get("batch_per_gpu") or "1"
+    got = simulate(program, tape, batch, capacity_mib * MIB)
+    held = got["reserved_in_capacity_bytes"]
+    predicted = mib(held) + overhead_mib if got["fits"] else capacity_mib + overhead_mib
+    truth = float(row["mem_mib"])
+    return Verdict("measured", "" if got["fits"] else "we say it does not fit", (predicted - truth) / truth,
+                   predicted_mib=predicted, allocated_mib=mib(got["allocated_bytes"]),
+                   reserved_mib=mib(got["reserved_bytes"]), capacity_mib=capacity_mib)
+
+
+def judge_weights(program, tape, row, capacity_mib, overhead_mib):
+    """Only the init phase of the tape."""
+    short = "%s.%d" % (tape, os.getpid())
+    with open(tape, encoding="utf-8") as f, open(short, "w", encoding="utf-8") as out:
+        for line in f:
+            if line.startswith("m ") and not line.startswith("m init"):
+                break
+            out.write(line)
+    try:
+        return judge_device(program, short, row, capacity_mib, overhead_mib)
+    finally:
+        os.unlink(short)
+
+
+JUDGES = {"fit": judge_fit, "device": judge_device, "weights": judge_weights}

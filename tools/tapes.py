@@ -1,0 +1,154 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Records the shipped tapes: data/tapes/NAME-SIZE.tapes.zst and data/tapes/index.tsv.
+
+  tools/tapes.py [--jobs J] [--only BUNDLE,...] [--pack]
+
+Models and variants are tools/tapes.tsv and tools/tapes_variants.tsv; the recorder runs in build/venv2. A tape that is in
+build/tapes already, made by the same recorder version, is not recorded again; --pack records nothing and makes the bundles
+of what is there. A variant that the model does not allow (an image size, checkpointing) is named on stderr and left out.
+Needs the zstd program.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+
+TOOLS = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(TOOLS)
+sys.path.insert(0, os.path.join(ROOT, "bench", "accuracy"))
+
+from environments import BUILD, Environment, SetupError  # noqa: E402
+from recording import Job, record_all  # noqa: E402
+from tables import read_tsv, value  # noqa: E402
+
+DATA = os.path.join(ROOT, "data", "tapes")
+LIMIT_BYTES = 8 << 20  # all bundles and the index together
+# 2^23 bytes of window: a bundle's variants share most of their text, and no reader needs more memory than that
+PACK = ["zstd", "--quiet", "--ultra", "-22", "--long=23", "--no-progress", "--stdout"]
+# columns of index.tsv that are keys of the header
+KEYS = ("model mode image_size sequence_length target_length precision layout optimizer accumulation checkpointing ema "
+        "grad_scaler cudnn_benchmark prefetch zero_grad attention classes parameters library torch rules recorder").split()
+LEFT_OUT = ("seconds",)  # of the header: differs from run to run
+
+
+class Bundle:
+    """One file: a model at one size, in all its variants."""
+
+    def __init__(self, row, size, variants, environment):
+        self.name = "%s-%s" % (row["bundle"], size.replace("/", "x"))
+        self.jobs = [Job(environment, row["source"], dict(knobs(row, size, v["knobs"]), classes_derivative=True),
+                         (2, 4, 8), os.path.join(BUILD, "tapes")) for v in variants if v["set"] == row["set"]]
+
+    @property
+    def path(self):
+        """Of the shipped file."""
+        return os.path.join(DATA, self.name + ".tapes.zst")
+
+
+def knobs(row, size, variant):
+    """The recorder's knobs for one tape."""
+    out = {k: value(v) for k, _, v in (pair.partition("=") for pair in (variant + " " + row["extra"]).split())}
+    tokens, _, target = size.partition("/")
+    if row["set"] in ("image", "detect"):
+        out["img_size"] = int(size)
+    else:
+        out["seq_len"] = int(tokens)
+    if target:
+        out["target_len"] = int(target)
+    return out
+
+
+def text(path):
+    """(header dict, bytes) of a tape without what differs from run to run."""
+    with open(path, "rb") as f:
+        first, rest = f.readline(), f.read()
+    header = {k: v for k, v in json.loads(first).items() if k not in LEFT_OUT}
+    return header, json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" + rest
+
+
+def pack(bundle):
+    """Write the bundle; its rows of the index."""
+    rows, pieces, offset = [], [], 0
+    for job in bundle.jobs:
+        if os.path.exists(job.path):
+            header, piece = text(job.path)
+            rows.append([os.path.basename(bundle.path), str(offset), str(len(piece))]
+                        + [cell(header.get(k)) for k in KEYS])
+            pieces.append(piece)
+            offset += len(piece)
+    if pieces:
+        packed = subprocess.run(PACK + ["--stream-size=%d" % offset], input=b"".join(pieces), stdout=subprocess.PIPE,
+                                check=True).stdout
+        with open(bundle.path + ".part", "wb") as f:
+            f.write(packed)
+        os.replace(bundle.path + ".part", bundle.path)
+    return rows
+
+
+def cell(v):
+    """A header's value in a table: empty for unknown, true and false as in JSON."""
+    return "" if v is None else json.dumps(v) if isinstance(v, bool) else str(v)
+
+
+def write_index(rows):
+    """data/tapes/index.tsv."""
+    path = os.path.join(DATA, "index.tsv")
+    with open(path + ".part", "w", encoding="utf-8") as f:
+        f.write("# Made by tools/tapes.py: every tape of the bundles beside this file; offset and length of its text, in\n"
+                "# bytes of the decompressed bundle, and what selects it.\n")
+        f.write("\t".join(["file", "offset", "length"] + list(KEYS)) + "\n")
+        f.write("".join("\t".join(row) + "\n" for row in rows))
+    os.replace(path + ".part", path)
+
+
+def clean(bundles):
+    """Drop bundles that the table no longer names."""
+    wanted = {b.path for b in bundles}
+    for name in os.listdir(DATA):
+        path = os.path.join(DATA, name)
+        if name.endswith(".tapes.zst") and path not in wanted:
+            os.unlink(path)
+
+
+def report(bundles, rows):
+    """What there is and what there is not."""
+    for bundle in bundles:
+        for job in bundle.jobs:
+            if not os.path.exists(job.path):
+                print("left out: %s %s: %s" % (job.source, job.knobs, job.error), file=sys.stderr)
+    sizes = [os.path.getsize(os.path.join(DATA, n)) for n in os.listdir(DATA)]
+    models = len({row[3] for row in rows})
+    print("%d tapes of %d models in %d bundles, %.2f MB with the index" % (
+        len(rows), models, len(sizes) - 1, sum(sizes) / 1e6))
+    return 0 if sum(sizes) <= LIMIT_BYTES else "more than %d bytes: ship less" % LIMIT_BYTES
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--jobs", type=int, default=2, help="recorder processes (default 2)")
+    p.add_argument("--only", default="", metavar="BUNDLE,...", help="record only these")
+    p.add_argument("--pack", action="store_true", help="record nothing")
+    options = p.parse_args()
+    variants = read_tsv(os.path.join(TOOLS, "tapes_variants.tsv"))
+    environment = Environment("venv2", "")
+    bundles = [(row["bundle"], Bundle(row, size, variants, environment))
+               for row in read_tsv(os.path.join(TOOLS, "tapes.tsv")) for size in row["sizes"].split()]
+    os.makedirs(DATA, exist_ok=True)
+    if not options.pack:
+        only = set(filter(None, options.only.split(",")))
+        try:
+            record_all([j for name, b in bundles if not only or name in only for j in b.jobs], options.jobs)
+        except SetupError as why:
+            return str(why)
+    bundles = [b for _, b in bundles]
+    clean(bundles)
+    rows = [row for b in bundles for row in pack(b)]
+    write_index(rows)
+    return report(bundles, rows)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
