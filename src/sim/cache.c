@@ -6,6 +6,8 @@
 
 #include "sim/set.h"
 
+#include <string.h>
+
 int64_t cache_segment_size(const struct sim_options *options, int64_t size) {
     if (size <= CACHE_SMALL_MAX) return CACHE_SMALL_SEGMENT;
     if (size < CACHE_MIN_LARGE) return options->large_segment_bytes;
@@ -28,13 +30,6 @@ int64_t cache_round_size(const struct sim_options *options, int64_t bytes) {
         return (bytes + step - 1) / step * step;
     }
     return (bytes + CACHE_MIN_BLOCK - 1) / CACHE_MIN_BLOCK * CACHE_MIN_BLOCK;
-}
-
-void set_grow(struct cache_set *s, struct arena *a) {
-    ptrdiff_t capacity = s->capacity, same = s->capacity;
-    s->sizes = arena_grow(a, s->sizes, (ptrdiff_t)sizeof *s->sizes, 16, s->count, &capacity);
-    s->blocks = arena_grow(a, s->blocks, (ptrdiff_t)sizeof *s->blocks, 16, s->count, &same);
-    s->capacity = (int32_t)capacity;
 }
 
 void cache_init(struct cache *c, struct arena *a, const struct sim_options *options, int streams) {
@@ -71,12 +66,13 @@ void cache_reset(struct cache *c, int64_t capacity) {
         c->limits[i] = limit_at(&c->options, (enum cache_limit)i, c->capacity);
     }
     for (int i = 0; i < c->pool_count; i++) {
-        c->pools[i].free.count = 0;
+        c->pools[i].free.octaves = 0;
         c->pools[i].unmapped_count = 0;
     }
     c->block_count = 0;
     c->spare = 0;
-    cache_block_new(c, (struct cache_block){.state = CACHE_USED}); // number 0
+    cache_block_new(c);
+    c->blocks[0] = (struct cache_block){.state = CACHE_USED};
     c->segment_serial = 0;
     c->calls[0] = c->calls[1] = 0;
     c->allocated = c->reserved = c->failed_bytes = 0;
@@ -112,16 +108,14 @@ bool cache_within(struct cache *c, int64_t bytes, enum cache_limit limit) {
     return within;
 }
 
-int32_t cache_block_new(struct cache *c, struct cache_block block) {
+int32_t cache_block_new(struct cache *c) {
     int32_t number = c->spare;
     if (number > 0) {
         c->spare = c->blocks[number].next;
-        c->blocks[number] = block;
         return number;
     }
-    number = (int32_t)c->block_count;
-    *arena_push(c->arena, &c->blocks, &c->block_count, &c->block_capacity) = block;
-    return number;
+    (void)arena_push(c->arena, &c->blocks, &c->block_count, &c->block_capacity);
+    return (int32_t)c->block_count - 1;
 }
 
 void cache_block_drop(struct cache *c, int32_t block) {
@@ -142,12 +136,11 @@ static void note_age(struct cache *c, int32_t block) {
 
 void cache_put(struct cache *c, int32_t block) {
     if (!c->plain) note_age(c, block);
-    set_insert(&c->pools[c->blocks[block].pool].free, c->arena, c->blocks, block);
+    set_insert(&c->pools[c->blocks[block].pool].free, c->blocks, block);
 }
 
 void cache_take(struct cache *c, int32_t block) {
-    struct cache_set *set = &c->pools[c->blocks[block].pool].free;
-    set_remove(set, set_position(set, c->blocks, &c->blocks[block]));
+    set_remove(&c->pools[c->blocks[block].pool].free, c->blocks, block);
 }
 
 // Size of a block with the unmapped range behind it, into which it could grow.
@@ -156,23 +149,22 @@ static int64_t expandable_size(const struct cache *c, int32_t block) {
     return b->size + (next->state == CACHE_UNMAPPED ? next->size : 0);
 }
 
-// get_free_block: only one candidate is examined, whatever the options say about it.
+// get_free_block: only one candidate is examined, whatever the options say about it. 0: none.
 static int32_t find(struct cache *c, struct cache_pool *pool, int64_t size) {
     const struct sim_options *o = &c->options;
-    const struct cache_set *set = &pool->free;
+    int32_t block = set_lower(&pool->free, c->blocks, size);
+    if (c->plain) return block;
     c->calls[pool->small]++;
-    int32_t at = set_lower(set, size);
-    if (at == set->count) return -1;
+    if (!block) return 0;
     if (o->expandable_segments) {
-        while (at + 1 < set->count &&
-               expandable_size(c, set->blocks[at + 1]) < expandable_size(c, set->blocks[at])) {
-            at++;
+        for (int32_t next; (next = set_next(&pool->free, c->blocks, block)) != 0; block = next) {
+            if (expandable_size(c, next) >= expandable_size(c, block)) break;
         }
     }
-    int64_t found = set->sizes[at];
-    if (size < o->max_split_bytes && found >= o->max_split_bytes) return -1;
-    if (size >= o->max_split_bytes && found >= size + o->max_non_split_rounding_bytes) return -1;
-    return at;
+    int64_t found = c->blocks[block].size;
+    if (size < o->max_split_bytes && found >= o->max_split_bytes) return 0;
+    if (size >= o->max_split_bytes && found >= size + o->max_non_split_rounding_bytes) return 0;
+    return block;
 }
 
 // alloc_block: a segment from the driver, or 0. The block is in no set.
@@ -186,9 +178,10 @@ static int32_t grow(struct cache *c, struct cache_pool *pool, int64_t size) {
     if (!cache_within(c, c->reserved + bytes, CACHE_CAPACITY)) return 0;
     c->reserved += bytes;
     c->segments++;
-    return cache_block_new(c, (struct cache_block){.size = bytes,
-                                                   .segment = ++c->segment_serial,
-                                                   .pool = (uint8_t)(pool - c->pools)});
+    int32_t block = cache_block_new(c);
+    c->blocks[block] = (struct cache_block){
+        .size = bytes, .segment = ++c->segment_serial, .pool = (uint8_t)(pool - c->pools)};
+    return block;
 }
 
 static int32_t grow_or_release(struct cache *c, struct cache_pool *pool, int64_t size) {
@@ -206,17 +199,16 @@ static int32_t grow_or_release(struct cache *c, struct cache_pool *pool, int64_t
 
 // The front of the block is handed out; returns the rest as a new block that is in no set.
 static int32_t split(struct cache *c, int32_t block, int64_t size) {
-    struct cache_block *b = &c->blocks[block];
-    struct cache_block rest = {.size = b->size - size,
-                               .offset = b->offset + size,
-                               .segment = b->segment,
-                               .prev = block,
-                               .next = b->next,
-                               .state = CACHE_FREE,
-                               .pool = b->pool};
-    int32_t number = cache_block_new(c, rest); // may move the blocks
-    b = &c->blocks[block];
-    if (b->next) c->blocks[b->next].prev = number;
+    int32_t number = cache_block_new(c);
+    struct cache_block *b = &c->blocks[block], *rest = &c->blocks[number];
+    rest->size = b->size - size;
+    rest->offset = b->offset + size;
+    rest->segment = b->segment;
+    rest->prev = block;
+    rest->next = b->next;
+    rest->state = CACHE_FREE;
+    rest->pool = b->pool;
+    c->blocks[b->next].prev = number; // block 0 takes what nobody reads
     b->next = number;
     b->size = size;
     return number;
@@ -228,76 +220,48 @@ static bool should_split(const struct cache *c, const struct cache_pool *pool, i
     return pool->small || c->options.expandable_segments || size < c->options.max_split_bytes;
 }
 
-static int32_t hand_out(struct cache *c, int32_t block) {
+int32_t cache_malloc(struct cache *c, int64_t size, int32_t stream) {
+    struct cache_pool *pool = &c->pools[stream * 2 + (size <= CACHE_SMALL_MAX)];
+    if (size >= TAPE_SIZE_MAX) {
+        c->failed_bytes = size;
+        return 0;
+    }
+    int32_t block = find(c, pool, size);
+    if (block)
+        set_remove(&pool->free, c->blocks, block);
+    else
+        block = grow_or_release(c, pool, size);
+    if (!block) return 0;
+    if (should_split(c, pool, c->blocks[block].size - size, size)) {
+        cache_put(c, split(c, block, size));
+    }
     c->blocks[block].state = CACHE_USED;
     c->allocated += c->blocks[block].size;
     return block;
 }
 
-int32_t cache_malloc(struct cache *c, int64_t size, int32_t stream) {
-    struct cache_pool *pool = &c->pools[stream * 2 + (size <= CACHE_SMALL_MAX)];
-    struct cache_set *set = &pool->free;
-    if (size >= TAPE_SIZE_MAX) {
-        c->failed_bytes = size;
-        return 0;
-    }
-    int32_t at = c->plain ? set_lower(set, size) : find(c, pool, size);
-    if (at >= 0 && at < set->count) {
-        int32_t block = set->blocks[at];
-        if (should_split(c, pool, set->sizes[at] - size, size)) {
-            int32_t rest = split(c, block, size);
-            if (!c->plain) note_age(c, rest);
-            set_replace(set, c->blocks, at, rest);
-        } else {
-            set_remove(set, at);
-        }
-        return hand_out(c, block);
-    }
-    int32_t block = grow_or_release(c, pool, size);
-    if (!block) return 0;
-    if (should_split(c, pool, c->blocks[block].size - size, size)) {
-        cache_put(c, split(c, block, size));
-    }
-    return hand_out(c, block);
-}
-
-// The neighbour `gone`, in no set any more, becomes part of `kept`.
-static void absorb(struct cache *c, int32_t kept, int32_t gone) {
-    struct cache_block *k = &c->blocks[kept];
-    const struct cache_block *g = &c->blocks[gone];
-    k->size += g->size;
-    if (k->prev == gone) {
-        k->offset = g->offset;
-        k->prev = g->prev;
-        if (g->prev) c->blocks[g->prev].next = kept;
-    } else {
-        k->next = g->next;
-        if (g->next) c->blocks[g->next].prev = kept;
-    }
-    cache_block_drop(c, gone);
-}
-
 void cache_free(struct cache *c, int32_t block) {
-    struct cache_block *b = &c->blocks[block];
+    struct cache_block *blocks = c->blocks, *b = &blocks[block];
     struct cache_set *set = &c->pools[b->pool].free;
     c->allocated -= b->size;
     b->state = CACHE_FREE;
-    int32_t prev = b->prev, next = b->next, at = -1;
-    if (c->blocks[prev].state == CACHE_FREE) {
-        at = set_position(set, c->blocks, &c->blocks[prev]);
-        absorb(c, block, prev);
+    int32_t prev = b->prev, next = b->next;
+    if (blocks[prev].state == CACHE_FREE) {
+        set_remove(set, blocks, prev);
+        b->size += blocks[prev].size;
+        b->offset = blocks[prev].offset;
+        b->prev = blocks[prev].prev;
+        blocks[b->prev].next = block;
+        cache_block_drop(c, prev);
     }
-    if (c->blocks[next].state == CACHE_FREE) {
-        int32_t second = set_position(set, c->blocks, &c->blocks[next]);
-        if (at >= 0) set_remove(set, second);
-        at = at < 0 ? second : at - (second < at);
-        absorb(c, block, next);
+    if (blocks[next].state == CACHE_FREE) {
+        set_remove(set, blocks, next);
+        b->size += blocks[next].size;
+        b->next = blocks[next].next;
+        blocks[b->next].prev = block;
+        cache_block_drop(c, next);
     }
-    if (!c->plain) note_age(c, block);
-    if (at >= 0)
-        set_replace(set, c->blocks, at, block);
-    else
-        set_insert(set, c->arena, c->blocks, block);
+    cache_put(c, block);
 }
 
 void cache_empty(struct cache *c) {

@@ -18,19 +18,22 @@ enum cache_state { CACHE_USED, CACHE_FREE, CACHE_UNMAPPED, CACHE_GONE };
 
 struct cache_block {
     int64_t size;
-    int64_t offset;  // in its segment
-    int32_t segment; // serial number: a later segment has a higher address
-    int32_t prev, next;
+    int64_t offset;        // in its segment
+    int32_t segment;       // serial number: a later segment has a higher address
+    int32_t prev, next;    // in the segment
+    int32_t before, after; // in the bin of its set, while it is free
+    uint16_t bin;
     uint8_t state;
     uint8_t pool; // number in pools
 };
 
-// Free blocks of one stream and kind, smallest first, ties by address. Two arrays, since searches
-// read only the sizes.
+// Free blocks of one stream and kind, smallest first, ties by address; see set.h.
+enum { CACHE_OCTAVES = 56, CACHE_BINS = CACHE_OCTAVES * 32 };
 struct cache_set {
-    int64_t *sizes;
-    int32_t *blocks;
-    int32_t count, capacity;
+    uint64_t octaves;             // which octaves have a bin that is not empty
+    uint32_t subs[CACHE_OCTAVES]; // which bins; valid where the octave's bit is set
+    int32_t heads[CACHE_BINS];    // first and last block; valid where the bin's bit is set
+    int32_t tails[CACHE_BINS];
 };
 struct cache_pool {
     struct cache_set free;
@@ -77,7 +80,7 @@ const char *cache_check(const struct cache *c);
 
 // Between the files of the allocator.
 bool cache_within(struct cache *c, int64_t bytes, enum cache_limit limit);
-int32_t cache_block_new(struct cache *c, struct cache_block block);
+int32_t cache_block_new(struct cache *c); // its fields are not set; may move the blocks
 void cache_block_drop(struct cache *c, int32_t block);
 void cache_put(struct cache *c, int32_t block);  // into its pool's set
 void cache_take(struct cache *c, int32_t block); // out of it

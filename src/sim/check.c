@@ -32,16 +32,18 @@ static const char *check_blocks(const struct cache *c, int64_t *ret_counts) {
     return NULL;
 }
 
-static const char *check_set(const struct cache *c, int32_t pool) {
+static const char *check_set(const struct cache *c, int32_t pool, int64_t *ret_count) {
     const struct cache_set *s = &c->pools[pool].free;
-    for (int32_t i = 0; i < s->count; i++) {
-        const struct cache_block *b = &c->blocks[s->blocks[i]];
+    int32_t last = 0;
+    for (int32_t i = set_first(s); i; i = set_next(s, c->blocks, i)) {
+        const struct cache_block *b = &c->blocks[i];
         if (b->state != CACHE_FREE) return "a block in a set is not free";
-        if (b->size != s->sizes[i] || b->pool != pool) return "a set's note of a block is stale";
-        if (i > 0 && s->sizes[i - 1] > b->size) return "a set is not in order of size";
-        if (i > 0 && s->sizes[i - 1] == b->size && !block_before(&c->blocks[s->blocks[i - 1]], b)) {
-            return "equal sizes are not in order of address";
-        }
+        if (b->pool != pool) return "a block is in another pool's set";
+        if (b->bin != set_bin(b->size)) return "a block is in the wrong bin";
+        if (last && !block_before(&c->blocks[last], b)) return "a set is not in order";
+        if (b->before != 0 && b->before != last) return "a bin's links disagree";
+        last = i;
+        ++*ret_count;
     }
     return NULL;
 }
@@ -50,8 +52,7 @@ const char *cache_check(const struct cache *c) {
     int64_t counts[CACHE_GONE] = {0}, free_count = 0, unmapped_count = 0;
     const char *wrong = check_blocks(c, counts);
     for (int32_t i = 0; i < c->pool_count && !wrong; i++) {
-        wrong = check_set(c, i);
-        free_count += c->pools[i].free.count;
+        wrong = check_set(c, i, &free_count);
         unmapped_count += c->pools[i].unmapped_count;
     }
     if (wrong) return wrong;

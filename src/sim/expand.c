@@ -4,11 +4,15 @@
 #include "sim/cache.h"
 #include "sim/set.h"
 
+static bool is_lower(const struct cache_block *a, const struct cache_block *b) {
+    return a->segment != b->segment ? a->segment < b->segment : a->offset < b->offset;
+}
+
 static void unmapped_add(struct cache *c, int32_t block) {
     struct cache_pool *p = &c->pools[c->blocks[block].pool];
     *arena_push(c->arena, &p->unmapped, &p->unmapped_count, &p->unmapped_capacity) = block;
     ptrdiff_t at = p->unmapped_count - 1;
-    while (at > 0 && block_before(&c->blocks[block], &c->blocks[p->unmapped[at - 1]])) {
+    while (at > 0 && is_lower(&c->blocks[block], &c->blocks[p->unmapped[at - 1]])) {
         p->unmapped[at] = p->unmapped[at - 1];
         p->unmapped[--at] = block;
     }
@@ -51,7 +55,8 @@ static int32_t cut(struct cache *c, int32_t block, int64_t size) {
     rest.size -= size;
     rest.offset += size;
     rest.prev = block;
-    int32_t number = cache_block_new(c, rest);
+    int32_t number = cache_block_new(c);
+    c->blocks[number] = rest;
     c->blocks[block].next = number;
     c->blocks[block].size = size;
     if (rest.next) c->blocks[rest.next].prev = number;
@@ -87,10 +92,11 @@ static int32_t new_range(struct cache *c, struct cache_pool *pool, int64_t size)
     int64_t bytes = device > 0 ? device + device / 8 : SIM_UNLIMITED / 2;
     bytes = (bytes + pool->page - 1) / pool->page * pool->page;
     if (bytes < size) return 0;
-    int32_t block = cache_block_new(c, (struct cache_block){.size = bytes,
-                                                            .segment = ++c->segment_serial,
-                                                            .state = CACHE_UNMAPPED,
-                                                            .pool = (uint8_t)(pool - c->pools)});
+    int32_t block = cache_block_new(c);
+    c->blocks[block] = (struct cache_block){.size = bytes,
+                                            .segment = ++c->segment_serial,
+                                            .state = CACHE_UNMAPPED,
+                                            .pool = (uint8_t)(pool - c->pools)};
     unmapped_add(c, block);
     return block;
 }

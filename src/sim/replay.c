@@ -29,6 +29,17 @@ static void assign_slots(struct sim *s, struct arena *scratch) {
     }
 }
 
+static void copy_sizes(struct sim *s) {
+    for (int32_t i = 0; i < s->tape->alloc_count; i++) {
+        const struct tape_alloc *x = &s->tape->allocs[i];
+        s->c[i] = x->c;
+        s->k[i] = x->k;
+        if (x->c > s->c_most) s->c_most = x->c;
+        if (x->k > s->k_most) s->k_most = x->k;
+        if ((x->cn | x->kn) != 0) s->sloped[s->sloped_count++] = i;
+    }
+}
+
 struct sim *sim_prepare(struct arena *a, const struct tape *t, const struct sim_options *options) {
     ARENA_AUTO scratch = {.escape = a->escape};
     struct sim *s = arena_new(a, struct sim, 1);
@@ -36,6 +47,10 @@ struct sim *sim_prepare(struct arena *a, const struct tape *t, const struct sim_
     s->tape = t;
     s->todo = arena_new(a, uint32_t, t->event_count);
     s->sizes = arena_new(a, int64_t, t->alloc_count);
+    s->c = arena_new(a, int64_t, t->alloc_count);
+    s->k = arena_new(a, int64_t, t->alloc_count);
+    s->sloped = arena_new(a, int32_t, t->alloc_count);
+    copy_sizes(s);
     assign_slots(s, &scratch);
     s->blocks = arena_new(a, int32_t, s->slot_count);
     int32_t marks = 1; // and what comes before the first mark
@@ -52,9 +67,25 @@ static bool rounds_to_512(const struct sim_options *o) {
     return true;
 }
 
+// Nearly always sizes are small enough to be multiplied without care.
+static void affine_sizes(struct sim *s, int64_t batch, int64_t classes) {
+    const struct tape *t = s->tape;
+    int64_t *sizes = s->sizes;
+    const int64_t *c = s->c, *k = s->k;
+    if ((__int128)s->k_most * batch + s->c_most >= TAPE_SIZE_MAX || batch < 1) {
+        tape_sizes(t, batch, classes, sizes);
+        return;
+    }
+    for (int32_t i = 0; i < t->alloc_count; i++) sizes[i] = c[i] + k[i] * batch;
+    for (int32_t j = 0; j < s->sloped_count; j++) {
+        int32_t i = s->sloped[j];
+        sizes[i] = tape_size(t, &t->allocs[i], batch, classes);
+    }
+}
+
 void sim_size_for(struct sim *s, int64_t batch, int64_t classes) {
     if (s->batch == batch && s->classes == classes) return;
-    tape_sizes(s->tape, batch, classes, s->sizes);
+    affine_sizes(s, batch, classes);
     const struct sim_options *o = &s->cache.options;
     int32_t count = s->tape->alloc_count;
     if (rounds_to_512(o)) {

@@ -15,7 +15,11 @@ struct sim {
     uint32_t *todo;     // by event: slot << 2 | enum sim_do
     int32_t *blocks;    // by slot: its block; 0: a request of no bytes
     int32_t slot_count; // as many as allocations live at once; a free slot is used again
-    int64_t *sizes;     // by allocation, rounded, for:
+    int64_t *c, *k;     // by allocation, as on the tape
+    int32_t *sloped;    // those that depend on the number of classes
+    int32_t sloped_count;
+    int64_t c_most, k_most;
+    int64_t *sizes; // by allocation, rounded, for:
     int64_t batch, classes;
     struct sim_phase *phases;
 };
