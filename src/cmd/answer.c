@@ -58,7 +58,7 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
                               .budget_bytes = forecast_budget(card)};
     adapt_precision(q, &card->gpu, answer);
     answer->plan.accumulation = 1;
-    int rc = forecast_open(q->arena, &q->store, &answer->plan, &q->sim, &answer->forecast, why);
+    int rc = forecast_open(&q->shelf, &answer->plan, &answer->forecast, why);
     if (rc < 0) return rc;
     int64_t ranks = answer->plan.ranks;
     answer->plan = answer->forecast.plan;
@@ -69,7 +69,7 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
 // A tape that was checked from batch 2 on may miss copies that vanish at 1.
 static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
                                  struct answer *answer) {
-    const struct tape_header *h = &t->tape.header;
+    const struct tape_header *h = &t->tape->header;
     int64_t least = INT64_MAX;
     for (int i = 0; i < h->batch_count; i++) {
         if (h->batches[i] < least) least = h->batches[i];
@@ -229,8 +229,8 @@ json_t *answer_json(const struct answer *answer) {
         (json_int_t)forecast_capacity(&answer->card), "safety_margin", answer->card.margin,
         "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget", answer->fits,
         "config_written", answer->config_written, "largest_batch_size",
-        json_size(answer->largest_batch), "tape", "model", json_text(t->tape.header.model), "torch",
-        json_text(t->tape.header.torch), "library", json_text(t->tape.header.library), "band",
+        json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model), "torch",
+        json_text(t->tape->header.torch), "library", json_text(t->tape->header.library), "band",
         forecast_band_source, "notes", json_notes(&answer->notes), "remedies",
         json_remedies(&answer->remedies));
 }

@@ -128,7 +128,7 @@ static struct show_table share_table(struct question *q, const char *title,
 
 static struct show_table largest_table(struct question *q, const struct answer *answer,
                                        const struct sim_holders *h) {
-    const struct tape *tape = &tape_of(answer)->tape;
+    const struct tape *tape = tape_of(answer)->tape;
     struct show_table t = show_table_new(q->arena, STR("Largest tensors"));
     show_table_column(&t, "bytes", SHOW_RIGHT);
     show_table_column(&t, "kind", SHOW_LEFT);
@@ -216,7 +216,7 @@ static json_t *shares_json(const struct sim_shares *shares) {
 }
 
 static json_t *largest_json(const struct answer *answer, const struct sim_holders *h) {
-    const struct tape *tape = &tape_of(answer)->tape;
+    const struct tape *tape = tape_of(answer)->tape;
     json_t *list = json_array();
     for (int i = 0; i < h->largest_count; i++) {
         const struct tape_alloc *alloc = h->largest[i].alloc;
@@ -331,9 +331,9 @@ struct str breakdown_html(struct question *q, struct answer *answer) {
                                    "Predicted without a GPU from a recording of two steps of %.*s "
                                    "(%.*s, torch %.*s), replayed through PyTorch's caching "
                                    "allocator. Error: %s.",
-                                   STR_ARG(tape_of(answer)->tape.header.model),
-                                   STR_ARG(tape_of(answer)->tape.header.library),
-                                   STR_ARG(tape_of(answer)->tape.header.torch),
+                                   STR_ARG(tape_of(answer)->tape->header.model),
+                                   STR_ARG(tape_of(answer)->tape->header.library),
+                                   STR_ARG(tape_of(answer)->tape->header.torch),
                                    forecast_band_source));
     if (answer->notes.count > 0) {
         show_html_list(&page, answer->notes.items, (int)answer->notes.count);

@@ -157,14 +157,15 @@ static int fill_batches(struct question *q, const struct question_options *o, st
 }
 
 static int fill_sim(struct question *q, const char *text, struct fail *why) {
-    q->sim = sim_options_default();
+    q->shelf = (struct forecast_shelf){
+        .arena = q->arena, .store = &q->store, .options = sim_options_default()};
     if (!text) return 0;
     if (str_is(str_of(text), "env")) {
         text = getenv("PYTORCH_ALLOC_CONF");
         if (!text) text = getenv("PYTORCH_CUDA_ALLOC_CONF");
         if (!text) return 0;
     }
-    int rc = sim_options_parse(str_of(text), &q->sim, why);
+    int rc = sim_options_parse(str_of(text), &q->shelf.options, why);
     return rc < 0 ? fail_wrap(why, "--alloc-conf") : 0;
 }
 
@@ -206,22 +207,22 @@ static void say_broken_tapes(struct question *q) {
 
 int question_open(struct arena *a, const struct question_options *o, struct question *ret,
                   struct fail *why) {
-    struct question q = {.arena = a,
-                         .margin = isnan(o->margin) && !isnan(o->share) ? 1 - o->share : o->margin,
-                         .overhead_bytes = o->overhead_bytes,
-                         .tenants_bytes = o->tenants_bytes};
-    int rc = o->config ? read_config(&q, o, why) : 0;
-    if (rc == 0) rc = fill_plan(&q, o, why);
-    if (rc == 0) rc = open_store(&q, o, why);
-    if (rc == 0 && o->tape) follow_tape(&q, o);
-    if (rc == 0 && q.plan.model.len == 0) rc = no_model(&q, why);
-    if (rc == 0) rc = fill_batches(&q, o, why);
-    if (rc == 0) rc = fill_sim(&q, o->alloc_conf, why);
-    if (rc == 0) rc = gpu_load(a, &q.gpus, why);
+    struct question *q = ret;
+    *q = (struct question){.arena = a,
+                           .margin = isnan(o->margin) && !isnan(o->share) ? 1 - o->share : o->margin,
+                           .overhead_bytes = o->overhead_bytes,
+                           .tenants_bytes = o->tenants_bytes};
+    int rc = o->config ? read_config(q, o, why) : 0;
+    if (rc == 0) rc = fill_plan(q, o, why);
+    if (rc == 0) rc = open_store(q, o, why);
+    if (rc == 0 && o->tape) follow_tape(q, o);
+    if (rc == 0 && q->plan.model.len == 0) rc = no_model(q, why);
+    if (rc == 0) rc = fill_batches(q, o, why);
+    if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
+    if (rc == 0) rc = gpu_load(a, &q->gpus, why);
     if (rc < 0) return rc;
-    q.range = (struct plan_range){o->least, o->most, o->multiple, q.plan.batch};
-    say_broken_tapes(&q);
-    *ret = q;
+    q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
+    say_broken_tapes(q);
     return 0;
 }
 

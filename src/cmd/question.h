@@ -103,11 +103,12 @@ struct question {
     struct plan_range range;
     struct gpu_catalogue gpus;
     struct tape_store store;
-    struct sim_options sim;
+    struct forecast_shelf shelf; // on the store
     struct forecast_notes notes; // for the user to read
 };
 
-// Reads the config and fills the question. Errors name the file or the option.
+// Reads the config and fills the question, which must not be moved afterwards. Errors name the file
+// or the option.
 int question_open(struct arena *a, const struct question_options *o, struct question *ret,
                   struct fail *why);
 // The card by its name or, without one, by its memory.

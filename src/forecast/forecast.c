@@ -10,7 +10,7 @@ const char forecast_band_source[] =
 // Where the outcome is looked at below the capacity: fit is not monotone, and the prediction errs by
 // some percent (facts in doc/accuracy.md).
 static const double shortfalls[] = {0.03, 0.015, 0};
-enum { SHORTFALLS = sizeof shortfalls / sizeof *shortfalls, NEED_REPLAYS = 300 };
+enum { SHORTFALLS = sizeof shortfalls / sizeof *shortfalls };
 
 int64_t forecast_capacity(const struct forecast_card *card) {
     return card->gpu.usable_bytes - card->overhead.bytes - card->tenants_bytes;
@@ -64,7 +64,7 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
                    struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s: no tape with that %s (there are tapes at %.*s)",
              STR_ARG(f->model.name), obstacle ? obstacle : "setting",
-             STR_ARG(sizes_there(f->arena, f->store, &f->model)));
+             STR_ARG(sizes_there(f->arena, f->shelf->store, &f->model)));
     return fail_hint(why, "this adds it: %.*s", STR_ARG(record_command(f->arena, p, &f->model)));
 }
 
@@ -77,15 +77,13 @@ int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape
     plan.accumulation = accumulation;
     const char *obstacle;
     struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
-    t->entry = forecast_match(f->store, &plan, &f->model, &obstacle);
+    t->entry = forecast_match(f->shelf->store, &plan, &f->model, &obstacle);
     if (!t->entry) return no_tape(f, &plan, obstacle, why);
-    int rc = tape_store_load(f->arena, f->store, t->entry, &t->tape, why);
+    int rc = forecast_load(f->shelf, t->entry, &t->loaded, why);
     if (rc < 0) return rc;
+    t->tape = forecast_loaded_tape(t->loaded);
+    t->sim = forecast_loaded_sim(t->loaded);
     forecast_match_notes(f->arena, &plan, t);
-    t->sim = sim_prepare(f->arena, &t->tape, &f->options);
-    struct sim_options pessimistic = f->options;
-    pessimistic.scratch = true;
-    if (t->tape.scratch_count > 0) t->pessimist = sim_prepare(f->arena, &t->tape, &pessimistic);
     *slot = *ret_tape = t;
     return 0;
 }
@@ -101,11 +99,10 @@ static void fill_sizes(struct forecast *f, const struct tape_header *h) {
     }
 }
 
-int forecast_open(struct arena *a, const struct tape_store *store, const struct plan *plan,
-                  const struct sim_options *options, struct forecast *ret_forecast,
-                  struct fail *why) {
-    struct forecast f = {.arena = a, .store = store, .plan = *plan, .options = *options};
-    int rc = forecast_find_model(a, store, plan->model, &f.model, why);
+int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
+                  struct forecast *ret_forecast, struct fail *why) {
+    struct forecast f = {.arena = shelf->arena, .shelf = shelf, .plan = *plan};
+    int rc = forecast_find_model(f.arena, shelf->store, plan->model, &f.model, why);
     if (rc < 0) return rc;
     if (f.plan.image_size <= 0) f.plan.image_size = f.model.image_size;
     struct forecast_tape *t;
@@ -116,48 +113,15 @@ int forecast_open(struct arena *a, const struct tape_store *store, const struct 
     return 0;
 }
 
-static void remember(struct forecast_tape *t, int64_t batch, const struct sim_result *r) {
-    t->outcomes[t->next_outcome] =
-        (struct forecast_outcome){batch, r->same_from_bytes, r->same_below_bytes, r->oom};
-    t->next_outcome = (t->next_outcome + 1) % FORECAST_OUTCOMES;
-}
-
-// A replay costs most of the time here, and most capacities that are asked about were answered by
-// an earlier one.
-static bool runs(const struct forecast *f, struct forecast_tape *t, int64_t batch,
-                 int64_t capacity) {
-    if (capacity <= 0) return false;
-    for (int i = 0; i < FORECAST_OUTCOMES; i++) {
-        const struct forecast_outcome *o = &t->outcomes[i];
-        bool known = o->batch == batch && capacity >= o->from_bytes && capacity < o->below_bytes;
-        if (known) return !o->oom;
-    }
-    struct sim_result result;
-    sim_replay(t->sim, batch, f->plan.classes, capacity, &result);
-    remember(t, batch, &result);
-    return !result.oom;
-}
-
 static enum forecast_verdict verdict_at(const struct forecast *f, struct forecast_tape *t,
                                         int64_t batch, int64_t capacity) {
     enum forecast_verdict verdict = FORECAST_FITS;
     for (int i = 0; i < SHORTFALLS; i++) {
         int64_t least = (int64_t)((double)capacity * (1 - shortfalls[i]));
-        if (runs(f, t, batch, least)) continue;
+        if (forecast_runs(t->loaded, batch, f->plan.classes, least)) continue;
         verdict = shortfalls[i] > 0 ? FORECAST_AT_RISK : FORECAST_OOM;
     }
     return verdict;
-}
-
-static int64_t upper(const struct forecast *f, const struct forecast_tape *t,
-                     const struct forecast_card *card, int64_t batch, int64_t reserved) {
-    if (t->pessimist) {
-        struct sim_result result;
-        sim_replay(t->pessimist, batch, f->plan.classes, SIM_UNLIMITED, &result);
-        if (result.reserved_bytes > reserved) reserved = result.reserved_bytes;
-    }
-    double most = (double)(reserved + t->extra_bytes) * (1 + forecast_band);
-    return (int64_t)most + card->overhead.high_bytes;
 }
 
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
@@ -165,18 +129,17 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
     struct forecast_tape *t;
     int rc = forecast_tape(f, accumulation, &t, why);
     if (rc < 0) return rc;
-    struct sim_result free_run;
-    struct sim_need need;
-    sim_replay(t->sim, batch, f->plan.classes, SIM_UNLIMITED, &free_run);
-    remember(t, batch, &free_run);
-    sim_needed_least(t->sim, batch, f->plan.classes, NEED_REPLAYS, &need);
+    struct forecast_figures figures = forecast_figures(t->loaded, batch, f->plan.classes);
+    int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes
+                                                                  : figures.reserved_bytes;
     *ret_peak = (struct forecast_peak){
-        .allocated_bytes = free_run.allocated_bytes + t->extra_bytes,
-        .reserved_bytes = free_run.reserved_bytes + t->extra_bytes,
-        .needed_bytes = need.needed_bytes + t->extra_bytes,
-        .needed_is_exact = need.needed_exact,
+        .allocated_bytes = figures.allocated_bytes + t->extra_bytes,
+        .reserved_bytes = figures.reserved_bytes + t->extra_bytes,
+        .needed_bytes = figures.needed_bytes + t->extra_bytes,
+        .needed_is_exact = figures.needed_is_exact,
         .overhead_bytes = card->overhead.bytes,
-        .upper_bytes = upper(f, t, card, batch, free_run.reserved_bytes),
+        .upper_bytes = (int64_t)((double)(most + t->extra_bytes) * (1 + forecast_band)) +
+                       card->overhead.high_bytes,
         .verdict = verdict_at(f, t, batch, forecast_capacity(card) - t->extra_bytes),
     };
     return 0;
@@ -187,7 +150,8 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
     struct forecast_tape *t;
     int rc = forecast_tape(f, accumulation, &t, why);
     if (rc < 0) return rc;
-    if (!runs(f, t, batch, forecast_budget(card) - t->extra_bytes)) return 0;
+    int64_t budget = forecast_budget(card) - t->extra_bytes;
+    if (!forecast_runs(t->loaded, batch, f->plan.classes, budget)) return 0;
     int64_t capacity = forecast_capacity(card) - t->extra_bytes;
     return verdict_at(f, t, batch, capacity) == FORECAST_FITS;
 }

@@ -26,24 +26,28 @@ struct forecast_notes {
     ptrdiff_t count, capacity;
 };
 
-// What a replay has shown: the same holds for every capacity in between (struct sim_result).
-struct forecast_outcome {
-    int64_t batch, from_bytes, below_bytes;
-    bool oom;
+// A tape in memory, with what has been learned from it; shared by everyone who asks about it.
+struct forecast_loaded;
+
+// The tapes that have been loaded so far: cards and remedies ask about the same ones again and
+// again. One set of allocator options for all.
+struct forecast_shelf {
+    struct arena *arena;
+    const struct tape_store *store;
+    struct sim_options options;
+    struct forecast_loaded **items;
+    ptrdiff_t count, capacity;
 };
-enum { FORECAST_OUTCOMES = 16 };
 
 // What is known of a kind of plan: the tape that speaks for it. The batch is free.
 struct forecast_tape {
     const struct tape_entry *entry;
-    struct tape tape;
+    const struct tape *tape;
     struct sim *sim;
-    struct sim *pessimist; // with the kernels' scratch guessed; NULL when the tape has none
-    int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes)
+    struct forecast_loaded *loaded;
+    int64_t extra_bytes;         // resident bytes that this tape lacks (see the notes)
     struct forecast_notes notes; // where the tape differs from the plan, and what that means
-    bool is_upper_bound;   // a larger image or sequence stands in
-    struct forecast_outcome outcomes[FORECAST_OUTCOMES]; // of the latest replays
-    int next_outcome;
+    bool is_upper_bound;         // a larger image or sequence stands in
 };
 
 // A model as people write it, and what it is in the store.
@@ -55,10 +59,9 @@ struct forecast_model {
 
 struct forecast {
     struct arena *arena;
-    const struct tape_store *store;
+    struct forecast_shelf *shelf;
     struct plan plan;
     struct forecast_model model;
-    struct sim_options options;
     struct forecast_tape *tapes[2]; // [0] one micro-step, [1] several; opened when first asked
 };
 
@@ -69,9 +72,8 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
 // Fills what the plan leaves open (image size, sequence) from the model's alias or its usual tape,
 // and sees to it that a tape for it exists. FAIL_INPUT says which ones there are and how to record
 // another.
-int forecast_open(struct arena *a, const struct tape_store *store, const struct plan *plan,
-                  const struct sim_options *options, struct forecast *ret_forecast,
-                  struct fail *why);
+int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
+                  struct forecast *ret_forecast, struct fail *why);
 // The tape for so many micro-steps per optimizer step.
 int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape **ret_tape,
                   struct fail *why);
