@@ -268,17 +268,22 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
     double *x = arena_new(q->arena, double, line.count);
     struct show_series series[AREAS];
     for (int i = 0; i < line.count; i++) x[i] = line.points[i].event;
+    int series_count = 0;
     for (int s = 0; s < AREAS; s++) {
-        double *y = arena_new(q->arena, double, line.count);
-        for (int i = 0; i < line.count; i++) y[i] = (double)line.points[i].tags[area_order[s]];
-        series[s] = (struct show_series){str_of(tag_titles[area_order[s]]), y};
+        double *y = arena_new(q->arena, double, line.count), most = 0;
+        for (int i = 0; i < line.count; i++) {
+            y[i] = (double)line.points[i].tags[area_order[s]];
+            most = fmax(most, y[i]);
+        }
+        if (most <= 0) continue; // fp32 has no mixed-precision copies
+        series[series_count++] = (struct show_series){str_of(tag_titles[area_order[s]]), y};
     }
     int span_count;
     const struct show_span *spans = spans_of(q, &line, &span_count);
     const struct show_chart chart = {
         .kind = SHOW_AREAS, .unit = SHOW_BYTES, .title = STR("Allocated memory along two steps"),
         .x_name = STR("events of the tape"), .y_name = STR("allocated"), .x = x,
-        .point_count = line.count, .series = series, .series_count = AREAS, .spans = spans,
+        .point_count = line.count, .series = series, .series_count = series_count, .spans = spans,
         .span_count = span_count, .limit = (double)forecast_capacity(&answer->card),
         .budget = (double)answer->budget_bytes, .limit_name = STR("card"),
         .budget_name = STR("budget")};
