@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Records the shipped tapes: data/tapes/NAME-SIZE.tapes.zst and data/tapes/index.tsv.
+"""Records the shipped tapes: data/tapes/NAME.tapes.zst and data/tapes/index.tsv.
 
   tools/tapes.py [--jobs J] [--only BUNDLE,...] [--pack]
 
@@ -35,12 +35,13 @@ LEFT_OUT = ("seconds",)  # of the header: differs from run to run
 
 
 class Bundle:
-    """One file: a model at one size, in all its variants."""
+    """One file: a model at all its sizes, at each of them in all its variants."""
 
-    def __init__(self, row, size, variants, environment):
-        self.name = "%s-%s" % (row["bundle"], size.replace("/", "x"))
+    def __init__(self, row, variants, environment):
+        self.name = row["bundle"]
         self.jobs = [Job(environment, row["source"], dict(knobs(row, size, v["knobs"]), classes_derivative=True),
-                         (2, 4, 8), os.path.join(BUILD, "tapes")) for v in variants if v["set"] == row["set"]]
+                         (2, 4, 8), os.path.join(BUILD, "tapes"))
+                     for size in row["sizes"].split() for v in variants if v["set"] == row["set"]]
 
     @property
     def path(self):
@@ -134,16 +135,14 @@ def main():
     options = p.parse_args()
     variants = read_tsv(os.path.join(TOOLS, "tapes_variants.tsv"))
     environment = Environment("venv2", "")
-    bundles = [(row["bundle"], Bundle(row, size, variants, environment))
-               for row in read_tsv(os.path.join(TOOLS, "tapes.tsv")) for size in row["sizes"].split()]
+    bundles = [Bundle(row, variants, environment) for row in read_tsv(os.path.join(TOOLS, "tapes.tsv"))]
     os.makedirs(DATA, exist_ok=True)
     if not options.pack:
         only = set(filter(None, options.only.split(",")))
         try:
-            record_all([j for name, b in bundles if not only or name in only for j in b.jobs], options.jobs)
+            record_all([j for b in bundles if not only or b.name in only for j in b.jobs], options.jobs)
         except SetupError as why:
             return str(why)
-    bundles = [b for _, b in bundles]
     clean(bundles)
     rows = [row for b in bundles for row in pack(b)]
     write_index(rows)
