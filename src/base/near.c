@@ -50,6 +50,9 @@ void near_offer(struct near *n, struct str name) {
     int distance = near_distance(n->typed, name);
     int limit = n->typed.len < 5 ? 2 : (int)(n->typed.len / 2 < 8 ? n->typed.len / 2 : 8);
     if (distance > limit) return;
+    for (int i = 0; i < n->count; i++) {
+        if (str_equal(n->names[i], name)) return;
+    }
     int at = n->count;
     while (at > 0 && n->distances[at - 1] > distance) at--;
     if (at == NEAR_MAX) return;

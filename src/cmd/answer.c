@@ -241,7 +241,7 @@ int answer_print_json(const struct question *q, const struct answer *answers, in
     for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
     json_t *document =
         json_pack("{s:o, s:o}", "results", results, "notes", json_notes(&q->notes));
-    int rc = document ? json_dumpf(document, stdout, JSON_INDENT(2)) : -1;
+    int rc = document ? json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) : -1;
     putchar('\n');
     json_decref(document);
     return rc < 0 ? fail_set(why, FAIL_BUG, "the answer is no valid JSON document") : 0;

@@ -76,7 +76,7 @@ static int explain_run(struct arena *a, const struct options *options, struct fa
         return 0;
     }
     json_t *document = breakdown_json(&q, &found);
-    json_dumpf(document, stdout, JSON_INDENT(2));
+    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
     json_decref(document);
     putchar('\n');
     return 0;

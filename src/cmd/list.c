@@ -152,7 +152,7 @@ static const struct {
 
 static void print(struct listing *l, bool json) {
     if (json) {
-        json_dumpf(l->rows, stdout, JSON_INDENT(2));
+        json_dumpf(l->rows, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
         putchar('\n');
         return;
     }

@@ -52,6 +52,13 @@ static int find_alias(struct arena *a, struct str name, struct forecast_model *r
     return rc;
 }
 
+// Where a model of that name usually comes from, for the command that records it.
+static const char *likely_source(struct str name) {
+    if (str_find(name, STR(":")) >= 0) return "";
+    if (str_find(name, STR("yolo")) >= 0) return "ultralytics:";
+    return str_find(name, STR("/")) >= 0 ? "hf:" : "timm:";
+}
+
 static int unknown_model(struct arena *a, const struct tape_store *store, struct str name,
                          struct near *near, struct fail *why) {
     for (ptrdiff_t i = 0; i < store->count; i++) {
@@ -59,17 +66,17 @@ static int unknown_model(struct arena *a, const struct tape_store *store, struct
         if (i > 0 && str_equal(model, store->entries[i - 1].header.model)) continue;
         near_offer(near, without_source(model));
     }
-    bool has_source = str_find(name, STR(":")) >= 0;
     fail_set(why, FAIL_INPUT, "no tape of a model '%.*s'", STR_ARG(name));
+    struct str command = str_format(a, "batchfit record %s%.*s", likely_source(name),
+                                    STR_ARG(bare_name(name)));
     if (near->count > 0) {
         return fail_hint(why, "nearest: %.*s. batchfit list models shows all; any other is added "
-                              "by: batchfit record %s%.*s",
-                         STR_ARG(near_text(a, near)), has_source ? "" : "timm:", STR_ARG(name));
+                              "by: %.*s",
+                         STR_ARG(near_text(a, near)), STR_ARG(command));
     }
-    return fail_hint(why, "batchfit list models shows what there is; any other is added by: "
-                          "batchfit record %s%.*s (or hf:, torchvision:, ultralytics:, "
-                          "python:MODULE:FUNCTION)",
-                     has_source ? "" : "timm:", STR_ARG(name));
+    return fail_hint(why, "batchfit list models shows what there is; any other is added by: %.*s (or "
+                          "another source: timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
+                     STR_ARG(command));
 }
 
 int forecast_find_model(struct arena *a, const struct tape_store *store, struct str spelled,
