@@ -69,7 +69,7 @@ struct config_value {
     struct str path;
     struct str text;  // as in the file, without quotes
     int line, column; // from 1; 0 when the key is not in the file
-    int64_t integer;  // INT, and FLOAT without a fraction; 0 otherwise
+    int64_t integer;  // INT, FLOAT without a fraction, the largest of a list of sizes; else 0
     double number;    // INT and FLOAT; NaN otherwise
     bool boolean;     // BOOL
     // Precision only: one of fp32, amp-fp16, amp-bf16, bf16, fp16; empty: not known.
@@ -189,6 +189,7 @@ struct config_edit {
     struct str after; // insert: name of the sibling to stand behind; empty: the last pair
     const struct config_edit *children; // insert: a map of these instead of a value
     int child_count;
+    struct str note; // for the user, when the edit is made; empty: none
 };
 struct config_edits {
     struct config_edit *items;

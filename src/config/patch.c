@@ -4,6 +4,8 @@
 // node by node with the original (verify.c), and thrown away when anything else has moved.
 #include "config/patch.h"
 
+#include "config/dialect.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -283,6 +285,10 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
         if (at.shared && !(p->flags & CONFIG_EDIT_ANCHOR)) return refuse_shared(p, e, at.shared);
         return patch_insert(p, at.owner, steps.items[steps.count - 1].key, e);
     }
+    if (e->children) {
+        return bytes_fail(p->config, at.value->begin < 0 ? 0 : at.value->begin, p->why,
+                          "%.*s is there already", STR_ARG(e->path));
+    }
     if (at.shared && !(p->flags & CONFIG_EDIT_ANCHOR)) {
         struct scalar old = scalar_read(p->config, node_follow(at.value));
         if (patch_same_value(old, node_follow(at.value)->text, patch_wanted(e), e->value)) return 0;
@@ -328,6 +334,12 @@ static int assemble(struct patch *p) {
     return 0;
 }
 
+int patch_check(struct arena *a, const struct config *c, const struct config_edit *edit,
+                unsigned flags, struct fail *why) {
+    struct patch p = {.arena = a, .config = c, .why = why, .flags = flags};
+    return patch_one(&p, edit);
+}
+
 int config_patch(struct arena *a, const struct config *c, const struct config_edit *edits,
                  ptrdiff_t count, unsigned flags, struct config_patched *ret_patched,
                  struct fail *why) {
@@ -343,8 +355,10 @@ int config_patch(struct arena *a, const struct config *c, const struct config_ed
     }
     struct patch p = {.arena = a, .config = c, .why = why, .flags = flags};
     for (ptrdiff_t i = 0; i < count; i++) {
+        const ptrdiff_t before = p.splice_count;
         int status = patch_one(&p, &edits[i]);
         if (status) return status;
+        if (edits[i].note.len && p.splice_count > before) add_note(&p, edits[i].note);
     }
     p.result.text = c->text;
     if (p.splice_count > 0) {

@@ -1,0 +1,1 @@
+python train.py --batch-size 32 --amp
