@@ -88,8 +88,9 @@ int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape
     return 0;
 }
 
-// The usual size of a model is the one its alias names, else that of its first tape.
-static void fill_sizes(struct forecast *f, const struct tape_header *h) {
+// What the plan leaves open is what its tape says: the usual size of a model is the one its alias
+// names, else that of its first tape.
+static void fill_open(struct forecast *f, const struct tape_header *h) {
     if (f->plan.image_size <= 0 && h->image_size > 0) f->plan.image_size = h->image_size;
     if (f->plan.sequence_length <= 0 && h->sequence_length > 0) {
         f->plan.sequence_length = h->sequence_length;
@@ -97,6 +98,7 @@ static void fill_sizes(struct forecast *f, const struct tape_header *h) {
     if (f->plan.target_length <= 0 && h->target_length > 0) {
         f->plan.target_length = h->target_length;
     }
+    if (f->plan.optimizer.len == 0 && !f->plan.inference) f->plan.optimizer = h->optimizer;
 }
 
 int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
@@ -108,7 +110,7 @@ int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
     struct forecast_tape *t;
     rc = forecast_tape(&f, plan->accumulation, &t, why);
     if (rc < 0) return rc;
-    fill_sizes(&f, &t->entry->header);
+    fill_open(&f, &t->entry->header);
     *ret_forecast = f;
     return 0;
 }
