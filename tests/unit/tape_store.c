@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store on a made-up bundle and folder of recordings (tests/tapes).
+#include "unit.h"
+
+#include "tape/store.h"
+
+#include <stdlib.h>
+
+static struct tape_places places(struct arena *a) {
+    const char *source = getenv("BATCHFIT_SOURCE");
+    struct str root = str_of(source ? source : ".");
+    return (struct tape_places){
+        .bundles = str_format(a, "%.*s/tests/tapes/bundle", STR_ARG(root)).p,
+        .recorded = str_format(a, "%.*s/tests/tapes/recorded", STR_ARG(root)).p};
+}
+
+static struct tape_store open_store(struct arena *a) {
+    struct tape_store s;
+    struct fail why = {0};
+    if (tape_store_open(a, places(a), &s, &why) < 0) fail_msg("%s", why.message);
+    return s;
+}
+
+static const struct tape_entry *find(const struct tape_store *s, struct tape_query q) {
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        if (tape_entry_matches(&s->entries[i], &q)) return &s->entries[i];
+    }
+    return NULL;
+}
+
+static void all_entries_are_listed(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_store s = open_store(&a);
+    assert_int_equal(s.count, 2 + 5);
+    assert_false(s.entries[0].shipped); // recordings first, by name
+    assert_int_equal(s.entries[0].header.image_size, 96);
+    assert_int_equal(s.entries[1].header.image_size, 192);
+    assert_true(s.entries[2].shipped);
+    assert_str(s.entries[2].header.torch, "2.13.0");
+    assert_int_equal(s.entries[2].header.parameters, 521408);
+    assert_int_equal(s.entries[6].header.image_size, TAPE_UNKNOWN);
+    assert_int_equal(s.entries[6].header.classes, TAPE_UNKNOWN);
+    assert_int_equal(s.broken_count, 1);
+    assert_true(str_ends(s.broken[0].file, STR("recorded/broken.tape")));
+    assert_true(str_find(s.broken[0].message, STR("\"model\"")) >= 0);
+}
+
+static void every_entry_loads_as_what_it_says(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_store s = open_store(&a);
+    for (ptrdiff_t i = 0; i < s.count; i++) {
+        struct tape t;
+        struct fail why = {0};
+        if (tape_store_load(&a, &s, &s.entries[i], &t, &why) < 0) fail_msg("%s", why.message);
+        const struct tape_header *h = &s.entries[i].header;
+        assert_true(str_equal(t.header.model, h->model));
+        assert_true(str_equal(t.header.precision, h->precision));
+        assert_int_equal(t.header.image_size, h->image_size);
+        assert_int_equal(t.header.classes, h->classes);
+        assert_int_equal(t.alloc_count, 8);
+    }
+}
+
+static void queries_are_exact(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_store s = open_store(&a);
+    struct tape_query q = tape_query_any();
+    q.model = STR("net");
+    q.image_size = 224;
+    q.precision = STR("amp-fp16");
+    const struct tape_entry *e = find(&s, q);
+    assert_non_null(e);
+    assert_int_equal(e->header.image_size, 224);
+    assert_str(e->header.precision, "amp-fp16");
+    q.model = STR("timm:net");
+    assert_ptr_equal(find(&s, q), e);
+    q.accumulation = 1;
+    q.checkpointing = 0;
+    assert_ptr_equal(find(&s, q), e);
+    q.accumulation = 2;
+    assert_null(find(&s, q));
+    q = tape_query_any();
+    q.image_size = 1000;
+    assert_null(find(&s, q));
+    q = tape_query_any();
+    q.model = STR("ne");
+    assert_null(find(&s, q));
+    q.model = STR("org/words");
+    assert_non_null(find(&s, q));
+    q.model = STR("words-base");
+    q.sequence_length = 512;
+    assert_non_null(find(&s, q));
+    q.image_size = 224; // a tape of words knows no image size
+    assert_null(find(&s, q));
+}
+
+static void absent_places_are_empty(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_places p = places(&a);
+    struct tape_store s;
+    struct fail why = {0};
+    p.recorded = "/no/such/folder";
+    assert_int_equal(tape_store_open(&a, p, &s, &why), 0);
+    assert_int_equal(s.count, 5);
+    p.bundles = "/no/such/folder"; // named, so it must be there
+    assert_int_equal(tape_store_open(&a, p, &s, &why), FAIL_INPUT);
+    p.bundles = NULL;
+    assert_int_equal(tape_store_open(&a, p, &s, &why), 0);
+}
+
+static void the_environment_names_the_folder(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_places p = places(&a);
+    struct tape_store s;
+    setenv("BATCHFIT_TAPES", p.recorded, 1);
+    p.recorded = NULL;
+    assert_int_equal(tape_store_open(&a, p, &s, NULL), 0);
+    assert_int_equal(s.count, 7);
+    unsetenv("BATCHFIT_TAPES");
+}
+
+static void a_wrong_index_is_named(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_store s = open_store(&a);
+    struct tape_entry e = s.entries[2];
+    struct tape t;
+    struct fail why = {0};
+    e.offset = 100;
+    assert_int_equal(tape_store_load(&a, &s, &e, &t, &why), FAIL_INPUT);
+    e.offset = 0;
+    e.length = 100000;
+    assert_int_equal(tape_store_load(&a, &s, &e, &t, &why), FAIL_INPUT);
+    assert_non_null(strstr(why.message, "no 100000 bytes of text at 0"));
+    e.file = STR("absent.tapes.zst");
+    assert_int_equal(tape_store_load(&a, &s, &e, &t, &why), FAIL_INPUT);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_entries_are_listed),
+        cmocka_unit_test(every_entry_loads_as_what_it_says),
+        cmocka_unit_test(queries_are_exact),
+        cmocka_unit_test(absent_places_are_empty),
+        cmocka_unit_test(the_environment_names_the_folder),
+        cmocka_unit_test(a_wrong_index_is_named),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
