@@ -145,7 +145,7 @@ static int set_text(const struct wanted *w, enum config_role role, struct str va
         push(w, e);
         return 0;
     }
-    if (v->assumed && str_equal(v->text, value)) return 0;
+    if (v->assumed && role != CONFIG_CHECKPOINTING && str_equal(v->text, value)) return 0;
     if (!v->path.len) return cannot_insert(w, role, value);
     const struct str batch = w->reading->values[CONFIG_BATCH].path;
     e.insert = true;
@@ -342,7 +342,11 @@ static int fit_batches(const struct wanted *w, const struct config_wish *wish) {
     struct fail unheard;
     const bool readable = config_batches(w->arena, w->reading, wish->ranks, &now, &unheard) == 0;
     if (!b.ranks) b.ranks = now.ranks ? now.ranks : 1;
-    if (!readable && (!b.micro || !b.accumulation)) return no_batch(w->reading, w->why);
+    if (!readable && (!b.micro || !b.accumulation)) {
+        const struct str refusal = w->reading->values[CONFIG_BATCH].refusal;
+        if (!refusal.len) return no_batch(w->reading, w->why);
+        return fail_set(w->why, FAIL_INPUT, "%.*s", STR_ARG(refusal));
+    }
     if (!b.micro) b.micro = now.micro;
     if (!b.accumulation) b.accumulation = now.accumulation;
     int status = rule_of(w->dialect)->write(w, &b);

@@ -236,8 +236,8 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
     v.unit = m->unit;
     if (sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS) {
         note_spelling(r, &v, n);
-        ask_patcher(r, &v, sort);
         refine_number(r, &v, role, n);
+        ask_patcher(r, &v, sort);
         if (v.type == CONFIG_SPECIAL && !v.refusal.len) {
             v.refusal = str_format(
                 r->arena,
