@@ -232,6 +232,32 @@ def col2im(rec, args, kwargs):
     return empty(list(x.shape[:-2]) + [channels] + list(size), x.dtype)
 
 
+# ---- fused attention's own scratch ---------------------------------------------------------------------------------
+
+def _up(n, multiple):
+    return -(-n // multiple) * multiple
+
+
+@rule("_scaled_dot_product_flash_attention_backward")
+def flash_backward(rec, args, kwargs):
+    """softmax_d and dq_accum, fp32, rows rounded to 128 (flash_attn/flash_api.cpp mha_bwd, 2.2 on)."""
+    batch, heads, rows, size = args[1].shape
+    rec.scratch(4 * batch * heads * _up(rows, 128), "flash.softmax_d")
+    rec.scratch(4 * batch * heads * _up(rows, 128) * _up(size, 32), "flash.dq_accum")
+    return aten._scaled_dot_product_flash_attention_backward.default(*args, **kwargs)
+
+
+@rule("_scaled_dot_product_efficient_attention_backward")
+def efficient_backward(rec, args, kwargs):
+    """delta, and for half types the fp32 accumulator of q's gradient (mem_eff_attention/kernel_backward.h)."""
+    q = args[1]
+    batch, heads, rows, size = q.shape
+    rec.scratch(4 * batch * heads * rows, "efficient.delta")
+    if q.element_size() == 2:
+        rec.scratch(4 * batch * heads * _up(rows, 64) * size, "efficient.gq_accum")
+    return aten._scaled_dot_product_efficient_attention_backward.default(*args, **kwargs)
+
+
 # ---- dropout, scalars, many tensors at once ------------------------------------------------------------------------
 
 @rule("native_dropout")

@@ -1,6 +1,7 @@
 """record(source, knobs) -> the text of a tape: build once, record at several batches, check, write."""
 
 import time
+import warnings
 
 import torch
 
@@ -8,8 +9,7 @@ from . import __version__, composites, sources, tape
 from .autocast import AUTOCAST
 from .dispatch import Recorder
 from .errors import NotAffine, RecordError
-from .events import WATCHER
-from .knobs import Knobs, version
+from .knobs import Knobs
 from .script import Script
 
 BATCHES = (2, 4, 8)
@@ -115,7 +115,12 @@ def _derivative(source, said, knobs, session, batches, say):
 def record(source, said=None, say=lambda text: None):
     """Record `source` ('timm:resnet50') with the knobs in `said` (names of knobs.KNOBS, plus `batches`: list of ints,
     `classes_derivative`: bool). Returns the tape's text. say: called with short progress lines. Raises RecordError."""
-    said = dict(said or {})
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return _record(source, dict(said or {}), say)
+
+
+def _record(source, said, say):
     batches, derive = said.pop("batches", None), said.pop("classes_derivative", False)
     started = time.time()
     composites.install()
