@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast tapes are read and replayed: events a second for each tape given (or a made-up one), and
-// the median. Every replay is of a batch of its own, as a search does it.
-//   bench/replay [--batch N] [--conf PYTORCH_CUDA_ALLOC_CONF] [--need] [TAPE …]
+// the median. Every replay is of another batch than the one before, as a search does it.
+//   replay [--batch N] [--conf PYTORCH_CUDA_ALLOC_CONF] [--need] [TAPE …]
+//   replay --shipped     the tapes of data/tapes; fails when the median is below the goal
 #include "base/os.h"
 #include "sim/sim.h"
+#include "tape/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
-enum { LEAST_NS = 200 * 1000 * 1000 };
+enum { LEAST_NS = 100 * 1000 * 1000, SHIPPED_MOST = 100, GOAL = 20 };
 
 struct figures {
     double read_mb_per_s, events_per_s, live_ns, need_ms;
@@ -122,40 +124,99 @@ static void print(struct str name, const struct figures *f) {
     putchar('\n');
 }
 
-int main(int argc, char **argv) {
-    ARENA_AUTO a = {0};
-    struct sim_options options = sim_options_default();
-    struct fail why;
-    int64_t batch = 16;
-    bool need = false;
-    int count = 0, i = 1;
-    for (; i < argc && argv[i][0] == '-'; i++) {
-        if (!strcmp(argv[i], "--need"))
-            need = true;
-        else if (!strcmp(argv[i], "--batch") && i + 1 < argc)
-            batch = strtoll(argv[++i], NULL, 10);
-        else if (!strcmp(argv[i], "--conf") && i + 1 < argc &&
-                 sim_options_parse(str_of(argv[++i]), &options, &why) == 0) {
-        } else
-            return 2;
-    }
-    double *speeds = arena_new(&a, double, argc + 1);
+struct bench {
+    struct arena arena;
+    struct sim_options options;
+    int64_t batch;
+    bool need, quiet;
+    double *speeds;
+    ptrdiff_t count, capacity;
+};
+
+static void bench_text(struct bench *b, struct str name, struct str text) {
     struct figures f;
-    if (i == argc && measure(STR("made-up"), made_up(&a), &options, batch, need, &f) == 0) {
-        print(STR("made-up"), &f);
-        speeds[count++] = f.events_per_s;
+    if (measure(name, text, &b->options, b->batch, b->need, &f) < 0) return;
+    if (!b->quiet) print(name, &f);
+    *arena_push(&b->arena, &b->speeds, &b->count, &b->capacity) = f.events_per_s;
+}
+
+static int bench_file(struct bench *b, const char *path) {
+    ARENA_AUTO a = {0};
+    struct str text;
+    struct fail why;
+    if (os_read(&a, path, INT64_C(1) << 30, &text, NULL, &why) < 0) {
+        fprintf(stderr, "%s\n", why.message);
+        return -1;
     }
-    for (; i < argc; i++) {
-        struct str text, name = str_of(argv[i]);
-        if (os_read(&a, argv[i], INT64_C(1) << 30, &text, NULL, &why) < 0) {
+    bench_text(b, str_of(path), text);
+    return 0;
+}
+
+// Every shipped tape, thinned out to at most SHIPPED_MOST.
+static int bench_shipped(struct bench *b) {
+    ARENA_AUTO a = {0};
+    struct tape_store store;
+    struct fail why;
+    if (tape_store_open(&a, (struct tape_places){.recorded = "/nonexistent"}, &store, &why) < 0) {
+        fprintf(stderr, "%s\n", why.message);
+        return -1;
+    }
+    ptrdiff_t stride = store.count / SHIPPED_MOST + 1;
+    for (ptrdiff_t i = 0; i < store.count; i += stride) {
+        ARENA_AUTO scratch = {0};
+        struct tape t;
+        struct buf text = buf_new(&scratch);
+        if (tape_store_load(&scratch, &store, &store.entries[i], &t, &why) < 0) {
             fprintf(stderr, "%s\n", why.message);
-            continue;
+            return -1;
         }
-        if (measure(name, text, &options, batch, need, &f) < 0) continue;
-        print(name, &f);
-        speeds[count++] = f.events_per_s;
+        tape_write(&t, &text);
+        bench_text(b, t.header.model, buf_str(&text));
     }
-    qsort(speeds, (size_t)count, sizeof *speeds, by_speed);
-    if (count > 0) printf("median %.1f M events/s over %d tapes\n", speeds[count / 2] / 1e6, count);
-    return count > 0 ? 0 : 3;
+    return 0;
+}
+
+static int report(struct bench *b, bool goal) {
+    if (b->count == 0) {
+        puts("no tapes");
+        return 1;
+    }
+    qsort(b->speeds, (size_t)b->count, sizeof *b->speeds, by_speed);
+    double median = b->speeds[b->count / 2] / 1e6;
+    printf("median %.1f, slowest %.1f, fastest %.1f M events/s over %td tapes (goal: median %d)\n",
+           median, b->speeds[0] / 1e6, b->speeds[b->count - 1] / 1e6, b->count, GOAL);
+    return goal && median < GOAL;
+}
+
+static int usage(void) {
+    fputs("replay [--batch N] [--conf CONF] [--need] [--shipped] [TAPE ...]\n", stderr);
+    return 2;
+}
+
+int main(int argc, char **argv) {
+    struct bench b = {.options = sim_options_default(), .batch = 16};
+    bool shipped = false;
+    int i = 1;
+    for (; i < argc && argv[i][0] == '-'; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        if (!strcmp(argv[i], "--need"))
+            b.need = true;
+        else if (!strcmp(argv[i], "--shipped"))
+            shipped = b.quiet = true;
+        else if (!strcmp(argv[i], "--batch") && value)
+            b.batch = strtoll(argv[++i], NULL, 10);
+        else if (!strcmp(argv[i], "--conf") && value) {
+            struct fail why;
+            if (sim_options_parse(str_of(argv[++i]), &b.options, &why) < 0) return usage();
+        } else
+            return usage();
+    }
+    if (shipped && bench_shipped(&b) < 0) return 3;
+    if (!shipped && i == argc) bench_text(&b, STR("made-up"), made_up(&b.arena));
+    for (; i < argc; i++) {
+        if (bench_file(&b, argv[i]) < 0) return 3;
+    }
+    int status = report(&b, shipped);
+    arena_clear(&b.arena);
+    return status;
 }
