@@ -34,7 +34,6 @@ int fail_wrap(struct fail *why, const char *format, ...) {
     int used = vsnprintf(why->message, sizeof why->message, format, args);
     va_end(args);
     if (used < 0 || (size_t)used >= sizeof why->message) return why->code;
-    strncat(why->message, ": ", sizeof why->message - strlen(why->message) - 1);
-    strncat(why->message, message, sizeof why->message - strlen(why->message) - 1);
+    snprintf(why->message + used, sizeof why->message - (size_t)used, ": %s", message);
     return why->code;
 }

@@ -42,6 +42,7 @@ static int read_config(struct question *q, const struct question_options *o, str
     if (rc == 0) rc = config_read_roles(q->arena, &q->config, &options, &q->reading, why);
     if (rc < 0) return rc;
     q->has_config = true;
+    if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
     for (int i = 0; i < q->reading.warning_count; i++) question_note(q, q->reading.warnings[i]);
     return 0;
 }
