@@ -163,6 +163,12 @@ class Autocast:
                 _enabled(True)
         return kernel
 
+    def lower(self, tensors):
+        """The tensors as an op of the low precision would get them; unchanged outside autocast."""
+        if not torch.is_autocast_enabled():
+            return list(tensors)
+        return self._cast((list(tensors),), {}, _dtype(), True)[0][0]
+
     def _set_dtype(self, op):
         arguments = [a.name for a in op._schema.arguments]
         where = arguments.index("dtype")

@@ -8,6 +8,8 @@ import math
 
 import torch
 
+from .autocast import AUTOCAST
+
 aten = torch.ops.aten
 
 
@@ -133,7 +135,8 @@ class _CudnnRnn(torch.autograd.Function):
 
 def _rnn(gates, states):
     def rnn(x, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first):
-        hx = list(hx) if isinstance(hx, (list, tuple)) else [hx]
+        x, = AUTOCAST.lower([x])
+        hx, params = AUTOCAST.lower(hx if isinstance(hx, (list, tuple)) else [hx]), AUTOCAST.lower(params)
         out = _CudnnRnn.apply(gates, hx[0].shape[-1], num_layers, 2 if bidirectional else 1, batch_first, x, *hx,
                               *params)
         return tuple(out[:1 + states])
