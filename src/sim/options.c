@@ -28,7 +28,7 @@ static int read_flag(struct str name, struct str value, bool *ret, struct fail *
 
 static int read_mib(struct str name, struct str value, int64_t least, int64_t *ret,
                     struct fail *why) {
-    int64_t n;
+    int64_t n = 0;
     if (!str_to_i64(value, &n) || n < least || n > INT64_C(1) << 40) {
         fail_set(why, FAIL_INPUT,
                  "allocator option %.*s: '%.*s' is not a number of MiB from %lld on", STR_ARG(name),
@@ -102,7 +102,7 @@ static bool is_power_of_two(int64_t n) {
 }
 
 static int read_divisions(struct str name, struct str value, int64_t *ret, struct fail *why) {
-    int64_t n;
+    int64_t n = 0;
     if (!str_to_i64(value, &n) || !is_power_of_two(n)) {
         return wrong(name, value, "a power of two", why);
     }
@@ -128,7 +128,7 @@ static void fill(int64_t *divisions, int begin, int end, int64_t value) {
 // (that one too), entries between two keys stay off.
 static int set_division_list(struct str name, struct str list, struct sim_options *o,
                              struct fail *why) {
-    int64_t divisions[16] = {0}, n;
+    int64_t divisions[16] = {0}, n = 0;
     for (int last = 0, count = 0; list.p; count++) {
         struct str value = str_cut(&list, ','), key = str_cut(&value, ':');
         int code = read_divisions(name, value, &n, why);
@@ -150,7 +150,7 @@ static int set_divisions(struct str name, struct str value, struct sim_options *
     if (value.len > 0 && value.p[0] == '[') {
         return set_division_list(name, str_slice(value, 1, value.len - 1), o, why);
     }
-    int64_t n;
+    int64_t n = 0;
     int code = read_divisions(name, value, &n, why);
     if (code == 0) fill(o->roundup_divisions, 0, 16, n);
     return code;

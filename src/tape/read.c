@@ -133,7 +133,7 @@ static int check_size(const struct reader *r, int64_t c, int64_t k) {
 }
 
 static int read_mark(struct reader *r) {
-    int64_t step;
+    int64_t step = 0;
     int code = count_fields(r, 3, 3, "m PHASE STEP");
     if (code < 0) return code;
     int phase = tape_word(r->fields[1], tape_phase_names, TAPE_PHASE_COUNT);

@@ -7,6 +7,7 @@
 #include "base/os.h"
 #include "tape/tape_int.h"
 
+#include <stddef.h>
 #include <stdlib.h>
 
 enum { HEAD_BYTES = 1 << 16 }; // of a recording: its header is about 1 KiB
@@ -32,37 +33,58 @@ static int row_flag(const struct tsv *t, const char *column, int *ret, struct fa
                     t->line, column, STR_ARG(cell));
 }
 
+enum cell_type { CELL_TEXT, CELL_NUMBER, CELL_FLAG };
+static const struct column {
+    const char *name;
+    enum cell_type type;
+    size_t offset; // in struct tape_entry
+} columns[] = {
+    {"file", CELL_TEXT, offsetof(struct tape_entry, file)},
+    {"offset", CELL_NUMBER, offsetof(struct tape_entry, offset)},
+    {"length", CELL_NUMBER, offsetof(struct tape_entry, length)},
+    {"aliases", CELL_TEXT, offsetof(struct tape_entry, aliases)},
+#define HEADER(key, type) \
+    { #key, type, offsetof(struct tape_entry, header.key) }
+    HEADER(model, CELL_TEXT),
+    HEADER(library, CELL_TEXT),
+    HEADER(torch, CELL_TEXT),
+    HEADER(recorder, CELL_TEXT),
+    HEADER(rules, CELL_TEXT),
+    HEADER(mode, CELL_TEXT),
+    HEADER(image_size, CELL_NUMBER),
+    HEADER(sequence_length, CELL_NUMBER),
+    HEADER(target_length, CELL_NUMBER),
+    HEADER(precision, CELL_TEXT),
+    HEADER(layout, CELL_TEXT),
+    HEADER(optimizer, CELL_TEXT),
+    HEADER(accumulation, CELL_NUMBER),
+    HEADER(checkpointing, CELL_FLAG),
+    HEADER(ema, CELL_FLAG),
+    HEADER(grad_scaler, CELL_FLAG),
+    HEADER(cudnn_benchmark, CELL_FLAG),
+    HEADER(prefetch, CELL_FLAG),
+    HEADER(zero_grad, CELL_TEXT),
+    HEADER(attention, CELL_TEXT),
+    HEADER(classes, CELL_NUMBER),
+    HEADER(parameters, CELL_NUMBER),
+#undef HEADER
+};
+
+// An empty cell, or a column that is not there, leaves the field unknown.
 static int row_entry(const struct tsv *t, struct tape_entry *e, struct fail *why) {
-    struct tape_header *h = &e->header;
-    const struct {
-        const char *column;
-        struct str *to;
-    } texts[] = {{"model", &h->model},         {"mode", &h->mode},   {"precision", &h->precision},
-                 {"layout", &h->layout},       {"torch", &h->torch}, {"library", &h->library},
-                 {"optimizer", &h->optimizer}, {"file", &e->file},   {"aliases", &e->aliases}};
-    const struct {
-        const char *column;
-        int64_t *to;
-    } numbers[] = {{"offset", &e->offset},
-                   {"length", &e->length},
-                   {"image_size", &h->image_size},
-                   {"sequence_length", &h->sequence_length},
-                   {"target_length", &h->target_length},
-                   {"accumulation", &h->accumulation},
-                   {"classes", &h->classes},
-                   {"parameters", &h->parameters}};
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        *texts[i].to = tsv_cell(t, texts[i].column);
-    }
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        int code = row_number(t, numbers[i].column, numbers[i].to, why);
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        void *to = (char *)e + columns[i].offset;
+        int code = 0;
+        if (columns[i].type == CELL_TEXT) *(struct str *)to = tsv_cell(t, columns[i].name);
+        if (columns[i].type == CELL_NUMBER) code = row_number(t, columns[i].name, to, why);
+        if (columns[i].type == CELL_FLAG) code = row_flag(t, columns[i].name, to, why);
         if (code < 0) return code;
     }
-    if (e->file.len == 0 || h->model.len == 0 || e->offset < 0 || e->length < 0) {
+    if (e->file.len == 0 || e->header.model.len == 0 || e->offset < 0 || e->length < 0) {
         return fail_set(why, FAIL_INPUT, "%.*s:%d: a row needs file, offset, length and model",
                         STR_ARG(t->name), t->line);
     }
-    return row_flag(t, "checkpointing", &h->checkpointing, why);
+    return 0;
 }
 
 // The text of NAME in the store's folder, or in the program's own data/tapes.

@@ -14,7 +14,7 @@ enum {
     TAPE_UNKNOWN = -1,         // a number or boolean of the header that is absent or null
     TAPE_EVENTS_MAX = 1 << 24, // a reader's limit, a thousand times the largest tape seen
 };
-#define TAPE_TEXT_MAX ((int64_t)1 << 28) // a reader's limit for text, also after decompression
+#define TAPE_TEXT_MAX ((int64_t)1 << 27) // a reader's limit for text, also after decompression
 #define TAPE_SIZE_MAX ((int64_t)1 << 60) // PyTorch refuses larger requests outright
 
 enum tape_phase {
