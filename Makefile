@@ -33,9 +33,9 @@ test-builds: all
 
 .PHONY: test-torch1 test-torch2
 test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's torch 1.13
-	build/venv1/bin/python tests/torch/run
+	build/venv1/bin/python -W ignore -m unittest discover -s tests/torch
 test-torch2: all build/venv2/.ready ## the same on the newest 2.x
-	build/venv2/bin/python tests/torch/run
+	build/venv2/bin/python -W ignore -m unittest discover -s tests/torch
 
 build/venv1/.ready: tests/torch/requirements-torch1.txt tools/venv
 	tools/venv build/venv1 --system $<
@@ -43,15 +43,15 @@ build/venv2/.ready: tests/torch/requirements-torch2.txt tools/venv
 	tools/venv build/venv2 "$(TORCH_REQUIREMENT)" $<
 
 .PHONY: accuracy accuracy-sample
-accuracy: all build/venv2/.ready ## TRUTH=FILE.csv [N= SEED= OUT= JOBS=]: predictions against published runs
-	@build/venv2/bin/python tools/accuracy.py "$(TRUTH)" $(if $(N),--rows $(N)) $(if $(SEED),--seed $(SEED)) \
+accuracy: all build/venv1/.ready build/venv2/.ready ## TRUTH=FILE.csv [N= SEED= OUT= JOBS=]: predictions against published runs
+	@/usr/bin/python3 tools/accuracy.py "$(TRUTH)" $(if $(N),--rows $(N)) $(if $(SEED),--seed $(SEED)) \
 	    $(if $(OUT),--out "$(OUT)") --jobs $(JOBS)
-accuracy-sample: all build/venv2/.ready
-	@build/venv2/bin/python tools/accuracy.py --sample --jobs $(JOBS)
+accuracy-sample: all build/venv1/.ready build/venv2/.ready
+	@/usr/bin/python3 tools/accuracy.py --sample --jobs $(JOBS)
 
 .PHONY: tapes
-tapes: all build/venv2/.ready ## record the shipped tapes anew (hours); see CONTRIBUTING.md
-	build/venv2/bin/python tools/tapes.py --jobs $(JOBS)
+tapes: all build/venv2/.ready ## record the shipped tapes anew; see CONTRIBUTING.md
+	/usr/bin/python3 tools/tapes.py --jobs $(JOBS)
 
 .PHONY: bench
 bench: all ## the speed of our own code: doc/speed.md
@@ -68,7 +68,6 @@ tsan: ## the same under the thread sanitizer
 FUZZ_SECONDS ?= 600
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@$(call setup,build-fuzz,CC=clang,$(SANITIZE) -Dfuzzers=true)
-	@ninja -C build-fuzz
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
 
 .PHONY: analyze format layers
@@ -88,8 +87,9 @@ dist: ## dist/: a folder and a tar that run on machines without our packages
 	@tools/dist
 
 .PHONY: clean help
-clean: ## every build folder but the downloaded Python packages
-	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' -exec rm -rf {} + 2>/dev/null || true
+clean: ## every build folder, but not the Python packages and tapes in build/
+	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name '*tapes' ! -name 'timm-*' ! -name 'transformers-*' \
+	    -exec rm -rf {} + 2>/dev/null || true
 	@rm -rf build-asan build-clang build-tsan build-fuzz build-dist dist
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /\1\t/p; s/^\([a-z0-9-]*\): ## /\1\t/p' Makefile | expand -t 16
