@@ -178,11 +178,16 @@ static void add_match(const struct scope *s, struct matches *m, struct str path,
 }
 
 static void find_path(const struct scope *s, struct str path, struct matches *m) {
+    const struct arena_mark mark = arena_mark(s->arena);
     struct steps steps;
     struct fail unheard;
-    if (path_parse(s->arena, path, &steps, &unheard)) return;
-    struct place p = place_find(s->config, &steps);
-    if (p.value) add_match(s, m, path, p);
+    struct place p = {0};
+    if (!path_parse(s->arena, path, &steps, &unheard)) p = place_find(s->config, &steps);
+    // Most places of the table are not in a file: their steps need not stay.
+    if (p.value)
+        add_match(s, m, path, p);
+    else
+        arena_rewind(s->arena, mark);
 }
 
 bool scope_holds(const struct scope *s, const struct entry *e) {

@@ -163,15 +163,24 @@ struct str patch_quoted(struct patch *p, const struct config_edit *e, struct str
     return text;
 }
 
-static bool has_strange_tag(const struct config_node *n) {
-    static const char *const known[] = {"int", "float", "bool", "str", "null", NULL};
+// A tag of somebody's own, or one that the new value does not fit: !!int "bf16" does not load.
+static bool tag_forbids(const struct config_node *n, enum config_type type) {
+    static const struct {
+        const char *name;
+        bool number, boolean, text;
+    } known[] = {
+        {"int", true, false, false},
+        {"float", true, false, false},
+        {"bool", false, true, false},
+        {"str", true, true, true},
+    };
     if (!n->tag.p) return false;
-    for (int i = 0; known[i]; i++) {
-        if (str_equal(n->tag, str_of(known[i]))) return false;
-        if (str_starts(n->tag, STR("tag:yaml.org,2002:")) &&
-            str_is(str_slice(n->tag, 18, n->tag.len), known[i])) {
-            return false;
-        }
+    struct str name = n->tag;
+    if (str_starts(name, STR("tag:yaml.org,2002:"))) name = str_slice(name, 18, name.len);
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (!str_is(name, known[i].name)) continue;
+        const bool number = type == CONFIG_INT || type == CONFIG_FLOAT;
+        return number ? !known[i].number : type == CONFIG_BOOL ? !known[i].boolean : !known[i].text;
     }
     return true;
 }
@@ -189,7 +198,7 @@ static int replace_value(struct patch *p, struct config_node *n, const struct co
     }
     int status = check_old(p, n, e->path, old, new);
     if (status) return status;
-    if (n->begin < 0 || has_strange_tag(n)) {
+    if (n->begin < 0 || tag_forbids(n, new.type)) {
         return bytes_fail(p->config, n->begin < 0 ? 0 : n->begin, p->why,
                           "%.*s: there is no place for a plain value", STR_ARG(e->path));
     }

@@ -21,55 +21,88 @@ struct row {
 };
 
 static const struct row rows[] = {
-    {"seed_sections.yaml", "sections", "-", "training.batch_size", 16, 'D', 256, "amp-fp16", "efficientnet_b0", 224},
+    {"seed_sections.yaml", "sections", "-", "training.batch_size", 16, 'D', 256, "amp-fp16",
+     "efficientnet_b0", 224},
     {"seed_flat_yolo.yaml", "flat", "-", "batch_size", 16, 'D', 32, "amp-fp16", "-", 640},
-    {"seed_data_section.yaml", "sections", "-", "data.batch_size", 256, 'D', 1024, "amp-fp16", "-", 0},
-    {"seed_two_models.yaml", "huggingface", "-", "xlsum_mt5.training.per_device_train_batch_size", 4, 'D', 8, "fp32",
-     "google/mt5-base", 512, "xlsum_mt5.inference.batch_size = 8", .section = "xlsum_mt5"},
-    {"seed_two_models.yaml", "huggingface", "-", "eenzeenee.training.per_device_train_batch_size", 8, 'D', 16, "amp-fp16",
-     "eenzeenee/t5-base-korean-summarization", 0, "eenzeenee.inference.batch_size = 16", .section = "eenzeenee"},
+    {"seed_data_section.yaml", "sections", "-", "data.batch_size", 256, 'D', 1024, "amp-fp16", "-",
+     0},
+    {"seed_two_models.yaml", "huggingface", "-", "xlsum_mt5.training.per_device_train_batch_size",
+     4, 'D', 8, "fp32", "google/mt5-base", 512, "xlsum_mt5.inference.batch_size = 8",
+     .section = "xlsum_mt5"},
+    {"seed_two_models.yaml", "huggingface", "-", "eenzeenee.training.per_device_train_batch_size",
+     8, 'D', 16, "amp-fp16", "eenzeenee/t5-base-korean-summarization", 0,
+     "eenzeenee.inference.batch_size = 16", .section = "eenzeenee"},
     {"team_settings.yaml", "team", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "batchfit team"},
-    {"sections_twins.yaml", "sections", "-", "train.batch_size", 64, 'D', 64, "amp-fp16", "swin_base_patch4_window12_384", 384,
-     "training.batch_size in line 15 stays"},
-    {"sections_anchors.yaml", "sections", "-", "train.batch_size", 8, 'D', 16, "fp32", "timm-efficientnet-b5", 512, "test.batch_size = 1"},
-    {"sections_mrc.yaml", "lightning_tree", "sections", "data.batch_size", 16, 'D', 16, "amp-fp16", "klue/roberta-large", 384},
-    {"sections_train_batch.yaml", "sections", "-", "train.train_batch_size", 32, 'D', 32, "amp-fp16", "-", 380, "train.val_batch_size = 64"},
+    {"sections_twins.yaml", "sections", "-", "train.batch_size", 64, 'D', 64, "amp-fp16",
+     "swin_base_patch4_window12_384", 384, "training.batch_size in line 15 stays"},
+    {"sections_anchors.yaml", "sections", "-", "train.batch_size", 8, 'D', 16, "fp32",
+     "timm-efficientnet-b5", 512, "test.batch_size = 1"},
+    {"sections_mrc.yaml", "lightning_tree", "sections", "data.batch_size", 16, 'D', 16, "amp-fp16",
+     "klue/roberta-large", 384},
+    {"sections_train_batch.yaml", "sections", "-", "train.train_batch_size", 32, 'D', 32,
+     "amp-fp16", "-", 380, "train.val_batch_size = 64"},
     {"flat_team.yaml", "flat", "-", "batch_size", 32, 'D', 32, "fp32", "resnet50", 380},
-    {"hf_flat.yaml", "huggingface", "-", "per_device_train_batch_size", 16, 'D', 32, "amp-fp16", "klue/bert-base", 256},
-    {"hf_nested_korean.yaml", "huggingface", "-", "training.per_device_train_batch_size", 2, 'D', 2, "amp-bf16",
-     "csebuetnlp/mT5_multilingual_XLSum", 768, "per_device_eval_batch_size = 2"},
-    {"hf_args.json", "huggingface", "-", "trainer.per_device_train_batch_size", 4, 'D', 128, "amp-fp16", "some/llama-13b", 0},
-    {"trl_sft.yaml", "trl", "huggingface", "per_device_train_batch_size", 4, 'D', 8, "amp-bf16", "mistralai/Mistral-7B-v0.1", 2048},
-    {"llamafactory_lora.yaml", "llamafactory", "huggingface", "per_device_train_batch_size", 1, 'D', 8, "amp-bf16", "Qwen/Qwen3-4B", 2048},
-    {"swift_args.yaml", "swift", "huggingface", "per_device_train_batch_size", 2, 'D', 16, "-", "Qwen/Qwen2.5-7B-Instruct", 4096},
-    {"axolotl_lora.yml", "axolotl", "-", "micro_batch_size", 2, 'D', 8, "-", "TinyLlama/TinyLlama-1.1B", 4096, "sample_packing"},
-    {"axolotl_total.yml", "axolotl", "flat", "micro_batch_size", 4, 'D', 32, "amp-bf16", "some/model", 2048},
-    {"ultralytics_args.yaml", "ultralytics", "-", "batch", 16, 'G', 64, "amp-fp16", "yolov8m.pt", 640, .refusal = "record of a finished run"},
-    {"ultralytics_default.yaml", "ultralytics", "-", "batch", 16, 'G', 64, "amp-fp16", "yolov8n.pt", 640},
-    {"timm_args.yaml", "timm", "flat", "batch_size", 384, 'D', 384, "amp-fp16", "efficientnet_b0", 0},
-    {"lightning_cli.yaml", "lightning", "lightning_tree", "data.init_args.batch_size", 16, 'D', 16, "amp-fp16", "models.Climate", 0, .hydra = true},
-    {"hydra_ocr.yaml", "lightning_tree", "sections", "data.batch_size", 16, 'D', 16, "amp-fp16", "-", 0, "Hydra", .hydra = true},
-    {"hydra_data.yaml", "flat", "-", "batch_size", 128, 'D', 128, "fp32", "-", 0, "Hydra", .hydra = true},
-    {"deepspeed_full.json", "deepspeed", "flat", "train_micro_batch_size_per_gpu", 4, 'D', 32, "amp-fp16", "-", 0, "training arguments"},
-    {"deepspeed_auto.json", "deepspeed", "flat", "train_micro_batch_size_per_gpu", 0, 'D', 0, "-", "-", 0},
-    {"torchtune_lora.yaml", "torchtune", "flat", "batch_size", 4, 'D', 32, "bf16", "LLAMA3_2", 0, "batch_size_val takes its value", .hydra = true},
-    {"litgpt_lora.yaml", "litgpt", "-", "train.micro_batch_size", 4, 'D', 8, "bf16", "checkpoints/TinyLlama", 512},
-    {"llmfoundry_mpt.yaml", "llmfoundry", "-", "device_train_microbatch_size", 16, 'D', 256, "amp-bf16", "mpt_causal_lm", 2048, .hydra = true},
-    {"nemo_gpt.yaml", "nemo", "-", "model.micro_batch_size", 4, 'D', 64, "amp-bf16", "megatron_gpt", 512},
-    {"detectron2_base.yaml", "detectron2", "-", "SOLVER.IMS_PER_BATCH", 16, 'G', 16, "fp32", "GeneralizedRCNN", 1333},
-    {"detectron2_child.yaml", "detectron2", "-", "SOLVER.IMS_PER_BATCH", 16, 'G', 16, "fp32", "detectron2://R-50.pkl", 1333},
+    {"hf_flat.yaml", "huggingface", "-", "per_device_train_batch_size", 16, 'D', 32, "amp-fp16",
+     "klue/bert-base", 256},
+    {"hf_nested_korean.yaml", "huggingface", "-", "training.per_device_train_batch_size", 2, 'D', 2,
+     "amp-bf16", "csebuetnlp/mT5_multilingual_XLSum", 768, "per_device_eval_batch_size = 2"},
+    {"hf_args.json", "huggingface", "-", "trainer.per_device_train_batch_size", 4, 'D', 128,
+     "amp-fp16", "some/llama-13b", 0},
+    {"trl_sft.yaml", "trl", "huggingface", "per_device_train_batch_size", 4, 'D', 8, "amp-bf16",
+     "mistralai/Mistral-7B-v0.1", 2048},
+    {"llamafactory_lora.yaml", "llamafactory", "huggingface", "per_device_train_batch_size", 1, 'D',
+     8, "amp-bf16", "Qwen/Qwen3-4B", 2048},
+    {"swift_args.yaml", "swift", "huggingface", "per_device_train_batch_size", 2, 'D', 16, "-",
+     "Qwen/Qwen2.5-7B-Instruct", 4096},
+    {"axolotl_lora.yml", "axolotl", "-", "micro_batch_size", 2, 'D', 8, "-",
+     "TinyLlama/TinyLlama-1.1B", 4096, "sample_packing"},
+    {"axolotl_total.yml", "axolotl", "flat", "micro_batch_size", 4, 'D', 32, "amp-bf16",
+     "some/model", 2048},
+    {"ultralytics_args.yaml", "ultralytics", "-", "batch", 16, 'G', 64, "amp-fp16", "yolov8m.pt",
+     640, .refusal = "record of a finished run"},
+    {"ultralytics_default.yaml", "ultralytics", "-", "batch", 16, 'G', 64, "amp-fp16", "yolov8n.pt",
+     640},
+    {"timm_args.yaml", "timm", "flat", "batch_size", 384, 'D', 384, "amp-fp16", "efficientnet_b0",
+     0},
+    {"lightning_cli.yaml", "lightning", "lightning_tree", "data.init_args.batch_size", 16, 'D', 16,
+     "amp-fp16", "models.Climate", 0, .hydra = true},
+    {"hydra_ocr.yaml", "lightning_tree", "sections", "data.batch_size", 16, 'D', 16, "amp-fp16",
+     "-", 0, "Hydra", .hydra = true},
+    {"hydra_data.yaml", "flat", "-", "batch_size", 128, 'D', 128, "fp32", "-", 0, "Hydra",
+     .hydra = true},
+    {"deepspeed_full.json", "deepspeed", "flat", "train_micro_batch_size_per_gpu", 4, 'D', 32,
+     "amp-fp16", "-", 0, "training arguments"},
+    {"deepspeed_auto.json", "deepspeed", "flat", "train_micro_batch_size_per_gpu", 0, 'D', 0, "-",
+     "-", 0},
+    {"torchtune_lora.yaml", "torchtune", "flat", "batch_size", 4, 'D', 32, "bf16", "LLAMA3_2", 0,
+     "batch_size_val takes its value", .hydra = true},
+    {"litgpt_lora.yaml", "litgpt", "-", "train.micro_batch_size", 4, 'D', 8, "bf16",
+     "checkpoints/TinyLlama", 512},
+    {"llmfoundry_mpt.yaml", "llmfoundry", "-", "device_train_microbatch_size", 16, 'D', 256,
+     "amp-bf16", "mpt_causal_lm", 2048, .hydra = true},
+    {"nemo_gpt.yaml", "nemo", "-", "model.micro_batch_size", 4, 'D', 64, "amp-bf16", "megatron_gpt",
+     512},
+    {"detectron2_base.yaml", "detectron2", "-", "SOLVER.IMS_PER_BATCH", 16, 'G', 16, "fp32",
+     "GeneralizedRCNN", 1333},
+    {"detectron2_child.yaml", "detectron2", "-", "SOLVER.IMS_PER_BATCH", 16, 'G', 16, "fp32",
+     "detectron2://R-50.pkl", 1333},
     {"yacs_pycls.yaml", "yacs", "-", "TRAIN.BATCH_SIZE", 128, '?', 128, "fp32", "anynet", 32},
-    {"paddleocr_det.yml", "paddleocr", "-", "Train.loader.batch_size_per_card", 16, 'D', 16, "fp32", "DB", 0, "PaddlePaddle"},
-    {"accelerate_z2.yaml", "accelerate", "-", "-", 0, 0, 0, "amp-bf16", "-", 0, .refusal = "how to launch"},
+    {"paddleocr_det.yml", "paddleocr", "-", "Train.loader.batch_size_per_card", 16, 'D', 16, "fp32",
+     "DB", 0, "PaddlePaddle"},
+    {"accelerate_z2.yaml", "accelerate", "-", "-", 0, 0, 0, "amp-bf16", "-", 0,
+     .refusal = "how to launch"},
     {"wandb_record.yaml", "wandb", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "wandb"},
     {"sweep.yaml", "sweep", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "sweep"},
-    {"hf_model_config.json", "hf_model", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "describes a model"},
+    {"hf_model_config.json", "hf_model", "-", "-", 0, 0, 0, "-", "-", 0,
+     .refusal = "describes a model"},
     {"yolo_data.yaml", "yolo_data", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "data set"},
-    {"yolov5_hyp.yaml", "yolo_hyp", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "options of train.py"},
+    {"yolov5_hyp.yaml", "yolo_hyp", "-", "-", 0, 0, 0, "-", "-", 0,
+     .refusal = "options of train.py"},
     {"compose.yml", "compose", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "containers"},
     {"mmengine_bs64.py", "mmengine", "mmcv", "-", 0, 0, 0, "-", "-", 0, .refusal = "Python"},
     {"mmcv_coco.py", "mmcv", "foreign", "-", 0, 0, 0, "-", "-", 0, .refusal = "Python"},
-    {"torchtitan_llama.toml", "torchtitan", "foreign", "-", 0, 0, 0, "-", "-", 0, .refusal = "TOML"},
+    {"torchtitan_llama.toml", "torchtitan", "foreign", "-", 0, 0, 0, "-", "-", 0,
+     .refusal = "TOML"},
     {"train.sh", "foreign", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "YAML and JSON"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -110,9 +143,11 @@ static void one_file(void **state) {
     assert_int_equal(image ? image : r.values[CONFIG_SEQUENCE_LENGTH].integer, row->size);
     assert_int_equal(r.hydra, row->hydra);
     assert_int_equal(r.editable, row->refusal == NULL);
-    if (row->refusal && str_find(r.refusal, str_of(row->refusal)) < 0) fail_msg("refusal is \"%.*s\"", STR_ARG(r.refusal));
+    if (row->refusal && str_find(r.refusal, str_of(row->refusal)) < 0)
+        fail_msg("refusal is \"%.*s\"", STR_ARG(r.refusal));
     bool warned = row->warning == NULL;
-    for (int i = 0; i < r.warning_count; i++) warned |= !warned && str_find(r.warnings[i], str_of(row->warning)) >= 0;
+    for (int i = 0; i < r.warning_count; i++)
+        warned |= !warned && str_find(r.warnings[i], str_of(row->warning)) >= 0;
     if (!warned) fail_msg("no warning says \"%s\"", row->warning);
     struct config_batches b = {0};
     const int status = config_batches(&a, &r, 1, &b, &why);
@@ -120,7 +155,8 @@ static void one_file(void **state) {
     assert_int_equal(b.effective, row->effective);
 }
 
-static void read_text(struct arena *a, const char *text, const struct config_options *o, struct config_reading *r) {
+static void read_text(struct arena *a, const char *text, const struct config_options *o,
+                      struct config_reading *r) {
     struct config c;
     struct fail why = {0};
     if (config_parse(a, STR("c.yaml"), str_of(text), &c, &why)) fail_msg("%s", why.message);
@@ -131,7 +167,10 @@ static void a_key_in_a_comment_or_text_decides_nothing(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct config_reading r;
-    read_text(&a, "# per_device_train_batch_size: 4\nnote: |\n  SOLVER.IMS_PER_BATCH\n  imgsz: 3\nname: \"batch_size: 3\"\n", NULL, &r);
+    read_text(&a,
+              "# per_device_train_batch_size: 4\nnote: |\n  SOLVER.IMS_PER_BATCH\n  imgsz: "
+              "3\nname: \"batch_size: 3\"\n",
+              NULL, &r);
     assert_str(r.dialect, "none");
     assert_false(r.editable);
     read_text(&a, "per_device_train_batch_size: {a: 1}\nx: 1\n", NULL, &r);
@@ -147,7 +186,8 @@ static void the_user_may_say_dialect_section_and_keys(void **state) {
     struct config_options o = {.dialect = STR("ultralytics")};
     read_text(&a, "batch: 12\nsave_dir: runs/x\nimgsz: 320\n", &o, &r);
     assert_true(r.editable);
-    o = (struct config_options){.keys[CONFIG_BATCH] = STR("stages[1].bs"), .keys[CONFIG_MODEL] = STR("\"m.n\"")};
+    o = (struct config_options){.keys[CONFIG_BATCH] = STR("stages[1].bs"),
+                                .keys[CONFIG_MODEL] = STR("\"m.n\"")};
     read_text(&a, "stages:\n- bs: 4\n- bs: 8\nm.n: resnet\n", &o, &r);
     assert_int_equal(r.values[CONFIG_BATCH].integer, 8);
     assert_str(r.values[CONFIG_MODEL].text, "resnet");
@@ -172,7 +212,8 @@ static void two_sections_without_a_difference_are_asked_about(void **state) {
     struct config c;
     struct config_reading r;
     struct fail why = {0};
-    const struct str text = STR("train:\n  batch_size: 8\n  lr: 1\ntraining:\n  batch_size: 4\n  epochs: 2\n");
+    const struct str text =
+        STR("train:\n  batch_size: 8\n  lr: 1\ntraining:\n  batch_size: 4\n  epochs: 2\n");
     assert_int_equal(config_parse(&a, STR("c.yaml"), text, &c, &why), 0);
     assert_int_equal(config_read_roles(&a, &c, NULL, &r, &why), FAIL_INPUT);
     assert_non_null(strstr(why.message, "train.batch_size (line 2), training.batch_size (line 5)"));
@@ -184,7 +225,9 @@ static void what_looks_like_a_key_is_pointed_at(void **state) {
     static const struct {
         const char *text, *warning;
     } cases[] = {
-        {"lr: 1\n\xC2\xA0" "batch_size: 16\n", "no-break space (U+00A0) in line 2"},
+        {"lr: 1\n\xC2\xA0"
+         "batch_size: 16\n",
+         "no-break space (U+00A0) in line 2"},
         {"train: {batch_size:16}\n", "no blank after the colon in line 1"},
         {"a:\n  - x\n  - batch_size：16\n", "full-width colon (U+FF1A) in line 3"},
     };
@@ -208,7 +251,8 @@ static void every_dialect_is_listed_and_has_a_file(void **state) {
     for (int i = 0; i < count; i++) {
         bool tested = false;
         for (int k = 0; k < ROWS; k++) tested |= str_is(list[i].id, rows[k].dialect);
-        if (!tested) fail_msg("no file of tests/configs/ is in the dialect %.*s", STR_ARG(list[i].id));
+        if (!tested)
+            fail_msg("no file of tests/configs/ is in the dialect %.*s", STR_ARG(list[i].id));
         assert_true(list[i].title.len > 0 && list[i].batch_keys.len > 0);
     }
 }
@@ -233,7 +277,8 @@ int main(void) {
     enum { OTHERS = sizeof others / sizeof *others };
     struct CMUnitTest tests[ROWS + OTHERS];
     for (int i = 0; i < ROWS; i++) {
-        tests[i] = (struct CMUnitTest){rows[i].file, one_file, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+        tests[i] =
+            (struct CMUnitTest){rows[i].file, one_file, NULL, NULL, (void *)(uintptr_t)&rows[i]};
     }
     memcpy(tests + ROWS, others, sizeof others);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -169,6 +169,8 @@ static const struct row rows[] = {
      "batch_size: # 주석\n  8\n"},
     {"29 tag on an integer", "batch_size: !!int \"16\"\n", BS, "8", "batch_size: !!int \"8\"\n"},
     {"29 tag on a float", "lr: !!float 2e-5\n", "lr", "0.001", "lr: !!float 0.001\n"},
+    {"29 tag that the value does not fit", "dtype: !!int \"16\"\n", "dtype", "bf16",
+     .error = "no place for a plain value", .is_text = true},
     {"29 tag of somebody's own", "batch_size: !my 16\n", BS, "8",
      .error = "no place for a plain value"},
     {"30 nothing behind the colon", "batch_size:\nlr: 1\n", BS, "8",

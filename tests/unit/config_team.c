@@ -3,8 +3,10 @@
 
 #include "config/config.h"
 
-static const char seed[] = "# 팀원별 권장 설정\nteam_gpu_settings:\n  rtx_4090:\n    batch_size: 48\n    gradient_accumulation_steps: 1\n"
-                           "    mixed_precision: true\n\n  gtx_1080:\n    batch_size: 6  # 작게\n    gradient_accumulation_steps: 8\n"
+static const char seed[] = "# 팀원별 권장 설정\nteam_gpu_settings:\n  rtx_4090:\n    batch_size: "
+                           "48\n    gradient_accumulation_steps: 1\n"
+                           "    mixed_precision: true\n\n  gtx_1080:\n    batch_size: 6  # 작게\n  "
+                           "  gradient_accumulation_steps: 8\n"
                            "    mixed_precision: false\n";
 
 static struct config parse(struct arena *a, struct str text) {
@@ -40,14 +42,25 @@ static void figures_change_and_new_cards_are_appended(void **state) {
     struct config_patched p;
     struct fail why = {0};
     const struct config_card cards[] = {
-        {.card = STR("gtx_1080"), .batch = 8, .accumulation = 6, .mixed_precision = -1, .effective = 48},
-        {.card = STR("rtx_3060"), .batch = 12, .accumulation = 4, .mixed_precision = 1, .precision = STR("amp-fp16")},
+        {.card = STR("gtx_1080"),
+         .batch = 8,
+         .accumulation = 6,
+         .mixed_precision = -1,
+         .effective = 48},
+        {.card = STR("rtx_3060"),
+         .batch = 12,
+         .accumulation = 4,
+         .mixed_precision = 1,
+         .precision = STR("amp-fp16")},
     };
     const struct config c = parse(&a, str_of(seed));
     if (config_team_write(&a, &c, cards, 2, &p, &why)) fail_msg("%s", why.message);
-    assert_str(p.text, "# 팀원별 권장 설정\nteam_gpu_settings:\n  rtx_4090:\n    batch_size: 48\n    gradient_accumulation_steps: 1\n"
-                       "    mixed_precision: true\n\n  gtx_1080:\n    batch_size: 8  # 작게\n    gradient_accumulation_steps: 6\n"
-                       "    mixed_precision: false\n\n  rtx_3060:\n    batch_size: 12\n    gradient_accumulation_steps: 4\n"
+    assert_str(p.text, "# 팀원별 권장 설정\nteam_gpu_settings:\n  rtx_4090:\n    batch_size: 48\n  "
+                       "  gradient_accumulation_steps: 1\n"
+                       "    mixed_precision: true\n\n  gtx_1080:\n    batch_size: 8  # 작게\n    "
+                       "gradient_accumulation_steps: 6\n"
+                       "    mixed_precision: false\n\n  rtx_3060:\n    batch_size: 12\n    "
+                       "gradient_accumulation_steps: 4\n"
                        "    mixed_precision: true\n    precision: amp-fp16\n");
     const struct config again = parse(&a, p.text);
     assert_int_equal(config_team_write(&a, &again, cards, 2, &p, &why), 0);
@@ -61,9 +74,19 @@ static void a_fresh_file_is_read_back(void **state) {
     struct config_card *read;
     int count;
     const struct config_card cards[] = {
-        {.card = STR("rtx_4090"), .batch = 48, .accumulation = 1, .mixed_precision = 1, .precision = STR("amp-bf16"), .effective = 48,
-         .model = STR("swin_base_patch4_window12_384"), .image_size = 384},
-        {.card = STR("gtx_1080"), .batch = 6, .accumulation = 8, .mixed_precision = -1, .effective = 48},
+        {.card = STR("rtx_4090"),
+         .batch = 48,
+         .accumulation = 1,
+         .mixed_precision = 1,
+         .precision = STR("amp-bf16"),
+         .effective = 48,
+         .model = STR("swin_base_patch4_window12_384"),
+         .image_size = 384},
+        {.card = STR("gtx_1080"),
+         .batch = 6,
+         .accumulation = 8,
+         .mixed_precision = -1,
+         .effective = 48},
     };
     assert_int_equal(config_team_write(&a, NULL, cards, 2, &p, NULL), 0);
     assert_true(p.changed && str_starts(p.text, STR("# ")));
