@@ -119,6 +119,13 @@ static bool is_airy(const struct config *c, const struct config_node *map) {
     return map->count > 2;
 }
 
+static bool ends_in_block_scalar(const struct config_node *n) {
+    while ((n->kind == NODE_MAP || n->kind == NODE_LIST) && !n->flow && n->count > 0) {
+        n = n->items[n->count - 1];
+    }
+    return n->kind == NODE_SCALAR && (n->style == STYLE_LITERAL || n->style == STYLE_FOLDED);
+}
+
 static int insert_block(struct patch *p, struct config_node *map, struct str key,
                         const struct config_edit *e) {
     const struct config *c = p->config;
@@ -140,6 +147,8 @@ static int insert_block(struct patch *p, struct config_node *map, struct str key
     struct buf b = buf_new(p->arena);
     const bool quoted = pair[0]->style == STYLE_DOUBLE;
     const bool open_end = !ending.len && !behind_line; // the file does not end with a line ending
+    // A block scalar without a line end behind it has none in its text either, and would get one.
+    if (open_end && ends_in_block_scalar(pair[1])) return no_place(p, map, key);
     if (open_end) buf_add(&b, like);
     if (e->children && is_airy(c, map)) buf_add(&b, like);
     block_pair(p, &b, key, e, indent, indent_step(map), like, quoted);

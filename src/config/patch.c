@@ -128,6 +128,8 @@ static int check_old(struct patch *p, const struct config_node *n, struct str pa
 
 bool patch_same_value(struct scalar old, struct str old_text, struct scalar new,
                       struct str new_text) {
+    // "no" in quotes is text, but text that the trainer takes for a boolean.
+    if (new.type == CONFIG_BOOL && old.type == CONFIG_TEXT) old = scalar_plain(old_text);
     const bool old_number = old.type == CONFIG_INT || old.type == CONFIG_FLOAT;
     const bool new_number = new.type == CONFIG_INT || new.type == CONFIG_FLOAT;
     if (old_number && new_number) return old.number == new.number;

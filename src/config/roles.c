@@ -390,9 +390,14 @@ int reader_batch(struct reader *r) {
         struct matches all = {0};
         ptrdiff_t chosen = 0;
         find_places(r, row, SORT_COUNT, &all);
-        const bool rivals =
-            str_find(row->places, STR("*.")) >= 0 || str_is(r->dialect->rule, "lightning");
-        if (all.count > 1 && rivals) status = choose(r, &all, &chosen);
+        // Links make one value feed data and model of a Lightning CLI: of two, neither is the dead
+        // one.
+        const bool linked = str_is(r->dialect->rule, "lightning");
+        const bool rivals = str_find(row->places, STR("*.")) >= 0;
+        if (all.count > 1 && linked)
+            status = ask_user(r, &all);
+        else if (all.count > 1 && rivals)
+            status = choose(r, &all, &chosen);
         if (status) return status;
         if (all.count == 0) {
             r->scope.home = r->scope.prefix;

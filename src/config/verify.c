@@ -13,9 +13,7 @@ static const struct config_edit *target_of(const struct patch *p, const struct c
 static bool says(const struct config *new, const struct config_node *n,
                  const struct config_edit *e) {
     if (n->kind != NODE_SCALAR) return false;
-    struct scalar is = scalar_read(new, n), want = patch_wanted(e);
-    // Quotes that the file already had make a number text for the trainer, but not for us.
-    if (want.type == CONFIG_BOOL && is.type == CONFIG_TEXT) is = scalar_plain(n->text);
+    const struct scalar is = scalar_read(new, n), want = patch_wanted(e);
     return patch_same_value(is, n->text, want, e->value);
 }
 

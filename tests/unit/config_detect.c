@@ -220,6 +220,19 @@ static void two_sections_without_a_difference_are_asked_about(void **state) {
     assert_non_null(strstr(why.hint, "--key batch=train.batch_size"));
 }
 
+static void a_lightning_batch_in_data_and_model_is_asked_about(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config c;
+    struct config_reading r;
+    struct fail why = {0};
+    const struct str text = STR("seed_everything: 1\ntrainer: {max_epochs: 1}\nmodel: {lr: 1, "
+                                "batch_size: 8}\ndata: {batch_size: 8}\n");
+    assert_int_equal(config_parse(&a, STR("c.yaml"), text, &c, &why), 0);
+    assert_int_equal(config_read_roles(&a, &c, NULL, &r, &why), FAIL_INPUT);
+    assert_non_null(strstr(why.message, "data.batch_size (line 4), model.batch_size (line 3)"));
+}
+
 static void what_looks_like_a_key_is_pointed_at(void **state) {
     (void)state;
     static const struct {
@@ -270,6 +283,7 @@ int main(void) {
         cmocka_unit_test(a_key_in_a_comment_or_text_decides_nothing),
         cmocka_unit_test(the_user_may_say_dialect_section_and_keys),
         cmocka_unit_test(two_sections_without_a_difference_are_asked_about),
+        cmocka_unit_test(a_lightning_batch_in_data_and_model_is_asked_about),
         cmocka_unit_test(what_looks_like_a_key_is_pointed_at),
         cmocka_unit_test(every_dialect_is_listed_and_has_a_file),
         cmocka_unit_test(roles_have_names),
