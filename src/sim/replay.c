@@ -45,6 +45,7 @@ struct sim *sim_prepare(struct arena *a, const struct tape *t, const struct sim_
     struct sim *s = arena_new(a, struct sim, 1);
     s->arena = a;
     s->tape = t;
+    s->batch = INT64_MIN; // no sizes yet
     s->todo = arena_new(a, uint32_t, t->event_count);
     s->sizes = arena_new(a, int64_t, t->alloc_count);
     s->c = arena_new(a, int64_t, t->alloc_count);

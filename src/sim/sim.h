@@ -108,7 +108,7 @@ struct sim_holders {
     int32_t event, step; // where allocated first reaches its peak; event -1: nothing was allocated
     uint8_t phase;
     struct str op, module;   // of the allocation that made the peak
-    int64_t allocated_bytes; // the sum of every list below
+    int64_t allocated_bytes; // the sum of every list below; scratch is in none
     int64_t reserved_bytes;  // at that moment
     int64_t requested_bytes; // allocated less the allocator's rounding
     bool oom;                // the tape does not run in this capacity: the peak is before its end

@@ -114,13 +114,21 @@ static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why)
     return code;
 }
 
+// Only the first line is kept.
+static int read_first_line(struct arena *a, struct str path, struct tape_header *ret,
+                           struct fail *why) {
+    ARENA_AUTO scratch = {.escape = a->escape};
+    struct str head;
+    struct tape_header h;
+    int code = os_read_head(&scratch, path.p, HEAD_BYTES, &head, why);
+    if (code == 0) code = tape_read_header(&scratch, path, head, &h, why);
+    return code < 0 ? code : tape_header_parse(a, path, str_copy(a, h.json), ret, why);
+}
+
 static void add_recording(struct arena *a, struct tape_store *s, struct str path) {
     struct tape_entry e = {.file = path, .length = -1, .offset = -1};
     struct fail fail;
-    struct str head;
-    int code = os_read_head(a, path.p, HEAD_BYTES, &head, &fail);
-    if (code == 0) code = tape_read_header(a, path, head, &e.header, &fail);
-    if (code == 0) {
+    if (read_first_line(a, path, &e.header, &fail) == 0) {
         *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
         return;
     }
