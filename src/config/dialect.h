@@ -89,6 +89,9 @@ struct precision_keys {
     ptrdiff_t count, capacity;
 };
 void precision_find(const struct scope *s, struct str places, struct precision_keys *ret_keys);
+// The key that the user has named, spelled as its name and value suggest.
+void precision_guess(const struct scope *s, const struct match *named,
+                     struct precision_keys *ret_keys);
 // Reads them together: word, type, place of the key that decides.
 struct config_value precision_read(const struct scope *s, const struct precision_keys *keys,
                                    struct str assumed);

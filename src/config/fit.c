@@ -359,6 +359,13 @@ static int fit_batches(const struct wanted *w, const struct config_wish *wish) {
     return status;
 }
 
+static bool has_path(const struct precision_keys *keys, struct str path) {
+    for (ptrdiff_t i = 0; i < keys->count; i++) {
+        if (str_equal(keys->items[i].match.path, path)) return true;
+    }
+    return false;
+}
+
 static int fit_precision(const struct wanted *w, const struct config *c, struct str wanted) {
     const struct config_value *v = &w->reading->values[CONFIG_PRECISION];
     if (!wanted.len || str_equal(v->word, wanted)) return 0;
@@ -366,6 +373,12 @@ static int fit_precision(const struct wanted *w, const struct config *c, struct 
     struct scope scope = reading_scope(w->arena, c, w->reading);
     struct precision_keys keys = {0};
     precision_find(&scope, row->places, &keys);
+    if (in_file(v) && !has_path(&keys, v->path)) {
+        struct matches named = {0}; // by --key: the dialect's own keys do not count
+        scope_find(&scope, v->path, &named);
+        keys = (struct precision_keys){0};
+        if (named.count) precision_guess(&scope, &named.items[0], &keys);
+    }
     if (precision_edits(&scope, &keys, row, leaf_of(w->reading->values[CONFIG_BATCH].path), wanted,
                         w->edits))
         return 0;

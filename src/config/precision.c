@@ -88,6 +88,21 @@ void precision_find(const struct scope *s, struct str places, struct precision_k
     }
 }
 
+void precision_guess(const struct scope *s, const struct match *named,
+                     struct precision_keys *ret_keys) {
+    const struct str path = named->path;
+    const struct config_node *n = node_follow(named->place.value);
+    const bool is_bool = n->kind == NODE_SCALAR && scalar_plain(n->text).type == CONFIG_BOOL;
+    const enum spelling spelling = str_ends(path, STR("bf16"))    ? SPELL_BF16
+                                   : str_ends(path, STR("fp16"))  ? SPELL_FP16
+                                   : str_ends(path, STR("dtype")) ? SPELL_DTYPE
+                                   : is_bool                      ? SPELL_AMP
+                                                                  : SPELL_WORD;
+    if (n->kind != NODE_SCALAR) return;
+    *arena_push(s->arena, &ret_keys->items, &ret_keys->count, &ret_keys->capacity) =
+        (struct precision_key){spelling, *named};
+}
+
 static const struct precision_key *find_key(const struct precision_keys *keys,
                                             enum spelling spelling) {
     for (ptrdiff_t i = 0; i < keys->count; i++) {

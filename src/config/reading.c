@@ -178,6 +178,16 @@ static void not_recognised(struct reader *r) {
         struct str hint = bytes_hint(r->arena, r->config->text, str_of(keys[i]));
         if (hint.len) reader_warn(r, "%.*s", STR_ARG(hint));
     }
+    int noted = 0;
+    for (ptrdiff_t i = 0; i < r->scope.count && noted < 3; i++) {
+        const struct entry *e = &r->scope.entries[i];
+        if (!str_is(e->key->text, "batch_size") && !str_is(e->key->text, "train_batch_size"))
+            continue;
+        struct str path = path_join(r->arena, e->path, e->key->text);
+        reader_warn(r, "line %d: is it %.*s? then --key batch=%.*s", e->key->line, STR_ARG(path),
+                    STR_ARG(path));
+        noted++;
+    }
     to->hydra = r->config->root && is_hydra(r);
     if (to->hydra)
         reader_warn(

@@ -176,7 +176,11 @@ static void follow_reference(struct reader *r, struct match *m) {
 static void refine_number(struct reader *r, struct config_value *v, enum config_role role,
                           const struct config_node *n) {
     const enum sort sort = roles[role].sort;
-    if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
+    if (role == CONFIG_RANKS && n->kind == NODE_LIST) {
+        v->type = CONFIG_INT; // devices: [0, 1]
+        v->integer = n->count;
+        v->number = (double)n->count;
+    } else if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
         v->integer = largest_item(r->config, n);
     } else if (v->type == CONFIG_TEXT && sort == SORT_SIZE && role == CONFIG_IMAGE_SIZE) {
         v->integer = largest_number(v->text);
@@ -296,6 +300,10 @@ int reader_role(struct reader *r, enum config_role role) {
     int status;
     if (find_named(r, role, &m, &status)) {
         r->reading->values[role] = take(r, role, &m);
+        if (roles[role].sort != SORT_PRECISION) return 0;
+        struct precision_keys named = {0};
+        precision_guess(&r->scope, &m, &named);
+        r->reading->values[role] = precision_read(&r->scope, &named, (struct str){0});
         return 0;
     }
     if (status) return status;

@@ -233,6 +233,41 @@ static void a_lightning_batch_in_data_and_model_is_asked_about(void **state) {
     assert_non_null(strstr(why.message, "data.batch_size (line 4), model.batch_size (line 3)"));
 }
 
+static void a_named_precision_key_is_read(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    struct config_options o = {.keys[CONFIG_PRECISION] = STR("hw.half_type")};
+    read_text(&a, "batch_size: 8\nhw: {half_type: bf16-mixed}\n", &o, &r);
+    assert_str(r.values[CONFIG_PRECISION].word, "amp-bf16");
+    o.keys[CONFIG_PRECISION] = STR("hw.use_half");
+    read_text(&a, "batch_size: 8\nhw: {use_half: yes}\n", &o, &r);
+    assert_str(r.values[CONFIG_PRECISION].word, "amp-fp16");
+}
+
+static void a_batch_size_deep_down_is_offered(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    read_text(&a, "a:\n  b:\n    stages:\n    - batch_size: 8\n", NULL, &r);
+    assert_str(r.dialect, "none");
+    assert_str(r.warnings[0],
+               "line 4: is it a.b.stages[0].batch_size? then --key batch=a.b.stages[0].batch_size");
+}
+
+static void devices_may_be_a_list(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    struct config_batches b;
+    read_text(&a, "seed_everything: 1\ntrainer: {devices: [0, 3]}\ndata: {batch_size: 8}\n", NULL,
+              &r);
+    assert_int_equal(config_batches(&a, &r, 0, &b, NULL), 0);
+    assert_int_equal(b.ranks, 2);
+    assert_str(b.effect, "8 x 1 x 2 = 16");
+    assert_false(b.ranks_assumed);
+}
+
 static void what_looks_like_a_key_is_pointed_at(void **state) {
     (void)state;
     static const struct {
@@ -284,6 +319,9 @@ int main(void) {
         cmocka_unit_test(the_user_may_say_dialect_section_and_keys),
         cmocka_unit_test(two_sections_without_a_difference_are_asked_about),
         cmocka_unit_test(a_lightning_batch_in_data_and_model_is_asked_about),
+        cmocka_unit_test(a_named_precision_key_is_read),
+        cmocka_unit_test(a_batch_size_deep_down_is_offered),
+        cmocka_unit_test(devices_may_be_a_list),
         cmocka_unit_test(what_looks_like_a_key_is_pointed_at),
         cmocka_unit_test(every_dialect_is_listed_and_has_a_file),
         cmocka_unit_test(roles_have_names),
