@@ -31,6 +31,7 @@ PACK = ["zstd", "--quiet", "--ultra", "-22", "--long=23", "--no-progress", "--st
 # columns of index.tsv that are keys of the header
 KEYS = ("model mode image_size sequence_length target_length precision layout optimizer accumulation checkpointing ema "
         "grad_scaler cudnn_benchmark prefetch zero_grad attention classes parameters library torch rules recorder").split()
+HAVE_CLASSES = ("image", "detect", "encoder")  # sets whose models end in a classifier
 LEFT_OUT = ("seconds",)  # of the header: differs from run to run
 
 
@@ -39,8 +40,8 @@ class Bundle:
 
     def __init__(self, row, variants, environment):
         self.name = row["bundle"]
-        self.jobs = [Job(environment, row["source"], dict(knobs(row, size, v["knobs"]), classes_derivative=True),
-                         (2, 4, 8), os.path.join(BUILD, "tapes"))
+        batches = (2, 4) if row["set"] == "detect" else (2, 4, 8)  # a detection loss takes its time
+        self.jobs = [Job(environment, row["source"], knobs(row, size, v["knobs"]), batches, os.path.join(BUILD, "tapes"))
                      for size in row["sizes"].split() for v in variants if v["set"] == row["set"]]
 
     @property
@@ -52,6 +53,8 @@ class Bundle:
 def knobs(row, size, variant):
     """The recorder's knobs for one tape."""
     out = {k: value(v) for k, _, v in (pair.partition("=") for pair in (variant + " " + row["extra"]).split())}
+    if row["set"] in HAVE_CLASSES:
+        out["classes_derivative"] = True
     tokens, _, target = size.partition("/")
     if row["set"] in ("image", "detect"):
         out["img_size"] = int(size)

@@ -33,7 +33,7 @@ def recorder_version():
 class Job:
     """One tape to record. `path` is where it lies, `error` says why it does not."""
 
-    def __init__(self, environment, source, knobs, batches=(4, 8), folder=CACHE, version=None):
+    def __init__(self, environment, source, knobs, batches=(2, 4), folder=CACHE, version=None):
         self.environment, self.source, self.knobs, self.batches = environment, source, knobs, list(batches)
         self.spec = json.dumps([source, knobs, self.batches], sort_keys=True)
         text = "\n".join([self.spec, environment.key(), version or recorder_version()])
