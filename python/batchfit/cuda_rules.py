@@ -9,6 +9,7 @@ import math
 
 import torch
 
+from .errors import RecordError
 from .layout import CHANNELS_LAST, empty, format_of, nbytes, suggests_channels_last
 
 aten = torch.ops.aten
@@ -283,6 +284,16 @@ def local_scalar(rec, args, kwargs):
 def equal(rec, args, kwargs):
     rec.unknown_value()
     return True
+
+
+@rule("nonzero")
+def nonzero(rec, args, kwargs):
+    """Of a vector (labels that count): all of it, which is what full batches give. Of anything else: unknown."""
+    x = args[0]
+    if x.dim() != 1:
+        raise RecordError("nonzero in %s depends on the data" % rec.where())
+    rec.unknown_value()
+    return empty([x.numel(), 1], torch.int64)
 
 
 @rule("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_")

@@ -122,6 +122,10 @@ class Recorder(TorchDispatchMode):
         """A guess at a kernel's work space: for the pessimistic band only."""
         self.log.events.append(("w", nbytes))
 
+    def where(self):
+        """Path of the running module, for messages."""
+        return "module " + self._module
+
     def unknown_value(self):
         """An op asked for a value that does not exist here."""
         self.unknown_values += 1

@@ -38,6 +38,7 @@ def _events(job, knobs, batch):
     rec.log.close()
     script.clean()
     job.rec = None
+    job.header["unknown_values"] = rec.unknown_values or None  # data-dependent answers that were assumed
     return rec.log.events
 
 

@@ -1,5 +1,7 @@
 """What the tests of the PyTorch side share: small models, and a reader of tapes."""
 
+import contextlib
+import io
 import json
 import os
 import subprocess
@@ -99,9 +101,22 @@ def record(source, **said):
 
 
 def command(*arguments, stdin=""):
-    """(status, stdout, stderr) of batchfit.record in its own process."""
-    done = subprocess.run([sys.executable, "-m", "batchfit.record", *arguments], input=stdin, capture_output=True, text=True,
-                          env=dict(os.environ, PYTHONPATH=os.pathsep.join([PYTHON, HERE] + sys.path[2:])), cwd=tempfile.gettempdir())
+    """(status, stdout, stderr) of batchfit.record's main, in this process."""
+    from batchfit import record as program
+    out, err, before = io.StringIO(), io.StringIO(), sys.stdin
+    sys.stdin = io.StringIO(stdin)
+    try:
+        with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+            status = program.main(list(arguments))
+    finally:
+        sys.stdin = before
+    return status, out.getvalue(), err.getvalue()
+
+
+def process(*arguments):
+    """The same as its own process."""
+    done = subprocess.run([sys.executable, "-m", "batchfit.record", *arguments], capture_output=True, text=True,
+                          env=dict(os.environ, PYTHONPATH=os.pathsep.join([PYTHON, HERE])), cwd=tempfile.gettempdir())
     return done.returncode, done.stdout, done.stderr
 
 

@@ -108,7 +108,7 @@ class NeedsData(nn.Module):
 
     def forward(self, x):
         y = self.a(x)
-        return y[torch.nonzero(y[:, 0] > 0)[:, 0]]
+        return y[torch.nonzero(y > 0)[:, 0]]
 
 
 def needs_data():

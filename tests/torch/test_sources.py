@@ -7,7 +7,7 @@ import sys
 import tempfile
 import unittest
 
-from helper import HERE, Tape, command, modern, record
+from helper import Tape, command, modern, process, record
 
 SKIPPED = []
 
@@ -109,11 +109,17 @@ class Wrong(unittest.TestCase):
     def test_not_recordable(self):
         self.says(3, ["no such thing"], "python:models:broken")
         self.says(3, ["no function"], "python:models:nothing")
-        self.says(3, ["nonzero", "without data"], "python:models:needs_data")
+        self.says(3, ["nonzero", "depends on the data"], "python:models:needs_data")
 
     def test_not_affine_names_the_op(self):
         self.says(3, ["exp", "changes with the batch"], "python:models:branch")
         self.says(3, ["mm", "no c + k*B"], "python:models:quadratic")
+
+    def test_own_process_writes_a_tape_to_stdout(self):
+        code, out, err = process("python:models:relu", "-o", "-")
+        self.assertEqual(code, 0, err)
+        self.assertEqual(Tape(out).header["optimizer"], "sgd")
+        self.assertTrue(all(line.startswith("record: ") for line in err.strip().split("\n")), err)
 
     def test_missing_library(self):
         code, _, err = command("hf:gpt2", "-o", "-", "--quiet") if importlib.util.find_spec("transformers") is None \

@@ -82,8 +82,8 @@ CONFIGS = {
     "facebook/bart-base": ("bart", dict(d_model=768, encoder_layers=6, decoder_layers=6, encoder_attention_heads=12,
                                         decoder_attention_heads=12, encoder_ffn_dim=3072, decoder_ffn_dim=3072)),
     "facebook/bart-large": ("bart", {}),
-    "google/vit-base-patch16-224": ("vit", {}),
-    "google/vit-large-patch16-224": ("vit", _BERT_LARGE),
+    "google/vit-base-patch16-224": ("vit", dict(num_labels=1000)),
+    "google/vit-large-patch16-224": ("vit", dict(_BERT_LARGE, num_labels=1000)),
 }
 _SHORT = {name.split("/")[-1].lower(): name for name in CONFIGS}
 

@@ -56,6 +56,8 @@ def _config(transformers, name, knobs):
     if kind in VISION and knobs.img_size:
         values["image_size"] = knobs.img_size
     config = transformers.AutoConfig.for_model(kind, **values)
+    if "tie_word_embeddings" in values:  # some configurations drop it
+        config.tie_word_embeddings = values["tie_word_embeddings"]
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = 0
     if knobs.mode == "train" and hasattr(config, "use_cache"):
@@ -64,13 +66,25 @@ def _config(transformers, name, knobs):
 
 
 def _build(transformers, config, task, knobs):
+    """The model with the wanted attention, or with eager attention where it has no other."""
     auto = getattr(transformers, HEADS[task])
-    how = "sdpa" if knobs.attention == "fused" else "eager"
+    ways = ["sdpa", "eager"] if knobs.attention == "fused" else ["eager"]
     with without_init():
-        try:
-            return auto.from_config(config, attn_implementation=how)
-        except (TypeError, ValueError, ImportError):  # an old transformers, or a model without fused attention
-            return auto.from_config(config)
+        for how in ways:
+            try:
+                return _share(auto.from_config(config, attn_implementation=how))
+            except (TypeError, ValueError, ImportError):
+                continue
+        return _share(auto.from_config(config))  # a transformers that does not know attn_implementation
+
+
+def _share(model):
+    """Encoder and decoder embed with one table, also where the head has its own (mt5)."""
+    if hasattr(model, "shared"):
+        for part in (getattr(model, "encoder", None), getattr(model, "decoder", None)):
+            if getattr(getattr(part, "embed_tokens", None), "weight", None) is not None:
+                part.embed_tokens.weight = model.shared.weight
+    return model
 
 
 def _max_length(config):
