@@ -51,7 +51,10 @@ int main(int argc, char **argv) {
         return -FAIL_MACHINE;
     }
     int rc = run(&perm, argc, argv, &why);
-    if (fflush(stdout) != 0 && rc == 0) rc = fail_set(&why, FAIL_MACHINE, "stdout: not written");
+    bool unwritten = ferror(stdout) != 0;
+    if ((fflush(stdout) != 0 || unwritten) && rc >= FAIL_NO) {
+        rc = fail_set(&why, FAIL_MACHINE, "stdout: not written");
+    }
     if (rc < 0 && why.message[0]) fprintf(stderr, "batchfit: %s\n", why.message);
     if (rc < 0 && why.hint[0]) fprintf(stderr, "  %s\n", why.hint);
     arena_clear(&perm);

@@ -21,6 +21,7 @@ enum option_kind {
     OPTION_TEXT,   // const char *
     OPTION_COUNT,  // int64_t, at least 1
     OPTION_BYTES,  // int64_t: "6GiB"
+    OPTION_MEMORY, // int64_t, of a card: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
     OPTION_SHARE,  // double in [0, 1): "0.15", "15%"; NaN when absent
     OPTION_LIST,   // const char *: repeated values are joined with commas
 };

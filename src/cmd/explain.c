@@ -19,7 +19,7 @@ static const struct option_row rows[] = {
     {"gradient-accumulation-steps", "N", OPTION_COUNT, AT(q.accumulation),
      "with this many micro-steps instead of the config's", ""},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
-    {"gpu-memory", "BYTES", OPTION_BYTES, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
     {"html", "FILE", OPTION_TEXT, AT(html),
      "writes a page with the course of the step as a picture", "file"},

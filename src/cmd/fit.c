@@ -12,7 +12,7 @@ struct fit_options {
     struct question_options q;
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode;
     int64_t gpu_memory;
-    bool test_only, force_anchor, force_special, multi_gpu, find_optimal, profile_memory;
+    bool test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
 };
 
 #define AT(member) offsetof(struct fit_options, member)
@@ -20,7 +20,8 @@ static const struct option_row rows[] = {
     QUESTION_ROWS(struct fit_options),
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
     {"gpu-model", "NAME", OPTION_TEXT, AT(gpu), "the same as --gpu", "gpus"},
-    {"gpu-memory", "BYTES", OPTION_BYTES, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"gpu-memory-limit", "BYTES", OPTION_MEMORY, AT(gpu_memory), "the same as --gpu-memory", ""},
     {"gpu-ids", "LIST", OPTION_TEXT, AT(gpu_ids), "which of this machine's cards: 0,1", ""},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
     {"test-only", NULL, OPTION_SWITCH, AT(test_only), "changes no file", NULL},
@@ -34,7 +35,11 @@ static const struct option_row rows[] = {
      "may replace values such as auto, null, ${…} or an alias", NULL},
     {"mode", "WORD", OPTION_TEXT, AT(mode), "accepted from older scripts; find_optimal",
      "find_optimal"},
-    {"find-optimal", NULL, OPTION_SWITCH, AT(find_optimal), "accepted from older scripts", NULL},
+    {"find-optimal", NULL, OPTION_SWITCH, AT(accepted), "accepted from older scripts", NULL},
+    {"aggressive-optimization", NULL, OPTION_SWITCH, AT(accepted), "accepted from older scripts",
+     NULL},
+    {"enable-oom-recovery", NULL, OPTION_SWITCH, AT(accepted), "accepted from older scripts", NULL},
+    {"model-type", "WORD", OPTION_TEXT, AT(mode), "accepted from older scripts; see --model", ""},
     {"multi-gpu", NULL, OPTION_SWITCH, AT(multi_gpu),
      "accepted from older scripts: one rank for each of --gpu-ids", NULL},
     {"profile-memory", NULL, OPTION_SWITCH, AT(profile_memory),
@@ -134,13 +139,13 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     unsigned flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
                      (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);
     struct write_options write = {o->save_config, flags};
-    if (is_ours && q.has_config && decisive->fits && !o->test_only) {
+    if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
+    if (rc == 0 && is_ours && q.has_config && decisive->fits && !o->test_only) {
         rc = write_config(&q, decisive, &write, &report, why);
     }
-    if (rc == 0 && o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
-    if (rc < 0) return rc;
-    if (options->json) rc = answer_print_json(&q, answers, (int)cards.count, why);
-    else show(&q, answers, (int)cards.count, o, &report);
+    // The answer is shown also when it could not be written: it was asked for.
+    if (!options->json) show(&q, answers, (int)cards.count, o, &report);
+    else if (answer_print_json(&q, answers, (int)cards.count, why) < 0) return FAIL_BUG;
     return rc < 0 ? rc : decisive->fits || !is_ours ? 0 : FAIL_NO;
 }
 

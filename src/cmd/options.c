@@ -47,6 +47,15 @@ static int store_bytes(struct reading *r, const struct option_row *row, char *te
     return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8e9 bytes");
 }
 
+// No card has 6 bytes: a small bare number is in the unit that people think of cards in.
+static int store_memory(struct reading *r, const struct option_row *row, char *text, void *to) {
+    int rc = store_bytes(r, row, text, to);
+    int64_t *bytes = to;
+    if (rc == 0 && *bytes < 1024) *bytes *= UNIT_GIB;
+    else if (rc == 0 && *bytes < UNIT_MIB) *bytes *= UNIT_MIB;
+    return rc;
+}
+
 static int store_share(struct reading *r, const struct option_row *row, char *text, void *to) {
     if (unit_parse_share(str_of(text), to)) return 0;
     return option_bad(r, row, text, "a share such as 0.15 or 15%");
@@ -61,6 +70,7 @@ static int store_switch(struct reading *r, const struct option_row *row, char *t
 static int (*const stores[])(struct reading *, const struct option_row *, char *, void *) = {
     [OPTION_SWITCH] = store_switch, [OPTION_TEXT] = store_text,   [OPTION_COUNT] = store_count,
     [OPTION_BYTES] = store_bytes,   [OPTION_SHARE] = store_share, [OPTION_LIST] = store_text,
+    [OPTION_MEMORY] = store_memory,
 };
 
 static int key_of_row(const struct verb *verb, const struct option_row *row) {

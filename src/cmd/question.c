@@ -61,22 +61,34 @@ static void take_switch(const struct question *q, enum config_role role, bool *i
     if (v->type == CONFIG_BOOL) *is_on = *is_on || v->boolean;
 }
 
-static int take_optimizer(struct question *q, struct str spelled, bool by_user, struct fail *why) {
+static int unknown_optimizer(struct question *q, struct str name, struct fail *why) {
+    struct near near = {.typed = name};
+    for (int i = 0; plan_optimizers[i]; i++) near_offer(&near, str_of(plan_optimizers[i]));
+    fail_set(why, FAIL_USAGE,
+             "--optimizer %.*s: not one of sgd, adam, adamw, adafactor, lion, adamw8bit",
+             STR_ARG(name));
+    if (near.count == 0) return FAIL_USAGE;
+    return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(q->arena, &near)));
+}
+
+// The command line says one of our names, a config anything.
+static int take_optimizer(struct question *q, const char *option, struct fail *why) {
+    struct str spelled = option ? str_of(option) : q->reading.values[CONFIG_OPTIMIZER].text;
     if (spelled.len == 0) return 0;
-    const char *known = plan_optimizer_find(spelled);
-    if (!known && by_user) {
-        return fail_set(why, FAIL_USAGE,
-                        "--optimizer %.*s: not one of sgd, adam, adamw, adafactor, lion, adamw8bit",
-                        STR_ARG(spelled));
+    for (int i = 0; option && plan_optimizers[i]; i++) {
+        if (!str_equal_nocase(spelled, str_of(plan_optimizers[i]))) continue;
+        q->plan.optimizer = str_of(plan_optimizers[i]);
+        return 0;
     }
+    if (option) return unknown_optimizer(q, spelled, why);
+    const char *known = plan_optimizer_find(spelled);
     if (!known) {
-        known = "adamw";
         question_note(q, str_format(q->arena,
                                     "optimizer '%.*s' is not known: sized as adamw (two fp32 "
                                     "states a parameter)",
                                     STR_ARG(spelled)));
     }
-    q->plan.optimizer = str_of(known);
+    q->plan.optimizer = str_of(known ? known : "adamw");
     return 0;
 }
 
@@ -121,8 +133,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     bool is_nhwc = p->layout.len > 0;
     take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
     if (is_nhwc) p->layout = STR("nhwc");
-    struct str optimizer = o->optimizer ? str_of(o->optimizer) : values[CONFIG_OPTIMIZER].text;
-    int rc = take_optimizer(q, optimizer, o->optimizer != NULL, why);
+    int rc = take_optimizer(q, o->optimizer, why);
     return rc < 0 ? rc : take_precision(q, o->precision, why);
 }
 

@@ -63,6 +63,8 @@ struct question_options {
         {"safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),                        \
          "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier",    \
          ""},                                                                                      \
+        {"memory-safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),                 \
+         "the same as --safety-margin", ""},                                                       \
         {"safety-factor", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                         \
          "the same as --safety-margin 1-SHARE", ""},                                               \
         {"memory-fraction", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                       \

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/write.h"
 
-// Only what the answer changed against the config is wished for; what the command line said to this
-// run alone (--img-size) stays out of the file.
+// Only what the answer changed is wished for; what the command line said to this run alone
+// (--img-size, --precision) stays out of the file.
 static struct config_wish wish_of(const struct question *q, const struct answer *answer,
                                   unsigned flags) {
     const struct plan *p = &answer->plan;
     struct config_wish wish = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
     if (!p->inference) wish.accumulation = p->accumulation;
-    enum plan_precision stated = plan_precision_find(q->reading.values[CONFIG_PRECISION].word);
-    if (stated && stated != p->precision) wish.precision = str_of(plan_precision_name(p->precision));
+    if (p->precision != q->plan.precision) {
+        wish.precision = str_of(plan_precision_name(p->precision));
+    }
     return wish;
 }
 
@@ -28,27 +29,37 @@ static int put(struct question *q, const char *path, bool is_own, struct str tex
     return os_replace(q->arena, path, text, is_own ? &q->stamp : NULL, why);
 }
 
-static int advise(struct question *q, const struct config_wish *wish, const struct fail *reason,
+// Where the file cannot be edited, the user is told what to type.
+static int advise(struct question *q, const struct config_wish *wish, const struct fail *why,
                   struct buf *report) {
     struct str advice = config_advice(q->arena, &q->config, &q->reading, wish);
-    buf_format(report, "not written: %s\n", reason->message);
-    if (reason->hint[0]) buf_format(report, "  %s\n", reason->hint);
     if (advice.len > 0) buf_format(report, "set it yourself:\n%.*s\n", STR_ARG(advice));
-    return 0;
+    return why->code;
+}
+
+static int patch(struct question *q, const struct config_wish *wish,
+                 struct config_patched *ret_patched, struct fail *why) {
+    struct config_edits edits = {0};
+    int rc = config_fit(q->arena, &q->config, &q->reading, wish, &edits, why);
+    if (rc < 0) return rc;
+    return config_patch(q->arena, &q->config, edits.items, edits.count, wish->flags, ret_patched,
+                        why);
 }
 
 int write_config(struct question *q, struct answer *answer, const struct write_options *options,
                  struct buf *report, struct fail *why) {
     struct config_wish wish = wish_of(q, answer, options->flags);
-    struct config_edits edits = {0};
     struct config_patched patched;
-    struct fail reason = {0};
-    int rc = config_fit(q->arena, &q->config, &q->reading, &wish, &edits, &reason);
-    if (rc == 0) {
-        rc = config_patch(q->arena, &q->config, edits.items, edits.count, options->flags, &patched,
-                          &reason);
+    int rc = patch(q, &wish, &patched, why);
+    if (rc < 0 && wish.precision.len > 0) {
+        // A file without a word for the precision still gets its batch.
+        struct str precision = wish.precision;
+        wish.precision = (struct str){0};
+        rc = patch(q, &wish, &patched, why);
+        buf_format(report, "the file has no key for it: train with precision %.*s\n",
+                   STR_ARG(precision));
     }
-    if (rc < 0) return advise(q, &wish, &reason, report);
+    if (rc < 0) return advise(q, &wish, why, report);
     const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);
     if (patched.changed || options->save_config) {
         rc = put(q, path, !options->save_config, patched.text, report, why);

@@ -9,8 +9,9 @@ struct write_options {
     const char *save_config; // another file to write to; NULL: the config itself
     unsigned flags;          // enum config_flags
 };
-// Writes and sets answer->config_written. What was changed, or what to type where the file cannot
-// be edited, is added to *report as lines for people.
+// Writes and sets answer->config_written; what was changed is added to *report as lines for people.
+// A file that cannot be edited is an error (FAIL_INPUT with the place), and *report says what to
+// type.
 int write_config(struct question *q, struct answer *answer, const struct write_options *options,
                  struct buf *report, struct fail *why);
 
