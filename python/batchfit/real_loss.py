@@ -10,6 +10,10 @@ from torch.utils._pytree import tree_flatten, tree_unflatten
 from .autocast import AUTOCAST
 
 
+# torch 1.x lacks half-precision kernels on the CPU: there the loss runs in fp32, which is a little high under autocast
+HALF_ON_CPU = int(torch.__version__.split(".")[0]) >= 2
+
+
 class _Counting:
     """Real tensors of at least one dimension count as device memory inside."""
 
@@ -17,7 +21,7 @@ class _Counting:
         self.log = log
 
     def __enter__(self):
-        self.log.cpu_counts = AUTOCAST.cpu_counts = True
+        self.log.cpu_counts, AUTOCAST.cpu_counts = True, HALF_ON_CPU
 
     def __exit__(self, *exc):
         self.log.cpu_counts = AUTOCAST.cpu_counts = False
@@ -28,7 +32,8 @@ def _stand_in(rec, tensor):
     rec.quiet = True
     generator = torch.Generator().manual_seed(20261121)
     one = torch.randn(tensor.shape[1:], generator=generator)
-    real = one.expand(tensor.shape).to(tensor.dtype).contiguous().requires_grad_()
+    dtype = tensor.dtype if HALF_ON_CPU else torch.float32
+    real = one.expand(tensor.shape).to(dtype).contiguous().requires_grad_()
     rec.quiet = False
     rec.log.ignore(real)
     return real

@@ -26,6 +26,22 @@ class DetectionJob(Job):
         super().__init__(model, library, image_size=side, classes=classes, targets_per_image=knobs.targets_per_image)
         self.loss, self.side, self.knobs, self.classes, self.rec = loss, side, knobs, classes, None
 
+        for part in (loss, getattr(loss, "one2many", None), getattr(loss, "one2one", None)):
+            if hasattr(part, "preprocess"):
+                part.preprocess = self._one_block(part.preprocess)
+
+    def _one_block(self, preprocess):
+        """Padding the targets, logged as its result: up to 8.3 it loops over images, so its small ops grow in number."""
+        def padded(*args, **kwargs):
+            self.rec.quiet = True
+            try:
+                out = preprocess(*args, **kwargs)
+            finally:
+                self.rec.quiet = False
+            self.rec.log.note(out, "preprocess")
+            return out
+        return padded
+
     def inputs(self, batch):
         image = torch.empty((batch, 3, self.side, self.side), dtype=torch.uint8, device="meta")
         image = image.float() / 255
