@@ -2,7 +2,7 @@
 // The config as bytes: what must be refused before a YAML parser sees it (libfyaml 0.7.12 gives no
 // document and no error for UTF-16, and stops silently at a NUL), places for messages, and hints
 // for lines that are nearly a pair.
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -99,6 +99,32 @@ static int forbidden(const struct config *c, struct fail *why) {
     return 0;
 }
 
+static bool is_gap(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// libfyaml 0.7.12 frees twice (fy_fetch_value) when an explicit key holds a colon, a tab and
+// another indicator: "? a:\t- b". PyYAML rejects such a tab as well. A search over all short texts
+// found this form only.
+static int breaks_parser(const struct config *c, struct fail *why) {
+    const struct str t = c->text;
+    bool explicit_key = false;
+    for (ptrdiff_t i = 0; i < t.len; i++) {
+        if (t.p[i] == '?' && (i == 0 || is_gap(t.p[i - 1])) &&
+            (i + 1 == t.len || is_gap(t.p[i + 1]))) {
+            explicit_key = true;
+        }
+        if (t.p[i] != ':' || !explicit_key) continue;
+        ptrdiff_t next = i + 1;
+        while (next < t.len && (t.p[next] == ' ' || t.p[next] == '\t')) next++;
+        if (next < t.len && strchr("?:-", t.p[next]) && memchr(t.p + i, '\t', (size_t)(next - i))) {
+            return bytes_fail(c, i + 1, why,
+                              "a tab behind the colon of an explicit key (?), expected blanks");
+        }
+    }
+    return 0;
+}
+
 int bytes_check(const struct config *c, struct fail *why) {
     if (c->text.len > CONFIG_MAX_BYTES) {
         return fail_set(why, FAIL_INPUT, "%.*s: more than 16 MiB, expected a training config",
@@ -118,7 +144,7 @@ int bytes_check(const struct config *c, struct fail *why) {
         return fail_set(why, FAIL_INPUT, "%.*s:1:1: the file is empty, expected a training config",
                         STR_ARG(c->name));
     }
-    return 0;
+    return c->format == CONFIG_YAML ? breaks_parser(c, why) : 0;
 }
 
 ptrdiff_t bytes_line_begin(struct str text, ptrdiff_t at) {

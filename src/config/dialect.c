@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // data/dialects.tsv: reading it, matching its patterns, finding the dialect of a file. A decisive
 // key counts only as a real key of the tree, never in a comment, a block scalar or a text.
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include "base/data.h"
 
@@ -158,9 +158,9 @@ static void add_entry(void *self, struct str path, struct config_node *map, stru
                       struct config_node *value) {
     struct scope *s = self;
     // Pairs of one map come one after the other unless a nested map stands between.
-    const struct entry *last = s->count ? &s->entries[s->count - 1] : NULL;
-    const bool evaluates = last && last->map == map ? last->evaluation : path_evaluates(path);
-    const struct entry e = {path, map, key, value, evaluates};
+    if (map != s->last_map) s->last_evaluates = path_evaluates(path);
+    s->last_map = map;
+    const struct entry e = {path, map, key, value, s->last_evaluates};
     *arena_push(s->arena, &s->entries, &s->count, &s->capacity) = e;
 }
 

@@ -2,7 +2,7 @@
 // From figures to keys and back: what the learning sees (effective batch), and which edits make a
 // wish true in a dialect. Most dialects have a micro-batch and an accumulation; the others have a
 // function here, named by the table's "rule".
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -266,9 +266,10 @@ static int dialect_of(struct arena *a, const struct config_reading *r,
     struct dialects all;
     int status = dialects_load(a, &all, why);
     if (status) return status;
+    const struct dialect *items = all.items;
     *ret_dialect = &nothing;
     for (ptrdiff_t i = 0; i < all.count; i++) {
-        if (str_equal(all.items[i].id, r->dialect)) *ret_dialect = &all.items[i];
+        if (str_equal(items[i].id, r->dialect)) *ret_dialect = &items[i];
     }
     return 0;
 }

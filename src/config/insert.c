@@ -2,7 +2,7 @@
 // A new pair in an existing map: the line that a person would have added. Behind the named sibling,
 // else behind the last pair and so before blank lines, comments and "..." that follow; with the
 // indentation, line ending, quotes and commas of its neighbours.
-#include "config/patch.h"
+#include "config/patch_int.h"
 
 #include <string.h>
 

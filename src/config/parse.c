@@ -3,7 +3,7 @@
 // order mark, CRLF and Korean included. Aliases are noted, never expanded, so an alias bomb costs
 // what its text costs. What libfyaml lets pass and a trainer would not (anchors defined twice,
 // unknown aliases, a second document) is refused here.
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 #include <jansson.h>
 #include <libfyaml.h>
@@ -234,6 +234,7 @@ static int check_map(struct parse *p, const struct config_node *map) {
 }
 
 static int node_end(struct parse *p, struct fy_event *event) {
+    if (p->open_count == 0) return 0; // libfyaml ends only what it has begun
     struct config_node *n = p->open[--p->open_count];
     const struct fy_mark *end = fy_event_end_mark(event);
     if (n->flow && end) n->end = (ptrdiff_t)end->input_pos;

@@ -2,9 +2,9 @@
 // The smallest edit: the bytes of the asked values are replaced or one line is inserted, nothing
 // else. Whether that was right is not argued but checked: the result is parsed again and compared
 // node by node with the original (verify.c), and thrown away when anything else has moved.
-#include "config/patch.h"
+#include "config/patch_int.h"
 
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 // Paths: "train.batch_size", "stages[1].batch_size", "\"train.batch_size\"" for a key that has the
 // dot in its name. Merge keys and aliases are followed as the trainer's parser does, never
 // expanded.
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -189,7 +189,7 @@ static void walk(struct arena *a, struct str path, struct config_node *n, pair_v
 }
 
 void tree_walk(struct arena *a, const struct config *c, pair_visitor *each, void *self) {
-    if (c->root) walk(a, (struct str){0}, c->root, each, self);
+    if (c->root) walk(a, STR(""), c->root, each, self);
 }
 
 // A block scalar's end mark lies behind the indentation of what follows, and behind blank lines

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Precision has no key of its own kind: it is one boolean, two booleans, a boolean with a type
 // beside it, or a word of one of several families. Read and written here in the file's own family.
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The reading of a whole file: its dialect, all roles, and what people should know beside them.
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include "base/near.h"
 

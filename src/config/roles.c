@@ -2,7 +2,7 @@
 // What the file says about the run: its dialect, and every role with its value, its place and
 // whether it may be written. Where the file leaves a choice (two sections with a batch size) it is
 // the user's, not ours.
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include <math.h>
 #include <stdarg.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The team's file: one map, team_gpu_settings, with an entry a card. Read, written fresh, or
 // brought up to date with the same smallest edits as any other config.
-#include "config/dialect.h"
+#include "config/dialect_int.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a scalar means to a YAML 1.1 trainer. The rules are those of PyYAML 6.0.3's resolver, which
 // differ from YAML 1.2 in ways that bite: 016 is 14, 1e-4 is text, yes is true.
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 #include <math.h>
 #include <string.h>

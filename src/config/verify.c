@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The proof of an edit: the new text is parsed and walked beside the old tree. Every node is equal,
 // targets say what was asked, and the only new pairs are those that were asked for.
-#include "config/patch.h"
+#include "config/patch_int.h"
 
 static const struct config_edit *target_of(const struct patch *p, const struct config_node *n) {
     for (ptrdiff_t i = 0; i < p->target_count; i++) {

@@ -12,7 +12,9 @@
 
 // libfyaml 0.7.12 loses a kilobyte on some broken quoted scalars: not ours to report.
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:libfyaml"; }
+const char *__lsan_default_suppressions(void) {
+    return "leak:libfyaml";
+}
 
 static int said(int status, const struct fail *why) {
     if (status && (!why->message[0] || why->code == FAIL_BUG)) abort();

@@ -5,7 +5,7 @@
 // Input: format, flags, which pair, which value; then the text.
 #include "fuzz.h"
 
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,7 +13,9 @@
 
 // libfyaml 0.7.12 loses a kilobyte on some broken quoted scalars: not ours to report.
 const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) { return "leak:libfyaml"; }
+const char *__lsan_default_suppressions(void) {
+    return "leak:libfyaml";
+}
 
 static const struct {
     struct str text;

@@ -5,7 +5,7 @@
 
 #include "base/os.h"
 #include "config/config.h"
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 #include <dirent.h>
 #include <stdio.h>

@@ -81,6 +81,8 @@ static const struct row rows[] = {
     {"12 tabs inside quotes, blocks and comments are fine",
      "a: \"x\ty\"\nb: |\n  q\tr\n# c\td\nbatch_size: 16 #\te\n", BS, "8",
      "a: \"x\ty\"\nb: |\n  q\tr\n# c\td\nbatch_size: 8 #\te\n"},
+    {"12 tab in an explicit key, on which the parser would fall", "a: 1\n? b:\t- c\n", "a", "8",
+     .error = "c.yaml:2:5: a tab behind the colon of an explicit key"},
     {"13 no-break space in front of the key", "train:\n  lr: 1\n\xC2\xA0 batch_size: 16\n", BS, "8",
      .error = "there is no", .hint = "no-break space (U+00A0) in line 3"},
     {"13 no-break space as part of the key",

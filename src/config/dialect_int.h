@@ -3,7 +3,7 @@
 #ifndef CONFIG_DIALECT_H
 #define CONFIG_DIALECT_H
 
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 struct role_row {
     struct str places, assumed;
@@ -37,6 +37,8 @@ struct scope {
     bool above;               // no wildcards: they would look into the other sections
     struct entry *entries;
     ptrdiff_t count, capacity;
+    const struct config_node *last_map; // while the entries are collected
+    bool last_evaluates;
 };
 void scope_open(struct arena *a, const struct config *c, struct scope *ret_scope);
 

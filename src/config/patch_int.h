@@ -3,7 +3,7 @@
 #ifndef CONFIG_PATCH_H
 #define CONFIG_PATCH_H
 
-#include "config/tree.h"
+#include "config/tree_int.h"
 
 struct splice {
     ptrdiff_t begin, end;
