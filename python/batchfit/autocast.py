@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torch.autocast('cuda') on meta tensors: CUDA's own lists, below Python, above autograd.
 
 The dispatcher's AutocastCUDA key is made part of every dispatch while recording; whether it acts is decided by the

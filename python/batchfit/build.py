@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Building a model without filling its weights, and moving it to the meta device with shared weights still shared."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Composite ops whose CUDA path differs from the meta device's *above* autograd: what is saved differs too.
 
 Registered at the meta device's autograd key, so they apply to meta tensors only. Recording runs without inference

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What CUDA's kernels allocate where the meta device does otherwise: shape functions, one per ATen op.
 
 A rule is `rule(rec, args, kwargs) -> outputs`. It may call `rec.scratch(bytes, op)` for memory that lives for the call,

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The dispatch mode that sees every ATen op of a recording: runs it by CUDA's rules and logs what it allocates."""
 
 import bisect

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What can go wrong while recording, each with the process exit status that reports it."""
 
 

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The events of one recording at one batch, and who is alive.
 
 Ids are `slot * 1000000 + counter`, slot = (phase kind, step, micro-step): a phase that two variants of a model have

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The knobs of a recording: what they may be, what a script's preset sets, what the torch version decides.
 
 A knob is resolved in this order: what the caller said, then the preset (`script_defaults`), then the torch

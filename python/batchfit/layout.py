@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Memory formats: which one CUDA's kernels choose, and what a contiguous copy costs."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Optimizers by name: torch's own where torch's own is what runs on CUDA, else the same allocations by hand."""
 
 import torch

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Losses that depend on the data (detection's assigners): run on small real tensors on the CPU inside the recording.
 
 The predictions are replaced by real values; every image of the batch gets the same ones and the same targets, so that

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python3 -m batchfit.record SOURCE [options] -o FILE - record a model's training step as a tape, without a GPU.
 
 SOURCE

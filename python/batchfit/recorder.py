@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """record(source, knobs) -> the text of a tape: build once, record at several batches, check, write."""
 
 import time

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The training scripts: what runs in which order, and which variables stay alive. One `Script` per recording."""
 
 import contextlib

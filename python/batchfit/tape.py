@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """From recordings at several batches to the text of a tape (doc/formats/tape.md, version 1)."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """The work of each kernel, for predicting time: flops and bytes by class (doc/formats/tape.md, "Work events").
 
 Bytes are what a kernel reads and writes: a broadcast or expanded tensor once; NCHW batch norm and the norms' backward read

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What the tests of the PyTorch side share: small models, and a reader of tapes."""
 
 import contextlib

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Each knob changes what it should, and nothing else."""
 
 import unittest

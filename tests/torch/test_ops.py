@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What single ops keep for backward, and what they allocate, under CUDA's rules. Expected bytes are formulas."""
 
 import unittest

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Every kind of source, the command line, and what is said when something is wrong. Skips are counted at the end."""
 
 import importlib.util

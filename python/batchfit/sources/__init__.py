@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Where models come from. A source is `KIND:NAME`; each KIND's module has `load(name, knobs) -> Job`."""
 
 import importlib

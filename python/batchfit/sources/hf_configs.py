@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """Shapes of well-known transformers models, as facts: their public config.json, what differs from the library's default.
 
 name -> (model_type, configuration values). Names match the hub's, with or without the owner.

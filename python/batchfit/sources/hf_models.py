@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """hf:NAME or hf:PATH/config.json - a transformers model from its configuration; weights are never loaded."""
 
 import json

@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """What a script trains: a model on meta, its inputs, its loss, and what the header says about it."""
 
 import torch

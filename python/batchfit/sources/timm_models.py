@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """timm:NAME - any name of timm.list_models() of the installed timm (0.6 to 1.0)."""
 
 import sys

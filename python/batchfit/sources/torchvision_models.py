@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """torchvision:NAME - a classification model of torchvision.models, no weights."""
 
 from .. import stubs

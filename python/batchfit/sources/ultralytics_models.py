@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """ultralytics:NAME - detection models of ultralytics (yolov8*, yolov9*, yolov10*, yolo11*, ...) with their own loss."""
 
 import os

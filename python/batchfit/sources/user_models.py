@@ -1,3 +1,4 @@
+# SPDX-License-Identifier: Apache-2.0
 """python:MODULE:FUNCTION - your own model.
 
 FUNCTION is called with those of these keyword arguments that it declares (or all, if it takes **kwargs):
