@@ -180,6 +180,7 @@ static int node_add(struct parse *p, struct config_node *n) {
     } else {
         struct config_node *top = p->open[p->open_count - 1];
         *arena_push(p->arena, &top->items, &top->count, &top->capacity) = n;
+        n->is_key = top->kind == NODE_MAP && top->count % 2 == 1;
     }
     int status = register_anchor(p, n);
     if (status) return status;

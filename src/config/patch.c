@@ -200,7 +200,7 @@ static int replace_value(struct patch *p, struct config_node *n, const struct co
     }
     int status = check_old(p, n, e->path, old, new);
     if (status) return status;
-    if (n->begin < 0 || tag_forbids(n, new.type)) {
+    if (n->begin < 0 || n->is_key || tag_forbids(n, new.type)) {
         return bytes_fail(p->config, n->begin < 0 ? 0 : n->begin, p->why,
                           "%.*s: there is no place for a plain value", STR_ARG(e->path));
     }

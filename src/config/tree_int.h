@@ -20,6 +20,7 @@ struct config_node {
     enum node_kind kind;
     enum node_style style; // of a scalar
     bool flow;             // a list or map in brackets
+    bool is_key;           // an anchor may stand at a key; an edit never renames one
     int line, column;      // from 1, in characters
     // Bytes of the value itself: inside the quotes of a quoted scalar, after the * of an alias,
     // with the brackets of a flow collection. STYLE_EMPTY: where a value would go; -1 when there is

@@ -116,6 +116,8 @@ static const struct row rows[] = {
      "a: &bs 16\nbatch_size: 8 # c\n", .flags = SPECIAL},
     {"20 alias, same value", "a: &bs 16\nbatch_size: *bs\n", BS, "16",
      "a: &bs 16\nbatch_size: *bs\n", .no_write = true},
+    {"20 alias of a key", "&k lr: 16\nbatch_size: *k\n", BS, "8",
+     .error = "no place for a plain value", .flags = ANCHOR, .is_text = true},
     {"21 key only in the base",
      "base: &b\n  batch_size: 16\n  lr: 1\ntrain:\n  <<: *b\n  epochs: 3\nx: 1\n",
      "train.batch_size", "8",
