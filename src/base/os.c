@@ -197,6 +197,7 @@ int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fa
     int rc = os_read(a, path, INT64_C(1) << 30, &text, NULL, why);
     if (rc < 0) return rc;
     if (stat(path, &st) < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", path, strerror(errno));
+    if (access(path, W_OK) < 0) return write_failed(path, errno, why);
     for (int i = 0; i < 1000; i++) {
         struct str name = i ? str_format(a, "%s.bak.%d", path, i) : str_format(a, "%s.bak", path);
         if (!os_exists(name.p)) {

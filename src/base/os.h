@@ -37,7 +37,8 @@ int os_replace(struct arena *a, const char *path, struct str text, const struct 
                struct fail *why);
 
 // Copies the file as it is now to PATH.bak, or PATH.bak.1, … when that exists with other content.
-// Returns the name in ret_path. Fails rather than overwrite anything.
+// Returns the name in ret_path. Fails rather than overwrite anything, and when the file itself may
+// not be written: then nothing will change that a backup is for.
 int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fail *why);
 
 bool os_exists(const char *path);
