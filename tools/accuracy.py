@@ -37,7 +37,7 @@ from judge import JUDGES, SimError, Verdict  # noqa: E402
 from recording import Job, record_all  # noqa: E402
 from tables import Overheads, Tables, fill, read_csv  # noqa: E402
 
-FIGURES = ("predicted_mib", "allocated_mib", "reserved_mib", "needed_mib", "fails_needed_mib", "capacity_mib")
+FIGURES = ("predicted_mib", "no_scratch_mib", "allocated_mib", "reserved_mib", "needed_mib", "fails_needed_mib", "capacity_mib")
 
 
 class Case:
@@ -88,7 +88,7 @@ def write(path, columns, cases):
 
 def run(path, options):
     """Judge one table; returns its cases."""
-    tables, overheads = Tables(), Overheads()
+    tables, overheads = Tables(), Overheads(path)
     columns, rows = read_csv(path)
     crashed = report.crashed(rows)
     cases = [Case(row, tables, overheads) for row in draw(rows, options.rows, options.seed)]

@@ -31,7 +31,8 @@ PACK = ["zstd", "--quiet", "--ultra", "-22", "--long=23", "--no-progress", "--st
 # columns of index.tsv that are keys of the header
 KEYS = ("model mode image_size sequence_length target_length precision layout optimizer accumulation checkpointing ema "
         "grad_scaler cudnn_benchmark prefetch zero_grad attention classes parameters library torch rules recorder").split()
-HAVE_CLASSES = ("image", "detect", "encoder")  # sets whose models end in a classifier
+HAVE_CLASSES = ("image", "image-few", "detect", "detect-few", "encoder", "encoder-few")  # models that end in a classifier
+THREE_BATCHES = ("image", "seq2seq")  # sets checked at a third batch, too
 LEFT_OUT = ("seconds",)  # of the header: differs from run to run
 
 
@@ -40,7 +41,7 @@ class Bundle:
 
     def __init__(self, row, variants, environment):
         self.name = row["bundle"]
-        batches = (2, 4) if row["set"] == "detect" else (2, 4, 8)  # a detection loss takes its time
+        batches = (2, 4, 8) if row["set"] in THREE_BATCHES else (2, 4)
         self.jobs = [Job(environment, row["source"], knobs(row, size, v["knobs"]), batches, os.path.join(BUILD, "tapes"))
                      for size in row["sizes"].split() for v in variants if v["set"] == row["set"]]
 
@@ -56,7 +57,7 @@ def knobs(row, size, variant):
     if row["set"] in HAVE_CLASSES:
         out["classes_derivative"] = True
     tokens, _, target = size.partition("/")
-    if row["set"] in ("image", "detect"):
+    if row["set"].startswith(("image", "detect")):
         out["img_size"] = int(size)
     else:
         out["seq_len"] = int(tokens)

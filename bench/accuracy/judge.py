@@ -3,7 +3,8 @@
 
 fit      batch_fits must run and batch_fails must not, in the card's total less overhead; a row whose schedule began at
          batch_fits has no batch_fails and is half a test
-device   reserved + overhead against mem_mib, in the card's total less overhead: near the limit the cache is given back
+device   reserved + overhead against mem_mib, in the card's total less overhead: near the limit the cache is given back. With
+         the scratch that convolutions' input gradients may ask for (the tape's w lines), and, for comparison, without
 weights  as device, with the tape cut off after the model was put on the card
 """
 
@@ -18,20 +19,21 @@ class SimError(Exception):
     """The simulator would not replay a tape."""
 
 
-def simulate(program, tape, batch, capacity_bytes):
+def simulate(program, tape, batch, capacity_bytes, *options):
     """The answer of `batchfit sim` as a dict."""
-    done = subprocess.run([program, "sim", tape, "--batch", str(batch), "--capacity", str(capacity_bytes), "--json"],
-                          capture_output=True, text=True)
+    done = subprocess.run([program, "sim", tape, "--batch", str(batch), "--capacity", str(capacity_bytes), "--json",
+                           *options], capture_output=True, text=True)
     if done.returncode not in (0, 1):  # 1: does not fit
         raise SimError((done.stderr.strip().splitlines() or ["sim failed"])[-1])
     return json.loads(done.stdout)
 
 
 class Verdict:
-    """Of one row. status: right, wrong, measured (error is set), unrecorded or unjudged; figures in MiB."""
+    """Of one row. status: right, wrong, measured (the errors are set), unrecorded or unjudged; figures in MiB."""
 
-    def __init__(self, status, note="", error=None, **figures):
-        self.status, self.note, self.error, self.figures = status, note, error, figures
+    def __init__(self, status, note="", error=None, error_without=None, **figures):
+        self.status, self.note, self.figures = status, note, figures
+        self.error, self.error_without = error, error_without  # relative, signed; without scratch
 
 
 def mib(count):
@@ -55,14 +57,15 @@ def judge_fit(program, tape, row, capacity_mib, overhead_mib):
 
 def judge_device(program, tape, row, capacity_mib, overhead_mib):
     """Signed relative error of reserved + overhead."""
-    batch = row.get("batch_per_gpu") or "1"
-    got = simulate(program, tape, batch, capacity_mib * MIB)
-    held = got["reserved_in_capacity_bytes"]
-    predicted = mib(held) + overhead_mib if got["fits"] else capacity_mib + overhead_mib
-    truth = float(row["mem_mib"])
+    batch, truth = row.get("batch_per_gpu") or "1", float(row["mem_mib"])
+    got = simulate(program, tape, batch, capacity_mib * MIB, "--scratch")
+    plain = simulate(program, tape, batch, capacity_mib * MIB)
+    predicted, without = (overhead_mib + (mib(g["reserved_in_capacity_bytes"]) if g["fits"] else capacity_mib)
+                          for g in (got, plain))
     return Verdict("measured", "" if got["fits"] else "we say it does not fit", (predicted - truth) / truth,
-                   predicted_mib=predicted, allocated_mib=mib(got["allocated_bytes"]),
-                   reserved_mib=mib(got["reserved_bytes"]), capacity_mib=capacity_mib)
+                   (without - truth) / truth, predicted_mib=predicted, no_scratch_mib=without,
+                   allocated_mib=mib(plain["allocated_bytes"]), reserved_mib=mib(plain["reserved_bytes"]),
+                   capacity_mib=capacity_mib)
 
 
 def judge_weights(program, tape, row, capacity_mib, overhead_mib):

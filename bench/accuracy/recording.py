@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -90,8 +91,40 @@ class Progress:
             print("recorded %d of %d, about %.0f s left" % (self.done, self.total, rest), file=sys.stderr, flush=True)
 
 
+class Children:
+    """The recorder processes that run; an interrupted driver takes them along."""
+
+    def __init__(self):
+        self._running, self._lock, self.stopped = set(), threading.Lock(), False
+
+    def start(self, *arguments, **options):
+        """Popen, unless we are stopping."""
+        with self._lock:
+            if self.stopped:
+                raise InterruptedError("stopped")
+            child = subprocess.Popen(*arguments, **options)
+            self._running.add(child)
+            return child
+
+    def ended(self, child):
+        """It is reaped."""
+        with self._lock:
+            self._running.discard(child)
+
+    def stop(self, *_):
+        """Kill all and let none start."""
+        with self._lock:
+            self.stopped = True
+            for child in self._running:
+                child.kill()
+
+
+CHILDREN = Children()
+
+
 def record_all(jobs, workers):
     """Record what is missing, `workers` processes at a time."""
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     todo = list({j.path: j for j in jobs if not j.done()}.values())
     for job in todo:
         os.makedirs(os.path.dirname(job.path), exist_ok=True)
@@ -99,7 +132,11 @@ def record_all(jobs, workers):
         environment.prepare()
     progress = Progress(len(todo))
     with ThreadPoolExecutor(workers) as pool:
-        list(pool.map(lambda chunk: _chunk(chunk, progress), _chunks(todo, workers)))
+        try:
+            list(pool.map(lambda chunk: _chunk(chunk, progress), _chunks(todo, workers)))
+        except BaseException:
+            CHILDREN.stop()
+            raise
     for job in jobs:
         if not job.done():
             job.error = "not recorded"
@@ -132,10 +169,14 @@ def _run(jobs, progress):
         with open(path, "w", encoding="utf-8") as f:
             f.write("".join(j.line() + "\n" for j in jobs))
         with open(os.path.join(folder, "stderr"), "w+", encoding="utf-8", errors="replace") as err:
-            child = subprocess.Popen([environment.python, "-m", "batchfit.record", "--quiet", "--jobs", path],
-                                     env=environment.variables(), stdout=subprocess.PIPE, stderr=err, cwd=folder)
+            child = CHILDREN.start([environment.python, "-m", "batchfit.record", "--quiet", "--jobs", path],
+                                   env=environment.variables(), stdout=subprocess.PIPE, stderr=err, cwd=folder)
             late = _listen(child, jobs, progress)
-            if late or child.wait() in (0, 3):
+            status = child.wait()
+            CHILDREN.ended(child)
+            if CHILDREN.stopped:
+                raise InterruptedError("stopped")
+            if late or status in (0, 3):
                 return late
             err.seek(0)
             words = err.read().strip().splitlines()

@@ -23,9 +23,9 @@ def crashed(rows):
     return out
 
 
-def errors(cases):
+def errors(cases, which="error"):
     """Figures of signed relative errors."""
-    signed = [c.verdict.error for c in cases if c.verdict.error is not None]
+    signed = [e for e in (getattr(c.verdict, which) for c in cases) if e is not None]
     size = sorted(abs(e) for e in signed)
     if not size:
         return dict(median_abs_error=None, p90_abs_error=None, mean_signed_error=None)
@@ -35,7 +35,8 @@ def errors(cases):
 
 
 def summary(cases):
-    """The object of the last line. Over all rows; `usable` leaves out crashed runs and the card's last 2.5 GB."""
+    """The object of the last line. Over all rows; `usable` leaves out crashed runs and the card's last 2.5 GB,
+    `without_scratch` is over all rows again."""
     count = collections.Counter(c.verdict.status for c in cases)
     fit = [c for c in cases if c.profile and c.profile["judge"] == "fit"]
     lost = sum(c.verdict.status == "unrecorded" for c in fit)
@@ -45,6 +46,10 @@ def summary(cases):
     usable = [c for c in cases if c.verdict.error is not None and not c.crashed
               and float(c.row["mem_mib"]) < NEAR_LIMIT_MIB]
     out["usable"] = dict(rows=len(usable), **errors(usable)) if usable else None
+    out["without_scratch"] = errors(cases, "error_without") if usable else None
+    size = [abs(c.verdict.error) for c in cases if c.verdict.error is not None]
+    out["within_5_percent"] = round(sum(e <= 0.05 for e in size) / len(size), 5) if size else None
+    out["within_10_percent"] = round(sum(e <= 0.10 for e in size) / len(size), 5) if size else None
     return out
 
 
