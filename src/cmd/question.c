@@ -32,6 +32,18 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
     return 0;
 }
 
+// A config for inference has its batch where a training config has none.
+static struct str inference_batch(struct question *q) {
+    static const char *const paths[] = {"inference.batch_size", "infer.batch_size",
+                                        "prediction.batch_size", "test.batch_size", NULL};
+    struct config_value value;
+    for (int i = 0; paths[i]; i++) {
+        int rc = config_get(q->arena, &q->config, str_of(paths[i]), &value, NULL);
+        if (rc == 0 && value.type != CONFIG_ABSENT) return str_of(paths[i]);
+    }
+    return (struct str){0};
+}
+
 static int read_config(struct question *q, const struct question_options *o, struct fail *why) {
     struct str text;
     struct config_options options = {str_of(o->dialect), str_of(o->section), {{0}}};
@@ -39,7 +51,11 @@ static int read_config(struct question *q, const struct question_options *o, str
     int rc = read_keys(o->keys, &options, why);
     if (rc == 0) rc = os_read(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
     if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);
-    if (rc == 0) rc = config_read_roles(q->arena, &q->config, &options, &q->reading, why);
+    if (rc < 0) return rc;
+    if (o->inference && options.keys[CONFIG_BATCH].len == 0) {
+        options.keys[CONFIG_BATCH] = inference_batch(q);
+    }
+    rc = config_read_roles(q->arena, &q->config, &options, &q->reading, why);
     if (rc < 0) return rc;
     q->has_config = true;
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);

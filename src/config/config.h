@@ -123,6 +123,7 @@ struct config_options {
 };
 
 struct config_reading {
+    struct str name;      // of the file, for messages
     struct str dialect;   // "huggingface"; "none" when nothing matched
     struct str title;     // "Hugging Face TrainingArguments"
     struct str because;   // the decisive keys

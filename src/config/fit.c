@@ -277,10 +277,10 @@ static int dialect_of(struct arena *a, const struct config_reading *r,
 static int no_batch(const struct config_reading *r, struct fail *why) {
     const struct config_value *v = &r->values[CONFIG_BATCH];
     if (in_file(v)) {
-        fail_set(why, FAIL_INPUT, "line %d: %.*s = %.*s is no batch size", v->line,
-                 STR_ARG(v->path), STR_ARG(v->text));
+        fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %.*s = %.*s is no batch size", STR_ARG(r->name),
+                 v->line, v->column, STR_ARG(v->path), STR_ARG(v->text));
     } else {
-        fail_set(why, FAIL_INPUT, "the file does not say the batch size");
+        fail_set(why, FAIL_INPUT, "%.*s: the file does not say the batch size", STR_ARG(r->name));
     }
     return fail_hint(why,
                      "name the key with --key batch=PATH, or give the batch on the command line");
@@ -415,8 +415,11 @@ int config_fit(struct arena *a, const struct config *c, const struct config_read
     struct config_edits edits = {0};
     if (!why) why = &unheard;
     if (!r->editable) {
-        return fail_set(why, FAIL_INPUT, "%.*s is not edited: %.*s", STR_ARG(c->name),
-                        STR_ARG(r->refusal));
+        // A refusal that knows its place begins with it.
+        bool has_place = str_starts(r->refusal, c->name);
+        return fail_set(why, FAIL_INPUT, "%.*s%s%.*s",
+                        has_place ? 0 : (int)c->name.len, c->name.p,
+                        has_place ? "" : ": not edited: ", STR_ARG(r->refusal));
     }
     int status = dialect_of(a, r, &d, why);
     if (status) return status;

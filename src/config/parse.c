@@ -350,6 +350,24 @@ static int check_root(const struct config *c, struct arena *a, struct fail *why)
     return hint.len ? fail_hint(why, "%.*s", STR_ARG(hint)) : FAIL_INPUT;
 }
 
+// Nodes of the tree with every alias written out, as a trainer that resolves them would see it.
+static double expanded(struct config_node *n) {
+    if (n->expanded > 0) return n->expanded;
+    n->expanded = 1; // also stops at an anchor that contains itself
+    double sum = 1;
+    if (n->kind == NODE_ALIAS && n->target) sum += expanded(n->target);
+    for (ptrdiff_t i = 0; i < n->count; i++) sum += expanded(n->items[i]);
+    return n->expanded = sum;
+}
+
+// Ten lists of ten aliases each are a gigabyte to whoever expands them.
+static int check_bomb(const struct config *c, struct fail *why) {
+    if (!c->root || expanded(c->root) <= CONFIG_MAX_BYTES) return 0;
+    return bytes_fail(c, c->root->begin < 0 ? 0 : c->root->begin, why,
+                      "the aliases stand for %.0f values when written out, expected fewer than %d",
+                      c->root->expanded, CONFIG_MAX_BYTES);
+}
+
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
                  struct fail *why) {
     struct config c = {.name = name, .text = text, .format = format_of(name)};
@@ -364,6 +382,7 @@ int config_parse(struct arena *a, struct str name, struct str text, struct confi
     struct parse p = {.arena = a, .config = &c, .why = why, .anchors = {.arena = a}};
     if (!status) status = parse_yaml(&p);
     if (!status) status = check_root(&c, a, why);
+    if (!status) status = check_bomb(&c, why);
     if (status) return status;
     c.unwritable = bytes_unwritable(a, &c, p.scalars, p.scalar_count);
     *ret_config = c;

@@ -184,6 +184,12 @@ static void not_recognised(struct reader *r) {
         if (!str_is(e->key->text, "batch_size") && !str_is(e->key->text, "train_batch_size"))
             continue;
         struct str path = path_join(r->arena, e->path, e->key->text);
+        const struct config_node *value = node_follow(e->value);
+        if (noted == 0 && value && (value->kind == NODE_LIST || value->kind == NODE_MAP)) {
+            to->refusal = str_format(
+                r->arena, "%.*s:%d:%d: %.*s is a list or a map, expected one number",
+                STR_ARG(r->config->name), value->line, value->column, STR_ARG(path));
+        }
         reader_warn(r, "line %d: is it %.*s? then --key batch=%.*s", e->key->line, STR_ARG(path),
                     STR_ARG(path));
         noted++;
@@ -232,11 +238,19 @@ static void note_all(struct reader *r) {
     }
 }
 
+static int read_others(struct reader *r) {
+    int status = 0;
+    for (int i = 0; i < CONFIG_ROLES && !status; i++) {
+        if (i != CONFIG_BATCH) status = reader_role(r, (enum config_role)i);
+    }
+    return status;
+}
+
 int config_read_roles(struct arena *a, const struct config *c, const struct config_options *options,
                       struct config_reading *ret_reading, struct fail *why) {
     static const struct config_options none;
     struct fail unheard;
-    struct config_reading reading = {0};
+    struct config_reading reading = {.name = c->name};
     struct dialects all;
     struct reader r = {.arena = a,
                        .config = c,
@@ -251,17 +265,18 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
     if (status) return status;
     if (!r.dialect) {
         not_recognised(&r);
-        *ret_reading = reading;
-        return 0;
+        // What else it says (model, image size, precision) stands where teams put it.
+        r.dialect = dialect_named(&all, STR("sections"));
+        status = c->root && r.dialect ? read_others(&r) : 0;
+        if (!status) *ret_reading = reading;
+        return status;
     }
     judge(&r);
     if (c->root) {
         status = reader_batch(&r);
         const struct str batch = reading.values[CONFIG_BATCH].path;
         if (str_find(reading.because, STR("of{")) >= 0 && batch.len) reading.because = batch;
-        for (int i = 0; i < CONFIG_ROLES && !status; i++) {
-            if (i != CONFIG_BATCH) status = reader_role(&r, (enum config_role)i);
-        }
+        if (!status) status = read_others(&r);
         if (!status) note_all(&r);
     }
     if (!status) *ret_reading = reading;

@@ -245,8 +245,8 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
         if (v.type == CONFIG_SPECIAL && !v.refusal.len) {
             v.refusal = str_format(
                 r->arena,
-                "line %d: %.*s is %.*s: the trainer decides (--force-special replaces it)%s%.*s",
-                v.line, STR_ARG(v.path), STR_ARG(v.text), r->dialect->special.len ? "; " : "",
+                "%.*s:%d:%d: %.*s is %.*s: the trainer decides (--force-special replaces it)%s%.*s",
+                STR_ARG(r->config->name), v.line, v.column, STR_ARG(v.path), STR_ARG(v.text), r->dialect->special.len ? "; " : "",
                 STR_ARG(r->dialect->special));
         }
     } else if (sort == SORT_BOOL) {

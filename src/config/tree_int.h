@@ -29,6 +29,7 @@ struct config_node {
     struct str text; // decoded scalar; name of the anchor that an alias means
     struct str anchor, tag;
     struct config_node *target; // of an alias
+    double expanded; // nodes below, aliases written out; 0: not counted yet
     struct config_node **items; // of a list; of a map: key, value, key, value, …
     ptrdiff_t count, capacity;
 };
