@@ -91,7 +91,7 @@ struct forecast_peak {
     bool needed_is_exact;
     enum forecast_verdict verdict;
 };
-// Error of the predicted device peak: nine in ten of the published readings are below this.
+// How far a reading may lie above the predicted peak of the card, and what that was measured on.
 extern const double forecast_band;
 extern const char forecast_band_source[];
 
