@@ -4,7 +4,6 @@
 #include "base/unit.h"
 #include "search/search.h"
 
-#include <stdio.h>
 
 static void note(struct answer *answer, struct arena *a, struct str text) {
     *arena_push(a, &answer->notes.items, &answer->notes.count, &answer->notes.capacity) = text;
@@ -168,12 +167,6 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
     return forecast_remedies(&ret->forecast, card, batch, accumulation, &ret->remedies, why);
 }
 
-static json_t *json_text(struct str s) {
-    return s.len > 0 ? json_stringn_nocheck(s.p, (size_t)s.len) : json_null();
-}
-
-static json_t *json_size(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
-
 static json_t *json_notes(const struct forecast_notes *notes) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < notes->count; i++) {
@@ -239,12 +232,8 @@ int answer_print_json(const struct question *q, const struct answer *answers, in
                       struct fail *why) {
     json_t *results = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
-    json_t *document =
-        json_pack("{s:o, s:o}", "results", results, "notes", json_notes(&q->notes));
-    int rc = document ? json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10)) : -1;
-    putchar('\n');
-    json_decref(document);
-    return rc < 0 ? fail_set(why, FAIL_BUG, "the answer is no valid JSON document") : 0;
+    return json_print(json_pack("{s:o, s:o}", "results", results, "notes", json_notes(&q->notes)),
+                      why);
 }
 
 static void add_row(struct show_table *t, struct arena *a, const struct answer *answer) {

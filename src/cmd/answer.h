@@ -4,10 +4,9 @@
 #ifndef CMD_ANSWER_H
 #define CMD_ANSWER_H
 
+#include "cmd/json.h"
 #include "cmd/question.h"
 #include "show/table.h"
-
-#include <jansson.h>
 
 struct answer {
     struct forecast_card card;

@@ -201,10 +201,6 @@ void breakdown_remedies(struct question *q, struct answer *answer, struct show_s
     buf_byte(out, '\n');
 }
 
-static json_t *json_text(struct str s) {
-    return s.len > 0 ? json_stringn_nocheck(s.p, (size_t)s.len) : json_null();
-}
-
 static json_t *shares_json(const struct sim_shares *shares) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < shares->count; i++) {

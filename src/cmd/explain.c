@@ -71,14 +71,8 @@ static int explain_run(struct arena *a, const struct options *options, struct fa
     if (rc == 0) rc = answer(&q, o, &card, &found, why);
     if (rc == 0 && o->html) rc = os_replace(a, o->html, breakdown_html(&q, &found), NULL, why);
     if (rc < 0) return rc;
-    if (!options->json) {
-        show(&q, &found);
-        return 0;
-    }
-    json_t *document = breakdown_json(&q, &found);
-    json_dumpf(document, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
-    json_decref(document);
-    putchar('\n');
+    if (options->json) return json_print(breakdown_json(&q, &found), why);
+    show(&q, &found);
     return 0;
 }
 

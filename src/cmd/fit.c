@@ -82,12 +82,7 @@ static struct answer *tightest(struct answer *answers, ptrdiff_t count) {
 
 static int save_profile(struct question *q, struct answer *answer, const char *path,
                         struct fail *why) {
-    json_t *document = breakdown_json(q, answer);
-    char *text = json_dumps(document, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
-    struct str copy = str_format(q->arena, "%s\n", text ? text : "");
-    free(text);
-    json_decref(document);
-    return os_replace(q->arena, path, copy, NULL, why);
+    return os_replace(q->arena, path, json_document(q->arena, breakdown_json(q, answer)), NULL, why);
 }
 
 static void show(struct question *q, struct answer *answers, int count, const struct fit_options *o,

@@ -7,8 +7,8 @@
 #include "tape/store.h"
 
 #include "cmd/cmd.h"
+#include "cmd/json.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -19,10 +19,6 @@ struct listing {
     struct show_table table;
     json_t *rows;
 };
-
-static json_t *json_text(struct str s) {
-    return s.len > 0 ? json_stringn_nocheck(s.p, (size_t)s.len) : json_null();
-}
 
 static void columns(struct listing *l, const char *const *names, const char *right) {
     l->table = show_table_new(l->arena, (struct str){0});
@@ -87,8 +83,7 @@ static void add_model(struct listing *l, const struct tape_entry *e, int tapes) 
     json_array_append_new(
         l->rows,
         json_pack("{s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model", json_text(h->model), "image_size",
-                  h->image_size > 0 ? json_integer(h->image_size) : json_null(), "sequence_length",
-                  h->sequence_length > 0 ? json_integer(h->sequence_length) : json_null(),
+                  json_size(h->image_size), "sequence_length", json_size(h->sequence_length),
                   "parameters", (json_int_t)h->parameters, "tapes", tapes, "library",
                   json_text(h->library), "shipped", e->shipped));
 }
@@ -150,15 +145,12 @@ static const struct {
     int (*fill)(struct listing *l, struct fail *why);
 } lists[] = {{"gpus", list_gpus}, {"models", list_models}, {"dialects", list_dialects}};
 
-static void print(struct listing *l, bool json) {
-    if (json) {
-        json_dumpf(l->rows, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(10));
-        putchar('\n');
-        return;
-    }
+static int print(struct listing *l, bool json, struct fail *why) {
+    if (json) return json_print(json_incref(l->rows), why);
     struct buf out = buf_new(l->arena);
     show_table_text(&l->table, show_style_of(STDOUT_FILENO), &out);
     fwrite(out.items, 1, (size_t)out.count, stdout);
+    return 0;
 }
 
 static int list_run(struct arena *a, const struct options *options, struct fail *why) {
@@ -167,7 +159,7 @@ static int list_run(struct arena *a, const struct options *options, struct fail 
         if (!str_is(what, lists[i].what)) continue;
         struct listing l = {.arena = a, .rows = json_array()};
         int rc = lists[i].fill(&l, why);
-        if (rc == 0) print(&l, options->json);
+        if (rc == 0) rc = print(&l, options->json, why);
         json_decref(l.rows);
         return rc;
     }

@@ -3,9 +3,9 @@
 #include "base/os.h"
 #include "base/unit.h"
 #include "cmd/cmd.h"
+#include "cmd/json.h"
 #include "sim/sim.h"
 
-#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -47,21 +47,19 @@ struct figures {
     bool has_capacity;
 };
 
-static void print_json(const struct figures *f) {
+static int print_json(const struct figures *f, struct fail *why) {
     json_t *document = json_pack(
         "{s:I, s:I, s:I, s:b, s:o, s:i, s:i}", "allocated_bytes",
         (json_int_t)f->free_run.allocated_bytes, "reserved_bytes",
         (json_int_t)f->free_run.reserved_bytes, "needed_bytes", (json_int_t)f->need.needed_bytes,
-        "needed_is_exact", f->need.needed_exact,
-        "fits", f->has_capacity ? json_boolean(!f->limited.oom) : json_null(), "events",
+        "needed_is_exact", f->need.needed_exact, "fits",
+        f->has_capacity ? json_boolean(!f->limited.oom) : json_null(), "events",
         (int)f->free_run.events, "retries", f->has_capacity ? (int)f->limited.retries : 0);
     if (f->has_capacity) {
         json_object_set_new(document, "reserved_in_capacity_bytes",
                             json_integer(f->limited.reserved_bytes));
     }
-    json_dumpf(document, stdout, JSON_INDENT(2));
-    json_decref(document);
-    putchar('\n');
+    return json_print(document, why);
 }
 
 static void print_text(struct arena *a, const struct figures *f, int64_t capacity) {
@@ -99,8 +97,9 @@ static int sim_run(struct arena *a, const struct options *options, struct fail *
     sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
     sim_needed_least(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
     if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
-    if (options->json) print_json(&f);
+    if (options->json) rc = print_json(&f, why);
     else print_text(a, &f, o->capacity);
+    if (rc < 0) return rc;
     return f.has_capacity && f.limited.oom ? FAIL_NO : 0;
 }
 

@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "cmd/json.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+// Ten digits: 0.15 is printed as it was typed.
+enum { FORMAT = JSON_INDENT(2) | JSON_REAL_PRECISION(10) };
+
+json_t *json_text(struct str s) {
+    return s.len > 0 ? json_stringn_nocheck(s.p, (size_t)s.len) : json_null();
+}
+
+json_t *json_size(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
+
+int json_print(json_t *document, struct fail *why) {
+    int rc = document ? json_dumpf(document, stdout, FORMAT) : -1;
+    putchar('\n');
+    bool is_built = document != NULL;
+    json_decref(document);
+    // A stdout that cannot be written is said by main.
+    return rc < 0 && !is_built ? fail_set(why, FAIL_BUG, "the answer is no valid JSON document") : 0;
+}
+
+struct str json_document(struct arena *a, json_t *document) {
+    char *text = json_dumps(document, FORMAT);
+    struct str copy = str_format(a, "%s\n", text ? text : "");
+    free(text);
+    json_decref(document);
+    return copy;
+}

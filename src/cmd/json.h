@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs' --json documents have in common.
+#ifndef CMD_JSON_H
+#define CMD_JSON_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+#include <jansson.h>
+
+// A string, or null for an empty view: unknown is not "".
+json_t *json_text(struct str s);
+json_t *json_size(int64_t value); // null for 0 and below: not known
+// Prints the document on stdout and releases it. NULL (a value that could not be built) is our bug.
+int json_print(json_t *document, struct fail *why);
+// The same text, in the arena.
+struct str json_document(struct arena *a, json_t *document);
+
+#endif
