@@ -163,6 +163,9 @@ int os_replace(struct arena *a, const char *path, struct str text, const struct 
         fail_set(why, FAIL_INPUT, "%s: changed by someone else since it was read", path);
         return fail_hint(why, "run the command again on the new file");
     }
+    if (exists && !S_ISREG(st.st_mode)) {
+        return fail_set(why, FAIL_INPUT, "%s: not a regular file", path); // /dev/null stays a device
+    }
     if (exists && access(target, W_OK) < 0) return write_failed(path, errno, why);
     char *temporary = str_z(a, str_format(a, "%s/.batchfit-XXXXXX", folder));
     OS_FD fd = mkostemp(temporary, O_CLOEXEC);
@@ -185,8 +188,13 @@ static int backup_to(struct arena *a, const char *name, struct str text, const s
     OS_FD fd = mkostemp(temporary, O_CLOEXEC);
     if (fd < 0) return -errno;
     int rc = write_like(fd, text, like);
-    // link, not rename: it never overwrites a backup that appeared meanwhile.
-    if (rc == 0 && link(temporary, name) < 0) rc = -errno;
+    // link, not rename: it never overwrites a backup that appeared meanwhile. File systems without
+    // hard links (FAT, some network mounts) have the renaming that does the same.
+    if (rc == 0 && link(temporary, name) < 0) {
+        bool no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
+        rc = -errno;
+        if (no_links && renameat2(AT_FDCWD, temporary, AT_FDCWD, name, RENAME_NOREPLACE) == 0) rc = 0;
+    }
     unlink(temporary);
     return rc;
 }
@@ -194,9 +202,10 @@ static int backup_to(struct arena *a, const char *name, struct str text, const s
 int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fail *why) {
     struct str text, old;
     struct stat st;
+    if (stat(path, &st) < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(st.st_mode)) return fail_set(why, FAIL_INPUT, "%s: not a regular file", path);
     int rc = os_read(a, path, INT64_C(1) << 30, &text, NULL, why);
     if (rc < 0) return rc;
-    if (stat(path, &st) < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", path, strerror(errno));
     if (access(path, W_OK) < 0) return write_failed(path, errno, why);
     for (int i = 0; i < 1000; i++) {
         struct str name = i ? str_format(a, "%s.bak.%d", path, i) : str_format(a, "%s.bak", path);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/str.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -32,7 +33,9 @@ struct str str_format(struct arena *a, const char *format, ...) {
 }
 
 bool str_equal(struct str a, struct str b) {
-    return a.len == b.len && (a.len == 0 || memcmp(a.p, b.p, (size_t)a.len) == 0);
+    if (a.len != b.len || a.len <= 0) return a.len == b.len;
+    assert(a.p && b.p);
+    return memcmp(a.p, b.p, (size_t)a.len) == 0;
 }
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }

@@ -4,6 +4,8 @@
 #include "base/unit.h"
 #include "search/search.h"
 
+#include <assert.h>
+
 
 static void note(struct answer *answer, struct arena *a, struct str text) {
     *arena_push(a, &answer->notes.items, &answer->notes.count, &answer->notes.capacity) = text;
@@ -80,12 +82,13 @@ static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
 }
 
 static int measure(struct question *q, struct answer *answer, struct fail *why) {
-    struct forecast_tape *t;
+    struct forecast_tape *t = NULL;
     const struct plan *p = &answer->plan;
     int rc = forecast_at(&answer->forecast, &answer->card, p->batch, p->accumulation, &answer->peak,
                          why);
     if (rc == 0) rc = forecast_tape(&answer->forecast, p->accumulation, &t, why);
     if (rc < 0) return rc;
+    assert(t);
     for (ptrdiff_t i = 0; i < t->notes.count; i++) note(answer, q->arena, t->notes.items[i]);
     note_unchecked_batch(q->arena, t, answer);
     return 0;

@@ -5,6 +5,7 @@
 #include "cmd/cards.h"
 #include "cmd/write.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -130,6 +131,7 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
     if (rc == 0) rc = answer_all(&q, &cards, &answers, why);
     if (rc < 0) return rc;
+    assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
     unsigned flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
                      (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);

@@ -4,6 +4,7 @@
 
 #include "base/near.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -280,6 +281,7 @@ int question_card(struct question *q, struct str name, int64_t memory_bytes,
                                         STR_ARG(match.note)));
         }
     }
+    assert(match.gpu || memory_bytes > 0);
     question_place(q, memory_bytes > 0 ? gpu_custom(match.gpu, memory_bytes) : *match.gpu, ret_card);
     return 0;
 }

@@ -137,6 +137,7 @@ void show_chart_text(const struct show_chart *c, struct show_style style, int ro
         show_text(b, style, SHOW_STRONG, c->title);
         buf_byte(b, '\n');
     }
+    if (columns <= 0) return;
     int repeat = columns < room ? (int)(room / columns) : 1;
     if (repeat > 8) repeat = 8;
     for (int row = rows - 1; row >= 0; row--) {
