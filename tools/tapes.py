@@ -27,7 +27,7 @@ from tables import read_tsv, value  # noqa: E402
 DATA = os.path.join(ROOT, "data", "tapes")
 LIMIT_BYTES = 8 << 20  # all bundles and the index together
 # 2^23 bytes of window: a bundle's variants share most of their text, and no reader needs more memory than that
-PACK = ["zstd", "--quiet", "--ultra", "-22", "--long=23", "--no-progress", "--stdout"]
+PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
 # columns of index.tsv that are keys of the header
 KEYS = ("model mode image_size sequence_length target_length precision layout optimizer accumulation checkpointing ema "
         "grad_scaler cudnn_benchmark prefetch zero_grad attention classes parameters library torch rules recorder").split()
@@ -44,6 +44,15 @@ class Bundle:
         batches = (2, 4, 8) if row["set"] in THREE_BATCHES else (2, 4)
         self.jobs = [Job(environment, row["source"], knobs(row, size, v["knobs"]), batches, os.path.join(BUILD, "tapes"))
                      for size in row["sizes"].split() for v in variants if v["set"] == row["set"]]
+
+    def fall_back(self):
+        """Where a size is no line in the number of classes (8-bit states, detection losses), record for the usual number."""
+        again = []
+        for i, job in enumerate(self.jobs):
+            if job.error and job.knobs.pop("classes_derivative", None):
+                self.jobs[i] = Job(job.environment, job.source, job.knobs, job.batches, os.path.join(BUILD, "tapes"))
+                again.append(self.jobs[i])
+        return again
 
     @property
     def path(self):
@@ -109,6 +118,16 @@ def write_index(rows):
     os.replace(path + ".part", path)
 
 
+def record(bundles, wanted, workers):
+    """Record the wanted bundles; for the others find out what there is."""
+    record_all([j for b in wanted for j in b.jobs], workers)
+    for job in (j for b in bundles for j in b.jobs):
+        job.done()
+    again = [j for b in bundles for j in b.fall_back()]
+    if wanted:
+        record_all(again, workers)
+
+
 def clean(bundles):
     """Drop bundles that the table no longer names."""
     wanted = {b.path for b in bundles}
@@ -122,7 +141,9 @@ def report(bundles, rows):
     """What there is and what there is not."""
     for bundle in bundles:
         for job in bundle.jobs:
-            if not os.path.exists(job.path):
+            if not os.path.exists(job.path) and not job.done():
+                print("missing: %s %s" % (job.source, job.knobs), file=sys.stderr)
+            elif job.error:
                 print("left out: %s %s: %s" % (job.source, job.knobs, job.error), file=sys.stderr)
     sizes = [os.path.getsize(os.path.join(DATA, n)) for n in os.listdir(DATA)]
     models = len({row[3] for row in rows})
@@ -141,12 +162,11 @@ def main():
     environment = Environment("venv2", "")
     bundles = [Bundle(row, variants, environment) for row in read_tsv(os.path.join(TOOLS, "tapes.tsv"))]
     os.makedirs(DATA, exist_ok=True)
-    if not options.pack:
-        only = set(filter(None, options.only.split(",")))
-        try:
-            record_all([j for b in bundles if not only or b.name in only for j in b.jobs], options.jobs)
-        except SetupError as why:
-            return str(why)
+    only = set(filter(None, options.only.split(",")))
+    try:
+        record(bundles, [] if options.pack else [b for b in bundles if not only or b.name in only], options.jobs)
+    except SetupError as why:
+        return str(why)
     clean(bundles)
     rows = [row for b in bundles for row in pack(b)]
     write_index(rows)
