@@ -67,10 +67,33 @@ def details(cases):
     for c in cases:
         if c.verdict.status == "wrong":
             print("wrong: %s %s: %s (%s)" % (c.row["model"], c.row.get("layout", ""), c.verdict.note, _figures(c)))
+    breakdown(cases)
     far = sorted((c for c in cases if c.verdict.error is not None), key=lambda c: -abs(c.verdict.error))
     for c in far[:max(10, len(far) // 50)]:
         print("off by %+.1f %%: %s at %s: measured %.0f (%s)%s" % (100 * c.verdict.error, c.row["model"], c.row.get(
             "batch_per_gpu", ""), float(c.row["mem_mib"]), _figures(c), " crashed run" if c.crashed else ""))
+
+
+def breakdown(cases):
+    """One line for each layout (fit) or batch (device)."""
+    groups = collections.defaultdict(list)
+    for c in cases:
+        if c.profile:
+            fit = c.profile["judge"] == "fit"
+            groups["layout " + c.row["layout"] if fit else "batch %4s" % c.row.get("batch_per_gpu")].append(c)
+    for name, group in sorted(groups.items()):
+        two_sided = [c for c in group if c.row.get("batch_fails")]
+        if name.startswith("layout"):
+            print("%s: %d of %d right, %d of the %d with both sides known" % (
+                name, _right(group), len(group), _right(two_sided), len(two_sided)))
+        elif errors(group)["median_abs_error"] is not None:
+            e = errors(group)
+            print("%s: %d rows, median %.2f %%, nine in ten within %.2f %%, mean %+.2f %%" % (
+                name, len(group), 100 * e["median_abs_error"], 100 * e["p90_abs_error"], 100 * e["mean_signed_error"]))
+
+
+def _right(cases):
+    return sum(c.verdict.status == "right" for c in cases)
 
 
 def _figures(case):
