@@ -83,8 +83,9 @@ int tsv_next(struct tsv *t, struct fail *why) {
 }
 
 struct str tsv_cell(const struct tsv *t, const char *column) {
+    const struct str wanted = str_of(column);
     for (int i = 0; i < t->column_count; i++) {
-        if (str_is(t->columns[i], column)) return t->cells[i];
+        if (str_equal(t->columns[i], wanted)) return t->cells[i];
     }
     return (struct str){0};
 }
