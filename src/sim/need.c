@@ -17,20 +17,28 @@ static bool runs_at(struct scan *s, int64_t capacity, struct sim_result *ret) {
     return !ret->oom;
 }
 
-// From `low` upward to the first capacity that does. False: the bound was reached first, and
-// `high`, known to do, is the answer.
+// From `low` upward to the first capacity that does. False: the bound was reached first; *ret is
+// then where the scan stopped, and everything below it fails.
 static bool scan_up(struct scan *s, int64_t low, int64_t high, int64_t *ret) {
     struct sim_result r;
-    *ret = high;
-    while (low < high) {
+    for (; low < high; low = r.same_below_bytes) {
+        *ret = low;
         if (s->replays >= s->most) return false;
-        if (runs_at(s, low, &r)) {
-            *ret = low;
-            return true;
-        }
-        low = r.same_below_bytes;
+        if (runs_at(s, low, &r)) return true;
     }
+    *ret = high;
     return true;
+}
+
+// A capacity that does, with one just below it that fails, between `low` and `high` (which does):
+// the least one where fit is monotone.
+static int64_t crossing(struct scan *s, int64_t low, int64_t high) {
+    struct sim_result r;
+    while (low < high) {
+        if (runs_at(s, low + (high - low) / 2, &r)) high = r.same_from_bytes;
+        else low = r.same_below_bytes;
+    }
+    return high;
 }
 
 // From `high`, where it runs, downward as long as it runs, not below `low`. False: the bound.
@@ -60,7 +68,8 @@ void sim_needed_least(struct sim *sim, int64_t batch, int64_t classes, int32_t m
     struct scan s = {.sim = sim, .batch = batch, .classes = classes, .most = max_replays};
     int64_t low, high;
     if (start(&s, ret, &low, &high)) {
-        ret->needed_exact = scan_up(&s, low, high, &ret->needed_bytes);
+        ret->needed_exact = scan_up(&s, low, high, &low);
+        ret->needed_bytes = ret->needed_exact ? low : crossing(&s, low, high);
         ret->stable_bytes = high;
         ret->failing_bytes = high - 1;
     }

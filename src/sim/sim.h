@@ -85,7 +85,8 @@ struct sim_need {
 enum { SIM_NEED_REPLAYS = 4000 }; // a fair bound for max_replays: about a second
 void sim_needed(struct sim *s, int64_t batch, int64_t classes, int32_t max_replays,
                 struct sim_need *ret);
-// Only needed_bytes: stable_bytes is set to the peak without limit and stable_exact to false.
+// Only needed_bytes: stable_bytes is set to the peak without limit and stable_exact to false. When
+// the bound is reached, a dozen replays more find a capacity that does and fails just below.
 void sim_needed_least(struct sim *s, int64_t batch, int64_t classes, int32_t max_replays,
                       struct sim_need *ret);
 
