@@ -27,6 +27,11 @@ static bool use_8bit(struct plan *p, const struct gpu *gpu) {
     return use_optimizer(p, STR("adamw8bit"));
 }
 
+static bool use_adafactor(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    return use_optimizer(p, STR("adafactor"));
+}
+
 static bool use_sgd(struct plan *p, const struct gpu *gpu) {
     (void)gpu;
     return use_optimizer(p, STR("sgd"));
@@ -69,6 +74,7 @@ static const struct {
     {"mixed precision", "none to speak of; faster on tensor cores", use_amp},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
     {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
+    {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
     {"weights in bf16", "loses precision of small updates", use_bf16},
     {"half the sequence length", "texts are cut", halve_sequence},
