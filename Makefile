@@ -82,7 +82,7 @@ layers: ## who includes whom
 .PHONY: install dist
 install: all ## DESTDIR= PREFIX=/usr/local
 	@meson configure build --prefix "$(abspath $(PREFIX))" >/dev/null
-	@meson install -C build --no-rebuild $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
+	@meson install -C build $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 dist: ## dist/: a folder and a tar that run on machines without our packages
 	@tools/dist
 
