@@ -3,10 +3,10 @@
 #include "cmd/question.h"
 
 #include "base/near.h"
+#include "cmd/alloc_conf.h"
 
 #include <assert.h>
 #include <math.h>
-#include <stdlib.h>
 
 void question_note(struct question *q, struct str note) {
     *arena_push(q->arena, &q->notes.items, &q->notes.count, &q->notes.capacity) = note;
@@ -185,17 +185,9 @@ static int fill_batches(struct question *q, const struct question_options *o, st
     return 0;
 }
 
-static int fill_sim(struct question *q, const char *text, struct fail *why) {
-    q->shelf = (struct forecast_shelf){
-        .arena = q->arena, .store = &q->store, .options = sim_options_default()};
-    if (!text) return 0;
-    if (str_is(str_of(text), "env")) {
-        text = getenv("PYTORCH_ALLOC_CONF");
-        if (!text) text = getenv("PYTORCH_CUDA_ALLOC_CONF");
-        if (!text) return 0;
-    }
-    int rc = sim_options_parse(str_of(text), &q->shelf.options, why);
-    return rc < 0 ? fail_wrap(why, "--alloc-conf") : 0;
+static int fill_sim(struct question *q, const char *alloc_conf, struct fail *why) {
+    q->shelf = (struct forecast_shelf){.arena = q->arena, .store = &q->store};
+    return alloc_conf_read(alloc_conf, &q->shelf.options, why);
 }
 
 // A tape named on the command line is the whole store, and says which model it is.

@@ -6,6 +6,7 @@
 #include "base/os.h"
 #include "base/unit.h"
 #include "cmd/cmd.h"
+#include "cmd/json.h"
 #include "tape/tape.h"
 
 #include <stdio.h>
@@ -198,9 +199,10 @@ static int report(struct arena *a, const char *path, bool json, struct fail *why
     if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
     if (rc < 0) return rc;
     if (json) {
-        printf("{\"tape\": \"%s\", \"events\": %d, \"header\": %.*s}\n", path, (int)tape.event_count,
-               STR_ARG(tape.header.json));
-        return 0;
+        struct str header = tape.header.json;
+        return json_print(json_pack("{s:s, s:i, s:o}", "tape", path, "events", (int)tape.event_count,
+                                    "header", json_loadb(header.p, (size_t)header.len, 0, NULL)),
+                          why);
     }
     fprintf(stderr, "%s: %.*s, %s parameters, %d events\n", path, STR_ARG(tape.header.model),
             unit_count(a, tape.header.parameters > 0 ? tape.header.parameters : 0).p,

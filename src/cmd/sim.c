@@ -2,12 +2,11 @@
 // batchfit sim: replay one tape. The plumbing below fit, for scripts and for checking us.
 #include "base/os.h"
 #include "base/unit.h"
+#include "cmd/alloc_conf.h"
 #include "cmd/cmd.h"
 #include "cmd/json.h"
-#include "sim/sim.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 struct sim_verb_options {
     struct options base;
@@ -28,17 +27,6 @@ static const struct option_row rows[] = {
      "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
     {.name = NULL},
 };
-
-static int read_options(const struct sim_verb_options *o, struct sim_options *options,
-                        struct fail *why) {
-    *options = sim_options_default();
-    options->scratch = o->scratch;
-    const char *text = o->alloc_conf;
-    if (text && str_is(str_of(text), "env")) text = getenv("PYTORCH_CUDA_ALLOC_CONF");
-    if (!text) return 0;
-    int rc = sim_options_parse(str_of(text), options, why);
-    return rc < 0 ? fail_wrap(why, "--alloc-conf") : 0;
-}
 
 // The figures of a run without limit, whether the tape runs in the capacity, and the least it needs.
 struct figures {
@@ -89,10 +77,11 @@ static int sim_run(struct arena *a, const struct options *options, struct fail *
         return fail_hint(why, "batchfit sim swin.tape --batch 32 --capacity 22GiB");
     }
     const char *path = options->arguments[0];
-    int rc = read_options(o, &how, why);
+    int rc = alloc_conf_read(o->alloc_conf, &how, why);
     if (rc == 0) rc = os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, why);
     if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
     if (rc < 0) return rc;
+    how.scratch = o->scratch;
     struct sim *sim = sim_prepare(a, &tape, &how);
     sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
     sim_needed_least(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit team: one table and one settings file for all the team's cards.
-#include "cmd/answer.h"
 #include "cmd/cards.h"
+#include "cmd/write.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -68,13 +68,8 @@ static int write_settings(struct question *q, struct answer *answers, ptrdiff_t 
     if (rc == 0) {
         rc = config_team_write(q->arena, exists ? &before : NULL, cards, kept, &patched, why);
     }
-    if (rc == 0 && exists && patched.changed) {
-        struct str backup;
-        rc = os_backup(q->arena, path, &backup, why);
-        if (rc == 0) buf_format(report, "backup: %.*s\n", STR_ARG(backup));
-    }
     if (rc == 0 && (!exists || patched.changed)) {
-        rc = os_replace(q->arena, path, patched.text, &stamp, why);
+        rc = write_file(q->arena, path, patched.text, &stamp, report, why);
     }
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < count; i++) answers[i].config_written = answers[i].fits;

@@ -18,15 +18,15 @@ static void report_lines(struct buf *report, const struct str *lines, int count)
     for (int i = 0; i < count; i++) buf_format(report, "%.*s\n", STR_ARG(lines[i]));
 }
 
-static int put(struct question *q, const char *path, bool is_own, struct str text,
+int write_file(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
                struct buf *report, struct fail *why) {
     if (os_exists(path)) {
         struct str backup;
-        int rc = os_backup(q->arena, path, &backup, why);
+        int rc = os_backup(a, path, &backup, why);
         if (rc < 0) return rc;
         buf_format(report, "backup: %.*s\n", STR_ARG(backup));
     }
-    return os_replace(q->arena, path, text, is_own ? &q->stamp : NULL, why);
+    return os_replace(a, path, text, stamp, why);
 }
 
 // Where the file cannot be edited, the user is told what to type.
@@ -62,7 +62,8 @@ int write_config(struct question *q, struct answer *answer, const struct write_o
     if (rc < 0) return advise(q, &wish, why, report);
     const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);
     if (patched.changed || options->save_config) {
-        rc = put(q, path, !options->save_config, patched.text, report, why);
+        const struct os_stamp *stamp = options->save_config ? NULL : &q->stamp;
+        rc = write_file(q->arena, path, patched.text, stamp, report, why);
         if (rc < 0) return rc;
         answer->config_written = true;
     }

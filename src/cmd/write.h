@@ -5,6 +5,11 @@
 
 #include "cmd/answer.h"
 
+// Replaces the file, with a backup of what is there; the backup's name goes into *report. With a
+// known stamp it fails when the file has changed since.
+int write_file(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
+               struct buf *report, struct fail *why);
+
 struct write_options {
     const char *save_config; // another file to write to; NULL: the config itself
     unsigned flags;          // enum config_flags

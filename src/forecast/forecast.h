@@ -86,7 +86,7 @@ struct forecast_peak {
     int64_t allocated_bytes, reserved_bytes, needed_bytes; // of the allocator
     int64_t overhead_bytes;
     // The most that the whole card should show: reserved with the kernels' scratch, the method's own
-    // error (FORECAST_BAND) and the overhead's high end.
+    // error (forecast_band) and the overhead's high end.
     int64_t upper_bytes;
     bool needed_is_exact;
     enum forecast_verdict verdict;
