@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fit and bench need to launch a training: the user's command or the built-in workload, with
+// the values of one plan filled in, as one trial on this machine's device, and its figures.
+#ifndef CMD_LAUNCH_H
+#define CMD_LAUNCH_H
+
+#include "cmd/question.h"
+#include "probe/command.h"
+#include "probe/trial.h"
+#include "stats/stats.h"
+
+// The options of a trial; LAUNCH_ROWS are their rows.
+struct launch_options {
+    const char *device;      // auto, cuda, cpu
+    int64_t memory_bytes;    // --memory: as if the device had this much; 0: what it has
+    int64_t steps, warmup;   // 0: 10 and 2
+    double start_seconds, stall_seconds, time_seconds; // NaN: the defaults of probe/trial.h
+    const char *python;      // for {python}, the workload and --ranks; NULL: $BATCHFIT_PYTHON, python3
+    const char *environment; // NAME=VALUE,… with placeholders
+    const char *config_keys; // [NAME=]PATH,…: the config gets the value instead of the command
+    const char *machine;     // a recorded machine (for its gauges)
+    int64_t ranks;           // 0: one
+    const char *log_folder;  // keeps each trial's output
+};
+
+// Memory that a trial may use, and who limits it.
+enum launch_device { LAUNCH_CPU, LAUNCH_CUDA };
+struct launch_place {
+    enum launch_device kind;
+    struct str name;          // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
+    int64_t capacity_bytes;   // the whole card or the machine's available memory, or --memory
+    int64_t others_bytes;     // held by others before we start; 0 on the CPU
+    bool is_capped;           // --memory was given
+    struct str standin;       // set: the driver is a stand-in
+    struct device_sampler *sampler; // NULL: no card
+};
+
+struct launch {
+    struct arena *arena;
+    const struct launch_options *options;
+    char *const *command;  // the user's; NULL: the built-in workload
+    struct launch_place place;
+    struct str python, layout; // layout: the folder with our Python files and the hook
+    struct config *config;     // to be patched for {config}; NULL: none
+    struct config_reading *reading;
+    const volatile bool *interrupted;
+    struct forecast_notes notes; // what one should know about all trials of this launch
+};
+
+enum launch_status { LAUNCH_OK, LAUNCH_ALMOST, LAUNCH_OOM, LAUNCH_SPILLS, LAUNCH_FAILED,
+                     LAUNCH_INTERRUPTED };
+const char *launch_status_name(enum launch_status status); // "OK", "ALMOST", "OOM", …
+
+// One value of the plan for the command: "batch", "64"; see command_value.
+struct launch_values {
+    struct command_value *items;
+    ptrdiff_t count, capacity;
+};
+void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text);
+void launch_switch(struct arena *a, struct launch_values *v, const char *name, bool on);
+
+// What the trial showed of the worst rank. Times: medians in ms over the steps after the warm-up, NaN
+// unknown; bytes -1 unknown.
+struct launch_result {
+    enum launch_status status;
+    struct str reason;  // one line when not OK
+    struct str hint;
+    int64_t batch;      // asked for
+    int64_t seen_batch; // largest micro-batch that the program reported; -1: it reported none
+    int64_t steps;      // measured, after the warm-up
+    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
+    double samples_per_s; // of all ranks together
+    struct stats_interval samples_per_s_ci;
+    const double *seconds_per_sample; // one a measured step, all ranks' samples
+    ptrdiff_t sample_count;
+    double device_share;    // utilisation of the card, 0 … 1; NaN: no card
+    int64_t peak_bytes;     // what counts against the capacity: NVML's, or the tree's RSS on the CPU
+    int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
+    int64_t alloc_retries;
+    double wanted_bytes;    // of OOM: what would have been needed at least; NaN
+    unsigned covered;       // enum step_cover
+    struct trial trial;
+};
+
+// Finds the device and the Python side. FAIL_MACHINE, FAIL_USAGE.
+int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
+                struct launch *ret_launch, struct fail *why);
+void launch_close(struct launch *l);
+// One trial. An error only when no trial could be made at all (no such command, bad placeholder);
+// else the result says what happened. `limit_bytes`: how much of the device the trial may use; 0: all.
+int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
+               int64_t limit_bytes, struct launch_result *ret_result, struct fail *why);
+
+#endif

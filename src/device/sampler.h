@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// One card over time: a thread asks the driver some times a second; reading never blocks, also when
+// the driver hangs. Used while a trial runs.
+#ifndef DEVICE_SAMPLER_H
+#define DEVICE_SAMPLER_H
+
+#include "device/device.h"
+
+// NaN and -1 where the driver does not say.
+struct device_sample {
+    int64_t at_ns;           // when it was read (os_now_ns); 0: nothing was read yet
+    int64_t used_bytes;      // of the whole card, all processes; as struct device
+    int64_t total_bytes, free_bytes;
+    double utilisation;      // share of the time in which a kernel ran, 0 … 1
+    double memory_utilisation;
+    double power_watts;
+    double temperature_celsius;
+    double sm_clock_mhz;
+};
+
+struct device_sampler; // private
+
+// Starts asking about the card with the index `card` of device_list, every `interval_ms`. `machine` as
+// for device_list (recordings play their one state). FAIL_MACHINE: no driver or no such card.
+int device_sampler_open(struct arena *a, const char *machine, int card, int interval_ms,
+                        struct device_sampler **ret_sampler, struct fail *why);
+// The newest sample, and what was the most since the last reset.
+struct device_sample device_sampler_read(const struct device_sampler *s);
+struct device_peaks {
+    int64_t used_bytes;       // -1: nothing was read
+    double utilisation_mean;  // over the samples since the reset
+    double power_mean_watts;
+    int samples;
+};
+struct device_peaks device_sampler_peaks(const struct device_sampler *s);
+void device_sampler_reset(struct device_sampler *s);
+// Stops the thread; one that hangs in the driver is left behind and the process may still end.
+void device_sampler_close(struct device_sampler *s);
+
+#endif

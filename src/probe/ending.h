@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a training ended: one table of signatures over the last output, the exit status and what the
+// kernel counted. Also used on log files.
+//
+// Recipe: to add a signature, one row in src/probe/signatures.c and one captured text in
+// tests/endings/ID.txt (any text the table must not take for it goes to tests/endings/not-ID.txt).
+#ifndef PROBE_ENDING_H
+#define PROBE_ENDING_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+enum ending_kind {
+    ENDING_DEVICE_MEMORY, // the card's memory ran out
+    ENDING_HOST_MEMORY,   // the machine's, or the limit set on it
+    ENDING_SHARED_MEMORY, // /dev/shm of data workers
+    ENDING_THREADS,       // processes or threads ran out, often for memory
+    ENDING_LIMIT,         // a limit of a kernel or library that a smaller batch avoids; not memory
+    ENDING_DEVICE_FAULT,  // illegal access, lost card: neither batch nor memory
+    ENDING_SETUP,         // import errors, missing files, wrong arguments
+    ENDING_OWN_ERROR,     // the user's own exception
+    ENDING_KILLED,        // by a signal that nothing explains
+    ENDING_COMMUNICATION, // NCCL, Gloo, rendezvous; another rank is usually the cause
+    ENDING_CLEAN,         // exit status 0
+};
+
+struct signature {
+    const char *id;    // "cuda-oom"; stable, used in JSON and in later rules
+    enum ending_kind kind;
+    const char *what;  // one line for people: "the card's memory ran out (CUDA caching allocator)"
+    const char *hint;  // what to do
+    // Texts of which any must stand in the output, separated by '\n'; all of a row that are joined
+    // by '&' must stand in one line. NULL: this row is found by a function (signals, counters).
+    const char *texts;
+    // A row that explains another one's cause is taken before it.
+    int rank;
+};
+extern const struct signature signatures[]; // ends with a row without an id
+extern const int signature_count;
+// The smaller batch helps: device, host and shared memory, threads.
+bool ending_is_memory(enum ending_kind kind);
+
+// What is known besides the output.
+struct ending_facts {
+    int status;              // of waitpid; exit status 0 when there was no process
+    bool has_status;
+    int64_t oom_kills;       // memory.events oom_kill of its cgroup since the start; -1: unknown
+    int64_t system_oom_kills; // /proc/vmstat oom_kill since the start; -1: unknown
+    int64_t memory_limit_bytes; // that we set; 0: none
+};
+
+// The numbers of PyTorch's message, bytes; -1 where absent.
+struct ending_numbers {
+    int64_t tried_bytes, total_bytes, free_bytes, in_use_bytes, allocated_bytes, reserved_bytes,
+        unallocated_bytes; // reserved but not allocated
+    int device;            // -1: not said
+};
+enum ending_cause { CAUSE_UNKNOWN, CAUSE_NEED, CAUSE_FRAGMENTATION, CAUSE_OTHERS };
+
+struct ending {
+    const struct signature *signature; // never NULL
+    struct str line;                   // of the output that decided; empty: none
+    struct str exception;              // "ValueError: …": the last exception of the output
+    struct str last_lines;             // at most 12, for the report
+    struct ending_numbers numbers;
+    enum ending_cause cause; // of device memory: fragmentation when what is reserved but unallocated
+                             // would have been enough; others when other processes hold the rest
+    int signal;              // that killed it; 0: none
+    int exit_status;         // -1: killed
+};
+
+// Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every
+// version from 1.4 to 2.13, HIP's and MPS's too, and the CPU allocator's. False: not such a line.
+bool ending_read_numbers(struct str line, struct ending_numbers *ret_numbers);
+
+// `output` is the tail of stdout and stderr (at most some MiB).
+void ending_classify(struct arena *a, struct str output, const struct ending_facts *facts,
+                     struct ending *ret_ending);
+
+#endif

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training program tells of itself: the steps protocol (doc/formats/steps.md), read line by
+// line from any source. Broken lines are counted, never fatal.
+#ifndef PROBE_STEPS_H
+#define PROBE_STEPS_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+// Times in ms, NaN where the program did not say; bytes and counts -1 where it did not.
+struct step {
+    int rank;
+    int64_t number, samples;
+    int64_t micro_batch;  // the largest of its micro-batches
+    int64_t micro_count;  // gradient accumulation
+    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
+    int64_t allocated_bytes, reserved_bytes, peak_allocated_bytes, peak_reserved_bytes;
+    int64_t alloc_retries;
+};
+
+enum step_rank_state { RANK_SILENT, RANK_STARTED, RANK_ENDED_WELL, RANK_ENDED_BADLY };
+// One process that reports.
+struct step_rank {
+    int rank;
+    int64_t pid;
+    enum step_rank_state state;
+    int64_t steps;
+    int64_t last_ns;   // when its last line was read (os_now_ns)
+    int64_t oom_ns;    // when it reported that memory ran out and has made no step since; 0: no
+    struct str device; // "cuda:0", "cpu"; empty: not said
+    struct str framework, framework_version;
+    struct str error;  // of `end`
+    struct str oom_message, oom_phase;
+    int64_t oom_samples;
+};
+
+// What the run has been seen to do; bits of covered.
+enum step_cover {
+    COVER_FORWARD = 1,
+    COVER_BACKWARD = 2,
+    COVER_SECOND_STEP = 4, // the optimizer's state was there already
+    COVER_VALIDATION = 8,
+    COVER_CHECKPOINT = 16,
+    COVER_LAST_BATCH = 32, // a micro-batch smaller than those before it
+};
+extern const char *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
+
+struct steps {
+    struct arena *arena;
+    struct step *items; // in the order they came
+    ptrdiff_t count, capacity;
+    struct step_rank *ranks;
+    ptrdiff_t rank_count, rank_capacity;
+    int64_t world; // ranks that a start event announced; 0: none did
+    unsigned covered;
+    int64_t broken_lines, unknown_events, dropped_lines;
+    struct str first_broken; // for the report
+};
+
+struct steps steps_new(struct arena *a);
+// One line without its end. Never fails.
+void steps_line(struct steps *s, struct str line);
+// Cuts bytes as they come from one source into lines. A line over 64 KiB counts as broken.
+struct step_source {
+    struct buf partial;
+    bool skipping; // the rest of an overlong line
+};
+void steps_feed(struct steps *s, struct step_source *source, struct str bytes);
+// Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
+int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
+
+#endif

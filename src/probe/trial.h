@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// One launch of the user's command, watched from inside (steps) and outside (processes, memory) and
+// stopped after enough steps. Nothing is left behind: a guardian process, which is the subreaper of
+// everything the command starts, kills the whole tree when the trial ends, when it is interrupted and
+// when batchfit itself dies, and removes the scratch folder.
+#ifndef PROBE_TRIAL_H
+#define PROBE_TRIAL_H
+
+#include "probe/ending.h"
+#include "probe/steps.h"
+
+enum trial_end {
+    TRIAL_ENOUGH,      // made the steps that were wanted and was stopped by us
+    TRIAL_EXITED,      // ended by itself: see ending
+    TRIAL_NO_START,    // no step within start_limit_s
+    TRIAL_STALLED,     // no further step within stall_limit_s
+    TRIAL_TIME_UP,     // time_limit_s
+    TRIAL_INTERRUPTED, // *interrupted became true
+    TRIAL_RANK_LOST,   // a rank ended or ran out of memory and the others waited for it
+};
+const char *trial_end_text(enum trial_end end); // "stalled: no step for 60 s"-like, without figures
+
+// What is seen from outside now and then; a caller's gauge may fill the device's part.
+struct trial_outside {
+    double seconds; // since the start
+    int64_t rss_bytes;  // of the whole tree now; -1: unknown
+    int64_t data_bytes; // the largest process's VmData, what RLIMIT_DATA counts
+    int processes;
+};
+
+struct trial_request {
+    char *const *argv;          // NULL-ended; searched in PATH
+    char *const *environment;   // "NAME=value" on top of ours, NULL-ended; may be NULL
+    const char *folder;         // to run in; NULL: ours
+    const char *scratch_parent; // where the scratch folder is made; NULL: $TMPDIR, else /tmp
+    // The scratch folder can be named only by the trial: called once, before the start, to give the
+    // final argv and environment. NULL: argv and environment as they are.
+    int (*prepare)(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
+                   char *const **ret_environment, struct fail *why);
+    void *prepare_context;
+    int64_t warmup_steps, steps; // stop when every rank has made warmup_steps + steps
+    int64_t ranks;               // processes that must report; 0: as many as `world` says, else 1
+    int64_t memory_limit_bytes;  // CPU: of the whole tree (cgroup) or each process (RLIMIT_DATA)
+    double start_limit_s, stall_limit_s, time_limit_s; // 0: 300, 120, no limit
+    double grace_s;              // from SIGTERM to SIGKILL; 0: 5
+    const volatile bool *interrupted; // set by the caller's signal handler; may be NULL
+    // Called about ten times a second and after each step; must not block. For progress and device
+    // gauges. May be NULL.
+    void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
+    void *watch_context;
+    const char *log_path; // keeps the whole output here; NULL: only the tail in memory
+};
+
+enum trial_limiter { LIMITER_NONE, LIMITER_CGROUP, LIMITER_RLIMIT };
+struct trial {
+    enum trial_end end;
+    struct ending ending;
+    struct steps steps;
+    struct str output;       // tail of stdout and stderr, at most 256 KiB
+    int64_t output_bytes;    // all that was printed
+    double seconds, seconds_to_first_step; // NaN: no step
+    int64_t peak_rss_bytes;  // of the whole tree
+    int64_t peak_data_bytes; // largest VmData of one process that was seen
+    int64_t oom_kills;       // memory.events; -1: no cgroup
+    enum trial_limiter limiter;
+    int killed_strays;       // processes that outlived the command and had to be killed
+    bool left_group;         // something changed its process group or session
+    bool is_standin;         // the program said that it plays a scenario (framework "standin")
+};
+
+// 0 and a filled trial however the command ended; FAIL_USAGE/FAIL_INPUT when it does not exist or may
+// not be run, FAIL_MACHINE when no process can be started. Lives in the arena.
+int trial_run(struct arena *a, const struct trial_request *request, struct trial *ret_trial,
+              struct fail *why);
+
+#endif
