@@ -24,6 +24,9 @@ enum option_kind {
     OPTION_MEMORY, // int64_t, of a card: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
     OPTION_SHARE,  // double in [0, 1): "0.15", "15%"; NaN when absent
     OPTION_LIST,   // const char *: repeated values are joined with commas
+    OPTION_REPEAT, // const char *: repeated values, joined with line ends: they may hold commas
+    OPTION_MANY,   // const char *: all words up to the next option, joined with commas: 4 8 12
+    OPTION_NUMBER, // double from 0 on; NaN when absent
 };
 
 // One option of a verb, always a long name; underscores are accepted for its dashes.
@@ -41,6 +44,7 @@ struct option_row {
 struct options {
     char **arguments; // positional
     int argument_count;
+    char **command; // what stands after "--", NULL-ended; NULL: there is no "--"
     bool json;
 };
 
@@ -54,6 +58,7 @@ struct verb {
     // 0: yes, FAIL_NO: the answer is no (already printed), other codes: an error to be printed.
     int (*run)(struct arena *a, const struct options *options, struct fail *why);
     bool hidden;
+    bool takes_command; // "-- COMMAND": everything after it is the user's
 };
 
 // NULL-ended, in the order of --help.

@@ -62,6 +62,7 @@ static void print_verb(const struct verb *verb) {
     printf(" 1\n.Os\n.Sh NAME\n.Nm batchfit\\-%s\n.Nd ", verb->name);
     print_escaped(str_of(verb->summary));
     printf("\n.Sh SYNOPSIS\n.Nm batchfit %s\n.Op Ar options\n", verb->name);
+    if (verb->takes_command) puts(".Op \\-\\- Ar command ...");
     if (verb->arguments) {
         fputs(".Ar ", stdout);
         print_escaped(str_of(verb->arguments));

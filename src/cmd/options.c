@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { KEY_FIRST = 256, OPTIONS_MAX = 64, KEY_JSON = KEY_FIRST + OPTIONS_MAX };
+enum { KEY_FIRST = 256, OPTIONS_MAX = 96, KEY_JSON = KEY_FIRST + OPTIONS_MAX };
 
 struct reading {
     struct arena *arena;
@@ -28,8 +28,18 @@ static int option_bad(struct reading *r, const struct option_row *row, const cha
 
 static int store_text(struct reading *r, const struct option_row *row, char *text, void *to) {
     const char **slot = to;
-    bool more = row->kind == OPTION_LIST && *slot;
-    *slot = more ? str_format(r->arena, "%s,%s", *slot, text).p : text;
+    bool more = row->kind != OPTION_TEXT && *slot;
+    char separator = row->kind == OPTION_REPEAT ? '\n' : ',';
+    *slot = more ? str_format(r->arena, "%s%c%s", *slot, separator, text).p : text;
+    return 0;
+}
+
+static int store_number(struct reading *r, const struct option_row *row, char *text, void *to) {
+    double value;
+    if (!str_to_double(str_of(text), &value) || !(value >= 0)) {
+        return option_bad(r, row, text, "a number from 0 on");
+    }
+    *(double *)to = value;
     return 0;
 }
 
@@ -70,7 +80,8 @@ static int store_switch(struct reading *r, const struct option_row *row, char *t
 static int (*const stores[])(struct reading *, const struct option_row *, char *, void *) = {
     [OPTION_SWITCH] = store_switch, [OPTION_TEXT] = store_text,   [OPTION_COUNT] = store_count,
     [OPTION_BYTES] = store_bytes,   [OPTION_SHARE] = store_share, [OPTION_LIST] = store_text,
-    [OPTION_MEMORY] = store_memory,
+    [OPTION_MEMORY] = store_memory, [OPTION_REPEAT] = store_text, [OPTION_MANY] = store_text,
+    [OPTION_NUMBER] = store_number,
 };
 
 static int key_of_row(const struct verb *verb, const struct option_row *row) {
@@ -90,6 +101,7 @@ static error_t parse_one(int key, char *text, struct argp_state *state) {
         if (!r->verb->arguments) {
             r->rc = fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text,
                              r->verb->name);
+            if (r->verb->takes_command) fail_hint(r->why, "write -- before the command");
             return EINVAL;
         }
         r->options->arguments[r->options->argument_count++] = text;
@@ -148,6 +160,45 @@ static int normalise(struct arena *a, const struct verb *verb, int argc, char **
     return 0;
 }
 
+static const struct option_row *row_of_word(const struct verb *verb, const char *word) {
+    if (strncmp(word, "--", 2) != 0) return NULL;
+    for (const struct option_row *row = verb->options; row->name; row++) {
+        if (strcmp(word + 2, row->name) == 0) return row;
+    }
+    return NULL;
+}
+
+// "--batch-sizes 1024 2048" becomes "--batch-sizes 1024,2048", which argp understands.
+static int gather(struct arena *a, const struct verb *verb, int argc, char **argv) {
+    int kept = 1;
+    for (int i = 1; i < argc; i++) {
+        const struct option_row *row = row_of_word(verb, argv[i]);
+        argv[kept++] = argv[i];
+        if (!row || row->kind != OPTION_MANY) continue;
+        struct buf joined = buf_new(a);
+        while (i + 1 < argc && argv[i + 1][0] != '-') {
+            buf_format(&joined, "%s%s", joined.count ? "," : "", argv[++i]);
+        }
+        if (joined.count > 0) argv[kept++] = buf_z(&joined);
+    }
+    argv[kept] = NULL;
+    return kept;
+}
+
+// What is the user's command is none of argp's business. Returns the words before it.
+static int cut_command(const struct verb *verb, int argc, char **argv, struct options *options,
+                       struct fail *why) {
+    for (int i = 1; verb->takes_command && i < argc; i++) {
+        if (strcmp(argv[i], "--") != 0) continue;
+        options->command = argv + i + 1;
+        if (i + 1 < argc) return i;
+        fail_set(why, FAIL_USAGE, "there is no command after --");
+        return fail_hint(why, "for example: batchfit %s ... -- python train.py --batch-size {batch}",
+                         verb->name);
+    }
+    return argc;
+}
+
 static const struct argp_option *argp_rows(struct arena *a, const struct verb *verb) {
     int n = 0;
     while (verb->options[n].name) n++;
@@ -160,9 +211,9 @@ static const struct argp_option *argp_rows(struct arena *a, const struct verb *v
     return rows;
 }
 
-static void no_shares(const struct verb *verb, struct options *options) {
+static void no_numbers(const struct verb *verb, struct options *options) {
     for (const struct option_row *row = verb->options; row->name; row++) {
-        if (row->kind == OPTION_SHARE) {
+        if (row->kind == OPTION_SHARE || row->kind == OPTION_NUMBER) {
             *(double *)(void *)((char *)options + row->offset) = (double)NAN;
         }
     }
@@ -172,18 +223,22 @@ int options_read(struct arena *a, const struct verb *verb, int argc, char **argv
                  struct options **ret_options, struct fail *why) {
     struct options *options = arena_alloc(a, (ptrdiff_t)verb->options_size, 16, 1);
     options->arguments = arena_new(a, char *, argc + 1);
-    no_shares(verb, options);
-    int rc = normalise(a, verb, argc, argv, why);
+    no_numbers(verb, options);
+    argc = cut_command(verb, argc, argv, options, why);
+    int rc = argc < 0 ? argc : normalise(a, verb, argc, argv, why);
     if (rc < 0) return rc;
+    char **words = arena_new(a, char *, argc + 1);
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    argc = gather(a, verb, argc, words);
     struct reading r = {a, verb, options, why, 0};
     struct str doc = str_format(a, "%s\n\n%s\v%s%s", verb->summary, verb->description,
                                 verb->examples ? "Examples:\n" : "",
                                 verb->examples ? verb->examples : "");
-    const struct argp argp = {argp_rows(a, verb), parse_one, verb->arguments, doc.p,
-                              NULL, NULL, NULL};
-    argv[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
+    const char *arguments = verb->takes_command ? "[-- COMMAND...]" : verb->arguments;
+    const struct argp argp = {argp_rows(a, verb), parse_one, arguments, doc.p, NULL, NULL, NULL};
+    words[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
     argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
-    argp_parse(&argp, argc, argv, 0, NULL, &r);
+    argp_parse(&argp, argc, words, 0, NULL, &r);
     if (r.rc < 0) return r.rc;
     *ret_options = options;
     return 0;

@@ -2,11 +2,11 @@
 // batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit), since
 // PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the user's
 // own python3.
-#include "base/data.h"
 #include "base/os.h"
 #include "base/unit.h"
 #include "cmd/cmd.h"
 #include "cmd/json.h"
+#include "cmd/python.h"
 #include "tape/tape.h"
 
 #include <stdio.h>
@@ -94,46 +94,9 @@ static void add_word(struct arena *a, struct words *w, struct str word) {
     *arena_push(a, &w->items, &w->count, &w->capacity) = word.p ? str_z(a, word) : NULL;
 }
 
-// One folder for each version of the embedded files, so that two versions never mix.
-static struct str folder_of_version(struct arena *a) {
-    uint64_t hash = 0;
-    for (int i = 0; i < data_file_count; i++) {
-        const struct data_file *f = &data_files[i];
-        if (strncmp(f->name, "python/", 7) != 0) continue;
-        hash = hash * 31 + str_hash((struct str){(const char *)f->begin, f->end - f->begin});
-    }
-    return str_format(a, "%.*s/recorder-%016llx", STR_ARG(os_cache_dir(a)),
-                      (unsigned long long)hash);
-}
-
-static int lay_out(struct arena *a, struct str folder, struct fail *why) {
-    struct str done = str_format(a, "%.*s/.complete", STR_ARG(folder));
-    if (os_exists(done.p)) return 0;
-    for (int i = 0; i < data_file_count; i++) {
-        const struct data_file *f = &data_files[i];
-        if (strncmp(f->name, "python/", 7) != 0) continue;
-        struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), f->name + 7);
-        char *parent = str_z(a, path);
-        *strrchr(parent, '/') = 0;
-        int rc = os_make_dirs(a, parent, why);
-        struct str text = {(const char *)f->begin, f->end - f->begin};
-        if (rc == 0) rc = os_replace(a, path.p, text, NULL, why);
-        if (rc < 0) return rc;
-    }
-    return os_replace(a, done.p, STR(""), NULL, why);
-}
-
-static void set_python_path(struct arena *a, struct str folder) {
-    const char *before = getenv("PYTHONPATH");
-    bool more = before && *before;
-    struct str path = str_format(a, "%.*s%s%s", STR_ARG(folder), more ? ":" : "", more ? before : "");
-    setenv("PYTHONPATH", path.p, 1);
-}
-
 static struct words command(struct arena *a, const struct record_options *o, const char *output) {
     struct words w = {0};
-    const char *python = o->python ? o->python : getenv("BATCHFIT_PYTHON");
-    add_word(a, &w, str_of(python && *python ? python : "python3"));
+    add_word(a, &w, str_of(python_program(o->python)));
     add_word(a, &w, STR("-m"));
     add_word(a, &w, STR("batchfit.record"));
     add_word(a, &w, str_of(o->base.arguments[0]));
@@ -179,10 +142,10 @@ static int usual_output(struct arena *a, const struct record_options *o, struct 
 
 static int run_recorder(struct arena *a, const struct record_options *o, const char *output,
                         struct fail *why) {
-    struct str folder = folder_of_version(a);
-    int status, rc = lay_out(a, folder, why);
+    struct str folder;
+    int status, rc = python_lay_out(a, &folder, why);
     if (rc < 0) return rc;
-    set_python_path(a, folder);
+    setenv("PYTHONPATH", python_path(a, folder).p, 1);
     rc = os_run(command(a, o, output).items, &status, why);
     if (rc < 0) {
         return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");
