@@ -11,8 +11,8 @@
 struct step {
     int rank;
     int64_t number, samples;
-    int64_t micro_batch;  // the largest of its micro-batches
-    int64_t micro_count;  // gradient accumulation
+    int64_t micro_batch; // the largest of its micro-batches
+    int64_t micro_count; // gradient accumulation
     double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
     int64_t allocated_bytes, reserved_bytes, peak_allocated_bytes, peak_reserved_bytes;
     int64_t alloc_retries;
@@ -29,9 +29,11 @@ struct step_rank {
     int64_t oom_ns;    // when it reported that memory ran out and has made no step since; 0: no
     struct str device; // "cuda:0", "cpu"; empty: not said
     struct str framework, framework_version;
-    struct str error;  // of `end`
+    struct str error; // of `end`
     struct str oom_message, oom_phase;
     int64_t oom_samples;
+    int64_t largest_micro_batch; // so far; 0: not said
+    int64_t dropped;             // lines that it could not write
 };
 
 // What the run has been seen to do; bits of covered.
@@ -43,7 +45,8 @@ enum step_cover {
     COVER_CHECKPOINT = 16,
     COVER_LAST_BATCH = 32, // a micro-batch smaller than those before it
 };
-extern const char *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
+extern const char
+    *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
 
 struct steps {
     struct arena *arena;

@@ -1,0 +1,299 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader of the steps protocol (doc/formats/steps.md). A program may be in any language and as
+// wrong as it likes: what is no JSON object of version 1 is counted as broken, a field of the wrong
+// type or beyond all sense is not known, and texts lose what a terminal would obey. JSON is read by
+// jansson, integers as doubles: one of 30 digits is no reason to drop a line.
+#include "probe/steps.h"
+
+#include "base/os.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    LINE_MAX_BYTES = 64 << 10,
+    BROKEN_MAX_BYTES = 200,
+    TEXT_MAX_BYTES = 2000,
+    RANK_MAX = 1 << 20,
+    PROCESSES_MAX = 4096, // more are no training, and each line looks for its own
+};
+static const double count_max = 0x1p50, time_max_ms = 1e15; // a pebibyte; sums stay in 63 bits
+
+const char *const step_cover_names[] = {
+    "forward", "backward", "second_optimizer_step", "validation", "checkpoint", "last_batch", NULL};
+
+struct steps steps_new(struct arena *a) {
+    return (struct steps){.arena = a};
+}
+
+// Bytes of the UTF-8 character at the beginning; 0: it is none, or one that a terminal obeys (C0,
+// C1).
+static int character_len(const unsigned char *p, ptrdiff_t len) {
+    static const struct {
+        unsigned char mask, lead;
+        int len;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 1, 0x20},
+                 {0xe0, 0xc0, 2, 0xa0},
+                 {0xf0, 0xe0, 3, 0x800},
+                 {0xf8, 0xf0, 4, 0x10000}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if ((p[0] & forms[i].mask) != forms[i].lead) continue;
+        if (forms[i].len > len) return 0;
+        uint32_t c = p[0] & (unsigned char)~forms[i].mask;
+        for (int k = 1; k < forms[i].len; k++) {
+            if ((p[k] & 0xc0) != 0x80) return 0;
+            c = c << 6 | (p[k] & 0x3fu);
+        }
+        bool is_good = c >= forms[i].least && c <= 0x10ffff && c != 0x7f && c >> 11 != 0x1b;
+        return is_good ? forms[i].len : 0;
+    }
+    return 0;
+}
+
+// A copy of at most `max` bytes that is whole UTF-8 and may be shown.
+static struct str clean(struct arena *a, struct str text, ptrdiff_t max) {
+    struct buf out = buf_new(a);
+    for (ptrdiff_t i = 0; i < text.len;) {
+        int len = character_len((const unsigned char *)text.p + i, text.len - i);
+        struct str one = len ? str_slice(text, i, i + len) : STR("?");
+        if (text.p[i] == '\n' || text.p[i] == '\t') one = text.p[i] == '\n' ? STR("\n") : STR(" ");
+        if (out.count + one.len > max) break;
+        buf_add(&out, one);
+        i += len ? len : 1;
+    }
+    return buf_str(&out);
+}
+
+static void count_broken(struct steps *s, struct str line) {
+    if (s->broken_lines++ == 0) s->first_broken = clean(s->arena, line, BROKEN_MAX_BYTES);
+}
+
+static double time_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    double ms = json_is_real(value) ? json_real_value(value) : NAN;
+    return ms >= 0 && ms <= time_max_ms ? ms : NAN;
+}
+
+static int64_t count_value(const json_t *value) {
+    double n = json_is_real(value) ? json_real_value(value) : -1;
+    return n >= 0 && n <= count_max && n == floor(n) ? (int64_t)n : -1;
+}
+
+static int64_t count_of(const json_t *object, const char *key) {
+    return count_value(json_object_get(object, key));
+}
+
+static struct str text_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)};
+}
+
+// A program that says the same again and again must not fill the memory.
+static void keep_text(struct steps *s, struct str *kept, struct str text) {
+    struct arena_mark before = arena_mark(s->arena);
+    struct str now = clean(s->arena, text, TEXT_MAX_BYTES);
+    if (now.len > 0 && !str_equal(now, *kept)) {
+        *kept = now;
+    } else {
+        arena_rewind(s->arena, before);
+    }
+}
+
+// The process that speaks. One that does not give its pid is the latest of its rank. NULL: too
+// many.
+static struct step_rank *rank_of(struct steps *s, const json_t *object) {
+    int64_t rank = count_of(object, "rank"), pid = count_of(object, "pid");
+    if (rank < 0 || rank > RANK_MAX) rank = 0;
+    for (ptrdiff_t i = s->rank_count - 1; i >= 0; i--) {
+        struct step_rank *r = &s->ranks[i];
+        if (r->rank != rank || (r->pid >= 0 && pid >= 0 && r->pid != pid)) continue;
+        if (pid >= 0) r->pid = pid;
+        return r;
+    }
+    if (s->rank_count == PROCESSES_MAX) return NULL;
+    struct step_rank *r = arena_push(s->arena, &s->ranks, &s->rank_count, &s->rank_capacity);
+    *r = (struct step_rank){.rank = (int)rank, .pid = pid, .oom_samples = -1};
+    return r;
+}
+
+static void on_start(struct steps *s, struct step_rank *r, const json_t *object) {
+    int64_t world = count_of(object, "world");
+    if (world > s->world && world <= RANK_MAX) s->world = world;
+    r->state = RANK_STARTED;
+    keep_text(s, &r->device, text_of(object, "device"));
+    keep_text(s, &r->framework, text_of(object, "framework"));
+    keep_text(s, &r->framework_version, text_of(object, "framework_version"));
+}
+
+static void see_micro_batch(struct steps *s, struct step_rank *r, int64_t samples) {
+    if (samples <= 0) return;
+    if (samples < r->largest_micro_batch) s->covered |= COVER_LAST_BATCH;
+    if (samples > r->largest_micro_batch) r->largest_micro_batch = samples;
+}
+
+// False: there is no list of micro-batches, or not only of numbers.
+static bool read_micro_batches(struct steps *s, struct step_rank *r, const json_t *list,
+                               struct step *step) {
+    size_t count = json_array_size(list);
+    for (size_t i = 0; i < count; i++) {
+        if (count_value(json_array_get(list, i)) < 0) return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t samples = count_value(json_array_get(list, i));
+        see_micro_batch(s, r, samples);
+        if (samples > step->micro_batch) step->micro_batch = samples;
+    }
+    if (count > 0) step->micro_count = (int64_t)count;
+    return count > 0;
+}
+
+static void on_step(struct steps *s, struct step_rank *r, const json_t *object) {
+    struct step *step = arena_push(s->arena, &s->items, &s->count, &s->capacity);
+    *step = (struct step){
+        .rank = r->rank,
+        .number = count_of(object, "step"),
+        .samples = count_of(object, "samples"),
+        .micro_batch = -1,
+        .micro_count = -1,
+        .io_ms = time_of(object, "io_ms"),
+        .h2d_ms = time_of(object, "h2d_ms"),
+        .forward_ms = time_of(object, "forward_ms"),
+        .backward_ms = time_of(object, "backward_ms"),
+        .optimizer_ms = time_of(object, "optimizer_ms"),
+        .other_ms = time_of(object, "other_ms"),
+        .total_ms = time_of(object, "total_ms"),
+        .allocated_bytes = count_of(object, "allocated"),
+        .reserved_bytes = count_of(object, "reserved"),
+        .peak_allocated_bytes = count_of(object, "peak_allocated"),
+        .peak_reserved_bytes = count_of(object, "peak_reserved"),
+        .alloc_retries = count_of(object, "alloc_retries"),
+    };
+    // A program that accumulates nothing may leave the list out.
+    const json_t *list = json_object_get(object, "micro_batches");
+    if (!read_micro_batches(s, r, list, step)) see_micro_batch(s, r, step->samples);
+    r->state = RANK_STARTED;
+    r->oom_ns = 0;
+    r->steps++;
+    if (!isnan(step->forward_ms)) s->covered |= COVER_FORWARD;
+    if (!isnan(step->backward_ms)) s->covered |= COVER_BACKWARD;
+    if (r->steps > 1) s->covered |= COVER_SECOND_STEP;
+}
+
+static void on_phase(struct steps *s, struct step_rank *r, const json_t *object) {
+    (void)r;
+    struct str phase = text_of(object, "phase");
+    if (str_is(phase, "validation")) s->covered |= COVER_VALIDATION;
+    if (str_is(phase, "checkpoint")) s->covered |= COVER_CHECKPOINT;
+}
+
+static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
+    r->oom_ns = r->last_ns;
+    r->oom_samples = count_of(object, "samples");
+    keep_text(s, &r->oom_phase, text_of(object, "phase"));
+    keep_text(s, &r->oom_message, text_of(object, "message"));
+}
+
+static void on_end(struct steps *s, struct step_rank *r, const json_t *object) {
+    const json_t *ok = json_object_get(object, "ok");
+    struct str error = text_of(object, "error");
+    keep_text(s, &r->error, error);
+    bool is_bad = json_is_false(ok) || (!json_is_true(ok) && error.len > 0);
+    r->state = is_bad ? RANK_ENDED_BADLY : RANK_ENDED_WELL;
+}
+
+static const struct {
+    const char *name;
+    void (*read)(struct steps *s, struct step_rank *r, const json_t *object);
+} events[] = {
+    {"start", on_start}, {"step", on_step}, {"phase", on_phase}, {"oom", on_oom}, {"end", on_end},
+};
+
+static void read_event(struct steps *s, const json_t *object) {
+    struct str name = text_of(object, "event");
+    size_t i = 0, count = sizeof events / sizeof *events;
+    while (i < count && !str_is(name, events[i].name)) i++;
+    struct step_rank *r = i < count ? rank_of(s, object) : NULL;
+    if (!r) {
+        s->unknown_events++;
+        return;
+    }
+    int64_t dropped = count_of(object, "dropped");
+    if (dropped > r->dropped) {
+        s->dropped_lines += dropped - r->dropped;
+        r->dropped = dropped;
+    }
+    r->last_ns = os_now_ns();
+    events[i].read(s, r, object);
+}
+
+void steps_line(struct steps *s, struct str line) {
+    if (str_trim(line).len == 0) return;
+    json_t *object = NULL;
+    if (line.len <= LINE_MAX_BYTES) {
+        object =
+            json_loadb(line.p, (size_t)line.len, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    }
+    if (json_is_object(object) && count_of(object, "v") == 1) {
+        read_event(s, object);
+    } else {
+        count_broken(s, line);
+    }
+    json_decref(object);
+}
+
+// A whole line, or the rest of one whose beginning waits.
+static void end_line(struct steps *s, struct step_source *source, struct str rest) {
+    if (source->skipping) {
+        source->skipping = false;
+        return;
+    }
+    if (source->partial.count > 0) {
+        buf_add(&source->partial, rest);
+        rest = buf_str(&source->partial);
+    }
+    steps_line(s, rest);
+    source->partial.count = 0;
+}
+
+// The beginning that will be shown, and the rest of a character that is cut there.
+static struct str beginning(struct str text) {
+    ptrdiff_t max = BROKEN_MAX_BYTES + 4;
+    return str_slice(text, 0, text.len < max ? text.len : max);
+}
+
+static void give_up_line(struct steps *s, struct step_source *source, struct str part) {
+    buf_add(&source->partial, beginning(part));
+    count_broken(s, buf_str(&source->partial));
+    source->partial.count = 0;
+    source->skipping = true;
+}
+
+void steps_feed(struct steps *s, struct step_source *source, struct str bytes) {
+    if (!source->partial.arena) source->partial = buf_new(s->arena);
+    while (bytes.len > 0) {
+        const char *end = memchr(bytes.p, '\n', (size_t)bytes.len);
+        struct str part = str_slice(bytes, 0, end ? end - bytes.p : bytes.len);
+        bytes = str_slice(bytes, part.len + (end != NULL), bytes.len);
+        bool is_overlong = source->partial.count + part.len > LINE_MAX_BYTES;
+        if (is_overlong && !source->skipping) give_up_line(s, source, part);
+        if (end) {
+            end_line(s, source, part);
+        } else if (!source->skipping) {
+            buf_add(&source->partial, part);
+        }
+    }
+}
+
+int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
+    int64_t fewest = INT64_MAX, reporting = 0;
+    if (ranks <= 0) ranks = s->world > 0 ? s->world : 1;
+    // One that has made no step may be a launcher that only loaded the framework.
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].steps == 0) continue;
+        reporting++;
+        if (s->ranks[i].steps < fewest) fewest = s->ranks[i].steps;
+    }
+    return reporting >= ranks ? fewest : 0;
+}

@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "unit.h"
+
+#include "probe/steps.h"
+
+#include <math.h>
+
+static struct steps read_text(struct arena *a, const char *text) {
+    struct steps s = steps_new(a);
+    struct step_source source = {0};
+    steps_feed(&s, &source, str_of(text));
+    return s;
+}
+
+static void a_step_is_read_with_all_its_fields(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = read_text(
+        &a, "{\"v\":1,\"event\":\"start\",\"rank\":1,\"pid\":77,\"framework\":\"torch\","
+            "\"framework_version\":\"2.13\",\"device\":\"cuda:1\",\"world\":2}\n"
+            "{\"v\":1,\"event\":\"step\",\"rank\":1,\"pid\":77,\"step\":3,\"samples\":16,"
+            "\"micro_batches\":[8,8],\"io_ms\":1.5,\"h2d_ms\":0.25,\"forward_ms\":10,"
+            "\"backward_ms\":20,\"optimizer_ms\":3,\"other_ms\":0.25,\"total_ms\":35,"
+            "\"allocated\":1000,\"reserved\":2000,\"peak_allocated\":3000,"
+            "\"peak_reserved\":85899345920,\"alloc_retries\":0,\"t\":12.5,\"dropped\":4}\n");
+    assert_int_equal(s.count, 1);
+    const struct step *step = &s.items[0];
+    assert_int_equal(step->rank, 1);
+    assert_int_equal(step->number, 3);
+    assert_int_equal(step->samples, 16);
+    assert_int_equal(step->micro_batch, 8);
+    assert_int_equal(step->micro_count, 2);
+    assert_true(step->io_ms == 1.5 && step->h2d_ms == 0.25 && step->forward_ms == 10);
+    assert_true(step->backward_ms == 20 && step->optimizer_ms == 3 && step->other_ms == 0.25);
+    assert_true(step->total_ms == 35);
+    assert_int_equal(step->allocated_bytes, 1000);
+    assert_int_equal(step->reserved_bytes, 2000);
+    assert_int_equal(step->peak_allocated_bytes, 3000);
+    assert_int_equal(step->peak_reserved_bytes, INT64_C(80) << 30);
+    assert_int_equal(step->alloc_retries, 0);
+    assert_int_equal(s.world, 2);
+    assert_int_equal(s.dropped_lines, 4);
+    assert_int_equal(s.rank_count, 1);
+    assert_int_equal(s.ranks[0].pid, 77);
+    assert_int_equal(s.ranks[0].state, RANK_STARTED);
+    assert_int_equal(s.ranks[0].steps, 1);
+    assert_true(s.ranks[0].last_ns > 0);
+    assert_str(s.ranks[0].device, "cuda:1");
+    assert_str(s.ranks[0].framework, "torch");
+    assert_str(s.ranks[0].framework_version, "2.13");
+    assert_int_equal(s.broken_lines + s.unknown_events, 0);
+}
+
+static void what_is_absent_or_of_another_type_is_not_known(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = read_text(
+        &a, "{\"v\":1,\"event\":\"step\",\"new_field\":{\"x\":[1]}}\n"
+            "{\"v\":1,\"event\":\"step\",\"samples\":\"32\",\"io_ms\":null,\"forward_ms\":true,"
+            "\"backward_ms\":[1],\"optimizer_ms\":-3,\"total_ms\":1e300,\"allocated\":1.5,"
+            "\"reserved\":123456789012345678901234567890,\"peak_reserved\":-1,"
+            "\"micro_batches\":[8,\"8\"],\"rank\":-5,\"pid\":{},\"dropped\":\"many\"}\n");
+    assert_int_equal(s.count, 2);
+    assert_int_equal(s.broken_lines, 0);
+    for (int i = 0; i < 2; i++) {
+        const struct step *step = &s.items[i];
+        assert_int_equal(step->rank, 0);
+        assert_int_equal(step->samples, -1);
+        assert_int_equal(step->micro_batch, -1);
+        assert_int_equal(step->micro_count, -1);
+        assert_true(isnan(step->io_ms) && isnan(step->forward_ms) && isnan(step->backward_ms));
+        assert_true(isnan(step->optimizer_ms) && isnan(step->total_ms));
+        assert_int_equal(step->allocated_bytes, -1);
+        assert_int_equal(step->reserved_bytes, -1);
+        assert_int_equal(step->peak_reserved_bytes, -1);
+    }
+    assert_int_equal(s.covered, COVER_SECOND_STEP);
+    assert_int_equal(s.dropped_lines, 0);
+}
+
+static void broken_lines_are_counted_and_the_first_is_kept(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = read_text(&a, "\n"
+                                   "loss \x1b[31m0.5\t\xff\xc2\x9b \xea\xb0\x80\n"
+                                   "{\"v\":1,\"event\":\"st\n"
+                                   "[1]\n"
+                                   "{\"v\":2,\"event\":\"step\"}\n"
+                                   "{\"event\":\"step\"}\n"
+                                   "{\"v\":1,\"event\":\"step\",\"io_ms\":1e999}\n"
+                                   "{\"v\":1,\"event\":\"coffee\"}\n"
+                                   "{\"v\":1}\n"
+                                   "{\"v\":1,\"event\":\"step\"}\r\n");
+    assert_int_equal(s.broken_lines, 6);
+    assert_str(s.first_broken, "loss ?[31m0.5 ??? \xea\xb0\x80");
+    assert_int_equal(s.unknown_events, 2);
+    assert_int_equal(s.count, 1);
+}
+
+static void the_first_broken_line_is_cut_between_characters(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = steps_new(&a);
+    struct buf line = buf_new(&a);
+    buf_byte(&line, 'x');
+    while (line.count < 900) buf_add(&line, STR("\xea\xb0\x80"));
+    steps_line(&s, buf_str(&line));
+    assert_int_equal(s.first_broken.len, 199);
+    steps_line(&s, STR("another"));
+    assert_int_equal(s.broken_lines, 2);
+    assert_int_equal(s.first_broken.p[0], 'x');
+}
+
+static void lines_are_put_together_from_pieces_of_any_size(void **state) {
+    (void)state;
+    const char *text = "{\"v\":1,\"event\":\"step\",\"samples\":1}\n\n"
+                       "{\"v\":1,\"event\":\"step\",\"samples\":2}\nnonsense\n"
+                       "{\"v\":1,\"event\":\"step\",\"samples\":3}\n{\"v\":1,\"eve";
+    ptrdiff_t len = (ptrdiff_t)strlen(text);
+    for (ptrdiff_t size = 1; size <= len; size++) {
+        ARENA_AUTO a = {0};
+        struct steps s = steps_new(&a);
+        struct step_source source = {0};
+        for (ptrdiff_t i = 0; i < len; i += size) {
+            ptrdiff_t end = i + size < len ? i + size : len;
+            steps_feed(&s, &source, (struct str){text + i, end - i});
+        }
+        assert_int_equal(s.count, 3);
+        for (int i = 0; i < 3; i++) assert_int_equal(s.items[i].samples, i + 1);
+        assert_int_equal(s.broken_lines, 1);
+    }
+}
+
+static void an_overlong_line_is_one_broken_line(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = steps_new(&a);
+    struct step_source source = {0};
+    char flood[4096];
+    memset(flood, 'a', sizeof flood);
+    for (int i = 0; i < 10000; i++) steps_feed(&s, &source, (struct str){flood, sizeof flood});
+    assert_true(source.partial.capacity <= 1 << 18);
+    steps_feed(&s, &source, STR("tail\n{\"v\":1,\"event\":\"step\"}\n"));
+    assert_int_equal(s.broken_lines, 1);
+    assert_int_equal(s.first_broken.len, 200);
+    assert_int_equal(s.count, 1);
+}
+
+static void what_the_run_has_done_is_seen(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        unsigned covered;
+    } cases[] = {
+        {"{\"v\":1,\"event\":\"step\",\"io_ms\":1}\n", 0},
+        {"{\"v\":1,\"event\":\"step\",\"forward_ms\":1}\n", COVER_FORWARD},
+        {"{\"v\":1,\"event\":\"step\",\"backward_ms\":0}\n", COVER_BACKWARD},
+        {"{\"v\":1,\"event\":\"step\"}\n{\"v\":1,\"event\":\"step\"}\n", COVER_SECOND_STEP},
+        // The first step of each of two ranks is no second step.
+        {"{\"v\":1,\"event\":\"step\"}\n{\"v\":1,\"event\":\"step\",\"rank\":1}\n", 0},
+        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"validation\",\"ms\":3}\n", COVER_VALIDATION},
+        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\",\"ms\":3}\n", COVER_CHECKPOINT},
+        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"lunch\"}\n", 0},
+        {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8,8,3]}\n", COVER_LAST_BATCH},
+        {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[3,8,8]}\n", 0},
+        {"{\"v\":1,\"event\":\"step\",\"samples\":8}\n{\"v\":1,\"event\":\"step\",\"samples\":5}\n",
+         COVER_SECOND_STEP | COVER_LAST_BATCH},
+        // Ranks may have batches of their own.
+        {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8]}\n"
+         "{\"v\":1,\"event\":\"step\",\"rank\":1,\"micro_batches\":[4]}\n",
+         0},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        assert_int_equal(read_text(&a, cases[i].text).covered, cases[i].covered);
+    }
+    int names = 0;
+    while (step_cover_names[names]) names++;
+    assert_int_equal(1 << (names - 1), COVER_LAST_BATCH);
+    assert_string_equal(step_cover_names[2], "second_optimizer_step");
+}
+
+static void out_of_memory_is_over_with_the_next_step(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s =
+        read_text(&a, "{\"v\":1,\"event\":\"step\",\"pid\":5}\n"
+                      "{\"v\":1,\"event\":\"oom\",\"pid\":5,\"phase\":\"backward\","
+                      "\"message\":\"CUDA out of memory.\\nTried\\u0007\",\"samples\":64}\n");
+    assert_int_equal(s.rank_count, 1);
+    assert_true(s.ranks[0].oom_ns > 0);
+    assert_int_equal(s.ranks[0].oom_samples, 64);
+    assert_str(s.ranks[0].oom_phase, "backward");
+    assert_str(s.ranks[0].oom_message, "CUDA out of memory.\nTried?");
+    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"pid\":5}"));
+    assert_int_equal(s.ranks[0].oom_ns, 0);
+}
+
+static void ends_are_good_or_bad(void **state) {
+    (void)state;
+    static const struct {
+        const char *fields;
+        enum step_rank_state state;
+    } cases[] = {
+        {"\"ok\":true", RANK_ENDED_WELL},
+        {"\"ok\":false,\"error\":\"ValueError: no\"", RANK_ENDED_BADLY},
+        {"\"error\":\"ValueError: no\"", RANK_ENDED_BADLY},
+        {"\"x\":1", RANK_ENDED_WELL},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        struct steps s = steps_new(&a);
+        steps_line(&s, str_format(&a, "{\"v\":1,\"event\":\"end\",%s}", cases[i].fields));
+        assert_int_equal(s.rank_count, 1);
+        assert_int_equal(s.ranks[0].state, cases[i].state);
+    }
+}
+
+static void the_slowest_counts_when_all_report(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = steps_new(&a);
+    assert_int_equal(steps_of_slowest(&s, 0), 0);
+    steps_line(&s, STR("{\"v\":1,\"event\":\"start\",\"pid\":9}")); // a launcher
+    for (int i = 0; i < 3; i++) steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"pid\":10}"));
+    assert_int_equal(steps_of_slowest(&s, 0), 3);
+    assert_int_equal(steps_of_slowest(&s, 2), 0);
+    steps_line(&s, STR("{\"v\":1,\"event\":\"start\",\"pid\":10,\"world\":2}"));
+    assert_int_equal(steps_of_slowest(&s, 0), 0);
+    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"pid\":11,\"rank\":1}"));
+    assert_int_equal(steps_of_slowest(&s, 0), 1);
+    assert_int_equal(steps_of_slowest(&s, 2), 1);
+    assert_int_equal(steps_of_slowest(&s, 1), 1);
+}
+
+static void processes_are_told_apart(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s =
+        read_text(&a, "{\"v\":1,\"event\":\"step\",\"pid\":1,\"rank\":0,\"dropped\":2}\n"
+                      "{\"v\":1,\"event\":\"step\",\"pid\":2,\"rank\":0,\"dropped\":1}\n"
+                      "{\"v\":1,\"event\":\"step\",\"rank\":0,\"dropped\":5}\n"
+                      "{\"v\":1,\"event\":\"step\",\"rank\":1}\n"
+                      "{\"v\":1,\"event\":\"step\",\"rank\":1,\"pid\":3}\n");
+    assert_int_equal(s.rank_count, 3);
+    assert_int_equal(s.ranks[0].steps, 1);
+    assert_int_equal(s.ranks[1].steps, 2); // one that does not give its pid is the latest
+    assert_int_equal(s.ranks[2].steps, 2); // and may give it later
+    assert_int_equal(s.ranks[2].pid, 3);
+    assert_int_equal(s.dropped_lines, 7); // each process counts on its own
+    for (int i = 0; i < 5000; i++) {
+        steps_line(&s, str_format(&a, "{\"v\":1,\"event\":\"start\",\"pid\":%d}", 100 + i));
+    }
+    assert_int_equal(s.rank_count, 4096);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_step_is_read_with_all_its_fields),
+        cmocka_unit_test(what_is_absent_or_of_another_type_is_not_known),
+        cmocka_unit_test(broken_lines_are_counted_and_the_first_is_kept),
+        cmocka_unit_test(the_first_broken_line_is_cut_between_characters),
+        cmocka_unit_test(lines_are_put_together_from_pieces_of_any_size),
+        cmocka_unit_test(an_overlong_line_is_one_broken_line),
+        cmocka_unit_test(what_the_run_has_done_is_seen),
+        cmocka_unit_test(out_of_memory_is_over_with_the_next_step),
+        cmocka_unit_test(ends_are_good_or_bad),
+        cmocka_unit_test(the_slowest_counts_when_all_report),
+        cmocka_unit_test(processes_are_told_apart),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
