@@ -1,19 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of back ends. A recorded machine is asked alone; otherwise every live back end adds the
-// devices that it knows.
+// devices that it knows. The sampler asks one back end about one of its devices.
 #include "device/device.h"
 
 #include "device/device_int.h"
 
-struct backend {
-    const char *name;
-    bool is_recording;
-    int (*list)(struct arena *a, const char *machine, struct device_list *list, struct fail *why);
+#include <math.h>
+
+static const struct device_backend backends[] = {
+    {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
+     device_recording_close},
+    {"nvml", false, device_nvml_list, device_nvml_open, device_nvml_sample,
+     device_nvml_session_close},
 };
-static const struct backend backends[] = {
-    {"recording", true, device_recording_list},
-    {"nvml", false, device_nvml_list},
-};
+enum { BACKENDS = sizeof backends / sizeof *backends };
 
 static const struct {
     int code;
@@ -44,22 +44,55 @@ void device_leave_out(struct arena *a, struct device_list *list, int index, stru
                                 list->left_out.len ? "; " : "", index, STR_ARG(reason));
 }
 
+// Says why there is nothing, also where no back end did.
+static void explain_none(struct device_list *list) {
+    if (list->count > 0) {
+        list->why_none = (struct str){0};
+    } else if (list->why_none.len == 0 && list->left_out.len > 0) {
+        list->why_none = list->left_out;
+        list->left_out = (struct str){0};
+    } else if (list->why_none.len == 0) {
+        list->why_none = STR("the NVIDIA driver found no card");
+    }
+}
+
+int device_no_card(int card, const struct device_list *list, struct fail *why) {
+    struct device_list found = *list;
+    explain_none(&found);
+    if (found.count == 0) return fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(found.why_none));
+    return fail_set(why, FAIL_MACHINE, "there is no card %d: this machine has %d%s%.*s", card,
+                    (int)found.count, found.left_out.len ? "; left out: " : "",
+                    STR_ARG(found.left_out));
+}
+
+struct device_sample device_sample_unknown(void) {
+    return (struct device_sample){
+        .used_bytes = -1,
+        .total_bytes = -1,
+        .free_bytes = -1,
+        .utilisation = (double)NAN,
+        .memory_utilisation = (double)NAN,
+        .power_watts = (double)NAN,
+        .temperature_celsius = (double)NAN,
+        .sm_clock_mhz = (double)NAN,
+    };
+}
+
+const struct device_backend *device_backend_of(bool is_recording) {
+    int i = 0;
+    while (backends[i].is_recording != is_recording) i++; // there is one of each
+    return &backends[i];
+}
+
 int device_list(struct arena *a, const char *machine, struct device_list *ret_list,
                 struct fail *why) {
     struct device_list list = {0};
-    for (size_t i = 0; i < sizeof backends / sizeof *backends; i++) {
+    for (int i = 0; i < BACKENDS; i++) {
         if (backends[i].is_recording != (machine != NULL)) continue;
         int failed = backends[i].list(a, machine, &list, why);
         if (failed) return failed;
     }
-    if (list.count > 0) {
-        list.why_none = (struct str){0};
-    } else if (list.why_none.len == 0 && list.left_out.len > 0) {
-        list.why_none = list.left_out;
-        list.left_out = (struct str){0};
-    } else if (list.why_none.len == 0) {
-        list.why_none = STR("the NVIDIA driver found no card");
-    }
+    explain_none(&list);
     *ret_list = list;
     return 0;
 }

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // A stand-in for the driver's libnvidia-ml.so.1, for tests and demos: plays the machine in the
-// folder named by BATCHFIT_STANDIN_MACHINE (doc/formats/machine.md). What the machine does not know
-// answers NOT_SUPPORTED; "calls" gives any function another code, or lets it hang. With STANDIN_OLD
-// it lacks what drivers before 510 lack, and also the functions that we can do without.
+// folder named by BATCHFIT_STANDIN_MACHINE (doc/formats/machine.md), its "samples" from the moment
+// of nvmlInit_v2. What the machine does not know answers NOT_SUPPORTED; "calls" gives any function
+// another code, or lets it hang. The file named by BATCHFIT_STANDIN_USED holds a number of bytes
+// that a stand-in trainer "uses" of the first card now, on top of what the machine says; it is read
+// anew at each question. With STANDIN_OLD the library lacks what drivers before 510 lack, and also
+// the functions that we can do without.
 #include <jansson.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -30,6 +34,7 @@ enum {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static int users;
 static json_t *machine;
+static struct timespec begin; // of the first init
 
 // What is noted for this call of this card (or of the machine, without a card).
 static int play(const json_t *object, const char *function) {
@@ -72,6 +77,7 @@ EXPORT int nvmlInit_v2(void) {
     if (!code && users++ == 0) {
         machine = loaded;
         loaded = NULL;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
     }
     pthread_mutex_unlock(&lock);
     json_decref(loaded);
@@ -110,10 +116,55 @@ EXPORT int nvmlDeviceGetName(const json_t *device, char *text, unsigned size) {
     return code ? code : put_text(device, "name", text, size);
 }
 
-static int bytes_of(const json_t *device, const char *key, uint64_t *ret_bytes) {
-    const json_t *bytes = json_object_get(json_object_get(device, "memory"), key);
-    *ret_bytes = (uint64_t)json_integer_value(bytes);
-    return json_is_integer(bytes) ? OK : NOT_SUPPORTED;
+static int64_t elapsed_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - begin.tv_sec) * (int64_t)1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+}
+
+// The value now: the last of the card's samples that mentions the key, else the card's own. Not
+// known: NULL.
+static const json_t *value_now(const json_t *device, const char *group, const char *key) {
+    const json_t *value = json_object_get(json_object_get(device, group), key);
+    const json_t *sample, *samples = json_object_get(device, "samples");
+    int64_t now_ms = elapsed_ms();
+    size_t i;
+    json_array_foreach(samples, i, sample) {
+        if (json_integer_value(json_object_get(sample, "at_ms")) > now_ms) break;
+        const json_t *later = json_object_get(json_object_get(sample, group), key);
+        if (later) value = later;
+    }
+    return json_is_integer(value) ? value : NULL;
+}
+
+static int64_t bytes_of_trainer(const json_t *device) {
+    const char *path = getenv("BATCHFIT_STANDIN_USED");
+    long long bytes = 0;
+    if (!path || device != json_array_get(json_object_get(machine, "devices"), 0)) return 0;
+    FILE *f = fopen(path, "re");
+    if (f && fscanf(f, "%lld", &bytes) != 1) bytes = 0;
+    if (f) fclose(f);
+    return bytes > 0 ? bytes : 0;
+}
+
+struct bytes {
+    uint64_t total, reserved, free, used;
+};
+
+// The trainer's bytes are taken from what is free, and no more than that.
+static int read_bytes(const json_t *device, bool wants_reserved, struct bytes *ret) {
+    const json_t *total = value_now(device, "memory", "total_bytes");
+    const json_t *unused = value_now(device, "memory", "free_bytes");
+    const json_t *used = value_now(device, "memory", "used_bytes");
+    const json_t *reserved = value_now(device, "memory", "reserved_bytes");
+    if (!total || !unused || !used || (wants_reserved && !reserved)) return NOT_SUPPORTED;
+    int64_t trainer = bytes_of_trainer(device), room = json_integer_value(unused);
+    if (trainer > room) trainer = room;
+    ret->total = (uint64_t)json_integer_value(total);
+    ret->reserved = (uint64_t)json_integer_value(reserved);
+    ret->used = (uint64_t)(json_integer_value(used) + trainer);
+    ret->free = (uint64_t)(room - trainer);
+    return OK;
 }
 
 struct memory_v1 {
@@ -122,14 +173,47 @@ struct memory_v1 {
 
 EXPORT int nvmlDeviceGetMemoryInfo(const json_t *device, struct memory_v1 *memory);
 EXPORT int nvmlDeviceGetMemoryInfo(const json_t *device, struct memory_v1 *memory) {
+    struct bytes bytes = {0};
     int code = play(device, "nvmlDeviceGetMemoryInfo");
-    uint64_t reserved;
-    if (!code) code = bytes_of(device, "total_bytes", &memory->total);
-    if (!code) code = bytes_of(device, "free_bytes", &memory->free);
-    if (!code) code = bytes_of(device, "used_bytes", &memory->used);
-    bytes_of(device, "reserved_bytes", &reserved);
-    memory->used += reserved;
+    if (!code) code = read_bytes(device, false, &bytes);
+    *memory = (struct memory_v1){bytes.total, bytes.free, bytes.used + bytes.reserved};
     return code;
+}
+
+static int gauge(const json_t *device, const char *function, const char *key, unsigned *ret) {
+    int code = play(device, function);
+    const json_t *value = value_now(device, "gauges", key);
+    *ret = (unsigned)json_integer_value(value);
+    return code ? code : value ? OK : NOT_SUPPORTED;
+}
+
+struct utilization {
+    unsigned gpu, memory;
+};
+
+EXPORT int nvmlDeviceGetUtilizationRates(const json_t *device, struct utilization *rates);
+EXPORT int nvmlDeviceGetUtilizationRates(const json_t *device, struct utilization *rates) {
+    int code = gauge(device, "nvmlDeviceGetUtilizationRates", "gpu_percent", &rates->gpu);
+    const json_t *memory = value_now(device, "gauges", "memory_percent");
+    rates->memory = (unsigned)json_integer_value(memory);
+    return code;
+}
+
+EXPORT int nvmlDeviceGetPowerUsage(const json_t *device, unsigned *milliwatts);
+EXPORT int nvmlDeviceGetPowerUsage(const json_t *device, unsigned *milliwatts) {
+    return gauge(device, "nvmlDeviceGetPowerUsage", "power_mw", milliwatts);
+}
+
+EXPORT int nvmlDeviceGetTemperature(const json_t *device, unsigned sensor, unsigned *celsius);
+EXPORT int nvmlDeviceGetTemperature(const json_t *device, unsigned sensor, unsigned *celsius) {
+    if (sensor != 0) return INVALID_ARGUMENT;
+    return gauge(device, "nvmlDeviceGetTemperature", "temperature_c", celsius);
+}
+
+EXPORT int nvmlDeviceGetClockInfo(const json_t *device, unsigned type, unsigned *mhz);
+EXPORT int nvmlDeviceGetClockInfo(const json_t *device, unsigned type, unsigned *mhz) {
+    if (type != 1) return NOT_SUPPORTED; // only the SM's is known
+    return gauge(device, "nvmlDeviceGetClockInfo", "sm_clock_mhz", mhz);
 }
 
 #ifndef STANDIN_OLD
@@ -141,11 +225,25 @@ struct memory_v2 {
 EXPORT int nvmlDeviceGetMemoryInfo_v2(const json_t *device, struct memory_v2 *memory);
 EXPORT int nvmlDeviceGetMemoryInfo_v2(const json_t *device, struct memory_v2 *memory) {
     if (memory->version != 0x02000028) return VERSION_MISMATCH;
+    struct bytes bytes = {0};
     int code = play(device, "nvmlDeviceGetMemoryInfo_v2");
-    if (!code) code = bytes_of(device, "total_bytes", &memory->total);
-    if (!code) code = bytes_of(device, "reserved_bytes", &memory->reserved);
-    if (!code) code = bytes_of(device, "free_bytes", &memory->free);
-    if (!code) code = bytes_of(device, "used_bytes", &memory->used);
+    if (!code) code = read_bytes(device, true, &bytes);
+    *memory =
+        (struct memory_v2){memory->version, bytes.total, bytes.reserved, bytes.free, bytes.used};
+    return code;
+}
+
+struct temperature {
+    uint32_t version, sensor;
+    int32_t celsius;
+};
+
+EXPORT int nvmlDeviceGetTemperatureV(const json_t *device, struct temperature *temperature);
+EXPORT int nvmlDeviceGetTemperatureV(const json_t *device, struct temperature *temperature) {
+    if (temperature->version != 0x0100000c) return VERSION_MISMATCH;
+    unsigned celsius = 0;
+    int code = gauge(device, "nvmlDeviceGetTemperatureV", "temperature_c", &celsius);
+    temperature->celsius = (int32_t)celsius;
     return code;
 }
 

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The driver's library, as the two who talk to it share it: the list (nvml_list.c) and the
+// sampler's session (nvml_sample.c). Every call may block for minutes when a card hangs, so all of
+// them are made from threads that can be left behind.
+#ifndef DEVICE_NVML_INT_H
+#define DEVICE_NVML_INT_H
+
+#include "device/device_int.h"
+
+struct nvml_handle; // nvmlDevice_t
+
+struct nvml_memory_v1 {
+    uint64_t total, free, used; // used includes what the driver reserves
+};
+struct nvml_memory_v2 {
+    uint32_t version;
+    uint64_t total, reserved, free, used;
+};
+
+struct nvml_api {
+    int (*init)(void);
+    int (*shutdown)(void);
+    int (*count)(unsigned *count);
+    int (*by_index)(unsigned index, struct nvml_handle **device);
+    int (*name)(struct nvml_handle *device, char *text, unsigned size);
+    int (*version)(char *text, unsigned size);
+    int (*uuid)(struct nvml_handle *device, char *text, unsigned size);
+    int (*memory_v2)(struct nvml_handle *device, struct nvml_memory_v2 *memory);
+    int (*memory_v1)(struct nvml_handle *device, struct nvml_memory_v1 *memory);
+    int (*mig_mode)(struct nvml_handle *device, unsigned *now, unsigned *pending);
+    int (*mig_max)(struct nvml_handle *device, unsigned *count);
+    int (*mig_by_index)(struct nvml_handle *device, unsigned index, struct nvml_handle **instance);
+    const char *(*standin)(void); // only our stand-in driver has it
+};
+
+struct nvml {
+    void *library; // NULL: there is none
+    struct nvml_api api;
+    bool is_started;
+};
+
+// The devices that were listed and, at the same place, what the driver knows them by.
+struct nvml_devices {
+    struct device_list list;
+    struct nvml_handle **handles;
+    ptrdiff_t handle_count, handle_capacity;
+};
+
+// Codes of NVML. Close after each of them, also after a failure.
+int device_nvml_load(struct nvml *n);
+int device_nvml_start(struct nvml *n);
+int device_nvml_find(struct arena *a, const struct nvml *n, struct nvml_devices *devices);
+void device_nvml_close(struct nvml *n);
+// Total, used, reserved and free; -1 where the driver does not say.
+int device_nvml_memory(const struct nvml *n, struct nvml_handle *handle, struct device *d);
+// Why there is no device, for a code of device_nvml_load, _start or _find.
+struct str device_nvml_why(struct arena *a, const struct nvml *n, int code);
+
+#endif
