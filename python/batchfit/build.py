@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Building a model without filling its weights, and moving it to the meta device with shared weights still shared."""
+"""Building a model without filling its weights, and moving it to the meta device with shared weights still shared.
+
+A process that records a real device (cuda_history.py) sets DEVICE first; models are then built as usual, on the CPU."""
 
 import contextlib
 
 import torch
+
+DEVICE = "meta"
 
 # Tensors from this many elements on are left as the allocator gave them while a model is built: their values never
 # matter, and pages that are not touched cost no memory. Smaller ones may steer construction (drop path rates).
@@ -19,9 +23,27 @@ def _skipping(original):
     return fill
 
 
+def is_real():
+    """Does this process record a real device?"""
+    return DEVICE != "meta"
+
+
+def new(shape, dtype=None, ones=False):
+    """An input tensor on the device. Real ones: random floats, and whole numbers that are valid as token, class and mask."""
+    if not is_real():
+        return torch.empty(shape, dtype=dtype, device="meta")
+    dtype = dtype or torch.get_default_dtype()
+    make = torch.rand if dtype.is_floating_point else torch.ones if ones else torch.zeros
+    return make(shape, dtype=dtype, device=DEVICE)
+
+
 @contextlib.contextmanager
 def without_init():
-    """Inside, torch.nn.init does nothing and large tensors stay uninitialised."""
+    """Inside, torch.nn.init does nothing and large tensors stay uninitialised. On a real device the weights are wanted:
+    arithmetic on whatever the memory held gives NaN, and GradScaler leaves out the optimizer's step then."""
+    if is_real():
+        yield
+        return
     names = [n for n in dir(torch.nn.init) if n.endswith("_") and not n.startswith("_")]
     saved = {n: getattr(torch.nn.init, n) for n in names}
     for n in names:
@@ -38,7 +60,10 @@ def without_init():
 
 
 def to_meta(model, dtype=None):
-    """Replace every parameter and buffer by one on meta, once each. dtype: for floating-point ones, or None."""
+    """Replace every parameter and buffer by one on meta, once each. dtype: for floating-point ones, or None.
+    Where a real device is recorded, the model stays where it is: cuda_history moves it."""
+    if is_real():
+        return model.to(dtype) if dtype is not None else model
     done = {}
 
     def move(tensor):

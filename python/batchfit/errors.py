@@ -20,5 +20,11 @@ class MissingLibrary(RecordError):
     status = 4
 
 
+class NoDevice(RecordError):
+    """There is no card to record on. Exit status 4."""
+
+    status = 4
+
+
 class NotAffine(RecordError):
     """The sequence of events differs between batches, or a size is no affine function of the batch. Exit status 3."""

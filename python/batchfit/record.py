@@ -14,7 +14,7 @@ the sequence is checked (--batches 1 makes a tape that holds for batch 1 alone, 
 MANY TAPES: --jobs FILE
   FILE (or - for stdin) has one JSON object a line:
     {"source": "timm:resnet50", "output": "x.tape", "precision": "amp-fp16", "img_size": 288, "channels_last": true}
-  Keys: source and output (both required; output's folder is made), and any knob by its name with underscores,
+  Keys: source and output (both required; output's folder is made), `device`, any knob by its name with underscores,
   `batches` as a list, `classes_derivative` as a boolean; unknown keys are an error of that line. "id" is passed through.
   One JSON object a line comes back on stdout, as soon as each job ends, in order:
     {"id": ..., "source": "timm:resnet50", "output": "x.tape", "ok": true, "seconds": 2.1, "events": 7013}
@@ -23,7 +23,7 @@ MANY TAPES: --jobs FILE
   that are there ("ok": true, "skipped": true). Options given beside --jobs are defaults for every line.
   Run two processes for two cores; one job at a time in each.
 
-Exit status: 0 done, 2 usage, 3 the model cannot be recorded, 4 a library is missing, 5 a bug of ours.
+Exit status: 0 done, 2 usage, 3 the model cannot be recorded, 4 a library or the card is missing, 5 a bug of ours.
 BATCHFIT_DEBUG=1 shows tracebacks.
 """
 
@@ -72,6 +72,8 @@ def parser():
     p.add_argument("--jobs", metavar="FILE", help="many tapes, one JSON object a line")
     p.add_argument("--skip-existing", action="store_true", help="with --jobs: keep outputs that are there")
     p.add_argument("--batches", type=_batches, metavar="B,B,B", help="batches to record at (default 2,4,8)")
+    p.add_argument("--device", choices=("meta", "cuda"), help="meta: no GPU, no arithmetic; cuda: two real steps on this "
+                   "machine's card at each batch, from the allocator's own history (torch 2.0 on)")
     p.add_argument("--classes-derivative", action="store_true", default=None, help="add n=CN,KN to the sizes")
     p.add_argument("--quiet", action="store_true", help="no progress on stderr")
     for name, (kind, text) in KNOBS.items():
@@ -87,7 +89,7 @@ def parser():
 
 
 def _said(arguments):
-    names = list(KNOBS) + ["batches", "classes_derivative"]
+    names = list(KNOBS) + ["device", "batches", "classes_derivative"]
     return {n: getattr(arguments, n) for n in names if getattr(arguments, n) is not None}
 
 

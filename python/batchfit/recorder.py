@@ -116,10 +116,15 @@ def _derivative(source, said, knobs, session, batches, say):
 
 def record(source, said=None, say=lambda text: None):
     """Record `source` ('timm:resnet50') with the knobs in `said` (names of knobs.KNOBS, plus `batches`: list of ints,
-    `classes_derivative`: bool). Returns the tape's text. say: called with short progress lines. Raises RecordError."""
+    `classes_derivative`: bool, `device`: meta or cuda). Returns the tape's text. say: called with short progress lines.
+    Raises RecordError."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return _record(source, dict(said or {}), say)
+        said = dict(said or {})
+        if said.pop("device", None) == "cuda":
+            from . import cuda_history
+            return cuda_history.record(source, said, say)
+        return _record(source, said, say)
 
 
 def _record(source, said, say):

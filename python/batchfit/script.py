@@ -78,13 +78,19 @@ class Script:
                         seen.add(id(tensor))
                         self.log.note(tensor, "-", module_name or "-", tag)
         if self.knobs.optimizer != "none":
-            self.optimizer = optimizers.make(self.knobs, model)
+            self.optimizer = self._make_optimizer()
         if self.knobs.ema:
             self.ema = copy.deepcopy(model).requires_grad_(False)
             for tensor in list(self.ema.parameters()) + list(self.ema.buffers()):
                 self.log.note(tensor, "ema", "-", "other")
         if self.knobs.grad_scaler:
-            self.scaler = optimizers.Scaler(self.log)
+            self.scaler = self._make_scaler()
+
+    def _make_optimizer(self):
+        return optimizers.make(self.knobs, self.job.model)
+
+    def _make_scaler(self):
+        return optimizers.Scaler(self.log)
 
     def _first_input(self):
         if self.knobs.resident:
@@ -175,9 +181,12 @@ class Script:
                 self.scaler.unscale(model)
             if self.knobs.clip_grad:
                 torch.nn.utils.clip_grad_norm_(list(model.parameters()), self.knobs.clip_grad)
-        self.optimizer.step()
+        self._update()
         if self.knobs.ema:
             self._average()
+
+    def _update(self):
+        self.optimizer.step()
 
     def _average(self):
         with torch.no_grad():

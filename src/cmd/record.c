@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit), since
-// PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the user's
-// own python3.
+// batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit),
+// since PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the
+// user's own python3.
 #include "base/os.h"
 #include "base/unit.h"
 #include "cmd/cmd.h"
@@ -64,7 +64,8 @@ static const struct option_row rows[] = {
     {"no-foreach", NULL, OPTION_SWITCH, SWITCH(7), "one tensor at a time", NULL},
     {"fused-optimizer", NULL, OPTION_SWITCH, SWITCH(8), "the optimizer's fused kernel", NULL},
     {"clip-grad", "NORM", OPTION_TEXT, VALUE(13), "clip_grad_norm_", ""},
-    {"cudnn-benchmark", NULL, OPTION_SWITCH, SWITCH(9), "torch.backends.cudnn.benchmark is on", NULL},
+    {"cudnn-benchmark", NULL, OPTION_SWITCH, SWITCH(9), "torch.backends.cudnn.benchmark is on",
+     NULL},
     {"no-cudnn-benchmark", NULL, OPTION_SWITCH, SWITCH(10), "it is off", NULL},
     {"prefetch", NULL, OPTION_SWITCH, SWITCH(11), "a loader with a side stream, as timm's", NULL},
     {"no-prefetch", NULL, OPTION_SWITCH, SWITCH(12), "no such loader", NULL},
@@ -78,6 +79,9 @@ static const struct option_row rows[] = {
     {"targets-per-image", "N", OPTION_TEXT, VALUE(17), "objects per image (detection)", ""},
     {"batches", "B,B,B", OPTION_TEXT, VALUE(18), "batches at which the sequence is checked (2,4,8)",
      ""},
+    {"device", "WORD", OPTION_TEXT, VALUE(20),
+     "meta: no GPU, no arithmetic; cuda: two real steps on this machine's card (torch 2.0 on)",
+     "meta cuda"},
     {"classes-derivative", NULL, OPTION_SWITCH, SWITCH(13),
      "also record how sizes depend on the number of classes", NULL},
     {"name", "NAME", OPTION_TEXT, VALUE(19), "the model's name in the tape", ""},
@@ -163,8 +167,9 @@ static int report(struct arena *a, const char *path, bool json, struct fail *why
     if (rc < 0) return rc;
     if (json) {
         struct str header = tape.header.json;
-        return json_print(json_pack("{s:s, s:i, s:o}", "tape", path, "events", (int)tape.event_count,
-                                    "header", json_loadb(header.p, (size_t)header.len, 0, NULL)),
+        return json_print(json_pack("{s:s, s:i, s:o}", "tape", path, "events",
+                                    (int)tape.event_count, "header",
+                                    json_loadb(header.p, (size_t)header.len, 0, NULL)),
                           why);
     }
     fprintf(stderr, "%s: %.*s, %s parameters, %d events\n", path, STR_ARG(tape.header.model),
@@ -199,11 +204,16 @@ const struct verb verb_record = {
         "python:MODULE:FUNCTION for your own: the function returns the model, or (model, loss), or "
         "(model, loss, inputs).\n\n"
         "It uses your own python3, PyTorch and libraries, so that the tape is that of what you "
-        "train with.",
-    .examples = "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer "
-                "adamw -o swin.tape\n"
-                "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
-                "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
+        "train with.\n\n"
+        "With --device cuda, and a card, it runs the two steps for real at each batch and takes "
+        "the "
+        "history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS and "
+        "cuDNN really ask for on that card. Such a tape says nothing about time.",
+    .examples =
+        "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer "
+        "adamw -o swin.tape\n"
+        "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
+        "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
     .options = rows,
     .options_size = sizeof(struct record_options),
     .run = record_run,

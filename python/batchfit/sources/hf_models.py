@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import stubs
+from .. import build, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_configs, need
@@ -105,15 +105,15 @@ class TextJob(Job):
                          classes=config.num_labels if task == "classification" else None)
         self.length, self.target, self.task, self.kind, self.train = length, target, task, kind, knobs.mode == "train"
 
-    def _tokens(self, batch, length):
-        return torch.empty((batch, length), dtype=torch.int64, device="meta")
+    def _tokens(self, batch, length, ones=False):
+        return build.new((batch, length), torch.int64, ones)
 
     def inputs(self, batch):
-        made = {"input_ids": self._tokens(batch, self.length), "attention_mask": self._tokens(batch, self.length)}
+        made = {"input_ids": self._tokens(batch, self.length), "attention_mask": self._tokens(batch, self.length, True)}
         if self.kind in ("bert", "electra", "albert"):
             made["token_type_ids"] = self._tokens(batch, self.length)
         if self.task == "classification":
-            made["labels"] = torch.empty((batch,), dtype=torch.int64, device="meta")
+            made["labels"] = build.new((batch,), torch.int64)
         else:
             made["labels"] = self._tokens(batch, self.target or self.length)
         return made
@@ -135,8 +135,8 @@ class PixelJob(TextJob):
         self.side = side
 
     def inputs(self, batch):
-        return {"pixel_values": torch.empty((batch, 3, self.side, self.side), device="meta"),
-                "labels": torch.empty((batch,), dtype=torch.int64, device="meta")}
+        return {"pixel_values": build.new((batch, 3, self.side, self.side)),
+                "labels": build.new((batch,), torch.int64)}
 
 
 def load(name, knobs):

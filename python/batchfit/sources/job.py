@@ -3,6 +3,7 @@
 
 import torch
 
+from .. import build
 from ..script import LOSSES
 
 
@@ -48,14 +49,14 @@ class ImageJob(Job):
         self.shape, self.knobs, self.loss = tuple(shape), knobs, LOSSES[knobs.loss]
 
     def _images(self, batch):
-        x = torch.empty((batch,) + self.shape, device="meta")
+        x = build.new((batch,) + self.shape)
         if self.knobs.channels_last:
             x = x.contiguous(memory_format=torch.channels_last)
         dtype = self.knobs.model_dtype
         return x.to(getattr(torch, dtype)) if dtype else x
 
     def _target(self, batch):
-        return torch.empty((batch,), dtype=torch.int64, device="meta")
+        return build.new((batch,), torch.int64)
 
     def inputs(self, batch):
         x = self._images(batch)
@@ -63,7 +64,7 @@ class ImageJob(Job):
 
     def prefetched(self, batch):
         """timm PrefetchLoader (1.0.9 data/loader.py): bytes and target arrive, then floats are made of the bytes."""
-        x = torch.empty((batch,) + self.shape, dtype=torch.uint8, device="meta")
+        x = build.new((batch,) + self.shape, torch.uint8)
         target = self._target(batch)
         dtype = getattr(torch, self.knobs.model_dtype) if self.knobs.model_dtype else torch.float32
         x = x.to(dtype)

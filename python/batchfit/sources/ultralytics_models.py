@@ -8,7 +8,7 @@ import types
 
 import torch
 
-from .. import stubs
+from .. import build, stubs
 from ..build import to_meta
 from ..errors import RecordError
 from ..real_loss import real_loss
@@ -28,7 +28,7 @@ class DetectionJob(Job):
         self.loss, self.side, self.knobs, self.classes, self.rec = loss, side, knobs, classes, None
 
         for part in (loss, getattr(loss, "one2many", None), getattr(loss, "one2one", None)):
-            if hasattr(part, "preprocess"):
+            if hasattr(part, "preprocess") and not build.is_real():
                 part.preprocess = self._one_block(part.preprocess)
 
     def _one_block(self, preprocess):
@@ -44,7 +44,7 @@ class DetectionJob(Job):
         return padded
 
     def inputs(self, batch):
-        image = torch.empty((batch, 3, self.side, self.side), dtype=torch.uint8, device="meta")
+        image = build.new((batch, 3, self.side, self.side), torch.uint8)
         image = image.float() / 255
         if self.knobs.channels_last:
             image = image.contiguous(memory_format=torch.channels_last)
@@ -70,6 +70,8 @@ class DetectionJob(Job):
         def compute(real):
             loss = self.loss(real, dict(targets))[0]
             return loss.sum()
+        if build.is_real():
+            return None, compute(predictions)
         return None, real_loss(self.rec, compute, predictions)
 
 
@@ -102,5 +104,7 @@ def load(name, knobs):
     frozen = [p for n, p in model.named_parameters() if ".dfl" in n]  # engine/trainer.py always_freeze_names
     for p in frozen:
         p.requires_grad_(False)
+    if build.is_real():
+        model.to(build.DEVICE)  # the criterion takes its device from the model
     loss = model.init_criterion()
     return DetectionJob(to_meta(model), loss, "ultralytics " + ultralytics.__version__, classes, knobs)

@@ -20,6 +20,7 @@ import sys
 
 import torch
 
+from .. import build
 from ..build import to_meta, without_init
 from ..errors import RecordError, UsageError
 from ..script import LOSSES
@@ -29,9 +30,12 @@ OFFERED = ("img_size", "seq_len", "target_len", "num_classes", "precision", "mod
 
 
 def on_device(value):
-    """Tensors in nested containers, as meta tensors of the same shape, strides and type."""
+    """Tensors in nested containers, on the device with the same shape, strides and type: meta ones, or the values."""
     if isinstance(value, torch.Tensor):
-        return torch.empty_like(value, device="meta")
+        if build.is_real() and value.device.type != "meta":
+            return value.to(build.DEVICE)
+        made = torch.empty_like(value, device=build.DEVICE)
+        return made.zero_() if build.is_real() else made
     if isinstance(value, dict):
         return {k: on_device(v) for k, v in value.items()}
     if isinstance(value, (list, tuple)):
@@ -50,7 +54,7 @@ class UserJob(Job):
     def inputs(self, batch):
         if self.inputs_fn is None:
             side = self.knobs.img_size or 224
-            x, target = torch.empty((batch, 3, side, side), device="meta"), None
+            x, target = build.new((batch, 3, side, side)), None
         else:
             made = on_device(self.inputs_fn(batch))
             pair = isinstance(made, (list, tuple)) and len(made) == 2
@@ -74,7 +78,7 @@ class UserJob(Job):
         if self.loss_fn is not None:
             wants = len(inspect.signature(self.loss_fn).parameters) if not isinstance(self.loss_fn, torch.nn.Module) else 2
             if target is None and wants > 1:
-                target = torch.empty((first(output).shape[0],), dtype=torch.int64, device="meta")
+                target = build.new((first(output).shape[0],), torch.int64)
             return self.loss_fn(output, target) if wants > 1 else self.loss_fn(output)
         loss = getattr(output, "loss", None)
         if loss is None and isinstance(output, dict):
@@ -87,7 +91,7 @@ class UserJob(Job):
         if not isinstance(logits, torch.Tensor) or logits.dim() != 2:
             raise RecordError("the model returns no loss and no (batch, classes) logits; return (model, loss_fn) instead")
         if target is None:
-            target = torch.empty((logits.shape[0],), dtype=torch.int64, device="meta")
+            target = build.new((logits.shape[0],), torch.int64)
         return LOSSES[self.knobs.loss](logits, target)
 
 
