@@ -60,7 +60,8 @@ enum batchfit_phase_id {
 
 enum {
     BATCHFIT_LINE_BYTES = 4096, /* PIPE_BUF: lines of several processes do not mix */
-    BATCHFIT_TEXT_BYTES = 2000,
+    BATCHFIT_TEXT_BYTES = 2000, /* of a message */
+    BATCHFIT_NAME_BYTES = 400,
     BATCHFIT_MICRO_BATCHES = 128 /* of more, only the sum is told */
 };
 
@@ -175,12 +176,12 @@ static inline int batchfit_utf8(const unsigned char *p) {
     return len;
 }
 
-static inline void batchfit_text(struct batchfit_line *l, const char *key, const char *text) {
+static inline void batchfit_text(struct batchfit_line *l, const char *key, const char *text,
+                                 int budget) {
     const unsigned char *p = (const unsigned char *)text;
     char piece[64];
-    int len, budget = (int)sizeof l->text - 512 - l->len; /* the rest of the line needs some */
+    int len;
     if (!text) return;
-    if (budget > BATCHFIT_TEXT_BYTES) budget = BATCHFIT_TEXT_BYTES;
     batchfit_add(l, piece, snprintf(piece, sizeof piece, ",\"%s\":\"", key));
     for (; *p; p += len ? len : 1) {
         int size = len = batchfit_utf8(p);
@@ -240,7 +241,8 @@ static inline void batchfit_close_phase(struct batchfit_steps *s) {
     s->phase_began_ns = now;
     if (s->phase < BATCHFIT_STEP_PHASES) return;
     batchfit_begin(s, &l, "phase");
-    batchfit_text(&l, "phase", s->phase == BATCHFIT_VALIDATION ? "validation" : "checkpoint");
+    batchfit_text(&l, "phase", s->phase == BATCHFIT_VALIDATION ? "validation" : "checkpoint",
+                  BATCHFIT_NAME_BYTES);
     batchfit_time(&l, "ms", s->phase_ns[s->phase], 1);
     batchfit_write(s, &l);
     s->phase_ns[s->phase] = 0;
@@ -251,11 +253,11 @@ static inline void batchfit_start(struct batchfit_steps *s) {
     struct batchfit_line l;
     if (s->fd < 0) return;
     batchfit_begin(s, &l, "start");
-    batchfit_text(&l, "framework", s->framework);
-    batchfit_text(&l, "framework_version", s->framework_version);
-    batchfit_text(&l, "device", s->device);
-    batchfit_text(&l, "device_name", s->device_name);
-    batchfit_text(&l, "program", s->program);
+    batchfit_text(&l, "framework", s->framework, BATCHFIT_NAME_BYTES);
+    batchfit_text(&l, "framework_version", s->framework_version, BATCHFIT_NAME_BYTES);
+    batchfit_text(&l, "device", s->device, BATCHFIT_NAME_BYTES);
+    batchfit_text(&l, "device_name", s->device_name, BATCHFIT_NAME_BYTES);
+    batchfit_text(&l, "program", s->program, BATCHFIT_NAME_BYTES);
     if (s->world > 0) batchfit_count(&l, "world", s->world);
     batchfit_write(s, &l);
     s->phase_began_ns = s->clock_ns();
@@ -328,8 +330,8 @@ static inline void batchfit_oom(struct batchfit_steps *s, const char *message, l
     struct batchfit_line l;
     if (s->fd < 0) return;
     batchfit_begin(s, &l, "oom");
-    batchfit_text(&l, "phase", names[s->phase]);
-    batchfit_text(&l, "message", message);
+    batchfit_text(&l, "phase", names[s->phase], BATCHFIT_NAME_BYTES);
+    batchfit_text(&l, "message", message, BATCHFIT_TEXT_BYTES);
     batchfit_count(&l, "samples", samples);
     batchfit_write(s, &l);
 }
@@ -341,7 +343,7 @@ static inline void batchfit_end(struct batchfit_steps *s, int ok, const char *er
     if (s->phase >= BATCHFIT_STEP_PHASES) batchfit_close_phase(s);
     batchfit_begin(s, &l, "end");
     batchfit_add(&l, ok ? ",\"ok\":true" : ",\"ok\":false", ok ? 10 : 11);
-    batchfit_text(&l, "error", error);
+    batchfit_text(&l, "error", error, BATCHFIT_TEXT_BYTES);
     batchfit_write(s, &l);
     if (s->owns_fd) close(s->fd);
     s->fd = -1;

@@ -14,6 +14,7 @@ def channel():
         fd = int(os.environ['BATCHFIT_FD'])
         pipe = os.fstat(fd)
         if os.environ.get('BATCHFIT_FD_ID') in (None, f'{pipe.st_dev}:{pipe.st_ino}'):
+            os.set_blocking(fd, False)  # a full pipe must not stop the training
             return fd
     except (KeyError, ValueError, OSError):
         pass
@@ -21,16 +22,17 @@ def channel():
     return folder and os.open(os.path.join(folder, f'{os.getpid()}.jsonl'), os.O_WRONLY | os.O_CREAT | os.O_APPEND)
 
 
-FD = channel()
+FD, dropped = channel(), 0
 
 
 def tell(event, **fields):
-    """Writes one event, in one write. A training does not stop because nobody listens."""
-    line = json.dumps({'v': 1, 'event': event, 'pid': os.getpid(), **fields}) + '\n'
+    """Writes one event, in one write; what the pipe has no room for is counted. Without a listener, nothing."""
+    global dropped
+    line = json.dumps({'v': 1, 'event': event, 'pid': os.getpid(), 'dropped': dropped, **fields}) + '\n'
     try:
         FD is not None and os.write(FD, line.encode())
     except OSError:
-        pass
+        dropped += 1
 
 
 def train(batch, steps):
