@@ -7,8 +7,20 @@
 // Ten digits: 0.15 is printed as it was typed.
 enum { FORMAT = JSON_INDENT(2) | JSON_REAL_PRECISION(10) };
 
+// What a training printed may be no UTF-8, and a document must be: its odd bytes become '?'.
+static json_t *mended_text(struct str s) {
+    ARENA_AUTO scratch = {0};
+    char *copy = str_z(&scratch, s);
+    for (ptrdiff_t i = 0; i < s.len; i++) {
+        if (copy[i] & 0x80) copy[i] = '?';
+    }
+    return json_stringn(copy, (size_t)s.len);
+}
+
 json_t *json_text(struct str s) {
-    return s.len > 0 ? json_stringn_nocheck(s.p, (size_t)s.len) : json_null();
+    if (s.len <= 0) return json_null();
+    json_t *text = json_stringn(s.p, (size_t)s.len);
+    return text ? text : mended_text(s);
 }
 
 json_t *json_size(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }

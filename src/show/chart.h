@@ -22,6 +22,7 @@ struct show_chart {
     enum show_unit unit; // of y
     struct str title, x_name, y_name;
     const double *x; // not decreasing; NULL: 0, 1, 2, …
+    const struct str *x_texts; // what the points are called instead of their figures; NULL: as those
     ptrdiff_t point_count;
     const struct show_series *series; // areas: the first lies lowest
     int series_count;                 // at most SHOW_SERIES_MAX are told apart by colour
@@ -37,6 +38,9 @@ enum { SHOW_SERIES_MAX = 10 };
 // what a screen can show are thinned; the highest total of each group of points is kept, so the
 // peak never disappears.
 void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct buf *b);
+// The same below one another as a file of its own.
+void show_chart_picture(const struct show_chart *charts, int count, struct arena *scratch,
+                        struct buf *b);
 // The sum of the areas, or the highest of the lines, in `rows` lines of blocks with the limit
 // marked, and a line that names the peak.
 void show_chart_text(const struct show_chart *c, struct show_style style, int rows, struct buf *b);

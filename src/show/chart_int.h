@@ -18,4 +18,12 @@ double chart_step(enum show_unit unit, double span, int at_most);
 ptrdiff_t *chart_thin(struct arena *a, const struct show_chart *c, ptrdiff_t at_most,
                       ptrdiff_t *ret_count);
 
+// The picture without its frame, CHART_WIDTH by CHART_HEIGHT of its own units.
+enum { CHART_WIDTH = 960, CHART_HEIGHT = 380 };
+void chart_draw(const struct show_chart *c, struct arena *scratch, struct buf *b);
+// The rules of show/html.h's page, those of charts among them.
+extern const char html_style_sheet[];
+// "Lines of 2 series over batch."
+struct str chart_alternative(const struct show_chart *c, struct arena *scratch);
+
 #endif

@@ -3,7 +3,9 @@
 // even a slip in escaping could not run or fetch anything.
 #include "show/html.h"
 
-static const char style_sheet[] =
+#include "show/chart_int.h"
+
+const char html_style_sheet[] =
     ":root{color-scheme:light dark;--bg:#fff;--panel:#f6f7f9;--text:#1c2128;--dim:#5d6672;"
     "--rule:#dfe3e8;--good:#1a7f37;--warn:#9a6700;--bad:#c02a2a;"
     "--c0:#4477aa;--c1:#e0913a;--c2:#4b9d6f;--c3:#c7588b;--c4:#8166b0;--c5:#3aa0b8;--c6:#b5a33a;"
@@ -80,7 +82,7 @@ void show_html_open(struct buf *b, struct str title, struct str lead) {
                    "<meta http-equiv=\"Content-Security-Policy\" "
                    "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"));
     add_tag(b, "<title>", title, "</title>\n<style>\n");
-    buf_add(b, str_of(style_sheet));
+    buf_add(b, str_of(html_style_sheet));
     add_tag(b, "</style></head>\n<body>\n<h1>", title, "</h1>\n");
     if (lead.len) add_tag(b, "<p class=\"lead\">", lead, "</p>\n");
 }

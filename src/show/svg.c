@@ -7,8 +7,8 @@
 
 // The picture's own units; the page scales it to its width.
 enum {
-    WIDTH = 960,
-    HEIGHT = 380,
+    WIDTH = CHART_WIDTH,
+    HEIGHT = CHART_HEIGHT,
     LEFT = 74,
     RIGHT = 16,
     TOP = 30,
@@ -47,8 +47,8 @@ static struct str value_text(struct drawing *d, double value) {
     return chart_text_of(d->a, d->c->unit, value);
 }
 
-static struct str alternative(struct drawing *d) {
-    const struct show_chart *c = d->c;
+struct str chart_alternative(const struct show_chart *c, struct arena *scratch) {
+    struct drawing drawing = {.c = c, .a = scratch}, *d = &drawing;
     double peak;
     ptrdiff_t at = show_chart_peak(c, &peak);
     struct buf b = buf_new(d->a);
@@ -97,9 +97,23 @@ static void draw_y_axis(struct drawing *d) {
     if (d->c->unit == SHOW_NUMBERS) add_label(d, 4, TOP - 9, "dim", "start", d->c->y_name);
 }
 
+// What the points are called, as many as there is room for: about seven units a column of text.
+static void draw_x_texts(struct drawing *d) {
+    double free_from = 0;
+    for (ptrdiff_t k = 0; k < d->kept_count; k++) {
+        struct str text = d->c->x_texts[d->kept[k]];
+        double x = at_x(d, chart_x(d->c, d->kept[k])), half = show_width(text) * 3.5;
+        if (x - half < free_from) continue;
+        add_label(d, x, HEIGHT - BOTTOM + 18, "dim", "middle", text);
+        free_from = x + half + 7;
+    }
+}
+
 static void draw_x_axis(struct drawing *d) {
     double step = chart_step(SHOW_NUMBERS, fmax(d->x_to - d->x_from, 1e-9), 8);
-    for (double x = ceil(d->x_from / step) * step; x <= d->x_to + step * 1e-6; x += step) {
+    if (d->c->x_texts) draw_x_texts(d);
+    for (double x = ceil(d->x_from / step) * step; !d->c->x_texts && x <= d->x_to + step * 1e-6;
+         x += step) {
         add_label(d, at_x(d, x), HEIGHT - BOTTOM + 18, "dim", "middle",
                   chart_text_of(d->a, SHOW_NUMBERS, x));
     }
@@ -179,7 +193,9 @@ static void draw_strips(struct drawing *d) {
                    "<rect class=\"strip\" x=\"%.1f\" y=\"%d\" width=\"%.1f\" height=\"%d\"><title>",
                    from, TOP, to - from, HEIGHT - TOP - BOTTOM);
         show_escaped(d->b, c->x_name);
-        buf_format(d->b, " %.6g", chart_x(c, points[k]));
+        buf_byte(d->b, ' ');
+        if (c->x_texts) show_escaped(d->b, c->x_texts[points[k]]);
+        else buf_format(d->b, "%.6g", chart_x(c, points[k]));
         if (c->kind == SHOW_AREAS) {
             buf_add(d->b, STR(": "));
             show_escaped(d->b, value_text(d, chart_sum(c, points[k])));
@@ -194,24 +210,23 @@ static void draw_strips(struct drawing *d) {
     }
 }
 
-static void draw_legend(struct drawing *d) {
-    int count = d->c->series_count;
-    buf_add(d->b, STR("<ul class=\"legend\">\n"));
+static void draw_legend(const struct show_chart *c, struct buf *b) {
+    int count = c->series_count;
+    buf_add(b, STR("<ul class=\"legend\">\n"));
     for (int i = 0; i < count; i++) {
         // Areas from the highest to the lowest, as they lie in the picture.
-        int s = d->c->kind == SHOW_AREAS ? count - 1 - i : i;
-        buf_format(d->b,
+        int s = c->kind == SHOW_AREAS ? count - 1 - i : i;
+        buf_format(b,
                    "<li><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\">"
                    "<rect class=\"c%d\" width=\"10\" height=\"10\" rx=\"2\"/></svg>",
                    s % SHOW_SERIES_MAX);
-        show_escaped(d->b, d->c->series[s].name);
-        buf_add(d->b, STR("</li>\n"));
+        show_escaped(b, c->series[s].name);
+        buf_add(b, STR("</li>\n"));
     }
-    buf_add(d->b, STR("</ul>\n"));
+    buf_add(b, STR("</ul>\n"));
 }
 
-void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct buf *b) {
-    if (c->point_count == 0 || c->series_count == 0) return;
+void chart_draw(const struct show_chart *c, struct arena *scratch, struct buf *b) {
     struct drawing d = {
         .c = c,
         .a = scratch,
@@ -221,15 +236,6 @@ void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct bu
         .top = chart_top(c) * 1.06,
     };
     d.kept = chart_thin(scratch, c, POINTS, &d.kept_count);
-    buf_add(b, STR("<figure class=\"chart\">\n"));
-    if (c->title.len) {
-        buf_add(b, STR("<figcaption>"));
-        show_escaped(b, c->title);
-        buf_add(b, STR("</figcaption>\n"));
-    }
-    buf_format(b, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
-    show_escaped(b, alternative(&d));
-    buf_add(b, STR("\">\n"));
     draw_spans(&d);
     draw_y_axis(&d);
     double *below = arena_new(scratch, double, d.kept_count);
@@ -244,7 +250,21 @@ void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct bu
     draw_mark(&d, c->limit, c->limit_name, "bad");
     draw_peak(&d);
     draw_strips(&d);
+}
+
+void show_chart_svg(const struct show_chart *c, struct arena *scratch, struct buf *b) {
+    if (c->point_count == 0 || c->series_count == 0) return;
+    buf_add(b, STR("<figure class=\"chart\">\n"));
+    if (c->title.len) {
+        buf_add(b, STR("<figcaption>"));
+        show_escaped(b, c->title);
+        buf_add(b, STR("</figcaption>\n"));
+    }
+    buf_format(b, "<svg viewBox=\"0 0 %d %d\" role=\"img\" aria-label=\"", WIDTH, HEIGHT);
+    show_escaped(b, chart_alternative(c, scratch));
+    buf_add(b, STR("\">\n"));
+    chart_draw(c, scratch, b);
     buf_add(b, STR("</svg>\n"));
-    draw_legend(&d);
+    draw_legend(c, b);
     buf_add(b, STR("</figure>\n"));
 }

@@ -183,6 +183,57 @@ static void a_chart_says_its_peak_in_words(void **state) {
     assert_int_equal(b.count, 0);
 }
 
+static void points_have_their_own_names(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    double y[] = {100, 190, (double)NAN, 350};
+    const struct str names[] = {STR("1"), STR("64"), STR("<1024>"), STR("8192")};
+    struct show_series series[] = {{STR("workers 4, <fp32>"), y}};
+    struct show_chart c = {.kind = SHOW_LINES,
+                           .title = STR("t & t"),
+                           .x_name = STR("batch"),
+                           .x_texts = names,
+                           .point_count = 4,
+                           .series = series,
+                           .series_count = 1,
+                           .limit = (double)NAN,
+                           .budget = (double)NAN};
+    struct buf b = buf_new(&a);
+    show_chart_svg(&c, &a, &b);
+    assert_true(str_find(buf_str(&b), STR(">8192</text>")) > 0);
+    assert_true(str_find(buf_str(&b), STR(">&lt;1024&gt;</text>")) > 0);
+    assert_true(str_find(buf_str(&b), STR("batch 64\n")) > 0);
+    assert_int_equal(str_find(buf_str(&b), STR(">0.5</text>")), -1); // no figures beside them
+    assert_well_formed(buf_str(&b));
+}
+
+static void a_picture_is_a_file_of_its_own(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    double y[] = {1, 2};
+    struct show_series series[SHOW_SERIES_MAX];
+    for (int i = 0; i < SHOW_SERIES_MAX; i++) {
+        series[i] = (struct show_series){STR("a name that takes half of a line, or so it seems"), y};
+    }
+    struct show_chart c[2] = {{.kind = SHOW_LINES,
+                               .title = STR("first & only"),
+                               .x_name = STR("batch"),
+                               .point_count = 2,
+                               .series = series,
+                               .series_count = SHOW_SERIES_MAX,
+                               .limit = (double)NAN,
+                               .budget = (double)NAN}};
+    c[1] = c[0];
+    c[1].point_count = 0; // nothing ran: an empty picture
+    struct buf b = buf_new(&a);
+    show_chart_picture(c, 2, &a, &b);
+    struct str svg = buf_str(&b);
+    assert_true(str_starts(svg, STR("<svg xmlns=\"http://www.w3.org/2000/svg\"")));
+    assert_true(str_find(svg, STR("first &amp; only")) > 0);
+    assert_int_equal(str_find(svg, STR("<script")), -1);
+    assert_well_formed(svg);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(escaping),
@@ -190,6 +241,8 @@ int main(void) {
         cmocka_unit_test(names_cannot_become_markup),
         cmocka_unit_test(the_page_needs_nothing_from_outside),
         cmocka_unit_test(a_chart_says_its_peak_in_words),
+        cmocka_unit_test(points_have_their_own_names),
+        cmocka_unit_test(a_picture_is_a_file_of_its_own),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
