@@ -11,6 +11,7 @@ enum fail_code {
     FAIL_INPUT = -3,   // a file or value the user gave is bad
     FAIL_MACHINE = -4, // the machine does not let us: permission, disk, driver, missing program
     FAIL_BUG = -5,     // ours
+    FAIL_INTERRUPTED = -130, // Ctrl-C or SIGTERM, as a shell shows it
 };
 
 struct fail {

@@ -170,7 +170,7 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
     return forecast_remedies(&ret->forecast, card, batch, accumulation, &ret->remedies, why);
 }
 
-static json_t *json_notes(const struct forecast_notes *notes) {
+json_t *answer_notes_json(const struct forecast_notes *notes) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < notes->count; i++) {
         json_array_append_new(list, json_text(notes->items[i]));
@@ -190,7 +190,7 @@ static json_t *json_remedies(const struct forecast_remedies *remedies) {
     return list;
 }
 
-static json_t *json_plan(const struct plan *p) {
+json_t *answer_plan_json(const struct plan *p) {
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:o, s:b, s:b}", "model",
                      json_text(p->model), "image_size", json_size(p->image_size),
                      "sequence_length", json_size(p->sequence_length), "target_length",
@@ -220,14 +220,14 @@ json_t *answer_json(const struct answer *answer) {
         "s:s, s:o, s:o}",
         "gpu", "name", json_text(gpu->name), "total_bytes", (json_int_t)gpu->total_bytes,
         "usable_bytes", (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu)), "plan",
-        json_plan(&answer->plan), "peak", json_peak(&answer->peak), "budget_bytes",
+        answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "budget_bytes",
         (json_int_t)answer->budget_bytes, "capacity_bytes",
         (json_int_t)forecast_capacity(&answer->card), "safety_margin", answer->card.margin,
         "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget", answer->fits,
         "config_written", answer->config_written, "largest_batch_size",
         json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model), "torch",
         json_text(t->tape->header.torch), "library", json_text(t->tape->header.library), "band",
-        forecast_band_source, "notes", json_notes(&answer->notes), "remedies",
+        forecast_band_source, "notes", answer_notes_json(&answer->notes), "remedies",
         json_remedies(&answer->remedies));
 }
 
@@ -235,7 +235,7 @@ int answer_print_json(const struct question *q, const struct answer *answers, in
                       struct fail *why) {
     json_t *results = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
-    return json_print(json_pack("{s:o, s:o}", "results", results, "notes", json_notes(&q->notes)),
+    return json_print(json_pack("{s:o, s:o}", "results", results, "notes", answer_notes_json(&q->notes)),
                       why);
 }
 

@@ -32,6 +32,8 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
 
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);
+json_t *answer_plan_json(const struct plan *p);
+json_t *answer_notes_json(const struct forecast_notes *notes);
 // Prints {"results": […], "notes": […]} on stdout.
 int answer_print_json(const struct question *q, const struct answer *answers, int count,
                       struct fail *why);

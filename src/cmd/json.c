@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/json.h"
 
+#include <math.h>
+
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -24,6 +26,8 @@ json_t *json_text(struct str s) {
 }
 
 json_t *json_size(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
+
+json_t *json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
 
 int json_print(json_t *document, struct fail *why) {
     int rc = document ? json_dumpf(document, stdout, FORMAT) : -1;

@@ -11,6 +11,7 @@
 // A string, or null for an empty view: unknown is not "".
 json_t *json_text(struct str s);
 json_t *json_size(int64_t value); // null for 0 and below: not known
+json_t *json_number(double value); // null for NaN: not known
 // Prints the document on stdout and releases it. NULL (a value that could not be built) is our bug.
 int json_print(json_t *document, struct fail *why);
 // The same text, in the arena.

@@ -5,6 +5,7 @@
 #define CMD_LAUNCH_H
 
 #include "cmd/question.h"
+#include "device/sampler.h"
 #include "probe/command.h"
 #include "probe/trial.h"
 #include "stats/stats.h"
@@ -21,7 +22,43 @@ struct launch_options {
     const char *machine;     // a recorded machine (for its gauges)
     int64_t ranks;           // 0: one
     const char *log_folder;  // keeps each trial's output
+    int card;                // of device_list; the first without a choice
 };
+
+// The rows of these options, for a verb whose struct is `type` with the member `l`.
+#define LAUNCH_AT(type, member) offsetof(type, l.member)
+#define LAUNCH_ROWS(type)                                                                          \
+    {"device", "WORD", OPTION_TEXT, LAUNCH_AT(type, device),                                       \
+     "where the trials run: auto (a card when there is one), cuda, cpu", "auto cuda cpu"},         \
+        {"memory", "BYTES", OPTION_MEMORY, LAUNCH_AT(type, memory_bytes),                          \
+         "as if the device had so much memory: 2GiB. On a card the caching allocator is capped, "  \
+         "on the CPU the training is (control group or RLIMIT_DATA)",                              \
+         ""},                                                                                      \
+        {"steps", "N", OPTION_COUNT, LAUNCH_AT(type, steps),                                       \
+         "optimizer steps to measure in each trial (10)", ""},                                     \
+        {"warmup", "N", OPTION_COUNT, LAUNCH_AT(type, warmup),                                     \
+         "optimizer steps before them that do not count (2)", ""},                                 \
+        {"start-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, start_seconds),                  \
+         "a trial that has made no step by then is stopped (300)", ""},                            \
+        {"stall-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, stall_seconds),                  \
+         "a trial without a further step for so long is stopped (120)", ""},                       \
+        {"time-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, time_seconds),                    \
+         "the longest that one trial may take; without it no limit", ""},                          \
+        {"python", "PROGRAM", OPTION_TEXT, LAUNCH_AT(type, python),                                \
+         "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},             \
+        {"env", "NAME=VALUE", OPTION_REPEAT, LAUNCH_AT(type, environment),                         \
+         "a variable for the command; VALUE may hold placeholders (repeatable)", ""},              \
+        {"config-key", "[NAME=]PATH", OPTION_REPEAT, LAUNCH_AT(type, config_keys),                 \
+         "where the value NAME (batch) goes in the trial's copy of the config, which the command " \
+         "takes as {config} (repeatable)",                                                         \
+         ""},                                                                                      \
+    {                                                                                              \
+        "keep-logs", "DIR", OPTION_TEXT, LAUNCH_AT(type, log_folder),                              \
+            "keeps the whole output of each trial in this folder", "file"                          \
+    }
+
+// Optimizer steps that a trial measures, and that it makes before them, without the options.
+enum { LAUNCH_STEPS = 10, LAUNCH_WARMUP = 2 };
 
 // Memory that a trial may use, and who limits it.
 enum launch_device { LAUNCH_CPU, LAUNCH_CUDA };
@@ -38,13 +75,17 @@ struct launch_place {
 struct launch {
     struct arena *arena;
     const struct launch_options *options;
-    char *const *command;  // the user's; NULL: the built-in workload
+    char *const *command;  // the user's, or {python} -m batchfit.workload with placeholders
     struct launch_place place;
     struct str python, layout; // layout: the folder with our Python files and the hook
     struct config *config;     // to be patched for {config}; NULL: none
     struct config_reading *reading;
     const volatile bool *interrupted;
     struct forecast_notes notes; // what one should know about all trials of this launch
+    int made;                    // trials so far, for the names of logs
+    // Called about ten times a second while a trial runs: for a progress line. May be NULL.
+    void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
+    void *watch_context;
 };
 
 enum launch_status { LAUNCH_OK, LAUNCH_ALMOST, LAUNCH_OOM, LAUNCH_SPILLS, LAUNCH_FAILED,
@@ -59,8 +100,8 @@ struct launch_values {
 void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text);
 void launch_switch(struct arena *a, struct launch_values *v, const char *name, bool on);
 
-// What the trial showed of the worst rank. Times: medians in ms over the steps after the warm-up, NaN
-// unknown; bytes -1 unknown.
+// What the trial showed of the slowest rank. Times: ms, means over the middle half (by total_ms) of
+// the steps after the warm-up, so that they add up; NaN unknown. Bytes -1 unknown.
 struct launch_result {
     enum launch_status status;
     struct str reason;  // one line when not OK
@@ -75,6 +116,7 @@ struct launch_result {
     ptrdiff_t sample_count;
     double device_share;    // utilisation of the card, 0 … 1; NaN: no card
     int64_t peak_bytes;     // what counts against the capacity: NVML's, or the tree's RSS on the CPU
+    int64_t charged_bytes;  // what the limit counts: on the CPU with RLIMIT_DATA the data segment
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;
     double wanted_bytes;    // of OOM: what would have been needed at least; NaN
@@ -86,8 +128,14 @@ struct launch_result {
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
                 struct launch *ret_launch, struct fail *why);
 void launch_close(struct launch *l);
-// One trial. An error only when no trial could be made at all (no such command, bad placeholder);
+// One trial at these values; {python}, {device}, {ranks}, {scratch} and {config} are added. An error
+// only when no trial could be made at all (no such command, bad placeholder);
 // else the result says what happened. `limit_bytes`: how much of the device the trial may use; 0: all.
+// (launch_takes: whether the value of that name reaches the command, by a placeholder, a variable or
+// the config.)
+bool launch_takes(const struct launch *l, struct str name);
+void launch_note(struct launch *l, struct str note);
+int64_t launch_warmup(const struct launch_options *o);
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
                int64_t limit_bytes, struct launch_result *ret_result, struct fail *why);
 

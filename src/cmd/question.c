@@ -237,7 +237,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_plan(q, o, why);
     if (rc == 0) rc = open_store(q, o, why);
     if (rc == 0 && o->tape) follow_tape(q, o);
-    if (rc == 0 && q->plan.model.len == 0) rc = no_model(q, why);
+    if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
     if (rc == 0) rc = gpu_load(a, &q->gpus, why);

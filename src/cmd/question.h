@@ -18,6 +18,7 @@ struct question_options {
     bool checkpointing, inference, ema, channels_last;
     double margin, share;
     int64_t overhead_bytes, tenants_bytes;
+    bool model_is_optional; // no option: trials need none
 };
 
 // The rows of these options, for a verb whose struct is `type` with the member `q`.

@@ -1,0 +1,266 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trial's steps and its end come to: status, times, memory. Ranks wait for one another, so the
+// slowest decides the time; each has its own card, so the one that needs most decides the memory.
+#include "cmd/figures.h"
+
+#include "base/unit.h"
+
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+enum { SEED = 20261121 };
+
+// --- Times ---------------------------------------------------------------------------------------
+
+// The steps of one rank after the warm-up; of a run that made fewer, all but the first.
+struct measured {
+    int rank;
+    const struct step **items;
+    ptrdiff_t count;
+};
+
+static struct measured measured_steps(struct arena *a, const struct steps *steps, int rank,
+                                      int64_t warmup) {
+    struct measured m = {rank, arena_new(a, const struct step *, steps->count + 1), 0};
+    for (ptrdiff_t i = 0; i < steps->count; i++) {
+        if (steps->items[i].rank == rank) m.items[m.count++] = &steps->items[i];
+    }
+    ptrdiff_t skip = m.count > warmup ? warmup : m.count > 1 ? 1 : 0;
+    m.items += skip;
+    m.count -= skip;
+    return m;
+}
+
+static double total_of(const struct measured *m, ptrdiff_t i) { return m->items[i]->total_ms; }
+
+static int by_total(const void *a, const void *b) {
+    double x = (*(const struct step *const *)a)->total_ms, y = (*(const struct step *const *)b)->total_ms;
+    return (x > y) - (x < y);
+}
+
+// The middle half of the steps by their time: what is usual, without the odd slow one. Means over the
+// same steps add up as the steps do, which medians of each phase would not.
+static struct measured usual_steps(struct arena *a, const struct measured *m) {
+    struct measured usual = {m->rank, arena_new(a, const struct step *, m->count + 1), 0};
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        if (!isnan(total_of(m, i))) usual.items[usual.count++] = m->items[i];
+    }
+    qsort(usual.items, (size_t)usual.count, sizeof *usual.items, by_total);
+    ptrdiff_t cut = usual.count / 4;
+    usual.items += cut;
+    usual.count -= 2 * cut;
+    return usual;
+}
+
+// Mean of one member; NaN when no step says it.
+static double mean_of(const struct measured *m, size_t member) {
+    double sum = 0;
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        double value = *(const double *)(const void *)((const char *)m->items[i] + member);
+        if (!isnan(value)) sum += value, n++;
+    }
+    return n > 0 ? sum / (double)n : (double)NAN;
+}
+
+static struct measured slowest_rank(struct arena *a, const struct steps *steps, int64_t warmup) {
+    struct measured slowest = measured_steps(a, steps, 0, warmup);
+    double most = -1;
+    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
+        struct measured m = measured_steps(a, steps, steps->ranks[i].rank, warmup);
+        struct measured usual = usual_steps(a, &m);
+        double ms = mean_of(&usual, offsetof(struct step, total_ms));
+        if (ms > most) most = ms, slowest = m;
+    }
+    return slowest;
+}
+
+static const struct {
+    size_t step, result;
+} times[] = {
+#define TIME(member) {offsetof(struct step, member), offsetof(struct launch_result, member)}
+    TIME(io_ms), TIME(h2d_ms), TIME(forward_ms), TIME(backward_ms),
+    TIME(optimizer_ms), TIME(other_ms), TIME(total_ms),
+#undef TIME
+};
+
+// Every rank does the same number of samples in its share of a step.
+static void read_throughput(struct arena *a, const struct measured *m, double ranks,
+                            struct launch_result *r) {
+    double *each = arena_new(a, double, m->count + 1), samples = 0, seconds = 0;
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        const struct step *s = m->items[i];
+        if (isnan(s->total_ms) || s->samples <= 0) continue;
+        each[n++] = s->total_ms / 1e3 / ((double)s->samples * ranks);
+        samples += (double)s->samples * ranks;
+        seconds += s->total_ms / 1e3;
+    }
+    r->seconds_per_sample = each;
+    r->sample_count = n;
+    if (n == 0 || seconds <= 0) return;
+    r->samples_per_s = samples / seconds;
+    struct stats_interval slow = stats_mean_interval(each, n, 0.95, SEED);
+    r->samples_per_s_ci = (struct stats_interval){1 / slow.high, 1 / slow.low};
+}
+
+static void read_times(struct launch *l, struct launch_result *r) {
+    const struct steps *steps = &r->trial.steps;
+    struct measured m = slowest_rank(l->arena, steps, launch_warmup(l->options));
+    struct measured usual = usual_steps(l->arena, &m);
+    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
+        double *to = (double *)(void *)((char *)r + times[i].result);
+        *to = mean_of(&usual, times[i].step);
+    }
+    r->samples_per_s = (double)NAN;
+    r->samples_per_s_ci = (struct stats_interval){(double)NAN, (double)NAN};
+    read_throughput(l->arena, &m, steps->rank_count > 1 ? (double)steps->rank_count : 1, r);
+    r->steps = r->sample_count;
+}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+static int64_t most_of(const struct steps *steps, size_t member) {
+    int64_t most = -1;
+    for (ptrdiff_t i = 0; i < steps->count; i++) {
+        int64_t value =
+            *(const int64_t *)(const void *)((const char *)&steps->items[i] + member);
+        if (value > most) most = value;
+    }
+    return most;
+}
+
+static bool is_on_cpu(const struct steps *steps) {
+    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
+        struct str device = steps->ranks[i].device;
+        if (device.len > 0 && !str_starts(device, STR("cpu"))) return false;
+    }
+    return true;
+}
+
+// What counts against the capacity: on a card what the driver shows beyond what others held before;
+// on the processor what the limit counts; for a program with a device that we do not see, what it
+// says itself.
+static int64_t peak_of(const struct launch *l, const struct launch_result *r) {
+    if (l->place.sampler) {
+        int64_t used = device_sampler_peaks(l->place.sampler).used_bytes - l->place.others_bytes;
+        if (used > r->torch_reserved_bytes) return used;
+    }
+    if (l->place.kind == LAUNCH_CUDA || !is_on_cpu(&r->trial.steps)) return r->torch_reserved_bytes;
+    return r->trial.peak_rss_bytes;
+}
+
+static void read_memory(struct launch *l, struct launch_result *r) {
+    const struct steps *steps = &r->trial.steps;
+    r->torch_allocated_bytes = most_of(steps, offsetof(struct step, peak_allocated_bytes));
+    r->torch_reserved_bytes = most_of(steps, offsetof(struct step, peak_reserved_bytes));
+    r->alloc_retries = most_of(steps, offsetof(struct step, alloc_retries));
+    r->seen_batch = most_of(steps, offsetof(struct step, micro_batch));
+    r->covered = steps->covered;
+    r->device_share = (double)NAN;
+    if (l->place.sampler) r->device_share = device_sampler_peaks(l->place.sampler).utilisation_mean;
+    r->peak_bytes = peak_of(l, r);
+    bool by_data = r->trial.limiter == LIMITER_RLIMIT && is_on_cpu(steps);
+    r->charged_bytes = by_data ? r->trial.peak_data_bytes : r->peak_bytes;
+    const struct ending_numbers *n = &r->trial.ending.numbers;
+    r->wanted_bytes = (double)NAN;
+    int64_t held = n->in_use_bytes > 0 ? n->in_use_bytes : n->reserved_bytes;
+    if (n->tried_bytes > 0 && held > 0) r->wanted_bytes = (double)(held + n->tried_bytes);
+}
+
+// --- Status --------------------------------------------------------------------------------------
+
+static const struct step_rank *rank_out_of_memory(const struct steps *steps) {
+    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
+        if (steps->ranks[i].oom_message.len > 0) return &steps->ranks[i];
+    }
+    return NULL;
+}
+
+static void set_status(struct launch_result *r, enum launch_status status, struct str reason,
+                       struct str hint) {
+    r->status = status;
+    r->reason = reason;
+    r->hint = hint;
+}
+
+static bool ran_well(const struct launch_result *r) {
+    const struct trial *t = &r->trial;
+    bool ended_well = t->end == TRIAL_EXITED && t->ending.signature->kind == ENDING_CLEAN;
+    return (t->end == TRIAL_ENOUGH || ended_well) && t->steps.count > 0;
+}
+
+static bool is_out_of_memory(const struct launch_result *r) {
+    const struct trial *t = &r->trial;
+    if (t->end == TRIAL_ENOUGH) return false;
+    return ending_is_memory(t->ending.signature->kind) ||
+           (t->end == TRIAL_RANK_LOST && rank_out_of_memory(&t->steps));
+}
+
+static void judge_failure(struct launch *l, struct launch_result *r) {
+    const struct trial *t = &r->trial;
+    const struct signature *s = t->ending.signature;
+    struct str hint = str_of(s->hint);
+    if (t->end == TRIAL_EXITED && s->kind == ENDING_CLEAN) {
+        set_status(r, LAUNCH_FAILED, STR("the command ended without a step that batchfit could see"),
+                   STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
+                       "steps protocol itself (doc/formats/steps.md)"));
+    } else if (t->end == TRIAL_NO_START) {
+        set_status(r, LAUNCH_FAILED, STR("no step within --start-limit"),
+                   STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
+                       "steps protocol itself (doc/formats/steps.md)"));
+    } else if (t->end != TRIAL_EXITED) {
+        set_status(r, LAUNCH_FAILED, str_of(trial_end_text(t->end)), hint);
+    } else {
+        struct str what = t->ending.exception.len > 0 ? t->ending.exception : t->ending.line;
+        set_status(r, LAUNCH_FAILED,
+                   what.len > 0 ? str_format(l->arena, "%s: %.*s", s->what, STR_ARG(what))
+                                : str_of(s->what),
+                   hint);
+    }
+}
+
+// A command that runs another batch than it was given would be measured wrongly.
+static bool ignores_batch(const struct launch_result *r) {
+    return r->seen_batch > 0 && r->batch > 0 && r->seen_batch != r->batch;
+}
+
+static void judge_run(struct launch *l, struct launch_result *r) {
+    const struct step_rank *caught = rank_out_of_memory(&r->trial.steps);
+    if (caught) {
+        set_status(r, LAUNCH_OOM,
+                   str_format(l->arena, "memory ran out; the program caught it and went on with %lld",
+                              (long long)r->seen_batch),
+                   (struct str){0});
+    } else if (ignores_batch(r)) {
+        set_status(r, LAUNCH_FAILED,
+                   str_format(l->arena, "it ran batches of %lld, not the %lld that it was given",
+                              (long long)r->seen_batch, (long long)r->batch),
+                   STR("see that {batch} reaches the data loader, and that the data set has so many "
+                       "samples"));
+    } else if (r->alloc_retries > 0) {
+        set_status(r, LAUNCH_ALMOST,
+                   str_format(l->arena, "the allocator had to free its cache and try again %lld times",
+                              (long long)r->alloc_retries),
+                   (struct str){0});
+    }
+}
+
+void figures_read(struct launch *l, struct launch_result *r) {
+    struct trial *t = &r->trial;
+    read_memory(l, r);
+    read_times(l, r);
+    if (t->end == TRIAL_INTERRUPTED) {
+        set_status(r, LAUNCH_INTERRUPTED, STR("interrupted"), (struct str){0});
+    } else if (is_out_of_memory(r)) {
+        const struct step_rank *rank = rank_out_of_memory(&t->steps);
+        struct str line = rank ? rank->oom_message : t->ending.line;
+        set_status(r, LAUNCH_OOM, line.len > 0 ? line : str_of(t->ending.signature->what),
+                   str_of(t->ending.signature->hint));
+    } else if (ran_well(r)) {
+        judge_run(l, r);
+    } else {
+        judge_failure(l, r);
+    }
+}

@@ -1,0 +1,293 @@
+// SPDX-License-Identifier: Apache-2.0
+// Finding the batch by trials. A trial runs within the device's memory less the margin, so that what
+// ran is known to run with the margin free, and not only inferred from a reading.
+#include "cmd/measure.h"
+
+#include "base/unit.h"
+#include "cmd/cards.h"
+#include "show/progress.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+// A trial measures what a prediction has to allow for, so less is kept free than without one.
+static const double usual_margin = 0.05;
+// Later micro-steps of an accumulation need no other memory than the second.
+enum { MICRO_STEPS_MAX = 2, SEED = 20261121 };
+// Sizes on the CPU are not those of the CUDA allocator that the tape is replayed in.
+static const double error_on_card = 0.05, error_on_cpu = 0.3;
+
+// --- What is predicted ---------------------------------------------------------------------------
+
+static int open_card(struct measured *m, struct fail *why) {
+    const struct launch_options *o = m->launch.options;
+    struct launch_place *place = &m->launch.place;
+    struct cards cards = {0};
+    if (place->kind == LAUNCH_CUDA && !place->is_capped) {
+        struct str id = str_format(m->q->arena, "%d", o->card);
+        int rc = cards_here(m->q, id.p, o->machine, &cards, why);
+        if (rc < 0 || cards.count == 0) return rc;
+        m->card = cards.items[0];
+    } else {
+        question_place(m->q, gpu_custom(NULL, place->capacity_bytes), &m->card);
+        m->card.gpu.name = place->name;
+    }
+    m->card.margin = m->margin;
+    return 0;
+}
+
+// No tape is no error here: the trials find the batch without one, in a launch or two more.
+static void predict(struct measured *m) {
+    struct fail why = {0};
+    struct question *q = m->q;
+    if (q->plan.model.len == 0) {
+        question_note(q, STR("no model is named, so nothing is predicted; with --model or the config's "
+                             "key the first trial would be nearer"));
+        return;
+    }
+    if (answer_choose(q, &m->card, &m->predicted, &why) == 0) m->is_predicted = true;
+    else question_note(q, str_format(q->arena, "nothing is predicted: %s", why.message));
+}
+
+static int64_t accumulation_for(const struct question *q, int64_t batch) {
+    int64_t step = batch * q->plan.ranks;
+    return q->effective > step ? (q->effective + step - 1) / step : 1;
+}
+
+static double predicted_bytes(void *context, int64_t batch) {
+    struct measured *m = context;
+    struct forecast_peak peak;
+    int rc = forecast_at(&m->predicted.forecast, &m->card, batch, accumulation_for(m->q, batch),
+                         &peak, NULL);
+    return rc < 0 ? (double)NAN : (double)(peak.needed_bytes + peak.overhead_bytes);
+}
+
+// --- One trial -----------------------------------------------------------------------------------
+
+struct watching {
+    struct show_progress progress;
+    struct arena *arena;
+    long long batch;
+};
+
+static void watch(void *context, const struct steps *steps, const struct trial_outside *outside) {
+    struct watching *w = context;
+    struct arena_mark mark = arena_mark(w->arena);
+    struct str item = str_format(w->arena, "batch %lld, %.0f s%s%s", w->batch, outside->seconds,
+                                 outside->rss_bytes > 0 ? ", " : "",
+                                 outside->rss_bytes > 0 ? unit_bytes(w->arena, outside->rss_bytes).p
+                                                        : "");
+    show_progress_set(&w->progress, steps_of_slowest(steps, 0), item);
+    arena_rewind(w->arena, mark);
+}
+
+static struct launch_values values_of(struct arena *a, const struct plan *p) {
+    struct launch_values v = {0};
+    int64_t micro_steps = p->accumulation < MICRO_STEPS_MAX ? p->accumulation : MICRO_STEPS_MAX;
+    launch_value(a, &v, "batch", str_format(a, "%lld", (long long)p->batch));
+    launch_value(a, &v, "accumulate", str_format(a, "%lld", (long long)micro_steps));
+    if (p->precision) {
+        launch_value(a, &v, "precision", str_of(plan_precision_name(p->precision)));
+        launch_switch(a, &v, "amp", p->precision == PLAN_AMP_FP16 || p->precision == PLAN_AMP_BF16);
+    }
+    return v;
+}
+
+static int try_batch(struct measured *m, int64_t batch, struct measured_trial **ret_trial,
+                     struct fail *why) {
+    struct arena *a = m->q->arena;
+    ARENA_AUTO scratch = {0};
+    struct watching w = {.arena = &scratch, .batch = batch};
+    struct measured_trial *t = arena_push(a, &m->trials, &m->trial_count, &m->trial_capacity);
+    struct plan plan = m->q->plan;
+    plan.batch = batch;
+    plan.accumulation = accumulation_for(m->q, batch);
+    *t = (struct measured_trial){.plan = plan};
+    const struct launch_options *o = m->launch.options;
+    w.progress = show_progress_open(STDERR_FILENO,
+                                    str_format(&scratch, "trial %td, step", m->trial_count),
+                                    launch_warmup(o) + (o->steps > 0 ? o->steps : LAUNCH_STEPS));
+    m->launch.watch = watch;
+    m->launch.watch_context = &w;
+    struct launch_values values = values_of(a, &plan);
+    int rc = launch_try(&m->launch, &values, batch, m->budget_bytes, &t->result, why);
+    show_progress_close(&w.progress);
+    m->launch.watch_context = NULL;
+    m->launch.watch = NULL;
+    *ret_trial = t;
+    return rc;
+}
+
+// --- The walk ------------------------------------------------------------------------------------
+
+static bool has_run(const struct measured *m) {
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        if (m->trials[i].result.status == LAUNCH_OK) return true;
+    }
+    return false;
+}
+
+// A failure that is not about memory ends the search, unless a smaller batch ran: then this batch is
+// one that the training cannot do.
+static int failure(const struct measured *m, const struct launch_result *r, struct fail *why) {
+    if (r->status == LAUNCH_INTERRUPTED) return fail_set(why, FAIL_INTERRUPTED, "interrupted");
+    if (r->status != LAUNCH_FAILED || has_run(m)) return 0;
+    if (r->trial.ending.signature->kind == ENDING_LIMIT) return 0;
+    fail_set(why, FAIL_INPUT, "the trial with batch %lld failed: %.*s", (long long)r->batch,
+             STR_ARG(r->reason));
+    struct str last = r->trial.ending.last_lines;
+    fail_hint(why, "%.*s%s%.*s", STR_ARG(r->hint), r->hint.len && last.len ? "\n  its last lines:\n" : "",
+              STR_ARG(last));
+    return FAIL_INPUT;
+}
+
+static struct search_seen seen_of(const struct measured *m, const struct launch_result *r) {
+    static const enum search_outcome outcomes[] = {
+        [LAUNCH_OK] = SEARCH_FITS,   [LAUNCH_ALMOST] = SEARCH_ALMOST, [LAUNCH_OOM] = SEARCH_OUT,
+        [LAUNCH_SPILLS] = SEARCH_SPILLS, [LAUNCH_FAILED] = SEARCH_OUT, [LAUNCH_INTERRUPTED] = SEARCH_OUT,
+    };
+    struct search_seen seen = {
+        .value = r->batch,
+        .outcome = outcomes[r->status],
+        .bytes = r->charged_bytes > 0 ? (double)r->charged_bytes : (double)NAN,
+        .seconds_per_item = r->samples_per_s > 0 ? 1 / r->samples_per_s : (double)NAN,
+    };
+    if (seen.outcome == SEARCH_OUT) seen.bytes = r->wanted_bytes;
+    else if (r->charged_bytes > m->budget_bytes) seen.outcome = SEARCH_ALMOST;
+    return seen;
+}
+
+// The walk may learn from a later trial that an earlier one spilled, or was over the margin.
+static void correct_outcomes(struct measured *m, const struct search_trials *s) {
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        struct launch_result *r = &m->trials[i].result;
+        if (s->items[i].outcome == SEARCH_SPILLS && r->status != LAUNCH_SPILLS) {
+            r->status = LAUNCH_SPILLS;
+            r->reason = STR("many times slower with the memory full: it swaps to the host's");
+        } else if (s->items[i].outcome == SEARCH_ALMOST && r->status == LAUNCH_OK) {
+            r->status = LAUNCH_ALMOST;
+            r->reason = STR("runs, but leaves less than the margin free");
+        }
+    }
+}
+
+// Rising, as the walk wants them. Any batch may be tried when nothing is to be kept, also odd ones.
+static struct plan_batches candidates(struct question *q) {
+    struct plan_range range = q->range;
+    if (range.multiple <= 0 && q->effective <= 0) range.multiple = 1;
+    struct plan_batches every = plan_every_batch(q->arena, &range);
+    struct plan_batches kept =
+        q->effective > 0 ? plan_keeping(q->arena, every, q->effective, q->plan.ranks) : every;
+    if (kept.count == 0) kept = every;
+    for (int i = 0; i < kept.count / 2; i++) {
+        int64_t swapped = kept.values[i];
+        kept.values[i] = kept.values[kept.count - 1 - i];
+        kept.values[kept.count - 1 - i] = swapped;
+    }
+    return kept;
+}
+
+static int walk(struct measured *m, struct fail *why) {
+    struct plan_batches batches = candidates(m->q);
+    struct search_space space = {
+        .rising = batches.values,
+        .count = batches.count,
+        .budget_bytes = (double)m->budget_bytes,
+        .first = m->q->plan.batch,
+        .predict = m->is_predicted ? predicted_bytes : NULL,
+        .context = m,
+        .prediction_error = m->launch.place.kind == LAUNCH_CUDA ? error_on_card : error_on_cpu,
+        .enough = 0.97,
+    };
+    struct search_trials s = search_trials_open(m->q->arena, &space);
+    int64_t batch;
+    while (search_trials_ask(&s, &batch)) {
+        struct measured_trial *t;
+        int rc = try_batch(m, batch, &t, why);
+        if (rc == 0) rc = failure(m, &t->result, why);
+        if (rc < 0) return rc;
+        struct search_seen seen = seen_of(m, &t->result);
+        search_trials_tell(&s, &seen);
+    }
+    correct_outcomes(m, &s);
+    search_trials_answer(&s, &m->found);
+    return 0;
+}
+
+// --- The choice ----------------------------------------------------------------------------------
+
+static int by_batch(const void *a, const void *b) {
+    const struct measured_trial *const *x = a, *const *y = b;
+    return ((*x)->plan.batch > (*y)->plan.batch) - ((*x)->plan.batch < (*y)->plan.batch);
+}
+
+static void find_knee(struct measured *m) {
+    struct arena *a = m->q->arena;
+    const struct measured_trial **ran = arena_new(a, const struct measured_trial *, m->trial_count + 1);
+    struct stats_setting *settings = arena_new(a, struct stats_setting, m->trial_count + 1);
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        const struct launch_result *r = &m->trials[i].result;
+        if (r->status == LAUNCH_OK && r->sample_count > 1) ran[n++] = &m->trials[i];
+    }
+    qsort(ran, (size_t)n, sizeof *ran, by_batch);
+    for (ptrdiff_t i = 0; i < n; i++) {
+        const struct launch_result *r = &ran[i]->result;
+        settings[i] = (struct stats_setting){ran[i]->plan.batch, r->seconds_per_sample,
+                                             r->sample_count};
+    }
+    struct stats_knee knee = stats_find_knee(settings, n, 0.02, 0.95, SEED);
+    if (n == 0 || knee.best < 0) return;
+    m->knee_batch = ran[knee.knee]->plan.batch;
+    m->knee_is_certain = knee.is_certain;
+}
+
+static const struct measured_trial *trial_of(const struct measured *m, int64_t batch) {
+    for (ptrdiff_t i = m->trial_count - 1; i >= 0; i--) {
+        const struct measured_trial *t = &m->trials[i];
+        if (t->plan.batch == batch && t->result.status == LAUNCH_OK) return t;
+    }
+    return NULL;
+}
+
+static void choose(struct measured *m, bool prefers_knee) {
+    int64_t batch = prefers_knee && m->knee_batch > 0 ? m->knee_batch : m->found.largest;
+    m->best = batch > 0 ? trial_of(m, batch) : NULL;
+    m->confirmed = m->best && (m->best->result.covered & COVER_SECOND_STEP);
+    m->chosen = m->predicted;
+    m->chosen.card = m->card;
+    m->chosen.budget_bytes = m->budget_bytes;
+    m->chosen.largest_batch = m->found.largest;
+    m->chosen.fits = m->best != NULL;
+    if (m->best) m->chosen.plan = m->best->plan;
+    else if (!m->is_predicted) m->chosen.plan = m->q->plan;
+}
+
+static int check_command(const struct measured *m, struct fail *why) {
+    if (launch_takes(&m->launch, STR("batch"))) return 0;
+    fail_set(why, FAIL_USAGE, "the command does not say where the batch goes");
+    return fail_hint(why, "write {batch} where it takes the number, or {config} where it takes the "
+                          "config: -- python train.py --batch-size {batch}");
+}
+
+int measure_batch(struct question *q, const struct measure_options *o, char *const *command,
+                  struct measured *ret, struct fail *why) {
+    struct measured *m = ret;
+    *m = (struct measured){.q = q, .margin = isnan(q->margin) ? usual_margin : q->margin};
+    int rc = launch_open(q->arena, &o->l, command, &m->launch, why);
+    if (rc < 0) return rc;
+    m->launch.config = q->has_config ? &q->config : NULL;
+    m->launch.reading = q->has_config ? &q->reading : NULL;
+    const struct launch_place *place = &m->launch.place;
+    m->budget_bytes = (int64_t)((double)place->capacity_bytes * (1 - m->margin)) - place->others_bytes;
+    rc = check_command(m, why);
+    if (rc == 0) rc = open_card(m, why);
+    if (rc == 0) predict(m);
+    if (rc == 0) rc = walk(m, why);
+    launch_close(&m->launch);
+    if (rc < 0) return rc;
+    find_knee(m);
+    choose(m, o->prefers_knee);
+    return 0;
+}

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the trials showed, for people and as a document (doc/formats/fit.md).
+#include "cmd/measure.h"
+
+#include "base/unit.h"
+#include "cmd/breakdown.h"
+
+#include <math.h>
+
+static enum show_tone tone_of(enum launch_status status) {
+    return status == LAUNCH_OK ? SHOW_GOOD : status == LAUNCH_ALMOST ? SHOW_WARN : SHOW_BAD;
+}
+
+static void bytes_cell(struct show_table *t, struct arena *a, int64_t bytes) {
+    if (bytes > 0) show_table_cell(t, SHOW_PLAIN, unit_bytes(a, bytes));
+    else show_table_unknown(t);
+}
+
+static void rate_cells(struct show_table *t, const struct launch_result *r) {
+    if (isnan(r->samples_per_s)) show_table_unknown(t);
+    else show_table_format(t, SHOW_PLAIN, "%.4g", r->samples_per_s);
+    double half = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2;
+    if (isnan(half)) show_table_unknown(t);
+    else show_table_format(t, SHOW_DIM, "%.2g", half);
+}
+
+static void add_row(struct show_table *t, struct arena *a, ptrdiff_t number,
+                    const struct measured_trial *trial) {
+    const struct launch_result *r = &trial->result;
+    show_table_format(t, SHOW_DIM, "%td", number);
+    show_table_format(t, SHOW_STRONG, "%lld", (long long)trial->plan.batch);
+    show_table_format(t, SHOW_PLAIN, "%lld", (long long)trial->plan.accumulation);
+    show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->trial.steps.count);
+    bytes_cell(t, a, r->peak_bytes);
+    rate_cells(t, r);
+    show_table_format(t, SHOW_DIM, "%.1f s", r->trial.seconds);
+    show_table_cell(t, tone_of(r->status), str_of(launch_status_name(r->status)));
+    show_table_cell(t, SHOW_DIM, r->reason);
+}
+
+static void show_trials(const struct measured *m, struct show_style style, struct buf *out) {
+    static const struct {
+        const char *name;
+        enum show_align align;
+    } columns[] = {{"trial", SHOW_RIGHT},     {"batch", SHOW_RIGHT}, {"accum.", SHOW_RIGHT},
+                   {"steps", SHOW_RIGHT},     {"peak", SHOW_RIGHT},  {"samples/s", SHOW_RIGHT},
+                   {"\xc2\xb1" "95 %", SHOW_RIGHT}, {"took", SHOW_RIGHT},  {"status", SHOW_LEFT}};
+    struct show_table t = show_table_new(m->q->arena, (struct str){0});
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        bool ascii = !style.utf8 && columns[i].name[0] == '\xc2';
+        show_table_column(&t, ascii ? "+-95 %" : columns[i].name, columns[i].align);
+    }
+    show_table_wrapping(&t, "why");
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) add_row(&t, m->q->arena, i + 1, &m->trials[i]);
+    show_table_text(&t, style, out);
+}
+
+static void show_covered(const struct measured *m, struct buf *out) {
+    struct buf yes = buf_new(m->q->arena), no = buf_new(m->q->arena);
+    for (int i = 0; step_cover_names[i]; i++) {
+        struct buf *b = m->best->result.covered & (1u << i) ? &yes : &no;
+        buf_format(b, "%s%s", b->count ? ", " : "", step_cover_names[i]);
+    }
+    for (struct buf *b = &yes;; b = &no) {
+        for (ptrdiff_t i = 0; i < b->count; i++) {
+            if (b->items[i] == '_') b->items[i] = ' ';
+        }
+        if (b == &no) break;
+    }
+    buf_format(out, "The trial covered %s", buf_z(&yes));
+    if (no.count > 0) buf_format(out, "; not %s", buf_z(&no));
+    buf_add(out, STR(".\n"));
+}
+
+static void show_knee(const struct measured *m, struct buf *out) {
+    if (m->knee_batch <= 0) return;
+    long long knee = m->knee_batch, largest = m->found.largest;
+    if (knee == largest) {
+        buf_format(out, "Of the batches tried, %lld is also the smallest within 2 %% of the best "
+                        "throughput.\n", largest);
+        return;
+    }
+    buf_format(out, "Batch %lld is as fast within 2 %%%s and leaves more memory free: --prefer knee "
+                    "takes it.\n",
+               knee, m->knee_is_certain ? "" : " (not certain: the steps vary)");
+}
+
+static void show_choice(const struct measured *m, struct show_style style, struct buf *out) {
+    struct arena *a = m->q->arena;
+    const struct plan *p = &m->chosen.plan;
+    if (!m->best) {
+        show_text(out, style, SHOW_BAD, STR("No batch fits"));
+        buf_format(out, " in %s of %.*s.\n", unit_bytes(a, m->budget_bytes).p,
+                   STR_ARG(m->launch.place.name));
+        return;
+    }
+    show_text(out, style, SHOW_GOOD, str_format(a, "Batch %lld", (long long)p->batch));
+    buf_format(out, " x %lld accumulation = %lld samples per step", (long long)p->accumulation,
+               (long long)plan_effective(p));
+    if (m->best->result.peak_bytes > 0) {
+        buf_format(out, ", %s of %s", unit_bytes(a, m->best->result.peak_bytes).p,
+                   unit_bytes(a, m->launch.place.capacity_bytes).p);
+    }
+    buf_format(out, " (%.0f %% kept free), %s.\n", 100 * m->margin,
+               m->confirmed ? "confirmed by its own trial" : "but it made no second optimizer step");
+}
+
+static void show_prediction(const struct measured *m, struct buf *out) {
+    if (!m->is_predicted || !m->best) return;
+    buf_format(out, "Predicted for batch %lld: %s needed.\n", (long long)m->predicted.plan.batch,
+               unit_bytes(m->q->arena, m->predicted.peak.needed_bytes +
+                                           m->predicted.peak.overhead_bytes).p);
+}
+
+void measure_show(const struct measured *m, struct show_style style, struct buf *out) {
+    show_text(out, style, SHOW_STRONG, m->launch.place.name);
+    buf_format(out, ": %td trial%s, %d out of memory\n\n", m->trial_count,
+               m->trial_count == 1 ? "" : "s", m->found.out_of_memory);
+    show_trials(m, style, out);
+    buf_byte(out, '\n');
+    show_choice(m, style, out);
+    show_prediction(m, out);
+    if (m->best) {
+        show_knee(m, out);
+        show_covered(m, out);
+    }
+    answer_notes(&m->launch.notes, style, out);
+    answer_notes(&m->q->notes, style, out);
+    if (!m->best && m->is_predicted) {
+        struct answer answer = m->predicted;
+        breakdown_remedies(m->q, &answer, style, out);
+    }
+}
+
+// --- JSON ----------------------------------------------------------------------------------------
+
+static json_t *json_covered(unsigned covered) {
+    json_t *list = json_array();
+    for (int i = 0; step_cover_names[i]; i++) {
+        if (covered & (1u << i)) json_array_append_new(list, json_string(step_cover_names[i]));
+    }
+    return list;
+}
+
+static json_t *json_trial(const struct measured_trial *t) {
+    const struct launch_result *r = &t->result;
+    const struct signature *s = r->trial.ending.signature;
+    return json_pack(
+        "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I}",
+        "batch_size", (json_int_t)t->plan.batch, "gradient_accumulation_steps",
+        (json_int_t)t->plan.accumulation, "status", launch_status_name(r->status), "steps",
+        (json_int_t)r->trial.steps.count, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
+        json_number(r->samples_per_s), "samples_per_s_ci", json_number(r->samples_per_s_ci.low),
+        json_number(r->samples_per_s_ci.high), "covered", json_covered(r->covered), "total_ms",
+        json_number(r->total_ms), "torch_allocated_bytes", json_size(r->torch_allocated_bytes),
+        "torch_reserved_bytes", json_size(r->torch_reserved_bytes), "reason", json_text(r->reason),
+        "seconds", json_number(r->trial.seconds), "ending", s->id, "exit_status",
+        r->trial.ending.exit_status >= 0 ? json_integer(r->trial.ending.exit_status) : json_null(),
+        "signal", r->trial.ending.signal > 0 ? json_integer(r->trial.ending.signal) : json_null(),
+        "killed_strays", (json_int_t)r->trial.killed_strays);
+}
+
+static json_t *json_trials(const struct measured *m) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        json_array_append_new(list, json_trial(&m->trials[i]));
+    }
+    return list;
+}
+
+// What the trials say stands in the result, beside what was predicted.
+static void add_measured(json_t *to, const struct measured *m) {
+    json_object_set_new(to, "trials", json_trials(m));
+    json_object_set_new(to, "launches", json_integer(m->found.launches));
+    json_object_set_new(to, "out_of_memory", json_integer(m->found.out_of_memory));
+    json_object_set_new(to, "confirmed", json_boolean(m->confirmed));
+    json_object_set_new(to, "knee_batch_size", json_size(m->knee_batch));
+    json_object_set_new(to, "knee_is_certain", json_boolean(m->knee_is_certain));
+    json_object_set_new(to, "largest_batch_size", json_size(m->found.largest));
+    json_object_set_new(to, "device", json_text(m->launch.place.name));
+}
+
+static json_t *json_result(const struct measured *m) {
+    const struct gpu *gpu = &m->card.gpu;
+    json_t *result = m->is_predicted ? answer_json(&m->predicted) : json_object();
+    json_object_set_new(result, "gpu",
+                        json_pack("{s:o, s:I, s:I, s:s}", "name", json_text(gpu->name),
+                                  "total_bytes", (json_int_t)gpu->total_bytes, "usable_bytes",
+                                  (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu))));
+    json_object_set_new(result, "plan", answer_plan_json(&m->chosen.plan));
+    json_object_set_new(result, "budget_bytes", json_integer(m->budget_bytes));
+    json_object_set_new(result, "capacity_bytes", json_integer(m->launch.place.capacity_bytes));
+    json_object_set_new(result, "safety_margin", json_real(m->margin));
+    json_object_set_new(result, "verdict", json_string(m->best ? "FITS" : "OOM"));
+    json_object_set_new(result, "fits_budget", json_boolean(m->best != NULL));
+    json_object_set_new(result, "config_written", json_boolean(m->chosen.config_written));
+    if (!m->is_predicted) json_object_set_new(result, "peak", json_null());
+    add_measured(result, m);
+    return result;
+}
+
+json_t *measure_json(const struct measured *m) {
+    json_t *notes = answer_notes_json(&m->q->notes), *more = answer_notes_json(&m->launch.notes);
+    json_array_extend(notes, more);
+    json_decref(more);
+    json_t *document = json_pack("{s:[o], s:o}", "results", json_result(m), "notes", notes);
+    if (document) add_measured(document, m); // for scripts that look at one result only
+    return document;
+}

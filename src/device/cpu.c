@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "device/cpu.h"
+
+#include "base/os.h"
+
+#include <sched.h>
+
+enum { FILE_MAX = 4 << 20 };
+
+static struct str read_text(struct arena *a, const char *root, const char *path) {
+    struct str text = {0};
+    int rc = os_read(a, str_format(a, "%s%s", root, path).p, FILE_MAX, &text, NULL, NULL);
+    return rc == 0 ? text : (struct str){0};
+}
+
+// The value behind "KEY<blanks>:" or "KEY " of the first line that has it; empty: none.
+static struct str value_of(struct str text, struct str key) {
+    while (text.p) {
+        struct str line = str_line(&text);
+        if (!str_starts(line, key)) continue;
+        line = str_trim(str_slice(line, key.len, line.len));
+        if (str_starts(line, STR(":"))) line = str_trim(str_slice(line, 1, line.len));
+        return line;
+    }
+    return (struct str){0};
+}
+
+static int64_t kib_of(struct str meminfo, struct str key) {
+    struct str value = value_of(meminfo, key);
+    int64_t kib;
+    return str_to_i64(str_cut(&value, ' '), &kib) ? kib * 1024 : -1;
+}
+
+static int64_t number_in(struct arena *a, const char *root, const char *path) {
+    int64_t number;
+    return str_to_i64(str_trim(read_text(a, root, path)), &number) ? number : -1;
+}
+
+// A container sees its own control group at the top of the hierarchy; version 2, then 1. Version 1
+// writes "no limit" as a number near 2^63.
+static const struct {
+    const char *limit, *used;
+} groups[] = {
+    {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current"},
+    {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes"},
+};
+
+static void stay_in_group(struct arena *a, const char *root, struct device_cpu *cpu) {
+    for (size_t i = 0; i < sizeof groups / sizeof *groups; i++) {
+        int64_t limit = number_in(a, root, groups[i].limit);
+        int64_t used = number_in(a, root, groups[i].used);
+        if (limit <= 0 || (cpu->total_bytes > 0 && limit >= cpu->total_bytes)) continue;
+        cpu->total_bytes = limit;
+        int64_t left = used >= 0 && used < limit ? limit - used : 0;
+        if (used >= 0 && left < cpu->available_bytes) cpu->available_bytes = left;
+        return;
+    }
+}
+
+void device_cpu_read(struct arena *a, const char *root, struct device_cpu *ret_cpu) {
+    struct str meminfo = read_text(a, root, "/proc/meminfo");
+    cpu_set_t set;
+    struct device_cpu cpu = {
+        .name = value_of(read_text(a, root, "/proc/cpuinfo"), STR("model name")),
+        .cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1,
+        .total_bytes = kib_of(meminfo, STR("MemTotal")),
+        .available_bytes = kib_of(meminfo, STR("MemAvailable")),
+    };
+    if (cpu.name.len == 0) cpu.name = STR("CPU");
+    stay_in_group(a, root, &cpu);
+    *ret_cpu = cpu;
+}
