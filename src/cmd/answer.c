@@ -191,13 +191,15 @@ static json_t *json_remedies(const struct forecast_remedies *remedies) {
 }
 
 json_t *answer_plan_json(const struct plan *p) {
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:s, s:o, s:b, s:b}", "model",
+    struct str precision = {0};
+    if (p->precision) precision = str_of(plan_precision_name(p->precision));
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "model",
                      json_text(p->model), "image_size", json_size(p->image_size),
                      "sequence_length", json_size(p->sequence_length), "target_length",
                      json_size(p->target_length), "batch_size", (json_int_t)p->batch,
                      "gradient_accumulation_steps", (json_int_t)p->accumulation,
                      "effective_batch_size", (json_int_t)plan_effective(p), "ranks",
-                     (json_int_t)p->ranks, "precision", plan_precision_name(p->precision),
+                     (json_int_t)p->ranks, "precision", json_text(precision),
                      "optimizer", json_text(p->optimizer), "checkpointing", p->checkpointing,
                      "inference", p->inference);
 }

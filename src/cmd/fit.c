@@ -155,6 +155,9 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     measure.l.machine = o->machine;
     int rc = check_measure_options(o, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);
+    // The command decides it where neither the config nor the options do.
+    bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
+    if (rc == 0 && q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
     if (rc == 0) rc = measure_batch(&q, &measure, asked.base.command, &m, why);
     if (rc < 0) return rc;
     if (q.has_config && m.confirmed && !o->test_only) {

@@ -53,7 +53,7 @@ static void print_exit_status(void) {
     puts(".Sh EXIT STATUS\n.Bl -tag -width 2n\n"
          ".It 0\nyes\n.It 1\nthe answer is no\n.It 2\nwrong options\n.It 3\nbad input\n"
          ".It 4\nthe machine does not let us: permission, disk, driver, missing program\n"
-         ".It 5\na bug of ours\n.El");
+         ".It 5\na bug of ours\n.It 130\ninterrupted\n.El");
 }
 
 static void print_verb(const struct verb *verb) {

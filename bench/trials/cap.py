@@ -1,0 +1,91 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Real PyTorch on the CPU under a memory limit: is what `batchfit fit -- COMMAND` chooses true?
+
+    bench/trials/cap.py [--python PYTHON] [--only TEXT] [--steps 200] > doc/...
+
+For each model the batch is found by trials within a memory limit. Then, without batchfit and in a fresh
+process under the same kind of limit (RLIMIT_DATA), two things are checked: the chosen batch makes 200
+optimizer steps within the memory; and the next multiple dies within the memory less the margin. Prints a
+Markdown table and, last, a line `survived N of M, next multiple fails N of M`.
+"""
+import argparse
+import json
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+
+ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+MARGIN = 0.05
+MULTIPLE = 4
+# name, arguments of the workload, memory in MiB: a limit that some tens of samples meet
+MODELS = [
+    ('depth 6, hidden 64', ['--depth', '6', '--hidden', '64'], 900),
+    ('timm resnet18, 64 px', ['--model', 'timm:resnet18', '--img-size', '64'], 1200),
+    ('timm mobilenetv3_small_100, 96 px', ['--model', 'timm:mobilenetv3_small_100', '--img-size', '96'], 1000),
+    ('timm efficientnet_b0, 64 px', ['--model', 'timm:efficientnet_b0', '--img-size', '64'], 1100),
+    ('timm vit_tiny_patch16_224', ['--model', 'timm:vit_tiny_patch16_224'], 1200),
+    ('timm convnext_atto, 96 px', ['--model', 'timm:convnext_atto', '--img-size', '96'], 1100),
+    ('timm mixer_s32_224', ['--model', 'timm:mixer_s32_224'], 1300),
+    ('timm regnetx_002, 96 px', ['--model', 'timm:regnetx_002', '--img-size', '96'], 1000),
+    ('timm resnet18, sgd, 96 px', ['--model', 'timm:resnet18', '--img-size', '96', '--optimizer', 'sgd'], 1400),
+    ('timm vit_tiny, amp-bf16', ['--model', 'timm:vit_tiny_patch16_224', '--precision', 'amp-bf16'], 1100),
+]
+
+
+def workload(python, arguments, batch):
+    return [python, '-m', 'batchfit.workload', '--device', 'cpu', '--batch-size', str(batch), *arguments]
+
+
+def run_fit(python, arguments, memory):
+    command = [os.path.join(ROOT, 'build', 'batchfit'), 'fit', '--device', 'cpu', '--memory', f'{memory}MiB',
+               '--safety-margin', str(MARGIN), '--multiple', str(MULTIPLE), '--steps', '6', '--json', '--',
+               *workload(python, arguments, '{batch}')]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if done.returncode not in (0, 1):
+        sys.exit(f'{" ".join(command)}: status {done.returncode}')
+    return json.loads(done.stdout)
+
+
+def survives(python, arguments, batch, limit_bytes, steps):
+    """Whether so many optimizer steps are made in a process whose data segment is limited."""
+    def limit():
+        resource.setrlimit(resource.RLIMIT_DATA, (limit_bytes, limit_bytes))
+    with tempfile.TemporaryFile() as log:
+        env = {**os.environ, 'PYTHONPATH': os.path.join(ROOT, 'python')}
+        done = subprocess.run([*workload(python, arguments, batch), '--steps', str(steps)], env=env, check=False,
+                              stdout=log, stderr=subprocess.STDOUT, preexec_fn=limit)
+    return done.returncode == 0
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument('--python', default=os.path.join(ROOT, 'build', 'venv2', 'bin', 'python'))
+    parser.add_argument('--only', default='')
+    parser.add_argument('--steps', type=int, default=200)
+    options = parser.parse_args()
+    chosen = [m for m in MODELS if options.only in m[0]]
+    print('| model | memory | launches | out of memory | batch | samples/s | 200 steps | next multiple, margin kept |')
+    print('|---|---|---|---|---|---|---|---|')
+    alive = dead = 0
+    for name, arguments, memory in chosen:
+        answer = run_fit(options.python, arguments, memory)
+        batch = answer['largest_batch_size']
+        if not batch:
+            print(f'| {name} | {memory} MiB | {answer["launches"]} | {answer["out_of_memory"]} | none | | | |')
+            continue
+        rate = next(t['samples_per_s'] for t in answer['trials'] if t['batch_size'] == batch and t['status'] == 'OK')
+        ran = survives(options.python, arguments, batch, memory << 20, options.steps)
+        above = batch + (MULTIPLE if batch >= MULTIPLE else 1)
+        more = survives(options.python, arguments, above, int((memory << 20) * (1 - MARGIN)), 8)
+        alive += ran
+        dead += not more
+        print(f'| {name} | {memory} MiB | {answer["launches"]} | {answer["out_of_memory"]} | {batch} | {rate:.3g} | '
+              f'{"survived" if ran else "DIED"} | {above}: {"RUNS" if more else "dies"} |', flush=True)
+    print(f'\nsurvived {alive} of {len(chosen)}, next multiple fails {dead} of {len(chosen)}')
+    return 0 if alive == dead == len(chosen) else 1
+
+
+sys.exit(main())
