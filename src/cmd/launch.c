@@ -206,10 +206,10 @@ static int with_ranks(struct launch *l, char *const *argv, char *const **ret_arg
     while (argv[given]) given++;
     char **words = arena_new(a, char *, given + 8);
     words[n++] = is_python ? argv[0] : str_z(a, l->python);
-    words[n++] = "-m";
-    words[n++] = "torch.distributed.run";
-    words[n++] = "--standalone";
-    words[n++] = "--nproc_per_node";
+    words[n++] = str_z(a, STR("-m"));
+    words[n++] = str_z(a, STR("torch.distributed.run"));
+    words[n++] = str_z(a, STR("--standalone"));
+    words[n++] = str_z(a, STR("--nproc_per_node"));
     words[n++] = str_z(a, str_format(a, "%lld", (long long)ranks));
     for (int i = is_python; i < given; i++) words[n++] = argv[i];
     *ret_argv = words;
