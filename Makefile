@@ -37,6 +37,10 @@ test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's 
 test-torch2: all build/venv2/.ready ## the same on the newest 2.x
 	build/venv2/bin/python -W ignore -m unittest discover -s tests/torch
 
+.PHONY: test-gpu
+test-gpu: all ## on a machine with a card: predicted and measured peaks side by side (tests/gpu/README.md)
+	@tests/gpu/run || [ $$? = 77 ]
+
 build/venv1/.ready: tests/torch/requirements-torch1.txt tools/venv
 	tools/venv build/venv1 --system $<
 build/venv2/.ready: tests/torch/requirements-torch2.txt tools/venv

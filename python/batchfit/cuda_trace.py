@@ -133,7 +133,7 @@ def _is_scratch(recording, begin, end, freed):
     """Is everything that happens in the life of the block at `begin` also over by its free at `end`?"""
     inside = recording[begin + 1:end]
     made = {e[ID] for e in inside if e[0] == "a"}
-    return all(e[0] == "a" and freed.get(e[ID], end) < end or e[0] == "f" and e[1] in made for e in inside)
+    return all(e[0] == "e" or e[0] == "a" and freed.get(e[ID], end) < end or e[0] == "f" and e[1] in made for e in inside)
 
 
 def _split(recording):
@@ -143,7 +143,10 @@ def _split(recording):
     while i < len(recording):
         event = recording[i]
         end = freed.get(event[ID], len(recording)) if event[0] == "a" else len(recording)
-        if event[0] == "a" and event[TAG] == "temporary" and end - i <= REACH and _is_scratch(recording, i, end, freed):
+        if event[0] == "e":
+            gaps[-1].append(event)
+            i += 1
+        elif event[0] == "a" and event[TAG] == "temporary" and end - i <= REACH and _is_scratch(recording, i, end, freed):
             gaps[-1] += recording[i:end + 1]
             i = end + 1
         else:
@@ -176,7 +179,7 @@ def _peak(scratch):
             live[event[ID]] = -(-event[BYTES] // ROUND) * ROUND
             now += live[event[ID]]
             most = max(most, now)
-        else:
+        elif event[0] == "f":
             now -= live.pop(event[1])
     return most
 
@@ -200,13 +203,15 @@ def _same_scratch(batches, recordings):
     made, merged, slot = [[] for _ in parts], 0, 0
     for i in range(len(parts[0][1])):
         gaps = [gaps[i] for _, gaps in parts]
+        drops = [("e",)] * any(e[0] == "e" for g in gaps for e in g)  # of the cache, after the scratch
+        gaps = [_without_cache_drops(g)[0] for g in gaps]
         if any(difference(_renumbered(gaps[0]), _renumbered(g)) is not None for g in gaps[1:]):
             peaks, merged = [_peak(g) for g in gaps], merged + 1
             gaps = [_one_block(g, peak, slot, merged) for g, peak in zip(gaps, peaks)]
             for gap in gaps:  # the same stream in all of them
                 gap[0][STREAM] = max(g[0][STREAM] for g in gaps)
         for out, gap, (skeleton, _) in zip(made, gaps, parts):
-            out += gap + skeleton[i:i + 1]
+            out += gap + drops + skeleton[i:i + 1]
         if i < len(parts[0][0]) and parts[0][0][i][0] == "m":
             slot = _slot_after(parts[0][0], i, slot)
     return [_renumbered(r) for r in made], merged
@@ -250,15 +255,16 @@ def agree(batches, recordings):
     were seen, and `merged_scratch`, places where the scratch of an operation became one block. What is kept for longer must
     agree exactly: NotAffine otherwise, here or in tape.lines.
     """
+    recordings = [[list(e) if e[0] == "a" else e for e in r] for r in recordings]
     stripped = [_without_cache_drops(r) for r in recordings]
-    bare, merged = [[list(e) if e[0] == "a" else e for e in kept] for kept, _ in stripped], 0
+    bare, merged = [kept for kept, _ in stripped], 0
     if all(difference(bare[0], other) is None for other in bare[1:]):
         _same_tags(bare)
         places = set().union(*(p for _, p in stripped))  # where nothing was cached at one batch, a drop does nothing
         raised = _fit_scratch(batches, bare)
         bare = [_with_cache_drops(r, places) for r in bare]
     else:
-        bare, merged = _same_scratch(batches, bare)
+        bare, merged = _same_scratch(batches, recordings)
         _same_tags(bare)
         raised = _fit_scratch(batches, bare)
     return bare, dict(zip(SCRATCH, (raised, merged)))

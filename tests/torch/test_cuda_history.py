@@ -159,10 +159,13 @@ class Batches(unittest.TestCase):
         at = other["marks"][1][0]
         other["entries"].insert(at, ("segment_free", 50, 2097152) + MAIN)
         other["marks"] = [(p + (i > 0), *rest) for i, (p, *rest) in enumerate(other["marks"])]
-        for answers in ([answer(2), other], [other, answer(2)]):
-            batches = tuple(a["header"]["batches"][0] for a in answers)
-            if batches == (2, 4):
-                self.assertEqual(sum(line == "e" for line in tape_of(batches, answers).lines), 1)
+        self.assertEqual(self.drops(tape_of((2, 4), [answer(2), other])), ["e"])
+        benchmark = answer(2, kernels=3)  # and where the scratch is merged, too
+        tape = tape_of((2, 4), [benchmark, other])
+        self.assertEqual((self.drops(tape), tape.header["merged_scratch"]), (["e"], 2))
+
+    def drops(self, tape):
+        return [line for line in tape.lines if line == "e"]
 
 
 class NoCard(unittest.TestCase):
