@@ -21,21 +21,21 @@ struct bench_numbers {
 };
 // Every list that is empty stands for one value: the command's own.
 struct bench_grid {
-    struct bench_numbers batches;    // rising
-    struct bench_numbers workers;    // from 0
-    struct bench_numbers precisions; // enum plan_precision
+    struct bench_numbers batches;        // rising
+    struct bench_numbers workers;        // from 0
+    struct bench_numbers precisions;     // enum plan_precision
     struct bench_numbers pins, compiles; // 0 and 1
     struct bench_axis *axes;
     ptrdiff_t axis_count, axis_capacity;
     bool by_amp; // precisions are AMP off and on, and nothing else was asked
 };
 struct bench_setting {
-    int64_t batch;           // 0: the command's own
-    int64_t workers;         // -1: the command's own
+    int64_t batch;                 // 0: the command's own
+    int64_t workers;               // -1: the command's own
     enum plan_precision precision; // UNKNOWN: the command's own
-    int pin_memory, compile; // 0, 1; -1: the command's own
-    const struct str *axes;  // one value an axis
-    ptrdiff_t combination;   // settings that differ in the batch only have the same
+    int pin_memory, compile;       // 0, 1; -1: the command's own
+    const struct str *axes;        // one value an axis
+    ptrdiff_t combination;         // settings that differ in the batch only have the same
 };
 
 // "1,2,4": whole numbers from `least` on, rising, each once. FAIL_USAGE names the option.
@@ -59,15 +59,23 @@ struct str bench_setting_text(struct arena *a, const struct bench_grid *grid,
 
 // --- What it showed (bench_rows.c) ---------------------------------------------------------------
 
-enum bench_time { BENCH_IO, BENCH_H2D, BENCH_FORWARD, BENCH_BACKWARD, BENCH_OPTIMIZER, BENCH_OTHER,
-                  BENCH_TOTAL, BENCH_TIMES };
+enum bench_time {
+    BENCH_IO,
+    BENCH_H2D,
+    BENCH_FORWARD,
+    BENCH_BACKWARD,
+    BENCH_OPTIMIZER,
+    BENCH_OTHER,
+    BENCH_TOTAL,
+    BENCH_TIMES
+};
 extern const char *const bench_time_names[BENCH_TIMES]; // "io_ms": the keys of JSON and CSV
 
 // One launch of a setting.
 struct bench_trial {
     enum launch_status status;
     struct str reason, hint;
-    bool input_is_bad; // of FAILED: the command or a file of the user's, not the machine
+    bool input_is_bad;     // of FAILED: the command or a file of the user's, not the machine
     struct str last_lines; // of its output, of FAILED
     int64_t steps, seen_batch, peak_bytes; // -1: unknown
     int64_t charged_bytes;  // what the memory's limit counts, which need not be the peak
@@ -122,7 +130,8 @@ struct bench_trial bench_trial_of(struct arena *a, const struct launch_result *r
 void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_trial *trial);
 // Marks what spills, within each combination.
 void bench_mark_spills(struct arena *a, struct bench_rows *rows, int64_t capacity_bytes);
-struct bench_best bench_pick(struct arena *a, const struct bench_rows *rows, int64_t capacity_bytes);
+struct bench_best bench_pick(struct arena *a, const struct bench_rows *rows,
+                             int64_t capacity_bytes);
 double bench_efficiency(const struct bench_row *row); // samples/s for each GB (10^9); NaN
 double bench_share_of(const struct bench_row *row, int64_t capacity_bytes); // of the memory; NaN
 // The rules that hold for a row.
@@ -133,14 +142,14 @@ void bench_diagnose(struct arena *a, const struct bench_rows *rows, ptrdiff_t ro
 
 struct bench_state {
     struct str path;
-    int fd;              // -1: nothing is kept
-    struct str began;    // of the run that was interrupted; empty: there was none
-    ptrdiff_t taken;     // settings with a trial from it
+    int fd;           // -1: nothing is kept
+    struct str began; // of the run that was interrupted; empty: there was none
+    ptrdiff_t taken;  // settings with a trial from it
     int broken_lines, added;
 };
-// Opens the file of the run with this identity in the cache folder, and gives the trials that are in
-// it to their rows. A folder that cannot be written is no error: then nothing is kept, and *ret_note
-// says so.
+// Opens the file of the run with this identity in the cache folder, and gives the trials that are
+// in it to their rows. A folder that cannot be written is no error: then nothing is kept, and
+// *ret_note says so.
 void bench_state_open(struct arena *a, struct str identity, bool fresh, struct bench_rows *rows,
                       struct bench_state *ret_state, struct str *ret_note);
 void bench_state_add(struct bench_state *s, struct arena *a, ptrdiff_t row,
@@ -152,7 +161,7 @@ void bench_state_close(struct bench_state *s, bool done);
 
 struct bench {
     struct arena *arena;
-    struct str title;   // the command, or what the built-in workload trains
+    struct str title; // the command, or what the built-in workload trains
     bool is_workload;
     struct bench_grid grid;
     struct bench_rows rows;
@@ -183,8 +192,8 @@ const struct bench_file *bench_file_find(struct str path);
 struct bench_options {
     struct options base;
     struct launch_options l;
-    const char *config, *data_path, *data_key, *batch_sizes, *workers, *amp, *precisions, *pin_memory,
-        *compile, *axes, *outputs, *model, *optimizer;
+    const char *config, *data_path, *data_key, *batch_sizes, *workers, *amp, *precisions,
+        *pin_memory, *compile, *axes, *outputs, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;
     bool fresh;
 };
