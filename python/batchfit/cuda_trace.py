@@ -13,7 +13,7 @@ from .events import BYTES, ID, KINDS, SLOT, STREAM, SURVIVOR, TAG
 from .tape import difference, line
 
 ROUND = 512  # kMinBlockSize of the caching allocator
-REACH = 64   # events in the life of a block that counts as scratch of one operation
+REACH = 64   # events at most from first to last of one operation's scratch
 SCRATCH = ("upper_sizes", "merged_scratch")
 
 
@@ -129,30 +129,35 @@ def _without_cache_drops(recording):
     return kept, places
 
 
-def _is_scratch(recording, begin, end, freed):
-    """Is everything that happens in the life of the block at `begin` also over by its free at `end`?"""
-    inside = recording[begin + 1:end]
-    made = {e[ID] for e in inside if e[0] == "a"}
-    return all(e[0] == "e" or e[0] == "a" and freed.get(e[ID], end) < end or e[0] == "f" and e[1] in made for e in inside)
+def _scratch_end(recording, begin):
+    """Index of the event with which everything that was allocated from `begin` on is free again, if nothing else happened in
+    between; None if something did, or it takes more than REACH events."""
+    live = set()
+    for i in range(begin, min(begin + REACH, len(recording))):
+        event = recording[i]
+        if event[0] == "a" and event[TAG] == "temporary":
+            live.add(event[ID])
+        elif event[0] == "f" and event[1] in live:
+            live.remove(event[1])
+        elif event[0] != "e":
+            return None
+        if not live:
+            return i
+    return None
 
 
 def _split(recording):
     """(skeleton, gaps): the events without scratch, and before each of them (and at the end) the scratch that stood there."""
-    freed = {e[1]: i for i, e in enumerate(recording) if e[0] == "f"}
     skeleton, gaps, i = [], [[]], 0
     while i < len(recording):
-        event = recording[i]
-        end = freed.get(event[ID], len(recording)) if event[0] == "a" else len(recording)
-        if event[0] == "e":
-            gaps[-1].append(event)
-            i += 1
-        elif event[0] == "a" and event[TAG] == "temporary" and end - i <= REACH and _is_scratch(recording, i, end, freed):
-            gaps[-1] += recording[i:end + 1]
-            i = end + 1
-        else:
-            skeleton.append(event)
+        end = _scratch_end(recording, i)
+        if end is None:
+            skeleton.append(recording[i])
             gaps.append([])
-            i += 1
+            end = i
+        else:
+            gaps[-1] += recording[i:end + 1]
+        i = end + 1
     return skeleton, gaps
 
 

@@ -102,7 +102,7 @@ static void read_gauges(const struct device_session *s, struct device_sample *sa
     int code = NVML_NO_FUNCTION;
     for (int i = 0; i < GAUGES; i++) {
         const struct gauge *g = &gauges[i];
-        double *field = (double *)((char *)sample + g->field);
+        double *field = (double *)(void *)((char *)sample + g->field);
         if (!isnan(*field)) continue;
         if (i == 0 || !is_same_question(g, g - 1)) {
             code =

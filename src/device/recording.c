@@ -201,7 +201,7 @@ static int read_state(const json_t *object, struct device_sample *sample, struct
             return FAIL_INPUT;
         }
         double known = (double)n * gauge_keys[i].factor;
-        *(double *)((char *)sample + gauge_keys[i].field) =
+        *(double *)(void *)((char *)sample + gauge_keys[i].field) =
             json_is_null(value) ? (double)NAN : known;
     }
     return 0;

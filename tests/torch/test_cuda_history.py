@@ -146,6 +146,17 @@ class Batches(unittest.TestCase):
         plain = [a[:3] for a in tape_of((2, 4, 8), [answer(b) for b in (2, 4, 8)]).allocs.values() if a[2] != "temporary"]
         self.assertEqual(kept, plain)
 
+    def test_scratch_that_overlaps_is_scratch_too(self):
+        both = answer(4)
+        for position in (both["marks"][5][0] + 2, both["marks"][1][0] + 2):  # inside the life of block 300, and beyond it
+            both["entries"][position:position] = [alloc(310, 2048)]
+            both["entries"][position + 3:position + 3] = free(310, 2048)
+            both["marks"] = [(at + 3 * (at > position), *rest) for at, *rest in both["marks"]]
+        tape = tape_of((2, 4), [answer(2), both])
+        self.assertEqual(tape.header["merged_scratch"], 2)
+        c, k = [a[:2] for a in tape.allocs.values() if a[2] == "temporary"][0]
+        self.assertEqual((c + 2 * k, c + 4 * k), (1024, 1024 + 2048))
+
     def test_a_change_of_what_stays_is_refused(self):
         other = answer(4)
         entries = other["entries"]
