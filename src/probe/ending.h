@@ -3,7 +3,8 @@
 // kernel counted. Also used on log files.
 //
 // Recipe: to add a signature, one row in src/probe/signatures.c and one captured text in
-// tests/endings/ID.txt (any text the table must not take for it goes to tests/endings/not-ID.txt).
+// tests/endings/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it goes to
+// tests/endings/not-ID@VARIANT.txt).
 #ifndef PROBE_ENDING_H
 #define PROBE_ENDING_H
 
@@ -25,15 +26,19 @@ enum ending_kind {
 };
 
 struct signature {
-    const char *id;    // "cuda-oom"; stable, used in JSON and in later rules
+    const char *id; // "cuda-oom"; stable, used in JSON and in later rules
     enum ending_kind kind;
-    const char *what;  // one line for people: "the card's memory ran out (CUDA caching allocator)"
-    const char *hint;  // what to do
+    const char *what; // one line for people: "the card's memory ran out (CUDA caching allocator)"
+    const char *hint; // what to do
     // Texts of which any must stand in the output, separated by '\n'; all of a row that are joined
-    // by '&' must stand in one line. NULL: this row is found by a function (signals, counters).
+    // by '&' must stand in one line. A text that begins with '^' begins the line (what a launcher
+    // puts in front, "[rank0]: ", not counted), one that ends with '$' ends it. NULL: this row is
+    // found by a function (signals, counters).
     const char *texts;
-    // A row that explains another one's cause is taken before it.
+    // A row that explains another one's cause is taken before it: the highest wins (the bands are
+    // in ending_int.h).
     int rank;
+    bool is_kernels; // not this row when the kernel's counters are known and deny it
 };
 extern const struct signature signatures[]; // ends with a row without an id
 extern const int signature_count;
@@ -42,10 +47,10 @@ bool ending_is_memory(enum ending_kind kind);
 
 // What is known besides the output.
 struct ending_facts {
-    int status;              // of waitpid; exit status 0 when there was no process
+    int status; // of waitpid; exit status 0 when there was no process
     bool has_status;
-    int64_t oom_kills;       // memory.events oom_kill of its cgroup since the start; -1: unknown
-    int64_t system_oom_kills; // /proc/vmstat oom_kill since the start; -1: unknown
+    int64_t oom_kills;          // memory.events oom_kill of its cgroup since the start; -1: unknown
+    int64_t system_oom_kills;   // /proc/vmstat oom_kill since the start; -1: unknown
     int64_t memory_limit_bytes; // that we set; 0: none
 };
 
@@ -63,15 +68,19 @@ struct ending {
     struct str exception;              // "ValueError: …": the last exception of the output
     struct str last_lines;             // at most 12, for the report
     struct ending_numbers numbers;
-    enum ending_cause cause; // of device memory: fragmentation when what is reserved but unallocated
-                             // would have been enough; others when other processes hold the rest
-    int signal;              // that killed it; 0: none
-    int exit_status;         // -1: killed
+    enum ending_cause
+        cause;       // of device memory: fragmentation when what is reserved but unallocated
+                     // would have been enough; others when other processes hold the rest
+    int signal;      // that killed it; 0: none
+    int exit_status; // -1: killed
 };
 
 // Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every
 // version from 1.4 to 2.13, HIP's and MPS's too, and the CPU allocator's. False: not such a line.
 bool ending_read_numbers(struct str line, struct ending_numbers *ret_numbers);
+
+// What helps against the cause, in a few words; empty for CAUSE_UNKNOWN.
+const char *ending_cause_hint(enum ending_cause cause);
 
 // `output` is the tail of stdout and stderr (at most some MiB).
 void ending_classify(struct arena *a, struct str output, const struct ending_facts *facts,

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// How programs say that they end: the table alone. Every row has a captured text in tests/endings/
+// whose first line says which program and version printed it.
+#include "probe/ending_int.h"
+
+static const char smaller[] = "a smaller batch; batchfit explain says what else saves memory";
+static const char other_rank[] =
+    "look at the other ranks' output: the first that failed is the cause";
+
+const struct signature signatures[] = {
+    // The card's memory.
+    {"cuda-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PyTorch's CUDA allocator)",
+     smaller,
+     "CUDA out of memory. Tried to "
+     "allocate\n^torch.OutOfMemoryError\n^torch.cuda.OutOfMemoryError\n"
+     "^OutOfMemoryError: CUDA",
+     RANK_MEMORY},
+    {"hip-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PyTorch's HIP allocator)",
+     smaller, "HIP out of memory. Tried to allocate\nHIP error: out of memory\nhipErrorOutOfMemory",
+     RANK_MEMORY + 1},
+    {"xpu-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PyTorch's XPU allocator)",
+     smaller,
+     "XPU out of memory. Tried to allocate\ncan NOT allocate memory block with size larger than",
+     RANK_MEMORY + 1},
+    {"mps-oom", ENDING_DEVICE_MEMORY,
+     "the memory that Metal may use ran out (PyTorch's MPS allocator)", smaller,
+     "MPS backend out of memory (", RANK_MEMORY},
+    {"cuda-driver-oom", ENDING_DEVICE_MEMORY,
+     "the driver could not give memory (context, pinned memory, or another process holds the card)",
+     "nvidia-smi shows who else holds the card; a smaller batch, fewer pinned buffers",
+     "CUDA error: out of memory\ncuda runtime error (2) : out of memory\n"
+     "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation",
+     RANK_MEMORY - 1},
+    {"cublas-alloc", ENDING_DEVICE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
+     "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
+    {"cudnn-alloc", ENDING_DEVICE_MEMORY, "cuDNN could not allocate", smaller,
+     "CUDNN_STATUS_ALLOC_FAILED", RANK_LIBRARY},
+    {"cufft-alloc", ENDING_DEVICE_MEMORY, "cuFFT could not allocate its workspace", smaller,
+     "CUFFT_ALLOC_FAILED", RANK_LIBRARY},
+    {"nccl-oom", ENDING_DEVICE_MEMORY, "NCCL found no memory on the card", smaller,
+     "NCCL WARN&out of memory\nLast NCCL warning&out of memory\nCuda failure&'out of memory'",
+     RANK_LIBRARY},
+    {"xla-oom", ENDING_DEVICE_MEMORY, "the device's memory ran out (JAX, XLA, TensorFlow)", smaller,
+     "RESOURCE_EXHAUSTED: Out of memory\nRESOURCE_EXHAUSTED: Failed to allocate request for\n"
+     "XLA:TPU compile permanent error. Ran out of memory",
+     RANK_MEMORY},
+    {"tensorflow-oom", ENDING_DEVICE_MEMORY, "the device's memory ran out (TensorFlow)", smaller,
+     "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory",
+     RANK_MEMORY},
+    {"no-batch-fits", ENDING_DEVICE_MEMORY, "the program's own search found no batch that fits",
+     smaller, "No executable batch size found, reached zero", RANK_LIBRARY - 1},
+    {"cublas-init", ENDING_DEVICE_MEMORY,
+     "cuBLAS could not start, most often for want of memory on the card",
+     "a smaller batch; if that does not help, look for indices or labels out of range",
+     "CUBLAS_STATUS_NOT_INITIALIZED", RANK_AMBIGUOUS},
+    {"cudnn-internal", ENDING_DEVICE_MEMORY,
+     "cuDNN failed inside, most often for want of memory on the card",
+     "a smaller batch; if that does not help, driver, CUDA and cuDNN may not match",
+     "CUDNN_STATUS_INTERNAL_ERROR\nCUDNN_STATUS_NOT_INITIALIZED\n"
+     "Failed to get convolution algorithm. This is probably because cuDNN failed to initialize",
+     RANK_AMBIGUOUS},
+
+    // The machine's memory.
+    {"cgroup-oom-kill", ENDING_HOST_MEMORY,
+     "the kernel killed a process at the memory limit of its group",
+     "a smaller batch, fewer data workers, or a higher limit", NULL, RANK_COUNTED + 5},
+    {"kernel-oom-log", ENDING_HOST_MEMORY,
+     "the kernel killed a process for memory (its log says so)",
+     "ask for more memory, a smaller batch, or fewer data workers",
+     "slurmstepd&oom-kill event\nslurmstepd&oom_kill event\noom-kill:constraint=\n"
+     "Out of memory: Killed process\nMemory cgroup out of memory: Killed process",
+     RANK_COUNTED + 3},
+    {"system-oom-kill", ENDING_HOST_MEMORY, "killed while the kernel was killing for memory",
+     "a smaller batch, fewer data workers, or less beside it on this machine", NULL, RANK_COUNTED},
+    {"cpu-allocator", ENDING_HOST_MEMORY,
+     "the machine's memory, or the limit on it, ran out (PyTorch's CPU allocator)", smaller,
+     "DefaultCPUAllocator: can't allocate memory\nDefaultCPUAllocator: not enough memory\n"
+     "posix_memalign&Cannot allocate memory",
+     RANK_MEMORY},
+    {"numpy-memory", ENDING_HOST_MEMORY,
+     "the machine's memory, or the limit on it, ran out (NumPy)",
+     "smaller arrays, fewer data workers",
+     "_ArrayMemoryError: Unable to allocate\n"
+     "^MemoryError: Unable to allocate",
+     RANK_MEMORY + 1},
+    {"python-memory", ENDING_HOST_MEMORY,
+     "the machine's memory, or the limit on it, ran out (Python)",
+     "a smaller batch, fewer data workers", "^MemoryError", RANK_MEMORY - 1},
+    {"bad-alloc", ENDING_HOST_MEMORY, "the machine's memory, or the limit on it, ran out (C++)",
+     "a smaller batch, fewer data workers", "std::bad_alloc", RANK_MEMORY - 1},
+    {"opencv-memory", ENDING_HOST_MEMORY,
+     "the machine's memory, or the limit on it, ran out (OpenCV)",
+     "smaller images, fewer data workers", "(-4:Insufficient memory) Failed to allocate",
+     RANK_MEMORY},
+    {"rust-memory", ENDING_HOST_MEMORY,
+     "the machine's memory, or the limit on it, ran out (a Rust library)",
+     "a smaller batch, fewer data workers", "^memory allocation of & bytes failed",
+     RANK_MEMORY - 1},
+    {"errno-memory", ENDING_HOST_MEMORY, "the system could give no memory",
+     "a smaller batch, fewer data workers", "Cannot allocate memory", RANK_LIBRARY},
+    {"worker-oom", ENDING_HOST_MEMORY,
+     "a data worker was killed, most often by the kernel for memory",
+     "fewer data workers, a smaller prefetch factor, a smaller batch",
+     "DataLoader worker (pid & is killed by signal: Killed", RANK_CRASH + 2, true},
+    {"limit-crash", ENDING_HOST_MEMORY,
+     "crashed under the memory limit: an allocation that was not checked",
+     "a smaller batch or a higher limit", NULL, RANK_CRASH + 1},
+
+    // Shared memory of data workers.
+    {"worker-shm", ENDING_SHARED_MEMORY, "a data worker found /dev/shm full",
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
+     "insufficient shared memory (shm)\nworkers are out of shared memory", RANK_MEMORY - 2},
+    {"shm-full", ENDING_SHARED_MEMORY, "/dev/shm is full",
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
+     "shared memory&No space left on device\nunable to write to file </torch_\n"
+     "/dev/shm&No space left on device\nError while creating shared memory segment /dev/shm/nccl",
+     RANK_MEMORY - 2},
+    {"bus-error", ENDING_SHARED_MEMORY,
+     "bus error: /dev/shm is full, or a mapped file became shorter",
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers", NULL, RANK_CRASH},
+
+    // Processes and threads.
+    {"java-threads", ENDING_THREADS, "no further thread could be started (Java)",
+     "ulimit -u, the pids limit of the container, fewer data workers",
+     "unable to create new native thread\nunable to create native thread", RANK_THREADS},
+    {"python-threads", ENDING_THREADS, "no further thread could be started (Python)",
+     "fewer data workers or threads, a smaller batch; ulimit -u; the container's pids limit",
+     "can't start new thread", RANK_THREADS},
+    {"fork", ENDING_THREADS, "no further process could be started",
+     "fewer data workers; ulimit -u; the container's pids limit",
+     "fork&Resource temporarily unavailable\n^BlockingIOError: [Errno 11]\n"
+     "pthread_create failed&Resource temporarily unavailable\npthread_create failed (EAGAIN)\n"
+     "Thread creation failed: Resource temporarily unavailable",
+     RANK_THREADS - 1},
+
+    // Limits that a smaller batch avoids.
+    {"cudnn-not-supported", ENDING_LIMIT, "cuDNN has no kernel for these sizes; not out of memory",
+     "a smaller batch or image, contiguous inputs, another layout", "CUDNN_STATUS_NOT_SUPPORTED",
+     RANK_LIMIT},
+    {"cudnn-engine", ENDING_LIMIT, "cuDNN found no way to compute this at these sizes",
+     "a smaller batch; if batch 1 fails too, driver, CUDA and cuDNN do not match",
+     "was unable to find an engine to execute this computation", RANK_LIMIT},
+    {"cufft-limit", ENDING_LIMIT, "cuFFT refuses these sizes; not out of memory",
+     "a smaller batch or another size",
+     "CUFFT_INVALID_SIZE\nCUFFT_INTERNAL_ERROR\n"
+     "CUFFT_NOT_SUPPORTED\nCUFFT_INVALID_PLAN",
+     RANK_LIMIT},
+    {"grid-limit", ENDING_LIMIT,
+     "a kernel launch larger than CUDA allows (65535 blocks in y and z); not out of memory",
+     "a smaller batch",
+     "CUDA error: invalid configuration argument\n"
+     "cudaErrorInvalidConfiguration\ntoo many resources requested for launch\n"
+     "CUDA error: invalid argument\ninvalid configuration argument&cuda",
+     RANK_LIMIT},
+    {"index-32-bit", ENDING_LIMIT,
+     "a tensor of more than 2^31 elements where PyTorch counts with 32 bits", "a smaller batch",
+     "canUse32BitIndexMath\nmust fit into 32-bit index math\n"
+     "more than INT_MAX elements",
+     RANK_LIMIT},
+
+    // The card.
+    {"illegal-access", ENDING_DEVICE_FAULT, "illegal memory access on the card: a bug in a kernel",
+     "CUDA_LAUNCH_BLOCKING=1 shows where; neither batch nor memory",
+     "an illegal memory access was encountered\nCUDA error: misaligned address\n"
+     "Memory access fault by GPU node",
+     RANK_FAULT + 1},
+    {"device-assert", ENDING_DEVICE_FAULT,
+     "an assertion failed on the card: labels or indices out of range",
+     "compare the labels with the number of classes; CUDA_LAUNCH_BLOCKING=1 shows where",
+     "device-side assert triggered", RANK_FAULT + 1},
+    {"launch-failure", ENDING_DEVICE_FAULT, "a kernel died on the card",
+     "CUDA_LAUNCH_BLOCKING=1 shows where; dmesg | grep Xid",
+     "unspecified launch failure\n"
+     "CUDNN_STATUS_EXECUTION_FAILED\nCUBLAS_STATUS_EXECUTION_FAILED",
+     RANK_FAULT},
+    {"card-lost", ENDING_DEVICE_FAULT, "the card is broken or fell off the bus",
+     "dmesg | grep Xid; reset or replace the card",
+     "uncorrectable ECC error encountered\nGPU is lost\n"
+     "CUDA error: unknown error\nNVRM: Xid",
+     RANK_FAULT},
+    {"card-busy", ENDING_DEVICE_FAULT,
+     "the card does not take this process (exclusive mode, or hanging)",
+     "nvidia-smi shows the compute mode and who holds the card",
+     "CUDA-capable device(s) is/are busy or unavailable\nCUDA-capable devices are busy or "
+     "unavailable",
+     RANK_FAULT},
+
+    // Setup.
+    {"no-kernel-image", ENDING_SETUP, "this PyTorch (or extension) was not built for this card",
+     "install a build that names the card's compute capability", "no kernel image is available",
+     RANK_AMBIGUOUS + 1},
+    {"old-driver", ENDING_SETUP, "the NVIDIA driver is missing or too old for this PyTorch",
+     "a newer driver, or a PyTorch for an older CUDA",
+     "NVIDIA driver on your system is too old\nCUDA driver version is insufficient\n"
+     "Found no NVIDIA driver on your system",
+     RANK_AMBIGUOUS + 1},
+    {"no-cuda", ENDING_SETUP, "this PyTorch sees no card",
+     "a PyTorch with CUDA; CUDA_VISIBLE_DEVICES; nvidia-smi",
+     "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
+     "CUDA error: invalid device ordinal\ntorch.cuda.is_available() is False",
+     RANK_AMBIGUOUS + 1},
+    {"import", ENDING_SETUP, "a Python module is missing or does not fit",
+     "install what is missing; run the command alone, in the same environment",
+     "^ModuleNotFoundError\n^ImportError\nundefined symbol: ", RANK_SETUP},
+    {"missing-file", ENDING_SETUP, "a file is missing", "the command's folder and paths",
+     "^FileNotFoundError\ncan't open file '&No such file or directory", RANK_SETUP},
+    {"permission", ENDING_SETUP, "a file may not be used", "the file's owner and mode",
+     "^PermissionError", RANK_SETUP},
+    {"no-command", ENDING_SETUP, "a command does not exist", "spelling and PATH",
+     ": command not found\n: not found$\nNo such file or directory&exec", RANK_KILLED + 5},
+    {"usage", ENDING_SETUP, "the program did not accept its arguments",
+     "its --help; batchfit's placeholders are in batchfit fit --help",
+     "error: unrecognized arguments\nerror: the following arguments are required\n"
+     "error: argument &: invalid\nerror: argument &: expected\nerror: ambiguous option\n"
+     "Error: No such option\nError: Missing option\nare not used by the HfArgumentParser\n"
+     "Could not override '\nFATAL Flags parsing error",
+     RANK_SETUP},
+    {"not-a-tty", ENDING_SETUP, "the program wants a terminal",
+     "switch its prompt or live display off", "Inappropriate ioctl for device\nnot a tty\n(no-tty)",
+     RANK_SETUP},
+    {"no-input", ENDING_SETUP, "the program asked a question and nobody was there to answer",
+     "an option that answers it (--yes), or its answer in the config",
+     "^EOFError: EOF when reading a line", RANK_SETUP},
+    {"disk-full", ENDING_SETUP, "a disk is full", "space in the output and temporary folders",
+     "No space left on device\nDisk quota exceeded", RANK_SETUP},
+    {"open-files", ENDING_SETUP, "too many open files",
+     "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')",
+     "Too many open files\nreceived 0 items of ancdata", RANK_SETUP + 1},
+    {"batch-too-small", ENDING_OWN_ERROR, "batch normalization cannot train on a batch of one",
+     "a larger batch, or drop the last, smaller one",
+     "Expected more than 1 value per channel when training", RANK_SETUP},
+
+    // Others are the cause.
+    {"nccl-timeout", ENDING_COMMUNICATION, "a collective timed out: another rank did not come",
+     other_rank, "Watchdog caught collective operation timeout", RANK_SYMPTOM + 1},
+    {"nccl", ENDING_COMMUNICATION, "NCCL failed", other_rank,
+     "NCCL error\nunhandled system error\nunhandled cuda "
+     "error\nncclSystemError\nncclInternalError\n"
+     "ncclRemoteError\ntorch.distributed.DistBackendError",
+     RANK_SYMPTOM},
+    {"gloo", ENDING_COMMUNICATION, "a partner went away (Gloo)", other_rank,
+     "gloo/transport\nGloo connectFullMesh failed", RANK_SYMPTOM},
+    {"rendezvous", ENDING_COMMUNICATION, "the ranks did not find each other",
+     "MASTER_ADDR, MASTER_PORT, firewalls; is the port in use?",
+     "RendezvousTimeoutError\nRendezvousConnectionError\nEADDRINUSE\nAddress already in use\n"
+     "The client socket has timed out\nDistStoreError",
+     RANK_SYMPTOM},
+    {"child-failed", ENDING_COMMUNICATION, "a launcher says only that a child failed", other_rank,
+     "ChildFailedError\n^subprocess.CalledProcessError\n^torch.multiprocessing.spawn.Process\n"
+     "^terminate called without an active exception",
+     RANK_LAUNCHER},
+
+    // Signals.
+    {"crash", ENDING_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
+     "is killed by signal: Segmentation fault\n^Fatal Python error: Segmentation fault\n"
+     " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)",
+     RANK_KILLED},
+    {"abort", ENDING_KILLED, "native code gave up (abort)", "the last lines may say why",
+     "is killed by signal: Aborted\n^Fatal Python error: \n (SIGABRT) received by PID\n^Aborted$\n"
+     " Aborted  \nAborted (core dumped)",
+     RANK_SYMPTOM - 2},
+    {"killed", ENDING_KILLED, "killed; nothing says by whom",
+     "most often the kernel, for memory: dmesg | grep -i 'killed process'; else a job scheduler",
+     "^Killed$\n Killed  \n (SIGKILL) received by PID\nis killed by signal: Killed\n"
+     "(exitcode: -9)",
+     RANK_KILLED - 2},
+    {"worker-exited", ENDING_KILLED, "a data worker ended without a word",
+     "--workers 0 shows its error", "DataLoader worker (pid(s) & exited unexpectedly",
+     RANK_SYMPTOM - 1},
+    {"interrupted", ENDING_KILLED, "interrupted", "",
+     "^KeyboardInterrupt\n^Terminated$\n"
+     "SignalException: Process & got signal:",
+     RANK_LAUNCHER - 1},
+    {"signal", ENDING_KILLED, "ended by a signal", "", NULL, RANK_STATUS + 1},
+
+    // The rest.
+    {"own-error", ENDING_OWN_ERROR, "the program's own error", "the last lines say what it was",
+     NULL, RANK_OWN},
+    {"exit-status", ENDING_OWN_ERROR, "ended with a failure and no known message",
+     "the last lines may say why", NULL, RANK_STATUS},
+    {"clean", ENDING_CLEAN, "ended well", "", NULL, RANK_CLEAN},
+    {0},
+};
+const int signature_count = (int)(sizeof signatures / sizeof *signatures) - 1;
