@@ -66,6 +66,9 @@ struct trial {
     int killed_strays;       // processes that outlived the command and had to be killed
     bool left_group;         // something changed its process group or session
     bool is_standin;         // the program said that it plays a scenario (framework "standin")
+    int64_t cgroup_peak_bytes; // memory.peak, page cache included; -1: no cgroup, or an older kernel
+    bool log_is_cut;           // log_path could not be written to its end (a full disk)
+    struct str left_behind;    // the scratch folder, when it could not be removed; empty: it is gone
 };
 
 // 0 and a filled trial however the command ended; FAIL_USAGE/FAIL_INPUT when it does not exist or may

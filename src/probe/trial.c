@@ -1,0 +1,480 @@
+// SPDX-License-Identifier: Apache-2.0
+// One trial: starts the command through the guardian, reads its steps and its output, measures its
+// processes, decides when it has ended or is to be stopped, and says how it ended. Refuses a
+// command that cannot be started; whatever a started one does is a result, not an error.
+#include "probe/trial_int.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define NS_PER_S 1e9
+#define NS_PER_MS INT64_C(1000000)
+enum {
+    TICK_MS = 20,
+    WATCH_MS = 100,
+    MEASURE_MOST_MS = 500,
+    MEASURE_SHARE = 50,       // of the time one measurement takes: at most 2 % of one core
+    OUTPUT_AT_ONCE = 4 << 20, // then the rest has its turn
+    PIPE_WANTED_BYTES = 1 << 20,
+    RANKS_WATCHED = 1024,
+};
+// One rank out of memory ends the trial within 8 s: detection, then at most LOST_GRACE_S.
+static const double LOST_BAD_END_S = 3; // for a launcher to stop the others itself and say why
+static const double LOST_OOM_S = 5;     // a program may catch it and go on
+static const double LOST_GRACE_S = 2;
+static const double INTERRUPT_GRACE_S = 3;
+static const double STRAY_GRACE_S = 1;
+static const double LINGER_S = 0.3; // for processes that end because the command did
+static const double UNKILLABLE_S = 30;
+
+static const char *const end_texts[] = {
+    [TRIAL_ENOUGH] = "made the steps that were wanted and was stopped",
+    [TRIAL_EXITED] = "ended by itself",
+    [TRIAL_NO_START] = "made no step within the time to start",
+    [TRIAL_STALLED] = "stalled: made no further step",
+    [TRIAL_TIME_UP] = "was stopped when its time was up",
+    [TRIAL_INTERRUPTED] = "was interrupted",
+    [TRIAL_RANK_LOST] = "a rank was lost and the others waited for it",
+};
+const char *trial_end_text(enum trial_end end) {
+    return end_texts[end];
+}
+
+// A process that reports, seen from outside.
+struct watched_rank {
+    bool was_seen;
+    int64_t gone_ns; // 0: not
+};
+
+struct run {
+    struct arena *arena;
+    const struct trial_request *request;
+    struct trial *trial;
+    struct guard guard;
+    struct transport transport;
+    struct log log;
+    struct tree tree;
+    int output_read_fd, output_write_fd;
+    bool is_stopping, is_reading_steps;
+    int64_t start_ns, now_ns, exit_ns;
+    int64_t scan_ns, measure_ns, next_measure_ns, next_watch_ns; // scan_ns: when last scanned
+    int64_t first_step_ns, last_step_ns, last_line_ns;
+    ptrdiff_t steps_seen;
+    struct trial_outside outside;
+    struct watched_rank ranks[RANKS_WATCHED];
+    int64_t oom_kills_before;
+};
+
+// --- output and steps ---
+
+static void read_output(struct run *r) {
+    static const ptrdiff_t chunk = 1 << 16;
+    char bytes[1 << 16];
+    for (ptrdiff_t total = 0; r->output_read_fd >= 0 && total < OUTPUT_AT_ONCE;) {
+        ssize_t n = read(r->output_read_fd, bytes, (size_t)chunk);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return;
+        if (n == 0) {
+            os_close(&r->output_read_fd);
+            r->output_read_fd = -1;
+            return;
+        }
+        log_add(&r->log, (struct str){bytes, n});
+        total += n;
+    }
+}
+
+static void read_steps(struct run *r) {
+    struct steps *s = &r->trial->steps;
+    transport_read(&r->transport, r->is_reading_steps ? s : NULL);
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].last_ns > r->last_line_ns) r->last_line_ns = s->ranks[i].last_ns;
+        if (str_is(s->ranks[i].framework, "standin")) r->trial->is_standin = true;
+    }
+    if (s->count == r->steps_seen) return;
+    r->steps_seen = s->count;
+    r->last_step_ns = os_now_ns();
+    if (!r->first_step_ns) r->first_step_ns = r->last_step_ns;
+    r->next_watch_ns = 0;
+}
+
+// --- processes ---
+
+static void see_ranks(struct run *r) {
+    const struct steps *s = &r->trial->steps;
+    for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
+        struct watched_rank *w = &r->ranks[i];
+        bool is_there = tree_has(&r->tree, (pid_t)s->ranks[i].pid);
+        w->was_seen = w->was_seen || is_there;
+        if (is_there) w->gone_ns = 0;
+        if (w->was_seen && !is_there && !w->gone_ns) w->gone_ns = r->now_ns;
+    }
+}
+
+static void keep_most(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+static void measure(struct run *r) {
+    if (r->now_ns < r->next_measure_ns) return;
+    int64_t begin_ns = os_now_ns();
+    if (tree_scan(&r->tree, r->guard.pid) == 0) {
+        r->scan_ns = begin_ns;
+        see_ranks(r);
+        if (tree_has_left(&r->tree, r->guard.command)) r->guard.left_group = true;
+    }
+    struct tree_memory m = tree_measure(&r->tree);
+    keep_most(&r->trial->peak_rss_bytes, m.rss_bytes);
+    keep_most(&r->trial->peak_rss_bytes, m.largest_hwm_bytes);
+    keep_most(&r->trial->peak_data_bytes, m.largest_data_bytes);
+    r->outside.rss_bytes = m.rss_bytes;
+    r->outside.data_bytes = m.largest_data_bytes;
+    r->outside.processes = m.processes;
+    int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
+    if (wait_ns < TICK_MS * NS_PER_MS) wait_ns = TICK_MS * NS_PER_MS;
+    if (wait_ns > MEASURE_MOST_MS * NS_PER_MS) wait_ns = MEASURE_MOST_MS * NS_PER_MS;
+    r->next_measure_ns = r->now_ns + wait_ns;
+}
+
+// --- when to stop ---
+
+static double seconds_since(const struct run *r, int64_t ns) {
+    return (double)(r->now_ns - ns) / NS_PER_S;
+}
+
+static double limit_or(double limit_s, double usual_s) {
+    return limit_s > 0 ? limit_s : usual_s;
+}
+
+static int64_t ranks_wanted(const struct run *r) {
+    if (r->request->ranks > 0) return r->request->ranks;
+    return r->trial->steps.world > 1 ? r->trial->steps.world : 1;
+}
+
+static bool has_enough(const struct run *r) {
+    int64_t wanted = r->request->warmup_steps + r->request->steps;
+    return wanted > 0 && steps_of_slowest(&r->trial->steps, ranks_wanted(r)) >= wanted;
+}
+
+static bool is_running(const struct step_rank *rank) {
+    return rank->state == RANK_SILENT || rank->state == RANK_STARTED;
+}
+
+// Whether the rank can do no further step, for long enough that the others must be waiting.
+static bool is_lost(const struct run *r, ptrdiff_t i) {
+    const struct step_rank *rank = &r->trial->steps.ranks[i];
+    const struct watched_rank *w = &r->ranks[i];
+    if (rank->state == RANK_ENDED_BADLY) return seconds_since(r, rank->last_ns) > LOST_BAD_END_S;
+    if (!is_running(rank)) return false;
+    int64_t oom_ns = rank->oom_ns > r->last_step_ns ? rank->oom_ns : r->last_step_ns;
+    if (rank->oom_ns && seconds_since(r, oom_ns) > LOST_OOM_S) return true;
+    return w->gone_ns && seconds_since(r, w->gone_ns) > LOST_OOM_S;
+}
+
+static bool has_lost_rank(const struct run *r) {
+    const struct steps *s = &r->trial->steps;
+    int64_t lost = 0, running = 0;
+    for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
+        if (is_lost(r, i))
+            lost++;
+        else if (is_running(&s->ranks[i]) && !r->ranks[i].gone_ns)
+            running++;
+    }
+    // Ranks that have not yet said anything wait, too.
+    bool are_missing = ranks_wanted(r) > s->rank_count && tree_living(&r->tree) > 0;
+    return lost > 0 && (running > 0 || are_missing);
+}
+
+// The command is gone. Whether what it left behind is worth waiting for: processes that report, or,
+// when a launcher ended well before anything was reported, any.
+static bool is_worth_waiting(const struct run *r) {
+    const struct steps *s = &r->trial->steps;
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (is_running(&s->ranks[i]) && tree_has(&r->tree, (pid_t)s->ranks[i].pid)) return true;
+    }
+    return s->rank_count == 0 && r->guard.status == 0 && tree_living(&r->tree) > 0;
+}
+
+static bool has_ended(const struct run *r) {
+    if (r->guard.is_empty) return true;
+    if (!r->guard.has_exited || seconds_since(r, r->exit_ns) < LINGER_S) return false;
+    return r->scan_ns > r->exit_ns && !is_worth_waiting(r);
+}
+
+// The order is that of certainty.
+static bool must_stop(const struct run *r, enum trial_end *end) {
+    const struct trial_request *q = r->request;
+    double start_s = limit_or(q->start_limit_s, 300), stall_s = limit_or(q->stall_limit_s, 120);
+    int64_t line_ns = r->last_line_ns > r->last_step_ns ? r->last_line_ns : r->last_step_ns;
+    bool is_late = !r->first_step_ns && seconds_since(r, r->start_ns) > start_s;
+    bool is_stalled = r->first_step_ns && seconds_since(r, line_ns) > stall_s;
+    bool is_over = q->time_limit_s > 0 && seconds_since(r, r->start_ns) > q->time_limit_s;
+    const struct {
+        bool holds;
+        enum trial_end end;
+    } rules[] = {
+        {q->interrupted && *q->interrupted, TRIAL_INTERRUPTED},
+        {has_ended(r), TRIAL_EXITED},
+        {has_enough(r), TRIAL_ENOUGH},
+        {has_lost_rank(r), TRIAL_RANK_LOST},
+        {is_late, TRIAL_NO_START},
+        {is_stalled, TRIAL_STALLED},
+        {is_over, TRIAL_TIME_UP},
+    };
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (!rules[i].holds) continue;
+        *end = rules[i].end;
+        return true;
+    }
+    return false;
+}
+
+// --- the loop ---
+
+// Sleeps until something is to be read, at most a tick; then reads, measures, shows.
+static void turn(struct run *r) {
+    struct pollfd watched[] = {
+        {.fd = r->output_read_fd, .events = POLLIN},
+        {.fd = r->transport.read_fd, .events = POLLIN},
+        {.fd = r->guard.is_lost ? -1 : r->guard.socket_fd, .events = POLLIN}};
+    (void)poll(watched, sizeof watched / sizeof *watched, TICK_MS);
+    r->now_ns = os_now_ns();
+    bool had_exited = r->guard.has_exited;
+    read_output(r);
+    read_steps(r);
+    guard_hear(&r->guard, &r->trial->steps);
+    if (r->guard.has_exited && !had_exited) {
+        r->exit_ns = r->now_ns;
+        r->next_measure_ns = 0;
+    }
+    measure(r);
+    r->outside.seconds = seconds_since(r, r->start_ns);
+    if (!r->request->watch || r->now_ns < r->next_watch_ns) return;
+    r->next_watch_ns = r->now_ns + WATCH_MS * NS_PER_MS;
+    r->request->watch(r->request->watch_context, &r->trial->steps, &r->outside);
+}
+
+// What the pipes still hold once all their writers are gone.
+static void drain(struct run *r) {
+    int64_t before;
+    do {
+        before = r->log.total_bytes;
+        read_output(r);
+    } while (r->log.total_bytes > before);
+    ptrdiff_t steps;
+    do {
+        steps = r->trial->steps.count;
+        read_steps(r);
+    } while (r->trial->steps.count > steps);
+}
+
+static double grace_of(const struct run *r, enum trial_end end) {
+    double grace_s = limit_or(r->request->grace_s, 5);
+    double most_s = end == TRIAL_EXITED        ? STRAY_GRACE_S
+                    : end == TRIAL_RANK_LOST   ? LOST_GRACE_S
+                    : end == TRIAL_INTERRUPTED ? INTERRUPT_GRACE_S
+                                               : grace_s;
+    return grace_s < most_s ? grace_s : most_s;
+}
+
+// Until no process is left. What the program says while it is being stopped is no result: its lines
+// are thrown away, and its ending was judged before.
+static void stop(struct run *r, enum trial_end end) {
+    const volatile bool *interrupted = r->request->interrupted;
+    bool is_hurried = end == TRIAL_INTERRUPTED;
+    double grace_s = grace_of(r, end);
+    r->is_reading_steps = end == TRIAL_EXITED;
+    if (!r->guard.is_empty) guard_stop(&r->guard, grace_s);
+    int64_t begin_ns = os_now_ns();
+    while (!r->guard.is_empty && !r->guard.is_lost) {
+        turn(r);
+        if (!is_hurried && interrupted && *interrupted) guard_stop(&r->guard, 0);
+        is_hurried = is_hurried || (interrupted && *interrupted);
+        if (seconds_since(r, begin_ns) > grace_s + UNKILLABLE_S) return;
+    }
+    drain(r);
+}
+
+// --- before and after ---
+
+static bool is_set_in(char *const *list, const char *variable) {
+    size_t name = strcspn(variable, "=") + 1;
+    for (; list && *list; list++) {
+        if (strncmp(*list, variable, name) == 0) return true;
+    }
+    return false;
+}
+
+// Ours, the trial's on top, the request's on top of that.
+static char *const *merge_environment(struct run *r, char *const *wanted) {
+    extern char **environ;
+    char *own[TRANSPORT_VARIABLES + 2];
+    transport_describe(&r->transport, r->arena, own);
+    ptrdiff_t count = 0, own_count = 0, total = 1;
+    while (own[own_count]) own_count++;
+    own[own_count++] =
+        (char *)str_format(r->arena, "BATCHFIT_SCRATCH=%.*s", STR_ARG(r->guard.out)).p;
+    own[own_count] = NULL;
+    for (char *const *e = environ; e && *e; e++) total++;
+    for (char *const *e = wanted; e && *e; e++) total++;
+    char **all = arena_new(r->arena, char *, total + own_count);
+    for (char *const *e = environ; e && *e; e++) {
+        if (!is_set_in(own, *e) && !is_set_in(wanted, *e)) all[count++] = *e;
+    }
+    for (char *const *e = own; *e; e++) {
+        if (!is_set_in(wanted, *e)) all[count++] = *e;
+    }
+    for (char *const *e = wanted; e && *e; e++) all[count++] = *e;
+    return all;
+}
+
+static int open_output(struct run *r, struct fail *why) {
+    int ends[2];
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        return fail_set(why, FAIL_MACHINE, "no pipe for the output of the trial: %s",
+                        strerror(errno));
+    }
+    r->output_read_fd = ends[0];
+    r->output_write_fd = ends[1];
+    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
+    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); // more room; not everybody may
+    return 0;
+}
+
+static int open_all(struct run *r, struct fail *why) {
+    int code = log_open(r->arena, r->request->log_path, &r->log, why);
+    if (code == 0) code = open_output(r, why);
+    if (code == 0) code = transport_open(r->arena, &r->transport, why);
+    if (code < 0) return code;
+    int error = tree_open(&r->tree);
+    if (error < 0) {
+        return fail_set(why, FAIL_MACHINE, "the processes of a trial cannot be watched: /proc: %s",
+                        strerror(-error));
+    }
+    return guard_open(r->arena, r->request, r->output_write_fd, r->transport.write_fd, &r->guard,
+                      why);
+}
+
+static int launch(struct run *r, struct fail *why) {
+    const struct trial_request *q = r->request;
+    char *const *argv = q->argv, *const *environment = q->environment;
+    if (q->prepare) {
+        int code =
+            q->prepare(q->prepare_context, r->arena, r->guard.out.p, &argv, &environment, why);
+        if (code < 0) return code;
+    }
+    if (!argv || !argv[0] || !*argv[0]) return fail_set(why, FAIL_USAGE, "no command is given");
+    r->transport.folder = r->guard.steps;
+    environment = merge_environment(r, environment);
+    r->oom_kills_before = limit_system_oom_kills("");
+    // Only the command holds the writing ends from here on: their end is its end.
+    os_close(&r->output_write_fd);
+    os_close(&r->transport.write_fd);
+    r->output_write_fd = r->transport.write_fd = -1;
+    int code = guard_launch(r->arena, &r->guard, q, argv, environment, why);
+    r->start_ns = r->now_ns = os_now_ns();
+    return code;
+}
+
+static struct ending_facts facts_of(const struct run *r) {
+    const struct guard *g = &r->guard;
+    struct ending_facts f = {.has_status = g->has_exited, .status = g->status};
+    // A launcher that ended well while what it launched did not.
+    if (g->bad_status != 0 && g->status == 0) {
+        f.has_status = true;
+        f.status = g->bad_status;
+    }
+    int64_t system_now = limit_system_oom_kills("");
+    bool is_known = system_now >= 0 && r->oom_kills_before >= 0;
+    f.system_oom_kills = is_known ? system_now - r->oom_kills_before : -1;
+    bool is_grouped = g->limiter == LIMITER_CGROUP && g->cgroup.len > 0;
+    f.oom_kills = is_grouped ? limit_counter(g->cgroup.p, "memory.events", "oom_kill") : -1;
+    f.memory_limit_bytes = g->limiter == LIMITER_NONE ? 0 : r->request->memory_limit_bytes;
+    return f;
+}
+
+static void judge(struct run *r) {
+    struct ending_facts facts = facts_of(r);
+    r->trial->oom_kills = facts.oom_kills;
+    ending_classify(r->arena, log_tail(r->arena, &r->log), &facts, &r->trial->ending);
+}
+
+static void run_to_end(struct run *r) {
+    struct trial *t = r->trial;
+    r->is_reading_steps = true;
+    while (!must_stop(r, &t->end) && !r->guard.is_lost) turn(r);
+    t->seconds = seconds_since(r, r->start_ns);
+    bool is_own_end = t->end == TRIAL_EXITED;
+    if (!is_own_end) judge(r);
+    stop(r, t->end);
+    if (is_own_end) judge(r);
+}
+
+static void fill(struct run *r) {
+    struct trial *t = r->trial;
+    const struct guard *g = &r->guard;
+    bool has_step = r->first_step_ns != 0;
+    t->seconds_to_first_step = has_step ? (double)(r->first_step_ns - r->start_ns) / NS_PER_S : NAN;
+    t->output = log_tail(r->arena, &r->log);
+    t->output_bytes = r->log.total_bytes;
+    t->log_is_cut = r->log.is_cut;
+    t->limiter = g->limiter;
+    t->killed_strays = g->strays;
+    t->left_group = g->left_group;
+    keep_most(&t->peak_rss_bytes, g->largest_rss_bytes);
+    if (g->limiter == LIMITER_CGROUP && g->cgroup.len > 0) {
+        t->cgroup_peak_bytes = limit_counter(g->cgroup.p, "memory.peak", NULL);
+    }
+}
+
+static int watch_and_stop(struct run *r, struct fail *why) {
+    run_to_end(r);
+    fill(r);
+    if (r->guard.is_lost) {
+        return fail_set(why, FAIL_MACHINE,
+                        "the process that guards the trial was killed from outside");
+    }
+    if (r->guard.is_empty) return 0;
+    fail_set(why, FAIL_MACHINE, "%d processes of the trial cannot be killed; one is %d",
+             tree_living(&r->tree), r->tree.count > 0 ? (int)r->tree.items[0].pid : 0);
+    return fail_hint(why,
+                     "they wait in the kernel (a hung driver or network file system) or belong to "
+                     "another user; they are removed as soon as they end");
+}
+
+int trial_run(struct arena *a, const struct trial_request *request, struct trial *ret_trial,
+              struct fail *why) {
+    struct run *r = arena_new(a, struct run, 1);
+    *ret_trial = (struct trial){.steps = steps_new(a),
+                                .peak_rss_bytes = -1,
+                                .peak_data_bytes = -1,
+                                .oom_kills = -1,
+                                .cgroup_peak_bytes = -1,
+                                .seconds_to_first_step = NAN};
+    r->arena = a;
+    r->request = request;
+    r->trial = ret_trial;
+    r->outside = (struct trial_outside){.rss_bytes = -1, .data_bytes = -1};
+    r->output_read_fd = r->output_write_fd = -1;
+    r->log.file_fd = r->tree.proc_fd = -1;
+    r->transport.read_fd = r->transport.write_fd = -1;
+    r->guard.pid = r->guard.socket_fd = r->guard.parent_fd = -1;
+    int code = open_all(r, why);
+    if (code == 0) code = launch(r, why);
+    if (code == 0) code = watch_and_stop(r, why);
+    if (!guard_close(&r->guard) && r->guard.scratch.len > 0)
+        ret_trial->left_behind = r->guard.scratch;
+    transport_close(&r->transport);
+    os_close(&r->output_read_fd);
+    os_close(&r->output_write_fd);
+    tree_close(&r->tree);
+    log_close(&r->log);
+    return code;
+}

@@ -1,0 +1,194 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a trial know of each other: the process tree, the scratch folder, the limiter,
+// the guardian, the log, and the ways steps travel.
+//
+// tree, scratch and limit_make/limit_kill/limit_drop are also called between fork and exec: they
+// allocate nothing and call only what is async-signal-safe.
+#ifndef PROBE_TRIAL_INT_H
+#define PROBE_TRIAL_INT_H
+
+#include "probe/trial.h"
+
+#include <limits.h>
+#include <sys/types.h>
+
+// --- the processes below one process, read from /proc ---
+
+struct tree_process {
+    int64_t start_ticks; // since boot: with pid, the identity of a process
+    pid_t pid, parent, group, session;
+    bool is_zombie, is_below;
+};
+struct tree {
+    struct tree_process *items; // by pid
+    int count;
+    int proc_fd;
+};
+struct tree_memory {
+    int64_t rss_bytes;         // summed; -1: nothing could be read
+    int64_t largest_hwm_bytes; // of one process
+    int64_t largest_data_bytes;
+    int processes;
+};
+// Both 0 or -errno.
+int tree_open(struct tree *t);
+void tree_close(struct tree *t);
+// All that descend from `root`, without it.
+int tree_scan(struct tree *t, pid_t root);
+bool tree_has(const struct tree *t, pid_t pid); // of the last scan, and not a zombie
+int tree_living(const struct tree *t);
+// True when one is in another process group than `group`.
+bool tree_has_left(const struct tree *t, pid_t group);
+// Who is left alone: a session (0: none), and what started before.
+struct tree_spared {
+    pid_t session;
+    int64_t before_ticks;
+};
+bool tree_is_spared(const struct tree_process *p, struct tree_spared spared);
+// Sends a signal to each of the last scan and, when it cannot be refused, to the groups they are in
+// but for our own.
+void tree_signal(const struct tree *t, int signal, struct tree_spared spared);
+int64_t tree_start_of(const struct tree *t, pid_t pid); // -1: no such process
+struct tree_memory tree_measure(const struct tree *t);
+
+// --- the scratch folder ---
+
+// Makes NAME with steps/ and out/ in it. 0 or -errno; on an error nothing is left.
+int scratch_make(int parent_fd, const char *name);
+// Removes it with all that is in it, never following a symlink. False: something could not be
+// removed.
+bool scratch_remove(int parent_fd, const char *name);
+
+// --- the memory limit ---
+
+// The folder of a cgroup v2 in which a group with a memory limit may be made, from
+// ROOT/proc/self/{cgroup,mountinfo}; empty: there is none. `root` is "" but for tests.
+struct str limit_find(struct arena *a, const char *root);
+// Makes the group; 0 or -errno; on an error nothing is left.
+int limit_make(const char *folder, int64_t bytes);
+int limit_join(const char *folder); // the calling process
+void limit_kill(const char *folder);
+void limit_drop(const char *folder);
+int limit_set_data(int64_t bytes); // RLIMIT_DATA; 0 or -errno
+int64_t limit_counter(const char *folder, const char *file, const char *key); // -1: unknown
+int64_t limit_system_oom_kills(const char *root); // /proc/vmstat; -1: unknown
+
+// --- the guardian ---
+
+// What the guardian tells. Sent whole.
+enum guard_kind {
+    GUARD_READY,    // the scratch folder is there; value: errno of the cgroup, 0: it is there
+    GUARD_FAILED,   // code: stage, value: errno
+    GUARD_LAUNCHED, // code: pid, value: limiter
+    GUARD_REAPED,   // code: pid, value: status, more: its largest RSS in bytes, -1: unknown
+    GUARD_EMPTY,    // nothing descends from it any more; code: strays killed, value: left_group
+};
+struct guard_message {
+    int kind, code;
+    int64_t value, more;
+};
+enum guard_stage {
+    STAGE_SCRATCH,
+    STAGE_FORK,
+    STAGE_DESCRIPTORS,
+    STAGE_LIMIT,
+    STAGE_FOLDER,
+    STAGE_EXEC
+};
+
+// What is told to the guardian: first the launch, then stops. End of file: clean up and go.
+struct guard_launch {
+    int64_t bytes; // of the strings that follow: folder, argv, environment, each ended by NUL
+    int64_t memory_limit_bytes;
+    int argc, envc;
+};
+struct guard_stop {
+    int64_t grace_ms;
+};
+
+// Set before the fork; all the guardian knows.
+struct guard_setup {
+    int socket_fd, output_fd, steps_fd, scratch_parent_fd;
+    const char *scratch_name;
+    char cgroup[PATH_MAX]; // empty: none
+    int64_t memory_limit_bytes;
+};
+// Where the child finds the pipe for its steps: one digit, since dash knows no others, and none
+// that scripts like to use (3 and 9 are).
+enum { GUARD_STEPS_FD = 7 };
+_Noreturn void guardian_main(struct guard_setup *setup);
+
+// This side of it.
+struct guard {
+    pid_t pid;
+    int socket_fd, parent_fd;
+    bool is_subreaper;                            // that we were before
+    struct str scratch_name, scratch, out, steps; // absolute paths but for the name
+    struct str cgroup;                            // empty: none
+    pid_t command;
+    enum trial_limiter limiter;
+    bool is_launched, has_exited, is_empty, is_lost;
+    int status;
+    int bad_status; // of a reporting process that was adopted and ended badly; 0: none
+    int64_t largest_rss_bytes;
+    int strays;
+    bool left_group;
+    int64_t start_ticks;
+};
+// Starts the guardian, which makes the scratch folder. Takes over none of the descriptors.
+int guard_open(struct arena *a, const struct trial_request *request, int output_fd, int steps_fd,
+               struct guard *g, struct fail *why);
+int guard_launch(struct arena *a, struct guard *g, const struct trial_request *request,
+                 char *const *argv, char *const *environment, struct fail *why);
+// Reads what the guardian has to tell now; `steps` says whose ends are of interest.
+void guard_hear(struct guard *g, const struct steps *steps);
+void guard_stop(struct guard *g, double grace_s);
+// Removes everything. Waits for it, unless processes cannot be killed. False: the scratch folder
+// could not be removed.
+bool guard_close(struct guard *g);
+
+// --- output ---
+
+enum { LOG_TAIL_BYTES = 256 << 10 };
+struct log {
+    char *ring; // LOG_TAIL_BYTES
+    int64_t total_bytes;
+    int file_fd; // -1: none
+    bool is_cut; // the file could not be written
+};
+int log_open(struct arena *a, const char *path, struct log *l, struct fail *why);
+void log_add(struct log *l, struct str text);
+struct str log_tail(struct arena *a, const struct log *l);
+void log_close(struct log *l);
+
+// --- how steps travel ---
+
+struct transport_file {
+    struct str name;
+    int64_t offset;
+    struct step_source source;
+};
+struct transport {
+    struct arena *arena;
+    int read_fd, write_fd; // the pipe; -1: none
+    struct step_source source;
+    struct str folder;
+    struct transport_file *files;
+    ptrdiff_t file_count, file_capacity;
+};
+struct transport_row {
+    const char *name;
+    int (*open)(struct transport *t, struct fail *why); // before the guardian starts
+    void (*describe)(const struct transport *t, struct arena *a, char **variables, int *count);
+    // Feeds what is new; NULL for steps: throws it away.
+    void (*read)(struct transport *t, struct steps *steps);
+};
+extern const struct transport_row transports[]; // ends with a row without a name
+enum { TRANSPORT_VARIABLES = 8 };
+int transport_open(struct arena *a, struct transport *t, struct fail *why);
+// Variables for the child, NULL-ended; at most TRANSPORT_VARIABLES.
+void transport_describe(const struct transport *t, struct arena *a, char **variables);
+void transport_read(struct transport *t, struct steps *steps);
+void transport_close(struct transport *t);
+
+#endif
