@@ -41,10 +41,18 @@ test-torch2: all build/venv2/.ready ## the same on the newest 2.x
 test-gpu: all ## on a machine with a card: predicted and measured peaks side by side (tests/gpu/README.md)
 	@tests/gpu/run || [ $$? = 77 ]
 
+.PHONY: test-frameworks1 test-frameworks2
+test-frameworks1: all build/frameworks1/.ready ## the examples of real frameworks, alone and under batchfit, on torch 1.13
+	build/frameworks1/bin/python -W ignore -m unittest discover -s tests/frameworks
+test-frameworks2: all build/frameworks2/.ready ## the same on the newest 2.x
+	build/frameworks2/bin/python -W ignore -m unittest discover -s tests/frameworks
+
 build/venv1/.ready: tests/torch/requirements-torch1.txt tools/venv
 	tools/venv build/venv1 --system $<
 build/venv2/.ready: tests/torch/requirements-torch2.txt tools/venv
 	tools/venv build/venv2 "$(TORCH_REQUIREMENT)" $<
+build/frameworks%/.ready: tests/torch/requirements-frameworks%.txt build/venv%/.ready
+	tools/venv build/frameworks$* --beside=build/venv$* $<
 
 .PHONY: accuracy accuracy-sample
 accuracy: all build/venv1/.ready build/venv2/.ready ## TRUTH=FILE.csv [N= SEED= OUT= JOBS=]: predictions against published runs
@@ -92,7 +100,7 @@ dist: ## dist/: a folder and a tar that run on machines without our packages
 
 .PHONY: clean help
 clean: ## every build folder, but not the Python packages and tapes in build/
-	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name '*tapes' ! -name 'timm-*' ! -name 'transformers-*' \
+	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name 'frameworks*' ! -name '*tapes' ! -name 'timm-*' ! -name 'transformers-*' \
 	    -exec rm -rf {} + 2>/dev/null || true
 	@rm -rf build-asan build-clang build-tsan build-fuzz build-dist dist
 help:

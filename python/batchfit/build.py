@@ -28,6 +28,17 @@ def is_real():
     return DEVICE != "meta"
 
 
+@contextlib.contextmanager
+def real(device):
+    """Inside, models are built as for a recording of `device`."""
+    global DEVICE
+    before, DEVICE = DEVICE, device
+    try:
+        yield
+    finally:
+        DEVICE = before
+
+
 def new(shape, dtype=None, ones=False):
     """An input tensor on the device. Real ones: random floats, and whole numbers that are valid as token, class and mask."""
     if not is_real():
