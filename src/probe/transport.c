@@ -17,6 +17,7 @@
 
 // In one go, so that one that writes without end does not keep us from the rest.
 enum { READ_AT_MOST = 4 << 20, PIPE_WANTED_BYTES = 1 << 20, FILES_AT_MOST = 4096 };
+#define LOOK_EVERY_NS INT64_C(20000000)
 
 static int open_pipe(struct transport *t, struct fail *why) {
     int ends[2];
@@ -97,7 +98,9 @@ static void read_file(int folder_fd, struct transport_file *file, struct steps *
 }
 
 static void read_folder(struct transport *t, struct steps *steps) {
-    if (!t->folder.len) return;
+    int64_t now_ns = os_now_ns();
+    if (!t->folder.len || now_ns < t->next_look_ns) return;
+    t->next_look_ns = now_ns + LOOK_EVERY_NS;
     DIR *folder = opendir(t->folder.p);
     for (const struct dirent *d; folder && (d = readdir(folder));) {
         if (!str_ends(str_of(d->d_name), STR(".jsonl"))) continue;
@@ -131,7 +134,8 @@ void transport_describe(const struct transport *t, struct arena *a, char **varia
     variables[count] = NULL;
 }
 
-void transport_read(struct transport *t, struct steps *steps) {
+void transport_read(struct transport *t, struct steps *steps, bool is_last) {
+    if (is_last) t->next_look_ns = 0;
     for (const struct transport_row *row = transports; row->name; row++) row->read(t, steps);
 }
 

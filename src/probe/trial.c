@@ -91,9 +91,9 @@ static void read_output(struct run *r) {
     }
 }
 
-static void read_steps(struct run *r) {
+static void read_steps(struct run *r, bool is_last) {
     struct steps *s = &r->trial->steps;
-    transport_read(&r->transport, r->is_reading_steps ? s : NULL);
+    transport_read(&r->transport, r->is_reading_steps ? s : NULL, is_last);
     for (ptrdiff_t i = 0; i < s->rank_count; i++) {
         if (s->ranks[i].last_ns > r->last_line_ns) r->last_line_ns = s->ranks[i].last_ns;
         if (str_is(s->ranks[i].framework, "standin")) r->trial->is_standin = true;
@@ -248,7 +248,7 @@ static void turn(struct run *r) {
     r->now_ns = os_now_ns();
     bool had_exited = r->guard.has_exited;
     read_output(r);
-    read_steps(r);
+    read_steps(r, false);
     guard_hear(&r->guard, &r->trial->steps);
     if (r->guard.has_exited && !had_exited) {
         r->exit_ns = r->now_ns;
@@ -271,7 +271,7 @@ static void drain(struct run *r) {
     ptrdiff_t steps;
     do {
         steps = r->trial->steps.count;
-        read_steps(r);
+        read_steps(r, true);
     } while (r->trial->steps.count > steps);
 }
 

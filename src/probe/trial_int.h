@@ -173,6 +173,7 @@ struct transport {
     int read_fd, write_fd; // the pipe; -1: none
     struct step_source source;
     struct str folder;
+    int64_t next_look_ns; // into the folder
     struct transport_file *files;
     ptrdiff_t file_count, file_capacity;
 };
@@ -188,7 +189,8 @@ enum { TRANSPORT_VARIABLES = 8 };
 int transport_open(struct arena *a, struct transport *t, struct fail *why);
 // Variables for the child, NULL-ended; at most TRANSPORT_VARIABLES.
 void transport_describe(const struct transport *t, struct arena *a, char **variables);
-void transport_read(struct transport *t, struct steps *steps);
+// `is_last`: nobody writes any more.
+void transport_read(struct transport *t, struct steps *steps, bool is_last);
 void transport_close(struct transport *t);
 
 #endif

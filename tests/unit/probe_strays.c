@@ -146,14 +146,14 @@ static void an_interrupt_stops_cleanly(void **state) {
 // limits of trial.c: 8 s.
 static void a_lost_rank_ends_it(void **state) {
     (void)state;
-    static const char *const ends[] = {
+    static const char bad_end[] =
         "say "
         "\"{\\\"v\\\":1,\\\"event\\\":\\\"end\\\",\\\"rank\\\":1,\\\"pid\\\":$$,\\\"ok\\\":false,"
-        "\\\"error\\\":\\\"ValueError: x\\\"}\"; exit 1",
+        "\\\"error\\\":\\\"ValueError: x\\\"}\"; exit 1";
+    static const char oom[] =
         "say \"{\\\"v\\\":1,\\\"event\\\":\\\"oom\\\",\\\"rank\\\":1,\\\"pid\\\":$$,\\\"phase\\\":"
-        "\\\"forward\\\",\\\"message\\\":\\\"x\\\"}\"; sleep 1000",
-        "kill -9 $$",
-    };
+        "\\\"forward\\\",\\\"message\\\":\\\"x\\\"}\"; sleep 1000";
+    const char *const ends[] = {bad_end, oom, "kill -9 $$"};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         ARENA_AUTO a = {0};
         const char *text =
