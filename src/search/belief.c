@@ -34,6 +34,7 @@ static double x_of(const struct belief *b, int64_t value) {
     const struct search_space *space = &b->trials->space;
     if (!b->line.is_known) return (double)value;
     double bytes = space->predict(space->context, value);
+    if (isnan(bytes)) return (double)value;
     return (bytes - b->line.fixed_bytes) / b->line.bytes_per_value;
 }
 

@@ -204,6 +204,16 @@ static bool is_over(const struct walk *w) {
     return s->space.count <= 0 || s->count >= most || (!w->best && w->high == 0 && s->count > 0);
 }
 
+// The last two ran over the budget, and a line through them is back in it soon: no need to ask
+// whether any value fits.
+static bool is_coming_down(const struct search_trials *s) {
+    const struct search_seen *last = &s->items[s->count - 1], *before = last - 1;
+    if (last->outcome != SEARCH_ALMOST || before->outcome != SEARCH_ALMOST) return false;
+    double slope = (before->bytes - last->bytes) / (double)(before->value - last->value);
+    double over = last->bytes - s->space.budget_bytes;
+    return over >= 0 && slope > 0 && over / slope < 0.5 * (double)last->value; // false for NaN
+}
+
 struct search_trials search_trials_open(struct arena *a, const struct search_space *space) {
     return (struct search_trials){.arena = a, .space = *space};
 }
@@ -217,14 +227,11 @@ bool search_trials_ask(const struct search_trials *s, int64_t *ret_value) {
         *ret_value = s->space.rising[above > 0 ? above - 1 : 0];
         return true;
     }
-    if (!w.best && s->count >= 2) { // does any fit at all?
-        *ret_value = s->space.rising[0];
-        return true;
-    }
-    *ret_value = reference(&w);
-    if (*ret_value) return true;
-    if (w.low >= w.high || (w.best && is_doubtful(s, w.best)))
-        return false; // larger: no more believed
+    bool is_asked = !w.best && s->count >= 2; // does any fit at all?
+    *ret_value = is_asked ? s->space.rising[0] : reference(&w);
+    if (*ret_value && (!is_asked || s->count > 2 || !is_coming_down(s))) return true;
+    // Larger ones would be believed no more than this one.
+    if (w.low >= w.high || (w.best && is_doubtful(s, w.best))) return false;
     belief_form(s, &b);
     if (w.best && share_of(&w, &b, w.best->value) >= enough_of(&s->space)) return false;
     *ret_value = next_value(&w, &b);

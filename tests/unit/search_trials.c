@@ -15,16 +15,18 @@ static int make_list(void **state) {
 // A training without noise: peak = fixed + item · batch; out of memory above the budget of 100.
 struct training {
     double fixed, item, seconds, spill_times;
-    bool is_unread; // its memory cannot be read
+    bool is_unread;  // its memory cannot be read
+    double capacity; // where it is more than the budget
 };
 
 static struct search_seen launch(const struct training *t, int64_t value) {
-    double bytes = t->fixed + t->item * (double)value;
-    struct search_seen seen = {value, SEARCH_FITS, fmin(bytes, 100), t->seconds};
-    if (bytes > 100 && t->spill_times > 0)
-        seen.seconds_per_item *= t->spill_times;
-    else if (bytes > 100)
-        seen = (struct search_seen){value, SEARCH_OUT, NAN, NAN};
+    double bytes = t->fixed + t->item * (double)value, capacity = fmax(t->capacity, 100);
+    struct search_seen seen = {value, SEARCH_FITS, fmin(bytes, capacity), t->seconds};
+    if (bytes > 100) seen.outcome = SEARCH_ALMOST;
+    if (bytes > capacity) seen = (struct search_seen){value, SEARCH_OUT, NAN, NAN};
+    if (bytes > capacity && t->spill_times > 0) {
+        seen = (struct search_seen){value, SEARCH_FITS, capacity, t->seconds * t->spill_times};
+    }
     if (t->is_unread) seen.bytes = NAN;
     return seen;
 }
@@ -122,6 +124,9 @@ static void nothing_fits_within_three_launches(void **state) {
         assert_int_equal(r.largest, 0);
         assert_int_equal(r.smallest_failing, 1);
         assert_in_range(r.launches, 1, 3);
+        r = walk(&space, (struct training){102, 0.01, 1, .capacity = 115}); // over by little
+        assert_int_equal(r.largest, 0);
+        assert_in_range(r.launches, 1, 3);
         assert_false(r.confirmed);
         assert_false(r.exhausted);
     }
@@ -211,6 +216,19 @@ static void almost_is_not_a_fit(void **state) {
     int64_t value;
     assert_true(search_trials_ask(&s, &value));
     assert_in_range(value, 33, 59);
+}
+
+static void runs_over_the_margin_show_the_way_down(void **state) {
+    (void)state;
+    struct search_space space = plain;
+    for (int first = 140; first <= 170; first += 10) {
+        space.first = first;
+        struct search_trials_result r =
+            walk(&space, (struct training){30, 0.5, 1, .capacity = 115});
+        assert_in_range(r.largest, 134, 140);
+        assert_in_range(r.launches, 1, 4);
+        assert_int_equal(r.out_of_memory, 0);
+    }
 }
 
 static void the_same_tellings_give_the_same_value(void **state) {
@@ -346,6 +364,7 @@ int main(void) {
         cmocka_unit_test(without_figures_only_trying_tells),
         cmocka_unit_test(the_limit_of_launches_is_kept_and_said),
         cmocka_unit_test(almost_is_not_a_fit),
+        cmocka_unit_test(runs_over_the_margin_show_the_way_down),
         cmocka_unit_test(the_same_tellings_give_the_same_value),
         cmocka_unit_test(a_spill_is_marked_by_time_and_memory_together),
         cmocka_unit_test(a_spill_that_comes_first_is_found_later),
