@@ -45,7 +45,7 @@ enum { ROWS = sizeof rows / sizeof *rows };
 struct tally {
     double *launches, *yields, *out;
     double limit_launches[BINS], limit_yields[BINS], limit_out[BINS], limit_count[BINS];
-    ptrdiff_t count, above, spilled, recognized, alarms, exhausted;
+    ptrdiff_t count, above, spilled, recognized, alarms;
     double seconds;
 };
 
@@ -132,7 +132,6 @@ static void add(struct tally *sum, const struct scenario *s, const struct search
     sum->limit_out[bin] += r->out_of_memory;
     sum->limit_count[bin]++;
     sum->above += r->largest > truth;
-    sum->exhausted += r->exhausted;
 }
 
 static struct tally measure(struct arena *a, const struct row *row, int count) {

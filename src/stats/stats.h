@@ -12,9 +12,9 @@
 struct stats_random {
     uint64_t state;
 };
-uint64_t stats_next(struct stats_random *r);   // SplitMix64
-double stats_uniform(struct stats_random *r);  // [0, 1)
-double stats_normal(struct stats_random *r);   // mean 0, deviation 1
+uint64_t stats_next(struct stats_random *r);  // SplitMix64
+double stats_uniform(struct stats_random *r); // [0, 1)
+double stats_normal(struct stats_random *r);  // mean 0, deviation 1
 
 // Values are not changed. NaN for no values.
 double stats_mean(const double *values, ptrdiff_t count);
