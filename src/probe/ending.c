@@ -184,9 +184,15 @@ static bool is_crash(int s) {
     return s == SIGSEGV || s == SIGABRT || s == SIGFPE || s == SIGILL;
 }
 
+// A crash, or an extension that failed without saying why: so Python's own modules end, too, when
+// they find no memory ("SystemError: error return without exception set").
 static bool found_limit_crash(const struct ruling *r, ptrdiff_t *ret_line) {
-    (void)ret_line;
-    return r->facts->memory_limit_bytes > 0 && is_crash(deadly_signal(r->facts));
+    if (r->facts->memory_limit_bytes <= 0) return false;
+    if (is_crash(deadly_signal(r->facts))) return true;
+    ptrdiff_t own = own_exception(r);
+    if (own < 0 || !str_starts(r->t.lines[own].bare, STR("SystemError: "))) return false;
+    *ret_line = own;
+    return true;
 }
 
 static bool found_bus(const struct ruling *r, ptrdiff_t *ret_line) {

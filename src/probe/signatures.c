@@ -96,6 +96,11 @@ const struct signature signatures[] = {
      "the machine's memory, or the limit on it, ran out (a Rust library)",
      "a smaller batch, fewer data workers", "^memory allocation of & bytes failed",
      RANK_MEMORY - 1},
+    {"loader-memory", ENDING_HOST_MEMORY,
+     "the machine's memory, or the limit on it, ran out while libraries were loaded",
+     "a higher limit: the program did not even start",
+     "failed to map segment from shared object\ncannot allocate memory for thread-local data",
+     RANK_LIBRARY},
     {"errno-memory", ENDING_HOST_MEMORY, "the system could give no memory",
      "a smaller batch, fewer data workers", "Cannot allocate memory", RANK_LIBRARY},
     {"worker-oom", ENDING_HOST_MEMORY,
@@ -104,7 +109,7 @@ const struct signature signatures[] = {
      "DataLoader worker (pid & is killed by signal: Killed", RANK_CRASH + 2, true},
     {"limit-crash", ENDING_HOST_MEMORY,
      "crashed under the memory limit: an allocation that was not checked",
-     "a smaller batch or a higher limit", NULL, RANK_CRASH + 1},
+     "a smaller batch or a higher limit", NULL, RANK_OWN + 1},
 
     // Shared memory of data workers.
     {"worker-shm", ENDING_SHARED_MEMORY, "a data worker found /dev/shm full",
@@ -140,6 +145,11 @@ const struct signature signatures[] = {
     {"cudnn-engine", ENDING_LIMIT, "cuDNN found no way to compute this at these sizes",
      "a smaller batch; if batch 1 fails too, driver, CUDA and cuDNN do not match",
      "was unable to find an engine to execute this computation", RANK_LIMIT},
+    {"onednn", ENDING_LIMIT, "oneDNN refuses these sizes on this CPU, or found no memory for them",
+     "a smaller batch or image",
+     "could not create a primitive\ncould not execute a primitive\ncould not create a memory "
+     "object",
+     RANK_LIMIT},
     {"cufft-limit", ENDING_LIMIT, "cuFFT refuses these sizes; not out of memory",
      "a smaller batch or another size",
      "CUFFT_INVALID_SIZE\nCUFFT_INTERNAL_ERROR\n"
