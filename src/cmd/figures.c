@@ -161,8 +161,9 @@ static void read_memory(struct launch *l, struct launch_result *r) {
     r->device_share = (double)NAN;
     if (l->place.sampler) r->device_share = device_sampler_peaks(l->place.sampler).utilisation_mean;
     r->peak_bytes = peak_of(l, r);
-    bool by_data = r->trial.limiter == LIMITER_RLIMIT && is_on_cpu(steps);
-    r->charged_bytes = by_data ? r->trial.peak_data_bytes : r->peak_bytes;
+    r->is_on_cpu = l->place.kind == LAUNCH_CPU && is_on_cpu(steps);
+    bool data_is_more = r->is_on_cpu && r->trial.peak_data_bytes > r->peak_bytes;
+    r->charged_bytes = data_is_more ? r->trial.peak_data_bytes : r->peak_bytes;
     const struct ending_numbers *n = &r->trial.ending.numbers;
     r->wanted_bytes = (double)NAN;
     int64_t held = n->in_use_bytes > 0 ? n->in_use_bytes : n->reserved_bytes;

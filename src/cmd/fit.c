@@ -3,15 +3,18 @@
 // finds the card, forecasts and searches, shows, patches.
 #include "cmd/breakdown.h"
 #include "cmd/cards.h"
+#include "cmd/measure.h"
 #include "cmd/write.h"
 
 #include <assert.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 struct fit_options {
     struct question_options q;
-    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode;
+    struct launch_options l;
+    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer;
     int64_t gpu_memory;
     bool test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
 };
@@ -19,6 +22,11 @@ struct fit_options {
 #define AT(member) offsetof(struct fit_options, member)
 static const struct option_row rows[] = {
     QUESTION_ROWS(struct fit_options),
+    LAUNCH_ROWS(struct fit_options),
+    {"prefer", "WORD", OPTION_TEXT, AT(prefer),
+     "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as fast "
+     "within 2 %)",
+     "largest knee"},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
     {"gpu-model", "NAME", OPTION_TEXT, AT(gpu), "the same as --gpu", "gpus"},
     {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
@@ -118,8 +126,58 @@ static int answer_all(struct question *q, const struct cards *cards, struct answ
     return 0;
 }
 
+static unsigned write_flags(const struct fit_options *o) {
+    return (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
+           (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);
+}
+
+static int check_measure_options(const struct fit_options *o, struct fail *why) {
+    const char *prefer = o->prefer;
+    if (prefer && strcmp(prefer, "knee") != 0 && strcmp(prefer, "largest") != 0) {
+        return fail_set(why, FAIL_USAGE, "--prefer %s: not largest or knee", prefer);
+    }
+    if (!o->gpu && o->gpu_memory <= 0) return 0;
+    fail_set(why, FAIL_USAGE, "trials run on this machine's device, not on a card that is named");
+    return fail_hint(why, "leave out --gpu; --memory %s lets the trials use only so much",
+                     o->gpu_memory > 0 ? "BYTES" : "8GiB");
+}
+
+// With a command: the batch is found by launching it.
+static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fail *why) {
+    struct question_options asked = o->q;
+    struct measure_options measure = {o->l, o->prefer && strcmp(o->prefer, "knee") == 0};
+    struct write_options write = {o->save_config, write_flags(o)};
+    struct buf report = buf_new(a);
+    struct question q;
+    struct measured m;
+    asked.model_is_optional = true;
+    measure.l.ranks = asked.ranks;
+    measure.l.machine = o->machine;
+    int rc = check_measure_options(o, why);
+    if (rc == 0) rc = question_open(a, &asked, &q, why);
+    // The command decides it where neither the config nor the options do.
+    bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
+    if (rc == 0 && q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
+    if (rc == 0) rc = measure_batch(&q, &measure, asked.base.command, &m, why);
+    if (rc < 0) return rc;
+    if (q.has_config && m.confirmed && !o->test_only) {
+        rc = write_config(&q, &m.chosen, &write, &report, why);
+    }
+    if (asked.base.json) {
+        if (json_print(measure_json(&m), why) < 0) return FAIL_BUG;
+    } else {
+        struct show_style style = show_style_of(STDOUT_FILENO);
+        struct buf out = buf_new(a);
+        measure_show(&m, style, &out);
+        buf_add(&out, buf_str(&report));
+        fwrite(out.items, 1, (size_t)out.count, stdout);
+    }
+    return rc < 0 ? rc : m.best ? 0 : FAIL_NO;
+}
+
 static int fit_run(struct arena *a, const struct options *options, struct fail *why) {
     const struct fit_options *o = (const struct fit_options *)options;
+    if (options->command) return fit_by_trials(a, o, why);
     struct question_options asked = o->q;
     if (o->multi_gpu && asked.ranks <= 0) asked.ranks = o->gpu_ids ? count_ids(o->gpu_ids) : 0;
     struct question q;
@@ -133,9 +191,7 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     if (rc < 0) return rc;
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
-    unsigned flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
-                     (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);
-    struct write_options write = {o->save_config, flags};
+    struct write_options write = {o->save_config, write_flags(o)};
     if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
     if (rc == 0 && is_ours && q.has_config && decisive->fits && !o->test_only) {
         rc = write_config(&q, decisive, &write, &report, why);
@@ -158,13 +214,21 @@ const struct verb verb_fit = {
         "the config's team_gpu_settings, and changes nothing.\n\n"
         "A batch fits when the allocator's need stays within the card's memory less the safety "
         "margin, the memory outside the allocator and what others use, and when it also runs with 3 % "
-        "less than the card has.",
+        "less than the card has.\n\n"
+        "With -- COMMAND the answer is measured: the training itself is launched a few times on this "
+        "machine, watched, and stopped after some steps. No line of it needs to change: {batch} and "
+        "{accumulate} stand where the command takes the numbers, or {config} where it takes the config, "
+        "of which each trial gets a copy with its values. {scratch} is a folder that is deleted after "
+        "the trial. What ran is what is chosen.",
     .examples = "batchfit fit --config configs/train.yaml --test-only\n"
                 "batchfit fit --config configs/train.yaml --gpu rtx3060 --img-size 384\n"
                 "batchfit fit --config configs/train.yaml --gpu-memory 6GiB --save-config "
                 "configs/train_6gb.yaml\n"
+                "batchfit fit --config configs/train.yaml -- python train.py --batch-size {batch} "
+                "--accumulate {accumulate}\n"
                 "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
     .options_size = sizeof(struct fit_options),
     .run = fit_run,
+    .takes_command = true,
 };

@@ -116,7 +116,10 @@ struct launch_result {
     ptrdiff_t sample_count;
     double device_share;    // utilisation of the card, 0 … 1; NaN: no card
     int64_t peak_bytes;     // what counts against the capacity: NVML's, or the tree's RSS on the CPU
-    int64_t charged_bytes;  // what the limit counts: on the CPU with RLIMIT_DATA the data segment
+    // What is held against the limit: on the CPU the larger of the resident memory of all processes
+    // and of one process's data segment, which RLIMIT_DATA stops.
+    int64_t charged_bytes;
+    bool is_on_cpu;         // the program itself says so, or says nothing
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;
     double wanted_bytes;    // of OOM: what would have been needed at least; NaN

@@ -11,8 +11,9 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-// A trial measures what a prediction has to allow for, so less is kept free than without one.
-static const double usual_margin = 0.05;
+// A trial measures what a prediction has to allow for, so less is kept free than without one: what
+// runs with 3 % less is called FITS there, too (forecast.h).
+static const double usual_margin = 0.03;
 // Later micro-steps of an accumulation need no other memory than the second.
 enum { MICRO_STEPS_MAX = 2, SEED = 20261121 };
 // Sizes on the CPU are not those of the CUDA allocator that the tape is replayed in.
@@ -151,7 +152,9 @@ static struct search_seen seen_of(const struct measured *m, const struct launch_
         .value = r->batch,
         .outcome = outcomes[r->status],
         .bytes = r->charged_bytes > 0 ? (double)r->charged_bytes : (double)NAN,
-        .seconds_per_item = r->samples_per_s > 0 ? 1 / r->samples_per_s : (double)NAN,
+        // Spilling to the host's memory is a card's way of running out; a busy processor looks alike.
+        .seconds_per_item =
+            r->samples_per_s > 0 && !r->is_on_cpu ? 1 / r->samples_per_s : (double)NAN,
     };
     if (seen.outcome == SEARCH_OUT) seen.bytes = r->wanted_bytes;
     else if (r->charged_bytes > m->budget_bytes) seen.outcome = SEARCH_ALMOST;
@@ -251,6 +254,14 @@ static const struct measured_trial *trial_of(const struct measured *m, int64_t b
     return NULL;
 }
 
+static const struct measured_trial *smallest_trial(const struct measured *m) {
+    const struct measured_trial *least = &m->trials[0];
+    for (ptrdiff_t i = 1; i < m->trial_count; i++) {
+        if (m->trials[i].plan.batch < least->plan.batch) least = &m->trials[i];
+    }
+    return least;
+}
+
 static void choose(struct measured *m, bool prefers_knee) {
     int64_t batch = prefers_knee && m->knee_batch > 0 ? m->knee_batch : m->found.largest;
     m->best = batch > 0 ? trial_of(m, batch) : NULL;
@@ -260,8 +271,7 @@ static void choose(struct measured *m, bool prefers_knee) {
     m->chosen.budget_bytes = m->budget_bytes;
     m->chosen.largest_batch = m->found.largest;
     m->chosen.fits = m->best != NULL;
-    if (m->best) m->chosen.plan = m->best->plan;
-    else if (!m->is_predicted) m->chosen.plan = m->q->plan;
+    m->chosen.plan = m->best ? m->best->plan : smallest_trial(m)->plan;
 }
 
 static int check_command(const struct measured *m, struct fail *why) {
