@@ -239,9 +239,14 @@ static int nothing_fits(struct bench *b, const struct bench_row *r) {
 static struct str last_lines(struct arena *a, struct str text) {
     enum { ROOM = 380 };
     struct buf b = buf_new(a);
-    while (text.len > ROOM) str_line(&text);
+    text = str_trim(text);
+    while (text.len > ROOM && str_find(text, STR("\n")) >= 0) str_line(&text);
+    if (text.len > ROOM) text = str_slice(text, 0, ROOM);
     if (text.len > 0) buf_add(&b, STR("its last lines:"));
-    while (text.len > 0) buf_format(&b, "\n    %.*s", STR_ARG(str_line(&text)));
+    while (text.len > 0) {
+        struct str line = str_line(&text);
+        buf_format(&b, "\n    %.*s", STR_ARG(line));
+    }
     return buf_str(&b);
 }
 

@@ -307,8 +307,11 @@ static bool waits_for_data(const struct view *v) {
 static bool loads_slowly(const struct view *v) {
     return v->io_ms > 30 && !(v->io > 0.3);
 }
+static bool computes_in_fp32(const struct view *v) {
+    return v->compute > 0.7 && v->is_full_precision;
+}
 static bool computes(const struct view *v) {
-    return v->compute > 0.7;
+    return v->compute > 0.7 && !v->is_full_precision;
 }
 static bool is_idle(const struct view *v) {
     return v->device < 0.7;
@@ -376,8 +379,10 @@ static const struct rule {
      "more data workers (--num-workers 4 8 12), pin_memory, a faster disk, less preprocessing"},
     {"io-slow", BENCH_INFO, loads_slowly, say_io, "data loading is slow",
      "more data workers (--num-workers 4 8 12), pin_memory, a faster disk"},
-    {"compute-bound", BENCH_INFO, computes, say_compute, "computing is the bottleneck",
+    {"compute-bound", BENCH_INFO, computes_in_fp32, say_compute, "computing is the bottleneck",
      "mixed precision (--amp both), a larger batch, compile, a lighter model"},
+    {"compute-bound", BENCH_INFO, computes, say_compute, "computing is the bottleneck",
+     "a larger batch, compile, channels_last, a lighter model"},
     {"low-utilisation", BENCH_WARNING, is_idle, say_device, "the GPU is not kept busy",
      "a larger batch; when data is waited for, more data workers"},
     {"low-memory", BENCH_INFO, may_grow, say_memory, "the batch can grow",
