@@ -43,6 +43,8 @@ static const struct option_row option_rows[] = {
      "sgd adam adamw"},
     {"ranks", "N", OPTION_COUNT, AT(l.ranks), "data-parallel processes of one trial", ""},
     LAUNCH_ROWS(struct bench_options),
+    {"machine", "DIR", OPTION_TEXT, AT(l.machine),
+     "a recorded machine whose card's gauges are read instead of this one's", "file"},
     {"output", "FILE", OPTION_REPEAT, AT(outputs),
      "also writes the answer as .csv, .json, .svg or .html (repeatable)", "file", 'o'},
     {"fresh", NULL, OPTION_SWITCH, AT(fresh),
@@ -111,7 +113,7 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     *ret_stop = m->is_interrupted;
     if (m->is_interrupted) return 0;
     if (result.trial.is_standin) m->b->is_standin = true;
-    struct bench_trial trial = bench_trial_of(m->b->arena, &result);
+    struct bench_trial trial = bench_trial_of(m->b->arena, place, &result);
     bench_row_add(m->b->arena, row, &trial);
     bench_state_add(&m->state, m->b->arena, i, &trial);
     m->done++;

@@ -125,7 +125,8 @@ struct bench_best {
     bool is_safe;    // and uses at most 85 % of the memory
 };
 
-struct bench_trial bench_trial_of(struct arena *a, const struct launch_result *result);
+struct bench_trial bench_trial_of(struct arena *a, const struct launch_place *place,
+                                  const struct launch_result *result);
 // Takes a trial into its row: the figures over all its trials.
 void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_trial *trial);
 // Marks what spills, within each combination.

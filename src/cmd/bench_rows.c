@@ -14,6 +14,7 @@ static const double level = 0.95;      // of every interval
 static const double tolerance = 0.02;  // within so much of the best, a smaller batch is as good
 static const double safe_share = 0.85; // of the memory, for a long training
 static const double gb = 1e9;
+static const double rounding = 1e-9; // sums of the same steps in another order
 enum { SEED = 20261121 };
 
 const char *const bench_time_names[BENCH_TIMES] = {
@@ -45,7 +46,8 @@ static bool is_users_fault(const struct trial *t) {
     }
 }
 
-struct bench_trial bench_trial_of(struct arena *a, const struct launch_result *r) {
+struct bench_trial bench_trial_of(struct arena *a, const struct launch_place *place,
+                                  const struct launch_result *r) {
     struct bench_trial t = {
         .status = r->status,
         .reason = str_copy(a, r->reason),
@@ -56,7 +58,8 @@ struct bench_trial bench_trial_of(struct arena *a, const struct launch_result *r
         .steps = r->steps,
         .seen_batch = r->seen_batch,
         .peak_bytes = r->peak_bytes,
-        .charged_bytes = r->charged_bytes,
+        // Without a limit of ours nothing counts but what is used.
+        .charged_bytes = place->is_capped ? r->charged_bytes : r->peak_bytes,
         .ms = {r->io_ms, r->h2d_ms, r->forward_ms, r->backward_ms, r->optimizer_ms, r->other_ms,
                r->total_ms},
         .device_share = r->device_share,
@@ -204,7 +207,7 @@ static bool is_safe(const struct bench_row *row, int64_t capacity_bytes) {
     return !row->is_almost_out && !(bench_share_of(row, capacity_bytes) > safe_share);
 }
 
-// The row with the highest figure; -1: none has one.
+// The row with the highest figure, of equal ones the first; -1: none has one.
 static ptrdiff_t highest(const struct bench_rows *rows, double (*figure)(const struct bench_row *),
                          int64_t safe_capacity_bytes) {
     ptrdiff_t best = -1;
@@ -212,7 +215,7 @@ static ptrdiff_t highest(const struct bench_rows *rows, double (*figure)(const s
         const struct bench_row *r = &rows->items[i];
         if (r->status != BENCH_OK || isnan(figure(r))) continue;
         if (safe_capacity_bytes >= 0 && !is_safe(r, safe_capacity_bytes)) continue;
-        if (best < 0 || figure(r) > figure(&rows->items[best])) best = i;
+        if (best < 0 || figure(r) > figure(&rows->items[best]) * (1 + rounding)) best = i;
     }
     return best;
 }

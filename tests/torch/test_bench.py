@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""batchfit bench on the real PyTorch: the built-in workload, an HDF5 file, a script of one's own, memory that runs out, ranks."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import textwrap
+import unittest
+
+import torch
+from helper import HERE
+
+BATCHFIT = os.environ.get("BATCHFIT", os.path.join(HERE, "..", "..", "build", "batchfit"))
+PHASES = ("io_ms", "h2d_ms", "forward_ms", "backward_ms", "optimizer_ms", "other_ms")
+
+SCRIPT = textwrap.dedent("""
+    import argparse
+    import torch
+    from torch import nn
+    p = argparse.ArgumentParser()
+    p.add_argument("--bs", type=int)
+    p.add_argument("--workers", type=int, default=0)
+    p.add_argument("--width", type=int, default=64)
+    p.add_argument("--amp", action="store_true")
+    o = p.parse_args()
+    data = torch.utils.data.TensorDataset(torch.randn(4096, o.width), torch.randint(0, 10, (4096,)))
+    loader = torch.utils.data.DataLoader(data, batch_size=o.bs, num_workers=o.workers, shuffle=True)
+    model = nn.Sequential(nn.Linear(o.width, o.width), nn.ReLU(), nn.Linear(o.width, 10))
+    optimizer = torch.optim.AdamW(model.parameters())
+    for epoch in range(1000):
+        for x, y in loader:
+            with torch.autocast("cpu", dtype=torch.bfloat16, enabled=o.amp):
+                loss = nn.functional.cross_entropy(model(x).float(), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """)
+
+# Each sample takes 10 ms to load, as from a slow disk: a worker delivers a batch of 8 every 80 ms.
+SLOW = SCRIPT.replace("loader =", """
+class Slow(torch.utils.data.Dataset):
+    def __len__(self): return len(data)
+    def __getitem__(self, i):
+        import time
+        time.sleep(0.01)
+        return data[i]
+loader =""").replace("DataLoader(data,", "DataLoader(Slow(),")
+
+# Needs 64 MiB more for each sample: memory that runs out for real.
+HUNGRY = textwrap.dedent("""
+    import sys
+    import torch
+    weight = torch.nn.Parameter(torch.ones(1, 1 << 20))
+    optimizer = torch.optim.SGD([weight], lr=0.1)
+    model = torch.nn.ParameterList([weight])
+    loader = torch.utils.data.DataLoader(torch.zeros(1024, 1), batch_size=int(sys.argv[1]))
+    for epoch in range(1000):
+        for x in loader:
+            loss = torch.cat([(weight * (x[i] + 1)).exp().repeat(4, 1).sigmoid().sum()[None] for i in range(len(x))]
+                             + [torch.zeros(len(x) * (8 << 20)).sum()[None]]).sum()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """)
+
+
+class Bench(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="batchfit-bench-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def bench(self, *words, status=0, command=()):
+        """The document that `bench --json` prints."""
+        argv = [BATCHFIT, "bench", "--json", "--device", "cpu", "--python", sys.executable, *words]
+        argv += ["--", *command] if command else []
+        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=900, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        self.assertEqual(os.listdir(os.path.join(self.folder, "cache", "batchfit", "bench")), [], "nothing is left")
+        return json.loads(done.stdout)
+
+    def check_row(self, row):
+        self.assertEqual(row["status"], "OK", row)
+        total = row["total_ms"]
+        self.assertLess(abs(sum(row[p] or 0 for p in PHASES) - total), 0.02 * total, row)
+        for phase in ("forward_ms", "backward_ms", "optimizer_ms", "samples_per_s", "memory_bytes"):
+            self.assertGreater(row[phase], 0, row)
+        self.assertLessEqual(row["samples_per_s_ci"][0], row["samples_per_s"])
+        self.assertGreaterEqual(row["samples_per_s_ci"][1], row["samples_per_s"])
+        self.assertIsNone(row["gpu_percent"])
+
+    def test_built_in_network(self):
+        found = self.bench("--batch-sizes", "2", "4", "--num-workers", "0", "--amp", "both", "--steps", "4", "--img-size", "16",
+                           "--depth", "1", "--hidden", "4")
+        rows = found["rows"]
+        self.assertEqual([(r["batch_size"], r["workers"], r["precision"], r["pin_memory"]) for r in rows],
+                         [(2, 0, "fp32", False), (4, 0, "fp32", False), (2, 0, "amp-bf16", False), (4, 0, "amp-bf16", False)])
+        for row in rows:
+            self.check_row(row)
+            self.assertGreaterEqual(row["steps"], 4)
+        for best in found["best"].values():
+            self.assertIn(best["row"], range(4))
+
+    def test_config_and_hdf5_of_older_scripts(self):
+        try:
+            import h5py
+        except ImportError:
+            self.skipTest("no h5py")
+        path = os.path.join(self.folder, "data.h5")
+        with h5py.File(path, "w") as f:
+            f["images"] = [[[[(i * 7 + x) % 255 for x in range(12)]] * 12] for i in range(64)]
+            f["labels"] = [i % 3 for i in range(64)]
+        config = self.file("checking_gpu_optimization.yaml", textwrap.dedent("""
+            benchmark:
+              # 테스트할 배치 크기 (2의 거듭제곱 권장)
+              batch_sizes: [2, 4]
+              num_workers_options: [0, 1]
+              steps_per_test: 3
+              test_mixed_precision: false
+              test_pin_memory: true
+            """))
+        found = self.bench("--config", config, "--data-path", path)
+        self.assertEqual([(r["batch_size"], r["workers"]) for r in found["rows"]], [(2, 0), (4, 0), (2, 1), (4, 1)])
+        for row in found["rows"]:
+            self.check_row(row)
+        self.assertTrue(any("pin_memory" in note for note in found["notes"]), found["notes"])
+
+    def test_own_script(self):
+        script = self.file("train.py", SCRIPT)
+        found = self.bench("--batch-sizes", "16", "32", "--num-workers", "0", "--amp", "both", "--steps", "5",
+                           command=["{python}", script, "--bs", "{batch}", "--workers", "{workers}", "{amp:--amp}"])
+        self.assertEqual([(r["batch_size"], r["precision"]) for r in found["rows"]],
+                         [(16, "fp32"), (32, "fp32"), (16, "amp-bf16"), (32, "amp-bf16")])
+        for row in found["rows"]:
+            self.check_row(row)
+
+    def test_slow_loading_is_seen_and_more_workers_help(self):
+        script = self.file("train.py", SLOW)
+        # Three workers deliver three batches at a time: two steps in three wait for nothing, and still the time is there.
+        found = self.bench("--batch-sizes", "8", "--num-workers", "0", "3", "--steps", "12", "--warmup", "4",
+                           command=["{python}", script, "--bs", "{batch}", "--workers", "{workers}"])
+        alone, three = found["rows"]
+        for row in (alone, three):
+            self.check_row(row)
+            self.assertAlmostEqual(row["samples_per_s"] * row["total_ms"] / 1000 / row["batch_size"], 1, delta=0.01)
+        self.assertGreater(alone["io_ms"], 75)
+        self.assertGreater(three["io_ms"], 10)
+        self.assertGreater(three["samples_per_s"], 1.5 * alone["samples_per_s"])
+        self.assertIn("io-bound", [finding["id"] for finding in found["diagnosis"]])
+
+    def test_own_script_that_ignores_the_batch(self):
+        script = self.file("train.py", SCRIPT.replace("batch_size=o.bs", "batch_size=8"))
+        found = self.bench("--batch-sizes", "16", "--steps", "3", status=3, command=["{python}", script, "--bs", "{batch}"])
+        self.assertEqual(found["rows"][0]["status"], "FAILED")
+        self.assertIn("16", found["rows"][0]["reason"])
+
+    def test_memory_runs_out(self):
+        script = self.file("hungry.py", HUNGRY)
+        found = self.bench("--batch-sizes", "1", "4", "64", "128", "--memory", "1500MiB", "--steps", "3",
+                           command=["{python}", script, "{batch}"])
+        self.assertEqual([(r["batch_size"], r["status"]) for r in found["rows"]], [(1, "OK"), (4, "OK"), (64, "OOM")])
+        self.assertTrue(any("skipped" in note for note in found["notes"]), found["notes"])
+        self.assertEqual(found["best"]["throughput"]["batch_size"] in (1, 4), True)
+
+    @unittest.skipIf(sys.version_info >= (3, 11) and torch.__version__.startswith("1."),
+                     "torchrun of torch 1.x does not start under this Python: its enum Std has no value 0 there")
+    def test_two_ranks(self):
+        found = self.bench("--batch-sizes", "2", "--num-workers", "0", "--ranks", "2", "--steps", "3", "--img-size", "16",
+                           "--depth", "1", "--hidden", "4")
+        row, = found["rows"]
+        self.check_row(row)
+        self.assertEqual(found["ranks"], 2)
+        # Both ranks' samples count.
+        self.assertAlmostEqual(row["samples_per_s"] * row["total_ms"] / 1000 / row["batch_size"], 2, delta=0.02)
+
+
+if __name__ == "__main__":
+    unittest.main()
