@@ -7,7 +7,6 @@
 
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 
 enum { SEED = 20261121 };
 
@@ -32,25 +31,14 @@ static struct measured measured_steps(struct arena *a, const struct steps *steps
     return m;
 }
 
-static double total_of(const struct measured *m, ptrdiff_t i) { return m->items[i]->total_ms; }
-
-static int by_total(const void *a, const void *b) {
-    double x = (*(const struct step *const *)a)->total_ms, y = (*(const struct step *const *)b)->total_ms;
-    return (x > y) - (x < y);
-}
-
-// The middle half of the steps by their time: what is usual, without the odd slow one. Means over the
-// same steps add up as the steps do, which medians of each phase would not.
-static struct measured usual_steps(struct arena *a, const struct measured *m) {
-    struct measured usual = {m->rank, arena_new(a, const struct step *, m->count + 1), 0};
+// Those of them that say how long they took. Not only the usual ones: data workers deliver in bursts,
+// so that one step in as many as there are workers waits for all of them.
+static struct measured timed_steps(struct arena *a, const struct measured *m) {
+    struct measured timed = {m->rank, arena_new(a, const struct step *, m->count + 1), 0};
     for (ptrdiff_t i = 0; i < m->count; i++) {
-        if (!isnan(total_of(m, i))) usual.items[usual.count++] = m->items[i];
+        if (!isnan(m->items[i]->total_ms)) timed.items[timed.count++] = m->items[i];
     }
-    qsort(usual.items, (size_t)usual.count, sizeof *usual.items, by_total);
-    ptrdiff_t cut = usual.count / 4;
-    usual.items += cut;
-    usual.count -= 2 * cut;
-    return usual;
+    return timed;
 }
 
 // Mean of one member; NaN when no step says it.
@@ -69,8 +57,8 @@ static struct measured slowest_rank(struct arena *a, const struct steps *steps, 
     double most = -1;
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
         struct measured m = measured_steps(a, steps, steps->ranks[i].rank, warmup);
-        struct measured usual = usual_steps(a, &m);
-        double ms = mean_of(&usual, offsetof(struct step, total_ms));
+        struct measured timed = timed_steps(a, &m);
+        double ms = mean_of(&timed, offsetof(struct step, total_ms));
         if (ms > most) most = ms, slowest = m;
     }
     return slowest;
@@ -108,10 +96,10 @@ static void read_throughput(struct arena *a, const struct measured *m, double ra
 static void read_times(struct launch *l, struct launch_result *r) {
     const struct steps *steps = &r->trial.steps;
     struct measured m = slowest_rank(l->arena, steps, launch_warmup(l->options));
-    struct measured usual = usual_steps(l->arena, &m);
+    struct measured timed = timed_steps(l->arena, &m);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         double *to = (double *)(void *)((char *)r + times[i].result);
-        *to = mean_of(&usual, times[i].step);
+        *to = mean_of(&timed, times[i].step);
     }
     r->samples_per_s = (double)NAN;
     r->samples_per_s_ci = (struct stats_interval){(double)NAN, (double)NAN};

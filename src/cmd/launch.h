@@ -100,8 +100,8 @@ struct launch_values {
 void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text);
 void launch_switch(struct arena *a, struct launch_values *v, const char *name, bool on);
 
-// What the trial showed of the slowest rank. Times: ms, means over the middle half (by total_ms) of
-// the steps after the warm-up, so that they add up; NaN unknown. Bytes -1 unknown.
+// What the trial showed of the slowest rank. Times: ms, means over the steps after the warm-up, so that
+// they add up, and the batch over total_ms is the throughput; NaN unknown. Bytes -1 unknown.
 struct launch_result {
     enum launch_status status;
     struct str reason;  // one line when not OK
