@@ -44,6 +44,7 @@ static int make_names(struct arena *a, const char *parent, struct guard *g, stru
     g->scratch = str_format(a, "%s/%s", str_is(folder, "/") ? "" : folder.p, g->scratch_name.p);
     g->out = str_format(a, "%s/out", g->scratch.p);
     g->steps = str_format(a, "%s/steps", g->scratch.p);
+    g->tmp = str_format(a, "%s/tmp", g->scratch.p);
     return 0;
 }
 
@@ -191,6 +192,7 @@ int guard_launch(struct arena *a, struct guard *g, const struct trial_request *r
     struct guard_launch head = {.memory_limit_bytes = request->memory_limit_bytes};
     struct guard_message m = {0};
     struct buf text = buf_new(a);
+    if (!argv || !argv[0] || !*argv[0]) return fail_set(why, FAIL_USAGE, "no command is given");
     buf_add(&text, str_of(request->folder));
     buf_byte(&text, 0);
     for (; argv[head.argc]; head.argc++) {

@@ -20,9 +20,7 @@ enum { PROC_BYTES = 1 << 20 };
 static bool join(char *path, size_t size, const char *folder, const char *file) {
     size_t a = strlen(folder), b = strlen(file);
     if (a + b + 2 > size) return false;
-    memcpy(path, folder, a);
-    path[a] = '/';
-    memcpy(path + a + 1, file, b + 1);
+    stpcpy(stpcpy(stpcpy(path, folder), "/"), file);
     return true;
 }
 

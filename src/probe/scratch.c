@@ -26,7 +26,10 @@ int scratch_make(int parent_fd, const char *name) {
     if (mkdirat(parent_fd, name, 0700) < 0) return -errno;
     int error = 0;
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0 || mkdirat(fd, "steps", 0700) < 0 || mkdirat(fd, "out", 0700) < 0) error = errno;
+    if (fd < 0 || mkdirat(fd, "steps", 0700) < 0 || mkdirat(fd, "out", 0700) < 0 ||
+        mkdirat(fd, "tmp", 0700) < 0) {
+        error = errno;
+    }
     if (fd >= 0) close(fd);
     if (error) scratch_remove(parent_fd, name);
     return -error;

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <math.h>
 #include <poll.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +25,8 @@ enum {
     OUTPUT_AT_ONCE = 4 << 20, // then the rest has its turn
     PIPE_WANTED_BYTES = 1 << 20,
     RANKS_WATCHED = 1024,
+    SCRATCH_VARIABLES = 4, // with the NULL
+    TMP_PATH_BYTES = 74,
 };
 // One rank out of memory ends the trial within 8 s: detection, then at most LOST_GRACE_S.
 static const double LOST_BAD_END_S = 3; // for a launcher to stop the others itself and say why
@@ -312,19 +315,41 @@ static bool is_set_in(char *const *list, const char *variable) {
     return false;
 }
 
+// What the command may leave in the folder for temporary files goes with the scratch folder:
+// Python's data workers leave theirs (pymp-…) when they are killed. Not where the path would become
+// too long for the sockets in them (unix(7): 108 bytes; multiprocessing adds 32). TorchInductor's
+// cache stays where it is without us (torch/_inductor/runtime/cache_dir_utils.py of 2.x,
+// default_cache_dir): nobody wants each trial to compile anew.
+static void describe_scratch(const struct run *r, char **variables) {
+    struct arena *a = r->arena;
+    const struct guard *g = &r->guard;
+    const char *user = getenv("LOGNAME"), *tmp = getenv("TMPDIR");
+    if (!user || !*user) user = getenv("USER");
+    int count = 0;
+    while (variables[count]) count++;
+    variables[count++] = (char *)str_format(a, "BATCHFIT_SCRATCH=%.*s", STR_ARG(g->out)).p;
+    if (g->tmp.len <= TMP_PATH_BYTES) {
+        variables[count++] = (char *)str_format(a, "TMPDIR=%.*s", STR_ARG(g->tmp)).p;
+        if (!getenv("TORCHINDUCTOR_CACHE_DIR")) {
+            variables[count++] =
+                (char *)str_format(a, "TORCHINDUCTOR_CACHE_DIR=%s/torchinductor_%s",
+                                   tmp && *tmp ? tmp : "/tmp", user && *user ? user : "root")
+                    .p;
+        }
+    }
+    variables[count] = NULL;
+}
+
 // Ours, the trial's on top, the request's on top of that.
 static char *const *merge_environment(struct run *r, char *const *wanted) {
     extern char **environ;
-    char *own[TRANSPORT_VARIABLES + 2];
+    char *own[TRANSPORT_VARIABLES + SCRATCH_VARIABLES];
     transport_describe(&r->transport, r->arena, own);
-    ptrdiff_t count = 0, own_count = 0, total = 1;
-    while (own[own_count]) own_count++;
-    own[own_count++] =
-        (char *)str_format(r->arena, "BATCHFIT_SCRATCH=%.*s", STR_ARG(r->guard.out)).p;
-    own[own_count] = NULL;
+    describe_scratch(r, own);
+    ptrdiff_t count = 0, total = TRANSPORT_VARIABLES + SCRATCH_VARIABLES;
     for (char *const *e = environ; e && *e; e++) total++;
     for (char *const *e = wanted; e && *e; e++) total++;
-    char **all = arena_new(r->arena, char *, total + own_count);
+    char **all = arena_new(r->arena, char *, total);
     for (char *const *e = environ; e && *e; e++) {
         if (!is_set_in(own, *e) && !is_set_in(wanted, *e)) all[count++] = *e;
     }
@@ -370,7 +395,6 @@ static int launch(struct run *r, struct fail *why) {
             q->prepare(q->prepare_context, r->arena, r->guard.out.p, &argv, &environment, why);
         if (code < 0) return code;
     }
-    if (!argv || !argv[0] || !*argv[0]) return fail_set(why, FAIL_USAGE, "no command is given");
     r->transport.folder = r->guard.steps;
     environment = merge_environment(r, environment);
     r->oom_kills_before = limit_system_oom_kills("");

@@ -53,7 +53,7 @@ struct tree_memory tree_measure(const struct tree *t);
 
 // --- the scratch folder ---
 
-// Makes NAME with steps/ and out/ in it. 0 or -errno; on an error nothing is left.
+// Makes NAME with steps/, out/ and tmp/ in it. 0 or -errno; on an error nothing is left.
 int scratch_make(int parent_fd, const char *name);
 // Removes it with all that is in it, never following a symlink. False: something could not be
 // removed.
@@ -122,9 +122,9 @@ _Noreturn void guardian_main(struct guard_setup *setup);
 struct guard {
     pid_t pid;
     int socket_fd, parent_fd;
-    bool is_subreaper;                            // that we were before
-    struct str scratch_name, scratch, out, steps; // absolute paths but for the name
-    struct str cgroup;                            // empty: none
+    bool is_subreaper;                                 // that we were before
+    struct str scratch_name, scratch, out, steps, tmp; // absolute paths but for the name
+    struct str cgroup;                                 // empty: none
     pid_t command;
     enum trial_limiter limiter;
     bool is_launched, has_exited, is_empty, is_lost;

@@ -201,19 +201,25 @@ static void the_child_gets_what_it_needs_and_no_more(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     int open_fd = open("/dev/null", O_RDONLY); // without CLOEXEC
-    struct trial_request q = script(&a, "cat; ls /proc/$$/fd; test -d "
-                                        "\"$BATCHFIT_SCRATCH\" && touch \"$BATCHFIT_SCRATCH/x\" && "
-                                        "echo scratch; echo \"$UNIT_VALUE$(stat -L -c %i "
-                                        "/proc/$$/fd/$BATCHFIT_FD):$BATCHFIT_FD_ID\" | "
-                                        "sed 's/\\(.*\\):.*:\\1$/same/'; tty; pwd; test $(ps -o "
-                                        "sid= -p $$) != $$ && echo own group");
+    struct trial_request q =
+        script(&a, "cat; ls /proc/$$/fd; test -d "
+                   "\"$BATCHFIT_SCRATCH\" && touch \"$BATCHFIT_SCRATCH/x\" && "
+                   "echo scratch; echo \"$UNIT_VALUE$(stat -L -c %i "
+                   "/proc/$$/fd/$BATCHFIT_FD):$BATCHFIT_FD_ID\" | "
+                   "sed 's/\\(.*\\):.*:\\1$/same/'; tty; pwd; "
+                   "case $(mktemp -d) in ${BATCHFIT_SCRATCH%/out}/tmp/*) echo tmp;; esac; "
+                   "echo ${TORCHINDUCTOR_CACHE_DIR#*/torchinductor_}; "
+                   " test $(ps -o "
+                   "sid= -p $$) != $$ && echo own group");
     setenv("BATCHFIT_FD", "99", 1); // of an outer trial
+    setenv("LOGNAME", "somebody", 1);
+    unsetenv("TORCHINDUCTOR_CACHE_DIR");
     q.folder = "/usr";
     struct trial t = try(&a, &q);
     unsetenv("BATCHFIT_FD");
     close(open_fd);
     assert_string_equal(str_z(&a, t.output),
-                        "0\n1\n2\n7\nscratch\nsame\nnot a tty\n/usr\nown group\n");
+                        "0\n1\n2\n7\nscratch\nsame\nnot a tty\n/usr\ntmp\nsomebody\nown group\n");
 }
 
 struct prepared {
