@@ -4,6 +4,7 @@
 #include "cmd/launch.h"
 
 #include "base/os.h"
+#include "base/unit.h"
 #include "cmd/figures.h"
 #include "cmd/place.h"
 #include "cmd/python.h"
@@ -366,6 +367,10 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
     if (l->place.is_capped && l->place.kind == LAUNCH_CUDA) {
         launch_note(l, STR("--memory caps PyTorch's caching allocator (the context is charged to "
                            "it); it cannot imitate another chip's choice of kernels"));
+    }
+    if (l->place.others_bytes > 0) {
+        launch_note(l, str_format(a, "other processes hold %s of the card; the trials get what is left",
+                                  unit_bytes(a, l->place.others_bytes).p));
     }
     is_interrupted = false;
     catch_signals(interrupt);

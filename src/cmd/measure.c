@@ -8,6 +8,7 @@
 #include "show/progress.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -95,6 +96,18 @@ static struct launch_values values_of(struct arena *a, const struct plan *p) {
     return v;
 }
 
+// A log without a terminal shouldn't look frozen either.
+static void say_trial(const struct measured *m, const struct measured_trial *t) {
+    const struct launch_result *r = &t->result;
+    ARENA_AUTO scratch = {0};
+    if (isatty(STDERR_FILENO)) return;
+    fprintf(stderr, "trial %td: batch %lld: %s", m->trial_count, (long long)t->plan.batch,
+            launch_status_name(r->status));
+    if (r->peak_bytes > 0) fprintf(stderr, ", %s", unit_bytes(&scratch, r->peak_bytes).p);
+    if (r->samples_per_s > 0) fprintf(stderr, ", %.4g samples/s", r->samples_per_s);
+    fprintf(stderr, ", %.1f s\n", r->trial.seconds);
+}
+
 static int try_batch(struct measured *m, int64_t batch, struct measured_trial **ret_trial,
                      struct fail *why) {
     struct arena *a = m->q->arena;
@@ -116,6 +129,7 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
     show_progress_close(&w.progress);
     m->launch.watch_context = NULL;
     m->launch.watch = NULL;
+    if (rc == 0) say_trial(m, t);
     *ret_trial = t;
     return rc;
 }

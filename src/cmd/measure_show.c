@@ -103,6 +103,11 @@ static void show_choice(const struct measured *m, struct show_style style, struc
     }
     buf_format(out, " (%.0f %% kept free), %s.\n", 100 * m->margin,
                m->confirmed ? "confirmed by its own trial" : "but it made no second optimizer step");
+    double rate = m->best->result.samples_per_s;
+    if (rate > 0) {
+        buf_format(out, "Such a step takes %.3g s; a million samples %.3g hours.\n",
+                   (double)plan_effective(p) / rate, 1e6 / rate / 3600);
+    }
 }
 
 static void show_prediction(const struct measured *m, struct buf *out) {
