@@ -12,7 +12,8 @@ enum { SEED = 20261121 };
 
 // --- Times ---------------------------------------------------------------------------------------
 
-// The steps of one rank after the warm-up; of a run that made fewer, all but the first.
+// The steps of one rank after the warm-up; of a run that made fewer, all but the first. Steps beyond
+// those that were wanted, made before the command could be stopped, are left out.
 struct measured {
     int rank;
     const struct step **items;
@@ -20,9 +21,10 @@ struct measured {
 };
 
 static struct measured measured_steps(struct arena *a, const struct steps *steps, int rank,
-                                      int64_t warmup) {
+                                      const struct launch_options *o) {
+    int64_t warmup = launch_warmup(o), wanted = warmup + launch_steps(o);
     struct measured m = {rank, arena_new(a, const struct step *, steps->count + 1), 0};
-    for (ptrdiff_t i = 0; i < steps->count; i++) {
+    for (ptrdiff_t i = 0; i < steps->count && m.count < wanted; i++) {
         if (steps->items[i].rank == rank) m.items[m.count++] = &steps->items[i];
     }
     ptrdiff_t skip = m.count > warmup ? warmup : m.count > 1 ? 1 : 0;
@@ -52,11 +54,12 @@ static double mean_of(const struct measured *m, size_t member) {
     return n > 0 ? sum / (double)n : (double)NAN;
 }
 
-static struct measured slowest_rank(struct arena *a, const struct steps *steps, int64_t warmup) {
-    struct measured slowest = measured_steps(a, steps, 0, warmup);
+static struct measured slowest_rank(struct arena *a, const struct steps *steps,
+                                    const struct launch_options *o) {
+    struct measured slowest = measured_steps(a, steps, 0, o);
     double most = -1;
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
-        struct measured m = measured_steps(a, steps, steps->ranks[i].rank, warmup);
+        struct measured m = measured_steps(a, steps, steps->ranks[i].rank, o);
         struct measured timed = timed_steps(a, &m);
         double ms = mean_of(&timed, offsetof(struct step, total_ms));
         if (ms > most) most = ms, slowest = m;
@@ -95,7 +98,7 @@ static void read_throughput(struct arena *a, const struct measured *m, double ra
 
 static void read_times(struct launch *l, struct launch_result *r) {
     const struct steps *steps = &r->trial.steps;
-    struct measured m = slowest_rank(l->arena, steps, launch_warmup(l->options));
+    struct measured m = slowest_rank(l->arena, steps, l->options);
     struct measured timed = timed_steps(l->arena, &m);
     for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
         double *to = (double *)(void *)((char *)r + times[i].result);
@@ -105,6 +108,8 @@ static void read_times(struct launch *l, struct launch_result *r) {
     r->samples_per_s_ci = (struct stats_interval){(double)NAN, (double)NAN};
     read_throughput(l->arena, &m, steps->rank_count > 1 ? (double)steps->rank_count : 1, r);
     r->steps = r->sample_count;
+    int64_t made = steps_of_slowest(steps, 0), wanted = launch_warmup(l->options) + launch_steps(l->options);
+    r->made = made < wanted ? made : wanted;
 }
 
 // --- Memory --------------------------------------------------------------------------------------

@@ -324,7 +324,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
         .prepare = prepare,
         .prepare_context = &making,
         .warmup_steps = launch_warmup(o),
-        .steps = o->steps > 0 ? o->steps : LAUNCH_STEPS,
+        .steps = launch_steps(o),
         .ranks = o->ranks,
         .memory_limit_bytes = is_cpu ? limit_bytes > 0 ? limit_bytes : l->place.capacity_bytes : 0,
         .start_limit_s = seconds_or_default(o->start_seconds),
@@ -349,6 +349,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     return 0;
 }
 
+int64_t launch_steps(const struct launch_options *o) { return o->steps > 0 ? o->steps : LAUNCH_STEPS; }
 int64_t launch_warmup(const struct launch_options *o) { return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP; }
 
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,

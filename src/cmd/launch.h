@@ -108,6 +108,7 @@ struct launch_result {
     struct str hint;
     int64_t batch;      // asked for
     int64_t seen_batch; // largest micro-batch that the program reported; -1: it reported none
+    int64_t made;       // optimizer steps, the warm-up included; no more than were wanted
     int64_t steps;      // measured, after the warm-up
     double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
     double samples_per_s; // of all ranks together
@@ -139,6 +140,7 @@ void launch_close(struct launch *l);
 bool launch_takes(const struct launch *l, struct str name);
 void launch_note(struct launch *l, struct str note);
 int64_t launch_warmup(const struct launch_options *o);
+int64_t launch_steps(const struct launch_options *o);
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
                int64_t limit_bytes, struct launch_result *ret_result, struct fail *why);
 

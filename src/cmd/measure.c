@@ -103,8 +103,9 @@ static void say_trial(const struct measured *m, const struct measured_trial *t) 
     if (isatty(STDERR_FILENO)) return;
     fprintf(stderr, "trial %td: batch %lld: %s", m->trial_count, (long long)t->plan.batch,
             launch_status_name(r->status));
-    if (r->peak_bytes > 0) fprintf(stderr, ", %s", unit_bytes(&scratch, r->peak_bytes).p);
-    if (r->samples_per_s > 0) fprintf(stderr, ", %.4g samples/s", r->samples_per_s);
+    bool ran = r->status == LAUNCH_OK || r->status == LAUNCH_ALMOST;
+    if (ran && r->peak_bytes > 0) fprintf(stderr, ", %s", unit_bytes(&scratch, r->peak_bytes).p);
+    if (ran && r->samples_per_s > 0) fprintf(stderr, ", %.4g samples/s", r->samples_per_s);
     fprintf(stderr, ", %.1f s\n", r->trial.seconds);
 }
 
@@ -121,7 +122,7 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
     const struct launch_options *o = m->launch.options;
     w.progress = show_progress_open(STDERR_FILENO,
                                     str_format(&scratch, "trial %td, step", m->trial_count),
-                                    launch_warmup(o) + (o->steps > 0 ? o->steps : LAUNCH_STEPS));
+                                    launch_warmup(o) + launch_steps(o));
     m->launch.watch = watch;
     m->launch.watch_context = &w;
     struct launch_values values = values_of(a, &plan);
@@ -151,10 +152,10 @@ static int failure(const struct measured *m, const struct launch_result *r, stru
     if (r->trial.ending.signature->kind == ENDING_LIMIT) return 0;
     fail_set(why, FAIL_INPUT, "the trial with batch %lld failed: %.*s", (long long)r->batch,
              STR_ARG(r->reason));
-    struct str last = r->trial.ending.last_lines;
-    fail_hint(why, "%.*s%s%.*s", STR_ARG(r->hint), r->hint.len && last.len ? "\n  its last lines:\n" : "",
-              STR_ARG(last));
-    return FAIL_INPUT;
+    struct str last = str_trim(r->trial.ending.last_lines);
+    if (last.len == 0) return fail_hint(why, "%.*s", STR_ARG(r->hint));
+    return fail_hint(why, "%.*s%sits last lines:\n%.*s", STR_ARG(r->hint), r->hint.len ? "\n  " : "",
+                     STR_ARG(last));
 }
 
 static struct search_seen seen_of(const struct measured *m, const struct launch_result *r) {
@@ -295,6 +296,15 @@ static int check_command(const struct measured *m, struct fail *why) {
                           "config: -- python train.py --batch-size {batch}");
 }
 
+static void note_standin(struct measured *m) {
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        if (!m->trials[i].result.trial.is_standin) continue;
+        launch_note(&m->launch, STR("STAND-IN: the command says that it plays a scenario; nothing was "
+                                    "trained"));
+        return;
+    }
+}
+
 int measure_batch(struct question *q, const struct measure_options *o, char *const *command,
                   struct measured *ret, struct fail *why) {
     struct measured *m = ret;
@@ -311,6 +321,7 @@ int measure_batch(struct question *q, const struct measure_options *o, char *con
     if (rc == 0) rc = walk(m, why);
     launch_close(&m->launch);
     if (rc < 0) return rc;
+    note_standin(m);
     find_knee(m);
     choose(m, o->prefers_knee);
     return 0;

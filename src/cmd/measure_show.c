@@ -24,18 +24,25 @@ static void rate_cells(struct show_table *t, const struct launch_result *r) {
     else show_table_format(t, SHOW_DIM, "%.2g", half);
 }
 
+// Enough of a message to see what it is; the document has all of it.
+static struct str shortened(struct arena *a, struct str reason) {
+    enum { COLUMNS = 64 };
+    if (show_width(reason) <= COLUMNS) return reason;
+    return str_format(a, "%.*s ...", STR_ARG(show_fit(reason, COLUMNS)));
+}
+
 static void add_row(struct show_table *t, struct arena *a, ptrdiff_t number,
                     const struct measured_trial *trial) {
     const struct launch_result *r = &trial->result;
     show_table_format(t, SHOW_DIM, "%td", number);
     show_table_format(t, SHOW_STRONG, "%lld", (long long)trial->plan.batch);
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)trial->plan.accumulation);
-    show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->trial.steps.count);
+    show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->made);
     bytes_cell(t, a, r->peak_bytes);
     rate_cells(t, r);
     show_table_format(t, SHOW_DIM, "%.1f s", r->trial.seconds);
     show_table_cell(t, tone_of(r->status), str_of(launch_status_name(r->status)));
-    show_table_cell(t, SHOW_DIM, r->reason);
+    show_table_cell(t, SHOW_DIM, shortened(a, r->reason));
 }
 
 static void show_trials(const struct measured *m, struct show_style style, struct buf *out) {
@@ -92,6 +99,11 @@ static void show_choice(const struct measured *m, struct show_style style, struc
         show_text(out, style, SHOW_BAD, STR("No batch fits"));
         buf_format(out, " in %s of %.*s.\n", unit_bytes(a, m->budget_bytes).p,
                    STR_ARG(m->launch.place.name));
+        if (!m->is_predicted) {
+            buf_add(out, STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or an "
+                             "optimizer with fewer\nstates would help; how much of it, batchfit explain "
+                             "says for a model with a tape (batchfit record).\n"));
+        }
         return;
     }
     show_text(out, style, SHOW_GOOD, str_format(a, "Batch %lld", (long long)p->batch));
@@ -154,7 +166,7 @@ static json_t *json_trial(const struct measured_trial *t) {
         "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I}",
         "batch_size", (json_int_t)t->plan.batch, "gradient_accumulation_steps",
         (json_int_t)t->plan.accumulation, "status", launch_status_name(r->status), "steps",
-        (json_int_t)r->trial.steps.count, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
+        (json_int_t)r->made, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
         json_number(r->samples_per_s), "samples_per_s_ci", json_number(r->samples_per_s_ci.low),
         json_number(r->samples_per_s_ci.high), "covered", json_covered(r->covered), "total_ms",
         json_number(r->total_ms), "torch_allocated_bytes", json_size(r->torch_allocated_bytes),
