@@ -112,7 +112,7 @@ static bool read_state(struct arena *a, struct str text, struct str identity,
 static struct str now_text(struct arena *a) {
     time_t now = time(NULL);
     struct tm local;
-    char text[32];
+    char text[32] = "";
     localtime_r(&now, &local);
     return str_copy(
         a, (struct str){text, (ptrdiff_t)strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local)});
