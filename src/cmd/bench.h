@@ -209,6 +209,13 @@ struct bench_asked {
 // Reads the config and the files; makes the command. Nothing is started.
 int bench_ask(struct arena *a, const struct bench_options *o, struct bench *b,
               struct bench_asked *ret_asked, struct fail *why);
+// The command of the built-in workload, and its title.
+void bench_workload(struct arena *a, const struct bench_options *o, struct bench *b,
+                    struct bench_asked *asked);
+// ABSENT and 0 without a config or without the key.
+struct config_value bench_config_value(struct arena *a, const struct bench_asked *asked,
+                                       const char *path);
+int64_t bench_config_number(const struct bench_asked *asked, enum config_role role);
 // The grid, once the device and the command's placeholders are known.
 int bench_ask_grid(const struct bench_options *o, const struct bench_asked *asked,
                    const struct launch *l, struct bench *b, struct fail *why);

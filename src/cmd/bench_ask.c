@@ -5,10 +5,8 @@
 #include "cmd/bench.h"
 
 #include "base/unit.h"
-#include "cmd/python.h"
 
 #include <libgen.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 enum { LARGEST_DEFAULT_BATCH = 8192, USUAL_WORKERS = 4 };
@@ -19,8 +17,8 @@ void bench_note(struct bench *b, struct str note) {
 
 // --- The config ----------------------------------------------------------------------------------
 
-static struct config_value value_at(struct arena *a, const struct bench_asked *asked,
-                                    const char *path) {
+struct config_value bench_config_value(struct arena *a, const struct bench_asked *asked,
+                                       const char *path) {
     struct config_value value = {0};
     if (asked->has_config && config_get(a, &asked->config, str_of(path), &value, NULL) < 0) {
         value = (struct config_value){0};
@@ -29,7 +27,7 @@ static struct config_value value_at(struct arena *a, const struct bench_asked *a
 }
 
 static bool has_section(struct arena *a, const struct bench_asked *asked) {
-    return value_at(a, asked, "benchmark").type == CONFIG_NESTED;
+    return bench_config_value(a, asked, "benchmark").type == CONFIG_NESTED;
 }
 
 // A list of whole numbers, or one. Leaves *numbers empty when the key is not there.
@@ -37,7 +35,7 @@ static int config_numbers(struct arena *a, const struct bench_asked *asked, cons
                           int64_t least, struct bench_numbers *numbers, struct fail *why) {
     for (int i = -1; asked->has_config; i++) {
         struct str at = i < 0 ? str_of(path) : str_format(a, "%s[%d]", path, i);
-        struct config_value v = value_at(a, asked, at.p);
+        struct config_value v = bench_config_value(a, asked, at.p);
         if (i < 0 && v.type == CONFIG_NESTED) continue;
         if (v.type == CONFIG_ABSENT) return 0;
         if (v.type != CONFIG_INT || v.integer < least) {
@@ -74,128 +72,16 @@ static int read_config(struct arena *a, const struct bench_options *o, struct be
     if (rc == 0) rc = config_parse(a, str_of(o->config), text, &asked->config, why);
     if (rc < 0) return rc;
     asked->has_config = true;
-    struct config_value steps = value_at(a, asked, "benchmark.steps_per_test");
+    struct config_value steps = bench_config_value(a, asked, "benchmark.steps_per_test");
     if (asked->l.steps <= 0 && steps.type == CONFIG_INT && steps.integer > 0) {
         asked->l.steps = steps.integer;
     }
     return read_roles(a, b, asked, why);
 }
 
-static int64_t role_number(const struct bench_asked *asked, enum config_role role) {
+int64_t bench_config_number(const struct bench_asked *asked, enum config_role role) {
     const struct config_value *v = &asked->reading.values[role];
     return asked->has_config && v->type == CONFIG_INT && v->integer > 0 ? v->integer : 0;
-}
-
-// --- The built-in workload -----------------------------------------------------------------------
-
-struct words {
-    struct arena *arena;
-    char **items;
-    ptrdiff_t count, capacity;
-};
-static void add_word(struct words *w, const char *word) {
-    *arena_push(w->arena, &w->items, &w->count, &w->capacity) = str_z(w->arena, str_of(word));
-}
-
-// A value of the user's is no placeholder, whatever braces it has.
-static void add_text(struct words *w, const char *option, struct str text) {
-    if (text.len == 0) return;
-    struct buf b = buf_new(w->arena);
-    for (ptrdiff_t i = 0; i < text.len; i++) {
-        if (text.p[i] == '{' || text.p[i] == '}') buf_byte(&b, text.p[i]);
-        buf_byte(&b, text.p[i]);
-    }
-    add_word(w, option);
-    add_word(w, buf_z(&b));
-}
-
-static void add_count(struct words *w, const char *option, int64_t value) {
-    if (value > 0) add_text(w, option, str_format(w->arena, "%lld", (long long)value));
-}
-
-// The network of seed 003's configs is said by two numbers.
-static int64_t model_number(struct arena *a, const struct bench_asked *asked, int64_t given,
-                            const char *const *paths) {
-    for (int i = 0; given <= 0 && paths[i]; i++) {
-        struct config_value v = value_at(a, asked, paths[i]);
-        if (v.type == CONFIG_INT && v.integer > 0) given = v.integer;
-    }
-    return given;
-}
-
-struct workload {
-    struct str model, optimizer;
-    int64_t depth, hidden, image_size, sequence_length, classes;
-};
-
-static struct workload workload_of(struct arena *a, const struct bench_options *o,
-                                   const struct bench_asked *asked) {
-    static const char *const depths[] = {"model.depth", "depth", NULL};
-    static const char *const hiddens[] = {"model.hidden", "model.hidden_dim", "hidden", NULL};
-    const struct config_value *values = asked->reading.values;
-    struct workload w = {
-        .model = str_of(o->model),
-        .optimizer = str_of(o->optimizer),
-        .depth = model_number(a, asked, o->depth, depths),
-        .hidden = model_number(a, asked, o->hidden, hiddens),
-        .image_size = o->image_size > 0 ? o->image_size : role_number(asked, CONFIG_IMAGE_SIZE),
-        .sequence_length = o->sequence_length > 0 ? o->sequence_length
-                                                  : role_number(asked, CONFIG_SEQUENCE_LENGTH),
-        .classes = o->classes > 0 ? o->classes : role_number(asked, CONFIG_CLASSES),
-    };
-    if (w.model.len == 0 && asked->has_config && values[CONFIG_MODEL].type == CONFIG_TEXT) {
-        w.model = values[CONFIG_MODEL].text;
-    }
-    const char *known =
-        asked->has_config ? plan_optimizer_find(values[CONFIG_OPTIMIZER].text) : NULL;
-    if (w.optimizer.len == 0 && known) w.optimizer = str_of(known);
-    return w;
-}
-
-static struct str workload_title(struct arena *a, const struct workload *w, const char *data) {
-    struct buf b = buf_new(a);
-    if (w->model.len > 0) {
-        buf_format(&b, "built-in workload, %.*s", STR_ARG(w->model));
-    } else {
-        buf_add(&b, STR("built-in workload, the small network"));
-        if (w->depth > 0) buf_format(&b, ", depth %lld", (long long)w->depth);
-        if (w->hidden > 0) buf_format(&b, ", hidden %lld", (long long)w->hidden);
-    }
-    if (w->image_size > 0) buf_format(&b, ", %lld px", (long long)w->image_size);
-    buf_format(&b, ", %s", data ? data : "synthetic data");
-    return buf_str(&b);
-}
-
-static void workload_command(struct arena *a, const struct bench_options *o, struct bench *b,
-                             struct bench_asked *asked) {
-    static const char *const fixed[] = {"{python}",
-                                        "-m",
-                                        "batchfit.workload",
-                                        "--batch-size",
-                                        "{batch}",
-                                        "--num-workers",
-                                        "{workers}",
-                                        "--precision",
-                                        "{precision}",
-                                        "{pin_memory:--pin-memory}",
-                                        "{compile:--compile}",
-                                        "--device",
-                                        "{device}"};
-    struct words w = {.arena = a};
-    struct workload of = workload_of(a, o, asked);
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) add_word(&w, fixed[i]);
-    add_text(&w, "--model", of.model);
-    add_text(&w, "--optimizer", of.optimizer);
-    add_text(&w, "--data-path", str_of(o->data_path));
-    add_text(&w, "--data-key", str_of(o->data_key));
-    add_count(&w, "--depth", of.depth);
-    add_count(&w, "--hidden", of.hidden);
-    add_count(&w, "--img-size", of.image_size);
-    add_count(&w, "--seq-len", of.sequence_length);
-    add_count(&w, "--num-classes", of.classes);
-    *arena_push(a, &w.items, &w.count, &w.capacity) = NULL;
-    asked->command = w.items;
-    b->title = workload_title(a, &of, o->data_path);
 }
 
 // --- Files ---------------------------------------------------------------------------------------
@@ -270,7 +156,7 @@ int bench_ask(struct arena *a, const struct bench_options *o, struct bench *b,
     if (rc == 0 && o->config) rc = read_config(a, o, b, ret_asked, why);
     if (rc < 0) return rc;
     if (ret_asked->is_workload) {
-        workload_command(a, o, b, ret_asked);
+        bench_workload(a, o, b, ret_asked);
         return 0;
     }
     ret_asked->command = o->base.command;
@@ -314,7 +200,7 @@ static int no_values(const char *option, const char *name, const char *example, 
 
 static int default_batches(struct asking *k, struct fail *why) {
     struct bench_numbers *batches = &k->grid->batches;
-    int64_t own = role_number(k->asked, CONFIG_BATCH);
+    int64_t own = bench_config_number(k->asked, CONFIG_BATCH);
     if (k->asked->has_config && own == 0 && !has_section(k->a, k->asked)) {
         fail_set(why, FAIL_INPUT, "%.*s: no benchmark section, and no batch size",
                  STR_ARG(k->asked->config.name));
@@ -352,7 +238,7 @@ static int ask_workers(struct asking *k, struct fail *why) {
     if (!takes(k, "workers")) return 0;
     int rc = config_numbers(k->a, k->asked, "benchmark.num_workers_options", 0, workers, why);
     if (rc < 0 || workers->count > 0) return rc;
-    int64_t own = role_number(k->asked, CONFIG_WORKERS);
+    int64_t own = bench_config_number(k->asked, CONFIG_WORKERS);
     if (own > 0)
         bench_add_number(k->a, workers, own);
     else if (k->asked->is_workload)
@@ -391,7 +277,7 @@ static int ask_precisions(struct asking *k, struct fail *why) {
     if (k->o->precisions) {
         return bench_read_precisions(k->a, str_of(k->o->precisions), precisions, why);
     }
-    struct config_value test = value_at(k->a, k->asked, "benchmark.test_mixed_precision");
+    struct config_value test = bench_config_value(k->a, k->asked, "benchmark.test_mixed_precision");
     if (k->o->amp) {
         int rc = bench_read_switch(k->a, "--amp", str_of(k->o->amp), &amp, why);
         if (rc < 0) return rc;
@@ -421,7 +307,7 @@ static int ask_pins(struct asking *k, struct fail *why) {
         return bench_read_switch(k->a, "--pin-memory", str_of(k->o->pin_memory), pins, why);
     }
     if (!takes(k, "pin_memory")) return 0;
-    struct config_value test = value_at(k->a, k->asked, "benchmark.test_pin_memory");
+    struct config_value test = bench_config_value(k->a, k->asked, "benchmark.test_pin_memory");
     if (test.type == CONFIG_BOOL || k->asked->is_workload) bench_add_number(k->a, pins, 0);
     if (test.type != CONFIG_BOOL || !test.boolean) return 0;
     if (k->l->place.kind == LAUNCH_CUDA)
