@@ -114,6 +114,7 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     if (m->is_interrupted) return 0;
     if (result.trial.is_standin) m->b->is_standin = true;
     struct bench_trial trial = bench_trial_of(m->b->arena, place, &result);
+    if (m->b->is_workload) bench_workload_failure(m->b->arena, &result, &trial);
     bench_row_add(m->b->arena, row, &trial);
     bench_state_add(&m->state, m->b->arena, i, &trial);
     m->done++;

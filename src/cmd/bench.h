@@ -212,6 +212,9 @@ int bench_ask(struct arena *a, const struct bench_options *o, struct bench *b,
 // The command of the built-in workload, and its title.
 void bench_workload(struct arena *a, const struct bench_options *o, struct bench *b,
                     struct bench_asked *asked);
+// What the workload itself says of its failure, by its line and exit status.
+void bench_workload_failure(struct arena *a, const struct launch_result *result,
+                            struct bench_trial *trial);
 // ABSENT and 0 without a config or without the key.
 struct config_value bench_config_value(struct arena *a, const struct bench_asked *asked,
                                        const char *path);

@@ -136,3 +136,19 @@ void bench_workload(struct arena *a, const struct bench_options *o, struct bench
     asked->command = w.items;
     b->title = workload_title(a, &of, o->data_path);
 }
+
+void bench_workload_failure(struct arena *a, const struct launch_result *result,
+                            struct bench_trial *trial) {
+    enum { EXIT_MACHINE = 4 }; // as ours: a library or the device lacks what was asked for
+    const struct str mark = STR("batchfit.workload: ");
+    const struct ending *ending = &result->trial.ending;
+    struct str rest = ending->last_lines;
+    if (trial->status != LAUNCH_FAILED) return;
+    while (rest.len > 0) {
+        struct str line = str_trim(str_line(&rest));
+        if (!str_starts(line, mark)) continue;
+        trial->reason = str_copy(a, str_slice(line, mark.len, line.len));
+        trial->input_is_bad = ending->exit_status != EXIT_MACHINE;
+        trial->hint = trial->last_lines = (struct str){0};
+    }
+}

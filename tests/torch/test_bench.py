@@ -134,6 +134,14 @@ class Bench(unittest.TestCase):
             self.check_row(row)
         self.assertTrue(any("pin_memory" in note for note in found["notes"]), found["notes"])
 
+    def test_what_the_workload_cannot_do_is_said(self):
+        with open(os.path.join(self.folder, "broken.h5"), "wb") as f:
+            f.write(b"\x89HDF\r\n\x1a\n" + bytes(100))
+        for words, says in ((["--data-path", "broken.h5"], "broken.h5"), (["--model", "timm:nosuchmodel"], "nosuchmodel")):
+            found = self.bench("--batch-sizes", "2", "4", "8", "--steps", "2", *words, status=3)
+            self.assertIn(says, found["reason"])
+            self.assertEqual([r["status"] for r in found["rows"]], ["FAILED"] * 2, "it is not tried at every batch")
+
     def test_own_script(self):
         script = self.file("train.py", SCRIPT)
         found = self.bench("--batch-sizes", "16", "32", "--num-workers", "0", "--amp", "both", "--steps", "5",
