@@ -98,6 +98,17 @@ static bool is_hopeless(struct measuring *m, const struct bench_trial *t) {
     return m->alike >= ALIKE_FAILURES;
 }
 
+// A log without a terminal shouldn't look frozen either.
+static void say_trial(const struct measuring *m, const struct bench_trial *t, double seconds) {
+    if (m->progress.is_live) return;
+    fprintf(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
+            STR_ARG(m->now), launch_status_name(t->status));
+    if (t->sample_count > 0) {
+        fprintf(stderr, ", %.1f samples/s", 1 / stats_mean(t->seconds_per_sample, t->sample_count));
+    }
+    fprintf(stderr, ", %.1f s\n", seconds);
+}
+
 static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct fail *why) {
     struct bench_row *row = &m->b->rows.items[i];
     const struct launch_place *place = &m->l->place;
@@ -118,6 +129,7 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     bench_row_add(m->b->arena, row, &trial);
     bench_state_add(&m->state, m->b->arena, i, &trial);
     m->done++;
+    say_trial(m, &trial, result.trial.seconds);
     *ret_stop = is_hopeless(m, &trial);
     return 0;
 }
