@@ -32,6 +32,10 @@ struct str str_format(struct arena *a, const char *format, ...) {
     return (struct str){text, len};
 }
 
+void str_list_add(struct arena *a, struct str_list *list, struct str text) {
+    *arena_push(a, &list->items, &list->count, &list->capacity) = text;
+}
+
 bool str_equal(struct str a, struct str b) {
     if (a.len != b.len || a.len <= 0) return a.len == b.len;
     assert(a.p && b.p);

@@ -23,6 +23,13 @@ struct str str_copy(struct arena *a, struct str s);
 __attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, const char *format,
                                                             ...);
 
+// Texts in a row: notes, names. Add with str_list_add.
+struct str_list {
+    struct str *items;
+    ptrdiff_t count, capacity;
+};
+void str_list_add(struct arena *a, struct str_list *list, struct str text);
+
 bool str_equal(struct str a, struct str b);
 bool str_equal_nocase(struct str a, struct str b); // ASCII letters
 bool str_is(struct str s, const char *terminated);

@@ -170,7 +170,7 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
     return forecast_remedies(&ret->forecast, card, batch, accumulation, &ret->remedies, why);
 }
 
-json_t *answer_notes_json(const struct forecast_notes *notes) {
+json_t *answer_notes_json(const struct str_list *notes) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < notes->count; i++) {
         json_array_append_new(list, json_text(notes->items[i]));
@@ -278,7 +278,7 @@ void answer_table(struct arena *a, const struct answer *answers, int count,
     show_table_text(&t, style, out);
 }
 
-void answer_notes(const struct forecast_notes *notes, struct show_style style, struct buf *out) {
+void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < notes->count; i++) {
         show_text(out, style, SHOW_DIM, STR("- "));
         show_text(out, style, SHOW_PLAIN, notes->items[i]);

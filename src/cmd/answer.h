@@ -17,7 +17,7 @@ struct answer {
     bool fits;             // the chosen batch fits the budget
     int64_t largest_batch; // that would fit if the effective batch were free; 0: none
     bool effective_kept;
-    struct forecast_notes notes;         // about this card
+    struct str_list notes;         // about this card
     struct forecast_remedies remedies;   // when it does not fit
     bool config_written;
 };
@@ -33,7 +33,7 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);
 json_t *answer_plan_json(const struct plan *p);
-json_t *answer_notes_json(const struct forecast_notes *notes);
+json_t *answer_notes_json(const struct str_list *notes);
 // Prints {"results": […], "notes": […]} on stdout.
 int answer_print_json(const struct question *q, const struct answer *answers, int count,
                       struct fail *why);
@@ -41,6 +41,6 @@ int answer_print_json(const struct question *q, const struct answer *answers, in
 void answer_table(struct arena *a, const struct answer *answers, int count,
                   struct show_style style, struct buf *out);
 // Notes as a bulleted list.
-void answer_notes(const struct forecast_notes *notes, struct show_style style, struct buf *out);
+void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out);
 
 #endif

@@ -4,8 +4,10 @@
 #ifndef CMD_BENCH_H
 #define CMD_BENCH_H
 
+#include "base/os.h"
 #include "cmd/json.h"
-#include "cmd/launch.h"
+#include "cmd/launch_rows.h"
+#include "plan/plan.h"
 #include "show/table.h"
 
 // --- What is tried (bench_grid.c) ----------------------------------------------------------------
@@ -169,7 +171,7 @@ struct bench {
     struct bench_best best;
     struct bench_findings findings;
     const struct launch_place *place;
-    struct forecast_notes notes;
+    struct str_list notes;
     struct str reason; // why nothing ran; empty: something did
     int64_t ranks;     // 1: one process
     bool is_standin;   // a program that plays a scenario said so

@@ -2,6 +2,7 @@
 // The command of the built-in workload (python/batchfit/workload): a model by its name as people
 // write it, or a small network that two numbers describe.
 #include "cmd/bench.h"
+#include "forecast/forecast.h"
 
 struct words {
     struct arena *arena;

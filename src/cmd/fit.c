@@ -3,6 +3,7 @@
 // finds the card, forecasts and searches, shows, patches.
 #include "cmd/breakdown.h"
 #include "cmd/cards.h"
+#include "cmd/launch_rows.h"
 #include "cmd/measure.h"
 #include "cmd/write.h"
 

@@ -5,7 +5,7 @@
 #define CMD_MEASURE_H
 
 #include "cmd/answer.h"
-#include "cmd/launch.h"
+#include "launch/launch.h"
 #include "search/trials.h"
 
 struct measured_trial {

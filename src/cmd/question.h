@@ -107,7 +107,7 @@ struct question {
     struct gpu_catalogue gpus;
     struct tape_store store;
     struct forecast_shelf shelf; // on the store
-    struct forecast_notes notes; // for the user to read
+    struct str_list notes; // for the user to read
 };
 
 // Reads the config and fills the question, which must not be moved afterwards. Errors name the file

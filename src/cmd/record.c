@@ -6,7 +6,7 @@
 #include "base/unit.h"
 #include "cmd/cmd.h"
 #include "cmd/json.h"
-#include "cmd/python.h"
+#include "launch/python.h"
 #include "tape/tape.h"
 
 #include <stdio.h>
@@ -100,7 +100,7 @@ static void add_word(struct arena *a, struct words *w, struct str word) {
 
 static struct words command(struct arena *a, const struct record_options *o, const char *output) {
     struct words w = {0};
-    add_word(a, &w, str_of(python_program(o->python)));
+    add_word(a, &w, str_of(launch_python_program(o->python)));
     add_word(a, &w, STR("-m"));
     add_word(a, &w, STR("batchfit.record"));
     add_word(a, &w, str_of(o->base.arguments[0]));
@@ -147,9 +147,9 @@ static int usual_output(struct arena *a, const struct record_options *o, struct 
 static int run_recorder(struct arena *a, const struct record_options *o, const char *output,
                         struct fail *why) {
     struct str folder;
-    int status, rc = python_lay_out(a, &folder, why);
+    int status, rc = launch_python_lay_out(a, &folder, why);
     if (rc < 0) return rc;
-    setenv("PYTHONPATH", python_path(a, folder).p, 1);
+    setenv("PYTHONPATH", launch_python_path(a, folder).p, 1);
     rc = os_run(command(a, o, output).items, &status, why);
     if (rc < 0) {
         return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");

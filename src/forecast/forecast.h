@@ -21,11 +21,6 @@ int64_t forecast_capacity(const struct forecast_card *card);
 // The same with the margin kept free: usable × (1 − margin) − overhead − tenants.
 int64_t forecast_budget(const struct forecast_card *card);
 
-struct forecast_notes {
-    struct str *items;
-    ptrdiff_t count, capacity;
-};
-
 // A tape in memory, with what has been learned from it; shared by everyone who asks about it.
 struct forecast_loaded;
 
@@ -46,7 +41,7 @@ struct forecast_tape {
     struct sim *sim;
     struct forecast_loaded *loaded;
     int64_t extra_bytes;         // resident bytes that this tape lacks (see the notes)
-    struct forecast_notes notes; // where the tape differs from the plan, and what that means
+    struct str_list notes; // where the tape differs from the plan, and what that means
     bool is_upper_bound;         // a larger image or sequence stands in
 };
 

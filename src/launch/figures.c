@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a trial's steps and its end come to: status, times, memory. Ranks wait for one another, so the
 // slowest decides the time; each has its own card, so the one that needs most decides the memory.
-#include "cmd/figures.h"
+#include "launch/launch_int.h"
 
 #include "base/unit.h"
 
@@ -241,7 +241,7 @@ static void judge_run(struct launch *l, struct launch_result *r) {
     }
 }
 
-void figures_read(struct launch *l, struct launch_result *r) {
+void launch_read(struct launch *l, struct launch_result *r) {
     struct trial *t = &r->trial;
     read_memory(l, r);
     read_times(l, r);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The Python files that travel inside the program: laid into the cache folder, one folder for each
 // version of them, and run by the user's own Python.
-#ifndef CMD_PYTHON_H
-#define CMD_PYTHON_H
+#ifndef LAUNCH_PYTHON_H
+#define LAUNCH_PYTHON_H
 
 #include "base/fail.h"
 #include "base/str.h"
 
 // Lays the files out unless they are there already. The folder holds batchfit/ (the package) and
 // hook/ (sitecustomize, which puts the step emitter into a training).
-int python_lay_out(struct arena *a, struct str *ret_folder, struct fail *why);
+int launch_python_lay_out(struct arena *a, struct str *ret_folder, struct fail *why);
 // The option's value, $BATCHFIT_PYTHON, or python3.
-const char *python_program(const char *option);
+const char *launch_python_program(const char *option);
 // `folders` (joined with colons) in front of $PYTHONPATH.
-struct str python_path(struct arena *a, struct str folders);
+struct str launch_python_path(struct arena *a, struct str folders);
 
 #endif

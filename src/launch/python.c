@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "cmd/python.h"
+#include "launch/python.h"
 
 #include "base/data.h"
 #include "base/os.h"
@@ -36,7 +36,7 @@ static int lay_out_file(struct arena *a, struct str folder, const struct data_fi
     return rc < 0 ? rc : os_replace(a, path.p, text_of(f), NULL, why);
 }
 
-int python_lay_out(struct arena *a, struct str *ret_folder, struct fail *why) {
+int launch_python_lay_out(struct arena *a, struct str *ret_folder, struct fail *why) {
     struct str folder = folder_of_version(a);
     struct str done = str_format(a, "%.*s/.complete", STR_ARG(folder));
     *ret_folder = folder;
@@ -48,12 +48,12 @@ int python_lay_out(struct arena *a, struct str *ret_folder, struct fail *why) {
     return os_replace(a, done.p, STR(""), NULL, why);
 }
 
-const char *python_program(const char *option) {
+const char *launch_python_program(const char *option) {
     const char *python = option ? option : getenv("BATCHFIT_PYTHON");
     return python && *python ? python : "python3";
 }
 
-struct str python_path(struct arena *a, struct str folders) {
+struct str launch_python_path(struct arena *a, struct str folders) {
     const char *before = getenv("PYTHONPATH");
     bool more = before && *before;
     return str_format(a, "%.*s%s%s", STR_ARG(folders), more ? ":" : "", more ? before : "");

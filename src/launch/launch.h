@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fit and bench need to launch a training: the user's command or the built-in workload, with
-// the values of one plan filled in, as one trial on this machine's device, and its figures.
-#ifndef CMD_LAUNCH_H
-#define CMD_LAUNCH_H
+// Launching a training: the user's command or the built-in workload, with the values of one plan
+// filled in, as one trial on this machine's device, and the figures it comes to. fit and bench ask
+// here; what is tried next is not this room's business.
+#ifndef LAUNCH_LAUNCH_H
+#define LAUNCH_LAUNCH_H
 
-#include "cmd/question.h"
+#include "config/config.h"
 #include "device/sampler.h"
 #include "probe/command.h"
 #include "probe/trial.h"
 #include "stats/stats.h"
 
-// The options of a trial; LAUNCH_ROWS are their rows.
+// The options of a trial (their rows: cmd/launch_rows.h).
 struct launch_options {
     const char *device;      // auto, cuda, cpu
     int64_t memory_bytes;    // --memory: as if the device had this much; 0: what it has
@@ -24,38 +25,6 @@ struct launch_options {
     const char *log_folder;  // keeps each trial's output
     int card;                // of device_list; the first without a choice
 };
-
-// The rows of these options, for a verb whose struct is `type` with the member `l`.
-#define LAUNCH_AT(type, member) offsetof(type, l.member)
-#define LAUNCH_ROWS(type)                                                                          \
-    {"device", "WORD", OPTION_TEXT, LAUNCH_AT(type, device),                                       \
-     "where the trials run: auto (a card when there is one), cuda, cpu", "auto cuda cpu"},         \
-        {"memory", "BYTES", OPTION_MEMORY, LAUNCH_AT(type, memory_bytes),                          \
-         "as if the device had so much memory: 2GiB. On a card the caching allocator is capped, "  \
-         "on the CPU the training is (control group or RLIMIT_DATA)",                              \
-         ""},                                                                                      \
-        {"steps", "N", OPTION_COUNT, LAUNCH_AT(type, steps),                                       \
-         "optimizer steps to measure in each trial (10)", ""},                                     \
-        {"warmup", "N", OPTION_COUNT, LAUNCH_AT(type, warmup),                                     \
-         "optimizer steps before them that do not count (2)", ""},                                 \
-        {"start-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, start_seconds),                  \
-         "a trial that has made no step by then is stopped (300)", ""},                            \
-        {"stall-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, stall_seconds),                  \
-         "a trial without a further step for so long is stopped (120)", ""},                       \
-        {"time-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, time_seconds),                    \
-         "the longest that one trial may take; without it no limit", ""},                          \
-        {"python", "PROGRAM", OPTION_TEXT, LAUNCH_AT(type, python),                                \
-         "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},             \
-        {"env", "NAME=VALUE", OPTION_REPEAT, LAUNCH_AT(type, environment),                         \
-         "a variable for the command; VALUE may hold placeholders (repeatable)", ""},              \
-        {"config-key", "[NAME=]PATH", OPTION_REPEAT, LAUNCH_AT(type, config_keys),                 \
-         "where the value NAME (batch) goes in the trial's copy of the config, which the command " \
-         "takes as {config} (repeatable)",                                                         \
-         ""},                                                                                      \
-    {                                                                                              \
-        "keep-logs", "DIR", OPTION_TEXT, LAUNCH_AT(type, log_folder),                              \
-            "keeps the whole output of each trial in this folder", "file"                          \
-    }
 
 // Optimizer steps that a trial measures, and that it makes before them, without the options.
 enum { LAUNCH_STEPS = 10, LAUNCH_WARMUP = 2 };
@@ -81,7 +50,7 @@ struct launch {
     struct config *config;     // to be patched for {config}; NULL: none
     struct config_reading *reading;
     const volatile bool *interrupted;
-    struct forecast_notes notes; // what one should know about all trials of this launch
+    struct str_list notes; // what one should know about all trials of this launch
     int made;                    // trials so far, for the names of logs
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The device that trials run on: a card that the driver knows, or the processor.
-#include "cmd/place.h"
+#include "launch/launch_int.h"
 
 #include "base/unit.h"
 #include "device/cpu.h"
@@ -46,8 +46,8 @@ static int unknown_device(const char *word, struct fail *why) {
     return fail_set(why, FAIL_USAGE, "--device %s: not one of auto, cuda, cpu", word);
 }
 
-int place_open(struct arena *a, const struct launch_options *o, struct launch_place *ret_place,
-               struct fail *why) {
+int launch_place_open(struct arena *a, const struct launch_options *o,
+                      struct launch_place *ret_place, struct fail *why) {
     const char *word = o->device ? o->device : "auto";
     bool is_auto = strcmp(word, "auto") == 0, is_cuda = strncmp(word, "cuda", 4) == 0;
     struct device_list devices = {0};
@@ -69,7 +69,7 @@ int place_open(struct arena *a, const struct launch_options *o, struct launch_pl
     return open_card(a, o, &devices.items[o->card], ret_place, why);
 }
 
-void place_close(struct launch_place *place) {
+void launch_place_close(struct launch_place *place) {
     if (place->sampler) device_sampler_close(place->sampler);
     place->sampler = NULL;
 }

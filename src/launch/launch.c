@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// From values to a command: placeholders, the patched copy of the config, the environment that puts
+// the step emitter into the training, ranks. What the trial then shows is read in
+// figures.c.
+#include "launch/launch_int.h"
+
+#include "base/os.h"
+#include "base/unit.h"
+#include "launch/python.h"
+
+#include <libgen.h>
+#include <signal.h>
+#include <string.h>
+
+static volatile bool is_interrupted;
+static void interrupt(int signal) {
+    (void)signal;
+    is_interrupted = true;
+}
+
+static void catch_signals(void (*handler)(int)) {
+    struct sigaction action = {.sa_handler = handler};
+    sigaction(SIGINT, &action, NULL);
+    sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL);
+}
+
+const char *launch_status_name(enum launch_status status) {
+    static const char *const names[] = {
+        [LAUNCH_OK] = "OK",         [LAUNCH_ALMOST] = "ALMOST", [LAUNCH_OOM] = "OOM",
+        [LAUNCH_SPILLS] = "SPILLS", [LAUNCH_FAILED] = "FAILED", [LAUNCH_INTERRUPTED] = "INTERRUPTED",
+    };
+    return names[status];
+}
+
+void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text) {
+    struct command_value value = {str_of(name), text, text.p == NULL};
+    *arena_push(a, &v->items, &v->count, &v->capacity) = value;
+}
+
+void launch_switch(struct arena *a, struct launch_values *v, const char *name, bool on) {
+    struct command_value value = {str_of(name), on ? STR("true") : STR("false"), !on};
+    *arena_push(a, &v->items, &v->count, &v->capacity) = value;
+}
+
+void launch_note(struct launch *l, struct str note) { str_list_add(l->arena, &l->notes, note); }
+
+bool launch_takes(const struct launch *l, struct str name) {
+    struct str braced = str_format(l->arena, "{%.*s", STR_ARG(name));
+    return command_mentions(l->command, name) || launch_config_takes(l, name) ||
+           str_find(str_of(l->options->environment), braced) >= 0;
+}
+
+struct words {
+    char **items;
+    ptrdiff_t count, capacity;
+};
+static void add_variable(struct arena *a, struct words *w, struct str text) {
+    *arena_push(a, &w->items, &w->count, &w->capacity) = text.p ? str_z(a, text) : NULL;
+}
+
+static int user_variables(struct launch *l, const struct launch_values *v, struct words *w,
+                          struct fail *why) {
+    struct str rest = str_of(l->options->environment);
+    while (rest.p) {
+        struct str line = str_cut(&rest, '\n'), text;
+        if (str_find(line, STR("=")) <= 0) {
+            return fail_set(why, FAIL_USAGE, "--env %.*s: not of the form NAME=VALUE", STR_ARG(line));
+        }
+        int rc = command_expand_text(l->arena, line, v->items, (int)v->count, &text, why);
+        if (rc < 0) return rc;
+        add_variable(l->arena, w, text);
+    }
+    return 0;
+}
+
+static bool runs_workload(const struct launch *l) {
+    for (int i = 1; l->command[i]; i++) {
+        if (strcmp(l->command[i], "batchfit.workload") == 0) return true;
+    }
+    return false;
+}
+
+static int environment(struct launch *l, const struct launch_values *v, int64_t limit_bytes,
+                       char *const **ret_environment, struct fail *why) {
+    struct arena *a = l->arena;
+    struct words w = {0};
+    struct str folders = str_format(a, "%.*s/hook", STR_ARG(l->layout));
+    if (runs_workload(l)) {
+        folders = str_format(a, "%.*s:%.*s", STR_ARG(folders), STR_ARG(l->layout));
+    }
+    add_variable(a, &w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
+    add_variable(a, &w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
+    if (l->place.kind == LAUNCH_CUDA) {
+        add_variable(a, &w, str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));
+    }
+    if (l->place.kind == LAUNCH_CUDA && limit_bytes > 0) {
+        add_variable(a, &w, str_format(a, "BATCHFIT_MEMORY_CAP=%lld", (long long)limit_bytes));
+    }
+    int rc = user_variables(l, v, &w, why);
+    add_variable(a, &w, (struct str){0});
+    *ret_environment = w.items;
+    return rc;
+}
+
+struct making {
+    struct launch *l;
+    struct launch_values values;
+    int64_t limit_bytes;
+};
+
+static int prepare(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
+                   char *const **ret_environment, struct fail *why) {
+    struct making *m = context;
+    struct launch *l = m->l;
+    struct str config = {0};
+    char *const *argv = NULL;
+    char **expanded = NULL;
+    launch_value(a, &m->values, "scratch", str_copy(a, str_of(scratch)));
+    int rc = l->config ? launch_config(l, &m->values, scratch, &config, why) : 0;
+    launch_value(a, &m->values, "config", config);
+    if (rc == 0) rc = launch_ranks(l, l->command, &argv, why);
+    if (rc == 0) {
+        rc = command_expand(a, argv, m->values.items, (int)m->values.count, &expanded, why);
+    }
+    if (rc == 0) rc = environment(l, &m->values, m->limit_bytes, ret_environment, why);
+    *ret_argv = expanded;
+    return rc;
+}
+
+static double seconds_or_default(double seconds) { return seconds > 0 ? seconds : 0; }
+
+// The figures of a trial come from its values and those that every command may use.
+static struct making making_of(struct launch *l, const struct launch_values *values,
+                               int64_t limit_bytes) {
+    struct making m = {l, {0}, limit_bytes};
+    for (ptrdiff_t i = 0; i < values->count; i++) {
+        *arena_push(l->arena, &m.values.items, &m.values.count, &m.values.capacity) =
+            values->items[i];
+    }
+    launch_value(l->arena, &m.values, "python", l->python);
+    launch_value(l->arena, &m.values, "device",
+                 l->place.kind == LAUNCH_CUDA ? STR("cuda") : STR("cpu"));
+    int64_t ranks = l->options->ranks > 0 ? l->options->ranks : 1;
+    launch_value(l->arena, &m.values, "ranks", str_format(l->arena, "%lld", (long long)ranks));
+    return m;
+}
+
+int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
+               int64_t limit_bytes, struct launch_result *ret_result, struct fail *why) {
+    const struct launch_options *o = l->options;
+    struct making making = making_of(l, values, limit_bytes);
+    bool is_cpu = l->place.kind == LAUNCH_CPU;
+    struct trial_request request = {
+        .argv = l->command,
+        .prepare = prepare,
+        .prepare_context = &making,
+        .warmup_steps = launch_warmup(o),
+        .steps = launch_steps(o),
+        .ranks = o->ranks,
+        .memory_limit_bytes = is_cpu ? limit_bytes > 0 ? limit_bytes : l->place.capacity_bytes : 0,
+        .start_limit_s = seconds_or_default(o->start_seconds),
+        .stall_limit_s = seconds_or_default(o->stall_seconds),
+        .time_limit_s = seconds_or_default(o->time_seconds),
+        .interrupted = l->interrupted,
+        .watch = l->watch,
+        .watch_context = l->watch_context,
+    };
+    l->made++;
+    if (o->log_folder) {
+        int rc = os_make_dirs(l->arena, o->log_folder, why);
+        if (rc < 0) return rc;
+        request.log_path = str_format(l->arena, "%s/trial-%02d-batch-%lld.log", o->log_folder,
+                                      l->made, (long long)batch).p;
+    }
+    *ret_result = (struct launch_result){.batch = batch};
+    if (l->place.sampler) device_sampler_reset(l->place.sampler);
+    int rc = trial_run(l->arena, &request, &ret_result->trial, why);
+    if (rc < 0) return rc;
+    launch_read(l, ret_result);
+    return 0;
+}
+
+int64_t launch_steps(const struct launch_options *o) { return o->steps > 0 ? o->steps : LAUNCH_STEPS; }
+int64_t launch_warmup(const struct launch_options *o) { return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP; }
+
+int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
+                struct launch *ret_launch, struct fail *why) {
+    struct launch *l = ret_launch;
+    *l = (struct launch){.arena = a, .options = options, .command = command,
+                         .interrupted = &is_interrupted};
+    l->python = str_of(launch_python_program(options->python));
+    int rc = launch_place_open(a, options, &l->place, why);
+    if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);
+    if (rc < 0) return rc;
+    if (l->place.standin.len > 0) {
+        launch_note(l, str_format(a, "STAND-IN DRIVER, no real card: %.*s",
+                                  STR_ARG(l->place.standin)));
+    }
+    if (l->place.is_capped && l->place.kind == LAUNCH_CUDA) {
+        launch_note(l, STR("--memory caps PyTorch's caching allocator (the context is charged to "
+                           "it); it cannot imitate another chip's choice of kernels"));
+    }
+    if (l->place.others_bytes > 0) {
+        launch_note(l, str_format(a, "other processes hold %s of the card; the trials get what is left",
+                                  unit_bytes(a, l->place.others_bytes).p));
+    }
+    is_interrupted = false;
+    catch_signals(interrupt);
+    return 0;
+}
+
+void launch_close(struct launch *l) {
+    catch_signals(SIG_DFL);
+    launch_place_close(&l->place);
+}
