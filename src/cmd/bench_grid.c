@@ -215,7 +215,7 @@ struct str bench_setting_text(struct arena *a, const struct bench_grid *grid,
     if (s->pin_memory >= 0 && grid->pins.count > 1) {
         add_part(&b, s->pin_memory ? STR("pinned") : STR("not pinned"));
     }
-    if (s->compile >= 0 && grid->compiles.count > 0) {
+    if (s->compile >= 0 && (s->compile > 0 || grid->compiles.count > 1)) {
         add_part(&b, s->compile ? STR("compiled") : STR("not compiled"));
     }
     for (ptrdiff_t i = 0; i < grid->axis_count; i++) {

@@ -268,7 +268,7 @@ struct bench_best bench_pick(struct arena *a, const struct bench_rows *rows,
 struct view {
     const struct bench_row *row;
     double io, io_ms, compute, optimizer, other, device, memory, spread;
-    bool is_largest, is_full_precision;
+    bool is_largest, may_use_amp; // AMP was not tried
 };
 
 static double share_of_step(const struct bench_row *r, enum bench_time time) {
@@ -286,6 +286,13 @@ static bool is_largest_batch(const struct bench_rows *rows, const struct bench_r
     return true;
 }
 
+static bool tried_amp(const struct bench_rows *rows) {
+    for (ptrdiff_t i = 0; i < rows->count; i++) {
+        if (rows->items[i].setting.precision > PLAN_FP32) return true;
+    }
+    return false;
+}
+
 static struct view view_of(const struct bench_rows *rows, const struct bench_row *r,
                            int64_t capacity_bytes) {
     return (struct view){
@@ -300,7 +307,7 @@ static struct view view_of(const struct bench_rows *rows, const struct bench_row
         .memory = bench_share_of(r, capacity_bytes),
         .spread = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2 / r->samples_per_s,
         .is_largest = is_largest_batch(rows, r),
-        .is_full_precision = r->setting.precision == PLAN_FP32,
+        .may_use_amp = r->setting.precision <= PLAN_FP32 && !tried_amp(rows),
     };
 }
 
@@ -310,11 +317,11 @@ static bool waits_for_data(const struct view *v) {
 static bool loads_slowly(const struct view *v) {
     return v->io_ms > 30 && !(v->io > 0.3);
 }
-static bool computes_in_fp32(const struct view *v) {
-    return v->compute > 0.7 && v->is_full_precision;
+static bool computes_without_amp(const struct view *v) {
+    return v->compute > 0.7 && v->may_use_amp;
 }
 static bool computes(const struct view *v) {
-    return v->compute > 0.7 && !v->is_full_precision;
+    return v->compute > 0.7 && !v->may_use_amp;
 }
 static bool is_idle(const struct view *v) {
     return v->device < 0.7;
@@ -347,7 +354,7 @@ static struct str say_io(struct arena *a, const struct view *v) {
 }
 static struct str say_compute(struct arena *a, const struct view *v) {
     return str_format(a, "forward and backward are %.0f %% of the step%s", 100 * v->compute,
-                      v->is_full_precision ? ", in fp32" : "");
+                      v->row->setting.precision == PLAN_FP32 ? ", in fp32" : "");
 }
 static struct str say_device(struct arena *a, const struct view *v) {
     return str_format(a, "a kernel runs on the GPU in %.0f %% of the time", 100 * v->device);
@@ -382,7 +389,7 @@ static const struct rule {
      "more data workers (--num-workers 4 8 12), pin_memory, a faster disk, less preprocessing"},
     {"io-slow", BENCH_INFO, loads_slowly, say_io, "data loading is slow",
      "more data workers (--num-workers 4 8 12), pin_memory, a faster disk"},
-    {"compute-bound", BENCH_INFO, computes_in_fp32, say_compute, "computing is the bottleneck",
+    {"compute-bound", BENCH_INFO, computes_without_amp, say_compute, "computing is the bottleneck",
      "mixed precision (--amp both), a larger batch, compile, a lighter model"},
     {"compute-bound", BENCH_INFO, computes, say_compute, "computing is the bottleneck",
      "a larger batch, compile, channels_last, a lighter model"},

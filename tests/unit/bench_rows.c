@@ -248,6 +248,22 @@ static void the_batch_cannot_grow_where_a_larger_one_was_tried(void **state) {
     assert_true(has_finding(&large, "low-memory"));
 }
 
+// What was tried already is no advice.
+static void amp_is_a_remedy_until_it_was_tried(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const struct made made[] = {{8, 20, UNIT_GIB, LAUNCH_OK}, {8, 21, UNIT_GIB, LAUNCH_OK}};
+    struct bench_rows rows = rows_of(&a, made, 2, 0.002);
+    struct bench_findings before = {0}, after = {0};
+    bench_diagnose(&a, &rows, 0, -1, &before);
+    rows.items[1].setting.precision = PLAN_AMP_BF16;
+    bench_diagnose(&a, &rows, 0, -1, &after);
+    assert_string_equal(before.items[0].id, "compute-bound");
+    assert_string_equal(after.items[0].id, "compute-bound");
+    assert_non_null(strstr(before.items[0].remedy, "mixed precision"));
+    assert_null(strstr(after.items[0].remedy, "mixed precision"));
+}
+
 static void noise_is_said(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -272,6 +288,7 @@ int main(void) {
         cmocka_unit_test(a_spill_is_no_candidate),
         cmocka_unit_test(each_rule_by_its_own_figure),
         cmocka_unit_test(the_batch_cannot_grow_where_a_larger_one_was_tried),
+        cmocka_unit_test(amp_is_a_remedy_until_it_was_tried),
         cmocka_unit_test(noise_is_said),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
