@@ -130,9 +130,14 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
     show_progress_close(&w.progress);
     m->launch.watch_context = NULL;
     m->launch.watch = NULL;
-    if (rc == 0) say_trial(m, t);
     *ret_trial = t;
-    return rc;
+    if (rc < 0) return rc;
+    if (t->result.status == LAUNCH_OK && t->result.charged_bytes > m->budget_bytes) {
+        t->result.status = LAUNCH_ALMOST;
+        t->result.reason = STR("runs, but leaves less than the margin free");
+    }
+    say_trial(m, t);
+    return 0;
 }
 
 // --- The walk ------------------------------------------------------------------------------------
@@ -158,7 +163,7 @@ static int failure(const struct measured *m, const struct launch_result *r, stru
                      STR_ARG(last));
 }
 
-static struct search_seen seen_of(const struct measured *m, const struct launch_result *r) {
+static struct search_seen seen_of(const struct launch_result *r) {
     static const enum search_outcome outcomes[] = {
         [LAUNCH_OK] = SEARCH_FITS,   [LAUNCH_ALMOST] = SEARCH_ALMOST, [LAUNCH_OOM] = SEARCH_OUT,
         [LAUNCH_SPILLS] = SEARCH_SPILLS, [LAUNCH_FAILED] = SEARCH_OUT, [LAUNCH_INTERRUPTED] = SEARCH_OUT,
@@ -172,21 +177,16 @@ static struct search_seen seen_of(const struct measured *m, const struct launch_
             r->samples_per_s > 0 && !r->is_on_cpu ? 1 / r->samples_per_s : (double)NAN,
     };
     if (seen.outcome == SEARCH_OUT) seen.bytes = r->wanted_bytes;
-    else if (r->charged_bytes > m->budget_bytes) seen.outcome = SEARCH_ALMOST;
     return seen;
 }
 
-// The walk may learn from a later trial that an earlier one spilled, or was over the margin.
+// The walk may learn from a later trial that an earlier one spilled.
 static void correct_outcomes(struct measured *m, const struct search_trials *s) {
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         struct launch_result *r = &m->trials[i].result;
-        if (s->items[i].outcome == SEARCH_SPILLS && r->status != LAUNCH_SPILLS) {
-            r->status = LAUNCH_SPILLS;
-            r->reason = STR("many times slower with the memory full: it swaps to the host's");
-        } else if (s->items[i].outcome == SEARCH_ALMOST && r->status == LAUNCH_OK) {
-            r->status = LAUNCH_ALMOST;
-            r->reason = STR("runs, but leaves less than the margin free");
-        }
+        if (s->items[i].outcome != SEARCH_SPILLS || r->status == LAUNCH_SPILLS) continue;
+        r->status = LAUNCH_SPILLS;
+        r->reason = STR("many times slower with the memory full: it swaps to the host's");
     }
 }
 
@@ -225,7 +225,7 @@ static int walk(struct measured *m, struct fail *why) {
         int rc = try_batch(m, batch, &t, why);
         if (rc == 0) rc = failure(m, &t->result, why);
         if (rc < 0) return rc;
-        struct search_seen seen = seen_of(m, &t->result);
+        struct search_seen seen = seen_of(&t->result);
         search_trials_tell(&s, &seen);
     }
     correct_outcomes(m, &s);
