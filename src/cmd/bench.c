@@ -43,6 +43,7 @@ static const struct option_row option_rows[] = {
      "sgd adam adamw"},
     {"ranks", "N", OPTION_COUNT, AT(l.ranks), "data-parallel processes of one trial", ""},
     LAUNCH_ROWS(struct bench_options),
+    {"gpu-ids", "LIST", OPTION_TEXT, AT(l.cards), "which of this machine's cards: 0,1", ""},
     {"machine", "DIR", OPTION_TEXT, AT(l.machine),
      "a recorded machine whose card's gauges are read instead of this one's", "file"},
     {"output", "FILE", OPTION_REPEAT, AT(outputs),

@@ -154,6 +154,7 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     asked.model_is_optional = true;
     measure.l.ranks = asked.ranks;
     measure.l.machine = o->machine;
+    measure.l.cards = o->gpu_ids;
     int rc = check_measure_options(o, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);
     // The command decides it where neither the config nor the options do.

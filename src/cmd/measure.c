@@ -27,10 +27,9 @@ static int open_card(struct measured *m, struct fail *why) {
     struct launch_place *place = &m->launch.place;
     struct cards cards = {0};
     if (place->kind == LAUNCH_CUDA && !place->is_capped) {
-        struct str id = str_format(m->q->arena, "%d", o->card);
-        int rc = cards_here(m->q, id.p, o->machine, &cards, why);
-        if (rc < 0 || cards.count == 0) return rc;
-        m->card = cards.items[0];
+        int rc = cards_here(m->q, NULL, o->machine, &cards, why);
+        if (rc < 0 || cards.count <= place->card) return rc;
+        m->card = cards.items[place->card];
     } else {
         question_place(m->q, gpu_custom(NULL, place->capacity_bytes), &m->card);
         m->card.gpu.name = place->name;
@@ -313,8 +312,7 @@ int measure_batch(struct question *q, const struct measure_options *o, char *con
     if (rc < 0) return rc;
     m->launch.config = q->has_config ? &q->config : NULL;
     m->launch.reading = q->has_config ? &q->reading : NULL;
-    const struct launch_place *place = &m->launch.place;
-    m->budget_bytes = (int64_t)((double)place->capacity_bytes * (1 - m->margin)) - place->others_bytes;
+    m->budget_bytes = launch_budget(&m->launch.place, m->margin);
     rc = check_command(m, why);
     if (rc == 0) rc = open_card(m, why);
     if (rc == 0) predict(m);

@@ -94,6 +94,12 @@ static int environment(struct launch *l, const struct launch_values *v, int64_t 
     if (l->place.kind == LAUNCH_CUDA) {
         add_variable(a, &w, str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));
     }
+    if (l->place.kind == LAUNCH_CUDA) { // CUDA's own order is by speed
+        add_variable(a, &w, STR("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
+    }
+    if (l->options->cards) {
+        add_variable(a, &w, str_format(a, "CUDA_VISIBLE_DEVICES=%s", l->options->cards));
+    }
     if (l->place.kind == LAUNCH_CUDA && limit_bytes > 0) {
         add_variable(a, &w, str_format(a, "BATCHFIT_MEMORY_CAP=%lld", (long long)limit_bytes));
     }

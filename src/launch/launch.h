@@ -23,7 +23,9 @@ struct launch_options {
     const char *machine;     // a recorded machine (for its gauges)
     int64_t ranks;           // 0: one
     const char *log_folder;  // keeps each trial's output
-    int card;                // of device_list; the first without a choice
+    // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order; NULL:
+    // the variable as it is. The first of them is watched.
+    const char *cards;
 };
 
 // Optimizer steps that a trial measures, and that it makes before them, without the options.
@@ -36,7 +38,8 @@ struct launch_place {
     struct str name;          // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
     int64_t capacity_bytes;   // the whole card or the machine's available memory, or --memory
     int64_t others_bytes;     // held by others before we start; 0 on the CPU
-    bool is_capped;           // --memory was given
+    bool is_capped;           // --memory was given: capacity_bytes is the trial's own
+    int card;                 // its place in device_list
     struct str standin;       // set: the driver is a stand-in
     struct device_sampler *sampler; // NULL: no card
 };
@@ -96,6 +99,9 @@ struct launch_result {
     unsigned covered;       // enum step_cover
     struct trial trial;
 };
+
+// What a trial may use when the share `margin` is to stay free.
+int64_t launch_budget(const struct launch_place *place, double margin);
 
 // Finds the device and the Python side. FAIL_MACHINE, FAIL_USAGE.
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,

@@ -5,7 +5,7 @@
 #include "base/unit.h"
 #include "device/cpu.h"
 
-#include <assert.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { SAMPLER_MS = 100 };
@@ -37,9 +37,32 @@ static int open_card(struct arena *a, const struct launch_options *o, const stru
     if (o->memory_bytes > 0) {
         place->capacity_bytes = o->memory_bytes;
         place->is_capped = true;
-        place->others_bytes = 0; // the cap is the process's own
     }
-    return device_sampler_open(a, o->machine, o->card, SAMPLER_MS, &place->sampler, why);
+    return device_sampler_open(a, o->machine, place->card, SAMPLER_MS, &place->sampler, why);
+}
+
+int64_t launch_budget(const struct launch_place *place, double margin) {
+    int64_t budget = (int64_t)((double)place->capacity_bytes * (1 - margin));
+    return place->is_capped ? budget : budget - place->others_bytes;
+}
+
+// The card that CUDA will call the first one: by its number in the driver's order, or by its UUID (or
+// the beginning of one, as CUDA takes it).
+static int find_card(const struct device_list *devices, struct str wanted, int *ret_card,
+                     struct fail *why) {
+    struct str first = str_trim(str_cut(&wanted, ','));
+    int64_t number = first.len == 0 ? 0 : -1;
+    str_to_i64(first, &number);
+    for (ptrdiff_t i = 0; i < devices->count; i++) {
+        const struct device *d = &devices->items[i];
+        if (number == d->index || (number < 0 && str_starts(d->uuid, first))) {
+            *ret_card = (int)i;
+            return 0;
+        }
+    }
+    fail_set(why, FAIL_USAGE, "there is no card '%.*s' on this machine", STR_ARG(first));
+    return fail_hint(why, "it has %td: --gpu-ids, or CUDA_VISIBLE_DEVICES, names one of 0 to %td",
+                     devices->count, devices->count - 1);
 }
 
 static int unknown_device(const char *word, struct fail *why) {
@@ -61,12 +84,11 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
         fail_set(why, FAIL_MACHINE, "--device %s: %.*s", word, STR_ARG(devices.why_none));
         return fail_hint(why, "--device cpu runs the trials on the processor");
     }
-    if (o->card >= devices.count) {
-        return fail_set(why, FAIL_USAGE, "there is no card %d: this machine has cards 0 to %td",
-                        o->card, devices.count - 1);
-    }
+    const char *wanted = o->cards ? o->cards : getenv("CUDA_VISIBLE_DEVICES");
+    rc = find_card(&devices, str_of(wanted), &ret_place->card, why);
+    if (rc < 0) return rc;
     ret_place->standin = devices.standin;
-    return open_card(a, o, &devices.items[o->card], ret_place, why);
+    return open_card(a, o, &devices.items[ret_place->card], ret_place, why);
 }
 
 void launch_place_close(struct launch_place *place) {
