@@ -8,8 +8,8 @@
 #include "base/str.h"
 
 struct device_cpu {
-    struct str name; // "AMD EPYC 7763 64-Core Processor"; "CPU" where /proc does not say
-    int cores;       // that we may run on
+    struct str name;         // "AMD EPYC 7763 64-Core Processor"; "CPU" where /proc does not say
+    int cores;               // that we may run on
     int64_t total_bytes;     // of the machine, or the control group's limit where that is less
     int64_t available_bytes; // without swapping; within that limit; -1: unknown
 };

@@ -5,8 +5,6 @@
 
 #include "device/device_int.h"
 
-#include <math.h>
-
 static const struct device_backend backends[] = {
     {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
      device_recording_close},
@@ -45,7 +43,7 @@ void device_leave_out(struct arena *a, struct device_list *list, int index, stru
 }
 
 // Says why there is nothing, also where no back end did.
-static void explain_none(struct device_list *list) {
+void device_explain_none(struct device_list *list) {
     if (list->count > 0) {
         list->why_none = (struct str){0};
     } else if (list->why_none.len == 0 && list->left_out.len > 0) {
@@ -58,24 +56,31 @@ static void explain_none(struct device_list *list) {
 
 int device_no_card(int card, const struct device_list *list, struct fail *why) {
     struct device_list found = *list;
-    explain_none(&found);
+    device_explain_none(&found);
     if (found.count == 0) return fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(found.why_none));
     return fail_set(why, FAIL_MACHINE, "there is no card %d: this machine has %d%s%.*s", card,
                     (int)found.count, found.left_out.len ? "; left out: " : "",
                     STR_ARG(found.left_out));
 }
 
-struct device_sample device_sample_unknown(void) {
+struct device_sample device_sample_of(const struct device_card *card) {
+    const struct device_gauges *now = &card->now;
     return (struct device_sample){
-        .used_bytes = -1,
-        .total_bytes = -1,
-        .free_bytes = -1,
-        .utilisation = (double)NAN,
-        .memory_utilisation = (double)NAN,
-        .power_watts = (double)NAN,
-        .temperature_celsius = (double)NAN,
-        .sm_clock_mhz = (double)NAN,
+        .at_ns = now->at_ns,
+        .used_bytes = now->used_bytes,
+        .total_bytes = now->total_bytes,
+        .free_bytes = now->free_bytes,
+        .utilisation = now->utilisation,
+        .memory_utilisation = now->memory_utilisation,
+        .power_watts = now->power_watts,
+        .temperature_celsius = now->temperature_celsius,
+        .sm_clock_mhz = now->sm_clock_mhz,
     };
+}
+
+struct device_sample device_sample_unknown(void) {
+    struct device_card card = device_card_unknown();
+    return device_sample_of(&card);
 }
 
 const struct device_backend *device_backend_of(bool is_recording) {
@@ -92,7 +97,7 @@ int device_list(struct arena *a, const char *machine, struct device_list *ret_li
         int failed = backends[i].list(a, machine, &list, why);
         if (failed) return failed;
     }
-    explain_none(&list);
+    device_explain_none(&list);
     *ret_list = list;
     return 0;
 }

@@ -3,6 +3,7 @@
 #ifndef DEVICE_DEVICE_INT_H
 #define DEVICE_DEVICE_INT_H
 
+#include "device/gauges.h"
 #include "device/sampler.h"
 
 // How long the driver may take. nvidia-smi on a healthy machine takes well under a second; cards
@@ -25,11 +26,28 @@ void device_leave_out(struct arena *a, struct device_list *list, int index, stru
 
 // No card at this place of the list: FAIL_MACHINE, and why.
 int device_no_card(int card, const struct device_list *list, struct fail *why);
+// The part of it that trials watch.
+struct device_sample device_sample_of(const struct device_card *card);
 // A sample in which everything is unknown.
 struct device_sample device_sample_unknown(void);
 
-// One card that is asked again and again, by one thread; what it is, is the back end's secret.
-struct device_session;
+// What is asked of a card; together.
+enum device_ask {
+    DEVICE_ASK_OFTEN = 1, // what a trial wants some times a second
+    DEVICE_ASK_NOW = 2,   // all that changes
+    DEVICE_ASK_PROCESSES = 4,
+    DEVICE_ASK_FACTS = 8,
+    DEVICE_ASK_PCIE = 16, // blocks 20 ms a direction
+    DEVICE_ASK_ALL = 15,  // except that
+};
+
+// A machine whose cards are asked again and again; the back ends put theirs behind it.
+struct device_session {
+    struct device_list list; // why_none: also where the driver does not start
+    struct str cuda_version;
+    bool is_wsl, is_hanging;
+    double speed;
+};
 
 // Everything may block for as long as a card hangs; the callers see to deadlines, except that
 // list keeps its own.
@@ -38,27 +56,43 @@ struct device_backend {
     bool is_recording;
     // Adds its devices.
     int (*list)(struct arena *a, const char *machine, struct device_list *list, struct fail *why);
-    // The device at this place of its list. The arena lives as long as the session.
-    int (*open)(struct arena *a, const char *machine, int card, struct device_session **ret_session,
+    // The arena lives as long as the session. No driver is no error.
+    int (*open)(struct arena *a, const char *machine, struct device_session **ret_session,
                 struct fail *why);
-    // Fills in what it knows; the rest of *sample is left alone.
-    void (*sample)(struct device_session *session, struct device_sample *sample);
+    // Asks the device at this place of the session's list. `now` and the state are unknown before;
+    // facts and processes are left alone unless they are asked for.
+    void (*sample)(struct device_session *session, int place, int asked, struct device_card *card);
     void (*close)(struct device_session *session);
 };
-const struct device_backend *device_backend_of(bool is_recording); // of the sampler
+const struct device_backend *device_backend_of(bool is_recording);
+void device_card_name(struct device_card *card, const struct device *d);
+// Forgets what a new sample will say.
+void device_card_renew(struct device_card *card);
+// "no card found" and the like, where nothing else says why.
+void device_explain_none(struct device_list *list);
+// Fills in the memory of a card that shares the processor's, by ROOT/proc/meminfo.
+void device_unified_memory(const char *root, struct device_card *card);
+
+// NVIDIA's cards by ROOT/sys/bus/pci, without waking them. True: there are some and all of them
+// sleep; then they are listed, by ROOT/proc/driver/nvidia.
+bool device_all_asleep(struct arena *a, const char *root, struct device_list *list);
+bool device_is_asleep(const char *root, const char *pci_bus_id);
+void device_say_asleep(struct device_card *card);
 
 int device_recording_list(struct arena *a, const char *machine, struct device_list *list,
                           struct fail *why);
-int device_recording_open(struct arena *a, const char *machine, int card,
-                          struct device_session **ret_session, struct fail *why);
-void device_recording_sample(struct device_session *session, struct device_sample *sample);
+int device_recording_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                          struct fail *why);
+void device_recording_sample(struct device_session *session, int place, int asked,
+                             struct device_card *card);
 void device_recording_close(struct device_session *session);
 
 int device_nvml_list(struct arena *a, const char *machine, struct device_list *list,
                      struct fail *why);
-int device_nvml_open(struct arena *a, const char *machine, int card,
-                     struct device_session **ret_session, struct fail *why);
-void device_nvml_sample(struct device_session *session, struct device_sample *sample);
+int device_nvml_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                     struct fail *why);
+void device_nvml_sample(struct device_session *session, int place, int asked,
+                        struct device_card *card);
 void device_nvml_session_close(struct device_session *session);
 
 // The same with another patience, for tests.
@@ -66,5 +100,8 @@ void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_lis
 int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
                                int interval_ms, struct device_sampler **ret_sampler,
                                struct fail *why);
+int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
+                               const struct device_watching *how,
+                               struct device_monitor **ret_monitor, struct fail *why);
 
 #endif

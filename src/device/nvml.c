@@ -36,6 +36,7 @@ static const struct symbol {
     {"nvmlDeviceGetMaxMigDeviceCount", offsetof(struct nvml_api, mig_max), false},
     {"nvmlDeviceGetMigDeviceHandleByIndex", offsetof(struct nvml_api, mig_by_index), false},
     {"batchfit_standin", offsetof(struct nvml_api, standin), false},
+    {"batchfit_standin_root", offsetof(struct nvml_api, standin_root), false},
 };
 
 // The plain name is found by the loader; WSL's folder is not always in its path.
@@ -75,9 +76,10 @@ int device_nvml_memory(const struct nvml *n, struct nvml_handle *handle, struct 
     return code;
 }
 
-static int add_device(struct arena *a, const struct nvml *n, struct nvml_handle *handle, int index,
-                      bool is_mig, struct nvml_devices *devices) {
-    struct device d = {.index = index, .is_mig = is_mig};
+static int add_device(struct arena *a, const struct nvml *n, struct nvml_place place, int index,
+                      struct nvml_devices *devices) {
+    struct device d = {.index = index, .is_mig = place.parent != NULL};
+    struct nvml_handle *handle = place.handle;
     char name[NAME_SIZE + 1] = "", uuid[UUID_SIZE + 1] = "";
     int code = n->api.name(handle, name, NAME_SIZE);
     if (code) return code;
@@ -87,7 +89,7 @@ static int add_device(struct arena *a, const struct nvml *n, struct nvml_handle 
     d.uuid = str_copy(a, str_of(uuid));
     struct device_list *list = &devices->list;
     *arena_push(a, &list->items, &list->count, &list->capacity) = d;
-    *arena_push(a, &devices->handles, &devices->handle_count, &devices->handle_capacity) = handle;
+    *arena_push(a, &devices->places, &devices->place_count, &devices->place_capacity) = place;
     return NVML_OK;
 }
 
@@ -105,7 +107,7 @@ static void add_instances(struct arena *a, const struct nvml *n, struct nvml_han
         struct nvml_handle *instance = NULL;
         if (n->api.mig_by_index(card, i, &instance)) continue; // a free slot
         found++;
-        int code = add_device(a, n, instance, index, true, devices);
+        int code = add_device(a, n, (struct nvml_place){instance, card}, index, devices);
         if (code) device_leave_out(a, &devices->list, index, device_code_text(a, code));
     }
     if (!found)
@@ -120,7 +122,7 @@ static void add_card(struct arena *a, const struct nvml *n, unsigned index,
         add_instances(a, n, handle, (int)index, devices);
         return;
     }
-    if (!code) code = add_device(a, n, handle, (int)index, false, devices);
+    if (!code) code = add_device(a, n, (struct nvml_place){handle, NULL}, (int)index, devices);
     if (code) device_leave_out(a, &devices->list, (int)index, device_code_text(a, code));
 }
 

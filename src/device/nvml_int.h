@@ -6,6 +6,7 @@
 #define DEVICE_NVML_INT_H
 
 #include "device/device_int.h"
+#include "device/gauges.h"
 
 struct nvml_handle; // nvmlDevice_t
 
@@ -30,7 +31,9 @@ struct nvml_api {
     int (*mig_mode)(struct nvml_handle *device, unsigned *now, unsigned *pending);
     int (*mig_max)(struct nvml_handle *device, unsigned *count);
     int (*mig_by_index)(struct nvml_handle *device, unsigned index, struct nvml_handle **instance);
-    const char *(*standin)(void); // only our stand-in driver has it
+    // Only our stand-in driver has them: its label; the folder in whose proc and sys it lives.
+    const char *(*standin)(void);
+    const char *(*standin_root)(void);
 };
 
 struct nvml {
@@ -39,11 +42,16 @@ struct nvml {
     bool is_started;
 };
 
+// What the driver knows a device by: itself, and the card of an instance (else NULL).
+struct nvml_place {
+    struct nvml_handle *handle, *parent;
+};
+
 // The devices that were listed and, at the same place, what the driver knows them by.
 struct nvml_devices {
     struct device_list list;
-    struct nvml_handle **handles;
-    ptrdiff_t handle_count, handle_capacity;
+    struct nvml_place *places;
+    ptrdiff_t place_count, place_capacity;
 };
 
 // Codes of NVML. Close after each of them, also after a failure.
@@ -53,6 +61,25 @@ int device_nvml_find(struct arena *a, const struct nvml *n, struct nvml_devices 
 void device_nvml_close(struct nvml *n);
 // Total, used, reserved and free; -1 where the driver does not say.
 int device_nvml_memory(const struct nvml *n, struct nvml_handle *handle, struct device *d);
+// The gauges that the driver has, by its own table (nvml_sample.c), and its processes.
+enum { NVML_QUESTIONS = 48 };
+typedef void (*nvml_call)(void); // a symbol's address, before its row says what it takes
+struct nvml_calls {
+    nvml_call gauges[NVML_QUESTIONS]; // NULL: this driver lacks it
+    nvml_call field_values, pci_info, vbios, process_name;
+    nvml_call processes[3]; // compute, graphics, MPS
+    int process_bytes[3];   // of one entry of their answers
+    bool has_process_names; // the pids are of our own process namespace
+};
+void device_nvml_find_calls(const struct nvml *n, struct str driver_version,
+                            struct nvml_calls *ret_calls);
+void device_nvml_find_processes(const struct nvml *n, struct str driver_version,
+                                struct nvml_calls *calls);
+// Fills in what is asked for (enum device_ask) and known.
+void device_nvml_gauges(const struct nvml_calls *calls, struct nvml_place place, int asked,
+                        struct device_card *card);
+void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place place,
+                           struct device_card *card);
 // Why there is no device, for a code of device_nvml_load, _start or _find.
 struct str device_nvml_why(struct arena *a, const struct nvml *n, int code);
 

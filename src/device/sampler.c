@@ -99,9 +99,10 @@ static bool wait_for_turn(struct shared *s, int64_t *next_ns) {
 static void sample_until_stopped(struct shared *s, struct device_session *session) {
     int64_t next_ns = os_now_ns();
     do {
-        struct device_sample sample = device_sample_unknown();
-        s->backend->sample(session, &sample);
-        sample.at_ns = os_now_ns();
+        struct device_card card = device_card_unknown();
+        s->backend->sample(session, s->card, DEVICE_ASK_OFTEN, &card);
+        card.now.at_ns = os_now_ns();
+        struct device_sample sample = device_sample_of(&card);
         pthread_mutex_lock(&s->lock);
         s->newest = sample;
         count_in(&s->tally, &sample);
@@ -114,7 +115,11 @@ static void *run(void *argument) {
     struct shared *s = argument;
     struct device_session *session = NULL;
     struct fail why = {0};
-    int failed = s->backend->open(&s->arena, s->machine, s->card, &session, &why);
+    int failed = s->backend->open(&s->arena, s->machine, &session, &why);
+    if (!failed && (s->card < 0 || s->card >= session->list.count)) {
+        failed = device_no_card(s->card, &session->list, &why);
+        s->backend->close(session);
+    }
     pthread_mutex_lock(&s->lock);
     s->opening = failed ? REFUSED : OPENED;
     s->why = why;

@@ -66,6 +66,13 @@ EXPORT const char *batchfit_standin(void) {
     return text;
 }
 
+// The folder whose proc and sys are those of the played machine.
+EXPORT const char *batchfit_standin_root(void);
+EXPORT const char *batchfit_standin_root(void) {
+    const char *folder = getenv("BATCHFIT_STANDIN_MACHINE");
+    return folder ? folder : "";
+}
+
 EXPORT int nvmlInit_v2(void);
 EXPORT int nvmlInit_v2(void) {
     const char *folder = getenv("BATCHFIT_STANDIN_MACHINE");
