@@ -53,6 +53,18 @@ int64_t os_now_ns(void); // monotonic
 // on by the terminal. ret_status is the exit status, or 128 + signal. Fails when it cannot start.
 int os_run(char *const argv[], int *ret_status, struct fail *why);
 
+// What a program printed and how it ended: for questions to a program that may hang.
+struct os_captured {
+    struct str out, err;
+    int status;     // exit status, or 128 + signal
+    bool timed_out; // it was killed
+};
+// Runs argv (as os_run does) in a process group of its own and keeps the first max_bytes of what it
+// prints; what is longer is read and dropped. After `deadline_ms` the whole group is killed. Fails when
+// it cannot start.
+int os_capture(struct arena *a, char *const argv[], int64_t deadline_ms, int64_t max_bytes,
+               struct os_captured *ret_captured, struct fail *why);
+
 // Closes a descriptor when its variable goes out of scope; -1 is none.
 void os_close(const int *fd);
 #define OS_FD __attribute__((cleanup(os_close))) int

@@ -104,6 +104,44 @@ static void folders_and_processes(void **state) {
     assert_int_equal(os_run(absent, &status, &why), FAIL_MACHINE);
 }
 
+static int capture_of(struct arena *a, const char *script, int64_t deadline_ms, struct os_captured *ret) {
+    char *const shell[] = {(char[]){"sh"}, (char[]){"-c"}, str_z(a, str_of(script)), NULL};
+    return os_capture(a, shell, deadline_ms, 1000, ret, NULL);
+}
+
+static void a_program_is_asked(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct os_captured c;
+    assert_int_equal(capture_of(&a, "echo out; echo err >&2; exit 3", 10000, &c), 0);
+    assert_str(c.out, "out\n");
+    assert_str(c.err, "err\n");
+    assert_int_equal(c.status, 3);
+    assert_false(c.timed_out);
+    assert_int_equal(capture_of(&a, "kill -9 $$", 10000, &c), 0);
+    assert_int_equal(c.status, 128 + 9);
+    assert_int_equal(capture_of(&a, "head -c 300000 /dev/zero; echo >&2", 10000, &c), 0);
+    assert_int_equal(c.out.len, 1000);
+    assert_int_equal(c.status, 0);
+    char *const absent[] = {(char[]){"/no/such/program"}, NULL};
+    assert_int_equal(os_capture(&a, absent, 1000, 100, &c, NULL), FAIL_MACHINE);
+}
+
+// Neither a program that hangs nor a grandchild that holds the pipes keeps us.
+static void a_program_that_hangs_is_left(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct os_captured c;
+    int64_t begin_ns = os_now_ns();
+    assert_int_equal(capture_of(&a, "echo begun; sleep 60", 500, &c), 0);
+    assert_true(c.timed_out);
+    assert_str(c.out, "begun\n");
+    assert_int_equal(capture_of(&a, "sleep 60 & echo begun", 10000, &c), 0);
+    assert_false(c.timed_out);
+    assert_int_equal(c.status, 0);
+    assert_true(os_now_ns() - begin_ns < 30 * INT64_C(1000000000));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_replaced_file_keeps_mode_and_link),
@@ -111,6 +149,8 @@ int main(void) {
         cmocka_unit_test(backups_never_overwrite),
         cmocka_unit_test(reading_refuses_what_is_no_file),
         cmocka_unit_test(folders_and_processes),
+        cmocka_unit_test(a_program_is_asked),
+        cmocka_unit_test(a_program_that_hangs_is_left),
     };
     return cmocka_run_group_tests(tests, make_folder, drop_folder);
 }

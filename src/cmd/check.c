@@ -1,0 +1,93 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit check: what is this machine, is it healthy, what should be set?
+#include "cmd/check.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+#define AT(member) offsetof(struct check_options, member)
+static const struct option_row rows[] = {
+    QUESTION_ROWS(struct check_options),
+    {"detailed", NULL, OPTION_SWITCH, AT(detailed),
+     "also what is fine, and the ids of all findings", NULL},
+    {"matrix", NULL, OPTION_SWITCH, AT(matrix),
+     "instead: which batch of which model fits which card, from the tapes", NULL},
+    {"compatibility-matrix", NULL, OPTION_SWITCH, AT(matrix), "the same as --matrix", NULL},
+    {"models", "LIST", OPTION_MANY, AT(models),
+     "the models of --matrix; without it the config's, or all that tapes are shipped of", "models"},
+    {"gpus", "LIST", OPTION_LIST, AT(gpus),
+     "the cards of --matrix: rtx4090,rtx3060; 'all' is the whole catalogue; without it this "
+     "machine's and the team's",
+     "gpus"},
+    {"batch-size", "N", OPTION_COUNT, AT(q.batch),
+     "--matrix says of this batch whether it fits, instead of the largest that does", ""},
+    {"output", "FILE", OPTION_TEXT, AT(output),
+     "--matrix goes into this file, by its name as Markdown (.md), a page (.html), .csv or .json",
+     "file", 'o'},
+    {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"python", "PROGRAM", OPTION_TEXT, AT(python),
+     "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},
+    {.name = NULL},
+};
+
+// The status is the answer; the findings have been printed.
+static int said(const struct check *c) {
+    static const int codes[] = {0, FAIL_NO, FAIL_USAGE};
+    return codes[check_status(c)];
+}
+
+static int check_machine(struct check *c, bool json, struct fail *why) {
+    struct buf out = buf_new(c->arena);
+    int rc = insight_needs_load(c->arena, &c->needs, why);
+    if (rc == 0) rc = check_gather(c, why);
+    if (rc < 0) return rc;
+    insight_judge(c->arena, &c->facts, &c->needs, &c->findings);
+    rc = check_advise(c, why);
+    if (rc == 0 && json) rc = json_print(check_json(c), why);
+    if (rc < 0) return rc;
+    if (!json) {
+        check_show(c, show_style_of(STDOUT_FILENO), &out);
+        fwrite(out.items, 1, (size_t)out.count, stdout);
+    }
+    return said(c);
+}
+
+static int refuse(const struct check_options *o, struct fail *why) {
+    if (!o->matrix && (o->models || o->gpus || o->output || o->q.batch > 0)) {
+        return fail_set(why, FAIL_USAGE,
+                        "--models, --gpus, --batch-size and --output belong to --matrix");
+    }
+    return 0;
+}
+
+static int check_run(struct arena *a, const struct options *options, struct fail *why) {
+    const struct check_options *o = (const struct check_options *)options;
+    struct question_options asked = o->q;
+    struct check c = {.arena = a, .options = o};
+    asked.model_is_optional = true;
+    int rc = refuse(o, why);
+    if (rc == 0) rc = question_open(a, &asked, &c.question, why);
+    if (rc < 0) return rc;
+    return o->matrix ? check_matrix(&c, why) : check_machine(&c, options->json, why);
+}
+
+const struct verb verb_check = {
+    .name = "check",
+    .summary = "what is this machine, is it healthy, what should I set?",
+    .description =
+        "Looks at driver, cards, PyTorch, memory, /dev/shm and cores, says what is wrong with the "
+        "evidence and what to do, and recommends settings: precision, workers, pin_memory, "
+        "channels_last, compile and, for a model that a tape speaks for, the batch. A machine "
+        "without a card is told so; that is no error. Exit status 0: all is well, 1: there are "
+        "warnings, 2: there are problems (doc/formats/exit.md).\n"
+        "--matrix answers for models and cards instead: the largest batch, or whether --batch-size "
+        "fits.",
+    .examples = "batchfit check\n"
+                "batchfit check --detailed --config configs/train.yaml\n"
+                "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 "
+                "-o matrix.md\n"
+                "batchfit check --machine tests/machines/a100-mig --json",
+    .options = rows,
+    .options_size = sizeof(struct check_options),
+    .run = check_run,
+};
