@@ -43,6 +43,7 @@ struct check {
 int check_gather(struct check *c, struct fail *why);
 // check_torch.c: asks the user's Python about its PyTorch, within 30 s.
 void check_ask_torch(struct arena *a, const char *python, struct insight_torch *ret_torch);
+struct insight_torch check_torch_unasked(void); // nothing is known
 // check_advice.c
 int check_advise(struct check *c, struct fail *why);
 struct str check_precision_text(const struct check_advice *advice); // "amp-bf16"

@@ -170,6 +170,7 @@ int check_gather(struct check *c, struct fail *why) {
         .batch_bytes = batch_bytes(&c->question.plan),
         .workers = config_workers(&c->question),
         .own_pid = getpid(),
+        .torch = check_torch_unasked(),
     };
     int rc = gather_cards(c, why);
     if (rc < 0) return rc;

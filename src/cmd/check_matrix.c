@@ -137,10 +137,26 @@ static void show_cell(const struct matrix *m, struct show_table *t, const struct
     }
 }
 
+// Of the first cell that is known: it is the same for all cards.
+static void show_size(const struct matrix *m, struct show_table *t, ptrdiff_t row) {
+    for (ptrdiff_t j = 0; j < m->cards.count; j++) {
+        const struct cell *cell = &m->cells[row * m->cards.count + j];
+        const struct plan *p = &cell->answer.plan;
+        bool is_image = p->image_size > 0;
+        if (!cell->is_known) continue;
+        show_table_format(t, SHOW_PLAIN, "%lld %s",
+                          (long long)(is_image ? p->image_size : p->sequence_length),
+                          is_image ? "px" : "tokens");
+        return;
+    }
+    show_table_unknown(t);
+}
+
 static struct show_table table_of(const struct matrix *m) {
     struct arena *a = m->check->arena;
     struct show_table t = show_table_new(a, (struct str){0});
     show_table_column(&t, "model", SHOW_LEFT);
+    show_table_column(&t, "size", SHOW_RIGHT);
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
         struct str name = m->cards.items[j].gpu.key;
         if (m->cards.items[j].tenants_bytes > 0) name = m->cards.items[j].gpu.name;
@@ -148,6 +164,7 @@ static struct show_table table_of(const struct matrix *m) {
     }
     for (ptrdiff_t i = 0; i < m->models.count; i++) {
         show_table_cell(&t, SHOW_STRONG, m->models.items[i]);
+        show_size(m, &t, i);
         for (ptrdiff_t j = 0; j < m->cards.count; j++) {
             show_cell(m, &t, &m->cells[i * m->cards.count + j]);
         }
@@ -163,23 +180,22 @@ static struct str title_of(const struct matrix *m) {
     return str_format(a, "Does a batch of %lld fit?", (long long)m->check->options->q.batch);
 }
 
-// In which precision and for what size each row was asked, once.
-static struct str row_note(const struct matrix *m, ptrdiff_t row) {
-    struct arena *a = m->check->arena;
-    for (ptrdiff_t j = 0; j < m->cards.count; j++) {
-        const struct cell *cell = &m->cells[row * m->cards.count + j];
-        const struct plan *p = &cell->answer.plan;
-        if (!cell->is_known) continue;
-        struct str size = p->image_size > 0
-                              ? str_format(a, "%lld px", (long long)p->image_size)
-                              : str_format(a, "%lld tokens", (long long)p->sequence_length);
-        return str_format(a, "%.*s: %.*s, %.*s", STR_ARG(m->models.items[row]), STR_ARG(size),
-                          STR_ARG(p->optimizer.len ? p->optimizer : STR("the tape's optimizer")));
+// What the rows have in common, and why cells are empty, once.
+static void collect_notes(const struct matrix *m, struct str_list *notes) {
+    struct question *q = &m->check->question;
+    str_list_add(q->arena, notes,
+                 str_format(q->arena,
+                            "%s on cards with tensor cores, fp32 on the others; optimizer %.*s",
+                            q->has_config || q->precision_fixed ? "the config's precision"
+                                                                : "mixed precision (amp-fp16)",
+                            STR_ARG(q->plan.optimizer.len ? q->plan.optimizer
+                                                          : STR("adamw, or the tape's own"))));
+    for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
+        const struct cell *cell = &m->cells[i];
+        if (!cell->is_known && !has_text(notes, cell->why))
+            str_list_add(q->arena, notes, cell->why);
     }
-    const struct cell *first = &m->cells[row * m->cards.count];
-    return m->cards.count
-               ? str_format(a, "%.*s: %.*s", STR_ARG(m->models.items[row]), STR_ARG(first->why))
-               : (struct str){0};
+    for (ptrdiff_t i = 0; i < q->notes.count; i++) str_list_add(q->arena, notes, q->notes.items[i]);
 }
 
 static json_t *matrix_json(const struct matrix *m) {
@@ -210,9 +226,11 @@ static struct str markdown_text(const struct matrix *m) {
     struct show_table t = table_of(m);
     buf_format(&b, "# %.*s\n\n", STR_ARG(title_of(m)));
     show_table_markdown(&t, &b);
+    struct str_list notes = {0};
+    collect_notes(m, &notes);
     buf_byte(&b, '\n');
-    for (ptrdiff_t i = 0; i < m->models.count; i++) {
-        buf_format(&b, "- %.*s\n", STR_ARG(row_note(m, i)));
+    for (ptrdiff_t i = 0; i < notes.count; i++) {
+        buf_format(&b, "- %.*s\n", STR_ARG(notes.items[i]));
     }
     return buf_str(&b);
 }
@@ -221,9 +239,7 @@ static struct str html_text(const struct matrix *m) {
     struct buf b = buf_new(m->check->arena);
     struct show_table t = table_of(m);
     struct str_list notes = {0};
-    for (ptrdiff_t i = 0; i < m->models.count; i++) {
-        str_list_add(m->check->arena, &notes, row_note(m, i));
-    }
+    collect_notes(m, &notes);
     show_html_open(&b, STR("Models and cards"), title_of(m));
     show_html_table(&b, &t);
     show_html_list(&b, notes.items, (int)notes.count);
@@ -273,10 +289,9 @@ static void print(const struct matrix *m) {
     buf_format(&out, "%.*s\n\n", STR_ARG(title_of(m)));
     show_table_text(&t, style, &out);
     buf_byte(&out, '\n');
-    for (ptrdiff_t i = 0; i < m->models.count; i++) {
-        buf_format(&out, "- %.*s\n", STR_ARG(row_note(m, i)));
-    }
-    answer_notes(&m->check->question.notes, style, &out);
+    struct str_list notes = {0};
+    collect_notes(m, &notes);
+    answer_notes(&notes, style, &out);
     if (m->check->options->output) buf_format(&out, "written: %s\n", m->check->options->output);
     fwrite(out.items, 1, (size_t)out.count, stdout);
 }

@@ -146,9 +146,11 @@ static void show_findings(const struct check *c, struct show_style style, struct
         }
     }
     if (t.cell_count > 0) show_table_text(&t, style, out);
-    buf_format(out, "%s%d problems, %d warnings, %d notes, %d unknown, %d fine%s\n\n",
-               t.cell_count > 0 ? "\n" : "", counts[INSIGHT_PROBLEM], counts[INSIGHT_WARNING],
-               counts[INSIGHT_NOTE], counts[INSIGHT_UNKNOWN], counts[INSIGHT_OK],
+    buf_format(out, "%s%d problem%s, %d warning%s, %d note%s, %d unknown, %d fine%s\n\n",
+               t.cell_count > 0 ? "\n" : "", counts[INSIGHT_PROBLEM],
+               counts[INSIGHT_PROBLEM] == 1 ? "" : "s", counts[INSIGHT_WARNING],
+               counts[INSIGHT_WARNING] == 1 ? "" : "s", counts[INSIGHT_NOTE],
+               counts[INSIGHT_NOTE] == 1 ? "" : "s", counts[INSIGHT_UNKNOWN], counts[INSIGHT_OK],
                c->options->detailed || counts[INSIGHT_OK] == 0 ? "" : " (--detailed shows them)");
 }
 
@@ -203,13 +205,42 @@ static void add_batch(const struct check *c, struct show_table *t, const struct 
     }
 }
 
-static void show_advice(const struct check *c, const struct check_advice *d,
-                        struct show_style style, struct buf *out) {
+static bool same_card(const struct check *c, const struct check_advice *a,
+                      const struct check_advice *b) {
+    const struct device_card *x = &c->facts.devices.cards[a->card];
+    const struct device_card *y = &c->facts.devices.cards[b->card];
+    return str_is(str_of(x->facts.name), y->facts.name) && a->has_answer == b->has_answer &&
+           a->answer.fits == b->answer.fits && a->answer.plan.batch == b->answer.plan.batch &&
+           a->answer.peak.verdict == b->answer.peak.verdict;
+}
+
+// Eight equal cards get one table.
+static bool is_repeated(const struct check *c, int at) {
+    for (int i = 0; i < at; i++) {
+        if (same_card(c, &c->advice[i], &c->advice[at])) return true;
+    }
+    return false;
+}
+
+static struct str advice_title(const struct check *c, int at) {
+    const struct check_advice *d = &c->advice[at];
+    struct buf b = buf_new(c->arena);
+    int count = 0, last = -1;
+    if (d->card < 0) return STR("Recommended on the processor");
+    for (int i = at; i < c->advice_count; i++) {
+        int index = c->facts.devices.cards[c->advice[i].card].index;
+        if (index == last || !same_card(c, d, &c->advice[i])) continue;
+        buf_format(&b, "%s%d", count++ ? ", " : "", index);
+        last = index;
+    }
+    return str_format(c->arena, "Recommended for card%s %.*s, %s", count == 1 ? "" : "s",
+                      STR_ARG(buf_str(&b)), c->facts.devices.cards[d->card].facts.name);
+}
+
+static void show_advice(const struct check *c, int at, struct show_style style, struct buf *out) {
+    const struct check_advice *d = &c->advice[at];
     bool is_cpu = d->card < 0;
-    struct str title = is_cpu ? STR("Recommended on the processor")
-                              : str_format(c->arena, "Recommended for card %d, %s",
-                                           c->facts.devices.cards[d->card].index,
-                                           c->facts.devices.cards[d->card].facts.name);
+    struct str title = advice_title(c, at);
     struct show_table t = show_table_new(c->arena, title);
     show_table_column(&t, "setting", SHOW_LEFT);
     show_table_column(&t, "value", SHOW_RIGHT);
@@ -218,6 +249,7 @@ static void show_advice(const struct check *c, const struct check_advice *d,
     add_setting(&t, "precision", check_precision_text(d), config_says(c, CONFIG_PRECISION),
                 d->precision == GPU_BF16   ? "bf16 in hardware; no loss scaling needed"
                 : d->precision == GPU_FP16 ? "tensor cores without bf16; with loss scaling"
+                : is_cpu                   ? "processors train in fp32, but for the newest servers'"
                                            : "no tensor cores");
     if (d->tf32) {
         add_setting(
@@ -249,7 +281,8 @@ void check_show(struct check *c, struct show_style style, struct buf *out) {
     show_machine(c, style, out);
     show_findings(c, style, out);
     for (int i = 0; i < c->advice_count; i++) {
-        show_advice(c, &c->advice[i], style, out);
+        if (is_repeated(c, i)) continue;
+        show_advice(c, i, style, out);
         if (c->advice[i].has_answer) answer_notes(&c->advice[i].answer.notes, style, out);
     }
     answer_notes(&c->question.notes, style, out);

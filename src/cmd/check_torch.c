@@ -47,12 +47,14 @@ static void read_answer(struct arena *a, const json_t *answer, struct insight_to
     t->has_compiler = known_of(answer, "compiler");
 }
 
+struct insight_torch check_torch_unasked(void) {
+    return (struct insight_torch){
+        .cuda_available = -1, .cuda_devices = -1, .has_triton = -1, .has_compiler = -1};
+}
+
 void check_ask_torch(struct arena *a, const char *python, struct insight_torch *ret_torch) {
-    struct insight_torch t = {.python = str_of(launch_python_program(python)),
-                              .cuda_available = -1,
-                              .cuda_devices = -1,
-                              .has_triton = -1,
-                              .has_compiler = -1};
+    struct insight_torch t = check_torch_unasked();
+    t.python = str_of(launch_python_program(python));
     struct os_captured said = {0};
     struct fail why = {0};
     struct str script;

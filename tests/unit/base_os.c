@@ -104,7 +104,8 @@ static void folders_and_processes(void **state) {
     assert_int_equal(os_run(absent, &status, &why), FAIL_MACHINE);
 }
 
-static int capture_of(struct arena *a, const char *script, int64_t deadline_ms, struct os_captured *ret) {
+static int capture_of(struct arena *a, const char *script, int64_t deadline_ms,
+                      struct os_captured *ret) {
     char *const shell[] = {(char[]){"sh"}, (char[]){"-c"}, str_z(a, str_of(script)), NULL};
     return os_capture(a, shell, deadline_ms, 1000, ret, NULL);
 }
