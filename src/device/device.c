@@ -37,6 +37,17 @@ struct str device_code_text(struct arena *a, int code) {
     return str_format(a, "the NVIDIA driver answered with error %d", code);
 }
 
+int device_code_of(struct str text) {
+    int64_t code;
+    for (size_t i = 0; i < sizeof code_texts / sizeof *code_texts; i++) {
+        if (str_starts(text, str_of(code_texts[i].text))) return code_texts[i].code;
+    }
+    ptrdiff_t at = str_find(text, STR("error "));
+    struct str rest = at < 0 ? (struct str){0} : str_slice(text, at + 6, text.len);
+    rest = str_cut(&rest, ';');
+    return str_to_i64(rest, &code) && code > 0 && code < 1000 ? (int)code : 999;
+}
+
 void device_leave_out(struct arena *a, struct device_list *list, int index, struct str reason) {
     list->left_out = str_format(a, "%.*s%scard %d: %.*s", STR_ARG(list->left_out),
                                 list->left_out.len ? "; " : "", index, STR_ARG(reason));

@@ -21,6 +21,8 @@ enum {
 };
 // What such a code means to a person, and what can be done.
 struct str device_code_text(struct arena *a, int code);
+// The other way: 999 (unknown) where the text begins like none of them.
+int device_code_of(struct str text);
 // Adds "card 1: reason" to left_out.
 void device_leave_out(struct arena *a, struct device_list *list, int index, struct str reason);
 
@@ -47,6 +49,7 @@ struct device_session {
     struct str cuda_version;
     bool is_wsl, is_hanging;
     double speed;
+    const char *root; // before /proc and /sys; "" is this machine
 };
 
 // Everything may block for as long as a card hangs; the callers see to deadlines, except that
@@ -100,6 +103,8 @@ void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_lis
 int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
                                int interval_ms, struct device_sampler **ret_sampler,
                                struct fail *why);
+// The machine's root; may change from "" when the driver is a stand-in.
+const char *device_monitor_root(struct device_monitor *m);
 int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
                                const struct device_watching *how,
                                struct device_monitor **ret_monitor, struct fail *why);

@@ -133,6 +133,13 @@ void device_monitor_close(struct device_monitor *m);
 int device_snapshot_take(struct arena *a, const char *machine, struct device_snapshot *ret_snapshot,
                          struct fail *why);
 
+// Watches for `duration_ms` (0: one look) and writes the folder of a recorded machine
+// (doc/formats/machine.md), which is made if need be: devices.json and the files of /proc and /sys
+// that say what memory the processor has. uuids are replaced; serial numbers, users and host names
+// are never read.
+int device_record(struct arena *a, const char *machine, const char *folder, int duration_ms,
+                  int interval_ms, struct fail *why);
+
 // Every number of a card, as recordings name it and in the driver's unit: for those who write or
 // read all of them.
 struct device_field {

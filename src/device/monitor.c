@@ -287,6 +287,14 @@ void device_monitor_read(struct arena *a, struct device_monitor *m,
     *ret_snapshot = snapshot;
 }
 
+const char *device_monitor_root(struct device_monitor *m) {
+    pthread_mutex_lock(&m->shared->lock);
+    const struct device_session *session = m->shared->session;
+    const char *root = session && session->root ? session->root : "";
+    pthread_mutex_unlock(&m->shared->lock);
+    return root;
+}
+
 void device_monitor_close(struct device_monitor *m) {
     if (!m || !m->shared) return;
     stop(m->shared);

@@ -15,7 +15,6 @@ struct session {
     struct nvml_calls calls;
     nvml_call wait; // nvmlEventSetWait_v2
     struct nvml_devices devices;
-    const char *root; // before /proc and /sys; not empty with the stand-in
     bool is_asleep;
     struct arena *arena;
     pthread_mutex_t lock; // of waking up
@@ -105,8 +104,8 @@ static int load(struct arena *a, struct session *s) {
     }
     const struct nvml_api *api = &s->nvml.api;
     if (api->standin) s->common.list.standin = str_copy(a, str_of(api->standin()));
-    if (api->standin_root) s->root = str_z(a, str_of(api->standin_root()));
-    s->common.is_wsl = !*s->root && access("/dev/dxg", F_OK) == 0;
+    if (api->standin_root) s->common.root = str_z(a, str_of(api->standin_root()));
+    s->common.is_wsl = !*s->common.root && access("/dev/dxg", F_OK) == 0;
     return 0;
 }
 
@@ -116,7 +115,7 @@ static bool wake(struct session *s) {
     ARENA_AUTO scratch = {0};
     struct device_list still = {0};
     pthread_mutex_lock(&s->lock);
-    if (s->is_asleep && !device_all_asleep(&scratch, s->root, &still)) {
+    if (s->is_asleep && !device_all_asleep(&scratch, s->common.root, &still)) {
         s->is_asleep = start(s->arena, s) != 0 || s->devices.list.count != s->common.list.count;
     }
     bool is_awake = !s->is_asleep;
@@ -129,12 +128,12 @@ int device_nvml_open(struct arena *a, const char *machine, struct device_session
     struct session *s = arena_new(a, struct session, 1);
     (void)machine;
     (void)why;
-    s->root = "";
+    s->common.root = "";
     s->arena = a;
     pthread_mutex_init(&s->lock, NULL);
     *ret_session = &s->common;
     if (load(a, s)) return 0;
-    if (device_all_asleep(a, s->root, &s->common.list)) {
+    if (device_all_asleep(a, s->common.root, &s->common.list)) {
         s->is_asleep = true;
         return 0;
     }
@@ -157,7 +156,7 @@ static int read_memory(const struct session *s, struct nvml_place place, struct 
     card->now.used_bytes = d.used_bytes;
     card->now.reserved_bytes = d.reserved_bytes;
     card->now.free_bytes = d.free_bytes;
-    if (code == NVML_NOT_SUPPORTED && !place.parent) device_unified_memory(s->root, card);
+    if (code == NVML_NOT_SUPPORTED && !place.parent) device_unified_memory(s->common.root, card);
     return code;
 }
 
@@ -177,7 +176,7 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
     }
     struct nvml_place at = s->devices.places[place];
     struct watched *w = &s->watched[place];
-    if (w->pci_bus_id[0] && device_is_asleep(s->root, w->pci_bus_id)) {
+    if (w->pci_bus_id[0] && device_is_asleep(s->common.root, w->pci_bus_id)) {
         device_say_asleep(card);
         return;
     }

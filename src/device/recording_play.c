@@ -15,13 +15,13 @@ enum { MS_NS = 1000000, MAX_PROCESSES = 100000 };
 // What one object (a card's or an instance's) says at a moment.
 struct layer {
     const json_t *object;
-    size_t next; // of its samples
+    size_t next;   // of its samples
+    int64_t round; // how often they were played to their end ("repeat_ms")
     struct device_card card;
 };
 
 struct session {
     struct device_session common;
-    const char *machine;
     json_t *root;
     int64_t begin_ns;
     bool is_asleep;
@@ -127,8 +127,17 @@ static void read_texts(const json_t *object, struct device_card *card) {
     }
 }
 
+static int begin(struct layer *layer, const json_t *object, struct fail *why) {
+    *layer = (struct layer){.object = object, .card = device_card_unknown()};
+    layer->card.state = DEVICE_ANSWERS;
+    if (read_state(object, &layer->card, why)) return FAIL_INPUT;
+    read_texts(object, &layer->card);
+    if (json_object_get(object, "mig")) layer->card.facts.mig_mode = 1;
+    return 0;
+}
+
 // Goes on to the moment.
-static int play(struct layer *layer, int64_t now_ms, struct fail *why) {
+static int play_once(struct layer *layer, int64_t now_ms, struct fail *why) {
     const json_t *samples = json_object_get(layer->object, "samples");
     for (; layer->next < json_array_size(samples); layer->next++) {
         const json_t *sample = json_array_get(samples, layer->next);
@@ -140,13 +149,27 @@ static int play(struct layer *layer, int64_t now_ms, struct fail *why) {
     return 0;
 }
 
-static int begin(struct layer *layer, const json_t *object, struct fail *why) {
-    *layer = (struct layer){.object = object, .card = device_card_unknown()};
-    layer->card.state = DEVICE_ANSWERS;
-    if (read_state(object, &layer->card, why)) return FAIL_INPUT;
-    read_texts(object, &layer->card);
-    if (json_object_get(object, "mig")) layer->card.facts.mig_mode = 1;
-    return 0;
+static int play(struct layer *layer, int64_t now_ms, struct fail *why) {
+    int64_t repeat_ms = json_integer_value(json_object_get(layer->object, "repeat_ms"));
+    int64_t round = repeat_ms > 0 ? now_ms / repeat_ms : 0;
+    if (round != layer->round) {
+        begin(layer, layer->object, NULL); // it went well the first time
+        layer->round = round;
+    }
+    return play_once(layer, repeat_ms > 0 ? now_ms % repeat_ms : now_ms, why);
+}
+
+// Counters that go on by themselves.
+static void count_on(const struct layer *layer, int64_t now_ms, struct device_card *card) {
+    const json_t *rates = json_object_get(layer->object, "per_second");
+    for (int i = 0; rates && i < device_field_count; i++) {
+        const struct device_field *field = &device_fields[i];
+        const json_t *rate = json_object_get(rates, field->key);
+        double value = device_field_value(&layer->card, field);
+        if (!rate || isnan(value)) continue;
+        double more = json_number_value(rate) * (double)now_ms / 1000;
+        device_field_set(card, field, value / (field->is_whole ? 1 : field->factor) + more);
+    }
 }
 
 static int check(const json_t *object, struct fail *why) {
@@ -163,7 +186,7 @@ static int check(const json_t *object, struct fail *why) {
     }
     struct layer layer;
     int failed = begin(&layer, object, why);
-    return failed ? failed : play(&layer, INT32_MAX, why);
+    return failed ? failed : play_once(&layer, INT32_MAX, why);
 }
 
 static int open_place(struct recorded recorded, struct played *played, struct fail *why) {
@@ -184,7 +207,7 @@ static int open_session(struct arena *a, struct session *s, struct fail *why) {
         if (open_place(r.places[i], &s->places[i], why)) return FAIL_INPUT;
     }
     struct device_list asleep = {0};
-    s->is_asleep = device_all_asleep(a, s->machine, &asleep);
+    s->is_asleep = device_all_asleep(a, s->common.root, &asleep);
     if (s->is_asleep) s->common.list = asleep;
     return 0;
 }
@@ -195,7 +218,7 @@ int device_recording_open(struct arena *a, const char *machine, struct device_se
     struct session *s = arena_new(a, struct session, 1);
     s->root = device_recording_load(a, machine, &path, why);
     if (!s->root) return FAIL_INPUT;
-    s->machine = str_z(a, str_of(machine));
+    s->common.root = str_z(a, str_of(machine));
     if (open_session(a, s, why)) {
         json_decref(s->root);
         return fail_wrap(why, "%s", path);
@@ -220,6 +243,12 @@ static void inherit(const struct device_card *parent, struct device_card *card) 
     memcpy(card->reason, parent->reason, sizeof card->reason);
 }
 
+static void play_card(struct layer *layer, int64_t now_ms, struct device_card *ret_card) {
+    play(layer, now_ms, NULL);
+    *ret_card = layer->card;
+    count_on(layer, now_ms, ret_card);
+}
+
 void device_recording_sample(struct device_session *session, int place, int asked,
                              struct device_card *card) {
     struct session *s = (struct session *)session;
@@ -230,12 +259,12 @@ void device_recording_sample(struct device_session *session, int place, int aske
         device_say_asleep(card);
         return;
     }
-    play(&p->own, now_ms, NULL);
-    if (p->parent.object) play(&p->parent, now_ms, NULL);
-    struct device_card now = p->own.card;
-    if (p->parent.object) inherit(&p->parent.card, &now);
+    struct device_card now, parent;
+    play_card(&p->own, now_ms, &now);
+    if (p->parent.object) play_card(&p->parent, now_ms, &parent);
+    if (p->parent.object) inherit(&parent, &now);
     bool has_memory = now.now.total_bytes >= 0;
-    if (!has_memory && !p->parent.object) device_unified_memory(s->machine, &now);
+    if (!has_memory && !p->parent.object) device_unified_memory(s->common.root, &now);
     struct device_card unknown = device_card_unknown();
     if (now.state == DEVICE_LOST) now.now = unknown.now; // as the driver would answer
     if (now.state == DEVICE_HANGS) now.now = card->now;  // the figures of before

@@ -6,28 +6,13 @@
 // that a stand-in trainer "uses" of the first card now, on top of what the machine says; it is read
 // anew at each question. With STANDIN_OLD the library lacks what drivers before 510 lack, and also
 // the functions that we can do without.
-#include <jansson.h>
+#include "nvml.h"
+
 #include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-
-// nvmlReturn_t, NVML 13.3.
-enum {
-    OK = 0,
-    UNINITIALIZED = 1,
-    INVALID_ARGUMENT = 2,
-    NOT_SUPPORTED = 3,
-    NOT_FOUND = 6,
-    INSUFFICIENT_SIZE = 7,
-    LIBRARY_NOT_FOUND = 12,
-    VERSION_MISMATCH = 25,
-};
-
-#define EXPORT __attribute__((visibility("default")))
 
 // As in the driver's own, every nvmlInit_v2 that succeeded asks for a nvmlShutdown, from any
 // thread.
@@ -36,9 +21,62 @@ static int users;
 static json_t *machine;
 static struct timespec begin; // of the first init
 
-// What is noted for this call of this card (or of the machine, without a card).
-static int play(const json_t *object, const char *function) {
-    const json_t *call = json_object_get(json_object_get(object, "calls"), function);
+static int64_t elapsed_ms(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (now.tv_sec - begin.tv_sec) * (int64_t)1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
+}
+
+const json_t *standin_machine(void) {
+    return machine;
+}
+
+const json_t *standin_newest(const json_t *device, const char *group, const char *key) {
+    const json_t *now = json_object_get(device, group);
+    const json_t *sample, *samples = json_object_get(device, "samples");
+    int64_t repeat_ms = json_integer_value(json_object_get(device, "repeat_ms"));
+    int64_t now_ms = repeat_ms > 0 ? elapsed_ms() % repeat_ms : elapsed_ms();
+    size_t i;
+    if (key) now = json_object_get(now, key);
+    json_array_foreach(samples, i, sample) {
+        if (json_integer_value(json_object_get(sample, "at_ms")) > now_ms) break;
+        const json_t *later = json_object_get(sample, group);
+        if (key) later = json_object_get(later, key);
+        if (later) now = later;
+    }
+    return now;
+}
+
+const json_t *standin_value(const json_t *device, const char *group, const char *key) {
+    const json_t *value = standin_newest(device, group, key);
+    return json_is_integer(value) ? value : NULL;
+}
+
+int standin_number(const json_t *device, const char *group, const char *key, int64_t *ret) {
+    const json_t *value = standin_value(device, group, key);
+    double rate = json_number_value(json_object_get(json_object_get(device, "per_second"), key));
+    *ret = json_integer_value(value) + (int64_t)(rate * (double)elapsed_ms() / 1000);
+    return value ? OK : NOT_SUPPORTED;
+}
+
+static const json_t *card_of(const json_t *instance) {
+    const json_t *card, *other;
+    size_t i, j;
+    json_array_foreach(json_object_get(machine, "devices"), i, card) {
+        json_array_foreach(json_object_get(card, "mig"), j, other) {
+            if (other == instance) return card;
+        }
+    }
+    return NULL;
+}
+
+// "*" stands for all functions of a card and its instances.
+int standin_play(const json_t *object, const char *function) {
+    const json_t *calls = standin_newest(object, "calls", NULL),
+                 *call = json_object_get(calls, function);
+    const json_t *card = call || object == machine ? NULL : card_of(object);
+    if (!call) call = json_object_get(calls, "*");
+    if (!call && card) call = json_object_get(standin_newest(card, "calls", NULL), "*");
     int64_t ms = json_integer_value(json_object_get(call, "hang_ms"));
     struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
     while (ms > 0 && nanosleep(&pause, &pause)) {
@@ -46,7 +84,7 @@ static int play(const json_t *object, const char *function) {
     return (int)json_integer_value(json_object_get(call, "code"));
 }
 
-static int put_text(const json_t *object, const char *key, char *text, unsigned size) {
+int standin_text(const json_t *object, const char *key, char *text, unsigned size) {
     const char *value = json_string_value(json_object_get(object, key));
     if (!value) return NOT_SUPPORTED;
     if (strlen(value) >= size) return INSUFFICIENT_SIZE;
@@ -79,7 +117,7 @@ EXPORT int nvmlInit_v2(void) {
     char path[4096];
     snprintf(path, sizeof path, "%s/devices.json", folder ? folder : "");
     json_t *loaded = json_load_file(path, 0, NULL);
-    int code = loaded ? play(loaded, "nvmlInit_v2") : LIBRARY_NOT_FOUND;
+    int code = loaded ? standin_play(loaded, "nvmlInit_v2") : LIBRARY_NOT_FOUND;
     pthread_mutex_lock(&lock);
     if (!code && users++ == 0) {
         machine = loaded;
@@ -107,41 +145,20 @@ EXPORT int nvmlDeviceGetCount_v2(unsigned *count);
 EXPORT int nvmlDeviceGetCount_v2(unsigned *count) {
     if (!machine) return UNINITIALIZED;
     *count = (unsigned)json_array_size(json_object_get(machine, "devices"));
-    return play(machine, "nvmlDeviceGetCount_v2");
+    return standin_play(machine, "nvmlDeviceGetCount_v2");
 }
 
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, json_t **device);
 EXPORT int nvmlDeviceGetHandleByIndex_v2(unsigned index, json_t **device) {
     if (!machine) return UNINITIALIZED;
     *device = json_array_get(json_object_get(machine, "devices"), index);
-    return *device ? play(*device, "nvmlDeviceGetHandleByIndex_v2") : INVALID_ARGUMENT;
+    return *device ? standin_play(*device, "nvmlDeviceGetHandleByIndex_v2") : INVALID_ARGUMENT;
 }
 
 EXPORT int nvmlDeviceGetName(const json_t *device, char *text, unsigned size);
 EXPORT int nvmlDeviceGetName(const json_t *device, char *text, unsigned size) {
-    int code = play(device, "nvmlDeviceGetName");
-    return code ? code : put_text(device, "name", text, size);
-}
-
-static int64_t elapsed_ms(void) {
-    struct timespec now;
-    clock_gettime(CLOCK_MONOTONIC, &now);
-    return (now.tv_sec - begin.tv_sec) * (int64_t)1000 + (now.tv_nsec - begin.tv_nsec) / 1000000;
-}
-
-// The value now: the last of the card's samples that mentions the key, else the card's own. Not
-// known: NULL.
-static const json_t *value_now(const json_t *device, const char *group, const char *key) {
-    const json_t *value = json_object_get(json_object_get(device, group), key);
-    const json_t *sample, *samples = json_object_get(device, "samples");
-    int64_t now_ms = elapsed_ms();
-    size_t i;
-    json_array_foreach(samples, i, sample) {
-        if (json_integer_value(json_object_get(sample, "at_ms")) > now_ms) break;
-        const json_t *later = json_object_get(json_object_get(sample, group), key);
-        if (later) value = later;
-    }
-    return json_is_integer(value) ? value : NULL;
+    int code = standin_play(device, "nvmlDeviceGetName");
+    return code ? code : standin_text(device, "name", text, size);
 }
 
 static int64_t bytes_of_trainer(const json_t *device) {
@@ -160,10 +177,10 @@ struct bytes {
 
 // The trainer's bytes are taken from what is free, and no more than that.
 static int read_bytes(const json_t *device, bool wants_reserved, struct bytes *ret) {
-    const json_t *total = value_now(device, "memory", "total_bytes");
-    const json_t *unused = value_now(device, "memory", "free_bytes");
-    const json_t *used = value_now(device, "memory", "used_bytes");
-    const json_t *reserved = value_now(device, "memory", "reserved_bytes");
+    const json_t *total = standin_value(device, "memory", "total_bytes");
+    const json_t *unused = standin_value(device, "memory", "free_bytes");
+    const json_t *used = standin_value(device, "memory", "used_bytes");
+    const json_t *reserved = standin_value(device, "memory", "reserved_bytes");
     if (!total || !unused || !used || (wants_reserved && !reserved)) return NOT_SUPPORTED;
     int64_t trainer = bytes_of_trainer(device), room = json_integer_value(unused);
     if (trainer > room) trainer = room;
@@ -181,46 +198,10 @@ struct memory_v1 {
 EXPORT int nvmlDeviceGetMemoryInfo(const json_t *device, struct memory_v1 *memory);
 EXPORT int nvmlDeviceGetMemoryInfo(const json_t *device, struct memory_v1 *memory) {
     struct bytes bytes = {0};
-    int code = play(device, "nvmlDeviceGetMemoryInfo");
+    int code = standin_play(device, "nvmlDeviceGetMemoryInfo");
     if (!code) code = read_bytes(device, false, &bytes);
     *memory = (struct memory_v1){bytes.total, bytes.free, bytes.used + bytes.reserved};
     return code;
-}
-
-static int gauge(const json_t *device, const char *function, const char *key, unsigned *ret) {
-    int code = play(device, function);
-    const json_t *value = value_now(device, "gauges", key);
-    *ret = (unsigned)json_integer_value(value);
-    return code ? code : value ? OK : NOT_SUPPORTED;
-}
-
-struct utilization {
-    unsigned gpu, memory;
-};
-
-EXPORT int nvmlDeviceGetUtilizationRates(const json_t *device, struct utilization *rates);
-EXPORT int nvmlDeviceGetUtilizationRates(const json_t *device, struct utilization *rates) {
-    int code = gauge(device, "nvmlDeviceGetUtilizationRates", "gpu_percent", &rates->gpu);
-    const json_t *memory = value_now(device, "gauges", "memory_percent");
-    rates->memory = (unsigned)json_integer_value(memory);
-    return code;
-}
-
-EXPORT int nvmlDeviceGetPowerUsage(const json_t *device, unsigned *milliwatts);
-EXPORT int nvmlDeviceGetPowerUsage(const json_t *device, unsigned *milliwatts) {
-    return gauge(device, "nvmlDeviceGetPowerUsage", "power_mw", milliwatts);
-}
-
-EXPORT int nvmlDeviceGetTemperature(const json_t *device, unsigned sensor, unsigned *celsius);
-EXPORT int nvmlDeviceGetTemperature(const json_t *device, unsigned sensor, unsigned *celsius) {
-    if (sensor != 0) return INVALID_ARGUMENT;
-    return gauge(device, "nvmlDeviceGetTemperature", "temperature_c", celsius);
-}
-
-EXPORT int nvmlDeviceGetClockInfo(const json_t *device, unsigned type, unsigned *mhz);
-EXPORT int nvmlDeviceGetClockInfo(const json_t *device, unsigned type, unsigned *mhz) {
-    if (type != 1) return NOT_SUPPORTED; // only the SM's is known
-    return gauge(device, "nvmlDeviceGetClockInfo", "sm_clock_mhz", mhz);
 }
 
 #ifndef STANDIN_OLD
@@ -233,42 +214,31 @@ EXPORT int nvmlDeviceGetMemoryInfo_v2(const json_t *device, struct memory_v2 *me
 EXPORT int nvmlDeviceGetMemoryInfo_v2(const json_t *device, struct memory_v2 *memory) {
     if (memory->version != 0x02000028) return VERSION_MISMATCH;
     struct bytes bytes = {0};
-    int code = play(device, "nvmlDeviceGetMemoryInfo_v2");
+    int code = standin_play(device, "nvmlDeviceGetMemoryInfo_v2");
     if (!code) code = read_bytes(device, true, &bytes);
     *memory =
         (struct memory_v2){memory->version, bytes.total, bytes.reserved, bytes.free, bytes.used};
     return code;
 }
 
-struct temperature {
-    uint32_t version, sensor;
-    int32_t celsius;
-};
-
-EXPORT int nvmlDeviceGetTemperatureV(const json_t *device, struct temperature *temperature);
-EXPORT int nvmlDeviceGetTemperatureV(const json_t *device, struct temperature *temperature) {
-    if (temperature->version != 0x0100000c) return VERSION_MISMATCH;
-    unsigned celsius = 0;
-    int code = gauge(device, "nvmlDeviceGetTemperatureV", "temperature_c", &celsius);
-    temperature->celsius = (int32_t)celsius;
-    return code;
-}
-
 EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned size);
 EXPORT int nvmlSystemGetDriverVersion(char *text, unsigned size) {
     if (!machine) return UNINITIALIZED;
-    return put_text(machine, "driver_version", text, size);
+    return standin_text(machine, "driver_version", text, size);
 }
 
 EXPORT int nvmlDeviceGetUUID(const json_t *device, char *text, unsigned size);
 EXPORT int nvmlDeviceGetUUID(const json_t *device, char *text, unsigned size) {
-    return put_text(device, "uuid", text, size);
+    return standin_text(device, "uuid", text, size);
 }
 
 EXPORT int nvmlDeviceGetMigMode(const json_t *device, unsigned *now, unsigned *pending);
 EXPORT int nvmlDeviceGetMigMode(const json_t *device, unsigned *now, unsigned *pending) {
-    *now = *pending = json_object_get(device, "mig") ? 1 : 0;
-    return *now ? OK : NOT_SUPPORTED;
+    int64_t mode = 0;
+    int code =
+        json_object_get(device, "mig") ? OK : standin_number(device, "facts", "mig_mode", &mode);
+    *now = *pending = json_object_get(device, "mig") ? 1 : (unsigned)mode;
+    return code;
 }
 
 EXPORT int nvmlDeviceGetMaxMigDeviceCount(const json_t *device, unsigned *count);

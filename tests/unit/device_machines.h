@@ -11,7 +11,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static const char *const machines[] = {"rtx3060", "two-cards", "a100-mig", "wedged"};
+static const char *const machines[] = {
+    "rtx3060", "rtx4090", "gtx1080", "laptop", "two-cards", "h100x8",        "a100-mig",
+    "wsl",     "gb10",    "jetson",  "lost",   "wedged",    "driver-535.54", "no-driver",
+};
 enum { MACHINES = sizeof machines / sizeof *machines };
 
 static const char *machine_folder(struct arena *a, const char *name) {
