@@ -10,6 +10,7 @@ static const struct option_row rows[] = {
     QUESTION_ROWS(struct check_options),
     {"detailed", NULL, OPTION_SWITCH, AT(detailed),
      "also what is fine, and the ids of all findings", NULL},
+    {"recommend", NULL, OPTION_SWITCH, AT(recommend), "only the recommended settings", NULL},
     {"matrix", NULL, OPTION_SWITCH, AT(matrix),
      "instead: which batch of which model fits which card, from the tapes", NULL},
     {"compatibility-matrix", NULL, OPTION_SWITCH, AT(matrix), "the same as --matrix", NULL},

@@ -77,15 +77,19 @@ static void show_cards(const struct check *c, struct show_style style, struct bu
     buf_byte(out, '\n');
 }
 
+// Before everything else, whatever is shown.
+static void show_standin(const struct check *c, struct show_style style, struct buf *out) {
+    struct str standin = c->facts.devices.standin;
+    if (standin.len == 0) return;
+    show_text(out, style, SHOW_WARN,
+              str_format(c->arena, "STAND-IN DRIVER, no real card: %.*s", STR_ARG(standin)));
+    buf_byte(out, '\n');
+}
+
 static void show_machine(const struct check *c, struct show_style style, struct buf *out) {
     const struct insight_facts *f = &c->facts;
     const struct insight_torch *t = &f->torch;
     struct buf line = buf_new(c->arena);
-    if (f->devices.standin.len > 0) {
-        show_text(out, style, SHOW_WARN,
-                  str_format(c->arena, "STAND-IN DRIVER, no real card: %.*s\n",
-                             STR_ARG(f->devices.standin)));
-    }
     if (f->is_recorded) buf_format(&line, "recorded machine %s; ", c->options->machine);
     buf_format(&line, "%.*s", STR_ARG(f->cpu.name));
     if (f->cpu.cores > 0)
@@ -278,8 +282,11 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
 }
 
 void check_show(struct check *c, struct show_style style, struct buf *out) {
-    show_machine(c, style, out);
-    show_findings(c, style, out);
+    show_standin(c, style, out);
+    if (!c->options->recommend) {
+        show_machine(c, style, out);
+        show_findings(c, style, out);
+    }
     for (int i = 0; i < c->advice_count; i++) {
         if (is_repeated(c, i)) continue;
         show_advice(c, i, style, out);

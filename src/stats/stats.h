@@ -30,6 +30,17 @@ struct stats_interval stats_mean_interval(const double *values, ptrdiff_t count,
 struct stats_interval stats_median_interval(const double *values, ptrdiff_t count, double level,
                                             uint64_t seed);
 
+// How fast y grows with x: the median slope of all pairs of points (Theil and Sen), with Sen's
+// interval at `level`. Points with a NaN are left out. No two points: NaN; too few for the level:
+// infinite ends.
+struct stats_slope {
+    double slope;
+    struct stats_interval interval;
+    ptrdiff_t points;
+};
+struct stats_slope stats_find_slope(const double *x, const double *y, ptrdiff_t count,
+                                    double level);
+
 // One setting, with the seconds that each of its steps took for one sample.
 struct stats_setting {
     int64_t size; // batch

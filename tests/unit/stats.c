@@ -167,6 +167,51 @@ static void one_step_shows_nothing(void **state) {
     assert_true(k.is_certain); // the only one there is
 }
 
+static struct stats_slope slope_of(uint64_t seed, ptrdiff_t count, double slope, double noise) {
+    struct stats_random r = {seed};
+    double x[2000], y[2000];
+    for (ptrdiff_t i = 0; i < count; i++) {
+        x[i] = (double)i;
+        y[i] = 100 + slope * (double)i + noise * stats_normal(&r);
+    }
+    return stats_find_slope(x, y, count, 0.95);
+}
+
+static void a_slope_is_found_with_its_interval(void **state) {
+    (void)state;
+    struct stats_slope s = slope_of(1, 50, 2, 0);
+    assert_true(fabs(s.slope - 2) < 1e-9 && fabs(s.interval.low - 2) < 1e-9);
+    // At 95 % the interval holds the truth, and excludes 0 where there is nothing, as often as it
+    // says.
+    int holds = 0, alarms = 0;
+    for (uint64_t seed = 0; seed < 400; seed++) {
+        s = slope_of(seed, 60, 0.1, 1);
+        holds += s.interval.low <= 0.1 && s.interval.high >= 0.1;
+        s = slope_of(seed, 60, 0, 1);
+        alarms += s.interval.low > 0 || s.interval.high < 0;
+    }
+    assert_true(holds >= 368 && holds <= 396); // 380 expected, deviation 4.4
+    assert_true(alarms <= 32);                 // 20 expected
+    s = slope_of(3, 2000, 0.01, 1);            // thinned
+    assert_int_equal(s.points, 400);
+    assert_true(s.interval.low <= 0.01 && s.interval.high >= 0.01 && s.interval.low > 0.009);
+}
+
+static void outliers_do_not_move_a_slope(void **state) {
+    (void)state;
+    double x[40], y[40];
+    for (int i = 0; i < 40; i++) {
+        x[i] = i;
+        y[i] = i % 8 == 7 ? 1e6 : 3 * i;
+    }
+    y[20] = (double)NAN;
+    assert_true(fabs(stats_find_slope(x, y, 40, 0.95).slope - 3) < 1e-9);
+    assert_true(isnan(stats_find_slope(x, y, 1, 0.95).slope));
+    assert_true(isinf(stats_find_slope(x, y, 3, 0.95).interval.high));
+    const double same[] = {1, 1, 1};
+    assert_true(isnan(stats_find_slope(same, y, 3, 0.95).slope));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_numbers_are_splitmix64),
@@ -179,6 +224,8 @@ int main(void) {
         cmocka_unit_test(noise_takes_the_certainty),
         cmocka_unit_test(a_flat_curve_has_its_knee_at_the_smallest),
         cmocka_unit_test(one_step_shows_nothing),
+        cmocka_unit_test(a_slope_is_found_with_its_interval),
+        cmocka_unit_test(outliers_do_not_move_a_slope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a stretch of watched time shows of one card and of the run on it: throttled, leaking,
+// spilling, starved. Rules as those of insight.h, over series instead of facts; watch, serve,
+// doctor and run ask here.
+#ifndef INSIGHT_TREND_H
+#define INSIGHT_TREND_H
+
+#include "insight/insight.h"
+
+// One optimizer step of the run. NaN: not told.
+struct insight_step {
+    int64_t at_ns; // when it ended, on the clock of the gauges; 0: not known
+    double total_ms, io_ms;
+    double allocated_bytes; // live at its end, by the framework
+};
+
+struct insight_stretch {
+    const struct device_gauges *gauges; // of one card, oldest first
+    ptrdiff_t gauge_count;
+    double sm_clock_max_mhz;          // NaN: unknown
+    const struct insight_step *steps; // oldest first; none: no run is attached
+    ptrdiff_t step_count;
+};
+
+// Adds what is to be said, also that all is well; nothing where the stretch is too short to tell.
+void insight_trend(struct arena *a, const struct insight_stretch *stretch, int card,
+                   struct insight_findings *findings);
+
+#endif
