@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processor as a device to train on: its name, its cores, and the memory that a training may
-// have, by /proc and the control group that we are in.
+// have, by /proc and the control group that we are in; and what it does over time. Nothing here
+// blocks for longer than a read of /proc.
 #ifndef DEVICE_CPU_H
 #define DEVICE_CPU_H
 
@@ -16,5 +17,29 @@ struct device_cpu {
 
 // `root` is put before /proc and /sys: "" is this machine, a folder is a recorded one.
 void device_cpu_read(struct arena *a, const char *root, struct device_cpu *ret_cpu);
+
+// NaN and -1: unknown. Shares and rates are of the time since the look before; unknown in the
+// first.
+struct device_cpu_gauges {
+    int64_t at_ns;                        // os_now_ns
+    int cores;                            // that we may run on
+    double utilisation;                   // of all of the machine's cores, 0 … 1
+    double io_wait;                       // share of the time in which they waited for a disk
+    double load;                          // tasks that run or want to, mean of a minute
+    int64_t total_bytes, available_bytes; // as struct device_cpu
+    int64_t swap_total_bytes, swap_used_bytes;
+    double group_cpus;      // the control group's limit, in processors; NaN: none
+    double group_used_cpus; // what it uses
+    double group_throttled; // share of the time in which it was held back by that limit
+    double energy_joules;   // counter of the packages and the memory, from our first look on
+    double power_watts;
+    double temperature_celsius; // the hottest of the packages
+    double memory_stalled;      // share of the last 10 s in which some task waited for memory (PSI)
+};
+
+struct device_cpu_watch; // private
+// `root` as above. Reading twice within a millisecond tells no rates.
+struct device_cpu_watch *device_cpu_open(struct arena *a, const char *root);
+void device_cpu_look(struct device_cpu_watch *w, struct device_cpu_gauges *ret_gauges);
 
 #endif
