@@ -25,6 +25,10 @@ static const struct option_row rows[] = {
     {"output", "FILE", OPTION_TEXT, AT(output),
      "--matrix goes into this file, by its name as Markdown (.md), a page (.html), .csv or .json",
      "file", 'o'},
+    {"record", "DIR", OPTION_TEXT, AT(record),
+     "also writes the machine down in this folder, without serial numbers: for a report, or for "
+     "--machine",
+     "file"},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
     {"python", "PROGRAM", OPTION_TEXT, AT(python),
      "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},
@@ -37,13 +41,36 @@ static int said(const struct check *c) {
     return codes[check_status(c)];
 }
 
+static int watch(struct check *c, struct fail *why) {
+    if (!c->options->detailed || c->facts.devices.count == 0) return 0;
+    int rc = check_watch(c, why);
+    for (int i = 0; rc == 0 && i < c->facts.devices.count; i++) {
+        insight_trend(c->arena, &c->stretches[i], i, &c->findings);
+    }
+    return rc;
+}
+
+static int record(struct check *c, struct fail *why) {
+    const struct check_options *o = c->options;
+    if (!o->record) return 0;
+    if (os_exists(str_format(c->arena, "%s/devices.json", o->record).p)) {
+        return fail_set(why, FAIL_USAGE, "--record %s: there is a machine in this folder already",
+                        o->record);
+    }
+    int rc = device_record(c->arena, o->machine, o->record, 0, 0, why);
+    if (rc == 0) question_note(&c->question, str_format(c->arena, "recorded: %s", o->record));
+    return rc;
+}
+
 static int check_machine(struct check *c, bool json, struct fail *why) {
     struct buf out = buf_new(c->arena);
     int rc = insight_needs_load(c->arena, &c->needs, why);
     if (rc == 0) rc = check_gather(c, why);
     if (rc < 0) return rc;
     insight_judge(c->arena, &c->facts, &c->needs, &c->findings);
-    rc = check_advise(c, why);
+    rc = watch(c, why);
+    if (rc == 0) rc = record(c, why);
+    if (rc == 0) rc = check_advise(c, why);
     if (rc == 0 && json) rc = json_print(check_json(c), why);
     if (rc < 0) return rc;
     if (!json) {
@@ -57,6 +84,10 @@ static int refuse(const struct check_options *o, struct fail *why) {
     if (!o->matrix && (o->models || o->gpus || o->output || o->q.batch > 0)) {
         return fail_set(why, FAIL_USAGE,
                         "--models, --gpus, --batch-size and --output belong to --matrix");
+    }
+    if (o->matrix && o->record) {
+        return fail_set(why, FAIL_USAGE,
+                        "--record writes the machine down, and --matrix does not look at it");
     }
     return 0;
 }

@@ -6,11 +6,11 @@
 
 #include "cmd/answer.h"
 #include "cmd/cards.h"
-#include "insight/insight.h"
+#include "insight/trend.h"
 
 struct check_options {
     struct question_options q;
-    const char *machine, *python, *models, *gpus, *output, *gpu_ids;
+    const char *machine, *python, *models, *gpus, *output, *record;
     bool detailed, matrix, recommend;
 };
 
@@ -33,6 +33,7 @@ struct check {
     struct insight_support *supports;
     const struct gpu **gpus; // of the catalogue, one a card; NULL: not in it
     struct insight_needs needs;
+    struct insight_stretch *stretches; // with --detailed: what was watched, one a card
     struct insight_findings findings;
     struct check_advice *advice; // one a card that answers, or one for the processor
     int advice_count;
@@ -43,6 +44,8 @@ struct check {
 int check_gather(struct check *c, struct fail *why);
 // check_torch.c: asks the user's Python about its PyTorch, within 30 s.
 void check_ask_torch(struct arena *a, const char *python, struct insight_torch *ret_torch);
+// Watches the cards for about three seconds, for the share of time that only counters tell.
+int check_watch(struct check *c, struct fail *why);
 struct insight_torch check_torch_unasked(void); // nothing is known
 // check_advice.c
 int check_advise(struct check *c, struct fail *why);

@@ -9,7 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SMALL_FILE = 4 << 20 };
+enum { SMALL_FILE = 4 << 20, WATCH_MS = 250, LOOKS = 12 };
 
 static struct str read_text(struct arena *a, const char *root, const char *path) {
     struct str text = {0};
@@ -176,5 +176,30 @@ int check_gather(struct check *c, struct fail *why) {
     if (rc < 0) return rc;
     gather_host(c);
     if (!o->machine || o->python) check_ask_torch(c->arena, o->python, &c->facts.torch);
+    return 0;
+}
+
+int check_watch(struct check *c, struct fail *why) {
+    const struct device_watching how = {.interval_ms = WATCH_MS};
+    int cards = c->facts.devices.count;
+    struct device_monitor *m;
+    struct device_snapshot now;
+    int rc = device_monitor_open(c->arena, c->options->machine, &how, &m, why);
+    if (rc < 0) return rc;
+    c->stretches = arena_new(c->arena, struct insight_stretch, cards + 1);
+    struct device_gauges *gauges = arena_new(c->arena, struct device_gauges, cards * LOOKS + 1);
+    for (int look = 0; look < LOOKS; look++) {
+        if (look > 0) usleep(WATCH_MS * 1000);
+        device_monitor_read(c->arena, m, &now);
+        for (int i = 0; i < cards && i < now.count; i++) {
+            struct insight_stretch *s = &c->stretches[i];
+            struct device_gauges *of_card = gauges + i * LOOKS;
+            s->gauges = of_card;
+            s->sm_clock_max_mhz = now.cards[i].facts.sm_clock_max_mhz;
+            if (now.cards[i].state != DEVICE_ANSWERS) continue;
+            of_card[s->gauge_count++] = now.cards[i].now;
+        }
+    }
+    device_monitor_close(m);
     return 0;
 }

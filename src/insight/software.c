@@ -69,13 +69,30 @@ bool insight_driver(const struct view *v, struct insight_finding *f) {
                        NULL);
 }
 
+// The oldest card decides which wheels are of use; 0: unknown.
+static int least_capability(const struct view *v) {
+    int least = 0;
+    for (int i = 0; i < v->facts->devices.count; i++) {
+        int cc = v->facts->supports[i].compute_capability;
+        if (cc > 0 && (least == 0 || cc < least)) least = cc;
+    }
+    return least;
+}
+
+// Jetson boards have drivers with numbers of their own, and wheels of NVIDIA's.
+static bool is_jetson(const struct view *v) {
+    return v->facts->devices.count > 0 && v->facts->devices.cards[0].is_unified &&
+           !v->facts->supports[0].is_known;
+}
+
 // What PyTorch's own wheels ask of the driver.
 bool insight_driver_cuda(const struct view *v, struct insight_finding *f) {
     int64_t driver = driver_of(v);
+    int least = least_capability(v);
     const struct insight_cuda *full = insight_cuda_of_driver(v->needs, driver);
-    const struct insight_build *newest = insight_build_for(v->needs, 0, 0);
-    const struct insight_build *runs = insight_build_for(v->needs, driver, 0);
-    if (driver == 0 || !newest) return false;
+    const struct insight_build *newest = insight_build_for(v->needs, 0, least);
+    const struct insight_build *runs = insight_build_for(v->needs, driver, least);
+    if (driver == 0 || !newest || is_jetson(v)) return false;
     struct str value =
         full ? str_format(v->arena, "CUDA %d.%d", full->cuda / 100, full->cuda % 100) : STR("old");
     const struct insight_cuda *wants = insight_cuda_find(v->needs, newest->cuda);
@@ -119,11 +136,7 @@ bool insight_left_out(const struct view *v, struct insight_finding *f) {
 
 // Which wheels to install on this machine.
 static struct str advice(const struct view *v) {
-    int least = 0;
-    for (int i = 0; i < v->facts->devices.count; i++) {
-        int cc = v->facts->supports[i].compute_capability;
-        if (cc > 0 && (least == 0 || cc < least)) least = cc;
-    }
+    int least = least_capability(v);
     const struct insight_build *b = insight_build_for(v->needs, driver_of(v), least);
     if (v->facts->devices.count == 0) {
         return STR("install PyTorch (pip install torch), or name the Python that has it: --python");

@@ -176,6 +176,14 @@ static void drivers_limit_pytorch(void **state) {
     expect(&m, "torch.driver", INSIGHT_NOTE, "minor version compatibility");
     m.facts.devices.driver_version = STR("470.82.01");
     expect(&m, "driver.cuda", INSIGHT_WARNING, "2.7 for CUDA 11.8");
+    m.supports[0].compute_capability = 61; // for this card the newest is built for CUDA 12.6
+    assert_true(has(expect(&m, "driver.cuda", INSIGHT_WARNING, "2.7")->remedy, "525.60.13"));
+    m.facts.devices.driver_version = STR("550.54.14");
+    expect(&m, "driver.cuda", INSIGHT_OK, "2.14 for CUDA 12.6");
+    m.cards[0].is_unified = true;
+    m.supports[0].is_known = false;
+    assert_null(find(&m, "driver.cuda")); // Jetson numbers its drivers in its own way
+    m.cards[0].is_unified = false;
     m.facts.devices.driver_version = STR("390.46");
     expect(&m, "driver.cuda", INSIGHT_WARNING, "none of PyTorch's CUDA builds");
     m.facts.devices.driver_version = STR("580.95.05");

@@ -102,6 +102,7 @@ static void a_leak_is_found_and_a_cache_is_none(void **state) {
         set_up(&r, seed);
         for (int i = 0; i < STEPS; i++) r.steps[i].allocated_bytes += i * (double)UNIT_MIB;
         assert_true(is(&r, "trend.leak", INSIGHT_WARNING, "a step (95 %: "));
+        arena_clear(&r.arena);
         set_up(&r, seed); // fills during the first third, then stands
         for (int i = 0; i < STEPS; i++) {
             r.steps[i].allocated_bytes += fmin(i, 33) * 30.0 * (double)UNIT_MIB;
