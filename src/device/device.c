@@ -8,8 +8,8 @@
 static const struct device_backend backends[] = {
     {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
      device_recording_close},
-    {"nvml", false, device_nvml_list, device_nvml_open, device_nvml_sample,
-     device_nvml_session_close},
+    // Cards are chosen from NVIDIA's; watched are all.
+    {"live", false, device_nvml_list, device_live_open, device_live_sample, device_live_close},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
 

@@ -98,6 +98,13 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
                         struct device_card *card);
 void device_nvml_session_close(struct device_session *session);
 
+// The machine at hand: NVIDIA's cards and AMD's.
+int device_live_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                     struct fail *why);
+void device_live_sample(struct device_session *session, int place, int asked,
+                        struct device_card *card);
+void device_live_close(struct device_session *session);
+
 // The same with another patience, for tests.
 void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_list *list);
 int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,

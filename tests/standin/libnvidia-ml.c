@@ -70,18 +70,22 @@ static const json_t *card_of(const json_t *instance) {
     return NULL;
 }
 
-// "*" stands for all functions of a card and its instances.
-int standin_play(const json_t *object, const char *function) {
-    const json_t *calls = standin_newest(object, "calls", NULL),
-                 *call = json_object_get(calls, function);
-    const json_t *card = call || object == machine ? NULL : card_of(object);
-    if (!call) call = json_object_get(calls, "*");
-    if (!call && card) call = json_object_get(standin_newest(card, "calls", NULL), "*");
+static int answer(const json_t *call) {
     int64_t ms = json_integer_value(json_object_get(call, "hang_ms"));
     struct timespec pause = {ms / 1000, ms % 1000 * 1000000};
     while (ms > 0 && nanosleep(&pause, &pause)) {
     }
     return (int)json_integer_value(json_object_get(call, "code"));
+}
+
+// "*" stands for all functions of a card and its instances.
+int standin_play(const json_t *object, const char *function) {
+    const json_t *calls = standin_newest(object, "calls", NULL);
+    const json_t *call = json_object_get(calls, function);
+    const json_t *card = call || object == machine ? NULL : card_of(object);
+    if (!call) call = json_object_get(calls, "*");
+    if (!call && card) call = json_object_get(standin_newest(card, "calls", NULL), "*");
+    return answer(call);
 }
 
 int standin_text(const json_t *object, const char *key, char *text, unsigned size) {
@@ -94,7 +98,7 @@ int standin_text(const json_t *object, const char *key, char *text, unsigned siz
 
 EXPORT const char *batchfit_standin(void);
 EXPORT const char *batchfit_standin(void) {
-    static char text[600];
+    static _Thread_local char text[600];
     const char *folder = getenv("BATCHFIT_STANDIN_MACHINE");
     const char *name = folder ? strrchr(folder, '/') : NULL;
     snprintf(text, sizeof text, "stand-in driver, plays the machine \"%.500s\"",
@@ -117,7 +121,9 @@ EXPORT int nvmlInit_v2(void) {
     char path[4096];
     snprintf(path, sizeof path, "%s/devices.json", folder ? folder : "");
     json_t *loaded = json_load_file(path, 0, NULL);
-    int code = loaded ? standin_play(loaded, "nvmlInit_v2") : LIBRARY_NOT_FOUND;
+    // Of a machine that has not begun.
+    const json_t *call = json_object_get(json_object_get(loaded, "calls"), "nvmlInit_v2");
+    int code = loaded ? answer(call) : LIBRARY_NOT_FOUND;
     pthread_mutex_lock(&lock);
     if (!code && users++ == 0) {
         machine = loaded;

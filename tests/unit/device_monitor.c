@@ -349,6 +349,94 @@ static void a_lost_card_is_told(void **state) {
     drop_machine(&a, folder);
 }
 
+static void put(struct arena *a, const char *root, const char *path, const char *text) {
+    struct fail why = {0};
+    const char *whole = str_format(a, "%s/%s", root, path).p;
+    const char *folder = str_z(a, str_slice(str_of(whole), 0, strrchr(whole, '/') - whole));
+    assert_int_equal(os_make_dirs(a, folder, &why), 0);
+    assert_int_equal(os_replace(a, whole, str_of(text), NULL, &why), 0);
+}
+
+// A folder in which everything is like the files of amdgpu: an RX 7900 XTX, and a processor's own
+// graphics, which are no card to train on.
+static const char *make_amd(struct arena *a) {
+    static const struct {
+        const char *path, *text;
+    } files[] = {
+        {"vendor", "0x1002\n"},
+        {"device", "0x744c\n"},
+        {"uevent", "DRIVER=amdgpu\nPCI_SLOT_NAME=0000:03:00.0\n"},
+        {"mem_info_vram_total", "25753026560\n"},
+        {"mem_info_vram_used", "8589934592\n"},
+        {"gpu_busy_percent", "97\n"},
+        {"current_link_speed", "16.0 GT/s PCIe\n"},
+        {"current_link_width", "8\n"},
+        {"max_link_speed", "32.0 GT/s PCIe\n"},
+        {"max_link_width", "16\n"},
+        {"vbios_version", "113-D70401\n"},
+        {"hwmon/hwmon4/power1_average", "287000000\n"},
+        {"hwmon/hwmon4/power1_cap", "339000000\n"},
+        {"hwmon/hwmon4/temp1_input", "61000\n"},
+        {"hwmon/hwmon4/temp3_input", "82000\n"},
+        {"hwmon/hwmon4/freq1_input", "2304000000\n"},
+        {"hwmon/hwmon4/pwm1", "51\n"},
+    };
+    const char *root = play(a, "{\"machine\":1,\"devices\":[]}");
+    for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
+        put(a, root, str_format(a, "sys/class/drm/card1/device/%s", files[i].path).p,
+            files[i].text);
+    }
+    put(a, root, "sys/class/drm/card0/device/vendor", "0x1002\n");
+    put(a, root, "sys/class/drm/card0/device/mem_info_vram_total", "536870912\n");
+    put(a, root, "sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
+    put(a, root, "proc/77/comm", "python3\n");
+    put(a, root, "proc/77/fdinfo/5",
+        "drm-driver: amdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t9\n"
+        "drm-memory-vram:\t1024 KiB\n");
+    put(a, root, "proc/77/fdinfo/6", // the same client once more
+        "drm-driver: amdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t9\n"
+        "drm-memory-vram:\t1024 KiB\n");
+    put(a, root, "proc/78/fdinfo/5", "drm-pdev:\t0000:0a:00.0\ndrm-memory-vram:\t7 KiB\n");
+    return root;
+}
+
+static void amd_cards_are_read_from_sysfs(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *root = make_amd(&a);
+    struct device_snapshot s = look(&a, NULL);
+    assert_int_equal(s.count, 1);
+    assert_int_equal(s.why_none.len, 0);
+    const struct device_card *c = &s.cards[0];
+    assert_int_equal(c->state, DEVICE_ANSWERS);
+    assert_string_equal(c->facts.name, "AMD GPU 0x744c");
+    assert_string_equal(c->facts.pci_bus_id, "0000:03:00.0");
+    assert_string_equal(c->facts.vbios, "113-D70401");
+    assert_int_equal(c->now.total_bytes, 25753026560);
+    assert_int_equal(c->now.used_bytes, 8589934592);
+    assert_int_equal(c->now.free_bytes, 25753026560 - 8589934592);
+    assert_float_equal(c->now.utilisation, 0.97, 1e-9);
+    assert_true(isnan(c->now.memory_utilisation) && isnan(c->now.energy_joules));
+    assert_float_equal(c->now.power_watts, 287, 1e-9);
+    assert_float_equal(c->now.power_limit_watts, 339, 1e-9);
+    assert_float_equal(c->now.temperature_celsius, 61, 1e-9);
+    assert_float_equal(c->now.memory_temperature_celsius, 82, 1e-9);
+    assert_float_equal(c->now.sm_clock_mhz, 2304, 1e-9);
+    assert_float_equal(c->now.fan, 0.2, 1e-6);
+    assert_int_equal(c->now.pcie_generation, 4);
+    assert_int_equal(c->facts.pcie_generation_max, 5);
+    assert_int_equal(c->now.pcie_width, 8);
+    assert_int_equal(c->process_count, 1);
+    assert_int_equal(c->processes[0].pid, 77);
+    assert_int_equal(c->processes[0].used_bytes, 1 << 20);
+    assert_string_equal(c->processes[0].name, "python3");
+    put(&a, root, "sys/class/drm/card1/device/power/runtime_status", "suspended\n");
+    s = look(&a, NULL);
+    assert_int_equal(s.cards[0].state, DEVICE_ASLEEP);
+    assert_int_equal(s.cards[0].now.total_bytes, -1);
+    remove_folder(root);
+}
+
 static void no_driver_is_an_answer(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -427,6 +515,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(one_call_that_fails_costs_one_figure),
         cmocka_unit_test(a_sleeping_card_is_left_asleep),
         cmocka_unit_test(a_lost_card_is_told),
+        cmocka_unit_test(amd_cards_are_read_from_sysfs),
         cmocka_unit_test(no_driver_is_an_answer),
         cmocka_unit_test(a_broken_recording_is_refused),
     };
