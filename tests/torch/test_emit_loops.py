@@ -155,6 +155,15 @@ for i in range(4):
         self.assertLess(done.steps[2]["total_ms"], 100)
         self.assertGreaterEqual([e["ms"] for e in done.all("phase")][-1], 100)
 
+    def test_model_that_is_run_while_it_is_built(self):
+        """Without a batch from a loader, before any training: no validation."""
+        done = self.good(run("""
+with torch.no_grad(): net(torch.zeros(1, 8))
+for x, y in loader: train(x, y)
+"""))
+        self.assertEqual(self.samples(done), [8, 8, 6])
+        self.assertEqual([e for e in done.all("phase")], [])
+
     def test_teacher(self):
         """A forward without gradients before the one with them belongs to the step."""
         done = self.good(run("""

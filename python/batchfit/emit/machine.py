@@ -127,7 +127,9 @@ class Machine:
         self.end_step()
         self.before_io = self.phase
         self.turn(IO, now)
-        self.after_validation = self.group_is == UNTRAINED
+        # Building a model may run it once without a batch, for its strides say: nothing was validated.
+        is_used = self.seen_backward or self.fetched_in_group or self.sure_validation
+        self.after_validation = self.group_is == UNTRAINED and bool(is_used)
         if self.after_validation:
             self.group_was_validation()
         elif not self.seen_backward:  # building the model and looking at a first batch are no step
