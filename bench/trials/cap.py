@@ -24,16 +24,17 @@ os.environ['MALLOC_MMAP_THRESHOLD_'] = '131072'
 MULTIPLE = 4
 # name, arguments of the workload, memory in MiB: a limit that some tens of samples reach, so that 200 steps take a minute
 MODELS = [
-    ('depth 6, hidden 32', ['--depth', '6', '--hidden', '32'], 1000),
+    ('depth 6, hidden 32', ['--depth', '6', '--hidden', '32'], 600),
     ('timm resnet18, 32 px', ['--model', 'timm:resnet18', '--img-size', '32'], 700),
     ('timm resnet18, 32 px, sgd', ['--model', 'timm:resnet18', '--img-size', '32', '--optimizer', 'sgd'], 640),
     ('timm mobilenetv3_small_100, 64 px', ['--model', 'timm:mobilenetv3_small_100', '--img-size', '64'], 540),
     ('timm efficientnet_b0, 64 px', ['--model', 'timm:efficientnet_b0', '--img-size', '64'], 700),
     ('timm regnetx_002, 64 px', ['--model', 'timm:regnetx_002', '--img-size', '64'], 560),
     ('timm convnext_atto, 64 px', ['--model', 'timm:convnext_atto', '--img-size', '64'], 600),
-    ('timm vit_tiny_patch16_224', ['--model', 'timm:vit_tiny_patch16_224'], 1100),
-    ('timm vit_tiny_patch16_224, amp-bf16', ['--model', 'timm:vit_tiny_patch16_224', '--precision', 'amp-bf16'], 1000),
-    ('timm mixer_s32_224', ['--model', 'timm:mixer_s32_224'], 1200),
+    ('timm vit_tiny, 96 px', ['--model', 'timm:vit_tiny_patch16_224', '--img-size', '96'], 600),
+    ('timm vit_tiny, 96 px, amp-bf16', ['--model', 'timm:vit_tiny_patch16_224', '--img-size', '96', '--precision', 'amp-bf16'],
+     600),
+    ('timm ghostnet_100, 64 px', ['--model', 'timm:ghostnet_100', '--img-size', '64'], 560),
 ]
 
 
