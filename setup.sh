@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")"
 
 build='gcc libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libzstd-dev'
-tests='ca-certificates clang clang-tidy cppcheck libcmocka-dev mandoc python3-venv python3-torch python3-torchvision zstd'
+tests='ca-certificates clang clang-tidy cppcheck libcmocka-dev mandoc procps python3-venv python3-torch python3-torchvision zstd'
 
 case "${1-}" in
 run) packages=$build ;;
