@@ -134,8 +134,8 @@ static void broken_lines_are_measured_again(void **state) {
                                       "{\"row\":-1}\n",
                                       "{\"row\":99,\"status\":\"OK\"}\n",
                                       "{\"row\":0,\"status\":\"FINE\",\"steps\":1}\n",
-                                      "{\"row\":0,\"status\":\"OK\",\"steps\":1,"
-                                      "\"seconds_per_sample\":[0]}\n",
+                                      ("{\"row\":0,\"status\":\"OK\",\"steps\":1,"
+                                      "\"seconds_per_sample\":[0]}\n"),
                                       "\xff\xfe\n"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct str with = str_format(&a, "%.*s%s", STR_ARG(text), odd[i]);
