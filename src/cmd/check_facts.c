@@ -104,7 +104,7 @@ static int count_processors(struct str cpuinfo) {
 // Control groups, version 2: "200000 100000" or "max 100000"; version 1: two files, -1 is no limit.
 static double quota_cores(struct arena *a, const char *root) {
     struct str two = str_trim(read_text(a, root, "/sys/fs/cgroup/cpu.max"));
-    struct str quota = two, period = {0};
+    struct str quota, period;
     double q, p;
     if (two.len > 0) {
         quota = str_cut(&two, ' ');

@@ -157,10 +157,11 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     measure.l.cards = o->gpu_ids;
     int rc = check_measure_options(o, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);
+    if (rc < 0) return rc;
     // The command decides it where neither the config nor the options do.
     bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
-    if (rc == 0 && q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
-    if (rc == 0) rc = measure_batch(&q, &measure, asked.base.command, &m, why);
+    if (q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
+    rc = measure_batch(&q, &measure, asked.base.command, &m, why);
     if (rc < 0) return rc;
     if (q.has_config && m.confirmed && !o->test_only) {
         rc = write_config(&q, &m.chosen, &write, &report, why);

@@ -130,14 +130,23 @@ struct client {
     long long id, kib;
 };
 
+// The number behind the key of a line "KEY:\t123 KiB"; other lines leave it alone.
+static void read_number(const char *line, const char *key, long long *ret_number) {
+    size_t length = strlen(key);
+    char *end = NULL;
+    if (strncmp(line, key, length) != 0) return;
+    long long number = strtoll(line + length, &end, 10);
+    if (end != line + length) *ret_number = number;
+}
+
 static struct client read_client(const char *path, const char *bus_id) {
     struct client client = {.id = -1};
     char line[200], text[64];
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) {
         if (sscanf(line, "drm-pdev: %63s", text) == 1) client.is_ours = strcmp(text, bus_id) == 0;
-        sscanf(line, "drm-client-id: %lld", &client.id);
-        sscanf(line, "drm-memory-vram: %lld KiB", &client.kib);
+        read_number(line, "drm-client-id:", &client.id);
+        read_number(line, "drm-memory-vram:", &client.kib);
     }
     if (f) fclose(f);
     return client;

@@ -59,11 +59,15 @@ static double number_behind(struct str text, const char *key) {
 // user's, too (proc(5)).
 static void read_stat(struct arena *a, const char *root, struct counters *c) {
     struct str text = read_text(a, root, "/proc/stat"), line = str_line(&text);
-    char first[512];
     double n[8];
-    snprintf(first, sizeof first, "%.*s", STR_ARG(line));
-    int found = sscanf(first, "cpu %lf %lf %lf %lf %lf %lf %lf %lf", n, n + 1, n + 2, n + 3, n + 4,
-                       n + 5, n + 6, n + 7);
+    int found = 0;
+    struct str name = str_cut(&line, ' ');
+    while (str_is(name, "cpu") && line.p && found < 8) {
+        struct str word = str_cut(&line, ' ');
+        if (word.len == 0) continue; // two blanks stand behind the name
+        if (!str_to_double(word, &n[found])) break;
+        found++;
+    }
     c->busy = c->idle = c->wait = (double)NAN;
     if (found < 8) return;
     c->busy = n[0] + n[1] + n[2] + n[5] + n[6] + n[7];

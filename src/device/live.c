@@ -15,7 +15,7 @@ int device_live_open(struct arena *a, const char *machine, struct device_session
                      struct fail *why) {
     struct session *s = arena_new(a, struct session, 1);
     int failed = device_nvml_open(a, machine, &s->nvidia, why);
-    if (failed) return failed;
+    if (failed || !s->nvidia) return failed;
     // A stand-in driver's machine has the AMD cards of its folder.
     device_amd_open(a, s->nvidia->root, &s->amd);
     s->common = *s->nvidia;
@@ -26,7 +26,7 @@ int device_live_open(struct arena *a, const char *machine, struct device_session
     for (ptrdiff_t i = 0; i < s->nvidia->list.count; i++) {
         *arena_push(a, &list->items, &list->count, &list->capacity) = s->nvidia->list.items[i];
     }
-    int next = s->nvidia_count ? list->items[s->nvidia_count - 1].index + 1 : 0;
+    int next = s->nvidia_count && list->items ? list->items[s->nvidia_count - 1].index + 1 : 0;
     for (ptrdiff_t i = 0; i < s->amd->list.count; i++) {
         struct device d = s->amd->list.items[i];
         d.index += next;

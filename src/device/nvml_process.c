@@ -146,7 +146,7 @@ void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place pla
     for (int i = 0; i < LISTS; i++) add_list(calls, i, place.handle, card);
     for (int i = 0; i < card->process_count; i++) {
         struct device_process *p = &card->processes[i];
-        strcpy(p->name, known_name(before, count, p->pid));
+        snprintf(p->name, sizeof p->name, "%s", known_name(before, count, p->pid));
         if (!p->name[0]) name_process(calls, p);
     }
     qsort(card->processes, (size_t)card->process_count, sizeof *card->processes, by_memory);

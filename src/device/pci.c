@@ -7,6 +7,7 @@
 #include "base/os.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { TEXT_MAX = 1 << 16 };
@@ -101,9 +102,10 @@ void device_say_asleep(struct device_card *card) {
 
 static int64_t kib_behind(const char *line, const char *key) {
     size_t length = strlen(key);
-    long long kib = -1;
-    if (strncmp(line, key, length) != 0 || sscanf(line + length, " %lld", &kib) != 1) return -1;
-    return kib * 1024;
+    if (strncmp(line, key, length) != 0) return -1;
+    char *end = NULL;
+    long long kib = strtoll(line + length, &end, 10);
+    return end == line + length ? -1 : kib * 1024;
 }
 
 void device_unified_memory(const char *root, struct device_card *card) {

@@ -14,7 +14,7 @@ static bool starts_ranks_itself(struct arena *a, char *const *argv) {
     for (int i = 0; launchers[i]; i++) {
         if (strcmp(program, launchers[i]) == 0) return true;
     }
-    for (int i = 1; argv[i] && i < 4; i++) {
+    for (int i = 1; i < 4 && argv[i]; i++) {
         if (strncmp(argv[i], "torch.distributed", 17) == 0) return true;
     }
     return false;

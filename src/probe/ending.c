@@ -262,7 +262,7 @@ static const struct finder {
 
 static const struct signature *row_named(const char *id) {
     const struct signature *row = signatures;
-    while (row->id && strcmp(row->id, id)) row++;
+    while (row->id && strcmp(row->id, id) != 0) row++;
     return row;
 }
 

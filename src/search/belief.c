@@ -32,7 +32,7 @@ struct forming {
 
 static double x_of(const struct belief *b, int64_t value) {
     const struct search_space *space = &b->trials->space;
-    if (!b->line.is_known) return (double)value;
+    if (!b->line.is_known || !space->predict) return (double)value;
     double bytes = space->predict(space->context, value);
     if (isnan(bytes)) return (double)value;
     return (bytes - b->line.fixed_bytes) / b->line.bytes_per_value;
@@ -204,7 +204,7 @@ static double choose_fixed(const struct forming *f, int j, struct belief_guess *
     const struct belief *b = f->belief;
     double place = (double)j / (BELIEF_SHARES - 1); // 0 … 1
     double along = f->anchor ? f->anchor->x / g->limit : 1;
-    if (fabs(1 - along) > 0.1) {
+    if (f->anchor && fabs(1 - along) > 0.1) {
         double spread = 6.4 * f->anchor->noise * f->anchor->share;
         g->fixed = (f->anchor->share + (place - 0.5) * spread - along) / (1 - along);
         bool is_possible = g->fixed > -0.02 && g->fixed < 0.97;
@@ -225,7 +225,8 @@ static void weigh_all(struct forming *f) {
     double sum = 0, step = log(f->high / f->low) / (BELIEF_LIMITS - 1);
     for (int i = 0; i < BELIEF_GUESSES; i++) {
         struct belief_guess *g = &b->guesses[i];
-        g->limit = f->low * exp(step * (i / BELIEF_SHARES));
+        int limit = i / BELIEF_SHARES;
+        g->limit = f->low * exp(step * limit);
         g->weight = choose_fixed(f, i % BELIEF_SHARES, g);
         if (g->weight > 0) {
             g->weight *= (b->line.is_known ? predicted(f, g) : usual(f, g)) * agreement(f, g);
