@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that lets itself be watched: whoever launches a training announces it in a folder of the
+// user's, and watch and serve find it there (doc/formats/runs.md). One folder a run,
+//
+//   $XDG_RUNTIME_DIR/batchfit/runs/PID/   (without the variable: /tmp/batchfit-UID/runs/PID, 0700)
+//     run.json      what is trained, where, and what was predicted
+//     steps.jsonl   the steps protocol; begun anew when it gets long
+//
+// Announcing is a courtesy: a failure is no failure of the run.
+#ifndef PROBE_NOTICE_H
+#define PROBE_NOTICE_H
+
+#include "probe/steps.h"
+
+// Texts empty, numbers -1 where not known.
+struct notice_run {
+    struct str verb;      // "fit", "bench", "run"
+    struct str model, command, precision;
+    struct str device;    // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
+    struct str card_uuid; // empty: the processor
+    struct str standin;   // set: its figures are those of a stand-in
+    int64_t card_index;   // the driver's number
+    int64_t pid;          // of the process whose children train
+    int64_t batch, accumulation;
+    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card, all of the run's memory
+    int64_t started_s;    // unix time
+};
+
+struct notice; // private; NULL where nothing could be written: all calls below take it
+struct notice *notice_open(struct arena *a, const struct notice_run *run);
+// Adds what is new in `steps` since the last call.
+void notice_steps(struct notice *n, const struct steps *steps);
+void notice_close(struct notice *n); // removes the folder
+
+// The folder of all announced runs of this user. Empty: there is none.
+struct str notice_folder(struct arena *a);
+// The runs that are there and whose process is alive. Folders that dead processes left are removed.
+struct notice_found {
+    struct notice_run run;
+    struct str steps_path;
+};
+int notice_list(struct arena *a, struct notice_found **ret_found);
+
+#endif
