@@ -9,8 +9,9 @@
 set -eu
 cd "$(dirname "$0")"
 
-build='gcc libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libzstd-dev'
-tests='ca-certificates clang clang-tidy cppcheck libcmocka-dev mandoc procps python3-venv python3-torch python3-torchvision zstd'
+build='gcc libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libjs-dygraphs libmicrohttpd-dev libncurses-dev libsqlite3-dev libzstd-dev'
+tests='ca-certificates chromium clang clang-tidy cppcheck libcmocka-dev libopenblas0-pthread mandoc procps prometheus
+       python3-torch python3-torchvision python3-venv tmux zstd'
 
 case "${1-}" in
 run) packages=$build ;;
