@@ -69,6 +69,12 @@ int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *re
     return read_all(a, fd, path, max_bytes, ret_text, why);
 }
 
+struct str os_read_below(struct arena *a, const char *root, const char *path, int64_t max_bytes) {
+    struct str text = {0};
+    int rc = os_read(a, str_format(a, "%s%s", root, path).p, max_bytes, &text, NULL, NULL);
+    return rc == 0 ? text : (struct str){0};
+}
+
 int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
                  struct fail *why) {
     OS_FD fd = open(path, O_RDONLY | O_CLOEXEC);

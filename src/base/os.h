@@ -22,6 +22,10 @@ struct os_stamp {
 int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
             struct os_stamp *ret_stamp, struct fail *why);
 
+// The text of the file at `path` below `root` ("" is this machine); empty when it cannot be read or
+// is longer: for files of /proc and /sys, or of a recorded machine, that need not be there.
+struct str os_read_below(struct arena *a, const char *root, const char *path, int64_t max_bytes);
+
 // Only the first `max_bytes` of a regular file, or all of it when it is shorter.
 int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
                  struct fail *why);

@@ -12,9 +12,7 @@
 enum { SMALL_FILE = 4 << 20, WATCH_MS = 250, LOOKS = 12 };
 
 static struct str read_text(struct arena *a, const char *root, const char *path) {
-    struct str text = {0};
-    int rc = os_read(a, str_format(a, "%s%s", root, path).p, SMALL_FILE, &text, NULL, NULL);
-    return rc == 0 ? text : (struct str){0};
+    return os_read_below(a, root, path, SMALL_FILE);
 }
 
 // --- Cards ---------------------------------------------------------------------------------------

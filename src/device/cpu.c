@@ -8,9 +8,7 @@
 enum { FILE_MAX = 4 << 20 };
 
 static struct str read_text(struct arena *a, const char *root, const char *path) {
-    struct str text = {0};
-    int rc = os_read(a, str_format(a, "%s%s", root, path).p, FILE_MAX, &text, NULL, NULL);
-    return rc == 0 ? text : (struct str){0};
+    return os_read_below(a, root, path, FILE_MAX);
 }
 
 // The value behind "KEY<blanks>:" or "KEY " of the first line that has it; empty: none.

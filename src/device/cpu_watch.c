@@ -33,9 +33,7 @@ struct device_cpu_watch {
 };
 
 static struct str read_text(struct arena *a, const char *root, const char *path) {
-    struct str text = {0};
-    int rc = os_read(a, str_format(a, "%s%s", root, path).p, TEXT_MAX, &text, NULL, NULL);
-    return rc == 0 ? text : (struct str){0};
+    return os_read_below(a, root, path, TEXT_MAX);
 }
 
 static double number_in(struct arena *a, const char *root, const char *path) {

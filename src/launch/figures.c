@@ -3,8 +3,6 @@
 // slowest decides the time; each has its own card, so the one that needs most decides the memory.
 #include "launch/launch_int.h"
 
-#include "base/unit.h"
-
 #include <math.h>
 #include <stddef.h>
 

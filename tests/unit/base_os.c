@@ -26,6 +26,17 @@ static const char *at(struct arena *a, const char *name) {
     return str_format(a, "%s/%s", folder, name).p;
 }
 
+static void what_cannot_be_read_below_is_empty(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct fail why = {0};
+    assert_int_equal(os_replace(&a, at(&a, "below"), STR("four"), NULL, &why), 0);
+    assert_true(str_is(os_read_below(&a, folder, "/below", 4), "four"));
+    assert_int_equal(os_read_below(&a, folder, "/below", 3).len, 0);
+    assert_int_equal(os_read_below(&a, folder, "/nothing", 4).len, 0);
+    assert_int_equal(os_read_below(&a, folder, "", 4).len, 0);
+}
+
 static void a_replaced_file_keeps_mode_and_link(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -145,6 +156,7 @@ static void a_program_that_hangs_is_left(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(what_cannot_be_read_below_is_empty),
         cmocka_unit_test(a_replaced_file_keeps_mode_and_link),
         cmocka_unit_test(a_file_changed_meanwhile_is_not_replaced),
         cmocka_unit_test(backups_never_overwrite),
