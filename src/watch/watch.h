@@ -14,12 +14,12 @@ enum { WATCH_RUNS = 16, WATCH_STEPS = 256 }; // runs that are shown; steps of on
 
 // A zeroed one watches this machine, all cards, every second, ten minutes of it.
 struct watch_options {
-    const char *machine; // the folder of a recorded machine; NULL: this one
-    int interval_ms;     // 0: 1000
-    double speed;        // of a recording; 0: 1
+    const char *machine;                       // the folder of a recorded machine; NULL: this one
+    int interval_ms;                           // 0: 1000
+    double speed;                              // of a recording; 0: 1
     bool wants_pcie_throughput, wants_profile; // blocks 20 ms a card; GPM, Hopper and newer
-    const char *gpu_ids; // "0,2": the driver's numbers; NULL: all
-    int history;         // readings of a card that are kept; 0: 600
+    const char *gpu_ids;                       // "0,2": the driver's numbers; NULL: all
+    int history;                               // readings of a card that are kept; 0: 600
     const char *const *steps; // folders or files of the steps protocol, beside the announced runs
     int steps_count;
     bool no_runs; // do not look for announced runs
@@ -27,13 +27,13 @@ struct watch_options {
 
 // What the counters of a card say of the time since the window's first reading. NaN: unknown.
 struct watch_window {
-    double seconds;          // that it covers; shares of less than 2 s are unknown
-    double throttled_share;  // by heat or the power brake, of the time
-    double power_cap_share;  // by the power limit: usual at full load
+    double seconds;         // that it covers; shares of less than 2 s are unknown
+    double throttled_share; // by heat or the power brake, of the time
+    double power_cap_share; // by the power limit: usual at full load
     double sync_boost_share, sw_thermal_share, hw_thermal_share, power_brake_share;
     double clock_lost_share; // how far the SM clock was below its maximum while busy
     double utilisation_mean, power_mean_watts;
-    double energy_joules;    // in the window; by the counter, else integrated from the power
+    double energy_joules; // in the window; by the counter, else integrated from the power
     bool energy_is_integrated;
 };
 
@@ -71,8 +71,10 @@ struct watch_run {
 };
 
 struct watch_view {
-    int64_t at_ns;      // os_now_ns of the newest reading
-    int64_t started_ns; // when we began to watch
+    int64_t at_ns; // of the newest reading; os_now_ns, but a recording's time goes with its speed
+    int64_t started_ns; // when we began to watch, on the same clock
+    int64_t at_ms;      // of the newest reading, milliseconds since 1970
+    int interval_ms;
     const struct device_snapshot *devices;
     const struct watch_card *cards; // one a card of the snapshot
     struct device_cpu_gauges cpu;
@@ -80,8 +82,8 @@ struct watch_view {
     const struct watch_run *runs;
     int run_count, runs_unlisted;
     struct insight_findings findings; // trend.*; judged every few seconds
-    int64_t readings;                 // how often the machine was read
-    int64_t late_readings;            // of which one came later than twice the interval
+    int64_t readings;                 // intervals that we have watched
+    int64_t late_readings;            // readings of a card later than twice the interval
 };
 
 struct watch; // private

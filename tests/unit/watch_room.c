@@ -1,0 +1,135 @@
+// SPDX-License-Identifier: Apache-2.0
+// A watched machine as its views see it, by the recording back end: counters become shares, what is
+// unknown stays so, the history keeps its length, and the document says it all.
+#include "device_machines.h"
+
+#include "base/os.h"
+#include "cmd/watch_document.h"
+#include "watch/watch.h"
+
+#include <math.h>
+#include <unistd.h>
+
+static struct watch *open_watch(struct arena *a, const struct watch_options *options) {
+    struct watch *w = NULL;
+    struct fail why = {0};
+    if (watch_open(a, options, &w, &why)) fail_msg("%s", why.message);
+    return w;
+}
+
+// Updates as a screen does, for so long.
+static const struct watch_view *watch_for(struct watch *w, int ms) {
+    int64_t end_ns = os_now_ns() + (int64_t)ms * 1000000;
+    while (os_now_ns() < end_ns) {
+        watch_update(w);
+        usleep(5000);
+    }
+    return watch_view(w);
+}
+
+#define COUNTERS                                                                                \
+    "\"gauges\": {\"sw_thermal_ns\": 5000000000, \"hw_thermal_ns\": 0, \"power_brake_ns\": 0, " \
+    "\"power_cap_ns\": 1000, \"energy_mj\": 7000000, \"gpu_percent\": 100, \"sm_clock_mhz\": "  \
+    "1500, \"power_mw\": 300000}, \"facts\": {\"sm_clock_max_mhz\": 2000}"
+
+// Truth: a quarter of the time too hot, 60 % at the power limit, 300 W.
+static void shares_are_the_counters_truth(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder = make_machine(
+        &a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\", " COUNTERS
+            ", \"per_second\": {\"sw_thermal_ns\": 250000000, \"power_cap_ns\": 600000000, "
+            "\"energy_mj\": 300000}}, {\"name\": \"B\"}]}");
+    const struct watch_options options = {.machine = folder, .interval_ms = 20, .speed = 20};
+    struct watch *w = open_watch(&a, &options);
+    const struct watch_view *v = watch_for(w, 1000);
+    assert_int_equal(v->devices->count, 2);
+    const struct watch_window *s = &v->cards[0].since;
+    assert_true(s->seconds > 10 && s->seconds < 60);
+    assert_true(fabs(s->throttled_share - 0.25) < 0.0025);
+    assert_true(fabs(s->sw_thermal_share - 0.25) < 0.0025);
+    assert_true(fabs(s->power_cap_share - 0.6) < 0.006);
+    assert_true(fabs(s->energy_joules / s->seconds - 300) < 3 && !s->energy_is_integrated);
+    assert_true(fabs(s->clock_lost_share - 0.25) < 1e-9);
+    assert_true(s->hw_thermal_share == 0 && isnan(s->sync_boost_share));
+    const struct watch_window *none = &v->cards[1].since;
+    assert_true(none->seconds > 10 && isnan(none->throttled_share) && isnan(none->energy_joules));
+    assert_true(isnan(none->clock_lost_share) && isnan(none->utilisation_mean));
+    watch_close(w);
+}
+
+static void history_keeps_its_length(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder = make_machine(
+        &a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\", \"gauges\": {\"energy_mj\": 0}, "
+            "\"per_second\": {\"energy_mj\": 1000000}}]}");
+    const struct watch_options options = {.machine = folder, .interval_ms = 2, .history = 16};
+    struct watch *w = open_watch(&a, &options);
+    const struct watch_view *v = watch_view(w);
+    double last = -1;
+    for (int i = 0; i < 60; i++) {
+        v = watch_for(w, 10);
+        const struct watch_card *c = &v->cards[0];
+        assert_true(c->history_count <= 16);
+        for (ptrdiff_t k = 1; k < c->history_count; k++) {
+            assert_true(c->history[k].at_ns > c->history[k - 1].at_ns);
+            assert_true(c->history[k].energy_joules >= c->history[k - 1].energy_joules);
+        }
+        assert_true(c->history[c->history_count - 1].energy_joules > last);
+        last = c->history[c->history_count - 1].energy_joules;
+    }
+    assert_int_equal(v->cards[0].history_count, 16);
+    watch_close(w);
+}
+
+static void only_the_cards_that_were_asked_for(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder = machine_folder(&a, "h100x8");
+    struct watch_options options = {.machine = folder, .gpu_ids = "6, 2"};
+    struct watch *w = open_watch(&a, &options);
+    assert_int_equal(watch_view(w)->devices->count, 2);
+    assert_int_equal(watch_view(w)->devices->cards[0].index, 2);
+    assert_int_equal(watch_view(w)->devices->cards[1].index, 6);
+    watch_close(w);
+    static const char *const wrong[] = {"8", "a", "", "1,,2", "-1", "0,1,2,99"};
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct fail why = {0};
+        options.gpu_ids = wrong[i];
+        assert_int_equal(watch_open(&a, &options, &w, &why), FAIL_INPUT);
+        assert_non_null(strstr(why.message, "--gpu-ids"));
+    }
+}
+
+// Every machine makes a whole document, in which nothing unknown is a number.
+static void every_machine_has_a_document(void **state) {
+    (void)state;
+    for (int m = 0; m < MACHINES; m++) {
+        ARENA_AUTO a = {0};
+        const struct watch_options options = {.machine = machine_folder(&a, machines[m])};
+        struct watch *w = open_watch(&a, &options);
+        const struct watch_view *v = watch_view(w);
+        json_t *document = watch_document(v), *history = watch_document_history(v, 60, 10);
+        assert_int_equal(json_array_size(json_object_get(document, "cards")), v->devices->count);
+        assert_int_equal(json_array_size(json_object_get(history, "cards")), v->devices->count);
+        char *text = json_dumps(document, 0);
+        assert_non_null(text);
+        assert_null(strstr(text, "-1,"));
+        assert_null(strstr(text, "-1}"));
+        free(text);
+        json_decref(document);
+        json_decref(history);
+        watch_close(w);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shares_are_the_counters_truth),
+        cmocka_unit_test(history_keeps_its_length),
+        cmocka_unit_test(only_the_cards_that_were_asked_for),
+        cmocka_unit_test(every_machine_has_a_document),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
