@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client sends, understood: Host, Authorization, Cookie, If-None-Match. No state and no
+// memory; all of it is untrusted (tests/fuzz/http.c).
+#include "show/http_int.h"
+
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t';
+}
+
+static struct str trim(struct str s) {
+    while (s.len > 0 && is_blank(s.p[0])) s = str_slice(s, 1, s.len);
+    while (s.len > 0 && is_blank(s.p[s.len - 1])) s.len--;
+    return s;
+}
+
+// The host of "host", "host:port" or "[v6]:port"; empty when it is none of these.
+static struct str host_name(struct str host) {
+    ptrdiff_t end =
+        str_starts(host, STR("[")) ? str_find(host, STR("]")) + 1 : str_find(host, STR(":"));
+    if (end == 0) return (struct str){0};
+    if (end < 0) return host;
+    struct str port = str_slice(host, end, host.len);
+    if (port.len == 0) return host;
+    int64_t number = 0;
+    if (port.p[0] != ':' || port.len > 6) return (struct str){0};
+    for (ptrdiff_t i = 1; i < port.len; i++) {
+        if (port.p[i] < '0' || port.p[i] > '9') return (struct str){0};
+        number = number * 10 + port.p[i] - '0';
+    }
+    return number > 0 && number < 65536 ? str_slice(host, 0, end) : (struct str){0};
+}
+
+// A page of another site whose name was made to lead here (DNS rebinding) says that name. Any port
+// will do: it may be one end of a tunnel.
+bool http_host_is_local(struct str host, const char *address) {
+    static const char *const names[] = {"localhost", "127.0.0.1", "[::1]"};
+    struct str name = host_name(trim(host));
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        if (str_equal_nocase(name, str_of(names[i]))) return true;
+    }
+    return name.len > 0 && address && str_is(name, address);
+}
+
+struct str http_bearer(struct str authorization) {
+    struct str rest = trim(authorization);
+    struct str scheme = str_cut(&rest, ' ');
+    return rest.p && str_equal_nocase(scheme, STR("Bearer")) ? trim(rest) : (struct str){0};
+}
+
+struct str http_cookie(struct str cookies, const char *name) {
+    while (cookies.p) {
+        struct str value = trim(str_cut(&cookies, ';'));
+        struct str key = str_cut(&value, '=');
+        if (value.p && str_is(key, name)) return value;
+    }
+    return (struct str){0};
+}
+
+bool http_tag_matches(struct str if_none_match, const char *tag) {
+    while (tag[0] && if_none_match.p) {
+        struct str one = trim(str_cut(&if_none_match, ','));
+        if (str_starts(one, STR("W/"))) one = str_slice(one, 2, one.len);
+        if (str_is(one, tag) || str_is(one, "*")) return true;
+    }
+    return false;
+}
+
+bool http_same_secret(struct str given, struct str secret) {
+    unsigned differs = given.len != secret.len;
+    for (ptrdiff_t i = 0; i < given.len && secret.len > 0; i++) {
+        differs |= (unsigned char)(given.p[i] ^ secret.p[i % secret.len]);
+    }
+    return differs == 0 && secret.len > 0;
+}
+
+bool http_token_is_sound(struct str token) {
+    for (ptrdiff_t i = 0; i < token.len; i++) {
+        char c = token.p[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        bool is_other = c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/';
+        if (!is_letter && !(c >= '0' && c <= '9') && !is_other && c != '=') return false;
+    }
+    return token.len >= HTTP_TOKEN_LEAST;
+}
