@@ -13,7 +13,7 @@
 #include <sys/utsname.h>
 
 enum { HISTORY_USUAL_S = 600, HISTORY_MOST_S = 86400, HISTORY_POINTS = 1200 };
-static const char json_type[] = "application/json";
+static const char document_type[] = "application/json";
 static const char text_type[] = "text/plain; charset=utf-8";
 
 void serve_forget(struct serve *s) {
@@ -40,7 +40,7 @@ static struct show_http_page *json_page(struct serve *s, int status, json_t *doc
     struct arena_mark mark = arena_mark(&s->scratch);
     struct str text = compact(&s->scratch, document);
     struct show_http_page *page =
-        text.len > 0 ? show_http_page_new(s->http, status, json_type, text) : NULL;
+        text.len > 0 ? show_http_page_new(s->http, status, document_type, text) : NULL;
     arena_rewind(&s->scratch, mark);
     return page;
 }
@@ -72,7 +72,7 @@ static struct show_http_page *answer_snapshot(void *context, const struct show_h
     struct show_http_page *page = cached(s, SERVE_SNAPSHOT, 0);
     if (page) return page;
     struct arena_mark mark = arena_mark(&s->scratch);
-    page = show_http_page_new(s->http, 200, json_type, serve_snapshot(s));
+    page = show_http_page_new(s->http, 200, document_type, serve_snapshot(s));
     arena_rewind(&s->scratch, mark);
     return keep(s, SERVE_SNAPSHOT, 0, page);
 }
@@ -124,7 +124,7 @@ static json_t *machine_json(struct serve *s) {
     struct device_cpu cpu = {.available_bytes = -1};
     if (!is_recorded) device_cpu_read(&s->scratch, "", &cpu);
     json_t *machine = json_pack(
-        "{s:i, s:s, s:o, s:b, s:O, s:o, s:o, s:o, s:o, s:o, s:i, s:i}", "machine", 1, "version",
+        "{s:i, s:s, s:o, s:b, s:O, s:o, s:o, s:o, s:o, s:I, s:i}", "machine", 1, "version",
         BATCHFIT_VERSION, "host", is_recorded ? json_null() : json_string(system.nodename),
         "is_recorded", is_recorded, "standin", json_object_get(snapshot, "standin"), "system",
         is_recorded ? json_null()
@@ -134,9 +134,9 @@ static json_t *machine_json(struct serve *s) {
         is_recorded ? json_null()
                     : json_pack("{s:o, s:i, s:o}", "name", json_text(cpu.name), "cores", cpu.cores,
                                 "total_bytes", json_size(cpu.total_bytes)),
-        "driver", driver, "cards", cards, "started_ms", json_null(), "interval_ms",
-        s->watching.interval_ms, "history_readings",
-        s->watching.history ? s->watching.history : 600);
+        "driver", driver, "cards", cards, "started_ms",
+        (json_int_t)(s->view->at_ms - (s->view->at_ns - s->view->started_ns) / 1000000),
+        "interval_ms", s->view->interval_ms);
     json_decref(snapshot);
     return machine;
 }
