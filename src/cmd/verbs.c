@@ -3,7 +3,7 @@
 
 const struct verb *const verbs[] = {
     &verb_check, &verb_fit,   &verb_explain, &verb_bench,  &verb_team,       &verb_record,
-    &verb_list,  &verb_serve, &verb_sim,     &verb_manual, &verb_completion, NULL,
+    &verb_list,  &verb_watch, &verb_serve, &verb_sim,     &verb_manual, &verb_completion, NULL,
 };
 
 const struct verb *verb_find(struct str name) {
