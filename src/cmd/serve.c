@@ -127,10 +127,20 @@ static int say(const struct serve *s, struct fail *why) {
     return 0;
 }
 
+static void count_failures(struct serve *s) {
+    int64_t readings = s->view->readings;
+    for (int i = 0; readings > s->counted && i < s->view->devices->count; i++) {
+        enum device_state state = s->view->devices->cards[i].state;
+        s->own.failed_readings += state == DEVICE_LOST || state == DEVICE_HANGS;
+    }
+    s->counted = readings;
+}
+
 static void look(struct serve *s) {
     if (!watch_update(s->watch)) return;
     s->view = watch_view(s->watch);
     s->reading++;
+    count_failures(s);
     if (show_http_count(s->http).streams_now > 0) {
         struct arena_mark mark = arena_mark(&s->scratch);
         show_http_publish(s->http, serve_snapshot(s));

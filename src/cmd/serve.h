@@ -19,9 +19,17 @@ struct serve_options {
 struct serve_cached {
     struct show_http_page *page;
     int64_t reading; // that it is of
-    int64_t of;      // what else it depends on
+    int64_t made_ns;
+    int64_t of; // what else it depends on
 };
-enum serve_cache { SERVE_SNAPSHOT, SERVE_HISTORY, SERVE_MACHINE, SERVE_METRICS, SERVE_CACHES };
+enum serve_cache {
+    SERVE_SNAPSHOT,
+    SERVE_HISTORY,
+    SERVE_MACHINE,
+    SERVE_METRICS,
+    SERVE_OPEN_METRICS,
+    SERVE_CACHES
+};
 
 struct serve {
     struct arena scratch; // of one answer
@@ -32,8 +40,9 @@ struct serve {
     struct show_http *http;
     struct serve_cached caches[SERVE_CACHES];
     int64_t reading; // counts the changes of the view
+    int64_t counted; // the view's readings, of which failures were counted
     struct serve_own {
-        int64_t metrics_rendered;
+        int64_t metrics_rendered, failed_readings;
         double metrics_seconds; // that the newest took
     } own;
 };

@@ -53,7 +53,10 @@ struct str serve_snapshot(void *context) {
 // The cached page, or NULL when the machine was read since, or something else is wanted.
 static struct show_http_page *cached(const struct serve *s, enum serve_cache which, int64_t of) {
     const struct serve_cached *c = &s->caches[which];
-    bool is_good = c->page && c->reading == s->reading && c->of == of;
+    // Not for ever either, should no card be read any more.
+    int64_t most_ns = (int64_t)s->watching.interval_ms * 2000000;
+    bool is_good =
+        c->page && c->reading == s->reading && c->of == of && os_now_ns() - c->made_ns < most_ns;
     return is_good ? show_http_page_keep(c->page) : NULL;
 }
 
@@ -62,7 +65,7 @@ static struct show_http_page *keep(struct serve *s, enum serve_cache which, int6
     struct serve_cached *c = &s->caches[which];
     if (!page) return NULL;
     show_http_page_drop(s->http, c->page);
-    *c = (struct serve_cached){show_http_page_keep(page), s->reading, of};
+    *c = (struct serve_cached){show_http_page_keep(page), s->reading, os_now_ns(), of};
     return page;
 }
 
@@ -152,6 +155,27 @@ static struct show_http_page *answer_machine(void *context, const struct show_ht
     return keep(s, SERVE_MACHINE, 0, page);
 }
 
+// --- Prometheus
+
+static const char metrics_type[] = "text/plain; version=0.0.4; charset=utf-8";
+static const char open_metrics_type[] =
+    "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+static struct show_http_page *answer_metrics(void *context, const struct show_http_request *r) {
+    struct serve *s = context;
+    // dcgm-exporter's names of counters are none in OpenMetrics.
+    bool is_open = !s->options->dcgm_names &&
+                   show_http_prefers(r->accept, "application/openmetrics-text", "text/plain");
+    enum serve_cache which = is_open ? SERVE_OPEN_METRICS : SERVE_METRICS;
+    struct show_http_page *page = cached(s, which, 0);
+    if (page) return page;
+    struct arena_mark mark = arena_mark(&s->scratch);
+    page = show_http_page_new(s->http, 200, is_open ? open_metrics_type : metrics_type,
+                              serve_metrics(&s->scratch, s, is_open));
+    arena_rewind(&s->scratch, mark);
+    return keep(s, which, 0, page);
+}
+
 // --- Health
 
 static struct show_http_page *answer_healthy(void *context, const struct show_http_request *r) {
@@ -200,6 +224,7 @@ static struct show_http_page *answer_no_page(void *context, const struct show_ht
 }
 
 static const struct show_http_route routes[] = {
+    {"/metrics", answer_metrics, NULL},
     {"/api/v1/machine", answer_machine, NULL},
     {"/api/v1/snapshot", answer_snapshot, NULL},
     {"/api/v1/history", answer_history, NULL},

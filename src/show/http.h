@@ -23,6 +23,8 @@ struct show_http_request {
 };
 // The decoded value of ?KEY=; empty: there is none.
 struct str show_http_query(const struct show_http_request *r, const char *key);
+// True: an Accept header wants the one type rather than the other.
+bool show_http_prefers(struct str accept, const char *type, const char *rather_than);
 
 struct show_http_route {
     const char *path;

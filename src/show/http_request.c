@@ -82,3 +82,32 @@ bool http_token_is_sound(struct str token) {
     }
     return token.len >= HTTP_TOKEN_LEAST;
 }
+
+// The quality (0 to 1000) of "q=0.75" among a type's parameters; 1000 without one.
+static int quality(struct str parameters) {
+    while (parameters.p) {
+        struct str value = trim(str_cut(&parameters, ';'));
+        struct str key = trim(str_cut(&value, '='));
+        double q = 0;
+        if (!str_equal_nocase(key, STR("q")) || !value.p) continue;
+        return str_to_double(trim(value), &q) && q >= 0 && q <= 1 ? (int)(q * 1000) : 0;
+    }
+    return 1000;
+}
+
+// The best quality that an Accept header gives to exactly this type.
+static int accepted(struct str accept, const char *type) {
+    int best = 0;
+    while (accept.p) {
+        struct str parameters = str_cut(&accept, ',');
+        struct str name = trim(str_cut(&parameters, ';'));
+        int q = str_equal_nocase(name, str_of(type)) ? quality(parameters) : 0;
+        if (q > best) best = q;
+    }
+    return best;
+}
+
+bool show_http_prefers(struct str accept, const char *type, const char *rather_than) {
+    int wanted = accepted(accept, type);
+    return wanted > 0 && wanted >= accepted(accept, rather_than);
+}
