@@ -65,6 +65,21 @@ static double predicted_bytes(void *context, int64_t batch) {
     return rc < 0 ? (double)NAN : (double)(peak.needed_bytes + peak.overhead_bytes);
 }
 
+// What others see of the trial that runs (launch.h).
+static void about(void *context, int64_t batch, struct notice_run *run) {
+    struct measured *m = context;
+    struct forecast_peak peak;
+    run->verb = STR("fit");
+    run->model = m->q->plan.model;
+    run->precision = str_of(plan_precision_name(m->q->plan.precision));
+    run->accumulation = accumulation_for(m->q, batch);
+    if (!m->is_predicted || m->launch.place.kind != LAUNCH_CUDA) return;
+    if (forecast_at(&m->predicted.forecast, &m->card, batch, run->accumulation, &peak, NULL) < 0)
+        return;
+    run->predicted_peak_bytes = peak.reserved_bytes + peak.overhead_bytes;
+    run->predicted_upper_bytes = peak.upper_bytes;
+}
+
 // --- One trial -----------------------------------------------------------------------------------
 
 struct watching {
@@ -315,6 +330,8 @@ int measure_batch(struct question *q, const struct measure_options *o, char *con
     if (isnan(m->margin)) m->margin = is_cpu ? margin_on_cpu : margin_on_card;
     m->launch.config = q->has_config ? &q->config : NULL;
     m->launch.reading = q->has_config ? &q->reading : NULL;
+    m->launch.about = about;
+    m->launch.about_context = m;
     m->budget_bytes = launch_budget(&m->launch.place, m->margin);
     rc = check_command(m, why);
     if (rc == 0) rc = open_card(m, why);

@@ -12,6 +12,7 @@ struct insight_step {
     int64_t at_ns; // when it ended, on the clock of the gauges; 0: not known
     double total_ms, io_ms;
     double allocated_bytes; // live at its end, by the framework
+    double other_ms;        // neither data, nor model, nor optimizer
 };
 
 struct insight_stretch {

@@ -11,6 +11,10 @@
 #include <libgen.h>
 #include <signal.h>
 #include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { COMMAND_SHOWN = 300 };
 
 static volatile bool is_interrupted;
 static void interrupt(int signal) {
@@ -152,11 +156,48 @@ static struct making making_of(struct launch *l, const struct launch_values *val
     return m;
 }
 
+// --- Announcing ----------------------------------------------------------------------------------
+
+// A trial that others may watch while we do.
+struct showing {
+    struct launch *l;
+    struct notice *notice;
+};
+
+static void show(void *context, const struct steps *steps, const struct trial_outside *outside) {
+    struct showing *s = context;
+    notice_steps(s->notice, steps);
+    if (s->l->watch) s->l->watch(s->l->watch_context, steps, outside);
+}
+
+static struct str words_of(struct arena *a, char *const *command) {
+    struct buf b = buf_new(a);
+    for (int i = 0; command[i] && b.count < COMMAND_SHOWN; i++) {
+        buf_format(&b, "%s%s", i ? " " : "", command[i]);
+    }
+    return buf_str(&b);
+}
+
+static struct notice *announce(struct launch *l, int64_t batch) {
+    struct notice_run run = l->announced;
+    run.command = words_of(l->arena, l->command);
+    run.device = l->place.name;
+    run.card_uuid = l->place.card_uuid;
+    run.card_index = l->place.card_index;
+    run.standin = l->place.standin;
+    run.pid = getpid();
+    run.batch = batch;
+    run.started_s = time(NULL);
+    if (l->about) l->about(l->about_context, batch, &run);
+    return notice_open(l->arena, &run);
+}
+
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
                int64_t limit_bytes, struct launch_result *ret_result, struct fail *why) {
     const struct launch_options *o = l->options;
     struct making making = making_of(l, values, limit_bytes);
     bool is_cpu = l->place.kind == LAUNCH_CPU;
+    struct showing showing = {.l = l};
     struct trial_request request = {
         .argv = l->command,
         .prepare = prepare,
@@ -169,8 +210,8 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
         .stall_limit_s = seconds_or_default(o->stall_seconds),
         .time_limit_s = seconds_or_default(o->time_seconds),
         .interrupted = l->interrupted,
-        .watch = l->watch,
-        .watch_context = l->watch_context,
+        .watch = show,
+        .watch_context = &showing,
     };
     l->made++;
     if (o->log_folder) {
@@ -181,7 +222,9 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     }
     *ret_result = (struct launch_result){.batch = batch};
     if (l->place.sampler) device_sampler_reset(l->place.sampler);
+    showing.notice = announce(l, batch);
     int rc = trial_run(l->arena, &request, &ret_result->trial, why);
+    notice_close(showing.notice);
     if (rc < 0) return rc;
     launch_read(l, ret_result);
     return 0;
@@ -194,7 +237,7 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
                 struct launch *ret_launch, struct fail *why) {
     struct launch *l = ret_launch;
     *l = (struct launch){.arena = a, .options = options, .command = command,
-                         .interrupted = &is_interrupted};
+                         .interrupted = &is_interrupted, .announced = notice_unknown()};
     l->python = str_of(launch_python_program(options->python));
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);

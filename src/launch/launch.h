@@ -8,6 +8,7 @@
 #include "config/config.h"
 #include "device/sampler.h"
 #include "probe/command.h"
+#include "probe/notice.h"
 #include "probe/trial.h"
 #include "stats/stats.h"
 
@@ -40,6 +41,8 @@ struct launch_place {
     int64_t others_bytes;     // held by others before we start; 0 on the CPU
     bool is_capped;           // --memory was given: capacity_bytes is the trial's own
     int card;                 // its place in device_list
+    int card_index;           // the driver's number; -1 on the CPU
+    struct str card_uuid;     // empty: unknown
     struct str standin;       // set: the driver is a stand-in
     struct device_sampler *sampler; // NULL: no card
 };
@@ -58,6 +61,11 @@ struct launch {
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
     void *watch_context;
+    // How its trials are announced to those who watch (probe/notice.h): the verb says what it knows,
+    // the rest is filled in. What `about` returns for a batch goes on top; may be NULL.
+    struct notice_run announced;
+    void (*about)(void *context, int64_t batch, struct notice_run *run);
+    void *about_context;
 };
 
 enum launch_status { LAUNCH_OK, LAUNCH_ALMOST, LAUNCH_OOM, LAUNCH_SPILLS, LAUNCH_FAILED,

@@ -27,6 +27,8 @@ static int open_card(struct arena *a, const struct launch_options *o, const stru
                      struct launch_place *place, struct fail *why) {
     place->kind = LAUNCH_CUDA;
     place->name = d->name;
+    place->card_index = d->index;
+    place->card_uuid = d->uuid;
     place->others_bytes = d->used_bytes > 0 ? d->used_bytes : 0;
     place->capacity_bytes = d->total_bytes - (d->reserved_bytes > 0 ? d->reserved_bytes : 0);
     if (d->total_bytes > 0 && o->memory_bytes > d->total_bytes) {
@@ -74,7 +76,7 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
     const char *word = o->device ? o->device : "auto";
     bool is_auto = strcmp(word, "auto") == 0, is_cuda = strncmp(word, "cuda", 4) == 0;
     struct device_list devices = {0};
-    *ret_place = (struct launch_place){0};
+    *ret_place = (struct launch_place){.card_index = -1};
     if (strcmp(word, "cpu") == 0) return open_cpu(a, o, ret_place, why);
     if (!is_auto && !is_cuda) return unknown_device(word, why);
     int rc = device_list(a, o->machine, &devices, why);

@@ -12,7 +12,7 @@
 
 #include "probe/steps.h"
 
-// Texts empty, numbers -1 where not known.
+// Texts empty, numbers -1 where not known (notice_unknown).
 struct notice_run {
     struct str verb;      // "fit", "bench", "run"
     struct str model, command, precision;
@@ -24,7 +24,9 @@ struct notice_run {
     int64_t batch, accumulation;
     int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card, all of the run's memory
     int64_t started_s;    // unix time
+    double repeat_s;      // of a recorded run: then it begins again; NaN
 };
+struct notice_run notice_unknown(void);
 
 struct notice; // private; NULL where nothing could be written: all calls below take it
 struct notice *notice_open(struct arena *a, const struct notice_run *run);
@@ -37,8 +39,11 @@ struct str notice_folder(struct arena *a);
 // The runs that are there and whose process is alive. Folders that dead processes left are removed.
 struct notice_found {
     struct notice_run run;
+    struct str id; // the name of its folder
     struct str steps_path;
 };
 int notice_list(struct arena *a, struct notice_found **ret_found);
+// A run.json. False: it is none of this version. Its texts are short and may be shown.
+bool notice_read(struct arena *a, struct str text, struct notice_run *ret_run);
 
 #endif

@@ -52,8 +52,7 @@ static int character_len(const unsigned char *p, ptrdiff_t len) {
     return 0;
 }
 
-// A copy of at most `max` bytes that is whole UTF-8 and may be shown.
-static struct str clean(struct arena *a, struct str text, ptrdiff_t max) {
+struct str steps_text(struct arena *a, struct str text, ptrdiff_t max) {
     struct buf out = buf_new(a);
     for (ptrdiff_t i = 0; i < text.len;) {
         int len = character_len((const unsigned char *)text.p + i, text.len - i);
@@ -67,7 +66,7 @@ static struct str clean(struct arena *a, struct str text, ptrdiff_t max) {
 }
 
 static void count_broken(struct steps *s, struct str line) {
-    if (s->broken_lines++ == 0) s->first_broken = clean(s->arena, line, BROKEN_MAX_BYTES);
+    if (s->broken_lines++ == 0) s->first_broken = steps_text(s->arena, line, BROKEN_MAX_BYTES);
 }
 
 static double time_of(const json_t *object, const char *key) {
@@ -93,7 +92,7 @@ static struct str text_of(const json_t *object, const char *key) {
 // A program that says the same again and again must not fill the memory.
 static void keep_text(struct steps *s, struct str *kept, struct str text) {
     struct arena_mark before = arena_mark(s->arena);
-    struct str now = clean(s->arena, text, TEXT_MAX_BYTES);
+    struct str now = steps_text(s->arena, text, TEXT_MAX_BYTES);
     if (now.len > 0 && !str_equal(now, *kept)) {
         *kept = now;
     } else {
@@ -169,6 +168,9 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
         .peak_allocated_bytes = count_of(object, "peak_allocated"),
         .peak_reserved_bytes = count_of(object, "peak_reserved"),
         .alloc_retries = count_of(object, "alloc_retries"),
+        .t_s = time_of(object, "t"),
+        .made = count_of(object, "made"),
+        .made_samples = count_of(object, "made_samples"),
     };
     // A program that accumulates nothing may leave the list out.
     const json_t *list = json_object_get(object, "micro_batches");

@@ -16,6 +16,10 @@ struct step {
     double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
     int64_t allocated_bytes, reserved_bytes, peak_allocated_bytes, peak_reserved_bytes;
     int64_t alloc_retries;
+    // What announced and recorded runs add (doc/formats/runs.md): seconds since 1970, or since
+    // somebody began to watch; steps and samples that its rank has made with this one.
+    double t_s;
+    int64_t made, made_samples;
 };
 
 enum step_rank_state { RANK_SILENT, RANK_STARTED, RANK_ENDED_WELL, RANK_ENDED_BADLY };
@@ -69,6 +73,8 @@ struct step_source {
     bool skipping; // the rest of an overlong line
 };
 void steps_feed(struct steps *s, struct step_source *source, struct str bytes);
+// A copy of at most `max` bytes that is whole UTF-8 without what a terminal would obey.
+struct str steps_text(struct arena *a, struct str text, ptrdiff_t max);
 // Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
 

@@ -32,6 +32,7 @@ struct watch {
     struct kept *kept;
     int kept_count;
     struct watch_card *cards;
+    struct runs *runs;
     struct device_snapshot devices;
     struct watch_view view;
 };
@@ -144,8 +145,6 @@ static void show_card(struct watch *w, int place) {
     shown->history_count = kept->ring.count;
     shown->window = window_of(shown->history, shown->history_count, window_seconds, clock_max);
     shown->since = sums_window(&kept->since, clock_max);
-    shown->ours_bytes = card->has_processes ? 0 : -1;
-    shown->others_bytes = card->has_processes ? card->now.used_bytes : -1;
 }
 
 static bool read_cards(struct watch *w) {
@@ -199,8 +198,11 @@ bool watch_update(struct watch *w) {
     }
     w->view.devices = &w->devices;
     w->view.cards = w->cards;
-    if (has_changed || is_turn) show_time(w, now_ns);
-    return has_changed || is_turn;
+    if (!has_changed && !is_turn) return false;
+    show_time(w, now_ns);
+    if (is_turn) runs_follow(w->runs, played_ns(w, now_ns), w->opened_ns);
+    runs_show(w->runs, &w->devices, w->cards, played_ns(w, now_ns), &w->view);
+    return true;
 }
 
 // --- Life
@@ -230,6 +232,7 @@ int watch_open(struct arena *a, const struct watch_options *options, struct watc
     arena_new(&w->tick, char, 1); // so that a rewind does not give the first chunk back
     w->tick_begin = arena_mark(&w->tick);
     w->cpu = device_cpu_open(a, w->options.machine ? w->options.machine : "");
+    w->runs = runs_open(a, &w->options);
     w->view.started_ns = w->opened_ns;
     w->view.interval_ms = w->options.interval_ms;
     w->next_ns = w->opened_ns;
@@ -250,5 +253,6 @@ const struct watch_view *watch_view(const struct watch *w) {
 void watch_close(struct watch *w) {
     if (!w) return;
     device_monitor_close(w->monitor);
+    runs_close(w->runs);
     arena_clear(&w->tick);
 }

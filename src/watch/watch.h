@@ -64,8 +64,10 @@ struct watch_run {
     enum watch_run_state state;
     int64_t ranks, steps_done, samples_done, alloc_retries;
     struct watch_phases phases;
-    double samples_per_s, samples_per_joule; // all ranks; joules of its card in the same stretch
-    int64_t predicted_peak_bytes, predicted_upper_bytes, peak_bytes; // of the card; peak: so far
+    double samples_per_s;     // of all ranks
+    double samples_per_joule; // of one rank, and the joules of its card in the same steps
+    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card
+    int64_t peak_bytes;               // the most that its processes held on one card so far
     const struct insight_step *steps; // the newest of the slowest rank, oldest first
     ptrdiff_t step_count;
 };

@@ -10,6 +10,13 @@
 #include <math.h>
 #include <unistd.h>
 
+// What a test made.
+static int remove_machine(const char *folder) {
+    char command[128];
+    snprintf(command, sizeof command, "rm -rf %s", folder);
+    return system(command);
+}
+
 static struct watch *open_watch(struct arena *a, const struct watch_options *options) {
     struct watch *w = NULL;
     struct fail why = {0};
@@ -56,6 +63,7 @@ static void shares_are_the_counters_truth(void **state) {
     assert_true(none->seconds > 10 && isnan(none->throttled_share) && isnan(none->energy_joules));
     assert_true(isnan(none->clock_lost_share) && isnan(none->utilisation_mean));
     watch_close(w);
+    assert_int_equal(remove_machine(folder), 0);
 }
 
 static void history_keeps_its_length(void **state) {
@@ -81,6 +89,7 @@ static void history_keeps_its_length(void **state) {
     }
     assert_int_equal(v->cards[0].history_count, 16);
     watch_close(w);
+    assert_int_equal(remove_machine(folder), 0);
 }
 
 static void only_the_cards_that_were_asked_for(void **state) {
