@@ -89,3 +89,44 @@ struct str tsv_cell(const struct tsv *t, const char *column) {
     }
     return (struct str){0};
 }
+
+static bool is_below(const struct data_file *f, const char *prefix) {
+    return strncmp(f->name, prefix, strlen(prefix)) == 0;
+}
+
+static struct str text_of(const struct data_file *f) {
+    return (struct str){(const char *)f->begin, f->end - f->begin};
+}
+
+static struct str folder_of_version(struct arena *a, const char *prefix, const char *name) {
+    uint64_t hash = 0;
+    for (int i = 0; i < data_file_count; i++) {
+        const struct data_file *f = &data_files[i];
+        if (is_below(f, prefix)) hash = hash * 31 + str_hash(text_of(f));
+    }
+    return str_format(a, "%.*s/%s-%016llx", STR_ARG(os_cache_dir(a)), name,
+                      (unsigned long long)hash);
+}
+
+static int lay_out_file(struct arena *a, struct str folder, const struct data_file *f,
+                        const char *prefix, struct fail *why) {
+    struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), f->name + strlen(prefix));
+    char *parent = str_z(a, path);
+    *strrchr(parent, '/') = 0;
+    int rc = os_make_dirs(a, parent, why);
+    return rc < 0 ? rc : os_replace(a, path.p, text_of(f), NULL, why);
+}
+
+int data_lay_out(struct arena *a, const char *prefix, const char *name, struct str *ret_folder,
+                 struct fail *why) {
+    struct str folder = folder_of_version(a, prefix, name);
+    struct str done = str_format(a, "%.*s/.complete", STR_ARG(folder));
+    *ret_folder = folder;
+    if (os_exists(done.p)) return 0;
+    for (int i = 0; i < data_file_count; i++) {
+        const struct data_file *f = &data_files[i];
+        int rc = is_below(f, prefix) ? lay_out_file(a, folder, f, prefix, why) : 0;
+        if (rc < 0) return rc;
+    }
+    return os_replace(a, done.p, STR(""), NULL, why);
+}

@@ -19,6 +19,11 @@ extern const int data_file_count;
 // Text of a file, the user's own or the embedded one. The embedded text is not copied.
 int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why);
 
+// Puts the embedded files whose names begin with `prefix` ("python/") into a folder NAME-HASH of
+// the user's cache, one for each version of them, so that two versions never mix.
+int data_lay_out(struct arena *a, const char *prefix, const char *name, struct str *ret_folder,
+                 struct fail *why);
+
 // One table of tab-separated values: the first line names the columns, '#' starts a comment line.
 struct tsv {
     struct str name, rest;

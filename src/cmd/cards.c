@@ -61,10 +61,8 @@ int cards_here(struct question *q, const char *ids, const char *machine, struct 
     struct cards cards = {0};
     int rc = device_list(q->arena, machine, &devices, why);
     if (rc < 0) return rc;
-    if (devices.standin.len > 0) {
-        question_note(q, str_format(q->arena, "STAND-IN DRIVER, no real card: %.*s",
-                                    STR_ARG(devices.standin)));
-    }
+    struct str note = device_standin_note(q->arena, devices.standin);
+    if (note.len > 0) question_note(q, note);
     for (ptrdiff_t i = 0; i < devices.count; i++) {
         if (!is_asked(ids, devices.items[i].index)) continue;
         place_device(q, &devices.items[i],

@@ -2,6 +2,8 @@
 // batchfit check: what is this machine, is it healthy, what should be set?
 #include "cmd/check.h"
 
+#include "cmd/demo.h"
+
 #include <stdio.h>
 #include <unistd.h>
 
@@ -30,6 +32,8 @@ static const struct option_row rows[] = {
      "--machine",
      "file"},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"demo", NULL, OPTION_SWITCH, AT(demo),
+     "a machine of four cards that is shipped with this program; its values are invented", NULL},
     {"python", "PROGRAM", OPTION_TEXT, AT(python),
      "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},
     {.name = NULL},
@@ -93,14 +97,15 @@ static int refuse(const struct check_options *o, struct fail *why) {
 }
 
 static int check_run(struct arena *a, const struct options *options, struct fail *why) {
-    const struct check_options *o = (const struct check_options *)options;
-    struct question_options asked = o->q;
-    struct check c = {.arena = a, .options = o};
+    struct check_options o = *(const struct check_options *)options;
+    struct question_options asked = o.q;
+    struct check c = {.arena = a, .options = &o};
     asked.model_is_optional = true;
-    int rc = refuse(o, why);
+    int rc = refuse(&o, why);
+    if (rc == 0) rc = demo_or_machine(a, o.demo, o.machine, &o.machine, why);
     if (rc == 0) rc = question_open(a, &asked, &c.question, why);
     if (rc < 0) return rc;
-    return o->matrix ? check_matrix(&c, why) : check_machine(&c, options->json, why);
+    return o.matrix ? check_matrix(&c, why) : check_machine(&c, options->json, why);
 }
 
 const struct verb verb_check = {
@@ -115,6 +120,7 @@ const struct verb verb_check = {
         "--matrix answers for models and cards instead: the largest batch, or whether --batch-size "
         "fits.",
     .examples = "batchfit check\n"
+                "batchfit check --demo\n"
                 "batchfit check --detailed --config configs/train.yaml\n"
                 "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 "
                 "-o matrix.md\n"

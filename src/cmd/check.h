@@ -11,7 +11,7 @@
 struct check_options {
     struct question_options q;
     const char *machine, *python, *models, *gpus, *output, *record;
-    bool detailed, matrix, recommend;
+    bool detailed, matrix, recommend, demo;
 };
 
 // What to set for a training on one card, or on the processor. Unknown: -1, NaN, an empty text.

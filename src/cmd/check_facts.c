@@ -58,8 +58,7 @@ static int gather_cards(struct check *c, struct fail *why) {
     c->gpus = arena_new(c->arena, const struct gpu *, f->devices.count + 1);
     for (int i = 0; i < f->devices.count; i++) support_of(c, i);
     f->supports = c->supports;
-    // device.c's words for a library that is not there at all.
-    f->driver_is_absent = str_starts(f->devices.why_none, STR("no NVIDIA driver library"));
+    f->driver_is_absent = f->devices.driver_is_absent;
     return 0;
 }
 

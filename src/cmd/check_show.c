@@ -79,10 +79,9 @@ static void show_cards(const struct check *c, struct show_style style, struct bu
 
 // Before everything else, whatever is shown.
 static void show_standin(const struct check *c, struct show_style style, struct buf *out) {
-    struct str standin = c->facts.devices.standin;
-    if (standin.len == 0) return;
-    show_text(out, style, SHOW_WARN,
-              str_format(c->arena, "STAND-IN DRIVER, no real card: %.*s", STR_ARG(standin)));
+    struct str note = device_standin_note(c->arena, c->facts.devices.standin);
+    if (note.len == 0) return;
+    show_text(out, style, SHOW_WARN, note);
     buf_byte(out, '\n');
 }
 
@@ -90,7 +89,10 @@ static void show_machine(const struct check *c, struct show_style style, struct 
     const struct insight_facts *f = &c->facts;
     const struct insight_torch *t = &f->torch;
     struct buf line = buf_new(c->arena);
-    if (f->is_recorded) buf_format(&line, "recorded machine %s; ", c->options->machine);
+    if (c->options->demo)
+        buf_format(&line, "demo machine; ");
+    else if (f->is_recorded)
+        buf_format(&line, "recorded machine %s; ", c->options->machine);
     buf_format(&line, "%.*s", STR_ARG(f->cpu.name));
     if (f->cpu.cores > 0)
         buf_format(&line, ", %d core%s", f->cpu.cores, f->cpu.cores == 1 ? "" : "s");

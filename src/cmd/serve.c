@@ -3,6 +3,7 @@
 #include "cmd/serve.h"
 
 #include "base/os.h"
+#include "cmd/demo.h"
 #include "cmd/json.h"
 
 #include <math.h>
@@ -36,6 +37,8 @@ static const struct option_row rows[] = {
     {"dcgm-names", NULL, OPTION_SWITCH, AT(dcgm_names),
      "/metrics also has the series of dcgm-exporter, for dashboards that are there already", NULL},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"demo", NULL, OPTION_SWITCH, AT(demo),
+     "a machine of four cards that is shipped with this program; its values are invented", NULL},
     {"speed", "X", OPTION_NUMBER, AT(speed), "of a recorded machine: 10 plays it ten times as fast",
      ""},
     {.name = NULL},
@@ -197,7 +200,8 @@ static int serve_run(struct arena *a, const struct options *options, struct fail
     if (isnan(o.interval_s)) o.interval_s = 1;
     struct serve *s = arena_new(a, struct serve, 1);
     s->options = &o;
-    int rc = check(&o, why);
+    int rc = demo_or_machine(a, o.demo, o.machine, &o.machine, why);
+    if (rc == 0) rc = check(&o, why);
     return rc < 0 ? rc : serve(a, s, why);
 }
 
@@ -215,6 +219,7 @@ const struct verb verb_serve = {
         "encrypted; over networks that you do not trust put a proxy with TLS, or an ssh tunnel, in "
         "front. SIGINT and SIGTERM end it with status 0.",
     .examples = "batchfit serve\n"
+                "batchfit serve --demo\n"
                 "batchfit serve --port 9101 --dcgm-names\n"
                 "batchfit serve --address 0.0.0.0 --token-file ~/.config/batchfit/token\n"
                 "batchfit serve --machine tests/machines/h100x8 --speed 10",

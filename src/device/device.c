@@ -65,6 +65,11 @@ void device_explain_none(struct device_list *list) {
     }
 }
 
+struct str device_standin_note(struct arena *a, struct str standin) {
+    if (standin.len == 0) return (struct str){0};
+    return str_format(a, "STAND-IN DRIVER, no real card: %.*s", STR_ARG(standin));
+}
+
 int device_no_card(int card, const struct device_list *list, struct fail *why) {
     struct device_list found = *list;
     device_explain_none(&found);

@@ -31,8 +31,12 @@ struct device_list {
     struct str driver_version;
     struct str why_none; // no driver, no permission, …; empty when devices were found
     struct str left_out; // cards that are there but cannot be used: lost, not permitted
+    bool driver_is_absent; // there is no library of the driver at all
     struct str standin;  // set: the driver is a stand-in for tests and demos; every view says so
 };
+
+// The line that every view of such a machine begins with; empty where `standin` is.
+struct str device_standin_note(struct arena *a, struct str standin);
 
 // The devices of this machine, or of the recorded one in the folder `machine` (NULL: this one).
 // No driver is an answer (0 devices, why_none), not an error; so is a driver that has not answered

@@ -106,6 +106,7 @@ struct device_snapshot {
     struct str cuda_version; // the newest CUDA that the driver supports: "12.4"
     bool is_wsl;
     struct str why_none, left_out, standin; // as in struct device_list
+    bool driver_is_absent;
 };
 
 // How to watch; a zeroed one is: every second, nothing that costs much, at the speed of life.

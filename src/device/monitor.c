@@ -269,6 +269,7 @@ static void copy_texts(struct arena *a, const struct device_session *session,
     snapshot->why_none = str_copy(a, list->why_none);
     snapshot->left_out = str_copy(a, list->left_out);
     snapshot->standin = str_copy(a, list->standin);
+    snapshot->driver_is_absent = list->driver_is_absent;
 }
 
 void device_monitor_read(struct arena *a, struct device_monitor *m,

@@ -160,9 +160,17 @@ void device_nvml_close(struct nvml *n) {
     *n = (struct nvml){0};
 }
 
+// In a container /proc shows the host's kernel.
+static bool has_kernel_part(void) {
+    return os_exists("/proc/driver/nvidia/version");
+}
+
+bool device_nvml_is_absent(const struct nvml *n, int code) {
+    return code == NVML_NO_LIBRARY && (n->library || !has_kernel_part());
+}
+
 struct str device_nvml_why(struct arena *a, const struct nvml *n, int code) {
-    // The usual mistake in containers; /proc shows the host's kernel.
-    if (!n->library && os_exists("/proc/driver/nvidia/version")) {
+    if (!n->library && has_kernel_part()) { // the usual mistake in containers
         return STR("this machine has an NVIDIA driver, but its library (libnvidia-ml.so.1) is not "
                    "to be found: start the container with --gpus all, or install the driver's "
                    "user part");

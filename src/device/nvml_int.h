@@ -80,6 +80,8 @@ void device_nvml_gauges(const struct nvml_calls *calls, struct nvml_place place,
                         struct device_card *card);
 void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place place,
                            struct device_card *card);
+// The driver, user and kernel part, is not there at all.
+bool device_nvml_is_absent(const struct nvml *n, int code);
 // Why there is no device, for a code of device_nvml_load, _start or _find.
 struct str device_nvml_why(struct arena *a, const struct nvml *n, int code);
 

@@ -33,6 +33,7 @@ static void list_now(struct job *job) {
     pthread_mutex_lock(&job->lock);
     job->list = devices.list;
     if (code) job->list.why_none = device_nvml_why(&job->arena, &n, code);
+    job->list.driver_is_absent = device_nvml_is_absent(&n, code);
     pthread_mutex_unlock(&job->lock);
     device_nvml_close(&n);
 }
@@ -68,6 +69,7 @@ static void copy_list(struct arena *a, const struct device_list *from, struct de
     list->driver_version = str_copy(a, from->driver_version);
     list->why_none = str_copy(a, from->why_none);
     list->left_out = str_copy(a, from->left_out);
+    list->driver_is_absent = from->driver_is_absent;
     for (ptrdiff_t i = 0; i < from->count; i++) {
         struct device d = from->items[i];
         d.name = str_copy(a, d.name);

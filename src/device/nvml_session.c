@@ -94,12 +94,14 @@ static void list_devices(struct arena *a, struct session *s, int code) {
     }
     s->common.list.count = 0;
     s->common.list.why_none = device_nvml_why(a, &s->nvml, code);
+    s->common.list.driver_is_absent = device_nvml_is_absent(&s->nvml, code);
 }
 
 static int load(struct arena *a, struct session *s) {
     int code = device_nvml_load(&s->nvml);
     if (code) {
         s->common.list.why_none = device_nvml_why(a, &s->nvml, code);
+        s->common.list.driver_is_absent = device_nvml_is_absent(&s->nvml, code);
         return code;
     }
     const struct nvml_api *api = &s->nvml.api;

@@ -94,9 +94,11 @@ int device_recording_read(struct reading *r, const json_t *machine, struct fail 
         return fail_set(why, FAIL_INPUT, "\"machine\" is %lld; this program reads version 1",
                         (long long)version);
     }
+    r->list->standin = device_json_text(r->arena, machine, "standin");
     int code = code_of(machine, "nvmlInit_v2");
     if (code) {
         r->list->why_none = device_code_text(r->arena, code);
+        r->list->driver_is_absent = code == NVML_NO_LIBRARY;
         r->is_hanging = code == NVML_TIMEOUT;
         return 0;
     }

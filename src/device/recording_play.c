@@ -162,12 +162,14 @@ static int play(struct layer *layer, int64_t now_ms, struct fail *why) {
 // Counters that go on by themselves.
 static void count_on(const struct layer *layer, int64_t now_ms, struct device_card *card) {
     const json_t *rates = json_object_get(layer->object, "per_second");
-    for (int i = 0; rates && i < device_field_count; i++) {
+    const json_t *rounds = json_object_get(layer->object, "per_round");
+    for (int i = 0; (rates || rounds) && i < device_field_count; i++) {
         const struct device_field *field = &device_fields[i];
-        const json_t *rate = json_object_get(rates, field->key);
+        double per_second = json_number_value(json_object_get(rates, field->key));
+        double per_round = json_number_value(json_object_get(rounds, field->key));
         double value = device_field_value(&layer->card, field);
-        if (!rate || isnan(value)) continue;
-        double more = json_number_value(rate) * (double)now_ms / 1000;
+        if ((per_second == 0 && per_round == 0) || isnan(value)) continue;
+        double more = per_second * (double)now_ms / 1000 + per_round * (double)layer->round;
         device_field_set(card, field, value / (field->is_whole ? 1 : field->factor) + more);
     }
 }
@@ -208,6 +210,7 @@ static int open_session(struct arena *a, struct session *s, struct fail *why) {
     }
     struct device_list asleep = {0};
     s->is_asleep = device_all_asleep(a, s->common.root, &asleep);
+    asleep.standin = s->common.list.standin;
     if (s->is_asleep) s->common.list = asleep;
     return 0;
 }

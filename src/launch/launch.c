@@ -242,10 +242,7 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);
     if (rc < 0) return rc;
-    if (l->place.standin.len > 0) {
-        launch_note(l, str_format(a, "STAND-IN DRIVER, no real card: %.*s",
-                                  STR_ARG(l->place.standin)));
-    }
+    if (l->place.standin.len > 0) launch_note(l, device_standin_note(a, l->place.standin));
     if (l->place.is_capped && l->place.kind == LAUNCH_CUDA) {
         launch_note(l, STR("--memory caps PyTorch's caching allocator (the context is charged to "
                            "it); it cannot imitate another chip's choice of kernels"));

@@ -55,7 +55,11 @@ const json_t *standin_value(const json_t *device, const char *group, const char 
 int standin_number(const json_t *device, const char *group, const char *key, int64_t *ret) {
     const json_t *value = standin_value(device, group, key);
     double rate = json_number_value(json_object_get(json_object_get(device, "per_second"), key));
-    *ret = json_integer_value(value) + (int64_t)(rate * (double)elapsed_ms() / 1000);
+    int64_t now_ms = elapsed_ms(),
+            repeat_ms = json_integer_value(json_object_get(device, "repeat_ms"));
+    int64_t round = repeat_ms > 0 ? now_ms / repeat_ms : 0;
+    int64_t more = json_integer_value(json_object_get(json_object_get(device, "per_round"), key));
+    *ret = json_integer_value(value) + (int64_t)(rate * (double)now_ms / 1000) + more * round;
     return value ? OK : NOT_SUPPORTED;
 }
 
