@@ -40,7 +40,8 @@ enum device_ask {
     DEVICE_ASK_PROCESSES = 4,
     DEVICE_ASK_FACTS = 8,
     DEVICE_ASK_PCIE = 16, // blocks 20 ms a direction
-    DEVICE_ASK_ALL = 15,  // except that
+    DEVICE_ASK_PROFILE = 32,
+    DEVICE_ASK_ALL = 15, // except those two
 };
 
 // A machine whose cards are asked again and again; the back ends put theirs behind it.
@@ -68,6 +69,8 @@ struct device_backend {
     void (*close)(struct device_session *session);
 };
 const struct device_backend *device_backend_of(bool is_recording);
+// The row of a field that the table has.
+const struct device_field *device_field_at(size_t offset);
 void device_card_name(struct device_card *card, const struct device *d);
 // Forgets what a new sample will say.
 void device_card_renew(struct device_card *card);

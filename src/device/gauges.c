@@ -20,6 +20,10 @@ const struct device_field device_fields[] = {
     {"gauges", "memory_percent", AT(now.memory_utilisation), false, 0.01, 100},
     {"gauges", "encoder_percent", AT(now.encoder_utilisation), false, 0.01, 100},
     {"gauges", "decoder_percent", AT(now.decoder_utilisation), false, 0.01, 100},
+    {"gauges", "sm_active_permille", AT(now.sm_active), false, 0.001, 1000},
+    {"gauges", "sm_occupancy_permille", AT(now.sm_occupancy), false, 0.001, 1000},
+    {"gauges", "tensor_active_permille", AT(now.tensor_active), false, 0.001, 1000},
+    {"gauges", "dram_active_permille", AT(now.dram_active), false, 0.001, 1000},
     {"gauges", "temperature_c", AT(now.temperature_celsius), false, 1, 1000, -273, true},
     {"gauges", "memory_temperature_c", AT(now.memory_temperature_celsius), false, 1, 1000, 1, true},
     {"gauges", "fan_percent", AT(now.fan), false, 0.01, 200, 0, true},
@@ -70,6 +74,12 @@ const struct device_field device_fields[] = {
     {"facts", "compute_mode", AT(facts.compute_mode), true, 1, 3, 0, true},
 };
 const int device_field_count = sizeof device_fields / sizeof *device_fields;
+
+const struct device_field *device_field_at(size_t offset) {
+    int i = 0;
+    while (device_fields[i].offset != offset) i++;
+    return &device_fields[i];
+}
 
 static void *place_of(struct device_card *card, const struct device_field *field) {
     return (char *)card + field->offset;

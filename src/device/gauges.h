@@ -56,6 +56,9 @@ struct device_gauges {
     int64_t total_bytes, used_bytes, reserved_bytes, free_bytes;
     double utilisation; // share of the time in which a kernel ran, 0 … 1
     double memory_utilisation, encoder_utilisation, decoder_utilisation;
+    // Only with wants_profile, Hopper and newer: share of the time in which a multiprocessor had
+    // work, mean of all; how full of warps they were; busy tensor cores; busy memory interface.
+    double sm_active, sm_occupancy, tensor_active, dram_active;
     double temperature_celsius, memory_temperature_celsius;
     double fan; // intended, 0 … 1
     double power_watts, power_average_watts, power_instant_watts;
@@ -71,7 +74,7 @@ struct device_gauges {
     int64_t recovery_action;                 // 0 none, 1 reset the card, 2 reboot, 3 drain, …
     int64_t pcie_generation, pcie_width;     // of the link now; lower when idle to save power
     int64_t pcie_replays;                    // counter of packets sent again
-    double pcie_tx_bytes_s, pcie_rx_bytes_s; // only with wants_pcie_throughput
+    double pcie_tx_bytes_s, pcie_rx_bytes_s; // only with wants_pcie_throughput or wants_profile
     int64_t xid; // the last error number (XID) that was seen since we watch; -1: none was
 };
 
@@ -114,6 +117,7 @@ struct device_watching {
     int interval_ms;
     bool wants_pcie_throughput; // blocks 20 ms a card and direction
     double speed;               // of a recording: 10 plays it ten times as fast
+    bool wants_profile;         // the performance monitor (GPM): cheap, from the second look on
 };
 
 struct device_monitor; // private

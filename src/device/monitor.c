@@ -91,6 +91,7 @@ static int open_session(struct shared *s) {
 static int wanted_of(const struct shared *s, const struct device_card *card) {
     int wanted = DEVICE_ASK_OFTEN | DEVICE_ASK_NOW | DEVICE_ASK_PROCESSES;
     if (s->how.wants_pcie_throughput) wanted |= DEVICE_ASK_PCIE;
+    if (s->how.wants_profile) wanted |= DEVICE_ASK_PROFILE;
     return card->now.at_ns == 0 ? wanted | DEVICE_ASK_FACTS : wanted; // the settings, once
 }
 

@@ -61,6 +61,31 @@ int device_nvml_find(struct arena *a, const struct nvml *n, struct nvml_devices 
 void device_nvml_close(struct nvml *n);
 // Total, used, reserved and free; -1 where the driver does not say.
 int device_nvml_memory(const struct nvml *n, struct nvml_handle *handle, struct device *d);
+// The performance monitor; NULL where this driver lacks a function.
+struct nvml_profile_api {
+    int (*support)(struct nvml_handle *device, void *support);
+    int (*make)(struct nvml_handle **sample);
+    int (*drop)(struct nvml_handle *sample);
+    int (*look)(struct nvml_handle *device, struct nvml_handle *sample);
+    int (*look_at_instance)(struct nvml_handle *device, unsigned id, struct nvml_handle *sample);
+    int (*compare)(void *metrics);
+    int (*instance_id)(struct nvml_handle *instance, unsigned *id);
+};
+// One card's, or instance's: zeroed before the first question, ended after the last.
+enum { NVML_PROFILE_VALUES = 6 };
+struct nvml_profile {
+    bool is_begun, is_there;
+    struct nvml_handle *looks[2];
+    int newest;
+    unsigned instance;
+    int64_t at_ns; // of the newest look; 0: there is none
+    double values[NVML_PROFILE_VALUES];
+};
+void device_nvml_find_profile(const struct nvml *n, struct nvml_profile_api *ret_api);
+void device_nvml_profile(const struct nvml_profile_api *api, struct nvml_place place,
+                         struct nvml_profile *p, struct device_card *card);
+void device_nvml_profile_end(const struct nvml_profile_api *api, struct nvml_profile *p);
+
 // The gauges that the driver has, by its own table (nvml_sample.c), and its processes.
 enum { NVML_QUESTIONS = 48 };
 typedef void (*nvml_call)(void); // a symbol's address, before its row says what it takes
@@ -69,6 +94,7 @@ struct nvml_calls {
     nvml_call field_values, pci_info, vbios, process_name;
     nvml_call processes[3]; // compute, graphics, MPS
     int process_bytes[3];   // of one entry of their answers
+    struct nvml_profile_api profile;
     bool has_process_names; // the pids are of our own process namespace
 };
 void device_nvml_find_calls(const struct nvml *n, struct str driver_version,

@@ -223,12 +223,6 @@ static double number_of(const struct field_value *v) {
     return is_known ? numbers[v->type] : (double)NAN;
 }
 
-static const struct device_field *field_at(size_t offset) {
-    int i = 0;
-    while (device_fields[i].offset != offset) i++; // every row's field is in the table
-    return &device_fields[i];
-}
-
 static void read_fields(const struct nvml_calls *calls, struct nvml_place place,
                         struct device_card *card) {
     struct field_value values[FIELDS] = {0};
@@ -242,7 +236,7 @@ static void read_fields(const struct nvml_calls *calls, struct nvml_place place,
         handle, FIELDS, values);
     for (int i = 0; !code && i < FIELDS; i++) {
         double number = values[i].code ? (double)NAN : number_of(&values[i]);
-        device_field_set(card, field_at(field_ids[i].field), number);
+        device_field_set(card, device_field_at(field_ids[i].field), number);
     }
 }
 
@@ -267,7 +261,7 @@ static void read_gauges(const struct nvml_calls *calls, struct nvml_place place,
     int code = NVML_NO_FUNCTION;
     for (int i = 0; i < GAUGES; i++) {
         const struct gauge *g = &gauges[i];
-        const struct device_field *field = field_at(g->field);
+        const struct device_field *field = device_field_at(g->field);
         bool is_known = !isnan(device_field_value(card, field));
         if (!(asked & g->when) || is_known) continue;
         if (i == 0 || !is_same_question(g, g - 1)) {
@@ -321,5 +315,6 @@ void device_nvml_find_calls(const struct nvml *n, struct str driver_version,
     calls.pci_info = find(n, "nvmlDeviceGetPciInfo_v3");
     calls.vbios = find(n, "nvmlDeviceGetVbiosVersion");
     device_nvml_find_processes(n, driver_version, &calls);
+    device_nvml_find_profile(n, &calls.profile);
     *ret_calls = calls;
 }

@@ -22,6 +22,7 @@ struct session {
         char pci_bus_id[32]; // empty: it never sleeps
         struct nvml_handle *events;
         int64_t xid; // -1: none yet
+        struct nvml_profile profile;
     } * watched;     // one a device
 };
 
@@ -187,6 +188,10 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
         lose(card, code);
         return;
     }
+    // First: it knows what the link carries without blocking.
+    if (asked & DEVICE_ASK_PROFILE) {
+        device_nvml_profile(&s->calls.profile, at, &w->profile, card);
+    }
     device_nvml_gauges(&s->calls, at, asked, card);
     if (asked & DEVICE_ASK_FACTS) begin(s, place, card);
     if (asked & DEVICE_ASK_PROCESSES) device_nvml_processes(&s->calls, at, card);
@@ -200,6 +205,9 @@ void device_nvml_session_close(struct device_session *session) {
     for (int i = 0; release && s->watched && i < s->common.list.count; i++) {
         struct nvml_handle *set = s->watched[i].events;
         if (set) ((int (*)(struct nvml_handle *))release)(set);
+    }
+    for (int i = 0; s->watched && i < s->common.list.count; i++) {
+        device_nvml_profile_end(&s->calls.profile, &s->watched[i].profile);
     }
     device_nvml_close(&s->nvml);
     pthread_mutex_destroy(&s->lock);

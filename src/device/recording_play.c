@@ -252,6 +252,16 @@ static void play_card(struct layer *layer, int64_t now_ms, struct device_card *r
     count_on(layer, now_ms, ret_card);
 }
 
+// What was not asked for; a card with a performance monitor tells there what its link carries.
+static void leave_out(int asked, struct device_gauges *now) {
+    bool is_profiled = (asked & DEVICE_ASK_PROFILE) && !isnan(now->sm_active);
+    if (!(asked & DEVICE_ASK_PCIE) && !is_profiled) {
+        now->pcie_tx_bytes_s = now->pcie_rx_bytes_s = (double)NAN;
+    }
+    if (asked & DEVICE_ASK_PROFILE) return;
+    now->sm_active = now->sm_occupancy = now->tensor_active = now->dram_active = (double)NAN;
+}
+
 void device_recording_sample(struct device_session *session, int place, int asked,
                              struct device_card *card) {
     struct session *s = (struct session *)session;
@@ -271,7 +281,7 @@ void device_recording_sample(struct device_session *session, int place, int aske
     struct device_card unknown = device_card_unknown();
     if (now.state == DEVICE_LOST) now.now = unknown.now; // as the driver would answer
     if (now.state == DEVICE_HANGS) now.now = card->now;  // the figures of before
-    if (!(asked & DEVICE_ASK_PCIE)) now.now.pcie_tx_bytes_s = now.now.pcie_rx_bytes_s = (double)NAN;
+    leave_out(asked, &now.now);
     device_card_name(&now, &s->common.list.items[place]);
     *card = now;
 }

@@ -223,7 +223,7 @@ int watch_open(struct arena *a, const struct watch_options *options, struct watc
     w->arena = a;
     w->options = complete(options);
     struct device_watching how = {w->options.interval_ms, w->options.wants_pcie_throughput,
-                                  w->options.speed};
+                                  w->options.speed, w->options.wants_profile};
     int failed = read_ids(w, why);
     if (failed) return failed;
     w->opened_ns = os_now_ns();

@@ -63,7 +63,7 @@ int standin_number(const json_t *device, const char *group, const char *key, int
     return value ? OK : NOT_SUPPORTED;
 }
 
-static const json_t *card_of(const json_t *instance) {
+const json_t *standin_card(const json_t *instance) {
     const json_t *card, *other;
     size_t i, j;
     json_array_foreach(json_object_get(machine, "devices"), i, card) {
@@ -86,7 +86,7 @@ static int answer(const json_t *call) {
 int standin_play(const json_t *object, const char *function) {
     const json_t *calls = standin_newest(object, "calls", NULL);
     const json_t *call = json_object_get(calls, function);
-    const json_t *card = call || object == machine ? NULL : card_of(object);
+    const json_t *card = call || object == machine ? NULL : standin_card(object);
     if (!call) call = json_object_get(calls, "*");
     if (!call && card) call = json_object_get(standin_newest(card, "calls", NULL), "*");
     return answer(call);

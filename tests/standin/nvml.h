@@ -34,6 +34,7 @@ SHARED const json_t *standin_newest(const json_t *device, const char *group, con
 SHARED const json_t *standin_value(const json_t *device, const char *group, const char *key);
 // The same as a number, counters going on by their rate ("per_second").
 SHARED int standin_number(const json_t *device, const char *group, const char *key, int64_t *ret);
+SHARED const json_t *standin_card(const json_t *instance); // NULL: it is a card itself
 SHARED int standin_text(const json_t *object, const char *key, char *text, unsigned size);
 
 #endif

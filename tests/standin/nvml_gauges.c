@@ -4,6 +4,7 @@
 #include "nvml.h"
 
 #include <string.h>
+#include <time.h>
 
 static int gauge_of(const json_t *device, const char *function, const char *group, const char *key,
                     int64_t *ret) {
@@ -123,6 +124,8 @@ EXPORT int nvmlDeviceGetTemperatureThreshold(const json_t *device, unsigned type
 EXPORT int nvmlDeviceGetPcieThroughput(const json_t *device, unsigned counter, unsigned *kb_s);
 EXPORT int nvmlDeviceGetPcieThroughput(const json_t *device, unsigned counter, unsigned *kb_s) {
     static const char *const keys[] = {"pcie_tx_kb_s", "pcie_rx_kb_s"};
+    struct timespec pause = {.tv_nsec = 20000000}; // as the driver does
+    nanosleep(&pause, NULL);
     return one_of(device, "nvmlDeviceGetPcieThroughput", "gauges", keys, 2, counter, kb_s);
 }
 

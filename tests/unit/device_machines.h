@@ -12,8 +12,9 @@
 #include <stdlib.h>
 
 static const char *const machines[] = {
-    "rtx3060", "rtx4090", "gtx1080", "laptop", "two-cards", "h100x8",        "a100-mig",
-    "wsl",     "gb10",    "jetson",  "lost",   "wedged",    "driver-535.54", "no-driver",
+    "rtx3060",       "rtx4090",   "gtx1080",  "laptop", "two-cards",     "h100x8",
+    "a100-mig",      "wsl",       "gb10",     "jetson", "lost",          "wedged",
+    "driver-535.54", "no-driver", "rtx2080s", "l40s",   "no-permission", "driver-mismatch",
 };
 enum { MACHINES = sizeof machines / sizeof *machines };
 
