@@ -59,4 +59,36 @@ struct stats_knee {
 struct stats_knee stats_find_knee(const struct stats_setting *settings, ptrdiff_t count,
                                   double tolerance, double level, uint64_t seed);
 
+// Whether the values of b tend to be larger than those of a: the rank test of Mann and Whitney,
+// two-sided. NaN values are left out. Up to 40 values together p is exact, also with ties; beyond, the
+// normal approximation with the correction for ties.
+struct stats_rank {
+    double u;           // pairs (a, b) with a < b, ties counting one half
+    double superiority; // u over all pairs: the share of pairs in which b is larger; NaN: no pairs
+    double p;           // 1: nothing to compare
+    bool is_exact;
+};
+struct stats_rank stats_find_rank(const double *a, ptrdiff_t count_a, const double *b,
+                                  ptrdiff_t count_b);
+
+// Two settings measured in turn, A B B A A B …: one figure a trial, a[i] and b[i] being neighbours in
+// time. The ratio of the medians, b over a, with a bootstrap interval over whole pairs, so that what a
+// pair has in common (a machine that warms up) does not widen it. Pairs with a NaN are left out.
+enum stats_verdict { STATS_SAME, STATS_B_LARGER, STATS_B_SMALLER };
+struct stats_ratio {
+    double ratio;                // NaN: no pair
+    struct stats_interval interval; // NaN: fewer than two pairs
+    struct stats_rank rank;
+    // Not SAME only when p is at most 1 - level and the interval leaves 1 out.
+    enum stats_verdict verdict;
+    ptrdiff_t pairs;
+};
+struct stats_ratio stats_find_ratio(const double *a, const double *b, ptrdiff_t count, double level,
+                                    uint64_t seed);
+
+// How many pairs it takes to find a true difference of the share `difference` (0.02) in the share
+// `power` (0.9) of experiments, when one trial's figure varies by the share `noise`; at least as many as
+// the rank test needs to be able to say anything. PTRDIFF_MAX: no number would do (a difference of 0).
+ptrdiff_t stats_pairs_needed(double difference, double noise, double level, double power);
+
 #endif
