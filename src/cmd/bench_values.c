@@ -3,8 +3,7 @@
 // belong together.
 #include "cmd/bench.h"
 
-#include <stdlib.h>
-#include <unistd.h>
+#include "cmd/identity.h"
 
 static struct str number(struct arena *a, int64_t value) {
     return str_format(a, "%lld", (long long)value);
@@ -51,34 +50,6 @@ void bench_values(const struct bench_options *o, const struct bench *b,
 
 // --- Identity ------------------------------------------------------------------------------------
 
-static void add_line(struct buf *b, const char *name, struct str text) {
-    buf_format(b, "%s=%.*s\n", name, STR_ARG(text));
-}
-
-// A script that was changed in between is another program.
-static void add_file(struct buf *b, const char *path) {
-    struct stat st;
-    if (!path || stat(path, &st) < 0 || !S_ISREG(st.st_mode)) return;
-    buf_format(b, "%s %lld %lld.%09ld\n", path, (long long)st.st_size, (long long)st.st_mtim.tv_sec,
-               st.st_mtim.tv_nsec);
-}
-
-// The one that PATH leads to: what it is named does not say which Python it belongs to.
-static void add_program(struct arena *a, struct buf *b, struct str name) {
-    struct str rest = str_of(getenv("PATH"));
-    if (name.len == 0 || str_find(name, STR("/")) >= 0) {
-        add_file(b, str_z(a, name));
-        return;
-    }
-    while (rest.p) {
-        struct str folder = str_cut(&rest, ':');
-        struct str path = str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(name));
-        if (access(path.p, X_OK) < 0) continue;
-        add_file(b, path.p);
-        return;
-    }
-}
-
 static void add_numbers(struct buf *b, const char *name, const struct bench_numbers *n) {
     buf_format(b, "%s", name);
     for (ptrdiff_t i = 0; i < n->count; i++) buf_format(b, " %lld", (long long)n->items[i]);
@@ -102,34 +73,12 @@ static void add_grid(struct buf *b, const struct bench_grid *g) {
 
 struct str bench_identity(const struct bench_options *o, const struct bench *b,
                           const struct bench_asked *asked, const struct launch *l) {
-    static const char *const variables[] = {"PYTHONPATH",
-                                            "VIRTUAL_ENV",
-                                            "CONDA_PREFIX",
-                                            "CUDA_VISIBLE_DEVICES",
-                                            "PYTORCH_CUDA_ALLOC_CONF",
-                                            "OMP_NUM_THREADS",
-                                            NULL};
     struct buf id = buf_new(b->arena);
-    char folder[4096];
-    add_line(&id, "version", STR(BATCHFIT_VERSION));
-    add_line(&id, "folder", str_of(getcwd(folder, sizeof folder)));
-    add_line(&id, "command", command_text(b->arena, asked->command));
-    for (int i = 0; asked->command[i]; i++) add_file(&id, asked->command[i]);
-    add_file(&id, o->data_path);
-    add_program(b->arena, &id, str_of(asked->command[0]));
-    add_line(&id, "python", l->python);
-    add_program(b->arena, &id, l->python);
-    add_line(&id, "layout", l->layout);
-    add_line(&id, "env", str_of(asked->l.environment));
-    add_line(&id, "keys", str_of(asked->l.config_keys));
+    identity_launch(b->arena, &id, asked->command, l, &asked->l);
+    identity_file(&id, o->data_path);
     if (asked->has_config) {
         buf_format(&id, "config %llx\n", (unsigned long long)str_hash(asked->config.text));
     }
-    for (int i = 0; variables[i]; i++) add_line(&id, variables[i], str_of(getenv(variables[i])));
-    add_line(&id, "device", l->place.name);
-    buf_format(&id, "memory %lld steps %lld warmup %lld ranks %lld\n",
-               (long long)asked->l.memory_bytes, (long long)asked->l.steps,
-               (long long)asked->l.warmup, (long long)asked->l.ranks);
     add_grid(&id, &b->grid);
     return buf_str(&id);
 }

@@ -86,6 +86,18 @@ struct stats_ratio {
 struct stats_ratio stats_find_ratio(const double *a, const double *b, ptrdiff_t count, double level,
                                     uint64_t seed);
 
+// What was measured over what was predicted, of several runs: by what later predictions are to be
+// multiplied. The rule and its reasons: doc/history.md.
+enum { STATS_CORRECTION_LEAST = 3, STATS_CORRECTION_LOWERS = 8 };
+struct stats_correction {
+    ptrdiff_t count;   // ratios that were used; 0: fewer than three, all factors are 1
+    double factor;     // of the figure shown: the median ratio
+    double fit_factor; // of the figure that decides: below 1 only from eight ratios on
+    double upper_factor; // of the band's upper end: not exceeded by the next run in 97.5 %
+};
+// Ratios that are not positive numbers are left out.
+struct stats_correction stats_find_correction(const double *ratios, ptrdiff_t count);
+
 // How many pairs it takes to find a true difference of the share `difference` (0.02) in the share
 // `power` (0.9) of experiments, when one trial's figure varies by the share `noise`; at least as many as
 // the rank test needs to be able to say anything. PTRDIFF_MAX: no number would do (a difference of 0).
