@@ -213,13 +213,20 @@ static json_t *json_peak(const struct forecast_peak *peak) {
                      "needed_is_exact", peak->needed_is_exact);
 }
 
+static json_t *json_correction(const struct forecast_correction *c) {
+    if (c->runs <= 0) return json_null();
+    return json_pack("{s:I, s:I, s:f, s:f, s:f}", "runs", (json_int_t)c->runs, "models",
+                     (json_int_t)c->models, "factor", c->factor, "fit_factor", c->fit_factor,
+                     "upper_factor", c->upper_factor);
+}
+
 json_t *answer_json(const struct answer *answer) {
     const struct gpu *gpu = &answer->card.gpu;
     const struct forecast_tape *t =
         answer->forecast.tapes[answer->plan.accumulation > 1];
     return json_pack(
         "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, s:o}, "
-        "s:s, s:o, s:o}",
+        "s:s, s:o, s:o, s:o}",
         "gpu", "name", json_text(gpu->name), "total_bytes", (json_int_t)gpu->total_bytes,
         "usable_bytes", (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu)), "plan",
         answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "budget_bytes",
@@ -229,7 +236,8 @@ json_t *answer_json(const struct answer *answer) {
         "config_written", answer->config_written, "largest_batch_size",
         json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model), "torch",
         json_text(t->tape->header.torch), "library", json_text(t->tape->header.library), "band",
-        forecast_band_source, "notes", answer_notes_json(&answer->notes), "remedies",
+        answer->card.correction.runs > 0 ? "runs measured on this card" : forecast_band_source,
+        "correction", json_correction(&answer->card.correction), "notes", answer_notes_json(&answer->notes), "remedies",
         json_remedies(&answer->remedies));
 }
 

@@ -43,6 +43,7 @@ static const struct option_row option_rows[] = {
      "sgd adam adamw"},
     {"ranks", "N", OPTION_COUNT, AT(l.ranks), "data-parallel processes of one trial", ""},
     LAUNCH_ROWS(struct bench_options),
+    HISTORY_ROWS(struct bench_options),
     {"gpu-ids", "LIST", OPTION_TEXT, AT(l.cards), "which of this machine's cards: 0,1", ""},
     {"machine", "DIR", OPTION_TEXT, AT(l.machine),
      "a recorded machine whose card's gauges are read instead of this one's", "file"},
@@ -59,6 +60,7 @@ struct measuring {
     const struct bench_asked *asked;
     struct launch *l;
     struct bench_state state;
+    struct history history;
     struct show_progress progress;
     struct str now; // the setting that is being measured
     int64_t done;
@@ -110,6 +112,26 @@ static void say_trial(const struct measuring *m, const struct bench_trial *t, do
     fprintf(stderr, ", %.1f s\n", seconds);
 }
 
+static void store_trial(struct measuring *m, const struct bench_setting *s,
+                        const struct launch_result *result) {
+    struct bench *b = m->b;
+    const struct config_value *model = &m->asked->reading.values[CONFIG_MODEL];
+    struct plan plan = {.model = str_of(m->o->model), .batch = s->batch,
+                        .ranks = m->asked->l.ranks > 0 ? m->asked->l.ranks : 1,
+                        .precision = s->precision, .image_size = m->o->image_size,
+                        .sequence_length = m->o->sequence_length,
+                        .optimizer = str_of(m->o->optimizer)};
+    if (plan.model.len == 0 && m->asked->has_config && model->type == CONFIG_TEXT) {
+        plan.model = model->text;
+    }
+    struct store_run run = history_row(&m->history, "bench", &plan);
+    run.workers = s->workers;
+    run.setting = bench_setting_text(b->arena, &b->grid, s, true);
+    run.limit_bytes = m->l->place.is_capped ? m->l->place.capacity_bytes : -1;
+    history_result(&m->history, result, &run);
+    history_add(&m->history, &run);
+}
+
 static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct fail *why) {
     struct bench_row *row = &m->b->rows.items[i];
     const struct launch_place *place = &m->l->place;
@@ -129,6 +151,7 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     if (m->b->is_workload) bench_workload_failure(m->b->arena, &result, &trial);
     bench_row_add(m->b->arena, row, &trial);
     bench_state_add(&m->state, m->b->arena, i, &trial);
+    store_trial(m, &row->setting, &result);
     m->done++;
     say_trial(m, &trial, result.trial.seconds);
     *ret_stop = is_hopeless(m, &trial);
@@ -305,6 +328,10 @@ static int answer(struct measuring *m, struct fail *why) {
     b->best = bench_pick(b->arena, &b->rows, capacity);
     bench_diagnose(b->arena, &b->rows, b->best.recommended, capacity, &b->findings);
     for (ptrdiff_t i = 0; i < m->l->notes.count; i++) bench_note(b, m->l->notes.items[i]);
+    history_close(&m->history);
+    for (ptrdiff_t i = 0; i < m->history.notes.count; i++) {
+        bench_note(b, m->history.notes.items[i]);
+    }
     if (b->is_standin) {
         bench_note(b, STR("the command is a stand-in that plays a scenario: nothing was trained"));
     }
@@ -333,10 +360,14 @@ static int measure(struct measuring *m, struct fail *why) {
     if (rc < 0) return rc;
     lay_out_rows(m->b);
     open_state(m);
+    history_open(m->b->arena, &m->o->h, &m->history);
+    history_place(&m->history, m->l, m->asked->l.machine);
+    history_command(&m->history, m->asked->command);
     rc = measure_all(m, why);
     bool is_complete = rc == 0 && !m->is_interrupted;
     if (rc == 0) rc = answer(m, why);
     bench_state_close(&m->state, is_complete);
+    history_close(&m->history);
     return rc;
 }
 

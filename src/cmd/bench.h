@@ -5,6 +5,7 @@
 #define CMD_BENCH_H
 
 #include "base/os.h"
+#include "cmd/history.h"
 #include "cmd/json.h"
 #include "cmd/launch_rows.h"
 #include "plan/plan.h"
@@ -195,6 +196,7 @@ const struct bench_file *bench_file_find(struct str path);
 struct bench_options {
     struct options base;
     struct launch_options l;
+    struct history_options h;
     const char *config, *data_path, *data_key, *batch_sizes, *workers, *amp, *precisions,
         *pin_memory, *compile, *axes, *outputs, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;

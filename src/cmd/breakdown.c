@@ -335,7 +335,8 @@ struct str breakdown_html(struct question *q, struct answer *answer) {
                                    STR_ARG(tape_of(answer)->tape->header.model),
                                    STR_ARG(tape_of(answer)->tape->header.library),
                                    STR_ARG(tape_of(answer)->tape->header.torch),
-                                   forecast_band_source));
+                                   answer->card.correction.runs > 0 ? "runs measured on this card"
+                                                                    : forecast_band_source));
     if (answer->notes.count > 0) {
         show_html_list(&page, answer->notes.items, (int)answer->notes.count);
     }

@@ -15,6 +15,7 @@
 struct fit_options {
     struct question_options q;
     struct launch_options l;
+    struct history_options h;
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer;
     int64_t gpu_memory;
     bool test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
@@ -24,6 +25,8 @@ struct fit_options {
 static const struct option_row rows[] = {
     QUESTION_ROWS(struct fit_options),
     LAUNCH_ROWS(struct fit_options),
+    HISTORY_ROWS(struct fit_options),
+    {"fresh", NULL, OPTION_SWITCH, AT(h.fresh), "runs trials again that the history has", NULL},
     {"prefer", "WORD", OPTION_TEXT, AT(prefer),
      "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as fast "
      "within 2 %)",
@@ -116,13 +119,17 @@ static void show(struct question *q, struct answer *answers, int count, const st
     fwrite(out.items, 1, (size_t)out.count, stdout);
 }
 
-static int answer_all(struct question *q, const struct cards *cards, struct answer **ret_answers,
-                      struct fail *why) {
+static int answer_all(struct question *q, const struct cards *cards, struct history *history,
+                      struct answer **ret_answers, struct fail *why) {
     struct answer *answers = arena_new(q->arena, struct answer, cards->count);
     for (ptrdiff_t i = 0; i < cards->count; i++) {
-        int rc = answer_choose(q, &cards->items[i], &answers[i], why);
+        struct forecast_card *card = &cards->items[i];
+        struct str note = history_correct(history, &q->store, q->plan.model, card);
+        int rc = answer_choose(q, card, &answers[i], why);
         if (rc < 0) return rc;
+        if (note.len > 0) str_list_add(q->arena, &answers[i].notes, note);
     }
+    history_answers(history, answers, cards->count);
     *ret_answers = answers;
     return 0;
 }
@@ -161,7 +168,10 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     // The command decides it where neither the config nor the options do.
     bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
     if (q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
-    rc = measure_batch(&q, &measure, asked.base.command, &m, why);
+    struct history history;
+    history_open(a, &o->h, &history);
+    rc = measure_batch(&q, &measure, asked.base.command, &history, &m, why);
+    history_close(&history);
     if (rc < 0) return rc;
     if (q.has_config && m.confirmed && !o->test_only) {
         rc = write_config(&q, &m.chosen, &write, &report, why);
@@ -190,7 +200,13 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     bool is_ours = false;
     int rc = question_open(a, &asked, &q, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
-    if (rc == 0) rc = answer_all(&q, &cards, &answers, why);
+    struct history history;
+    history_open(a, &o->h, &history);
+    if (rc == 0) rc = answer_all(&q, &cards, &history, &answers, why);
+    history_close(&history);
+    for (ptrdiff_t i = 0; i < history.notes.count; i++) {
+        if (rc == 0) question_note(&q, history.notes.items[i]);
+    }
     if (rc < 0) return rc;
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);

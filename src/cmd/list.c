@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit list: the cards, models and dialects that this program knows.
+// batchfit list: the cards, models and dialects that this program knows, and what it has done.
 #include "base/unit.h"
 #include "config/config.h"
 #include "gpu/gpu.h"
@@ -8,6 +8,7 @@
 
 #include "cmd/cmd.h"
 #include "cmd/json.h"
+#include "cmd/list_runs.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -155,6 +156,11 @@ static int print(struct listing *l, bool json, struct fail *why) {
 
 static int list_run(struct arena *a, const struct options *options, struct fail *why) {
     struct str what = str_of(options->argument_count > 0 ? options->arguments[0] : "");
+    const struct list_options *o = (const struct list_options *)options;
+    if (str_is(what, "runs")) return list_runs(a, o, why);
+    if (o->model || o->gpu || o->kind || o->since || o->store || o->limit > 0) {
+        return fail_set(why, FAIL_USAGE, "these options are for list runs only");
+    }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (!str_is(what, lists[i].what)) continue;
         struct listing l = {.arena = a, .rows = json_array()};
@@ -163,19 +169,34 @@ static int list_run(struct arena *a, const struct options *options, struct fail 
         json_decref(l.rows);
         return rc;
     }
-    return fail_set(why, FAIL_USAGE, "list gpus, list models or list dialects");
+    return fail_set(why, FAIL_USAGE, "list gpus, list models, list dialects or list runs");
 }
 
-static const struct option_row rows[] = {{.name = NULL}};
+#define AT(member) offsetof(struct list_options, member)
+static const struct option_row rows[] = {
+    {"model", "TEXT", OPTION_TEXT, AT(model), "runs: of models with this in their name", "models"},
+    {"gpu", "TEXT", OPTION_TEXT, AT(gpu), "runs: on cards with this in their name", "gpus"},
+    {"kind", "WORD", OPTION_TEXT, AT(kind), "runs: fit, trial, bench, compare or run",
+     "fit trial bench compare run"},
+    {"since", "TIME", OPTION_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22", ""},
+    {"limit", "N", OPTION_COUNT, AT(limit), "runs: at most so many, the newest (50)", ""},
+    {"store", "DIR", OPTION_TEXT, AT(store),
+     "runs: where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit",
+     "file"},
+    {.name = NULL},
+};
 
 const struct verb verb_list = {
     .name = "list",
-    .summary = "the cards, models and config dialects that batchfit knows",
-    .arguments = "gpus|models|dialects",
+    .summary = "the cards, models and config dialects that batchfit knows, and its runs",
+    .arguments = "gpus|models|dialects|runs",
     .description = "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that "
-                   "you have recorded, dialects are the config files that fit can read and change.",
-    .examples = "batchfit list gpus\nbatchfit list models --json",
+                   "you have recorded, dialects are the config files that fit can read and change. "
+                   "Runs are what fit and bench have measured and predicted on this machine, the newest "
+                   "first.",
+    .examples = "batchfit list gpus\nbatchfit list models --json\n"
+                "batchfit list runs --model resnet --since 7d",
     .options = rows,
-    .options_size = sizeof(struct options),
+    .options_size = sizeof(struct list_options),
     .run = list_run,
 };

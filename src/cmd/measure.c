@@ -36,6 +36,11 @@ static int open_card(struct measured *m, struct fail *why) {
         m->card.gpu.name = place->name;
     }
     m->card.margin = m->margin;
+    struct str note = {0};
+    if (place->kind == LAUNCH_CUDA) {
+        note = history_correct(m->history, &m->q->store, m->q->plan.model, &m->card);
+    }
+    if (note.len > 0) question_note(m->q, note);
     return 0;
 }
 
@@ -124,6 +129,28 @@ static void say_trial(const struct measured *m, const struct measured_trial *t) 
     fprintf(stderr, ", %.1f s\n", r->trial.seconds);
 }
 
+// The prediction is stored as it was before any correction, or corrections would be corrected.
+static void store_trial(struct measured *m, const struct measured_trial *t) {
+    struct store_run run = history_row(m->history, "trial", &t->plan);
+    struct forecast_card card = m->card;
+    struct forecast_tape *tape = NULL;
+    struct forecast_peak peak;
+    struct forecast *f = &m->predicted.forecast;
+    card.correction = (struct forecast_correction){0};
+    run.limit_bytes = m->budget_bytes;
+    history_result(m->history, &t->result, &run);
+    if (m->is_predicted) {
+        run.model = f->model.name;
+        bool is_alike = forecast_tape(f, t->plan.accumulation, &tape, NULL) == 0 &&
+                        !tape->is_upper_bound;
+        if (is_alike &&
+            forecast_at(f, &card, t->plan.batch, t->plan.accumulation, &peak, NULL) == 0) {
+            history_predicted(&peak, &run);
+        }
+    }
+    history_add(m->history, &run);
+}
+
 static int try_batch(struct measured *m, int64_t batch, struct measured_trial **ret_trial,
                      struct fail *why) {
     struct arena *a = m->q->arena;
@@ -134,6 +161,11 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
     plan.batch = batch;
     plan.accumulation = accumulation_for(m->q, batch);
     *t = (struct measured_trial){.plan = plan};
+    *ret_trial = t;
+    if (history_recall(m->history, &plan, m->budget_bytes, &t->result)) {
+        t->is_recalled = true;
+        return 0;
+    }
     const struct launch_options *o = m->launch.options;
     w.progress = show_progress_open(STDERR_FILENO,
                                     str_format(&scratch, "trial %td, step", m->trial_count),
@@ -145,13 +177,13 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
     show_progress_close(&w.progress);
     m->launch.watch_context = NULL;
     m->launch.watch = NULL;
-    *ret_trial = t;
     if (rc < 0) return rc;
     if (t->result.status == LAUNCH_OK && t->result.charged_bytes > m->budget_bytes) {
         t->result.status = LAUNCH_ALMOST;
         t->result.reason = STR("runs, but leaves less than the margin free");
     }
     say_trial(m, t);
+    store_trial(m, t);
     return 0;
 }
 
@@ -320,10 +352,24 @@ static void note_standin(struct measured *m) {
     }
 }
 
+// What was chosen, beside the trials that it comes from.
+static void store_answer(struct measured *m) {
+    const struct plan *p = &m->chosen.plan;
+    struct store_run run = history_row(m->history, "fit", p);
+    if (m->best) history_result(m->history, &m->best->result, &run);
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        if (m->trials[i].result.trial.is_standin) run.is_standin = 1;
+    }
+    if (m->is_predicted) run.model = m->predicted.forecast.model.name;
+    run.limit_bytes = m->budget_bytes;
+    run.status = m->best ? STR("FITS") : STR("OOM");
+    history_add(m->history, &run);
+}
+
 int measure_batch(struct question *q, const struct measure_options *o, char *const *command,
-                  struct measured *ret, struct fail *why) {
+                  struct history *history, struct measured *ret, struct fail *why) {
     struct measured *m = ret;
-    *m = (struct measured){.q = q, .margin = q->margin};
+    *m = (struct measured){.q = q, .margin = q->margin, .history = history};
     int rc = launch_open(q->arena, &o->l, command, &m->launch, why);
     if (rc < 0) return rc;
     bool is_cpu = m->launch.place.kind == LAUNCH_CPU;
@@ -334,6 +380,8 @@ int measure_batch(struct question *q, const struct measure_options *o, char *con
     m->launch.about_context = m;
     m->budget_bytes = launch_budget(&m->launch.place, m->margin);
     rc = check_command(m, why);
+    history_place(history, &m->launch, o->l.machine);
+    history_question(history, q, command, &m->launch, &o->l);
     if (rc == 0) rc = open_card(m, why);
     if (rc == 0) predict(m);
     if (rc == 0) rc = walk(m, why);
@@ -342,5 +390,8 @@ int measure_batch(struct question *q, const struct measure_options *o, char *con
     note_standin(m);
     find_knee(m);
     choose(m, o->prefers_knee);
+    m->found.launches -= (int)history->recalled;
+    store_answer(m);
+    history_note_recalled(history, m->trial_count);
     return 0;
 }

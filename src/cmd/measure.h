@@ -5,17 +5,20 @@
 #define CMD_MEASURE_H
 
 #include "cmd/answer.h"
+#include "cmd/history.h"
 #include "launch/launch.h"
 #include "search/trials.h"
 
 struct measured_trial {
     struct plan plan; // with the batch and accumulation that the training would have
     struct launch_result result;
+    bool is_recalled; // not run: the history has it
 };
 
 struct measured {
     struct question *q;
     struct launch launch;
+    struct history *history;
     struct forecast_card card;
     double margin;        // share of the device that is kept free in the trials
     int64_t budget_bytes; // what a trial may use
@@ -38,8 +41,9 @@ struct measure_options {
 
 // Runs the trials. FAIL_INPUT: the command does not train (its last lines are in the hint or the
 // log); FAIL_USAGE: it does not take {batch}. The question and the options must stay in place.
+// Trials that the history has are not run again, and those that are run are stored.
 int measure_batch(struct question *q, const struct measure_options *o, char *const *command,
-                  struct measured *ret, struct fail *why);
+                  struct history *history, struct measured *ret, struct fail *why);
 
 // The answer as text: a table of the trials, what was chosen and why, what was not covered.
 void measure_show(const struct measured *m, struct show_style style, struct buf *out);

@@ -40,7 +40,8 @@ static void add_row(struct show_table *t, struct arena *a, ptrdiff_t number,
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->made);
     bytes_cell(t, a, r->peak_bytes);
     rate_cells(t, r);
-    show_table_format(t, SHOW_DIM, "%.1f s", r->trial.seconds);
+    if (trial->is_recalled) show_table_cell(t, SHOW_DIM, STR("stored"));
+    else show_table_format(t, SHOW_DIM, "%.1f s", r->trial.seconds);
     show_table_cell(t, tone_of(r->status), str_of(launch_status_name(r->status)));
     show_table_cell(t, SHOW_DIM, shortened(a, r->reason));
 }
@@ -143,6 +144,7 @@ void measure_show(const struct measured *m, struct show_style style, struct buf 
     }
     answer_notes(&m->launch.notes, style, out);
     answer_notes(&m->q->notes, style, out);
+    answer_notes(&m->history->notes, style, out);
     if (!m->best && m->is_predicted) {
         struct answer answer = m->predicted;
         breakdown_remedies(m->q, &answer, style, out);
@@ -163,7 +165,7 @@ static json_t *json_trial(const struct measured_trial *t) {
     const struct launch_result *r = &t->result;
     const struct signature *s = r->trial.ending.signature;
     return json_pack(
-        "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I}",
+        "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:b}",
         "batch_size", (json_int_t)t->plan.batch, "gradient_accumulation_steps",
         (json_int_t)t->plan.accumulation, "status", launch_status_name(r->status), "steps",
         (json_int_t)r->made, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
@@ -174,7 +176,7 @@ static json_t *json_trial(const struct measured_trial *t) {
         "seconds", json_number(r->trial.seconds), "ending", s->id, "exit_status",
         r->trial.ending.exit_status >= 0 ? json_integer(r->trial.ending.exit_status) : json_null(),
         "signal", r->trial.ending.signal > 0 ? json_integer(r->trial.ending.signal) : json_null(),
-        "killed_strays", (json_int_t)r->trial.killed_strays);
+        "killed_strays", (json_int_t)r->trial.killed_strays, "is_recalled", t->is_recalled);
 }
 
 static json_t *json_trials(const struct measured *m) {
@@ -218,8 +220,11 @@ static json_t *json_result(const struct measured *m) {
 
 json_t *measure_json(const struct measured *m) {
     json_t *notes = answer_notes_json(&m->q->notes), *more = answer_notes_json(&m->launch.notes);
+    json_t *of_history = answer_notes_json(&m->history->notes);
     json_array_extend(notes, more);
+    json_array_extend(notes, of_history);
     json_decref(more);
+    json_decref(of_history);
     json_t *document = json_pack("{s:[o], s:o}", "results", json_result(m), "notes", notes);
     if (document) add_measured(document, m); // for scripts that look at one result only
     return document;

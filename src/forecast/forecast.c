@@ -126,6 +126,24 @@ static enum forecast_verdict verdict_at(const struct forecast *f, struct forecas
     return verdict;
 }
 
+// So much of the allocator's memory as the tape would take if it were right: what a correction says
+// that is needed more is not there for the replay.
+static int64_t room(const struct forecast_card *card, int64_t bytes, const struct forecast_tape *t) {
+    double factor = card->correction.runs > 0 ? card->correction.fit_factor : 1;
+    return (int64_t)((double)bytes / factor) - t->extra_bytes;
+}
+
+// The point, and the end of the band with it.
+static void correct(const struct forecast_card *card, struct forecast_peak *peak) {
+    const struct forecast_correction *c = &card->correction;
+    if (c->runs <= 0) return;
+    peak->upper_bytes =
+        (int64_t)((double)peak->reserved_bytes * c->upper_factor) + card->overhead.high_bytes;
+    peak->allocated_bytes = (int64_t)((double)peak->allocated_bytes * c->factor);
+    peak->reserved_bytes = (int64_t)((double)peak->reserved_bytes * c->factor);
+    peak->needed_bytes = (int64_t)((double)peak->needed_bytes * c->factor);
+}
+
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
                 int64_t accumulation, struct forecast_peak *ret_peak, struct fail *why) {
     struct forecast_tape *t;
@@ -142,8 +160,9 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
         .overhead_bytes = card->overhead.bytes,
         .upper_bytes = (int64_t)((double)(most + t->extra_bytes) * (1 + forecast_band)) +
                        card->overhead.high_bytes,
-        .verdict = verdict_at(f, t, batch, forecast_capacity(card) - t->extra_bytes),
+        .verdict = verdict_at(f, t, batch, room(card, forecast_capacity(card), t)),
     };
+    correct(card, ret_peak);
     return 0;
 }
 
@@ -152,9 +171,9 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
     struct forecast_tape *t;
     int rc = forecast_tape(f, accumulation, &t, why);
     if (rc < 0) return rc;
-    int64_t budget = forecast_budget(card) - t->extra_bytes;
+    int64_t budget = room(card, forecast_budget(card), t);
     if (!forecast_runs(t->loaded, batch, f->plan.classes, budget)) return 0;
-    int64_t capacity = forecast_capacity(card) - t->extra_bytes;
+    int64_t capacity = room(card, forecast_capacity(card), t);
     return verdict_at(f, t, batch, capacity) == FORECAST_FITS;
 }
 
@@ -162,5 +181,5 @@ bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int6
                       int64_t accumulation) {
     struct forecast_tape *t;
     if (forecast_tape(f, accumulation, &t, NULL) < 0) return true; // forecast_fits says why
-    return sim_live_peak(t->sim, batch, f->plan.classes) <= forecast_budget(card) - t->extra_bytes;
+    return sim_live_peak(t->sim, batch, f->plan.classes) <= room(card, forecast_budget(card), t);
 }

@@ -9,12 +9,20 @@
 #include "sim/sim.h"
 #include "tape/store.h"
 
+// What measured runs say of the predictions here: factors of the allocator's figures
+// (stats_find_correction). runs 0: none.
+struct forecast_correction {
+    int64_t runs, models; // models 1: runs of this very model
+    double factor, fit_factor, upper_factor;
+};
+
 // Where the plan is to run. Bytes.
 struct forecast_card {
     struct gpu gpu;
     struct gpu_overhead overhead;
     int64_t tenants_bytes; // taken by other processes
     double margin;         // share of the memory to leave free, 0 … 1
+    struct forecast_correction correction;
 };
 // What the allocator can get: usable − overhead − tenants. May be negative.
 int64_t forecast_capacity(const struct forecast_card *card);
