@@ -15,12 +15,22 @@ struct insight_step {
     double other_ms;        // neither data, nor model, nor optimizer
 };
 
+// What a zeroed member says is not known.
 struct insight_stretch {
     const struct device_gauges *gauges; // of one card, oldest first
     ptrdiff_t gauge_count;
     double sm_clock_max_mhz;          // NaN: unknown
     const struct insight_step *steps; // oldest first; none: no run is attached
     ptrdiff_t step_count;
+    enum device_state state;
+    const char *reason;        // of a state other than answers
+    bool is_unified, is_wsl;   // the memory is the processor's; WSL
+    double swap_grown_bytes;   // in the last minute
+    double process_cpus;       // processors that the run's process keeps busy
+    double earlier_most_bytes; // the most that was allocated before the steps above
+    int64_t steps_before;      // how many those were
+    int64_t predicted_peak_bytes, predicted_upper_bytes, peak_bytes; // of the run, on the card
+    int64_t alloc_retries;
 };
 
 // Adds what is to be said, also that all is well; nothing where the stretch is too short to tell.

@@ -38,6 +38,8 @@ static struct progress_rank *rank_of(struct progress *p, int rank) {
 
 static void keep_step(struct progress *p, const struct step *s, int64_t at_ns) {
     if (p->count == WATCH_STEPS) {
+        double oldest = p->steps[p->begin].allocated_bytes;
+        if (oldest > p->earlier_most_bytes) p->earlier_most_bytes = oldest;
         p->begin++;
         p->count--;
     }

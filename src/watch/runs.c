@@ -33,7 +33,9 @@ struct slot {
     int file_count;
     struct progress progress;
     int64_t peak_bytes, gone_ns, round;
-    bool is_seen, has_matched; // a process of it was on a card
+    bool is_seen;
+    int64_t cpu_pid, cpu_ns; // processor time of the rank that is followed, as last looked at
+    double cpu_seconds;
 };
 
 struct runs {
@@ -45,7 +47,7 @@ struct runs {
     int unlisted;
     struct owner owner;
     struct watch_run shown[WATCH_RUNS];
-    int shown_slots[WATCH_RUNS];
+    struct slot *shown_slots[WATCH_RUNS];
 };
 
 // --- Slots
@@ -96,7 +98,7 @@ static struct slot *take_slot(struct runs *r, enum kind kind, const struct notic
     taken->peak_bytes = -1;
     taken->gone_ns = taken->round = 0;
     taken->is_seen = true;
-    taken->has_matched = false;
+    taken->cpu_pid = -1;
     snprintf(taken->path, sizeof taken->path, "%.*s", STR_ARG(path));
     keep_run(taken, run, id);
     progress_reset(&taken->progress);
@@ -423,8 +425,50 @@ void runs_show(struct runs *r, const struct device_snapshot *devices, struct wat
         const struct slot *s = &r->slots[i];
         if (s->kind == FREE) continue;
         if (cards_of[i] < 0) cards_of[i] = card_by_device(devices, s->progress.device);
+        r->shown_slots[view->run_count] = &r->slots[i];
         show_run(s, cards_of[i], cards, now_ns, &r->shown[view->run_count++]);
     }
     view->runs = r->shown;
     view->runs_unlisted = r->unlisted;
+}
+
+// --- For the verdicts
+// ------------------------------------------------------------------------------------
+
+static int64_t followed_pid(const struct slot *s) {
+    for (int i = 0; i < s->progress.rank_count; i++) {
+        if (s->progress.ranks[i].rank == s->progress.followed) return s->progress.ranks[i].pid;
+    }
+    return -1;
+}
+
+// Processors that it kept busy since the last look; 0: not known.
+static double cpus_of(struct slot *s, int64_t now_ns) {
+    int64_t pid = followed_pid(s), before_ns = s->cpu_ns;
+    double seconds = owner_cpu_seconds(pid), before = s->cpu_seconds;
+    bool is_same = pid > 1 && pid == s->cpu_pid && now_ns > before_ns;
+    s->cpu_pid = pid;
+    s->cpu_ns = now_ns;
+    s->cpu_seconds = seconds;
+    double cpus = (seconds - before) / ((double)(now_ns - before_ns) * 1e-9);
+    return is_same && cpus >= 0 ? cpus : 0;
+}
+
+void runs_tell(struct runs *r, const struct watch_view *view, int card, int64_t now_ns,
+               struct insight_stretch *stretch) {
+    for (int i = 0; i < view->run_count; i++) {
+        const struct watch_run *run = &r->shown[i];
+        struct slot *s = r->shown_slots[i];
+        if (run->card != card || run->state == WATCH_RUN_ENDED) continue;
+        stretch->steps = run->steps;
+        stretch->step_count = run->step_count;
+        stretch->steps_before = run->steps_done - run->step_count;
+        stretch->earlier_most_bytes = s->progress.earlier_most_bytes;
+        stretch->predicted_peak_bytes = run->predicted_peak_bytes;
+        stretch->predicted_upper_bytes = run->predicted_upper_bytes;
+        stretch->peak_bytes = run->peak_bytes;
+        stretch->alloc_retries = run->alloc_retries;
+        if (s->kind != RECORDED) stretch->process_cpus = cpus_of(s, now_ns);
+        return;
+    }
 }

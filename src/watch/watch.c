@@ -33,6 +33,7 @@ struct watch {
     int kept_count;
     struct watch_card *cards;
     struct runs *runs;
+    struct judge *judge;
     struct device_snapshot devices;
     struct watch_view view;
 };
@@ -202,6 +203,7 @@ bool watch_update(struct watch *w) {
     show_time(w, now_ns);
     if (is_turn) runs_follow(w->runs, played_ns(w, now_ns), w->opened_ns);
     runs_show(w->runs, &w->devices, w->cards, played_ns(w, now_ns), &w->view);
+    if (is_turn) judge_turn(w->judge, w->runs, &w->view, played_ns(w, now_ns));
     return true;
 }
 
@@ -233,6 +235,7 @@ int watch_open(struct arena *a, const struct watch_options *options, struct watc
     w->tick_begin = arena_mark(&w->tick);
     w->cpu = device_cpu_open(a, w->options.machine ? w->options.machine : "");
     w->runs = runs_open(a, &w->options);
+    w->judge = judge_open(a);
     w->view.started_ns = w->opened_ns;
     w->view.interval_ms = w->options.interval_ms;
     w->next_ns = w->opened_ns;
@@ -254,5 +257,6 @@ void watch_close(struct watch *w) {
     if (!w) return;
     device_monitor_close(w->monitor);
     runs_close(w->runs);
+    judge_close(w->judge);
     arena_clear(&w->tick);
 }

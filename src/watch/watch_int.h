@@ -76,9 +76,10 @@ struct progress_rank {
 };
 struct progress {
     struct progress_rank ranks[PROGRESS_RANKS];
-    int rank_count, followed; // the rank whose steps are kept; -1: none yet
-    int64_t world, last_ns;   // last: when the newest step ended
-    bool is_partial;          // its beginning was not seen, so samples are not known
+    int rank_count, followed;  // the rank whose steps are kept; -1: none yet
+    int64_t world, last_ns;    // last: when the newest step ended
+    bool is_partial;           // its beginning was not seen, so samples are not known
+    double earlier_most_bytes; // allocated, of the steps that are not kept any more
     char device[32];
     // The newest steps of the rank that is followed, in one piece; as struct ring.
     struct insight_step *steps;
@@ -125,6 +126,7 @@ struct owner {
 void owner_set(struct owner *o, const struct owner_root *roots, int count);
 // The run that the process is of, or descends from; -1: none of them.
 int owner_of(struct owner *o, int64_t pid, int64_t now_ns);
+double owner_cpu_seconds(int64_t pid); // that it has used; NaN: unknown
 
 // The runs.
 struct runs;
@@ -135,5 +137,14 @@ void runs_follow(struct runs *r, int64_t now_ns, int64_t opened_ns);
 void runs_show(struct runs *r, const struct device_snapshot *devices, struct watch_card *cards,
                int64_t now_ns, struct watch_view *view);
 void runs_close(struct runs *r);
+// What is known of the run on a card, for its verdicts; nothing where there is none.
+void runs_tell(struct runs *r, const struct watch_view *view, int card, int64_t now_ns,
+               struct insight_stretch *stretch);
+
+// The verdicts, every few seconds.
+struct judge;
+struct judge *judge_open(struct arena *a);
+void judge_turn(struct judge *j, struct runs *runs, struct watch_view *view, int64_t now_ns);
+void judge_close(struct judge *j);
 
 #endif

@@ -118,6 +118,112 @@ static void a_leak_is_found_and_a_cache_is_none(void **state) {
     }
 }
 
+// --- A run as watch sees it: its newest steps, judged now and then -----------------------------
+
+enum { KEPT = 256, JUDGED_EVERY = 16, RUN_STEPS = 10000, SEEDS = 20 };
+
+// Bytes at the end of step i; `state` is the series' own memory.
+typedef double series_of(int i, struct stats_random *random, double *state);
+
+static double noise(int i, struct stats_random *random, double *state) {
+    (void)i;
+    (void)state;
+    return 8e9 + 200e6 * stats_normal(random); // inputs of all lengths
+}
+static double cache_fill(int i, struct stats_random *random, double *state) {
+    (void)state;
+    return 8e9 + 30e6 * fmin(i, 50) + 1e6 * stats_normal(random);
+}
+static double sawtooth(int i, struct stats_random *random, double *state) {
+    (void)state; // a garbage collector that comes every 90 steps
+    return 8e9 + (double)UNIT_MIB * (i % 90) + 1e6 * stats_normal(random);
+}
+static double jumps(int i, struct stats_random *random, double *state) {
+    if (i % 2500 == 1300) *state += 500e6; // a validation, a longer input
+    return 8e9 + *state + 3e6 * stats_normal(random);
+}
+static double growing_inputs(int i, struct stats_random *random, double *state) {
+    (void)i; // the most so far of something random: rises ever more seldom
+    *state = fmax(*state, 100e6 * stats_normal(random));
+    return 8e9 + *state;
+}
+static double constant(int i, struct stats_random *random, double *state) {
+    (void)i;
+    (void)random;
+    (void)state;
+    return 8e9;
+}
+static double leaking(int i, struct stats_random *random, double *state) {
+    (void)state;
+    return 8e9 + (double)UNIT_MIB * i + 3e6 * stats_normal(random);
+}
+
+// The first step at which a leak is said; -1: none within `steps`. `ret_alarms` of `ret_looks`.
+static int first_alarm(series_of *series, uint64_t seed, int steps, int *ret_alarms,
+                       int *ret_looks) {
+    static struct insight_step all[RUN_STEPS];
+    struct stats_random random = {seed};
+    double state = 0, most = 0;
+    int first = -1;
+    for (int i = 0; i < steps; i++) {
+        all[i] = (struct insight_step){(i + 1) * INT64_C(100000000), 100, 1,
+                                       series(i, &random, &state), 1};
+    }
+    for (int n = JUDGED_EVERY; n <= steps; n += JUDGED_EVERY) {
+        ARENA_AUTO a = {0};
+        int begin = n > KEPT ? n - KEPT : 0;
+        for (int i = begin - JUDGED_EVERY; i < begin; i++) {
+            if (i >= 0) most = fmax(most, all[i].allocated_bytes);
+        }
+        struct insight_stretch stretch = {.steps = all + begin,
+                                          .step_count = n - begin,
+                                          .steps_before = begin,
+                                          .earlier_most_bytes = most};
+        struct insight_findings found = {0};
+        insight_trend(&a, &stretch, 0, &found);
+        ++*ret_looks;
+        for (ptrdiff_t i = 0; i < found.count; i++) {
+            if (strcmp(found.items[i].id, "trend.leak") != 0) continue;
+            if (found.items[i].severity < INSIGHT_WARNING) continue;
+            ++*ret_alarms;
+            if (first < 0) first = n;
+        }
+    }
+    return first;
+}
+
+static void ten_thousand_clean_steps_raise_no_alarm(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        series_of *series;
+    } kinds[] = {{"noise", noise}, {"cache fill", cache_fill}, {"sawtooth", sawtooth},
+                 {"jumps", jumps}, {"constant", constant},     {"growing inputs", growing_inputs}};
+    int all = 0;
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        int alarms = 0, looks = 0;
+        for (uint64_t seed = 0; seed < SEEDS; seed++) {
+            first_alarm(kinds[k].series, seed, RUN_STEPS, &alarms, &looks);
+        }
+        print_message("# %s: %d alarms in %d looks at %d runs of %d steps\n", kinds[k].name, alarms,
+                      looks, SEEDS, RUN_STEPS);
+        all += alarms;
+    }
+    assert_int_equal(all, 0);
+}
+
+static void a_leak_of_a_mebibyte_is_found_within_100_steps(void **state) {
+    (void)state;
+    int latest = 0;
+    for (uint64_t seed = 0; seed < 200; seed++) {
+        int alarms = 0, looks = 0, first = first_alarm(leaking, seed, 400, &alarms, &looks);
+        assert_true(first > 0 && first <= 100);
+        assert_true(alarms == looks - first / JUDGED_EVERY + 1); // and stays
+        latest = first > latest ? first : latest;
+    }
+    print_message("# found in 200 of 200 runs, at the latest after %d steps\n", latest);
+}
+
 static void a_spill_is_full_and_slow(void **state) {
     (void)state;
     struct run r;
@@ -141,10 +247,75 @@ static void a_card_waits_for_a_reason(void **state) {
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "without waiting for data"));
     for (int i = 0; i < STEPS; i++) r.steps[i].io_ms = 120;
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "60 % of a step of 200"));
+    for (int i = 0; i < STEPS; i++) r.steps[i].io_ms = 5, r.steps[i].other_ms = 100;
+    r.stretch.process_cpus = 1.02;
+    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "50 % of a step of 200"));
+    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "one thread is the pace"));
+    for (int i = 0; i < STEPS; i++) r.steps[i].other_ms = 0;
     for (int i = 0; i < STEPS; i++) r.steps[i].total_ms = 8, r.steps[i].io_ms = 0.5;
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "launches kernels"));
     for (int i = 0; i < SECONDS; i++) r.gauges[i].utilisation = (double)NAN;
     assert_null(find(&r, "trend.starved"));
+    arena_clear(&r.arena);
+}
+
+static void shared_memory_spills_to_swap(void **state) {
+    (void)state;
+    struct run r;
+    set_up(&r, 1);
+    r.stretch.is_unified = true;
+    assert_null(find(&r, "trend.spill"));
+    r.stretch.swap_grown_bytes = 1e9;
+    assert_true(is(&r, "trend.spill", INSIGHT_PROBLEM, "went to swap"));
+    arena_clear(&r.arena);
+}
+
+static void what_goes_wrong_is_said(void **state) {
+    (void)state;
+    struct run r;
+    set_up(&r, 1);
+    static const char *const silent[] = {"trend.state",   "trend.xid",  "trend.ecc",
+                                         "trend.replays", "trend.full", "trend.missed",
+                                         "trend.brake"};
+    for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) assert_null(find(&r, silent[i]));
+    r.stretch.state = DEVICE_LOST;
+    r.stretch.reason = "it fell off the bus";
+    assert_true(is(&r, "trend.state", INSIGHT_PROBLEM, "fell off"));
+    r.gauges[SECONDS - 1].xid = 79;
+    assert_true(is(&r, "trend.xid", INSIGHT_PROBLEM, "Xid 79"));
+    r.gauges[SECONDS - 1].xid = 13;
+    assert_true(is(&r, "trend.xid", INSIGHT_NOTE, "a kernel failed"));
+    r.gauges[SECONDS - 1].xid = 7;
+    assert_true(is(&r, "trend.xid", INSIGHT_WARNING, "Xid 7"));
+    for (int i = 0; i < SECONDS; i++) {
+        r.gauges[i].ecc_corrected = 5 + (i > 9);
+        r.gauges[i].ecc_uncorrected = i < 60 ? 7 : 0; // the driver was loaded anew
+        r.gauges[i].pcie_replays = i;
+        r.gauges[i].power_brake_seconds = 0.05 * i;
+    }
+    assert_true(is(&r, "trend.ecc", INSIGHT_NOTE, "1 corrected"));
+    r.gauges[SECONDS - 1].ecc_uncorrected = 2;
+    assert_true(is(&r, "trend.ecc", INSIGHT_PROBLEM, "2 uncorrected"));
+    assert_true(is(&r, "trend.replays", INSIGHT_WARNING, "119 packets"));
+    assert_true(is(&r, "trend.brake", INSIGHT_PROBLEM, "5.0 % of 119 s"));
+    arena_clear(&r.arena);
+}
+
+static void a_prediction_is_compared(void **state) {
+    (void)state;
+    struct run r;
+    set_up(&r, 1);
+    r.stretch.predicted_peak_bytes = 10 * UNIT_GIB;
+    r.stretch.predicted_upper_bytes = 11 * UNIT_GIB;
+    r.stretch.peak_bytes = 10 * UNIT_GIB;
+    assert_true(is(&r, "trend.missed", INSIGHT_OK, "at most 11.0 GiB"));
+    r.stretch.peak_bytes = 12 * UNIT_GIB;
+    assert_true(is(&r, "trend.missed", INSIGHT_WARNING, "holds 12.0 GiB"));
+    r.gauges[SECONDS - 1].free_bytes = 100 * UNIT_MIB;
+    assert_true(
+        is(&r, "trend.full", INSIGHT_NOTE, "predicted peak of the run 10.0 GiB, seen 12.0 GiB"));
+    r.stretch.alloc_retries = 3;
+    assert_true(is(&r, "trend.full", INSIGHT_WARNING, "tried again 3 times"));
     arena_clear(&r.arena);
 }
 
@@ -153,7 +324,12 @@ int main(void) {
         cmocka_unit_test(clean_runs_raise_no_alarm),
         cmocka_unit_test(throttling_is_the_counters_share),
         cmocka_unit_test(a_leak_is_found_and_a_cache_is_none),
+        cmocka_unit_test(ten_thousand_clean_steps_raise_no_alarm),
+        cmocka_unit_test(a_leak_of_a_mebibyte_is_found_within_100_steps),
         cmocka_unit_test(a_spill_is_full_and_slow),
+        cmocka_unit_test(shared_memory_spills_to_swap),
+        cmocka_unit_test(what_goes_wrong_is_said),
+        cmocka_unit_test(a_prediction_is_compared),
         cmocka_unit_test(a_card_waits_for_a_reason),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
