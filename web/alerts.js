@@ -76,7 +76,7 @@ export class Alerts {
     this.announcer = new Announcer();
     this.first = null; // key -> {at_ms, status, text}
     this.states = new Map(); // card key -> state
-    this.runs = new Map(); // run id -> {name, state}
+    this.runs = null; // run id -> {name, state}
     this.views = new Map();
     this.fine_views = new Map();
     this.ids = Object.fromEntries(['alerts', 'alerts-none', 'fine', 'fine-title', 'fine-list', 'events'].map((id) => [id, document.getElementById(id)]));
@@ -133,16 +133,18 @@ export class Alerts {
 
   takeRuns(snapshot) {
     const now = new Map(snapshot.runs.map((r) => [String(r.id), { name: clip(r.model || r.command || 'a run', 60), state: r.state }]));
+    const before = this.runs;
+    this.runs = now;
+    if (!before) return;
     for (const [id, { name, state }] of now) {
-      const old = this.runs.get(id);
+      const old = before.get(id);
       if (!old && state !== 'ended') this.event(snapshot.at_ms, '', `run of ${name} began`, false);
       if (old && old.state !== 'ended' && state === 'ended') this.event(snapshot.at_ms, '', `run of ${name} ended`, false);
       if (old && old.state !== 'quiet' && state === 'quiet') this.event(snapshot.at_ms, 'warn', `run of ${name}: no step for long`, true);
     }
-    for (const [id, { name, state }] of this.runs) {
+    for (const [id, { name, state }] of before) {
       if (!now.has(id) && state !== 'ended') this.event(snapshot.at_ms, '', `run of ${name} ended`, false);
     }
-    this.runs = now;
   }
 
   draw(snapshot, entries) {

@@ -19,7 +19,7 @@ const page = {
   snapshot: null,
   entries: [], // one a card: {card, key, label, place, series, health, is_chosen}
   series: new Map(), // by the card's key
-  counters: new Map(), // of the snapshot before
+  counters: new Map(), // by the card's key, of the newest ten seconds
   chosen: null, // a key
   span: SPANS[0],
 };
@@ -30,18 +30,25 @@ function keyOf(card, place) {
   return card.uuid || `${card.index}/${card.name}/${place}`;
 }
 
-// The shares of the time since the snapshot before, from the driver's counters: heat and brake added
-// up, as the program does it for its windows.
+// The shares of the newest ten seconds by the driver's counters; these move in steps of their own, so
+// that single seconds say little. Heat and brake are added up, as the program does it for its windows.
+const HELD_MS = 10000;
+const HEAT = ['sw_thermal_seconds', 'hw_thermal_seconds', 'power_brake_seconds'];
 function heldBack(card, key, at_ms) {
-  const g = card.gauges;
-  const before = page.counters.get(key);
-  const now = { at_ms, heat: [g.sw_thermal_seconds, g.hw_thermal_seconds, g.power_brake_seconds], cap: g.power_cap_seconds };
-  page.counters.set(key, now);
-  if (!before || at_ms <= before.at_ms) return {};
-  const share = (a, b) => (known(a) && known(b) && b >= a ? Math.min(1, ((b - a) * 1000) / (at_ms - before.at_ms)) : NaN);
-  const heat = now.heat.map((value, i) => share(before.heat[i], value)).filter((s) => !Number.isNaN(s));
-  const throttled = heat.length ? Math.min(1, heat.reduce((sum, part) => sum + part)) : NaN;
-  return { throttled, power_cap: share(before.cap, now.cap) };
+  const kept = page.counters.get(key) || [];
+  page.counters.set(key, kept);
+  while (kept.length > 1 && kept[1].at_ms <= at_ms - HELD_MS) kept.shift();
+  if (kept.length && at_ms - kept[kept.length - 1].at_ms < 900) return {};
+  const grown = (name) => {
+    const [before, now] = [kept[0].gauges[name], card.gauges[name]];
+    return known(before) && known(now) && now >= before ? now - before : NaN;
+  };
+  const seconds = kept.length ? (at_ms - kept[0].at_ms) / 1000 : 0;
+  kept.push({ at_ms, gauges: card.gauges });
+  if (seconds < 2) return {};
+  const heat = HEAT.map(grown).filter((value) => !Number.isNaN(value));
+  const throttled = heat.length ? heat.reduce((sum, part) => sum + part) : NaN;
+  return { throttled: Math.min(1, throttled / seconds), power_cap: Math.min(1, grown('power_cap_seconds') / seconds) };
 }
 
 function seriesOf(key) {
@@ -129,7 +136,7 @@ const MACHINE = [
     note: (s) => (s.driver.state === 'hangs' ? 'does not answer' : s.driver.is_wsl ? 'WSL' : '') },
   { label: 'CUDA', value: (s) => s.driver.cuda || NONE, note: (s) => (s.driver.cuda ? 'newest it runs' : '') },
   { label: 'Processor', value: (s) => figure(s.cpu?.utilisation, 'share'), share: (s) => s.cpu?.utilisation,
-    note: (s) => `${figure(s.cpu?.cores, 'count')} cores` },
+    note: (s) => (known(s.cpu?.cores) ? `${s.cpu.cores} cores` : '') },
   { label: 'Load', value: (s) => figure(s.cpu?.load, 'load'), note: (s) => (s.cpu?.io_wait > 0.01 ? `waits for disks ${figure(s.cpu.io_wait, 'share')}` : '') },
   { label: 'Memory', value: (s) => figureOf(s.cpu?.total_bytes - s.cpu?.available_bytes, s.cpu?.total_bytes, 'bytes'),
     share: (s) => (s.cpu ? 1 - s.cpu.available_bytes / s.cpu.total_bytes : null),

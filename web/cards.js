@@ -110,8 +110,8 @@ function tile(choose) {
   const button = el('button', { type: 'button', class: 'tile' },
     el('span', { class: 'row' }, label, health), name,
     el('span', { class: 'row middle' }, busy, spark.node),
-    bar.node, memory,
-    el('span', { class: 'row' }, heat, power, throttled));
+    bar.node, el('span', { class: 'row' }, memory, throttled),
+    el('span', { class: 'row' }, heat, power));
   let key;
   button.addEventListener('click', () => choose(key, true));
   return {

@@ -3,7 +3,7 @@
 // and with one pointer. What a chart shows is also a table of figures beside it (detail.js), so the
 // pictures are labelled and need no more.
 import { el, setText, setAttribute } from './dom.js';
-import { figure } from './units.js';
+import { figure, NONE } from './units.js';
 
 // How long, and how much time one row of data stands for. `patience_ms`: how often it is worth drawing.
 export const SPANS = [
@@ -16,16 +16,12 @@ const { Dygraph } = window;
 // Its legend writes style attributes, which the page's policy forbids; ours stands above the chart.
 Dygraph.PLUGINS = Dygraph.PLUGINS.filter((plugin) => plugin !== Dygraph.Plugins.Legend);
 
-function color(name) {
-  return getComputedStyle(document.documentElement).getPropertyValue(name).trim();
-}
-
 // light-dark() is resolved only where a colour is used.
 const probe = el('i', { class: 'probe', hidden: true });
 export function themeColor(name) {
   if (!probe.isConnected) document.body.append(probe);
   probe.style.color = `var(${name})`;
-  return getComputedStyle(probe).color || color(name);
+  return getComputedStyle(probe).color;
 }
 
 function timeLabel(date, granularity, opts, graph) {
@@ -35,7 +31,7 @@ function timeLabel(date, granularity, opts, graph) {
   return date.toLocaleTimeString([], options);
 }
 
-function limitLine(context, area, graph, value) {
+function limitLine(context, area, graph, value, words) {
   const y = graph.toDomYCoord(value);
   if (!(y >= area.y && y <= area.y + area.h)) return;
   context.save();
@@ -45,8 +41,18 @@ function limitLine(context, area, graph, value) {
   context.moveTo(area.x, Math.round(y) + 0.5);
   context.lineTo(area.x + area.w, Math.round(y) + 0.5);
   context.stroke();
+  context.fillStyle = themeColor('--muted');
+  context.font = '10px system-ui, sans-serif';
+  context.textBaseline = y - area.y > 13 ? 'bottom' : 'top';
+  context.fillText(words, area.x + 4, y + (y - area.y > 13 ? -1 : 3));
   context.restore();
 }
+
+// dygraphs looks at the window's size only; a plot also changes when its neighbours come and go.
+const plots = new WeakMap();
+const resized = new ResizeObserver((entries) => {
+  for (const { target } of entries) plots.get(target)?.fit();
+});
 
 // One chart. `row`: {label, unit, lines: [{key, label, color}], range(subject), limit?(subject),
 // stacked?}.
@@ -55,20 +61,26 @@ class Chart {
     this.group = group;
     this.row = row;
     this.values = row.lines.map((line, i) => {
-      const value = el('b', { class: 'value' });
+      const value = el('b', { class: 'value' }, NONE);
       const dash = el('i', { class: `dash dash${i}`, 'data-color': line.color });
       return { value, node: el('span', { class: 'line' }, row.lines.length > 1 ? dash : null, line.label ? `${line.label} ` : '', value) };
     });
     this.canvas = el('div', { class: 'plot', role: 'img', 'aria-label': row.label });
     this.node = el('figure', { class: 'chart' },
-      el('figcaption', {}, el('h4', {}, row.label), el('span', { class: 'lines' }, ...this.values.map((v) => v.node))),
+      el('figcaption', {}, el(group.heading, {}, row.label), el('span', { class: 'lines' }, ...this.values.map((v) => v.node))),
       this.canvas);
+  }
+
+  fit() {
+    const { clientWidth } = this.canvas;
+    if (this.graph && clientWidth && clientWidth !== this.width) this.graph.resize();
+    this.width = clientWidth;
   }
 
   options() {
     const { row } = this;
     const count = row.lines.length;
-    const [muted, grid] = [themeColor('--muted'), themeColor('--line')];
+    const grid = themeColor('--line');
     return {
       labels: ['time', ...row.lines.map((line) => line.label || row.label)],
       colors: row.lines.map((line) => themeColor(line.color)),
@@ -87,15 +99,21 @@ class Chart {
       rightGap: 6,
       axes: {
         x: { axisLabelFormatter: timeLabel, pixelsPerLabel: 70, axisLabelWidth: 60 },
-        y: { axisLabelFormatter: (v) => figure(v, row.unit), pixelsPerLabel: 28, axisLabelWidth: 56, drawAxis: true },
+        y: { axisLabelFormatter: (v) => figure(v, row.unit), pixelsPerLabel: 28, axisLabelWidth: 58, labelsKMG2: row.unit === 'bytes' },
       },
       underlayCallback: (context, area, graph) => {
-        if (this.limit !== undefined) limitLine(context, area, graph, this.limit);
+        if (this.limit !== undefined) limitLine(context, area, graph, this.limit, row.limit_words);
       },
       highlightCallback: (event, x, points, index) => this.group.point(this, index),
       unhighlightCallback: () => this.group.point(this, -1),
-      axisLabelColor: muted,
     };
+  }
+
+  begin(rows, changes) {
+    this.graph = new Dygraph(this.canvas, rows, { ...this.options(), ...changes });
+    this.width = this.canvas.clientWidth;
+    plots.set(this.canvas, this);
+    resized.observe(this.canvas);
   }
 
   draw(rows, window_ms, subject) {
@@ -104,7 +122,7 @@ class Chart {
     this.limit = limit === null ? undefined : limit;
     const changes = { file: rows, dateWindow: window_ms, valueRange: this.row.range ? this.row.range(subject) : [0, null] };
     if (this.graph) this.graph.updateOptions(changes);
-    else this.graph = new Dygraph(this.canvas, rows, { ...this.options(), ...changes });
+    else this.begin(rows, changes);
     this.rows = rows;
     this.tell(-1);
   }
@@ -120,13 +138,16 @@ class Chart {
   }
 
   close() {
+    resized.unobserve(this.canvas);
     if (this.graph) this.graph.destroy();
     this.graph = null;
   }
 }
 
 export class ChartGroup {
-  constructor(table) {
+  // `heading`: the element of a chart's title, one level below what it stands in.
+  constructor(table, heading) {
+    this.heading = heading;
     this.charts = table.map((row) => new Chart(this, row));
     this.node = el('div', { class: 'charts' }, ...this.charts.map((chart) => chart.node));
     this.drawn_at = -Infinity;

@@ -62,13 +62,13 @@ const CHARTS = [
   { label: 'Utilisation', unit: 'share', lines: [{ key: 'utilisation', color: '--c1' }], range: () => [0, 1.02] },
   { label: 'Memory', unit: 'bytes', range: (c) => [0, most(c.memory.total_bytes, null)],
     lines: [{ key: 'used_bytes', label: 'used', color: '--c2' }, { key: 'ours_bytes', label: 'ours', color: '--c1' }] },
-  { label: 'Power', unit: 'watts', lines: [{ key: 'power_watts', color: '--c3' }], limit: (c) => c.gauges.power_limit_watts,
+  { label: 'Power', unit: 'watts', lines: [{ key: 'power_watts', color: '--c3' }], limit: (c) => c.gauges.power_limit_watts, limit_words: 'limit',
     range: (c) => [0, known(c.gauges.power_limit_watts) ? c.gauges.power_limit_watts * 1.08 : null] },
-  { label: 'Temperature', unit: 'celsius', lines: [{ key: 'temperature_celsius', color: '--c4' }], limit: (c) => c.facts.slowdown_celsius,
+  { label: 'Temperature', unit: 'celsius', lines: [{ key: 'temperature_celsius', color: '--c4' }], limit: (c) => c.facts.slowdown_celsius, limit_words: 'slows down',
     range: (c) => [20, most(c.facts.slowdown_celsius + 4, 100)] },
   { label: 'SM clock', unit: 'mhz', lines: [{ key: 'sm_clock_mhz', color: '--c5' }], range: (c) => [0, most(c.facts.sm_clock_max_mhz * 1.04, null)] },
   { label: 'Held back', unit: 'share', range: () => [0, 1.02],
-    lines: [{ key: 'throttled', label: 'by heat or brake', color: '--c4' }, { key: 'power_cap', label: 'by power limit', color: '--c3' }] },
+    lines: [{ key: 'throttled', label: 'throttled', color: '--c4' }, { key: 'power_cap', label: 'by power', color: '--c3' }] },
 ];
 export const CARD_KEYS = CHARTS.flatMap((row) => row.lines.map((line) => line.key));
 
@@ -189,19 +189,25 @@ export function spanSwitch(span, choose) {
   };
 }
 
+const KINDS = {
+  mig: 'An instance of a divided card: power, temperature, clocks and link are those of the whole card.',
+  unified: 'It has no memory of its own: the memory is that of the machine.',
+};
+
 export class Detail {
   constructor(chooseSpan, span) {
     this.section = document.getElementById('detail');
     this.title = el('h2', { id: 'detail-title', tabIndex: -1, dir: 'auto' });
-    this.reason = el('p', { class: 'reason' });
+    this.kind = el('p', { class: 'sub' });
+    this.reason = el('p', { class: 'reason', dir: 'auto' });
     this.spans = spanSwitch(span, chooseSpan);
     this.figures = figureList(FIGURES, 'figures');
-    this.charts = new ChartGroup(CHARTS);
+    this.charts = new ChartGroup(CHARTS, 'h3');
     this.values = valueTable();
     this.throttle = throttlePanel();
     this.memory = memoryPanel();
     this.facts = figureList(FACTS, 'facts');
-    this.section.append(el('div', { class: 'detail-head' }, this.title, this.spans.node), this.reason, this.figures.node,
+    this.section.append(el('div', { class: 'detail-head' }, this.title, this.spans.node), this.kind, this.reason, this.figures.node,
       this.charts.node, this.values.node,
       el('div', { class: 'panels' }, this.memory.node, this.throttle.node, panel('More of this card', this.facts.node)));
   }
@@ -214,6 +220,9 @@ export class Detail {
     this.key = entry.key;
     this.span = span;
     setText(this.title, `${entry.label} · ${clip(card.name || 'unnamed card', 120)}`);
+    const kind = card.is_mig ? KINDS.mig : card.is_unified ? KINDS.unified : '';
+    setText(this.kind, kind);
+    setShown(this.kind, kind !== '');
     const state = stateWords(card.state);
     setText(this.reason, state ? `${state}${card.reason ? `: ${clip(card.reason, 300)}` : ''}. The figures are the last that were read.` : '');
     setShown(this.reason, Boolean(state));

@@ -2,7 +2,7 @@
 // The trainings: what each of them does, where its time goes, and whether the forecast of its memory
 // was right.
 import { el, clip, setText, setAttribute, setShown, setWidth, eachOf, figureList } from './dom.js';
-import { figure, known, NONE } from './units.js';
+import { figure, known } from './units.js';
 import { ChartGroup } from './charts.js';
 import { Series } from './series.js';
 
@@ -24,18 +24,18 @@ const STATES = {
 
 const CHARTED = 4; // runs that get a chart of their own; a screen has no room for more
 
+// "× 2 accumulated × 8 ranks"
 function shape(r) {
-  if (!known(r.batch)) return NONE;
-  const factors = [r.batch, known(r.accumulation) ? r.accumulation : 1];
-  if (r.ranks > 1) factors.push(r.ranks);
-  return factors.join(' × ');
+  const parts = [];
+  if (known(r.accumulation)) parts.push(`× ${r.accumulation} accumulated`);
+  if (r.ranks > 1) parts.push(`× ${r.ranks} ranks`);
+  return parts.join(' ');
 }
 
 const FIGURES = [
-  { label: 'Batch × accumulation', value: shape, note: (r) => (r.ranks > 1 ? `${r.ranks} ranks` : '') },
+  { label: 'Batch', value: (r) => figure(r.batch, 'count'), note: shape },
   { label: 'Steps', value: (r) => figure(r.steps, 'count'), note: (r) => `${figure(r.samples, 'count')} samples` },
-  { label: 'Samples', value: (r) => figure(r.samples_per_second, 'rate') },
-  { label: 'Samples per joule', value: (r) => figure(r.samples_per_joule, 'per_joule') },
+  { label: 'Samples a second', value: (r) => figure(r.samples_per_second, 'number'), note: (r) => `${figure(r.samples_per_joule, 'number')} a joule` },
   { label: 'Step', value: (r) => figure(r.phases_ms.total, 'ms'), note: (r) => clip(r.precision, 20) },
   { label: 'Allocator retries', value: (r) => figure(r.alloc_retries, 'count'), when: (r) => r.alloc_retries > 0, level: () => 'warn' },
 ];
@@ -114,7 +114,7 @@ function runView(context, run) {
       peak.update(r, card && card.card.memory.total_bytes);
       const wants = place < CHARTED;
       if (wants && !charts) {
-        charts = new ChartGroup([chart_row]);
+        charts = new ChartGroup([chart_row], 'h4');
         node.append(charts.node);
       } else if (!wants && charts) {
         charts.close();

@@ -10,6 +10,7 @@ export function known(value) {
 // Three significant digits, as the terminal prints them, and always as many as before when a
 // number moves a little: nothing jumps.
 function three(value) {
+  if (value === 0) return '0';
   const size = Math.abs(value);
   return value.toFixed(size >= 99.95 ? 0 : size >= 9.995 ? 1 : 2);
 }
@@ -55,8 +56,7 @@ const UNITS = {
   joules: energy,
   seconds: duration,
   ms: (v) => (v < 10000 ? `${three(v)} ms` : `${three(v / 1000)} s`),
-  rate: (v) => `${three(v)} /s`,
-  per_joule: (v) => `${three(v)} /J`,
+  number: three,
   count: (v) => COUNT.format(v),
   load: (v) => v.toFixed(2),
 };
