@@ -65,9 +65,10 @@ static struct insight_stretch stretch_of(const struct watch_view *view, int plac
     };
 }
 
-void judge_turn(struct judge *j, struct runs *runs, struct watch_view *view, int64_t now_ns) {
+void judge_turn(struct judge *j, struct runs *runs, struct watch_view *view, int64_t now_ns,
+                bool is_urgent) {
     int64_t real_ns = os_now_ns();
-    if (real_ns < j->next_ns) return;
+    if (real_ns < j->next_ns && !is_urgent) return;
     j->next_ns = real_ns + EVERY_NS;
     arena_rewind(&j->arena, j->begin);
     view->findings = (struct insight_findings){0};

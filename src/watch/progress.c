@@ -132,7 +132,8 @@ void progress_add(struct progress *p, const struct steps *steps,
         bool is_followed = s->rank == p->followed;
         if (is_followed && s->total_ms > 0) left_ms -= s->total_ms;
         if (!r || !count_step(p, r, s) || !is_followed) continue;
-        keep_step(p, s, time_of(clock, s, clock->now_ns - (int64_t)(fmax(left_ms, 0) * 1e6)));
+        keep_step(p, s,
+                  time_of(clock, s, clock->now_ns - (int64_t)(fmin(fmax(left_ms, 0), 1e9) * 1e6)));
     }
     take_ranks(p, steps);
     choose_followed(p);

@@ -34,6 +34,7 @@ struct watch {
     struct watch_card *cards;
     struct runs *runs;
     struct judge *judge;
+    bool is_urgent; // a card is lost, or came back
     struct device_snapshot devices;
     struct watch_view view;
 };
@@ -125,6 +126,7 @@ static bool keep_reading(struct watch *w, int place, bool *is_late) {
     struct kept *kept = &w->kept[place];
     int64_t read_ns = card->now.at_ns;
     bool has_changed = card->state != kept->state;
+    w->is_urgent |= has_changed;
     kept->state = card->state;
     if (read_ns) card->now.at_ns = played_ns(w, read_ns);
     if (card->state != DEVICE_ANSWERS || read_ns == kept->read_ns) return has_changed;
@@ -203,7 +205,10 @@ bool watch_update(struct watch *w) {
     show_time(w, now_ns);
     if (is_turn) runs_follow(w->runs, played_ns(w, now_ns), w->opened_ns);
     runs_show(w->runs, &w->devices, w->cards, played_ns(w, now_ns), &w->view);
-    if (is_turn) judge_turn(w->judge, w->runs, &w->view, played_ns(w, now_ns));
+    if (is_turn) {
+        judge_turn(w->judge, w->runs, &w->view, played_ns(w, now_ns), w->is_urgent);
+        w->is_urgent = false;
+    }
     return true;
 }
 

@@ -144,7 +144,9 @@ void runs_tell(struct runs *r, const struct watch_view *view, int card, int64_t 
 // The verdicts, every few seconds.
 struct judge;
 struct judge *judge_open(struct arena *a);
-void judge_turn(struct judge *j, struct runs *runs, struct watch_view *view, int64_t now_ns);
+// `is_urgent`: at once.
+void judge_turn(struct judge *j, struct runs *runs, struct watch_view *view, int64_t now_ns,
+                bool is_urgent);
 void judge_close(struct judge *j);
 
 #endif

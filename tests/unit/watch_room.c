@@ -7,6 +7,7 @@
 #include "cmd/watch_document.h"
 #include "watch/watch.h"
 
+#include <malloc.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -133,12 +134,32 @@ static void every_machine_has_a_document(void **state) {
     }
 }
 
+// Eight cards, and runs: after the start, what is allocated does not grow.
+static void memory_does_not_grow(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct watch_options options = {
+        .machine = machine_folder(&a, "h100x8"), .interval_ms = 1, .history = 600};
+    struct watch *w = open_watch(&a, &options);
+    watch_for(w, 6000); // the verdicts, too, are there
+    size_t before = mallinfo2().uordblks;
+    int64_t readings = watch_view(w)->readings;
+    watch_for(w, 6000);
+    size_t after = mallinfo2().uordblks;
+    print_message("# %zu bytes allocated, %+zd after %lld more readings\n", before,
+                  (ssize_t)(after - before), (long long)(watch_view(w)->readings - readings));
+    assert_true(watch_view(w)->readings - readings > 100 && watch_view(w)->findings.count > 0);
+    assert_true(after <= before + 4096); // where in a reading the thread is, differs
+    watch_close(w);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(shares_are_the_counters_truth),
         cmocka_unit_test(history_keeps_its_length),
         cmocka_unit_test(only_the_cards_that_were_asked_for),
         cmocka_unit_test(every_machine_has_a_document),
+        cmocka_unit_test(memory_does_not_grow),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,138 @@
+// SPDX-License-Identifier: Apache-2.0
+// Counters as shares of a window, reading by reading: what was begun anew, what is unknown for a
+// while, a card that was away, and the ring that the readings are in.
+#include "unit.h"
+
+#include "watch/watch_int.h"
+
+#include <math.h>
+
+enum { READINGS = 120 };
+#define SECOND INT64_C(1000000000)
+
+static struct device_gauges readings[READINGS];
+
+// One a second; heat for 10 % of the time, the power limit for half of it, 200 W.
+static void set_up(void) {
+    for (int i = 0; i < READINGS; i++) {
+        struct device_gauges g = device_card_unknown().now;
+        g.at_ns = (i + 1) * SECOND;
+        g.sw_thermal_seconds = 1000 + 0.1 * i;
+        g.power_cap_seconds = 0.5 * i;
+        g.energy_joules = 1e6 + 200.0 * i;
+        g.power_watts = 200;
+        g.utilisation = i % 2;
+        g.sm_clock_mhz = i % 2 ? 1000 : 300;
+        readings[i] = g;
+    }
+}
+
+static struct watch_window whole(void) {
+    return window_of(readings, READINGS, 1000, 2000);
+}
+
+static bool near(double a, double b) {
+    return fabs(a - b) < 1e-9 * fmax(fabs(b), 1);
+}
+
+static void a_window_is_its_end(void **state) {
+    (void)state;
+    set_up();
+    struct watch_window all = whole(), minute = window_of(readings, READINGS, 60, 2000);
+    assert_true(near(all.seconds, 119) && near(minute.seconds, 60));
+    assert_true(near(all.throttled_share, 0.1) && near(minute.power_cap_share, 0.5));
+    assert_true(near(minute.energy_joules, 12000) && !minute.energy_is_integrated);
+    assert_true(near(all.clock_lost_share, 0.5)); // of the busy readings only
+    assert_true(near(all.power_mean_watts, 200) && isnan(all.hw_thermal_share));
+    struct watch_window none = window_of(readings, 0, 60, 2000);
+    assert_true(none.seconds == 0 && isnan(none.throttled_share) && isnan(none.energy_joules));
+    struct watch_window one = window_of(readings, 2, 60, (double)NAN); // a second is too short
+    assert_true(near(one.seconds, 1) && isnan(one.throttled_share) && isnan(one.clock_lost_share));
+}
+
+static void counters_that_begin_anew(void **state) {
+    (void)state;
+    set_up();
+    for (int i = 60; i < READINGS; i++) { // the driver was loaded anew
+        readings[i].sw_thermal_seconds = 0.1 * (i - 60);
+        readings[i].energy_joules = 200.0 * (i - 60);
+    }
+    assert_true(near(whole().throttled_share, 0.1 * 118 / 119));
+    assert_true(near(whole().energy_joules, 200.0 * 118));
+    // What a counter shows after that cannot be more than the time that passed.
+    for (int i = 60; i < READINGS; i++) readings[i].sw_thermal_seconds += 500;
+    assert_true(near(whole().sw_thermal_share, (0.1 * 118 + 1) / 119));
+}
+
+static void what_is_unknown_for_a_while(void **state) {
+    (void)state;
+    set_up();
+    for (int i = 30; i < 90; i++) {
+        readings[i].sw_thermal_seconds = (double)NAN;
+        readings[i].energy_joules = (double)NAN;
+    }
+    assert_true(near(whole().throttled_share, 0.1)); // of the time in which it was known
+    assert_true(near(whole().power_cap_share, 0.5));
+    assert_true(whole().energy_is_integrated && near(whole().energy_joules, 200.0 * 119));
+    for (int i = 0; i < READINGS; i++) {
+        readings[i].power_watts = readings[i].utilisation = (double)NAN;
+    }
+    assert_true(isnan(whole().energy_joules) && !whole().energy_is_integrated);
+    assert_true(isnan(whole().power_mean_watts) && isnan(whole().utilisation_mean));
+}
+
+// Lost for a minute: its counters say what was meanwhile, its power does not.
+static void a_card_that_was_away(void **state) {
+    (void)state;
+    set_up();
+    for (int i = 60; i < READINGS; i++) {
+        readings[i].at_ns += 60 * SECOND;
+        readings[i].sw_thermal_seconds += 6;
+        readings[i].energy_joules += 12000;
+    }
+    assert_true(near(whole().seconds, 179) && near(whole().throttled_share, 0.1));
+    assert_true(near(whole().energy_joules, 200.0 * 179));
+    for (int i = 0; i < READINGS; i++) readings[i].energy_joules = (double)NAN;
+    assert_true(near(whole().energy_joules, 200.0 * 118) && whole().energy_is_integrated);
+}
+
+static void reasons_together_are_no_more_than_the_time(void **state) {
+    (void)state;
+    set_up();
+    for (int i = 0; i < READINGS; i++) {
+        readings[i].sw_thermal_seconds = readings[i].hw_thermal_seconds = 0.8 * i;
+        readings[i].power_brake_seconds = 0;
+    }
+    assert_true(near(whole().throttled_share, 1) && near(whole().hw_thermal_share, 0.8));
+    assert_true(near(whole().power_brake_share, 0));
+}
+
+static void a_ring_stays_in_one_piece(void **state) {
+    (void)state;
+    for (ptrdiff_t most = 2; most < 40; most += 3) {
+        ARENA_AUTO a = {0};
+        struct ring r = ring_new(&a, most);
+        assert_null(ring_newest(&r));
+        for (int i = 1; i < 300; i++) {
+            const struct device_gauges g = {.at_ns = i};
+            ring_add(&r, &g);
+            assert_int_equal(r.count, i < most ? i : most);
+            assert_int_equal(ring_newest(&r)->at_ns, i);
+            for (ptrdiff_t k = 0; k < r.count; k++) {
+                assert_int_equal(ring_items(&r)[k].at_ns, i - r.count + 1 + k);
+            }
+        }
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_window_is_its_end),
+        cmocka_unit_test(counters_that_begin_anew),
+        cmocka_unit_test(what_is_unknown_for_a_while),
+        cmocka_unit_test(a_card_that_was_away),
+        cmocka_unit_test(reasons_together_are_no_more_than_the_time),
+        cmocka_unit_test(a_ring_stays_in_one_piece),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
