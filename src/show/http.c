@@ -81,23 +81,48 @@ static void sweep(struct show_http *h) {
 
 // --- One request
 
-static struct str header(const struct show_http *h, struct MHD_Connection *connection,
-                         const char *name) {
-    return str_of(h->library.lookup_connection_value(connection, MHD_HEADER_KIND, name));
+// By its length: what is behind a NUL counts, too.
+static struct str value_of(const struct show_http *h, struct MHD_Connection *connection,
+                           enum MHD_ValueKind kind, const char *name) {
+    const char *value = NULL;
+    size_t size = 0;
+    if (h->library.lookup_connection_value_n(connection, kind, name, strlen(name), &value, &size) !=
+            MHD_YES ||
+        !value) {
+        return (struct str){0};
+    }
+    return (struct str){value, (ptrdiff_t)size};
 }
 
-static enum MHD_Result count_hosts(void *context, enum MHD_ValueKind kind, const char *key,
+static struct str header(const struct show_http *h, struct MHD_Connection *connection,
+                         const char *name) {
+    return value_of(h, connection, MHD_HEADER_KIND, name);
+}
+
+// What of a request's headers is looked at before anything else. Two proxies that take different
+// ones of several for the true one can be made to disagree about where a request ends.
+struct outline {
+    int hosts, lengths;
+    bool has_body, is_odd; // a name that is none: "Content-Length : 5"
+};
+
+static enum MHD_Result outline_add(void *context, enum MHD_ValueKind kind, const char *key,
                                    const char *value) {
+    struct outline *o = context;
+    struct str name = str_of(key);
     (void)kind;
-    (void)value;
-    if (str_equal_nocase(str_of(key), STR("Host"))) ++*(int *)context;
+    o->is_odd |= !http_is_name(name);
+    o->hosts += str_equal_nocase(name, STR("Host"));
+    o->has_body |= str_equal_nocase(name, STR("Transfer-Encoding"));
+    if (!str_equal_nocase(name, STR("Content-Length"))) return MHD_YES;
+    o->has_body |= ++o->lengths > 1 || !value || strcmp(value, "0") != 0;
     return MHD_YES;
 }
 
-static bool has_body(const struct show_http *h, struct MHD_Connection *connection) {
-    struct str length = header(h, connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
-    return header(h, connection, MHD_HTTP_HEADER_TRANSFER_ENCODING).len > 0 ||
-           (length.len > 0 && !str_is(length, "0"));
+static struct outline outline_of(const struct show_http *h, struct MHD_Connection *connection) {
+    struct outline o = {0};
+    h->library.get_connection_values(connection, MHD_HEADER_KIND, outline_add, &o);
+    return o;
 }
 
 static enum MHD_Result send_page(struct show_http *h, struct MHD_Connection *connection,
@@ -129,10 +154,8 @@ static bool is_get(const char *method) {
 // What is wrong with a request before anything is looked for; 0: nothing.
 static int fault_of(const struct show_http *h, struct MHD_Connection *connection,
                     const char **ret_what) {
-    int hosts = 0;
-    h->library.get_connection_values(connection, MHD_HEADER_KIND, count_hosts, &hosts);
     *ret_what = "one Host header, please";
-    if (hosts != 1) return MHD_HTTP_BAD_REQUEST;
+    if (outline_of(h, connection).hosts != 1) return MHD_HTTP_BAD_REQUEST;
     *ret_what = "this server answers on the name localhost and on its own address only";
     struct str host = header(h, connection, MHD_HTTP_HEADER_HOST);
     bool is_ours = !h->is_loopback || http_host_is_local(host, h->options.address);
@@ -147,9 +170,8 @@ static enum pass pass_of(const struct show_http *h, struct MHD_Connection *conne
     struct str cookie = http_cookie(header(h, connection, MHD_HTTP_HEADER_COOKIE), h->cookie_name);
     if (http_same_secret(bearer, token)) return PASS_YES;
     if (http_same_secret(cookie, str_of(h->session))) return PASS_YES;
-    const char *query =
-        h->library.lookup_connection_value(connection, MHD_GET_ARGUMENT_KIND, "token");
-    return query && http_same_secret(str_of(query), token) ? PASS_BY_QUERY : PASS_NO;
+    struct str query = value_of(h, connection, MHD_GET_ARGUMENT_KIND, "token");
+    return http_same_secret(query, token) ? PASS_BY_QUERY : PASS_NO;
 }
 
 // The token goes out of the address bar (and the history) at once; a cookie, which no script can
@@ -238,7 +260,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         if (!is_get(method)) {
             return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only");
         }
-        if (has_body(h, connection)) {
+        struct outline outline = outline_of(h, connection);
+        if (outline.is_odd) {
+            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "a header has no proper name");
+        }
+        if (outline.has_body) {
             return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "no request has a body here");
         }
         return MHD_YES;
@@ -258,8 +284,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 }
 
 struct str show_http_query(const struct show_http_request *r, const char *key) {
-    return str_of(
-        r->http->library.lookup_connection_value(r->connection, MHD_GET_ARGUMENT_KIND, key));
+    return value_of(r->http, r->connection, MHD_GET_ARGUMENT_KIND, key);
 }
 
 // --- The server
@@ -273,6 +298,12 @@ static unsigned connection_limit(void) {
     return half < HTTP_CONNECTIONS ? (unsigned)half + 1 : HTTP_CONNECTIONS;
 }
 
+static size_t unescape(void *context, struct MHD_Connection *connection, char *text) {
+    (void)context;
+    (void)connection;
+    return http_unescape(text);
+}
+
 static struct MHD_Daemon *start(struct show_http *h, int listening) {
     bool is_v6 = h->options.address && strchr(h->options.address, ':');
     unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (is_v6 ? MHD_USE_IPv6 : 0);
@@ -281,8 +312,8 @@ static struct MHD_Daemon *start(struct show_http *h, int listening) {
         MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_PER_IP_CONNECTION_LIMIT,
         (unsigned)HTTP_PER_ADDRESS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_BYTES,
         MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_NOTIFY_CONNECTION, on_connection, h, MHD_OPTION_NOTIFY_COMPLETED, on_completed,
-        h, MHD_OPTION_END);
+        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
+        h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
 }
 
 static int make_session(struct show_http *h, struct fail *why) {

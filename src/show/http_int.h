@@ -16,7 +16,7 @@
     X(get_daemon_info)               \
     X(get_connection_info)           \
     X(get_connection_values)         \
-    X(lookup_connection_value)       \
+    X(lookup_connection_value_n)     \
     X(suspend_connection)            \
     X(resume_connection)             \
     X(queue_response)                \
@@ -107,6 +107,9 @@ struct str http_bearer(struct str authorization);
 struct str http_cookie(struct str cookies, const char *name);
 bool http_tag_matches(struct str if_none_match, const char *tag);
 bool http_same_secret(struct str given, struct str secret); // in a time that tells nothing of it
+// Decodes %XX in place, but for %00: a path does not end before its end. Returns the length.
+size_t http_unescape(char *text);
+bool http_is_name(struct str name);         // of a header: a token of RFC 9110
 bool http_token_is_sound(struct str token); // long enough, and of the characters of RFC 6750
 
 // http_stream.c

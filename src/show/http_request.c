@@ -3,6 +3,8 @@
 // memory; all of it is untrusted (tests/fuzz/http.c).
 #include "show/http_int.h"
 
+#include <string.h>
+
 static bool is_blank(char c) {
     return c == ' ' || c == '\t';
 }
@@ -110,4 +112,35 @@ static int accepted(struct str accept, const char *type) {
 bool show_http_prefers(struct str accept, const char *type, const char *rather_than) {
     int wanted = accepted(accept, type);
     return wanted > 0 && wanted >= accepted(accept, rather_than);
+}
+
+bool http_is_name(struct str name) {
+    static const char others[] = "!#$%&'*+-.^_`|~";
+    for (ptrdiff_t i = 0; i < name.len; i++) {
+        char c = name.p[i];
+        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+        if (!is_letter && !(c >= '0' && c <= '9') && (c == 0 || !strchr(others, c))) return false;
+    }
+    return name.len > 0;
+}
+
+static int hex(char c) {
+    if (c >= '0' && c <= '9') return c - '0';
+    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
+    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
+}
+
+size_t http_unescape(char *text) {
+    char *to = text;
+    for (const char *from = text; *from; from++) {
+        int high = *from == '%' ? hex(from[1]) : -1, low = high >= 0 ? hex(from[2]) : -1;
+        if (low < 0 || high + low == 0) {
+            *to++ = *from;
+            continue;
+        }
+        *to++ = (char)(high * 16 + low);
+        from += 2;
+    }
+    *to = 0;
+    return (size_t)(to - text);
 }

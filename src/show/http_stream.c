@@ -113,7 +113,7 @@ enum MHD_Result http_stream_open(struct show_http *h, struct MHD_Connection *con
     *s =
         (struct http_stream){.next = h->streams, .http = h, .connection = connection, .link = link};
     h->streams = s;
-    h->counts.streams_now++;
+    if (++h->counts.streams_now == 1) h->spoken_ns = os_now_ns();
     link->state = HTTP_LINK_STREAMS;
     greet(s);
     struct MHD_Response *response = h->library.create_response_from_callback(

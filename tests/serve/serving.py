@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A running `batchfit serve` for the tests of this folder, and how they are run (TAP)."""
+import contextlib
+import http.client
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+import traceback
+
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
+MACHINES = os.path.join(SOURCE, 'tests', 'machines')
+BINARY = None  # set by run()
+
+
+class Server:
+    """`batchfit serve` on a free port; must end with status 0 and no word on stderr."""
+
+    def __init__(self, *options, machine='h100x8', env=None):
+        command = [BINARY, 'serve', '--port', '0', '--json']
+        if machine:
+            command += ['--machine', os.path.join(MACHINES, machine)]
+        self.child = subprocess.Popen(command + list(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                                      env={**os.environ, **(env or {})})
+        text = ''
+        for line in self.child.stdout:
+            text += line
+            if line.startswith('}'):
+                break
+        assert text, self.child.stderr.read()
+        self.said = json.loads(text)
+        self.port = self.said['port']
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, kind, *_):
+        begin = time.monotonic()
+        if self.child.poll() is None:
+            self.child.send_signal(signal.SIGTERM)
+        out, err = self.child.communicate(timeout=20)
+        if kind is None:
+            assert self.child.returncode == 0, f'status {self.child.returncode}: {err}'
+            assert not err and not out, f'it said {out!r} {err!r}'
+            assert time.monotonic() - begin < 3, 'it took long to end'
+
+    def get(self, path, headers=None, method='GET', source=None, timeout=10):
+        """(status, headers, body) of one request on a connection of its own."""
+        with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout,
+                                                           source_address=(source, 0) if source else None)) as link:
+            link.request(method, path, headers=headers or {})
+            answer = link.getresponse()
+            return answer.status, answer.headers, answer.read()
+
+    def connect(self, source=None, receive_bytes=None):
+        link = socket.socket()
+        if receive_bytes:
+            link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_bytes)
+        if source:
+            link.bind((source, 0))
+        link.settimeout(10)
+        link.connect(('127.0.0.1', self.port))
+        return link
+
+    def raw(self, data, timeout=2):
+        """All that comes back for these bytes until the server closes, or says nothing for a while."""
+        with contextlib.closing(self.connect()) as link:
+            link.settimeout(timeout)
+            got = b''
+            with contextlib.suppress(OSError):
+                link.sendall(data)
+                while True:
+                    part = link.recv(65536)
+                    if not part:
+                        break
+                    got += part
+            return got
+
+    def metric(self, name, **how):
+        """The sum of a metric's series; None where there is none."""
+        text = self.get('/metrics', **how)[2].decode()
+        values = re.findall(rf'^{re.escape(name)}(?:{{[^}}]*}})? (\S+)$', text, re.M)
+        return sum(map(float, values)) if values else None
+
+    def resident(self):
+        with open(f'/proc/{self.child.pid}/statm', encoding='ascii') as f:
+            return int(f.read().split()[1]) * os.sysconf('SC_PAGESIZE')
+
+
+def statuses(raw):
+    """The status of each answer in what came back."""
+    return [int(n) for n in re.findall(rb'^HTTP/1\.[01] (\d{3})', raw, re.M)]
+
+
+def wait_for(what, seconds):
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        if what():
+            return True
+        time.sleep(0.1)
+    return bool(what())
+
+
+def run(module):
+    """TAP of the module's test_ functions; names after the binary choose some."""
+    global BINARY
+    if len(sys.argv) < 2:
+        sys.exit(f'usage: {sys.argv[0]} BATCHFIT [TEST...]')
+    BINARY = os.path.abspath(sys.argv[1])
+    tests = [(n, f) for n, f in vars(module).items() if n.startswith('test_') and (not sys.argv[2:] or n in sys.argv[2:])]
+    print(f'1..{len(tests)}', flush=True)
+    failed = 0
+    for number, (name, test) in enumerate(tests, 1):
+        begin = time.monotonic()
+        try:
+            test()
+            result = 'ok'
+        except Exception:  # a test may fail in any way; the next one goes on
+            failed += 1
+            result = 'not ok'
+            print('# ' + traceback.format_exc().strip().replace('\n', '\n# '))
+        print(f'{result} {number} - {(test.__doc__ or name).strip()} ({time.monotonic() - begin:.1f} s)', flush=True)
+    return 1 if failed else 0
