@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a client of the web server sends, as far as we parse it ourselves: one header or query of
+// each kind from the same bytes. What comes out must lie inside what went in.
+#include "fuzz.h"
+
+#include "show/http_int.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void check_inside(struct str part, struct str whole) {
+    if (part.len == 0) return;
+    if (part.p < whole.p || part.p + part.len > whole.p + whole.len) abort();
+}
+
+static void check_unescape(struct arena *a, struct str text) {
+    char *copy = str_z(a, text);
+    size_t before = strlen(copy), after = http_unescape(copy);
+    if (after > before || strlen(copy) != after) abort(); // no %00 cuts a path
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    ARENA_AUTO a = {0};
+    struct str text = {(const char *)data, (ptrdiff_t)size};
+    bool is_local = http_host_is_local(text, "192.0.2.7");
+    if (is_local && str_find(text, STR("example")) >= 0) abort();
+    check_inside(http_bearer(text), text);
+    check_inside(http_cookie(text, "batchfit_8080"), text);
+    http_tag_matches(text, "\"0123456789abcdef\"");
+    if (http_same_secret(text, STR("0123456789abcdef")) !=
+        str_equal(text, STR("0123456789abcdef"))) {
+        abort();
+    }
+    if (http_token_is_sound(text) && size < HTTP_TOKEN_LEAST) abort();
+    if (http_is_name(text) && str_find(text, STR(":")) >= 0) abort();
+    show_http_prefers(text, "application/openmetrics-text", "text/plain");
+    check_unescape(&a, text);
+    return 0;
+}
