@@ -27,6 +27,14 @@ def finds(module):
     return tried(lambda: importlib.util.find_spec(module) is not None)
 
 
+def library_folders(torch):
+    """Where the wheels of this torch keep cuBLAS: by colons, only folders that are there."""
+    lib = os.path.join(os.path.dirname(os.path.abspath(torch.__file__)), 'lib')
+    site = os.path.dirname(os.path.dirname(lib))
+    folders = [os.path.join(site, 'nvidia', *names) for names in (('cublas', 'lib'), ('cu13', 'lib'))]
+    return ':'.join(folder for folder in (*folders, lib) if os.path.isdir(folder) and ':' not in folder)
+
+
 def torch_facts(torch):
     """What an imported torch says of itself: texts, numbers and None."""
     archs = tried(torch.cuda.get_arch_list)
@@ -37,6 +45,7 @@ def torch_facts(torch):
         'cuda': tried(lambda: torch.version.cuda),
         'hip': tried(lambda: torch.version.hip),
         'cudnn': None,
+        'libraries': tried(lambda: library_folders(torch)),
         'archs': ' '.join(archs),
         'cuda_available': None,
         'cuda_devices': None,

@@ -12,6 +12,12 @@ static const struct option_row rows[] = {
     QUESTION_ROWS(struct check_options),
     {"detailed", NULL, OPTION_SWITCH, AT(detailed),
      "also what is fine, and the ids of all findings", NULL},
+    {"benchmark", NULL, OPTION_SWITCH, AT(benchmark),
+     "also measures memory, links and matrix products, of the processor and of every card, and says "
+     "how fast they should be; takes about half a minute, and as long again for each card",
+     NULL},
+    {"deadline", "SECONDS", OPTION_COUNT, AT(deadline),
+     "what --benchmark may take for the processor and for each card (60)", ""},
     {"recommend", NULL, OPTION_SWITCH, AT(recommend), "only the recommended settings", NULL},
     {"matrix", NULL, OPTION_SWITCH, AT(matrix),
      "instead: which batch of which model fits which card, from the tapes", NULL},
@@ -73,6 +79,7 @@ static int check_machine(struct check *c, bool json, struct fail *why) {
     if (rc < 0) return rc;
     insight_judge(c->arena, &c->facts, &c->needs, &c->findings);
     rc = watch(c, why);
+    if (rc == 0) rc = check_measure(c, why);
     if (rc == 0) rc = record(c, why);
     if (rc == 0) rc = check_advise(c, why);
     if (rc == 0 && json) rc = json_print(check_json(c), why);
@@ -93,6 +100,13 @@ static int refuse(const struct check_options *o, struct fail *why) {
         return fail_set(why, FAIL_USAGE,
                         "--record writes the machine down, and --matrix does not look at it");
     }
+    if (o->deadline > 0 && !o->benchmark) {
+        return fail_set(why, FAIL_USAGE, "--deadline belongs to --benchmark");
+    }
+    if (o->matrix && o->benchmark) {
+        return fail_set(why, FAIL_USAGE, "--matrix measures nothing: leave out --benchmark");
+    }
+    if (o->deadline > 86400) return fail_set(why, FAIL_USAGE, "--deadline: a day is enough");
     return 0;
 }
 
@@ -117,11 +131,14 @@ const struct verb verb_check = {
         "channels_last, compile and, for a model that a tape speaks for, the batch. A machine "
         "without a card is told so; that is no error. Exit status 0: all is well, 1: there are "
         "warnings, 2: there are problems (doc/formats/exit.md).\n"
+        "--benchmark measures as well, each card in a process of its own; a figure far below its range "
+        "is a warning, a wrong result a problem.\n"
         "--matrix answers for models and cards instead: the largest batch, or whether --batch-size "
         "fits.",
     .examples = "batchfit check\n"
                 "batchfit check --demo\n"
                 "batchfit check --detailed --config configs/train.yaml\n"
+                "batchfit check --benchmark\n"
                 "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 "
                 "-o matrix.md\n"
                 "batchfit check --machine tests/machines/a100-mig --json",

@@ -6,12 +6,14 @@
 
 #include "cmd/answer.h"
 #include "cmd/cards.h"
+#include "cmd/check_rate.h"
 #include "insight/trend.h"
 
 struct check_options {
     struct question_options q;
     const char *machine, *python, *models, *gpus, *output, *record;
-    bool detailed, matrix, recommend, demo;
+    bool detailed, matrix, recommend, benchmark, demo;
+    int64_t deadline; // seconds of one benchmark; 0: the usual
 };
 
 // What to set for a training on one card, or on the processor. Unknown: -1, NaN, an empty text.
@@ -35,6 +37,7 @@ struct check {
     struct insight_needs needs;
     struct insight_stretch *stretches; // with --detailed: what was watched, one a card
     struct insight_findings findings;
+    struct check_rates rates; // with --benchmark
     struct check_advice *advice; // one a card that answers, or one for the processor
     int advice_count;
 };

@@ -132,6 +132,12 @@ static void add_finding(const struct check *c, struct show_table *t,
     if (c->options->detailed) show_table_cell(t, SHOW_DIM, str_of(f->id));
 }
 
+// The table of what was measured has it, with the same words.
+static bool is_in_rates(const struct check *c, const struct insight_finding *f) {
+    return c->rates.count > 0 && f->severity < INSIGHT_WARNING &&
+           str_starts(str_of(f->id), STR("rate."));
+}
+
 // The worst first; what is fine only with --detailed.
 static void show_findings(const struct check *c, struct show_style style, struct buf *out) {
     struct show_table t = show_table_new(c->arena, (struct str){0});
@@ -148,7 +154,7 @@ static void show_findings(const struct check *c, struct show_style style, struct
             const struct insight_finding *f = &c->findings.items[i];
             if ((int)f->severity != severity) continue;
             counts[severity]++;
-            if (f->severity >= least) add_finding(c, &t, f);
+            if (f->severity >= least && !is_in_rates(c, f)) add_finding(c, &t, f);
         }
     }
     if (t.cell_count > 0) show_table_text(&t, style, out);
@@ -287,6 +293,7 @@ void check_show(struct check *c, struct show_style style, struct buf *out) {
     show_standin(c, style, out);
     if (!c->options->recommend) {
         show_machine(c, style, out);
+        check_rates_show(c, style, out);
         show_findings(c, style, out);
     }
     for (int i = 0; i < c->advice_count; i++) {
@@ -358,7 +365,7 @@ json_t *check_json(struct check *c) {
     for (int i = 0; i < c->advice_count; i++) {
         json_array_append_new(each, advice_json(c, &c->advice[i]));
     }
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:i}", "machine", machine_json(c), "findings",
-                     findings, "recommended", advice_json(c, &c->advice[0]), "recommended_by_card",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "machine", machine_json(c), "findings",
+                     findings, "rates", check_rates_json(c), "recommended", advice_json(c, &c->advice[0]), "recommended_by_card",
                      each, "notes", answer_notes_json(&c->question.notes), "exit", check_status(c));
 }

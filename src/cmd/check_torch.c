@@ -40,6 +40,7 @@ static void read_answer(struct arena *a, const json_t *answer, struct insight_to
     t->hip = text_of(a, answer, "hip");
     t->cudnn = text_of(a, answer, "cudnn");
     t->archs = text_of(a, answer, "archs");
+    t->libraries = text_of(a, answer, "libraries");
     t->cuda_error = text_of(a, answer, "cuda_error");
     t->cuda_available = known_of(answer, "cuda_available");
     t->cuda_devices = known_of(answer, "cuda_devices");

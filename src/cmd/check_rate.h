@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// check --benchmark: measured in processes of their own (src/cmd/rate.c), judged (insight/rate.h),
+// shown.
+#ifndef CMD_CHECK_RATE_H
+#define CMD_CHECK_RATE_H
+
+#include "cmd/json.h"
+#include "insight/rate.h"
+#include "show/style.h"
+
+struct check;
+
+struct check_rates {
+    struct insight_rate *items;
+    ptrdiff_t count, capacity;
+};
+
+// check_rate.c: measures and adds the findings. FAIL_INPUT: a broken rates.tsv.
+int check_measure(struct check *c, struct fail *why);
+// check_rate_show.c
+json_t *check_rate_json(const struct rate_figure *figure); // one line between the processes
+void check_rate_read(struct arena *a, const json_t *line, struct rate_figure *ret_figure);
+void check_rates_show(const struct check *c, struct show_style style, struct buf *out);
+json_t *check_rates_json(const struct check *c);
+
+#endif

@@ -1,0 +1,196 @@
+// SPDX-License-Identifier: Apache-2.0
+// One card through the driver's CUDA: copies to it, from it, both at once, within it, then
+// products. What a copy brought back is compared with what was sent.
+#include "rate/cuda_int.h"
+
+#include "base/os.h"
+#include "base/unit.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { TO_DEVICE, TO_HOST, BOTH, PAGEABLE, ON_DEVICE };
+static const int64_t copy_most = 256 * UNIT_MIB, device_most = UNIT_GIB;
+// Less, and neither copies nor products say anything: a card's cache alone is up to 128 MiB.
+static const size_t free_least = (size_t)256 << 20;
+
+void cuda_give(struct cuda *c, struct rate_figure *f) {
+    f->standin = c->standin;
+    rate_give(c->sink, f);
+}
+
+struct copying {
+    struct cuda *cuda;
+    int kind;
+    void *pageable;
+};
+
+static int start_copy(const struct copying *x) {
+    struct cuda *c = x->cuda;
+    const struct cuda_api *api = &c->api;
+    switch (x->kind) {
+    case TO_HOST:
+        return api->to_host(c->pinned[1], c->buffers[0], c->copy_bytes, c->streams[0]);
+    case PAGEABLE:
+        return api->to_device(c->buffers[0], x->pageable, c->copy_bytes, c->streams[0]);
+    case ON_DEVICE:
+        return api->on_device(c->buffers[1], c->buffers[0], c->device_bytes, c->streams[0]);
+    default:
+        return api->to_device(c->buffers[0], c->pinned[0], c->copy_bytes, c->streams[0]);
+    }
+}
+
+// By the card's own clock.
+static double copy(void *owner) {
+    const struct copying *x = owner;
+    struct cuda *c = x->cuda;
+    float ms = 0;
+    int code = c->api.event_record(c->begin, c->streams[0]);
+    if (code == CUDA_OK) code = start_copy(x);
+    if (code == CUDA_OK) code = c->api.event_record(c->end, c->streams[0]);
+    if (code == CUDA_OK) code = c->api.event_wait(c->end);
+    if (code == CUDA_OK) code = c->api.event_ms(&ms, c->begin, c->end);
+    return cuda_did(c, code, "a copy") ? (double)ms / 1e3 : -1;
+}
+
+// Two streams: by our clock, from before the first is started to after the last has ended.
+static double copy_both(void *owner) {
+    const struct copying *x = owner;
+    struct cuda *c = x->cuda;
+    int64_t begin_ns = os_now_ns();
+    int code = c->api.to_device(c->buffers[0], c->pinned[0], c->copy_bytes, c->streams[0]);
+    if (code == CUDA_OK) {
+        code = c->api.to_host(c->pinned[1], c->buffers[1], c->copy_bytes, c->streams[1]);
+    }
+    for (int i = 0; i < 2 && code == CUDA_OK; i++) code = c->api.stream_wait(c->streams[i]);
+    return cuda_did(c, code, "a copy") ? (double)(os_now_ns() - begin_ns) / 1e9 : -1;
+}
+
+// bytes: how often what is copied counts; within the card it is read and written.
+static const struct copy_row {
+    const char *id;
+    int kind;
+    rate_once *once;
+    double counts;
+    const char *how;
+} copies[] = {
+    {"rate.h2d", TO_DEVICE, copy, 1, "pinned"},
+    {"rate.d2h", TO_HOST, copy, 1, "pinned"},
+    {"rate.both", BOTH, copy_both, 2, "each way, pinned"},
+    {"rate.h2d_pageable", PAGEABLE, copy, 1, "ordinary memory"},
+    {"rate.device_copy", ON_DEVICE, copy, 2, "read and written"},
+};
+
+static void measure_copy(struct cuda *c, const struct copy_row *row, void *pageable) {
+    struct copying x = {.cuda = c, .kind = row->kind, .pageable = pageable};
+    struct rate_figure f = rate_begin(row->id);
+    size_t bytes = row->kind == ON_DEVICE ? c->device_bytes : c->copy_bytes;
+    c->failed = (struct str){0};
+    if (!rate_repeat(row->once, &x, row->counts * (double)bytes, &f)) f.why = c->failed;
+    f.how =
+        str_format(c->arena, "%.*s, %s", STR_ARG(unit_bytes(c->arena, (int64_t)bytes)), row->how);
+    // The second of the rows has just brought back what the first had sent.
+    if (row->kind == TO_HOST && f.state == RATE_MEASURED &&
+        memcmp(c->pinned[0], c->pinned[1], c->copy_bytes) != 0) {
+        f.state = RATE_WRONG;
+        f.why = STR("what came back is not what had been sent to the card");
+    }
+    cuda_give(c, &f);
+}
+
+static size_t at_most(size_t value, int64_t most) {
+    size_t mib = (size_t)1 << 20;
+    return (value > (size_t)most ? (size_t)most : value) / mib * mib;
+}
+
+static bool make_buffers(struct cuda *c) {
+    c->copy_bytes = at_most(c->free_bytes / 8, copy_most);
+    c->device_bytes = at_most(c->free_bytes / 4, device_most);
+    for (int i = 0; i < 2; i++) {
+        if (!cuda_did(c, c->api.alloc(&c->buffers[i], c->device_bytes), "allocating on the card") ||
+            !cuda_did(c, c->api.host_alloc(&c->pinned[i], c->copy_bytes, 0), "pinning memory")) {
+            return false;
+        }
+    }
+    for (size_t i = 0; i < c->copy_bytes; i++) {
+        ((unsigned char *)c->pinned[0])[i] = (unsigned char)(rate_element(0, (int64_t)i) + 3);
+    }
+    memset(c->pinned[1], 0, c->copy_bytes);
+    return cuda_did(c, c->api.set_bytes(c->buffers[1], 0, c->device_bytes), "filling memory");
+}
+
+static bool open_device(struct cuda *c) {
+    const struct cuda_api *api = &c->api;
+    int count = 0, device = 0, major = 0, minor = 0;
+    struct cuda_context *context;
+    if (!cuda_did(c, api->init(0), "starting CUDA") ||
+        !cuda_did(c, api->driver_version(&c->driver_version), "asking CUDA's version") ||
+        !cuda_did(c, api->count(&count), "counting the cards")) {
+        return false;
+    }
+    if (count < 1) {
+        c->failed = STR("CUDA does not see this card");
+        return false;
+    }
+    if (!cuda_did(c, api->device(&device, 0), "finding the card") ||
+        !cuda_did(c, api->attribute(&major, CUDA_CAPABILITY_MAJOR, device), "asking the card") ||
+        !cuda_did(c, api->attribute(&minor, CUDA_CAPABILITY_MINOR, device), "asking the card")) {
+        return false;
+    }
+    c->compute_capability = 10 * major + minor;
+    return cuda_did(c, api->retain(&context, device), "making a context on the card") &&
+           cuda_did(c, api->set_current(context), "making a context on the card");
+}
+
+static bool open_card(struct cuda *c) {
+    const struct cuda_api *api = &c->api;
+    size_t total = 0;
+    if (!cuda_load(c) || !open_device(c) ||
+        !cuda_did(c, api->memory(&c->free_bytes, &total), "asking the card's memory")) {
+        return false;
+    }
+    if (c->free_bytes < free_least) {
+        c->failed =
+            str_format(c->arena, "the card is full: %.*s of %.*s are free, and %.*s are needed",
+                       STR_ARG(unit_bytes(c->arena, (int64_t)c->free_bytes)),
+                       STR_ARG(unit_bytes(c->arena, (int64_t)total)),
+                       STR_ARG(unit_bytes(c->arena, (int64_t)free_least)));
+        return false;
+    }
+    for (int i = 0; i < 2; i++) {
+        if (!cuda_did(c, api->stream_new(&c->streams[i], CUDA_STREAM_NON_BLOCKING), "a stream")) {
+            return false;
+        }
+    }
+    return cuda_did(c, api->event_new(&c->begin, 0), "an event") &&
+           cuda_did(c, api->event_new(&c->end, 0), "an event") && make_buffers(c);
+}
+
+// Numbers are the driver's order only with CUDA_DEVICE_ORDER; and tf32 must not come instead of
+// fp32.
+static void prepare_environment(struct arena *a, const struct rate_place *place) {
+    setenv("CUDA_DEVICE_ORDER", "PCI_BUS_ID", 1);
+    setenv("CUDA_VISIBLE_DEVICES", str_z(a, place->card), 1);
+    unsetenv("NVIDIA_TF32_OVERRIDE");
+}
+
+void rate_card(struct arena *a, const struct rate_place *place, const struct rate_sink *sink) {
+    struct cuda c = {.arena = a, .sink = sink};
+    prepare_environment(a, place);
+    if (!open_card(&c)) {
+        for (int i = 0; i < rate_measure_count; i++) {
+            struct rate_figure f = rate_begin(rate_measures[i].id);
+            f.why = c.failed;
+            if (rate_measures[i].is_of_card) cuda_give(&c, &f);
+        }
+        return;
+    }
+    char *pageable = malloc(c.copy_bytes);
+    if (pageable) memset(pageable, 1, c.copy_bytes);
+    for (size_t i = 0; i < sizeof copies / sizeof *copies; i++) {
+        if (copies[i].kind != PAGEABLE || pageable) measure_copy(&c, &copies[i], pageable);
+    }
+    free(pageable);
+    for (int i = 0; i < 2; i++) c.api.free(c.buffers[i]);
+    cuda_products(&c, place->folders);
+}
