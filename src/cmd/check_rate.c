@@ -9,7 +9,7 @@
 #include <math.h>
 #include <unistd.h>
 
-enum { DEADLINE_S = 60, OUTPUT_MAX = 1 << 20 };
+enum { DEADLINE_S = 60, LOOK_MS = 300, OUTPUT_MAX = 1 << 20 };
 // A context takes up to half a GiB, and what is measured should not be all that is left: somebody
 // who trains there may be about to ask for it.
 static const int64_t free_least = UNIT_GIB;
@@ -29,6 +29,7 @@ static void add_figure(struct check *c, const struct rate_table *table, int card
                        const struct rate_figure *figure) {
     struct rate_subject subject = subject_of(c, card);
     struct insight_rate r = {.card = card, .figure = *figure};
+    r.busy = card < 0 ? c->rates.busy : c->facts.devices.cards[card].now.utilisation;
     rate_range_find(c->arena, table, figure->measure, &subject, &r.range);
     *arena_push(c->arena, &c->rates.items, &c->rates.count, &c->rates.capacity) = r;
     insight_rate(c->arena, &c->facts, &r, &c->findings);
@@ -148,6 +149,16 @@ static void measure_card(struct check *c, const struct rate_table *table, int ca
         measure_one(c, table, card, argv);
 }
 
+// By two looks at /proc/stat.
+static double busy_cores(struct check *c) {
+    struct device_cpu_gauges now;
+    struct device_cpu_watch *w = device_cpu_open(c->arena, "");
+    device_cpu_look(w, &now);
+    usleep(LOOK_MS * 1000);
+    device_cpu_look(w, &now);
+    return now.utilisation;
+}
+
 static void say_recorded(struct check *c) {
     *arena_push(c->arena, &c->findings.items, &c->findings.count, &c->findings.capacity) =
         (struct insight_finding){.id = "rate.machine",
@@ -170,6 +181,7 @@ int check_measure(struct check *c, struct fail *why) {
     if (rc < 0) return rc;
     struct show_progress p = show_progress_open(STDERR_FILENO, STR("measuring"), cards + 1);
     show_progress_set(&p, 0, STR("processor"));
+    c->rates.busy = busy_cores(c);
     measure_cpu(c, &table);
     for (int i = 0; i < cards; i++) {
         show_progress_set(&p, i + 1, str_of(c->facts.devices.cards[i].facts.name));

@@ -13,6 +13,7 @@ struct check;
 struct check_rates {
     struct insight_rate *items;
     ptrdiff_t count, capacity;
+    double busy; // share of the cores that others kept busy before we began; NaN: unknown
 };
 
 // check_rate.c: measures and adds the findings. FAIL_INPUT: a broken rates.tsv.

@@ -101,7 +101,7 @@ void check_rates_show(const struct check *c, struct show_style style, struct buf
     show_table_column(&t, "rate", SHOW_RIGHT);
     show_table_column(&t, "variation", SHOW_RIGHT);
     show_table_column(&t, "should be", SHOW_RIGHT);
-    show_table_wrapping(&t, "as a share of");
+    show_table_wrapping(&t, "reference");
     show_table_wrapping(&t, "how");
     for (ptrdiff_t i = 0; i < c->rates.count; i++) add_row(c, &t, &c->rates.items[i]);
     show_table_text(&t, style, out);

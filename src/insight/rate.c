@@ -58,17 +58,15 @@ static const struct remedy *remedy_of(const char *id) {
     return NULL;
 }
 
-// The driver's share of the time with a kernel, before we measured.
-static bool is_shared(const struct device_card *card) {
-    return card && card->now.utilisation > 0.1;
+// Then a slow figure says nothing.
+static bool is_shared(const struct insight_rate *r) {
+    return r->busy > (r->card >= 0 ? 0.1 : 0.25);
 }
 
 // What was seen of the card that may explain the figure.
 static void add_circumstances(struct buf *b, const struct device_card *card, int kind) {
     const struct device_gauges *g = &card->now;
     const struct device_facts *k = &card->facts;
-    if (is_shared(card))
-        buf_format(b, "; others computed on it (%.0f %% busy)", 100 * g->utilisation);
     if (g->used_bytes > g->total_bytes / 50 && !card->is_unified) {
         buf_format(b, "; others hold %.*s of it", STR_ARG(unit_bytes(b->arena, g->used_bytes)));
     }
@@ -99,11 +97,11 @@ static void add_runs(struct buf *b, const struct rate_figure *f) {
     if (f->how.len > 0) buf_format(b, "; %.*s", STR_ARG(f->how));
 }
 
-static enum insight_severity severity_of(const struct insight_rate *r, bool shared) {
+static enum insight_severity severity_of(const struct insight_rate *r) {
     const struct rate_figure *f = &r->figure;
     if (f->state == RATE_WRONG) return INSIGHT_PROBLEM;
     if (f->state != RATE_MEASURED || isnan(r->range.low)) return INSIGHT_UNKNOWN;
-    if (f->median < r->range.floor) return shared ? INSIGHT_UNKNOWN : INSIGHT_WARNING;
+    if (f->median < r->range.floor) return is_shared(r) ? INSIGHT_UNKNOWN : INSIGHT_WARNING;
     return f->median < r->range.low ? INSIGHT_NOTE : INSIGHT_OK;
 }
 
@@ -117,15 +115,20 @@ void insight_rate(struct arena *a, const struct insight_facts *facts, const stru
         .id = f->measure->id,
         .what = f->measure->what,
         .card = r->card,
-        .severity = severity_of(r, is_shared(card)),
+        .severity = severity_of(r),
         .value = rate_text(a, f->measure->unit, f->median),
     };
     if (f->state == RATE_MEASURED) {
         add_range(&b, r);
         add_runs(&b, f);
+        if (is_shared(r)) {
+            buf_format(&b, "; others kept %s busy (%.0f %%) just before", card ? "it" : "the cores",
+                       100 * r->busy);
+        }
         if (card) add_circumstances(&b, card, remedy ? remedy->kind : OF_OTHER);
     } else {
         buf_format(&b, "%.*s", STR_ARG(f->why));
+        if (f->state == RATE_WRONG && f->how.len > 0) buf_format(&b, "; %.*s", STR_ARG(f->how));
     }
     finding.evidence = buf_str(&b);
     if (f->state == RATE_WRONG) {

@@ -10,6 +10,8 @@ struct insight_rate {
     int card; // index into the cards; -1: the processor
     struct rate_figure figure;
     struct rate_range range;
+    double
+        busy; // share of the card, or of the cores, that others kept busy just before; NaN: unknown
 };
 
 // Adds one finding. Far below the range is a warning, a wrong result a problem; what others who

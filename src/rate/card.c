@@ -25,10 +25,26 @@ struct copying {
     void *pageable;
 };
 
+// Two streams, of which the second begins after the first's beginning and ends before its end.
+static int start_both(struct cuda *c) {
+    const struct cuda_api *api = &c->api;
+    int code = api->stream_wait_for(c->streams[1], c->begin, 0);
+    if (code == CUDA_OK) {
+        code = api->to_device(c->buffers[0], c->pinned[0], c->copy_bytes, c->streams[0]);
+    }
+    if (code == CUDA_OK) {
+        code = api->to_host(c->pinned[1], c->buffers[1], c->copy_bytes, c->streams[1]);
+    }
+    if (code == CUDA_OK) code = api->event_record(c->other, c->streams[1]);
+    return code == CUDA_OK ? api->stream_wait_for(c->streams[0], c->other, 0) : code;
+}
+
 static int start_copy(const struct copying *x) {
     struct cuda *c = x->cuda;
     const struct cuda_api *api = &c->api;
     switch (x->kind) {
+    case BOTH:
+        return start_both(c);
     case TO_HOST:
         return api->to_host(c->pinned[1], c->buffers[0], c->copy_bytes, c->streams[0]);
     case PAGEABLE:
@@ -53,32 +69,18 @@ static double copy(void *owner) {
     return cuda_did(c, code, "a copy") ? (double)ms / 1e3 : -1;
 }
 
-// Two streams: by our clock, from before the first is started to after the last has ended.
-static double copy_both(void *owner) {
-    const struct copying *x = owner;
-    struct cuda *c = x->cuda;
-    int64_t begin_ns = os_now_ns();
-    int code = c->api.to_device(c->buffers[0], c->pinned[0], c->copy_bytes, c->streams[0]);
-    if (code == CUDA_OK) {
-        code = c->api.to_host(c->pinned[1], c->buffers[1], c->copy_bytes, c->streams[1]);
-    }
-    for (int i = 0; i < 2 && code == CUDA_OK; i++) code = c->api.stream_wait(c->streams[i]);
-    return cuda_did(c, code, "a copy") ? (double)(os_now_ns() - begin_ns) / 1e9 : -1;
-}
-
-// bytes: how often what is copied counts; within the card it is read and written.
+// counts: how often what is copied counts; within the card it is read and written.
 static const struct copy_row {
     const char *id;
     int kind;
-    rate_once *once;
     double counts;
     const char *how;
 } copies[] = {
-    {"rate.h2d", TO_DEVICE, copy, 1, "pinned"},
-    {"rate.d2h", TO_HOST, copy, 1, "pinned"},
-    {"rate.both", BOTH, copy_both, 2, "each way, pinned"},
-    {"rate.h2d_pageable", PAGEABLE, copy, 1, "ordinary memory"},
-    {"rate.device_copy", ON_DEVICE, copy, 2, "read and written"},
+    {"rate.h2d", TO_DEVICE, 1, "pinned"},
+    {"rate.d2h", TO_HOST, 1, "pinned"},
+    {"rate.both", BOTH, 2, "each way, pinned"},
+    {"rate.h2d_pageable", PAGEABLE, 1, "ordinary memory"},
+    {"rate.device_copy", ON_DEVICE, 2, "read and written"},
 };
 
 static void measure_copy(struct cuda *c, const struct copy_row *row, void *pageable) {
@@ -86,7 +88,7 @@ static void measure_copy(struct cuda *c, const struct copy_row *row, void *pagea
     struct rate_figure f = rate_begin(row->id);
     size_t bytes = row->kind == ON_DEVICE ? c->device_bytes : c->copy_bytes;
     c->failed = (struct str){0};
-    if (!rate_repeat(row->once, &x, row->counts * (double)bytes, &f)) f.why = c->failed;
+    if (!rate_repeat(copy, &x, row->counts * (double)bytes, &f)) f.why = c->failed;
     f.how =
         str_format(c->arena, "%.*s, %s", STR_ARG(unit_bytes(c->arena, (int64_t)bytes)), row->how);
     // The second of the rows has just brought back what the first had sent.
@@ -163,7 +165,8 @@ static bool open_card(struct cuda *c) {
         }
     }
     return cuda_did(c, api->event_new(&c->begin, 0), "an event") &&
-           cuda_did(c, api->event_new(&c->end, 0), "an event") && make_buffers(c);
+           cuda_did(c, api->event_new(&c->end, 0), "an event") &&
+           cuda_did(c, api->event_new(&c->other, 0), "an event") && make_buffers(c);
 }
 
 // Numbers are the driver's order only with CUDA_DEVICE_ORDER; and tf32 must not come instead of

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum { ARRAYS = 3, CACHES = 4, THREADS_MOST = 1024 };
-static const int64_t array_least = 64 * UNIT_MIB, array_most = UNIT_GIB;
+static const int64_t array_least = 64 * UNIT_MIB, array_most = 512 * UNIT_MIB;
 
 enum work { WORK_TOUCH, WORK_COPY, WORK_TRIAD, WORK_END };
 

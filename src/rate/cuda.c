@@ -32,6 +32,7 @@ static const struct symbol {
     {"cuMemsetD8_v2", AT(set_bytes), true},
     {"cuStreamCreate", AT(stream_new), true},
     {"cuStreamSynchronize", AT(stream_wait), true},
+    {"cuStreamWaitEvent", AT(stream_wait_for), true},
     {"cuEventCreate", AT(event_new), true},
     {"cuEventRecord", AT(event_record), true},
     {"cuEventSynchronize", AT(event_wait), true},

@@ -33,6 +33,7 @@ struct cuda_api {
     int (*set_bytes)(cuda_address, unsigned char, size_t);
     int (*stream_new)(struct cuda_stream **, unsigned);
     int (*stream_wait)(struct cuda_stream *);
+    int (*stream_wait_for)(struct cuda_stream *, struct cuda_event *, unsigned);
     int (*event_new)(struct cuda_event **, unsigned);
     int (*event_record)(struct cuda_event *, struct cuda_stream *);
     int (*event_wait)(struct cuda_event *);
@@ -64,7 +65,7 @@ struct cuda {
     int driver_version;     // 12080 for 12.8
     int compute_capability; // 86 for 8.6
     struct cuda_stream *streams[2];
-    struct cuda_event *begin, *end;
+    struct cuda_event *begin, *end, *other;
     size_t free_bytes;
     void *pinned[2];
     cuda_address buffers[2];
