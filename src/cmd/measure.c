@@ -76,7 +76,9 @@ static void about(void *context, int64_t batch, struct notice_run *run) {
     struct forecast_peak peak;
     run->verb = STR("fit");
     run->model = m->q->plan.model;
-    run->precision = str_of(plan_precision_name(m->q->plan.precision));
+    if (m->q->plan.precision != PLAN_PRECISION_UNKNOWN) {
+        run->precision = str_of(plan_precision_name(m->q->plan.precision));
+    }
     run->accumulation = accumulation_for(m->q, batch);
     if (!m->is_predicted || m->launch.place.kind != LAUNCH_CUDA) return;
     if (forecast_at(&m->predicted.forecast, &m->card, batch, run->accumulation, &peak, NULL) < 0)

@@ -288,6 +288,9 @@ static void add_start(struct buf *b, const struct step_rank *r, int64_t world) {
     json_t *object = json_pack("{s:i,s:s,s:i}", "v", 1, "event", "start", "rank", r->rank);
     if (r->pid >= 0) json_object_set_new(object, "pid", json_integer(r->pid));
     if (world > 0) json_object_set_new(object, "world", json_integer(world));
+    json_object_set_new(
+        object, "framework",
+        json_stringn(r->framework.p ? r->framework.p : "", (size_t)r->framework.len));
     json_object_set_new(object, "device",
                         json_stringn(r->device.p ? r->device.p : "", (size_t)r->device.len));
     char *text = json_dumps(object, JSON_COMPACT);

@@ -108,6 +108,7 @@ static void take_ranks(struct progress *p, const struct steps *steps) {
         if (!r) continue;
         if (seen->pid >= 0) r->pid = seen->pid;
         r->state = seen->state;
+        p->is_standin |= str_is(seen->framework, "standin");
         if (seen->device.len) snprintf(p->device, sizeof p->device, "%.*s", STR_ARG(seen->device));
     }
 }

@@ -396,6 +396,9 @@ static void show_run(const struct slot *s, int card, const struct watch_card *ca
         .peak_bytes = s->peak_bytes,
         .samples_per_joule = (double)NAN,
     };
+    if (s->progress.is_standin && shown->standin.len == 0) {
+        shown->standin = STR("the program plays a scenario; nothing is trained");
+    }
     progress_show(&s->progress, shown);
     shown->state = s->gone_ns ? WATCH_RUN_ENDED : progress_state(&s->progress, now_ns);
     if (card < 0) return;

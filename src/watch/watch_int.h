@@ -81,6 +81,7 @@ struct progress {
     bool is_partial;           // its beginning was not seen, so samples are not known
     double earlier_most_bytes; // allocated, of the steps that are not kept any more
     char device[32];
+    bool is_standin; // it says that it plays a scenario
     // The newest steps of the rank that is followed, in one piece; as struct ring.
     struct insight_step *steps;
     struct step_more {

@@ -90,14 +90,15 @@ static void a_run_appears_works_and_ends(void **state) {
     assert_int_equal(v->runs[0].state, WATCH_RUN_STARTS);
     assert_true(isnan(v->runs[0].samples_per_s) && v->runs[0].predicted_peak_bytes == -1);
     struct steps s = steps_new(&a);
-    steps_line(&s,
-               STR("{\"v\":1,\"event\":\"start\",\"device\":\"cuda:0\",\"world\":1,\"pid\":77}"));
+    steps_line(&s, STR("{\"v\":1,\"event\":\"start\",\"device\":\"cuda:0\",\"framework\":"
+                       "\"standin\",\"world\":1,\"pid\":77}"));
     make_steps(&s, 1, 50);
     notice_steps(n, &s);
     v = watch_for(w, 20);
     assert_int_equal(v->runs[0].state, WATCH_RUN_STEPS);
     assert_int_equal(v->runs[0].steps_done, 50);
     assert_int_equal(v->runs[0].samples_done, 50 * 32);
+    assert_true(v->runs[0].standin.len > 0);
     assert_true(fabs(v->runs[0].samples_per_s - 320) < 1e-6);
     assert_true(v->runs[0].phases.io_ms == 10 && v->runs[0].phases.total_ms == 100);
     assert_true(isnan(v->runs[0].phases.forward_ms));
