@@ -388,11 +388,18 @@ static const struct row step_series[] = {ROW(insight_step, total_ms, REAL),
 json_t *watch_document_history(const struct watch_view *view, double seconds, int points) {
     int64_t back_ns = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e9) : INT64_MAX / 2;
     const struct span span = {view, view->at_ns - back_ns, points};
+    static const struct row ours = {"ours_bytes", 0, WHOLE};
     json_t *cards = json_array(), *runs = json_array(), *made = json_object();
     for (int i = 0; i < view->devices->count; i++) {
         const struct watch_card *c = &view->cards[i];
-        json_array_append_new(cards, all_series(&span, c->history, c->history_count,
-                                                sizeof *c->history, card_series));
+        json_t *one =
+            all_series(&span, c->history, c->history_count, sizeof *c->history, card_series);
+        ptrdiff_t begin =
+            begin_of(&span, (const char *)c->history, c->history_count, sizeof *c->history);
+        json_object_set_new(one, "ours_bytes",
+                            series(&span, (const char *)(c->ours_history + begin),
+                                   c->history_count - begin, sizeof *c->ours_history, &ours));
+        json_array_append_new(cards, one);
     }
     for (int i = 0; i < view->run_count; i++) {
         const struct watch_run *r = &view->runs[i];

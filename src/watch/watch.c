@@ -146,6 +146,7 @@ static void show_card(struct watch *w, int place) {
     struct watch_card *shown = &w->cards[place];
     shown->history = ring_items(&kept->ring);
     shown->history_count = kept->ring.count;
+    shown->ours_history = kept->ring.ours + kept->ring.begin;
     shown->window = window_of(shown->history, shown->history_count, window_seconds, clock_max);
     shown->since = sums_window(&kept->since, clock_max);
 }
@@ -205,6 +206,10 @@ bool watch_update(struct watch *w) {
     show_time(w, now_ns);
     if (is_turn) runs_follow(w->runs, played_ns(w, now_ns), w->opened_ns);
     runs_show(w->runs, &w->devices, w->cards, played_ns(w, now_ns), &w->view);
+    for (int i = 0; i < w->devices.count; i++) {
+        struct ring *r = &w->kept[i].ring;
+        if (r->count) r->ours[r->begin + r->count - 1] = w->cards[i].ours_bytes;
+    }
     if (is_turn) {
         judge_turn(w->judge, w->runs, &w->view, played_ns(w, now_ns), w->is_urgent);
         w->is_urgent = false;

@@ -40,6 +40,7 @@ struct watch_window {
 // A card of the snapshot, at the same place.
 struct watch_card {
     const struct device_gauges *history; // oldest first; the last is the newest
+    const int64_t *ours_history;         // ours_bytes at each of them
     ptrdiff_t history_count;
     struct watch_window window; // of the last minute
     struct watch_window since;  // since we watch; counters that were reset are taken care of

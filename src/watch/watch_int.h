@@ -14,6 +14,7 @@
 // an eighth longer when its end is reached.
 struct ring {
     struct device_gauges *items;
+    int64_t *ours; // bytes of our runs at each; -1: not known
     ptrdiff_t begin, count, most, capacity;
 };
 struct ring ring_new(struct arena *a, ptrdiff_t most);

@@ -123,6 +123,12 @@ static void every_machine_has_a_document(void **state) {
         json_t *document = watch_document(v), *history = watch_document_history(v, 60, 10);
         assert_int_equal(json_array_size(json_object_get(document, "cards")), v->devices->count);
         assert_int_equal(json_array_size(json_object_get(history, "cards")), v->devices->count);
+        size_t i;
+        const json_t *card;
+        json_array_foreach(json_object_get(history, "cards"), i, card) {
+            assert_int_equal(json_array_size(json_object_get(card, "ours_bytes")),
+                             json_array_size(json_object_get(card, "at_ms")));
+        }
         char *text = json_dumps(document, 0);
         assert_non_null(text);
         assert_null(strstr(text, "-1,"));
