@@ -15,7 +15,8 @@ newest torch); beside them build/timm-0.6.7, build/timm-1.0.9 and build/transfor
 
 --out gets a line a row: the table's columns, the predicted figures, right/wrong or the error, or why there is none. Progress
 is on stderr. The last line on stdout is one JSON object: rows, right, wrong, unrecorded, median_abs_error, p90_abs_error,
-mean_signed_error (relative; null where it does not apply) over all rows, and more after them. For tables that say whether a
+mean_signed_error (relative; null where it does not apply) over all rows, and more after them; where the table has samples_per_sec,
+speed_median_abs_error, speed_p90_abs_error (relative), speed_doubtful (share of the rows) and more of that name. For tables that say whether a
 batch ran, a row that could not be recorded counts as wrong; elsewhere it is counted apart. --sample runs the small tables in
 bench/accuracy and fails (exit 1) if they leave their bounds.
 """
@@ -32,11 +33,13 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "bench", "accuracy"))
 
 import report  # noqa: E402
+import speed  # noqa: E402
 from environments import Environment, SetupError  # noqa: E402
 from judge import JUDGES, SimError, Verdict  # noqa: E402
 from recording import Job, record_all  # noqa: E402
 from tables import Overheads, Tables, fill, read_csv  # noqa: E402
 
+SPEEDS = ("predicted", "low", "high", "error", "doubtful")
 FIGURES = ("predicted_mib", "no_scratch_mib", "allocated_mib", "reserved_mib", "needed_mib", "fails_needed_mib", "capacity_mib")
 
 
@@ -45,14 +48,14 @@ class Case:
 
     def __init__(self, row, tables, overheads):
         self.row, self.profile = row, tables.profile(row)
-        self.job = self.verdict = None
+        self.job = self.verdict = self.speed = None
         if self.profile is None:
             self.verdict = Verdict("unjudged", "the row has no figure that a profile knows how to judge")
             return
         source, knobs = tables.job(row, self.profile)
         self.job = Job(Environment(self.profile["python"], self.profile["packages"]), source, knobs)
-        self.total = int(float(fill(self.profile["total_mib"], row)))
-        self.overhead, self.parts = overheads.total_mib(self.profile["overhead"])
+        self.total = int(float(fill(self.profile["total_mib"], row) or 0))
+        self.overhead, self.parts = overheads.total_mib(self.profile["overhead"]) if self.profile["overhead"] else (0, "")
 
     def judge(self, program):
         """Fill in the verdict."""
@@ -61,6 +64,7 @@ class Case:
         if self.job.error:
             self.verdict = Verdict("unrecorded", self.job.error)
             return
+        self.speed = speed.predict(program, self.job.path, self.row)
         try:
             self.verdict = JUDGES[self.profile["judge"]](program, self.job.path, self.row,
                                                          self.total - self.overhead, self.overhead)
@@ -79,11 +83,13 @@ def write(path, columns, cases):
     """A line a row."""
     with open(path, "w", encoding="utf-8", newline="") as f:
         out = csv.writer(f)
-        out.writerow(columns + list(FIGURES) + ["verdict", "error", "note"])
+        out.writerow(columns + list(FIGURES) + ["verdict", "error", "note"]
+                     + ["speed_" + n for n in SPEEDS])
         for case in cases:
             v = case.verdict
             out.writerow([case.row.get(c) for c in columns] + [v.figures.get(n, "") for n in FIGURES]
-                         + [v.status, "" if v.error is None else "%.5f" % v.error, v.note])
+                         + [v.status, "" if v.error is None else "%.5f" % v.error, v.note]
+                         + [getattr(case.speed, n) if case.speed else "" for n in SPEEDS])
 
 
 def run(path, options):

@@ -5,6 +5,7 @@ fit      batch_fits must run and batch_fails must not, in the card's total less 
          batch_fits has no batch_fails and is half a test
 device   reserved + overhead against mem_mib, in the card's total less overhead: near the limit the cache is given back. With
          the scratch that convolutions' input gradients may ask for (the tape's w lines), and, for comparison, without
+speed    only the speed (speed.py): the table does not say what memory was needed
 weights  as device, with the tape cut off after the model was put on the card
 """
 
@@ -29,7 +30,7 @@ def simulate(program, tape, batch, capacity_bytes, *options):
 
 
 class Verdict:
-    """Of one row. status: right, wrong, measured (the errors are set), unrecorded or unjudged; figures in MiB."""
+    """Of one row. status: right, wrong, measured (the errors are set), timed, unrecorded or unjudged; figures in MiB."""
 
     def __init__(self, status, note="", error=None, error_without=None, **figures):
         self.status, self.note, self.figures = status, note, figures
@@ -82,4 +83,9 @@ def judge_weights(program, tape, row, capacity_mib, overhead_mib):
         os.unlink(short)
 
 
-JUDGES = {"fit": judge_fit, "device": judge_device, "weights": judge_weights}
+def judge_speed(program, tape, row, capacity_mib, overhead_mib):
+    """Nothing to say about memory."""
+    return Verdict("timed")
+
+
+JUDGES = {"speed": judge_speed, "fit": judge_fit, "device": judge_device, "weights": judge_weights}

@@ -6,6 +6,8 @@ import json
 import os
 import statistics
 
+import speed
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 NEAR_LIMIT_MIB = 38000  # of the A100 with 40 GB: from here on the cache is given back and trials fail
 
@@ -50,12 +52,13 @@ def summary(cases):
     size = [abs(c.verdict.error) for c in cases if c.verdict.error is not None]
     out["within_5_percent"] = round(sum(e <= 0.05 for e in size) / len(size), 5) if size else None
     out["within_10_percent"] = round(sum(e <= 0.10 for e in size) / len(size), 5) if size else None
+    out.update(speed.summary(cases))
     return out
 
 
 def details(cases):
     """Overheads used, what could not be recorded, and the rows that are wrong or far off."""
-    for line in sorted({"overhead %d MiB: %s" % (c.overhead, c.parts) for c in cases if c.profile}):
+    for line in sorted({"overhead %d MiB: %s" % (c.overhead, c.parts) for c in cases if c.profile and c.parts}):
         print(line)
     for status in ("unrecorded", "unjudged"):
         notes = collections.defaultdict(set)
@@ -68,6 +71,7 @@ def details(cases):
         if c.verdict.status == "wrong":
             print("wrong: %s %s: %s (%s)" % (c.row["model"], c.row.get("layout", ""), c.verdict.note, _figures(c)))
     breakdown(cases)
+    speed.details(cases)
     far = sorted((c for c in cases if c.verdict.error is not None), key=lambda c: -abs(c.verdict.error))
     for c in far[:max(10, len(far) // 50)]:
         print("off by %+.1f %%: %s at %s: measured %.0f (%s)%s" % (100 * c.verdict.error, c.row["model"], c.row.get(
@@ -78,7 +82,7 @@ def breakdown(cases):
     """One line for each layout (fit) or batch (device)."""
     groups = collections.defaultdict(list)
     for c in cases:
-        if c.profile:
+        if c.profile and c.profile["judge"] != "speed":
             fit = c.profile["judge"] == "fit"
             groups["layout " + c.row["layout"] if fit else "batch %4s" % c.row.get("batch_per_gpu")].append(c)
     for name, group in sorted(groups.items()):

@@ -2,6 +2,7 @@
 #include "cmd/answer.h"
 
 #include "base/unit.h"
+#include "cmd/speed.h"
 #include "search/search.h"
 
 #include <assert.h>
@@ -91,6 +92,7 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
     assert(t);
     for (ptrdiff_t i = 0; i < t->notes.count; i++) note(answer, q->arena, t->notes.items[i]);
     note_unchecked_batch(q->arena, t, answer);
+    speed_predict(q, answer);
     return 0;
 }
 
@@ -225,11 +227,12 @@ json_t *answer_json(const struct answer *answer) {
     const struct forecast_tape *t =
         answer->forecast.tapes[answer->plan.accumulation > 1];
     return json_pack(
-        "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, s:o}, "
+        "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, s:o}, "
         "s:s, s:o, s:o, s:o}",
         "gpu", "name", json_text(gpu->name), "total_bytes", (json_int_t)gpu->total_bytes,
         "usable_bytes", (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu)), "plan",
-        answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "budget_bytes",
+        answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "speed",
+        speed_json(&answer->speed), "budget_bytes",
         (json_int_t)answer->budget_bytes, "capacity_bytes",
         (json_int_t)forecast_capacity(&answer->card), "safety_margin", answer->card.margin,
         "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget", answer->fits,

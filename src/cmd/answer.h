@@ -13,6 +13,7 @@ struct answer {
     struct forecast forecast;
     struct plan plan; // with batch and accumulation
     struct forecast_peak peak;
+    struct forecast_speed speed; // row NULL: nothing can be said
     int64_t budget_bytes;
     bool fits;             // the chosen batch fits the budget
     int64_t largest_batch; // that would fit if the effective batch were free; 0: none

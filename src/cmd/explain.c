@@ -2,6 +2,7 @@
 // batchfit explain: where do the bytes go at the peak, and what would each remedy save?
 #include "cmd/breakdown.h"
 #include "cmd/cards.h"
+#include "cmd/speed.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -53,6 +54,7 @@ static void show(struct question *q, struct answer *a) {
     struct buf out = buf_new(q->arena);
     breakdown_headline(q, a, style, &out);
     answer_table(q->arena, a, 1, style, &out);
+    speed_text(&a->speed, &out);
     breakdown_bar(q, a, style, &out);
     breakdown_tables(q, a, style, &out);
     breakdown_remedies(q, a, style, &out);

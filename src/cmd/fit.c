@@ -5,6 +5,7 @@
 #include "cmd/cards.h"
 #include "cmd/launch_rows.h"
 #include "cmd/measure.h"
+#include "cmd/speed.h"
 #include "cmd/write.h"
 
 #include <assert.h>
@@ -16,7 +17,7 @@ struct fit_options {
     struct question_options q;
     struct launch_options l;
     struct history_options h;
-    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer;
+    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer, *measured;
     int64_t gpu_memory;
     bool test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
 };
@@ -37,6 +38,10 @@ static const struct option_row rows[] = {
     {"gpu-memory-limit", "BYTES", OPTION_MEMORY, AT(gpu_memory), "the same as --gpu-memory", ""},
     {"gpu-ids", "LIST", OPTION_TEXT, AT(gpu_ids), "which of this machine's cards: 0,1", ""},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"measured", "MODEL=SAMPLES", OPTION_REPEAT, AT(measured),
+     "samples per second that the card made of this model, or of several others (about ten; "
+     "MODEL@BATCH=SAMPLES at another batch): corrects the predicted speed",
+     ""},
     {"test-only", NULL, OPTION_SWITCH, AT(test_only), "changes no file", NULL},
     {"save-config", "FILE", OPTION_TEXT, AT(save_config),
      "writes the changed config here and leaves the original alone", "file"},
@@ -104,7 +109,10 @@ static void show(struct question *q, struct answer *answers, int count, const st
     struct buf out = buf_new(q->arena);
     breakdown_headline(q, &answers[0], style, &out);
     answer_table(q->arena, answers, count, style, &out);
-    if (count == 1) breakdown_bar(q, &answers[0], style, &out);
+    if (count == 1) {
+        speed_text(&answers[0].speed, &out);
+        breakdown_bar(q, &answers[0], style, &out);
+    }
     if (o->profile_memory) breakdown_tables(q, &answers[0], style, &out);
     answer_notes(&q->notes, style, &out);
     for (int i = 0; i < count; i++) {
@@ -132,6 +140,14 @@ static int answer_all(struct question *q, const struct cards *cards, struct hist
     history_answers(history, answers, cards->count);
     *ret_answers = answers;
     return 0;
+}
+
+// Speeds are of one card.
+static int calibrate(struct question *q, const struct fit_options *o, struct answer *answers,
+                     ptrdiff_t count, struct fail *why) {
+    if (count == 1) return speed_calibrate(q, o->measured, &answers[0], why);
+    fail_set(why, FAIL_USAGE, "--measured: there are %d cards, and the speed is one card's", (int)count);
+    return fail_hint(why, "name the card with --gpu");
 }
 
 static unsigned write_flags(const struct fit_options *o) {
@@ -203,6 +219,7 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     struct history history;
     history_open(a, &o->h, &history);
     if (rc == 0) rc = answer_all(&q, &cards, &history, &answers, why);
+    if (rc == 0 && o->measured) rc = calibrate(&q, o, answers, cards.count, why);
     history_close(&history);
     for (ptrdiff_t i = 0; i < history.notes.count; i++) {
         if (rc == 0) question_note(&q, history.notes.items[i]);

@@ -241,6 +241,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
     if (rc == 0) rc = gpu_load(a, &q->gpus, why);
+    if (rc == 0) rc = forecast_speed_load(a, &q->speeds, why);
     if (rc < 0) return rc;
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     say_broken_tapes(q);

@@ -8,6 +8,7 @@
 #include "cmd/cmd.h"
 #include "config/config.h"
 #include "forecast/forecast.h"
+#include "forecast/speed.h"
 
 struct question_options {
     struct options base;
@@ -105,6 +106,7 @@ struct question {
     int64_t tenants_bytes;
     struct plan_range range;
     struct gpu_catalogue gpus;
+    struct forecast_speed_table speeds;
     struct tape_store store;
     struct forecast_shelf shelf; // on the store
     struct str_list notes; // for the user to read

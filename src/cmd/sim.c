@@ -4,14 +4,14 @@
 #include "base/unit.h"
 #include "cmd/alloc_conf.h"
 #include "cmd/cmd.h"
-#include "cmd/json.h"
+#include "cmd/speed.h"
 
 #include <stdio.h>
 
 struct sim_verb_options {
     struct options base;
     int64_t batch, classes, capacity;
-    const char *alloc_conf;
+    const char *alloc_conf, *gpu, *torch;
     bool scratch;
 };
 
@@ -25,6 +25,9 @@ static const struct option_row rows[] = {
      "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' reads that variable", ""},
     {"scratch", NULL, OPTION_SWITCH, AT(scratch),
      "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
+    {"gpu", "NAME", OPTION_TEXT, AT(gpu), "also the speed on this card: rtx3090", "gpus"},
+    {"torch", "VERSION", OPTION_TEXT, AT(torch),
+     "PyTorch of the run, for its speed; without it the version whose rules the tape follows", ""},
     {.name = NULL},
 };
 
@@ -32,7 +35,8 @@ static const struct option_row rows[] = {
 struct figures {
     struct sim_result free_run, limited;
     struct sim_need need;
-    bool has_capacity;
+    bool has_capacity, wants_speed;
+    struct forecast_speed speed; // row NULL: nothing can be said
 };
 
 static int print_json(const struct figures *f, struct fail *why) {
@@ -47,7 +51,27 @@ static int print_json(const struct figures *f, struct fail *why) {
         json_object_set_new(document, "reserved_in_capacity_bytes",
                             json_integer(f->limited.reserved_bytes));
     }
+    if (f->wants_speed) json_object_set_new(document, "speed", speed_json(&f->speed));
     return json_print(document, why);
+}
+
+static int predict_speed(struct arena *a, const struct sim_verb_options *o, const struct tape *tape,
+                         struct forecast_speed *ret, struct fail *why) {
+    struct gpu_catalogue cards;
+    struct gpu_match match;
+    struct forecast_speed_table table;
+    struct gpu_software software = {0};
+    if (o->torch && !gpu_software_parse(str_of(o->torch), &software)) {
+        fail_set(why, FAIL_USAGE, "--torch %s: not a version", o->torch);
+        return fail_hint(why, "for example --torch 2.4");
+    }
+    int rc = gpu_load(a, &cards, why);
+    if (rc == 0) rc = gpu_find(a, &cards, str_of(o->gpu), &match, why);
+    if (rc == 0) rc = forecast_speed_load(a, &table, why);
+    if (rc < 0) return rc;
+    const struct forecast_speed_run run = {tape, o->batch, 1, match.gpu, software.torch};
+    if (!forecast_speed_at(&table, &run, ret)) ret->row = NULL;
+    return 0;
 }
 
 static void print_text(struct arena *a, const struct figures *f, int64_t capacity) {
@@ -55,6 +79,9 @@ static void print_text(struct arena *a, const struct figures *f, int64_t capacit
            unit_bytes(a, f->free_run.allocated_bytes).p, unit_bytes(a, f->free_run.reserved_bytes).p,
            unit_bytes(a, f->need.needed_bytes).p, f->need.needed_exact ? "" : " or less",
            (int)f->free_run.events);
+    struct buf speed = buf_new(a);
+    speed_text(&f->speed, &speed);
+    if (speed.count > 0) fwrite(speed.items, 1, (size_t)speed.count, stdout);
     if (!f->has_capacity) return;
     printf("capacity  %s: %s", unit_bytes(a, capacity).p, f->limited.oom ? "OOM" : "FITS");
     if (f->limited.oom) {
@@ -71,7 +98,7 @@ static int sim_run(struct arena *a, const struct options *options, struct fail *
     struct sim_options how;
     struct str bytes;
     struct tape tape;
-    struct figures f = {.has_capacity = o->capacity > 0};
+    struct figures f = {.has_capacity = o->capacity > 0, .wants_speed = o->gpu != NULL};
     if (options->argument_count != 1 || o->batch <= 0) {
         fail_set(why, FAIL_USAGE, "sim takes one tape and --batch B");
         return fail_hint(why, "batchfit sim swin.tape --batch 32 --capacity 22GiB");
@@ -86,6 +113,8 @@ static int sim_run(struct arena *a, const struct options *options, struct fail *
     sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
     sim_needed_least(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
     if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
+    if (o->gpu) rc = predict_speed(a, o, &tape, &f.speed, why);
+    if (rc < 0) return rc;
     if (options->json) rc = print_json(&f, why);
     else print_text(a, &f, o->capacity);
     if (rc < 0) return rc;

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of a step = sum over its kernels of
+//     max(flops x knee x odd / (f x peak), bytes / (b x bandwidth)) + launch
+// where f and b are the kernel's class's. The form and what it is good for: doc/speed-model.md;
+// bench/accuracy/speed_model.py is the same for fitting, and tools/speed_fit.py compares the two.
+#include "forecast/speed.h"
+
+#include <math.h>
+
+// From here on the run's time is in doubt: a tenth of it is spent in kernels whose choice by cuDNN
+// the model does not know (doc/speed-model.md).
+static const double doubtful_from = 0.1;
+// The host decides unless the card needs clearly longer than it.
+static const double host_keeps_up = 2;
+enum { LARGE_TAPS = 25 }; // depthwise kernels from 5 x 5 on are slower than their bytes say
+
+enum kind { MM, DENSE, GROUP, DEPTHWISE, ELEM, NONCONTIG, NORM, BN, REDUCE };
+
+static const uint8_t kinds[TAPE_CLASS_COUNT] = {
+    [TAPE_MM] = MM,           [TAPE_BMM] = MM,          [TAPE_ATTENTION] = MM,
+    [TAPE_CONV_FWD] = DENSE,  [TAPE_CONV_DGRAD] = DENSE, [TAPE_CONV_WGRAD] = DENSE,
+    [TAPE_ELEM] = ELEM,       [TAPE_HEAVY] = ELEM,      [TAPE_OPT] = ELEM,
+    [TAPE_NONCONTIG] = NONCONTIG, [TAPE_NORM] = NORM,   [TAPE_BN_FWD] = BN,
+    [TAPE_BN_BWD] = BN,       [TAPE_REDUCE] = REDUCE};
+
+// The constants of a kind, those of NHWC where they differ.
+static const struct {
+    int8_t f, b; // -1: no arithmetic to speak of
+    bool has_nhwc;
+} shares[] = {
+    [MM] = {SPEED_F_MM, SPEED_B_MM, false},
+    [DENSE] = {SPEED_F_CONV, SPEED_B_CONV, true},
+    [GROUP] = {SPEED_F_GROUP, SPEED_B_CONV, true},
+    [DEPTHWISE] = {-1, SPEED_B_DEPTHWISE, true},
+    [ELEM] = {-1, SPEED_B_ELEM, false},
+    [NONCONTIG] = {-1, SPEED_B_NONCONTIG, false},
+    [NORM] = {-1, SPEED_B_NORM, false},
+    [BN] = {-1, SPEED_B_BN, true},
+    [REDUCE] = {-1, SPEED_B_REDUCE, false},
+};
+
+// One line of work, as the model sees it.
+struct kernel {
+    enum kind kind;
+    bool is_nhwc, is_wgrad;
+    struct str dtype;
+    double flops, bytes, inputs, outputs, taps; // inputs, outputs: channels or matrix sides; 0: none
+};
+
+// "7" or "0+64B" at a batch; 0 where the work has no such key.
+static double size_at(const struct tape *t, const struct tape_work *w, const char *key,
+                      int64_t batch) {
+    struct str slope = tape_work_value(t, w, key), constant = str_cut(&slope, '+');
+    int64_t c = 0, k = 0;
+    (void)str_to_i64(constant, &c);
+    if (slope.len > 1) (void)str_to_i64(str_slice(slope, 0, slope.len - 1), &k);
+    return (double)c + (double)k * (double)batch;
+}
+
+static void read_convolution(const struct tape *t, const struct tape_work *w, struct kernel *k) {
+    double groups = fmax(size_at(t, w, "groups", 1), 1);
+    k->inputs = size_at(t, w, "cin", 1);
+    k->outputs = size_at(t, w, "cout", 1);
+    k->taps = size_at(t, w, "kernel", 1);
+    if (groups > 1) k->kind = groups >= k->inputs ? DEPTHWISE : GROUP;
+    k->inputs /= groups;
+    k->outputs /= groups;
+    k->is_wgrad = w->class_ == TAPE_CONV_WGRAD;
+}
+
+static struct kernel read_kernel(const struct tape *t, const struct tape_work *w, int64_t batch) {
+    struct kernel k = {
+        .kind = (enum kind)kinds[w->class_],
+        .is_nhwc = str_is(tape_work_value(t, w, "layout"), "nhwc"),
+        .dtype = tape_work_value(t, w, "dtype"),
+        .flops = (double)w->flops_c + (double)w->flops_k * (double)batch,
+        .bytes = (double)w->bytes_c + (double)w->bytes_k * (double)batch,
+    };
+    if (w->class_ == TAPE_MM || w->class_ == TAPE_BMM) {
+        k.inputs = size_at(t, w, "k", batch);
+        k.outputs = size_at(t, w, "n", batch);
+    }
+    if (k.kind == DENSE) read_convolution(t, w, &k);
+    return k;
+}
+
+// The card's rate for a kernel's arithmetic. torch's defaults: TF32 for convolutions in fp32, not
+// for matrix products (torch.backends.cuda.matmul.allow_tf32 from 1.12 on).
+static double peak_of(const struct gpu *g, const struct kernel *k) {
+    double half = str_is(k->dtype, "bf16") && !isnan(g->bf16) ? g->bf16 : g->fp16;
+    if (str_is(k->dtype, "f32")) return k->kind == MM || isnan(g->tf32) ? g->fp32 : g->tf32;
+    // Without tensor cores half precision is computed in fp32.
+    return isnan(half) || !g->has_tensor_cores ? g->fp32 : half;
+}
+
+static double seconds_of(const struct kernel *k, const struct gpu *g, const double *constants) {
+    int shift = shares[k->kind].has_nhwc && k->is_nhwc;
+    double b = constants[shares[k->kind].b + shift], arithmetic = 0;
+    if (k->kind == DEPTHWISE && k->is_wgrad) b /= constants[SPEED_DEPTHWISE_WGRAD];
+    if (shares[k->kind].f >= 0) {
+        double knee = constants[SPEED_KNEE_CHANNELS];
+        arithmetic = k->flops / (constants[shares[k->kind].f + shift] * peak_of(g, k));
+        if (k->kind != GROUP && k->inputs > 0) {
+            arithmetic *= (1 + knee / fmax(k->inputs, 1)) * (1 + knee / fmax(k->outputs, 1));
+        }
+        // An image's three channels are not meant.
+        bool is_odd = fmod(k->inputs, 8) > 0 || fmod(k->outputs, 8) > 0;
+        if (k->kind == DENSE && is_odd && k->inputs > 4) arithmetic *= constants[SPEED_ODD_CHANNELS];
+    }
+    double launches = k->kind == BN ? 2 : 1; // statistics and the rest
+    return fmax(arithmetic, k->bytes / (b * g->bandwidth)) +
+           launches * constants[SPEED_LAUNCH_US] * 1e-6;
+}
+
+static bool is_doubtful(const struct kernel *k) {
+    return k->is_nhwc && (k->kind == GROUP || (k->kind == DEPTHWISE && k->taps >= LARGE_TAPS));
+}
+
+// How often a phase of the tape runs in a step: the tape has one micro-step or two.
+static double repeats(const struct tape_header *h, enum tape_phase phase, int64_t accumulation) {
+    bool is_micro = phase == TAPE_FORWARD || phase == TAPE_BACKWARD || phase == TAPE_INPUT;
+    double micro = h->accumulation > 1 ? (double)h->accumulation : 1;
+    return is_micro && accumulation > 0 ? (double)accumulation / micro : 1;
+}
+
+static bool add_up(const struct forecast_speed_run *run, struct forecast_speed *s) {
+    enum tape_phase phase = TAPE_INIT;
+    const struct tape *t = run->tape;
+    double kernels = 0, doubtful = 0;
+    s->step_s = 0;
+    for (int32_t i = 0; i < t->event_count; i++) {
+        const struct tape_event *e = &t->events[i];
+        if (e->kind == TAPE_MARK) phase = (enum tape_phase)e->phase;
+        if (e->kind != TAPE_WORK) continue;
+        const struct tape_work *w = &t->works[e->index];
+        double times = (double)w->count * repeats(&t->header, phase, run->accumulation);
+        struct kernel k = read_kernel(t, w, run->batch);
+        double seconds = times * seconds_of(&k, run->gpu, s->row->constants);
+        s->step_s += seconds;
+        kernels += times;
+        if (is_doubtful(&k)) doubtful += seconds;
+    }
+    if (!(s->step_s > 0)) return false;
+    s->host_s = kernels * s->row->host_us * 1e-6;
+    s->doubtful_share = doubtful / s->step_s;
+    return true;
+}
+
+static bool names_card(struct str list, struct str key) {
+    while (list.p) {
+        if (key.len > 0 && str_equal(str_cut(&list, ','), key)) return true;
+        if (key.len == 0) return false;
+    }
+    return false;
+}
+
+static bool within(int value, int low, int high) {
+    return (!low || value >= low) && (!high || value <= high);
+}
+
+// The card decides before the software, the first of equals.
+static const struct forecast_speed_row *choose(const struct forecast_speed_table *t,
+                                               const struct forecast_speed_run *run, int torch,
+                                               bool *ret_is_fitted) {
+    const struct tape_header *h = &run->tape->header;
+    const struct forecast_speed_row *best = NULL;
+    int most = -1;
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        const struct forecast_speed_row *r = &t->rows[i];
+        if (!str_equal(r->mode, h->mode.len > 0 ? h->mode : STR("train"))) continue;
+        bool is_card = names_card(r->cards, run->gpu->key);
+        bool is_era = torch > 0 && within(torch, r->torch_min, r->torch_max);
+        int how = 4 * is_card + 2 * is_era +
+                  within(run->gpu->compute_capability, r->cc_min, r->cc_max);
+        if (how <= most) continue;
+        most = how;
+        best = r;
+        *ret_is_fitted = is_card && is_era && str_is(h->precision, "amp-fp16");
+    }
+    return best;
+}
+
+bool forecast_speed_at(const struct forecast_speed_table *t, const struct forecast_speed_run *run,
+                       struct forecast_speed *ret) {
+    *ret = (struct forecast_speed){.step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN,
+                                   .high = NAN};
+    struct gpu_software software = {.torch = run->torch};
+    const struct gpu *g = run->gpu;
+    if (run->batch < 1 || !g || !(g->bandwidth > 0) || !(g->fp32 > 0)) return false;
+    if (!software.torch) (void)gpu_software_parse(run->tape->header.rules, &software);
+    ret->row = choose(t, run, software.torch, &ret->is_fitted);
+    if (!ret->row || !add_up(run, ret)) return false;
+    ret->is_doubtful = ret->doubtful_share > doubtful_from;
+    double range = ret->is_fitted ? ret->row->range : ret->row->range_other;
+    if (ret->is_doubtful) range = fmax(range, ret->row->range_doubtful);
+    ret->samples_per_s = (double)run->batch *
+                         (double)(run->accumulation > 1 ? run->accumulation : 1) / ret->step_s;
+    ret->is_host_bound = ret->step_s < host_keeps_up * ret->host_s;
+    ret->low = ret->is_host_bound ? NAN : ret->samples_per_s / range;
+    ret->high = ret->samples_per_s * range;
+    return true;
+}
+
+void forecast_speed_calibrate(struct forecast_speed *s, double factor, double range) {
+    s->samples_per_s *= factor;
+    s->step_s /= factor;
+    s->low = s->is_host_bound ? NAN : s->samples_per_s / range;
+    s->high = s->samples_per_s * range;
+}

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a step takes and how many samples a second that is, from the tape's work events, without
+// a GPU. The constants are fitted to published runs (data/speed.tsv, doc/speed-model.md) and hold
+// for the card they were fitted on; for others the card's peak rate and bandwidth are put in, and
+// the range is wider. Input pipeline, copies to the card and collectives are not in it.
+#ifndef FORECAST_SPEED_H
+#define FORECAST_SPEED_H
+
+#include "gpu/gpu.h"
+#include "tape/tape.h"
+
+// In the order of the columns of data/speed.tsv. SHARE is of the card's peak or bandwidth; with
+// NHWC the next one is that of channels_last.
+enum forecast_speed_constant {
+    SPEED_F_MM,
+    SPEED_F_CONV,
+    SPEED_F_CONV_NHWC,
+    SPEED_F_GROUP,
+    SPEED_F_GROUP_NHWC,
+    SPEED_B_ELEM,
+    SPEED_B_NONCONTIG,
+    SPEED_B_NORM,
+    SPEED_B_REDUCE,
+    SPEED_B_BN,
+    SPEED_B_BN_NHWC,
+    SPEED_B_MM,
+    SPEED_B_CONV,
+    SPEED_B_CONV_NHWC,
+    SPEED_B_DEPTHWISE,
+    SPEED_B_DEPTHWISE_NHWC,
+    SPEED_DEPTHWISE_WGRAD, // time of a depthwise weight gradient over that of the same bytes
+    SPEED_KNEE_CHANNELS,   // flops count (1 + knee/cin) (1 + knee/cout) times
+    SPEED_ODD_CHANNELS,    // and this many times where channels are no multiple of 8
+    SPEED_LAUNCH_US,       // of each kernel
+    SPEED_CONSTANTS
+};
+
+// A row of data/speed.tsv. The range factors: runs lie between prediction / factor and
+// prediction x factor; which share of the published ones does is in doc/speed-model.md.
+struct forecast_speed_row {
+    struct str name, cards, mode, from, note; // cards: keys of data/gpus.tsv, commas between
+    int cc_min, cc_max, torch_min, torch_max; // 86 for 8.6, 112 for 1.12; 0: no bound
+    double constants[SPEED_CONSTANTS];
+    double range, range_doubtful; // on the cards it was fitted on
+    double range_other;           // elsewhere: another card, software or precision
+    double range_measured;        // elsewhere, after some models were measured there
+    double host_us;               // what the host needs to start a kernel, for "host-bound"
+};
+struct forecast_speed_table {
+    struct forecast_speed_row *rows;
+    ptrdiff_t count, capacity;
+};
+// The embedded table, or the user's file of that name. FAIL_INPUT names file, line and column.
+int forecast_speed_load(struct arena *a, struct forecast_speed_table *ret, struct fail *why);
+
+// What is timed: one optimizer step on one card.
+struct forecast_speed_run {
+    const struct tape *tape;
+    int64_t batch;        // of one micro-step
+    int64_t accumulation; // micro-steps; below 1: 1
+    const struct gpu *gpu;
+    int torch; // 100 * major + minor; 0: that of the tape's rules
+};
+struct forecast_speed {
+    const struct forecast_speed_row *row; // whose constants
+    double step_s;                        // on the card, the host kept up
+    double host_s;                        // that the host needs for the same kernels, by row->host_us
+    double samples_per_s, low, high;      // low is NaN where the host decides
+    double doubtful_share;                // of the time, in kernels that the model is bad at
+    bool is_doubtful;
+    bool is_host_bound; // below the knee: at most `high`
+    bool is_fitted;     // card, software and precision are those of the row
+};
+// False when nothing can be said: a tape without work events, a card without facts, no row.
+bool forecast_speed_at(const struct forecast_speed_table *t, const struct forecast_speed_run *run,
+                       struct forecast_speed *ret);
+// The same with a factor learned from measurements: `range` is what is left of the error.
+void forecast_speed_calibrate(struct forecast_speed *s, double factor, double range);
+
+#endif
