@@ -2,6 +2,7 @@
 // batchfit watch: what happens on the cards now, on a screen, in logs, or once as text.
 #include "base/os.h"
 #include "cmd/cmd.h"
+#include "cmd/demo.h"
 #include "cmd/watch_log.h"
 #include "cmd/watch_screen.h"
 
@@ -21,7 +22,7 @@ struct watch_verb_options {
     struct options all;
     double interval, duration, speed;
     const char *gpu_ids, *machine, *log, *steps;
-    bool pcie, ascii, once;
+    bool pcie, ascii, once, demo;
 };
 
 #define AT(member) offsetof(struct watch_verb_options, member)
@@ -45,6 +46,7 @@ static const struct option_row rows[] = {
      "one look as text; with --duration, after that time", NULL},
     {"ascii", NULL, OPTION_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    {"demo", NULL, OPTION_SWITCH, AT(demo), "an invented machine, for a look without a card", NULL},
     {"speed", "X", OPTION_NUMBER, AT(speed), "how many times as fast the recording is played", ""},
     {.name = NULL},
 };
@@ -67,7 +69,7 @@ static int refuse(const struct watch_verb_options *o, struct fail *why) {
     }
     if (o->interval > 86400) return fail_set(why, FAIL_USAGE, "--interval: at most a day, 86400");
     if (o->speed <= 0) return fail_set(why, FAIL_USAGE, "--speed: more than 0");
-    if (!isnan(o->speed) && !o->machine) {
+    if (!isnan(o->speed) && !o->machine && !o->demo) {
         return fail_set(why, FAIL_USAGE, "--speed is of a recorded machine (--machine)");
     }
     if (o->all.json && o->once) {
@@ -95,11 +97,14 @@ static int interval_of(const struct watching *w) {
 
 static int prepare(struct watching *w, struct fail *why) {
     const struct watch_verb_options *o = w->options;
+    const char *machine = NULL;
+    int rc = demo_or_machine(w->arena, o->demo, o->machine, &machine, why);
+    if (rc < 0) return rc;
     w->settings = watch_settings_usual();
     watch_settings_load(w->arena, &w->settings, &w->note);
     w->duration_s = o->duration > 0 ? o->duration : 0;
     w->watch = (struct watch_options){
-        .machine = o->machine,
+        .machine = machine,
         .interval_ms = interval_of(w),
         .speed = o->speed > 0 ? o->speed : 1,
         .wants_pcie_throughput = o->pcie,
@@ -166,7 +171,6 @@ static void print_look(struct watching *w, const struct watch_view *view) {
                               .machine = w->watch.machine,
                               .speed = w->watch.speed,
                               .interval_ms = w->watch.interval_ms,
-                              .now_ns = os_now_ns(),
                               .is_once = true};
     struct show_canvas canvas = {0};
     int columns = style.width > WATCH_LEAST_COLUMNS ? style.width : ONCE_COLUMNS;

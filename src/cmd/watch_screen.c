@@ -73,7 +73,6 @@ static int take_opened(struct session *s, struct fail *why) {
 static void draw(struct session *s) {
     int rows = 0, columns = 0;
     show_terminal_size(s->terminal, &rows, &columns);
-    s->look.now_ns = os_now_ns();
     s->look.view = s->watch ? watch_view(s->watch) : NULL;
     show_canvas_begin(&s->canvas, rows, columns, show_terminal_is_utf8(s->terminal));
     watch_screen_draw(&s->look, &s->canvas, &s->scratch);

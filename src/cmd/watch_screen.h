@@ -77,6 +77,8 @@ struct watch_look {
     char message[WATCH_MESSAGE_MAX];           // instead of the line of keys; empty: none
 };
 
+// The moment on the clock of the view: a recording's goes as fast as it is played.
+int64_t watch_screen_now(const struct watch_look *look);
 // Draws all of it. Scratch memory is taken from the arena and given back.
 void watch_screen_draw(struct watch_look *look, struct show_canvas *canvas, struct arena *scratch);
 // False: the key ends the screen.

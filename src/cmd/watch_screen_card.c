@@ -312,10 +312,10 @@ struct columns {
     int name, busy, memory;
 };
 
-enum { FIXED = 4 + 1 + 5 + 2 + 12 + 1 + 6 + 1 + 9 + 1 + 5 + 1 + 6 };
+enum { FIXED = 4 + 1 + 5 + 2 + 12 + 1 + 6 + 1 + 6, POWER_AND_CLOCK = 9 + 1 + 5 + 1, ROOM = 76 };
 
 static struct columns columns_of(int all) {
-    int left = all - FIXED;
+    int left = all - FIXED - (all >= ROOM ? POWER_AND_CLOCK : 0);
     struct columns c = {.name = left >= 52 ? 24 : left >= 30 ? 16 : 13};
     left -= c.name;
     c.busy = left * 2 / 5;
@@ -328,7 +328,7 @@ struct places {
     int name, busy, busy_text, memory, memory_text, warm, power, clock, throttled;
 };
 
-static struct places places_of(struct columns c) {
+static struct places places_of(struct columns c, int all) {
     struct places p = {.name = 4};
     p.busy = p.name + c.name + 1;
     p.busy_text = p.busy + c.busy;
@@ -337,21 +337,22 @@ static struct places places_of(struct columns c) {
     p.warm = p.memory_text + 12 + 1;
     p.power = p.warm + 6 + 1;
     p.clock = p.power + 9 + 1;
-    p.throttled = p.clock + 5 + 1;
+    p.throttled = p.power + (all >= ROOM ? POWER_AND_CLOCK : 0);
     return p;
 }
 
 void watch_draw_line_title(struct watch_draw *d, struct show_area area) {
     (void)d;
-    struct places p = places_of(columns_of(area.columns));
+    struct places p = places_of(columns_of(area.columns), area.columns);
     show_put(area, 0, 2, SHOW_DIM, STR("#"));
     show_put(area, 0, p.name, SHOW_DIM, STR("card"));
     show_put_field(area, 0, p.busy_text, 5, SHOW_RIGHT, SHOW_DIM, STR("gpu"));
     show_put_field(area, 0, p.memory_text, 12, SHOW_RIGHT, SHOW_DIM, STR("memory"));
     show_put_field(area, 0, p.warm, 6, SHOW_RIGHT, SHOW_DIM, STR("heat"));
+    show_put_field(area, 0, p.throttled, 6, SHOW_RIGHT, SHOW_DIM, STR("slow"));
+    if (area.columns < ROOM) return;
     show_put_field(area, 0, p.power, 9, SHOW_RIGHT, SHOW_DIM, STR("power"));
     show_put_field(area, 0, p.clock, 5, SHOW_RIGHT, SHOW_DIM, STR("MHz"));
-    show_put_field(area, 0, p.throttled, 6, SHOW_RIGHT, SHOW_DIM, STR("slow"));
 }
 
 static struct str memory_short(struct watch_draw *d, const struct device_gauges *g) {
@@ -379,18 +380,19 @@ static void draw_line_figures(struct watch_draw *d, struct show_area area, int r
     show_put_field(area, row, p.memory_text, 12, SHOW_RIGHT, full_ink(g), memory_short(d, g));
     show_put_field(area, row, p.warm, 6, SHOW_RIGHT, warm_ink(card),
                    watch_text_temperature(d, g->temperature_celsius));
+    show_put_field(area, row, p.throttled, 6, SHOW_RIGHT, throttled_ink(throttled),
+                   watch_text_percent(d, throttled));
+    if (area.columns < ROOM) return;
     show_put_field(area, row, p.power, 9, SHOW_RIGHT, SHOW_PLAIN, power_short(d, g));
     struct str clock = isnan(g->sm_clock_mhz) ? STR("–")
                                               : str_format(d->scratch, "%.0f", g->sm_clock_mhz);
     show_put_field(area, row, p.clock, 5, SHOW_RIGHT, SHOW_PLAIN, clock);
-    show_put_field(area, row, p.throttled, 6, SHOW_RIGHT, throttled_ink(throttled),
-                   watch_text_percent(d, throttled));
 }
 
 void watch_draw_line(struct watch_draw *d, struct show_area area, int row, int place) {
     const struct device_card *card = &d->view->devices->cards[place];
     struct columns c = columns_of(area.columns);
-    struct places p = places_of(c);
+    struct places p = places_of(c, area.columns);
     bool is_chosen = place == d->look->card && !d->look->is_once;
     show_put(area, row, 0, SHOW_INK_A, is_chosen ? STR("▸") : STR(" "));
     show_put_format(area, row, 1, is_chosen ? SHOW_STRONG : SHOW_PLAIN, "%2d", card->index);

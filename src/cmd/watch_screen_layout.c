@@ -3,6 +3,8 @@
 // From the top: what machine, its processor, its cards, runs, findings, plots, processes, keys.
 #include "cmd/watch_screen.h"
 
+#include "base/os.h"
+
 #include <math.h>
 
 enum { RUN_ROWS = 3, PLOT_LEAST = 3, PLOT_MOST = 13, PROCESSES_LEAST = 3, BLOCK_COLUMNS = 78 };
@@ -251,8 +253,16 @@ static void draw_all(struct watch_draw *d, struct show_area area) {
     draw_rest(d, &area);
 }
 
+int64_t watch_screen_now(const struct watch_look *look) {
+    int64_t now = os_now_ns();
+    if (!look->view || !look->machine) return now;
+    int64_t begun = look->view->started_ns;
+    return begun + (int64_t)((double)(now - begun) * look->speed);
+}
+
 void watch_screen_draw(struct watch_look *look, struct show_canvas *canvas, struct arena *scratch) {
     struct arena_mark mark = arena_mark(scratch);
+    look->now_ns = watch_screen_now(look);
     struct watch_draw d = {look, look->view, scratch};
     struct show_area all = show_area_of(canvas);
     int count = look->view ? look->view->devices->count : 0;

@@ -237,10 +237,10 @@ static void draw_process_title(struct watch_draw *d, struct show_area area, int 
                    SHOW_INK_BAND);
     show_put(area, 0, 2, SHOW_INK_BAND, STR("     pid  card  kind      memory      %  process"));
     const char *arrow = look->settings.ascending ? "↑" : "↓";
-    struct str by = str_format(d->scratch, "%s%s%s%d by %s %s ", look->filter,
-                               look->filter[0] ? "* " : "", "", count,
+    struct str by = str_format(d->scratch, "%s%s%d by %s %s ", look->filter,
+                               look->filter[0] ? ": " : "", count,
                                watch_sort_word(look->settings.sort), arrow);
-    if (look->is_once) return;
+    if (look->is_once || area.columns < 70) return;
     show_put_field(area, 0, 50, area.columns - 50, SHOW_RIGHT, SHOW_INK_BAND, by);
 }
 

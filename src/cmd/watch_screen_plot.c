@@ -84,6 +84,12 @@ static void gather(const struct watch_card *card, int figure, int64_t step_ns, d
     }
 }
 
+// The time of one dot: of one reading, on the clock of the view.
+static int64_t step_of(const struct watch_look *look) {
+    double speed = look->machine && look->speed > 0 ? look->speed : 1;
+    return (int64_t)(look->interval_ms * speed * 1e6);
+}
+
 static void draw_strip(struct watch_draw *d, struct show_area area, int place, int figure) {
     static double values[DOTS_MAX];
     const struct device_card *card = &d->view->devices->cards[place];
@@ -97,7 +103,7 @@ static void draw_strip(struct watch_draw *d, struct show_area area, int place, i
     plot.columns -= VALUE;
     int dots = show_plot_dots(area.canvas, (enum show_plot_kind)d->look->settings.plot_kind);
     if (plot.columns < 1 || plot.columns * dots > DOTS_MAX) return;
-    gather(watched, figure, (int64_t)d->look->interval_ms * 1000000, values, plot.columns * dots);
+    gather(watched, figure, step_of(d->look), values, plot.columns * dots);
     show_plot(plot, (enum show_plot_kind)d->look->settings.plot_kind, figures[figure].ink, values,
               figures[figure].most(card));
 }
@@ -121,9 +127,9 @@ static void draw_rule(struct watch_draw *d, struct show_area area, int place) {
     for (int i = 0; i < area.columns - 1; i++) show_put(area, 0, i, SHOW_DIM, STR("─"));
     const struct device_card *card = &d->view->devices->cards[place];
     int at = show_put_format(area, 0, 2, SHOW_DIM, " card %d ", card->index);
-    int64_t shown = (int64_t)(area.columns - LABEL - VALUE) * d->look->interval_ms *
-                    show_plot_dots(area.canvas, (enum show_plot_kind)d->look->settings.plot_kind);
-    struct str span = watch_text_span(d, shown * 1000000);
+    int dots = show_plot_dots(area.canvas, (enum show_plot_kind)d->look->settings.plot_kind);
+    int64_t shown = (int64_t)(area.columns - LABEL - VALUE) * dots * step_of(d->look);
+    struct str span = watch_text_span(d, shown);
     if (area.columns > at + 20) {
         show_put_format(area, 0, at, SHOW_DIM, "─ last %.*s ", STR_ARG(span));
     }

@@ -85,7 +85,7 @@ void watch_settings_load(struct arena *a, struct watch_settings *settings, struc
     }
     int bad = 0;
     watch_settings_parse(text, settings, &bad);
-    if (bad) *ret_note = str_format(a, "%s:%d is not understood and passed over", path.p, bad);
+    if (bad) *ret_note = str_format(a, "watch.conf:%d is not understood and passed over", bad);
 }
 
 int watch_settings_save(struct arena *a, const struct watch_settings *settings,
