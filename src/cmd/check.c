@@ -5,6 +5,7 @@
 #include "cmd/demo.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #define AT(member) offsetof(struct check_options, member)
@@ -18,6 +19,8 @@ static const struct option_row rows[] = {
      NULL},
     {"deadline", "SECONDS", OPTION_COUNT, AT(deadline),
      "what --benchmark may take for the processor and for each card (60)", ""},
+    {"only", "WHAT", OPTION_TEXT, AT(only), "--benchmark measures just the 'cards', or just the 'cpu'",
+     "cards cpu"},
     {"recommend", NULL, OPTION_SWITCH, AT(recommend), "only the recommended settings", NULL},
     {"matrix", NULL, OPTION_SWITCH, AT(matrix),
      "instead: which batch of which model fits which card, from the tapes", NULL},
@@ -100,8 +103,12 @@ static int refuse(const struct check_options *o, struct fail *why) {
         return fail_set(why, FAIL_USAGE,
                         "--record writes the machine down, and --matrix does not look at it");
     }
-    if (o->deadline > 0 && !o->benchmark) {
-        return fail_set(why, FAIL_USAGE, "--deadline belongs to --benchmark");
+    if ((o->deadline > 0 || o->only) && !o->benchmark) {
+        return fail_set(why, FAIL_USAGE, "--%s belongs to --benchmark",
+                        o->only ? "only" : "deadline");
+    }
+    if (o->only && strcmp(o->only, "cards") && strcmp(o->only, "cpu")) {
+        return fail_set(why, FAIL_USAGE, "--only %s: it is 'cards' or 'cpu'", o->only);
     }
     if (o->matrix && o->benchmark) {
         return fail_set(why, FAIL_USAGE, "--matrix measures nothing: leave out --benchmark");

@@ -7,6 +7,7 @@
 #include "show/progress.h"
 
 #include <math.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { DEADLINE_S = 60, LOOK_MS = 300, OUTPUT_MAX = 1 << 20 };
@@ -169,9 +170,13 @@ static void say_recorded(struct check *c) {
                                  .remedy = STR("run check --benchmark on the machine itself")};
 }
 
+static bool is_asked(const struct check *c, const char *what) {
+    return !c->options->only || strcmp(c->options->only, what) == 0;
+}
+
 int check_measure(struct check *c, struct fail *why) {
     struct rate_table table;
-    int cards = c->facts.devices.count;
+    int cards = is_asked(c, "cards") ? c->facts.devices.count : 0;
     if (!c->options->benchmark) return 0;
     if (c->facts.is_recorded) {
         say_recorded(c);
@@ -182,7 +187,7 @@ int check_measure(struct check *c, struct fail *why) {
     struct show_progress p = show_progress_open(STDERR_FILENO, STR("measuring"), cards + 1);
     show_progress_set(&p, 0, STR("processor"));
     c->rates.busy = busy_cores(c);
-    measure_cpu(c, &table);
+    if (is_asked(c, "cpu")) measure_cpu(c, &table);
     for (int i = 0; i < cards; i++) {
         show_progress_set(&p, i + 1, str_of(c->facts.devices.cards[i].facts.name));
         measure_card(c, &table, i);
