@@ -8,93 +8,99 @@ const HISTORY_S = 3600;
 // States: connecting, live, stale (no snapshot for some time), lost (no connection), refused (by
 // the server's token).
 export class Link {
-  constructor(on) {
-    this.on = on; // {machine, history, snapshot, state}
-    this.state = 'connecting';
-    this.heard = performance.now();
-    this.tries = 0;
-    this.interval_ms = 1000;
-  }
-
-  start() {
-    this.open();
-    setInterval(() => this.watch(), 1000);
-  }
-
-  async fetchJson(path) {
-    const answer = await fetch(API + path, { cache: 'no-store', signal: AbortSignal.timeout(10000) });
-    if (answer.status === 401 || answer.status === 403) {
-      this.become('refused');
-      throw new Error('refused');
+    constructor(on) {
+        this.on = on; // {machine, history, snapshot, state}
+        this.state = 'connecting';
+        this.heard = performance.now();
+        this.tries = 0;
+        this.interval_ms = 1000;
     }
-    if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
-    return answer.json();
-  }
 
-  // Each try makes a stream of its own; what an older one still sends is not listened to.
-  async open() {
-    const turn = {};
-    this.turn = turn;
-    if (this.stream) this.stream.close();
-    this.heard = performance.now();
-    try {
-      const [machine, history] = await Promise.all([this.fetchJson('machine'), this.fetchJson(`history?seconds=${HISTORY_S}`)]);
-      if (this.turn !== turn) return;
-      this.interval_ms = machine.interval_ms || history.interval_ms || 1000;
-      this.on.machine(machine);
-      this.on.history(history);
-    } catch {
-      this.again(turn);
-      return;
+    start() {
+        this.open();
+        setInterval(() => this.watch(), 1000);
     }
-    this.stream = new EventSource(`${API}stream`);
-    this.stream.addEventListener('snapshot', (event) => {
-      if (this.turn === turn) this.take(event.data);
-    });
-    // Also what the browser would repeat by itself: after a restart the cards can be others.
-    this.stream.onerror = () => this.again(turn);
-  }
 
-  take(data) {
-    let snapshot;
-    try {
-      snapshot = JSON.parse(data);
-    } catch {
-      return; // cut off; the next one comes
+    async fetchJson(path) {
+        const answer = await fetch(API + path, {
+            cache: 'no-store',
+            signal: AbortSignal.timeout(10000),
+        });
+        if (answer.status === 401 || answer.status === 403) {
+            this.become('refused');
+            throw new Error('refused');
+        }
+        if (!answer.ok) throw new Error(`${path}: ${answer.status}`);
+        return answer.json();
     }
-    if (snapshot.watch !== 1) return;
-    this.heard = performance.now();
-    this.tries = 0;
-    this.become('live');
-    this.on.snapshot(snapshot);
-  }
 
-  again(turn) {
-    if (this.turn !== turn) return;
-    this.turn = null;
-    if (this.stream) this.stream.close();
-    if (this.state !== 'refused') this.become('lost');
-    const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
-    this.tries += 1;
-    setTimeout(() => this.open(), wait);
-  }
+    // Each try makes a stream of its own; what an older one still sends is not listened to.
+    async open() {
+        const turn = {};
+        this.turn = turn;
+        if (this.stream) this.stream.close();
+        this.heard = performance.now();
+        try {
+            const [machine, history] = await Promise.all([
+                this.fetchJson('machine'),
+                this.fetchJson(`history?seconds=${HISTORY_S}`),
+            ]);
+            if (this.turn !== turn) return;
+            this.interval_ms = machine.interval_ms || history.interval_ms || 1000;
+            this.on.machine(machine);
+            this.on.history(history);
+        } catch {
+            this.again(turn);
+            return;
+        }
+        this.stream = new EventSource(`${API}stream`);
+        this.stream.addEventListener('snapshot', (event) => {
+            if (this.turn === turn) this.take(event.data);
+        });
+        // Also what the browser would repeat by itself: after a restart the cards can be others.
+        this.stream.onerror = () => this.again(turn);
+    }
 
-  get silence_s() {
-    return (performance.now() - this.heard) / 1000;
-  }
+    take(data) {
+        let snapshot;
+        try {
+            snapshot = JSON.parse(data);
+        } catch {
+            return; // cut off; the next one comes
+        }
+        if (snapshot.watch !== 1) return;
+        this.heard = performance.now();
+        this.tries = 0;
+        this.become('live');
+        this.on.snapshot(snapshot);
+    }
 
-  // A connection can be open and dead: a laptop that slept, a firewall that forgot.
-  watch() {
-    const patience_s = Math.max(5, (3 * this.interval_ms) / 1000);
-    if (this.state === 'live' && this.silence_s > patience_s) this.become('stale');
-    if (this.turn && this.stream && this.silence_s > 4 * patience_s) this.again(this.turn);
-    this.on.state(this);
-  }
+    again(turn) {
+        if (this.turn !== turn) return;
+        this.turn = null;
+        if (this.stream) this.stream.close();
+        if (this.state !== 'refused') this.become('lost');
+        const wait = RETRY_MS[Math.min(this.tries, RETRY_MS.length - 1)];
+        this.tries += 1;
+        setTimeout(() => this.open(), wait);
+    }
 
-  become(state) {
-    if (this.state === state) return;
-    this.state = state;
-    if (state === 'refused') this.tries = RETRY_MS.length;
-    this.on.state(this);
-  }
+    get silence_s() {
+        return (performance.now() - this.heard) / 1000;
+    }
+
+    // A connection can be open and dead: a laptop that slept, a firewall that forgot.
+    watch() {
+        const patience_s = Math.max(5, (3 * this.interval_ms) / 1000);
+        if (this.state === 'live' && this.silence_s > patience_s) this.become('stale');
+        if (this.turn && this.stream && this.silence_s > 4 * patience_s) this.again(this.turn);
+        this.on.state(this);
+    }
+
+    become(state) {
+        if (this.state === state) return;
+        this.state = state;
+        if (state === 'refused') this.tries = RETRY_MS.length;
+        this.on.state(this);
+    }
 }

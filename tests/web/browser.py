@@ -4,6 +4,7 @@
 JSON messages, each ended by a NUL, go out on the browser's descriptor 3 and come in on 4
 (--remote-debugging-pipe): no port is opened and no library is needed.
 """
+
 import base64
 import itertools
 import json
@@ -15,11 +16,23 @@ import tempfile
 import time
 
 FLAGS = [
-    '--headless=new', '--remote-debugging-pipe', '--disable-dev-shm-usage', '--disable-gpu',
-    '--no-first-run', '--no-default-browser-check', '--disable-background-networking',
-    '--disable-component-update', '--disable-default-apps', '--disable-extensions', '--disable-sync',
-    '--disable-breakpad', '--mute-audio', '--hide-scrollbars', '--force-color-profile=srgb',
-    '--force-device-scale-factor=1', '--disable-features=Translate,OptimizationHints,MediaRouter',
+    '--headless=new',
+    '--remote-debugging-pipe',
+    '--disable-dev-shm-usage',
+    '--disable-gpu',
+    '--no-first-run',
+    '--no-default-browser-check',
+    '--disable-background-networking',
+    '--disable-component-update',
+    '--disable-default-apps',
+    '--disable-extensions',
+    '--disable-sync',
+    '--disable-breakpad',
+    '--mute-audio',
+    '--hide-scrollbars',
+    '--force-color-profile=srgb',
+    '--force-device-scale-factor=1',
+    '--disable-features=Translate,OptimizationHints,MediaRouter',
     # Whatever would leave this machine fails: no name is found.
     '--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1',
 ]
@@ -51,12 +64,20 @@ class Browser:
         if os.geteuid() == 0:
             args.append('--no-sandbox')
         with open(os.path.join(self.profile, 'log'), 'w', encoding='utf-8') as log:
-            actions = [(os.POSIX_SPAWN_DUP2, log.fileno(), 1), (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
-                       (os.POSIX_SPAWN_DUP2, high[0], 103), (os.POSIX_SPAWN_DUP2, high[1], 104),
-                       (os.POSIX_SPAWN_DUP2, 103, 3), (os.POSIX_SPAWN_DUP2, 104, 4),
-                       (os.POSIX_SPAWN_CLOSE, 103), (os.POSIX_SPAWN_CLOSE, 104)]
+            actions = [
+                (os.POSIX_SPAWN_DUP2, log.fileno(), 1),
+                (os.POSIX_SPAWN_DUP2, log.fileno(), 2),
+                (os.POSIX_SPAWN_DUP2, high[0], 103),
+                (os.POSIX_SPAWN_DUP2, high[1], 104),
+                (os.POSIX_SPAWN_DUP2, 103, 3),
+                (os.POSIX_SPAWN_DUP2, 104, 4),
+                (os.POSIX_SPAWN_CLOSE, 103),
+                (os.POSIX_SPAWN_CLOSE, 104),
+            ]
             env = {**os.environ, 'HOME': self.profile}
-            self.pid = os.posix_spawn(path, [*args, 'about:blank'], env, file_actions=actions, setpgroup=0)
+            self.pid = os.posix_spawn(
+                path, [*args, 'about:blank'], env, file_actions=actions, setpgroup=0
+            )
         for fd in high:
             os.close(fd)
         self.ids = itertools.count(1)
@@ -88,7 +109,7 @@ class Browser:
             message['sessionId'] = session
         data = json.dumps(message).encode() + b'\0'
         while data:
-            data = data[os.write(self.out, data):]
+            data = data[os.write(self.out, data) :]
         end = time.monotonic() + timeout
         while number not in self.answers:
             if time.monotonic() > end:
@@ -128,15 +149,21 @@ class Page:
         self.browser = browser
         target = browser.call('Target.createTarget', url='about:blank')['targetId']
         self.target = target
-        self.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)['sessionId']
+        self.session = browser.call('Target.attachToTarget', targetId=target, flatten=True)[
+            'sessionId'
+        ]
         self.said, self.requests = [], []
         for domain in ('Page', 'Runtime', 'Log', 'Network', 'DOM', 'CSS', 'Accessibility'):
             self.call(f'{domain}.enable')
         self.size(width, height, phone)
         self.theme(theme)
-        self.call('Page.addScriptToEvaluateOnNewDocument', source=(
-            "window.violations = []; document.addEventListener('securitypolicyviolation', "
-            "(e) => violations.push(`${e.violatedDirective}: ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));"))
+        self.call(
+            'Page.addScriptToEvaluateOnNewDocument',
+            source=(
+                "window.violations = []; document.addEventListener('securitypolicyviolation', "
+                "(e) => violations.push(`${e.violatedDirective}: ${e.blockedURI} ${e.sourceFile}:${e.lineNumber}`));"
+            ),
+        )
         if before:
             self.call('Page.addScriptToEvaluateOnNewDocument', source=before)
 
@@ -144,11 +171,22 @@ class Page:
         return self.browser.call(method, session=self.session, **params)
 
     def size(self, width, height, phone=False):
-        self.call('Emulation.setDeviceMetricsOverride', width=width, height=height, deviceScaleFactor=1, mobile=phone)
+        self.call(
+            'Emulation.setDeviceMetricsOverride',
+            width=width,
+            height=height,
+            deviceScaleFactor=1,
+            mobile=phone,
+        )
 
     def theme(self, name, motion='no-preference'):
-        self.call('Emulation.setEmulatedMedia', features=[
-            {'name': 'prefers-color-scheme', 'value': name}, {'name': 'prefers-reduced-motion', 'value': motion}])
+        self.call(
+            'Emulation.setEmulatedMedia',
+            features=[
+                {'name': 'prefers-color-scheme', 'value': name},
+                {'name': 'prefers-reduced-motion', 'value': motion},
+            ],
+        )
 
     def listen(self):
         """Sorts the events that have come for this page."""
@@ -175,14 +213,24 @@ class Page:
 
     def goto(self, url, timeout=30):
         self.call('Page.navigate', url=url)
-        self.wait("document.body && document.body.dataset.ready === 'true'", timeout, f'{url} is drawn')
+        self.wait(
+            "document.body && document.body.dataset.ready === 'true'", timeout, f'{url} is drawn'
+        )
 
     def eval(self, text, timeout=30):
-        result = self.browser.call('Runtime.evaluate', session=self.session, timeout=timeout, expression=text,
-                                   returnByValue=True, awaitPromise=True)
+        result = self.browser.call(
+            'Runtime.evaluate',
+            session=self.session,
+            timeout=timeout,
+            expression=text,
+            returnByValue=True,
+            awaitPromise=True,
+        )
         if 'exceptionDetails' in result:
             details = result['exceptionDetails']
-            raise Failed(f'{text[:200]}: {details.get("exception", {}).get("description", details["text"])}')
+            raise Failed(
+                f'{text[:200]}: {details.get("exception", {}).get("description", details["text"])}'
+            )
         return result['result'].get('value')
 
     def wait(self, condition, timeout=15, what=None):
@@ -191,16 +239,26 @@ class Page:
             try:
                 value = self.eval(condition)
             except Failed:
-                value = None # the document is being replaced
+                value = None  # the document is being replaced
             if value:
                 return value
             if time.monotonic() > end:
                 self.listen()
-                raise Failed(f'not within {timeout} s: {what or condition}; the page said {self.said[-3:]}')
+                raise Failed(
+                    f'not within {timeout} s: {what or condition}; the page said {self.said[-3:]}'
+                )
             self.browser.pump(0.1)
 
     def key(self, key, shift=False):
-        codes = {'Tab': 9, 'Enter': 13, 'Escape': 27, 'ArrowLeft': 37, 'ArrowUp': 38, 'ArrowRight': 39, 'ArrowDown': 40}
+        codes = {
+            'Tab': 9,
+            'Enter': 13,
+            'Escape': 27,
+            'ArrowLeft': 37,
+            'ArrowUp': 38,
+            'ArrowRight': 39,
+            'ArrowDown': 40,
+        }
         code = codes.get(key, ord(key[0].upper()))
         text = {'text': '\r'} if key == 'Enter' else {'text': key} if len(key) == 1 else {}
         how = {'key': key, 'windowsVirtualKeyCode': code, 'modifiers': 8 if shift else 0}
