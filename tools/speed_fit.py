@@ -159,7 +159,7 @@ def layouts(runs, predicted):
 def kind(run):
     """For the breakdown by kind of network."""
     k, flops = run.kernels[:, model.KIND], run.kernels[:, model.FLOPS] * run.kernels[:, model.COUNT]
-    if flops[k == model.MM].sum() > .5 * flops.sum():
+    if flops[k <= model.BMM].sum() > .5 * flops.sum():
         return "attention and MLP"
     return "depthwise" if (k == model.DEPTHWISE).any() else "grouped" if (k == model.GROUP).any() else "dense convolution"
 

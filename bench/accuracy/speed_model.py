@@ -13,17 +13,18 @@ import numpy as np
 # name -> (start, low, high). f: share of the peak rate, b: share of the memory's bandwidth. Bounds: no kernel moves more than the
 # memory gives; clocks are up to 15 % above the data sheet's. "_nhwc" is the same for channels_last.
 CONSTANTS = {
-    "f_mm": (.8, .01, 1.15), "f_conv": (.6, .01, 1.15), "f_conv_nhwc": (.7, .01, 1.15),
+    "f_mm": (.8, .01, 1.15), "f_bmm": (.8, .01, 1.15), "f_conv": (.6, .01, 1.15), "f_conv_nhwc": (.7, .01, 1.15),
+    "f_wgrad": (.7, .01, 1.15), "f_wgrad_nhwc": (.7, .01, 1.15),
     "f_group": (.3, .01, 1.15), "f_group_nhwc": (.08, .01, 1.15),
     "b_elem": (.85, .01, 1.), "b_noncontig": (.6, .01, 1.), "b_norm": (.7, .01, 1.), "b_reduce": (.5, .01, 1.),
-    "b_bn": (.7, .01, 1.), "b_bn_nhwc": (.7, .01, 1.), "b_mm": (.6, .01, 1.),
+    "b_bn": (.7, .01, 1.), "b_bn_nhwc": (.7, .01, 1.), "b_mm": (.6, .01, 1.), "b_bmm": (.6, .01, 1.), "b_heavy": (.6, .01, 1.),
     "b_conv": (.3, .01, 1.), "b_conv_nhwc": (.5, .01, 1.), "b_depthwise": (.4, .01, 1.), "b_depthwise_nhwc": (.3, .01, 1.),
     "depthwise_wgrad": (1.5, .01, 3000.), "knee_channels": (4., .01, 3000.), "odd_channels": (1.5, 1., 3000.),
     "launch_us": (3., 1., 8.),
 }
 NAMES = list(CONSTANTS)
-MM, DENSE, GROUP, DEPTHWISE, ELEM, NONCONTIG, NORM, BN, REDUCE = range(9)
-KINDS = {"mm": MM, "bmm": MM, "attention": MM, "elem": ELEM, "heavy": ELEM, "opt": ELEM, "noncontig": NONCONTIG,
+MM, BMM, DENSE, DENSE_WGRAD, GROUP, DEPTHWISE, ELEM, HEAVY, NONCONTIG, NORM, BN, REDUCE = range(12)
+KINDS = {"mm": MM, "bmm": BMM, "attention": MM, "elem": ELEM, "heavy": HEAVY, "opt": ELEM, "noncontig": NONCONTIG,
          "norm": NORM, "bn_fwd": BN, "bn_bwd": BN, "reduce": REDUCE}
 (KIND, NHWC, F32, FLOPS, BYTES, CIN, COUT, WGRAD, TAPS, COUNT) = range(10)
 
@@ -44,7 +45,8 @@ def _kernel(words, batch):
     kind = KINDS.get(cls)
     if kind is None:
         groups = int(keys["groups"])
-        kind = DENSE if groups == 1 else DEPTHWISE if groups == int(keys["cin"]) else GROUP
+        dense = DENSE_WGRAD if cls == "conv_wgrad" else DENSE
+        kind = dense if groups == 1 else DEPTHWISE if groups == int(keys["cin"]) else GROUP
         cin, cout = int(keys["cin"]) / groups, int(keys["cout"]) / groups
     return (kind, keys.get("layout") == "nhwc", keys.get("dtype") == "f32", flops, moved, cin, cout, cls == "conv_wgrad",
             int(keys.get("kernel", 0)), int(words[6]))
@@ -61,8 +63,9 @@ def read(path, batch):
     return np.array([k + (n,) for k, n in merged.items()], float).reshape(-1, 10)
 
 
-F_OF = {MM: "f_mm", DENSE: "f_conv", GROUP: "f_group"}
-B_OF = {MM: "b_mm", DENSE: "b_conv", GROUP: "b_conv", DEPTHWISE: "b_depthwise", ELEM: "b_elem", NONCONTIG: "b_noncontig",
+F_OF = {MM: "f_mm", BMM: "f_bmm", DENSE: "f_conv", DENSE_WGRAD: "f_wgrad", GROUP: "f_group"}
+B_OF = {MM: "b_mm", BMM: "b_bmm", DENSE: "b_conv", DENSE_WGRAD: "b_conv", GROUP: "b_conv", DEPTHWISE: "b_depthwise", ELEM: "b_elem",
+        HEAVY: "b_heavy", NONCONTIG: "b_noncontig",
         NORM: "b_norm", BN: "b_bn", REDUCE: "b_reduce"}
 
 
@@ -82,11 +85,11 @@ class Parts:
         """card: peak, peak_f32 (FLOP/s), bandwidth (bytes/s)"""
         kind, self.a, self.b = m[:, KIND], np.maximum(m[:, CIN], 1), np.maximum(m[:, COUT], 1)
         self.f, self.share, self.count = _constant(m, F_OF), _constant(m, B_OF), m[:, COUNT]
-        peak = np.where((m[:, F32] > 0) & (kind == MM), card["peak_f32"], card["peak"])
+        peak = np.where((m[:, F32] > 0) & (kind <= BMM), card["peak_f32"], card["peak"])
         self.flops = np.where(self.f >= 0, m[:, FLOPS] / peak, 0)
         self.moved = m[:, BYTES] / card["bandwidth"]
         self.knee = (m[:, CIN] > 0) & (self.f >= 0) & (kind != GROUP)
-        self.odd = (kind == DENSE) & ((self.a % 8 > 0) | (self.b % 8 > 0)) & (self.a > 4)
+        self.odd = ((kind == DENSE) | (kind == DENSE_WGRAD)) & ((self.a % 8 > 0) | (self.b % 8 > 0)) & (self.a > 4)
         self.wgrad = (kind == DEPTHWISE) & (m[:, WGRAD] > 0)
         self.launches = np.where(kind == BN, 2, 1)
 

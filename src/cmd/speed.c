@@ -18,18 +18,9 @@ json_t *speed_json(const struct forecast_speed *s) {
                      "fitted_on", json_text(s->row->cards));
 }
 
-static const char *digits(double value) {
-    return value < 10 ? "%.2f" : value < 100 ? "%.1f" : "%.0f";
-}
-
+// Three digits or a few more: "27.5", "412".
 static void add_number(struct buf *out, double value) {
-    char text[48];
-    // One of the three formats above; a rate has at most some ten digits.
-#pragma GCC diagnostic push
-#pragma GCC diagnostic ignored "-Wformat-nonliteral"
-    snprintf(text, sizeof text, digits(value), value);
-#pragma GCC diagnostic pop
-    buf_add(out, str_of(text));
+    buf_format(out, "%.*f", value < 10 ? 2 : value < 100 ? 1 : 0, value);
 }
 
 void speed_text(const struct forecast_speed *s, struct buf *out) {
@@ -53,7 +44,9 @@ void speed_text(const struct forecast_speed *s, struct buf *out) {
         buf_format(out, "; constants of %.*s, not of this card and software",
                    STR_ARG(s->row->cards));
     }
-    if (s->is_doubtful) buf_add(out, STR("; doubtful: kernels that vary much between cuDNN's choices"));
+    if (s->is_doubtful) {
+        buf_add(out, STR("; doubtful: kernels that vary much between cuDNN's choices"));
+    }
     buf_byte(out, '\n');
 }
 
@@ -108,8 +101,9 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
                                  *ret_is_same ? answer->plan.accumulation : 1);
     *ret_ratio = s.row && !s.is_host_bound ? m->samples_per_s / s.samples_per_s : NAN;
     if (!isnan(*ret_ratio)) return 0;
-    question_note(q, str_format(q->arena, "--measured %.*s is not used: the host decides at that batch, "
-                                          "or nothing is predicted for it",
+    question_note(q, str_format(q->arena,
+                                "--measured %.*s is not used: the host decides at that batch, or "
+                                "nothing is predicted for it",
                                 STR_ARG(m->model)));
     return 0;
 }
@@ -154,8 +148,8 @@ int speed_calibrate(struct question *q, const char *measured, struct answer *ans
         double range = answer->speed.is_doubtful ? row->range_doubtful : row->range_measured;
         apply(q, answer, median(all, count), range, "the models measured on this card");
     } else {
-        question_note(q, STR("--measured of another model is not used: fewer than three say less than "
-                             "the data sheet; about ten are good"));
+        question_note(q, STR("--measured of another model is not used: fewer than three say less "
+                             "than the data sheet; about ten are good"));
     }
     return 0;
 }

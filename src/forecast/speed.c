@@ -14,14 +14,37 @@ static const double doubtful_from = 0.1;
 static const double host_keeps_up = 2;
 enum { LARGE_TAPS = 25 }; // depthwise kernels from 5 x 5 on are slower than their bytes say
 
-enum kind { MM, DENSE, GROUP, DEPTHWISE, ELEM, NONCONTIG, NORM, BN, REDUCE };
+enum kind {
+    MM,
+    BMM,
+    DENSE,
+    DENSE_WGRAD,
+    GROUP,
+    DEPTHWISE,
+    ELEM,
+    HEAVY,
+    NONCONTIG,
+    NORM,
+    BN,
+    REDUCE
+};
 
 static const uint8_t kinds[TAPE_CLASS_COUNT] = {
-    [TAPE_MM] = MM,           [TAPE_BMM] = MM,          [TAPE_ATTENTION] = MM,
-    [TAPE_CONV_FWD] = DENSE,  [TAPE_CONV_DGRAD] = DENSE, [TAPE_CONV_WGRAD] = DENSE,
-    [TAPE_ELEM] = ELEM,       [TAPE_HEAVY] = ELEM,      [TAPE_OPT] = ELEM,
-    [TAPE_NONCONTIG] = NONCONTIG, [TAPE_NORM] = NORM,   [TAPE_BN_FWD] = BN,
-    [TAPE_BN_BWD] = BN,       [TAPE_REDUCE] = REDUCE};
+    [TAPE_MM] = MM,
+    [TAPE_BMM] = BMM,
+    [TAPE_ATTENTION] = MM,
+    [TAPE_CONV_FWD] = DENSE,
+    [TAPE_CONV_DGRAD] = DENSE,
+    [TAPE_CONV_WGRAD] = DENSE_WGRAD,
+    [TAPE_ELEM] = ELEM,
+    [TAPE_HEAVY] = HEAVY,
+    [TAPE_OPT] = ELEM,
+    [TAPE_NONCONTIG] = NONCONTIG,
+    [TAPE_NORM] = NORM,
+    [TAPE_BN_FWD] = BN,
+    [TAPE_BN_BWD] = BN,
+    [TAPE_REDUCE] = REDUCE,
+};
 
 // The constants of a kind, those of NHWC where they differ.
 static const struct {
@@ -29,10 +52,13 @@ static const struct {
     bool has_nhwc;
 } shares[] = {
     [MM] = {SPEED_F_MM, SPEED_B_MM, false},
+    [BMM] = {SPEED_F_BMM, SPEED_B_BMM, false},
     [DENSE] = {SPEED_F_CONV, SPEED_B_CONV, true},
+    [DENSE_WGRAD] = {SPEED_F_WGRAD, SPEED_B_CONV, true},
     [GROUP] = {SPEED_F_GROUP, SPEED_B_CONV, true},
     [DEPTHWISE] = {-1, SPEED_B_DEPTHWISE, true},
     [ELEM] = {-1, SPEED_B_ELEM, false},
+    [HEAVY] = {-1, SPEED_B_HEAVY, false},
     [NONCONTIG] = {-1, SPEED_B_NONCONTIG, false},
     [NORM] = {-1, SPEED_B_NORM, false},
     [BN] = {-1, SPEED_B_BN, true},
@@ -44,7 +70,8 @@ struct kernel {
     enum kind kind;
     bool is_nhwc, is_wgrad;
     struct str dtype;
-    double flops, bytes, inputs, outputs, taps; // inputs, outputs: channels or matrix sides; 0: none
+    double flops, bytes, taps;
+    double inputs, outputs; // channels or matrix sides; 0: none
 };
 
 // "7" or "0+64B" at a batch; 0 where the work has no such key.
@@ -80,7 +107,7 @@ static struct kernel read_kernel(const struct tape *t, const struct tape_work *w
         k.inputs = size_at(t, w, "k", batch);
         k.outputs = size_at(t, w, "n", batch);
     }
-    if (k.kind == DENSE) read_convolution(t, w, &k);
+    if (k.kind == DENSE || k.kind == DENSE_WGRAD) read_convolution(t, w, &k);
     return k;
 }
 
@@ -88,7 +115,7 @@ static struct kernel read_kernel(const struct tape *t, const struct tape_work *w
 // for matrix products (torch.backends.cuda.matmul.allow_tf32 from 1.12 on).
 static double peak_of(const struct gpu *g, const struct kernel *k) {
     double half = str_is(k->dtype, "bf16") && !isnan(g->bf16) ? g->bf16 : g->fp16;
-    if (str_is(k->dtype, "f32")) return k->kind == MM || isnan(g->tf32) ? g->fp32 : g->tf32;
+    if (str_is(k->dtype, "f32")) return k->kind <= BMM || isnan(g->tf32) ? g->fp32 : g->tf32;
     // Without tensor cores half precision is computed in fp32.
     return isnan(half) || !g->has_tensor_cores ? g->fp32 : half;
 }
@@ -105,7 +132,8 @@ static double seconds_of(const struct kernel *k, const struct gpu *g, const doub
         }
         // An image's three channels are not meant.
         bool is_odd = fmod(k->inputs, 8) > 0 || fmod(k->outputs, 8) > 0;
-        if (k->kind == DENSE && is_odd && k->inputs > 4) arithmetic *= constants[SPEED_ODD_CHANNELS];
+        bool is_dense = k->kind == DENSE || k->kind == DENSE_WGRAD;
+        if (is_dense && is_odd && k->inputs > 4) arithmetic *= constants[SPEED_ODD_CHANNELS];
     }
     double launches = k->kind == BN ? 2 : 1; // statistics and the rest
     return fmax(arithmetic, k->bytes / (b * g->bandwidth)) +

@@ -13,8 +13,11 @@
 // NHWC the next one is that of channels_last.
 enum forecast_speed_constant {
     SPEED_F_MM,
+    SPEED_F_BMM,
     SPEED_F_CONV,
     SPEED_F_CONV_NHWC,
+    SPEED_F_WGRAD,
+    SPEED_F_WGRAD_NHWC,
     SPEED_F_GROUP,
     SPEED_F_GROUP_NHWC,
     SPEED_B_ELEM,
@@ -24,6 +27,8 @@ enum forecast_speed_constant {
     SPEED_B_BN,
     SPEED_B_BN_NHWC,
     SPEED_B_MM,
+    SPEED_B_BMM,
+    SPEED_B_HEAVY,
     SPEED_B_CONV,
     SPEED_B_CONV_NHWC,
     SPEED_B_DEPTHWISE,
@@ -64,7 +69,7 @@ struct forecast_speed_run {
 struct forecast_speed {
     const struct forecast_speed_row *row; // whose constants
     double step_s;                        // on the card, the host kept up
-    double host_s;                        // that the host needs for the same kernels, by row->host_us
+    double host_s;                        // that the host needs for it, by row->host_us
     double samples_per_s, low, high;      // low is NaN where the host decides
     double doubtful_share;                // of the time, in kernels that the model is bad at
     bool is_doubtful;

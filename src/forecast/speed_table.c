@@ -8,6 +8,9 @@
 
 static const char *const columns[SPEED_CONSTANTS] = {
     [SPEED_F_MM] = "f_mm",
+    [SPEED_F_BMM] = "f_bmm",
+    [SPEED_F_WGRAD] = "f_wgrad",
+    [SPEED_F_WGRAD_NHWC] = "f_wgrad_nhwc",
     [SPEED_F_CONV] = "f_conv",
     [SPEED_F_CONV_NHWC] = "f_conv_nhwc",
     [SPEED_F_GROUP] = "f_group",
@@ -19,6 +22,8 @@ static const char *const columns[SPEED_CONSTANTS] = {
     [SPEED_B_BN] = "b_bn",
     [SPEED_B_BN_NHWC] = "b_bn_nhwc",
     [SPEED_B_MM] = "b_mm",
+    [SPEED_B_BMM] = "b_bmm",
+    [SPEED_B_HEAVY] = "b_heavy",
     [SPEED_B_CONV] = "b_conv",
     [SPEED_B_CONV_NHWC] = "b_conv_nhwc",
     [SPEED_B_DEPTHWISE] = "b_depthwise",
@@ -30,8 +35,8 @@ static const char *const columns[SPEED_CONSTANTS] = {
 };
 
 // Always needed, and between the bounds.
-static int read_number(const struct tsv *t, const char *column, double low, double high, double *ret,
-                       struct fail *why) {
+static int read_number(const struct tsv *t, const char *column, double low, double high,
+                       double *ret, struct fail *why) {
     struct str cell = tsv_cell(t, column);
     if (str_to_double(cell, ret) && *ret >= low && *ret <= high) return 0;
     return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not a number from %g to %g",

@@ -25,6 +25,9 @@ static struct forecast_speed_row row(void) {
     for (int i = 0; i < SPEED_CONSTANTS; i++) r.constants[i] = 0.5;
     r.constants[SPEED_B_BN_NHWC] = 1;
     r.constants[SPEED_DEPTHWISE_WGRAD] = 2;
+    r.constants[SPEED_F_BMM] = 0.25;
+    r.constants[SPEED_F_WGRAD] = 1;
+    r.constants[SPEED_B_HEAVY] = 0.1;
     r.constants[SPEED_KNEE_CHANNELS] = 64;
     r.constants[SPEED_ODD_CHANNELS] = 3;
     r.constants[SPEED_LAUNCH_US] = 10;
@@ -75,10 +78,13 @@ static void kernels_by_hand(void **state) {
         // fp32 matrix products at 10 TFLOP/s
         {"o mm 0 100000000000 0 8 1 dtype=f32 m=2 n=64 k=64", 1, 40 * 2000 + 10},
         // a side that grows with the batch: k = 32 B = 64
-        {"o bmm 0 50000000000 0 8 1 dtype=f16 m=2 n=64 k=0+32B count=3", 2, 4 * 2000 + 10},
+        {"o bmm 0 50000000000 0 8 1 dtype=f16 m=2 n=64 k=0+32B count=3", 2, 2 * 4 * 2000 + 10}, // a quarter of the peak
         {"o attention 100000000000 0 8 0 1 dtype=f16", 1, 2000 + 10},
         {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=64 cout=64 kernel=9 stride=1 out=9", 1,
          4 * 2000 + 10},
+        {"o conv_wgrad 100000000000 0 8 0 1 dtype=f16 groups=1 cin=64 cout=64 kernel=9 stride=1 out=9",
+         1, 4 * 1000 + 10},
+        {"o heavy 0 0 1000000000 0 1 dtype=f16", 1, 10000 + 10},
         // 12 is no multiple of 8; (1 + 64/12) (1 + 64/64) x 3
         {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=12 cout=64 kernel=9 stride=1 out=9", 1,
          2000 * (1 + 64.0 / 12) * 2 * 3 + 10},
