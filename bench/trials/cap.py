@@ -43,7 +43,7 @@ def workload(python, arguments, batch):
 
 
 def run_fit(python, arguments, memory):
-    command = [os.path.join(ROOT, 'build', 'batchfit'), 'fit', '--device', 'cpu', '--memory', f'{memory}MiB',
+    command = [os.path.join(ROOT, 'build', 'batchfit'), 'fit', '--no-history', '--device', 'cpu', '--memory', f'{memory}MiB',
                '--safety-margin', str(MARGIN), '--multiple', str(MULTIPLE), '--steps', '6', '--json', '--',
                *workload(python, arguments, '{batch}')]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)

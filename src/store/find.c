@@ -15,7 +15,13 @@ struct term {
 };
 enum { TERMS = 12 };
 
-// Part of a name is looked for among the few distinct names, then the rows by their index.
+// Part of a name is looked for among the few distinct names, each found by one step in the index (a
+// loose index scan, by recursion), then the rows by their index.
+#define NAMED_LIKE(column)                                                                         \
+    column " IN (WITH RECURSIVE names(name) AS (SELECT min(" column ") FROM runs UNION ALL "       \
+           "SELECT (SELECT min(" column ") FROM runs WHERE " column " > name) FROM names "         \
+           "WHERE name IS NOT NULL) SELECT name FROM names WHERE instr(lower(name), lower(?)))"
+
 static int terms_of(const struct store_filter *f, struct term *ret_terms) {
     const struct term terms[TERMS] = {
         {"kind = ?", true, f->kind, 0, f->kind.len > 0},
@@ -23,10 +29,8 @@ static int terms_of(const struct store_filter *f, struct term *ret_terms) {
         {"status = ?", true, f->status, 0, f->status.len > 0},
         {"gpu = ?", true, f->gpu, 0, f->gpu.len > 0},
         {"model = ?", true, f->model, 0, f->model.len > 0},
-        {"gpu IN (SELECT gpu FROM runs WHERE instr(lower(gpu), lower(?)) GROUP BY gpu)", true,
-         f->gpu_like, 0, f->gpu_like.len > 0},
-        {"model IN (SELECT model FROM runs WHERE instr(lower(model), lower(?)) GROUP BY model)",
-         true, f->model_like, 0, f->model_like.len > 0},
+        {NAMED_LIKE("gpu"), true, f->gpu_like, 0, f->gpu_like.len > 0},
+        {NAMED_LIKE("model"), true, f->model_like, 0, f->model_like.len > 0},
         {"at_ms >= ?", false, {0}, f->since_ms, f->since_ms > 0},
         {"id = ?", false, {0}, f->id, f->id > 0},
         {"is_standin = ?", false, {0}, 0, f->only_real || f->only_predicted},

@@ -26,7 +26,8 @@ class Fit(unittest.TestCase):
         os.makedirs(os.path.join(self.folder, "tmp"), exist_ok=True)
         done = subprocess.run([BATCHFIT, "fit", "--device", "cpu", "--memory", "%dMiB" % mib, "--steps", "3", "--json", *options,
                                "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
-                              timeout=900, env=examples.environment(self.folder, TMPDIR=os.path.join(self.folder, "tmp")))
+                              timeout=900, env=examples.environment(self.folder, TMPDIR=os.path.join(self.folder, "tmp"),
+                                                       BATCHFIT_STORE=os.path.join(self.folder, "history")))
         self.assertEqual(done.returncode, status, done.stderr[-2000:] + done.stdout[-4000:])
         left = [name for name in os.listdir(os.path.join(self.folder, "tmp")) if name.startswith("batchfit")]
         self.assertEqual(left, [], "something was left behind")

@@ -82,7 +82,8 @@ class Bench(unittest.TestCase):
         """The document that `bench --json` prints."""
         argv = [BATCHFIT, "bench", "--json", "--device", "cpu", "--python", sys.executable, *words]
         argv += ["--", *command] if command else []
-        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), "OMP_NUM_THREADS": "1"}
+        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
+               "BATCHFIT_STORE": os.path.join(self.folder, "history"), "OMP_NUM_THREADS": "1"}
         done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=900, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         self.assertEqual(os.listdir(os.path.join(self.folder, "cache", "batchfit", "bench")), [], "nothing is left")

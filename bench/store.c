@@ -1,0 +1,159 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fast the history is with many runs in it: the table of doc/history.md. Makes a history of 100,000
+// made-up runs in a temporary folder, and times whole processes of `list runs` and the lookups of fit.
+//
+// build/bench/store [BATCHFIT] [RUNS]
+#include "base/os.h"
+#include "stats/stats.h"
+#include "store/store_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { RUNS = 100000, REPEATS = 21, MODELS = 200, CARDS = 12, ADDS = 100 };
+static const double goal_ms = 50;
+
+static char folder[] = "/tmp/batchfit-bench-store-XXXXXX";
+
+static void stop(const struct fail *why) {
+    fprintf(stderr, "bench/store: %s\n", why->message);
+    exit(1);
+}
+
+static struct store_run made_up(struct arena *a, struct stats_random *r, int64_t i) {
+    struct store_run run = store_run_unknown();
+    run.at_ms = 1700000000000 + i * 60000;
+    run.kind = i % 5 == 0 ? STR("fit") : i % 7 == 0 ? STR("bench") : STR("trial");
+    run.version = STR("0.1.0");
+    run.is_standin = 0;
+    run.model = str_format(a, "timm:made_up_model_%d", (int)(stats_next(r) % MODELS));
+    run.gpu = str_format(a, "NVIDIA GeForce RTX %d", (int)(3000 + 10 * (stats_next(r) % CARDS)));
+    run.question = str_format(a, "%016llx", (unsigned long long)(stats_next(r) % 20000));
+    run.command_hash = run.question;
+    run.torch = STR("2.6.0+cu124");
+    run.batch = 1 << (i % 8);
+    run.accumulation = 1;
+    run.status = STR("OK");
+    run.reserved_bytes = run.predicted_reserved_bytes = 1000000000 + i;
+    run.peak_bytes = run.predicted_bytes = 1500000000 + i;
+    run.samples_per_s = 100 + stats_uniform(r);
+    run.each_s = STR("0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234");
+    run.reason = i % 4 ? (struct str){0} : STR("CUDA out of memory. Tried to allocate 29.44 GiB.");
+    return run;
+}
+
+// In one transaction: 100,000 that are each on the disk before the next would take minutes.
+static void fill(struct store *s, int64_t runs) {
+    struct stats_random r = {20261122};
+    struct fail why = {0};
+    ARENA_AUTO a = {0};
+    sqlite3_exec(s->db, "BEGIN", NULL, NULL, NULL);
+    for (int64_t i = 0; i < runs; i++) {
+        struct arena_mark mark = arena_mark(&a);
+        struct store_run run = made_up(&a, &r, i);
+        if (store_add(s, &run, NULL, &why) < 0) stop(&why);
+        arena_rewind(&a, mark);
+    }
+    if (sqlite3_exec(s->db, "COMMIT", NULL, NULL, NULL) != SQLITE_OK) {
+        store_fail(s->db, s->path, "filling", &why);
+        stop(&why);
+    }
+}
+
+static double ms_since(int64_t begin) { return (double)(os_now_ns() - begin) / 1e6; }
+
+static bool row(const char *what, const double *ms, int count, double goal) {
+    double median = stats_median(ms, count);
+    printf("| %s | %.2f ms | %.2f ms | ", what, median, stats_quantile(ms, count, 0.9));
+    if (goal > 0) printf("%.0f ms | %s |\n", goal, median <= goal ? "yes" : "NO");
+    else printf("– | – |\n");
+    fflush(stdout);
+    return !(goal > 0) || median <= goal;
+}
+
+// The whole process, from its start to its end, as a user waits for it.
+static bool time_process(const char *what, const char *program, const char *options) {
+    char command[512];
+    double ms[REPEATS];
+    snprintf(command, sizeof command, "%s list runs --store %s %s >/dev/null", program, folder, options);
+    for (int i = 0; i < REPEATS; i++) {
+        int64_t begin = os_now_ns();
+        if (system(command) != 0) { // NOLINT(cert-env33-c): a benchmark's own command
+            fprintf(stderr, "bench/store: %s failed\n", command);
+            exit(1);
+        }
+        ms[i] = ms_since(begin);
+    }
+    return row(what, ms, REPEATS, goal_ms);
+}
+
+// As fit does: open, look up, close.
+static bool time_lookup(const char *what, const struct store_filter *filter) {
+    double ms[REPEATS];
+    for (int i = 0; i < REPEATS; i++) {
+        ARENA_AUTO a = {0};
+        struct store *s;
+        struct store_run *runs;
+        struct fail why = {0};
+        ptrdiff_t count;
+        int64_t begin = os_now_ns();
+        if (store_open(&a, str_of(folder), &s, &why) < 0) stop(&why);
+        if (store_find(s, &a, filter, &runs, &count, &why) < 0) stop(&why);
+        store_close(s);
+        ms[i] = ms_since(begin);
+    }
+    return row(what, ms, REPEATS, goal_ms);
+}
+
+static void time_adding(void) {
+    ARENA_AUTO a = {0};
+    struct stats_random r = {7};
+    struct store *s;
+    struct fail why = {0};
+    double ms[ADDS];
+    if (store_open(&a, str_of(folder), &s, &why) < 0) stop(&why);
+    for (int i = 0; i < ADDS; i++) {
+        struct store_run run = made_up(&a, &r, i);
+        int64_t begin = os_now_ns();
+        if (store_add(s, &run, NULL, &why) < 0) stop(&why);
+        ms[i] = ms_since(begin);
+    }
+    store_close(s);
+    row("one run stored, on the disk", ms, ADDS, 0);
+}
+
+int main(int argc, char **argv) {
+    const char *program = argc > 1 ? argv[1] : "build/batchfit";
+    int64_t runs = RUNS;
+    ARENA_AUTO a = {0};
+    struct store *s;
+    struct fail why = {0};
+    struct stat st;
+    if (argc > 2 && !str_to_i64(str_of(argv[2]), &runs)) return 2;
+    if (!mkdtemp(folder)) return 1;
+    if (store_open(&a, str_of(folder), &s, &why) < 0) stop(&why);
+    fill(s, runs);
+    struct str path = s->path;
+    store_close(s);
+    stat(path.p, &st);
+    printf("%lld runs, %.0f MB\n\n| what | median | 90 %% | goal | met |\n|---|---|---|---|---|\n",
+           (long long)runs, (double)st.st_size / 1e6);
+    bool good = time_process("`list runs`", program, "");
+    good &= time_process("`list runs --json`", program, "--json");
+    good &= time_process("`list runs --model`, part of a name", program, "--model model_17");
+    good &= time_process("`list runs --model`, no such", program, "--model nothing");
+    good &= time_process("`list runs --gpu --kind --since`", program,
+                         "--gpu 3050 --kind bench --since 2023-12-01");
+    good &= time_lookup("fit: was this asked before?",
+                        &(struct store_filter){.kind = STR("trial"), .question = STR("0000000000000007")});
+    good &= time_lookup("fit: residuals of this card",
+                        &(struct store_filter){.gpu = STR("NVIDIA GeForce RTX 3050"),
+                                               .only_predicted = true, .limit = 500});
+    time_adding();
+    char *remove[] = {(char *)"rm", (char *)"-rf", folder, NULL};
+    int status;
+    os_run(remove, &status, NULL);
+    return good ? 0 : 1;
+}
