@@ -77,6 +77,24 @@ ssize_t write(int fd, const void *data, size_t size) {
     return syscall(SYS_write, fd, data, size);
 }
 
+// SQLite's ways.
+ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
+    long before = left;
+    if (fires(CALL_WRITE)) return -1;
+    if (what == HALF && before == 1 && left == 0) {
+        (void)syscall(SYS_pwrite64, fd, data, size / 2, at);
+        raise(SIGKILL);
+    }
+    return syscall(SYS_pwrite64, fd, data, size, at);
+}
+ssize_t pread64(int fd, void *data, size_t size, off64_t at) {
+    return fires(CALL_READ) ? -1 : syscall(SYS_pread64, fd, data, size, at);
+}
+int fdatasync(int fd) { return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fdatasync, fd); }
+int ftruncate64(int fd, off64_t size) {
+    return fires(CALL_WRITE) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
+}
+
 ssize_t read(int fd, void *data, size_t size) { return fires(CALL_READ) ? -1 : syscall(SYS_read, fd, data, size); }
 int fsync(int fd) { return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fsync, fd); }
 int fchmod(int fd, mode_t mode) { return fires(CALL_CHMOD) ? -1 : (int)syscall(SYS_fchmod, fd, mode); }
