@@ -49,14 +49,25 @@ static int add_columns(sqlite3 *db, int version) {
     return code;
 }
 
-static int bring_up(sqlite3 *db, int from, int to) {
-    int code = SQLITE_OK;
+// All columns at once: one by one SQLite reads the schema anew for each.
+static int create(sqlite3 *db, int version) {
+    ARENA_AUTO a = {0};
+    struct buf sql = buf_new(&a);
     // AUTOINCREMENT: a number that somebody wrote down never comes to mean another run.
-    if (from == 0) code = execute(db, "CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT)");
+    buf_add(&sql, STR("CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT"));
+    for (const struct store_column *c = store_columns; c->name; c++) {
+        if (c->since <= version) buf_format(&sql, ", %s %s", c->name, type_names[c->type]);
+    }
+    buf_byte(&sql, ')');
+    return execute(db, buf_z(&sql));
+}
+
+static int bring_up(sqlite3 *db, int from, int to) {
+    int code = from == 0 ? create(db, to) : SQLITE_OK;
     for (int i = 0; code == SQLITE_OK && i < MIGRATIONS; i++) {
         char sql[64];
         if (migrations[i].version <= from || migrations[i].version > to) continue;
-        code = add_columns(db, migrations[i].version);
+        if (from > 0) code = add_columns(db, migrations[i].version);
         if (code == SQLITE_OK) code = execute(db, migrations[i].sql);
         snprintf(sql, sizeof sql, "PRAGMA user_version = %d", migrations[i].version);
         if (code == SQLITE_OK) code = execute(db, sql);
