@@ -34,6 +34,8 @@ static const struct option_row rows[] = {
      "file"},
     {"pcie", NULL, OPTION_SWITCH, AT(pcie), "also PCIe throughput: each reading takes 40 ms a card",
      NULL},
+    {"profile", NULL, OPTION_SWITCH, AT(profile),
+     "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL},
     {"dcgm-names", NULL, OPTION_SWITCH, AT(dcgm_names),
      "/metrics also has the series of dcgm-exporter, for dashboards that are there already", NULL},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
@@ -99,6 +101,7 @@ static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
                                          .interval_ms = (int)whole_ms(o->interval_s),
                                          .speed = isnan(o->speed) ? 0 : o->speed,
                                          .wants_pcie_throughput = o->pcie,
+                                         .wants_profile = o->profile,
                                          .gpu_ids = o->gpu_ids};
     split_steps(a, o->steps, &s->watching);
     int rc = watch_open(a, &s->watching, &s->watch, why);

@@ -12,7 +12,7 @@ struct serve_options {
     struct options common;
     const char *address, *token_file, *machine, *gpu_ids, *steps;
     double port, interval_s, speed;
-    bool demo, dcgm_names, pcie;
+    bool demo, dcgm_names, pcie, profile;
 };
 
 // An answer that is rendered when somebody asks for it, and is good until the next reading.

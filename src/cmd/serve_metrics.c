@@ -92,6 +92,14 @@ static const struct metric_row of_instance[] = {
      "Share of the time in which the video encoder ran."},
     {"batchfit_gpu_decoder_utilization_ratio", METRIC_GAUGE, NULL, GAUGE(decoder_utilisation), 1,
      "Share of the time in which the video decoder ran."},
+    {"batchfit_gpu_sm_active_ratio", METRIC_GAUGE, NULL, GAUGE(sm_active), 1,
+     "Share of the time in which a multiprocessor had work, mean of all (--profile)."},
+    {"batchfit_gpu_sm_occupancy_ratio", METRIC_GAUGE, NULL, GAUGE(sm_occupancy), 1,
+     "How full of warps the multiprocessors were (--profile)."},
+    {"batchfit_gpu_tensor_active_ratio", METRIC_GAUGE, NULL, GAUGE(tensor_active), 1,
+     "Share of the time in which the tensor cores worked (--profile)."},
+    {"batchfit_gpu_dram_active_ratio", METRIC_GAUGE, NULL, GAUGE(dram_active), 1,
+     "Share of the time in which the memory interface was busy (--profile)."},
     METRIC_ROWS_END,
 };
 

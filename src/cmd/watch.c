@@ -22,7 +22,7 @@ struct watch_verb_options {
     struct options all;
     double interval, duration, speed;
     const char *gpu_ids, *machine, *log, *steps;
-    bool pcie, ascii, once, demo;
+    bool pcie, profile, ascii, once, demo;
 };
 
 #define AT(member) offsetof(struct watch_verb_options, member)
@@ -42,6 +42,8 @@ static const struct option_row rows[] = {
      "file"},
     {"pcie", NULL, OPTION_SWITCH, AT(pcie),
      "also the traffic between card and machine: asking takes 40 ms a card", NULL},
+    {"profile", NULL, OPTION_SWITCH, AT(profile),
+     "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL},
     {"once", NULL, OPTION_SWITCH, AT(once),
      "one look as text; with --duration, after that time", NULL},
     {"ascii", NULL, OPTION_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
@@ -108,6 +110,7 @@ static int prepare(struct watching *w, struct fail *why) {
         .interval_ms = interval_of(w),
         .speed = o->speed > 0 ? o->speed : 1,
         .wants_pcie_throughput = o->pcie,
+        .wants_profile = o->profile,
         .gpu_ids = o->gpu_ids,
     };
     take_steps(w);
