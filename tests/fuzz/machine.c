@@ -50,7 +50,8 @@ static void play(struct arena *a, const struct device_list *list) {
     session->speed = 1e6;
     for (int i = 0; i < session->list.count && i < 8; i++) {
         struct device_card card = device_card_unknown();
-        device_recording_sample(session, i, DEVICE_ASK_ALL, &card);
+        device_recording_sample(session, i, DEVICE_ASK_ALL | DEVICE_ASK_PCIE | DEVICE_ASK_PROFILE,
+                                &card);
         check_card(&card);
     }
     device_recording_close(session);
