@@ -190,6 +190,7 @@ static const struct {
     REAL(samples_per_s_ci.high, samples_per_s_high),
     REAL(device_share, device_share),
     REAL(wanted_bytes, wanted_bytes),
+    REAL(energy_joules, energy_joules),
     REAL(trial.seconds, seconds),
 };
 enum { FIGURES = sizeof figures / sizeof *figures };

@@ -91,6 +91,7 @@ struct device_sample device_sample_of(const struct device_card *card) {
         .power_watts = now->power_watts,
         .temperature_celsius = now->temperature_celsius,
         .sm_clock_mhz = now->sm_clock_mhz,
+        .energy_joules = now->energy_joules,
     };
 }
 

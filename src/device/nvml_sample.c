@@ -141,7 +141,7 @@ static const struct gauge {
     {"nvmlDeviceGetDecoderUtilization", ask_two, 0, 0, NOW, NOW(decoder_utilisation)},
     {"nvmlDeviceGetFanSpeed", ask_u32, 0, 0, NOW, NOW(fan)},
     {"nvmlDeviceGetEnforcedPowerLimit", ask_u32, 0, 0, NOW, NOW(power_limit_watts)},
-    {"nvmlDeviceGetTotalEnergyConsumption", ask_u64, 0, 0, NOW, NOW(energy_joules)},
+    {"nvmlDeviceGetTotalEnergyConsumption", ask_u64, 0, 0, OFTEN, NOW(energy_joules)},
     {"nvmlDeviceGetCurrentClocksEventReasons", ask_u64, 0, 0, NOW, NOW(event_reasons)},
     {"nvmlDeviceGetCurrentClocksThrottleReasons", ask_u64, 0, 0, NOW, NOW(event_reasons)},
     {"nvmlDeviceGetTotalEccErrors", ask_ecc, CORRECTED, 0, NOW, NOW(ecc_corrected)},

@@ -16,6 +16,7 @@ struct device_sample {
     double power_watts;
     double temperature_celsius;
     double sm_clock_mhz;
+    double energy_joules; // counter since the driver was loaded; a decrease is a reload
 };
 
 struct device_sampler; // private

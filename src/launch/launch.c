@@ -6,6 +6,7 @@
 
 #include "base/os.h"
 #include "base/unit.h"
+#include "device/cpu.h"
 #include "launch/python.h"
 
 #include <libgen.h>
@@ -162,11 +163,13 @@ static struct making making_of(struct launch *l, const struct launch_values *val
 struct showing {
     struct launch *l;
     struct notice *notice;
+    struct launch_energy energy;
 };
 
 static void show(void *context, const struct steps *steps, const struct trial_outside *outside) {
     struct showing *s = context;
     notice_steps(s->notice, steps);
+    launch_energy_look(&s->energy, s->l, steps);
     if (s->l->watch) s->l->watch(s->l->watch_context, steps, outside);
 }
 
@@ -227,6 +230,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     notice_close(showing.notice);
     if (rc < 0) return rc;
     launch_read(l, ret_result);
+    launch_energy_read(&showing.energy, l, ret_result);
     return 0;
 }
 
@@ -242,6 +246,7 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);
     if (rc < 0) return rc;
+    if (l->place.kind == LAUNCH_CPU) l->processor = device_cpu_open(a, "");
     if (l->place.standin.len > 0) launch_note(l, device_standin_note(a, l->place.standin));
     if (l->place.is_capped && l->place.kind == LAUNCH_CUDA) {
         launch_note(l, STR("--memory caps PyTorch's caching allocator (the context is charged to "

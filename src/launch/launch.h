@@ -57,6 +57,7 @@ struct launch {
     struct config_reading *reading;
     const volatile bool *interrupted;
     struct str_list notes; // what one should know about all trials of this launch
+    struct device_cpu_watch *processor; // whose energy is counted; NULL: the card's is
     int made;                    // trials so far, for the names of logs
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
@@ -104,6 +105,9 @@ struct launch_result {
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;
     double wanted_bytes;    // of OOM: what would have been needed at least; NaN
+    // By the card's counter, or the processor's, over the measured steps; NaN, and then why.
+    double joules_per_sample, energy_joules;
+    struct str energy_why;
     unsigned covered;       // enum step_cover
     struct trial trial;
 };

@@ -21,6 +21,21 @@ bool launch_config_takes(const struct launch *l, struct str name);
 // itself.
 int launch_ranks(struct launch *l, char *const *argv, char *const **ret_argv, struct fail *why);
 
+// The energy counter over a trial's measured steps: looked at while it runs, then judged. A zeroed one
+// has seen nothing.
+struct launch_energy {
+    struct launch_energy_point {
+        int64_t at_ns; // 0: none
+        double joules, samples;
+    } first, last;
+    int64_t looked_ns;
+    int changes; // times the counter was seen to move
+    bool is_there, fell_back;
+};
+void launch_energy_look(struct launch_energy *e, struct launch *l, const struct steps *steps);
+void launch_energy_read(const struct launch_energy *e, const struct launch *l,
+                        struct launch_result *result);
+
 // Fills the result from result->trial: what it came to, the times and the memory. The slowest rank
 // and the one that needs most decide.
 void launch_read(struct launch *l, struct launch_result *result);
