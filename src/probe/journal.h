@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// The text log of a training, of any framework and any size, read once from front to end in little
+// memory: its last lines (for probe/ending.h), how long its steps took, the first loss that is no
+// number, and where it was when it ended. Progress bars are lines that end in a carriage return;
+// escape sequences are dropped; line numbers are those that an editor shows.
+#ifndef PROBE_JOURNAL_H
+#define PROBE_JOURNAL_H
+
+#include "probe/ending.h"
+
+enum {
+    JOURNAL_TIMES = 1024, // of one kind of steps that are kept; of more, every second, fourth, …
+    JOURNAL_BARS = 8,     // kinds of steps: training, validation, …
+};
+
+// Steps of one progress bar, or of all lines that look alike.
+struct journal_bar {
+    uint64_t label; // hash of its words
+    bool is_validation;
+    int64_t steps; // readings
+    int64_t stride;
+    double times_ms[JOURNAL_TIMES];
+    int64_t lines[JOURNAL_TIMES];
+    ptrdiff_t count;
+};
+
+struct journal_mark {
+    int64_t line; // 0: none
+    char text[200];
+};
+
+struct journal {
+    struct arena *arena;
+    int64_t bytes, line; // line: of the next one, from 1
+    struct journal_bar *bars;
+    int bar_count;
+    double io_ms[JOURNAL_TIMES]; // waits for data, where a log tells them ("Data: 0.456")
+    double io_total_ms[JOURNAL_TIMES];
+    ptrdiff_t io_count;
+    int64_t io_seen;
+    struct journal_mark nan;
+    int64_t nan_count;
+    bool loss_recovered;
+    struct journal_mark place; // the last bar or line that tells where the training is
+    bool place_is_validation, place_is_last_batch;
+    struct journal_mark traceback; // a frame of the last traceback that is of validation
+    int64_t card_bytes;            // "CUDA:0 (NVIDIA …, 16376MiB)" (Ultralytics); 0: not said
+    double memory_gib;             // the newest of a column "11.4G" (Ultralytics); NaN
+    struct journal_tail *tail;     // private
+};
+
+struct journal journal_new(struct arena *a);
+void journal_feed(struct journal *j, struct str bytes);
+
+// Why the beginning of a file is no text log; NULL: it is one. Compressed files, UTF-16 and binary
+// files are known by their first bytes.
+const char *journal_refusal(struct str head);
+
+// Takes in a last line without an end, and reads the ending. `ret_line`: the number of the line
+// that decided, 0: none.
+void journal_end(struct journal *j, struct ending *ret_ending, int64_t *ret_line);
+// The bar with most steps that is not validation's; NULL: no times were found.
+const struct journal_bar *journal_training(const struct journal *j);
+// Steps of training that were seen; -1: the log tells none, so nobody knows.
+int64_t journal_steps(const struct journal *j);
+
+#endif
