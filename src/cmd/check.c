@@ -14,13 +14,14 @@ static const struct option_row rows[] = {
     {"detailed", NULL, OPTION_SWITCH, AT(detailed),
      "also what is fine, and the ids of all findings", NULL},
     {"benchmark", NULL, OPTION_SWITCH, AT(benchmark),
-     "also measures memory, links and matrix products, of the processor and of every card, and says "
+     "also measures memory, links and matrix products, of the processor and of every card, and "
+     "says "
      "how fast they should be; takes about half a minute, and as long again for each card",
      NULL},
     {"deadline", "SECONDS", OPTION_COUNT, AT(deadline),
      "what --benchmark may take for the processor and for each card (60)", ""},
-    {"only", "WHAT", OPTION_TEXT, AT(only), "--benchmark measures just the 'cards', or just the 'cpu'",
-     "cards cpu"},
+    {"only", "WHAT", OPTION_TEXT, AT(only),
+     "--benchmark measures just the 'cards', or just the 'cpu'", "cards cpu"},
     {"recommend", NULL, OPTION_SWITCH, AT(recommend), "only the recommended settings", NULL},
     {"matrix", NULL, OPTION_SWITCH, AT(matrix),
      "instead: which batch of which model fits which card, from the tapes", NULL},
@@ -107,7 +108,7 @@ static int refuse(const struct check_options *o, struct fail *why) {
         return fail_set(why, FAIL_USAGE, "--%s belongs to --benchmark",
                         o->only ? "only" : "deadline");
     }
-    if (o->only && strcmp(o->only, "cards") && strcmp(o->only, "cpu")) {
+    if (o->only && strcmp(o->only, "cards") != 0 && strcmp(o->only, "cpu") != 0) {
         return fail_set(why, FAIL_USAGE, "--only %s: it is 'cards' or 'cpu'", o->only);
     }
     if (o->matrix && o->benchmark) {
@@ -138,7 +139,8 @@ const struct verb verb_check = {
         "channels_last, compile and, for a model that a tape speaks for, the batch. A machine "
         "without a card is told so; that is no error. Exit status 0: all is well, 1: there are "
         "warnings, 2: there are problems (doc/formats/exit.md).\n"
-        "--benchmark measures as well, each card in a process of its own; a figure far below its range "
+        "--benchmark measures as well, each card in a process of its own; a figure far below its "
+        "range "
         "is a warning, a wrong result a problem.\n"
         "--matrix answers for models and cards instead: the largest batch, or whether --batch-size "
         "fits.",

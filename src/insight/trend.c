@@ -42,8 +42,7 @@ static struct shares shares_of(const struct insight_stretch *s) {
         has_cap |= !isnan(power);
         has_brake |= !isnan(brake);
         braked += known_or_0(brake);
-        // Two reasons may hold at once; together they are no more than the time that passed.
-        heat += fmin(known_or_0(sw) + known_or_0(hw) + known_or_0(brake), trend_seconds(a, b));
+        heat += known_or_0(sw) + known_or_0(hw) + known_or_0(brake);
         cap += known_or_0(power);
         shares.seconds += trend_seconds(a, b);
     }

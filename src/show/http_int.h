@@ -24,7 +24,7 @@
     X(create_response_from_callback) \
     X(add_response_header)           \
     X(destroy_response)
-#define HTTP_LIBRARY_MEMBER(name) __typeof__(MHD_##name) *name;
+#define HTTP_LIBRARY_MEMBER(name) __typeof__(MHD_##name) *(name);
 struct http_library {
     void *handle;
     HTTP_LIBRARY_CALLS(HTTP_LIBRARY_MEMBER)

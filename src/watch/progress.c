@@ -235,10 +235,11 @@ double progress_samples_per_joule(const struct progress *p, const struct device_
                                   ptrdiff_t count) {
     if (p->count < 2 || count < 2) return (double)NAN;
     const struct insight_step *steps = p->steps + p->begin;
-    ptrdiff_t last = p->count - 1, first = last;
+    ptrdiff_t last = p->count - 1;
     while (last > 0 && steps[last].at_ns > history[count - 1].at_ns) last--;
+    ptrdiff_t first = last;
     double samples = 0;
-    for (first = last; first > 0 && steps[first - 1].at_ns >= history[0].at_ns; first--) {
+    for (; first > 0 && steps[first - 1].at_ns >= history[0].at_ns; first--) {
         if ((double)(steps[last].at_ns - steps[first - 1].at_ns) > joule_seconds_most * 1e9) break;
         samples += p->more[p->begin + first].samples;
     }

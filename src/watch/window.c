@@ -14,14 +14,15 @@ static const double gap_most_seconds = 10;
 // Below this a low clock is idleness, not loss.
 static const double busy_least = 0.5;
 
-static double grown(double before, double now) {
+// `most`: what a counter that was begun anew can have counted since.
+static double grown(double before, double now, double most) {
     if (isnan(before) || isnan(now)) return (double)NAN;
-    return now >= before ? now - before : now;
+    return now >= before ? now - before : fmin(now, most);
 }
 
 static void part_add(struct part *p, double part, double seconds) {
     if (isnan(part)) return;
-    p->part += fmin(part, seconds);
+    p->part += part;
     p->seconds += seconds;
 }
 
@@ -35,23 +36,22 @@ static double power_of(const struct device_gauges *g) {
 
 static void add_counters(struct sums *s, const struct device_gauges *a,
                          const struct device_gauges *b, double seconds) {
-    double sw = grown(a->sw_thermal_seconds, b->sw_thermal_seconds);
-    double hw = grown(a->hw_thermal_seconds, b->hw_thermal_seconds);
-    double brake = grown(a->power_brake_seconds, b->power_brake_seconds);
+    double sw = grown(a->sw_thermal_seconds, b->sw_thermal_seconds, seconds);
+    double hw = grown(a->hw_thermal_seconds, b->hw_thermal_seconds, seconds);
+    double brake = grown(a->power_brake_seconds, b->power_brake_seconds, seconds);
     bool is_known = !isnan(sw) || !isnan(hw) || !isnan(brake);
-    // Two reasons may hold at once; together they are no more than the time that passed.
     double all = known_or_0(sw) + known_or_0(hw) + known_or_0(brake);
     part_add(&s->throttled, is_known ? all : (double)NAN, seconds);
     part_add(&s->sw_thermal, sw, seconds);
     part_add(&s->hw_thermal, hw, seconds);
     part_add(&s->power_brake, brake, seconds);
-    part_add(&s->power_cap, grown(a->power_cap_seconds, b->power_cap_seconds), seconds);
-    part_add(&s->sync_boost, grown(a->sync_boost_seconds, b->sync_boost_seconds), seconds);
+    part_add(&s->power_cap, grown(a->power_cap_seconds, b->power_cap_seconds, seconds), seconds);
+    part_add(&s->sync_boost, grown(a->sync_boost_seconds, b->sync_boost_seconds, seconds), seconds);
 }
 
 static void add_energy(struct sums *s, const struct device_gauges *a, const struct device_gauges *b,
                        double seconds) {
-    double joules = grown(a->energy_joules, b->energy_joules);
+    double joules = grown(a->energy_joules, b->energy_joules, INFINITY);
     double watts = (power_of(a) + power_of(b)) / 2;
     if (isnan(joules)) {
         s->uncounted++;
@@ -78,8 +78,10 @@ void sums_add(struct sums *s, const struct device_gauges *before, const struct d
     s->clocks++;
 }
 
+// Held to the whole, not reading by reading: a counter may move in lumps, two seconds' worth in one
+// of two readings.
 static double share_of(struct part p) {
-    return p.seconds >= seconds_least ? p.part / p.seconds : (double)NAN;
+    return p.seconds >= seconds_least ? fmin(p.part / p.seconds, 1) : (double)NAN;
 }
 
 static double mean_of(double sum, int64_t count) {

@@ -64,6 +64,14 @@ static void counters_that_begin_anew(void **state) {
     assert_true(near(whole().sw_thermal_share, (0.1 * 118 + 1) / 119));
 }
 
+// Two seconds' worth in every second reading.
+static void counters_that_move_in_lumps(void **state) {
+    (void)state;
+    set_up();
+    for (int i = 0; i < READINGS; i++) readings[i].hw_thermal_seconds = 2 * 0.6 * (i / 2);
+    assert_true(fabs(whole().hw_thermal_share - 0.6) < 0.01);
+}
+
 static void what_is_unknown_for_a_while(void **state) {
     (void)state;
     set_up();
@@ -129,6 +137,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_window_is_its_end),
         cmocka_unit_test(counters_that_begin_anew),
+        cmocka_unit_test(counters_that_move_in_lumps),
         cmocka_unit_test(what_is_unknown_for_a_while),
         cmocka_unit_test(a_card_that_was_away),
         cmocka_unit_test(reasons_together_are_no_more_than_the_time),
