@@ -114,6 +114,8 @@ void compare_count_cost(struct compare *c);
 
 struct show_table compare_table(const struct compare *c);
 struct show_table compare_cost_table(const struct compare *c);
+// "0.526 USD for a card's hour: aws, t4, …"
+struct str compare_price(const struct compare *c);
 // A sentence a metric.
 struct str_list compare_sentences(const struct compare *c);
 void compare_print(struct compare *c);

@@ -162,7 +162,7 @@ static struct show_table trials_table(const struct compare *c) {
         const struct compare_metric_row *m = &compare_metrics[k];
         if (!c->results[k].is_asked || !c->results[k].is_measured) continue;
         for (int s = 0; s < COMPARE_SIDES; s++) {
-            show_table_column(&t, str_format(c->arena, "%c %s, %s", 'A' + s, m->name,
+            show_table_column(&t, str_format(c->arena, "%c, %s", 'A' + s,
                                              k == COMPARE_MEMORY ? "MiB" : m->unit).p,
                               SHOW_RIGHT);
         }
@@ -200,7 +200,7 @@ static struct str markdown_text(struct compare *c) {
     if (c->cost.is_asked) {
         buf_add(&b, STR("\n## Cost\n\n"));
         show_table_markdown(&cost, &b);
-        buf_format(&b, "\n%.*s\n", STR_ARG(c->cost.source));
+        if (c->cost.source.len > 0) buf_format(&b, "\n%.*s\n", STR_ARG(compare_price(c)));
     }
     buf_add(&b, STR("\n## Trials\n\n"));
     show_table_markdown(&trials, &b);
@@ -276,7 +276,7 @@ static struct str html_text(struct compare *c) {
     if (c->cost.is_asked) {
         show_html_section(&page, STR("Cost"));
         show_html_table(&page, &cost);
-        if (c->cost.source.len > 0) show_html_paragraph(&page, SHOW_DIM, c->cost.source);
+        if (c->cost.source.len > 0) show_html_paragraph(&page, SHOW_DIM, compare_price(c));
     }
     show_html_section(&page, STR("Trials"));
     for (int k = 0; k < COMPARE_METRICS; k++) {

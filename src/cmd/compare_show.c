@@ -81,6 +81,11 @@ struct show_table compare_cost_table(const struct compare *c) {
     return t;
 }
 
+struct str compare_price(const struct compare *c) {
+    return str_format(c->arena, "%.4g USD for a card's hour: %.*s", c->cost.usd_per_hour,
+                      STR_ARG(c->cost.source));
+}
+
 // --- Sentences -----------------------------------------------------------------------------------
 
 static struct str no_difference(const struct compare *c, const char *name,
@@ -150,9 +155,7 @@ static void add_cost(const struct compare *c, struct show_style style, struct bu
     buf_byte(out, '\n');
     show_table_text(&t, style, out);
     if (c->cost.source.len == 0) return;
-    struct str price = str_format(c->arena, "%.4g USD for a card's hour: %.*s", c->cost.usd_per_hour,
-                                  STR_ARG(c->cost.source));
-    show_text(out, style, SHOW_DIM, price);
+    show_text(out, style, SHOW_DIM, compare_price(c));
     buf_byte(out, '\n');
 }
 

@@ -52,7 +52,9 @@ void launch_energy_read(const struct launch_energy *e, const struct launch *l,
     double seconds = (double)(e->last.at_ns - e->first.at_ns) / 1e9;
     double samples = e->last.samples - e->first.samples;
     r->joules_per_sample = r->energy_joules = (double)NAN;
-    if (!e->is_there) {
+    if (e->looked_ns == 0) {
+        r->energy_why = STR("too short: it was over before the counter could be looked at");
+    } else if (!e->is_there) {
         r->energy_why = l->place.sampler ? STR("the card has no energy counter that the driver shows")
                                          : STR("the processor's energy counter (RAPL) cannot be read");
     } else if (e->fell_back) {
