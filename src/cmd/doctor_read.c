@@ -156,7 +156,7 @@ static int steps_of_line(struct reading *r, struct str line, struct fail *why) {
         struct step *slot = &r->kept[r->kept_seen % KEPT];
         if (s->items[i].rank != s->ranks[0].rank) continue;
         keep_time(r, &s->items[i]);
-        if (r->kept_seen >= KEPT && slot->allocated_bytes > r->earlier_most)
+        if (r->kept_seen >= KEPT && (double)slot->allocated_bytes > r->earlier_most)
             r->earlier_most = (double)slot->allocated_bytes;
         *slot = s->items[i];
         r->kept_seen++;

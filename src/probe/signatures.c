@@ -122,7 +122,8 @@ const struct signature signatures[] = {
      RANK_MEMORY - 2},
     {"bus-error", ENDING_SHARED_MEMORY,
      "bus error: /dev/shm is full, or a mapped file became shorter",
-     "docker run --shm-size=8g (or --ipc=host), fewer data workers", NULL, RANK_CRASH},
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers",
+     "^Bus error\n Bus error  \nBus error (core dumped)", RANK_CRASH},
 
     // Processes and threads.
     {"java-threads", ENDING_THREADS, "no further thread could be started (Java)",
