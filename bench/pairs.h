@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made-up comparisons, for bench/compare and the unit test of the rank statistics: two settings, A B B
-// A in turn on a machine that warms up, each trial's figure being the mean of its steps.
+// Made-up comparisons, for bench/compare and the unit test of the rank statistics: two settings, A
+// B B A in turn on a machine that warms up, each trial's figure being the mean of its steps.
 #ifndef BENCH_PAIRS_H
 #define BENCH_PAIRS_H
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How fast the history is with many runs in it: the table of doc/history.md. Makes a history of 100,000
-// made-up runs in a temporary folder, and times whole processes of `list runs` and the lookups of fit.
+// How fast the history is with many runs in it: the table of doc/history.md. Makes a history of
+// 100,000 made-up runs in a temporary folder, and times whole processes of `list runs` and the
+// lookups of fit.
 //
 // build/bench/store [BATCHFIT] [RUNS]
 #include "base/os.h"
@@ -39,7 +40,8 @@ static struct store_run made_up(struct arena *a, struct stats_random *r, int64_t
     run.reserved_bytes = run.predicted_reserved_bytes = 1000000000 + i;
     run.peak_bytes = run.predicted_bytes = 1500000000 + i;
     run.samples_per_s = 100 + stats_uniform(r);
-    run.each_s = STR("0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234");
+    run.each_s =
+        STR("0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234 0.0101234");
     run.reason = i % 4 ? (struct str){0} : STR("CUDA out of memory. Tried to allocate 29.44 GiB.");
     return run;
 }
@@ -62,13 +64,17 @@ static void fill(struct store *s, int64_t runs) {
     }
 }
 
-static double ms_since(int64_t begin) { return (double)(os_now_ns() - begin) / 1e6; }
+static double ms_since(int64_t begin) {
+    return (double)(os_now_ns() - begin) / 1e6;
+}
 
 static bool row(const char *what, const double *ms, int count, double goal) {
     double median = stats_median(ms, count);
     printf("| %s | %.2f ms | %.2f ms | ", what, median, stats_quantile(ms, count, 0.9));
-    if (goal > 0) printf("%.0f ms | %s |\n", goal, median <= goal ? "yes" : "NO");
-    else printf("– | – |\n");
+    if (goal > 0)
+        printf("%.0f ms | %s |\n", goal, median <= goal ? "yes" : "NO");
+    else
+        printf("– | – |\n");
     fflush(stdout);
     return !(goal > 0) || median <= goal;
 }
@@ -77,7 +83,8 @@ static bool row(const char *what, const double *ms, int count, double goal) {
 static bool time_process(const char *what, const char *program, const char *options) {
     char command[512];
     double ms[REPEATS];
-    snprintf(command, sizeof command, "%s list runs --store %s %s >/dev/null", program, folder, options);
+    snprintf(command, sizeof command, "%s list runs --store %s %s >/dev/null", program, folder,
+             options);
     for (int i = 0; i < REPEATS; i++) {
         int64_t begin = os_now_ns();
         if (system(command) != 0) { // NOLINT(cert-env33-c): a benchmark's own command
@@ -146,11 +153,13 @@ int main(int argc, char **argv) {
     good &= time_process("`list runs --model`, no such", program, "--model nothing");
     good &= time_process("`list runs --gpu --kind --since`", program,
                          "--gpu 3050 --kind bench --since 2023-12-01");
-    good &= time_lookup("fit: was this asked before?",
-                        &(struct store_filter){.kind = STR("trial"), .question = STR("0000000000000007")});
+    good &= time_lookup(
+        "fit: was this asked before?",
+        &(struct store_filter){.kind = STR("trial"), .question = STR("0000000000000007")});
     good &= time_lookup("fit: residuals of this card",
                         &(struct store_filter){.gpu = STR("NVIDIA GeForce RTX 3050"),
-                                               .only_predicted = true, .limit = 500});
+                                               .only_predicted = true,
+                                               .limit = 500});
     time_adding();
     char *remove[] = {(char *)"rm", (char *)"-rf", folder, NULL};
     int status;

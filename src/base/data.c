@@ -11,8 +11,10 @@ static const struct data_file *embedded(const char *name) {
     while (low < high) {
         int mid = (low + high) / 2, order = strcmp(data_files[mid].name, name);
         if (order == 0) return &data_files[mid];
-        if (order < 0) low = mid + 1;
-        else high = mid;
+        if (order < 0)
+            low = mid + 1;
+        else
+            high = mid;
     }
     return NULL;
 }

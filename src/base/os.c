@@ -170,7 +170,8 @@ int os_replace(struct arena *a, const char *path, struct str text, const struct 
         return fail_hint(why, "run the command again on the new file");
     }
     if (exists && !S_ISREG(st.st_mode)) {
-        return fail_set(why, FAIL_INPUT, "%s: not a regular file", path); // /dev/null stays a device
+        return fail_set(why, FAIL_INPUT, "%s: not a regular file",
+                        path); // /dev/null stays a device
     }
     if (exists && access(target, W_OK) < 0) return write_failed(path, errno, why);
     char *temporary = str_z(a, str_format(a, "%s/.batchfit-XXXXXX", folder));
@@ -199,7 +200,8 @@ static int backup_to(struct arena *a, const char *name, struct str text, const s
     if (rc == 0 && link(temporary, name) < 0) {
         bool no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
         rc = -errno;
-        if (no_links && renameat2(AT_FDCWD, temporary, AT_FDCWD, name, RENAME_NOREPLACE) == 0) rc = 0;
+        if (no_links && renameat2(AT_FDCWD, temporary, AT_FDCWD, name, RENAME_NOREPLACE) == 0)
+            rc = 0;
     }
     unlink(temporary);
     return rc;
@@ -250,8 +252,12 @@ static struct str user_dir(struct arena *a, const char *variable, const char *un
     return str_format(a, "%s/%s/batchfit", home && *home ? home : "/tmp", under_home);
 }
 
-struct str os_cache_dir(struct arena *a) { return user_dir(a, "XDG_CACHE_HOME", ".cache"); }
-struct str os_data_dir(struct arena *a) { return user_dir(a, "XDG_DATA_HOME", ".local/share"); }
+struct str os_cache_dir(struct arena *a) {
+    return user_dir(a, "XDG_CACHE_HOME", ".cache");
+}
+struct str os_data_dir(struct arena *a) {
+    return user_dir(a, "XDG_DATA_HOME", ".local/share");
+}
 
 int64_t os_now_ns(void) {
     struct timespec now;

@@ -29,8 +29,8 @@ struct str os_read_below(struct arena *a, const char *root, const char *path, in
 // Only the first `max_bytes` of a regular file, or all of it when it is shorter.
 int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
                  struct fail *why);
-// The names in a folder that end in `suffix`, sorted; hidden ones are left out. An absent folder has
-// none.
+// The names in a folder that end in `suffix`, sorted; hidden ones are left out. An absent folder
+// has none.
 int os_list(struct arena *a, const char *path, const char *suffix, struct str **ret_names,
             ptrdiff_t *ret_count, struct fail *why);
 
@@ -64,8 +64,8 @@ struct os_captured {
     bool timed_out; // it was killed
 };
 // Runs argv (as os_run does) in a process group of its own and keeps the first max_bytes of what it
-// prints; what is longer is read and dropped. After `deadline_ms` the whole group is killed. Fails when
-// it cannot start.
+// prints; what is longer is read and dropped. After `deadline_ms` the whole group is killed. Fails
+// when it cannot start.
 int os_capture(struct arena *a, char *const argv[], int64_t deadline_ms, int64_t max_bytes,
                struct os_captured *ret_captured, struct fail *why);
 

@@ -7,7 +7,6 @@
 
 #include <assert.h>
 
-
 static void note(struct answer *answer, struct arena *a, struct str text) {
     *arena_push(a, &answer->notes.items, &answer->notes.count, &answer->notes.capacity) = text;
 }
@@ -19,15 +18,17 @@ static void adapt_precision(struct question *q, const struct gpu *gpu, struct an
     if (q->precision_fixed || gpu->is_custom) return;
     if (is_amp && !gpu->has_tensor_cores) {
         p->precision = PLAN_FP32;
-        note(answer, q->arena, STR("no tensor cores: mixed precision brings no speed here and is "
-                                   "switched off (--precision amp-fp16 keeps it)"));
+        note(answer, q->arena,
+             STR("no tensor cores: mixed precision brings no speed here and is "
+                 "switched off (--precision amp-fp16 keeps it)"));
     } else if (p->precision == PLAN_AMP_BF16 && !gpu->has_bf16) {
         p->precision = PLAN_AMP_FP16;
         note(answer, q->arena, STR("bf16 is emulated on this card: fp16 instead"));
     } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
         note(answer, q->arena,
-             str_format(q->arena, "the card has tensor cores: mixed precision (%s) would be faster "
-                                  "and smaller",
+             str_format(q->arena,
+                        "the card has tensor cores: mixed precision (%s) would be faster "
+                        "and smaller",
                         gpu->has_bf16 ? "amp-bf16" : "amp-fp16"));
     }
 }
@@ -56,8 +57,8 @@ static bool may_fit(void *context, int64_t batch) {
 
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
                        struct fail *why) {
-    *answer = (struct answer){.card = *card, .plan = q->plan,
-                              .budget_bytes = forecast_budget(card)};
+    *answer =
+        (struct answer){.card = *card, .plan = q->plan, .budget_bytes = forecast_budget(card)};
     adapt_precision(q, &card->gpu, answer);
     answer->plan.accumulation = 1;
     int rc = forecast_open(&q->shelf, &answer->plan, &answer->forecast, why);
@@ -77,9 +78,11 @@ static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
         if (h->batches[i] < least) least = h->batches[i];
     }
     if (answer->plan.batch >= least || h->batch_count == 0) return;
-    note(answer, a, str_format(a, "the tape was checked from batch %lld on; below it the figures may "
-                                  "be a little high",
-                               (long long)least));
+    note(answer, a,
+         str_format(a,
+                    "the tape was checked from batch %lld on; below it the figures may "
+                    "be a little high",
+                    (long long)least));
 }
 
 static int measure(struct question *q, struct answer *answer, struct fail *why) {
@@ -101,14 +104,16 @@ static void note_choice(struct question *q, struct answer *answer) {
     if (!answer->effective_kept || largest <= batch || answer->plan.batch == 0) return;
     if (answer->plan.accumulation == 1) {
         note(answer, q->arena,
-             str_format(q->arena, "batch %lld is the whole effective batch; %lld would fit "
-                                  "(--effective-batch-size)",
+             str_format(q->arena,
+                        "batch %lld is the whole effective batch; %lld would fit "
+                        "(--effective-batch-size)",
                         batch, largest));
         return;
     }
     note(answer, q->arena,
-         str_format(q->arena, "%lld would fit but does not divide the effective batch %lld: keeping "
-                              "it exactly costs %.0f %% of the batch",
+         str_format(q->arena,
+                    "%lld would fit but does not divide the effective batch %lld: keeping "
+                    "it exactly costs %.0f %% of the batch",
                     largest, (long long)q->effective,
                     100.0 * (double)(largest - batch) / (double)largest));
 }
@@ -122,8 +127,8 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
     if (every.count == 0) {
         return fail_set(why, FAIL_USAGE, "no batch between --min-batch-size and --max-batch-size");
     }
-    int found = search_largest(kept.values, kept.count, may_fit, fits, &ask, &answer->plan.batch,
-                               why);
+    int found =
+        search_largest(kept.values, kept.count, may_fit, fits, &ask, &answer->plan.batch, why);
     if (found < 0) return found;
     answer->fits = found > 0;
     answer->effective_kept = q->effective > 0 && answer->fits;
@@ -139,8 +144,9 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
         answer->plan.accumulation = accumulation_for(&ask, answer->plan.batch);
         answer->fits = true;
         note(answer, q->arena,
-             str_format(q->arena, "no batch that is allowed and fits divides the effective batch %lld: "
-                                  "it becomes %lld",
+             str_format(q->arena,
+                        "no batch that is allowed and fits divides the effective batch %lld: "
+                        "it becomes %lld",
                         (long long)q->effective, (long long)plan_effective(&answer->plan)));
     }
     return 0;
@@ -196,23 +202,21 @@ json_t *answer_plan_json(const struct plan *p) {
     struct str precision = {0};
     if (p->precision) precision = str_of(plan_precision_name(p->precision));
     return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "model",
-                     json_text(p->model), "image_size", json_size(p->image_size),
-                     "sequence_length", json_size(p->sequence_length), "target_length",
-                     json_size(p->target_length), "batch_size", (json_int_t)p->batch,
-                     "gradient_accumulation_steps", (json_int_t)p->accumulation,
-                     "effective_batch_size", (json_int_t)plan_effective(p), "ranks",
-                     (json_int_t)p->ranks, "precision", json_text(precision),
-                     "optimizer", json_text(p->optimizer), "checkpointing", p->checkpointing,
-                     "inference", p->inference);
+                     json_text(p->model), "image_size", json_size(p->image_size), "sequence_length",
+                     json_size(p->sequence_length), "target_length", json_size(p->target_length),
+                     "batch_size", (json_int_t)p->batch, "gradient_accumulation_steps",
+                     (json_int_t)p->accumulation, "effective_batch_size",
+                     (json_int_t)plan_effective(p), "ranks", (json_int_t)p->ranks, "precision",
+                     json_text(precision), "optimizer", json_text(p->optimizer), "checkpointing",
+                     p->checkpointing, "inference", p->inference);
 }
 
 static json_t *json_peak(const struct forecast_peak *peak) {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:b}", "allocated_bytes",
-                     (json_int_t)peak->allocated_bytes, "reserved_bytes",
-                     (json_int_t)peak->reserved_bytes, "needed_bytes",
-                     (json_int_t)peak->needed_bytes, "overhead_bytes",
-                     (json_int_t)peak->overhead_bytes, "upper_bytes", (json_int_t)peak->upper_bytes,
-                     "needed_is_exact", peak->needed_is_exact);
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:b}", "allocated_bytes", (json_int_t)peak->allocated_bytes,
+        "reserved_bytes", (json_int_t)peak->reserved_bytes, "needed_bytes",
+        (json_int_t)peak->needed_bytes, "overhead_bytes", (json_int_t)peak->overhead_bytes,
+        "upper_bytes", (json_int_t)peak->upper_bytes, "needed_is_exact", peak->needed_is_exact);
 }
 
 static json_t *json_correction(const struct forecast_correction *c) {
@@ -224,32 +228,32 @@ static json_t *json_correction(const struct forecast_correction *c) {
 
 json_t *answer_json(const struct answer *answer) {
     const struct gpu *gpu = &answer->card.gpu;
-    const struct forecast_tape *t =
-        answer->forecast.tapes[answer->plan.accumulation > 1];
+    const struct forecast_tape *t = answer->forecast.tapes[answer->plan.accumulation > 1];
     return json_pack(
-        "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, s:o}, "
+        "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, "
+        "s:o}, "
         "s:s, s:o, s:o, s:o}",
         "gpu", "name", json_text(gpu->name), "total_bytes", (json_int_t)gpu->total_bytes,
         "usable_bytes", (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu)), "plan",
         answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "speed",
-        speed_json(&answer->speed), "budget_bytes",
-        (json_int_t)answer->budget_bytes, "capacity_bytes",
-        (json_int_t)forecast_capacity(&answer->card), "safety_margin", answer->card.margin,
-        "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget", answer->fits,
-        "config_written", answer->config_written, "largest_batch_size",
-        json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model), "torch",
-        json_text(t->tape->header.torch), "library", json_text(t->tape->header.library), "band",
+        speed_json(&answer->speed), "budget_bytes", (json_int_t)answer->budget_bytes,
+        "capacity_bytes", (json_int_t)forecast_capacity(&answer->card), "safety_margin",
+        answer->card.margin, "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget",
+        answer->fits, "config_written", answer->config_written, "largest_batch_size",
+        json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model),
+        "torch", json_text(t->tape->header.torch), "library", json_text(t->tape->header.library),
+        "band",
         answer->card.correction.runs > 0 ? "runs measured on this card" : forecast_band_source,
-        "correction", json_correction(&answer->card.correction), "notes", answer_notes_json(&answer->notes), "remedies",
-        json_remedies(&answer->remedies));
+        "correction", json_correction(&answer->card.correction), "notes",
+        answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
 }
 
 int answer_print_json(const struct question *q, const struct answer *answers, int count,
                       struct fail *why) {
     json_t *results = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
-    return json_print(json_pack("{s:o, s:o}", "results", results, "notes", answer_notes_json(&q->notes)),
-                      why);
+    return json_print(
+        json_pack("{s:o, s:o}", "results", results, "notes", answer_notes_json(&q->notes)), why);
 }
 
 static void add_row(struct show_table *t, struct arena *a, const struct answer *answer) {
@@ -263,23 +267,23 @@ static void add_row(struct show_table *t, struct arena *a, const struct answer *
     show_table_cell(t, SHOW_PLAIN, str_of(plan_precision_name(p->precision)));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->peak.needed_bytes));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->budget_bytes));
-    show_table_format(t, SHOW_DIM, "%.0f %%", 100.0 *
-                      (double)(answer->peak.needed_bytes + answer->peak.overhead_bytes) /
-                      (double)answer->card.gpu.usable_bytes);
+    show_table_format(t, SHOW_DIM, "%.0f %%",
+                      100.0 * (double)(answer->peak.needed_bytes + answer->peak.overhead_bytes) /
+                          (double)answer->card.gpu.usable_bytes);
     show_table_cell(t, answer->fits ? tones[answer->peak.verdict] : SHOW_BAD,
                     answer->fits || answer->peak.verdict == FORECAST_OOM
                         ? str_of(forecast_verdict_name(answer->peak.verdict))
                         : STR("over budget"));
 }
 
-void answer_table(struct arena *a, const struct answer *answers, int count,
-                  struct show_style style, struct buf *out) {
+void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
+                  struct buf *out) {
     static const struct {
         const char *name;
         enum show_align align;
-    } columns[] = {{"GPU", SHOW_LEFT},      {"memory", SHOW_RIGHT},   {"batch", SHOW_RIGHT},
-                   {"accum.", SHOW_RIGHT},  {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-                   {"needed", SHOW_RIGHT},  {"budget", SHOW_RIGHT},   {"card", SHOW_RIGHT},
+    } columns[] = {{"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
+                   {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
+                   {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"card", SHOW_RIGHT},
                    {"verdict", SHOW_LEFT}};
     struct show_table t = show_table_new(a, (struct str){0});
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {

@@ -18,8 +18,8 @@ struct answer {
     bool fits;             // the chosen batch fits the budget
     int64_t largest_batch; // that would fit if the effective batch were free; 0: none
     bool effective_kept;
-    struct str_list notes;         // about this card
-    struct forecast_remedies remedies;   // when it does not fit
+    struct str_list notes;             // about this card
+    struct forecast_remedies remedies; // when it does not fit
     bool config_written;
 };
 
@@ -39,8 +39,8 @@ json_t *answer_notes_json(const struct str_list *notes);
 int answer_print_json(const struct question *q, const struct answer *answers, int count,
                       struct fail *why);
 // A table with a row an answer.
-void answer_table(struct arena *a, const struct answer *answers, int count,
-                  struct show_style style, struct buf *out);
+void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
+                  struct buf *out);
 // Notes as a bulleted list.
 void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out);
 

@@ -116,9 +116,11 @@ static void store_trial(struct measuring *m, const struct bench_setting *s,
                         const struct launch_result *result) {
     struct bench *b = m->b;
     const struct config_value *model = &m->asked->reading.values[CONFIG_MODEL];
-    struct plan plan = {.model = str_of(m->o->model), .batch = s->batch,
+    struct plan plan = {.model = str_of(m->o->model),
+                        .batch = s->batch,
                         .ranks = m->asked->l.ranks > 0 ? m->asked->l.ranks : 1,
-                        .precision = s->precision, .image_size = m->o->image_size,
+                        .precision = s->precision,
+                        .image_size = m->o->image_size,
                         .sequence_length = m->o->sequence_length,
                         .optimizer = str_of(m->o->optimizer)};
     if (plan.model.len == 0 && m->asked->has_config && model->type == CONFIG_TEXT) {

@@ -11,8 +11,8 @@ enum { LARGEST = 10, LISTED = 12, TIMELINE_POINTS = 1200 };
 
 // Names for people, by enum tape_tag.
 static const char *const tag_titles[TAPE_TAG_COUNT] = {
-    "weights",          "buffers",     "input batch",      "activations", "mixed-precision copies",
-    "gradients",        "optimizer states", "temporaries", "other"};
+    "weights",   "buffers",          "input batch", "activations", "mixed-precision copies",
+    "gradients", "optimizer states", "temporaries", "other"};
 
 static struct forecast_tape *tape_of(const struct answer *answer) {
     return answer->forecast.tapes[answer->plan.accumulation > 1];
@@ -39,8 +39,10 @@ static struct str plan_text(struct arena *a, const struct plan *p) {
     if (p->sequence_length > 0) buf_format(&text, ", %lld", (long long)p->sequence_length);
     if (p->target_length > 0) buf_format(&text, "/%lld", (long long)p->target_length);
     if (p->sequence_length > 0) buf_add(&text, STR(" tokens"));
-    if (p->inference) buf_add(&text, STR(", inference"));
-    else if (p->optimizer.len > 0) buf_format(&text, ", %.*s", STR_ARG(p->optimizer));
+    if (p->inference)
+        buf_add(&text, STR(", inference"));
+    else if (p->optimizer.len > 0)
+        buf_format(&text, ", %.*s", STR_ARG(p->optimizer));
     if (p->checkpointing) buf_add(&text, STR(", checkpointing"));
     return buf_str(&text);
 }
@@ -82,8 +84,8 @@ void breakdown_bar(struct question *q, struct answer *answer, struct show_style 
     segment(a, segments, &count, STR("CUDA and libraries"), answer->card.overhead.bytes);
     segment(a, segments, &count, STR("other processes"), answer->card.tenants_bytes);
     int64_t usable = answer->card.gpu.usable_bytes;
-    int64_t used = answer->peak.needed_bytes + answer->card.overhead.bytes +
-                   answer->card.tenants_bytes;
+    int64_t used =
+        answer->peak.needed_bytes + answer->card.overhead.bytes + answer->card.tenants_bytes;
     double budget = (double)usable * (1 - answer->card.margin);
     const struct show_bar bar = {
         .name = answer->card.gpu.name,
@@ -91,8 +93,8 @@ void breakdown_bar(struct question *q, struct answer *answer, struct show_style 
         .segment_count = count,
         .capacity = (double)usable,
         .budget = budget,
-        .budget_text = str_format(a, "%s (%.0f %% kept free)",
-                                  unit_bytes(a, (int64_t)budget).p, answer->card.margin * 100),
+        .budget_text = str_format(a, "%s (%.0f %% kept free)", unit_bytes(a, (int64_t)budget).p,
+                                  answer->card.margin * 100),
         .text = str_format(a, "%s of %s", unit_bytes(a, used).p, unit_bytes(a, usable).p),
         .tone = answer->fits ? SHOW_GOOD : SHOW_BAD,
     };
@@ -139,10 +141,14 @@ static struct show_table largest_table(struct question *q, const struct answer *
         show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, h->largest[i].bytes));
         show_table_cell(&t, SHOW_PLAIN, str_of(tag_titles[alloc->tag]));
         struct str op = tape->strings[alloc->op], module = tape->strings[alloc->module];
-        if (op.len > 0) show_table_cell(&t, SHOW_PLAIN, op);
-        else show_table_unknown(&t);
-        if (module.len > 0) show_table_cell(&t, SHOW_PLAIN, module);
-        else show_table_unknown(&t);
+        if (op.len > 0)
+            show_table_cell(&t, SHOW_PLAIN, op);
+        else
+            show_table_unknown(&t);
+        if (module.len > 0)
+            show_table_cell(&t, SHOW_PLAIN, module);
+        else
+            show_table_unknown(&t);
     }
     return t;
 }
@@ -205,8 +211,9 @@ static json_t *shares_json(const struct sim_shares *shares) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < shares->count; i++) {
         const struct sim_share *s = &shares->items[i];
-        json_array_append_new(list, json_pack("{s:o, s:I, s:i}", "name", json_text(s->name), "bytes",
-                                              (json_int_t)s->bytes, "tensors", (int)s->count));
+        json_array_append_new(list,
+                              json_pack("{s:o, s:I, s:i}", "name", json_text(s->name), "bytes",
+                                        (json_int_t)s->bytes, "tensors", (int)s->count));
     }
     return list;
 }
@@ -237,9 +244,9 @@ json_t *breakdown_json(struct question *q, struct answer *answer) {
 }
 
 // The areas of the chart, from what stays to what comes and goes.
-static const enum tape_tag area_order[] = {
-    TAPE_PARAM, TAPE_BUFFER,     TAPE_OPTIMIZER_STATE, TAPE_GRADIENT, TAPE_INPUT_DATA,
-    TAPE_CAST,  TAPE_ACTIVATION, TAPE_TEMPORARY,       TAPE_OTHER};
+static const enum tape_tag area_order[] = {TAPE_PARAM,      TAPE_BUFFER,     TAPE_OPTIMIZER_STATE,
+                                           TAPE_GRADIENT,   TAPE_INPUT_DATA, TAPE_CAST,
+                                           TAPE_ACTIVATION, TAPE_TEMPORARY,  TAPE_OTHER};
 enum { AREAS = sizeof area_order / sizeof *area_order };
 
 static struct show_span *spans_of(struct question *q, const struct sim_timeline *line, int *count) {
@@ -248,10 +255,10 @@ static struct show_span *spans_of(struct question *q, const struct sim_timeline 
     for (int i = 0; i < line->phase_count; i++) {
         double end = i + 1 < line->phase_count ? line->phases[i + 1].event
                                                : line->points[line->count - 1].event;
-        spans[(*count)++] = (struct show_span){
-            str_format(q->arena, "%s %d", tape_phase_names[line->phases[i].phase],
-                       (int)line->phases[i].step),
-            line->phases[i].event, end};
+        spans[(*count)++] = (struct show_span){str_format(q->arena, "%s %d",
+                                                          tape_phase_names[line->phases[i].phase],
+                                                          (int)line->phases[i].step),
+                                               line->phases[i].event, end};
     }
     return spans;
 }
@@ -276,13 +283,21 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
     }
     int span_count;
     const struct show_span *spans = spans_of(q, &line, &span_count);
-    const struct show_chart chart = {
-        .kind = SHOW_AREAS, .unit = SHOW_BYTES, .title = STR("Allocated memory along two steps"),
-        .x_name = STR("events of the tape"), .y_name = STR("allocated"), .x = x,
-        .point_count = line.count, .series = series, .series_count = series_count, .spans = spans,
-        .span_count = span_count, .limit = (double)forecast_capacity(&answer->card),
-        .budget = (double)answer->budget_bytes, .limit_name = STR("card"),
-        .budget_name = STR("budget")};
+    const struct show_chart chart = {.kind = SHOW_AREAS,
+                                     .unit = SHOW_BYTES,
+                                     .title = STR("Allocated memory along two steps"),
+                                     .x_name = STR("events of the tape"),
+                                     .y_name = STR("allocated"),
+                                     .x = x,
+                                     .point_count = line.count,
+                                     .series = series,
+                                     .series_count = series_count,
+                                     .spans = spans,
+                                     .span_count = span_count,
+                                     .limit = (double)forecast_capacity(&answer->card),
+                                     .budget = (double)answer->budget_bytes,
+                                     .limit_name = STR("card"),
+                                     .budget_name = STR("budget")};
     show_html_chart(page, &chart, q->arena);
 }
 
@@ -291,7 +306,8 @@ static void add_figures(struct question *q, const struct answer *answer, struct 
     const struct show_figure figures[] = {
         {STR("needed"), unit_bytes(q->arena, p->needed_bytes), STR("least that it runs in"),
          SHOW_STRONG},
-        {STR("allocated"), unit_bytes(q->arena, p->allocated_bytes), STR("live tensors"), SHOW_PLAIN},
+        {STR("allocated"), unit_bytes(q->arena, p->allocated_bytes), STR("live tensors"),
+         SHOW_PLAIN},
         {STR("reserved"), unit_bytes(q->arena, p->reserved_bytes), STR("held without pressure"),
          SHOW_PLAIN},
         {STR("outside"), unit_bytes(q->arena, p->overhead_bytes), STR("CUDA and libraries"),

@@ -12,7 +12,8 @@ int cards_named(struct question *q, const char *names, struct cards *ret_cards, 
     while (rest.p) {
         struct str name = str_trim(str_cut(&rest, ','));
         if (name.len == 0) continue;
-        struct forecast_card *card = arena_push(q->arena, &cards.items, &cards.count, &cards.capacity);
+        struct forecast_card *card =
+            arena_push(q->arena, &cards.items, &cards.count, &cards.capacity);
         int rc = question_card(q, name, 0, card, why);
         if (rc < 0) return rc;
     }
@@ -69,8 +70,8 @@ int cards_here(struct question *q, const char *ids, const char *machine, struct 
                      arena_push(q->arena, &cards.items, &cards.count, &cards.capacity));
     }
     if (devices.count == 0) {
-        question_note(q, str_format(q->arena, "no card in this machine (%.*s)",
-                                    STR_ARG(devices.why_none)));
+        question_note(
+            q, str_format(q->arena, "no card in this machine (%.*s)", STR_ARG(devices.why_none)));
     } else if (cards.count == 0) {
         return fail_set(why, FAIL_USAGE, "--gpu-ids %s: this machine has cards 0 to %td", ids,
                         devices.count - 1);

@@ -38,7 +38,7 @@ struct check {
     struct insight_needs needs;
     struct insight_stretch *stretches; // with --detailed: what was watched, one a card
     struct insight_findings findings;
-    struct check_rates rates; // with --benchmark
+    struct check_rates rates;    // with --benchmark
     struct check_advice *advice; // one a card that answers, or one for the processor
     int advice_count;
 };

@@ -366,6 +366,7 @@ json_t *check_json(struct check *c) {
         json_array_append_new(each, advice_json(c, &c->advice[i]));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "machine", machine_json(c), "findings",
-                     findings, "rates", check_rates_json(c), "recommended", advice_json(c, &c->advice[0]), "recommended_by_card",
-                     each, "notes", answer_notes_json(&c->question.notes), "exit", check_status(c));
+                     findings, "rates", check_rates_json(c), "recommended",
+                     advice_json(c, &c->advice[0]), "recommended_by_card", each, "notes",
+                     answer_notes_json(&c->question.notes), "exit", check_status(c));
 }

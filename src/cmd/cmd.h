@@ -36,8 +36,9 @@ struct option_row {
     enum option_kind kind;
     size_t offset; // of the member in the verb's struct of options
     const char *help;
-    const char *words; // what shell completion offers: "file", "gpus", "models", "a b c"; may be NULL
-    char letter;       // a short form; 0: none
+    const char
+        *words;  // what shell completion offers: "file", "gpus", "models", "a b c"; may be NULL
+    char letter; // a short form; 0: none
 };
 
 // What a verb gets: its own struct, whose first member is this one.
@@ -49,10 +50,10 @@ struct options {
 };
 
 struct verb {
-    const char *name, *summary; // summary: the question it answers
-    const char *arguments;      // "TAPE"; NULL: none
-    const char *description;    // paragraphs for --help and the man page
-    const char *examples;       // command lines, one a line
+    const char *name, *summary;       // summary: the question it answers
+    const char *arguments;            // "TAPE"; NULL: none
+    const char *description;          // paragraphs for --help and the man page
+    const char *examples;             // command lines, one a line
     const struct option_row *options; // ends with a row without a name
     size_t options_size;              // of the struct that the rows fill
     // 0: yes, FAIL_NO: the answer is no (already printed), other codes: an error to be printed.
@@ -65,7 +66,8 @@ struct verb {
 extern const struct verb *const verbs[];
 const struct verb *verb_find(struct str name);
 
-extern const struct verb verb_check, verb_fit, verb_bench, verb_compare, verb_explain, verb_team, verb_record,
-    verb_list, verb_watch, verb_doctor, verb_serve, verb_sim, verb_manual, verb_completion, verb_rate;
+extern const struct verb verb_check, verb_fit, verb_bench, verb_compare, verb_explain, verb_team,
+    verb_record, verb_list, verb_watch, verb_doctor, verb_serve, verb_sim, verb_manual,
+    verb_completion, verb_rate;
 
 #endif

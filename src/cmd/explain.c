@@ -20,7 +20,8 @@ static const struct option_row rows[] = {
     {"gradient-accumulation-steps", "N", OPTION_COUNT, AT(q.accumulation),
      "with this many micro-steps instead of the config's", ""},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
-    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB",
+     ""},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
     {"html", "FILE", OPTION_TEXT, AT(html),
      "writes a page with the course of the step as a picture", "file"},
@@ -82,7 +83,8 @@ const struct verb verb_explain = {
     .name = "explain",
     .summary = "where do the bytes go at the peak, and what would each remedy save?",
     .description =
-        "Takes the config's own batch (or --batch-size), finds the moment of the step at which most "
+        "Takes the config's own batch (or --batch-size), finds the moment of the step at which "
+        "most "
         "memory is in use, and says who stands there: by kind, by part of the model, by operation, "
         "and the largest tensors. Each remedy's saving is predicted from a recording of the "
         "changed training, not estimated.",

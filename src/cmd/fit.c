@@ -29,12 +29,14 @@ static const struct option_row rows[] = {
     HISTORY_ROWS(struct fit_options),
     {"fresh", NULL, OPTION_SWITCH, AT(h.fresh), "runs trials again that the history has", NULL},
     {"prefer", "WORD", OPTION_TEXT, AT(prefer),
-     "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as fast "
+     "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as "
+     "fast "
      "within 2 %)",
      "largest knee"},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus"},
     {"gpu-model", "NAME", OPTION_TEXT, AT(gpu), "the same as --gpu", "gpus"},
-    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB", ""},
+    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB",
+     ""},
     {"gpu-memory-limit", "BYTES", OPTION_MEMORY, AT(gpu_memory), "the same as --gpu-memory", ""},
     {"gpu-ids", "LIST", OPTION_TEXT, AT(gpu_ids), "which of this machine's cards: 0,1", ""},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
@@ -84,8 +86,9 @@ static int find_cards(struct question *q, const struct fit_options *o, struct ca
     int rc = cards_here(q, o->gpu_ids, o->machine, ret_cards, why);
     if (rc < 0 || ret_cards->count > 0) return rc;
     *ret_is_ours = false;
-    question_note(q, STR("answered for the team's cards; the config is not changed. Name a card with "
-                         "--gpu to change it"));
+    question_note(q,
+                  STR("answered for the team's cards; the config is not changed. Name a card with "
+                      "--gpu to change it"));
     return cards_of_team(q, ret_cards, why);
 }
 
@@ -100,7 +103,8 @@ static struct answer *tightest(struct answer *answers, ptrdiff_t count) {
 
 static int save_profile(struct question *q, struct answer *answer, const char *path,
                         struct fail *why) {
-    return os_replace(q->arena, path, json_document(q->arena, breakdown_json(q, answer)), NULL, why);
+    return os_replace(q->arena, path, json_document(q->arena, breakdown_json(q, answer)), NULL,
+                      why);
 }
 
 static void show(struct question *q, struct answer *answers, int count, const struct fit_options *o,
@@ -146,7 +150,8 @@ static int answer_all(struct question *q, const struct cards *cards, struct hist
 static int calibrate(struct question *q, const struct fit_options *o, struct answer *answers,
                      ptrdiff_t count, struct fail *why) {
     if (count == 1) return speed_calibrate(q, o->measured, &answers[0], why);
-    fail_set(why, FAIL_USAGE, "--measured: there are %d cards, and the speed is one card's", (int)count);
+    fail_set(why, FAIL_USAGE, "--measured: there are %d cards, and the speed is one card's",
+             (int)count);
     return fail_hint(why, "name the card with --gpu");
 }
 
@@ -233,8 +238,10 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
         rc = write_config(&q, decisive, &write, &report, why);
     }
     // The answer is shown also when it could not be written: it was asked for.
-    if (!options->json) show(&q, answers, (int)cards.count, o, &report);
-    else if (answer_print_json(&q, answers, (int)cards.count, why) < 0) return FAIL_BUG;
+    if (!options->json)
+        show(&q, answers, (int)cards.count, o, &report);
+    else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
+        return FAIL_BUG;
     return rc < 0 ? rc : decisive->fits || !is_ours ? 0 : FAIL_NO;
 }
 
@@ -249,20 +256,26 @@ const struct verb verb_fit = {
         "Without --gpu it answers for this machine's card; where there is none, for the cards of "
         "the config's team_gpu_settings, and changes nothing.\n\n"
         "A batch fits when the allocator's need stays within the card's memory less the safety "
-        "margin, the memory outside the allocator and what others use, and when it also runs with 3 % "
+        "margin, the memory outside the allocator and what others use, and when it also runs with "
+        "3 % "
         "less than the card has.\n\n"
-        "With -- COMMAND the answer is measured: the training itself is launched a few times on this "
-        "machine, watched, and stopped after some steps. No line of it needs to change: {batch} and "
-        "{accumulate} stand where the command takes the numbers, or {config} where it takes the config, "
-        "of which each trial gets a copy with its values. {scratch} is a folder that is deleted after "
+        "With -- COMMAND the answer is measured: the training itself is launched a few times on "
+        "this "
+        "machine, watched, and stopped after some steps. No line of it needs to change: {batch} "
+        "and "
+        "{accumulate} stand where the command takes the numbers, or {config} where it takes the "
+        "config, "
+        "of which each trial gets a copy with its values. {scratch} is a folder that is deleted "
+        "after "
         "the trial. What ran is what is chosen.",
-    .examples = "batchfit fit --config configs/train.yaml --test-only\n"
-                "batchfit fit --config configs/train.yaml --gpu rtx3060 --img-size 384\n"
-                "batchfit fit --config configs/train.yaml --gpu-memory 6GiB --save-config "
-                "configs/train_6gb.yaml\n"
-                "batchfit fit --config configs/train.yaml -- python train.py --batch-size {batch} "
-                "--accumulate {accumulate}\n"
-                "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
+    .examples =
+        "batchfit fit --config configs/train.yaml --test-only\n"
+        "batchfit fit --config configs/train.yaml --gpu rtx3060 --img-size 384\n"
+        "batchfit fit --config configs/train.yaml --gpu-memory 6GiB --save-config "
+        "configs/train_6gb.yaml\n"
+        "batchfit fit --config configs/train.yaml -- python train.py --batch-size {batch} "
+        "--accumulate {accumulate}\n"
+        "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
     .options_size = sizeof(struct fit_options),
     .run = fit_run,

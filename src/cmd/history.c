@@ -126,7 +126,9 @@ void history_command(struct history *h, char *const *command) {
 
 // --- Rows ----------------------------------------------------------------------------------------
 
-static int64_t known(int64_t value) { return value > 0 ? value : -1; }
+static int64_t known(int64_t value) {
+    return value > 0 ? value : -1;
+}
 
 struct store_run history_row(const struct history *h, const char *kind, const struct plan *p) {
     struct store_run run = h->base;
@@ -168,8 +170,10 @@ static const struct {
     size_t in_result, in_run;
     bool is_whole;
 } figures[] = {
-#define WHOLE(a, b) {offsetof(struct launch_result, a), offsetof(struct store_run, b), true}
-#define REAL(a, b) {offsetof(struct launch_result, a), offsetof(struct store_run, b), false}
+#define WHOLE(a, b) \
+    { offsetof(struct launch_result, a), offsetof(struct store_run, b), true }
+#define REAL(a, b) \
+    { offsetof(struct launch_result, a), offsetof(struct store_run, b), false }
     WHOLE(seen_batch, seen_batch),
     WHOLE(made, made),
     WHOLE(steps, steps),
@@ -236,7 +240,8 @@ void history_answers(struct history *h, const struct answer *answers, ptrdiff_t 
         run.gpu = answer->card.gpu.name;
         run.capacity_bytes = answer->card.gpu.usable_bytes;
         run.limit_bytes = answer->budget_bytes > 0 ? answer->budget_bytes : -1;
-        run.status = answer->fits ? str_of(forecast_verdict_name(answer->peak.verdict)) : STR("OOM");
+        run.status =
+            answer->fits ? str_of(forecast_verdict_name(answer->peak.verdict)) : STR("OOM");
         history_predicted(&answer->peak, &run);
         history_add(h, &run);
     }
@@ -327,12 +332,13 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
 
 void history_note_recalled(struct history *h, ptrdiff_t trials) {
     if (h->recalled == 0) return;
-    str_list_add(h->arena, &h->notes,
-                 str_format(h->arena,
-                            "%lld of %td trials were not run: the history has them, of the same "
-                            "command, files and machine, the last of %.*s UTC; --fresh runs them again",
-                            (long long)h->recalled, trials,
-                            STR_ARG(history_date(h->arena, h->recalled_ms))));
+    str_list_add(
+        h->arena, &h->notes,
+        str_format(h->arena,
+                   "%lld of %td trials were not run: the history has them, of the same "
+                   "command, files and machine, the last of %.*s UTC; --fresh runs them again",
+                   (long long)h->recalled, trials,
+                   STR_ARG(history_date(h->arena, h->recalled_ms))));
 }
 
 // --- Correction ----------------------------------------------------------------------------------
@@ -391,8 +397,8 @@ static ptrdiff_t same_torch(struct store_run *runs, ptrdiff_t count) {
 
 struct str history_correct(struct history *h, const struct tape_store *tapes, struct str model,
                            struct forecast_card *card) {
-    struct store_filter filter = {.gpu = card->gpu.name, .only_predicted = true,
-                                  .limit = RESIDUALS_MOST};
+    struct store_filter filter = {
+        .gpu = card->gpu.name, .only_predicted = true, .limit = RESIDUALS_MOST};
     struct forecast_model m;
     struct store_run *runs = NULL;
     ptrdiff_t count = 0;
@@ -406,19 +412,15 @@ struct str history_correct(struct history *h, const struct tape_store *tapes, st
     struct stats_correction c = stats_find_correction(ratios, n);
     if (c.count == 0) return (struct str){0};
     bool is_own = own >= STATS_CORRECTION_LEAST;
-    card->correction =
-        (struct forecast_correction){is_own ? own : count, is_own ? 1 : n, c.factor, c.fit_factor,
-                                     c.upper_factor};
+    card->correction = (struct forecast_correction){is_own ? own : count, is_own ? 1 : n, c.factor,
+                                                    c.fit_factor, c.upper_factor};
     struct str torch = major_minor(runs[0].torch);
-    struct str whose = is_own ? STR(" of this model")
-                              : str_format(h->arena, " of %td models", n);
-    return str_format(h->arena,
-                      "corrected by %lld measured runs%.*s on this card%s%.*s: %+.1f %%, at most %+.1f "
-                      "%%%s (--no-history leaves it out)",
-                      (long long)card->correction.runs, STR_ARG(whose),
-                      torch.len > 0 ? ", PyTorch " : "", STR_ARG(torch), 100 * (c.factor - 1),
-                      100 * (c.upper_factor - 1),
-                      c.factor < 1 && !(c.fit_factor < 1)
-                          ? "; too few runs to choose a larger batch by"
-                          : "");
+    struct str whose = is_own ? STR(" of this model") : str_format(h->arena, " of %td models", n);
+    return str_format(
+        h->arena,
+        "corrected by %lld measured runs%.*s on this card%s%.*s: %+.1f %%, at most %+.1f "
+        "%%%s (--no-history leaves it out)",
+        (long long)card->correction.runs, STR_ARG(whose), torch.len > 0 ? ", PyTorch " : "",
+        STR_ARG(torch), 100 * (c.factor - 1), 100 * (c.upper_factor - 1),
+        c.factor < 1 && !(c.fit_factor < 1) ? "; too few runs to choose a larger batch by" : "");
 }

@@ -15,13 +15,16 @@ struct history_options {
 };
 
 // The rows of these options, for a verb whose struct is `type` with the member `h`.
-#define HISTORY_ROWS(type)                                                                         \
-    {"store", "DIR", OPTION_TEXT, offsetof(type, h.store),                                         \
-     "where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit",        \
-     "file"},                                                                                      \
-    {                                                                                              \
-        "no-history", NULL, OPTION_SWITCH, offsetof(type, h.is_off),                               \
-            "neither reads nor writes the history", NULL                                           \
+#define HISTORY_ROWS(type)                                                                  \
+    {"store",                                                                               \
+     "DIR",                                                                                 \
+     OPTION_TEXT,                                                                           \
+     offsetof(type, h.store),                                                               \
+     "where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit", \
+     "file"},                                                                               \
+    {                                                                                       \
+        "no-history", NULL, OPTION_SWITCH, offsetof(type, h.is_off),                        \
+            "neither reads nor writes the history", NULL                                    \
     }
 
 struct history {
@@ -39,8 +42,8 @@ struct history {
 void history_open(struct arena *a, const struct history_options *o, struct history *ret_history);
 void history_close(struct history *h);
 
-// The device of the trials, for all rows that follow. `machine`: a recorded one, which makes them rows
-// of a stand-in.
+// The device of the trials, for all rows that follow. `machine`: a recorded one, which makes them
+// rows of a stand-in.
 void history_place(struct history *h, const struct launch *l, const char *machine);
 // What must be the same for an earlier trial to answer: of the command, its files, the config less
 // its batch, the plan less its batch, the device, the driver.
@@ -62,8 +65,8 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
                     struct launch_result *ret_result);
 void history_note_recalled(struct history *h, ptrdiff_t trials);
 
-// What measured runs of this card say of predictions: fills card->correction and returns a line that
-// says so, or an empty text.
+// What measured runs of this card say of predictions: fills card->correction and returns a line
+// that says so, or an empty text.
 struct str history_correct(struct history *h, const struct tape_store *tapes, struct str model,
                            struct forecast_card *card);
 // The answers of a fit without trials.

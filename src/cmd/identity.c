@@ -62,9 +62,12 @@ void identity_program(struct arena *a, struct buf *b, struct str name) {
 
 void identity_launch(struct arena *a, struct buf *b, char *const *command, const struct launch *l,
                      const struct launch_options *o) {
-    static const char *const variables[] = {"PYTHONPATH",           "VIRTUAL_ENV",
-                                            "CONDA_PREFIX",         "CUDA_VISIBLE_DEVICES",
-                                            "PYTORCH_CUDA_ALLOC_CONF", "OMP_NUM_THREADS",
+    static const char *const variables[] = {"PYTHONPATH",
+                                            "VIRTUAL_ENV",
+                                            "CONDA_PREFIX",
+                                            "CUDA_VISIBLE_DEVICES",
+                                            "PYTORCH_CUDA_ALLOC_CONF",
+                                            "OMP_NUM_THREADS",
                                             NULL};
     char folder[4096];
     identity_line(b, "version", STR(BATCHFIT_VERSION));

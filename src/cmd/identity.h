@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that must be the same for the results of two calls to belong together, written as lines: bench
-// goes on by it, fit answers from the history by it.
+// All that must be the same for the results of two calls to belong together, written as lines:
+// bench goes on by it, fit answers from the history by it.
 #ifndef CMD_IDENTITY_H
 #define CMD_IDENTITY_H
 

@@ -37,8 +37,10 @@ static void add_gpu(struct listing *l, const struct gpu *g) {
     show_table_cell(&l->table, SHOW_PLAIN, str_of(tier));
     show_table_cell(&l->table, SHOW_PLAIN, g->has_tensor_cores ? STR("yes") : STR("no"));
     show_table_cell(&l->table, SHOW_PLAIN, g->has_bf16 ? STR("yes") : STR("no"));
-    if (isnan(g->bandwidth)) show_table_unknown(&l->table);
-    else show_table_format(&l->table, SHOW_PLAIN, "%.0f GB/s", g->bandwidth / 1e9);
+    if (isnan(g->bandwidth))
+        show_table_unknown(&l->table);
+    else
+        show_table_format(&l->table, SHOW_PLAIN, "%.0f GB/s", g->bandwidth / 1e9);
     json_array_append_new(
         l->rows,
         json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:s, s:b, s:b, s:o}", "key", json_text(g->key),
@@ -50,8 +52,9 @@ static void add_gpu(struct listing *l, const struct gpu *g) {
 }
 
 static int list_gpus(struct listing *l, struct fail *why) {
-    static const char *const names[] = {"card", "name", "memory", "architecture", "tier",
-                                        "tensor cores", "bf16", "bandwidth", NULL};
+    static const char *const names[] = {"card",         "name",      "memory",
+                                        "architecture", "tier",      "tensor cores",
+                                        "bf16",         "bandwidth", NULL};
     struct gpu_catalogue catalogue;
     int rc = gpu_load(l->arena, &catalogue, why);
     if (rc < 0) return rc;
@@ -74,19 +77,23 @@ static void add_model(struct listing *l, const struct tape_entry *e, int tapes) 
     const struct tape_header *h = &e->header;
     struct str size = size_text(l->arena, h);
     show_table_cell(&l->table, SHOW_STRONG, h->model);
-    if (size.len > 0) show_table_cell(&l->table, SHOW_PLAIN, size);
-    else show_table_unknown(&l->table);
-    if (h->parameters > 0) show_table_cell(&l->table, SHOW_PLAIN, unit_count(l->arena, h->parameters));
-    else show_table_unknown(&l->table);
+    if (size.len > 0)
+        show_table_cell(&l->table, SHOW_PLAIN, size);
+    else
+        show_table_unknown(&l->table);
+    if (h->parameters > 0)
+        show_table_cell(&l->table, SHOW_PLAIN, unit_count(l->arena, h->parameters));
+    else
+        show_table_unknown(&l->table);
     show_table_format(&l->table, SHOW_PLAIN, "%d", tapes);
     show_table_cell(&l->table, SHOW_DIM, h->library);
     show_table_cell(&l->table, SHOW_DIM, e->shipped ? STR("shipped") : e->file);
-    json_array_append_new(
-        l->rows,
-        json_pack("{s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model", json_text(h->model), "image_size",
-                  json_size(h->image_size), "sequence_length", json_size(h->sequence_length),
-                  "parameters", (json_int_t)h->parameters, "tapes", tapes, "library",
-                  json_text(h->library), "shipped", e->shipped));
+    json_array_append_new(l->rows,
+                          json_pack("{s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model",
+                                    json_text(h->model), "image_size", json_size(h->image_size),
+                                    "sequence_length", json_size(h->sequence_length), "parameters",
+                                    (json_int_t)h->parameters, "tapes", tapes, "library",
+                                    json_text(h->library), "shipped", e->shipped));
 }
 
 static bool same_model(const struct tape_entry *a, const struct tape_entry *b) {
@@ -104,7 +111,7 @@ static bool seen_before(const struct tape_store *s, ptrdiff_t at) {
 }
 
 static int list_models(struct listing *l, struct fail *why) {
-    static const char *const names[] = {"model", "size", "parameters", "tapes",
+    static const char *const names[] = {"model",   "size", "parameters", "tapes",
                                         "library", "from", NULL};
     struct tape_store store;
     int rc = tape_store_open(l->arena, (struct tape_places){0}, &store, why);
@@ -133,10 +140,10 @@ static int list_dialects(struct listing *l, struct fail *why) {
         show_table_cell(&l->table, SHOW_PLAIN, rows[i].title);
         show_table_cell(&l->table, SHOW_PLAIN, rows[i].batch_keys);
         show_table_cell(&l->table, SHOW_PLAIN, rows[i].edit);
-        json_array_append_new(l->rows, json_pack("{s:o, s:o, s:o, s:o}", "id", json_text(rows[i].id),
-                                                 "title", json_text(rows[i].title), "batch_keys",
-                                                 json_text(rows[i].batch_keys), "edited",
-                                                 json_text(rows[i].edit)));
+        json_array_append_new(
+            l->rows, json_pack("{s:o, s:o, s:o, s:o}", "id", json_text(rows[i].id), "title",
+                               json_text(rows[i].title), "batch_keys",
+                               json_text(rows[i].batch_keys), "edited", json_text(rows[i].edit)));
     }
     return 0;
 }
@@ -190,10 +197,11 @@ const struct verb verb_list = {
     .name = "list",
     .summary = "the cards, models and config dialects that batchfit knows, and its runs",
     .arguments = "gpus|models|dialects|runs",
-    .description = "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that "
-                   "you have recorded, dialects are the config files that fit can read and change. "
-                   "Runs are what fit and bench have measured and predicted on this machine, the newest "
-                   "first.",
+    .description =
+        "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that "
+        "you have recorded, dialects are the config files that fit can read and change. "
+        "Runs are what fit and bench have measured and predicted on this machine, the newest "
+        "first.",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"
                 "batchfit list runs --model resnet --since 7d",
     .options = rows,

@@ -36,13 +36,17 @@ static int read_since(const char *text, int64_t *ret_ms, struct fail *why) {
 }
 
 static void text_cell(struct show_table *t, enum show_tone tone, struct str text) {
-    if (text.len > 0) show_table_cell(t, tone, text);
-    else show_table_unknown(t);
+    if (text.len > 0)
+        show_table_cell(t, tone, text);
+    else
+        show_table_unknown(t);
 }
 
 static void count_cell(struct show_table *t, int64_t value) {
-    if (value >= 0) show_table_format(t, SHOW_PLAIN, "%lld", (long long)value);
-    else show_table_unknown(t);
+    if (value >= 0)
+        show_table_format(t, SHOW_PLAIN, "%lld", (long long)value);
+    else
+        show_table_unknown(t);
 }
 
 static void bytes_cell(struct arena *a, struct show_table *t, int64_t bytes) {
@@ -62,8 +66,10 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     text_cell(t, SHOW_PLAIN, run->precision);
     bytes_cell(a, t, run->peak_bytes);
     bytes_cell(a, t, run->predicted_bytes);
-    if (isnan(run->samples_per_s)) show_table_unknown(t);
-    else show_table_format(t, SHOW_PLAIN, "%.4g", run->samples_per_s);
+    if (isnan(run->samples_per_s))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_PLAIN, "%.4g", run->samples_per_s);
     text_cell(t, is_good ? SHOW_GOOD : SHOW_WARN, run->status);
 }
 
@@ -71,9 +77,9 @@ static struct show_table table_of(struct arena *a, const struct store_run *runs,
     static const struct {
         const char *name;
         enum show_align align;
-    } columns[] = {{"run", SHOW_RIGHT},    {"when (UTC)", SHOW_LEFT}, {"kind", SHOW_LEFT},
-                   {"model", SHOW_LEFT},   {"device", SHOW_LEFT},     {"batch", SHOW_RIGHT},
-                   {"accum.", SHOW_RIGHT}, {"precision", SHOW_LEFT},  {"peak", SHOW_RIGHT},
+    } columns[] = {{"run", SHOW_RIGHT},       {"when (UTC)", SHOW_LEFT}, {"kind", SHOW_LEFT},
+                   {"model", SHOW_LEFT},      {"device", SHOW_LEFT},     {"batch", SHOW_RIGHT},
+                   {"accum.", SHOW_RIGHT},    {"precision", SHOW_LEFT},  {"peak", SHOW_RIGHT},
                    {"predicted", SHOW_RIGHT}, {"samples/s", SHOW_RIGHT}, {"status", SHOW_LEFT}};
     struct show_table t = show_table_new(a, (struct str){0});
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
@@ -87,7 +93,8 @@ static json_t *json_numbers(struct str text) {
     json_t *list = json_array();
     double value;
     while (text.len > 0) {
-        if (str_to_double(str_cut(&text, ' '), &value)) json_array_append_new(list, json_real(value));
+        if (str_to_double(str_cut(&text, ' '), &value))
+            json_array_append_new(list, json_real(value));
     }
     return list;
 }
@@ -121,8 +128,8 @@ static json_t *json_run(const struct store_run *run) {
     return object;
 }
 
-static int print(struct arena *a, struct store *store, const struct store_run *runs, ptrdiff_t count,
-                 bool json, struct fail *why) {
+static int print(struct arena *a, struct store *store, const struct store_run *runs,
+                 ptrdiff_t count, bool json, struct fail *why) {
     int64_t all = 0;
     int rc = store_count(store, &all, why);
     if (rc < 0) return rc;
@@ -150,7 +157,8 @@ static int check_kind(const char *kind, struct fail *why) {
 }
 
 int list_runs(struct arena *a, const struct list_options *o, struct fail *why) {
-    struct store_filter filter = {.kind = str_of(o->kind), .model_like = str_of(o->model),
+    struct store_filter filter = {.kind = str_of(o->kind),
+                                  .model_like = str_of(o->model),
                                   .gpu_like = str_of(o->gpu),
                                   .limit = o->limit > 0 ? o->limit : LIMIT};
     struct store *store;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Finding the batch by trials. A trial runs within the device's memory less the margin, so that what
-// ran is known to run with the margin free, and not only inferred from a reading.
+// Finding the batch by trials. A trial runs within the device's memory less the margin, so that
+// what ran is known to run with the margin free, and not only inferred from a reading.
 #include "cmd/measure.h"
 
 #include "base/unit.h"
@@ -49,12 +49,15 @@ static void predict(struct measured *m) {
     struct fail why = {0};
     struct question *q = m->q;
     if (q->plan.model.len == 0) {
-        question_note(q, STR("no model is named, so nothing is predicted; with --model or the config's "
-                             "key the first trial would be nearer"));
+        question_note(
+            q, STR("no model is named, so nothing is predicted; with --model or the config's "
+                   "key the first trial would be nearer"));
         return;
     }
-    if (answer_choose(q, &m->card, &m->predicted, &why) == 0) m->is_predicted = true;
-    else question_note(q, str_format(q->arena, "nothing is predicted: %s", why.message));
+    if (answer_choose(q, &m->card, &m->predicted, &why) == 0)
+        m->is_predicted = true;
+    else
+        question_note(q, str_format(q->arena, "nothing is predicted: %s", why.message));
 }
 
 static int64_t accumulation_for(const struct question *q, int64_t batch) {
@@ -98,10 +101,10 @@ struct watching {
 static void watch(void *context, const struct steps *steps, const struct trial_outside *outside) {
     struct watching *w = context;
     struct arena_mark mark = arena_mark(w->arena);
-    struct str item = str_format(w->arena, "batch %lld, %.0f s%s%s", w->batch, outside->seconds,
-                                 outside->rss_bytes > 0 ? ", " : "",
-                                 outside->rss_bytes > 0 ? unit_bytes(w->arena, outside->rss_bytes).p
-                                                        : "");
+    struct str item =
+        str_format(w->arena, "batch %lld, %.0f s%s%s", w->batch, outside->seconds,
+                   outside->rss_bytes > 0 ? ", " : "",
+                   outside->rss_bytes > 0 ? unit_bytes(w->arena, outside->rss_bytes).p : "");
     show_progress_set(&w->progress, steps_of_slowest(steps, 0), item);
     arena_rewind(w->arena, mark);
 }
@@ -143,8 +146,8 @@ static void store_trial(struct measured *m, const struct measured_trial *t) {
     history_result(m->history, &t->result, &run);
     if (m->is_predicted) {
         run.model = f->model.name;
-        bool is_alike = forecast_tape(f, t->plan.accumulation, &tape, NULL) == 0 &&
-                        !tape->is_upper_bound;
+        bool is_alike =
+            forecast_tape(f, t->plan.accumulation, &tape, NULL) == 0 && !tape->is_upper_bound;
         if (is_alike &&
             forecast_at(f, &card, t->plan.batch, t->plan.accumulation, &peak, NULL) == 0) {
             history_predicted(&peak, &run);
@@ -169,9 +172,9 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
         return 0;
     }
     const struct launch_options *o = m->launch.options;
-    w.progress = show_progress_open(STDERR_FILENO,
-                                    str_format(&scratch, "trial %td, step", m->trial_count),
-                                    launch_warmup(o) + launch_steps(o));
+    w.progress =
+        show_progress_open(STDERR_FILENO, str_format(&scratch, "trial %td, step", m->trial_count),
+                           launch_warmup(o) + launch_steps(o));
     m->launch.watch = watch;
     m->launch.watch_context = &w;
     struct launch_values values = values_of(a, &plan);
@@ -198,8 +201,8 @@ static bool has_run(const struct measured *m) {
     return false;
 }
 
-// A failure that is not about memory ends the search, unless a smaller batch ran: then this batch is
-// one that the training cannot do.
+// A failure that is not about memory ends the search, unless a smaller batch ran: then this batch
+// is one that the training cannot do.
 static int failure(const struct measured *m, const struct launch_result *r, struct fail *why) {
     if (r->status == LAUNCH_INTERRUPTED) return fail_set(why, FAIL_INTERRUPTED, "interrupted");
     if (r->status != LAUNCH_FAILED || has_run(m)) return 0;
@@ -208,20 +211,22 @@ static int failure(const struct measured *m, const struct launch_result *r, stru
              STR_ARG(r->reason));
     struct str last = str_trim(r->trial.ending.last_lines);
     if (last.len == 0) return fail_hint(why, "%.*s", STR_ARG(r->hint));
-    return fail_hint(why, "%.*s%sits last lines:\n%.*s", STR_ARG(r->hint), r->hint.len ? "\n  " : "",
-                     STR_ARG(last));
+    return fail_hint(why, "%.*s%sits last lines:\n%.*s", STR_ARG(r->hint),
+                     r->hint.len ? "\n  " : "", STR_ARG(last));
 }
 
 static struct search_seen seen_of(const struct launch_result *r) {
     static const enum search_outcome outcomes[] = {
-        [LAUNCH_OK] = SEARCH_FITS,   [LAUNCH_ALMOST] = SEARCH_ALMOST, [LAUNCH_OOM] = SEARCH_OUT,
-        [LAUNCH_SPILLS] = SEARCH_SPILLS, [LAUNCH_FAILED] = SEARCH_OUT, [LAUNCH_INTERRUPTED] = SEARCH_OUT,
+        [LAUNCH_OK] = SEARCH_FITS,    [LAUNCH_ALMOST] = SEARCH_ALMOST,
+        [LAUNCH_OOM] = SEARCH_OUT,    [LAUNCH_SPILLS] = SEARCH_SPILLS,
+        [LAUNCH_FAILED] = SEARCH_OUT, [LAUNCH_INTERRUPTED] = SEARCH_OUT,
     };
     struct search_seen seen = {
         .value = r->batch,
         .outcome = outcomes[r->status],
         .bytes = r->charged_bytes > 0 ? (double)r->charged_bytes : (double)NAN,
-        // Spilling to the host's memory is a card's way of running out; a busy processor looks alike.
+        // Spilling to the host's memory is a card's way of running out; a busy processor looks
+        // alike.
         .seconds_per_item =
             r->samples_per_s > 0 && !r->is_on_cpu ? 1 / r->samples_per_s : (double)NAN,
     };
@@ -291,7 +296,8 @@ static int by_batch(const void *a, const void *b) {
 
 static void find_knee(struct measured *m) {
     struct arena *a = m->q->arena;
-    const struct measured_trial **ran = arena_new(a, const struct measured_trial *, m->trial_count + 1);
+    const struct measured_trial **ran =
+        arena_new(a, const struct measured_trial *, m->trial_count + 1);
     struct stats_setting *settings = arena_new(a, struct stats_setting, m->trial_count + 1);
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
@@ -301,8 +307,8 @@ static void find_knee(struct measured *m) {
     qsort(ran, (size_t)n, sizeof *ran, by_batch);
     for (ptrdiff_t i = 0; i < n; i++) {
         const struct launch_result *r = &ran[i]->result;
-        settings[i] = (struct stats_setting){ran[i]->plan.batch, r->seconds_per_sample,
-                                             r->sample_count};
+        settings[i] =
+            (struct stats_setting){ran[i]->plan.batch, r->seconds_per_sample, r->sample_count};
     }
     struct stats_knee knee = stats_find_knee(settings, n, 0.02, 0.95, SEED);
     if (n == 0 || knee.best < 0) return;
@@ -348,8 +354,9 @@ static int check_command(const struct measured *m, struct fail *why) {
 static void note_standin(struct measured *m) {
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         if (!m->trials[i].result.trial.is_standin) continue;
-        launch_note(&m->launch, STR("STAND-IN: the command says that it plays a scenario; nothing was "
-                                    "trained"));
+        launch_note(&m->launch,
+                    STR("STAND-IN: the command says that it plays a scenario; nothing was "
+                        "trained"));
         return;
     }
 }

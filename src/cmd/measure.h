@@ -27,11 +27,11 @@ struct measured {
     struct measured_trial *trials;
     ptrdiff_t trial_count, trial_capacity;
     struct search_trials_result found;
-    struct answer chosen;          // plan: what goes into the config
+    struct answer chosen;              // plan: what goes into the config
     const struct measured_trial *best; // the trial of the chosen batch; NULL: nothing fits
-    int64_t knee_batch;            // 0: unknown
+    int64_t knee_batch;                // 0: unknown
     bool knee_is_certain;
-    bool confirmed;                // the chosen batch itself ran, with a second optimizer step
+    bool confirmed; // the chosen batch itself ran, with a second optimizer step
 };
 
 struct measure_options {

@@ -12,16 +12,22 @@ static enum show_tone tone_of(enum launch_status status) {
 }
 
 static void bytes_cell(struct show_table *t, struct arena *a, int64_t bytes) {
-    if (bytes > 0) show_table_cell(t, SHOW_PLAIN, unit_bytes(a, bytes));
-    else show_table_unknown(t);
+    if (bytes > 0)
+        show_table_cell(t, SHOW_PLAIN, unit_bytes(a, bytes));
+    else
+        show_table_unknown(t);
 }
 
 static void rate_cells(struct show_table *t, const struct launch_result *r) {
-    if (isnan(r->samples_per_s)) show_table_unknown(t);
-    else show_table_format(t, SHOW_PLAIN, "%.4g", r->samples_per_s);
+    if (isnan(r->samples_per_s))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_PLAIN, "%.4g", r->samples_per_s);
     double half = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2;
-    if (isnan(half)) show_table_unknown(t);
-    else show_table_format(t, SHOW_DIM, "%.2g", half);
+    if (isnan(half))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_DIM, "%.2g", half);
 }
 
 // Enough of a message to see what it is; the document has all of it.
@@ -40,8 +46,10 @@ static void add_row(struct show_table *t, struct arena *a, ptrdiff_t number,
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->made);
     bytes_cell(t, a, r->peak_bytes);
     rate_cells(t, r);
-    if (trial->is_recalled) show_table_cell(t, SHOW_DIM, STR("stored"));
-    else show_table_format(t, SHOW_DIM, "%.1f s", r->trial.seconds);
+    if (trial->is_recalled)
+        show_table_cell(t, SHOW_DIM, STR("stored"));
+    else
+        show_table_format(t, SHOW_DIM, "%.1f s", r->trial.seconds);
     show_table_cell(t, tone_of(r->status), str_of(launch_status_name(r->status)));
     show_table_cell(t, SHOW_DIM, shortened(a, r->reason));
 }
@@ -50,9 +58,17 @@ static void show_trials(const struct measured *m, struct show_style style, struc
     static const struct {
         const char *name;
         enum show_align align;
-    } columns[] = {{"trial", SHOW_RIGHT},     {"batch", SHOW_RIGHT}, {"accum.", SHOW_RIGHT},
-                   {"steps", SHOW_RIGHT},     {"peak", SHOW_RIGHT},  {"samples/s", SHOW_RIGHT},
-                   {"\xc2\xb1" "95 %", SHOW_RIGHT}, {"took", SHOW_RIGHT},  {"status", SHOW_LEFT}};
+    } columns[] = {{"trial", SHOW_RIGHT},
+                   {"batch", SHOW_RIGHT},
+                   {"accum.", SHOW_RIGHT},
+                   {"steps", SHOW_RIGHT},
+                   {"peak", SHOW_RIGHT},
+                   {"samples/s", SHOW_RIGHT},
+                   {"\xc2\xb1"
+                    "95 %",
+                    SHOW_RIGHT},
+                   {"took", SHOW_RIGHT},
+                   {"status", SHOW_LEFT}};
     struct show_table t = show_table_new(m->q->arena, (struct str){0});
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         bool ascii = !style.utf8 && columns[i].name[0] == '\xc2';
@@ -84,12 +100,15 @@ static void show_knee(const struct measured *m, struct buf *out) {
     if (m->knee_batch <= 0) return;
     long long knee = m->knee_batch, largest = m->found.largest;
     if (knee == largest) {
-        buf_format(out, "Of the batches tried, %lld is also the smallest within 2 %% of the best "
-                        "throughput.\n", largest);
+        buf_format(out,
+                   "Of the batches tried, %lld is also the smallest within 2 %% of the best "
+                   "throughput.\n",
+                   largest);
         return;
     }
-    buf_format(out, "Batch %lld is as fast within 2 %%%s and leaves more memory free: --prefer knee "
-                    "takes it.\n",
+    buf_format(out,
+               "Batch %lld is as fast within 2 %%%s and leaves more memory free: --prefer knee "
+               "takes it.\n",
                knee, m->knee_is_certain ? "" : " (not certain: the steps vary)");
 }
 
@@ -101,9 +120,11 @@ static void show_choice(const struct measured *m, struct show_style style, struc
         buf_format(out, " in %s of %.*s.\n", unit_bytes(a, m->budget_bytes).p,
                    STR_ARG(m->launch.place.name));
         if (!m->is_predicted) {
-            buf_add(out, STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or an "
-                             "optimizer with fewer\nstates would help; how much of it, batchfit explain "
-                             "says for a model with a tape (batchfit record).\n"));
+            buf_add(
+                out,
+                STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or an "
+                    "optimizer with fewer\nstates would help; how much of it, batchfit explain "
+                    "says for a model with a tape (batchfit record).\n"));
         }
         return;
     }
@@ -115,7 +136,8 @@ static void show_choice(const struct measured *m, struct show_style style, struc
                    unit_bytes(a, m->launch.place.capacity_bytes).p);
     }
     buf_format(out, " (%.0f %% kept free), %s.\n", 100 * m->margin,
-               m->confirmed ? "confirmed by its own trial" : "but it made no second optimizer step");
+               m->confirmed ? "confirmed by its own trial"
+                            : "but it made no second optimizer step");
     double rate = m->best->result.samples_per_s;
     if (rate > 0) {
         buf_format(out, "Such a step takes %.3g s; a million samples %.3g hours.\n",
@@ -125,9 +147,10 @@ static void show_choice(const struct measured *m, struct show_style style, struc
 
 static void show_prediction(const struct measured *m, struct buf *out) {
     if (!m->is_predicted || !m->best) return;
-    buf_format(out, "Predicted for batch %lld: %s needed.\n", (long long)m->predicted.plan.batch,
-               unit_bytes(m->q->arena, m->predicted.peak.needed_bytes +
-                                           m->predicted.peak.overhead_bytes).p);
+    buf_format(
+        out, "Predicted for batch %lld: %s needed.\n", (long long)m->predicted.plan.batch,
+        unit_bytes(m->q->arena, m->predicted.peak.needed_bytes + m->predicted.peak.overhead_bytes)
+            .p);
 }
 
 void measure_show(const struct measured *m, struct show_style style, struct buf *out) {
@@ -165,7 +188,8 @@ static json_t *json_trial(const struct measured_trial *t) {
     const struct launch_result *r = &t->result;
     const struct signature *s = r->trial.ending.signature;
     return json_pack(
-        "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, s:I, s:b}",
+        "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, "
+        "s:I, s:b}",
         "batch_size", (json_int_t)t->plan.batch, "gradient_accumulation_steps",
         (json_int_t)t->plan.accumulation, "status", launch_status_name(r->status), "steps",
         (json_int_t)r->made, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
@@ -205,7 +229,8 @@ static json_t *json_result(const struct measured *m) {
     json_object_set_new(result, "gpu",
                         json_pack("{s:o, s:I, s:I, s:s}", "name", json_text(gpu->name),
                                   "total_bytes", (json_int_t)gpu->total_bytes, "usable_bytes",
-                                  (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu))));
+                                  (json_int_t)gpu->usable_bytes, "tier",
+                                  gpu_tier_name(gpu_tier(gpu))));
     json_object_set_new(result, "plan", answer_plan_json(&m->chosen.plan));
     json_object_set_new(result, "budget_bytes", json_integer(m->budget_bytes));
     json_object_set_new(result, "capacity_bytes", json_integer(m->launch.place.capacity_bytes));

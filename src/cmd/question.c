@@ -157,8 +157,9 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
 static int no_model(const struct question *q, struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s%sno model is named", STR_ARG(q->path),
              q->has_config ? ": " : "");
-    return fail_hint(why, "say it with --model NAME (batchfit list models), or where it stands with "
-                          "--key model=PATH");
+    return fail_hint(why,
+                     "say it with --model NAME (batchfit list models), or where it stands with "
+                     "--key model=PATH");
 }
 
 // What the learning sees now, and so has to be kept.
@@ -221,18 +222,19 @@ static void follow_tape(struct question *q, const struct question_options *o) {
 
 static void say_broken_tapes(struct question *q) {
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++) {
-        question_note(q, str_format(q->arena, "passed over: %.*s",
-                                    STR_ARG(q->store.broken[i].message)));
+        question_note(
+            q, str_format(q->arena, "passed over: %.*s", STR_ARG(q->store.broken[i].message)));
     }
 }
 
 int question_open(struct arena *a, const struct question_options *o, struct question *ret,
                   struct fail *why) {
     struct question *q = ret;
-    *q = (struct question){.arena = a,
-                           .margin = isnan(o->margin) && !isnan(o->share) ? 1 - o->share : o->margin,
-                           .overhead_bytes = o->overhead_bytes,
-                           .tenants_bytes = o->tenants_bytes};
+    *q =
+        (struct question){.arena = a,
+                          .margin = isnan(o->margin) && !isnan(o->share) ? 1 - o->share : o->margin,
+                          .overhead_bytes = o->overhead_bytes,
+                          .tenants_bytes = o->tenants_bytes};
     int rc = o->config ? read_config(q, o, why) : 0;
     if (rc == 0) rc = fill_plan(q, o, why);
     if (rc == 0) rc = open_store(q, o, why);
@@ -275,6 +277,7 @@ int question_card(struct question *q, struct str name, int64_t memory_bytes,
         }
     }
     assert(match.gpu || memory_bytes > 0);
-    question_place(q, memory_bytes > 0 ? gpu_custom(match.gpu, memory_bytes) : *match.gpu, ret_card);
+    question_place(q, memory_bytes > 0 ? gpu_custom(match.gpu, memory_bytes) : *match.gpu,
+                   ret_card);
     return 0;
 }

@@ -31,7 +31,8 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-// The figures of a run without limit, whether the tape runs in the capacity, and the least it needs.
+// The figures of a run without limit, whether the tape runs in the capacity, and the least it
+// needs.
 struct figures {
     struct sim_result free_run, limited;
     struct sim_need need;
@@ -76,9 +77,9 @@ static int predict_speed(struct arena *a, const struct sim_verb_options *o, cons
 
 static void print_text(struct arena *a, const struct figures *f, int64_t capacity) {
     printf("allocated %s\nreserved  %s without pressure\nneeded    %s%s\nevents    %d\n",
-           unit_bytes(a, f->free_run.allocated_bytes).p, unit_bytes(a, f->free_run.reserved_bytes).p,
-           unit_bytes(a, f->need.needed_bytes).p, f->need.needed_exact ? "" : " or less",
-           (int)f->free_run.events);
+           unit_bytes(a, f->free_run.allocated_bytes).p,
+           unit_bytes(a, f->free_run.reserved_bytes).p, unit_bytes(a, f->need.needed_bytes).p,
+           f->need.needed_exact ? "" : " or less", (int)f->free_run.events);
     struct buf speed = buf_new(a);
     speed_text(&f->speed, &speed);
     if (speed.count > 0) fwrite(speed.items, 1, (size_t)speed.count, stdout);
@@ -115,8 +116,10 @@ static int sim_run(struct arena *a, const struct options *options, struct fail *
     if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
     if (o->gpu) rc = predict_speed(a, o, &tape, &f.speed, why);
     if (rc < 0) return rc;
-    if (options->json) rc = print_json(&f, why);
-    else print_text(a, &f, o->capacity);
+    if (options->json)
+        rc = print_json(&f, why);
+    else
+        print_text(a, &f, o->capacity);
     if (rc < 0) return rc;
     return f.has_capacity && f.limited.oom ? FAIL_NO : 0;
 }
@@ -127,7 +130,8 @@ const struct verb verb_sim = {
     .arguments = "TAPE",
     .description =
         "Prints the peak of allocated bytes, what the allocator holds without pressure (reserved), "
-        "and the least capacity in which the tape still runs (needed). With --capacity also whether "
+        "and the least capacity in which the tape still runs (needed). With --capacity also "
+        "whether "
         "it runs there; the exit status is 1 when it does not.",
     .examples = "batchfit sim swin.tape --batch 32 --capacity 22GiB --json\n"
                 "batchfit sim swin.tape --batch 32 --alloc-conf expandable_segments:True",

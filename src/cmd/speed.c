@@ -97,8 +97,8 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
     *ret_is_same = str_equal(f.model.name, answer->forecast.model.name);
     // The same model was measured as the question has it.
     if (*ret_is_same) f = answer->forecast;
-    struct forecast_speed s = at(q, &f, &answer->card.gpu, batch,
-                                 *ret_is_same ? answer->plan.accumulation : 1);
+    struct forecast_speed s =
+        at(q, &f, &answer->card.gpu, batch, *ret_is_same ? answer->plan.accumulation : 1);
     *ret_ratio = s.row && !s.is_host_bound ? m->samples_per_s / s.samples_per_s : NAN;
     if (!isnan(*ret_ratio)) return 0;
     question_note(q, str_format(q->arena,

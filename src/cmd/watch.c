@@ -44,8 +44,8 @@ static const struct option_row rows[] = {
      "also the traffic between card and machine: asking takes 40 ms a card", NULL},
     {"profile", NULL, OPTION_SWITCH, AT(profile),
      "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL},
-    {"once", NULL, OPTION_SWITCH, AT(once),
-     "one look as text; with --duration, after that time", NULL},
+    {"once", NULL, OPTION_SWITCH, AT(once), "one look as text; with --duration, after that time",
+     NULL},
     {"ascii", NULL, OPTION_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
     {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
     {"demo", NULL, OPTION_SWITCH, AT(demo), "an invented machine, for a look without a card", NULL},
@@ -237,7 +237,8 @@ const struct verb verb_watch = {
     .name = "watch",
     .summary = "what happens on the cards now, and what is holding the training back?",
     .description =
-        "A live screen of the cards: utilisation, memory (of runs that batchfit launched, of others, "
+        "A live screen of the cards: utilisation, memory (of runs that batchfit launched, of "
+        "others, "
         "of the driver), heat, power, clocks, the share of the time in which a card was held back, "
         "energy; their history, processes, the runs with the parts of their steps, and findings "
         "with what to do about them. A card that does not answer never stops the screen: its "

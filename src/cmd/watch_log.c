@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing logs. The lines of a reading go out in one write; what a full disk has left of them is cut
-// off again. The names of the columns are those of `nvidia-smi dmon` (its help, driver 550) where
-// it has the figure.
+// Writing logs. The lines of a reading go out in one write; what a full disk has left of them is
+// cut off again. The names of the columns are those of `nvidia-smi dmon` (its help, driver 550)
+// where it has the figure.
 #include "cmd/watch_log.h"
 
 #include "base/os.h"
@@ -37,33 +37,73 @@ struct reading {
 static double bytes_mib(int64_t bytes) {
     return bytes < 0 ? (double)NAN : (double)bytes / (1 << 20);
 }
-static double gpu(const struct reading *r) { return r->card->index; }
-static double pwr(const struct reading *r) { return r->card->now.power_watts; }
-static double gtemp(const struct reading *r) { return r->card->now.temperature_celsius; }
-static double mtemp(const struct reading *r) { return r->card->now.memory_temperature_celsius; }
-static double sm(const struct reading *r) { return r->card->now.utilisation * 100; }
-static double mem(const struct reading *r) { return r->card->now.memory_utilisation * 100; }
-static double enc(const struct reading *r) { return r->card->now.encoder_utilisation * 100; }
-static double dec(const struct reading *r) { return r->card->now.decoder_utilisation * 100; }
-static double mclk(const struct reading *r) { return r->card->now.memory_clock_mhz; }
-static double pclk(const struct reading *r) { return r->card->now.sm_clock_mhz; }
-static double pviol(const struct reading *r) { return r->watched->window.power_cap_share * 100; }
+static double gpu(const struct reading *r) {
+    return r->card->index;
+}
+static double pwr(const struct reading *r) {
+    return r->card->now.power_watts;
+}
+static double gtemp(const struct reading *r) {
+    return r->card->now.temperature_celsius;
+}
+static double mtemp(const struct reading *r) {
+    return r->card->now.memory_temperature_celsius;
+}
+static double sm(const struct reading *r) {
+    return r->card->now.utilisation * 100;
+}
+static double mem(const struct reading *r) {
+    return r->card->now.memory_utilisation * 100;
+}
+static double enc(const struct reading *r) {
+    return r->card->now.encoder_utilisation * 100;
+}
+static double dec(const struct reading *r) {
+    return r->card->now.decoder_utilisation * 100;
+}
+static double mclk(const struct reading *r) {
+    return r->card->now.memory_clock_mhz;
+}
+static double pclk(const struct reading *r) {
+    return r->card->now.sm_clock_mhz;
+}
+static double pviol(const struct reading *r) {
+    return r->watched->window.power_cap_share * 100;
+}
 static double tviol(const struct reading *r) {
     const struct watch_window *w = &r->watched->window;
     return (w->sw_thermal_share + w->hw_thermal_share) * 100;
 }
-static double fb(const struct reading *r) { return bytes_mib(r->card->now.used_bytes); }
-static double rxpci(const struct reading *r) { return r->card->now.pcie_rx_bytes_s / 1e6; }
-static double txpci(const struct reading *r) { return r->card->now.pcie_tx_bytes_s / 1e6; }
-static double total(const struct reading *r) { return bytes_mib(r->card->now.total_bytes); }
-static double reserved(const struct reading *r) { return bytes_mib(r->card->now.reserved_bytes); }
-static double ours(const struct reading *r) { return bytes_mib(r->watched->ours_bytes); }
+static double fb(const struct reading *r) {
+    return bytes_mib(r->card->now.used_bytes);
+}
+static double rxpci(const struct reading *r) {
+    return r->card->now.pcie_rx_bytes_s / 1e6;
+}
+static double txpci(const struct reading *r) {
+    return r->card->now.pcie_tx_bytes_s / 1e6;
+}
+static double total(const struct reading *r) {
+    return bytes_mib(r->card->now.total_bytes);
+}
+static double reserved(const struct reading *r) {
+    return bytes_mib(r->card->now.reserved_bytes);
+}
+static double ours(const struct reading *r) {
+    return bytes_mib(r->watched->ours_bytes);
+}
 static double throttled(const struct reading *r) {
     return r->watched->window.throttled_share * 100;
 }
-static double limit(const struct reading *r) { return r->card->now.power_limit_watts; }
-static double energy(const struct reading *r) { return r->watched->since.energy_joules; }
-static double fan(const struct reading *r) { return r->card->now.fan * 100; }
+static double limit(const struct reading *r) {
+    return r->card->now.power_limit_watts;
+}
+static double energy(const struct reading *r) {
+    return r->watched->since.energy_joules;
+}
+static double fan(const struct reading *r) {
+    return r->card->now.fan * 100;
+}
 
 // After time and gpu. Only the end may grow: scripts count columns.
 static const struct {
@@ -71,13 +111,27 @@ static const struct {
     double (*of)(const struct reading *);
     int decimals;
 } columns[] = {
-    {"gpu", gpu, 0},          {"pwr", pwr, 1},         {"gtemp", gtemp, 0},
-    {"mtemp", mtemp, 0},      {"sm", sm, 0},           {"mem", mem, 0},
-    {"enc", enc, 0},          {"dec", dec, 0},         {"mclk", mclk, 0},
-    {"pclk", pclk, 0},        {"pviol", pviol, 1},     {"tviol", tviol, 1},
-    {"fb", fb, 0},            {"rxpci", rxpci, 1},     {"txpci", txpci, 1},
-    {"total", total, 0},      {"reserved", reserved, 0}, {"ours", ours, 0},
-    {"throttled", throttled, 1}, {"limit", limit, 1},  {"energy", energy, 1},
+    {"gpu", gpu, 0},
+    {"pwr", pwr, 1},
+    {"gtemp", gtemp, 0},
+    {"mtemp", mtemp, 0},
+    {"sm", sm, 0},
+    {"mem", mem, 0},
+    {"enc", enc, 0},
+    {"dec", dec, 0},
+    {"mclk", mclk, 0},
+    {"pclk", pclk, 0},
+    {"pviol", pviol, 1},
+    {"tviol", tviol, 1},
+    {"fb", fb, 0},
+    {"rxpci", rxpci, 1},
+    {"txpci", txpci, 1},
+    {"total", total, 0},
+    {"reserved", reserved, 0},
+    {"ours", ours, 0},
+    {"throttled", throttled, 1},
+    {"limit", limit, 1},
+    {"energy", energy, 1},
     {"fan", fan, 0},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
@@ -177,8 +231,10 @@ int watch_logs_add(struct watch_log *logs, const struct watch_view *view, struct
     for (struct watch_log *log = logs; log && rc == 0; log = log->next) {
         struct arena_mark mark = arena_mark(scratch);
         struct buf b = buf_new(scratch);
-        if (log->is_csv) add_rows(log, view, &b);
-        else rc = add_document(log, view, &b, why);
+        if (log->is_csv)
+            add_rows(log, view, &b);
+        else
+            rc = add_document(log, view, &b, why);
         if (rc == 0) rc = write_lines(log, buf_str(&b), why);
         arena_rewind(scratch, mark);
     }

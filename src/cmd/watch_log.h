@@ -18,8 +18,7 @@ int watch_logs_open(struct arena *a, const char *files, struct watch_log **ret_l
 int watch_logs_add(struct watch_log *logs, const struct watch_view *view, struct arena *scratch,
                    struct fail *why);
 // One that writes documents to this descriptor, in front of `others` (NULL: none).
-struct watch_log *watch_log_on(struct arena *a, int fd, const char *name,
-                               struct watch_log *others);
+struct watch_log *watch_log_on(struct arena *a, int fd, const char *name, struct watch_log *others);
 void watch_logs_close(struct watch_log *logs);
 
 #endif

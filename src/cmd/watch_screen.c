@@ -16,7 +16,8 @@
 #define MS INT64_C(1000000)
 enum { SLACK_MS = 40, LEAST_WAIT_MS = 20 };
 
-// What the thread that opens the machine has of its own: when the user is faster, it is left behind.
+// What the thread that opens the machine has of its own: when the user is faster, it is left
+// behind.
 struct opening {
     struct arena arena;
     struct watch_options options;

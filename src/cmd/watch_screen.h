@@ -16,13 +16,13 @@ enum { WATCH_LEAST_ROWS = 12, WATCH_LEAST_COLUMNS = 60 };
 
 // What is kept in the file of settings.
 struct watch_settings {
-    int plots[WATCH_FIGURES]; // 1: this figure is plotted
-    int plot_kind;            // enum show_plot_kind
+    int plots[WATCH_FIGURES];           // 1: this figure is plotted
+    int plot_kind;                      // enum show_plot_kind
     int cpu, runs, findings, processes; // 1: this part is shown
     int cards;                          // 0: as there is room, 1: blocks, 2: one line a card
     int fahrenheit;
     int sort, ascending; // column of the processes
-    int interval; // place in the words of its row; 0: as usual
+    int interval;        // place in the words of its row; 0: as usual
 };
 struct watch_settings watch_settings_usual(void);
 // As `key = value` lines (doc/formats/watch-conf.md). A line that cannot be used is passed over,
@@ -62,8 +62,8 @@ struct watch_look {
     int64_t now_ns;
     bool is_once; // a text without keys and plots
     bool is_paused, is_logging;
-    int card;                  // that is chosen
-    int process, first_process; // under the cursor; at the top
+    int card;                        // that is chosen
+    int process, first_process;      // under the cursor; at the top
     int process_count, process_rows; // as drawn last
     bool has_cursor, cursor_moved;
     int64_t cursor_pid; // the process that the cursor stays on, and its card
@@ -94,8 +94,7 @@ struct watch_screen_options {
     struct watch_log *logs; // NULL: none
 };
 // Until the user ends it, or the duration. FAIL_INTERRUPTED without a message: by a signal.
-int watch_screen_run(struct arena *a, const struct watch_screen_options *options,
-                     struct fail *why);
+int watch_screen_run(struct arena *a, const struct watch_screen_options *options, struct fail *why);
 
 // Parts of it; each draws into its area.
 struct watch_draw {

@@ -40,7 +40,9 @@ static int throttled_ink(double share) {
     return share >= throttled_bad ? SHOW_BAD : share >= throttled_seen ? SHOW_WARN : SHOW_PLAIN;
 }
 
-static bool is_fresh(const struct device_card *card) { return card->state == DEVICE_ANSWERS; }
+static bool is_fresh(const struct device_card *card) {
+    return card->state == DEVICE_ANSWERS;
+}
 
 // How old the figures are, where the card does not answer; empty where it does.
 static struct str staleness(struct watch_draw *d, const struct device_card *card) {
@@ -123,7 +125,8 @@ static void meter_memory(struct watch_draw *d, int place, struct show_area area,
     double used = (double)card->now.used_bytes;
     double ours = watched->ours_bytes > 0 ? (double)watched->ours_bytes : 0;
     if (ours > used) ours = used;
-    struct show_part parts[] = {{ours, SHOW_INK_A}, {used - ours, SHOW_INK_C},
+    struct show_part parts[] = {{ours, SHOW_INK_A},
+                                {used - ours, SHOW_INK_C},
                                 {(double)card->now.reserved_bytes, SHOW_INK_F}};
     for (int i = 0; i < 3 && !is_fresh(card); i++) parts[i].ink = SHOW_DIM;
     show_meter(area, row, column, width, parts, 3, (double)card->now.total_bytes);
@@ -172,7 +175,8 @@ static void draw_memory(struct watch_draw *d, struct show_area area, int place) 
         at = show_put_format(right, 2, at, SHOW_PLAIN, " of %.*s",
                              STR_ARG(watch_text_bytes(d, g->total_bytes)));
     }
-    struct watch_flow flow = {.area = right, .row = 2, .column = at, .indent = at, .is_begun = true};
+    struct watch_flow flow = {
+        .area = right, .row = 2, .column = at, .indent = at, .is_begun = true};
     flow.area.rows = 3;
     if (watched->ours_bytes > 0) {
         watch_flow_add(d, &flow, SHOW_INK_A, "%s %.*s ours", show_meter_sign(area.canvas, 0),
@@ -218,7 +222,8 @@ static struct str energy_text(struct watch_draw *d, const struct watch_window *w
 static void flow_clocks(struct watch_draw *d, struct watch_flow *flow,
                         const struct device_card *card, const struct watch_window *w) {
     const struct device_gauges *g = &card->now;
-    if (isnan(g->sm_clock_mhz)) watch_flow_add(d, flow, SHOW_DIM, "clock –");
+    if (isnan(g->sm_clock_mhz))
+        watch_flow_add(d, flow, SHOW_DIM, "clock –");
     else if (isnan(card->facts.sm_clock_max_mhz))
         watch_flow_add(d, flow, SHOW_PLAIN, "clock %.0f MHz", g->sm_clock_mhz);
     else
@@ -236,7 +241,8 @@ static void flow_clocks(struct watch_draw *d, struct watch_flow *flow,
 static void flow_throttle(struct watch_draw *d, struct watch_flow *flow,
                           const struct watch_card *watched) {
     const struct watch_window *w = &watched->window, *since = &watched->since;
-    if (isnan(w->throttled_share)) watch_flow_add(d, flow, SHOW_DIM, "throttled –");
+    if (isnan(w->throttled_share))
+        watch_flow_add(d, flow, SHOW_DIM, "throttled –");
     else
         watch_flow_add(d, flow, throttled_ink(w->throttled_share), "throttled %.*s of %.0f s%.*s",
                        STR_ARG(watch_text_percent(d, w->throttled_share)), w->seconds,
@@ -384,8 +390,8 @@ static void draw_line_figures(struct watch_draw *d, struct show_area area, int r
                    watch_text_percent(d, throttled));
     if (area.columns < ROOM) return;
     show_put_field(area, row, p.power, 9, SHOW_RIGHT, SHOW_PLAIN, power_short(d, g));
-    struct str clock = isnan(g->sm_clock_mhz) ? STR("–")
-                                              : str_format(d->scratch, "%.0f", g->sm_clock_mhz);
+    struct str clock =
+        isnan(g->sm_clock_mhz) ? STR("–") : str_format(d->scratch, "%.0f", g->sm_clock_mhz);
     show_put_field(area, row, p.clock, 5, SHOW_RIGHT, SHOW_PLAIN, clock);
 }
 

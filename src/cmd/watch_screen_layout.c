@@ -28,8 +28,8 @@ static void draw_header(struct watch_draw *d, struct show_area area) {
     if (d->look->is_logging) watch_flow_add(d, &flow, SHOW_GOOD, "logging");
     if (d->look->is_once) return;
     struct str span = watch_text_span(d, d->look->now_ns - d->view->started_ns);
-    struct str every = str_format(d->scratch, "%g s · %.*s", d->look->interval_ms / 1000.0,
-                                  STR_ARG(span));
+    struct str every =
+        str_format(d->scratch, "%g s · %.*s", d->look->interval_ms / 1000.0, STR_ARG(span));
     show_put_field(area, 0, area.columns - 16, 16, SHOW_RIGHT,
                    d->look->is_paused ? SHOW_WARN : SHOW_DIM,
                    d->look->is_paused ? STR("PAUSED") : every);
@@ -41,8 +41,8 @@ static struct str notice(struct watch_draw *d) {
     if (devices && devices->standin.len) return devices->standin;
     if (!d->look->machine) return STR("");
     bool is_fast = d->look->speed > 0 && (d->look->speed < 1 || d->look->speed > 1);
-    struct str pace = is_fast ? str_format(d->scratch, ", played %g× as fast", d->look->speed)
-                              : STR("");
+    struct str pace =
+        is_fast ? str_format(d->scratch, ", played %g× as fast", d->look->speed) : STR("");
     return str_format(d->scratch, "not this machine: a recording%.*s: %s", STR_ARG(pace),
                       d->look->machine);
 }
@@ -86,8 +86,8 @@ static void draw_cpu(struct watch_draw *d, struct show_area area) {
 
 static const struct key_hint {
     const char *key, *what;
-} hints[] = {{"F1", "Help"},  {"F2", "Setup"}, {"F6", "Sort"}, {"/", "Filter"}, {"0-9", "Card"},
-             {"f", "Findings"}, {"p", "Pause"}, {"q", "Quit"}};
+} hints[] = {{"F1", "Help"},  {"F2", "Setup"},   {"F6", "Sort"}, {"/", "Filter"},
+             {"0-9", "Card"}, {"f", "Findings"}, {"p", "Pause"}, {"q", "Quit"}};
 
 static void draw_keys(struct watch_draw *d, struct show_area area) {
     const struct watch_look *look = d->look;
@@ -154,7 +154,8 @@ static void draw_lines(struct watch_draw *d, struct show_area *body) {
     struct show_area lines = show_area_top(body, shown + 1);
     watch_draw_line_title(d, lines);
     for (int i = 0; i < shown; i++) watch_draw_line(d, lines, 1 + i, first + i);
-    if (first > 0) show_put_format(lines, 0, 10, SHOW_DIM, "from place %d of %d", first, count);
+    if (first > 0)
+        show_put_format(lines, 0, 10, SHOW_DIM, "from place %d of %d", first, count);
     else if (shown < count)
         show_put_format(lines, 0, 10, SHOW_DIM, "%d of %d", shown, count);
     if (!d->look->is_once && body->rows >= DETAIL_ROWS + 4) {
@@ -171,8 +172,10 @@ static void draw_cards(struct watch_draw *d, struct show_area *body) {
     int needed = (count + beside - 1) / beside * rows;
     int choice = d->look->settings.cards;
     bool fits = needed + (choice == 1 ? 0 : SPARE_FOR_BLOCKS) <= body->rows;
-    if (fits && choice != 2) draw_blocks(d, body, beside);
-    else draw_lines(d, body);
+    if (fits && choice != 2)
+        draw_blocks(d, body, beside);
+    else
+        draw_lines(d, body);
 }
 
 static void draw_runs(struct watch_draw *d, struct show_area *body) {

@@ -28,8 +28,8 @@ static void draw_run_title(struct watch_draw *d, struct show_area area,
     flow.area.rows = 1;
     struct str name = run->model.len ? run->model : run->command.len ? run->command : run->id;
     watch_flow_add(d, &flow, run_ink(run), "%s", watch_run_state_name(run->state));
-    watch_flow_add(d, &flow, SHOW_STRONG, "%.*s%s%.*s", STR_ARG(run->verb), run->verb.len ? " " : "",
-                   STR_ARG(show_fit(name, area.columns / 2)));
+    watch_flow_add(d, &flow, SHOW_STRONG, "%.*s%s%.*s", STR_ARG(run->verb),
+                   run->verb.len ? " " : "", STR_ARG(show_fit(name, area.columns / 2)));
     if (run->standin.len) watch_flow_add(d, &flow, SHOW_WARN, "%.*s", STR_ARG(run->standin));
     bool has_card = run->card >= 0 && run->card < d->view->devices->count;
     if (has_card) {
@@ -62,10 +62,12 @@ enum { PHASES = 6, RUN_TEXT = 34, STEP_LABEL = 18 };
 static void draw_run_steps(struct watch_draw *d, struct show_area area,
                            const struct watch_run *run) {
     const struct watch_phases *p = &run->phases;
-    const struct phase phases[PHASES] = {
-        {"io", p->io_ms, SHOW_INK_E},           {"copy", p->h2d_ms, SHOW_INK_C},
-        {"forward", p->forward_ms, SHOW_INK_A}, {"backward", p->backward_ms, SHOW_INK_B},
-        {"optimizer", p->optimizer_ms, SHOW_INK_D}, {"other", p->other_ms, SHOW_INK_F}};
+    const struct phase phases[PHASES] = {{"io", p->io_ms, SHOW_INK_E},
+                                         {"copy", p->h2d_ms, SHOW_INK_C},
+                                         {"forward", p->forward_ms, SHOW_INK_A},
+                                         {"backward", p->backward_ms, SHOW_INK_B},
+                                         {"optimizer", p->optimizer_ms, SHOW_INK_D},
+                                         {"other", p->other_ms, SHOW_INK_F}};
     struct show_part parts[PHASES];
     for (int i = 0; i < PHASES; i++) parts[i] = (struct show_part){phases[i].ms, phases[i].ink};
     show_put_format(area, 1, 3, SHOW_PLAIN, "step %.*s",
@@ -80,8 +82,7 @@ static void draw_run_steps(struct watch_draw *d, struct show_area area,
     for (int i = 0; i < PHASES; i++) {
         if (!(phases[i].ms > 0)) continue;
         watch_flow_add(d, &flow, phases[i].ink, "%s %s %.*s", show_meter_sign(area.canvas, i),
-                       phases[i].name,
-                       STR_ARG(watch_text_percent(d, phases[i].ms / p->total_ms)));
+                       phases[i].name, STR_ARG(watch_text_percent(d, phases[i].ms / p->total_ms)));
     }
     if (run->peak_bytes <= 0 && run->predicted_peak_bytes <= 0) return;
     struct str peak = watch_text_bytes(d, run->peak_bytes > 0 ? run->peak_bytes : -1);
@@ -97,11 +98,14 @@ void watch_draw_run(struct watch_draw *d, struct show_area area, int number) {
     if (area.rows >= 3 && !isnan(run->phases.total_ms)) draw_run_steps(d, area, run);
 }
 
-static bool is_shown(const struct insight_finding *f) { return f->severity >= INSIGHT_WARNING; }
+static bool is_shown(const struct insight_finding *f) {
+    return f->severity >= INSIGHT_WARNING;
+}
 
 int watch_findings_shown(const struct watch_view *view) {
     int count = 0;
-    for (ptrdiff_t i = 0; i < view->findings.count; i++) count += is_shown(&view->findings.items[i]);
+    for (ptrdiff_t i = 0; i < view->findings.count; i++)
+        count += is_shown(&view->findings.items[i]);
     return count;
 }
 
@@ -160,11 +164,18 @@ static int by_kind(const struct row *a, const struct row *b) {
 static const struct {
     const char *word;
     int (*compare)(const struct row *, const struct row *); // of the smaller first
-} sorts[] = {
-    {"memory", by_memory}, {"pid", by_pid}, {"name", by_name}, {"card", by_card}, {"kind", by_kind}};
+} sorts[] = {{"memory", by_memory},
+             {"pid", by_pid},
+             {"name", by_name},
+             {"card", by_card},
+             {"kind", by_kind}};
 
-const char *watch_sort_word(int column) { return sorts[column].word; }
-int watch_sort_count(void) { return (int)(sizeof sorts / sizeof *sorts); }
+const char *watch_sort_word(int column) {
+    return sorts[column].word;
+}
+int watch_sort_count(void) {
+    return (int)(sizeof sorts / sizeof *sorts);
+}
 
 static int compare(const void *a, const void *b, void *argument) {
     const struct watch_settings *s = argument;
@@ -237,9 +248,9 @@ static void draw_process_title(struct watch_draw *d, struct show_area area, int 
                    SHOW_INK_BAND);
     show_put(area, 0, 2, SHOW_INK_BAND, STR("     pid  card  kind      memory      %  process"));
     const char *arrow = look->settings.ascending ? "↑" : "↓";
-    struct str by = str_format(d->scratch, "%s%s%d by %s %s ", look->filter,
-                               look->filter[0] ? ": " : "", count,
-                               watch_sort_word(look->settings.sort), arrow);
+    struct str by =
+        str_format(d->scratch, "%s%s%d by %s %s ", look->filter, look->filter[0] ? ": " : "", count,
+                   watch_sort_word(look->settings.sort), arrow);
     if (look->is_once || area.columns < 70) return;
     show_put_field(area, 0, 50, area.columns - 50, SHOW_RIGHT, SHOW_INK_BAND, by);
 }

@@ -8,7 +8,9 @@
 
 enum { LABEL = 8, VALUE = 8, DOTS_MAX = 1024, STRIP_LEAST = 2, STRIP_MOST = 5, PLOT_COLUMNS = 56 };
 
-static double utilisation_of(const struct device_gauges *g) { return g->utilisation; }
+static double utilisation_of(const struct device_gauges *g) {
+    return g->utilisation;
+}
 static double memory_of(const struct device_gauges *g) {
     if (g->used_bytes < 0 || g->total_bytes <= 0) return (double)NAN;
     return (double)g->used_bytes / (double)g->total_bytes;
@@ -16,9 +18,15 @@ static double memory_of(const struct device_gauges *g) {
 static double power_of(const struct device_gauges *g) {
     return g->power_watts / g->power_limit_watts;
 }
-static double heat_of(const struct device_gauges *g) { return g->temperature_celsius; }
-static double clock_of(const struct device_gauges *g) { return g->sm_clock_mhz; }
-static double traffic_of(const struct device_gauges *g) { return g->memory_utilisation; }
+static double heat_of(const struct device_gauges *g) {
+    return g->temperature_celsius;
+}
+static double clock_of(const struct device_gauges *g) {
+    return g->sm_clock_mhz;
+}
+static double traffic_of(const struct device_gauges *g) {
+    return g->memory_utilisation;
+}
 
 static double whole(const struct device_card *card) {
     (void)card;
@@ -31,7 +39,9 @@ static double clock_max(const struct device_card *card) {
     return card->facts.sm_clock_max_mhz > 0 ? card->facts.sm_clock_max_mhz : 3000;
 }
 
-static struct str degrees(struct watch_draw *d, double v) { return watch_text_temperature(d, v); }
+static struct str degrees(struct watch_draw *d, double v) {
+    return watch_text_temperature(d, v);
+}
 static struct str megahertz(struct watch_draw *d, double v) {
     return isnan(v) ? STR("–") : str_format(d->scratch, "%.0f", v);
 }
@@ -51,7 +61,9 @@ static const struct {
     {"memory traffic", "traffic", SHOW_INK_C, traffic_of, whole, watch_text_percent},
 };
 
-const char *watch_plot_word(int figure) { return figures[figure].word; }
+const char *watch_plot_word(int figure) {
+    return figures[figure].word;
+}
 
 int watch_plot_count(const struct watch_settings *settings) {
     int count = 0;
@@ -78,9 +90,7 @@ static void gather(const struct watch_card *card, int figure, int64_t step_ns, d
             n++;
         }
         bool is_held = n == 0 && at >= 0 && bucket - card->history[at].at_ns / step_ns <= 2;
-        values[dot] = n             ? sum / n
-                      : is_held     ? figures[figure].of(&card->history[at])
-                                    : (double)NAN;
+        values[dot] = n ? sum / n : is_held ? figures[figure].of(&card->history[at]) : (double)NAN;
     }
 }
 

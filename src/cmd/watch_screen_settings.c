@@ -92,7 +92,8 @@ int watch_settings_save(struct arena *a, const struct watch_settings *settings,
                         struct str *ret_path, struct fail *why) {
     struct str path = path_of(a);
     if (path.len == 0) {
-        return fail_set(why, FAIL_MACHINE, "neither XDG_CONFIG_HOME nor HOME says where to keep it");
+        return fail_set(why, FAIL_MACHINE,
+                        "neither XDG_CONFIG_HOME nor HOME says where to keep it");
     }
     char *folder = str_z(a, path);
     *strrchr(folder, '/') = '\0';

@@ -61,8 +61,8 @@ void watch_flow_add(struct watch_draw *d, struct watch_flow *flow, int ink, cons
     if (flow->is_begun) {
         flow->column = show_put(flow->area, flow->row, flow->column, SHOW_DIM, STR(" · "));
     }
-    show_put_field(flow->area, flow->row, flow->column, flow->area.columns - flow->column, SHOW_LEFT,
-                   ink, s);
+    show_put_field(flow->area, flow->row, flow->column, flow->area.columns - flow->column,
+                   SHOW_LEFT, ink, s);
     flow->column += width;
     flow->is_begun = true;
 }

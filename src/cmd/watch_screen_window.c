@@ -119,19 +119,24 @@ static void save(struct watch_look *look, struct arena *scratch) {
     struct str path = {0};
     struct arena_mark mark = arena_mark(scratch);
     int rc = watch_settings_save(scratch, &look->settings, &path, &why);
-    if (rc < 0) snprintf(look->message, sizeof look->message, "%s", why.message);
-    else snprintf(look->message, sizeof look->message, "kept in %.*s", STR_ARG(path));
+    if (rc < 0)
+        snprintf(look->message, sizeof look->message, "%s", why.message);
+    else
+        snprintf(look->message, sizeof look->message, "kept in %.*s", STR_ARG(path));
     arena_rewind(scratch, mark);
 }
 
-static bool is_space(uint32_t key) { return key == ' ' || key == SHOW_KEY_ENTER; }
+static bool is_space(uint32_t key) {
+    return key == ' ' || key == SHOW_KEY_ENTER;
+}
 
 // True: the key moved the cursor by so much.
 static bool moved(uint32_t key, int page, int *ret_by) {
     const struct {
         uint32_t key;
         int by;
-    } moves[] = {{SHOW_KEY_UP, -1},         {'k', -1},         {SHOW_KEY_DOWN, 1},    {'j', 1},
+    } moves[] = {{SHOW_KEY_UP, -1},         {'k', -1},
+                 {SHOW_KEY_DOWN, 1},        {'j', 1},
                  {SHOW_KEY_PAGE_UP, -page}, {SHOW_KEY_PAGE_DOWN, page},
                  {SHOW_KEY_HOME, -100000},  {SHOW_KEY_END, 100000}};
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
@@ -219,9 +224,12 @@ static void choose_index(struct watch_look *look, int index) {
 static const struct {
     uint32_t key;
     enum watch_window_kind window;
-} windows[] = {{'?', WATCH_WINDOW_HELP},        {'h', WATCH_WINDOW_HELP},
-               {SHOW_KEY_F0 + 1, WATCH_WINDOW_HELP}, {SHOW_KEY_F0 + 2, WATCH_WINDOW_SETUP},
-               {SHOW_KEY_F0 + 6, WATCH_WINDOW_SORT}, {'f', WATCH_WINDOW_FINDINGS}};
+} windows[] = {{'?', WATCH_WINDOW_HELP},
+               {'h', WATCH_WINDOW_HELP},
+               {SHOW_KEY_F0 + 1, WATCH_WINDOW_HELP},
+               {SHOW_KEY_F0 + 2, WATCH_WINDOW_SETUP},
+               {SHOW_KEY_F0 + 6, WATCH_WINDOW_SORT},
+               {'f', WATCH_WINDOW_FINDINGS}};
 
 static bool opened(struct watch_look *look, uint32_t key) {
     for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
@@ -235,15 +243,24 @@ static bool opened(struct watch_look *look, uint32_t key) {
 static void main_key(struct watch_look *look, uint32_t key, struct arena *scratch) {
     int by = 0;
     if (opened(look, key)) return;
-    if (moved(key, look->process_rows, &by)) move_cursor(look, by);
-    else if (key == SHOW_KEY_LEFT) choose_card(look, look->card - 1);
-    else if (key == SHOW_KEY_RIGHT || key == 'l' || key == '\t') choose_card(look, look->card + 1);
-    else if (key >= '0' && key <= '9') choose_index(look, (int)(key - '0'));
-    else if (key == '+' || key == '-') look->settings.ascending = key == '-';
-    else if (key == '/') look->is_typing = true;
-    else if (key == ' ') toggle_tag(look);
-    else if (key == 'p') look->is_paused = !look->is_paused;
-    else if (key == SHOW_KEY_F0 + 12) save(look, scratch);
+    if (moved(key, look->process_rows, &by))
+        move_cursor(look, by);
+    else if (key == SHOW_KEY_LEFT)
+        choose_card(look, look->card - 1);
+    else if (key == SHOW_KEY_RIGHT || key == 'l' || key == '\t')
+        choose_card(look, look->card + 1);
+    else if (key >= '0' && key <= '9')
+        choose_index(look, (int)(key - '0'));
+    else if (key == '+' || key == '-')
+        look->settings.ascending = key == '-';
+    else if (key == '/')
+        look->is_typing = true;
+    else if (key == ' ')
+        toggle_tag(look);
+    else if (key == 'p')
+        look->is_paused = !look->is_paused;
+    else if (key == SHOW_KEY_F0 + 12)
+        save(look, scratch);
 }
 
 bool watch_screen_key(struct watch_look *look, uint32_t key, struct arena *scratch) {

@@ -23,7 +23,7 @@ struct session {
         struct nvml_handle *events;
         int64_t xid; // -1: none yet
         struct nvml_profile profile;
-    } * watched;     // one a device
+    } * watched; // one a device
 };
 
 // nvmlEventData_t

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "forecast/forecast_int.h"
 
-// The share by which a reading of the whole card may lie above the prediction: 97.5 % of the published
-// A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
+// The share by which a reading of the whole card may lie above the prediction: 97.5 % of the
+// published A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
 const double forecast_band = 0.08;
 const char forecast_band_source[] =
     "39 of 40 published readings (2,580, A100) lie below the prediction + 8 %";
 
-// Where the outcome is looked at below the capacity: fit is not monotone, and the prediction errs by
-// some percent (facts in doc/accuracy.md).
+// Where the outcome is looked at below the capacity: fit is not monotone, and the prediction errs
+// by some percent (facts in doc/accuracy.md).
 static const double shortfalls[] = {0.03, 0.015, 0};
 enum { SHORTFALLS = sizeof shortfalls / sizeof *shortfalls };
 
@@ -128,7 +128,8 @@ static enum forecast_verdict verdict_at(const struct forecast *f, struct forecas
 
 // So much of the allocator's memory as the tape would take if it were right: what a correction says
 // that is needed more is not there for the replay.
-static int64_t room(const struct forecast_card *card, int64_t bytes, const struct forecast_tape *t) {
+static int64_t room(const struct forecast_card *card, int64_t bytes,
+                    const struct forecast_tape *t) {
     double factor = card->correction.runs > 0 ? card->correction.fit_factor : 1;
     return (int64_t)((double)bytes / factor) - t->extra_bytes;
 }

@@ -48,16 +48,16 @@ struct forecast_tape {
     const struct tape *tape;
     struct sim *sim;
     struct forecast_loaded *loaded;
-    int64_t extra_bytes;         // resident bytes that this tape lacks (see the notes)
+    int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes)
     struct str_list notes; // where the tape differs from the plan, and what that means
-    bool is_upper_bound;         // a larger image or sequence stands in
+    bool is_upper_bound;   // a larger image or sequence stands in
 };
 
 // A model as people write it, and what it is in the store.
 struct forecast_model {
-    struct str name;          // "timm:swin_base_patch4_window12_384"
-    struct str short_name;    // as it was asked for, without folder and suffix
-    int64_t image_size;       // of the alias, 0: none
+    struct str name;       // "timm:swin_base_patch4_window12_384"
+    struct str short_name; // as it was asked for, without folder and suffix
+    int64_t image_size;    // of the alias, 0: none
 };
 
 struct forecast {
@@ -88,8 +88,8 @@ const char *forecast_verdict_name(enum forecast_verdict verdict); // "FITS", "AT
 struct forecast_peak {
     int64_t allocated_bytes, reserved_bytes, needed_bytes; // of the allocator
     int64_t overhead_bytes;
-    // The most that the whole card should show: reserved with the kernels' scratch, the method's own
-    // error (forecast_band) and the overhead's high end.
+    // The most that the whole card should show: reserved with the kernels' scratch, the method's
+    // own error (forecast_band) and the overhead's high end.
     int64_t upper_bytes;
     bool needed_is_exact;
     enum forecast_verdict verdict;
@@ -110,11 +110,11 @@ bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int6
 
 // A change that lowers the need, with what it saves at that batch.
 struct forecast_remedy {
-    struct str what;        // "gradient checkpointing"
-    struct str cost;        // what one pays: "about 30 % slower"
-    struct plan plan;       // the plan with the change
+    struct str what;  // "gradient checkpointing"
+    struct str cost;  // what one pays: "about 30 % slower"
+    struct plan plan; // the plan with the change
     int64_t needed_bytes, saved_bytes;
-    bool is_enough;         // fits the card's budget then
+    bool is_enough; // fits the card's budget then
 };
 struct forecast_remedies {
     struct forecast_remedy *items;

@@ -198,8 +198,8 @@ static const struct forecast_speed_row *choose(const struct forecast_speed_table
         if (!str_equal(r->mode, h->mode.len > 0 ? h->mode : STR("train"))) continue;
         bool is_card = names_card(r->cards, run->gpu->key);
         bool is_era = torch > 0 && within(torch, r->torch_min, r->torch_max);
-        int how = 4 * is_card + 2 * is_era +
-                  within(run->gpu->compute_capability, r->cc_min, r->cc_max);
+        int how =
+            4 * is_card + 2 * is_era + within(run->gpu->compute_capability, r->cc_min, r->cc_max);
         if (how <= most) continue;
         most = how;
         best = r;
@@ -210,8 +210,8 @@ static const struct forecast_speed_row *choose(const struct forecast_speed_table
 
 bool forecast_speed_at(const struct forecast_speed_table *t, const struct forecast_speed_run *run,
                        struct forecast_speed *ret) {
-    *ret = (struct forecast_speed){.step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN,
-                                   .high = NAN};
+    *ret = (struct forecast_speed){
+        .step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN, .high = NAN};
     struct gpu_software software = {.torch = run->torch};
     const struct gpu *g = run->gpu;
     if (run->batch < 1 || !g || !(g->bandwidth > 0) || !(g->fp32 > 0)) return false;
@@ -221,8 +221,8 @@ bool forecast_speed_at(const struct forecast_speed_table *t, const struct foreca
     ret->is_doubtful = ret->doubtful_share > doubtful_from;
     double range = ret->is_fitted ? ret->row->range : ret->row->range_other;
     if (ret->is_doubtful) range = fmax(range, ret->row->range_doubtful);
-    ret->samples_per_s = (double)run->batch *
-                         (double)(run->accumulation > 1 ? run->accumulation : 1) / ret->step_s;
+    ret->samples_per_s =
+        (double)run->batch * (double)(run->accumulation > 1 ? run->accumulation : 1) / ret->step_s;
     ret->is_host_bound = ret->step_s < host_keeps_up * ret->host_s;
     ret->low = ret->is_host_bound ? NAN : ret->samples_per_s / range;
     ret->high = ret->samples_per_s * range;

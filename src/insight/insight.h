@@ -69,9 +69,9 @@ struct insight_torch {
     struct str hip;     // ROCm; empty: none
     struct str cudnn;
     struct str libraries; // folders of its CUDA libraries, by colons
-    struct str archs;   // "sm_75 sm_80 compute_90"; empty: unknown
-    int cuda_available; // 1, 0, -1 unknown
-    int cuda_devices;   // that it sees; -1: unknown
+    struct str archs;     // "sm_75 sm_80 compute_90"; empty: unknown
+    int cuda_available;   // 1, 0, -1 unknown
+    int cuda_devices;     // that it sees; -1: unknown
     struct str cuda_error;
     int has_triton, has_compiler; // what torch.compile needs; -1 unknown
 };

@@ -14,7 +14,7 @@
 
 // Texts empty, numbers -1 where not known (notice_unknown).
 struct notice_run {
-    struct str verb;      // "fit", "bench", "run"
+    struct str verb; // "fit", "bench", "run"
     struct str model, command, precision;
     struct str device;    // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
     struct str card_uuid; // empty: the processor
@@ -23,8 +23,8 @@ struct notice_run {
     int64_t pid;          // of the process whose children train
     int64_t batch, accumulation;
     int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card, all of the run's memory
-    int64_t started_s;    // unix time
-    double repeat_s;      // of a recorded run: then it begins again; NaN
+    int64_t started_s;                                   // unix time
+    double repeat_s; // of a recorded run: then it begins again; NaN
 };
 struct notice_run notice_unknown(void);
 

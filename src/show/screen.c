@@ -40,9 +40,9 @@ static void add_code_point(struct buf *b, uint32_t c) {
 }
 
 static const char *const ink_codes[SHOW_INKS] = {
-    [SHOW_PLAIN] = "",    [SHOW_STRONG] = "1",    [SHOW_DIM] = "2",      [SHOW_GOOD] = "32",
-    [SHOW_WARN] = "33",   [SHOW_BAD] = "31",      [SHOW_INK_A] = "36",   [SHOW_INK_B] = "34",
-    [SHOW_INK_C] = "35",  [SHOW_INK_D] = "32",    [SHOW_INK_E] = "33",   [SHOW_INK_F] = "2",
+    [SHOW_PLAIN] = "",     [SHOW_STRONG] = "1",     [SHOW_DIM] = "2",    [SHOW_GOOD] = "32",
+    [SHOW_WARN] = "33",    [SHOW_BAD] = "31",       [SHOW_INK_A] = "36", [SHOW_INK_B] = "34",
+    [SHOW_INK_C] = "35",   [SHOW_INK_D] = "32",     [SHOW_INK_E] = "33", [SHOW_INK_F] = "2",
     [SHOW_INK_BAND] = "7", [SHOW_INK_CURSOR] = "7",
 };
 
@@ -131,10 +131,10 @@ static uint32_t plain_of(uint32_t c) {
     static const struct {
         uint32_t c;
         char plain;
-    } spellings[] = {{0x00b0, ' '}, {0x00b7, '|'}, {0x2013, '-'}, {0x2014, '-'}, {0x2026, '.'},
+    } spellings[] = {{0x00b0, ' '}, {0x00b7, '|'},  {0x2013, '-'}, {0x2014, '-'}, {0x2026, '.'},
                      {0x00d7, 'x'}, {0x2019, '\''}, {0x2192, '>'}, {0x25b8, '>'}, {0x2500, '-'},
-                     {0x25b2, '!'}, {0x2212, '-'}, {0x2191, '^'}, {0x2193, 'v'}, {0x2588, '#'},
-                     {0x2593, '='}, {0x2592, '+'}, {0x2591, ':'}, {0x2248, '~'}, {0x2022, '*'}};
+                     {0x25b2, '!'}, {0x2212, '-'},  {0x2191, '^'}, {0x2193, 'v'}, {0x2588, '#'},
+                     {0x2593, '='}, {0x2592, '+'},  {0x2591, ':'}, {0x2248, '~'}, {0x2022, '*'}};
     for (size_t i = 0; i < sizeof spellings / sizeof *spellings; i++) {
         if (spellings[i].c == c) return (uint32_t)spellings[i].plain;
     }
@@ -166,8 +166,7 @@ int show_put(struct show_area area, int row, int column, int ink, struct str tex
     return column;
 }
 
-int show_put_format(struct show_area area, int row, int column, int ink,
-                    const char *format, ...) {
+int show_put_format(struct show_area area, int row, int column, int ink, const char *format, ...) {
     char text[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);

@@ -44,7 +44,7 @@ struct show_area {
     int row, column, rows, columns;
 };
 struct show_area show_area_of(struct show_canvas *canvas);
-struct show_area show_area_top(struct show_area *area, int rows);   // cuts them off the area
+struct show_area show_area_top(struct show_area *area, int rows); // cuts them off the area
 struct show_area show_area_left(struct show_area *area, int columns);
 struct show_area show_area_middle(struct show_area area, int rows, int columns); // for a window
 void show_area_fill(struct show_area area, uint32_t c, int ink);
@@ -54,8 +54,8 @@ void show_area_row_ink(struct show_area area, int row, int ink);
 // Draw from a column on, clipped; return the column behind. Control characters come out as '?'.
 int show_put(struct show_area area, int row, int column, int ink, struct str text);
 __attribute__((format(printf, 5, 6))) int show_put_format(struct show_area area, int row,
-                                                          int column, int ink,
-                                                          const char *format, ...);
+                                                          int column, int ink, const char *format,
+                                                          ...);
 // In a field of this width, cut with "…" when longer.
 void show_put_field(struct show_area area, int row, int column, int width, enum show_align align,
                     int ink, struct str text);
@@ -64,7 +64,7 @@ int show_put_wrapped(struct show_area area, int row, int column, int ink, struct
 
 struct show_part {
     double value; // not negative; NaN: none
-    int ink; // of enum show_ink or show_tone
+    int ink;      // of enum show_ink or show_tone
 };
 // Parts of a capacity beside one another, over `width` columns. NaN as the capacity: nothing is
 // known, an empty meter.
@@ -78,8 +78,8 @@ enum show_plot_kind { SHOW_PLOT_BRAILLE, SHOW_PLOT_BLOCKS, SHOW_PLOT_ASCII, SHOW
 int show_plot_dots(const struct show_canvas *canvas, enum show_plot_kind kind);
 // Fills the area: the newest value at the right end, from 0 to `most`; NaN leaves a gap.
 // `values` holds area.columns * dots of them, oldest first.
-void show_plot(struct show_area area, enum show_plot_kind kind, int ink,
-               const double *values, double most);
+void show_plot(struct show_area area, enum show_plot_kind kind, int ink, const double *values,
+               double most);
 
 // Keys beyond characters.
 enum show_key {

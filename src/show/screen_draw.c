@@ -14,12 +14,13 @@ const char *show_meter_sign(const struct show_canvas *canvas, int part) {
     return (canvas->utf8 ? signs_utf8 : signs_ascii)[part % PARTS_TOLD_APART];
 }
 
-static void put_times(struct show_area area, int row, int from, int to, int ink,
-                      const char *sign) {
+static void put_times(struct show_area area, int row, int from, int to, int ink, const char *sign) {
     for (int i = from; i < to; i++) show_put(area, row, i, ink, str_of(sign));
 }
 
-static double known(double value) { return value > 0 ? value : 0; } // NaN is none
+static double known(double value) {
+    return value > 0 ? value : 0;
+} // NaN is none
 
 void show_meter(struct show_area area, int row, int column, int width,
                 const struct show_part *parts, int count, double capacity) {
@@ -79,8 +80,8 @@ static uint32_t character_of(enum show_plot_kind kind, const int *heights) {
     return (uint32_t)ascii[heights[0]];
 }
 
-void show_plot(struct show_area area, enum show_plot_kind kind, int ink,
-               const double *values, double most) {
+void show_plot(struct show_area area, enum show_plot_kind kind, int ink, const double *values,
+               double most) {
     kind = kind_on(area.canvas, kind);
     int dots = finenesses[kind].dots, levels = finenesses[kind].levels;
     int all = levels * area.rows;

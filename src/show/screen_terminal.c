@@ -149,7 +149,8 @@ static int refuse(struct fail *why) {
     const char *name = getenv("TERM");
     fail_set(why, FAIL_MACHINE, "the terminal '%s' cannot place the cursor",
              name ? name : "(TERM is not set)");
-    return fail_hint(why, "set TERM to what it is (xterm-256color), or use --once, --log or --json");
+    return fail_hint(why,
+                     "set TERM to what it is (xterm-256color), or use --once, --log or --json");
 }
 
 int show_terminal_open(struct arena *a, bool ascii, struct show_terminal **ret_terminal,
@@ -184,7 +185,9 @@ int show_terminal_open(struct arena *a, bool ascii, struct show_terminal **ret_t
     return 0;
 }
 
-bool show_terminal_is_utf8(const struct show_terminal *t) { return t->utf8; }
+bool show_terminal_is_utf8(const struct show_terminal *t) {
+    return t->utf8;
+}
 
 void show_terminal_size(const struct show_terminal *t, int *ret_rows, int *ret_columns) {
     *ret_rows = t->rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// From residuals to a correction that is careful with few data: up at once, down late and never below
-// what the runs bear out.
+// From residuals to a correction that is careful with few data: up at once, down late and never
+// below what the runs bear out.
 #include "stats/stats_int.h"
 
 #include <math.h>
@@ -10,14 +10,15 @@
 static const struct {
     ptrdiff_t freedom;
     double t;
-} student[] = {{1, 12.706}, {2, 4.303}, {3, 3.182},  {4, 2.776},  {5, 2.571},  {6, 2.447},
-               {7, 2.365},  {8, 2.306}, {9, 2.262},  {10, 2.228}, {12, 2.179}, {15, 2.131},
+} student[] = {{1, 12.706}, {2, 4.303},  {3, 3.182},  {4, 2.776},  {5, 2.571},  {6, 2.447},
+               {7, 2.365},  {8, 2.306},  {9, 2.262},  {10, 2.228}, {12, 2.179}, {15, 2.131},
                {20, 2.086}, {30, 2.042}, {60, 2.000}, {100, 1.984}};
 
 // Readings are whole blocks of 2 MiB, and a run differs from the next by some of them: no band is
 // narrower.
 static const double least_band = 0.01;
-static const double most_lowering = 0.7; // a run that needs still less was probably another training
+static const double most_lowering =
+    0.7; // a run that needs still less was probably another training
 
 static double t_of(ptrdiff_t freedom) {
     double t = student[0].t;

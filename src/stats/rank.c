@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two samples compared by ranks (Mann and Whitney 1947), the ratio of two settings that were measured
-// in turn, and how many pairs would tell. The exact distribution is that of the rank sum over all ways
-// to deal the values that were seen into two groups, so ties need no correction in it; it is counted by
-// adding one value at a time, over doubled mid-ranks, which are whole numbers.
+// Two samples compared by ranks (Mann and Whitney 1947), the ratio of two settings that were
+// measured in turn, and how many pairs would tell. The exact distribution is that of the rank sum
+// over all ways to deal the values that were seen into two groups, so ties need no correction in
+// it; it is counted by adding one value at a time, over doubled mid-ranks, which are whole numbers.
 #include "stats/stats_int.h"
 
 #include <math.h>
@@ -40,8 +40,8 @@ static double rank_values(struct ranked *items, ptrdiff_t count) {
 }
 
 // The share of all choices of `chosen` of the ranks whose sum lies as far from the mean as `seen`.
-static double exact_p(struct arena *a, const struct ranked *items, ptrdiff_t count, ptrdiff_t chosen,
-                      int64_t seen) {
+static double exact_p(struct arena *a, const struct ranked *items, ptrdiff_t count,
+                      ptrdiff_t chosen, int64_t seen) {
     int64_t most = count * (count + 1), middle = chosen * (count + 1);
     // ways[k * (most + 1) + s]: choices of k ranks with the sum s.
     double *ways = arena_new(a, double, (chosen + 1) * (most + 1));
@@ -163,15 +163,18 @@ static double normal_tail(double tail) {
     double low = 0, high = 40;
     for (int i = 0; i < 100; i++) {
         double middle = (low + high) / 2;
-        if (erfc(middle / M_SQRT2) / 2 > tail) low = middle;
-        else high = middle;
+        if (erfc(middle / M_SQRT2) / 2 > tail)
+            low = middle;
+        else
+            high = middle;
     }
     return low;
 }
 
 ptrdiff_t stats_pairs_needed(double difference, double noise, double level, double power) {
-    // Relative to the t test, whose count this is, where the noise is normal: the verdict also wants
-    // the interval of the medians to leave 1 out, and a median is 2 / pi as efficient as a mean.
+    // Relative to the t test, whose count this is, where the noise is normal: the verdict also
+    // wants the interval of the medians to leave 1 out, and a median is 2 / pi as efficient as a
+    // mean.
     static const double efficiency = 2 / M_PI;
     double effect = fabs(log1p(difference)) / noise;
     double z = normal_tail((1 - level) / 2) + normal_tail(1 - power);

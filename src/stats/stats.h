@@ -60,8 +60,8 @@ struct stats_knee stats_find_knee(const struct stats_setting *settings, ptrdiff_
                                   double tolerance, double level, uint64_t seed);
 
 // Whether the values of b tend to be larger than those of a: the rank test of Mann and Whitney,
-// two-sided. NaN values are left out. Up to 40 values together p is exact, also with ties; beyond, the
-// normal approximation with the correction for ties.
+// two-sided. NaN values are left out. Up to 40 values together p is exact, also with ties; beyond,
+// the normal approximation with the correction for ties.
 struct stats_rank {
     double u;           // pairs (a, b) with a < b, ties counting one half
     double superiority; // u over all pairs: the share of pairs in which b is larger; NaN: no pairs
@@ -71,12 +71,13 @@ struct stats_rank {
 struct stats_rank stats_find_rank(const double *a, ptrdiff_t count_a, const double *b,
                                   ptrdiff_t count_b);
 
-// Two settings measured in turn, A B B A A B …: one figure a trial, a[i] and b[i] being neighbours in
-// time. The ratio of the medians, b over a, with a bootstrap interval over whole pairs, so that what a
-// pair has in common (a machine that warms up) does not widen it. Pairs with a NaN are left out.
+// Two settings measured in turn, A B B A A B …: one figure a trial, a[i] and b[i] being neighbours
+// in time. The ratio of the medians, b over a, with a bootstrap interval over whole pairs, so that
+// what a pair has in common (a machine that warms up) does not widen it. Pairs with a NaN are left
+// out.
 enum stats_verdict { STATS_SAME, STATS_B_LARGER, STATS_B_SMALLER };
 struct stats_ratio {
-    double ratio;                // NaN: no pair
+    double ratio;                   // NaN: no pair
     struct stats_interval interval; // NaN: fewer than two pairs
     struct stats_rank rank;
     // Not SAME only when p is at most 1 - level and the interval leaves 1 out.
@@ -90,17 +91,18 @@ struct stats_ratio stats_find_ratio(const double *a, const double *b, ptrdiff_t 
 // multiplied. The rule and its reasons: doc/history.md.
 enum { STATS_CORRECTION_LEAST = 3, STATS_CORRECTION_LOWERS = 8 };
 struct stats_correction {
-    ptrdiff_t count;   // ratios that were used; 0: fewer than three, all factors are 1
-    double factor;     // of the figure shown: the median ratio
-    double fit_factor; // of the figure that decides: below 1 only from eight ratios on
+    ptrdiff_t count;     // ratios that were used; 0: fewer than three, all factors are 1
+    double factor;       // of the figure shown: the median ratio
+    double fit_factor;   // of the figure that decides: below 1 only from eight ratios on
     double upper_factor; // of the band's upper end: not exceeded by the next run in 97.5 %
 };
 // Ratios that are not positive numbers are left out.
 struct stats_correction stats_find_correction(const double *ratios, ptrdiff_t count);
 
 // How many pairs it takes to find a true difference of the share `difference` (0.02) in the share
-// `power` (0.9) of experiments, when one trial's figure varies by the share `noise`; at least as many as
-// the rank test needs to be able to say anything. PTRDIFF_MAX: no number would do (a difference of 0).
+// `power` (0.9) of experiments, when one trial's figure varies by the share `noise`; at least as
+// many as the rank test needs to be able to say anything. PTRDIFF_MAX: no number would do (a
+// difference of 0).
 ptrdiff_t stats_pairs_needed(double difference, double noise, double level, double power);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The columns of the table of runs, and runs of which nothing is known. What is written and read goes
-// through this table alone.
+// The columns of the table of runs, and runs of which nothing is known. What is written and read
+// goes through this table alone.
 #include "store/store_int.h"
 
 #include <math.h>

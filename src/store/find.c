@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Looking runs up. A filter becomes a condition of fixed texts with bound values: nothing that a user
-// writes is ever part of the SQL.
+// Looking runs up. A filter becomes a condition of fixed texts with bound values: nothing that a
+// user writes is ever part of the SQL.
 #include "store/store_int.h"
 
 #include <math.h>
@@ -17,9 +17,9 @@ enum { TERMS = 12 };
 
 // Part of a name is looked for among the few distinct names, each found by one step in the index (a
 // loose index scan, by recursion), then the rows by their index.
-#define NAMED_LIKE(column)                                                                         \
-    column " IN (WITH RECURSIVE names(name) AS (SELECT min(" column ") FROM runs UNION ALL "       \
-           "SELECT (SELECT min(" column ") FROM runs WHERE " column " > name) FROM names "         \
+#define NAMED_LIKE(column)                                                                   \
+    column " IN (WITH RECURSIVE names(name) AS (SELECT min(" column ") FROM runs UNION ALL " \
+           "SELECT (SELECT min(" column ") FROM runs WHERE " column " > name) FROM names "   \
            "WHERE name IS NOT NULL) SELECT name FROM names WHERE instr(lower(name), lower(?)))"
 
 static int terms_of(const struct store_filter *f, struct term *ret_terms) {
@@ -37,7 +37,10 @@ static int terms_of(const struct store_filter *f, struct term *ret_terms) {
         // The first two as in the index runs_predicted.
         {"predicted_reserved_bytes > 0 AND reserved_bytes > 0 AND is_standin = 0 AND "
          "coalesce(alloc_retries, 0) <= ?",
-         false, {0}, 0, f->only_predicted},
+         false,
+         {0},
+         0,
+         f->only_predicted},
     };
     int n = 0;
     for (int i = 0; i < TERMS; i++) {

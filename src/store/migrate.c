@@ -36,14 +36,17 @@ int store_version_of(sqlite3 *db, int *ret_version) {
     return code == SQLITE_ROW ? SQLITE_OK : code;
 }
 
-static int execute(sqlite3 *db, const char *sql) { return sqlite3_exec(db, sql, NULL, NULL, NULL); }
+static int execute(sqlite3 *db, const char *sql) {
+    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+}
 
 static int add_columns(sqlite3 *db, int version) {
     int code = SQLITE_OK;
     for (const struct store_column *c = store_columns; code == SQLITE_OK && c->name; c++) {
         char sql[160];
         if (c->since != version) continue;
-        snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s %s", c->name, type_names[c->type]);
+        snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s %s", c->name,
+                 type_names[c->type]);
         code = execute(db, sql);
     }
     return code;

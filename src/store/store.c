@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Opening, adding, finding. Every run is its own transaction with synchronous=FULL: the write-ahead
-// log is on the disk when store_add returns (https://sqlite.org/pragma.html#pragma_synchronous). On a
-// network file system the log's shared memory would not be shared between machines
+// log is on the disk when store_add returns (https://sqlite.org/pragma.html#pragma_synchronous). On
+// a network file system the log's shared memory would not be shared between machines
 // (https://sqlite.org/wal.html, "WAL does not work over a network filesystem"), so there the
 // rollback journal is used.
 #include "store/store_int.h"
@@ -48,12 +48,13 @@ int store_fail(sqlite3 *db, struct str path, const char *what, struct fail *why)
 
 // --- Opening -------------------------------------------------------------------------------------
 
-// From statfs(2) and linux/magic.h; those that are not there are of Lustre, GPFS, BeeGFS, CephFS and
-// CIFS/SMB2 (coreutils' table of file systems, src/stat.c).
+// From statfs(2) and linux/magic.h; those that are not there are of Lustre, GPFS, BeeGFS, CephFS
+// and CIFS/SMB2 (coreutils' table of file systems, src/stat.c).
 static bool is_shared(const char *folder) {
-    static const uint32_t kinds[] = {NFS_SUPER_MAGIC, SMB_SUPER_MAGIC, 0xff534d42, 0xfe534d42,
-                                     CODA_SUPER_MAGIC, AFS_SUPER_MAGIC, FUSE_SUPER_MAGIC, V9FS_MAGIC,
-                                     0x0bd00bd0, 0x47504653, 0x19830326, 0x00c36400};
+    static const uint32_t kinds[] = {NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  0xff534d42,
+                                     0xfe534d42,       CODA_SUPER_MAGIC, AFS_SUPER_MAGIC,
+                                     FUSE_SUPER_MAGIC, V9FS_MAGIC,       0x0bd00bd0,
+                                     0x47504653,       0x19830326,       0x00c36400};
     struct statfs fs;
     if (statfs(folder, &fs) != 0) return false;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
@@ -79,7 +80,8 @@ static int execute(struct store *s, const char *sql) {
 
 // Changing to the write-ahead log needs the file alone for a moment and does not wait for it.
 static int set_modes(struct store *s) {
-    const char *journal = s->is_shared ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
+    const char *journal =
+        s->is_shared ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
     int code = SQLITE_BUSY;
     for (int i = 0; i < OPEN_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
         if (i > 0) usleep(OPEN_PAUSE_US);
@@ -100,7 +102,8 @@ static int open_writing(struct store *s, struct fail *why) {
     return store_migrate(s->db, s->path, store_version, why);
 }
 
-// In a folder that may not be written, a database at rest can be read as a file that does not change.
+// In a folder that may not be written, a database at rest can be read as a file that does not
+// change.
 static int open_reading(struct store *s, struct fail *why) {
     struct arena *a = s->arena;
     struct buf uri = buf_new(a);
@@ -108,12 +111,13 @@ static int open_reading(struct store *s, struct fail *why) {
     buf_add(&uri, STR("file:"));
     for (ptrdiff_t i = 0; i < s->path.len; i++) {
         unsigned char c = (unsigned char)s->path.p[i];
-        if (c == '%' || c == '?' || c == '#') buf_format(&uri, "%%%02X", c);
-        else buf_byte(&uri, (char)c);
+        if (c == '%' || c == '?' || c == '#')
+            buf_format(&uri, "%%%02X", c);
+        else
+            buf_byte(&uri, (char)c);
     }
     if (!os_exists(str_format(a, "%s-wal", s->path.p).p)) buf_add(&uri, STR("?immutable=1"));
-    int code =
-        sqlite3_open_v2(buf_z(&uri), &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
+    int code = sqlite3_open_v2(buf_z(&uri), &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
     if (code == SQLITE_OK) code = store_version_of(s->db, &version);
     if (code != SQLITE_OK) return store_fail(s->db, s->path, "opening", why);
@@ -161,7 +165,8 @@ static bool is_sound(struct store *s) {
     sqlite3_stmt *check = NULL;
     int code = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &check, NULL);
     if (code == SQLITE_OK) code = sqlite3_step(check);
-    bool sound = code == SQLITE_ROW && str_is(str_of((const char *)sqlite3_column_text(check, 0)), "ok");
+    bool sound =
+        code == SQLITE_ROW && str_is(str_of((const char *)sqlite3_column_text(check, 0)), "ok");
     sqlite3_finalize(check);
     return sound;
 }
@@ -180,12 +185,15 @@ int store_begin_anew(struct store *s, struct fail *why) {
     if (rc == 0) rc = make_file(s, why);
     if (rc == 0) rc = open_writing(s, why);
     if (rc < 0) return rc;
-    s->note = str_format(s->arena, "the history was damaged: it is now %.*s, and a new one was begun",
-                         STR_ARG(moved));
+    s->note =
+        str_format(s->arena, "the history was damaged: it is now %.*s, and a new one was begun",
+                   STR_ARG(moved));
     return 0;
 }
 
-struct str store_note(const struct store *s) { return s->note; }
+struct str store_note(const struct store *s) {
+    return s->note;
+}
 
 int store_open(struct arena *a, struct str folder, struct store **ret_store, struct fail *why) {
     struct fail first = {0};
@@ -195,7 +203,8 @@ int store_open(struct arena *a, struct str folder, struct store **ret_store, str
         return fail_hint(why, "--store DIR or BATCHFIT_STORE names one");
     }
     struct store *s = arena_new(a, struct store, 1);
-    *s = (struct store){.arena = a, .folder = str_of(str_z(a, folder)),
+    *s = (struct store){.arena = a,
+                        .folder = str_of(str_z(a, folder)),
                         .path = str_format(a, "%.*s/history.db", STR_ARG(folder))};
     int rc = make_file(s, &first);
     s->is_shared = is_shared(s->folder.p);
@@ -221,7 +230,8 @@ void store_close(struct store *s) {
 
 // --- Adding --------------------------------------------------------------------------------------
 
-static int bind(sqlite3_stmt *to, int at, const struct store_column *c, const struct store_run *run) {
+static int bind(sqlite3_stmt *to, int at, const struct store_column *c,
+                const struct store_run *run) {
     const char *member = (const char *)run + c->offset;
     const struct str *text = (const struct str *)(const void *)member;
     int64_t whole = *(const int64_t *)(const void *)member;

@@ -16,22 +16,23 @@
 
 // Unknown is -1 (whole numbers), NaN and an empty text; NULL in the database.
 struct store_run {
-    int64_t id; // given by the store
-    int64_t at_ms;     // when it ended; since 1970
-    struct str kind;   // fit, trial, bench, compare, run
+    int64_t id;         // given by the store
+    int64_t at_ms;      // when it ended; since 1970
+    struct str kind;    // fit, trial, bench, compare, run
     struct str version; // of batchfit
-    int64_t is_standin; // 1: a program or driver that plays a scenario; never used to correct real runs
+    int64_t
+        is_standin; // 1: a program or driver that plays a scenario; never used to correct real runs
     // What identifies it.
     struct str model, library; // library: "timm 1.0.9"
     int64_t image_size, sequence_length, target_length;
     int64_t batch, accumulation, ranks, workers;
     struct str precision, optimizer, layout;
     int64_t checkpointing, ema, inference; // 0, 1
-    struct str device;   // cuda, cpu
-    struct str gpu;      // the card's name, or the processor's
-    struct str gpu_hash; // of its UUID
-    int64_t capacity_bytes; // of the device
-    int64_t limit_bytes;    // that it was allowed; -1: all
+    struct str device;                     // cuda, cpu
+    struct str gpu;                        // the card's name, or the processor's
+    struct str gpu_hash;                   // of its UUID
+    int64_t capacity_bytes;                // of the device
+    int64_t limit_bytes;                   // that it was allowed; -1: all
     struct str driver, cuda, torch;
     struct str command_hash;
     struct str question; // hash of all that must be the same for the answer to be the same
@@ -74,10 +75,10 @@ struct store; // private
 struct str store_folder(struct arena *a, const char *folder);
 
 // Opens FOLDER/history.db, which is made when it is not there. A damaged file is moved aside to
-// history.db.damaged-DATE and a new one begun, now or when the damage is met later; store_note tells
-// it. A database that cannot be written is opened for reading; store_add says why. FAIL_INPUT: of a
-// newer version; FAIL_MACHINE: neither readable nor writable. Close with store_close; the arena must
-// last as long.
+// history.db.damaged-DATE and a new one begun, now or when the damage is met later; store_note
+// tells it. A database that cannot be written is opened for reading; store_add says why.
+// FAIL_INPUT: of a newer version; FAIL_MACHINE: neither readable nor writable. Close with
+// store_close; the arena must last as long.
 int store_open(struct arena *a, struct str folder, struct store **ret_store, struct fail *why);
 struct str store_note(const struct store *s); // one line for the user; empty: nothing to tell
 void store_close(struct store *s);            // NULL is nothing
@@ -88,14 +89,14 @@ int store_add(struct store *s, const struct store_run *run, int64_t *ret_id, str
 // Which runs; an empty text, 0 and -1 ask for any.
 struct store_filter {
     struct str kind, question, status;
-    struct str gpu;        // the name
+    struct str gpu;                  // the name
     struct str gpu_like, model_like; // part of the name, as people write it
-    struct str model;      // the name
+    struct str model;                // the name
     int64_t since_ms;
-    bool only_real;        // no stand-ins
-    bool only_predicted;   // with a predicted and a measured size of the allocator, and no retries
-    int64_t id;            // 0: any
-    int64_t limit;         // 0: all
+    bool only_real;      // no stand-ins
+    bool only_predicted; // with a predicted and a measured size of the allocator, and no retries
+    int64_t id;          // 0: any
+    int64_t limit;       // 0: all
 };
 // The newest first. They live in the arena.
 int store_find(struct store *s, struct arena *a, const struct store_filter *filter,

@@ -20,8 +20,8 @@ struct store {
 // SQLite's last error as ours: FAIL_INPUT for a damaged file, else FAIL_MACHINE.
 int store_fail(sqlite3 *db, struct str path, const char *what, struct fail *why);
 bool store_is_damage(sqlite3 *db); // its last error
-// After an error that is damage: a new database instead of the damaged one, which is moved aside. One
-// process at a time, and only if the file is damaged still: another may have been faster.
+// After an error that is damage: a new database instead of the damaged one, which is moved aside.
+// One process at a time, and only if the file is damaged still: another may have been faster.
 int store_begin_anew(struct store *s, struct fail *why);
 
 extern const int store_version; // of the schema that this program writes

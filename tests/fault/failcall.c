@@ -2,8 +2,8 @@
 // A library to preload (LD_PRELOAD) that makes one call into the system go wrong.
 //
 //     FAILCALL=CALL:N:WHAT    CALL is a name of the table below, or any (all but malloc); N counts
-//                             from 1; WHAT is an errno number, "kill" (SIGKILL instead of the call),
-//                             or "half" (for write: half of it, then SIGKILL)
+//                             from 1; WHAT is an errno number, "kill" (SIGKILL instead of the
+//                             call), or "half" (for write: half of it, then SIGKILL)
 //     FAILCALL_FIRED=FILE     is created when it happens: without it the N-th call never came
 //
 // Names with 64 are what 64-bit file offsets turn the plain ones into.
@@ -23,10 +23,22 @@
 #include <unistd.h>
 
 enum { KILL = -1, HALF = -2 };
-enum call { CALL_WRITE, CALL_FSYNC, CALL_RENAME, CALL_OPEN, CALL_LINK, CALL_CHMOD, CALL_CHOWN, CALL_UNLINK,
-            CALL_STAT, CALL_READ, CALL_MALLOC, CALL_ANY };
-static const char *const names[] = {"write", "fsync", "rename", "open", "link", "chmod", "chown", "unlink",
-                                    "stat", "read", "malloc", "any"};
+enum call {
+    CALL_WRITE,
+    CALL_FSYNC,
+    CALL_RENAME,
+    CALL_OPEN,
+    CALL_LINK,
+    CALL_CHMOD,
+    CALL_CHOWN,
+    CALL_UNLINK,
+    CALL_STAT,
+    CALL_READ,
+    CALL_MALLOC,
+    CALL_ANY
+};
+static const char *const names[] = {"write", "fsync",  "rename", "open", "link",   "chmod",
+                                    "chown", "unlink", "stat",   "read", "malloc", "any"};
 
 static enum call wanted;
 static int what;
@@ -63,9 +75,15 @@ static int fires(enum call call) {
 void *__libc_malloc(size_t size);
 void *__libc_calloc(size_t count, size_t size);
 void *__libc_realloc(void *p, size_t size);
-void *malloc(size_t size) { return fires(CALL_MALLOC) ? NULL : __libc_malloc(size); }
-void *calloc(size_t count, size_t size) { return fires(CALL_MALLOC) ? NULL : __libc_calloc(count, size); }
-void *realloc(void *p, size_t size) { return fires(CALL_MALLOC) ? NULL : __libc_realloc(p, size); }
+void *malloc(size_t size) {
+    return fires(CALL_MALLOC) ? NULL : __libc_malloc(size);
+}
+void *calloc(size_t count, size_t size) {
+    return fires(CALL_MALLOC) ? NULL : __libc_calloc(count, size);
+}
+void *realloc(void *p, size_t size) {
+    return fires(CALL_MALLOC) ? NULL : __libc_realloc(p, size);
+}
 
 ssize_t write(int fd, const void *data, size_t size) {
     long before = left;
@@ -90,34 +108,50 @@ ssize_t pwrite64(int fd, const void *data, size_t size, off64_t at) {
 ssize_t pread64(int fd, void *data, size_t size, off64_t at) {
     return fires(CALL_READ) ? -1 : syscall(SYS_pread64, fd, data, size, at);
 }
-int fdatasync(int fd) { return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fdatasync, fd); }
+int fdatasync(int fd) {
+    return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fdatasync, fd);
+}
 int ftruncate64(int fd, off64_t size) {
     return fires(CALL_WRITE) ? -1 : (int)syscall(SYS_ftruncate, fd, size);
 }
 
-ssize_t read(int fd, void *data, size_t size) { return fires(CALL_READ) ? -1 : syscall(SYS_read, fd, data, size); }
-int fsync(int fd) { return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fsync, fd); }
-int fchmod(int fd, mode_t mode) { return fires(CALL_CHMOD) ? -1 : (int)syscall(SYS_fchmod, fd, mode); }
-int fchown(int fd, uid_t user, gid_t group) { return fires(CALL_CHOWN) ? -1 : (int)syscall(SYS_fchown, fd, user, group); }
-int rename(const char *from, const char *to) { return fires(CALL_RENAME) ? -1 : (int)syscall(SYS_rename, from, to); }
-int link(const char *from, const char *to) { return fires(CALL_LINK) ? -1 : (int)syscall(SYS_link, from, to); }
-int unlink(const char *path) { return fires(CALL_UNLINK) ? -1 : (int)syscall(SYS_unlink, path); }
+ssize_t read(int fd, void *data, size_t size) {
+    return fires(CALL_READ) ? -1 : syscall(SYS_read, fd, data, size);
+}
+int fsync(int fd) {
+    return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fsync, fd);
+}
+int fchmod(int fd, mode_t mode) {
+    return fires(CALL_CHMOD) ? -1 : (int)syscall(SYS_fchmod, fd, mode);
+}
+int fchown(int fd, uid_t user, gid_t group) {
+    return fires(CALL_CHOWN) ? -1 : (int)syscall(SYS_fchown, fd, user, group);
+}
+int rename(const char *from, const char *to) {
+    return fires(CALL_RENAME) ? -1 : (int)syscall(SYS_rename, from, to);
+}
+int link(const char *from, const char *to) {
+    return fires(CALL_LINK) ? -1 : (int)syscall(SYS_link, from, to);
+}
+int unlink(const char *path) {
+    return fires(CALL_UNLINK) ? -1 : (int)syscall(SYS_unlink, path);
+}
 
-#define STATS(name, first, type)                                                                   \
-    int name(first which, struct type *st) {                                                       \
-        return fires(CALL_STAT) ? -1 : NEXT(int (*)(first, struct type *), #name)(which, st);      \
+#define STATS(name, first, type)                                                              \
+    int name(first which, struct type *st) {                                                  \
+        return fires(CALL_STAT) ? -1 : NEXT(int (*)(first, struct type *), #name)(which, st); \
     }
-#define OPENS(name)                                                                                \
-    int name(const char *path, int flags, ...) {                                                   \
-        va_list args;                                                                              \
-        va_start(args, flags);                                                                     \
-        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;                                  \
-        va_end(args);                                                                              \
-        return fires(CALL_OPEN) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);      \
+#define OPENS(name)                                                                           \
+    int name(const char *path, int flags, ...) {                                              \
+        va_list args;                                                                         \
+        va_start(args, flags);                                                                \
+        mode_t mode = flags & O_CREAT ? va_arg(args, mode_t) : 0;                             \
+        va_end(args);                                                                         \
+        return fires(CALL_OPEN) ? -1 : (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode); \
     }
-#define TEMPORARIES(name)                                                                          \
-    int name(char *path, int flags) {                                                              \
-        return fires(CALL_OPEN) ? -1 : NEXT(int (*)(char *, int), #name)(path, flags);             \
+#define TEMPORARIES(name)                                                              \
+    int name(char *path, int flags) {                                                  \
+        return fires(CALL_OPEN) ? -1 : NEXT(int (*)(char *, int), #name)(path, flags); \
     }
 STATS(stat, const char *, stat)
 STATS(stat64, const char *, stat64)

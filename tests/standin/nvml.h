@@ -26,8 +26,8 @@ enum {
 SHARED const json_t *standin_machine(void); // NULL: not started
 // What is noted for this call of this card (or of the machine): waits, and returns the code.
 SHARED int standin_play(const json_t *object, const char *function);
-// The last sample that has been reached and mentions the key of this group (NULL: the group itself),
-// else the card's own.
+// The last sample that has been reached and mentions the key of this group (NULL: the group
+// itself), else the card's own.
 SHARED const json_t *standin_newest(const json_t *device, const char *group, const char *key);
 // The value now: the last of the card's samples that mentions the key, else the card's own. Not
 // known: NULL.

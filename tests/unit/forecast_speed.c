@@ -11,16 +11,26 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#define assert_near(value, expected) assert_true(fabs((value) / (expected) - 1) < 1e-6)
+#define assert_near(value, expected) assert_true(fabs((value) / (expected)-1) < 1e-6)
 
-static const struct gpu card = {.key = {"toy", 3}, .compute_capability = 86, .bandwidth = 1e12,
-                                .fp32 = 1e13, .tf32 = NAN, .fp16 = 1e14, .bf16 = 1e14,
+static const struct gpu card = {.key = {"toy", 3},
+                                .compute_capability = 86,
+                                .bandwidth = 1e12,
+                                .fp32 = 1e13,
+                                .tf32 = NAN,
+                                .fp16 = 1e14,
+                                .bf16 = 1e14,
                                 .has_tensor_cores = true};
 
 static struct forecast_speed_row row(void) {
-    struct forecast_speed_row r = {.name = STR("toy-train"), .cards = STR("other,toy"),
-                                   .mode = STR("train"), .torch_min = 100, .torch_max = 199,
-                                   .range = 1.25, .range_doubtful = 2, .range_other = 1.5,
+    struct forecast_speed_row r = {.name = STR("toy-train"),
+                                   .cards = STR("other,toy"),
+                                   .mode = STR("train"),
+                                   .torch_min = 100,
+                                   .torch_max = 199,
+                                   .range = 1.25,
+                                   .range_doubtful = 2,
+                                   .range_other = 1.5,
                                    .range_measured = 1.4};
     for (int i = 0; i < SPEED_CONSTANTS; i++) r.constants[i] = 0.5;
     r.constants[SPEED_B_BN_NHWC] = 1;
@@ -34,8 +44,8 @@ static struct forecast_speed_row row(void) {
     return r;
 }
 
-#define HEAD                                                                                       \
-    "{\"tape\":1,\"model\":\"python:toy:net\",\"mode\":\"train\",\"precision\":\"amp-fp16\","      \
+#define HEAD                                                                                  \
+    "{\"tape\":1,\"model\":\"python:toy:net\",\"mode\":\"train\",\"precision\":\"amp-fp16\"," \
     "\"rules\":\"1.12\",\"accumulation\":1,\"batches\":[2,4]}\n"
 
 static struct forecast_speed speed_of(struct arena *a, const char *text, int64_t batch,
@@ -78,24 +88,30 @@ static void kernels_by_hand(void **state) {
         // fp32 matrix products at 10 TFLOP/s
         {"o mm 0 100000000000 0 8 1 dtype=f32 m=2 n=64 k=64", 1, 40 * 2000 + 10},
         // a side that grows with the batch: k = 32 B = 64
-        {"o bmm 0 50000000000 0 8 1 dtype=f16 m=2 n=64 k=0+32B count=3", 2, 2 * 4 * 2000 + 10}, // a quarter of the peak
+        {"o bmm 0 50000000000 0 8 1 dtype=f16 m=2 n=64 k=0+32B count=3", 2,
+         2 * 4 * 2000 + 10}, // a quarter of the peak
         {"o attention 100000000000 0 8 0 1 dtype=f16", 1, 2000 + 10},
-        {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=64 cout=64 kernel=9 stride=1 out=9", 1,
-         4 * 2000 + 10},
-        {"o conv_wgrad 100000000000 0 8 0 1 dtype=f16 groups=1 cin=64 cout=64 kernel=9 stride=1 out=9",
+        {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=64 cout=64 kernel=9 stride=1 "
+         "out=9",
+         1, 4 * 2000 + 10},
+        {"o conv_wgrad 100000000000 0 8 0 1 dtype=f16 groups=1 cin=64 cout=64 kernel=9 stride=1 "
+         "out=9",
          1, 4 * 1000 + 10},
         {"o heavy 0 0 1000000000 0 1 dtype=f16", 1, 10000 + 10},
         // 12 is no multiple of 8; (1 + 64/12) (1 + 64/64) x 3
-        {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=12 cout=64 kernel=9 stride=1 out=9", 1,
-         2000 * (1 + 64.0 / 12) * 2 * 3 + 10},
+        {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=12 cout=64 kernel=9 stride=1 "
+         "out=9",
+         1, 2000 * (1 + 64.0 / 12) * 2 * 3 + 10},
         // three channels of an image are not meant
-        {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=3 cout=64 kernel=9 stride=1 out=9", 1,
-         2000 * (1 + 64.0 / 3) * 2 + 10},
+        {"o conv_fwd 100000000000 0 8 0 1 dtype=f16 groups=1 cin=3 cout=64 kernel=9 stride=1 out=9",
+         1, 2000 * (1 + 64.0 / 3) * 2 + 10},
         // grouped: no knee
-        {"o conv_dgrad 100000000000 0 8 0 1 dtype=f16 groups=2 cin=64 cout=64 kernel=9 stride=1 out=9",
+        {"o conv_dgrad 100000000000 0 8 0 1 dtype=f16 groups=2 cin=64 cout=64 kernel=9 stride=1 "
+         "out=9",
          1, 2000 + 10},
         // depthwise: bytes only, the weight gradient twice
-        {"o conv_fwd 100000000000 0 1000000000 0 1 dtype=f16 groups=64 cin=64 cout=64 kernel=9 stride=1 "
+        {"o conv_fwd 100000000000 0 1000000000 0 1 dtype=f16 groups=64 cin=64 cout=64 kernel=9 "
+         "stride=1 "
          "out=9",
          1, 2000 + 10},
         {"o conv_wgrad 100000000000 0 1000000000 0 1 dtype=f16 groups=64 cin=64 cout=64 kernel=9 "
@@ -150,15 +166,16 @@ static void ranges_by_card_and_software(void **state) {
 static void doubt_is_a_share_of_the_time(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    static const char grouped[] =
-        HEAD "m forward 1\no elem 0 0 0 1000000000 9\n"
-             "o conv_fwd ";
-    static const char grouped_end[] = " 0 8 0 1 dtype=f16 layout=nhwc groups=2 cin=64 cout=64 kernel=9 "
-                                      "stride=1 out=9\n";
+    static const char grouped[] = HEAD "m forward 1\no elem 0 0 0 1000000000 9\n"
+                                       "o conv_fwd ";
+    static const char grouped_end[] =
+        " 0 8 0 1 dtype=f16 layout=nhwc groups=2 cin=64 cout=64 kernel=9 "
+        "stride=1 out=9\n";
     static const struct {
         const char *flops;
         bool is_doubtful;
-    } cases[] = {{"99000000000", false}, {"101000000000", true}}; // 1990 or 2030 us beside nine times 2010
+    } cases[] = {{"99000000000", false},
+                 {"101000000000", true}}; // 1990 or 2030 us beside nine times 2010
     for (int i = 0; i < 2; i++) {
         char text[1024];
         snprintf(text, sizeof text, "%s%s%s", grouped, cases[i].flops, grouped_end);
@@ -222,9 +239,10 @@ static void a_bad_table_is_refused(void **state) {
     snprintf(path, sizeof path, "%s/speed.tsv", folder);
     static const struct {
         const char *text, *message;
-    } cases[] = {{"name\tmode\nx\tsideways\n", "mode is \"sideways\", neither train nor inference"},
-                 {"name\tmode\trange\nx\ttrain\t0.5\n", "range is \"0.5\", not a number from 1 to 100"},
-                 {"name\tmode\nx\ttrain\n", "range is \"\", not a number from 1 to 100"}};
+    } cases[] = {
+        {"name\tmode\nx\tsideways\n", "mode is \"sideways\", neither train nor inference"},
+        {"name\tmode\trange\nx\ttrain\t0.5\n", "range is \"0.5\", not a number from 1 to 100"},
+        {"name\tmode\nx\ttrain\n", "range is \"\", not a number from 1 to 100"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         FILE *f = fopen(path, "w");
         fputs(cases[i].text, f);

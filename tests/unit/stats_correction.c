@@ -64,8 +64,8 @@ static void one_outlier_moves_the_band_and_not_the_point(void **state) {
     assert_true(c.upper_factor >= 1.6);
 }
 
-// Where the next run lies, in made histories of a known spread: the band holds it as often as it says,
-// and what decides is never lower than the uncorrected figure for good reason only.
+// Where the next run lies, in made histories of a known spread: the band holds it as often as it
+// says, and what decides is never lower than the uncorrected figure for good reason only.
 static void the_next_run_is_in_the_band(void **state) {
     (void)state;
     struct stats_random r = {20261122};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rank test against counting every way to deal the values, and how often a comparison of pairs is
-// right in 1,000 made-up experiments (bench/pairs.h).
+// The rank test against counting every way to deal the values, and how often a comparison of pairs
+// is right in 1,000 made-up experiments (bench/pairs.h).
 #include "unit.h"
 
 #include "../../bench/pairs.h"
@@ -33,8 +33,10 @@ static double counted_p(const double *a, int n, const double *b, int m) {
         if (__builtin_popcount(choice) != m) continue;
         int in_x = 0, in_y = 0;
         for (int i = 0; i < n + m; i++) {
-            if (choice & (1u << i)) y[in_y++] = all[i];
-            else x[in_x++] = all[i];
+            if (choice & (1u << i))
+                y[in_y++] = all[i];
+            else
+                x[in_x++] = all[i];
         }
         ways++;
         far += fabs(u_of(x, n, y, m) - n * m / 2.0) >= seen - 1e-9;
@@ -49,8 +51,10 @@ static void p_is_that_of_counting(void **state) {
         double a[8], b[8];
         int n = 1 + round % 6, m = 1 + round / 6 % 6;
         // Every other round has many ties.
-        for (int i = 0; i < n; i++) a[i] = round % 2 ? floor(4 * stats_uniform(&r)) : stats_uniform(&r);
-        for (int i = 0; i < m; i++) b[i] = round % 2 ? floor(4 * stats_uniform(&r)) : stats_uniform(&r);
+        for (int i = 0; i < n; i++)
+            a[i] = round % 2 ? floor(4 * stats_uniform(&r)) : stats_uniform(&r);
+        for (int i = 0; i < m; i++)
+            b[i] = round % 2 ? floor(4 * stats_uniform(&r)) : stats_uniform(&r);
         struct stats_rank rank = stats_find_rank(a, n, b, m);
         assert_true(rank.is_exact);
         assert_near(rank.u, u_of(a, n, b, m), 0);
@@ -119,8 +123,8 @@ static void nothing_to_compare_is_no_difference(void **state) {
 static void what_is_alike_is_seldom_told_apart(void **state) {
     (void)state;
     const struct pairs_scene scenes[] = {
-        {"steps", 10, 0.02, 0, 0, 0},    {"drift", 10, 0.02, 0, 0.03, 0},
-        {"trials", 10, 0, 0.02, 0, 0},   {"few", 4, 0.02, 0, 0, 0},
+        {"steps", 10, 0.02, 0, 0, 0},   {"drift", 10, 0.02, 0, 0.03, 0},
+        {"trials", 10, 0, 0.02, 0, 0},  {"few", 4, 0.02, 0, 0, 0},
         {"many", 25, 0.02, 0.01, 0, 0},
     };
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history on a real disk: what comes back, older and newer schemas, damage, and folders and disks
-// that take nothing.
+// The history on a real disk: what comes back, older and newer schemas, damage, and folders and
+// disks that take nothing.
 #include "unit.h"
 
 #include "base/os.h"
@@ -82,7 +82,8 @@ static void fill(struct arena *a, struct store_run *run) {
     int n = 0;
     for (const struct store_column *c = store_columns; c->name; c++, n++) {
         char *member = (char *)run + c->offset;
-        if (c->type == STORE_TEXT) *(struct str *)(void *)member = str_format(a, "%s %d", c->name, n);
+        if (c->type == STORE_TEXT)
+            *(struct str *)(void *)member = str_format(a, "%s %d", c->name, n);
         if (c->type == STORE_WHOLE) *(int64_t *)(void *)member = 1000000000000 + n;
         if (c->type == STORE_REAL) *(double *)(void *)member = n + 0.125;
     }
@@ -142,7 +143,8 @@ static void zero_is_not_unknown(void **state) {
 static void filters_narrow(void **state) {
     struct place *p = *state;
     struct store *s = open_at(p);
-    struct store_run runs[] = {run_of("trial", "timm:resnet50", 1), run_of("trial", "timm:swin_t", 2),
+    struct store_run runs[] = {run_of("trial", "timm:resnet50", 1),
+                               run_of("trial", "timm:swin_t", 2),
                                run_of("bench", "timm:resnet50", 3), run_of("trial", "100%_x", 4)};
     runs[1].gpu = STR("NVIDIA GeForce RTX 3060");
     runs[1].is_standin = 1;
@@ -230,7 +232,8 @@ static void run_sql(struct place *p, const char *sql) {
 
 // The schema of version 1 as it was; never to be changed with the program's.
 static const char version_1[] =
-    "CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, kind TEXT, version TEXT,"
+    "CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT, at_ms INTEGER, kind TEXT, version "
+    "TEXT,"
     " is_standin INTEGER, model TEXT, library TEXT, image_size INTEGER, sequence_length INTEGER,"
     " target_length INTEGER, batch INTEGER, accumulation INTEGER, ranks INTEGER, workers INTEGER,"
     " precision TEXT, optimizer TEXT, layout TEXT, checkpointing INTEGER, ema INTEGER,"
@@ -466,7 +469,8 @@ static int full_child(struct place *p) {
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) return 102;
     while (stored < 100) {
         struct store_run run = run_of("trial", "m", stored + 1);
-        run.each_s = str_of(str_z(&p->arena, (struct str){(char[20000]){[0 ... 19999] = '7'}, 20000}));
+        run.each_s =
+            str_of(str_z(&p->arena, (struct str){(char[20000]){[0 ... 19999] = '7'}, 20000}));
         int rc = store_add(s, &run, NULL, &why);
         if (rc < 0) return rc == FAIL_MACHINE && why.message[0] ? stored : 103;
         stored++;

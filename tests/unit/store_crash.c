@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Many writers at once, and writers that are killed: what store_add has reported as stored is there.
+// Many writers at once, and writers that are killed: what store_add has reported as stored is
+// there.
 #include "unit.h"
 
 #include "base/os.h"
