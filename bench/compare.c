@@ -16,7 +16,9 @@ static const struct pairs_scene scenes[] = {
     {"30 pairs, trials vary by 2 %", 30, 0, 0.02, 0, 0},
 };
 
-static double share(int part) { return 100.0 * part / EXPERIMENTS; }
+static double share(int part) {
+    return 100.0 * part / EXPERIMENTS;
+}
 
 // The smallest difference, in steps of a tenth of a per cent up to 5 %, that is found in 90 %.
 static double smallest_found(struct pairs_scene scene) {
@@ -25,15 +27,18 @@ static double smallest_found(struct pairs_scene scene) {
         int middle = (misses + finds) / 2;
         scene.difference = middle / 1000.0;
         bool found = pairs_play(&scene, EXPERIMENTS, SEED).found >= EXPERIMENTS * 9 / 10;
-        if (found) finds = middle;
-        else misses = middle;
+        if (found)
+            finds = middle;
+        else
+            misses = middle;
     }
     return finds / 10.0;
 }
 
 static bool play_scenes(void) {
     bool good = true;
-    printf("| pairs | noise | false positives | interval holds the truth | 2 %% found | smallest found in "
+    printf("| pairs | noise | false positives | interval holds the truth | 2 %% found | smallest "
+           "found in "
            "90 %% |\n|---|---|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof scenes / sizeof *scenes; i++) {
         struct pairs_scene same = scenes[i], differs = scenes[i];
@@ -54,9 +59,11 @@ static bool check_needed(void) {
         double difference, noise;
     } asked[] = {{0.02, 0.0063}, {0.02, 0.02}, {0.05, 0.02}, {0.01, 0.02}, {0.2, 0.02}};
     bool good = true;
-    printf("\n| difference | a trial's noise | pairs asked for | found with them |\n|---|---|---|---|\n");
+    printf("\n| difference | a trial's noise | pairs asked for | found with them "
+           "|\n|---|---|---|---|\n");
     for (size_t i = 0; i < sizeof asked / sizeof *asked; i++) {
-        struct pairs_scene scene = {.trial_noise = asked[i].noise, .difference = asked[i].difference};
+        struct pairs_scene scene = {.trial_noise = asked[i].noise,
+                                    .difference = asked[i].difference};
         ptrdiff_t pairs = stats_pairs_needed(asked[i].difference, asked[i].noise, 0.95, 0.9);
         scene.pairs = (int)pairs;
         int found = pairs_play(&scene, EXPERIMENTS, SEED).found;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit compare: is B better than A, or is it chance? Two configs are trained in turn, or two runs of
-// the history are looked up; each metric gets a verdict with its p and the interval of the ratio.
+// batchfit compare: is B better than A, or is it chance? Two configs are trained in turn, or two
+// runs of the history are looked up; each metric gets a verdict with its p and the interval of the
+// ratio.
 #include "cmd/compare.h"
 
 #include "device/device.h"
@@ -45,7 +46,8 @@ static int write_reports(struct compare *c, struct fail *why) {
     int rc = 0;
     while (rest.p && rc == 0) {
         struct str path = str_cut(&rest, '\n');
-        rc = os_replace(c->arena, str_z(c->arena, path), compare_file_find(path)->text(c), NULL, why);
+        rc = os_replace(c->arena, str_z(c->arena, path), compare_file_find(path)->text(c), NULL,
+                        why);
     }
     return rc;
 }
@@ -53,8 +55,9 @@ static int write_reports(struct compare *c, struct fail *why) {
 static void say_energy_of_machine(struct compare *c, const struct launch *l) {
     const struct compare_result *r = &c->results[COMPARE_ENERGY];
     if (!r->is_asked || !r->is_measured || l->place.kind != LAUNCH_CPU) return;
-    compare_note(c, STR("the energy is that of the whole processor and its memory, with whatever else "
-                        "ran on it"));
+    compare_note(c,
+                 STR("the energy is that of the whole processor and its memory, with whatever else "
+                     "ran on it"));
 }
 
 static int both_failed(const struct compare *c, struct fail *why) {
@@ -66,13 +69,15 @@ static int both_failed(const struct compare *c, struct fail *why) {
 }
 
 static int answer(struct compare *c, struct fail *why) {
-    if (c->sides[COMPARE_A].has_failed && c->sides[COMPARE_B].has_failed) return both_failed(c, why);
+    if (c->sides[COMPARE_A].has_failed && c->sides[COMPARE_B].has_failed)
+        return both_failed(c, why);
     if (c->is_standin && !c->is_of_runs) {
-        compare_note(c, STR("the command is a stand-in that plays a scenario: nothing was trained"));
+        compare_note(c,
+                     STR("the command is a stand-in that plays a scenario: nothing was trained"));
     }
     if (c->is_interrupted) {
-        compare_note(c, str_format(c->arena, "interrupted: %td of %lld pairs were measured", c->pairs,
-                                   (long long)c->pairs_asked));
+        compare_note(c, str_format(c->arena, "interrupted: %td of %lld pairs were measured",
+                                   c->pairs, (long long)c->pairs_asked));
     }
     compare_count_cost(c);
     struct fail unwritten;
@@ -142,23 +147,30 @@ const struct verb verb_compare = {
     .summary = "is B better than A, or is it chance?",
     .description =
         "Trains by two configs in turn, A B B A A B ..., each trial a process of its own that is "
-        "stopped after some steps, and says for each metric which side is better, with the ratio, its "
-        "95 % interval and the p of a rank test (Mann and Whitney), or that there is no difference, and "
-        "how many pairs would tell. One trial of each side comes before and does not count; where a card "
+        "stopped after some steps, and says for each metric which side is better, with the ratio, "
+        "its "
+        "95 % interval and the p of a rank test (Mann and Whitney), or that there is no "
+        "difference, and "
+        "how many pairs would tell. One trial of each side comes before and does not count; where "
+        "a card "
         "tells its temperature, each trial waits until it is as cool as before the first.\n\n"
         "The command after -- takes the config's path as {config}. Without a command the built-in "
         "workload trains what both configs say.\n\n"
-        "Energy is joules for each sample by the card's counter, or the processor's; measured steps of "
-        "less than two seconds are too short for it. The cost takes data/prices.tsv, or prices.local.tsv "
+        "Energy is joules for each sample by the card's counter, or the processor's; measured "
+        "steps of "
+        "less than two seconds are too short for it. The cost takes data/prices.tsv, or "
+        "prices.local.tsv "
         "in your data folder.",
-    .examples =
-        "batchfit compare --a configs/train.yaml --b configs/train_highperf.yaml --report report.html -- "
-        "python train.py --config {config}\n"
-        "batchfit compare --a a.yaml --b b.yaml --metrics throughput,energy --steps 50 -- python train.py "
-        "--config {config}\n"
-        "batchfit compare --a a.yaml --b b.yaml --cost aws --runs-per-month 20 --samples 50000 --epochs 90 "
-        "-- python train.py --config {config}\n"
-        "batchfit compare --runs 41 57",
+    .examples = "batchfit compare --a configs/train.yaml --b configs/train_highperf.yaml --report "
+                "report.html -- "
+                "python train.py --config {config}\n"
+                "batchfit compare --a a.yaml --b b.yaml --metrics throughput,energy --steps 50 -- "
+                "python train.py "
+                "--config {config}\n"
+                "batchfit compare --a a.yaml --b b.yaml --cost aws --runs-per-month 20 --samples "
+                "50000 --epochs 90 "
+                "-- python train.py --config {config}\n"
+                "batchfit compare --runs 41 57",
     .options = option_rows,
     .options_size = sizeof(struct compare_options),
     .run = compare_run,

@@ -56,8 +56,8 @@ struct compare_result {
     struct str reason; // not measured, why; or what decided besides the figures
     double a, b;       // medians
     struct stats_ratio ratio;
-    bool is_tested;    // p and the interval say something
-    const char *verdict;  // "a", "b", "no difference"
+    bool is_tested;         // p and the interval say something
+    const char *verdict;    // "a", "b", "no difference"
     ptrdiff_t pairs_wanted; // with which a difference of `difference` would be found; 0: not asked
     double difference;
 };

@@ -8,7 +8,9 @@
 
 enum { USUAL_WORKERS = 4 };
 
-void compare_note(struct compare *c, struct str note) { str_list_add(c->arena, &c->notes, note); }
+void compare_note(struct compare *c, struct str note) {
+    str_list_add(c->arena, &c->notes, note);
+}
 
 // --- Words ---------------------------------------------------------------------------------------
 
@@ -71,10 +73,12 @@ static int check_numbers(struct compare *c, struct fail *why) {
 
 // --- Two configs ---------------------------------------------------------------------------------
 
-static const char hint_alike[] = "a comparison changes how it is trained, not what: make them the same in "
-                                 "that, and compare again";
+static const char hint_alike[] =
+    "a comparison changes how it is trained, not what: make them the same in "
+    "that, and compare again";
 
-static const struct config_value *value_of(const struct compare *c, int side, enum config_role role) {
+static const struct config_value *value_of(const struct compare *c, int side,
+                                           enum config_role role) {
     return &c->sides[side].asked.reading.values[role];
 }
 
@@ -92,14 +96,14 @@ int compare_check_alike(const struct compare *c, struct fail *why) {
         const struct config_value *b = value_of(c, COMPARE_B, roles[i].role);
         if (a->text.len == 0 || b->text.len == 0 || str_equal(a->text, b->text)) continue;
         fail_set(why, FAIL_INPUT, "%.*s:%d and %.*s:%d train different %s: %.*s, %.*s",
-                 STR_ARG(c->sides[COMPARE_A].name), a->line, STR_ARG(c->sides[COMPARE_B].name), b->line,
-                 roles[i].word, STR_ARG(a->text), STR_ARG(b->text));
+                 STR_ARG(c->sides[COMPARE_A].name), a->line, STR_ARG(c->sides[COMPARE_B].name),
+                 b->line, roles[i].word, STR_ARG(a->text), STR_ARG(b->text));
         return fail_hint(why, "%s", hint_alike);
     }
     const struct compare_side *a = &c->sides[COMPARE_A], *b = &c->sides[COMPARE_B];
     if (!a->bench.is_workload || str_equal(a->bench.title, b->bench.title)) return 0;
-    fail_set(why, FAIL_INPUT, "the sides train different things: %.*s; %.*s", STR_ARG(a->bench.title),
-             STR_ARG(b->bench.title));
+    fail_set(why, FAIL_INPUT, "the sides train different things: %.*s; %.*s",
+             STR_ARG(a->bench.title), STR_ARG(b->bench.title));
     return fail_hint(why, "%s", hint_alike);
 }
 
@@ -130,7 +134,8 @@ static int read_side(struct compare *c, int index, const char *path, struct fail
     int rc = bench_ask(c->arena, asked, &side->bench, &side->asked, why);
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < side->bench.notes.count; i++) {
-        compare_note(c, str_format(c->arena, "%s: %.*s", path, STR_ARG(side->bench.notes.items[i])));
+        compare_note(c,
+                     str_format(c->arena, "%s: %.*s", path, STR_ARG(side->bench.notes.items[i])));
     }
     read_plan(side);
     return 0;
@@ -170,7 +175,8 @@ int compare_ask(struct compare *c, struct fail *why) {
 
 // --- The built-in workload -----------------------------------------------------------------------
 
-static void set_number(struct compare *c, struct compare_side *side, const char *name, int64_t value) {
+static void set_number(struct compare *c, struct compare_side *side, const char *name,
+                       int64_t value) {
     launch_value(c->arena, &side->values, name, str_format(c->arena, "%lld", (long long)value));
 }
 
@@ -188,7 +194,8 @@ int compare_values(struct compare *c, struct compare_side *side, struct fail *wh
     launch_value(c->arena, &side->values, "config", side->name);
     if (!side->asked.is_workload) return 0;
     if (side->batch <= 0) {
-        fail_set(why, FAIL_INPUT, "%.*s: no batch size for the built-in workload", STR_ARG(side->name));
+        fail_set(why, FAIL_INPUT, "%.*s: no batch size for the built-in workload",
+                 STR_ARG(side->name));
         return fail_hint(why, "add batch_size: 32, or give your own command after --");
     }
     set_number(c, side, "batch", side->batch);

@@ -57,15 +57,17 @@ static int check_month(const struct compare_options *o, struct fail *why) {
     bool has_month = o->runs_per_month > 0 || o->samples > 0 || o->epochs > 0;
     if (!has_month || (o->runs_per_month > 0 && o->samples > 0)) return 0;
     fail_set(why, FAIL_USAGE, "a month is told by --runs-per-month and --samples together");
-    return fail_hint(why, "--samples is the data set's size when --epochs is given, else the samples "
-                          "that a run trains on");
+    return fail_hint(why,
+                     "--samples is the data set's size when --epochs is given, else the samples "
+                     "that a run trains on");
 }
 
 int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes, int64_t ranks,
                      struct fail *why) {
     const struct compare_options *o = c->options;
     double price = (double)NAN;
-    c->cost = (struct compare_cost){.usd_per_hour = (double)NAN, .cards = ranks > 0 ? (double)ranks : 1};
+    c->cost =
+        (struct compare_cost){.usd_per_hour = (double)NAN, .cards = ranks > 0 ? (double)ranks : 1};
     int rc = check_month(o, why);
     if (rc < 0 || (!o->cost && o->runs_per_month <= 0)) return rc;
     c->cost.is_asked = true;
@@ -74,7 +76,8 @@ int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes
     if (!o->cost) return 0;
     if (!str_to_double(str_of(o->cost), &price)) return find_price(c, card_name, card_bytes, why);
     if (!(price > 0) || price > 1e6) {
-        return fail_set(why, FAIL_USAGE, "--cost %s: not a price for an hour of a card in USD", o->cost);
+        return fail_set(why, FAIL_USAGE, "--cost %s: not a price for an hour of a card in USD",
+                        o->cost);
     }
     c->cost.usd_per_hour = price;
     c->cost.source = STR("given by --cost");
@@ -87,7 +90,8 @@ void compare_count_cost(struct compare *c) {
     for (int i = 0; i < COMPARE_SIDES; i++) {
         k->per_million[i] = gpu_cost_per_million(k->usd_per_hour, k->cards, speeds[i]);
         bool has_month = k->runs_per_month > 0;
-        k->months[i] = gpu_cost_of_month(k->usd_per_hour, k->cards, has_month ? k->samples : (double)NAN,
-                                         k->runs_per_month, speeds[i]);
+        k->months[i] =
+            gpu_cost_of_month(k->usd_per_hour, k->cards, has_month ? k->samples : (double)NAN,
+                              k->runs_per_month, speeds[i]);
     }
 }

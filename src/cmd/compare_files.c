@@ -11,10 +11,11 @@
 
 static json_t *result_json(const struct compare_result *r) {
     json_t *verdict = r->is_measured ? json_string(r->verdict) : json_null();
-    json_t *o = json_pack("{s:o, s:o, s:o, s:[o, o], s:o, s:o}", "a", json_number(r->a), "b",
-                          json_number(r->b), "ratio", json_number(r->ratio.ratio), "ci",
-                          json_number(r->ratio.interval.low), json_number(r->ratio.interval.high), "p",
-                          json_number(r->is_tested ? r->ratio.rank.p : (double)NAN), "verdict", verdict);
+    json_t *o =
+        json_pack("{s:o, s:o, s:o, s:[o, o], s:o, s:o}", "a", json_number(r->a), "b",
+                  json_number(r->b), "ratio", json_number(r->ratio.ratio), "ci",
+                  json_number(r->ratio.interval.low), json_number(r->ratio.interval.high), "p",
+                  json_number(r->is_tested ? r->ratio.rank.p : (double)NAN), "verdict", verdict);
     if (o && r->reason.len > 0) json_object_set_new(o, "reason", json_text(r->reason));
     if (o && r->pairs_wanted > 0 && r->pairs_wanted < INT32_MAX) {
         json_object_set_new(o, "pairs_wanted", json_integer(r->pairs_wanted));
@@ -32,8 +33,8 @@ static json_t *cost_json(const struct compare_cost *k) {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "usd_per_hour", json_number(k->usd_per_hour),
                      "source", json_text(k->source), "usd_per_million_samples",
                      pair_json(k->per_million[0], k->per_million[1]), "hours_per_month",
-                     pair_json(m[0].hours, m[1].hours), "usd_per_month", pair_json(m[0].usd, m[1].usd),
-                     "saved_per_month",
+                     pair_json(m[0].hours, m[1].hours), "usd_per_month",
+                     pair_json(m[0].usd, m[1].usd), "saved_per_month",
                      json_pack("{s:o, s:o}", "hours", json_number(m[0].hours - m[1].hours), "usd",
                                json_number(m[0].usd - m[1].usd)));
 }
@@ -59,8 +60,8 @@ json_t *compare_json(const struct compare *c, bool is_whole) {
         json_object_set_new(metrics, compare_metrics[i].name, result_json(&c->results[i]));
     }
     struct str rest = str_of(c->options->reports), first = str_cut(&rest, '\n');
-    json_t *o = json_pack("{s:o, s:I, s:o}", "metrics", metrics, "pairs", (json_int_t)c->pairs, "report",
-                          json_text(first));
+    json_t *o = json_pack("{s:o, s:I, s:o}", "metrics", metrics, "pairs", (json_int_t)c->pairs,
+                          "report", json_text(first));
     if (o && c->cost.is_asked) json_object_set_new(o, "cost", cost_json(&c->cost));
     if (o && c->notes.count > 0) json_object_set_new(o, "notes", answer_notes_json(&c->notes));
     if (!o || !is_whole) return o;
@@ -82,7 +83,8 @@ struct words {
     ptrdiff_t count, capacity;
 };
 static void add_word(struct words *w, struct str word) {
-    *arena_push(w->arena, &w->items, &w->count, &w->capacity) = word.p ? str_z(w->arena, word) : NULL;
+    *arena_push(w->arena, &w->items, &w->count, &w->capacity) =
+        word.p ? str_z(w->arena, word) : NULL;
 }
 static void add_option(struct words *w, const char *name, struct str value) {
     if (value.len == 0) return;
@@ -111,7 +113,8 @@ static struct str call_text(const struct compare *c) {
     add_count(&w, "--memory", o->l.memory_bytes);
     add_count(&w, "--ranks", o->l.ranks);
     add_option(&w, "--gpu-ids", str_of(o->l.cards));
-    while (environment.p && environment.len > 0) add_option(&w, "--env", str_cut(&environment, '\n'));
+    while (environment.p && environment.len > 0)
+        add_option(&w, "--env", str_cut(&environment, '\n'));
     add_option(&w, "--cost", str_of(o->cost));
     if (o->base.command) add_word(&w, STR("--"));
     for (int i = 0; o->base.command && o->base.command[i]; i++) {
@@ -141,7 +144,8 @@ static struct show_table versions(const struct compare *c) {
     }
     if (!c->is_of_runs && uname(&system) == 0) {
         show_table_cell(&t, SHOW_PLAIN, STR("system"));
-        show_table_format(&t, SHOW_PLAIN, "%s %s %s", system.sysname, system.release, system.machine);
+        show_table_format(&t, SHOW_PLAIN, "%s %s %s", system.sysname, system.release,
+                          system.machine);
     }
     return t;
 }
@@ -162,9 +166,10 @@ static struct show_table trials_table(const struct compare *c) {
         const struct compare_metric_row *m = &compare_metrics[k];
         if (!c->results[k].is_asked || !c->results[k].is_measured) continue;
         for (int s = 0; s < COMPARE_SIDES; s++) {
-            show_table_column(&t, str_format(c->arena, "%c, %s", 'A' + s,
-                                             k == COMPARE_MEMORY ? "MiB" : m->unit).p,
-                              SHOW_RIGHT);
+            show_table_column(
+                &t,
+                str_format(c->arena, "%c, %s", 'A' + s, k == COMPARE_MEMORY ? "MiB" : m->unit).p,
+                SHOW_RIGHT);
         }
     }
     for (ptrdiff_t i = 0; i < c->pairs; i++) {
@@ -173,8 +178,11 @@ static struct show_table trials_table(const struct compare *c) {
             if (!c->results[k].is_asked || !c->results[k].is_measured) continue;
             for (int s = 0; s < COMPARE_SIDES; s++) {
                 double value = c->sides[s].figures[k][i];
-                if (isnan(value)) show_table_unknown(&t);
-                else show_table_format(&t, SHOW_PLAIN, "%.5g", k == COMPARE_MEMORY ? value / 0x1p20 : value);
+                if (isnan(value))
+                    show_table_unknown(&t);
+                else
+                    show_table_format(&t, SHOW_PLAIN, "%.5g",
+                                      k == COMPARE_MEMORY ? value / 0x1p20 : value);
             }
         }
     }
@@ -190,13 +198,15 @@ static void fenced(struct buf *b, struct str text) {
 static struct str markdown_text(struct compare *c) {
     struct buf b = buf_new(c->arena);
     struct str_list sentences = compare_sentences(c);
-    struct show_table table = compare_table(c), cost = compare_cost_table(c), trials = trials_table(c);
+    struct show_table table = compare_table(c), cost = compare_cost_table(c),
+                      trials = trials_table(c);
     struct show_table about = versions(c);
     buf_format(&b, "# Comparison on %.*s\n\n- A: `%.*s`\n- B: `%.*s`\n\n", STR_ARG(c->device),
                STR_ARG(c->sides[0].name), STR_ARG(c->sides[1].name));
     show_table_markdown(&table, &b);
     buf_byte(&b, '\n');
-    for (ptrdiff_t i = 0; i < sentences.count; i++) buf_format(&b, "- %.*s\n", STR_ARG(sentences.items[i]));
+    for (ptrdiff_t i = 0; i < sentences.count; i++)
+        buf_format(&b, "- %.*s\n", STR_ARG(sentences.items[i]));
     if (c->cost.is_asked) {
         buf_add(&b, STR("\n## Cost\n\n"));
         show_table_markdown(&cost, &b);
@@ -210,7 +220,8 @@ static struct str markdown_text(struct compare *c) {
     buf_byte(&b, '\n');
     show_table_markdown(&about, &b);
     if (c->notes.count > 0) buf_add(&b, STR("\n## Notes\n\n"));
-    for (ptrdiff_t i = 0; i < c->notes.count; i++) buf_format(&b, "- %.*s\n", STR_ARG(c->notes.items[i]));
+    for (ptrdiff_t i = 0; i < c->notes.count; i++)
+        buf_format(&b, "- %.*s\n", STR_ARG(c->notes.items[i]));
     return buf_str(&b);
 }
 
@@ -245,10 +256,12 @@ static void add_verdicts(struct compare *c, struct buf *page) {
         if (!r->is_asked) continue;
         bool is_same = !r->is_measured || r->verdict[0] == 'n';
         struct str value = !r->is_measured ? STR("not measured")
-                           : is_same       ? STR("no difference")
-                                           : str_format(c->arena, "%c is better", r->verdict[0] - 'a' + 'A');
-        struct str remark = isnan(r->ratio.ratio) ? (struct str){0}
-                                                  : str_format(c->arena, "B/A %.3f", r->ratio.ratio);
+                           : is_same
+                               ? STR("no difference")
+                               : str_format(c->arena, "%c is better", r->verdict[0] - 'a' + 'A');
+        struct str remark = isnan(r->ratio.ratio)
+                                ? (struct str){0}
+                                : str_format(c->arena, "B/A %.3f", r->ratio.ratio);
         figures[count++] = (struct show_figure){str_of(compare_metrics[k].title), value, remark,
                                                 is_same ? SHOW_PLAIN : SHOW_GOOD};
     }
@@ -266,7 +279,8 @@ static void add_again(struct compare *c, struct buf *page) {
 
 static struct str html_text(struct compare *c) {
     struct buf page = buf_new(c->arena);
-    struct show_table table = compare_table(c), cost = compare_cost_table(c), trials = trials_table(c);
+    struct show_table table = compare_table(c), cost = compare_cost_table(c),
+                      trials = trials_table(c);
     show_html_open(&page, str_format(c->arena, "Comparison on %.*s", STR_ARG(c->device)),
                    str_format(c->arena, "A: %.*s. B: %.*s.", STR_ARG(c->sides[0].name),
                               STR_ARG(c->sides[1].name)));
@@ -294,7 +308,10 @@ static struct str html_text(struct compare *c) {
 }
 
 const struct compare_file compare_files[] = {
-    {".html", html_text}, {".md", markdown_text}, {".json", json_text_of}, {.suffix = NULL},
+    {".html", html_text},
+    {".md", markdown_text},
+    {".json", json_text_of},
+    {.suffix = NULL},
 };
 
 const struct compare_file *compare_file_find(struct str path) {

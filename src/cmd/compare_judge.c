@@ -14,7 +14,9 @@ const struct compare_metric_row compare_metrics[COMPARE_METRICS] = {
     [COMPARE_TIME] = {"time", NULL, "ms/sample", "Time of a sample", false},
 };
 
-const char *compare_side_name(int side) { return side == COMPARE_A ? "a" : "b"; }
+const char *compare_side_name(int side) {
+    return side == COMPARE_A ? "a" : "b";
+}
 
 static double median_known(struct arena *a, const double *values, ptrdiff_t count) {
     double *known = arena_new(a, double, count + 1);

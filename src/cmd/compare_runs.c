@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// Two runs of the history, compared by what is stored of them: one figure a step, or a pair of an earlier
-// comparison, and one figure of the memory.
+// Two runs of the history, compared by what is stored of them: one figure a step, or a pair of an
+// earlier comparison, and one figure of the memory.
 #include "cmd/compare.h"
 
 #include <math.h>
 
-static int find_run(struct compare *c, struct store *store, struct str text, struct store_run *ret_run,
-                    struct fail *why) {
+static int find_run(struct compare *c, struct store *store, struct str text,
+                    struct store_run *ret_run, struct fail *why) {
     struct store_filter filter = {.limit = 1};
     struct store_run *runs;
     ptrdiff_t count;
@@ -31,7 +31,8 @@ static int find_both(struct compare *c, struct store_run *runs, struct fail *why
         return fail_hint(why, "compare --runs 41 57");
     }
     if (c->options->h.is_off) {
-        return fail_set(why, FAIL_USAGE, "--runs looks into the history, which --no-history forbids");
+        return fail_set(why, FAIL_USAGE,
+                        "--runs looks into the history, which --no-history forbids");
     }
     int rc = store_open(c->arena, store_folder(c->arena, c->options->h.store), &store, why);
     if (rc < 0) return rc;
@@ -56,7 +57,8 @@ static struct str count_text(struct arena *a, int64_t value) {
 
 static int check_run(const struct store_run *run, struct fail *why) {
     if (str_is(run->kind, "fit")) {
-        fail_set(why, FAIL_INPUT, "run %lld is a prediction: nothing was measured", (long long)run->id);
+        fail_set(why, FAIL_INPUT, "run %lld is a prediction: nothing was measured",
+                 (long long)run->id);
         return fail_hint(why, "runs of the kinds trial, bench and compare have been measured");
     }
     bool is_good = str_is(run->status, "OK") || str_is(run->status, "ALMOST");
@@ -115,19 +117,22 @@ static void read_side(struct compare *c, int index, const struct store_run *run)
     if (run->peak_bytes > 0) side->figures[COMPARE_MEMORY][0] = (double)run->peak_bytes;
     double samples = run->samples_per_s * run->total_ms / 1e3 * (double)run->steps;
     if (samples > 0) side->figures[COMPARE_ENERGY][0] = run->energy_joules / samples;
-    side->name = str_format(c->arena, "run %lld, %.*s%s%.*s", (long long)run->id, STR_ARG(run->kind),
-                            run->setting.len > 0 ? ", " : "", STR_ARG(run->setting));
+    side->name =
+        str_format(c->arena, "run %lld, %.*s%s%.*s", (long long)run->id, STR_ARG(run->kind),
+                   run->setting.len > 0 ? ", " : "", STR_ARG(run->setting));
 }
 
 static void say_how_sure(struct compare *c, const struct store_run *runs) {
     const struct store_run *a = &runs[COMPARE_A], *b = &runs[COMPARE_B];
     if (!str_is(a->kind, "compare") || !str_is(b->kind, "compare")) {
-        compare_note(c, STR("single launches: what differs from one launch to the next is not in these "
-                            "figures; compare --a --b measures it"));
+        compare_note(
+            c, STR("single launches: what differs from one launch to the next is not in these "
+                   "figures; compare --a --b measures it"));
     }
     if (!str_equal(a->gpu, b->gpu) || !str_equal(a->driver, b->driver)) {
-        compare_note(c, str_format(c->arena, "the runs are not of the same device and driver: %.*s %.*s, "
-                                             "%.*s %.*s",
+        compare_note(c, str_format(c->arena,
+                                   "the runs are not of the same device and driver: %.*s %.*s, "
+                                   "%.*s %.*s",
                                    STR_ARG(a->gpu), STR_ARG(a->driver), STR_ARG(b->gpu),
                                    STR_ARG(b->driver)));
     }
@@ -147,7 +152,8 @@ int compare_recall(struct compare *c, struct fail *why) {
     c->pairs = a < b ? a : b;
     if (c->pairs < COMPARE_STEPS_LEAST) {
         return fail_set(why, FAIL_INPUT, "runs %lld and %lld have %td figures only: %d are wanted",
-                        (long long)runs[0].id, (long long)runs[1].id, c->pairs, COMPARE_STEPS_LEAST);
+                        (long long)runs[0].id, (long long)runs[1].id, c->pairs,
+                        COMPARE_STEPS_LEAST);
     }
     c->is_standin = runs[COMPARE_A].is_standin == 1;
     c->device = runs[COMPARE_B].gpu;

@@ -12,26 +12,39 @@
 static const double percent = 100;
 
 static void figure_cell(const struct compare *c, struct show_table *t, int metric, double value) {
-    if (isnan(value)) show_table_unknown(t);
-    else if (metric == COMPARE_MEMORY) show_table_cell(t, SHOW_PLAIN, unit_bytes(c->arena, (int64_t)value));
-    else show_table_format(t, SHOW_PLAIN, "%.4g", value);
+    if (isnan(value))
+        show_table_unknown(t);
+    else if (metric == COMPARE_MEMORY)
+        show_table_cell(t, SHOW_PLAIN, unit_bytes(c->arena, (int64_t)value));
+    else
+        show_table_format(t, SHOW_PLAIN, "%.4g", value);
 }
 
 static void test_cells(struct show_table *t, const struct compare_result *r) {
     const struct stats_interval *ci = &r->ratio.interval;
-    if (isnan(r->ratio.ratio)) show_table_unknown(t);
-    else show_table_format(t, SHOW_STRONG, "%.3f", r->ratio.ratio);
-    if (isnan(ci->low)) show_table_unknown(t);
-    else show_table_format(t, SHOW_DIM, "%.3f to %.3f", ci->low, ci->high);
-    if (!r->is_tested) show_table_unknown(t);
-    else if (r->ratio.rank.p < 0.0001) show_table_cell(t, SHOW_PLAIN, STR("<0.0001"));
-    else show_table_format(t, SHOW_PLAIN, "%.4f", r->ratio.rank.p);
+    if (isnan(r->ratio.ratio))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_STRONG, "%.3f", r->ratio.ratio);
+    if (isnan(ci->low))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_DIM, "%.3f to %.3f", ci->low, ci->high);
+    if (!r->is_tested)
+        show_table_unknown(t);
+    else if (r->ratio.rank.p < 0.0001)
+        show_table_cell(t, SHOW_PLAIN, STR("<0.0001"));
+    else
+        show_table_format(t, SHOW_PLAIN, "%.4f", r->ratio.rank.p);
 }
 
 static void verdict_cell(struct show_table *t, const struct compare_result *r) {
-    if (!r->is_measured) show_table_cell(t, SHOW_WARN, STR("not measured"));
-    else if (str_is(STR("no difference"), r->verdict)) show_table_cell(t, SHOW_DIM, STR("no difference"));
-    else show_table_format(t, SHOW_GOOD, "%c is better", r->verdict[0] - 'a' + 'A');
+    if (!r->is_measured)
+        show_table_cell(t, SHOW_WARN, STR("not measured"));
+    else if (str_is(STR("no difference"), r->verdict))
+        show_table_cell(t, SHOW_DIM, STR("no difference"));
+    else
+        show_table_format(t, SHOW_GOOD, "%c is better", r->verdict[0] - 'a' + 'A');
 }
 
 struct show_table compare_table(const struct compare *c) {
@@ -75,7 +88,8 @@ struct show_table compare_cost_table(const struct compare *c) {
     show_table_column(&t, "A", SHOW_RIGHT);
     show_table_column(&t, "B", SHOW_RIGHT);
     show_table_column(&t, "saved by B", SHOW_RIGHT);
-    money_row(&t, "USD for a million samples", k->per_million[COMPARE_A], k->per_million[COMPARE_B]);
+    money_row(&t, "USD for a million samples", k->per_million[COMPARE_A],
+              k->per_million[COMPARE_B]);
     money_row(&t, "hours in a month", m[COMPARE_A].hours, m[COMPARE_B].hours);
     money_row(&t, "USD in a month", m[COMPARE_A].usd, m[COMPARE_B].usd);
     return t;
@@ -94,13 +108,15 @@ static struct str no_difference(const struct compare *c, const char *name,
         return str_format(c->arena, "%s: no difference", name);
     }
     if (r->pairs_wanted <= c->pairs) {
-        return str_format(c->arena, "%s: no difference; %td pairs are enough to find one of %.1f %%", name,
+        return str_format(c->arena,
+                          "%s: no difference; %td pairs are enough to find one of %.1f %%", name,
                           c->pairs, percent * r->difference);
     }
-    return str_format(c->arena,
-                      "%s: no difference that can be told from chance; %td pairs would find one of %.1f %% "
-                      "(--pairs)",
-                      name, r->pairs_wanted, percent * r->difference);
+    return str_format(
+        c->arena,
+        "%s: no difference that can be told from chance; %td pairs would find one of %.1f %% "
+        "(--pairs)",
+        name, r->pairs_wanted, percent * r->difference);
 }
 
 // PyTorch says in a paragraph that memory ran out; the document has all of it.
@@ -119,9 +135,10 @@ static struct str sentence(const struct compare *c, int metric) {
     }
     if (r->ratio.verdict == STATS_SAME) return no_difference(c, name, r);
     double change = percent * (r->ratio.ratio - 1);
-    return str_format(c->arena, "%s: %c is better; B has %.1f %% %s than A (%+.1f to %+.1f %%)", name,
-                      r->verdict[0] - 'a' + 'A', fabs(change), change > 0 ? "more" : "less",
-                      percent * (r->ratio.interval.low - 1), percent * (r->ratio.interval.high - 1));
+    return str_format(c->arena, "%s: %c is better; B has %.1f %% %s than A (%+.1f to %+.1f %%)",
+                      name, r->verdict[0] - 'a' + 'A', fabs(change), change > 0 ? "more" : "less",
+                      percent * (r->ratio.interval.low - 1),
+                      percent * (r->ratio.interval.high - 1));
 }
 
 struct str_list compare_sentences(const struct compare *c) {

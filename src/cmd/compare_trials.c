@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The trials of a comparison: one of each side that does not count, then A B B A A B …, each begun when
-// the card is as cool as before the first.
+// The trials of a comparison: one of each side that does not count, then A B B A A B …, each begun
+// when the card is as cool as before the first.
 #include "cmd/compare.h"
 
 #include "device/sampler.h"
@@ -45,14 +45,16 @@ static void add_figures(struct compare_side *side, const struct launch_result *r
     side->why[COMPARE_MEMORY] = STR("the device does not say how much memory was used");
 }
 
-static void read_framework(struct compare *c, struct compare_side *side, const struct launch_result *r) {
+static void read_framework(struct compare *c, struct compare_side *side,
+                           const struct launch_result *r) {
     if (r->trial.steps.rank_count == 0) return;
     const struct step_rank *rank = &r->trial.steps.ranks[0];
     side->framework = str_trim(str_format(c->arena, "%.*s %.*s", STR_ARG(rank->framework),
                                           STR_ARG(rank->framework_version)));
 }
 
-static void set_failed(struct compare *c, struct compare_side *side, const struct launch_result *r) {
+static void set_failed(struct compare *c, struct compare_side *side,
+                       const struct launch_result *r) {
     side->has_failed = true;
     side->status = r->status;
     side->reason = r->reason;
@@ -78,7 +80,8 @@ static int check_steps(const struct compare_side *side, const struct launch_resu
 
 // --- The history ---------------------------------------------------------------------------------
 
-static void store_trial(struct measuring *m, int side, int64_t pair, const struct launch_result *r) {
+static void store_trial(struct measuring *m, int side, int64_t pair,
+                        const struct launch_result *r) {
     const struct compare_side *s = &m->c->sides[side];
     struct store_run run = history_row(m->h, "trial", &s->plan);
     run.setting = str_format(m->c->arena, "compare, %s of pair %lld: %.*s", compare_side_name(side),
@@ -150,12 +153,13 @@ static int run_trial(struct measuring *m, int index, int64_t pair, struct fail *
     struct compare_side *side = &c->sides[index];
     struct launch_result result;
     int64_t limit = m->l->place.is_capped ? m->l->place.capacity_bytes : 0;
-    m->now = pair == 0 ? str_format(c->arena, "%s, warm-up", compare_side_name(index))
-                       : str_format(c->arena, "%s, pair %lld", compare_side_name(index), (long long)pair);
+    m->now = pair == 0
+                 ? str_format(c->arena, "%s, warm-up", compare_side_name(index))
+                 : str_format(c->arena, "%s, pair %lld", compare_side_name(index), (long long)pair);
     show_progress_set(&m->progress, m->done, m->now);
     m->l->command = side->asked.command;
-    int rc = launch_try(m->l, &side->values, side->asked.is_workload ? side->batch : 0, limit, &result,
-                        why);
+    int rc = launch_try(m->l, &side->values, side->asked.is_workload ? side->batch : 0, limit,
+                        &result, why);
     if (rc < 0) return rc;
     if (result.status == LAUNCH_INTERRUPTED) {
         c->is_interrupted = true;
@@ -168,8 +172,10 @@ static int run_trial(struct measuring *m, int index, int64_t pair, struct fail *
     store_trial(m, index, pair, &result);
     rc = check_steps(side, &result, why);
     if (rc < 0) return rc;
-    if (result.status != LAUNCH_OK && result.status != LAUNCH_ALMOST) set_failed(c, side, &result);
-    else if (pair > 0) add_figures(side, &result);
+    if (result.status != LAUNCH_OK && result.status != LAUNCH_ALMOST)
+        set_failed(c, side, &result);
+    else if (pair > 0)
+        add_figures(side, &result);
     return 0;
 }
 
@@ -203,7 +209,8 @@ static int run_all(struct measuring *m, struct fail *why) {
     m->l->watch = draw;
     m->l->watch_context = m;
     int rc = run_pair(m, 0, why);
-    for (int64_t i = 1; rc == 0 && i <= c->pairs_asked && !c->is_interrupted && !has_failed(c); i++) {
+    for (int64_t i = 1; rc == 0 && i <= c->pairs_asked && !c->is_interrupted && !has_failed(c);
+         i++) {
         rc = run_pair(m, i, why);
     }
     if (rc == 0 && has_failed(c)) rc = run_survivor(m, why);
@@ -229,8 +236,9 @@ int compare_measure(struct compare *c, struct launch *l, struct history *h, stru
     if (rc == 0) rc = run_all(&m, why);
     if (rc < 0) return rc;
     if (m.was_hot) {
-        compare_note(c, STR("the card did not cool down between some trials (--cool-down SECONDS waits "
-                            "longer)"));
+        compare_note(
+            c, STR("the card did not cool down between some trials (--cool-down SECONDS waits "
+                   "longer)"));
     }
     compare_judge(c);
     for (int i = 0; i < COMPARE_SIDES; i++) {

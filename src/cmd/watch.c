@@ -63,6 +63,9 @@ struct watching {
     double duration_s; // 0: without end
 };
 
+// Two columns of dots a character: as wide as plots get.
+enum { HISTORY = 400 };
+
 static int refuse(const struct watch_verb_options *o, struct fail *why) {
     if (o->interval < 0.1) {
         fail_set(why, FAIL_USAGE, "--interval %g: a card is asked at most ten times a second",
@@ -109,6 +112,7 @@ static int prepare(struct watching *w, struct fail *why) {
         .machine = machine,
         .interval_ms = interval_of(w),
         .speed = o->speed > 0 ? o->speed : 1,
+        .history = HISTORY,
         .wants_pcie_throughput = o->pcie,
         .wants_profile = o->profile,
         .gpu_ids = o->gpu_ids,

@@ -18,13 +18,14 @@ static int read_price(const struct tsv *t, bool is_own, struct gpu_price *ret, s
         .source = tsv_cell(t, "source"),
         .is_own = is_own,
     };
-    bool is_price = str_to_double(usd, &ret->usd_per_hour) && ret->usd_per_hour > 0 &&
-                    ret->usd_per_hour < 1e6;
+    bool is_price =
+        str_to_double(usd, &ret->usd_per_hour) && ret->usd_per_hour > 0 && ret->usd_per_hour < 1e6;
     if (ret->provider.len > 0 && ret->card.len > 0 && is_price) return 0;
     fail_set(why, FAIL_INPUT, "%.*s:%d: not a provider, a card and a price: '%.*s' '%.*s' '%.*s'",
              STR_ARG(t->name), t->line, STR_ARG(ret->provider), STR_ARG(ret->card), STR_ARG(usd));
-    return fail_hint(why, "columns provider, card (the key of gpus.tsv) and usd_per_hour, with tabs "
-                          "in between");
+    return fail_hint(why,
+                     "columns provider, card (the key of gpus.tsv) and usd_per_hour, with tabs "
+                     "in between");
 }
 
 static int read_prices(struct arena *a, struct gpu_prices *prices, struct str name, struct str text,

@@ -8,10 +8,10 @@
 #include "base/str.h"
 
 struct gpu_price {
-    struct str provider, card; // "aws"; the card's key in the catalogue: "t4"
-    double usd_per_hour;       // of one card
+    struct str provider, card;                 // "aws"; the card's key in the catalogue: "t4"
+    double usd_per_hour;                       // of one card
     struct str instance, region, date, source; // empty: not said
-    bool is_own;               // of the user's file
+    bool is_own;                               // of the user's file
 };
 struct gpu_prices {
     struct gpu_price *items; // the user's own first
@@ -21,8 +21,8 @@ struct gpu_prices {
 // FAIL_INPUT names file and line.
 int gpu_prices_load(struct arena *a, struct gpu_prices *ret_prices, struct fail *why);
 
-// The price of the card with this key. FAIL_USAGE: no such provider, with those there are; FAIL_INPUT:
-// the provider has no price for the card, and the hint says for which ones it has.
+// The price of the card with this key. FAIL_USAGE: no such provider, with those there are;
+// FAIL_INPUT: the provider has no price for the card, and the hint says for which ones it has.
 int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str provider,
                    struct str card, const struct gpu_price **ret_price, struct fail *why);
 

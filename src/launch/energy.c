@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the measured steps of a trial cost in energy. The counters move about ten times a second, so a
-// short window says little: one under two seconds, or under twenty moves, is refused.
+// What the measured steps of a trial cost in energy. The counters move about ten times a second, so
+// a short window says little: one under two seconds, or under twenty moves, is refused.
 #include "launch/launch_int.h"
 
 #include "base/os.h"
@@ -33,7 +33,8 @@ static double samples_of(const struct steps *steps) {
 }
 
 void launch_energy_look(struct launch_energy *e, struct launch *l, const struct steps *steps) {
-    int64_t made = steps_of_slowest(steps, 0), warmup = launch_warmup(l->options), now = os_now_ns();
+    int64_t made = steps_of_slowest(steps, 0), warmup = launch_warmup(l->options),
+            now = os_now_ns();
     bool is_measured = made >= warmup && made <= warmup + launch_steps(l->options);
     if (!is_measured || now - e->looked_ns < LOOK_NS) return;
     e->looked_ns = now;
@@ -55,8 +56,9 @@ void launch_energy_read(const struct launch_energy *e, const struct launch *l,
     if (e->looked_ns == 0) {
         r->energy_why = STR("too short: it was over before the counter could be looked at");
     } else if (!e->is_there) {
-        r->energy_why = l->place.sampler ? STR("the card has no energy counter that the driver shows")
-                                         : STR("the processor's energy counter (RAPL) cannot be read");
+        r->energy_why = l->place.sampler
+                            ? STR("the card has no energy counter that the driver shows")
+                            : STR("the processor's energy counter (RAPL) cannot be read");
     } else if (e->fell_back) {
         r->energy_why = STR("the counter was set back while it ran");
     } else if (seconds < seconds_least || e->changes < CHANGES_LEAST || samples <= 0) {

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a trial's steps and its end come to: status, times, memory. Ranks wait for one another, so the
-// slowest decides the time; each has its own card, so the one that needs most decides the memory.
+// What a trial's steps and its end come to: status, times, memory. Ranks wait for one another, so
+// the slowest decides the time; each has its own card, so the one that needs most decides the
+// memory.
 #include "launch/launch_int.h"
 
 #include <math.h>
@@ -10,8 +11,8 @@ enum { SEED = 20261121 };
 
 // --- Times ---------------------------------------------------------------------------------------
 
-// The steps of one rank after the warm-up; of a run that made fewer, all but the first. Steps beyond
-// those that were wanted, made before the command could be stopped, are left out.
+// The steps of one rank after the warm-up; of a run that made fewer, all but the first. Steps
+// beyond those that were wanted, made before the command could be stopped, are left out.
 struct measured {
     int rank;
     const struct step **items;
@@ -31,8 +32,8 @@ static struct measured measured_steps(struct arena *a, const struct steps *steps
     return m;
 }
 
-// Those of them that say how long they took. Not only the usual ones: data workers deliver in bursts,
-// so that one step in as many as there are workers waits for all of them.
+// Those of them that say how long they took. Not only the usual ones: data workers deliver in
+// bursts, so that one step in as many as there are workers waits for all of them.
 static struct measured timed_steps(struct arena *a, const struct measured *m) {
     struct measured timed = {m->rank, arena_new(a, const struct step *, m->count + 1), 0};
     for (ptrdiff_t i = 0; i < m->count; i++) {
@@ -68,8 +69,9 @@ static struct measured slowest_rank(struct arena *a, const struct steps *steps,
 static const struct {
     size_t step, result;
 } times[] = {
-#define TIME(member) {offsetof(struct step, member), offsetof(struct launch_result, member)}
-    TIME(io_ms), TIME(h2d_ms), TIME(forward_ms), TIME(backward_ms),
+#define TIME(member) \
+    { offsetof(struct step, member), offsetof(struct launch_result, member) }
+    TIME(io_ms),        TIME(h2d_ms),   TIME(forward_ms), TIME(backward_ms),
     TIME(optimizer_ms), TIME(other_ms), TIME(total_ms),
 #undef TIME
 };
@@ -106,7 +108,8 @@ static void read_times(struct launch *l, struct launch_result *r) {
     r->samples_per_s_ci = (struct stats_interval){(double)NAN, (double)NAN};
     read_throughput(l->arena, &m, steps->rank_count > 1 ? (double)steps->rank_count : 1, r);
     r->steps = r->sample_count;
-    int64_t made = steps_of_slowest(steps, 0), wanted = launch_warmup(l->options) + launch_steps(l->options);
+    int64_t made = steps_of_slowest(steps, 0),
+            wanted = launch_warmup(l->options) + launch_steps(l->options);
     r->made = made < wanted ? made : wanted;
 }
 
@@ -115,8 +118,7 @@ static void read_times(struct launch *l, struct launch_result *r) {
 static int64_t most_of(const struct steps *steps, size_t member) {
     int64_t most = -1;
     for (ptrdiff_t i = 0; i < steps->count; i++) {
-        int64_t value =
-            *(const int64_t *)(const void *)((const char *)&steps->items[i] + member);
+        int64_t value = *(const int64_t *)(const void *)((const char *)&steps->items[i] + member);
         if (value > most) most = value;
     }
     return most;
@@ -195,7 +197,8 @@ static void judge_failure(struct launch *l, struct launch_result *r) {
     const struct signature *s = t->ending.signature;
     struct str hint = str_of(s->hint);
     if (t->end == TRIAL_EXITED && s->kind == ENDING_CLEAN) {
-        set_status(r, LAUNCH_FAILED, STR("the command ended without a step that batchfit could see"),
+        set_status(r, LAUNCH_FAILED,
+                   STR("the command ended without a step that batchfit could see"),
                    STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
                        "steps protocol itself (doc/formats/steps.md)"));
     } else if (t->end == TRIAL_NO_START) {
@@ -222,18 +225,21 @@ static void judge_run(struct launch *l, struct launch_result *r) {
     const struct step_rank *caught = rank_out_of_memory(&r->trial.steps);
     if (caught) {
         set_status(r, LAUNCH_OOM,
-                   str_format(l->arena, "memory ran out; the program caught it and went on with %lld",
+                   str_format(l->arena,
+                              "memory ran out; the program caught it and went on with %lld",
                               (long long)r->seen_batch),
                    (struct str){0});
     } else if (ignores_batch(r)) {
-        set_status(r, LAUNCH_FAILED,
-                   str_format(l->arena, "it ran batches of %lld, not the %lld that it was given",
-                              (long long)r->seen_batch, (long long)r->batch),
-                   STR("see that {batch} reaches the data loader, and that the data set has so many "
-                       "samples"));
+        set_status(
+            r, LAUNCH_FAILED,
+            str_format(l->arena, "it ran batches of %lld, not the %lld that it was given",
+                       (long long)r->seen_batch, (long long)r->batch),
+            STR("see that {batch} reaches the data loader, and that the data set has so many "
+                "samples"));
     } else if (r->alloc_retries > 0) {
         set_status(r, LAUNCH_ALMOST,
-                   str_format(l->arena, "the allocator had to free its cache and try again %lld times",
+                   str_format(l->arena,
+                              "the allocator had to free its cache and try again %lld times",
                               (long long)r->alloc_retries),
                    (struct str){0});
     }

@@ -32,8 +32,9 @@ static void catch_signals(void (*handler)(int)) {
 
 const char *launch_status_name(enum launch_status status) {
     static const char *const names[] = {
-        [LAUNCH_OK] = "OK",         [LAUNCH_ALMOST] = "ALMOST", [LAUNCH_OOM] = "OOM",
-        [LAUNCH_SPILLS] = "SPILLS", [LAUNCH_FAILED] = "FAILED", [LAUNCH_INTERRUPTED] = "INTERRUPTED",
+        [LAUNCH_OK] = "OK",         [LAUNCH_ALMOST] = "ALMOST",
+        [LAUNCH_OOM] = "OOM",       [LAUNCH_SPILLS] = "SPILLS",
+        [LAUNCH_FAILED] = "FAILED", [LAUNCH_INTERRUPTED] = "INTERRUPTED",
     };
     return names[status];
 }
@@ -48,7 +49,9 @@ void launch_switch(struct arena *a, struct launch_values *v, const char *name, b
     *arena_push(a, &v->items, &v->count, &v->capacity) = value;
 }
 
-void launch_note(struct launch *l, struct str note) { str_list_add(l->arena, &l->notes, note); }
+void launch_note(struct launch *l, struct str note) {
+    str_list_add(l->arena, &l->notes, note);
+}
 
 bool launch_takes(const struct launch *l, struct str name) {
     struct str braced = str_format(l->arena, "{%.*s", STR_ARG(name));
@@ -70,7 +73,8 @@ static int user_variables(struct launch *l, const struct launch_values *v, struc
     while (rest.p) {
         struct str line = str_cut(&rest, '\n'), text;
         if (str_find(line, STR("=")) <= 0) {
-            return fail_set(why, FAIL_USAGE, "--env %.*s: not of the form NAME=VALUE", STR_ARG(line));
+            return fail_set(why, FAIL_USAGE, "--env %.*s: not of the form NAME=VALUE",
+                            STR_ARG(line));
         }
         int rc = command_expand_text(l->arena, line, v->items, (int)v->count, &text, why);
         if (rc < 0) return rc;
@@ -97,7 +101,8 @@ static int environment(struct launch *l, const struct launch_values *v, int64_t 
     add_variable(a, &w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
     add_variable(a, &w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
     if (l->place.kind == LAUNCH_CUDA) {
-        add_variable(a, &w, str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));
+        add_variable(a, &w,
+                     str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));
     }
     if (l->place.kind == LAUNCH_CUDA) { // CUDA's own order is by speed
         add_variable(a, &w, STR("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
@@ -139,7 +144,9 @@ static int prepare(void *context, struct arena *a, const char *scratch, char *co
     return rc;
 }
 
-static double seconds_or_default(double seconds) { return seconds > 0 ? seconds : 0; }
+static double seconds_or_default(double seconds) {
+    return seconds > 0 ? seconds : 0;
+}
 
 // The figures of a trial come from its values and those that every command may use.
 static struct making making_of(struct launch *l, const struct launch_values *values,
@@ -221,7 +228,8 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
         int rc = os_make_dirs(l->arena, o->log_folder, why);
         if (rc < 0) return rc;
         request.log_path = str_format(l->arena, "%s/trial-%02d-batch-%lld.log", o->log_folder,
-                                      l->made, (long long)batch).p;
+                                      l->made, (long long)batch)
+                               .p;
     }
     *ret_result = (struct launch_result){.batch = batch};
     if (l->place.sampler) device_sampler_reset(l->place.sampler);
@@ -234,14 +242,21 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     return 0;
 }
 
-int64_t launch_steps(const struct launch_options *o) { return o->steps > 0 ? o->steps : LAUNCH_STEPS; }
-int64_t launch_warmup(const struct launch_options *o) { return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP; }
+int64_t launch_steps(const struct launch_options *o) {
+    return o->steps > 0 ? o->steps : LAUNCH_STEPS;
+}
+int64_t launch_warmup(const struct launch_options *o) {
+    return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP;
+}
 
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
                 struct launch *ret_launch, struct fail *why) {
     struct launch *l = ret_launch;
-    *l = (struct launch){.arena = a, .options = options, .command = command,
-                         .interrupted = &is_interrupted, .announced = notice_unknown()};
+    *l = (struct launch){.arena = a,
+                         .options = options,
+                         .command = command,
+                         .interrupted = &is_interrupted,
+                         .announced = notice_unknown()};
     l->python = str_of(launch_python_program(options->python));
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);
@@ -253,8 +268,9 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
                            "it); it cannot imitate another chip's choice of kernels"));
     }
     if (l->place.others_bytes > 0) {
-        launch_note(l, str_format(a, "other processes hold %s of the card; the trials get what is left",
-                                  unit_bytes(a, l->place.others_bytes).p));
+        launch_note(
+            l, str_format(a, "other processes hold %s of the card; the trials get what is left",
+                          unit_bytes(a, l->place.others_bytes).p));
     }
     is_interrupted = false;
     catch_signals(interrupt);

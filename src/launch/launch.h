@@ -14,18 +14,18 @@
 
 // The options of a trial (their rows: cmd/launch_rows.h).
 struct launch_options {
-    const char *device;      // auto, cuda, cpu
-    int64_t memory_bytes;    // --memory: as if the device had this much; 0: what it has
-    int64_t steps, warmup;   // 0: 10 and 2
+    const char *device;    // auto, cuda, cpu
+    int64_t memory_bytes;  // --memory: as if the device had this much; 0: what it has
+    int64_t steps, warmup; // 0: 10 and 2
     double start_seconds, stall_seconds, time_seconds; // NaN: the defaults of probe/trial.h
-    const char *python;      // for {python}, the workload and --ranks; NULL: $BATCHFIT_PYTHON, python3
+    const char *python; // for {python}, the workload and --ranks; NULL: $BATCHFIT_PYTHON, python3
     const char *environment; // NAME=VALUE,… with placeholders
     const char *config_keys; // [NAME=]PATH,…: the config gets the value instead of the command
     const char *machine;     // a recorded machine (for its gauges)
     int64_t ranks;           // 0: one
     const char *log_folder;  // keeps each trial's output
-    // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order; NULL:
-    // the variable as it is. The first of them is watched.
+    // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order;
+    // NULL: the variable as it is. The first of them is watched.
     const char *cards;
 };
 
@@ -36,41 +36,47 @@ enum { LAUNCH_STEPS = 10, LAUNCH_WARMUP = 2 };
 enum launch_device { LAUNCH_CPU, LAUNCH_CUDA };
 struct launch_place {
     enum launch_device kind;
-    struct str name;          // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
-    int64_t capacity_bytes;   // the whole card or the machine's available memory, or --memory
-    int64_t others_bytes;     // held by others before we start; 0 on the CPU
-    bool is_capped;           // --memory was given: capacity_bytes is the trial's own
-    int card;                 // its place in device_list
-    int card_index;           // the driver's number; -1 on the CPU
-    struct str card_uuid;     // empty: unknown
-    struct str standin;       // set: the driver is a stand-in
+    struct str name;                // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
+    int64_t capacity_bytes;         // the whole card or the machine's available memory, or --memory
+    int64_t others_bytes;           // held by others before we start; 0 on the CPU
+    bool is_capped;                 // --memory was given: capacity_bytes is the trial's own
+    int card;                       // its place in device_list
+    int card_index;                 // the driver's number; -1 on the CPU
+    struct str card_uuid;           // empty: unknown
+    struct str standin;             // set: the driver is a stand-in
     struct device_sampler *sampler; // NULL: no card
 };
 
 struct launch {
     struct arena *arena;
     const struct launch_options *options;
-    char *const *command;  // the user's, or {python} -m batchfit.workload with placeholders
+    char *const *command; // the user's, or {python} -m batchfit.workload with placeholders
     struct launch_place place;
     struct str python, layout; // layout: the folder with our Python files and the hook
     struct config *config;     // to be patched for {config}; NULL: none
     struct config_reading *reading;
     const volatile bool *interrupted;
-    struct str_list notes; // what one should know about all trials of this launch
+    struct str_list notes;              // what one should know about all trials of this launch
     struct device_cpu_watch *processor; // whose energy is counted; NULL: the card's is
-    int made;                    // trials so far, for the names of logs
+    int made;                           // trials so far, for the names of logs
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
     void *watch_context;
-    // How its trials are announced to those who watch (probe/notice.h): the verb says what it knows,
-    // the rest is filled in. What `about` returns for a batch goes on top; may be NULL.
+    // How its trials are announced to those who watch (probe/notice.h): the verb says what it
+    // knows, the rest is filled in. What `about` returns for a batch goes on top; may be NULL.
     struct notice_run announced;
     void (*about)(void *context, int64_t batch, struct notice_run *run);
     void *about_context;
 };
 
-enum launch_status { LAUNCH_OK, LAUNCH_ALMOST, LAUNCH_OOM, LAUNCH_SPILLS, LAUNCH_FAILED,
-                     LAUNCH_INTERRUPTED };
+enum launch_status {
+    LAUNCH_OK,
+    LAUNCH_ALMOST,
+    LAUNCH_OOM,
+    LAUNCH_SPILLS,
+    LAUNCH_FAILED,
+    LAUNCH_INTERRUPTED
+};
 const char *launch_status_name(enum launch_status status); // "OK", "ALMOST", "OOM", …
 
 // One value of the plan for the command: "batch", "64"; see command_value.
@@ -81,11 +87,11 @@ struct launch_values {
 void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text);
 void launch_switch(struct arena *a, struct launch_values *v, const char *name, bool on);
 
-// What the trial showed of the slowest rank. Times: ms, means over the steps after the warm-up, so that
-// they add up, and the batch over total_ms is the throughput; NaN unknown. Bytes -1 unknown.
+// What the trial showed of the slowest rank. Times: ms, means over the steps after the warm-up, so
+// that they add up, and the batch over total_ms is the throughput; NaN unknown. Bytes -1 unknown.
 struct launch_result {
     enum launch_status status;
-    struct str reason;  // one line when not OK
+    struct str reason; // one line when not OK
     struct str hint;
     int64_t batch;      // asked for
     int64_t seen_batch; // largest micro-batch that the program reported; -1: it reported none
@@ -96,19 +102,19 @@ struct launch_result {
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample; // one a measured step, all ranks' samples
     ptrdiff_t sample_count;
-    double device_share;    // utilisation of the card, 0 … 1; NaN: no card
-    int64_t peak_bytes;     // what counts against the capacity: NVML's, or the tree's RSS on the CPU
+    double device_share; // utilisation of the card, 0 … 1; NaN: no card
+    int64_t peak_bytes;  // what counts against the capacity: NVML's, or the tree's RSS on the CPU
     // What is held against the limit: on the CPU the larger of the resident memory of all processes
     // and of one process's data segment, which RLIMIT_DATA stops.
     int64_t charged_bytes;
-    bool is_on_cpu;         // the program itself says so, or says nothing
+    bool is_on_cpu; // the program itself says so, or says nothing
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;
-    double wanted_bytes;    // of OOM: what would have been needed at least; NaN
+    double wanted_bytes; // of OOM: what would have been needed at least; NaN
     // By the card's counter, or the processor's, over the measured steps; NaN, and then why.
     double joules_per_sample, energy_joules;
     struct str energy_why;
-    unsigned covered;       // enum step_cover
+    unsigned covered; // enum step_cover
     struct trial trial;
 };
 
@@ -119,11 +125,11 @@ int64_t launch_budget(const struct launch_place *place, double margin);
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
                 struct launch *ret_launch, struct fail *why);
 void launch_close(struct launch *l);
-// One trial at these values; {python}, {device}, {ranks}, {scratch} and {config} are added. An error
-// only when no trial could be made at all (no such command, bad placeholder);
-// else the result says what happened. `limit_bytes`: how much of the device the trial may use; 0: all.
-// (launch_takes: whether the value of that name reaches the command, by a placeholder, a variable or
-// the config.)
+// One trial at these values; {python}, {device}, {ranks}, {scratch} and {config} are added. An
+// error only when no trial could be made at all (no such command, bad placeholder); else the result
+// says what happened. `limit_bytes`: how much of the device the trial may use; 0: all.
+// (launch_takes: whether the value of that name reaches the command, by a placeholder, a variable
+// or the config.)
 bool launch_takes(const struct launch *l, struct str name);
 void launch_note(struct launch *l, struct str note);
 int64_t launch_warmup(const struct launch_options *o);

@@ -21,8 +21,8 @@ bool launch_config_takes(const struct launch *l, struct str name);
 // itself.
 int launch_ranks(struct launch *l, char *const *argv, char *const **ret_argv, struct fail *why);
 
-// The energy counter over a trial's measured steps: looked at while it runs, then judged. A zeroed one
-// has seen nothing.
+// The energy counter over a trial's measured steps: looked at while it runs, then judged. A zeroed
+// one has seen nothing.
 struct launch_energy {
     struct launch_energy_point {
         int64_t at_ns; // 0: none

@@ -48,8 +48,8 @@ int64_t launch_budget(const struct launch_place *place, double margin) {
     return place->is_capped ? budget : budget - place->others_bytes;
 }
 
-// The card that CUDA will call the first one: by its number in the driver's order, or by its UUID (or
-// the beginning of one, as CUDA takes it).
+// The card that CUDA will call the first one: by its number in the driver's order, or by its UUID
+// (or the beginning of one, as CUDA takes it).
 static int find_card(const struct device_list *devices, struct str wanted, int *ret_card,
                      struct fail *why) {
     struct str first = str_trim(str_cut(&wanted, ','));

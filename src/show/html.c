@@ -66,7 +66,8 @@ const char html_style_sheet[] =
     ".c6{fill:var(--c6);stroke:var(--c6)}.c7{fill:var(--c7);stroke:var(--c7)}"
     ".c8{fill:var(--c8);stroke:var(--c8)}.c9{fill:var(--c9);stroke:var(--c9)}\n"
     "@media print{body{max-width:none;padding:0}pre{white-space:pre-wrap;overflow-wrap:anywhere}"
-    ".scroll{overflow:visible}table{font-size:.8rem}th{white-space:normal}th,td{padding:.3rem .35rem}"
+    ".scroll{overflow:visible}table{font-size:.8rem}th{white-space:normal}th,td{padding:.3rem "
+    ".35rem}"
     "h2{break-after:avoid}.chart,.verdict,tr{"
     "break-inside:avoid}}\n";
 

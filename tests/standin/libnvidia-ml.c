@@ -33,18 +33,16 @@ const json_t *standin_machine(void) {
 
 const json_t *standin_newest(const json_t *device, const char *group, const char *key) {
     const json_t *now = json_object_get(device, group);
-    const json_t *sample, *samples = json_object_get(device, "samples");
+    const json_t *samples = json_object_get(device, "samples");
     int64_t repeat_ms = json_integer_value(json_object_get(device, "repeat_ms"));
     int64_t now_ms = repeat_ms > 0 ? elapsed_ms() % repeat_ms : elapsed_ms();
-    size_t i;
-    if (key) now = json_object_get(now, key);
-    json_array_foreach(samples, i, sample) {
-        if (json_integer_value(json_object_get(sample, "at_ms")) > now_ms) break;
-        const json_t *later = json_object_get(sample, group);
-        if (key) later = json_object_get(later, key);
-        if (later) now = later;
+    for (size_t i = json_array_size(samples); i-- > 0;) {
+        const json_t *sample = json_array_get(samples, i);
+        const json_t *value = json_object_get(sample, group);
+        if (key) value = json_object_get(value, key);
+        if (value && json_integer_value(json_object_get(sample, "at_ms")) <= now_ms) return value;
     }
-    return now;
+    return key ? json_object_get(now, key) : now;
 }
 
 const json_t *standin_value(const json_t *device, const char *group, const char *key) {

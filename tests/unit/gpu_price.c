@@ -27,7 +27,8 @@ static void every_row_is_of_a_known_card_and_says_its_source(void **state) {
     for (ptrdiff_t i = 0; i < prices.count; i++) {
         const struct gpu_price *p = &prices.items[i];
         bool is_known = false;
-        for (ptrdiff_t j = 0; j < cards.count; j++) is_known |= str_equal(cards.gpus[j].key, p->card);
+        for (ptrdiff_t j = 0; j < cards.count; j++)
+            is_known |= str_equal(cards.gpus[j].key, p->card);
         if (!is_known) fail_msg("%.*s is no card", STR_ARG(p->card));
         assert_true(p->date.len >= 4 && p->source.len > 0 && !p->is_own);
         for (ptrdiff_t j = 0; j < i; j++) {
@@ -47,7 +48,8 @@ static void what_is_missing_says_what_there_is(void **state) {
     assert_int_equal(gpu_price_find(&arena, &prices, STR("aws"), STR("rtx_4090"), &price, &why),
                      FAIL_INPUT);
     assert_non_null(strstr(why.hint, "t4"));
-    assert_int_equal(gpu_price_find(&arena, &prices, STR("asw"), STR("t4"), &price, &why), FAIL_USAGE);
+    assert_int_equal(gpu_price_find(&arena, &prices, STR("asw"), STR("t4"), &price, &why),
+                     FAIL_USAGE);
     assert_non_null(strstr(why.hint, "aws"));
 }
 
@@ -71,7 +73,8 @@ static void the_users_own_file_wins(void **state) {
     prices = loaded();
     assert_int_equal(gpu_price_find(&arena, &prices, STR("aws"), STR("t4"), &price, &why), 0);
     assert_true(price->is_own && price->usd_per_hour == 0.25);
-    assert_int_equal(gpu_price_find(&arena, &prices, STR("ours"), STR("rtx_4090"), &price, &why), 0);
+    assert_int_equal(gpu_price_find(&arena, &prices, STR("ours"), STR("rtx_4090"), &price, &why),
+                     0);
     write_own(folder, "provider\tcard\tusd_per_hour\naws\tt4\tfree\n");
     assert_int_equal(gpu_prices_load(&arena, &prices, &why), FAIL_INPUT);
     assert_non_null(strstr(why.message, "prices.local.tsv:2"));

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The energy of a trial's measured steps by the counter of a recorded card, which plays in real time.
+// The energy of a trial's measured steps by the counter of a recorded card, which plays in real
+// time.
 #include "unit.h"
 
 #include "launch/launch_int.h"
@@ -19,13 +20,16 @@ static struct launch_result played(const char *machine, int64_t steps) {
     struct steps seen = steps_new(&arena);
     struct fail why = {0};
     const struct timespec nap = {0, 20000000};
-    struct str path = str_format(&arena, "%s/tests/machines/%s", getenv("BATCHFIT_SOURCE"), machine);
+    struct str path =
+        str_format(&arena, "%s/tests/machines/%s", getenv("BATCHFIT_SOURCE"), machine);
     steps_line(&seen, STR("{\"v\":1,\"event\":\"start\",\"rank\":0,\"world\":1}"));
-    if (device_sampler_open(&arena, path.p, 0, 100, &l.place.sampler, &why) < 0) fail_msg("%s", why.message);
+    if (device_sampler_open(&arena, path.p, 0, 100, &l.place.sampler, &why) < 0)
+        fail_msg("%s", why.message);
     for (int64_t i = 1; i <= steps + 2; i++) {
         nanosleep(&nap, NULL);
         steps_line(&seen, str_format(&arena,
-                                     "{\"v\":1,\"event\":\"step\",\"rank\":0,\"step\":%lld,\"samples\":16,\"total_ms\":20}",
+                                     "{\"v\":1,\"event\":\"step\",\"rank\":0,\"step\":%lld,"
+                                     "\"samples\":16,\"total_ms\":20}",
                                      (long long)i));
         launch_energy_look(&energy, &l, &seen);
     }
