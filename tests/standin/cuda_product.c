@@ -34,8 +34,9 @@ static void put(int type, void *to, double value) {
     if (type == 2) {
         int exponent;
         double fraction = frexp(fabs(value), &exponent); // 0.5 to 1
-        half = value == 0 ? 0 : (uint16_t)((exponent + 14) << 10 | ((int)(fraction * 2048) & 1023));
-        if (value < 0) half |= 0x8000;
+        int bits16 = (exponent + 14) << 10 | ((int)(fraction * 2048) & 1023);
+        half = (uint16_t)(value == 0 ? 0 : bits16);
+        if (value < 0) half = (uint16_t)(half | 0x8000);
     }
     memcpy(to, type == 0 ? (void *)&bits : (void *)&half, type == 0 ? 4 : 2);
 }
