@@ -43,11 +43,11 @@ static int find_price(struct compare *c, struct str name, int64_t bytes, struct 
     struct str typed = str_of(c->options->cost), key;
     struct str provider = provider_of(str_cut(&typed, ':'));
     struct gpu_prices prices;
-    const struct gpu_price *price;
+    const struct gpu_price *price = NULL;
     int rc = gpu_prices_load(c->arena, &prices, why);
     if (rc == 0) rc = card_key(c, str_trim(typed), name, bytes, &key, why);
     if (rc == 0) rc = gpu_price_find(c->arena, &prices, provider, key, &price, why);
-    if (rc < 0) return rc;
+    if (rc < 0 || !price) return rc;
     c->cost.usd_per_hour = price->usd_per_hour;
     c->cost.source = price_text(c->arena, price);
     return 0;

@@ -47,6 +47,12 @@ struct looking {
     ptrdiff_t looks, disk_looks, busy_looks; // busy: that thread runs, or waits for a processor
 };
 
+// -1 where it is none.
+static int64_t whole(const char *text) {
+    int64_t number;
+    return str_to_i64(str_of(text), &number) ? number : -1;
+}
+
 // Fields of /proc/PID/stat behind the name: state is 3, ppid 4, utime 14, stime 15, rss 24.
 static bool read_stat(const char *path, struct task *ret_task) {
     char text[1024];
@@ -62,9 +68,9 @@ static bool read_stat(const char *path, struct task *ret_task) {
     int field = 3;
     for (char *word = strtok_r(at + 1, " ", &rest); word;
          word = strtok_r(NULL, " ", &rest), field++) {
-        if (field == 4) t.parent = atoll(word);
-        if (field == 14 || field == 15) ticks += atof(word);
-        if (field == 24) t.resident_bytes = atoll(word) * sysconf(_SC_PAGESIZE);
+        if (field == 4) t.parent = whole(word);
+        if (field == 14 || field == 15) ticks += (double)whole(word);
+        if (field == 24) t.resident_bytes = whole(word) * sysconf(_SC_PAGESIZE);
     }
     t.seconds = ticks / (double)sysconf(_SC_CLK_TCK);
     *ret_task = t;
@@ -78,7 +84,7 @@ static void look_at_tree(int64_t root, struct look *ret) {
     DIR *proc = opendir("/proc");
     for (struct dirent *e; proc && (e = readdir(proc)) && count < 1 << 15;) {
         char path[300];
-        int64_t pid = atoll(e->d_name);
+        int64_t pid = whole(e->d_name);
         if (pid <= 0) continue;
         snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
         if (read_stat(path, &all[count])) all[count++].pid = pid;
@@ -142,7 +148,7 @@ static int64_t busiest_thread(int64_t pid) {
     snprintf(path, sizeof path, "/proc/%lld/task", (long long)pid);
     DIR *tasks = opendir(path);
     for (struct dirent *e; tasks && (e = readdir(tasks));) {
-        int64_t thread = atoll(e->d_name);
+        int64_t thread = whole(e->d_name);
         double seconds = thread > 0 ? thread_seconds(pid, thread) : -1;
         if (seconds > most) most = seconds, best = thread;
     }
@@ -175,7 +181,11 @@ static void count_files(int64_t pid, struct cause_process *p) {
     snprintf(path, sizeof path, "/proc/%lld/limits", (long long)pid);
     FILE *f = fopen(path, "re");
     while (f && fgets(line, sizeof line, f)) {
-        if (strncmp(line, "Max open files", 14) == 0) p->open_files_limit = atoll(line + 14);
+        if (strncmp(line, "Max open files", 14) == 0) {
+            struct str rest = str_trim(str_of(line + 14));
+            int64_t limit;
+            if (str_to_i64(str_cut(&rest, ' '), &limit)) p->open_files_limit = limit;
+        }
     }
     if (f) fclose(f);
 }
