@@ -274,7 +274,9 @@ static int watch_line(struct reading *r, struct str line, struct fail *why) {
     json_t *document = json_loadb(line.p, (size_t)line.len, 0, NULL), *item;
     size_t i;
     if (!json_is_object(document) || !json_object_get(document, "watch")) r->broken++;
-    json_array_foreach(json_object_get(document, "findings"), i, item) keep_finding(r, item);
+    json_array_foreach(json_object_get(document, "findings"), i, item) {
+        keep_finding(r, item);
+    }
     json_array_foreach(json_object_get(document, "cards"), i, item) {
         const json_t *memory = json_object_get(item, "memory");
         figures_add(&r->utilisation, number_of(json_object_get(item, "gauges"), "utilisation"));
