@@ -265,6 +265,12 @@ int64_t os_now_ns(void) {
     return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
+int64_t os_wall_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_REALTIME, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
 int os_run(char *const argv[], int *ret_status, struct fail *why) {
     posix_spawn_file_actions_t actions;
     posix_spawn_file_actions_init(&actions);

@@ -51,7 +51,18 @@ int os_make_dirs(struct arena *a, const char *path, struct fail *why); // like m
 struct str os_cache_dir(struct arena *a);
 struct str os_data_dir(struct arena *a);
 
-int64_t os_now_ns(void); // monotonic
+int64_t os_now_ns(void);  // monotonic
+int64_t os_wall_ns(void); // since 1970, UTC
+
+// A process or a thread, by the path of its file: "/proc/7/stat". False: it is gone.
+struct os_stat {
+    char state; // R runs, S sleeps, D waits for a disk, Z waits to be reaped, …
+    int64_t parent;
+    int64_t start_ticks; // when it began, since the system did
+    int64_t resident_bytes;
+    double cpu_seconds; // so far
+};
+bool os_stat_read(const char *path, struct os_stat *ret_stat);
 
 // Runs argv (NULL-ended, searched in PATH), stdin empty, stdout and stderr inherited, SIGINT passed
 // on by the terminal. ret_status is the exit status, or 128 + signal. Fails when it cannot start.

@@ -18,7 +18,9 @@ char *str_z(struct arena *a, struct str s) {
     return copy;
 }
 
-struct str str_copy(struct arena *a, struct str s) { return (struct str){str_z(a, s), s.len}; }
+struct str str_copy(struct arena *a, struct str s) {
+    return (struct str){str_z(a, s), s.len};
+}
 
 struct str str_format(struct arena *a, const char *format, ...) {
     va_list args, again;
@@ -36,13 +38,27 @@ void str_list_add(struct arena *a, struct str_list *list, struct str text) {
     *arena_push(a, &list->items, &list->count, &list->capacity) = text;
 }
 
+void str_word_add(struct str_words *w, struct str word) {
+    *arena_push(w->arena, &w->items, &w->count, &w->capacity) = str_z(w->arena, word);
+    *arena_push(w->arena, &w->items, &w->count, &w->capacity) = NULL;
+    w->count--;
+}
+
+struct str_words str_words_of(struct arena *a, struct str joined, char separator) {
+    struct str_words w = {.arena = a};
+    while (joined.len > 0) str_word_add(&w, str_cut(&joined, separator));
+    return w;
+}
+
 bool str_equal(struct str a, struct str b) {
     if (a.len != b.len || a.len <= 0) return a.len == b.len;
     assert(a.p && b.p);
     return memcmp(a.p, b.p, (size_t)a.len) == 0;
 }
 
-static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c; }
+static char lower(char c) {
+    return c >= 'A' && c <= 'Z' ? (char)(c + 32) : c;
+}
 
 bool str_equal_nocase(struct str a, struct str b) {
     if (a.len != b.len) return false;
@@ -52,7 +68,9 @@ bool str_equal_nocase(struct str a, struct str b) {
     return true;
 }
 
-bool str_is(struct str s, const char *terminated) { return str_equal(s, str_of(terminated)); }
+bool str_is(struct str s, const char *terminated) {
+    return str_equal(s, str_of(terminated));
+}
 
 bool str_starts(struct str s, struct str prefix) {
     return s.len >= prefix.len && str_equal(str_slice(s, 0, prefix.len), prefix);
@@ -73,7 +91,9 @@ struct str str_slice(struct str s, ptrdiff_t begin, ptrdiff_t end) {
     return (struct str){s.p ? s.p + begin : NULL, end - begin};
 }
 
-static bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r' || c == '\n'; }
+static bool is_blank(char c) {
+    return c == ' ' || c == '\t' || c == '\r' || c == '\n';
+}
 
 struct str str_trim(struct str s) {
     while (s.len > 0 && is_blank(s.p[0])) s = str_slice(s, 1, s.len);
@@ -136,7 +156,9 @@ uint64_t str_hash(struct str s) {
     return hash;
 }
 
-struct buf buf_new(struct arena *a) { return (struct buf){.arena = a}; }
+struct buf buf_new(struct arena *a) {
+    return (struct buf){.arena = a};
+}
 
 static char *buf_reserve(struct buf *b, ptrdiff_t more) {
     if (b->capacity - b->count < more) {
@@ -172,7 +194,9 @@ void buf_format(struct buf *b, const char *format, ...) {
     va_end(args);
 }
 
-struct str buf_str(const struct buf *b) { return (struct str){b->items, b->count}; }
+struct str buf_str(const struct buf *b) {
+    return (struct str){b->items, b->count};
+}
 
 char *buf_z(struct buf *b) {
     *buf_reserve(b, 1) = 0;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Text. A `struct str` is a view: a pointer and a length, not owned and not terminated; text that is
-// being built is a `struct buf` in an arena. Terminated strings exist only at the edge to the system.
+// Text. A `struct str` is a view: a pointer and a length, not owned and not terminated; text that
+// is being built is a `struct buf` in an arena. Terminated strings exist only at the edge to the
+// system.
 #ifndef BASE_STR_H
 #define BASE_STR_H
 
@@ -17,7 +18,7 @@ struct str {
 // For printf: "%.*s", STR_ARG(s)
 #define STR_ARG(s) (int)(s).len, (s).p
 
-struct str str_of(const char *terminated); // NULL gives an empty view
+struct str str_of(const char *terminated);  // NULL gives an empty view
 char *str_z(struct arena *a, struct str s); // a terminated copy
 struct str str_copy(struct arena *a, struct str s);
 __attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, const char *format,
@@ -29,6 +30,15 @@ struct str_list {
     ptrdiff_t count, capacity;
 };
 void str_list_add(struct arena *a, struct str_list *list, struct str text);
+
+// The words of a command or an environment, with a NULL behind the last as exec wants them.
+struct str_words {
+    struct arena *arena;
+    char **items;
+    ptrdiff_t count, capacity;
+};
+void str_word_add(struct str_words *w, struct str word);
+struct str_words str_words_of(struct arena *a, struct str joined, char separator);
 
 bool str_equal(struct str a, struct str b);
 bool str_equal_nocase(struct str a, struct str b); // ASCII letters

@@ -4,28 +4,19 @@
 #include "cmd/bench.h"
 #include "forecast/forecast.h"
 
-struct words {
-    struct arena *arena;
-    char **items;
-    ptrdiff_t count, capacity;
-};
-static void add_word(struct words *w, const char *word) {
-    *arena_push(w->arena, &w->items, &w->count, &w->capacity) = str_z(w->arena, str_of(word));
-}
-
 // A value of the user's is no placeholder, whatever braces it has.
-static void add_text(struct words *w, const char *option, struct str text) {
+static void add_text(struct str_words *w, const char *option, struct str text) {
     if (text.len == 0) return;
     struct buf b = buf_new(w->arena);
     for (ptrdiff_t i = 0; i < text.len; i++) {
         if (text.p[i] == '{' || text.p[i] == '}') buf_byte(&b, text.p[i]);
         buf_byte(&b, text.p[i]);
     }
-    add_word(w, option);
-    add_word(w, buf_z(&b));
+    str_word_add(w, str_of(option));
+    str_word_add(w, buf_str(&b));
 }
 
-static void add_count(struct words *w, const char *option, int64_t value) {
+static void add_count(struct str_words *w, const char *option, int64_t value) {
     if (value > 0) add_text(w, option, str_format(w->arena, "%lld", (long long)value));
 }
 
@@ -121,9 +112,9 @@ void bench_workload(struct arena *a, const struct bench_options *o, struct bench
                                         "{compile:--compile}",
                                         "--device",
                                         "{device}"};
-    struct words w = {.arena = a};
+    struct str_words w = {.arena = a};
     struct workload of = workload_of(a, o, asked);
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) add_word(&w, fixed[i]);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) str_word_add(&w, str_of(fixed[i]));
     add_text(&w, "--model", of.model);
     add_text(&w, "--optimizer", of.optimizer);
     add_text(&w, "--data-path", str_of(o->data_path));
@@ -133,7 +124,6 @@ void bench_workload(struct arena *a, const struct bench_options *o, struct bench
     add_count(&w, "--img-size", of.image_size);
     add_count(&w, "--seq-len", of.sequence_length);
     add_count(&w, "--num-classes", of.classes);
-    *arena_push(a, &w.items, &w.count, &w.capacity) = NULL;
     asked->command = w.items;
     b->title = workload_title(a, &of, o->data_path);
 }

@@ -77,32 +77,23 @@ static struct str json_text_of(struct compare *c) {
 
 // --- How to do it again --------------------------------------------------------------------------
 
-struct words {
-    struct arena *arena;
-    char **items;
-    ptrdiff_t count, capacity;
-};
-static void add_word(struct words *w, struct str word) {
-    *arena_push(w->arena, &w->items, &w->count, &w->capacity) =
-        word.p ? str_z(w->arena, word) : NULL;
-}
-static void add_option(struct words *w, const char *name, struct str value) {
+static void add_option(struct str_words *w, const char *name, struct str value) {
     if (value.len == 0) return;
-    add_word(w, str_of(name));
-    add_word(w, value);
+    str_word_add(w, str_of(name));
+    str_word_add(w, value);
 }
-static void add_count(struct words *w, const char *name, int64_t value) {
+static void add_count(struct str_words *w, const char *name, int64_t value) {
     if (value > 0) add_option(w, name, str_format(w->arena, "%lld", (long long)value));
 }
 
 static struct str call_text(const struct compare *c) {
     const struct compare_options *o = c->options;
-    struct words w = {.arena = c->arena};
+    struct str_words w = {.arena = c->arena};
     struct str environment = str_of(o->l.environment), runs = str_of(o->runs);
-    add_word(&w, STR("batchfit"));
-    add_word(&w, STR("compare"));
-    if (runs.len > 0) add_word(&w, STR("--runs"));
-    while (runs.p && runs.len > 0) add_word(&w, str_trim(str_cut(&runs, ',')));
+    str_word_add(&w, STR("batchfit"));
+    str_word_add(&w, STR("compare"));
+    if (runs.len > 0) str_word_add(&w, STR("--runs"));
+    while (runs.p && runs.len > 0) str_word_add(&w, str_trim(str_cut(&runs, ',')));
     add_option(&w, "--a", str_of(o->a));
     add_option(&w, "--b", str_of(o->b));
     add_option(&w, "--metrics", str_of(o->metrics));
@@ -116,11 +107,10 @@ static struct str call_text(const struct compare *c) {
     while (environment.p && environment.len > 0)
         add_option(&w, "--env", str_cut(&environment, '\n'));
     add_option(&w, "--cost", str_of(o->cost));
-    if (o->base.command) add_word(&w, STR("--"));
+    if (o->base.command) str_word_add(&w, STR("--"));
     for (int i = 0; o->base.command && o->base.command[i]; i++) {
-        add_word(&w, str_of(o->base.command[i]));
+        str_word_add(&w, str_of(o->base.command[i]));
     }
-    add_word(&w, (struct str){0});
     return command_text(c->arena, w.items);
 }
 

@@ -19,12 +19,10 @@
 
 enum { LOOKS = 1024, PROCESSES = 512, EVERY_MS = 100 };
 
-// A process of the tree, or a thread of the one that trains.
+// A process of the tree.
 struct task {
-    int64_t pid, parent;
-    char state;
-    double seconds; // of the processor, so far
-    int64_t resident_bytes;
+    int64_t pid;
+    struct os_stat stat;
 };
 
 struct look {
@@ -53,30 +51,6 @@ static int64_t whole(const char *text) {
     return str_to_i64(str_of(text), &number) ? number : -1;
 }
 
-// Fields of /proc/PID/stat behind the name: state is 3, ppid 4, utime 14, stime 15, rss 24.
-static bool read_stat(const char *path, struct task *ret_task) {
-    char text[1024];
-    FILE *f = fopen(path, "re");
-    if (!f) return false;
-    size_t n = fread(text, 1, sizeof text - 1, f);
-    fclose(f);
-    text[n] = 0;
-    char *at = strrchr(text, ')'), *rest = NULL;
-    if (!at) return false;
-    struct task t = {.state = at[1] ? at[2] : '?'};
-    double ticks = 0;
-    int field = 3;
-    for (char *word = strtok_r(at + 1, " ", &rest); word;
-         word = strtok_r(NULL, " ", &rest), field++) {
-        if (field == 4) t.parent = whole(word);
-        if (field == 14 || field == 15) ticks += (double)whole(word);
-        if (field == 24) t.resident_bytes = whole(word) * sysconf(_SC_PAGESIZE);
-    }
-    t.seconds = ticks / (double)sysconf(_SC_CLK_TCK);
-    *ret_task = t;
-    return field > 24;
-}
-
 // All processes, then those below the root: parents come in any order, so until nothing is added.
 static void look_at_tree(int64_t root, struct look *ret) {
     static struct task all[1 << 15];
@@ -87,7 +61,7 @@ static void look_at_tree(int64_t root, struct look *ret) {
         int64_t pid = whole(e->d_name);
         if (pid <= 0) continue;
         snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-        if (read_stat(path, &all[count])) all[count++].pid = pid;
+        if (os_stat_read(path, &all[count].stat)) all[count++].pid = pid;
     }
     if (proc) closedir(proc);
     *ret = (struct look){.at_ns = os_now_ns()};
@@ -96,13 +70,13 @@ static void look_at_tree(int64_t root, struct look *ret) {
         for (int i = 0; i < count; i++) {
             bool is_below = all[i].pid == root;
             for (int k = 0; k < ret->count && !is_below; k++) {
-                is_below = ret->tasks[k].pid == all[i].parent;
+                is_below = ret->tasks[k].pid == all[i].stat.parent;
             }
             if (!is_below || all[i].pid == 0 || ret->count == PROCESSES) continue;
             ret->tasks[ret->count++] = all[i];
-            ret->seconds += all[i].seconds;
-            ret->resident_bytes += all[i].resident_bytes;
-            ret->waits_for_disk |= all[i].state == 'D';
+            ret->seconds += all[i].stat.cpu_seconds;
+            ret->resident_bytes += all[i].stat.resident_bytes;
+            ret->waits_for_disk |= all[i].stat.state == 'D';
             all[i].pid = 0;
             grew = true;
         }
@@ -121,26 +95,28 @@ static const struct task *task_of(const struct look *l, int64_t pid) {
 static int64_t trainer_of(const struct look *l) {
     const struct task *best = &l->tasks[0];
     for (int i = 1; i < l->count; i++) {
-        if (l->tasks[i].resident_bytes > best->resident_bytes) best = &l->tasks[i];
+        if (l->tasks[i].stat.resident_bytes > best->stat.resident_bytes) best = &l->tasks[i];
     }
     return best->pid;
 }
 
-static double thread_seconds(int64_t pid, int64_t thread) {
+static bool thread_stat(int64_t pid, int64_t thread, struct os_stat *ret_stat) {
     char path[96];
-    struct task t = {0};
     snprintf(path, sizeof path, "/proc/%lld/task/%lld/stat", (long long)pid, (long long)thread);
-    return read_stat(path, &t) ? t.seconds : (double)NAN;
+    return os_stat_read(path, ret_stat);
+}
+
+static double thread_seconds(int64_t pid, int64_t thread) {
+    struct os_stat s;
+    return thread_stat(pid, thread, &s) ? s.cpu_seconds : (double)NAN;
+}
+
+static bool thread_is_ready(int64_t pid, int64_t thread) {
+    struct os_stat s;
+    return thread_stat(pid, thread, &s) && s.state == 'R';
 }
 
 // The thread that has used most so far is the one that runs the loop.
-static bool thread_is_ready(int64_t pid, int64_t thread) {
-    char path[96];
-    struct task t = {0};
-    snprintf(path, sizeof path, "/proc/%lld/task/%lld/stat", (long long)pid, (long long)thread);
-    return read_stat(path, &t) && t.state == 'R';
-}
-
 static int64_t busiest_thread(int64_t pid) {
     char path[64];
     double most = -1;
@@ -211,9 +187,9 @@ static void sum_up(struct looking *w, int64_t trainer) {
     p->workers = 0;
     for (int i = 0; i < w->last.count; i++) {
         const struct task *now = &w->last.tasks[i], *then = task_of(&w->first, now->pid);
-        if (now->parent != trainer || !then) continue;
+        if (now->stat.parent != trainer || !then) continue;
         p->workers++;
-        workers += (now->seconds - then->seconds) / p->seconds;
+        workers += (now->stat.cpu_seconds - then->stat.cpu_seconds) / p->seconds;
     }
     if (p->workers > 0) p->workers_busy = workers / p->workers;
     count_files(trainer, p);

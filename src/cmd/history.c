@@ -10,9 +10,7 @@
 #include <time.h>
 
 static int64_t now_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
+    return os_wall_ns() / 1000000;
 }
 
 struct str history_date(struct arena *a, int64_t at_ms) {

@@ -89,32 +89,22 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-struct words {
-    char **items;
-    ptrdiff_t count, capacity;
-};
-
-static void add_word(struct arena *a, struct words *w, struct str word) {
-    *arena_push(a, &w->items, &w->count, &w->capacity) = word.p ? str_z(a, word) : NULL;
-}
-
-static struct words command(struct arena *a, const struct record_options *o, const char *output) {
-    struct words w = {0};
-    add_word(a, &w, str_of(launch_python_program(o->python)));
-    add_word(a, &w, STR("-m"));
-    add_word(a, &w, STR("batchfit.record"));
-    add_word(a, &w, str_of(o->base.arguments[0]));
+static char **command(struct arena *a, const struct record_options *o, const char *output) {
+    struct str_words w = {.arena = a};
+    str_word_add(&w, str_of(launch_python_program(o->python)));
+    str_word_add(&w, STR("-m"));
+    str_word_add(&w, STR("batchfit.record"));
+    str_word_add(&w, str_of(o->base.arguments[0]));
     for (const struct option_row *row = rows + OWN_ROWS; row->name; row++) {
         const void *at = (const char *)o + row->offset;
         const char *value = row->value ? *(const char *const *)at : NULL;
         if (row->value ? !value : !*(const bool *)at) continue;
-        add_word(a, &w, str_format(a, "--%s", row->name));
-        if (row->value) add_word(a, &w, str_of(value));
+        str_word_add(&w, str_format(a, "--%s", row->name));
+        if (row->value) str_word_add(&w, str_of(value));
     }
-    add_word(a, &w, STR("--output"));
-    add_word(a, &w, str_of(output));
-    add_word(a, &w, (struct str){0});
-    return w;
+    str_word_add(&w, STR("--output"));
+    str_word_add(&w, str_of(output));
+    return w.items;
 }
 
 // timm:swin_base -> …/tapes/timm-swin_base-384-amp-fp16-adamw.tape: variants do not overwrite one
@@ -150,7 +140,7 @@ static int run_recorder(struct arena *a, const struct record_options *o, const c
     int status, rc = launch_python_lay_out(a, &folder, why);
     if (rc < 0) return rc;
     setenv("PYTHONPATH", launch_python_path(a, folder).p, 1);
-    rc = os_run(command(a, o, output).items, &status, why);
+    rc = os_run(command(a, o, output), &status, why);
     if (rc < 0) {
         return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");
     }

@@ -85,16 +85,6 @@ static int read_token(struct arena *a, const struct serve_options *o, struct str
                      o->address);
 }
 
-static void split_steps(struct arena *a, const char *joined, struct watch_options *w) {
-    struct str_list list = {0};
-    struct str rest = str_of(joined);
-    while (rest.len > 0) str_list_add(a, &list, str_cut(&rest, '\n'));
-    const char **steps = arena_new(a, const char *, list.count + 1);
-    for (ptrdiff_t i = 0; i < list.count; i++) steps[i] = str_z(a, list.items[i]);
-    w->steps = steps;
-    w->steps_count = (int)list.count;
-}
-
 static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
     const struct serve_options *o = s->options;
     s->watching = (struct watch_options){.machine = o->machine,
@@ -103,7 +93,9 @@ static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
                                          .wants_pcie_throughput = o->pcie,
                                          .wants_profile = o->profile,
                                          .gpu_ids = o->gpu_ids};
-    split_steps(a, o->steps, &s->watching);
+    struct str_words steps = str_words_of(a, str_of(o->steps), '\n');
+    s->watching.steps = (const char *const *)steps.items;
+    s->watching.steps_count = (int)steps.count;
     int rc = watch_open(a, &s->watching, &s->watch, why);
     if (rc == 0) s->view = watch_view(s->watch);
     return rc;

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define MS INT64_C(1000000)
-enum { STEPS_MOST = 16, ONCE_ROWS = 400, ONCE_COLUMNS = 80, SLACK_MS = 40 };
+enum { ONCE_ROWS = 400, ONCE_COLUMNS = 80, SLACK_MS = 40 };
 
 struct watch_verb_options {
     struct options all;
@@ -83,17 +83,6 @@ static int refuse(const struct watch_verb_options *o, struct fail *why) {
     return 0;
 }
 
-static void take_steps(struct watching *w) {
-    const char **places = arena_new(w->arena, const char *, STEPS_MOST);
-    for (struct str rest = str_of(w->options->steps); rest.len > 0;) {
-        struct str one = str_cut(&rest, '\n');
-        if (w->watch.steps_count < STEPS_MOST) {
-            places[w->watch.steps_count++] = str_z(w->arena, one);
-        }
-    }
-    w->watch.steps = places;
-}
-
 static int interval_of(const struct watching *w) {
     const struct watch_verb_options *o = w->options;
     static const int kept[] = {1000, 250, 500, 1000, 2000, 5000, 10000};
@@ -117,7 +106,9 @@ static int prepare(struct watching *w, struct fail *why) {
         .wants_profile = o->profile,
         .gpu_ids = o->gpu_ids,
     };
-    take_steps(w);
+    struct str_words steps = str_words_of(w->arena, str_of(o->steps), '\n');
+    w->watch.steps = (const char *const *)steps.items;
+    w->watch.steps_count = (int)steps.count;
     signal(SIGPIPE, SIG_IGN); // told by the write
     show_terminal_block_signals();
     return o->log ? watch_logs_open(w->arena, o->log, &w->logs, why) : 0;

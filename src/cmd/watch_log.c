@@ -143,12 +143,12 @@ static void add_header(struct buf *b) {
 }
 
 static void add_time(struct buf *b) {
-    struct timespec now;
+    int64_t now_ms = os_wall_ns() / 1000000;
+    time_t seconds = (time_t)(now_ms / 1000);
     struct tm utc;
-    clock_gettime(CLOCK_REALTIME, &now);
-    gmtime_r(&now.tv_sec, &utc);
-    buf_format(b, "%04d-%02d-%02dT%02d:%02d:%02d.%03ldZ", utc.tm_year + 1900, utc.tm_mon + 1,
-               utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, now.tv_nsec / 1000000);
+    gmtime_r(&seconds, &utc);
+    buf_format(b, "%04d-%02d-%02dT%02d:%02d:%02d.%03dZ", utc.tm_year + 1900, utc.tm_mon + 1,
+               utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, (int)(now_ms % 1000));
 }
 
 // RFC 4180: quoted where it has a comma, a quote or a line end.

@@ -59,15 +59,7 @@ bool launch_takes(const struct launch *l, struct str name) {
            str_find(str_of(l->options->environment), braced) >= 0;
 }
 
-struct words {
-    char **items;
-    ptrdiff_t count, capacity;
-};
-static void add_variable(struct arena *a, struct words *w, struct str text) {
-    *arena_push(a, &w->items, &w->count, &w->capacity) = text.p ? str_z(a, text) : NULL;
-}
-
-static int user_variables(struct launch *l, const struct launch_values *v, struct words *w,
+static int user_variables(struct launch *l, const struct launch_values *v, struct str_words *w,
                           struct fail *why) {
     struct str rest = str_of(l->options->environment);
     while (rest.p) {
@@ -78,7 +70,7 @@ static int user_variables(struct launch *l, const struct launch_values *v, struc
         }
         int rc = command_expand_text(l->arena, line, v->items, (int)v->count, &text, why);
         if (rc < 0) return rc;
-        add_variable(l->arena, w, text);
+        str_word_add(w, text);
     }
     return 0;
 }
@@ -93,28 +85,26 @@ static bool runs_workload(const struct launch *l) {
 static int environment(struct launch *l, const struct launch_values *v, int64_t limit_bytes,
                        char *const **ret_environment, struct fail *why) {
     struct arena *a = l->arena;
-    struct words w = {0};
+    struct str_words w = {.arena = a};
     struct str folders = str_format(a, "%.*s/hook", STR_ARG(l->layout));
     if (runs_workload(l)) {
         folders = str_format(a, "%.*s:%.*s", STR_ARG(folders), STR_ARG(l->layout));
     }
-    add_variable(a, &w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
-    add_variable(a, &w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
+    str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
+    str_word_add(&w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
     if (l->place.kind == LAUNCH_CUDA) {
-        add_variable(a, &w,
-                     str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));
+        str_word_add(&w, str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));
     }
     if (l->place.kind == LAUNCH_CUDA) { // CUDA's own order is by speed
-        add_variable(a, &w, STR("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
+        str_word_add(&w, STR("CUDA_DEVICE_ORDER=PCI_BUS_ID"));
     }
     if (l->options->cards) {
-        add_variable(a, &w, str_format(a, "CUDA_VISIBLE_DEVICES=%s", l->options->cards));
+        str_word_add(&w, str_format(a, "CUDA_VISIBLE_DEVICES=%s", l->options->cards));
     }
     if (l->place.kind == LAUNCH_CUDA && limit_bytes > 0) {
-        add_variable(a, &w, str_format(a, "BATCHFIT_MEMORY_CAP=%lld", (long long)limit_bytes));
+        str_word_add(&w, str_format(a, "BATCHFIT_MEMORY_CAP=%lld", (long long)limit_bytes));
     }
     int rc = user_variables(l, v, &w, why);
-    add_variable(a, &w, (struct str){0});
     *ret_environment = w.items;
     return rc;
 }

@@ -110,19 +110,12 @@ bool notice_read(struct arena *a, struct str text, struct notice_run *ret_run) {
 // --- Processes
 // ---------------------------------------------------------------------------------------
 
-// Field 22 of /proc/PID/stat (proc(5)): when it began, in ticks since the system did. -1: it is
-// gone, or only waits to be reaped.
+// When it began, in ticks since the system did. -1: it is gone, or only waits to be reaped.
 static int64_t start_of(int64_t pid) {
-    char path[64], text[1024];
+    char path[64];
+    struct os_stat s;
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    OS_FD fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
-    if (length <= 0) return -1;
-    text[length] = 0;
-    const char *at = strrchr(text, ')');
-    if (!at || !at[1] || at[2] == 'Z' || at[2] == 'X') return -1;
-    for (int field = 2; at && field < 22; field++) at = strchr(at + 1, ' ');
-    return at ? strtoll(at, NULL, 10) : -1;
+    return os_stat_read(path, &s) && s.state != 'Z' && s.state != 'X' ? s.start_ticks : -1;
 }
 
 static void read_namespace(char text[64]) {
@@ -251,9 +244,7 @@ void notice_close(struct notice *n) {
 // -------------------------------------------------------------------------------------------
 
 static double unix_s(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
+    return (double)os_wall_ns() * 1e-9;
 }
 
 static void add_time(struct buf *b, const char *key, double ms) {

@@ -30,37 +30,20 @@ static int root_of(const struct owner *o, int64_t pid) {
     return -1;
 }
 
-// proc(5): pid (name) state ppid …; the name may hold blanks and brackets. The text from the state
-// on; NULL: there is none.
-static const char *read_stat(int64_t pid, char text[512]) {
+static bool stat_of(int64_t pid, struct os_stat *ret_stat) {
     char path[64];
     snprintf(path, sizeof path, "/proc/%lld/stat", (long long)pid);
-    OS_FD fd = open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t length = fd < 0 ? -1 : read(fd, text, 511);
-    if (length <= 0) return NULL;
-    text[length] = 0;
-    const char *at = strrchr(text, ')');
-    return at && at[1] && at[2] ? at + 2 : NULL;
+    return os_stat_read(path, ret_stat);
 }
 
 static int64_t parent_of(int64_t pid) {
-    char text[512];
-    const char *at = read_stat(pid, text);
-    return at ? strtoll(at + 1, NULL, 10) : 0;
+    struct os_stat s;
+    return stat_of(pid, &s) ? s.parent : 0;
 }
 
-// Fields 14 and 15: utime and stime.
 double owner_cpu_seconds(int64_t pid) {
-    char text[512];
-    const char *at = pid > 1 ? read_stat(pid, text) : NULL;
-    for (int field = 3; at && field < 14; field++) {
-        at = strchr(at, ' ');
-        if (at) at++;
-    }
-    if (!at) return (double)NAN;
-    char *end;
-    double user = strtod(at, &end), system = strtod(end, NULL);
-    return (user + system) / (double)sysconf(_SC_CLK_TCK);
+    struct os_stat s;
+    return pid > 1 && stat_of(pid, &s) ? s.cpu_seconds : (double)NAN;
 }
 
 static int look(const struct owner *o, int64_t pid) {

@@ -159,14 +159,11 @@ static void find_files(struct slot *s) {
 }
 
 static struct progress_clock clock_of(const struct slot *s, int64_t now_ns, int64_t opened_ns) {
-    struct timespec t;
     if (s->kind == RECORDED) {
         double begin = s->run.repeat_s > 0 ? (double)s->round * s->run.repeat_s : 0;
         return (struct progress_clock){now_ns, 1e9, (double)opened_ns + begin * 1e9};
     }
-    clock_gettime(CLOCK_REALTIME, &t);
-    double wall_ns = (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
-    return (struct progress_clock){now_ns, 1e9, (double)now_ns - wall_ns};
+    return (struct progress_clock){now_ns, 1e9, (double)(now_ns - os_wall_ns())};
 }
 
 // A recorded run that is at its end begins again.

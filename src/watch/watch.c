@@ -174,12 +174,6 @@ static void read_cpu(struct watch *w) {
     w->view.has_cpu = w->view.cpu.total_bytes > 0;
 }
 
-static int64_t wall_ms(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_REALTIME, &t);
-    return (int64_t)t.tv_sec * 1000 + t.tv_nsec / 1000000;
-}
-
 static void show_time(struct watch *w, int64_t now_ns) {
     int64_t newest_ns = 0;
     for (int i = 0; i < w->kept_count; i++) {
@@ -187,7 +181,7 @@ static void show_time(struct watch *w, int64_t now_ns) {
     }
     if (newest_ns == 0) newest_ns = now_ns; // a machine without a card
     w->view.at_ns = played_ns(w, newest_ns);
-    w->view.at_ms = wall_ms() - (now_ns - newest_ns) / 1000000;
+    w->view.at_ms = os_wall_ns() / 1000000 - (now_ns - newest_ns) / 1000000;
 }
 
 bool watch_update(struct watch *w) {

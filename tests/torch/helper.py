@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 import tempfile
+import unittest
 import warnings
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -20,6 +21,33 @@ import torch  # noqa: E402
 KINDS = "init input forward backward optimizer zero_grad".split()
 TAGS = "param buffer input activation cast gradient optimizer temporary other".split()
 CLASSES = "mm bmm conv_fwd conv_dgrad conv_wgrad attention elem noncontig norm bn_fwd bn_bwd reduce heavy opt".split()
+
+BATCHFIT = os.environ.get("BATCHFIT", os.path.join(HERE, "..", "..", "build", "batchfit"))
+
+
+class InFolder(unittest.TestCase):
+    """A test with a folder of its own, in which batchfit keeps its cache and history, too."""
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory(prefix="batchfit-test-")
+        self.addCleanup(folder.cleanup)
+        self.folder = folder.name
+
+    def file(self, name, text):
+        path = os.path.join(self.folder, name)
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return path
+
+    def answer(self, verb, *words, status=0, command=(), timeout=900):
+        """The document that a verb prints with --json, on the CPU and with our Python."""
+        argv = [BATCHFIT, verb, "--json", "--device", "cpu", "--python", sys.executable, *words]
+        argv += ["--", *command] if command else []
+        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
+               "BATCHFIT_STORE": os.path.join(self.folder, "history"), "OMP_NUM_THREADS": "1"}
+        done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=timeout, check=False)
+        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        return json.loads(done.stdout)
 
 
 class Tape:

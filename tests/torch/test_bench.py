@@ -1,18 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """batchfit bench on the real PyTorch: the built-in workload, an HDF5 file, a script of one's own, memory that runs out, ranks."""
 
-import json
 import os
-import subprocess
 import sys
-import tempfile
 import textwrap
 import unittest
 
 import torch
-from helper import HERE
+from helper import InFolder
 
-BATCHFIT = os.environ.get("BATCHFIT", os.path.join(HERE, "..", "..", "build", "batchfit"))
 PHASES = ("io_ms", "h2d_ms", "forward_ms", "backward_ms", "optimizer_ms", "other_ms")
 
 SCRIPT = textwrap.dedent("""
@@ -66,28 +62,12 @@ HUNGRY = textwrap.dedent("""
     """)
 
 
-class Bench(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="batchfit-bench-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def file(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
-        return path
-
+class Bench(InFolder):
     def bench(self, *words, status=0, command=()):
         """The document that `bench --json` prints."""
-        argv = [BATCHFIT, "bench", "--json", "--device", "cpu", "--python", sys.executable, *words]
-        argv += ["--", *command] if command else []
-        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
-               "BATCHFIT_STORE": os.path.join(self.folder, "history"), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=900, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
+        document = self.answer("bench", *words, status=status, command=command)
         self.assertEqual(os.listdir(os.path.join(self.folder, "cache", "batchfit", "bench")), [], "nothing is left")
-        return json.loads(done.stdout)
+        return document
 
     def check_row(self, row):
         self.assertEqual(row["status"], "OK", row)

@@ -2,17 +2,11 @@
 """batchfit compare on the real PyTorch: the built-in workload by two configs, and a script of one's own. The machine is
 noisy, so only differences that are many times larger than the noise are looked for."""
 
-import json
-import os
-import subprocess
 import sys
-import tempfile
 import textwrap
 import unittest
 
-from helper import HERE
-
-BATCHFIT = os.environ.get("BATCHFIT", os.path.join(HERE, "..", "..", "build", "batchfit"))
+from helper import InFolder
 
 SCRIPT = textwrap.dedent("""
     import sys
@@ -32,26 +26,9 @@ SCRIPT = textwrap.dedent("""
     """)
 
 
-class Compare(unittest.TestCase):
-    def setUp(self):
-        folder = tempfile.TemporaryDirectory(prefix="batchfit-compare-")
-        self.addCleanup(folder.cleanup)
-        self.folder = folder.name
-
-    def file(self, name, text):
-        path = os.path.join(self.folder, name)
-        with open(path, "w", encoding="utf-8") as f:
-            f.write(text)
-        return path
-
+class Compare(InFolder):
     def compare(self, *words, command=()):
-        argv = [BATCHFIT, "compare", "--json", "--device", "cpu", "--python", sys.executable, "--pairs", "4", *words]
-        argv += ["--", *command] if command else []
-        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
-               "BATCHFIT_STORE": os.path.join(self.folder, "history"), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=600, check=False)
-        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        return json.loads(done.stdout)
+        return self.answer("compare", "--pairs", "4", *words, command=command, timeout=600)
 
     def test_a_script_whose_configs_differ_a_hundredfold_in_work(self):
         a, b = self.file("a.yaml", "batch_size: 32\nwidth: 2048\n"), self.file("b.yaml", "batch_size: 32\nwidth: 32\n")

@@ -7,7 +7,6 @@
 #include "device/device_int.h"
 
 #include <dlfcn.h>
-#include <ftw.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -240,21 +239,6 @@ static void counters_outlive_a_round(void **state) {
     drop_machine(&a, folder);
 }
 
-static void put(struct arena *a, const char *root, const char *path, const char *text) {
-    struct fail why = {0};
-    const char *whole = str_format(a, "%s/%s", root, path).p;
-    const char *folder = str_z(a, str_slice(str_of(whole), 0, strrchr(whole, '/') - whole));
-    assert_int_equal(os_make_dirs(a, folder, &why), 0);
-    assert_int_equal(os_replace(a, whole, str_of(text), NULL, &why), 0);
-}
-
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *at) {
-    (void)stat;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 static enum device_state wait_for(struct device_monitor *m, enum device_state state) {
     struct device_snapshot s;
     int64_t begin = os_now_ns();
@@ -277,11 +261,11 @@ static void a_card_that_wakes_up_is_asked(void **state) {
         &a, "{\"machine\":1,\"driver_version\":\"555.1\",\"devices\":[{\"name\":\"x\",\"facts\":{"
             "\"pci_bus_id\":\"00000000:01:00.0\"},\"memory\":{\"total_bytes\":8,\"used_bytes\":4,"
             "\"reserved_bytes\":0,\"free_bytes\":4},\"gauges\":{\"power_mw\":5000}}]}");
-    put(&a, root, "sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
-    put(&a, root, "sys/bus/pci/devices/0000:01:00.0/class", "0x030000\n");
-    put(&a, root, status, "suspended\n");
-    put(&a, root, "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t x\n");
-    put(&a, root, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX  555.1\n");
+    put_file(&a, root, "sys/bus/pci/devices/0000:01:00.0/vendor", "0x10de\n");
+    put_file(&a, root, "sys/bus/pci/devices/0000:01:00.0/class", "0x030000\n");
+    put_file(&a, root, status, "suspended\n");
+    put_file(&a, root, "proc/driver/nvidia/gpus/0000:01:00.0/information", "Model: \t\t x\n");
+    put_file(&a, root, "proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX  555.1\n");
     setenv("BATCHFIT_STANDIN_MACHINE", root, 1);
     struct device_watching how = {.interval_ms = 5};
     struct device_monitor *m;
@@ -291,15 +275,15 @@ static void a_card_that_wakes_up_is_asked(void **state) {
     assert_int_equal(wait_for(m, DEVICE_ASLEEP), DEVICE_ASLEEP);
     device_monitor_read(&a, m, &s);
     assert_true(isnan(s.cards[0].now.power_watts));
-    put(&a, root, status, "active\n");
+    put_file(&a, root, status, "active\n");
     assert_int_equal(wait_for(m, DEVICE_ANSWERS), DEVICE_ANSWERS);
     device_monitor_read(&a, m, &s);
     assert_float_equal(s.cards[0].now.power_watts, 5, 1e-9);
-    put(&a, root, status, "suspended\n");
+    put_file(&a, root, status, "suspended\n");
     assert_int_equal(wait_for(m, DEVICE_ASLEEP), DEVICE_ASLEEP);
     device_monitor_close(m);
     wait_for_driver_to_go();
-    assert_int_equal(nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(remove_all(root), 0);
 }
 
 // Without a library, with one that may not, and with one of another version: three different

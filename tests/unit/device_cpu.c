@@ -1,32 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The processor of a machine that is a folder: its counters are written by the test.
-#include "unit.h"
+#include "device_machines.h"
 
 #include "base/os.h"
 #include "device/cpu.h"
 
-#include <ftw.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
 static char root[64];
-
-static void put(struct arena *a, const char *path, const char *text) {
-    struct fail why = {0};
-    const char *whole = str_format(a, "%s/%s", root, path).p;
-    const char *folder = str_z(a, str_slice(str_of(whole), 0, strrchr(whole, '/') - whole));
-    assert_int_equal(os_make_dirs(a, folder, &why), 0);
-    assert_int_equal(os_replace(a, whole, str_of(text), NULL, &why), 0);
-}
-
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *at) {
-    (void)stat;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
 
 static int make_root(void **state) {
     (void)state;
@@ -36,7 +20,7 @@ static int make_root(void **state) {
 
 static int drop_root(void **state) {
     (void)state;
-    return nftw(root, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    return remove_all(root);
 }
 
 static void nothing_is_known_of_an_empty_machine(void **state) {
@@ -60,12 +44,12 @@ static void shares_are_of_the_time_between(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct device_cpu_gauges g;
-    put(&a, "proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 2 3\n");
-    put(&a, "proc/loadavg", "3.50 2.00 1.00 2/345 6789\n");
-    put(&a, "proc/pressure/memory",
-        "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=0\n");
-    put(&a, "proc/meminfo",
-        "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 100 kB\nSwapFree: 75 kB\n");
+    put_file(&a, root, "proc/stat", "cpu  100 0 100 800 0 0 0 0 0 0\ncpu0 1 2 3\n");
+    put_file(&a, root, "proc/loadavg", "3.50 2.00 1.00 2/345 6789\n");
+    put_file(&a, root, "proc/pressure/memory",
+             "some avg10=12.50 avg60=0.00 avg300=0.00 total=1\nfull avg10=0\n");
+    put_file(&a, root, "proc/meminfo",
+             "MemTotal: 1000 kB\nMemAvailable: 400 kB\nSwapTotal: 100 kB\nSwapFree: 75 kB\n");
     struct device_cpu_watch *w = device_cpu_open(&a, root);
     device_cpu_look(w, &g);
     assert_true(isnan(g.utilisation));
@@ -74,7 +58,8 @@ static void shares_are_of_the_time_between(void **state) {
     assert_int_equal(g.total_bytes, 1024000);
     assert_int_equal(g.swap_total_bytes, 102400);
     assert_int_equal(g.swap_used_bytes, 25600);
-    put(&a, "proc/stat", "cpu  130 10 110 840 10 0 0 0 0 0\n"); // 50 busy, 40 idle, 10 wait
+    put_file(&a, root, "proc/stat",
+             "cpu  130 10 110 840 10 0 0 0 0 0\n"); // 50 busy, 40 idle, 10 wait
     usleep(2000);
     device_cpu_look(w, &g);
     assert_float_equal(g.utilisation, 0.5, 1e-9);
@@ -85,11 +70,12 @@ static void the_control_group_is_seen(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct device_cpu_gauges g;
-    put(&a, "sys/fs/cgroup/cpu.max", "250000 100000\n");
-    put(&a, "sys/fs/cgroup/cpu.stat", "usage_usec 1000\nuser_usec 1\nthrottled_usec 50\n");
-    put(&a, "proc/meminfo", "MemTotal: 4000 kB\nMemAvailable: 3000 kB\n");
-    put(&a, "sys/fs/cgroup/memory.max", "1024000\n");
-    put(&a, "sys/fs/cgroup/memory.current", "24000\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu.max", "250000 100000\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu.stat",
+             "usage_usec 1000\nuser_usec 1\nthrottled_usec 50\n");
+    put_file(&a, root, "proc/meminfo", "MemTotal: 4000 kB\nMemAvailable: 3000 kB\n");
+    put_file(&a, root, "sys/fs/cgroup/memory.max", "1024000\n");
+    put_file(&a, root, "sys/fs/cgroup/memory.current", "24000\n");
     struct device_cpu_watch *w = device_cpu_open(&a, root);
     device_cpu_look(w, &g);
     int64_t first_ns = g.at_ns;
@@ -97,28 +83,29 @@ static void the_control_group_is_seen(void **state) {
     assert_int_equal(g.total_bytes, 1024000);
     assert_int_equal(g.available_bytes, 1000000);
     usleep(2000);
-    put(&a, "sys/fs/cgroup/cpu.stat", "usage_usec 5000\nthrottled_usec 1050\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu.stat", "usage_usec 5000\nthrottled_usec 1050\n");
     device_cpu_look(w, &g);
     double us = (double)(g.at_ns - first_ns) / 1e3;
     assert_true(fabs(g.group_used_cpus - 4000 / us) < 1e-9);
     assert_true(fabs(g.group_throttled - fmin(1000 / us, 1)) < 1e-9);
-    put(&a, "sys/fs/cgroup/cpu.max", "max 100000\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu.max", "max 100000\n");
     device_cpu_look(w, &g);
     assert_true(isnan(g.group_cpus));
     assert_int_equal(remove(str_format(&a, "%s/sys/fs/cgroup/cpu.max", root).p), 0);
-    put(&a, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
-    put(&a, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "150000\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu/cpu.cfs_period_us", "100000\n");
     device_cpu_look(w, &g);
     assert_float_equal(g.group_cpus, 1.5, 1e-9);
-    put(&a, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
+    put_file(&a, root, "sys/fs/cgroup/cpu/cpu.cfs_quota_us", "-1\n");
     device_cpu_look(w, &g);
     assert_true(isnan(g.group_cpus));
 }
 
 static void put_zone(struct arena *a, const char *zone, const char *name, const char *uj) {
-    put(a, str_format(a, "sys/class/powercap/%s/name", zone).p, name);
-    put(a, str_format(a, "sys/class/powercap/%s/energy_uj", zone).p, uj);
-    put(a, str_format(a, "sys/class/powercap/%s/max_energy_range_uj", zone).p, "10000000\n");
+    put_file(a, root, str_format(a, "sys/class/powercap/%s/name", zone).p, name);
+    put_file(a, root, str_format(a, "sys/class/powercap/%s/energy_uj", zone).p, uj);
+    put_file(a, root, str_format(a, "sys/class/powercap/%s/max_energy_range_uj", zone).p,
+             "10000000\n");
 }
 
 // Package and memory count, the cores within the package do not; the package's counter wraps.
@@ -148,12 +135,12 @@ static void the_hottest_package_is_told(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct device_cpu_gauges g;
-    put(&a, "sys/class/thermal/thermal_zone0/type", "acpitz\n");
-    put(&a, "sys/class/thermal/thermal_zone0/temp", "99000\n");
-    put(&a, "sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n");
-    put(&a, "sys/class/thermal/thermal_zone1/temp", "61000\n");
-    put(&a, "sys/class/thermal/thermal_zone2/type", "x86_pkg_temp\n");
-    put(&a, "sys/class/thermal/thermal_zone2/temp", "64500\n");
+    put_file(&a, root, "sys/class/thermal/thermal_zone0/type", "acpitz\n");
+    put_file(&a, root, "sys/class/thermal/thermal_zone0/temp", "99000\n");
+    put_file(&a, root, "sys/class/thermal/thermal_zone1/type", "x86_pkg_temp\n");
+    put_file(&a, root, "sys/class/thermal/thermal_zone1/temp", "61000\n");
+    put_file(&a, root, "sys/class/thermal/thermal_zone2/type", "x86_pkg_temp\n");
+    put_file(&a, root, "sys/class/thermal/thermal_zone2/temp", "64500\n");
     device_cpu_look(device_cpu_open(&a, root), &g);
     assert_float_equal(g.temperature_celsius, 64.5, 1e-9);
 }

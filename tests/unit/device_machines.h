@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "device/device.h"
 
+#include <ftw.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -63,6 +64,25 @@ static inline const char *make_machine(struct arena *a, const char *json) {
     const char *path = str_format(a, "%s/devices.json", folder).p;
     assert_int_equal(os_replace(a, path, str_of(json), NULL, &why), 0);
     return folder;
+}
+
+// A file below a folder, with the folders on its way.
+static inline void put_file(struct arena *a, const char *root, const char *path, const char *text) {
+    struct fail why = {0};
+    const char *whole = str_format(a, "%s/%s", root, path).p;
+    const char *folder = str_z(a, str_slice(str_of(whole), 0, strrchr(whole, '/') - whole));
+    assert_int_equal(os_make_dirs(a, folder, &why), 0);
+    assert_int_equal(os_replace(a, whole, str_of(text), NULL, &why), 0);
+}
+
+static inline int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *at) {
+    (void)stat;
+    (void)kind;
+    (void)at;
+    return remove(path);
+}
+static inline int remove_all(const char *folder) {
+    return nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS);
 }
 
 static inline void drop_machine(struct arena *a, const char *folder) {

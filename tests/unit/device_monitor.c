@@ -7,7 +7,6 @@
 #include "device/device_int.h"
 
 #include <dlfcn.h>
-#include <ftw.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -86,15 +85,8 @@ static void assert_same_snapshot(struct arena *a, const struct device_snapshot *
     for (int i = 0; i < x->count; i++) assert_same_card(&x->cards[i], &y->cards[i]);
 }
 
-static int remove_one(const char *path, const struct stat *stat, int kind, struct FTW *at) {
-    (void)stat;
-    (void)kind;
-    (void)at;
-    return remove(path);
-}
-
 static void remove_folder(const char *folder) {
-    assert_int_equal(nftw(folder, remove_one, 8, FTW_DEPTH | FTW_PHYS), 0);
+    assert_int_equal(remove_all(folder), 0);
 }
 
 // By the driver and from the recording, the figures are the same.
@@ -349,14 +341,6 @@ static void a_lost_card_is_told(void **state) {
     drop_machine(&a, folder);
 }
 
-static void put(struct arena *a, const char *root, const char *path, const char *text) {
-    struct fail why = {0};
-    const char *whole = str_format(a, "%s/%s", root, path).p;
-    const char *folder = str_z(a, str_slice(str_of(whole), 0, strrchr(whole, '/') - whole));
-    assert_int_equal(os_make_dirs(a, folder, &why), 0);
-    assert_int_equal(os_replace(a, whole, str_of(text), NULL, &why), 0);
-}
-
 // A folder in which everything is like the files of amdgpu: an RX 7900 XTX, and a processor's own
 // graphics, which are no card to train on.
 static const char *make_amd(struct arena *a) {
@@ -383,20 +367,20 @@ static const char *make_amd(struct arena *a) {
     };
     const char *root = play(a, "{\"machine\":1,\"devices\":[]}");
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        put(a, root, str_format(a, "sys/class/drm/card1/device/%s", files[i].path).p,
-            files[i].text);
+        put_file(a, root, str_format(a, "sys/class/drm/card1/device/%s", files[i].path).p,
+                 files[i].text);
     }
-    put(a, root, "sys/class/drm/card0/device/vendor", "0x1002\n");
-    put(a, root, "sys/class/drm/card0/device/mem_info_vram_total", "536870912\n");
-    put(a, root, "sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
-    put(a, root, "proc/77/comm", "python3\n");
-    put(a, root, "proc/77/fdinfo/5",
-        "drm-driver: amdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t9\n"
-        "drm-memory-vram:\t1024 KiB\n");
-    put(a, root, "proc/77/fdinfo/6", // the same client once more
-        "drm-driver: amdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t9\n"
-        "drm-memory-vram:\t1024 KiB\n");
-    put(a, root, "proc/78/fdinfo/5", "drm-pdev:\t0000:0a:00.0\ndrm-memory-vram:\t7 KiB\n");
+    put_file(a, root, "sys/class/drm/card0/device/vendor", "0x1002\n");
+    put_file(a, root, "sys/class/drm/card0/device/mem_info_vram_total", "536870912\n");
+    put_file(a, root, "sys/class/drm/card1-DP-1/device/vendor", "0x1002\n");
+    put_file(a, root, "proc/77/comm", "python3\n");
+    put_file(a, root, "proc/77/fdinfo/5",
+             "drm-driver: amdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t9\n"
+             "drm-memory-vram:\t1024 KiB\n");
+    put_file(a, root, "proc/77/fdinfo/6", // the same client once more
+             "drm-driver: amdgpu\ndrm-pdev:\t0000:03:00.0\ndrm-client-id:\t9\n"
+             "drm-memory-vram:\t1024 KiB\n");
+    put_file(a, root, "proc/78/fdinfo/5", "drm-pdev:\t0000:0a:00.0\ndrm-memory-vram:\t7 KiB\n");
     return root;
 }
 
@@ -430,7 +414,7 @@ static void amd_cards_are_read_from_sysfs(void **state) {
     assert_int_equal(c->processes[0].pid, 77);
     assert_int_equal(c->processes[0].used_bytes, 1 << 20);
     assert_string_equal(c->processes[0].name, "python3");
-    put(&a, root, "sys/class/drm/card1/device/power/runtime_status", "suspended\n");
+    put_file(&a, root, "sys/class/drm/card1/device/power/runtime_status", "suspended\n");
     s = look(&a, NULL);
     assert_int_equal(s.cards[0].state, DEVICE_ASLEEP);
     assert_int_equal(s.cards[0].now.total_bytes, -1);

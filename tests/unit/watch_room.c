@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A watched machine as its views see it, by the recording back end: counters become shares, what is
 // unknown stays so, the history keeps its length, and the document says it all.
-#include "device_machines.h"
+#include "watch_open.h"
 
 #include "base/os.h"
 #include "cmd/watch_document.h"
@@ -10,30 +10,6 @@
 #include <malloc.h>
 #include <math.h>
 #include <unistd.h>
-
-// What a test made.
-static int remove_machine(const char *folder) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static struct watch *open_watch(struct arena *a, const struct watch_options *options) {
-    struct watch *w = NULL;
-    struct fail why = {0};
-    if (watch_open(a, options, &w, &why)) fail_msg("%s", why.message);
-    return w;
-}
-
-// Updates as a screen does, for so long.
-static const struct watch_view *watch_for(struct watch *w, int ms) {
-    int64_t end_ns = os_now_ns() + (int64_t)ms * 1000000;
-    while (os_now_ns() < end_ns) {
-        watch_update(w);
-        usleep(5000);
-    }
-    return watch_view(w);
-}
 
 #define COUNTERS                                                                                \
     "\"gauges\": {\"sw_thermal_ns\": 5000000000, \"hw_thermal_ns\": 0, \"power_brake_ns\": 0, " \
@@ -64,7 +40,7 @@ static void shares_are_the_counters_truth(void **state) {
     assert_true(none->seconds > 10 && isnan(none->throttled_share) && isnan(none->energy_joules));
     assert_true(isnan(none->clock_lost_share) && isnan(none->utilisation_mean));
     watch_close(w);
-    assert_int_equal(remove_machine(folder), 0);
+    assert_int_equal(remove_all(folder), 0);
 }
 
 static void history_keeps_its_length(void **state) {
@@ -90,7 +66,7 @@ static void history_keeps_its_length(void **state) {
     }
     assert_int_equal(v->cards[0].history_count, 16);
     watch_close(w);
-    assert_int_equal(remove_machine(folder), 0);
+    assert_int_equal(remove_all(folder), 0);
 }
 
 static void only_the_cards_that_were_asked_for(void **state) {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that let themselves be watched: they appear, make steps, have their files begun anew, end
 // and are killed; others' folders are not used; a recorded machine plays its own.
-#include "device_machines.h"
+#include "watch_open.h"
 
 #include "probe/notice.h"
 #include "watch/watch.h"
@@ -26,29 +26,6 @@ static int set_up(void **state) {
 static int tear_down(void **state) {
     ARENA_AUTO a = {0};
     return system(str_format(&a, "rm -rf %s", (char *)*state).p);
-}
-
-// What a test made.
-static int remove_machine(const char *folder) {
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static struct watch *open_watch(struct arena *a, const struct watch_options *options) {
-    struct watch *w = NULL;
-    struct fail why = {0};
-    if (watch_open(a, options, &w, &why)) fail_msg("%s", why.message);
-    return w;
-}
-
-static const struct watch_view *watch_for(struct watch *w, int ms) {
-    int64_t end_ns = os_now_ns() + (int64_t)ms * 1000000;
-    do {
-        watch_update(w);
-        usleep(2000);
-    } while (os_now_ns() < end_ns);
-    return watch_view(w);
 }
 
 static const struct watch_options quick = {.interval_ms = 5};
@@ -317,7 +294,7 @@ static void a_recorded_run_plays_in_time(void **state) {
     assert_int_equal(run->peak_bytes, 600);
     assert_int_equal(run->predicted_peak_bytes, 610);
     watch_close(w);
-    assert_int_equal(remove_machine(folder), 0);
+    assert_int_equal(remove_all(folder), 0);
 }
 
 static void nothing_is_announced_on_a_recorded_machine(void **state) {
@@ -331,7 +308,7 @@ static void nothing_is_announced_on_a_recorded_machine(void **state) {
     assert_int_equal(watch_for(w, 20)->run_count, 0);
     watch_close(w);
     notice_close(n);
-    assert_int_equal(remove_machine(folder), 0);
+    assert_int_equal(remove_all(folder), 0);
 }
 
 int main(void) {

@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the tests of a watched machine share.
+#ifndef TESTS_WATCH_OPEN_H
+#define TESTS_WATCH_OPEN_H
+
+#include "device_machines.h"
+
+#include "watch/watch.h"
+
+#include <unistd.h>
+
+static inline struct watch *open_watch(struct arena *a, const struct watch_options *options) {
+    struct watch *w = NULL;
+    struct fail why = {0};
+    if (watch_open(a, options, &w, &why)) fail_msg("%s", why.message);
+    return w;
+}
+
+// Updates as a screen does, for so long, and at least once.
+static inline const struct watch_view *watch_for(struct watch *w, int ms) {
+    int64_t end_ns = os_now_ns() + (int64_t)ms * 1000000;
+    do {
+        watch_update(w);
+        usleep(2000);
+    } while (os_now_ns() < end_ns);
+    return watch_view(w);
+}
+
+#endif
