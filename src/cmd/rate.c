@@ -2,7 +2,7 @@
 // batchfit rate: what `check --benchmark` starts for the processor and for each card, so that a
 // card that hangs, or a library that breaks, does so in a process of its own. One figure a line, as
 // JSON, as soon as it is there.
-#include "cmd/check_rate.h"
+#include "cmd/check/rate.h"
 #include "cmd/cmd.h"
 
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "cmd/bench.h"
+#include "cmd/bench/bench.h"
 
 static void numbers_rise_and_stand_once(void **state) {
     (void)state;

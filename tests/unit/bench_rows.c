@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "cmd/bench.h"
+#include "cmd/bench/bench.h"
 
 #include "base/unit.h"
 

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "cmd/bench.h"
+#include "cmd/bench/bench.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 #include "watch_open.h"
 
 #include "base/os.h"
-#include "cmd/watch_document.h"
+#include "cmd/watch/document.h"
 #include "watch/watch.h"
 
 #include <malloc.h>

@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trials of a benchmark that is under way, one JSON object a line, in the cache folder under a
+// name made from all that identifies the run. A line is one write; what an interrupt or a full disk
+// left half written is passed over and counted. Two runs of one command do not share a file: the
+// second keeps nothing.
+#include "cmd/bench/bench.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { VERSION = 1, MAX_BYTES = 256 << 20 };
+
+static const char *const status_words[] = {
+    [LAUNCH_OK] = "OK",
+    [LAUNCH_ALMOST] = "ALMOST",
+    [LAUNCH_OOM] = "OOM",
+    [LAUNCH_SPILLS] = "SPILLS",
+};
+enum { STATUS_WORDS = sizeof status_words / sizeof *status_words };
+
+// --- Reading -------------------------------------------------------------------------------------
+
+static double number_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+static int64_t count_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static struct str text_of(struct arena *a, const json_t *object, const char *key) {
+    return str_copy(a, str_of(json_string_value(json_object_get(object, key))));
+}
+
+static bool read_status(const json_t *object, enum launch_status *ret_status) {
+    struct str word = str_of(json_string_value(json_object_get(object, "status")));
+    for (int i = 0; i < STATUS_WORDS; i++) {
+        if (!str_is(word, status_words[i])) continue;
+        *ret_status = (enum launch_status)i;
+        return true;
+    }
+    return false;
+}
+
+static bool read_samples(struct arena *a, const json_t *object, struct bench_trial *t) {
+    const json_t *list = json_object_get(object, "seconds_per_sample");
+    t->seconds_per_sample = arena_new(a, double, (ptrdiff_t)json_array_size(list) + 1);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        double seconds = json_number_value(json_array_get(list, i));
+        if (!(seconds > 0)) return false;
+        t->seconds_per_sample[t->sample_count++] = seconds;
+    }
+    return json_is_array(list);
+}
+
+static bool read_trial(struct arena *a, const json_t *object, struct bench_trial *t) {
+    *t = (struct bench_trial){
+        .reason = text_of(a, object, "reason"),
+        .hint = text_of(a, object, "hint"),
+        .steps = count_of(object, "steps"),
+        .seen_batch = count_of(object, "seen_batch"),
+        .peak_bytes = count_of(object, "peak_bytes"),
+        .charged_bytes = count_of(object, "charged_bytes"),
+        .device_share = number_of(object, "device_share"),
+    };
+    for (int i = 0; i < BENCH_TIMES; i++) t->ms[i] = number_of(object, bench_time_names[i]);
+    return read_status(object, &t->status) && read_samples(a, object, t) && t->steps >= 0;
+}
+
+static bool read_line(struct arena *a, struct str line, struct bench_rows *rows) {
+    json_t *object = json_loadb(line.p, (size_t)line.len, 0, NULL);
+    struct bench_trial trial;
+    int64_t row = count_of(object, "row");
+    bool is_good = row >= 0 && row < rows->count && read_trial(a, object, &trial);
+    if (is_good) bench_row_add(a, &rows->items[row], &trial);
+    json_decref(object);
+    return is_good;
+}
+
+// The first line says whose trials these are: the name is only a hash.
+static bool read_head(struct arena *a, struct str line, struct str identity,
+                      struct str *ret_began) {
+    json_t *object = json_loadb(line.p, (size_t)line.len, 0, NULL);
+    bool is_ours = count_of(object, "bench_state") == VERSION &&
+                   str_equal(text_of(a, object, "identity"), identity);
+    *ret_began = text_of(a, object, "began");
+    json_decref(object);
+    return is_ours;
+}
+
+static bool read_state(struct arena *a, struct str text, struct str identity,
+                       struct bench_rows *rows, struct bench_state *s) {
+    if (!read_head(a, str_cut(&text, '\n'), identity, &s->began)) return false;
+    while (text.p) {
+        struct str line = str_cut(&text, '\n');
+        if (line.len > 0 && !read_line(a, line, rows)) s->broken_lines++;
+    }
+    for (ptrdiff_t i = 0; i < rows->count; i++) s->taken += rows->items[i].trial_count > 0;
+    return true;
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+static struct str now_text(struct arena *a) {
+    time_t now = time(NULL);
+    struct tm local;
+    char text[32] = "";
+    localtime_r(&now, &local);
+    return str_copy(
+        a, (struct str){text, (ptrdiff_t)strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local)});
+}
+
+// The line in one write.
+static void put(struct bench_state *s, struct arena *a, json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    struct str line = str_format(a, "%s\n", text ? text : "");
+    free(text);
+    json_decref(object);
+    ssize_t n = write(s->fd, line.p, (size_t)line.len);
+    if (n == line.len) return;
+    close(s->fd); // a full disk: what is there is still good
+    s->fd = -1;
+}
+
+void bench_state_add(struct bench_state *s, struct arena *a, ptrdiff_t row,
+                     const struct bench_trial *trial) {
+    // What failed may work next time; what did not end says nothing.
+    if (s->fd < 0 || (int)trial->status >= STATUS_WORDS) return;
+    json_t *samples = json_array();
+    for (ptrdiff_t i = 0; i < trial->sample_count; i++) {
+        json_array_append_new(samples, json_real(trial->seconds_per_sample[i]));
+    }
+    json_t *object =
+        json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "row", (json_int_t)row,
+                  "status", status_words[trial->status], "reason", json_text(trial->reason), "hint",
+                  json_text(trial->hint), "steps", (json_int_t)trial->steps, "seen_batch",
+                  (json_int_t)trial->seen_batch, "peak_bytes", (json_int_t)trial->peak_bytes,
+                  "charged_bytes", (json_int_t)trial->charged_bytes, "device_share",
+                  json_number(trial->device_share), "seconds_per_sample", samples);
+    for (int i = 0; object && i < BENCH_TIMES; i++) {
+        json_object_set_new(object, bench_time_names[i], json_number(trial->ms[i]));
+    }
+    put(s, a, object);
+    s->added++;
+}
+
+static void begin(struct bench_state *s, struct arena *a, struct str identity) {
+    s->began = (struct str){0};
+    s->taken = s->broken_lines = 0;
+    if (ftruncate(s->fd, 0) < 0) return;
+    put(s, a,
+        json_pack("{s:i, s:o, s:o}", "bench_state", VERSION, "began", json_text(now_text(a)),
+                  "identity", json_text(identity)));
+}
+
+static void no_state(struct bench_state *s, struct str *ret_note, struct str note) {
+    if (s->fd >= 0) close(s->fd);
+    s->fd = -1;
+    *ret_note = note;
+}
+
+void bench_state_open(struct arena *a, struct str identity, bool fresh, struct bench_rows *rows,
+                      struct bench_state *ret_state, struct str *ret_note) {
+    struct bench_state *s = ret_state;
+    struct str folder = str_format(a, "%.*s/bench", STR_ARG(os_cache_dir(a))), text = {0};
+    struct fail why = {0};
+    *s = (struct bench_state){.fd = -1};
+    *ret_note = (struct str){0};
+    s->path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(folder),
+                         (unsigned long long)str_hash(identity));
+    if (os_make_dirs(a, folder.p, &why) < 0) {
+        no_state(s, ret_note, str_format(a, "an interrupted run could not go on: %s", why.message));
+        return;
+    }
+    s->fd = open(s->path.p, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (s->fd < 0) {
+        no_state(s, ret_note,
+                 str_format(a, "an interrupted run could not go on: %s: %s", s->path.p,
+                            strerror(errno)));
+        return;
+    }
+    if (flock(s->fd, LOCK_EX | LOCK_NB) < 0) {
+        no_state(s, ret_note,
+                 STR("the same benchmark is running already: this one keeps nothing for "
+                     "going on after an interrupt, and both disturb each other's times"));
+        return;
+    }
+    bool is_read = !fresh && os_read(a, s->path.p, MAX_BYTES, &text, NULL, &why) == 0;
+    if (!is_read || text.len == 0 || !read_state(a, text, identity, rows, s)) {
+        begin(s, a, identity);
+        return;
+    }
+    // A line that was cut short must not take the next with it.
+    if (text.p[text.len - 1] != '\n') (void)!write(s->fd, "\n", 1);
+    if (s->broken_lines > 0) {
+        *ret_note = str_format(a, "%s: %d broken line%s measured again", s->path.p, s->broken_lines,
+                               s->broken_lines == 1 ? " is" : "s are");
+    }
+}
+
+void bench_state_close(struct bench_state *s, bool done) {
+    if (s->fd < 0) return;
+    if (done || s->taken + s->added == 0) unlink(s->path.p);
+    close(s->fd);
+    s->fd = -1;
+}

@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command of the built-in workload (python/batchfit/workload): a model by its name as people
+// write it, or a small network that two numbers describe.
+#include "cmd/bench/bench.h"
+#include "forecast/forecast.h"
+
+// A value of the user's is no placeholder, whatever braces it has.
+static void add_text(struct str_words *w, const char *option, struct str text) {
+    if (text.len == 0) return;
+    struct buf b = buf_new(w->arena);
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '{' || text.p[i] == '}') buf_byte(&b, text.p[i]);
+        buf_byte(&b, text.p[i]);
+    }
+    str_word_add(w, str_of(option));
+    str_word_add(w, buf_str(&b));
+}
+
+static void add_count(struct str_words *w, const char *option, int64_t value) {
+    if (value > 0) add_text(w, option, str_format(w->arena, "%lld", (long long)value));
+}
+
+// The network of seed 003's configs is said by two numbers.
+static int64_t model_number(struct arena *a, const struct bench_asked *asked, int64_t given,
+                            const char *const *paths) {
+    for (int i = 0; given <= 0 && paths[i]; i++) {
+        struct config_value v = bench_config_value(a, asked, paths[i]);
+        if (v.type == CONFIG_INT && v.integer > 0) given = v.integer;
+    }
+    return given;
+}
+
+struct workload {
+    struct str model, optimizer;
+    int64_t depth, hidden, image_size, sequence_length, classes;
+};
+
+// The tapes know which library a name is of. Any other is looked for where it usually comes from;
+// the workload says so when it is not there.
+static void find_model(struct arena *a, struct workload *w) {
+    struct tape_store store;
+    struct forecast_model model;
+    struct str spelled = w->model;
+    if (spelled.len == 0 || str_find(spelled, STR(":")) >= 0) return;
+    bool is_known = tape_store_open(a, (struct tape_places){0}, &store, NULL) == 0 &&
+                    forecast_find_model(a, &store, spelled, &model, NULL) == 0;
+    for (ptrdiff_t i = 0; is_known && i < store.count; i++) {
+        if (!tape_entry_is_model(&store.entries[i], model.name)) continue;
+        w->model = store.entries[i].header.model;
+        if (w->image_size == 0) w->image_size = model.image_size;
+        return;
+    }
+    const char *source = str_find(spelled, STR("yolo")) >= 0 ? "ultralytics"
+                         : str_find(spelled, STR("/")) >= 0  ? "hf"
+                                                             : "timm";
+    w->model = str_format(a, "%s:%.*s", source, STR_ARG(spelled));
+}
+
+static struct workload workload_of(struct arena *a, const struct bench_options *o,
+                                   const struct bench_asked *asked) {
+    static const char *const depths[] = {"model.depth", "depth", NULL};
+    static const char *const hiddens[] = {"model.hidden", "model.hidden_dim", "hidden", NULL};
+    const struct config_value *values = asked->reading.values;
+    struct workload w = {
+        .model = str_of(o->model),
+        .optimizer = str_of(o->optimizer),
+        .depth = model_number(a, asked, o->depth, depths),
+        .hidden = model_number(a, asked, o->hidden, hiddens),
+        .image_size =
+            o->image_size > 0 ? o->image_size : bench_config_number(asked, CONFIG_IMAGE_SIZE),
+        .sequence_length = o->sequence_length > 0
+                               ? o->sequence_length
+                               : bench_config_number(asked, CONFIG_SEQUENCE_LENGTH),
+        .classes = o->classes > 0 ? o->classes : bench_config_number(asked, CONFIG_CLASSES),
+    };
+    if (w.model.len == 0 && asked->has_config && values[CONFIG_MODEL].type == CONFIG_TEXT) {
+        w.model = values[CONFIG_MODEL].text;
+    }
+    const char *known =
+        asked->has_config ? plan_optimizer_find(values[CONFIG_OPTIMIZER].text) : NULL;
+    if (w.optimizer.len == 0 && known) w.optimizer = str_of(known);
+    find_model(a, &w);
+    return w;
+}
+
+static struct str workload_title(struct arena *a, const struct workload *w, const char *data) {
+    struct buf b = buf_new(a);
+    if (w->model.len > 0) {
+        buf_format(&b, "built-in workload, %.*s", STR_ARG(w->model));
+    } else {
+        buf_add(&b, STR("built-in workload, the small network"));
+        if (w->depth > 0) buf_format(&b, ", depth %lld", (long long)w->depth);
+        if (w->hidden > 0) buf_format(&b, ", hidden %lld", (long long)w->hidden);
+    }
+    if (w->image_size > 0) buf_format(&b, ", %lld px", (long long)w->image_size);
+    buf_format(&b, ", %s", data ? data : "synthetic data");
+    return buf_str(&b);
+}
+
+void bench_workload(struct arena *a, const struct bench_options *o, struct bench *b,
+                    struct bench_asked *asked) {
+    static const char *const fixed[] = {"{python}",
+                                        "-m",
+                                        "batchfit.workload",
+                                        "--batch-size",
+                                        "{batch}",
+                                        "--num-workers",
+                                        "{workers}",
+                                        "--precision",
+                                        "{precision}",
+                                        "{pin_memory:--pin-memory}",
+                                        "{compile:--compile}",
+                                        "--device",
+                                        "{device}"};
+    struct str_words w = {.arena = a};
+    struct workload of = workload_of(a, o, asked);
+    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) str_word_add(&w, str_of(fixed[i]));
+    add_text(&w, "--model", of.model);
+    add_text(&w, "--optimizer", of.optimizer);
+    add_text(&w, "--data-path", str_of(o->data_path));
+    add_text(&w, "--data-key", str_of(o->data_key));
+    add_count(&w, "--depth", of.depth);
+    add_count(&w, "--hidden", of.hidden);
+    add_count(&w, "--img-size", of.image_size);
+    add_count(&w, "--seq-len", of.sequence_length);
+    add_count(&w, "--num-classes", of.classes);
+    asked->command = w.items;
+    b->title = workload_title(a, &of, o->data_path);
+}
+
+void bench_workload_failure(struct arena *a, const struct launch_result *result,
+                            struct bench_trial *trial) {
+    enum { EXIT_MACHINE = 4 }; // as ours: a library or the device lacks what was asked for
+    const struct str mark = STR("batchfit.workload: ");
+    const struct ending *ending = &result->trial.ending;
+    struct str rest = ending->last_lines;
+    if (trial->status != LAUNCH_FAILED) return;
+    while (rest.len > 0) {
+        struct str line = str_trim(str_line(&rest));
+        if (!str_starts(line, mark)) continue;
+        trial->reason = str_copy(a, str_slice(line, mark.len, line.len));
+        trial->input_is_bad = ending->exit_status != EXIT_MACHINE;
+        trial->hint = trial->last_lines = (struct str){0};
+    }
+}

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// Asks the user's Python which PyTorch it has: python/batchfit/installed.py is handed over as text,
+// so that the question is asked from the user's folder and environment and writes nothing.
+#include "cmd/check/check.h"
+
+#include "base/data.h"
+#include "launch/python.h"
+
+// A first import over a network file system takes its time; a card that hangs takes for ever.
+enum { DEADLINE_MS = 30000, OUTPUT_MAX = 1 << 20 };
+
+static struct str text_of(struct arena *a, const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return str_copy(a,
+                    (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
+}
+
+static int known_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    if (json_is_boolean(value)) return json_is_true(value);
+    return json_is_integer(value) ? (int)json_integer_value(value) : -1;
+}
+
+// Import hooks and site customizations may print before it: the document is the last line.
+static struct str last_line(struct str text) {
+    struct str last = {0};
+    while (text.p) {
+        struct str line = str_trim(str_line(&text));
+        if (line.len > 0) last = line;
+    }
+    return last;
+}
+
+static void read_answer(struct arena *a, const json_t *answer, struct insight_torch *t) {
+    t->python_version = text_of(a, answer, "python");
+    t->version = text_of(a, answer, "torch");
+    t->error = text_of(a, answer, "error");
+    t->state = t->version.len > 0 ? INSIGHT_TORCH_FOUND : INSIGHT_TORCH_MISSING;
+    t->cuda = text_of(a, answer, "cuda");
+    t->hip = text_of(a, answer, "hip");
+    t->cudnn = text_of(a, answer, "cudnn");
+    t->archs = text_of(a, answer, "archs");
+    t->libraries = text_of(a, answer, "libraries");
+    t->cuda_error = text_of(a, answer, "cuda_error");
+    t->cuda_available = known_of(answer, "cuda_available");
+    t->cuda_devices = known_of(answer, "cuda_devices");
+    t->has_triton = known_of(answer, "triton");
+    t->has_compiler = known_of(answer, "compiler");
+}
+
+struct insight_torch check_torch_unasked(void) {
+    return (struct insight_torch){
+        .cuda_available = -1, .cuda_devices = -1, .has_triton = -1, .has_compiler = -1};
+}
+
+void check_ask_torch(struct arena *a, const char *python, struct insight_torch *ret_torch) {
+    struct insight_torch t = check_torch_unasked();
+    t.python = str_of(launch_python_program(python));
+    struct os_captured said = {0};
+    struct fail why = {0};
+    struct str script;
+    int rc = data_find(a, "python/batchfit/installed.py", &script, &why);
+    char *const argv[] = {str_z(a, t.python), (char[]){"-c"}, rc == 0 ? str_z(a, script) : NULL,
+                          NULL};
+    if (rc == 0) rc = os_capture(a, argv, DEADLINE_MS, OUTPUT_MAX, &said, &why);
+    struct str line = last_line(said.out);
+    json_t *answer = line.len > 0 ? json_loadb(line.p, (size_t)line.len, 0, NULL) : NULL;
+    if (rc < 0) {
+        t.state = INSIGHT_TORCH_NO_PYTHON;
+        t.error = str_copy(a, str_of(why.message));
+    } else if (said.timed_out) {
+        t.state = INSIGHT_TORCH_HANGS;
+        t.error =
+            str_format(a, "%.*s did not answer within %d s", STR_ARG(t.python), DEADLINE_MS / 1000);
+    } else if (json_is_object(answer)) {
+        read_answer(a, answer, &t);
+    } else {
+        t.state = INSIGHT_TORCH_MISSING;
+        t.error =
+            str_format(a, "ended with status %d: %.*s", said.status, STR_ARG(last_line(said.err)));
+    }
+    json_decref(answer);
+    *ret_torch = t;
+}

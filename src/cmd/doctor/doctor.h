@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The parts of the verb doctor: what is read, what is said.
+#ifndef CMD_DOCTOR_DOCTOR_H
+#define CMD_DOCTOR_DOCTOR_H
+
+#include "cmd/history.h"
+#include "cmd/question.h"
+#include "insight/cause.h"
+
+struct doctor_options {
+    struct question_options q;
+    struct history_options h;
+    const char *gpu;
+    int64_t gpu_memory, pid, run;
+    double duration;
+};
+
+// What was looked at, and what it shows.
+struct doctor {
+    struct arena *arena;
+    const struct doctor_options *options;
+    struct str source; // "train.log", "process 4242", "run 57"
+    struct str kind;   // "log", "steps", "watch", "bench", "process", "run"
+    struct str read;   // "1,240 lines", for people
+    struct cause_facts facts;
+    struct causes causes;
+    struct str_list notes;
+    // The config, where one is given.
+    bool has_question;
+    struct question question;
+    // What the first remedy would change; empty where nobody can tell.
+    struct str effect;
+    int64_t effect_batch, effect_before_bytes, effect_after_bytes;
+};
+
+// doctor_read.c: a file, or "-". FAIL_INPUT: none such, empty, not a text, broken from end to end.
+int doctor_read(struct doctor *d, const char *path, struct fail *why);
+// doctor_pid.c: a live process and its tree, for `seconds`. FAIL_INPUT: no such process;
+// FAIL_MACHINE: somebody else's.
+int doctor_look(struct doctor *d, int64_t pid, double seconds, struct fail *why);
+// doctor_read.c: a row of the history. FAIL_INPUT: no such row.
+int doctor_recall(struct doctor *d, int64_t id, struct fail *why);
+// How a text ended: fills facts.ending.
+struct ending;
+void doctor_take_ending(struct doctor *d, const struct ending *e, int64_t line);
+
+// doctor_remedy.c: the remedy in the words of the user's config, and what it would need.
+struct str doctor_keys(struct doctor *d, const struct cause *c);
+void doctor_predict(struct doctor *d);
+
+// doctor_show.c
+void doctor_print(struct doctor *d);
+int doctor_print_json(struct doctor *d, struct fail *why);
+
+#endif

@@ -1,0 +1,420 @@
+// SPDX-License-Identifier: Apache-2.0
+// One table a kind of object: the key, where the value stands, and what kind of number it is.
+#include "cmd/watch/document.h"
+
+#include "cmd/json.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum kind { REAL, WHOLE, INT, FLAG, TEXT };
+struct row {
+    const char *key;
+    size_t offset;
+    enum kind kind;
+};
+#define ROW(type, member, kind) \
+    { #member, offsetof(struct type, member), kind }
+#define END \
+    { NULL, 0, REAL }
+
+// Unknown is null: NaN, and every whole number below 0.
+static json_t *value_at(const void *object, const struct row *row) {
+    const char *at = (const char *)object + row->offset;
+    if (row->kind == REAL) return json_number(*(const double *)(const void *)at);
+    if (row->kind == FLAG) return json_boolean(*(const bool *)(const void *)at);
+    if (row->kind == TEXT) return json_text(*(const struct str *)(const void *)at);
+    int64_t n =
+        row->kind == INT ? *(const int *)(const void *)at : *(const int64_t *)(const void *)at;
+    return n >= 0 ? json_integer(n) : json_null();
+}
+
+static void add_rows(json_t *to, const void *object, const struct row *rows) {
+    for (; rows->key; rows++) json_object_set_new(to, rows->key, value_at(object, rows));
+}
+
+static json_t *object_of(const void *object, const struct row *rows) {
+    json_t *made = json_object();
+    add_rows(made, object, rows);
+    return made;
+}
+
+static json_t *chars(const char *text) {
+    return json_text(str_of(text));
+}
+
+// --- Cards
+// -------------------------------------------------------------------------------------------
+
+#define G(member, kind) ROW(device_gauges, member, kind)
+static const struct row gauges[] = {
+    G(utilisation, REAL),
+    G(memory_utilisation, REAL),
+    G(encoder_utilisation, REAL),
+    G(decoder_utilisation, REAL),
+    G(sm_active, REAL),
+    G(sm_occupancy, REAL),
+    G(tensor_active, REAL),
+    G(dram_active, REAL),
+    G(temperature_celsius, REAL),
+    G(memory_temperature_celsius, REAL),
+    G(fan, REAL),
+    G(power_watts, REAL),
+    G(power_average_watts, REAL),
+    G(power_instant_watts, REAL),
+    G(power_limit_watts, REAL),
+    G(energy_joules, REAL),
+    G(sm_clock_mhz, REAL),
+    G(memory_clock_mhz, REAL),
+    G(event_reasons, WHOLE),
+    G(power_cap_seconds, REAL),
+    G(sync_boost_seconds, REAL),
+    G(sw_thermal_seconds, REAL),
+    G(hw_thermal_seconds, REAL),
+    G(power_brake_seconds, REAL),
+    G(ecc_corrected, WHOLE),
+    G(ecc_uncorrected, WHOLE),
+    G(remapped_rows, WHOLE),
+    G(remap_pending, WHOLE),
+    G(remap_failed, WHOLE),
+    G(recovery_action, WHOLE),
+    G(pcie_generation, WHOLE),
+    G(pcie_width, WHOLE),
+    G(pcie_replays, WHOLE),
+    G(pcie_tx_bytes_s, REAL),
+    G(pcie_rx_bytes_s, REAL),
+    G(xid, WHOLE),
+    END,
+};
+
+static const struct row memory[] = {
+    G(total_bytes, WHOLE),
+    G(used_bytes, WHOLE),
+    G(reserved_bytes, WHOLE),
+    G(free_bytes, WHOLE),
+    END,
+};
+#undef G
+
+#define F(member, kind) ROW(device_facts, member, kind)
+static const struct row facts[] = {
+    F(compute_major, WHOLE),
+    F(compute_minor, WHOLE),
+    F(cores, WHOLE),
+    F(sms, WHOLE),
+    F(memory_bus_bits, WHOLE),
+    F(power_limit_default_watts, REAL),
+    F(power_limit_min_watts, REAL),
+    F(power_limit_max_watts, REAL),
+    F(pcie_generation_max, WHOLE),
+    F(pcie_width_max, WHOLE),
+    F(sm_clock_max_mhz, REAL),
+    F(memory_clock_max_mhz, REAL),
+    F(slowdown_celsius, REAL),
+    F(shutdown_celsius, REAL),
+    F(memory_max_celsius, REAL),
+    F(ecc_mode, WHOLE),
+    F(persistence_mode, WHOLE),
+    F(mig_mode, WHOLE),
+    F(compute_mode, WHOLE),
+    END,
+};
+#undef F
+
+#define W(member, kind) ROW(watch_window, member, kind)
+static const struct row window[] = {
+    W(seconds, REAL),
+    W(throttled_share, REAL),
+    W(power_cap_share, REAL),
+    W(sync_boost_share, REAL),
+    W(sw_thermal_share, REAL),
+    W(hw_thermal_share, REAL),
+    W(power_brake_share, REAL),
+    W(clock_lost_share, REAL),
+    W(utilisation_mean, REAL),
+    W(power_mean_watts, REAL),
+    W(energy_joules, REAL),
+    W(energy_is_integrated, FLAG),
+    END,
+};
+#undef W
+
+static const struct {
+    int kind;
+    const char *name;
+} process_kinds[] = {
+    {DEVICE_COMPUTE, "compute"}, {DEVICE_GRAPHICS, "graphics"}, {DEVICE_MPS, "mps"}};
+
+static json_t *process_of(const struct device_process *p) {
+    json_t *kinds = json_array();
+    for (size_t i = 0; i < sizeof process_kinds / sizeof *process_kinds; i++) {
+        if (p->kinds & process_kinds[i].kind) {
+            json_array_append_new(kinds, json_string(process_kinds[i].name));
+        }
+    }
+    json_t *process = json_object();
+    json_object_set_new(process, "pid", json_integer(p->pid));
+    json_object_set_new(process, "name", chars(p->name));
+    json_object_set_new(process, "kinds", kinds);
+    json_object_set_new(process, "used_bytes",
+                        p->used_bytes >= 0 ? json_integer(p->used_bytes) : json_null());
+    return process;
+}
+
+static json_t *processes_of(const struct device_card *card) {
+    if (!card->has_processes) return json_null();
+    json_t *list = json_array();
+    for (int i = 0; i < card->process_count; i++) {
+        json_array_append_new(list, process_of(&card->processes[i]));
+    }
+    return list;
+}
+
+static json_t *facts_of(const struct device_card *card) {
+    json_t *made = json_object();
+    json_object_set_new(made, "pci_bus_id", chars(card->facts.pci_bus_id));
+    json_object_set_new(made, "vbios", chars(card->facts.vbios));
+    add_rows(made, &card->facts, facts);
+    return made;
+}
+
+static json_t *card_of(const struct device_card *card, const struct watch_card *watched) {
+    static const struct row owners[] = {ROW(watch_card, ours_bytes, WHOLE),
+                                        ROW(watch_card, others_bytes, WHOLE), END};
+    json_t *made = json_object(), *bytes = object_of(&card->now, memory);
+    add_rows(bytes, watched, owners);
+    json_object_set_new(made, "index", json_integer(card->index));
+    json_object_set_new(made, "name", chars(card->facts.name));
+    json_object_set_new(made, "uuid", chars(card->facts.uuid));
+    json_object_set_new(made, "is_mig", json_boolean(card->is_mig));
+    json_object_set_new(made, "is_unified", json_boolean(card->is_unified));
+    json_object_set_new(made, "state", json_string(device_state_name(card->state)));
+    json_object_set_new(made, "reason", chars(card->reason));
+    json_object_set_new(made, "facts", facts_of(card));
+    json_object_set_new(made, "memory", bytes);
+    json_object_set_new(made, "gauges", object_of(&card->now, gauges));
+    json_object_set_new(made, "window", object_of(&watched->window, window));
+    json_object_set_new(made, "since", object_of(&watched->since, window));
+    json_object_set_new(made, "processes", processes_of(card));
+    json_object_set_new(made, "processes_unlisted", json_integer(card->processes_unlisted));
+    return made;
+}
+
+// --- Runs
+// --------------------------------------------------------------------------------------------
+
+#define R(member, kind) ROW(watch_run, member, kind)
+static const struct row run[] = {
+    R(id, TEXT),
+    R(pid, WHOLE),
+    R(verb, TEXT),
+    R(model, TEXT),
+    R(command, TEXT),
+    R(precision, TEXT),
+    R(standin, TEXT),
+    R(card, INT),
+    R(batch, WHOLE),
+    R(accumulation, WHOLE),
+    R(ranks, WHOLE),
+    {"steps", offsetof(struct watch_run, steps_done), WHOLE},
+    {"samples", offsetof(struct watch_run, samples_done), WHOLE},
+    R(alloc_retries, WHOLE),
+    {"samples_per_second", offsetof(struct watch_run, samples_per_s), REAL},
+    R(samples_per_joule, REAL),
+    R(predicted_peak_bytes, WHOLE),
+    R(predicted_upper_bytes, WHOLE),
+    R(peak_bytes, WHOLE),
+    END,
+};
+#undef R
+
+#define P(name) \
+    { #name, offsetof(struct watch_phases, name##_ms), REAL }
+static const struct row phases[] = {P(io),        P(h2d),   P(forward), P(backward),
+                                    P(optimizer), P(other), P(total),   END};
+#undef P
+
+static json_t *run_of(const struct watch_run *r) {
+    json_t *made = object_of(r, run);
+    json_object_set_new(made, "state", json_string(watch_run_state_name(r->state)));
+    json_object_set_new(made, "phases_ms", object_of(&r->phases, phases));
+    return made;
+}
+
+// --- Document
+// ----------------------------------------------------------------------------------------
+
+static json_t *driver_of(const struct device_snapshot *s) {
+#define D(key, member) \
+    { key, offsetof(struct device_snapshot, member), TEXT }
+    static const struct row texts[] = {D("version", driver_version),
+                                       D("cuda", cuda_version),
+                                       D("why_none", why_none),
+                                       D("left_out", left_out),
+                                       {"is_wsl", offsetof(struct device_snapshot, is_wsl), FLAG},
+                                       END};
+#undef D
+    json_t *made = json_object();
+    json_object_set_new(made, "state", json_string(device_state_name(s->state)));
+    add_rows(made, s, texts);
+    return made;
+}
+
+static json_t *cpu_of(const struct watch_view *view) {
+#define C(member, kind) ROW(device_cpu_gauges, member, kind)
+    static const struct row rows[] = {
+        C(utilisation, REAL),         C(io_wait, REAL),          C(load, REAL),
+        C(total_bytes, WHOLE),        C(available_bytes, WHOLE), C(swap_total_bytes, WHOLE),
+        C(swap_used_bytes, WHOLE),    C(power_watts, REAL),      C(energy_joules, REAL),
+        C(temperature_celsius, REAL), C(memory_stalled, REAL),   END};
+#undef C
+    if (!view->has_cpu) return json_null();
+    json_t *made = json_object();
+    json_object_set_new(made, "cores", json_size(view->cpu.cores));
+    add_rows(made, &view->cpu, rows);
+    return made;
+}
+
+json_t *watch_document_findings(const struct insight_findings *findings) {
+    // check's words: a note is ok, a warning warn, a problem fail.
+    static const char *const statuses[] = {
+        [INSIGHT_OK] = "ok",        [INSIGHT_NOTE] = "ok",      [INSIGHT_UNKNOWN] = "unknown",
+        [INSIGHT_WARNING] = "warn", [INSIGHT_PROBLEM] = "fail",
+    };
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < findings->count; i++) {
+        const struct insight_finding *f = &findings->items[i];
+        json_t *made = json_object();
+        json_object_set_new(made, "id", json_string(f->id));
+        json_object_set_new(made, "status", json_string(statuses[f->severity]));
+        json_object_set_new(made, "severity", json_string(insight_severity_name(f->severity)));
+        json_object_set_new(made, "card", f->card >= 0 ? json_integer(f->card) : json_null());
+        json_object_set_new(made, "what", json_string(f->what));
+        json_object_set_new(made, "value", json_text(f->value));
+        json_object_set_new(made, "evidence", json_text(f->evidence));
+        json_object_set_new(made, "remedy", json_text(f->remedy));
+        json_array_append_new(list, made);
+    }
+    return list;
+}
+
+json_t *watch_document(const struct watch_view *view) {
+    const struct device_snapshot *devices = view->devices;
+    json_t *cards = json_array(), *runs = json_array(), *made = json_object();
+    for (int i = 0; i < devices->count; i++) {
+        json_array_append_new(cards, card_of(&devices->cards[i], &view->cards[i]));
+    }
+    for (int i = 0; i < view->run_count; i++) json_array_append_new(runs, run_of(&view->runs[i]));
+    json_object_set_new(made, "watch", json_integer(1));
+    json_object_set_new(made, "at_ms", json_integer(view->at_ms));
+    json_object_set_new(made, "standin", json_text(devices->standin));
+    json_object_set_new(made, "driver", driver_of(devices));
+    json_object_set_new(made, "cpu", cpu_of(view));
+    json_object_set_new(made, "cards", cards);
+    json_object_set_new(made, "runs", runs);
+    json_object_set_new(made, "runs_unlisted", json_integer(view->runs_unlisted));
+    json_object_set_new(made, "findings", watch_document_findings(&view->findings));
+    return made;
+}
+
+// --- History
+// -----------------------------------------------------------------------------------------
+
+struct span {
+    const struct watch_view *view;
+    int64_t from_ns;
+    int points;
+};
+
+// Which items of `count` are shown, oldest first: every `stride`-th, always the newest.
+static ptrdiff_t stride_of(const struct span *span, ptrdiff_t count) {
+    return span->points > 0 && count > span->points ? (count + span->points - 1) / span->points : 1;
+}
+
+static json_t *series(const struct span *span, const char *items, ptrdiff_t count, size_t size,
+                      const struct row *row) {
+    json_t *list = json_array();
+    ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
+    for (ptrdiff_t i = first; i < count; i += stride) {
+        json_array_append_new(list, value_at(items + i * (ptrdiff_t)size, row));
+    }
+    return list;
+}
+
+// Times on the clock of the watch as milliseconds since 1970.
+static json_t *times(const struct span *span, const char *items, ptrdiff_t count, size_t size) {
+    json_t *list = json_array();
+    ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
+    for (ptrdiff_t i = first; i < count; i += stride) {
+        int64_t at_ns = *(const int64_t *)(const void *)(items + i * (ptrdiff_t)size);
+        int64_t ago_ms = (span->view->at_ns - at_ns) / 1000000;
+        json_array_append_new(list, json_integer(span->view->at_ms - ago_ms));
+    }
+    return list;
+}
+
+// The part of items (which begin with their at_ns) that is in the span.
+static ptrdiff_t begin_of(const struct span *span, const char *items, ptrdiff_t count,
+                          size_t size) {
+    ptrdiff_t begin = count;
+    while (begin > 0) {
+        const char *at = items + (begin - 1) * (ptrdiff_t)size;
+        if (*(const int64_t *)(const void *)at < span->from_ns) break;
+        begin--;
+    }
+    return begin;
+}
+
+static json_t *all_series(const struct span *span, const void *all, ptrdiff_t count, size_t size,
+                          const struct row *rows) {
+    ptrdiff_t begin = begin_of(span, all, count, size);
+    const char *items = (const char *)all + begin * (ptrdiff_t)size;
+    json_t *made = json_object();
+    json_object_set_new(made, "at_ms", times(span, items, count - begin, size));
+    for (; rows->key; rows++) {
+        json_object_set_new(made, rows->key, series(span, items, count - begin, size, rows));
+    }
+    return made;
+}
+
+static const struct row card_series[] = {
+    ROW(device_gauges, utilisation, REAL),
+    ROW(device_gauges, used_bytes, WHOLE),
+    ROW(device_gauges, power_watts, REAL),
+    ROW(device_gauges, temperature_celsius, REAL),
+    ROW(device_gauges, sm_clock_mhz, REAL),
+    ROW(device_gauges, memory_utilisation, REAL),
+    END,
+};
+static const struct row step_series[] = {ROW(insight_step, total_ms, REAL),
+                                         ROW(insight_step, io_ms, REAL), END};
+
+json_t *watch_document_history(const struct watch_view *view, double seconds, int points) {
+    int64_t back_ns = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e9) : INT64_MAX / 2;
+    const struct span span = {view, view->at_ns - back_ns, points};
+    static const struct row ours = {"ours_bytes", 0, WHOLE};
+    json_t *cards = json_array(), *runs = json_array(), *made = json_object();
+    for (int i = 0; i < view->devices->count; i++) {
+        const struct watch_card *c = &view->cards[i];
+        json_t *one =
+            all_series(&span, c->history, c->history_count, sizeof *c->history, card_series);
+        ptrdiff_t begin =
+            begin_of(&span, (const char *)c->history, c->history_count, sizeof *c->history);
+        json_object_set_new(one, "ours_bytes",
+                            series(&span, (const char *)(c->ours_history + begin),
+                                   c->history_count - begin, sizeof *c->ours_history, &ours));
+        json_array_append_new(cards, one);
+    }
+    for (int i = 0; i < view->run_count; i++) {
+        const struct watch_run *r = &view->runs[i];
+        json_t *one = all_series(&span, r->steps, r->step_count, sizeof *r->steps, step_series);
+        json_object_set_new(one, "id", json_text(r->id));
+        json_array_append_new(runs, one);
+    }
+    json_object_set_new(made, "history", json_integer(1));
+    json_object_set_new(made, "interval_ms", json_integer(view->interval_ms));
+    json_object_set_new(made, "at_ms", json_integer(view->at_ms));
+    json_object_set_new(made, "cards", cards);
+    json_object_set_new(made, "runs", runs);
+    return made;
+}
