@@ -4,9 +4,14 @@
 
 #include "base/near.h"
 #include "cmd/alloc_conf.h"
+#include "cmd/infer/keys.h"
 
 #include <assert.h>
 #include <math.h>
+
+// Nothing grows from one batch to the next and no training is lost, so less is kept free than in
+// training: teams' scripts run inference with a memory fraction of 0.9.
+static const double inference_margin = 0.10;
 
 void question_note(struct question *q, struct str note) {
     *arena_push(q->arena, &q->notes.items, &q->notes.count, &q->notes.capacity) = note;
@@ -33,18 +38,6 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
     return 0;
 }
 
-// A config for inference has its batch where a training config has none.
-static struct str inference_batch(struct question *q) {
-    static const char *const paths[] = {"inference.batch_size", "infer.batch_size",
-                                        "prediction.batch_size", "test.batch_size", NULL};
-    struct config_value value;
-    for (int i = 0; paths[i]; i++) {
-        int rc = config_get(q->arena, &q->config, str_of(paths[i]), &value, NULL);
-        if (rc == 0 && value.type != CONFIG_ABSENT) return str_of(paths[i]);
-    }
-    return (struct str){0};
-}
-
 static int read_config(struct question *q, const struct question_options *o, struct fail *why) {
     struct str text;
     struct config_options options = {str_of(o->dialect), str_of(o->section), {{0}}};
@@ -53,10 +46,12 @@ static int read_config(struct question *q, const struct question_options *o, str
     if (rc == 0) rc = os_read(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
     if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);
     if (rc < 0) return rc;
-    if (o->inference && options.keys[CONFIG_BATCH].len == 0) {
-        options.keys[CONFIG_BATCH] = inference_batch(q);
+    if (o->inference) {
+        rc = infer_read_roles(q->arena, &q->config, &options, &q->reading, &q->batch_is_trainings,
+                              why);
+    } else {
+        rc = config_read_roles(q->arena, &q->config, &options, &q->reading, why);
     }
-    rc = config_read_roles(q->arena, &q->config, &options, &q->reading, why);
     if (rc < 0) return rc;
     q->has_config = true;
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
@@ -150,7 +145,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     bool is_nhwc = p->layout.len > 0;
     take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
     if (is_nhwc) p->layout = STR("nhwc");
-    int rc = take_optimizer(q, o->optimizer, why);
+    int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
     return rc < 0 ? rc : take_precision(q, o->precision, why);
 }
 
@@ -176,6 +171,7 @@ static int fill_batches(struct question *q, const struct question_options *o, st
         }
     }
     p->batch = q->batches.micro;
+    if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);
     p->accumulation = q->batches.accumulation;
     if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;
     q->effective = o->effective > 0 ? o->effective : q->batches.effective;
@@ -254,7 +250,8 @@ void question_place(struct question *q, struct gpu gpu, struct forecast_card *re
     // Text models have no convolution, and cuDNN is loaded at its first use only.
     const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0};
     struct forecast_card card = {.gpu = gpu, .tenants_bytes = q->tenants_bytes};
-    card.margin = isnan(q->margin) ? gpu_tier_margin(gpu_tier(&gpu)) : q->margin;
+    double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));
+    card.margin = isnan(q->margin) ? usual : q->margin;
     gpu_overhead(q->arena, &q->gpus, &gpu, &software, &card.overhead);
     if (q->overhead_bytes > 0) {
         card.overhead = (struct gpu_overhead){.bytes = q->overhead_bytes,

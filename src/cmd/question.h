@@ -187,6 +187,7 @@ struct question {
     struct plan plan;              // what is trained now
     int64_t effective;             // to be kept; 0: not known, the batch is free
     bool precision_fixed;          // by the user: not adapted to the card
+    bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table
     int64_t tenants_bytes;

@@ -8,7 +8,8 @@ static struct config_wish wish_of(const struct question *q, const struct answer 
     const struct plan *p = &answer->plan;
     struct config_wish wish = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
     if (!p->inference) wish.accumulation = p->accumulation;
-    if (p->precision != q->plan.precision) {
+    bool is_inferences = p->inference && q->reading.values[CONFIG_PRECISION].line > 0;
+    if (p->precision != q->plan.precision && (!p->inference || is_inferences)) {
         wish.precision = str_of(plan_precision_name(p->precision));
     }
     return wish;
@@ -50,6 +51,13 @@ int write_config(struct question *q, struct answer *answer, const struct write_o
                  struct buf *report, struct fail *why) {
     struct config_wish wish = wish_of(q, answer, options->flags);
     struct config_patched patched;
+    if (q->batch_is_trainings) {
+        buf_format(report,
+                   "not written: %.*s is the training's batch, and the config has none for "
+                   "inference; --key batch=PATH names it\n",
+                   STR_ARG(q->reading.values[CONFIG_BATCH].path));
+        return 0;
+    }
     int rc = patch(q, &wish, &patched, why);
     if (rc < 0 && wish.precision.len > 0) {
         // A file without a word for the precision still gets its batch.
@@ -69,7 +77,9 @@ int write_config(struct question *q, struct answer *answer, const struct write_o
     }
     report_lines(report, patched.changes, patched.change_count);
     report_lines(report, patched.notes, patched.note_count);
-    if (!patched.changed) buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
-    else buf_format(report, "written: %s\n", path);
+    if (!patched.changed)
+        buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
+    else
+        buf_format(report, "written: %s\n", path);
     return 0;
 }

@@ -9,7 +9,8 @@ enum { NO = -1, FREE = 0 };
 // How well an entry serves one property of the plan: FREE (equal), NO (cannot), else a penalty.
 struct property {
     const char *name;
-    int (*serves)(const struct plan *p, const struct forecast_model *m, const struct tape_header *h);
+    int (*serves)(const struct plan *p, const struct forecast_model *m,
+                  const struct tape_header *h);
     // NULL: nothing to be said.
     void (*note)(struct arena *a, const struct plan *p, struct forecast_tape *t);
 };
@@ -60,12 +61,12 @@ static void note_sequence(struct arena *a, const struct plan *p, struct forecast
         h->target_length > 0 && p->target_length > 0 && h->target_length != p->target_length;
     if (!source && !target) return;
     t->is_upper_bound = true;
-    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        str_format(a,
-                   "no tape at %lld tokens: the one at %lld tokens stands in, so every figure is an "
-                   "upper bound",
-                   (long long)(source ? p->sequence_length : p->target_length),
-                   (long long)(source ? h->sequence_length : h->target_length));
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a,
+        "no tape at %lld tokens: the one at %lld tokens stands in, so every figure is an "
+        "upper bound",
+        (long long)(source ? p->sequence_length : p->target_length),
+        (long long)(source ? h->sequence_length : h->target_length));
 }
 
 // Autocast to bf16 and to fp16 cast the same tensors to two bytes; only GradScaler's few scalars
@@ -81,7 +82,22 @@ static int serves_precision(const struct plan *p, const struct forecast_model *m
     // Weights of half size run through the same kernels whichever half it is.
     if (p->inference && wanted == PLAN_FP16 && has == PLAN_BF16) return 1;
     if (p->inference && wanted == PLAN_BF16 && has == PLAN_FP16) return 1;
-    return NO;
+    // Autocast keeps fp32 weights and casts them: it needs more than weights of half size.
+    bool is_half = wanted == PLAN_FP16 || wanted == PLAN_BF16;
+    bool is_cast = has == PLAN_AMP_FP16 || has == PLAN_AMP_BF16;
+    return p->inference && is_half && is_cast ? 50 : NO;
+}
+
+static void note_precision(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    enum plan_precision has = plan_precision_find(t->entry->header.precision);
+    bool is_half = p->precision == PLAN_FP16 || p->precision == PLAN_BF16;
+    if (!p->inference || !is_half || has == PLAN_FP16 || has == PLAN_BF16) return;
+    t->is_upper_bound = true;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
+        str_format(a,
+                   "no tape with weights in %s: the one with %s stands in, which needs more and is "
+                   "slower",
+                   plan_precision_name(p->precision), plan_precision_name(has));
 }
 
 // Optimizers whose state and temporaries have the same sizes.
@@ -105,11 +121,13 @@ static int serves_optimizer(const struct plan *p, const struct forecast_model *m
 static void note_optimizer(struct arena *a, const struct plan *p, struct forecast_tape *t) {
     struct str has = t->entry->header.optimizer;
     if (p->inference || p->optimizer.len == 0 || str_equal(p->optimizer, has)) return;
-    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        str_format(a, "%.*s is sized as %.*s: the same states", STR_ARG(p->optimizer), STR_ARG(has));
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a, "%.*s is sized as %.*s: the same states", STR_ARG(p->optimizer), STR_ARG(has));
 }
 
-static int64_t micro_steps(int64_t accumulation) { return accumulation > 1 ? 2 : 1; }
+static int64_t micro_steps(int64_t accumulation) {
+    return accumulation > 1 ? 2 : 1;
+}
 
 static int serves_accumulation(const struct plan *p, const struct forecast_model *m,
                                const struct tape_header *h) {
@@ -161,16 +179,15 @@ static int serves_layout(const struct plan *p, const struct forecast_model *m,
 
 static void note_layout(struct arena *a, const struct plan *p, struct forecast_tape *t) {
     if (p->layout.len == 0 || str_equal(p->layout, t->entry->header.layout)) return;
-    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        str_format(a, "recorded as %.*s: the same bytes, other kernels",
-                   STR_ARG(t->entry->header.layout));
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a, "recorded as %.*s: the same bytes, other kernels", STR_ARG(t->entry->header.layout));
 }
 
 static const struct property properties[] = {
     {"mode", serves_mode, NULL},
     {"image size", serves_image, note_image},
     {"sequence length", serves_sequence, note_sequence},
-    {"precision", serves_precision, NULL},
+    {"precision", serves_precision, note_precision},
     {"optimizer", serves_optimizer, note_optimizer},
     {"checkpointing", serves_checkpointing, NULL},
     {"accumulation", serves_accumulation, note_accumulation},
@@ -195,8 +212,7 @@ static int entry_penalty(const struct plan *p, const struct forecast_model *m,
 }
 
 const struct tape_entry *forecast_match(const struct tape_store *store, const struct plan *p,
-                                        const struct forecast_model *m,
-                                        const char **ret_obstacle) {
+                                        const struct forecast_model *m, const char **ret_obstacle) {
     const struct tape_entry *best = NULL;
     int best_penalty = 0, farthest = -1;
     for (ptrdiff_t i = 0; i < store->count; i++) {

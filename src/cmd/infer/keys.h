@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where a config says how inference is to be.
+#ifndef CMD_INFER_KEYS_H
+#define CMD_INFER_KEYS_H
+
+#include "config/config.h"
+
+// The first of these keys in a section for inference, below `prefix` (empty: the top).
+bool infer_key_find(struct arena *a, const struct config *c, struct str prefix,
+                    const char *const *keys, struct str *ret_path);
+// config_read_roles for inference: the batch is that of inference, else of evaluation.
+// *ret_is_trainings: it is the training's for want of one, and not to be written.
+int infer_read_roles(struct arena *a, const struct config *c, const struct config_options *asked,
+                     struct config_reading *ret_reading, bool *ret_is_trainings, struct fail *why);
+
+#endif
