@@ -82,8 +82,10 @@ static bool runs_workload(const struct launch *l) {
     return false;
 }
 
-static int environment(struct launch *l, const struct launch_values *v, int64_t limit_bytes,
-                       char *const **ret_environment, struct fail *why) {
+static int environment(struct launch_making *m, char *const **ret_environment, struct fail *why) {
+    struct launch *l = m->l;
+    const struct launch_values *v = &m->values;
+    int64_t limit_bytes = m->limit_bytes;
     struct arena *a = l->arena;
     struct str_words w = {.arena = a};
     struct str folders = str_format(a, "%.*s/hook", STR_ARG(l->layout));
@@ -104,20 +106,17 @@ static int environment(struct launch *l, const struct launch_values *v, int64_t 
     if (l->place.kind == LAUNCH_CUDA && limit_bytes > 0) {
         str_word_add(&w, str_format(a, "BATCHFIT_MEMORY_CAP=%lld", (long long)limit_bytes));
     }
+    if (m->attempt) {
+        str_word_add(&w, str_format(a, "BATCHFIT_CONTROL=%.*s", STR_ARG(m->attempt->control_path)));
+    }
     int rc = user_variables(l, v, &w, why);
     *ret_environment = w.items;
     return rc;
 }
 
-struct making {
-    struct launch *l;
-    struct launch_values values;
-    int64_t limit_bytes;
-};
-
-static int prepare(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
+int launch_prepare(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
                    char *const **ret_environment, struct fail *why) {
-    struct making *m = context;
+    struct launch_making *m = context;
     struct launch *l = m->l;
     struct str config = {0};
     char *const *argv = NULL;
@@ -129,7 +128,12 @@ static int prepare(void *context, struct arena *a, const char *scratch, char *co
     if (rc == 0) {
         rc = command_expand(a, argv, m->values.items, (int)m->values.count, &expanded, why);
     }
-    if (rc == 0) rc = environment(l, &m->values, m->limit_bytes, ret_environment, why);
+    if (rc == 0 && m->attempt) {
+        m->attempt->control_path =
+            str_format(a, "%s/control.json", dirname(str_z(a, str_of(scratch))));
+        launch_control(m->attempt, m->attempt->batch, m->attempt->accumulation);
+    }
+    if (rc == 0) rc = environment(m, ret_environment, why);
     *ret_argv = expanded;
     return rc;
 }
@@ -139,9 +143,9 @@ static double seconds_or_default(double seconds) {
 }
 
 // The figures of a trial come from its values and those that every command may use.
-static struct making making_of(struct launch *l, const struct launch_values *values,
-                               int64_t limit_bytes) {
-    struct making m = {l, {0}, limit_bytes};
+struct launch_making launch_making_of(struct launch *l, const struct launch_values *values,
+                                      int64_t limit_bytes) {
+    struct launch_making m = {l, {0}, limit_bytes, NULL};
     for (ptrdiff_t i = 0; i < values->count; i++) {
         *arena_push(l->arena, &m.values.items, &m.values.count, &m.values.capacity) =
             values->items[i];
@@ -178,7 +182,7 @@ static struct str words_of(struct arena *a, char *const *command) {
     return buf_str(&b);
 }
 
-static struct notice *announce(struct launch *l, int64_t batch) {
+struct notice *launch_announce(struct launch *l, int64_t batch) {
     struct notice_run run = l->announced;
     run.command = words_of(l->arena, l->command);
     run.device = l->place.name;
@@ -195,12 +199,12 @@ static struct notice *announce(struct launch *l, int64_t batch) {
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
                int64_t limit_bytes, struct launch_result *ret_result, struct fail *why) {
     const struct launch_options *o = l->options;
-    struct making making = making_of(l, values, limit_bytes);
+    struct launch_making making = launch_making_of(l, values, limit_bytes);
     bool is_cpu = l->place.kind == LAUNCH_CPU;
     struct showing showing = {.l = l};
     struct trial_request request = {
         .argv = l->command,
-        .prepare = prepare,
+        .prepare = launch_prepare,
         .prepare_context = &making,
         .warmup_steps = launch_warmup(o),
         .steps = launch_steps(o),
@@ -223,7 +227,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     }
     *ret_result = (struct launch_result){.batch = batch};
     if (l->place.sampler) device_sampler_reset(l->place.sampler);
-    showing.notice = announce(l, batch);
+    showing.notice = launch_announce(l, batch);
     int rc = trial_run(l->arena, &request, &ret_result->trial, why);
     notice_close(showing.notice);
     if (rc < 0) return rc;

@@ -137,4 +137,24 @@ int64_t launch_steps(const struct launch_options *o);
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
                int64_t limit_bytes, struct launch_result *ret_result, struct fail *why);
 
+// One attempt of a training that is to reach its own end: at the options' limits (0: none) but for
+// steps, warm-up and time. Everything lives in `arena`, which may end with the attempt.
+struct launch_attempt {
+    struct arena *arena;
+    int64_t batch, accumulation;
+    int64_t limit_bytes; // how much of the device it may use; 0: all
+    double grace_s;
+    struct trial_whole whole;
+    // Set once it runs: the file that tells the program of another batch (doc/run.md). May be
+    // replaced by launch_control from `watch` on.
+    struct str control_path;
+};
+int launch_whole(struct launch *l, const struct launch_values *values,
+                 struct launch_attempt *attempt, struct trial *ret_trial, struct fail *why);
+// Tells the program the batch and the accumulation to go on with. A courtesy: it may fail.
+void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accumulation);
+// The command of such an attempt as it would be given to a shell.
+int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
+                   struct fail *why);
+
 #endif

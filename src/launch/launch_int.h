@@ -36,6 +36,19 @@ void launch_energy_look(struct launch_energy *e, struct launch *l, const struct 
 void launch_energy_read(const struct launch_energy *e, const struct launch *l,
                         struct launch_result *result);
 
+// What becomes of a plan's values when the scratch folder is there: a trial's `prepare`.
+struct launch_making {
+    struct launch *l;
+    struct launch_values values;
+    int64_t limit_bytes;
+    struct launch_attempt *attempt; // NULL: a trial
+};
+struct launch_making launch_making_of(struct launch *l, const struct launch_values *values,
+                                      int64_t limit_bytes);
+int launch_prepare(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
+                   char *const **ret_environment, struct fail *why);
+struct notice *launch_announce(struct launch *l, int64_t batch);
+
 // Fills the result from result->trial: what it came to, the times and the memory. The slowest rank
 // and the one that needs most decide.
 void launch_read(struct launch *l, struct launch_result *result);

@@ -87,7 +87,7 @@ static int failed_early(const struct guard *g, const struct guard_message *m, st
                     g->is_lost ? "it ended" : strerror((int)m->value));
 }
 
-int guard_open(struct arena *a, const struct trial_request *request, int output_fd, int steps_fd,
+int guard_open(struct arena *a, const struct trial_request *request, struct guard_pipes pipes,
                struct guard *g, struct fail *why) {
     int ends[2];
     struct guard_message m = {0};
@@ -99,8 +99,9 @@ int guard_open(struct arena *a, const struct trial_request *request, int output_
     }
     g->socket_fd = ends[0];
     struct guard_setup setup = {ends[1],
-                                output_fd,
-                                steps_fd,
+                                pipes.output_fd,
+                                pipes.error_fd,
+                                pipes.steps_fd,
                                 g->parent_fd,
                                 g->scratch_name.p,
                                 {0},
@@ -240,9 +241,14 @@ void guard_hear(struct guard *g, const struct steps *steps) {
     }
 }
 
-void guard_stop(struct guard *g, double grace_s) {
-    struct guard_stop stop = {.grace_ms = (int64_t)(grace_s * 1000)};
+void guard_stop(struct guard *g, double grace_s, int signal) {
+    struct guard_stop stop = {.grace_ms = (int64_t)(grace_s * 1000), .signal = signal};
     (void)send_whole(g->socket_fd, (struct str){(const char *)&stop, sizeof stop});
+}
+
+void guard_pass(struct guard *g, int signal) {
+    struct guard_stop message = {.signal = signal, .is_message = 1};
+    (void)send_whole(g->socket_fd, (struct str){(const char *)&message, sizeof message});
 }
 
 // What came to us when somebody killed the guardian: all below us that is in no session of ours and

@@ -44,7 +44,7 @@ struct guardian {
     int signal_fd;
     pid_t self, command;
     bool has_cgroup, has_exited, is_told_empty, is_alone, is_after_command, left_group;
-    int strays, round_ms;
+    int strays, round_ms, stop_signal;
     int64_t own_rss_bytes;
     enum phase phase;
     int64_t deadline_ns;
@@ -72,8 +72,8 @@ static void close_others(const struct guard_setup *s) {
             at += length;
             int fd = 0;
             for (; *name >= '0' && *name <= '9'; name++) fd = fd * 10 + (*name - '0');
-            bool is_kept = fd == s->socket_fd || fd == s->output_fd || fd == s->steps_fd ||
-                           fd == s->scratch_parent_fd || fd == folder;
+            bool is_kept = fd == s->socket_fd || fd == s->output_fd || fd == s->error_fd ||
+                           fd == s->steps_fd || fd == s->scratch_parent_fd || fd == folder;
             if (fd > STDERR_FILENO && !is_kept) close(fd);
         }
     }
@@ -82,7 +82,7 @@ static void close_others(const struct guard_setup *s) {
 
 // Nothing of the caller is held open: a pipe to "less" ends when batchfit does.
 static bool take_descriptors(struct guard_setup *s) {
-    int *kept[] = {&s->socket_fd, &s->output_fd, &s->steps_fd, &s->scratch_parent_fd};
+    int *kept[] = {&s->socket_fd, &s->output_fd, &s->error_fd, &s->steps_fd, &s->scratch_parent_fd};
     for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
         *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, LOWEST_FD);
         if (*kept[i] < 0) return false;
@@ -135,7 +135,7 @@ static _Noreturn void become_command(const struct guardian *g, const char *folde
     setpgid(0, 0);
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != g->self) _exit(127); // it ended before the line above
-    if (dup2(s->output_fd, STDOUT_FILENO) < 0 || dup2(s->output_fd, STDERR_FILENO) < 0 ||
+    if (dup2(s->output_fd, STDOUT_FILENO) < 0 || dup2(s->error_fd, STDERR_FILENO) < 0 ||
         dup2(s->steps_fd, GUARD_STEPS_FD) < 0) {
         report(report_fd, (struct exec_report){STAGE_DESCRIPTORS, errno, 1, 0});
     }
@@ -206,8 +206,9 @@ static void launch_command(struct guardian *g, const struct launch *l) {
     }
     close(ends[1]);
     close(s->output_fd);
+    close(s->error_fd);
     close(s->steps_fd);
-    s->output_fd = s->steps_fd = -1;
+    s->output_fd = s->error_fd = s->steps_fd = -1;
     if (g->command < 0) {
         tell_failed(g, STAGE_FORK, error);
     } else {
@@ -252,7 +253,7 @@ static void terminate(struct guardian *g) {
     if (g->command <= 0) return;
     scan(g);
     if (!g->has_exited) {
-        kill(-g->command, SIGTERM);
+        kill(-g->command, g->stop_signal);
         kill(-g->command, SIGCONT);
     } else {
         tree_signal(&g->tree, SIGTERM, (struct tree_spared){0});
@@ -282,9 +283,14 @@ static void obey(struct guardian *g) {
         g->phase = PHASE_KILL;
         return;
     }
+    if (stop.is_message) {
+        if (g->command > 0 && !g->has_exited) kill(-g->command, stop.signal);
+        return;
+    }
     if (stop.grace_ms <= 0) g->phase = PHASE_KILL;
     if (g->phase != PHASE_RUN) return;
     g->phase = PHASE_TERM;
+    g->stop_signal = stop.signal ? stop.signal : SIGTERM;
     g->deadline_ns = now_ns + stop.grace_ms * NS_PER_MS;
     g->is_after_command = g->has_exited;
     terminate(g);

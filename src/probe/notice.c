@@ -33,7 +33,8 @@ struct notice {
     int folder_fd, runs_fd, steps_fd; // runs/PID, runs, steps.jsonl
     char name[24];
     int64_t bytes;
-    ptrdiff_t steps, ranks; // of those that are written
+    int64_t steps; // that were ever seen and are written
+    ptrdiff_t ranks;
     struct counted {
         int64_t made, samples;
         bool has_ended;
@@ -306,7 +307,7 @@ static void add_steps(struct buf *b, struct notice *n, const struct steps *steps
         counted[rank].samples += s->samples > 0 ? s->samples : 0;
     }
     // What is written again was counted before.
-    bool is_again = from < n->steps;
+    bool is_again = steps->forgotten + from < n->steps;
     for (int k = 0; k < RANKS_MOST && is_again; k++) {
         n->counted[k].made -= counted[k].made;
         n->counted[k].samples -= counted[k].samples;
@@ -318,7 +319,7 @@ static void add_steps(struct buf *b, struct notice *n, const struct steps *steps
         c->samples += s->samples > 0 ? s->samples : 0;
         add_step(b, s, c, t[i - from]);
     }
-    n->steps = steps->count;
+    n->steps = steps->forgotten + steps->count;
 }
 
 static void add_ends(struct buf *b, struct notice *n, const struct steps *steps) {
@@ -358,7 +359,8 @@ void notice_steps(struct notice *n, const struct steps *steps) {
     for (; n->ranks < steps->rank_count; n->ranks++) {
         add_start(&b, &steps->ranks[n->ranks], steps->world);
     }
-    if (n->steps < steps->count) add_steps(&b, n, steps, n->steps);
+    int64_t from = n->steps - steps->forgotten;
+    if (from < steps->count) add_steps(&b, n, steps, from > 0 ? (ptrdiff_t)from : 0);
     add_ends(&b, n, steps);
     if (b.count == 0) return;
     if (n->bytes + b.count > STEPS_BYTES_MOST) {

@@ -113,7 +113,7 @@ static struct step_rank *rank_of(struct steps *s, const json_t *object) {
     }
     if (s->rank_count == PROCESSES_MAX) return NULL;
     struct step_rank *r = arena_push(s->arena, &s->ranks, &s->rank_count, &s->rank_capacity);
-    *r = (struct step_rank){.rank = (int)rank, .pid = pid, .oom_samples = -1};
+    *r = (struct step_rank){.rank = (int)rank, .pid = pid, .oom_samples = -1, .samples_began = -1};
     return r;
 }
 
@@ -177,17 +177,32 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     if (!read_micro_batches(s, r, list, step)) see_micro_batch(s, r, step->samples);
     r->state = RANK_STARTED;
     r->oom_ns = 0;
-    r->steps++;
+    if (r->steps++ == 0 && step->made_samples >= 0 && step->samples >= 0) {
+        int64_t before = step->made_samples - step->samples;
+        r->samples_began = before >= 0 ? before : -1;
+    }
+    r->samples = r->samples >= 0 && step->samples >= 0 ? r->samples + step->samples : -1;
+    step->rank_steps = r->steps;
+    step->rank_samples = r->samples;
+    step->read_s = (double)os_wall_ns() * 1e-9;
     if (!isnan(step->forward_ms)) s->covered |= COVER_FORWARD;
     if (!isnan(step->backward_ms)) s->covered |= COVER_BACKWARD;
     if (r->steps > 1) s->covered |= COVER_SECOND_STEP;
 }
 
 static void on_phase(struct steps *s, struct step_rank *r, const json_t *object) {
-    (void)r;
     struct str phase = text_of(object, "phase");
     if (str_is(phase, "validation")) s->covered |= COVER_VALIDATION;
-    if (str_is(phase, "checkpoint")) s->covered |= COVER_CHECKPOINT;
+    if (!str_is(phase, "checkpoint")) return;
+    s->covered |= COVER_CHECKPOINT;
+    double end_s = time_of(object, "at");
+    s->marks[s->mark_count++ % STEP_MARKS] = (struct step_mark){
+        .rank = r->rank,
+        .steps = r->steps,
+        .samples = r->samples,
+        .end_s = isnan(end_s) ? (double)os_wall_ns() * 1e-9 : end_s,
+        .ms = time_of(object, "ms"),
+    };
 }
 
 static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
@@ -298,4 +313,40 @@ int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
         if (s->ranks[i].steps < fewest) fewest = s->ranks[i].steps;
     }
     return reporting >= ranks ? fewest : 0;
+}
+
+void steps_forget(struct steps *s, ptrdiff_t keep) {
+    if (s->count <= keep) return;
+    ptrdiff_t gone = s->count - keep;
+    memmove(s->items, s->items + gone, (size_t)keep * sizeof *s->items);
+    s->count = keep;
+    s->forgotten += gone;
+}
+
+static const struct step *step_of(const struct steps *s, int rank, int64_t made) {
+    for (ptrdiff_t i = s->count - 1; i >= 0; i--) {
+        if (s->items[i].rank == rank && s->items[i].rank_steps == made) return &s->items[i];
+    }
+    return NULL;
+}
+
+// A launcher has started the rank anew: what the first process made is not counted twice.
+static bool is_replaced(const struct steps *s, ptrdiff_t i) {
+    for (ptrdiff_t k = i + 1; k < s->rank_count; k++) {
+        if (s->ranks[k].rank == s->ranks[i].rank && s->ranks[k].steps > 0) return true;
+    }
+    return false;
+}
+
+int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples) {
+    int64_t sum = 0;
+    for (ptrdiff_t i = 0; i < s->rank_count && samples >= 0; i++) {
+        const struct step_rank *r = &s->ranks[i];
+        if (r->steps == 0 || is_replaced(s, i)) continue;
+        const struct step *step = r->rank == rank ? NULL : step_of(s, r->rank, made);
+        int64_t own = step ? step->rank_samples : samples;
+        if (own < 0) return -1;
+        sum += own;
+    }
+    return samples < 0 ? -1 : sum;
 }

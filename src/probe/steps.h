@@ -20,6 +20,10 @@ struct step {
     // somebody began to watch; steps and samples that its rank has made with this one.
     double t_s;
     int64_t made, made_samples;
+    // Counted here: what its rank has made in this process with it, and when it was read (unix
+    // time).
+    int64_t rank_steps, rank_samples; // samples -1 when a step did not say them
+    double read_s;
 };
 
 enum step_rank_state { RANK_SILENT, RANK_STARTED, RANK_ENDED_WELL, RANK_ENDED_BADLY };
@@ -29,9 +33,11 @@ struct step_rank {
     int64_t pid;
     enum step_rank_state state;
     int64_t steps;
-    int64_t last_ns;   // when its last line was read (os_now_ns)
-    int64_t oom_ns;    // when it reported that memory ran out and has made no step since; 0: no
-    struct str device; // "cuda:0", "cpu"; empty: not said
+    int64_t samples;       // of all its steps; -1: one of them did not say
+    int64_t samples_began; // that it says to have made before its first step; -1: it does not say
+    int64_t last_ns;       // when its last line was read (os_now_ns)
+    int64_t oom_ns;        // when it reported that memory ran out and has made no step since; 0: no
+    struct str device;     // "cuda:0", "cpu"; empty: not said
     struct str framework, framework_version;
     struct str error; // of `end`
     struct str oom_message, oom_phase;
@@ -49,6 +55,14 @@ enum step_cover {
     COVER_CHECKPOINT = 16,
     COVER_LAST_BATCH = 32, // a micro-batch smaller than those before it
 };
+// A checkpoint that a rank says to have written, after these steps of its own.
+struct step_mark {
+    int rank;
+    int64_t steps, samples;
+    double end_s, ms; // when it was written (unix time), and how long it took; NaN
+};
+enum { STEP_MARKS = 64 };
+
 extern const char
     *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
 
@@ -56,6 +70,9 @@ struct steps {
     struct arena *arena;
     struct step *items; // in the order they came
     ptrdiff_t count, capacity;
+    int64_t forgotten;                  // that came before items[0] (steps_forget)
+    struct step_mark marks[STEP_MARKS]; // the newest: number i (from 0) at i % STEP_MARKS
+    int64_t mark_count;                 // all
     struct step_rank *ranks;
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event announced; 0: none did
@@ -77,5 +94,10 @@ void steps_feed(struct steps *s, struct step_source *source, struct str bytes);
 struct str steps_text(struct arena *a, struct str text, ptrdiff_t max);
 // Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
+// Drops all but the newest `keep` steps: a run of a day must not fill the memory.
+void steps_forget(struct steps *s, ptrdiff_t keep);
+// Samples of all ranks once each has made `made` steps: of those whose step is still kept what they
+// say, of the others as many as `rank` has. -1: unknown.
+int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples);
 
 #endif

@@ -21,10 +21,10 @@ enum {
     TICK_MS = 20,
     WATCH_MS = 100,
     MEASURE_MOST_MS = 500,
-    MEASURE_SHARE = 50,       // of the time one measurement takes: at most 2 % of one core
-    OUTPUT_AT_ONCE = 4 << 20, // then the rest has its turn
+    MEASURE_SHARE = 50, // of the time one measurement takes: at most 2 % of one core
     PIPE_WANTED_BYTES = 1 << 20,
     RANKS_WATCHED = 1024,
+    STEPS_KEPT = 4096,     // of a whole run: twice as many at most
     SCRATCH_VARIABLES = 4, // with the NULL
     TMP_PATH_BYTES = 74,
 };
@@ -45,6 +45,7 @@ static const char *const end_texts[] = {
     [TRIAL_TIME_UP] = "was stopped when its time was up",
     [TRIAL_INTERRUPTED] = "was interrupted",
     [TRIAL_RANK_LOST] = "a rank was lost and the others waited for it",
+    [TRIAL_ASKED] = "was stopped so that it could go on with another batch",
 };
 const char *trial_end_text(enum trial_end end) {
     return end_texts[end];
@@ -64,12 +65,14 @@ struct run {
     struct transport transport;
     struct log log;
     struct tree tree;
-    int output_read_fd, output_write_fd;
-    bool is_stopping, is_reading_steps;
+    struct pass out, error; // error: of a whole run alone; in a trial both come by `out`
+    int output_write_fd, error_write_fd;
+    bool is_reading_steps;
+    sig_atomic_t passed[2]; // SIGUSR1, SIGUSR2
     int64_t start_ns, now_ns, exit_ns;
     int64_t scan_ns, measure_ns, next_measure_ns, next_watch_ns; // scan_ns: when last scanned
     int64_t first_step_ns, last_step_ns, last_line_ns;
-    ptrdiff_t steps_seen;
+    int64_t steps_seen;
     struct trial_outside outside;
     struct watched_rank ranks[RANKS_WATCHED];
     int64_t oom_kills_before;
@@ -78,20 +81,8 @@ struct run {
 // --- output and steps ---
 
 static void read_output(struct run *r) {
-    static const ptrdiff_t chunk = 1 << 16;
-    char bytes[1 << 16];
-    for (ptrdiff_t total = 0; r->output_read_fd >= 0 && total < OUTPUT_AT_ONCE;) {
-        ssize_t n = read(r->output_read_fd, bytes, (size_t)chunk);
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return;
-        if (n == 0) {
-            os_close(&r->output_read_fd);
-            r->output_read_fd = -1;
-            return;
-        }
-        log_add(&r->log, (struct str){bytes, n});
-        total += n;
-    }
+    pass_move(&r->out, &r->log, false);
+    pass_move(&r->error, &r->log, false);
 }
 
 static void read_steps(struct run *r, bool is_last) {
@@ -101,8 +92,8 @@ static void read_steps(struct run *r, bool is_last) {
         if (s->ranks[i].last_ns > r->last_line_ns) r->last_line_ns = s->ranks[i].last_ns;
         if (str_is(s->ranks[i].framework, "standin")) r->trial->is_standin = true;
     }
-    if (s->count == r->steps_seen) return;
-    r->steps_seen = s->count;
+    if (s->forgotten + s->count == r->steps_seen) return;
+    r->steps_seen = s->forgotten + s->count;
     r->last_step_ns = os_now_ns();
     if (!r->first_step_ns) r->first_step_ns = r->last_step_ns;
     r->next_watch_ns = 0;
@@ -211,6 +202,11 @@ static bool has_ended(const struct run *r) {
     return r->scan_ns > r->exit_ns && !is_worth_waiting(r);
 }
 
+static int stops_wanted(const struct run *r) {
+    const volatile sig_atomic_t *n = r->request->whole ? r->request->whole->signals : NULL;
+    return n ? n[SIGINT] + n[SIGTERM] + n[SIGHUP] : 0;
+}
+
 // The order is that of certainty.
 static bool must_stop(const struct run *r, enum trial_end *end) {
     const struct trial_request *q = r->request;
@@ -223,9 +219,10 @@ static bool must_stop(const struct run *r, enum trial_end *end) {
         bool holds;
         enum trial_end end;
     } rules[] = {
-        {q->interrupted && *q->interrupted, TRIAL_INTERRUPTED},
+        {(q->interrupted && *q->interrupted) || stops_wanted(r) > 0, TRIAL_INTERRUPTED},
         {has_ended(r), TRIAL_EXITED},
         {has_enough(r), TRIAL_ENOUGH},
+        {q->whole && q->whole->asks_stop, TRIAL_ASKED},
         {has_lost_rank(r), TRIAL_RANK_LOST},
         {is_late, TRIAL_NO_START},
         {is_stalled, TRIAL_STALLED},
@@ -241,14 +238,42 @@ static bool must_stop(const struct run *r, enum trial_end *end) {
 
 // --- the loop ---
 
-// Sleeps until something is to be read, at most a tick; then reads, measures, shows.
-static void turn(struct run *r) {
+static void pass_signals(struct run *r) {
+    static const int signals[] = {SIGUSR1, SIGUSR2};
+    const volatile sig_atomic_t *counts = r->request->whole ? r->request->whole->signals : NULL;
+    for (int i = 0; counts && i < 2; i++) {
+        for (; r->passed[i] < counts[signals[i]]; r->passed[i]++) {
+            guard_pass(&r->guard, signals[i]);
+        }
+    }
+}
+
+static void show(struct run *r) {
+    r->outside.seconds = seconds_since(r, r->start_ns);
+    if (!r->request->watch || r->now_ns < r->next_watch_ns) return;
+    r->next_watch_ns = r->now_ns + WATCH_MS * NS_PER_MS;
+    r->request->watch(r->request->watch_context, &r->trial->steps, &r->outside);
+    if (!r->request->whole || r->trial->steps.count < 2 * STEPS_KEPT) return;
+    steps_forget(&r->trial->steps, STEPS_KEPT);
+}
+
+// Waits until something may be moved or read, at most a tick.
+static void wait_for_something(struct run *r) {
+    const struct pass *out = &r->out, *error = &r->error;
     struct pollfd watched[] = {
-        {.fd = r->output_read_fd, .events = POLLIN},
+        {.fd = pass_is_full(out) ? out->to_fd : out->from_fd,
+         .events = pass_is_full(out) ? POLLOUT : POLLIN},
+        {.fd = pass_is_full(error) ? error->to_fd : error->from_fd,
+         .events = pass_is_full(error) ? POLLOUT : POLLIN},
         {.fd = r->transport.read_fd, .events = POLLIN},
         {.fd = r->guard.is_lost ? -1 : r->guard.socket_fd, .events = POLLIN}};
     (void)poll(watched, sizeof watched / sizeof *watched, TICK_MS);
     r->now_ns = os_now_ns();
+}
+
+// Sleeps until something is to be read; then reads, measures, shows.
+static void turn(struct run *r) {
+    wait_for_something(r);
     bool had_exited = r->guard.has_exited;
     read_output(r);
     read_steps(r, false);
@@ -258,10 +283,8 @@ static void turn(struct run *r) {
         r->next_measure_ns = 0;
     }
     measure(r);
-    r->outside.seconds = seconds_since(r, r->start_ns);
-    if (!r->request->watch || r->now_ns < r->next_watch_ns) return;
-    r->next_watch_ns = r->now_ns + WATCH_MS * NS_PER_MS;
-    r->request->watch(r->request->watch_context, &r->trial->steps, &r->outside);
+    pass_signals(r);
+    show(r);
 }
 
 // What the pipes still hold once all their writers are gone.
@@ -269,39 +292,63 @@ static void drain(struct run *r) {
     int64_t before;
     do {
         before = r->log.total_bytes;
-        read_output(r);
+        pass_move(&r->out, &r->log, true);
+        pass_move(&r->error, &r->log, true);
     } while (r->log.total_bytes > before);
-    ptrdiff_t steps;
+    int64_t steps;
     do {
-        steps = r->trial->steps.count;
+        steps = r->steps_seen;
         read_steps(r, true);
-    } while (r->trial->steps.count > steps);
+        r->next_watch_ns = 0;
+        if (r->request->whole) show(r);
+    } while (r->steps_seen > steps);
 }
 
 static double grace_of(const struct run *r, enum trial_end end) {
     double grace_s = limit_or(r->request->grace_s, 5);
-    double most_s = end == TRIAL_EXITED        ? STRAY_GRACE_S
-                    : end == TRIAL_RANK_LOST   ? LOST_GRACE_S
-                    : end == TRIAL_INTERRUPTED ? INTERRUPT_GRACE_S
-                                               : grace_s;
+    bool is_whole = r->request->whole != NULL;
+    double most_s = end == TRIAL_EXITED                     ? STRAY_GRACE_S
+                    : end == TRIAL_RANK_LOST                ? LOST_GRACE_S
+                    : end == TRIAL_INTERRUPTED && !is_whole ? INTERRUPT_GRACE_S
+                                                            : grace_s;
     return grace_s < most_s ? grace_s : most_s;
 }
 
-// Until no process is left. What the program says while it is being stopped is no result: its lines
-// are thrown away, and its ending was judged before.
-static void stop(struct run *r, enum trial_end end) {
+// The signal that the command is stopped by: the one we got.
+static int signal_for(const struct run *r, enum trial_end end) {
+    const struct trial_whole *whole = r->request->whole;
+    if (end != TRIAL_INTERRUPTED || !whole || !whole->signals) return SIGTERM;
+    return whole->signals[SIGINT] ? SIGINT : whole->signals[SIGTERM] ? SIGTERM : SIGHUP;
+}
+
+// Somebody does not want to wait for the grace.
+static bool is_hurried(const struct run *r, enum trial_end end) {
+    const struct trial_whole *whole = r->request->whole;
     const volatile bool *interrupted = r->request->interrupted;
-    bool is_hurried = end == TRIAL_INTERRUPTED;
+    if (whole && whole->signals) return whole->signals[SIGINT] > 0 && stops_wanted(r) > 1;
+    return end != TRIAL_INTERRUPTED && interrupted && *interrupted;
+}
+
+// Until no process is left. What a trial says while it is being stopped is no result: its lines
+// are thrown away, and its ending was judged before. A whole run may still save.
+static void stop(struct run *r, enum trial_end end) {
     double grace_s = grace_of(r, end);
-    r->is_reading_steps = end == TRIAL_EXITED;
-    if (!r->guard.is_empty) guard_stop(&r->guard, grace_s);
+    bool was_hurried = false;
+    bool counts = r->request->whole && (end == TRIAL_INTERRUPTED || end == TRIAL_ASKED);
+    r->is_reading_steps = end == TRIAL_EXITED || counts;
+    bool was_running = !r->guard.has_exited;
+    if (!r->guard.is_empty) guard_stop(&r->guard, grace_s, signal_for(r, end));
     int64_t begin_ns = os_now_ns();
     while (!r->guard.is_empty && !r->guard.is_lost) {
         turn(r);
-        if (!is_hurried && interrupted && *interrupted) guard_stop(&r->guard, 0);
-        is_hurried = is_hurried || (interrupted && *interrupted);
+        if (!was_hurried && is_hurried(r, end)) {
+            was_hurried = true;
+            guard_stop(&r->guard, 0, 0);
+        }
         if (seconds_since(r, begin_ns) > grace_s + UNKILLABLE_S) return;
     }
+    r->trial->was_killed =
+        was_running && WIFSIGNALED(r->guard.status) && WTERMSIG(r->guard.status) == SIGKILL;
     drain(r);
 }
 
@@ -328,7 +375,7 @@ static void describe_scratch(const struct run *r, char **variables) {
     int count = 0;
     while (variables[count]) count++;
     variables[count++] = (char *)str_format(a, "BATCHFIT_SCRATCH=%.*s", STR_ARG(g->out)).p;
-    if (g->tmp.len <= TMP_PATH_BYTES) {
+    if (g->tmp.len <= TMP_PATH_BYTES && !r->request->whole) {
         variables[count++] = (char *)str_format(a, "TMPDIR=%.*s", STR_ARG(g->tmp)).p;
         if (!getenv("TORCHINDUCTOR_CACHE_DIR")) {
             variables[count++] =
@@ -360,22 +407,32 @@ static char *const *merge_environment(struct run *r, char *const *wanted) {
     return all;
 }
 
-static int open_output(struct run *r, struct fail *why) {
+static int open_output(struct pass *p, int *ret_write_fd, struct fail *why) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
         return fail_set(why, FAIL_MACHINE, "no pipe for the output of the trial: %s",
                         strerror(errno));
     }
-    r->output_read_fd = ends[0];
-    r->output_write_fd = ends[1];
+    p->from_fd = ends[0];
+    *ret_write_fd = ends[1];
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); // more room; not everybody may
     return 0;
 }
 
+// A trial has one pipe for both, a whole run one for each.
+static int open_outputs(struct run *r, struct fail *why) {
+    const struct trial_whole *whole = r->request->whole;
+    r->out.to_fd = whole ? whole->out_fd : -1;
+    r->error.to_fd = whole ? whole->err_fd : -1;
+    int code = open_output(&r->out, &r->output_write_fd, why);
+    if (code == 0 && whole) code = open_output(&r->error, &r->error_write_fd, why);
+    return code;
+}
+
 static int open_all(struct run *r, struct fail *why) {
     int code = log_open(r->arena, r->request->log_path, &r->log, why);
-    if (code == 0) code = open_output(r, why);
+    if (code == 0) code = open_outputs(r, why);
     if (code == 0) code = transport_open(r->arena, &r->transport, why);
     if (code < 0) return code;
     int error = tree_open(&r->tree);
@@ -383,8 +440,9 @@ static int open_all(struct run *r, struct fail *why) {
         return fail_set(why, FAIL_MACHINE, "the processes of a trial cannot be watched: /proc: %s",
                         strerror(-error));
     }
-    return guard_open(r->arena, r->request, r->output_write_fd, r->transport.write_fd, &r->guard,
-                      why);
+    struct guard_pipes pipes = {r->output_write_fd, r->output_write_fd, r->transport.write_fd};
+    if (r->error_write_fd >= 0) pipes.error_fd = r->error_write_fd;
+    return guard_open(r->arena, r->request, pipes, &r->guard, why);
 }
 
 static int launch(struct run *r, struct fail *why) {
@@ -400,8 +458,9 @@ static int launch(struct run *r, struct fail *why) {
     r->oom_kills_before = limit_system_oom_kills("");
     // Only the command holds the writing ends from here on: their end is its end.
     os_close(&r->output_write_fd);
+    os_close(&r->error_write_fd);
     os_close(&r->transport.write_fd);
-    r->output_write_fd = r->transport.write_fd = -1;
+    r->output_write_fd = r->error_write_fd = r->transport.write_fd = -1;
     int code = guard_launch(r->arena, &r->guard, q, argv, environment, why);
     r->start_ns = r->now_ns = os_now_ns();
     return code;
@@ -435,7 +494,9 @@ static void run_to_end(struct run *r) {
     r->is_reading_steps = true;
     while (!must_stop(r, &t->end) && !r->guard.is_lost) turn(r);
     t->seconds = seconds_since(r, r->start_ns);
+    // What a signal or a wish made of a whole run is its end, too.
     bool is_own_end = t->end == TRIAL_EXITED;
+    if (r->request->whole) is_own_end |= t->end == TRIAL_INTERRUPTED || t->end == TRIAL_ASKED;
     if (!is_own_end) judge(r);
     stop(r, t->end);
     if (is_own_end) judge(r);
@@ -450,6 +511,8 @@ static void fill(struct run *r) {
     t->output_bytes = r->log.total_bytes;
     t->log_is_cut = r->log.is_cut;
     t->limiter = g->limiter;
+    t->has_status = g->has_exited;
+    t->status = g->status;
     t->killed_strays = g->strays;
     t->left_group = g->left_group;
     keep_most(&t->peak_rss_bytes, g->largest_rss_bytes);
@@ -486,7 +549,7 @@ int trial_run(struct arena *a, const struct trial_request *request, struct trial
     r->request = request;
     r->trial = ret_trial;
     r->outside = (struct trial_outside){.rss_bytes = -1, .data_bytes = -1};
-    r->output_read_fd = r->output_write_fd = -1;
+    r->out.from_fd = r->error.from_fd = r->output_write_fd = r->error_write_fd = -1;
     r->log.file_fd = r->tree.proc_fd = -1;
     r->transport.read_fd = r->transport.write_fd = -1;
     r->guard.pid = r->guard.socket_fd = r->guard.parent_fd = -1;
@@ -496,8 +559,10 @@ int trial_run(struct arena *a, const struct trial_request *request, struct trial
     if (!guard_close(&r->guard) && r->guard.scratch.len > 0)
         ret_trial->left_behind = r->guard.scratch;
     transport_close(&r->transport);
-    os_close(&r->output_read_fd);
+    os_close(&r->out.from_fd);
+    os_close(&r->error.from_fd);
     os_close(&r->output_write_fd);
+    os_close(&r->error_write_fd);
     tree_close(&r->tree);
     log_close(&r->log);
     return code;

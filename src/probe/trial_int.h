@@ -104,11 +104,13 @@ struct guard_launch {
 };
 struct guard_stop {
     int64_t grace_ms;
+    int signal;     // that the command's group gets first; 0: SIGTERM
+    int is_message; // only that signal; nothing is stopped
 };
 
 // Set before the fork; all the guardian knows.
 struct guard_setup {
-    int socket_fd, output_fd, steps_fd, scratch_parent_fd;
+    int socket_fd, output_fd, error_fd, steps_fd, scratch_parent_fd; // error_fd: of stderr
     const char *scratch_name;
     char cgroup[PATH_MAX]; // empty: none
     int64_t memory_limit_bytes;
@@ -135,14 +137,20 @@ struct guard {
     bool left_group;
     int64_t start_ticks;
 };
+// What the command gets: standard output, standard error (may be the same), the pipe for steps.
+struct guard_pipes {
+    int output_fd, error_fd, steps_fd;
+};
 // Starts the guardian, which makes the scratch folder. Takes over none of the descriptors.
-int guard_open(struct arena *a, const struct trial_request *request, int output_fd, int steps_fd,
+int guard_open(struct arena *a, const struct trial_request *request, struct guard_pipes pipes,
                struct guard *g, struct fail *why);
 int guard_launch(struct arena *a, struct guard *g, const struct trial_request *request,
                  char *const *argv, char *const *environment, struct fail *why);
 // Reads what the guardian has to tell now; `steps` says whose ends are of interest.
 void guard_hear(struct guard *g, const struct steps *steps);
-void guard_stop(struct guard *g, double grace_s);
+// First `signal` (0: SIGTERM) and, after the grace, SIGKILL.
+void guard_stop(struct guard *g, double grace_s, int signal);
+void guard_pass(struct guard *g, int signal); // to the command's group
 // Removes everything. Waits for it, unless processes cannot be killed. False: the scratch folder
 // could not be removed.
 bool guard_close(struct guard *g);
@@ -160,6 +168,23 @@ int log_open(struct arena *a, const char *path, struct log *l, struct fail *why)
 void log_add(struct log *l, struct str text);
 struct str log_tail(struct arena *a, const struct log *l);
 void log_close(struct log *l);
+
+// --- output that goes on to ours ---
+
+// One stream. What is read is kept until it could be written: who reads ours slowly slows the
+// command down, as without us.
+enum { PASS_BYTES = 1 << 16 };
+struct pass {
+    int from_fd, to_fd; // to_fd -1: nowhere, or not any more
+    ptrdiff_t begin, end;
+    char bytes[PASS_BYTES];
+};
+// Moves what can be moved without waiting; `waits`: all that is held, however long it takes, unless
+// a signal interrupts.
+void pass_move(struct pass *p, struct log *l, bool waits);
+static inline bool pass_is_full(const struct pass *p) {
+    return p->begin < p->end;
+}
 
 // --- how steps travel ---
 

@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// An attempt of a training that is to reach its own end, with the same values, environment and
+// announcement as a trial.
+#include "launch/launch_int.h"
+
+#include "base/os.h"
+
+#include <math.h>
+
+static const double start_limit_s = 600, stall_limit_s = 1800; // doc/run.md says why
+
+struct watching {
+    struct launch *l;
+    struct notice *notice;
+};
+
+static void show(void *context, const struct steps *steps, const struct trial_outside *outside) {
+    struct watching *w = context;
+    notice_steps(w->notice, steps);
+    if (w->l->watch) w->l->watch(w->l->watch_context, steps, outside);
+}
+
+// 0 is no limit.
+static double limit_of(double seconds, double usual_s) {
+    return isnan(seconds) ? usual_s : seconds > 0 ? seconds : (double)INFINITY;
+}
+
+int launch_whole(struct launch *l, const struct launch_values *values,
+                 struct launch_attempt *attempt, struct trial *ret_trial, struct fail *why) {
+    struct launch_making making = launch_making_of(l, values, attempt->limit_bytes);
+    struct watching watching = {.l = l};
+    making.attempt = attempt;
+    struct trial_request request = {
+        .argv = l->command,
+        .prepare = launch_prepare,
+        .prepare_context = &making,
+        .ranks = l->options->ranks,
+        .memory_limit_bytes = l->place.kind == LAUNCH_CPU ? attempt->limit_bytes : 0,
+        .start_limit_s = limit_of(l->options->start_seconds, start_limit_s),
+        .stall_limit_s = limit_of(l->options->stall_seconds, stall_limit_s),
+        .grace_s = attempt->grace_s,
+        .watch = show,
+        .watch_context = &watching,
+        .whole = &attempt->whole,
+    };
+    l->made++;
+    if (l->place.sampler) device_sampler_reset(l->place.sampler);
+    watching.notice = launch_announce(l, attempt->batch);
+    int rc = trial_run(attempt->arena, &request, ret_trial, why);
+    notice_close(watching.notice);
+    return rc;
+}
+
+void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accumulation) {
+    struct arena *a = attempt->arena;
+    struct str text = str_format(a, "{\"v\":1,\"batch\":%lld,\"accumulation\":%lld}\n",
+                                 (long long)batch, (long long)accumulation);
+    (void)os_replace(a, str_z(a, attempt->control_path), text, NULL, NULL);
+}
+
+int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
+                   struct fail *why) {
+    struct arena *a = l->arena;
+    struct launch_making m = launch_making_of(l, values, 0);
+    char *const *argv = NULL;
+    char **expanded = NULL;
+    launch_value(a, &m.values, "scratch", STR("SCRATCH"));
+    launch_value(a, &m.values, "config", l->config ? l->config->name : (struct str){0});
+    int rc = launch_ranks(l, l->command, &argv, why);
+    if (rc == 0) {
+        rc = command_expand(a, argv, m.values.items, (int)m.values.count, &expanded, why);
+    }
+    if (rc == 0) *ret_text = command_text(a, expanded);
+    return rc;
+}
