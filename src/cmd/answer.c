@@ -2,6 +2,8 @@
 #include "cmd/answer.h"
 
 #include "base/unit.h"
+#include "cmd/infer/eval.h"
+#include "cmd/infer/tta.h"
 #include "cmd/speed.h"
 #include "search/search.h"
 
@@ -229,7 +231,7 @@ static json_t *json_correction(const struct forecast_correction *c) {
 json_t *answer_json(const struct answer *answer) {
     const struct gpu *gpu = &answer->card.gpu;
     const struct forecast_tape *t = answer->forecast.tapes[answer->plan.accumulation > 1];
-    return json_pack(
+    json_t *object = json_pack(
         "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, "
         "s:o}, "
         "s:s, s:o, s:o, s:o}",
@@ -246,14 +248,20 @@ json_t *answer_json(const struct answer *answer) {
         answer->card.correction.runs > 0 ? "runs measured on this card" : forecast_band_source,
         "correction", json_correction(&answer->card.correction), "notes",
         answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
+    json_object_set_new(object, "eval", infer_eval_json(answer->eval));
+    if (answer->tta) tta_json(object, answer->tta);
+    return object;
 }
 
 int answer_print_json(const struct question *q, const struct answer *answers, int count,
                       struct fail *why) {
     json_t *results = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
-    return json_print(
-        json_pack("{s:o, s:o}", "results", results, "notes", answer_notes_json(&q->notes)), why);
+    json_t *document =
+        json_pack("{s:o, s:o}", "results", results, "notes", answer_notes_json(&q->notes));
+    // For scripts that look at one result only.
+    if (document && count == 1 && answers[0].tta) tta_json(document, answers[0].tta);
+    return json_print(document, why);
 }
 
 static void add_row(struct show_table *t, struct arena *a, const struct answer *answer) {

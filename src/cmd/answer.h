@@ -8,6 +8,9 @@
 #include "cmd/question.h"
 #include "show/table.h"
 
+struct infer_eval;
+struct tta;
+
 struct answer {
     struct forecast_card card;
     struct forecast forecast;
@@ -20,6 +23,8 @@ struct answer {
     bool effective_kept;
     struct str_list notes;             // about this card
     struct forecast_remedies remedies; // when it does not fit
+    struct infer_eval *eval;           // the batch of evaluation; NULL: not asked
+    struct tta *tta;                   // test-time augmentation; NULL: not asked
     bool config_written;
 };
 

@@ -3,6 +3,8 @@
 // finds the card, forecasts and searches, shows, patches.
 #include "cmd/breakdown.h"
 #include "cmd/cards.h"
+#include "cmd/infer/eval.h"
+#include "cmd/infer/tta.h"
 #include "cmd/launch_rows.h"
 #include "cmd/measure.h"
 #include "cmd/speed.h"
@@ -17,9 +19,10 @@ struct fit_options {
     struct question_options q;
     struct launch_options l;
     struct history_options h;
+    struct tta_options t;
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer, *measured;
     int64_t gpu_memory;
-    bool test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
+    bool eval_batch, test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
 };
 
 #define AT(member) offsetof(struct fit_options, member)
@@ -27,6 +30,10 @@ static const struct option_row rows[] = {
     QUESTION_ROWS(struct fit_options),
     LAUNCH_ROWS(struct fit_options),
     HISTORY_ROWS(struct fit_options),
+    TTA_ROWS(struct fit_options),
+    {"eval-batch", NULL, OPTION_SWITCH, AT(eval_batch),
+     "also the batch of the training's own evaluation, written where the config has a key for it",
+     NULL},
     {"fresh", NULL, OPTION_SWITCH, AT(h.fresh), "runs trials again that the history has", NULL},
     {"prefer", "WORD", OPTION_TEXT, AT(prefer),
      "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as "
@@ -120,11 +127,14 @@ static void show(struct question *q, struct answer *answers, int count, const st
     if (o->profile_memory) breakdown_tables(q, &answers[0], style, &out);
     answer_notes(&q->notes, style, &out);
     for (int i = 0; i < count; i++) {
-        if (count > 1 && answers[i].notes.count > 0) {
+        bool has_more = answers[i].notes.count > 0 || answers[i].eval || answers[i].tta;
+        if (count > 1 && has_more) {
             show_text(&out, style, SHOW_STRONG, answers[i].card.gpu.name);
             buf_add(&out, STR(":\n"));
         }
         answer_notes(&answers[i].notes, style, &out);
+        if (answers[i].eval) infer_eval_show(q->arena, answers[i].eval, &out);
+        if (answers[i].tta) tta_show(q->arena, answers[i].tta, style, &out);
     }
     if (!answers[0].fits) breakdown_remedies(q, &answers[0], style, &out);
     buf_add(&out, buf_str(report));
@@ -144,6 +154,35 @@ static int answer_all(struct question *q, const struct cards *cards, struct hist
     history_answers(history, answers, cards->count);
     *ret_answers = answers;
     return 0;
+}
+
+// What is asked beside the batch, for each card.
+static int answer_more(struct question *q, const struct fit_options *o, const struct tta_ask *ask,
+                       struct answer *answers, ptrdiff_t count, struct fail *why) {
+    int rc = 0;
+    for (ptrdiff_t i = 0; i < count && rc == 0; i++) {
+        if (ask->is_asked) rc = tta_answer(q, &answers[i], ask, NULL, &answers[i].tta, why);
+        if (rc == 0 && o->eval_batch) rc = infer_eval_choose(q, &answers[i], &answers[i].eval, why);
+    }
+    return rc;
+}
+
+// The batch of the recommended type goes into the config, and its name.
+static int write_answer(struct question *q, struct answer *answer, struct write_options *write,
+                        struct buf *report, struct fail *why) {
+    struct answer written = *answer;
+    if (answer->tta) {
+        const struct tta_row *row = answer->tta->recommended;
+        written.plan.batch = row->batch;
+        write->more = tta_edits(q, row->type);
+    }
+    int rc = write_config(q, &written, write, report, why);
+    answer->config_written = written.config_written;
+    return rc;
+}
+
+static bool is_yes(const struct answer *answer) {
+    return answer->fits && (!answer->tta || answer->tta->recommended);
 }
 
 // Speeds are of one card.
@@ -171,20 +210,40 @@ static int check_measure_options(const struct fit_options *o, struct fail *why) 
                      o->gpu_memory > 0 ? "BYTES" : "8GiB");
 }
 
+// What the trials showed says what the views cost.
+static int measured_views(struct question *q, struct measured *m, const struct tta_ask *ask,
+                          struct fail *why) {
+    const struct launch_result *r = &m->best->result;
+    const struct tta_measured shown = {m->best->plan.batch, r->peak_bytes, r->samples_per_s,
+                                       r->samples_per_s_ci.low, r->samples_per_s_ci.high};
+    return tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
+}
+
+static int check_eval(const struct fit_options *o, bool is_inference, struct fail *why) {
+    if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
+    fail_set(why, FAIL_USAGE, "--eval-batch goes with the prediction of a training");
+    return fail_hint(why, is_inference ? "--inference itself answers for evaluation"
+                                       : "leave out the command after --");
+}
+
 // With a command: the batch is found by launching it.
 static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fail *why) {
     struct question_options asked = o->q;
     struct measure_options measure = {o->l, o->prefer && strcmp(o->prefer, "knee") == 0};
-    struct write_options write = {o->save_config, write_flags(o)};
+    struct write_options write = {.save_config = o->save_config, .flags = write_flags(o)};
     struct buf report = buf_new(a);
     struct question q;
     struct measured m;
+    struct tta_ask ask = {0};
     asked.model_is_optional = true;
+    asked.inference = asked.inference || o->t.tta;
     measure.l.ranks = asked.ranks;
     measure.l.machine = o->machine;
     measure.l.cards = o->gpu_ids;
     int rc = check_measure_options(o, why);
+    if (rc == 0) rc = check_eval(o, asked.inference, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);
+    if (rc == 0) rc = tta_ask_open(&q, &o->t, &ask, why);
     if (rc < 0) return rc;
     // The command decides it where neither the config nor the options do.
     bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
@@ -193,9 +252,10 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     history_open(a, &o->h, &history);
     rc = measure_batch(&q, &measure, asked.base.command, &history, &m, why);
     history_close(&history);
+    if (rc == 0 && m.best && ask.is_asked) rc = measured_views(&q, &m, &ask, why);
     if (rc < 0) return rc;
-    if (q.has_config && m.confirmed && !o->test_only) {
-        rc = write_config(&q, &m.chosen, &write, &report, why);
+    if (q.has_config && m.confirmed && is_yes(&m.chosen) && !o->test_only) {
+        rc = write_answer(&q, &m.chosen, &write, &report, why);
     }
     if (asked.base.json) {
         if (json_print(measure_json(&m), why) < 0) return FAIL_BUG;
@@ -206,7 +266,7 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
         buf_add(&out, buf_str(&report));
         fwrite(out.items, 1, (size_t)out.count, stdout);
     }
-    return rc < 0 ? rc : m.best ? 0 : FAIL_NO;
+    return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
 }
 
 static int fit_run(struct arena *a, const struct options *options, struct fail *why) {
@@ -219,12 +279,17 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     struct answer *answers = NULL;
     struct buf report = buf_new(a);
     bool is_ours = false;
-    int rc = question_open(a, &asked, &q, why);
+    struct tta_ask ask = {0};
+    asked.inference = asked.inference || o->t.tta;
+    int rc = check_eval(o, asked.inference, why);
+    if (rc == 0) rc = question_open(a, &asked, &q, why);
+    if (rc == 0) rc = tta_ask_open(&q, &o->t, &ask, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
     struct history history;
     history_open(a, &o->h, &history);
     if (rc == 0) rc = answer_all(&q, &cards, &history, &answers, why);
     if (rc == 0 && o->measured) rc = calibrate(&q, o, answers, cards.count, why);
+    if (rc == 0) rc = answer_more(&q, o, &ask, answers, cards.count, why);
     history_close(&history);
     for (ptrdiff_t i = 0; i < history.notes.count; i++) {
         if (rc == 0) question_note(&q, history.notes.items[i]);
@@ -232,17 +297,17 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     if (rc < 0) return rc;
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
-    struct write_options write = {o->save_config, write_flags(o)};
+    struct write_options write = {.save_config = o->save_config, .flags = write_flags(o)};
     if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
-    if (rc == 0 && is_ours && q.has_config && decisive->fits && !o->test_only) {
-        rc = write_config(&q, decisive, &write, &report, why);
+    if (rc == 0 && is_ours && q.has_config && is_yes(decisive) && !o->test_only) {
+        rc = write_answer(&q, decisive, &write, &report, why);
     }
     // The answer is shown also when it could not be written: it was asked for.
     if (!options->json)
         show(&q, answers, (int)cards.count, o, &report);
     else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
-    return rc < 0 ? rc : decisive->fits || !is_ours ? 0 : FAIL_NO;
+    return rc < 0 ? rc : is_yes(decisive) || !is_ours ? 0 : FAIL_NO;
 }
 
 const struct verb verb_fit = {

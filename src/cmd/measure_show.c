@@ -4,6 +4,7 @@
 
 #include "base/unit.h"
 #include "cmd/breakdown.h"
+#include "cmd/infer/tta.h"
 
 #include <math.h>
 
@@ -168,6 +169,7 @@ void measure_show(const struct measured *m, struct show_style style, struct buf 
     answer_notes(&m->launch.notes, style, out);
     answer_notes(&m->q->notes, style, out);
     answer_notes(&m->history->notes, style, out);
+    if (m->chosen.tta) tta_show(m->q->arena, m->chosen.tta, style, out);
     if (!m->best && m->is_predicted) {
         struct answer answer = m->predicted;
         breakdown_remedies(m->q, &answer, style, out);
@@ -240,6 +242,7 @@ static json_t *json_result(const struct measured *m) {
     json_object_set_new(result, "config_written", json_boolean(m->chosen.config_written));
     if (!m->is_predicted) json_object_set_new(result, "peak", json_null());
     add_measured(result, m);
+    if (m->chosen.tta) tta_json(result, m->chosen.tta);
     return result;
 }
 
@@ -251,6 +254,7 @@ json_t *measure_json(const struct measured *m) {
     json_decref(more);
     json_decref(of_history);
     json_t *document = json_pack("{s:[o], s:o}", "results", json_result(m), "notes", notes);
+    if (document && m->chosen.tta) tta_json(document, m->chosen.tta);
     if (document) add_measured(document, m); // for scripts that look at one result only
     return document;
 }

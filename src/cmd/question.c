@@ -42,6 +42,7 @@ static int read_config(struct question *q, const struct question_options *o, str
     struct str text;
     struct config_options options = {str_of(o->dialect), str_of(o->section), {{0}}};
     q->path = str_of(o->config);
+    q->section = str_of(o->section);
     int rc = read_keys(o->keys, &options, why);
     if (rc == 0) rc = os_read(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
     if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);

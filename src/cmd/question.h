@@ -179,7 +179,8 @@ struct question_options {
 struct question {
     struct arena *arena;
     bool has_config;
-    struct str path; // of the config
+    struct str path;    // of the config
+    struct str section; // below which it was read (--section); empty: all of it
     struct os_stamp stamp;
     struct config config;
     struct config_reading reading;

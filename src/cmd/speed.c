@@ -50,8 +50,8 @@ void speed_text(const struct forecast_speed *s, struct buf *out) {
     buf_byte(out, '\n');
 }
 
-static struct forecast_speed at(struct question *q, struct forecast *f, const struct gpu *gpu,
-                                int64_t batch, int64_t accumulation) {
+struct forecast_speed speed_at(struct question *q, struct forecast *f, const struct gpu *gpu,
+                               int64_t batch, int64_t accumulation) {
     struct forecast_tape *t = NULL;
     struct forecast_speed s = {0};
     if (forecast_tape(f, accumulation, &t, NULL) < 0) return s;
@@ -62,7 +62,7 @@ static struct forecast_speed at(struct question *q, struct forecast *f, const st
 
 void speed_predict(struct question *q, struct answer *answer) {
     const struct plan *p = &answer->plan;
-    answer->speed = at(q, &answer->forecast, &answer->card.gpu, p->batch, p->accumulation);
+    answer->speed = speed_at(q, &answer->forecast, &answer->card.gpu, p->batch, p->accumulation);
 }
 
 struct measurement {
@@ -98,7 +98,7 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
     // The same model was measured as the question has it.
     if (*ret_is_same) f = answer->forecast;
     struct forecast_speed s =
-        at(q, &f, &answer->card.gpu, batch, *ret_is_same ? answer->plan.accumulation : 1);
+        speed_at(q, &f, &answer->card.gpu, batch, *ret_is_same ? answer->plan.accumulation : 1);
     *ret_ratio = s.row && !s.is_host_bound ? m->samples_per_s / s.samples_per_s : NAN;
     if (!isnan(*ret_ratio)) return 0;
     question_note(q, str_format(q->arena,

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/write.h"
 
+#include "cmd/infer/eval.h"
+
 // Only what the answer changed is wished for; what the command line said to this run alone
 // (--img-size, --precision) stays out of the file.
 static struct config_wish wish_of(const struct question *q, const struct answer *answer,
                                   unsigned flags) {
     const struct plan *p = &answer->plan;
     struct config_wish wish = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
+    const struct infer_eval *eval = answer->eval;
+    if (eval && eval->fits && eval->has_key) wish.eval_batch = eval->batch;
     if (!p->inference) wish.accumulation = p->accumulation;
     bool is_inferences = p->inference && q->reading.values[CONFIG_PRECISION].line > 0;
     if (p->precision != q->plan.precision && (!p->inference || is_inferences)) {
@@ -39,10 +43,14 @@ static int advise(struct question *q, const struct config_wish *wish, const stru
 }
 
 static int patch(struct question *q, const struct config_wish *wish,
-                 struct config_patched *ret_patched, struct fail *why) {
+                 const struct config_edits *more, struct config_patched *ret_patched,
+                 struct fail *why) {
     struct config_edits edits = {0};
     int rc = config_fit(q->arena, &q->config, &q->reading, wish, &edits, why);
     if (rc < 0) return rc;
+    for (ptrdiff_t i = 0; i < more->count; i++) {
+        *arena_push(q->arena, &edits.items, &edits.count, &edits.capacity) = more->items[i];
+    }
     return config_patch(q->arena, &q->config, edits.items, edits.count, wish->flags, ret_patched,
                         why);
 }
@@ -58,12 +66,12 @@ int write_config(struct question *q, struct answer *answer, const struct write_o
                    STR_ARG(q->reading.values[CONFIG_BATCH].path));
         return 0;
     }
-    int rc = patch(q, &wish, &patched, why);
+    int rc = patch(q, &wish, &options->more, &patched, why);
     if (rc < 0 && wish.precision.len > 0) {
         // A file without a word for the precision still gets its batch.
         struct str precision = wish.precision;
         wish.precision = (struct str){0};
-        rc = patch(q, &wish, &patched, why);
+        rc = patch(q, &wish, &options->more, &patched, why);
         buf_format(report, "the file has no key for it: train with precision %.*s\n",
                    STR_ARG(precision));
     }

@@ -11,8 +11,9 @@ int write_file(struct arena *a, const char *path, struct str text, const struct 
                struct buf *report, struct fail *why);
 
 struct write_options {
-    const char *save_config; // another file to write to; NULL: the config itself
-    unsigned flags;          // enum config_flags
+    const char *save_config;  // another file to write to; NULL: the config itself
+    unsigned flags;           // enum config_flags
+    struct config_edits more; // beside what the answer changes
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
 // A file that cannot be edited is an error (FAIL_INPUT with the place), and *report says what to

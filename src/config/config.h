@@ -199,6 +199,7 @@ struct config_edits {
 
 // What the caller wants the run to be; 0 and empty: leave as it is.
 struct config_wish {
+    int64_t eval_batch;                 // of one device
     int64_t batch, accumulation, ranks; // micro-batch of one device; ranks 0: as config_batches
     struct str precision;               // fp32, amp-fp16, amp-bf16, bf16
     int checkpointing;                  // 1 on, -1 off

@@ -398,7 +398,8 @@ static int fit_checkpointing(const struct wanted *w, int wish) {
 
 static int fit_rest(const struct wanted *w, const struct config_wish *wish) {
     int status = 0;
-    if (wish->image_size) status = set_number(w, CONFIG_IMAGE_SIZE, wish->image_size);
+    if (wish->eval_batch) status = set_number(w, CONFIG_EVAL_BATCH, wish->eval_batch);
+    if (!status && wish->image_size) status = set_number(w, CONFIG_IMAGE_SIZE, wish->image_size);
     if (!status && wish->sequence_length)
         status = set_number(w, CONFIG_SEQUENCE_LENGTH, wish->sequence_length);
     if (!status && wish->workers)
@@ -417,8 +418,7 @@ int config_fit(struct arena *a, const struct config *c, const struct config_read
     if (!r->editable) {
         // A refusal that knows its place begins with it.
         bool has_place = str_starts(r->refusal, c->name);
-        return fail_set(why, FAIL_INPUT, "%.*s%s%.*s",
-                        has_place ? 0 : (int)c->name.len, c->name.p,
+        return fail_set(why, FAIL_INPUT, "%.*s%s%.*s", has_place ? 0 : (int)c->name.len, c->name.p,
                         has_place ? "" : ": not edited: ", STR_ARG(r->refusal));
     }
     int status = dialect_of(a, r, &d, why);
@@ -473,6 +473,7 @@ struct str config_advice(struct arena *a, const struct config *c, const struct c
         {CONFIG_BATCH, global ? wish->batch * ranks : wish->batch},
         {CONFIG_ACCUMULATION, wish->accumulation},
         {CONFIG_EFFECTIVE, d->options[CONFIG_EFFECTIVE].len ? wish->batch * steps * ranks : 0},
+        {CONFIG_EVAL_BATCH, wish->eval_batch},
         {CONFIG_IMAGE_SIZE, wish->image_size},
         {CONFIG_SEQUENCE_LENGTH, wish->sequence_length},
         {CONFIG_WORKERS, wish->workers},
