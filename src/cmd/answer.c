@@ -13,18 +13,24 @@ static void note(struct answer *answer, struct arena *a, struct str text) {
     *arena_push(a, &answer->notes.items, &answer->notes.count, &answer->notes.capacity) = text;
 }
 
-// No AMP without tensor cores; bf16 only where the hardware has it. The user's own word stands.
+enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu) {
+    enum plan_precision asked = q->plan.precision;
+    bool is_amp = asked == PLAN_AMP_FP16 || asked == PLAN_AMP_BF16;
+    if (q->precision_fixed || gpu->is_custom) return asked;
+    if (is_amp && !gpu->has_tensor_cores) return PLAN_FP32;
+    return asked == PLAN_AMP_BF16 && !gpu->has_bf16 ? PLAN_AMP_FP16 : asked;
+}
+
 static void adapt_precision(struct question *q, const struct gpu *gpu, struct answer *answer) {
     struct plan *p = &answer->plan;
-    bool is_amp = p->precision == PLAN_AMP_FP16 || p->precision == PLAN_AMP_BF16;
+    enum plan_precision asked = q->plan.precision;
     if (q->precision_fixed || gpu->is_custom) return;
-    if (is_amp && !gpu->has_tensor_cores) {
-        p->precision = PLAN_FP32;
+    p->precision = answer_precision(q, gpu);
+    if (p->precision != asked && p->precision == PLAN_FP32) {
         note(answer, q->arena,
              STR("no tensor cores: mixed precision brings no speed here and is "
                  "switched off (--precision amp-fp16 keeps it)"));
-    } else if (p->precision == PLAN_AMP_BF16 && !gpu->has_bf16) {
-        p->precision = PLAN_AMP_FP16;
+    } else if (p->precision != asked) {
         note(answer, q->arena, STR("bf16 is emulated on this card: fp16 instead"));
     } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
         note(answer, q->arena,

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// team --collect: what this machine measured goes into its file, what all machines measured comes
+// out as one row a card (doc/team.md).
+#ifndef CMD_TEAM_COLLECT_H
+#define CMD_TEAM_COLLECT_H
+
+#include "cmd/answer.h"
+#include "cmd/cards.h"
+#include "team/team.h"
+
+struct collect_options {
+    const char *folder; // NULL: .batchfit/team
+    const char *store;  // of the history; NULL: the user's own
+    const char *name;   // of this machine; NULL: as before
+    const char *prefer; // safest, newest, fastest; NULL: safest
+    bool no_history;    // this machine's file is not touched
+    bool test_only;     // no file is
+};
+
+// One card of the table.
+struct collect_row {
+    struct forecast_card card;
+    struct answer predicted;
+    bool is_predicted;
+    bool is_refuted;  // measured: that batch or a smaller one did not run
+    bool is_answered; // nothing measured is in force, and the prediction fits and is not refuted
+    const struct team_card *measured; // NULL: by nobody
+};
+struct collect {
+    struct question *q;
+    struct str folder;
+    struct str machine; // empty: this one has no file
+    struct str path;    // of its file
+    bool is_written;
+    struct team_file own; // what is or would be in it
+    struct team_question asked;
+    struct team_folder files;
+    struct team_merged merged;
+    struct collect_row *rows;
+    ptrdiff_t row_count, row_capacity;
+};
+
+// `cards`: those that are to have a row in any case.
+int collect(struct question *q, const struct collect_options *o, const struct cards *cards,
+            struct collect *ret, struct fail *why);
+// What is in force on the row's card; NULL: nobody measured it, or nothing ran.
+const struct team_choice *collect_taken(const struct collect_row *row);
+
+// What this machine measured of the question, put into its file (own.c).
+int collect_own(struct collect *c, const struct collect_options *o, struct fail *why);
+// Fills in which card the record is of and what precision suits it.
+void collect_place(struct question *q, struct team_record *record);
+
+void collect_show(const struct collect *c, const struct buf *report);
+int collect_print_json(const struct collect *c, const char *settings, struct fail *why);
+
+// --- The settings file ---------------------------------------------------------------------------
+
+struct config_card settings_of_answer(const struct answer *answer);
+struct config_card settings_of_record(const struct team_record *record);
+// Writes the cards to `path`, new or by the smallest edit; lines for people go to *report.
+int settings_write(struct question *q, const struct config_card *cards, int count, const char *path,
+                   struct buf *report, struct fail *why);
+// The cards of an existing settings file, added to *cards where they are not there yet.
+int settings_cards(struct question *q, const char *path, struct cards *cards, struct fail *why);
+
+#endif

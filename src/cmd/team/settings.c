@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// The team's settings file: read for its cards, written with the smallest edit.
+#include "cmd/team/collect.h"
+#include "cmd/write.h"
+
+struct config_card settings_of_answer(const struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    return (struct config_card){
+        .card = answer->card.gpu.key,
+        .batch = p->batch,
+        .accumulation = p->accumulation,
+        .effective = plan_effective(p),
+        .image_size = p->image_size,
+        .mixed_precision = p->precision == PLAN_FP32 ? -1 : 1,
+        .precision = str_of(plan_precision_name(p->precision)),
+        .model = p->model,
+    };
+}
+
+struct config_card settings_of_record(const struct team_record *r) {
+    bool is_said = r->precision.len > 0;
+    return (struct config_card){
+        .card = r->key,
+        .batch = r->batch,
+        .accumulation = r->accumulation,
+        .effective = team_effective(r),
+        .image_size = r->image_size > 0 ? r->image_size : 0,
+        .mixed_precision = !is_said                       ? 0
+                           : str_is(r->precision, "fp32") ? -1
+                                                          : 1,
+        .precision = r->precision,
+        .model = r->model,
+    };
+}
+
+static int read_settings(struct question *q, const char *path, struct config *ret,
+                         struct os_stamp *ret_stamp, struct fail *why) {
+    struct str text;
+    int rc = os_read(q->arena, path, CONFIG_MAX_BYTES, &text, ret_stamp, why);
+    return rc < 0 ? rc : config_parse(q->arena, str_of(path), text, ret, why);
+}
+
+int settings_write(struct question *q, const struct config_card *cards, int count, const char *path,
+                   struct buf *report, struct fail *why) {
+    struct config before;
+    struct config_patched patched;
+    struct os_stamp stamp = {0};
+    bool exists = os_exists(path);
+    int rc = exists ? read_settings(q, path, &before, &stamp, why) : 0;
+    if (rc == 0) {
+        rc = config_team_write(q->arena, exists ? &before : NULL, cards, count, &patched, why);
+    }
+    if (rc == 0 && (!exists || patched.changed)) {
+        rc = write_file(q->arena, path, patched.text, &stamp, report, why);
+    }
+    if (rc < 0) return rc;
+    buf_format(report, "%s: %s, %d cards\n", exists && !patched.changed ? "already so" : "written",
+               path, count);
+    return 0;
+}
+
+static bool is_there(const struct cards *cards, struct str key) {
+    for (ptrdiff_t i = 0; i < cards->count; i++) {
+        if (str_equal(cards->items[i].gpu.key, key)) return true;
+    }
+    return false;
+}
+
+int settings_cards(struct question *q, const char *path, struct cards *cards, struct fail *why) {
+    struct config before;
+    struct config_card *there = NULL;
+    struct gpu_match match;
+    int count = 0;
+    if (!os_exists(path)) return 0;
+    int rc = read_settings(q, path, &before, NULL, why);
+    if (rc == 0) rc = config_team_read(q->arena, &before, &there, &count, why);
+    for (int i = 0; rc == 0 && i < count; i++) {
+        // An entry of a card that the catalogue lacks is the team's own business.
+        if (gpu_find(q->arena, &q->gpus, there[i].card, &match, NULL) < 0) continue;
+        if (is_there(cards, match.gpu->key)) continue;
+        question_place(q, *match.gpu,
+                       arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+    }
+    return rc;
+}

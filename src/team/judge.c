@@ -1,0 +1,256 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the machines' records come to. Of one machine and card only what was measured with the
+// PyTorch of its newest record counts, and a batch that ran once and ran out of memory later is no
+// answer. Of several machines with one card the smallest batch is the safe one: it ran everywhere
+// that it was tried, and the larger one did not, or was not tried.
+#include "team/team.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+// --- Which records are of the question -----------------------------------------------------------
+
+static struct str said(struct arena *a, int64_t value) {
+    return value > 0 ? str_format(a, "%lld", (long long)value) : STR("not said");
+}
+
+static struct str said_text(struct str s) {
+    return s.len > 0 ? s : STR("not said");
+}
+
+static bool is_number(int64_t measured, int64_t asked) {
+    return (measured > 0 ? measured : 0) == (asked > 0 ? asked : 0);
+}
+
+static bool is_precision(const struct team_record *r, const struct team_question *q) {
+    if (q->precision.len == 0 || str_equal(r->precision, q->precision)) return true;
+    return r->adapted.len > 0 && str_equal(r->precision, r->adapted);
+}
+
+// How the record is another question; empty: it is not.
+static struct str difference(struct arena *a, const struct team_record *r,
+                             const struct team_question *q) {
+    const struct {
+        const char *what;
+        int64_t measured, asked;
+    } numbers[] = {
+        {"image size", r->image_size, q->image_size},
+        {"sequence length", r->sequence_length, q->sequence_length},
+        {"target length", r->target_length, q->target_length},
+        {"checkpointing", r->checkpointing, q->checkpointing},
+        {"moving average", r->ema, q->ema},
+        {"inference", r->inference, q->inference},
+    };
+    const struct {
+        const char *what;
+        struct str measured, asked;
+    } texts[] = {
+        {"optimizer", r->optimizer, q->optimizer},
+        {"layout", r->layout, q->layout},
+    };
+    bool is_model =
+        str_equal(r->model, q->model) || (q->also.len > 0 && str_equal(r->model, q->also));
+    if (!is_model) return str_format(a, "model %.*s", STR_ARG(r->model));
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (is_number(numbers[i].measured, numbers[i].asked)) continue;
+        return str_format(a, "%s %.*s, here %.*s", numbers[i].what,
+                          STR_ARG(said(a, numbers[i].measured)),
+                          STR_ARG(said(a, numbers[i].asked)));
+    }
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (str_equal(texts[i].measured, texts[i].asked)) continue;
+        return str_format(a, "%s %.*s, here %.*s", texts[i].what,
+                          STR_ARG(said_text(texts[i].measured)),
+                          STR_ARG(said_text(texts[i].asked)));
+    }
+    if (!is_precision(r, q)) {
+        return str_format(a, "precision %.*s, here %.*s", STR_ARG(said_text(r->precision)),
+                          STR_ARG(q->precision));
+    }
+    if (r->key.len == 0) return STR("only a part of the card's memory (--memory)");
+    return (struct str){0};
+}
+
+// Dates have one shape.
+static bool is_newer(const struct team_record *a, const struct team_record *b) {
+    return !b || strncmp(a->date.p, b->date.p, 20) > 0;
+}
+
+static struct team_part part_of(struct arena *a, const struct team_file *file,
+                                const struct team_question *q) {
+    const struct team_record *newest = NULL, *other = NULL;
+    struct team_part part = {.file = file};
+    for (ptrdiff_t i = 0; i < file->count; i++) {
+        const struct team_record *r = &file->records[i];
+        if (difference(a, r, q).len > 0) {
+            if (is_newer(r, other)) other = r;
+            continue;
+        }
+        part.used++;
+        if (is_newer(r, newest)) newest = r;
+    }
+    if (newest) part.effective = team_effective(newest);
+    part.differs = newest && q->effective > 0 && part.effective != q->effective;
+    if (!newest) part.reason = other ? difference(a, other, q) : STR("no records");
+    return part;
+}
+
+// --- One machine, one card -----------------------------------------------------------------------
+
+// The records of one machine that are of the question and keep the effective batch.
+struct view {
+    const struct team_file *file;
+    const struct team_question *q;
+    const struct team_record **records;
+    ptrdiff_t count;
+    struct str key, torch; // of the card that is looked at
+};
+
+static struct view view_of(struct arena *a, const struct team_file *file,
+                           const struct team_question *q) {
+    struct view v = {file, q,   arena_new(a, const struct team_record *, file->count + 1),
+                     0,    {0}, {0}};
+    for (ptrdiff_t i = 0; i < file->count; i++) {
+        const struct team_record *r = &file->records[i];
+        bool keeps = q->effective <= 0 || team_effective(r) == q->effective;
+        if (keeps && difference(a, r, q).len == 0) v.records[v.count++] = r;
+    }
+    return v;
+}
+
+static bool ran(const struct view *v, const struct team_record *r) {
+    if (!str_is(r->status, "OK")) return false;
+    if (isnan(v->q->margin)) return true;
+    double budget = (double)r->capacity_bytes * (1 - v->q->margin);
+    return r->charged_bytes > 0 && (double)r->charged_bytes <= budget;
+}
+
+static bool counts(const struct view *v, const struct team_record *r) {
+    return str_equal(r->key, v->key) && str_equal(r->torch, v->torch);
+}
+
+// A smaller or equal batch did not run since.
+static bool is_refuted(const struct view *v, const struct team_record *r) {
+    for (ptrdiff_t i = 0; i < v->count; i++) {
+        const struct team_record *other = v->records[i];
+        bool is_same = counts(v, other) && str_equal(other->precision, r->precision);
+        if (is_same && !ran(v, other) && other->batch <= r->batch && is_newer(other, r))
+            return true;
+    }
+    return false;
+}
+
+// The precision that suits the card comes first, then what was asked for.
+static bool is_better(const struct view *v, const struct team_record *a,
+                      const struct team_record *b) {
+    if (!b) return true;
+    bool suits_a = str_equal(a->precision, a->adapted),
+         suits_b = str_equal(b->precision, b->adapted);
+    if (suits_a != suits_b) return suits_a;
+    if (v->q->prefer == TEAM_FASTEST) {
+        double x = isnan(a->samples_per_s) ? 0 : a->samples_per_s;
+        double y = isnan(b->samples_per_s) ? 0 : b->samples_per_s;
+        if (x > y || x < y) return x > y;
+    }
+    return a->batch != b->batch ? a->batch > b->batch : is_newer(a, b);
+}
+
+static struct team_choice choose(struct view *v) {
+    const struct team_record *newest = NULL;
+    struct team_choice choice = {.file = v->file};
+    for (ptrdiff_t i = 0; i < v->count; i++) {
+        const struct team_record *r = v->records[i];
+        if (str_equal(r->key, v->key) && is_newer(r, newest)) newest = r;
+    }
+    v->torch = newest ? newest->torch : (struct str){0};
+    for (ptrdiff_t i = 0; i < v->count; i++) {
+        const struct team_record *r = v->records[i];
+        if (!counts(v, r)) continue;
+        if (!ran(v, r)) {
+            if (!choice.stopped || r->batch < choice.stopped->batch) choice.stopped = r;
+        } else if (!is_refuted(v, r) && is_better(v, r, choice.record)) {
+            choice.record = r;
+        }
+    }
+    return choice;
+}
+
+// --- All of them ---------------------------------------------------------------------------------
+
+static struct team_card *card_of(struct arena *a, struct team_merged *m, struct str key) {
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        if (str_equal(m->cards[i].key, key)) return &m->cards[i];
+    }
+    struct team_card *card = arena_push(a, &m->cards, &m->count, &m->capacity);
+    *card = (struct team_card){.key = key, .taken = -1};
+    return card;
+}
+
+static bool has_choice_of(const struct team_card *card, const struct team_file *file) {
+    for (ptrdiff_t i = 0; i < card->count; i++) {
+        if (card->choices[i].file == file) return true;
+    }
+    return false;
+}
+
+static void add_choices(struct arena *a, struct team_merged *m, const struct team_file *file,
+                        const struct team_question *q) {
+    struct view v = view_of(a, file, q);
+    for (ptrdiff_t i = 0; i < v.count; i++) {
+        struct team_card *card = card_of(a, m, v.records[i]->key);
+        if (has_choice_of(card, file)) continue;
+        v.key = v.records[i]->key;
+        *arena_push(a, &card->choices, &card->count, &card->capacity) = choose(&v);
+    }
+}
+
+static bool is_preferred(const struct team_record *a, const struct team_record *b,
+                         enum team_prefer prefer) {
+    if (!b) return true;
+    if (prefer == TEAM_FASTEST &&
+        (a->samples_per_s > b->samples_per_s || a->samples_per_s < b->samples_per_s)) {
+        return a->samples_per_s > b->samples_per_s;
+    }
+    if (prefer != TEAM_NEWEST && a->batch != b->batch) {
+        return (a->batch < b->batch) == (prefer == TEAM_SAFEST);
+    }
+    return is_newer(a, b);
+}
+
+static bool is_same_answer(const struct team_record *a, const struct team_record *b) {
+    if (!a || !b) return a == b;
+    return a->batch == b->batch && str_equal(a->precision, b->precision);
+}
+
+static void settle(struct team_card *card, enum team_prefer prefer) {
+    const struct team_record *best = NULL;
+    for (ptrdiff_t i = 0; i < card->count; i++) {
+        const struct team_record *r = card->choices[i].record;
+        card->is_conflict |= !is_same_answer(r, card->choices[0].record);
+        if (!r || !is_preferred(r, best, prefer)) continue;
+        best = r;
+        card->taken = i;
+    }
+}
+
+static int by_key(const void *a, const void *b) {
+    const struct team_card *x = a, *y = b;
+    ptrdiff_t len = x->key.len < y->key.len ? x->key.len : y->key.len;
+    int order = memcmp(x->key.p, y->key.p, (size_t)len);
+    return order ? order : (x->key.len > y->key.len) - (x->key.len < y->key.len);
+}
+
+void team_judge(struct arena *a, const struct team_folder *folder, const struct team_question *q,
+                struct team_merged *ret_merged) {
+    struct team_merged *m = ret_merged;
+    *m = (struct team_merged){.parts = arena_new(a, struct team_part, folder->count + 1),
+                              .part_count = folder->count};
+    for (ptrdiff_t i = 0; i < folder->count; i++) {
+        m->parts[i] = part_of(a, &folder->files[i], q);
+        m->differing += m->parts[i].differs;
+        if (!m->parts[i].differs) add_choices(a, m, &folder->files[i], q);
+    }
+    for (ptrdiff_t i = 0; i < m->count; i++) settle(&m->cards[i], q->prefer);
+    if (m->count > 0) qsort(m->cards, (size_t)m->count, sizeof *m->cards, by_key);
+}

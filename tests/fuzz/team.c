@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// Any text as the file of another machine: what is read is sound, is written to the same bytes
+// every time, and any question can be asked of it.
+//
+// Input: what is preferred and the effective batch; then the text.
+#include "fuzz.h"
+
+#include "team/team_int.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+static void check(bool good) {
+    if (!good) abort();
+}
+
+static void check_merged(const struct team_merged *m) {
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        const struct team_card *card = &m->cards[i];
+        check(card->count > 0 && card->taken < card->count);
+        check(card->taken < 0 || card->choices[card->taken].record);
+        check(i == 0 || !str_equal(card->key, m->cards[i - 1].key));
+    }
+    for (ptrdiff_t i = 0; i < m->part_count; i++) {
+        check((m->parts[i].used > 0) == (m->parts[i].reason.len == 0));
+    }
+}
+
+static void ask(struct arena *a, struct team_file *file, const uint8_t *data) {
+    struct team_record *r = file->records;
+    for (ptrdiff_t i = 0; i < file->count; i++) {
+        check(!team_unsound(&r[i]) && team_effective(&r[i]) > 0);
+        r[i].key = r[i].card;
+    }
+    struct team_file files[2] = {*file, *file};
+    struct team_folder folder = {.files = files, .count = 2};
+    struct team_question q = {.margin = data[0] & 4 ? 0.1 : (double)NAN,
+                              .prefer = (enum team_prefer)(data[0] % 3),
+                              .effective = data[1]};
+    if (file->count > 0) {
+        q.model = r->model;
+        q.image_size = r->image_size;
+        q.optimizer = r->optimizer;
+        q.layout = r->layout;
+    }
+    struct team_merged merged;
+    team_judge(a, &folder, &q, &merged);
+    check_merged(&merged);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    if (size < 2) return 0;
+    ARENA_AUTO a = {0};
+    struct str text = {(const char *)data + 2, (ptrdiff_t)size - 2};
+    struct team_file file, again;
+    struct fail why = {0};
+    int64_t line;
+    if (team_read(&a, STR("fuzz"), text, &file, &line, &why) < 0) {
+        check(why.code == FAIL_INPUT && why.message[0] && line > 0);
+        return 0;
+    }
+    struct str once = team_write(&a, &file);
+    check(team_read(&a, STR("fuzz"), once, &again, &line, &why) == 0);
+    check(again.count == file.count && str_equal(team_write(&a, &again), once));
+    ask(&a, &file, data);
+    return 0;
+}
