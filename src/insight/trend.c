@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The table of the rules, and those about clocks that are held back.
 #include "insight/trend_int.h"
+#include "stats/stats.h"
 
 #include <math.h>
 
@@ -14,15 +15,6 @@ double trend_seconds(const struct device_gauges *a, const struct device_gauges *
 // --- Throttled
 // -------------------------------------------------------------------------------------
 
-// A counter that went back: the driver was loaded anew, and it counts from 0.
-static double grown(double before, double after) {
-    return isnan(before) || isnan(after) ? (double)NAN : after >= before ? after - before : after;
-}
-
-static double known_or_0(double value) {
-    return isnan(value) ? 0 : value;
-}
-
 struct shares {
     double heat, power_cap, brake; // of the time; NaN: unknown
     double seconds;
@@ -34,17 +26,18 @@ static struct shares shares_of(const struct insight_stretch *s) {
     bool has_heat = false, has_cap = false, has_brake = false;
     for (ptrdiff_t i = 1; i < s->gauge_count; i++) {
         const struct device_gauges *a = &s->gauges[i - 1], *b = &s->gauges[i];
-        double sw = grown(a->sw_thermal_seconds, b->sw_thermal_seconds);
-        double hw = grown(a->hw_thermal_seconds, b->hw_thermal_seconds);
-        double brake = grown(a->power_brake_seconds, b->power_brake_seconds);
-        double power = grown(a->power_cap_seconds, b->power_cap_seconds);
+        double seconds = trend_seconds(a, b);
+        double sw = stats_counted(a->sw_thermal_seconds, b->sw_thermal_seconds, seconds);
+        double hw = stats_counted(a->hw_thermal_seconds, b->hw_thermal_seconds, seconds);
+        double brake = stats_counted(a->power_brake_seconds, b->power_brake_seconds, seconds);
+        double power = stats_counted(a->power_cap_seconds, b->power_cap_seconds, seconds);
         has_heat |= !isnan(sw) || !isnan(hw) || !isnan(brake);
         has_cap |= !isnan(power);
         has_brake |= !isnan(brake);
-        braked += known_or_0(brake);
-        heat += known_or_0(sw) + known_or_0(hw) + known_or_0(brake);
-        cap += known_or_0(power);
-        shares.seconds += trend_seconds(a, b);
+        braked += stats_or_0(brake);
+        heat += stats_or_0(sw) + stats_or_0(hw) + stats_or_0(brake);
+        cap += stats_or_0(power);
+        shares.seconds += seconds;
     }
     if (has_heat && shares.seconds > 0) shares.heat = fmin(heat / shares.seconds, 1);
     if (has_brake && shares.seconds > 0) shares.brake = fmin(braked / shares.seconds, 1);
@@ -77,7 +70,7 @@ static bool throttled(const struct trend *t, struct insight_finding *f) {
         buf_format(&b, "%spower limit %.1f %%", b.count ? ", " : "", 100 * s.power_cap);
     }
     if (!isnan(lost)) buf_format(&b, "; clock %.0f %% below its maximum while busy", 100 * lost);
-    struct str value = str_format(t->arena, "%.1f %%", 100 * known_or_0(s.heat));
+    struct str value = str_format(t->arena, "%.1f %%", 100 * stats_or_0(s.heat));
     if (s.heat >= 0.01) {
         return insight_say(
             f, INSIGHT_WARNING, value, buf_str(&b),

@@ -60,6 +60,15 @@ static double quantile_of(const double *rising, ptrdiff_t count, double q) {
     return rising[below] + share * (rising[below + 1] - rising[below]);
 }
 
+double stats_counted(double before, double after, double most) {
+    if (isnan(before) || isnan(after)) return (double)NAN;
+    return after >= before ? after - before : fmin(after, most);
+}
+
+double stats_or_0(double value) {
+    return isnan(value) ? 0 : value;
+}
+
 double stats_mean(const double *values, ptrdiff_t count) {
     double sum = 0;
     ptrdiff_t known = 0;

@@ -21,6 +21,11 @@ double stats_mean(const double *values, ptrdiff_t count);
 double stats_median(const double *values, ptrdiff_t count);
 double stats_quantile(const double *values, ptrdiff_t count, double q); // 0 … 1, linear (type 7)
 
+// What a counter counted between two readings; NaN: one of them is unknown. One that went back was
+// begun anew, and cannot have counted more than `most` since: the time that passed, or INFINITY.
+double stats_counted(double before, double after, double most);
+double stats_or_0(double value); // NaN as 0
+
 struct stats_interval {
     double low, high; // NaN: fewer than two values
 };

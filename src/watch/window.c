@@ -4,6 +4,8 @@
 // out of its own share only.
 #include "watch/watch_int.h"
 
+#include "stats/stats.h"
+
 #include <math.h>
 
 // Throttle counters and energy step about ten times a second (NVML on recent cards, ~100 ms): less
@@ -14,20 +16,10 @@ static const double gap_most_seconds = 10;
 // Below this a low clock is idleness, not loss.
 static const double busy_least = 0.5;
 
-// `most`: what a counter that was begun anew can have counted since.
-static double grown(double before, double now, double most) {
-    if (isnan(before) || isnan(now)) return (double)NAN;
-    return now >= before ? now - before : fmin(now, most);
-}
-
 static void part_add(struct part *p, double part, double seconds) {
     if (isnan(part)) return;
     p->part += part;
     p->seconds += seconds;
-}
-
-static double known_or_0(double value) {
-    return isnan(value) ? 0 : value;
 }
 
 static double power_of(const struct device_gauges *g) {
@@ -36,22 +28,24 @@ static double power_of(const struct device_gauges *g) {
 
 static void add_counters(struct sums *s, const struct device_gauges *a,
                          const struct device_gauges *b, double seconds) {
-    double sw = grown(a->sw_thermal_seconds, b->sw_thermal_seconds, seconds);
-    double hw = grown(a->hw_thermal_seconds, b->hw_thermal_seconds, seconds);
-    double brake = grown(a->power_brake_seconds, b->power_brake_seconds, seconds);
+    double sw = stats_counted(a->sw_thermal_seconds, b->sw_thermal_seconds, seconds);
+    double hw = stats_counted(a->hw_thermal_seconds, b->hw_thermal_seconds, seconds);
+    double brake = stats_counted(a->power_brake_seconds, b->power_brake_seconds, seconds);
     bool is_known = !isnan(sw) || !isnan(hw) || !isnan(brake);
-    double all = known_or_0(sw) + known_or_0(hw) + known_or_0(brake);
+    double all = stats_or_0(sw) + stats_or_0(hw) + stats_or_0(brake);
     part_add(&s->throttled, is_known ? all : (double)NAN, seconds);
     part_add(&s->sw_thermal, sw, seconds);
     part_add(&s->hw_thermal, hw, seconds);
     part_add(&s->power_brake, brake, seconds);
-    part_add(&s->power_cap, grown(a->power_cap_seconds, b->power_cap_seconds, seconds), seconds);
-    part_add(&s->sync_boost, grown(a->sync_boost_seconds, b->sync_boost_seconds, seconds), seconds);
+    part_add(&s->power_cap, stats_counted(a->power_cap_seconds, b->power_cap_seconds, seconds),
+             seconds);
+    part_add(&s->sync_boost, stats_counted(a->sync_boost_seconds, b->sync_boost_seconds, seconds),
+             seconds);
 }
 
 static void add_energy(struct sums *s, const struct device_gauges *a, const struct device_gauges *b,
                        double seconds) {
-    double joules = grown(a->energy_joules, b->energy_joules, INFINITY);
+    double joules = stats_counted(a->energy_joules, b->energy_joules, INFINITY);
     double watts = (power_of(a) + power_of(b)) / 2;
     if (isnan(joules)) {
         s->uncounted++;

@@ -85,6 +85,9 @@ static void throttling_is_the_counters_share(void **state) {
     // The driver was loaded anew in between: counters begin at 0, nothing is lost or negative.
     for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 0.25 * (i - 60);
     assert_true(is(&r, "trend.throttled", INSIGHT_WARNING, "power brake 24.8 %"));
+    // Nor does what the counter shows afterwards count as all of this time.
+    for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds += 20;
+    assert_true(is(&r, "trend.throttled", INSIGHT_WARNING, "power brake 25.6 %"));
     for (int i = 0; i < SECONDS; i++) {
         r.gauges[i].sw_thermal_seconds = 0;
         r.gauges[i].power_cap_seconds = 0.9 * i;

@@ -212,6 +212,16 @@ static void outliers_do_not_move_a_slope(void **state) {
     assert_true(isnan(stats_find_slope(same, y, 3, 0.95).slope));
 }
 
+static void counters_that_go_back_were_begun_anew(void **state) {
+    (void)state;
+    assert_true(stats_counted(10, 12.5, 1) == 2.5); // they move in lumps: no bound here
+    assert_true(stats_counted(10, 0.25, 1) == 0.25);
+    assert_true(stats_counted(1000, 500, 1) == 1);
+    assert_true(stats_counted(1000, 500, (double)INFINITY) == 500);
+    assert_true(isnan(stats_counted((double)NAN, 5, 1)) && isnan(stats_counted(5, (double)NAN, 1)));
+    assert_true(stats_or_0((double)NAN) == 0 && stats_or_0(-2) == -2);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(random_numbers_are_splitmix64),
@@ -225,6 +235,7 @@ int main(void) {
         cmocka_unit_test(a_flat_curve_has_its_knee_at_the_smallest),
         cmocka_unit_test(one_step_shows_nothing),
         cmocka_unit_test(a_slope_is_found_with_its_interval),
+        cmocka_unit_test(counters_that_go_back_were_begun_anew),
         cmocka_unit_test(outliers_do_not_move_a_slope),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
