@@ -15,6 +15,8 @@
 
 extern char **environ;
 
+enum { SMALL_MOST = 4 << 20 }; // the longest is /proc/cpuinfo: one or two KiB a thread
+
 void os_close(const int *fd) {
     if (*fd >= 0) close(*fd);
 }
@@ -73,6 +75,10 @@ struct str os_read_below(struct arena *a, const char *root, const char *path, in
     struct str text = {0};
     int rc = os_read(a, str_format(a, "%s%s", root, path).p, max_bytes, &text, NULL, NULL);
     return rc == 0 ? text : (struct str){0};
+}
+
+struct str os_read_small(struct arena *a, const char *root, const char *path) {
+    return os_read_below(a, root, path, SMALL_MOST);
 }
 
 int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,

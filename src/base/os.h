@@ -25,6 +25,8 @@ int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *re
 // The text of the file at `path` below `root` ("" is this machine); empty when it cannot be read or
 // is longer: for files of /proc and /sys, or of a recorded machine, that need not be there.
 struct str os_read_below(struct arena *a, const char *root, const char *path, int64_t max_bytes);
+// The same, of at most 4 MiB: no file there is as long.
+struct str os_read_small(struct arena *a, const char *root, const char *path);
 
 // Only the first `max_bytes` of a regular file, or all of it when it is shorter.
 int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,

@@ -5,12 +5,6 @@
 
 #include <sched.h>
 
-enum { FILE_MAX = 4 << 20 };
-
-static struct str read_text(struct arena *a, const char *root, const char *path) {
-    return os_read_below(a, root, path, FILE_MAX);
-}
-
 // The value behind "KEY<blanks>:" or "KEY " of the first line that has it; empty: none.
 static struct str value_of(struct str text, struct str key) {
     while (text.p) {
@@ -31,7 +25,7 @@ static int64_t kib_of(struct str meminfo, struct str key) {
 
 static int64_t number_in(struct arena *a, const char *root, const char *path) {
     int64_t number;
-    return str_to_i64(str_trim(read_text(a, root, path)), &number) ? number : -1;
+    return str_to_i64(str_trim(os_read_small(a, root, path)), &number) ? number : -1;
 }
 
 // A container sees its own control group at the top of the hierarchy; version 2, then 1. Version 1
@@ -56,10 +50,10 @@ static void stay_in_group(struct arena *a, const char *root, struct device_cpu *
 }
 
 void device_cpu_read(struct arena *a, const char *root, struct device_cpu *ret_cpu) {
-    struct str meminfo = read_text(a, root, "/proc/meminfo");
+    struct str meminfo = os_read_small(a, root, "/proc/meminfo");
     cpu_set_t set;
     struct device_cpu cpu = {
-        .name = value_of(read_text(a, root, "/proc/cpuinfo"), STR("model name")),
+        .name = value_of(os_read_small(a, root, "/proc/cpuinfo"), STR("model name")),
         .cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1,
         .total_bytes = kib_of(meminfo, STR("MemTotal")),
         .available_bytes = kib_of(meminfo, STR("MemAvailable")),

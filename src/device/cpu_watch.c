@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TEXT_MAX = 1 << 16, ZONES = 64, MIN_NS = 1000000 };
+enum { ZONES = 64, MIN_NS = 1000000 };
 
 struct counters {
     double busy, idle, wait; // of /proc/stat, in its ticks
@@ -32,13 +32,9 @@ struct device_cpu_watch {
     } zones[ZONES];
 };
 
-static struct str read_text(struct arena *a, const char *root, const char *path) {
-    return os_read_below(a, root, path, TEXT_MAX);
-}
-
 static double number_in(struct arena *a, const char *root, const char *path) {
     double number;
-    return str_to_double(str_trim(read_text(a, root, path)), &number) ? number : (double)NAN;
+    return str_to_double(str_trim(os_read_small(a, root, path)), &number) ? number : (double)NAN;
 }
 
 // "KEY 123", one a line.
@@ -56,7 +52,7 @@ static double number_behind(struct str text, const char *key) {
 // "cpu  user nice system idle iowait irq softirq steal guest guest_nice"; the guests' time is in
 // user's, too (proc(5)).
 static void read_stat(struct arena *a, const char *root, struct counters *c) {
-    struct str text = read_text(a, root, "/proc/stat"), line = str_line(&text);
+    struct str text = os_read_small(a, root, "/proc/stat"), line = str_line(&text);
     double n[8];
     int found = 0;
     struct str name = str_cut(&line, ' ');
@@ -75,7 +71,7 @@ static void read_stat(struct arena *a, const char *root, struct counters *c) {
 
 static struct counters read_counters(struct arena *a, const char *root) {
     struct counters c;
-    struct str group = read_text(a, root, "/sys/fs/cgroup/cpu.stat");
+    struct str group = os_read_small(a, root, "/sys/fs/cgroup/cpu.stat");
     read_stat(a, root, &c);
     c.group_used_us = number_behind(group, "usage_usec");
     c.group_throttled_us = number_behind(group, "throttled_usec");
@@ -85,7 +81,7 @@ static struct counters read_counters(struct arena *a, const char *root) {
 // "400000 100000": so much of each period; "max": no limit. Version 1 of control groups has two
 // files.
 static double limit_of_group(struct arena *a, const char *root) {
-    struct str text = str_trim(read_text(a, root, "/sys/fs/cgroup/cpu.max"));
+    struct str text = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu.max"));
     double quota, period;
     if (text.len == 0) {
         quota = number_in(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
@@ -99,7 +95,7 @@ static double limit_of_group(struct arena *a, const char *root) {
 // The packages and their memory ("dram"); cores and uncore are parts of the package, and psys
 // counts all of them once more.
 static bool counts(struct arena *a, const char *root, const char *path) {
-    struct str name = str_trim(read_text(a, root, str_format(a, "%s/name", path).p));
+    struct str name = str_trim(os_read_small(a, root, str_format(a, "%s/name", path).p));
     return str_starts(name, STR("package")) || str_is(name, "dram");
 }
 
@@ -140,7 +136,7 @@ static double temperature_of(struct arena *a, const char *root) {
     }
     for (ptrdiff_t i = 0; i < count; i++) {
         const char *path = str_format(a, "/sys/class/thermal/%.*s", STR_ARG(names[i])).p;
-        struct str type = str_trim(read_text(a, root, str_format(a, "%s/type", path).p));
+        struct str type = str_trim(os_read_small(a, root, str_format(a, "%s/type", path).p));
         if (!str_is(type, "x86_pkg_temp") && !str_starts(type, STR("cpu-thermal"))) continue;
         double celsius = number_in(a, root, str_format(a, "%s/temp", path).p) / 1000;
         if (isnan(hottest) || celsius > hottest) hottest = celsius;
@@ -150,7 +146,7 @@ static double temperature_of(struct arena *a, const char *root) {
 
 static void read_memory(struct arena *a, const char *root, struct device_cpu_gauges *g) {
     struct device_cpu cpu;
-    struct str meminfo = read_text(a, root, "/proc/meminfo");
+    struct str meminfo = os_read_small(a, root, "/proc/meminfo");
     double total = number_behind(meminfo, "SwapTotal:"),
            unused = number_behind(meminfo, "SwapFree:");
     device_cpu_read(a, root, &cpu);
@@ -163,14 +159,14 @@ static void read_memory(struct arena *a, const char *root, struct device_cpu_gau
 }
 
 static double load_of(struct arena *a, const char *root) {
-    struct str text = read_text(a, root, "/proc/loadavg");
+    struct str text = os_read_small(a, root, "/proc/loadavg");
     double load;
     return str_to_double(str_cut(&text, ' '), &load) ? load : (double)NAN;
 }
 
 // "some avg10=1.23 avg60=..."
 static double stalled_of(struct arena *a, const char *root) {
-    struct str text = read_text(a, root, "/proc/pressure/memory");
+    struct str text = os_read_small(a, root, "/proc/pressure/memory");
     double percent;
     if (!str_is(str_cut(&text, ' '), "some") || !str_is(str_cut(&text, '='), "avg10")) {
         return (double)NAN;

@@ -10,23 +10,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TEXT_MAX = 1 << 16 };
-
-static struct str read_text(struct arena *a, const char *path) {
-    struct str text = {0};
-    return os_read(a, path, TEXT_MAX, &text, NULL, NULL) ? (struct str){0} : str_trim(text);
-}
-
 static bool is_nvidia_card(struct arena *a, const char *folder) {
-    struct str vendor = read_text(a, str_format(a, "%s/vendor", folder).p);
-    struct str kind = read_text(a, str_format(a, "%s/class", folder).p);
+    struct str vendor = str_trim(os_read_small(a, folder, "/vendor"));
+    struct str kind = os_read_small(a, folder, "/class");
     // PCI class 03: display; 00 is VGA, 02 is 3D.
     return str_is(vendor, "0x10de") && str_starts(kind, STR("0x03"));
 }
 
 static struct str model_of(struct arena *a, const char *root, struct str bus_id) {
-    struct str text = read_text(
-        a, str_format(a, "%s/proc/driver/nvidia/gpus/%.*s/information", root, STR_ARG(bus_id)).p);
+    struct str text = os_read_small(
+        a, root, str_format(a, "/proc/driver/nvidia/gpus/%.*s/information", STR_ARG(bus_id)).p);
     while (text.p) {
         struct str line = str_line(&text);
         if (str_starts(line, STR("Model:"))) return str_trim(str_slice(line, 6, line.len));
@@ -35,12 +28,12 @@ static struct str model_of(struct arena *a, const char *root, struct str bus_id)
 }
 
 static bool is_suspended(struct arena *a, const char *folder) {
-    return str_is(read_text(a, str_format(a, "%s/power/runtime_status", folder).p), "suspended");
+    return str_is(str_trim(os_read_small(a, folder, "/power/runtime_status")), "suspended");
 }
 
 // "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  ..."
 static struct str driver_of(struct arena *a, const char *root) {
-    struct str text = read_text(a, str_format(a, "%s/proc/driver/nvidia/version", root).p);
+    struct str text = os_read_small(a, root, "/proc/driver/nvidia/version");
     struct str line = str_line(&text);
     while (line.p) {
         struct str word = str_cut(&line, ' '), rest = word;

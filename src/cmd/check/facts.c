@@ -9,11 +9,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { SMALL_FILE = 4 << 20, WATCH_MS = 250, LOOKS = 12 };
-
-static struct str read_text(struct arena *a, const char *root, const char *path) {
-    return os_read_below(a, root, path, SMALL_FILE);
-}
+enum { WATCH_MS = 250, LOOKS = 12 };
 
 // --- Cards ---------------------------------------------------------------------------------------
 
@@ -71,9 +67,9 @@ static int count_pci(struct arena *a) {
     if (os_list(a, folder, "", &names, &count, NULL) < 0) return -1;
     for (ptrdiff_t i = 0; i < count; i++) {
         const char *path = str_format(a, "%s/%.*s", folder, STR_ARG(names[i])).p;
-        struct str class = read_text(a, path, "/class");
+        struct str class = os_read_small(a, path, "/class");
         bool is_card = str_starts(class, STR("0x0300")) || str_starts(class, STR("0x0302"));
-        cards += is_card && str_is(str_trim(read_text(a, path, "/vendor")), "0x10de");
+        cards += is_card && str_is(str_trim(os_read_small(a, path, "/vendor")), "0x10de");
     }
     return cards;
 }
@@ -100,15 +96,15 @@ static int count_processors(struct str cpuinfo) {
 
 // Control groups, version 2: "200000 100000" or "max 100000"; version 1: two files, -1 is no limit.
 static double quota_cores(struct arena *a, const char *root) {
-    struct str two = str_trim(read_text(a, root, "/sys/fs/cgroup/cpu.max"));
+    struct str two = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu.max"));
     struct str quota, period;
     double q, p;
     if (two.len > 0) {
         quota = str_cut(&two, ' ');
         period = two;
     } else {
-        quota = str_trim(read_text(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
-        period = str_trim(read_text(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+        quota = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
+        period = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
     }
     bool is_limit = str_to_double(quota, &q) && str_to_double(period, &p) && q > 0 && p > 0;
     return is_limit ? q / p : (double)NAN;
@@ -132,9 +128,11 @@ static void gather_host(struct check *c) {
     const char *root = f->is_recorded ? c->options->machine : "";
     device_cpu_read(c->arena, root, &f->cpu);
     // device_cpu_read asks the kernel how many cores we may use: that is no fact of a recording.
-    if (f->is_recorded) f->cpu.cores = count_processors(read_text(c->arena, root, "/proc/cpuinfo"));
+    if (f->is_recorded)
+        f->cpu.cores = count_processors(os_read_small(c->arena, root, "/proc/cpuinfo"));
     f->machine_cores = f->cpu.cores;
-    f->machine_bytes = meminfo_bytes(read_text(c->arena, root, "/proc/meminfo"), STR("MemTotal:"));
+    f->machine_bytes =
+        meminfo_bytes(os_read_small(c->arena, root, "/proc/meminfo"), STR("MemTotal:"));
     f->quota_cores = quota_cores(c->arena, root);
     if (!f->is_recorded) gather_live(c);
 }
