@@ -33,22 +33,22 @@ struct doctor {
     int64_t effect_batch, effect_before_bytes, effect_after_bytes;
 };
 
-// doctor_read.c: a file, or "-". FAIL_INPUT: none such, empty, not a text, broken from end to end.
+// read.c: a file, or "-". FAIL_INPUT: none such, empty, not a text, broken from end to end.
 int doctor_read(struct doctor *d, const char *path, struct fail *why);
-// doctor_pid.c: a live process and its tree, for `seconds`. FAIL_INPUT: no such process;
+// pid.c: a live process and its tree, for `seconds`. FAIL_INPUT: no such process;
 // FAIL_MACHINE: somebody else's.
 int doctor_look(struct doctor *d, int64_t pid, double seconds, struct fail *why);
-// doctor_read.c: a row of the history. FAIL_INPUT: no such row.
+// recall.c: a row of the history. FAIL_INPUT: no such row.
 int doctor_recall(struct doctor *d, int64_t id, struct fail *why);
-// How a text ended: fills facts.ending.
+// read_log.c: how a text ended: fills facts.ending.
 struct ending;
 void doctor_take_ending(struct doctor *d, const struct ending *e, int64_t line);
 
-// doctor_remedy.c: the remedy in the words of the user's config, and what it would need.
+// remedy.c: the remedy in the words of the user's config, and what it would need.
 struct str doctor_keys(struct doctor *d, const struct cause *c);
 void doctor_predict(struct doctor *d);
 
-// doctor_show.c
+// show.c
 void doctor_print(struct doctor *d);
 int doctor_print_json(struct doctor *d, struct fail *why);
 

@@ -1,0 +1,73 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training's output as doctor reads it: how it ended, where, and the times of its progress bars.
+#include "cmd/doctor/reading.h"
+#include "stats/stats.h"
+
+void doctor_take_ending(struct doctor *d, const struct ending *e, int64_t line) {
+    struct cause_ending *c = &d->facts.ending;
+    const struct ending_numbers *n = &e->numbers;
+    if (e->signature->kind == ENDING_CLEAN) return;
+    c->signature = e->signature->id;
+    c->what = e->signature->what;
+    c->hint = e->signature->hint;
+    c->line = e->line;
+    c->line_number = line;
+    c->tried_bytes = n->tried_bytes;
+    c->total_bytes = n->total_bytes;
+    c->free_bytes = n->free_bytes;
+    c->in_use_bytes = n->in_use_bytes;
+    c->allocated_bytes = n->allocated_bytes;
+    c->unallocated_bytes = n->unallocated_bytes;
+    c->is_fragmented = e->cause == CAUSE_FRAGMENTATION;
+    c->by_others = e->cause == CAUSE_OTHERS;
+}
+
+int reading_log_bytes(struct reading *r, struct str bytes, struct fail *why) {
+    (void)why;
+    journal_feed(&r->journal, bytes);
+    return 0;
+}
+
+static void take_place(struct reading *r) {
+    const struct journal *j = &r->journal;
+    struct cause_ending *e = &r->d->facts.ending;
+    e->steps = journal_steps(j);
+    if (j->traceback.line > 0 || j->place_is_validation) {
+        e->place = CAUSE_IN_VALIDATION;
+        e->place_line = str_of(j->traceback.line > 0 ? j->traceback.text : j->place.text);
+    } else if (j->place_is_last_batch) {
+        e->place = CAUSE_IN_LAST_BATCH;
+        e->place_line = str_of(j->place.text);
+    }
+}
+
+int reading_log_end(struct reading *r, struct fail *why) {
+    (void)why;
+    struct journal *j = &r->journal;
+    struct cause_facts *f = &r->d->facts;
+    struct ending ending;
+    int64_t line;
+    journal_end(j, &ending, &line);
+    doctor_take_ending(r->d, &ending, line);
+    take_place(r);
+    const struct journal_bar *b = journal_training(j);
+    if (b) {
+        f->times_ms = b->times_ms;
+        f->times_at = b->lines;
+        f->time_count = b->count;
+        f->at_is_line = true;
+    }
+    f->nan_line = j->nan.line;
+    f->nan_count = j->nan_count;
+    f->nan_text = str_of(j->nan.text);
+    f->loss_recovered = j->loss_recovered;
+    if (j->io_count > 0) {
+        f->phases.io_ms = stats_median(j->io_ms, j->io_count);
+        f->phases.total_ms = stats_median(j->io_total_ms, j->io_count);
+        f->phases.steps = j->io_count;
+    }
+    int64_t card = j->card_bytes > 0 ? j->card_bytes : r->d->options->gpu_memory;
+    if (card > 0) f->memory_share = j->memory_gib * 1e9 / (double)card; // it prints 10^9 bytes
+    r->d->read = str_format(r->d->arena, "%lld lines", (long long)j->line - (j->bytes > 0));
+    return 0;
+}
