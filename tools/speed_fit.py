@@ -3,7 +3,7 @@
 """Fits the constants of data/speed.tsv to published speeds, and says how far they can be trusted.
 
   tools/speed_fit.py --name NAME [--gpu WORD] [--torch LIST] [--other WORD[:LIST] ...] TRUTH.csv ...
-      [--record [--models N]] [--folds N] [--note TEXT] [--write data/speed.tsv] [--batchfit PROGRAM]
+      [--record [--models N]] [--folds N] [--narrow-folds N] [--note TEXT] [--write data/speed.tsv] [--batchfit PROGRAM]
 
 TRUTH.csv: tables with model, image_size, layout, torch, samples_per_sec and batch (or batch_fits), whose rows a profile of
 bench/accuracy/profiles.tsv knows how to record. --gpu and --torch say which rows the constants are fitted to: those whose card
@@ -11,7 +11,8 @@ has WORD in its name, and those torch versions. Tapes come from the cache of too
 and counted, unless --record makes them (--models N: of N models drawn evenly from all families).
 
 Printed: the constants; the error on the rows fitted; the error of cross-validation, in which the rows of a family (the first
-letters of a model's name, see speed_model.py) are predicted with constants that were fitted to the other families; the share
+letters of a model's name, see speed_model.py) are predicted with constants that were fitted to the other families, once with
+strict families and once with narrow ones, as the study behind the goals made them; the share
 of rows inside the range; which of a model's two layouts is named the faster one; and, for each --other card, the error after
 its data sheet's figures are put in. --write adds the row, or replaces the one of that name. The program's own predictions are
 compared with the ones fitted here.
@@ -49,7 +50,7 @@ class Run:
     def __init__(self, row, job, mode):
         self.row, self.job, self.mode = row, job, mode
         self.model, self.layout = row["model"], row["layout"]
-        self.family = model.family(row["model"])
+        self.family, self.narrow = model.family(row["model"]), model.narrow_family(row["model"])
         self.batch = int(row.get("batch") or row["batch_fits"])
         self.samples_per_sec = float(row["samples_per_sec"])
         self.kernels = None
@@ -64,8 +65,10 @@ class Run:
 
 
 def card_facts(row):
-    """Rates of a row of data/gpus.tsv, in FLOP/s and bytes/s."""
-    return dict(peak=float(row["fp16_tflops"]) * 1e12, peak_f32=float(row["fp32_tflops"]) * 1e12,
+    """Rates of a row of data/gpus.tsv, in FLOP/s, bytes/s and cycles/s of all multiprocessors: as in src/forecast/speed.c."""
+    cc = round(float(row["compute_capability"]) * 10)
+    lanes = 64 if cc == 60 or 70 <= cc <= 80 else 128
+    return dict(cycles=float(row["fp32_tflops"]) * 1e12 / (2 * lanes), peak=float(row["fp16_tflops"]) * 1e12, peak_f32=float(row["fp32_tflops"]) * 1e12,
                 bandwidth=float(row["bandwidth_gbs"]) * 1e9)
 
 
@@ -106,21 +109,21 @@ def evenly(runs, count):
     return [r for r in runs if r.model in kept]
 
 
-def folds(runs, count):
-    """Indices of the runs in `count` parts of about the same size; no family is in two."""
+def folds(runs, count, which):
+    """Indices of the runs in `count` parts of about the same size; no family ('family' or 'narrow') is in two."""
     families = {}
     for i, r in enumerate(runs):
-        families.setdefault(r.family, []).append(i)
+        families.setdefault(getattr(r, which), []).append(i)
     parts = [[] for _ in range(count)]
     for name in sorted(families, key=lambda f: (-len(families[f]), f)):
         min(parts, key=len).extend(families[name])
     return [p for p in parts if p]
 
 
-def cross_validated(runs, card, count):
+def cross_validated(runs, card, count, which="family"):
     """Predictions for every run by constants of other families."""
     predicted = np.zeros(len(runs))
-    for part in folds(runs, count):
+    for part in folds(runs, count, which):
         held = set(part)
         q = model.fit([r for i, r in enumerate(runs) if i not in held], card)
         predicted[part] = model.Table([runs[i] for i in part]).predict(q, card)
@@ -280,6 +283,7 @@ def arguments():
     p.add_argument("--models", type=int, default=0)
     p.add_argument("--jobs", type=int, default=1)
     p.add_argument("--folds", type=int, default=10)
+    p.add_argument("--narrow-folds", type=int, default=0, help="0: not by narrow families")
     p.add_argument("--range", type=float, default=1.2, help="the factor printed where nothing is in doubt")
     p.add_argument("--far", type=float, default=1.7, help="the factor printed for other cards and software")
     p.add_argument("--note", default="")
@@ -309,6 +313,9 @@ def main():
     wide = max(options.range, needed_factor(held[~sure], table.truth[~sure])) if (~sure).any() else 2
     report("fitted", own, table.predict(q, card), doubt, options.range, wide)
     report("other families (%d folds)" % options.folds, own, held, doubt, options.range, wide)
+    if options.narrow_folds:
+        report("other narrow families (%d of %d)" % (options.narrow_folds, len({r.narrow for r in own})), own,
+               cross_validated(own, card, options.narrow_folds, "narrow"), doubt, options.range, wide)
     found = others(options, runs, q, own[0])
     after = [np.ceil(20 * measured(*f, 3)[1]) / 20 for f in found] or [options.far]
     values = row_of(options, gpu, own, q, (options.range, wide, options.far, min(options.far, max(after))))

@@ -1,32 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model of a step's time, for fitting its constants: src/forecast/speed.c in numpy, all rows of a table at once.
 
-    t(kernel) = max(flops * knee * odd / (f * peak), bytes / (b * bandwidth)) + launch
+    t(kernel) = max(flops * tiles * knee * odd / (f * peak), bytes / rate) + launch
 
-summed over the kernels of one optimizer step. Which f and b is the kernel's class. tools/speed_fit.py compares the two.
+summed over the kernels of one optimizer step. The kernel's class has an f, and a rate: b * bandwidth, or, where it
+multiplies, min(bandwidth, l * cycles). tools/speed_fit.py compares the two.
 """
 
 import re
 
 import numpy as np
 
-# name -> (start, low, high). f: share of the peak rate, b: share of the memory's bandwidth. Bounds: no kernel moves more than the
-# memory gives; clocks are up to 15 % above the data sheet's. "_nhwc" is the same for channels_last.
+# name -> (start, low, high). f: share of the peak rate; b: share of the memory's bandwidth; l: bytes that a multiprocessor loads and
+# stores in a cycle. Bounds: no kernel moves more than the memory gives; clocks are up to 15 % above the data sheet's. "_nhwc" is the
+# same for channels_last.
 CONSTANTS = {
     "f_mm": (.8, .01, 1.15), "f_bmm": (.8, .01, 1.15), "f_conv": (.6, .01, 1.15), "f_conv_nhwc": (.7, .01, 1.15),
     "f_wgrad": (.7, .01, 1.15), "f_wgrad_nhwc": (.7, .01, 1.15),
-    "f_group": (.3, .01, 1.15), "f_group_nhwc": (.08, .01, 1.15),
+    "f_group": (.3, .01, 1.15), "f_group_nhwc": (.08, .01, 1.15), "f_group_few": (.3, .01, 1.15),
     "b_elem": (.85, .01, 1.), "b_noncontig": (.6, .01, 1.), "b_norm": (.7, .01, 1.), "b_reduce": (.5, .01, 1.),
-    "b_bn": (.7, .01, 1.), "b_bn_nhwc": (.7, .01, 1.), "b_mm": (.6, .01, 1.), "b_bmm": (.6, .01, 1.), "b_heavy": (.6, .01, 1.),
-    "b_conv": (.3, .01, 1.), "b_conv_nhwc": (.5, .01, 1.), "b_depthwise": (.4, .01, 1.), "b_depthwise_nhwc": (.3, .01, 1.),
-    "depthwise_wgrad": (1.5, .01, 3000.), "knee_channels": (4., .01, 3000.), "odd_channels": (1.5, 1., 3000.),
-    "launch_us": (3., 1., 8.),
+    "b_bn": (.7, .01, 1.), "b_bn_nhwc": (.7, .01, 1.), "b_heavy": (.6, .01, 1.),
+    "l_mm": (4., .05, 64.), "l_bmm": (4., .05, 64.), "l_conv": (2., .05, 64.), "l_conv_nhwc": (3., .05, 64.),
+    "l_wgrad": (4., .05, 64.), "l_wgrad_nhwc": (4., .05, 64.), "l_depthwise": (2.5, .05, 64.), "l_depthwise_nhwc": (2., .05, 64.),
+    "depthwise_wgrad": (1.5, .01, 3000.), "knee_channels": (4., .01, 3000.), "knee_group": (8., .01, 3000.),
+    "knee_group_nhwc": (8., .01, 3000.), "odd_channels": (1.5, 1., 3000.), "launch_us": (3., 1., 8.),
 }
 NAMES = list(CONSTANTS)
-MM, BMM, DENSE, DENSE_WGRAD, GROUP, DEPTHWISE, ELEM, HEAVY, NONCONTIG, NORM, BN, REDUCE = range(12)
+MM, BMM, DENSE, DENSE_WGRAD, GROUP, GROUP_FEW, DEPTHWISE, ELEM, HEAVY, NONCONTIG, NORM, BN, REDUCE = range(13)
 KINDS = {"mm": MM, "bmm": BMM, "attention": MM, "elem": ELEM, "heavy": HEAVY, "opt": ELEM, "noncontig": NONCONTIG,
          "norm": NORM, "bn_fwd": BN, "bn_bwd": BN, "reduce": REDUCE}
 (KIND, NHWC, F32, FLOPS, BYTES, CIN, COUT, WGRAD, TAPS, COUNT) = range(10)
+TILE, STEP = 64, 32  # of cuDNN's implicit matrix products: the sides of what one block computes, and how deep it reads at once
 
 
 def _affine(text, batch):
@@ -35,20 +39,48 @@ def _affine(text, batch):
     return int(c) + (int(k[:-1]) * batch if k else 0)
 
 
+def _padded(size, tile):
+    """How much larger a size is in whole tiles."""
+    return -(-size // tile) * tile / max(size, 1)
+
+
+def _tiles(cls, cin, cout, taps):
+    """What a dense convolution computes over what it need: it is a matrix product in whole tiles. Its sides are, but for the images'
+    positions, of which there are many: outputs by inputs x taps; of the input's gradient inputs by outputs x taps; and of the
+    weight's gradient outputs and inputs x taps, both in tiles."""
+    if cls == "conv_wgrad":
+        return _padded(cout, TILE) * _padded(cin * taps, TILE)
+    if cls == "conv_dgrad":
+        cin, cout = cout, cin
+    return _padded(cout, TILE) * _padded(cin * taps, STEP)
+
+
+def _is_few(keys, groups):
+    """Channels_last grouped convolutions that cuDNN has kernels for: 4 to 32 channels a group, as many out as in, 32 groups or
+    a multiple. Others fall back to a direct kernel, an order of magnitude slower."""
+    return (keys.get("layout") == "nhwc" and keys["cin"] == keys["cout"] and groups % 32 == 0
+            and int(keys["cin"]) / groups in (4, 8, 16, 32))
+
+
+def _convolution(cls, keys):
+    """Kind, channels in and out of a group, and what is computed over what is needed."""
+    groups, cin, cout, taps = (int(keys[k]) for k in ("groups", "cin", "cout", "kernel"))
+    if groups == 1:
+        return DENSE_WGRAD if cls == "conv_wgrad" else DENSE, cin, cout, _tiles(cls, cin, cout, taps)
+    kind = DEPTHWISE if groups >= cin else GROUP_FEW if _is_few(keys, groups) else GROUP
+    return kind, cin / groups, cout / groups, 1
+
+
 def _kernel(words, batch):
     """One o line as a row of the matrix."""
     cls, keys = words[1], dict(w.split("=", 1) for w in words[7:])
     flops, moved = (int(words[i]) + int(words[i + 1]) * batch for i in (2, 4))
-    cin = cout = 0
+    kind, cin, cout, tiles = KINDS.get(cls), 0, 0, 1
     if cls in ("mm", "bmm"):
         cin, cout = _affine(keys["k"], batch), _affine(keys["n"], batch)
-    kind = KINDS.get(cls)
-    if kind is None:
-        groups = int(keys["groups"])
-        dense = DENSE_WGRAD if cls == "conv_wgrad" else DENSE
-        kind = dense if groups == 1 else DEPTHWISE if groups == int(keys["cin"]) else GROUP
-        cin, cout = int(keys["cin"]) / groups, int(keys["cout"]) / groups
-    return (kind, keys.get("layout") == "nhwc", keys.get("dtype") == "f32", flops, moved, cin, cout, cls == "conv_wgrad",
+    elif kind is None:
+        kind, cin, cout, tiles = _convolution(cls, keys)
+    return (kind, keys.get("layout") == "nhwc", keys.get("dtype") == "f32", flops * tiles, moved, cin, cout, cls == "conv_wgrad",
             int(keys.get("kernel", 0)), int(words[6]))
 
 
@@ -63,10 +95,11 @@ def read(path, batch):
     return np.array([k + (n,) for k, n in merged.items()], float).reshape(-1, 10)
 
 
-F_OF = {MM: "f_mm", BMM: "f_bmm", DENSE: "f_conv", DENSE_WGRAD: "f_wgrad", GROUP: "f_group"}
-B_OF = {MM: "b_mm", BMM: "b_bmm", DENSE: "b_conv", DENSE_WGRAD: "b_conv", GROUP: "b_conv", DEPTHWISE: "b_depthwise", ELEM: "b_elem",
-        HEAVY: "b_heavy", NONCONTIG: "b_noncontig",
-        NORM: "b_norm", BN: "b_bn", REDUCE: "b_reduce"}
+F_OF = {MM: "f_mm", BMM: "f_bmm", DENSE: "f_conv", DENSE_WGRAD: "f_wgrad", GROUP: "f_group", GROUP_FEW: "f_group_few"}
+B_OF = {MM: "l_mm", BMM: "l_bmm", DENSE: "l_conv", DENSE_WGRAD: "l_wgrad", GROUP: "l_conv", GROUP_FEW: "l_conv",
+        DEPTHWISE: "l_depthwise", ELEM: "b_elem", HEAVY: "b_heavy", NONCONTIG: "b_noncontig", NORM: "b_norm", BN: "b_bn",
+        REDUCE: "b_reduce"}
+GROUP_KNEE_OF = {GROUP: "knee_group", GROUP_FEW: "knee_group"}  # by a group's inputs; others have knee_channels, by both sides
 
 
 def _constant(m, of):
@@ -82,13 +115,16 @@ class Parts:
     """What of the rows' times does not depend on the constants, and the times and their slopes for some constants."""
 
     def __init__(self, m, card):
-        """card: peak, peak_f32 (FLOP/s), bandwidth (bytes/s)"""
+        """card: peak, peak_f32 (FLOP/s), bandwidth (bytes/s), cycles (of all multiprocessors, a second)"""
         kind, self.a, self.b = m[:, KIND], np.maximum(m[:, CIN], 1), np.maximum(m[:, COUT], 1)
-        self.f, self.share, self.count = _constant(m, F_OF), _constant(m, B_OF), m[:, COUNT]
+        self.f, self.share, self.group = (_constant(m, of) for of in (F_OF, B_OF, GROUP_KNEE_OF))
+        self.count = m[:, COUNT]
         peak = np.where((m[:, F32] > 0) & (kind <= BMM), card["peak_f32"], card["peak"])
         self.flops = np.where(self.f >= 0, m[:, FLOPS] / peak, 0)
-        self.moved = m[:, BYTES] / card["bandwidth"]
-        self.knee = (m[:, CIN] > 0) & (self.f >= 0) & (kind != GROUP)
+        self.moved, self.bandwidth = m[:, BYTES], card["bandwidth"]
+        by_cycle = np.array([n.startswith("l_") for n in NAMES])[self.share]
+        self.unit = np.where(by_cycle, card["cycles"], card["bandwidth"])
+        self.knee = (m[:, CIN] > 0) & (self.f >= 0) & (self.group < 0)
         self.odd = ((kind == DENSE) | (kind == DENSE_WGRAD)) & ((self.a % 8 > 0) | (self.b % 8 > 0)) & (self.a > 4)
         self.wgrad = (kind == DEPTHWISE) & (m[:, WGRAD] > 0)
         self.launches = np.where(kind == BN, 2, 1)
@@ -96,26 +132,28 @@ class Parts:
     def _both(self, q):
         x = np.array([q[n] for n in NAMES])
         ca, cb = q["knee_channels"] / self.a, q["knee_channels"] / self.b
-        arithmetic = self.flops / np.where(self.f >= 0, x[self.f], 1) * np.where(self.knee, (1 + ca) * (1 + cb), 1)
+        cg = np.where(self.group >= 0, x[self.group], 0) / self.a
+        arithmetic = self.flops / np.where(self.f >= 0, x[self.f], 1) * np.where(self.knee, (1 + ca) * (1 + cb), 1 + cg)
         arithmetic *= np.where(self.odd, q["odd_channels"], 1)
-        moving = self.moved / x[self.share] * np.where(self.wgrad, q["depthwise_wgrad"], 1)
-        return arithmetic, moving, ca / (1 + ca) + cb / (1 + cb)
+        rate = x[self.share] * self.unit
+        moving = self.moved / np.minimum(rate, self.bandwidth) * np.where(self.wgrad, q["depthwise_wgrad"], 1)
+        return arithmetic, moving, rate <= self.bandwidth * (1 + 1e-6), ca / (1 + ca) + cb / (1 + cb), cg / (1 + cg)
 
     def seconds(self, q):
         """Of each row, all its kernels together."""
-        arithmetic, moving, _ = self._both(q)
+        arithmetic, moving = self._both(q)[:2]
         return self.count * (np.maximum(arithmetic, moving) + self.launches * q["launch_us"] * 1e-6)
 
     def slopes(self, q, index, runs):
         """d(seconds of each run) / d(log constant), one column a constant."""
-        arithmetic, moving, knee = self._both(q)
+        arithmetic, moving, below, knee, group = self._both(q)
         busy = arithmetic >= moving
         computing, copying = self.count * np.where(busy, arithmetic, 0), self.count * np.where(busy, 0, moving)
         out = np.zeros((runs, len(NAMES)))
-        for which, weight in ((self.f, computing), (self.share, copying)):
+        for which, weight in ((self.f, -computing), (self.share, -copying * below), (self.group, computing * group)):
             used = which >= 0
             flat = np.bincount(index[used] * len(NAMES) + which[used], weight[used], runs * len(NAMES))
-            out -= flat.reshape(runs, len(NAMES))
+            out += flat.reshape(runs, len(NAMES))
         for name, weight in (("knee_channels", computing * self.knee * knee), ("odd_channels", computing * self.odd),
                              ("depthwise_wgrad", copying * self.wgrad),
                              ("launch_us", self.count * self.launches * q["launch_us"] * 1e-6)):
@@ -177,9 +215,20 @@ def fit(runs, card, ridge=.05):
     return {n: float("%.4g" % v) for n, v in zip(NAMES, np.exp(found.x))}
 
 
+# Who trained a model, and which attention stands in it: no part of what the network is.
+TRAINERS = "tf gluon ssl swsl ig tv legacy adv ens test"
+PARTS = "ese eca ecaresnetlight gc sk se lambda halo"
+
+
 def family(model):
     """The name's first letters, less who trained it and which attention stands in it: seresnext50_32x4d and
     tf_efficientnetv2_s are of resnext and efficientnetv."""
-    name = re.sub(r"^((tf|gluon|ssl|swsl|ig|tv|legacy|adv|ens|test|ese|eca|ecaresnetlight|gc|sk|se|lambda|halo)_?)+(?=[a-z]{3})",
-                  "", model)
+    name = re.sub(r"^((%s)_?)+(?=[a-z]{3})" % "|".join((TRAINERS + " " + PARTS).split()), "", model)
+    return re.match(r"[a-z]+", name or model).group(0)
+
+
+def narrow_family(model):
+    """The name's first letters, less the words before them that an underscore sets apart: seresnext50_32x4d is of seresnext, and
+    may be predicted from resnext50_32x4d. The families that the study behind the goals told apart (doc/speed-model.md)."""
+    name = re.sub(r"^((%s)_)+(?=[a-z])" % "|".join((TRAINERS + " " + PARTS).split()), "", model)
     return re.match(r"[a-z]+", name or model).group(0)

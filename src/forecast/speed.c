@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Time of a step = sum over its kernels of
-//     max(flops x knee x odd / (f x peak), bytes / (b x bandwidth)) + launch
-// where f and b are the kernel's class's. The form and what it is good for: doc/speed-model.md;
-// bench/accuracy/speed_model.py is the same for fitting, and tools/speed_fit.py compares the two.
+//     max(flops x tiles x knee x odd / (f x peak), bytes / rate) + launch
+// where f and the rate, b x bandwidth or min(bandwidth, l x cycles), are the kernel's class's. The
+// form and what it is good for: doc/speed-model.md; bench/accuracy/speed_model.py is the same for
+// fitting, and tools/speed_fit.py compares the two.
 #include "forecast/speed.h"
 
 #include <math.h>
@@ -13,6 +14,9 @@ static const double doubtful_from = 0.1;
 // The host decides unless the card needs clearly longer than it.
 static const double host_keeps_up = 2;
 enum { LARGE_TAPS = 25 }; // depthwise kernels from 5 x 5 on are slower than their bytes say
+// cuDNN computes a convolution as a matrix product in whole tiles: 64 x 64 are the smallest sides
+// of a block's that its names of kernels speak of, and it reads 32 deep at once.
+enum { TILE = 64, STEP = 32 };
 
 enum kind {
     MM,
@@ -20,6 +24,7 @@ enum kind {
     DENSE,
     DENSE_WGRAD,
     GROUP,
+    GROUP_FEW,
     DEPTHWISE,
     ELEM,
     HEAVY,
@@ -48,21 +53,23 @@ static const uint8_t kinds[TAPE_CLASS_COUNT] = {
 
 // The constants of a kind, those of NHWC where they differ.
 static const struct {
-    int8_t f, b; // -1: no arithmetic to speak of
+    int8_t f, b; // f -1: no arithmetic to speak of
     bool has_nhwc;
+    bool is_by_cycle; // b is an L: bytes a cycle
 } shares[] = {
-    [MM] = {SPEED_F_MM, SPEED_B_MM, false},
-    [BMM] = {SPEED_F_BMM, SPEED_B_BMM, false},
-    [DENSE] = {SPEED_F_CONV, SPEED_B_CONV, true},
-    [DENSE_WGRAD] = {SPEED_F_WGRAD, SPEED_B_CONV, true},
-    [GROUP] = {SPEED_F_GROUP, SPEED_B_CONV, true},
-    [DEPTHWISE] = {-1, SPEED_B_DEPTHWISE, true},
-    [ELEM] = {-1, SPEED_B_ELEM, false},
-    [HEAVY] = {-1, SPEED_B_HEAVY, false},
-    [NONCONTIG] = {-1, SPEED_B_NONCONTIG, false},
-    [NORM] = {-1, SPEED_B_NORM, false},
-    [BN] = {-1, SPEED_B_BN, true},
-    [REDUCE] = {-1, SPEED_B_REDUCE, false},
+    [MM] = {SPEED_F_MM, SPEED_L_MM, false, true},
+    [BMM] = {SPEED_F_BMM, SPEED_L_BMM, false, true},
+    [DENSE] = {SPEED_F_CONV, SPEED_L_CONV, true, true},
+    [DENSE_WGRAD] = {SPEED_F_WGRAD, SPEED_L_WGRAD, true, true},
+    [GROUP] = {SPEED_F_GROUP, SPEED_L_CONV, true, true},
+    [GROUP_FEW] = {SPEED_F_GROUP_FEW, SPEED_L_CONV_NHWC, false, true}, // none in NCHW
+    [DEPTHWISE] = {-1, SPEED_L_DEPTHWISE, true, true},
+    [ELEM] = {-1, SPEED_B_ELEM, false, false},
+    [HEAVY] = {-1, SPEED_B_HEAVY, false, false},
+    [NONCONTIG] = {-1, SPEED_B_NONCONTIG, false, false},
+    [NORM] = {-1, SPEED_B_NORM, false, false},
+    [BN] = {-1, SPEED_B_BN, true, false},
+    [REDUCE] = {-1, SPEED_B_REDUCE, false, false},
 };
 
 // One line of work, as the model sees it.
@@ -72,6 +79,7 @@ struct kernel {
     struct str dtype;
     double flops, bytes, taps;
     double inputs, outputs; // channels or matrix sides; 0: none
+    double tiles;           // what is computed over what is needed, for whole tiles
 };
 
 // "7" or "0+64B" at a batch; 0 where the work has no such key.
@@ -84,12 +92,35 @@ static double size_at(const struct tape *t, const struct tape_work *w, const cha
     return (double)c + (double)k * (double)batch;
 }
 
+static double padded(double size, int tile) {
+    return ceil(size / tile) * tile / fmax(size, 1);
+}
+
+// The product's sides, but for the images' positions, of which there are many: outputs by inputs x
+// taps; of the input's gradient inputs by outputs x taps; of the weight's gradient both in tiles.
+static double tiles_of(enum tape_class class_, const struct kernel *k) {
+    if (class_ == TAPE_CONV_DGRAD)
+        return padded(k->inputs, TILE) * padded(k->outputs * k->taps, STEP);
+    int deep = class_ == TAPE_CONV_WGRAD ? TILE : STEP;
+    return padded(k->outputs, TILE) * padded(k->inputs * k->taps, deep);
+}
+
+// Channels_last: 4 to 32 channels a group, as many out as in, 32 groups or a multiple. Others fall
+// back to direct kernels, an order of magnitude slower.
+static bool is_few(const struct kernel *k, double groups) {
+    double width = k->inputs / groups;
+    bool has_width = width == 4 || width == 8 || width == 16 || width == 32;
+    return k->is_nhwc && has_width && k->inputs == k->outputs && fmod(groups, 32) == 0;
+}
+
 static void read_convolution(const struct tape *t, const struct tape_work *w, struct kernel *k) {
     double groups = fmax(size_at(t, w, "groups", 1), 1);
     k->inputs = size_at(t, w, "cin", 1);
     k->outputs = size_at(t, w, "cout", 1);
     k->taps = size_at(t, w, "kernel", 1);
-    if (groups > 1) k->kind = groups >= k->inputs ? DEPTHWISE : GROUP;
+    if (groups > 1)
+        k->kind = groups >= k->inputs ? DEPTHWISE : is_few(k, groups) ? GROUP_FEW : GROUP;
+    if (groups <= 1) k->tiles = tiles_of(w->class_, k);
     k->inputs /= groups;
     k->outputs /= groups;
     k->is_wgrad = w->class_ == TAPE_CONV_WGRAD;
@@ -102,6 +133,7 @@ static struct kernel read_kernel(const struct tape *t, const struct tape_work *w
         .dtype = tape_work_value(t, w, "dtype"),
         .flops = (double)w->flops_c + (double)w->flops_k * (double)batch,
         .bytes = (double)w->bytes_c + (double)w->bytes_k * (double)batch,
+        .tiles = 1,
     };
     if (w->class_ == TAPE_MM || w->class_ == TAPE_BMM) {
         k.inputs = size_at(t, w, "k", batch);
@@ -120,23 +152,49 @@ static double peak_of(const struct gpu *g, const struct kernel *k) {
     return isnan(half) || !g->has_tensor_cores ? g->fp32 : half;
 }
 
+static bool is_group(enum kind kind) {
+    return kind == GROUP || kind == GROUP_FEW;
+}
+
+// Small matrices fill the card badly: flops count so many times.
+static double knee_of(const struct kernel *k, const double *constants) {
+    double knee = constants[SPEED_KNEE_CHANNELS], in = fmax(k->inputs, 1),
+           out = fmax(k->outputs, 1);
+    if (is_group(k->kind)) return 1 + constants[SPEED_KNEE_GROUP + k->is_nhwc] / in;
+    if (!(k->inputs > 0)) return 1;
+    double times = (1 + knee / in) * (1 + knee / out);
+    // An image's three channels are not meant.
+    bool is_odd = fmod(k->inputs, 8) > 0 || fmod(k->outputs, 8) > 0;
+    bool is_dense = k->kind == DENSE || k->kind == DENSE_WGRAD;
+    return is_dense && is_odd && in > 4 ? times * constants[SPEED_ODD_CHANNELS] : times;
+}
+
+// Multiprocessors x clock: fp32 counts two operations a lane and cycle. Lanes of one: CUDA C
+// Programming Guide 12.4, throughput of native arithmetic instructions.
+static double cycles_of(const struct gpu *g) {
+    int cc = g->compute_capability;
+    bool is_narrow = cc == 60 || (cc >= 70 && cc <= 80);
+    return g->fp32 / (2 * (is_narrow ? 64 : 128));
+}
+
+// Bytes a second. Where a kernel multiplies, its loads and stores keep the multiprocessors busy
+// before they fill the memory's bandwidth, so that it is faster on a card with more of those.
+static double rate_of(const struct kernel *k, const struct gpu *g, const double *constants) {
+    double c = constants[shares[k->kind].b + (shares[k->kind].has_nhwc && k->is_nhwc)];
+    if (!shares[k->kind].is_by_cycle) return c * g->bandwidth;
+    double rate = fmin(g->bandwidth, c * cycles_of(g));
+    return k->kind == DEPTHWISE && k->is_wgrad ? rate / constants[SPEED_DEPTHWISE_WGRAD] : rate;
+}
+
 static double seconds_of(const struct kernel *k, const struct gpu *g, const double *constants) {
     int shift = shares[k->kind].has_nhwc && k->is_nhwc;
-    double b = constants[shares[k->kind].b + shift], arithmetic = 0;
-    if (k->kind == DEPTHWISE && k->is_wgrad) b /= constants[SPEED_DEPTHWISE_WGRAD];
+    double arithmetic = 0;
     if (shares[k->kind].f >= 0) {
-        double knee = constants[SPEED_KNEE_CHANNELS];
-        arithmetic = k->flops / (constants[shares[k->kind].f + shift] * peak_of(g, k));
-        if (k->kind != GROUP && k->inputs > 0) {
-            arithmetic *= (1 + knee / fmax(k->inputs, 1)) * (1 + knee / fmax(k->outputs, 1));
-        }
-        // An image's three channels are not meant.
-        bool is_odd = fmod(k->inputs, 8) > 0 || fmod(k->outputs, 8) > 0;
-        bool is_dense = k->kind == DENSE || k->kind == DENSE_WGRAD;
-        if (is_dense && is_odd && k->inputs > 4) arithmetic *= constants[SPEED_ODD_CHANNELS];
+        arithmetic = k->flops * k->tiles * knee_of(k, constants) /
+                     (constants[shares[k->kind].f + shift] * peak_of(g, k));
     }
     double launches = k->kind == BN ? 2 : 1; // statistics and the rest
-    return fmax(arithmetic, k->bytes / (b * g->bandwidth)) +
+    return fmax(arithmetic, k->bytes / rate_of(k, g, constants)) +
            launches * constants[SPEED_LAUNCH_US] * 1e-6;
 }
 

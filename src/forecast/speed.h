@@ -9,8 +9,8 @@
 #include "gpu/gpu.h"
 #include "tape/tape.h"
 
-// In the order of the columns of data/speed.tsv. SHARE is of the card's peak or bandwidth; with
-// NHWC the next one is that of channels_last.
+// F: share of the card's peak, B: of its bandwidth. With NHWC the next one is that of
+// channels_last.
 enum forecast_speed_constant {
     SPEED_F_MM,
     SPEED_F_BMM,
@@ -20,23 +20,28 @@ enum forecast_speed_constant {
     SPEED_F_WGRAD_NHWC,
     SPEED_F_GROUP,
     SPEED_F_GROUP_NHWC,
+    SPEED_F_GROUP_FEW, // grouped convolutions that cuDNN has kernels of their own for
     SPEED_B_ELEM,
     SPEED_B_NONCONTIG,
     SPEED_B_NORM,
     SPEED_B_REDUCE,
     SPEED_B_BN,
     SPEED_B_BN_NHWC,
-    SPEED_B_MM,
-    SPEED_B_BMM,
     SPEED_B_HEAVY,
-    SPEED_B_CONV,
-    SPEED_B_CONV_NHWC,
-    SPEED_B_DEPTHWISE,
-    SPEED_B_DEPTHWISE_NHWC,
+    SPEED_L_MM, // from here on bytes that a multiprocessor loads and stores in a cycle
+    SPEED_L_BMM,
+    SPEED_L_CONV,
+    SPEED_L_CONV_NHWC,
+    SPEED_L_WGRAD,
+    SPEED_L_WGRAD_NHWC,
+    SPEED_L_DEPTHWISE,
+    SPEED_L_DEPTHWISE_NHWC,
     SPEED_DEPTHWISE_WGRAD, // time of a depthwise weight gradient over that of the same bytes
     SPEED_KNEE_CHANNELS,   // flops count (1 + knee/cin) (1 + knee/cout) times
-    SPEED_ODD_CHANNELS,    // and this many times where channels are no multiple of 8
-    SPEED_LAUNCH_US,       // of each kernel
+    SPEED_KNEE_GROUP,      // those of grouped convolutions (1 + knee/cin) times, cin of one group
+    SPEED_KNEE_GROUP_NHWC,
+    SPEED_ODD_CHANNELS, // and this many times where channels are no multiple of 8
+    SPEED_LAUNCH_US,    // of each kernel
     SPEED_CONSTANTS
 };
 
