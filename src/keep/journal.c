@@ -131,8 +131,7 @@ struct keep_event keep_finished(const struct keep_state *state,
     return e;
 }
 
-// --- Writing
-// ----------------------------------------------------------------------------------------
+// --- Writing -------------------------------------------------------------------------------------
 
 // jansson takes UTF-8 only; a path may be any bytes.
 static json_t *text_json(struct str text) {

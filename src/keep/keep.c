@@ -30,8 +30,7 @@ static double delay_of(const struct keep_rules *rules, const struct keep_state *
     return fmin(rules->backoff_s * exp2(doublings), rules->most_backoff_s);
 }
 
-// --- A row each
-// -----------------------------------------------------------------------------------
+// --- A row each ----------------------------------------------------------------------------------
 
 static struct keep_decision next_done(struct arena *a, const struct keep_rules *rules,
                                       const struct keep_state *s, const char *what) {
@@ -163,8 +162,7 @@ static struct keep_decision next_ended(struct arena *a, const struct keep_rules 
     return d;
 }
 
-// --- From where
-// -------------------------------------------------------------------------------------
+// --- From where ----------------------------------------------------------------------------------
 
 static bool is_same_file(struct keep_file a, struct keep_file b) {
     return a.written == b.written && str_equal(a.path, b.path);

@@ -9,8 +9,7 @@
 // of. 0: there is none.
 int64_t keep_batch_smaller(const struct keep_rules *rules, const struct keep_state *s);
 
-// --- The log's fields (journal.c)
-// --------------------------------------------------------------------
+// --- The log's fields (journal.c) ----------------------------------------------------------------
 
 enum keep_field_type {
     KEEP_FIELD_TEXT,

@@ -89,7 +89,7 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     struct arena *a = l->arena;
     struct str_words w = {.arena = a};
     struct str folders = str_format(a, "%.*s/hook", STR_ARG(l->layout));
-    if (runs_workload(l)) {
+    if (runs_workload(l) || m->attempt) { // run's child may import batchfit
         folders = str_format(a, "%.*s:%.*s", STR_ARG(folders), STR_ARG(l->layout));
     }
     str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));

@@ -212,6 +212,14 @@ static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
     keep_text(s, &r->oom_message, text_of(object, "message"));
 }
 
+static void on_batch(struct steps *s, struct step_rank *r, const json_t *object) {
+    int64_t batch = count_of(object, "batch"), accumulation = count_of(object, "accumulation");
+    (void)s;
+    if (batch < 1 || accumulation < 1) return;
+    r->taken_batch = batch;
+    r->taken_accumulation = accumulation;
+}
+
 static void on_end(struct steps *s, struct step_rank *r, const json_t *object) {
     const json_t *ok = json_object_get(object, "ok");
     struct str error = text_of(object, "error");
@@ -224,7 +232,8 @@ static const struct {
     const char *name;
     void (*read)(struct steps *s, struct step_rank *r, const json_t *object);
 } events[] = {
-    {"start", on_start}, {"step", on_step}, {"phase", on_phase}, {"oom", on_oom}, {"end", on_end},
+    {"start", on_start}, {"step", on_step},   {"phase", on_phase},
+    {"oom", on_oom},     {"batch", on_batch}, {"end", on_end},
 };
 
 static void read_event(struct steps *s, const json_t *object) {

@@ -42,8 +42,9 @@ struct step_rank {
     struct str error; // of `end`
     struct str oom_message, oom_phase;
     int64_t oom_samples;
-    int64_t largest_micro_batch; // so far; 0: not said
-    int64_t dropped;             // lines that it could not write
+    int64_t largest_micro_batch;             // so far; 0: not said
+    int64_t dropped;                         // lines that it could not write
+    int64_t taken_batch, taken_accumulation; // that it took over while it runs; 0: it takes none
 };
 
 // What the run has been seen to do; bits of covered.

@@ -1,42 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unit.h"
-
-#include "keep/journal.h"
+#include "keep_room.h"
 
 #include <math.h>
-
-static struct arena arena;
-
-static int setup(void **state) {
-    (void)state;
-    arena = (struct arena){0};
-    return 0;
-}
-
-static int teardown(void **state) {
-    (void)state;
-    arena_clear(&arena);
-    return 0;
-}
-
-static struct keep_rules rules_of(int64_t batch, int64_t accumulation, int64_t ranks) {
-    struct keep_rules r = keep_rules_default();
-    r.batch = batch;
-    r.accumulation = accumulation;
-    r.ranks = ranks;
-    r.recover = r.can_accumulate = true;
-    r.max_restarts = 100;
-    return r;
-}
-
-static struct keep_state begin(const struct keep_rules *rules) {
-    struct keep_state s = {.arena = &arena};
-    struct keep_event e = keep_event_of(KEEP_BEGIN);
-    assert_int_equal(keep_check(rules, NULL), 0);
-    e.rules = *rules;
-    keep_apply(&s, &e);
-    return s;
-}
 
 // What an attempt does: a checkpoint, then its end. 0 and NULL: not that.
 struct attempt {
@@ -80,8 +45,7 @@ static struct keep_decision play(const struct keep_rules *rules, struct keep_sta
 
 static const struct attempt memory = {.end = KEEP_END_MEMORY, .ending = "cuda-oom"};
 
-// --- Memory
-// -----------------------------------------------------------------------------------------
+// --- Memory --------------------------------------------------------------------------------------
 
 static void memory_halves_to_the_end(void **state) {
     (void)state;
@@ -225,8 +189,7 @@ static void a_changed_command_is_no_continuation(void **state) {
     assert_int_equal(keep_agree(&begun, &now, &why), FAIL_INPUT);
 }
 
-// --- Other ends
-// ---------------------------------------------------------------------------------------
+// --- Other ends ----------------------------------------------------------------------------------
 
 static void what_comes_from_outside_is_tried_again(void **state) {
     (void)state;
@@ -352,8 +315,7 @@ static void restarts_are_limited(void **state) {
     assert_int_equal(play(&r, &s, &memory).action, KEEP_GIVE_UP);
 }
 
-// --- Checkpoints
-// ------------------------------------------------------------------------------------
+// --- Checkpoints ---------------------------------------------------------------------------------
 
 static struct attempt writes(const char *path, int64_t samples) {
     return (struct attempt){.end = KEEP_END_KILLED,
@@ -435,297 +397,6 @@ static void nothing_to_resume(void **state) {
     assert_int_equal(play(&r, &s, &lost).action, KEEP_START);
 }
 
-// --- Adaptive
-// -----------------------------------------------------------------------------------------
-
-static void start(struct keep_state *s, const struct keep_rules *rules) {
-    struct keep_decision d = keep_next(&arena, rules, s, NULL, 0);
-    struct keep_event e = keep_decided(&d);
-    assert_int_equal(d.action, KEEP_START);
-    keep_apply(s, &e);
-    e = keep_started(s, &d);
-    keep_apply(s, &e);
-}
-
-// What keep_adapt says at this peak; taken by the program at once. 0: nothing.
-static int64_t adapt(const struct keep_rules *rules, struct keep_state *s,
-                     struct keep_sight sight) {
-    struct keep_event e = keep_event_of(KEEP_ADAPT);
-    if (!keep_adapt(&arena, rules, s, &sight, &e.size, &e.why)) return 0;
-    assert_int_equal(e.size.batch * e.size.accumulation, rules->batch * rules->accumulation);
-    e.peak_bytes = sight.peak_bytes;
-    keep_apply(s, &e);
-    assert_int_equal(s->wanted.batch, e.size.batch);
-    assert_false(keep_adapt(&arena, rules, s, &sight, &e.size, &e.why)); // it is asked for already
-    e.is_taken = true;
-    e.peak_bytes = -1;
-    keep_apply(s, &e);
-    return e.size.batch;
-}
-
-static struct keep_rules adaptive_rules(int64_t batch, int64_t initial, int64_t most) {
-    struct keep_rules r = rules_of(batch, 1, 1);
-    r.adaptive = true;
-    r.initial_batch = initial;
-    r.most_batch = most;
-    r.capacity_bytes = 1000;
-    return r;
-}
-
-static void it_grows_below_the_threshold(void **state) {
-    (void)state;
-    struct keep_rules r = adaptive_rules(256, 16, 128);
-    struct keep_state s = begin(&r);
-    assert_int_equal(s.size.batch, 16);
-    assert_int_equal(s.size.accumulation, 16);
-    start(&s, &r);
-    // 100 + 5 x batch. One peak: in proportion, 180 -> 360.
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 180}), 32);
-    // Two: the line.
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 260}), 64);
-    assert_int_equal(keep_predict(&s, 128), 740);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 420}), 128);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 740}), 0); // the most
-    r.most_batch = 0;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 740}), 0); // 256: 1380 of 1000
-    r.capacity_bytes = 1600;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 740}), 256); // below 1440
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 1380}), 0);  // all of it
-}
-
-static void the_factor_is_the_least(void **state) {
-    (void)state;
-    static const struct {
-        double factor;
-        int64_t next;
-    } rows[] = {{1.01, 12}, {1.2, 12}, {1.21, 15}, {1.5, 15}, {1.51, 20}, {2.5, 30}, {6.1, 0}};
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct keep_rules r = adaptive_rules(60, 10, 0);
-        r.factor = rows[i].factor;
-        struct keep_state s = begin(&r);
-        start(&s, &r);
-        assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 10}), rows[i].next);
-    }
-}
-
-static void without_knowledge_nothing_grows(void **state) {
-    (void)state;
-    struct keep_rules r = adaptive_rules(64, 8, 0);
-    struct keep_state s = begin(&r);
-    start(&s, &r);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = -1}), 0);
-    r.capacity_bytes = -1;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 10}), 0);
-    r.capacity_bytes = 1000;
-    r.adaptive = false;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 10}), 0);
-}
-
-static int64_t tape(void *context, int64_t batch) {
-    (void)context;
-    return 50 + 5 * batch;
-}
-
-static void the_forecast_is_moved_to_what_was_measured(void **state) {
-    (void)state;
-    struct keep_rules r = adaptive_rules(128, 64, 0);
-    struct keep_state s = begin(&r);
-    struct keep_sight sight = {.peak_bytes = 500, .forecast = tape};
-    start(&s, &r);
-    // In proportion it would be 1000; the tape says 690, and the present batch took 130 more than
-    // it said.
-    assert_int_equal(adapt(&r, &s, sight), 128);
-    s = begin(&r);
-    start(&s, &r);
-    sight.peak_bytes = 590; // 220 more: 910
-    assert_int_equal(adapt(&r, &s, sight), 0);
-}
-
-static void it_never_goes_back_to_what_failed(void **state) {
-    (void)state;
-    struct keep_rules r = adaptive_rules(256, 32, 0);
-    struct keep_state s = begin(&r);
-    start(&s, &r);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 200}), 64);
-    struct keep_event e = keep_event_of(KEEP_END);
-    e.end = KEEP_END_MEMORY;
-    e.steps = 3;
-    keep_apply(&s, &e);
-    r.from_scratch = true;
-    start(&s, &r);
-    assert_int_equal(s.size.batch, 32); // what had run, not half by rule
-    assert_int_equal(s.failed_batch, 64);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 100}), 0);
-    r.factor = 4;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 100}), 0);
-}
-
-static void it_shrinks_near_the_end_of_memory(void **state) {
-    (void)state;
-    struct keep_rules r = rules_of(64, 1, 1);
-    r.capacity_bytes = 1000;
-    struct keep_state s = begin(&r);
-    start(&s, &r);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 970}), 0);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 500, .retry_steps = 2}), 0);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 971}), 32);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 500, .retry_steps = 3}), 16);
-    r.near_share = 0.4;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 401}), 8);
-    r.recover = false;
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 999}), 0);
-    // Where it can go no smaller it goes on.
-    r.recover = true;
-    for (int64_t batch = 4; batch > 0; batch /= 2)
-        assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 999}), batch);
-    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 999}), 0);
-}
-
-// Stopped for another batch: that is what starts, and no limit counts it.
-static void a_stop_goes_on_with_the_wanted_batch(void **state) {
-    (void)state;
-    struct keep_rules r = rules_of(64, 1, 1);
-    r.capacity_bytes = 1000;
-    r.max_restarts = 0;
-    struct keep_state s = begin(&r);
-    start(&s, &r);
-    struct keep_sight sight = {.peak_bytes = 999};
-    struct keep_event e = keep_event_of(KEEP_ADAPT);
-    assert_true(keep_adapt(&arena, &r, &s, &sight, &e.size, &e.why));
-    keep_apply(&s, &e);
-    // batchfit dies here: the next one starts what was asked for.
-    struct keep_decision d = keep_next(&arena, &r, &s, NULL, 0);
-    assert_int_equal(d.size.batch, 32);
-    e = keep_event_of(KEEP_END);
-    e.end = KEEP_END_STOPPED;
-    keep_apply(&s, &e);
-    d = keep_next(&arena, &r, &s, NULL, 0);
-    assert_int_equal(d.action, KEEP_START);
-    assert_int_equal(d.size.batch, 32);
-    assert_int_equal(d.size.accumulation, 2);
-    assert_false(d.is_counted);
-    assert_true(d.delay_s == 0);
-}
-
-// --- The log
-// ------------------------------------------------------------------------------------------
-
-static struct keep_event sample_event(enum keep_event_kind kind) {
-    struct keep_event e = keep_event_of(kind);
-    e.t_s = 1763787600.25;
-    e.rules = rules_of(48, 2, 3);
-    e.rules.lr = 3e-4;
-    str_list_add(&arena, &e.command, STR("python"));
-    str_list_add(&arena, &e.command, STR("train \"한\".py"));
-    e.config = STR("configs/train.yaml");
-    e.folder = STR("/home/you");
-    e.attempt = 3;
-    e.samples = 1234567890123;
-    e.steps = 17;
-    e.status = 137;
-    e.restarts = 2;
-    e.peak_bytes = INT64_C(24) << 30;
-    e.size = (struct keep_size){24, 4, 1.0 / 3};
-    e.file = (struct keep_file){STR("out/ckpt-\n7.pt"), 1763787600123456789};
-    e.end = KEEP_END_MEMORY;
-    e.action = KEEP_START;
-    e.ending = STR("cuda-oom");
-    e.exception = STR("OutOfMemoryError: x");
-    e.why = STR("memory ran out");
-    e.delay_s = 0.1;
-    e.is_counted = e.is_taken = true;
-    return e;
-}
-
-static void a_line_is_read_as_it_was_written(void **state) {
-    (void)state;
-    struct buf text = buf_new(&arena);
-    for (int kind = KEEP_BEGIN; kind <= KEEP_FINISH; kind++) {
-        struct keep_event e = sample_event((enum keep_event_kind)kind);
-        buf_add(&text, keep_event_line(&arena, &e));
-    }
-    struct keep_log log;
-    struct fail why = {0};
-    assert_int_equal(keep_log_read(&arena, buf_str(&text), &log, &why), 0);
-    assert_int_equal(log.count, KEEP_FINISH + 1);
-    assert_true(log.is_finished && !log.is_torn);
-    assert_int_equal(log.whole_bytes, text.count);
-    struct buf again = buf_new(&arena);
-    for (ptrdiff_t i = 0; i < log.count; i++)
-        buf_add(&again, keep_event_line(&arena, &log.events[i]));
-    assert_int_equal(again.count, text.count);
-    assert_memory_equal(again.items, text.items, (size_t)text.count);
-    assert_int_equal(log.events[0].rules.ranks, 3);
-    assert_true(log.events[0].rules.lr == 3e-4);
-    assert_str(log.events[0].command.items[1], "train \"한\".py");
-    assert_true(log.events[KEEP_DECIDE].size.lr == 1.0 / 3);
-    assert_int_equal(log.events[KEEP_CHECKPOINT].file.written, 1763787600123456789);
-    assert_int_equal(log.events[KEEP_END].end, KEEP_END_MEMORY);
-}
-
-static void a_path_of_any_bytes_is_written(void **state) {
-    (void)state;
-    struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
-    e.file.path = STR("out/\xff.pt");
-    struct str line = keep_event_line(&arena, &e);
-    assert_true(str_find(line, STR("out/?.pt")) > 0);
-}
-
-#define BEGIN                                                                                      \
-    "{\"v\":1,\"event\":\"begin\",\"command\":[\"true\"],\"rules\":{\"batch\":8,\"accumulation\":" \
-    "1,"                                                                                           \
-    "\"ranks\":1,\"least_batch\":1,\"lr_rule\":\"keep\",\"max_restarts\":5,\"backoff_s\":1,"       \
-    "\"most_backoff_s\":60,\"near_share\":0.97,\"initial_batch\":0,\"most_batch\":0,"              \
-    "\"threshold\":0.9,\"factor\":1.2}}\n"
-
-static void bad_logs_are_refused_with_the_line(void **state) {
-    (void)state;
-    static const struct {
-        const char *text, *message;
-    } rows[] = {
-        {"{}\n", "line 1: no event of a run"},
-        {"{\"v\":2,\"event\":\"begin\"}\n", "line 1: version 2 of the log; this batchfit knows 1"},
-        {"{\"v\":1,\"event\":\"finish\",\"batch\":1,\"accumulation\":1}\n",
-         "line 1: the log does not begin"},
-        {BEGIN BEGIN, "line 2: a second `begin`"},
-        {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":1,\"ba\n", "line 2: no JSON object"},
-        {BEGIN "\n", "line 2: no JSON object"},
-        {BEGIN "[1]\n", "line 2: no JSON object"},
-        {BEGIN "{\"v\":1,\"event\":\"stop\"}\n", "line 2: no such event"},
-        {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":0,\"batch\":1,\"accumulation\":1}\n",
-         "line 2: event start: attempt is missing or wrong"},
-        {BEGIN "{\"v\":1,\"event\":\"end\",\"end\":\"tired\"}\n",
-         "line 2: event end: end is missing"},
-        {BEGIN "{\"v\":1,\"event\":\"finish\",\"batch\":1,\"accumulation\":1}\n"
-               "{\"v\":1,\"event\":\"end\",\"end\":\"hang\"}\n",
-         "line 3: an event behind `finish`"},
-        {"{\"v\":1,\"event\":\"begin\",\"command\":[],\"rules\":{\"batch\":0}}\n",
-         "batch is missing or wrong"},
-    };
-    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct keep_log log;
-        struct fail why = {0};
-        assert_int_equal(keep_log_read(&arena, str_of(rows[i].text), &log, &why), FAIL_INPUT);
-        assert_non_null(strstr(why.message, rows[i].message));
-    }
-}
-
-static void a_torn_last_line_is_dropped(void **state) {
-    (void)state;
-    struct str whole = str_of(BEGIN "{\"v\":1,\"event\":\"end\",\"end\":\"hang\"}\n");
-    ptrdiff_t first = (ptrdiff_t)strlen(BEGIN);
-    for (ptrdiff_t cut = 0; cut <= whole.len; cut++) {
-        struct keep_log log;
-        struct fail why = {0};
-        assert_int_equal(keep_log_read(&arena, str_slice(whole, 0, cut), &log, &why), 0);
-        assert_int_equal(log.count, cut < first ? 0 : cut < whole.len ? 1 : 2);
-        assert_int_equal(log.is_torn, cut != 0 && cut != first && cut != whole.len);
-        assert_int_equal(log.whole_bytes, cut < first ? 0 : cut < whole.len ? first : whole.len);
-    }
-}
-
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(memory_halves_to_the_end),
@@ -742,17 +413,6 @@ int main(void) {
         TEST(a_bad_checkpoint_is_passed_over),
         TEST(a_kill_is_no_fault_of_the_checkpoint),
         TEST(nothing_to_resume),
-        TEST(it_grows_below_the_threshold),
-        TEST(the_factor_is_the_least),
-        TEST(without_knowledge_nothing_grows),
-        TEST(the_forecast_is_moved_to_what_was_measured),
-        TEST(it_never_goes_back_to_what_failed),
-        TEST(it_shrinks_near_the_end_of_memory),
-        TEST(a_stop_goes_on_with_the_wanted_batch),
-        TEST(a_line_is_read_as_it_was_written),
-        TEST(a_path_of_any_bytes_is_written),
-        TEST(bad_logs_are_refused_with_the_line),
-        TEST(a_torn_last_line_is_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

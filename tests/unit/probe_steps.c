@@ -51,6 +51,22 @@ static void a_step_is_read_with_all_its_fields(void **state) {
     assert_int_equal(s.broken_lines + s.unknown_events, 0);
 }
 
+static void the_newest_batch_that_was_taken_is_kept(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = read_text(
+        &a, "{\"v\":1,\"event\":\"batch\",\"rank\":1,\"pid\":7,\"batch\":32,\"accumulation\":4}\n"
+            "{\"v\":1,\"event\":\"step\",\"rank\":0,\"pid\":6,\"samples\":8}\n"
+            "{\"v\":1,\"event\":\"batch\",\"rank\":1,\"pid\":7,\"batch\":16,\"accumulation\":8}\n"
+            "{\"v\":1,\"event\":\"batch\",\"rank\":1,\"pid\":7,\"batch\":0,\"accumulation\":8}\n"
+            "{\"v\":1,\"event\":\"batch\",\"rank\":1,\"pid\":7,\"batch\":4}\n");
+    assert_int_equal(s.rank_count, 2);
+    assert_int_equal(s.ranks[0].taken_batch, 16);
+    assert_int_equal(s.ranks[0].taken_accumulation, 8);
+    assert_int_equal(s.ranks[1].taken_batch, 0);
+    assert_int_equal(s.broken_lines + s.unknown_events, 0);
+}
+
 static void what_is_absent_or_of_another_type_is_not_known(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -257,6 +273,7 @@ static void processes_are_told_apart(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_read_with_all_its_fields),
+        cmocka_unit_test(the_newest_batch_that_was_taken_is_kept),
         cmocka_unit_test(what_is_absent_or_of_another_type_is_not_known),
         cmocka_unit_test(broken_lines_are_counted_and_the_first_is_kept),
         cmocka_unit_test(the_first_broken_line_is_cut_between_characters),
