@@ -122,11 +122,20 @@ static int check_order(const struct keep_log *log, const struct keep_event *e, s
                     log->count == 0 ? "the log does not begin with `begin`" : "a second `begin`");
 }
 
+static int check_size(const struct keep_log *log, const struct keep_event *e, struct fail *why) {
+    if (log->count == 0 || e->size.batch < 0 || keep_size_fits(&log->events[0].rules, e->size))
+        return 0;
+    return fail_set(why, FAIL_INPUT, "event %s: batch %lld x %lld is not of the effective batch",
+                    keep_event_names[e->kind], (long long)e->size.batch,
+                    (long long)e->size.accumulation);
+}
+
 static int read_next(struct arena *a, struct keep_log *log, struct str line, struct fail *why) {
     struct keep_event event;
     int rc = log->is_finished ? fail_set(why, FAIL_INPUT, "an event behind `finish`")
                               : read_line(a, line, &event, why);
     if (rc == 0) rc = check_order(log, &event, why);
+    if (rc == 0) rc = check_size(log, &event, why);
     if (rc < 0) return rc;
     *arena_push(a, &log->events, &log->count, &log->capacity) = event;
     log->is_finished = event.kind == KEEP_FINISH;

@@ -77,6 +77,9 @@ struct keep_size {
 };
 // The size for a batch that the rules allow.
 struct keep_size keep_size_of(const struct keep_rules *rules, int64_t batch);
+// Does the size keep what must be kept: the effective batch, or the accumulation that cannot
+// change?
+bool keep_size_fits(const struct keep_rules *rules, struct keep_size size);
 // The size that an adaptive run, or another, begins with.
 struct keep_size keep_size_first(const struct keep_rules *rules);
 // The largest allowed batch that is not above `most`; 0: there is none.
@@ -157,7 +160,7 @@ int64_t keep_samples_of(const struct keep_state *state, struct keep_file file);
 
 // What a running attempt shows. -1 where not known.
 struct keep_sight {
-    int64_t peak_bytes;  // at the present batch: what counts against the capacity
+    int64_t peak_bytes;  // at the present batch alone: what counts against the capacity
     int64_t retry_steps; // steps of this attempt in which the allocator had to try again
     // The predicted peak of a batch, -1: not known. May be NULL.
     int64_t (*forecast)(void *context, int64_t batch);

@@ -34,7 +34,8 @@ static int64_t rank_effective(const struct keep_rules *rules) {
 }
 
 static int64_t largest(const struct keep_rules *rules) {
-    int64_t most = rules->can_accumulate ? rank_effective(rules) : effective_max;
+    int64_t most =
+        rules->can_accumulate ? rank_effective(rules) : effective_max / rules->accumulation;
     if (rules->adaptive && rules->most_batch > 0 && rules->most_batch < most)
         most = rules->most_batch;
     return most;
@@ -67,6 +68,15 @@ int64_t keep_batch_below(const struct keep_rules *rules, int64_t most) {
 
 int64_t keep_batch_above(const struct keep_rules *rules, int64_t least) {
     return nearest(rules, least, false);
+}
+
+bool keep_size_fits(const struct keep_rules *rules, struct keep_size size) {
+    int64_t whole = rank_effective(rules);
+    if (size.batch < 1 || size.accumulation < 1) return false;
+    if (!rules->can_accumulate)
+        return size.accumulation == rules->accumulation &&
+               size.batch <= effective_max / rules->accumulation;
+    return whole % size.batch == 0 && size.accumulation == whole / size.batch;
 }
 
 struct keep_size keep_size_of(const struct keep_rules *rules, int64_t batch) {

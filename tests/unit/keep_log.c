@@ -92,6 +92,8 @@ static void bad_logs_are_refused_with_the_line(void **state) {
         {BEGIN "{\"v\":1,\"event\":\"finish\",\"batch\":1,\"accumulation\":1}\n"
                "{\"v\":1,\"event\":\"end\",\"end\":\"hang\"}\n",
          "line 3: an event behind `finish`"},
+        {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":1,\"batch\":3,\"accumulation\":2}\n",
+         "line 2: event start: batch 3 x 2 is not of the effective batch"},
         {"{\"v\":1,\"event\":\"begin\",\"command\":[],\"rules\":{\"batch\":0}}\n",
          "batch is missing or wrong"},
     };
