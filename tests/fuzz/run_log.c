@@ -30,7 +30,7 @@ static void decide(struct arena *a, const struct keep_rules *rules, const struct
     check(keep_size_fits(rules, d.size));
     check(d.action != KEEP_START || (d.delay_s >= 0 && d.delay_s <= rules->most_backoff_s));
     check(keep_event_line(a, &e).len > 0);
-    int64_t each = s->samples_best;
+    int64_t each = s->samples_best & 0xffffff;
     struct keep_sight sight = {
         .peak_bytes = s->steps, .forecast = forecast, .forecast_context = &each};
     struct keep_size size;

@@ -160,69 +160,78 @@ static bool adapt(struct keep_state *s, double peak, bool *ret_died) {
     return !*ret_died;
 }
 
-// One attempt to its end; false: batchfit died meanwhile, and the training with it.
+// What it is doing.
+struct attempt {
+    int64_t samples, steps;
+    double peak;
+    struct keep_event end;
+    bool is_over, died; // died: batchfit, and the training with it
+};
+
+static void over(struct attempt *t, struct keep_event end) {
+    t->end = end;
+    t->is_over = true;
+}
+
+static void write_checkpoint(struct keep_state *s, struct attempt *t) {
+    struct disk_file *file = write_file(t->samples);
+    if (chance(w.tear)) { // killed while it wrote
+        file->is_torn = true;
+        over(t, ended(KEEP_END_KILLED, ""));
+        return;
+    }
+    struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
+    e.file = file->file;
+    e.samples = t->samples;
+    e.peak_bytes = (int64_t)t->peak;
+    t->died = !append(s, &e);
+    if (t->died || t->samples == w.total) return;
+    int64_t before = s->size.batch;
+    if (!adapt(s, t->peak, &t->died)) over(t, ended(KEEP_END_STOPPED, ""));
+    if (s->size.batch != before) t->peak = 0; // it was the other batch's
+}
+
+static void make_step(const struct keep_state *s, struct attempt *t) {
+    int64_t effective = s->size.batch * s->size.accumulation * w.rules.ranks;
+    int64_t next = t->samples + effective < w.total ? t->samples + effective : w.total;
+    double peak = peak_now(s->size.batch);
+    assert_int_equal(effective, w.rules.batch * w.rules.accumulation * w.rules.ranks);
+    assert_true(w.failed == 0 || s->size.batch < w.failed);
+    if (peak > (double)capacity) {
+        over(t, ended(KEEP_END_MEMORY, "OutOfMemoryError"));
+    } else if (chance(w.fault) && t->steps > 0) {
+        over(t, random_fault());
+    } else if (w.bad_sample >= t->samples && w.bad_sample < next) {
+        over(t, ended(KEEP_END_CRASH, "ValueError: bad sample"));
+    } else {
+        t->peak = peak > t->peak ? peak : t->peak;
+        t->samples = next;
+        t->steps++;
+    }
+}
+
+// One attempt to its end; false: batchfit died meanwhile.
 static bool attempt(struct keep_state *s) {
     struct disk_file *from = s->resumed.path.len > 0 ? find_file(s->resumed) : NULL;
-    int64_t samples = from ? from->samples : 0, steps = 0;
-    struct keep_event end = ended(KEEP_END_CLEAN, "");
-    bool died = false, is_over = false;
-    double peak = 0;
+    struct attempt t = {.samples = from ? from->samples : 0, .end = ended(KEEP_END_CLEAN, "")};
     assert_true(s->resumed.path.len == 0 || from);
     if (from && from->is_torn) {
-        end = ended(KEEP_END_CRASH, "EOFError: Ran out of input");
-        is_over = true;
+        over(&t, ended(KEEP_END_CRASH, "EOFError: Ran out of input"));
     } else {
-        assert_true(s->samples == -1 || s->samples == samples);
+        assert_true(s->samples == -1 || s->samples == t.samples);
     }
-    while (!is_over && samples < w.total) {
-        int64_t effective = s->size.batch * s->size.accumulation * w.rules.ranks;
-        double now = peak_now(s->size.batch);
-        assert_int_equal(effective, w.rules.batch * w.rules.accumulation * w.rules.ranks);
-        assert_true(w.failed == 0 || s->size.batch < w.failed);
-        is_over = true;
-        if (now > (double)capacity) {
-            end = ended(KEEP_END_MEMORY, "OutOfMemoryError");
-            break;
-        }
-        peak = now > peak ? now : peak;
-        if (chance(w.fault) && steps > 0) {
-            end = random_fault();
-            break;
-        }
-        int64_t next = samples + effective < w.total ? samples + effective : w.total;
-        if (w.bad_sample >= samples && w.bad_sample < next) {
-            end = ended(KEEP_END_CRASH, "ValueError: bad sample");
-            break;
-        }
-        samples = next;
-        steps++;
-        is_over = false;
-        if (steps % w.every != 0 && samples < w.total) continue;
-        struct disk_file *file = write_file(samples);
-        if (chance(w.tear)) { // killed while it wrote
-            file->is_torn = true;
-            end = ended(KEEP_END_KILLED, "");
-            break;
-        }
-        struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
-        e.file = file->file;
-        e.samples = samples;
-        e.peak_bytes = (int64_t)peak;
-        if (!append(s, &e)) return false;
-        int64_t before = s->size.batch;
-        if (samples < w.total && !adapt(s, peak, &died)) {
-            end = ended(KEEP_END_STOPPED, "");
-            is_over = true;
-        }
-        if (died) return false;
-        if (s->size.batch != before) peak = 0; // it was the other batch's
+    while (!t.is_over && !t.died && t.samples < w.total) {
+        make_step(s, &t);
+        bool is_due = t.steps % w.every == 0 || t.samples == w.total;
+        if (!t.is_over && is_due) write_checkpoint(s, &t);
     }
-    end.steps = steps;
-    end.samples = samples;
-    end.peak_bytes = (int64_t)peak;
-    bool lives = append(s, &end);
+    if (t.died) return false;
+    t.end.steps = t.steps;
+    t.end.samples = t.samples;
+    t.end.peak_bytes = (int64_t)t.peak;
+    bool lives = append(s, &t.end);
     // If batchfit died before the end was in the log, nobody knows that memory ran out.
-    if (end.end == KEEP_END_MEMORY && s->phase == KEEP_ENDED) w.failed = s->size.batch;
+    if (t.end.end == KEEP_END_MEMORY && s->phase == KEEP_ENDED) w.failed = s->size.batch;
     return lives;
 }
 
