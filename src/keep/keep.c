@@ -220,7 +220,7 @@ static struct keep_decision next_continued(struct arena *a, const struct keep_st
 struct keep_decision keep_next(struct arena *a, const struct keep_rules *rules,
                                const struct keep_state *state, const struct keep_file *files,
                                ptrdiff_t count) {
-    struct keep_decision d = {0};
+    struct keep_decision d;
     if (state->phase == KEEP_FINISHED ||
         (state->phase == KEEP_DECIDED && state->action != KEEP_START)) {
         d = stop(state->action, state, state->why, (struct str){0});

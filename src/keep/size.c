@@ -91,14 +91,17 @@ struct keep_size keep_size_of(const struct keep_rules *rules, int64_t batch) {
     return size;
 }
 
+// 0: no batch is allowed.
+static int64_t first_batch(const struct keep_rules *rules) {
+    if (!rules->adaptive) return rules->batch;
+    int64_t wanted = rules->initial_batch > 0 ? rules->initial_batch : rules->batch;
+    int64_t batch = keep_batch_below(rules, wanted);
+    return batch > 0 ? batch : keep_batch_above(rules, wanted);
+}
+
 struct keep_size keep_size_first(const struct keep_rules *rules) {
-    int64_t batch = rules->batch;
-    if (rules->adaptive) {
-        int64_t wanted = rules->initial_batch > 0 ? rules->initial_batch : batch;
-        batch = keep_batch_below(rules, wanted);
-        if (batch == 0) batch = keep_batch_above(rules, wanted);
-    }
-    return keep_size_of(rules, batch);
+    int64_t batch = first_batch(rules);
+    return keep_size_of(rules, batch > 0 ? batch : rules->batch);
 }
 
 static bool is_share(double value) {
@@ -150,7 +153,7 @@ static int check_adaptive(const struct keep_rules *r, struct fail *why) {
     if (r->most_batch > 0 && r->initial_batch > r->most_batch)
         return fail_set(why, FAIL_USAGE, "--initial-batch-size %lld is over --max-batch-size %lld",
                         (long long)r->initial_batch, (long long)r->most_batch);
-    if (keep_size_first(r).batch == 0)
+    if (first_batch(r) == 0)
         return fail_set(why, FAIL_USAGE, "no batch from %lld to %lld divides the effective batch",
                         (long long)r->least_batch, (long long)largest(r));
     return 0;

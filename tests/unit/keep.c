@@ -172,6 +172,23 @@ static void rules_that_cannot_be_followed(void **state) {
     }
 }
 
+static void no_batch_between_the_bounds(void **state) {
+    (void)state;
+    struct fail why;
+    struct keep_rules r = rules_of(64, 1, 1);
+    r.adaptive = true;
+    r.least_batch = 16;
+    r.most_batch = 8;
+    assert_int_equal(keep_check(&r, &why), FAIL_USAGE);
+    r.least_batch = 5;
+    r.most_batch = 7; // no divisor of 64
+    assert_int_equal(keep_check(&r, &why), FAIL_USAGE);
+    assert_non_null(strstr(why.message, "from 5 to 7"));
+    r.most_batch = 8;
+    assert_int_equal(keep_check(&r, &why), 0);
+    assert_int_equal(keep_size_first(&r).batch, 8);
+}
+
 static void a_changed_command_is_no_continuation(void **state) {
     (void)state;
     struct keep_rules begun = rules_of(8, 2, 2), now = begun;
@@ -402,6 +419,7 @@ int main(void) {
         TEST(memory_halves_to_the_end),
         TEST(without_accumulation_the_rate_follows),
         TEST(rules_that_cannot_be_followed),
+        TEST(no_batch_between_the_bounds),
         TEST(a_changed_command_is_no_continuation),
         TEST(what_comes_from_outside_is_tried_again),
         TEST(without_recover_every_end_is_the_end),

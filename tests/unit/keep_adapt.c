@@ -146,6 +146,29 @@ static void it_shrinks_near_the_end_of_memory(void **state) {
     assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 999}), 0);
 }
 
+static void it_does_not_grow_back_to_what_was_near(void **state) {
+    (void)state;
+    struct keep_rules r = adaptive_rules(64, 32, 0);
+    struct keep_state s = begin(&r);
+    start(&s, &r);
+    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 980}), 16);
+    assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 50}), 0);
+    assert_int_equal(s.failed_batch, 32);
+}
+
+// A line through a curve would promise less at a larger batch than was measured at a smaller one.
+static void a_larger_batch_takes_no_less_than_was_measured(void **state) {
+    (void)state;
+    struct keep_state s = {.peaks = {{8, 100}, {16, 800}, {32, 850}}, .peak_count = 3};
+    assert_int_equal(keep_predict(&s, 32), 947); // by least squares, above what was measured
+    s.peaks[2].bytes = 700;
+    s.peaks[1].bytes = 100; // a jump at the end
+    assert_true(keep_predict(&s, 32) >= 700);
+    assert_true(keep_predict(&s, 33) >= 700);
+    s.peak_count = 0;
+    assert_int_equal(keep_predict(&s, 32), -1);
+}
+
 // Stopped for another batch: that is what starts, and no limit counts it.
 static void a_stop_goes_on_with_the_wanted_batch(void **state) {
     (void)state;
@@ -180,6 +203,8 @@ int main(void) {
         TEST(the_forecast_is_moved_to_what_was_measured),
         TEST(it_never_goes_back_to_what_failed),
         TEST(it_shrinks_near_the_end_of_memory),
+        TEST(it_does_not_grow_back_to_what_was_near),
+        TEST(a_larger_batch_takes_no_less_than_was_measured),
         TEST(a_stop_goes_on_with_the_wanted_batch),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
