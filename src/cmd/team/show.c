@@ -157,7 +157,8 @@ static void add_slow(struct arena *a, const struct collect_row *row, struct str_
     for (ptrdiff_t i = 0; i < card->count; i++) {
         const struct team_record *r = card->choices[i].record;
         const struct team_choice *best = r ? fastest_like(card, r) : NULL;
-        double share = best ? r->samples_per_s / best->record->samples_per_s : 1;
+        if (!best) continue;
+        double share = r->samples_per_s / best->record->samples_per_s;
         if (!(share < much_slower)) continue;
         str_list_add(a, list,
                      str_format(a,
