@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Made-up trainings for the search with trials: seeded, so that everybody gets the same ones. The
 // peak is a line over the batch, with noise from launch to launch, and some ranges of batches where
-// another kernel needs much more or much less. bench/search measures on them, a unit test asserts.
+// another kernel needs much more or much less. Rough ones lie on steps about the line, as what a
+// processor's allocator holds does. bench/search measures on them, a unit test asserts.
 #ifndef BENCH_SCENARIOS_H
 #define BENCH_SCENARIOS_H
 
@@ -10,6 +11,22 @@
 
 #include <math.h>
 
+// What a real training had at most, in MiB: the example of ultralytics (yolo11n, 64 px, torch 1.13,
+// one thread) on a processor, the larger of resident and data, one launch of three steps a batch
+// and the mean where there were more (they differed by up to 9 MiB).
+static const struct {
+    int64_t batch;
+    double mib;
+} scenario_measured[] = {
+    {1, 410},  {2, 442},  {3, 444},   {4, 446},   {6, 451},   {8, 457},  {10, 461}, {12, 466},
+    {14, 472}, {16, 527}, {18, 530},  {20, 534},  {22, 540},  {24, 547}, {26, 609}, {28, 610},
+    {30, 585}, {32, 631}, {34, 688},  {36, 698},  {38, 661},  {40, 665}, {42, 668}, {43, 727},
+    {44, 725}, {46, 726}, {48, 734},  {50, 738},  {52, 741},  {54, 742}, {56, 744}, {58, 715},
+    {60, 723}, {62, 725}, {64, 726},  {66, 786},  {68, 794},  {72, 811}, {76, 807}, {80, 816},
+    {88, 836}, {96, 850}, {104, 868}, {112, 878}, {128, 899},
+};
+enum { SCENARIO_MEASUREMENTS = sizeof scenario_measured / sizeof *scenario_measured };
+
 enum { SCENARIO_LARGEST = 2048 }; // the list of values; limits are at most 1024
 static const double scenario_budget = 8e9;
 
@@ -17,14 +34,22 @@ struct scenario {
     double fixed, limit; // shares of the budget: fixed + (1 - fixed) · batch / limit
     uint64_t ranges;     // seed of the ranges that need more or less
     double odd_share;    // of such ranges
+    double rough;        // ranges lie this much, at most, above or below the line
     double noise;        // of one launch's peak and of its reading: 0.01
+    double measured_mib; // the budget, where the peaks are the measured ones; 0: they are not
     bool spills;         // instead of running out of memory
     double spill_times, time_noise, step_cost; // step: (step_cost + batch) · 1 ms
     double error, fixed_error, item_error;     // of the prediction
     struct stats_random random;                // of the launches
 };
 
-enum scenario_kind { SCENARIO_CLEAN, SCENARIO_SPILLS };
+enum scenario_kind {
+    SCENARIO_CLEAN,
+    SCENARIO_SPILLS,
+    SCENARIO_STEPS,
+    SCENARIO_NOISY,
+    SCENARIO_REAL
+};
 
 static inline double scenario_between(struct stats_random *r, double low, double high) {
     return low + (high - low) * stats_uniform(r);
@@ -43,6 +68,12 @@ static inline struct scenario scenario_make(uint64_t seed, enum scenario_kind ki
     s.fixed_error = 0.02 * stats_normal(&r);
     s.item_error = 0.01 * stats_normal(&r);
     s.random.state = stats_next(&r);
+    s.rough = kind == SCENARIO_STEPS ? scenario_between(&r, 0.02, 0.10) : 0;
+    if (kind == SCENARIO_NOISY) s.noise = 0.03;
+    if (kind == SCENARIO_REAL) {
+        s.measured_mib = scenario_between(&r, 560, 880);
+        s.noise = 0.005;
+    }
     return s;
 }
 
@@ -55,9 +86,30 @@ static inline double scenario_oddity(const struct scenario *s, int64_t value) {
                                    : scenario_between(&r, 1.15, 1.6);
 }
 
+// Six steps to a doubling, between the edges of the odd ranges.
+static inline double scenario_step(const struct scenario *s, int64_t value) {
+    if (s->rough == 0) return 0;
+    struct stats_random r = {~s->ranges + (uint64_t)(6 * log2((double)value) + 0.5)};
+    return scenario_between(&r, -s->rough, s->rough);
+}
+
+// Lines between the measured batches, and on beyond them.
+static inline double scenario_measured_mib(int64_t value) {
+    int i = 1;
+    while (i < SCENARIO_MEASUREMENTS - 1 && scenario_measured[i].batch < value) i++;
+    int64_t batch = scenario_measured[i - 1].batch;
+    double mib = scenario_measured[i - 1].mib;
+    double apart = (double)(scenario_measured[i].batch - batch);
+    return mib + (scenario_measured[i].mib - mib) * (double)(value - batch) / apart;
+}
+
 static inline double scenario_peak(const struct scenario *s, int64_t value) {
+    if (s->measured_mib > 0) {
+        return scenario_budget * scenario_measured_mib(value) / s->measured_mib;
+    }
     double items = (1 - s->fixed) * (double)value / s->limit;
-    return scenario_budget * (s->fixed + items * scenario_oddity(s, value));
+    double line = s->fixed + items * scenario_oddity(s, value);
+    return scenario_budget * line * (1 + scenario_step(s, value));
 }
 
 static inline double scenario_predict(void *context, int64_t value) {

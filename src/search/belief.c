@@ -12,20 +12,28 @@
 #include <string.h>
 
 static const double reading_noise = 0.01; // of a peak between two launches
-static const double odd_share = 0.03;     // trials that follow no line
+// What launches are off a line, and how usual that is: public measurements of cards lie on lines;
+// what a processor's allocators hold goes in steps of some per cent.
+static const struct {
+    double noise, usual;
+} noises[BELIEF_NOISES] = {{0.01, 0.92}, {0.025, 0.05}, {0.06, 0.03}};
+static const double odd_share = 0.03; // trials that follow no line
 static const double bend =
     0.25; // how much less a trial says for each doubling away from the others
 
 // One trial as evidence: x as in struct belief_guess, bytes as shares of the budget.
 struct evidence {
     enum { READ, RAN, FAILED } kind;
-    double x, share, noise;
+    double x, share;
+    double spread; // of the supposed noise: it counts this much less
 };
 struct forming {
     struct belief *belief;
     struct evidence items[64];
     int count;
+    struct belief_guess *guesses;  // of this noise
     const struct evidence *anchor; // the reading of the smallest value: it tells the fixed part
+    double noise;                  // that is supposed in this part of the guesses
     double low, high;              // of the limits
     double blur;                   // rounds before the last look through a wider noise
 };
@@ -53,10 +61,23 @@ static double stays(double peak, double noise) {
     return peak <= 0 ? 1 : below((1 / peak - 1) / noise);
 }
 
+double belief_guess_fits(const struct belief *b, const struct belief_guess *g, int64_t value) {
+    return stays(peak_of(g, x_of(b, value)), g->noise);
+}
+
+bool belief_is_rough(const struct belief *b) {
+    double sum = 0;
+    for (int i = 0; i < b->count; i++) {
+        if (b->guesses[i].noise > reading_noise) sum += b->guesses[i].weight;
+    }
+    return sum > 0.5;
+}
+
 double belief_fits(const struct belief *b, int64_t value, double part) {
     double x = x_of(b, value), sum = 0;
     for (int i = 0; i < b->count; i++) {
-        sum += b->guesses[i].weight * stays(peak_of(&b->guesses[i], x) / part, reading_noise);
+        const struct belief_guess *g = &b->guesses[i];
+        sum += g->weight * stays(peak_of(g, x) / part, g->noise);
     }
     return sum;
 }
@@ -124,7 +145,7 @@ static bool is_refuted(const struct search_trials *s) {
 
 static struct evidence evidence_of(const struct belief *b, const struct search_seen *seen) {
     double share = seen->bytes / b->trials->space.budget_bytes; // NaN where either is
-    struct evidence e = {.x = x_of(b, seen->value), .share = 1, .noise = reading_noise};
+    struct evidence e = {.x = x_of(b, seen->value), .share = 1, .spread = 1};
     bool is_over = seen->outcome == SEARCH_ALMOST && share >= 1;
     if (is_over || (search_fits(seen) && !isnan(share))) {
         e.kind = READ;
@@ -152,7 +173,7 @@ static void gather(struct forming *f) {
     }
     for (int i = 0; near && i < f->count; i++) {
         double doublings = fabs(log2(fmax(f->items[i].x, 1e-3) / fmax(near->x, 1e-3)));
-        f->items[i].noise *= 1 + bend * doublings;
+        f->items[i].spread += bend * doublings;
     }
 }
 
@@ -161,7 +182,7 @@ static double agreement(const struct forming *f, const struct belief_guess *g) {
     double product = 1;
     for (int i = 0; i < f->count; i++) {
         const struct evidence *e = &f->items[i];
-        double peak = peak_of(g, e->x), noise = e->noise * f->blur, p;
+        double peak = peak_of(g, e->x), noise = f->noise * e->spread * f->blur, p;
         if (e->kind == READ) {
             double z = (e->share / peak - 1) / noise;
             p = exp(-0.5 * z * z) * reading_noise / noise;
@@ -205,7 +226,7 @@ static double choose_fixed(const struct forming *f, int j, struct belief_guess *
     double place = (double)j / (BELIEF_SHARES - 1); // 0 … 1
     double along = f->anchor ? f->anchor->x / g->limit : 1;
     if (f->anchor && fabs(1 - along) > 0.1) {
-        double spread = 6.4 * f->anchor->noise * f->anchor->share;
+        double spread = 6.4 * f->noise * f->anchor->spread * f->anchor->share;
         g->fixed = (f->anchor->share + (place - 0.5) * spread - along) / (1 - along);
         bool is_possible = g->fixed > -0.02 && g->fixed < 0.97;
         g->fixed = fmax(g->fixed, 0);
@@ -220,35 +241,34 @@ static double choose_fixed(const struct forming *f, int j, struct belief_guess *
     return spread;
 }
 
-static void weigh_all(struct forming *f) {
-    struct belief *b = f->belief;
+// The guesses of one noise; returns their weight, times the width that each of them stands for.
+static double weigh_all(struct forming *f) {
+    const struct belief *b = f->belief;
     double sum = 0, step = log(f->high / f->low) / (BELIEF_LIMITS - 1);
-    for (int i = 0; i < BELIEF_GUESSES; i++) {
-        struct belief_guess *g = &b->guesses[i];
-        int limit = i / BELIEF_SHARES;
-        g->limit = f->low * exp(step * limit);
+    for (int i = 0; i < BELIEF_LINES; i++) {
+        struct belief_guess *g = &f->guesses[i];
+        g->limit = f->low * exp(step * (i / BELIEF_SHARES));
+        g->noise = f->noise;
         g->weight = choose_fixed(f, i % BELIEF_SHARES, g);
         if (g->weight > 0) {
             g->weight *= (b->line.is_known ? predicted(f, g) : usual(f, g)) * agreement(f, g);
+            g->weight *= step;
         }
         sum += g->weight;
     }
-    b->count = BELIEF_GUESSES;
-    for (int i = 0; i < b->count; i++) {
-        b->guesses[i].weight = sum > 0 ? b->guesses[i].weight / sum : 1.0 / b->count;
-    }
+    return sum;
 }
 
 // The limits that have the weight, and one more at either side.
-static void zoom(struct forming *f) {
+static void zoom(struct forming *f, double sum) {
     double step = log(f->high / f->low) / (BELIEF_LIMITS - 1);
     int first = BELIEF_LIMITS - 1, last = 0;
     for (int i = 0; i < BELIEF_LIMITS; i++) {
         double weight = 0;
         for (int j = 0; j < BELIEF_SHARES; j++) {
-            weight += f->belief->guesses[i * BELIEF_SHARES + j].weight;
+            weight += f->guesses[i * BELIEF_SHARES + j].weight;
         }
-        if (weight < 1e-3) continue;
+        if (weight < 1e-3 * sum) continue;
         if (i < first) first = i;
         last = i;
     }
@@ -280,17 +300,41 @@ static void bound(struct forming *f) {
     if (!(f->high > f->low * 1.0001)) f->high = f->low * 1.2;
 }
 
+static void form_part(struct forming *f, double share) {
+    double sum = 0;
+    bound(f);
+    for (f->blur = 4; f->blur >= 1; f->blur /= 2) {
+        sum = weigh_all(f);
+        if (f->blur > 1) zoom(f, sum);
+    }
+    for (int i = 0; i < BELIEF_LINES; i++) f->guesses[i].weight *= share;
+}
+
+// Weights that add up to 1, without the many guesses that have next to none.
+static void tidy(struct belief *b) {
+    double sum = 0, left = 0;
+    for (int i = 0; i < BELIEF_GUESSES; i++) sum += b->guesses[i].weight;
+    for (int i = 0; i < BELIEF_GUESSES; i++) {
+        struct belief_guess g = b->guesses[i];
+        if (sum > 0 && g.weight < 1e-6 * sum) continue;
+        if (!(sum > 0)) g.weight = 1;
+        left += g.weight;
+        b->guesses[b->count++] = g;
+    }
+    for (int i = 0; i < b->count; i++) b->guesses[i].weight /= left;
+}
+
 void belief_form(const struct search_trials *s, struct belief *b) {
     memset(b, 0, sizeof *b);
     b->trials = s;
     if (s->space.predict && !isnan(s->space.budget_bytes) && !is_refuted(s)) {
         b->line = line_of(&s->space);
     }
-    struct forming f = {.belief = b};
+    struct forming f = {.belief = b, .guesses = b->guesses};
     gather(&f);
-    bound(&f);
-    for (f.blur = 4; f.blur >= 1; f.blur /= 2) {
-        weigh_all(&f);
-        if (f.blur > 1) zoom(&f);
+    for (int i = 0; i < BELIEF_NOISES; i++, f.guesses += BELIEF_LINES) {
+        f.noise = noises[i].noise;
+        form_part(&f, noises[i].usual);
     }
+    tidy(b);
 }

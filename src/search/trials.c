@@ -20,6 +20,9 @@ static const double even_odds = 0.55;  // for a value that would end the walk
 static const double aim_above = 0.003; // enough and a little, for the reading's own noise
 static const double clear_part = 0.95; // of the budget: below it nothing spills
 static const double usually_enough = 0.97;
+// A launch must be expected to gain this share of the batch; most walks need no more than four, and
+// one that goes on has met peaks that are hard to foresee: each further launch must gain more.
+static const double price = 0.005, dearer = 0.0075, usual_launches = 4;
 enum { MOST_TRIALS = 12 };
 
 struct walk {
@@ -111,18 +114,51 @@ static int64_t reference(const struct walk *w) {
     return is_needed ? untried_up_to(w, (double)smallest->value / 2) : 0;
 }
 
+// The largest value that a guess leaves possible; 0: none.
+static int64_t largest_of(const struct walk *w, const struct belief *b,
+                          const struct belief_guess *g, int64_t near) {
+    ptrdiff_t above = first_above(w->space, belief_limit(b, g, near));
+    if (above > w->high) above = w->high;
+    int64_t largest = above > w->low ? w->space->rising[above - 1] : 0;
+    return w->best && largest < w->best->value ? w->best->value : largest;
+}
+
 // What share a value is of the largest that each guess leaves possible.
 static double share_of(const struct walk *w, const struct belief *b, int64_t value) {
     double sum = 0;
     for (int i = 0; i < b->count; i++) {
-        ptrdiff_t above = first_above(w->space, belief_limit(b, &b->guesses[i], value));
-        if (above > w->high) above = w->high;
-        int64_t largest = above > w->low ? w->space->rising[above - 1] : 0;
-        if (w->best && largest < w->best->value) largest = w->best->value;
+        int64_t largest = largest_of(w, b, &b->guesses[i], value);
         double share = largest > 0 ? (double)value / (double)largest : 1;
         sum += b->guesses[i].weight * fmin(share, 1);
     }
     return sum;
+}
+
+// By what share of what may be had the answer is expected to rise when a value is tried.
+static double gain_of(const struct walk *w, const struct belief *b, int64_t value) {
+    double sum = 0, best = (double)w->best->value;
+    for (int i = 0; i < b->count; i++) {
+        const struct belief_guess *g = &b->guesses[i];
+        double largest = (double)largest_of(w, b, g, value);
+        double share = fmin((double)value / largest, 1) - best / largest;
+        sum += g->weight * share * belief_guess_fits(b, g, value);
+    }
+    return sum;
+}
+
+// The place of the value of most gain; a part of the places is enough to find it.
+static ptrdiff_t most_gain(const struct walk *w, const struct belief *b) {
+    enum { LOOKS = 40 };
+    ptrdiff_t best = w->low;
+    double most = 0, range = (double)(w->high - 1 - w->low);
+    for (int i = 0; i < LOOKS; i++) {
+        double along = (double)i / (LOOKS - 1);
+        ptrdiff_t place = w->low + (ptrdiff_t)(range * along * along);
+        double gain = gain_of(w, b, w->space->rising[place]);
+        if (gain > most) best = place;
+        most = fmax(gain, most);
+    }
+    return best;
 }
 
 // The place of the largest value whose peak is within a part of the budget with this probability;
@@ -194,8 +230,16 @@ static int64_t next_value(const struct walk *w, const struct belief *b) {
         double least = 1.01 * (double)w->best->value;
         if (place < w->low || (double)w->space->rising[place] < least) place = enough;
     }
+    if (!is_blind && belief_is_rough(b)) place = most_gain(w, b);
     if (place < w->low) place = w->low;
     return w->space->rising[step_back(w, place)];
+}
+
+// What the answer must be expected to gain for one more launch.
+static double price_of(const struct search_trials *s) {
+    bool is_blind = isnan(s->space.budget_bytes);
+    double late = is_blind ? 0 : fmax((double)s->count - usual_launches, 0);
+    return price + dearer * late;
 }
 
 static bool is_over(const struct walk *w) {
@@ -235,6 +279,7 @@ bool search_trials_ask(const struct search_trials *s, int64_t *ret_value) {
     belief_form(s, &b);
     if (w.best && share_of(&w, &b, w.best->value) >= enough_of(&s->space)) return false;
     *ret_value = next_value(&w, &b);
+    if (w.best && gain_of(&w, &b, *ret_value) < price_of(s)) return false;
     return true;
 }
 

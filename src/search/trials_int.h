@@ -5,13 +5,19 @@
 
 #include "search/trials.h"
 
-enum { BELIEF_LIMITS = 48, BELIEF_SHARES = 9, BELIEF_GUESSES = BELIEF_LIMITS * BELIEF_SHARES };
+enum {
+    BELIEF_LIMITS = 48,
+    BELIEF_SHARES = 9,
+    BELIEF_LINES = BELIEF_LIMITS * BELIEF_SHARES,
+    BELIEF_NOISES = 3,
+    BELIEF_GUESSES = BELIEF_LINES * BELIEF_NOISES,
+};
 
 // The peak of a guess at a value, as a share of the budget, is fixed + (1 - fixed) · x / limit. x
 // is the value, or what a prediction says of its growth, in units of values: x / limit = 1 is where
-// the budget is reached.
+// the budget is reached. Launches are off it by the noise.
 struct belief_guess {
-    double fixed, limit, weight;
+    double fixed, limit, noise, weight;
 };
 // A prediction seen as a line: bytes = fixed + per_value · x near its own limit.
 struct belief_line {
@@ -22,12 +28,16 @@ struct belief {
     const struct search_trials *trials;
     struct belief_line line;
     struct belief_guess guesses[BELIEF_GUESSES]; // weights add up to 1
-    int count;
+    int count;                                   // of those that have weight
 };
 
 void belief_form(const struct search_trials *s, struct belief *b);
 // How likely a launch at a value stays in a part of the budget.
 double belief_fits(const struct belief *b, int64_t value, double part);
+// The same by one guess, of the whole budget.
+double belief_guess_fits(const struct belief *b, const struct belief_guess *g, int64_t value);
+// More likely than not, the peaks are further off any line than two launches are apart.
+bool belief_is_rough(const struct belief *b);
 // The value at which a guess reaches the budget, as far as it can be told from a value near it.
 double belief_limit(const struct belief *b, const struct belief_guess *g, int64_t near);
 

@@ -280,8 +280,25 @@ static void a_spill_that_comes_first_is_found_later(void **state) {
     assert_int_equal(r.out_of_memory, 0);
 }
 
+// Readings of a training on a processor, which lie on steps: a walk that takes them for a line goes
+// on by 2 and by 1 where each fits against expectation.
+static void readings_off_a_line_are_not_crept_along(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct search_trials s = search_trials_open(&a, &plain);
+    static const struct search_seen seen[] = {
+        {5, SEARCH_FITS, 64.8, NAN},  {13, SEARCH_FITS, 61.6, NAN}, {128, SEARCH_OUT, NAN, NAN},
+        {34, SEARCH_FITS, 91.0, NAN}, {43, SEARCH_FITS, 95.7, NAN},
+    };
+    for (size_t i = 0; i < sizeof seen / sizeof *seen; i++) search_trials_tell(&s, &seen[i]);
+    int64_t value = 0;
+    assert_true(search_trials_ask(&s, &value));
+    assert_in_range(value, 47, 64);
+}
+
 struct figures {
     double launches, yield, out, spilled, recognized, alarms;
+    double long_share; // of walks that took more than 8 launches
 };
 
 static struct figures simulate(int count, uint64_t seed, enum scenario_kind kind,
@@ -306,6 +323,7 @@ static struct figures simulate(int count, uint64_t seed, enum scenario_kind kind
         search_trials_answer(&t, &r);
         double truth = (double)scenario_truth(&s, integers, SCENARIO_LARGEST);
         f.launches += (double)r.launches / count;
+        f.long_share += (double)(r.launches > 8) / count;
         f.out += (double)r.out_of_memory / count;
         f.yield += (truth > 0 ? fmin(1, (double)r.largest / truth) : 1) / count;
         bool spilled = false, is_alarm = false;
@@ -342,6 +360,18 @@ static void predicted_searches_reach_their_goal(void **state) {
     assert_true(f.alarms == 0);
 }
 
+static void rough_readings_take_few_more_launches(void **state) {
+    (void)state;
+    struct figures f = simulate(300, 900000, SCENARIO_REAL, false);
+    assert_true(f.launches <= 6);
+    assert_true(f.long_share <= 0.03);
+    assert_true(f.yield >= 0.88);
+    f = simulate(300, 900000, SCENARIO_STEPS, false);
+    assert_true(f.launches <= 4.8);
+    assert_true(f.long_share <= 0.03);
+    assert_true(f.yield >= 0.95);
+}
+
 static void spilling_cards_are_recognized(void **state) {
     (void)state;
     struct figures f = simulate(300, 900000, SCENARIO_SPILLS, false);
@@ -368,8 +398,10 @@ int main(void) {
         cmocka_unit_test(the_same_tellings_give_the_same_value),
         cmocka_unit_test(a_spill_is_marked_by_time_and_memory_together),
         cmocka_unit_test(a_spill_that_comes_first_is_found_later),
+        cmocka_unit_test(readings_off_a_line_are_not_crept_along),
         cmocka_unit_test(blind_searches_reach_their_goal),
         cmocka_unit_test(predicted_searches_reach_their_goal),
+        cmocka_unit_test(rough_readings_take_few_more_launches),
         cmocka_unit_test(spilling_cards_are_recognized),
     };
     return cmocka_run_group_tests(tests, make_list, NULL);
