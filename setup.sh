@@ -4,6 +4,7 @@
 #
 #   sh setup.sh run     installs what the build needs, builds, fits the example config (make run)
 #   sh setup.sh test    the same for the tests; ends with 'N passed, N failed' (make test)
+#   sh setup.sh fuzz    the same for libFuzzer: ten minutes a target (make fuzz); no test needs it
 #
 # Packages that are there already are left alone; without a missing one no package manager is started.
 set -eu
@@ -12,12 +13,14 @@ cd "$(dirname "$0")"
 build='gcc libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libjs-dygraphs libmicrohttpd-dev libncurses-dev libsqlite3-dev libzstd-dev'
 tests='ca-certificates chromium clang clang-tidy cppcheck libcmocka-dev libopenblas0-pthread mandoc procps prometheus
        python3-torch python3-torchvision python3-venv tmux zstd'
+fuzz='clang libclang-rt-14-dev' # the runtime of the clang of Debian 12
 
 case "${1-}" in
 run) packages=$build ;;
 test) packages="$build $tests" ;;
+fuzz) packages="$build $fuzz" ;;
 *)
-    echo 'usage: sh setup.sh run | test' >&2
+    echo 'usage: sh setup.sh run | test | fuzz' >&2
     exit 2
     ;;
 esac
