@@ -240,6 +240,7 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     measure.l.ranks = asked.ranks;
     measure.l.machine = o->machine;
     measure.l.cards = o->gpu_ids;
+    measure.l.is_inference = asked.inference;
     int rc = check_measure_options(o, why);
     if (rc == 0) rc = check_eval(o, asked.inference, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);

@@ -82,7 +82,9 @@ static void show_trials(const struct measured *m, struct show_style style, struc
 
 static void show_covered(const struct measured *m, struct buf *out) {
     struct buf yes = buf_new(m->q->arena), no = buf_new(m->q->arena);
+    unsigned wanted = m->q->plan.inference ? COVER_FORWARD | COVER_LAST_BATCH : ~0u;
     for (int i = 0; step_cover_names[i]; i++) {
+        if (!(wanted & (1u << i))) continue;
         struct buf *b = m->best->result.covered & (1u << i) ? &yes : &no;
         buf_format(b, "%s%s", b->count ? ", " : "", step_cover_names[i]);
     }
@@ -130,15 +132,16 @@ static void show_choice(const struct measured *m, struct show_style style, struc
         return;
     }
     show_text(out, style, SHOW_GOOD, str_format(a, "Batch %lld", (long long)p->batch));
-    buf_format(out, " x %lld accumulation = %lld samples per step", (long long)p->accumulation,
-               (long long)plan_effective(p));
+    if (!p->inference) {
+        buf_format(out, " x %lld accumulation = %lld samples per step", (long long)p->accumulation,
+                   (long long)plan_effective(p));
+    }
     if (m->best->result.peak_bytes > 0) {
         buf_format(out, ", %s of %s", unit_bytes(a, m->best->result.peak_bytes).p,
                    unit_bytes(a, m->launch.place.capacity_bytes).p);
     }
     buf_format(out, " (%.0f %% kept free), %s.\n", 100 * m->margin,
-               m->confirmed ? "confirmed by its own trial"
-                            : "but it made no second optimizer step");
+               m->confirmed ? "confirmed by its own trial" : "but it made no second step");
     double rate = m->best->result.samples_per_s;
     if (rate > 0) {
         buf_format(out, "Such a step takes %.3g s; a million samples %.3g hours.\n",

@@ -93,6 +93,7 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
         folders = str_format(a, "%.*s:%.*s", STR_ARG(folders), STR_ARG(l->layout));
     }
     str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
+    if (l->options->is_inference) str_word_add(&w, STR("BATCHFIT_MODE=inference"));
     str_word_add(&w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
     if (l->place.kind == LAUNCH_CUDA) {
         str_word_add(&w, str_format(a, "BATCHFIT_OTHERS=%lld", (long long)l->place.others_bytes));

@@ -23,6 +23,7 @@ struct launch_options {
     const char *config_keys; // [NAME=]PATH,…: the config gets the value instead of the command
     const char *machine;     // a recorded machine (for its gauges)
     int64_t ranks;           // 0: one
+    bool is_inference;       // no option: the command only predicts
     const char *log_folder;  // keeps each trial's output
     // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order;
     // NULL: the variable as it is. The first of them is watched.

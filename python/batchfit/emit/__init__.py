@@ -11,6 +11,7 @@ the training.
     hooks.py       where in PyTorch something is noted
     journal.py     the notes: what began or ended, and when; all that a training step pays for
     machine.py     reads them a little later: in which phase the training was; cuts time into steps
+    inference.py   the journal and the machine of a program that only predicts (BATCHFIT_MODE=inference)
     samples.py     how many samples a batch has
     cuda.py        the allocator's figures, and its cap
 
@@ -33,10 +34,12 @@ def install(when_imported):
     import os
 
     from . import hooks
+    from .inference import InferenceJournal
     from .journal import Journal
     from .transport import Transport
 
-    journal = Journal(Transport())
+    only_predicts = os.environ.get("BATCHFIT_MODE") == "inference"
+    journal = (InferenceJournal if only_predicts else Journal)(Transport())
     hooks.install(journal, when_imported)
     os.register_at_fork(after_in_child=journal.after_fork)
     atexit.register(journal.at_exit)

@@ -33,6 +33,8 @@ def careful(method):
 class Journal:
     """One process's. The hooks call it; nothing else does."""
 
+    machine_class = Machine
+
     def __init__(self, transport):
         self.transport = transport
         self.reset()
@@ -47,7 +49,7 @@ class Journal:
         self.seen_error = self.device = None
         self.on_cuda = False
         self.use_clock(HostClock())
-        self.machine = Machine(self, self.transport)
+        self.machine = self.machine_class(self, self.transport)
 
     def use_clock(self, clock):
         self.clock, self.mark = clock, clock.mark

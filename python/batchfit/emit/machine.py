@@ -319,7 +319,7 @@ class Machine:
             if "step" in event:
                 if self.transport.dropped:
                     event["dropped"] = self.transport.dropped
-                lines.append(events.encode_step(self.rank, self.pid, event, record.sums))
+                lines.append(self.step_line(event, record.sums))
             else:
                 event["ms"] = round(sum(record.sums), 4)
                 lines.append(self.line_of(event))
@@ -327,6 +327,9 @@ class Machine:
             self.transport.write(lines)
         while len(self.outbox) > WAITING_RECORDS:
             self.outbox.popleft()
+
+    def step_line(self, event, sums):
+        return events.encode_step(self.rank, self.pid, event, sums)
 
     def line_of(self, event):
         line = dict(v=1, event=event["event"], rank=self.rank, pid=self.pid)
