@@ -187,6 +187,10 @@ static void recommend(struct tta *t) {
 int tta_answer(struct question *q, struct answer *answer, const struct tta_ask *ask,
                const struct tta_measured *measured, struct tta **ret, struct fail *why) {
     struct tta *t = arena_new(q->arena, struct tta, 1);
+    if (answer->plan.sequence_length > 0) {
+        return fail_set(why, FAIL_USAGE, "--tta: %.*s reads text, and the views are of images",
+                        STR_ARG(answer->plan.model));
+    }
     t->ask = ask;
     for (ptrdiff_t i = 0; i < ask->types.count; i++) {
         int rc = add_type(q, answer, &ask->types.items[i], measured, t, why);
