@@ -75,9 +75,9 @@ static int user_variables(struct launch *l, const struct launch_values *v, struc
     return 0;
 }
 
-static bool runs_workload(const struct launch *l) {
+static bool runs(const struct launch *l, const char *module) {
     for (int i = 1; l->command[i]; i++) {
-        if (strcmp(l->command[i], "batchfit.workload") == 0) return true;
+        if (strcmp(l->command[i], module) == 0) return true;
     }
     return false;
 }
@@ -89,9 +89,10 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     struct arena *a = l->arena;
     struct str_words w = {.arena = a};
     struct str folders = str_format(a, "%.*s/hook", STR_ARG(l->layout));
-    if (runs_workload(l) || m->attempt) { // run's child may import batchfit
+    if (runs(l, "batchfit.workload") || m->attempt) { // run's child may import batchfit
         folders = str_format(a, "%.*s:%.*s", STR_ARG(folders), STR_ARG(l->layout));
     }
+    if (runs(l, "batchfit.engine")) folders = l->layout; // it reports its steps itself
     str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
     if (l->options->is_inference) str_word_add(&w, STR("BATCHFIT_MODE=inference"));
     str_word_add(&w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer

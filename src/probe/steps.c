@@ -7,6 +7,7 @@
 
 #include "base/os.h"
 
+#include <float.h>
 #include <jansson.h>
 #include <math.h>
 #include <string.h>
@@ -69,10 +70,15 @@ static void count_broken(struct steps *s, struct str line) {
     if (s->broken_lines++ == 0) s->first_broken = steps_text(s->arena, line, BROKEN_MAX_BYTES);
 }
 
-static double time_of(const json_t *object, const char *key) {
+// From 0 on.
+static double number_of(const json_t *object, const char *key, double most) {
     const json_t *value = json_object_get(object, key);
-    double ms = json_is_real(value) ? json_real_value(value) : NAN;
-    return ms >= 0 && ms <= time_max_ms ? ms : NAN;
+    double number = json_is_real(value) ? json_real_value(value) : NAN;
+    return number >= 0 && number <= most ? number : NAN;
+}
+
+static double time_of(const json_t *object, const char *key) {
+    return number_of(object, key, time_max_ms);
 }
 
 static int64_t count_value(const json_t *value) {
@@ -205,6 +211,20 @@ static void on_phase(struct steps *s, struct step_rank *r, const json_t *object)
     };
 }
 
+static void on_outputs(struct steps *s, struct step_rank *r, const json_t *object) {
+    struct steps_outputs *o = &s->outputs;
+    (void)r;
+    o->is_said = true;
+    o->max_abs = number_of(object, "max_abs", DBL_MAX);
+    o->mean_abs = number_of(object, "mean_abs", DBL_MAX);
+    o->max_rel = number_of(object, "max_rel", DBL_MAX);
+    o->mean_rel = number_of(object, "mean_rel", DBL_MAX);
+    o->top1 = number_of(object, "top1", 1);
+    o->samples = count_of(object, "samples");
+    keep_text(s, &o->reference, text_of(object, "reference"));
+    keep_text(s, &o->problem, text_of(object, "problem"));
+}
+
 static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
     r->oom_ns = r->last_ns;
     r->oom_samples = count_of(object, "samples");
@@ -232,8 +252,8 @@ static const struct {
     const char *name;
     void (*read)(struct steps *s, struct step_rank *r, const json_t *object);
 } events[] = {
-    {"start", on_start}, {"step", on_step},   {"phase", on_phase},
-    {"oom", on_oom},     {"batch", on_batch}, {"end", on_end},
+    {"start", on_start}, {"step", on_step}, {"phase", on_phase},     {"oom", on_oom},
+    {"batch", on_batch}, {"end", on_end},   {"outputs", on_outputs},
 };
 
 static void read_event(struct steps *s, const json_t *object) {

@@ -47,6 +47,16 @@ struct step_rank {
     int64_t taken_batch, taken_accumulation; // that it took over while it runs; 0: it takes none
 };
 
+// How far an inference engine's outputs are from a reference's. NaN, -1: not said.
+struct steps_outputs {
+    bool is_said;
+    double max_abs, mean_abs, max_rel, mean_rel;
+    double top1; // share of samples whose largest output is the same one
+    int64_t samples;
+    struct str reference; // "torch 2.13.0, fp32, CPU"
+    struct str problem;   // why they cannot be compared: they are wrong; empty: they can
+};
+
 // What the run has been seen to do; bits of covered.
 enum step_cover {
     COVER_FORWARD = 1,
@@ -78,6 +88,7 @@ struct steps {
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event announced; 0: none did
     unsigned covered;
+    struct steps_outputs outputs; // the last that was said
     int64_t broken_lines, unknown_events, dropped_lines;
     struct str first_broken; // for the report
 };

@@ -54,6 +54,60 @@ static struct bench_rows rows_of(struct arena *a, const struct made *made, ptrdi
     return rows;
 }
 
+static void the_latency_of_a_batch(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct bench_row row = {.setting = {.batch = 8}};
+    struct bench_trial t = trial_of(&a, 8, 16, 0.1, UNIT_GIB);
+    assert_true(isnan(bench_batch_ms(&row, 0.5)));
+    bench_row_add(&a, &row, &t);
+    assert_true(fabs(bench_batch_ms(&row, 0.5) - 16) < 0.5);
+    assert_true(fabs(bench_batch_ms(&row, 1) - 17.6) < 1e-9);
+    struct stats_interval median = bench_median_ms(&row);
+    assert_true(median.low <= bench_batch_ms(&row, 0.5) && median.high >= median.low);
+    assert_true(isnan(bench_p99_ms(&row))); // of 40 batches
+    bench_row_add(&a, &row, &t);
+    bench_row_add(&a, &row, &t);
+    assert_true(bench_p99_ms(&row) > 17);
+}
+
+static void wrong_outputs_are_never_the_best(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct bench_rows rows = {arena_new(&a, struct bench_row, 3), 3};
+    struct bench_trial wrong = trial_of(&a, 8, 10, 0, UNIT_GIB);
+    struct bench_trial right = trial_of(&a, 8, 20, 0, UNIT_GIB), absent = {.status = LAUNCH_FAILED};
+    wrong.differs = absent.is_absent = true;
+    wrong.outputs = (struct bench_outputs){.is_known = true, .max_rel = 0.5};
+    bench_row_add(&a, &rows.items[0], &wrong);
+    bench_row_add(&a, &rows.items[1], &right);
+    bench_row_add(&a, &rows.items[2], &absent);
+    for (int i = 0; i < 3; i++) rows.items[i].setting.combination = i;
+    assert_int_equal(rows.items[0].status, BENCH_DIFFERS);
+    assert_int_equal(rows.items[2].status, BENCH_ABSENT);
+    struct bench_best best = bench_pick(&a, &rows, 10 * UNIT_GIB);
+    assert_int_equal(best.throughput, 1);
+    assert_int_equal(best.efficiency, 1);
+    assert_int_equal(best.recommended, 1);
+    // Of several trials the worst difference is told.
+    wrong.outputs.max_rel = 0.25;
+    bench_row_add(&a, &rows.items[0], &wrong);
+    assert_true(rows.items[0].outputs.max_rel == 0.5);
+}
+
+static void of_inference_only_some_rules_speak(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct made made[] = {{8, 100, 10 * UNIT_GIB, LAUNCH_OK}};
+    struct bench_rows rows = rows_of(&a, made, 1, 0);
+    struct bench_findings trained = {0}, inferred = {0};
+    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, false, &trained);
+    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, true, &inferred);
+    assert_int_equal(trained.count, 2);
+    assert_int_equal(inferred.count, 1);
+    assert_string_equal(inferred.items[0].id, "memory-full");
+}
+
 static void repeats_are_pooled(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -229,7 +283,7 @@ static void each_rule_by_its_own_figure(void **state) {
         bench_row_add(&a, &row, &t);
         struct bench_rows rows = {&row, 1};
         struct bench_findings found = {0};
-        bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, &found);
+        bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, false, &found);
         if (cases[i].holds && !has_finding(&found, cases[i].holds)) fail_msg("case %zu", i);
         if (has_finding(&found, cases[i].does_not)) fail_msg("case %zu: %s", i, cases[i].does_not);
     }
@@ -242,8 +296,8 @@ static void the_batch_cannot_grow_where_a_larger_one_was_tried(void **state) {
                                        {16, 41, 2 * UNIT_GIB, LAUNCH_OK}};
     struct bench_rows rows = rows_of(&a, made, 2, 0.002);
     struct bench_findings small = {0}, large = {0};
-    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB, &small);
-    bench_diagnose(&a, &rows, 1, 10 * UNIT_GIB, &large);
+    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB, false, &small);
+    bench_diagnose(&a, &rows, 1, 10 * UNIT_GIB, false, &large);
     assert_false(has_finding(&small, "low-memory"));
     assert_true(has_finding(&large, "low-memory"));
 }
@@ -255,9 +309,9 @@ static void amp_is_a_remedy_until_it_was_tried(void **state) {
     static const struct made made[] = {{8, 20, UNIT_GIB, LAUNCH_OK}, {8, 21, UNIT_GIB, LAUNCH_OK}};
     struct bench_rows rows = rows_of(&a, made, 2, 0.002);
     struct bench_findings before = {0}, after = {0};
-    bench_diagnose(&a, &rows, 0, -1, &before);
+    bench_diagnose(&a, &rows, 0, -1, false, &before);
     rows.items[1].setting.precision = PLAN_AMP_BF16;
-    bench_diagnose(&a, &rows, 0, -1, &after);
+    bench_diagnose(&a, &rows, 0, -1, false, &after);
     assert_string_equal(before.items[0].id, "compute-bound");
     assert_string_equal(after.items[0].id, "compute-bound");
     assert_non_null(strstr(before.items[0].remedy, "mixed precision"));
@@ -270,14 +324,17 @@ static void noise_is_said(void **state) {
     static const struct made made[] = {{8, 20, UNIT_GIB, LAUNCH_OK}};
     struct bench_rows quiet = rows_of(&a, made, 1, 0.01), loud = rows_of(&a, made, 1, 0.9);
     struct bench_findings found = {0}, none = {0};
-    bench_diagnose(&a, &quiet, 0, -1, &none);
-    bench_diagnose(&a, &loud, 0, -1, &found);
+    bench_diagnose(&a, &quiet, 0, -1, false, &none);
+    bench_diagnose(&a, &loud, 0, -1, false, &found);
     assert_false(has_finding(&none, "noisy"));
     assert_true(has_finding(&found, "noisy"));
 }
 
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_latency_of_a_batch),
+        cmocka_unit_test(wrong_outputs_are_never_the_best),
+        cmocka_unit_test(of_inference_only_some_rules_speak),
         cmocka_unit_test(repeats_are_pooled),
         cmocka_unit_test(a_row_is_as_bad_as_its_worst_trial),
         cmocka_unit_test(the_fastest_is_recommended_when_nothing_smaller_is_as_fast),

@@ -25,6 +25,16 @@ static struct bench_trial some_trial(struct arena *a, enum launch_status status)
         .peak_bytes = 123456789012,
         .ms = {1, (double)NAN, 3, 4, 5, 6, 19},
         .device_share = (double)NAN,
+        .differs = status == LAUNCH_OK,
+        .outputs = {.is_known = status == LAUNCH_OK,
+                    .max_abs = 1e-3,
+                    .mean_abs = 1e-4,
+                    .max_rel = 0.25,
+                    .mean_rel = (double)NAN,
+                    .top1 = 0.5,
+                    .samples = 8,
+                    .reference = STR("torch")},
+        .engine_version = STR("1.31"),
         .sample_count = status == LAUNCH_OK ? 3 : 0,
     };
     t.seconds_per_sample = arena_new(a, double, 4);
@@ -62,6 +72,15 @@ static void trials_come_back_as_they_were(void **state) {
     assert_memory_equal(is->seconds_per_sample, was.seconds_per_sample, 3 * sizeof(double));
     assert_true(isnan(is->ms[BENCH_H2D]) && isnan(is->device_share));
     assert_true(is->ms[BENCH_TOTAL] == 19);
+    assert_true(is->differs && is->outputs.is_known);
+    assert_true(is->outputs.max_abs == 1e-3 && is->outputs.mean_abs == 1e-4);
+    assert_true(is->outputs.max_rel == 0.25 && is->outputs.top1 == 0.5);
+    assert_true(isnan(is->outputs.mean_rel));
+    assert_int_equal(is->outputs.samples, 8);
+    assert_str(is->outputs.reference, "torch");
+    assert_str(is->engine_version, "1.31");
+    assert_int_equal(rows.items[0].status, BENCH_DIFFERS);
+    assert_false(rows.items[1].trials[0].differs || rows.items[1].outputs.is_known);
     assert_int_equal(rows.items[1].status, BENCH_OOM);
     assert_str(rows.items[1].reason, "CUDA out of \"memory\".?");
     assert_int_equal(rows.items[2].trial_count, 0);
@@ -135,7 +154,7 @@ static void broken_lines_are_measured_again(void **state) {
                                       "{\"row\":99,\"status\":\"OK\"}\n",
                                       "{\"row\":0,\"status\":\"FINE\",\"steps\":1}\n",
                                       ("{\"row\":0,\"status\":\"OK\",\"steps\":1,"
-                                      "\"seconds_per_sample\":[0]}\n"),
+                                       "\"seconds_per_sample\":[0]}\n"),
                                       "\xff\xfe\n"};
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct str with = str_format(&a, "%.*s%s", STR_ARG(text), odd[i]);

@@ -67,6 +67,22 @@ static void the_newest_batch_that_was_taken_is_kept(void **state) {
     assert_int_equal(s.broken_lines + s.unknown_events, 0);
 }
 
+static void outputs_are_read(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s =
+        read_text(&a, "{\"v\":1,\"event\":\"outputs\",\"reference\":\"torch\",\"samples\":8,"
+                      "\"max_abs\":1e-3,\"mean_abs\":1e-4,\"max_rel\":0.25,\"top1\":1.5}\n");
+    assert_true(s.outputs.is_said);
+    assert_int_equal(s.outputs.samples, 8);
+    assert_true(s.outputs.max_abs == 1e-3 && s.outputs.mean_abs == 1e-4);
+    assert_true(s.outputs.max_rel == 0.25);
+    assert_true(isnan(s.outputs.mean_rel) && isnan(s.outputs.top1)); // absent, and no share
+    assert_str(s.outputs.reference, "torch");
+    assert_int_equal(s.outputs.problem.len, 0);
+    assert_int_equal(s.unknown_events + s.broken_lines, 0);
+}
+
 static void what_is_absent_or_of_another_type_is_not_known(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -179,7 +195,8 @@ static void what_the_run_has_done_is_seen(void **state) {
         {"{\"v\":1,\"event\":\"phase\",\"phase\":\"lunch\"}\n", 0},
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8,8,3]}\n", COVER_LAST_BATCH},
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[3,8,8]}\n", 0},
-        {"{\"v\":1,\"event\":\"step\",\"samples\":8}\n{\"v\":1,\"event\":\"step\",\"samples\":5}\n",
+        {"{\"v\":1,\"event\":\"step\",\"samples\":8}\n{\"v\":1,\"event\":\"step\",\"samples\":"
+         "5}\n",
          COVER_SECOND_STEP | COVER_LAST_BATCH},
         // Ranks may have batches of their own.
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8]}\n"
@@ -274,6 +291,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_step_is_read_with_all_its_fields),
         cmocka_unit_test(the_newest_batch_that_was_taken_is_kept),
+        cmocka_unit_test(outputs_are_read),
         cmocka_unit_test(what_is_absent_or_of_another_type_is_not_known),
         cmocka_unit_test(broken_lines_are_counted_and_the_first_is_kept),
         cmocka_unit_test(the_first_broken_line_is_cut_between_characters),

@@ -9,7 +9,7 @@
 #include <libgen.h>
 #include <unistd.h>
 
-enum { LARGEST_DEFAULT_BATCH = 8192, USUAL_WORKERS = 4 };
+enum { LARGEST_DEFAULT_BATCH = 8192, LARGEST_INFERENCE_BATCH = 64, USUAL_WORKERS = 4 };
 
 void bench_note(struct bench *b, struct str note) {
     *arena_push(b->arena, &b->notes.items, &b->notes.count, &b->notes.capacity) = note;
@@ -131,6 +131,11 @@ static const struct {
     ONLY("--model", model),
     ONLY("--optimizer", optimizer),
     ONLY("--data-key", data_key),
+    ONLY("--engine", engines),
+    ONLY("--onnx", onnx),
+    ONLY("--weights", weights),
+    ONLY("--compile-mode", compile_mode),
+    ONLY("--trtexec", trtexec),
 #undef ONLY
 };
 
@@ -143,6 +148,11 @@ static int check_command(const struct bench_options *o, struct fail *why) {
                  workload_only[i].option);
         return fail_hint(why, "leave it out, or leave out the command after --");
     }
+    if (o->inference) {
+        return fail_set(why, FAIL_USAGE,
+                        "--inference is of the built-in workload; your own "
+                        "command says itself what it does");
+    }
     return 0;
 }
 
@@ -150,11 +160,14 @@ int bench_ask(struct arena *a, const struct bench_options *o, struct bench *b,
               struct bench_asked *ret_asked, struct fail *why) {
     *ret_asked = (struct bench_asked){.l = o->l, .is_workload = !o->base.command};
     b->is_workload = ret_asked->is_workload;
+    b->is_inference = bench_is_inference(o) && b->is_workload;
     b->ranks = o->l.ranks > 0 ? o->l.ranks : 1;
     int rc = o->base.command ? check_command(o, why) : 0;
     if (rc == 0) rc = check_files(a, o, ret_asked->is_workload, why);
+    if (rc == 0 && !o->base.command) rc = bench_engine_check(a, o, why);
     if (rc == 0 && o->config) rc = read_config(a, o, b, ret_asked, why);
     if (rc < 0) return rc;
+    if (b->is_inference) bench_engine_steps(&ret_asked->l);
     if (ret_asked->is_workload) {
         bench_workload(a, o, b, ret_asked);
         return 0;
@@ -201,6 +214,10 @@ static int no_values(const char *option, const char *name, const char *example, 
 static int default_batches(struct asking *k, struct fail *why) {
     struct bench_numbers *batches = &k->grid->batches;
     int64_t own = bench_config_number(k->asked, CONFIG_BATCH);
+    for (int64_t n = 1; k->b->is_inference && n <= LARGEST_INFERENCE_BATCH; n *= 8) {
+        bench_add_number(k->a, batches, n);
+    }
+    if (k->b->is_inference) return 0;
     if (k->asked->has_config && own == 0 && !has_section(k->a, k->asked)) {
         fail_set(why, FAIL_INPUT, "%.*s: no benchmark section, and no batch size",
                  STR_ARG(k->asked->config.name));
@@ -324,12 +341,13 @@ static int ask_compile(struct asking *k, struct fail *why) {
     if (k->o->compile) {
         return bench_read_switch(k->a, "--compile", str_of(k->o->compile), compiles, why);
     }
-    if (k->asked->is_workload) bench_add_number(k->a, compiles, 0);
+    if (k->asked->is_workload && takes(k, "compile")) bench_add_number(k->a, compiles, 0);
     return 0;
 }
 
 static int ask_axes(struct asking *k, struct fail *why) {
-    int rc = bench_read_axes(k->a, k->o->axes, k->grid, why);
+    int rc = k->b->is_inference ? bench_engine_axis(k->o, k->b, why) : 0;
+    if (rc == 0) rc = bench_read_axes(k->a, k->o->axes, k->grid, why);
     for (ptrdiff_t i = 0; rc == 0 && i < k->grid->axis_count; i++) {
         const char *name = str_z(k->a, k->grid->axes[i].name);
         if (!takes(k, name)) {
@@ -362,6 +380,6 @@ int bench_ask_grid(const struct bench_options *o, const struct bench_asked *aske
         int rc = parts[i](&k, why);
         if (rc < 0) return rc;
     }
-    b->grid.by_amp = says_amp(&b->grid.precisions);
+    b->grid.by_amp = !b->is_inference && says_amp(&b->grid.precisions);
     return 0;
 }

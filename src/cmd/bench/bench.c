@@ -41,6 +41,26 @@ static const struct option_row option_rows[] = {
     {"hidden", "N", OPTION_COUNT, AT(hidden), "channels of it", ""},
     {"optimizer", "NAME", OPTION_TEXT, AT(optimizer), "optimizer of the built-in workload",
      "sgd adam adamw"},
+    {"inference", NULL, OPTION_SWITCH, AT(inference),
+     "times the built-in workload's model without training it", NULL},
+    {"engine", "NAME...", OPTION_MANY, AT(engines),
+     "inference by these engines, outputs compared: torch, torch-compile, onnxruntime, "
+     "onnxruntime-tensorrt, trtexec",
+     "torch torch-compile onnxruntime onnxruntime-tensorrt trtexec"},
+    {"onnx", "FILE", OPTION_TEXT, AT(onnx),
+     "the ONNX file to run; without it --model is exported. With --model: compared with it",
+     "file"},
+    {"weights", "FILE", OPTION_TEXT, AT(weights),
+     "a state dict for --model, whose weights are random without it", "file"},
+    {"compile-mode", "MODE", OPTION_TEXT, AT(compile_mode),
+     "of torch-compile: default, reduce-overhead, max-autotune",
+     "default reduce-overhead max-autotune"},
+    {"trtexec", "PROGRAM", OPTION_TEXT, AT(trtexec), "TensorRT's trtexec (the one in PATH)",
+     "file"},
+    {"tolerance", "X", OPTION_NUMBER, AT(tolerance),
+     "outputs further from the reference's, relative to its largest one, are wrong (fp32 0.001, "
+     "fp16 0.02, bf16 0.16)",
+     ""},
     {"ranks", "N", OPTION_COUNT, AT(l.ranks), "data-parallel processes of one trial", ""},
     LAUNCH_ROWS(struct bench_options),
     HISTORY_ROWS(struct bench_options),
@@ -74,13 +94,16 @@ static void draw(void *context, const struct steps *steps, const struct trial_ou
     show_progress_set(&m->progress, m->done, m->now);
 }
 
-// After an out-of-memory the larger batches of the same combination are not tried.
-static bool is_ruled_out(const struct bench_rows *rows, ptrdiff_t i) {
-    const struct bench_setting *s = &rows->items[i].setting;
+// After an out-of-memory the larger batches of the same combination are not tried. An engine that
+// cannot do a precision cannot do it at any batch, and one that is not there does none.
+static bool is_ruled_out(const struct bench *b, ptrdiff_t i) {
+    const struct bench_setting *s = &b->rows.items[i].setting;
+    if (bench_engine_is_absent(b, s)) return true;
     for (ptrdiff_t j = i - 1; j >= 0; j--) {
-        const struct bench_row *r = &rows->items[j];
+        const struct bench_row *r = &b->rows.items[j];
         if (r->setting.combination != s->combination) return false;
         if (r->status == BENCH_OOM) return true;
+        if (b->is_inference && r->status == BENCH_FAILED) return true;
     }
     return false;
 }
@@ -89,14 +112,14 @@ static bool is_wanted(struct measuring *m, ptrdiff_t i, int64_t round) {
     struct bench_row *r = &m->b->rows.items[i];
     if (r->trial_count > round) return false; // from the run that was interrupted
     if (r->status != BENCH_UNTRIED && r->status != BENCH_OK) return false;
-    if (!is_ruled_out(&m->b->rows, i)) return true;
+    if (!is_ruled_out(m->b, i)) return true;
     if (r->trial_count == 0) r->status = BENCH_SKIPPED;
     return false;
 }
 
 // A command that fails at once fails at every setting.
 static bool is_hopeless(struct measuring *m, const struct bench_trial *t) {
-    if (t->status != LAUNCH_FAILED) m->alike = -1;
+    if (t->status != LAUNCH_FAILED || m->b->is_inference) m->alike = -1;
     if (m->alike >= 0 && t->status == LAUNCH_FAILED) m->alike++;
     return m->alike >= ALIKE_FAILURES;
 }
@@ -105,7 +128,10 @@ static bool is_hopeless(struct measuring *m, const struct bench_trial *t) {
 static void say_trial(const struct measuring *m, const struct bench_trial *t, double seconds) {
     if (m->progress.is_live) return;
     fprintf(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
-            STR_ARG(m->now), launch_status_name(t->status));
+            STR_ARG(m->now),
+            t->is_absent ? bench_status_names[BENCH_ABSENT]
+            : t->differs ? bench_status_names[BENCH_DIFFERS]
+                         : launch_status_name(t->status));
     if (t->sample_count > 0) {
         fprintf(stderr, ", %.1f samples/s", 1 / stats_mean(t->seconds_per_sample, t->sample_count));
     }
@@ -122,7 +148,8 @@ static void store_trial(struct measuring *m, const struct bench_setting *s,
                         .precision = s->precision,
                         .image_size = m->o->image_size,
                         .sequence_length = m->o->sequence_length,
-                        .optimizer = str_of(m->o->optimizer)};
+                        .optimizer = str_of(m->o->optimizer),
+                        .inference = m->b->is_inference};
     if (plan.model.len == 0 && m->asked->has_config && model->type == CONFIG_TEXT) {
         plan.model = model->text;
     }
@@ -151,6 +178,9 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     if (result.trial.is_standin) m->b->is_standin = true;
     struct bench_trial trial = bench_trial_of(m->b->arena, place, &result);
     if (m->b->is_workload) bench_workload_failure(m->b->arena, &result, &trial);
+    if (m->b->is_inference) {
+        bench_engine_judge(m->b->arena, m->o, &row->setting, &result, &trial);
+    }
     bench_row_add(m->b->arena, row, &trial);
     bench_state_add(&m->state, m->b->arena, i, &trial);
     store_trial(m, &row->setting, &result);
@@ -165,10 +195,32 @@ static int64_t launches_left(const struct measuring *m, int64_t repeats) {
     for (ptrdiff_t i = 0; i < m->b->rows.count; i++) {
         const struct bench_row *r = &m->b->rows.items[i];
         bool may_run =
-            (r->status == BENCH_UNTRIED || r->status == BENCH_OK) && !is_ruled_out(&m->b->rows, i);
+            (r->status == BENCH_UNTRIED || r->status == BENCH_OK) && !is_ruled_out(m->b, i);
         if (may_run && r->trial_count < repeats) left += repeats - r->trial_count;
     }
     return left;
+}
+
+// What all engines are given alike, by a trial of its own: the reference must not be in their
+// memory.
+static int prepare_engines(struct measuring *m, struct fail *why) {
+    struct bench *b = m->b;
+    struct launch_values values;
+    struct launch_result result;
+    if (!b->is_inference || launches_left(m, 1) == 0) return 0;
+    int rc = bench_engine_folder(b, why);
+    if (rc < 0) return rc;
+    b->is_preparing = true;
+    bench_values(m->o, b, m->asked, &b->rows.items[0].setting, &values);
+    b->is_preparing = false;
+    rc = launch_try(m->l, &values, 0, 0, &result, why);
+    if (rc < 0) return rc;
+    m->is_interrupted = result.status == LAUNCH_INTERRUPTED;
+    if (m->is_interrupted || result.status == LAUNCH_OK) return 0;
+    struct bench_trial trial = bench_trial_of(b->arena, &m->l->place, &result);
+    bench_workload_failure(b->arena, &result, &trial);
+    fail_set(why, trial.input_is_bad ? FAIL_INPUT : FAIL_MACHINE, "%.*s", STR_ARG(trial.reason));
+    return trial.hint.len > 0 ? fail_hint(why, "%.*s", STR_ARG(trial.hint)) : why->code;
 }
 
 // There and back: a machine that warms up or slows down does not favour one end of the grid.
@@ -229,7 +281,12 @@ static ptrdiff_t count_rows(const struct bench *b, enum bench_status status) {
 static void say_what_is_missing(struct measuring *m) {
     struct bench *b = m->b;
     ptrdiff_t skipped = count_rows(b, BENCH_SKIPPED), untried = count_rows(b, BENCH_UNTRIED);
-    if (skipped > 0) {
+    if (skipped > 0 && b->is_inference) {
+        bench_note(b, str_format(b->arena,
+                                 "%td more setting%s skipped: the engine is not installed, cannot "
+                                 "do the precision, or ran out of memory before",
+                                 skipped, skipped == 1 ? " was" : "s were"));
+    } else if (skipped > 0) {
         bench_note(b, str_format(b->arena, "%td larger batch%s skipped after an out-of-memory",
                                  skipped, skipped == 1 ? " was" : "es were"));
     }
@@ -294,8 +351,13 @@ static struct str last_lines(struct arena *a, struct str text) {
 // 0 when a setting ran; else what is to be said, and the exit status.
 static int verdict(struct bench *b, struct fail *why) {
     const struct bench_row *out = first_with(b, BENCH_OOM), *failed = first_with(b, BENCH_FAILED);
+    if (first_with(b, BENCH_DIFFERS)) {
+        if (b->best.throughput < 0) b->reason = STR("no engine gives the reference's outputs");
+        return FAIL_NO;
+    }
     if (b->best.throughput >= 0) return 0;
     if (out) return nothing_fits(b, out);
+    if (!failed) failed = first_with(b, BENCH_ABSENT);
     if (!failed) {
         b->reason = STR("nothing was measured");
         return FAIL_NO;
@@ -328,7 +390,12 @@ static int answer(struct measuring *m, struct fail *why) {
     keep_tried(b);
     bench_mark_spills(b->arena, &b->rows, capacity);
     b->best = bench_pick(b->arena, &b->rows, capacity);
-    bench_diagnose(b->arena, &b->rows, b->best.recommended, capacity, &b->findings);
+    bench_diagnose(b->arena, &b->rows, b->best.recommended, capacity, b->is_inference,
+                   &b->findings);
+    if (b->is_inference) {
+        bench_engine_notes(m->o, b);
+        bench_engine_findings(b);
+    }
     for (ptrdiff_t i = 0; i < m->l->notes.count; i++) bench_note(b, m->l->notes.items[i]);
     history_close(&m->history);
     for (ptrdiff_t i = 0; i < m->history.notes.count; i++) {
@@ -365,7 +432,8 @@ static int measure(struct measuring *m, struct fail *why) {
     history_open(m->b->arena, &m->o->h, &m->history);
     history_place(&m->history, m->l, m->asked->l.machine);
     history_command(&m->history, m->asked->command);
-    rc = measure_all(m, why);
+    rc = prepare_engines(m, why);
+    if (rc == 0 && !m->is_interrupted) rc = measure_all(m, why);
     bool is_complete = rc == 0 && !m->is_interrupted;
     if (rc == 0) rc = answer(m, why);
     bench_state_close(&m->state, is_complete);
@@ -387,6 +455,7 @@ static int bench_run(struct arena *a, const struct options *options, struct fail
     struct measuring m = {.b = &b, .o = o, .asked = &asked, .l = &launch, .state = {.fd = -1}};
     rc = measure(&m, why);
     launch_close(&launch);
+    bench_engine_forget(&b);
     return rc;
 }
 
@@ -404,13 +473,16 @@ const struct verb verb_bench = {
         "{precision}, {pin_memory:...}, {compile:...}, {NAME} of an axis; no line of it changes. "
         "Without a command a built-in training is measured: a model by its library's name, or a "
         "small network, on synthetic data or an HDF5 file.\n\n"
+        "With --engine, --onnx or --inference it is the model's inference that is timed, by each "
+        "engine and precision, and its outputs are compared with fp32 (doc/engines.md).\n\n"
         "A run that is interrupted goes on where it was when the same command is given again.",
     .examples =
         "batchfit bench --config configs/checking_gpu_optimization.yaml --data-path data.h5\n"
         "batchfit bench --batch-sizes 1024 2048 4096 --num-workers 4 8 --amp both -- "
         "python train.py --bs {batch} --workers {workers} {amp:--amp}\n"
         "batchfit bench --axis algo=Ring,Tree --env NCCL_ALGO={algo} -- torchrun train.py\n"
-        "batchfit bench --model resnet50 --batch-sizes 16 32 64 -o bench.html",
+        "batchfit bench --model resnet50 --batch-sizes 16 32 64 -o bench.html\n"
+        "batchfit bench --engine torch onnxruntime trtexec --model resnet50 --precision fp32 fp16",
     .options = option_rows,
     .options_size = sizeof(struct bench_options),
     .run = bench_run,

@@ -74,6 +74,14 @@ enum bench_time {
 };
 extern const char *const bench_time_names[BENCH_TIMES]; // "io_ms": the keys of JSON and CSV
 
+// What an inference engine's trial showed of its outputs. NaN: unknown.
+struct bench_outputs {
+    bool is_known;
+    double max_abs, mean_abs, max_rel, mean_rel, top1;
+    int64_t samples;
+    struct str reference;
+};
+
 // One launch of a setting.
 struct bench_trial {
     enum launch_status status;
@@ -86,8 +94,22 @@ struct bench_trial {
     double device_share;
     double *seconds_per_sample; // one a step
     ptrdiff_t sample_count;
+    // Of inference:
+    bool is_absent; // the engine is not installed
+    bool differs;   // its outputs are wrong
+    struct bench_outputs outputs;
+    struct str engine_version;
 };
-enum bench_status { BENCH_UNTRIED, BENCH_OK, BENCH_OOM, BENCH_SPILLS, BENCH_FAILED, BENCH_SKIPPED };
+enum bench_status {
+    BENCH_UNTRIED,
+    BENCH_OK,
+    BENCH_OOM,
+    BENCH_SPILLS,
+    BENCH_FAILED,
+    BENCH_SKIPPED,
+    BENCH_DIFFERS, // ran, and its outputs are not the reference's
+    BENCH_ABSENT   // the engine is not installed
+};
 extern const char *const bench_status_names[]; // "OK", "OOM", …
 struct bench_row {
     struct bench_setting setting;
@@ -104,6 +126,8 @@ struct bench_row {
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample;
     ptrdiff_t sample_count;
+    struct bench_outputs outputs; // of the trial that is furthest off
+    struct str engine_version;
 };
 struct bench_rows {
     struct bench_row *items; // all settings of the grid; not all were tried
@@ -136,11 +160,15 @@ void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_tr
 void bench_mark_spills(struct arena *a, struct bench_rows *rows, int64_t capacity_bytes);
 struct bench_best bench_pick(struct arena *a, const struct bench_rows *rows,
                              int64_t capacity_bytes);
+// Milliseconds of a batch at a quantile of all that were timed. NaN: not measured.
+double bench_batch_ms(const struct bench_row *row, double quantile);
+double bench_p99_ms(const struct bench_row *row); // NaN with fewer than 100 batches
+struct stats_interval bench_median_ms(const struct bench_row *row); // 95 % of the median
 double bench_efficiency(const struct bench_row *row); // samples/s for each GB (10^9); NaN
 double bench_share_of(const struct bench_row *row, int64_t capacity_bytes); // of the memory; NaN
 // The rules that hold for a row.
 void bench_diagnose(struct arena *a, const struct bench_rows *rows, ptrdiff_t row,
-                    int64_t capacity_bytes, struct bench_findings *ret_findings);
+                    int64_t capacity_bytes, bool is_inference, struct bench_findings *ret_findings);
 
 // --- Going on after an interrupt (bench_state.c) -------------------------------------------------
 
@@ -159,6 +187,7 @@ void bench_state_open(struct arena *a, struct str identity, bool fresh, struct b
 void bench_state_add(struct bench_state *s, struct arena *a, ptrdiff_t row,
                      const struct bench_trial *trial);
 // `done`: the run is complete, the file goes. One without a trial goes as well.
+json_t *bench_outputs_json(const struct bench_outputs *o);
 void bench_state_close(struct bench_state *s, bool done);
 
 // --- What is shown (bench_report.c, bench_files.c) -----------------------------------------------
@@ -176,6 +205,9 @@ struct bench {
     struct str reason; // why nothing ran; empty: something did
     int64_t ranks;     // 1: one process
     bool is_standin;   // a program that plays a scenario said so
+    bool is_inference;
+    bool is_preparing;
+    struct str prepared; // the folder with what all engines are given alike
 };
 void bench_note(struct bench *b, struct str note);
 void bench_print(struct bench *b);
@@ -200,7 +232,9 @@ struct bench_options {
     const char *config, *data_path, *data_key, *batch_sizes, *workers, *amp, *precisions,
         *pin_memory, *compile, *axes, *outputs, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;
-    bool fresh;
+    bool fresh, inference;
+    const char *engines, *onnx, *weights, *compile_mode, *trtexec;
+    double tolerance; // NaN: each precision's own
 };
 struct bench_asked {
     struct launch_options l; // with the config's steps
@@ -216,6 +250,28 @@ int bench_ask(struct arena *a, const struct bench_options *o, struct bench *b,
 // The command of the built-in workload, and its title.
 void bench_workload(struct arena *a, const struct bench_options *o, struct bench *b,
                     struct bench_asked *asked);
+// Inference by engines (bench/engine.c): asked for by --engine, --onnx or --inference. Checks the
+// options and the files before anything is started.
+bool bench_is_inference(const struct bench_options *o);
+int bench_engine_check(struct arena *a, const struct bench_options *o, struct fail *why);
+int bench_engine_axis(const struct bench_options *o, struct bench *b, struct fail *why);
+void bench_engine_steps(struct launch_options *l); // those of inference, where none are asked for
+// Options of the engines' own for the command, and values for it.
+void bench_engine_values(const struct bench *b, struct launch_values *v);
+void bench_engine_words(const struct bench_options *o, const struct bench_asked *asked,
+                        struct str_words *w);
+// The folder in which one trial more makes what all are given alike, and its end.
+int bench_engine_folder(struct bench *b, struct fail *why);
+void bench_engine_forget(const struct bench *b);
+void bench_engine_judge(struct arena *a, const struct bench_options *o,
+                        const struct bench_setting *s, const struct launch_result *result,
+                        struct bench_trial *trial);
+// An engine that is not installed is tried once.
+bool bench_engine_is_absent(const struct bench *b, const struct bench_setting *s);
+void bench_engine_notes(const struct bench_options *o, struct bench *b);
+void bench_engine_findings(struct bench *b);
+// A value of the user's is no placeholder, whatever braces it has.
+struct str bench_literal(struct arena *a, struct str text);
 // What the workload itself says of its failure, by its line and exit status.
 void bench_workload_failure(struct arena *a, const struct launch_result *result,
                             struct bench_trial *trial);

@@ -44,8 +44,9 @@ static void add_head(struct bench *b, struct buf *out) {
     static const char *const before[] = {"batch_size", "workers", "precision", "pin_memory",
                                          "compile"};
     static const char *const after[] = {"samples_per_s", "samples_per_s_low", "samples_per_s_high",
-                                        "gpu_percent",   "memory_bytes",      "steps",
-                                        "reason"};
+                                        "gpu_percent",   "memory_bytes",      "steps"};
+    static const char *const of_inference[] = {"median_ms", "p99_ms",   "max_abs", "mean_abs",
+                                               "max_rel",   "mean_rel", "top1"};
     // The first field begins the file, so its comma has to be left out by hand.
     buf_add(out, str_of(before[0]));
     for (size_t i = 1; i < sizeof before / sizeof *before; i++) add_field(out, str_of(before[i]));
@@ -53,7 +54,21 @@ static void add_head(struct bench *b, struct buf *out) {
     add_field(out, STR("status"));
     for (int i = 0; i < BENCH_TIMES; i++) add_field(out, str_of(bench_time_names[i]));
     for (size_t i = 0; i < sizeof after / sizeof *after; i++) add_field(out, str_of(after[i]));
+    for (size_t i = 0; b->is_inference && i < sizeof of_inference / sizeof *of_inference; i++) {
+        add_field(out, str_of(of_inference[i]));
+    }
+    add_field(out, STR("reason"));
     buf_byte(out, '\n');
+}
+
+static void add_inference(struct bench *b, struct buf *out, const struct bench_row *r) {
+    const struct bench_outputs *o = &r->outputs;
+    const double differences[] = {o->max_abs, o->mean_abs, o->max_rel, o->mean_rel, o->top1};
+    add_number(b, out, bench_batch_ms(r, 0.5));
+    add_number(b, out, bench_p99_ms(r));
+    for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
+        add_number(b, out, o->is_known ? differences[i] : (double)NAN);
+    }
 }
 
 static void add_row(struct bench *b, struct buf *out, const struct bench_row *r) {
@@ -74,6 +89,7 @@ static void add_row(struct bench *b, struct buf *out, const struct bench_row *r)
     add_number(b, out, 100 * r->device_share);
     add_count(b, out, r->peak_bytes, 1);
     add_count(b, out, r->steps, 0);
+    if (b->is_inference) add_inference(b, out, r);
     add_field(out, r->reason);
     buf_byte(out, '\n');
 }
@@ -220,7 +236,8 @@ static void add_best(struct bench *b, struct buf *page) {
         b->best.efficiency >= 0 ? &b->rows.items[b->best.efficiency] : NULL;
     struct show_figure figures[3];
     int count = 0;
-    figures[count++] = figure_of(b, "recommended for training", b->best.recommended, SHOW_GOOD);
+    figures[count++] = figure_of(b, b->is_inference ? "recommended" : "recommended for training",
+                                 b->best.recommended, SHOW_GOOD);
     figures[count++] = figure_of(b, "highest throughput", b->best.throughput, SHOW_PLAIN);
     if (efficient) {
         figures[count] = figure_of(b, "best efficiency", b->best.efficiency, SHOW_PLAIN);
@@ -232,7 +249,8 @@ static void add_best(struct bench *b, struct buf *page) {
 
 static void add_findings(struct bench *b, struct buf *page) {
     if (b->findings.count == 0) return;
-    show_html_section(page, STR("What holds the recommended setting back"));
+    show_html_section(page, b->is_inference ? STR("Findings")
+                                            : STR("What holds the recommended setting back"));
     for (ptrdiff_t i = 0; i < b->findings.count; i++) {
         const struct bench_finding *f = &b->findings.items[i];
         show_html_paragraph(

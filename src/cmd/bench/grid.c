@@ -84,10 +84,23 @@ int bench_read_precisions(struct arena *a, struct str text, struct bench_numbers
 static const struct {
     const char *name, *option;
 } taken[] = {
-    {"batch", "--batch-sizes"},   {"workers", "--num-workers"},   {"amp", "--amp"},
-    {"precision", "--precision"}, {"pin_memory", "--pin-memory"}, {"compile", "--compile"},
-    {"data_path", "--data-path"}, {"python", "--python"},         {"device", "--device"},
-    {"ranks", "--ranks"},         {"config", "--config"},         {"scratch", NULL},
+    {"batch", "--batch-sizes"},
+    {"workers", "--num-workers"},
+    {"amp", "--amp"},
+    {"precision", "--precision"},
+    {"pin_memory", "--pin-memory"},
+    {"compile", "--compile"},
+    {"engine", "--engine"},
+    {"engines", "--engine"},
+    {"precisions", "--precision"},
+    {"prepared", NULL},
+    {"prepare", NULL},
+    {"data_path", "--data-path"},
+    {"python", "--python"},
+    {"device", "--device"},
+    {"ranks", "--ranks"},
+    {"config", "--config"},
+    {"scratch", NULL},
 };
 
 static int axis_name_is_free(const struct bench_grid *g, struct str name, struct fail *why) {

@@ -32,6 +32,16 @@ static json_t *setting_json(const struct bench *b, const struct bench_row *r) {
                      axes_json(b, s));
 }
 
+static void add_inference(json_t *row, const struct bench_row *r) {
+    struct stats_interval median = bench_median_ms(r);
+    json_object_set_new(row, "median_ms", json_number(bench_batch_ms(r, 0.5)));
+    json_object_set_new(row, "median_ms_ci",
+                        json_pack("[o, o]", json_number(median.low), json_number(median.high)));
+    json_object_set_new(row, "p99_ms", json_number(bench_p99_ms(r)));
+    json_object_set_new(row, "outputs", bench_outputs_json(&r->outputs));
+    json_object_set_new(row, "engine_version", json_text(r->engine_version));
+}
+
 static json_t *row_json(const struct bench *b, const struct bench_row *r) {
     json_t *row = setting_json(b, r);
     for (int i = 0; row && i < BENCH_TIMES; i++) {
@@ -46,6 +56,7 @@ static json_t *row_json(const struct bench *b, const struct bench_row *r) {
         (int)r->trial_count, "reason", json_text(r->reason), "hint", json_text(r->hint));
     if (row && more) json_object_update(row, more);
     json_decref(more);
+    if (row && b->is_inference) add_inference(row, r);
     return row;
 }
 

@@ -41,6 +41,13 @@ static bool varies_compile(const struct bench *b) {
     return b->grid.compiles.count > 1;
 }
 
+static bool trains(const struct bench *b) {
+    return !b->is_inference;
+}
+static bool infers(const struct bench *b) {
+    return b->is_inference;
+}
+
 static bool is_measured(const struct bench_row *r) {
     return r->sample_count > 0;
 }
@@ -130,6 +137,39 @@ static void cell_spread(struct bench *b, struct show_table *t, const struct benc
         show_table_format(t, SHOW_DIM, "%.1f", spread);
 }
 
+static void cell_median(struct bench *b, struct show_table *t, const struct bench_row *r) {
+    (void)b;
+    cell_ms(t, r, bench_batch_ms(r, 0.5));
+}
+
+static void cell_median_spread(struct bench *b, struct show_table *t, const struct bench_row *r) {
+    struct stats_interval median = bench_median_ms(r);
+    (void)b;
+    cell_ms(t, r, (median.high - median.low) / 2);
+}
+
+static void cell_figure(struct show_table *t, const struct bench_row *r, double value,
+                        struct str text) {
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else if (!r->outputs.is_known || isnan(value))
+        show_table_unknown(t);
+    else
+        show_table_cell(t, r->status == BENCH_DIFFERS ? SHOW_BAD : SHOW_PLAIN, text);
+}
+
+static void cell_off(struct bench *b, struct show_table *t, const struct bench_row *r) {
+    cell_figure(t, r, r->outputs.max_rel, str_format(b->arena, "%.1e", r->outputs.max_rel));
+}
+
+static void cell_mean_off(struct bench *b, struct show_table *t, const struct bench_row *r) {
+    cell_figure(t, r, r->outputs.mean_rel, str_format(b->arena, "%.1e", r->outputs.mean_rel));
+}
+
+static void cell_top1(struct bench *b, struct show_table *t, const struct bench_row *r) {
+    cell_figure(t, r, r->outputs.top1, str_format(b->arena, "%.0f", 100 * r->outputs.top1));
+}
+
 static void cell_device(struct bench *b, struct show_table *t, const struct bench_row *r) {
     (void)b;
     if (!is_measured(r))
@@ -170,18 +210,25 @@ static const struct column settings_columns[] = {
     {.name = NULL},
 };
 static const struct column figure_columns[] = {
-    {"I/O(ms)", NULL, cell_io, SHOW_RIGHT},
-    {"Fwd(ms)", NULL, cell_forward, SHOW_RIGHT},
-    {"Bwd(ms)", NULL, cell_backward, SHOW_RIGHT},
-    {"Opt(ms)", NULL, cell_optimizer, SHOW_RIGHT},
-    {"Other(ms)", NULL, cell_other, SHOW_RIGHT},
-    {"Total(ms)", NULL, cell_total, SHOW_RIGHT},
+    {"I/O(ms)", trains, cell_io, SHOW_RIGHT},
+    {"Fwd(ms)", trains, cell_forward, SHOW_RIGHT},
+    {"Bwd(ms)", trains, cell_backward, SHOW_RIGHT},
+    {"Opt(ms)", trains, cell_optimizer, SHOW_RIGHT},
+    {"Other(ms)", trains, cell_other, SHOW_RIGHT},
+    {"Total(ms)", trains, cell_total, SHOW_RIGHT},
+    {"Median(ms)", infers, cell_median, SHOW_RIGHT},
+    {"\xc2\xb1"
+     "95%(ms)",
+     infers, cell_median_spread, SHOW_RIGHT},
     {"Samples/s", NULL, cell_throughput, SHOW_RIGHT},
     {"\xc2\xb1"
      "95%",
      NULL, cell_spread, SHOW_RIGHT},
     {"GPU%", NULL, cell_device, SHOW_RIGHT},
     {"Mem(GB)", NULL, cell_memory, SHOW_RIGHT},
+    {"Off(max)", infers, cell_off, SHOW_RIGHT},
+    {"Off(mean)", infers, cell_mean_off, SHOW_RIGHT},
+    {"Top1%", infers, cell_top1, SHOW_RIGHT},
     {"Status", NULL, cell_status, SHOW_LEFT},
     {.name = NULL},
 };
@@ -287,7 +334,7 @@ static void add_best(struct bench *b, struct show_style style, struct buf *out) 
                  bench_efficiency(&rows[best->efficiency]));
     }
     const struct bench_row *r = &rows[best->recommended];
-    add_heading(out, style, "Recommended for training:");
+    add_heading(out, style, b->is_inference ? "Recommended:" : "Recommended for training:");
     add_setting(b, r, out);
     add_throughput(r, out);
     add_memory(b, r, true, out);
@@ -303,7 +350,8 @@ static void add_best(struct bench *b, struct show_style style, struct buf *out) 
 static void add_findings(const struct bench *b, struct show_style style, struct buf *out) {
     static const enum show_tone tones[] = {[BENCH_INFO] = SHOW_PLAIN, [BENCH_WARNING] = SHOW_WARN};
     if (b->findings.count == 0) return;
-    add_heading(out, style, "What holds the recommended setting back:");
+    add_heading(out, style,
+                b->is_inference ? "Findings:" : "What holds the recommended setting back:");
     for (ptrdiff_t i = 0; i < b->findings.count; i++) {
         const struct bench_finding *f = &b->findings.items[i];
         buf_add(out, STR("  "));

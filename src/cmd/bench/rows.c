@@ -27,8 +27,10 @@ const char *const bench_time_names[BENCH_TIMES] = {
     [BENCH_TOTAL] = "total_ms",
 };
 const char *const bench_status_names[] = {
-    [BENCH_UNTRIED] = "UNTRIED", [BENCH_OK] = "OK",         [BENCH_OOM] = "OOM",
-    [BENCH_SPILLS] = "SPILLS",   [BENCH_FAILED] = "FAILED", [BENCH_SKIPPED] = "SKIPPED",
+    [BENCH_UNTRIED] = "UNTRIED", [BENCH_OK] = "OK",
+    [BENCH_OOM] = "OOM",         [BENCH_SPILLS] = "SPILLS",
+    [BENCH_FAILED] = "FAILED",   [BENCH_SKIPPED] = "SKIPPED",
+    [BENCH_DIFFERS] = "DIFFERS", [BENCH_ABSENT] = "NOT INSTALLED",
 };
 
 // --- Trials into rows ----------------------------------------------------------------------------
@@ -83,13 +85,16 @@ static enum bench_status status_of(const struct bench_trial *t) {
         [LAUNCH_OK] = BENCH_OK,         [LAUNCH_ALMOST] = BENCH_OK,     [LAUNCH_OOM] = BENCH_OOM,
         [LAUNCH_SPILLS] = BENCH_SPILLS, [LAUNCH_FAILED] = BENCH_FAILED,
     };
+    if (t->is_absent) return BENCH_ABSENT;
+    bool ran = t->status == LAUNCH_OK || t->status == LAUNCH_ALMOST;
+    if (t->differs && ran) return BENCH_DIFFERS;
     return t->status == LAUNCH_INTERRUPTED ? BENCH_UNTRIED : of[t->status];
 }
 
 static int badness(enum bench_status status) {
     static const int of[] = {
-        [BENCH_UNTRIED] = 0, [BENCH_OK] = 1,  [BENCH_SPILLS] = 2,
-        [BENCH_FAILED] = 3,  [BENCH_OOM] = 4, [BENCH_SKIPPED] = 0,
+        [BENCH_UNTRIED] = 0, [BENCH_OK] = 1,     [BENCH_DIFFERS] = 2, [BENCH_SPILLS] = 3,
+        [BENCH_ABSENT] = 4,  [BENCH_FAILED] = 5, [BENCH_OOM] = 6,     [BENCH_SKIPPED] = 0,
     };
     return of[status];
 }
@@ -135,6 +140,11 @@ void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_tr
         row->input_is_bad = trial->input_is_bad;
     }
     if (trial->status == LAUNCH_ALMOST) row->is_almost_out = true;
+    if (trial->engine_version.len > 0) row->engine_version = trial->engine_version;
+    bool is_further = !(trial->outputs.max_rel <= row->outputs.max_rel);
+    if (trial->outputs.is_known && (!row->outputs.is_known || is_further)) {
+        row->outputs = trial->outputs;
+    }
     row->steps = 0;
     row->seen_batch = row->peak_bytes = row->charged_bytes = -1;
     for (ptrdiff_t i = 0; i < row->trial_count; i++) {
@@ -193,6 +203,28 @@ void bench_mark_spills(struct arena *a, struct bench_rows *rows, int64_t capacit
 double bench_share_of(const struct bench_row *row, int64_t capacity_bytes) {
     if (row->charged_bytes <= 0 || capacity_bytes <= 0) return (double)NAN;
     return (double)row->charged_bytes / (double)capacity_bytes;
+}
+
+static double batch_of(const struct bench_row *row) {
+    int64_t batch = row->setting.batch > 0 ? row->setting.batch : row->seen_batch;
+    return batch > 0 ? (double)batch : (double)NAN;
+}
+
+double bench_batch_ms(const struct bench_row *row, double quantile) {
+    if (row->sample_count == 0) return (double)NAN;
+    return 1e3 * batch_of(row) *
+           stats_quantile(row->seconds_per_sample, row->sample_count, quantile);
+}
+
+double bench_p99_ms(const struct bench_row *row) {
+    return row->sample_count >= 100 ? bench_batch_ms(row, 0.99) : (double)NAN;
+}
+
+struct stats_interval bench_median_ms(const struct bench_row *row) {
+    struct stats_interval each =
+        stats_median_interval(row->seconds_per_sample, row->sample_count, level, SEED);
+    double batch_ms = 1e3 * batch_of(row);
+    return (struct stats_interval){each.low * batch_ms, each.high * batch_ms};
 }
 
 double bench_efficiency(const struct bench_row *row) {
@@ -384,6 +416,7 @@ static const struct rule {
     bool (*holds)(const struct view *v);
     struct str (*evidence)(struct arena *a, const struct view *v);
     const char *what, *remedy;
+    bool is_of_inference; // holds for it as well as for a training
 } rules[] = {
     {"io-bound", BENCH_WARNING, waits_for_data, say_io, "data loading is the bottleneck",
      "more data workers (--num-workers 4 8 12), pin_memory, a faster disk, less preprocessing"},
@@ -394,31 +427,32 @@ static const struct rule {
     {"compute-bound", BENCH_INFO, computes, say_compute, "computing is the bottleneck",
      "a larger batch, compile, channels_last, a lighter model"},
     {"low-utilisation", BENCH_WARNING, is_idle, say_device, "the GPU is not kept busy",
-     "a larger batch; when data is waited for, more data workers"},
+     "a larger batch; when data is waited for, more data workers", true},
     {"low-memory", BENCH_INFO, may_grow, say_memory, "the batch can grow",
      "larger --batch-sizes than were tried"},
     {"high-memory", BENCH_INFO, is_near_full, say_memory, "little memory is left",
-     "watch it: longer samples, validation or another process may need the rest"},
+     "watch it: longer samples, validation or another process may need the rest", true},
     {"memory-full", BENCH_WARNING, is_full, say_memory, "out of memory is near",
-     "a smaller batch with gradient accumulation, mixed precision, gradient checkpointing"},
+     "a smaller batch with gradient accumulation, mixed precision, gradient checkpointing", true},
     {"almost-out-of-memory", BENCH_WARNING, retried, say_reason, "out of memory is near",
-     "a smaller batch, or expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF"},
+     "a smaller batch, or expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF", true},
     {"optimizer-heavy", BENCH_INFO, updates_long, say_optimizer, "the optimizer weighs much",
      "a fused or foreach optimizer, a larger batch or more gradient accumulation"},
     {"other-heavy", BENCH_INFO, is_elsewhere, say_other, "time goes elsewhere",
      "look for logging, metrics and .item() in each step, and for copies that could be "
      "non_blocking"},
     {"noisy", BENCH_INFO, is_noisy, say_spread, "the measurement is rough",
-     "more --steps, or --repeats 3; close what else runs on the machine"},
+     "more --steps, or --repeats 3; close what else runs on the machine", true},
 };
 
 void bench_diagnose(struct arena *a, const struct bench_rows *rows, ptrdiff_t row,
-                    int64_t capacity_bytes, struct bench_findings *ret_findings) {
+                    int64_t capacity_bytes, bool is_inference,
+                    struct bench_findings *ret_findings) {
     if (row < 0) return;
     struct view v = view_of(rows, &rows->items[row], capacity_bytes);
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         const struct rule *r = &rules[i];
-        if (!r->holds(&v)) continue;
+        if ((is_inference && !r->is_of_inference) || !r->holds(&v)) continue;
         struct bench_finding finding = {r->id, r->what, r->remedy, r->level, r->evidence(a, &v),
                                         row};
         *arena_push(a, &ret_findings->items, &ret_findings->count, &ret_findings->capacity) =

@@ -61,6 +61,17 @@ static bool read_samples(struct arena *a, const json_t *object, struct bench_tri
     return json_is_array(list);
 }
 
+static struct bench_outputs read_outputs(struct arena *a, const json_t *object) {
+    return (struct bench_outputs){.is_known = json_is_object(object),
+                                  .max_abs = number_of(object, "max_abs"),
+                                  .mean_abs = number_of(object, "mean_abs"),
+                                  .max_rel = number_of(object, "max_rel"),
+                                  .mean_rel = number_of(object, "mean_rel"),
+                                  .top1 = number_of(object, "top1"),
+                                  .samples = count_of(object, "samples"),
+                                  .reference = text_of(a, object, "reference")};
+}
+
 static bool read_trial(struct arena *a, const json_t *object, struct bench_trial *t) {
     *t = (struct bench_trial){
         .reason = text_of(a, object, "reason"),
@@ -70,6 +81,9 @@ static bool read_trial(struct arena *a, const json_t *object, struct bench_trial
         .peak_bytes = count_of(object, "peak_bytes"),
         .charged_bytes = count_of(object, "charged_bytes"),
         .device_share = number_of(object, "device_share"),
+        .differs = json_is_true(json_object_get(object, "differs")),
+        .outputs = read_outputs(a, json_object_get(object, "outputs")),
+        .engine_version = text_of(a, object, "engine_version"),
     };
     for (int i = 0; i < BENCH_TIMES; i++) t->ms[i] = number_of(object, bench_time_names[i]);
     return read_status(object, &t->status) && read_samples(a, object, t) && t->steps >= 0;
@@ -105,6 +119,14 @@ static bool read_state(struct arena *a, struct str text, struct str identity,
     }
     for (ptrdiff_t i = 0; i < rows->count; i++) s->taken += rows->items[i].trial_count > 0;
     return true;
+}
+
+json_t *bench_outputs_json(const struct bench_outputs *o) {
+    if (!o->is_known) return json_null();
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "reference", json_text(o->reference),
+                     "samples", (json_int_t)o->samples, "max_abs", json_number(o->max_abs),
+                     "mean_abs", json_number(o->mean_abs), "max_rel", json_number(o->max_rel),
+                     "mean_rel", json_number(o->mean_rel), "top1", json_number(o->top1));
 }
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -147,6 +169,13 @@ void bench_state_add(struct bench_state *s, struct arena *a, ptrdiff_t row,
                   json_number(trial->device_share), "seconds_per_sample", samples);
     for (int i = 0; object && i < BENCH_TIMES; i++) {
         json_object_set_new(object, bench_time_names[i], json_number(trial->ms[i]));
+    }
+    if (object && trial->outputs.is_known) {
+        json_object_set_new(object, "outputs", bench_outputs_json(&trial->outputs));
+    }
+    if (object && trial->differs) json_object_set_new(object, "differs", json_true());
+    if (object && trial->engine_version.len > 0) {
+        json_object_set_new(object, "engine_version", json_text(trial->engine_version));
     }
     put(s, a, object);
     s->added++;

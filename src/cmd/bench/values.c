@@ -40,6 +40,7 @@ void bench_values(const struct bench_options *o, const struct bench *b,
     launch_switch(a, v, "pin_memory", s->pin_memory > 0);
     launch_switch(a, v, "compile", s->compile > 0);
     launch_value(a, v, "data_path", str_of(o->data_path));
+    if (b->is_inference) bench_engine_values(b, v);
     if (!is_axis(b, "accumulate"))
         launch_value(a, v, "accumulate", number(a, accumulation_of(asked)));
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
@@ -76,6 +77,9 @@ struct str bench_identity(const struct bench_options *o, const struct bench *b,
     struct buf id = buf_new(b->arena);
     identity_launch(b->arena, &id, asked->command, l, &asked->l);
     identity_file(&id, o->data_path);
+    identity_file(&id, o->onnx);
+    identity_file(&id, o->weights);
+    buf_format(&id, "tolerance %g\n", o->tolerance);
     if (asked->has_config) {
         buf_format(&id, "config %llx\n", (unsigned long long)str_hash(asked->config.text));
     }

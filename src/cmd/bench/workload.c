@@ -4,16 +4,19 @@
 #include "cmd/bench/bench.h"
 #include "forecast/forecast.h"
 
-// A value of the user's is no placeholder, whatever braces it has.
-static void add_text(struct str_words *w, const char *option, struct str text) {
-    if (text.len == 0) return;
-    struct buf b = buf_new(w->arena);
+struct str bench_literal(struct arena *a, struct str text) {
+    struct buf b = buf_new(a);
     for (ptrdiff_t i = 0; i < text.len; i++) {
         if (text.p[i] == '{' || text.p[i] == '}') buf_byte(&b, text.p[i]);
         buf_byte(&b, text.p[i]);
     }
+    return buf_str(&b);
+}
+
+static void add_text(struct str_words *w, const char *option, struct str text) {
+    if (text.len == 0) return;
     str_word_add(w, str_of(option));
-    str_word_add(w, buf_str(&b));
+    str_word_add(w, bench_literal(w->arena, text));
 }
 
 static void add_count(struct str_words *w, const char *option, int64_t value) {
@@ -83,15 +86,30 @@ static struct workload workload_of(struct arena *a, const struct bench_options *
     return w;
 }
 
+static void add_model(struct buf *b, const struct workload *w) {
+    if (w->model.len > 0) {
+        buf_format(b, ", %.*s", STR_ARG(w->model));
+        return;
+    }
+    buf_add(b, STR(", the small network"));
+    if (w->depth > 0) buf_format(b, ", depth %lld", (long long)w->depth);
+    if (w->hidden > 0) buf_format(b, ", hidden %lld", (long long)w->hidden);
+}
+
+static struct str inference_title(struct arena *a, const struct workload *w,
+                                  const struct bench_options *o) {
+    struct buf b = buf_new(a);
+    buf_add(&b, STR("inference"));
+    if (o->onnx) buf_format(&b, ", %s", o->onnx);
+    if (w->model.len > 0 || !o->onnx) add_model(&b, w);
+    if (w->image_size > 0) buf_format(&b, ", %lld px", (long long)w->image_size);
+    return buf_str(&b);
+}
+
 static struct str workload_title(struct arena *a, const struct workload *w, const char *data) {
     struct buf b = buf_new(a);
-    if (w->model.len > 0) {
-        buf_format(&b, "built-in workload, %.*s", STR_ARG(w->model));
-    } else {
-        buf_add(&b, STR("built-in workload, the small network"));
-        if (w->depth > 0) buf_format(&b, ", depth %lld", (long long)w->depth);
-        if (w->hidden > 0) buf_format(&b, ", hidden %lld", (long long)w->hidden);
-    }
+    buf_add(&b, STR("built-in workload"));
+    add_model(&b, w);
     if (w->image_size > 0) buf_format(&b, ", %lld px", (long long)w->image_size);
     buf_format(&b, ", %s", data ? data : "synthetic data");
     return buf_str(&b);
@@ -99,24 +117,45 @@ static struct str workload_title(struct arena *a, const struct workload *w, cons
 
 void bench_workload(struct arena *a, const struct bench_options *o, struct bench *b,
                     struct bench_asked *asked) {
-    static const char *const fixed[] = {"{python}",
-                                        "-m",
-                                        "batchfit.workload",
-                                        "--batch-size",
-                                        "{batch}",
-                                        "--num-workers",
-                                        "{workers}",
-                                        "--precision",
-                                        "{precision}",
-                                        "{pin_memory:--pin-memory}",
-                                        "{compile:--compile}",
-                                        "--device",
-                                        "{device}"};
+    static const char *const training[] = {"{python}",
+                                           "-m",
+                                           "batchfit.workload",
+                                           "--batch-size",
+                                           "{batch}",
+                                           "--num-workers",
+                                           "{workers}",
+                                           "--precision",
+                                           "{precision}",
+                                           "{pin_memory:--pin-memory}",
+                                           "{compile:--compile}",
+                                           "--device",
+                                           "{device}",
+                                           NULL};
+    static const char *const inference[] = {"{python}",
+                                            "-m",
+                                            "batchfit.engine",
+                                            "--batch-size",
+                                            "{batch}",
+                                            "--engine",
+                                            "{engine}",
+                                            "--precision",
+                                            "{precision}",
+                                            "--engines",
+                                            "{engines}",
+                                            "--precisions",
+                                            "{precisions}",
+                                            "--folder",
+                                            "{prepared}",
+                                            "{prepare:--prepare}",
+                                            "--device",
+                                            "{device}",
+                                            NULL};
+    const char *const *fixed = b->is_inference ? inference : training;
     struct str_words w = {.arena = a};
     struct workload of = workload_of(a, o, asked);
-    for (size_t i = 0; i < sizeof fixed / sizeof *fixed; i++) str_word_add(&w, str_of(fixed[i]));
+    for (int i = 0; fixed[i]; i++) str_word_add(&w, str_of(fixed[i]));
     add_text(&w, "--model", of.model);
-    add_text(&w, "--optimizer", of.optimizer);
+    if (!b->is_inference) add_text(&w, "--optimizer", of.optimizer);
     add_text(&w, "--data-path", str_of(o->data_path));
     add_text(&w, "--data-key", str_of(o->data_key));
     add_count(&w, "--depth", of.depth);
@@ -124,22 +163,28 @@ void bench_workload(struct arena *a, const struct bench_options *o, struct bench
     add_count(&w, "--img-size", of.image_size);
     add_count(&w, "--seq-len", of.sequence_length);
     add_count(&w, "--num-classes", of.classes);
+    if (b->is_inference) bench_engine_words(o, asked, &w);
     asked->command = w.items;
-    b->title = workload_title(a, &of, o->data_path);
+    b->title = b->is_inference ? inference_title(a, &of, o) : workload_title(a, &of, o->data_path);
 }
 
 void bench_workload_failure(struct arena *a, const struct launch_result *result,
                             struct bench_trial *trial) {
-    enum { EXIT_MACHINE = 4 }; // as ours: a library or the device lacks what was asked for
-    const struct str mark = STR("batchfit.workload: ");
+    // 4 as ours: a library or the device lacks what was asked for; 6: the engine is not installed.
+    enum { EXIT_MACHINE = 4, EXIT_ABSENT = 6 };
+    static const char *const marks[] = {"batchfit.workload: ", "batchfit.engine: "};
     const struct ending *ending = &result->trial.ending;
     struct str rest = ending->last_lines;
     if (trial->status != LAUNCH_FAILED) return;
     while (rest.len > 0) {
         struct str line = str_trim(str_line(&rest));
-        if (!str_starts(line, mark)) continue;
-        trial->reason = str_copy(a, str_slice(line, mark.len, line.len));
-        trial->input_is_bad = ending->exit_status != EXIT_MACHINE;
-        trial->hint = trial->last_lines = (struct str){0};
+        for (size_t i = 0; i < sizeof marks / sizeof *marks; i++) {
+            struct str mark = str_of(marks[i]);
+            if (!str_starts(line, mark)) continue;
+            trial->reason = str_copy(a, str_slice(line, mark.len, line.len));
+            trial->is_absent = ending->exit_status == EXIT_ABSENT;
+            trial->input_is_bad = ending->exit_status != EXIT_MACHINE && !trial->is_absent;
+            trial->hint = trial->last_lines = (struct str){0};
+        }
     }
 }
