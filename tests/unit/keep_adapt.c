@@ -150,7 +150,11 @@ static void it_does_not_grow_back_to_what_was_near(void **state) {
     (void)state;
     struct keep_rules r = adaptive_rules(64, 32, 0);
     struct keep_state s = begin(&r);
+    struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
     start(&s, &r);
+    e.file = (struct keep_file){STR("a"), 1};
+    e.peak_bytes = 980; // it has run, but that is no reason to stay
+    keep_apply(&s, &e);
     assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 980}), 16);
     assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 50}), 0);
     assert_int_equal(s.failed_batch, 32);
