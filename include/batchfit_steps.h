@@ -72,6 +72,9 @@ struct batchfit_steps {
     long long (*clock_ns)(void); /* any monotonic clock */
     /* Before batchfit_step; -1 is not known. Bytes of the allocator, peaks since the start. */
     long long allocated, reserved, peak_allocated, peak_reserved, alloc_retries;
+    /* Before batchfit_step: samples that the weights have seen with it, those before a resumed
+       checkpoint included; -1 is not told. */
+    long long made_samples;
     /* The header's own. */
     int fd; /* -1: nobody listens */
     int owns_fd, phase;
@@ -91,6 +94,12 @@ static inline long long batchfit_clock_ns(void) {
     gettimeofday(&t, NULL);
     return (long long)t.tv_sec * 1000000000 + (long long)t.tv_usec * 1000;
 #endif
+}
+
+static inline long long batchfit_wall_ns(void) {
+    struct timeval t;
+    gettimeofday(&t, NULL);
+    return (long long)t.tv_sec * 1000000000 + (long long)t.tv_usec * 1000;
 }
 
 /* An inherited pipe, if it is still the one that batchfit made. */
@@ -143,6 +152,7 @@ static inline int batchfit_open(struct batchfit_steps *s) {
     s->rank = batchfit_number_of(ranks, 0);
     s->world = batchfit_number_of(worlds, 0);
     s->allocated = s->reserved = s->peak_allocated = s->peak_reserved = s->alloc_retries = -1;
+    s->made_samples = -1;
     s->phase = BATCHFIT_OTHER;
     s->clock_ns = batchfit_clock_ns;
     for (i = 0; s->fd < 0 && i < sizeof transports / sizeof *transports; i++) {
@@ -244,6 +254,7 @@ static inline void batchfit_close_phase(struct batchfit_steps *s) {
     batchfit_text(&l, "phase", s->phase == BATCHFIT_VALIDATION ? "validation" : "checkpoint",
                   BATCHFIT_NAME_BYTES);
     batchfit_time(&l, "ms", s->phase_ns[s->phase], 1);
+    batchfit_time(&l, "at", batchfit_wall_ns(), 1000);
     batchfit_write(s, &l);
     s->phase_ns[s->phase] = 0;
 }
@@ -315,6 +326,7 @@ static inline void batchfit_step(struct batchfit_steps *s) {
     batchfit_count(&l, "peak_allocated", s->peak_allocated);
     batchfit_count(&l, "peak_reserved", s->peak_reserved);
     batchfit_count(&l, "alloc_retries", s->alloc_retries);
+    batchfit_count(&l, "made_samples", s->made_samples);
     batchfit_time(&l, "t", s->phase_began_ns, 1000);
     batchfit_micro_list(s, &l);
     batchfit_write(s, &l);

@@ -68,6 +68,6 @@ const struct verb *verb_find(struct str name);
 
 extern const struct verb verb_check, verb_fit, verb_bench, verb_compare, verb_explain, verb_team,
     verb_record, verb_list, verb_watch, verb_doctor, verb_serve, verb_sim, verb_manual,
-    verb_completion, verb_rate;
+    verb_completion, verb_rate, verb_run;
 
 #endif

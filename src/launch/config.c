@@ -31,8 +31,10 @@ static bool goes_by_role(const struct launch *l) {
 }
 
 bool launch_config_takes(const struct launch *l, struct str name) {
-    static const char *const roles[] = {"batch", "accumulate", "workers", "precision"};
+    static const char *const roles[] = {"batch", "accumulate", "workers", "precision", "lr"};
     if (has_key(l, name)) return true;
+    bool has_lr = l->reading && l->reading->values[CONFIG_LR].line > 0;
+    if (str_is(name, "lr") && !has_lr) return false;
     for (size_t i = 0; goes_by_role(l) && i < sizeof roles / sizeof *roles; i++) {
         if (str_is(name, roles[i])) return true;
     }
@@ -52,6 +54,17 @@ static int64_t count_of(const struct launch_values *v, struct str name, int64_t 
     return value && str_to_i64(value->text, &number) ? number : absent;
 }
 
+// Only where it is not what the file says.
+static void add_lr(struct launch *l, const struct launch_values *v, struct config_edits *edits) {
+    const struct command_value *lr = find_value(v, STR("lr"));
+    const struct config_value *there = &l->reading->values[CONFIG_LR];
+    double wanted;
+    if (!lr || !str_to_double(lr->text, &wanted) || there->line == 0) return;
+    if (wanted == there->number) return;
+    struct config_edit edit = {.path = there->path, .value = lr->text};
+    *arena_push(l->arena, &edits->items, &edits->count, &edits->capacity) = edit;
+}
+
 static int edits_by_role(struct launch *l, const struct launch_values *v, struct config_edits *edits,
                          struct fail *why) {
     const struct command_value *precision = find_value(v, STR("precision"));
@@ -64,7 +77,9 @@ static int edits_by_role(struct launch *l, const struct launch_values *v, struct
         .workers = workers == INT64_MIN ? 0 : workers == 0 ? -1 : workers,
         .flags = CONFIG_EDIT_ANCHOR | CONFIG_REPLACE_SPECIAL, // only a copy is changed
     };
-    return config_fit(l->arena, l->config, l->reading, &wish, edits, why);
+    int rc = config_fit(l->arena, l->config, l->reading, &wish, edits, why);
+    if (rc == 0) add_lr(l, v, edits);
+    return rc;
 }
 
 static int edits_by_key(struct launch *l, const struct launch_values *v, struct config_edits *edits,

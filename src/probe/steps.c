@@ -368,7 +368,7 @@ static bool is_replaced(const struct steps *s, ptrdiff_t i) {
 }
 
 int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples) {
-    int64_t sum = 0;
+    int64_t sum = 0, counted = 0;
     for (ptrdiff_t i = 0; i < s->rank_count && samples >= 0; i++) {
         const struct step_rank *r = &s->ranks[i];
         if (r->steps == 0 || is_replaced(s, i)) continue;
@@ -376,6 +376,9 @@ int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64
         int64_t own = step ? step->rank_samples : samples;
         if (own < 0) return -1;
         sum += own;
+        counted++;
     }
+    // Those of which nothing was read yet.
+    if (counted < s->world) sum += (s->world - counted) * samples;
     return samples < 0 ? -1 : sum;
 }

@@ -109,7 +109,7 @@ int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
 // Drops all but the newest `keep` steps: a run of a day must not fill the memory.
 void steps_forget(struct steps *s, ptrdiff_t keep);
 // Samples of all ranks once each has made `made` steps: of those whose step is still kept what they
-// say, of the others as many as `rank` has. -1: unknown.
+// say, of the others (also those that have not spoken yet) as many as `rank` has. -1: unknown.
 int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples);
 
 #endif

@@ -140,6 +140,8 @@ static void make_step(struct trainer *t, int64_t step) {
     memory_take(t, s->leak_bytes, s->batch);
     spend(t, ms * shares[BATCHFIT_OTHER]);
     memory_report(t);
+    state_add(t, s->batch * s->accumulate * s->ranks);
+    if (s->say_made) t->steps.made_samples = t->state.seen / s->ranks;
     batchfit_step(&t->steps);
     if (s->fast) rest(0.1); // or the reader would get no turn
 }
@@ -152,11 +154,17 @@ static void make_stretches(struct trainer *t, int64_t step) {
         batchfit_phase(&t->steps, BATCHFIT_OTHER);
     }
     if (s->checkpoint_every > 0 && step % s->checkpoint_every == 0) {
-        batchfit_phase(&t->steps, BATCHFIT_CHECKPOINT);
+        if (!s->quiet_save) batchfit_phase(&t->steps, BATCHFIT_CHECKPOINT);
         write_checkpoint(step);
+        state_save(t);
         spend(t, step_ms(t));
         batchfit_phase(&t->steps, BATCHFIT_OTHER);
     }
+}
+
+static bool has_ended(const struct trainer *t, int64_t step) {
+    if (t->scene->samples > 0) return t->state.seen >= t->scene->samples;
+    return t->scene->steps > 0 && step > t->scene->steps;
 }
 
 static void train(const struct scenario *s, int rank, volatile int64_t *arrived) {
@@ -176,11 +184,16 @@ static void train(const struct scenario *s, int rank, volatile int64_t *arrived)
     t.memory_factor = 1 + s->noise * trainer_random(&t);
     batchfit_start(&t.steps);
     memory_take(&t, memory_of_weights(&t), s->batch);
-    for (int64_t step = 1; s->steps == 0 || step <= s->steps; step++) {
+    state_resume(&t);
+    for (int64_t step = 1; !has_ended(&t, step); step++) {
         misbehave_before(&t, step);
+        state_faults(&t);
+        bool is_short = s->oom_above > 0 && step >= s->oom_from_step && s->batch > s->oom_above;
+        if (is_short) memory_run_out(&t, s->batch);
         make_step(&t, step);
         make_stretches(&t, step);
     }
+    state_result(&t);
     batchfit_end(&t.steps, 1, NULL);
 }
 

@@ -121,6 +121,10 @@ static void run_out(struct trainer *t, int64_t bytes, int64_t samples) {
     exit(1);
 }
 
+void memory_run_out(struct trainer *t, int64_t samples) {
+    run_out(t, t->held_bytes, samples);
+}
+
 static bool map(int64_t bytes) {
     if (bytes <= 0) return true;
     char *memory =

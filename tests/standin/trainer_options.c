@@ -67,6 +67,22 @@ static const struct row {
     {"broken-lines", NULL, SWITCH, AT(broken_lines),
      "write broken lines of the steps protocol between the good ones"},
     {"no-steps", NULL, SWITCH, AT(no_steps), "do not speak the steps protocol"},
+    {"samples", "N", COUNT, AT(samples),
+     "end when the weights have seen so many (instead of --steps)"},
+    {"save", "PREFIX", TEXT, AT(save),
+     "the checkpoints of --checkpoint-every are states, in files of their own: PREFIX000064.state"},
+    {"quiet-save", NULL, SWITCH, AT(quiet_save), "do not tell of checkpoints"},
+    {"save-file", "FILE", TEXT, AT(save_file), "the same in one file that is written over"},
+    {"resume", "FILE", TEXT, AT(resume), "go on from this state; it must be whole"},
+    {"result", "FILE", TEXT, AT(result), "the state at the end"},
+    {"say-made", NULL, SWITCH, AT(say_made),
+     "tell in each step how many samples the weights have seen"},
+    {"oom-from-step", "N", COUNT, AT(oom_from_step), "from this step of the process on (1),"},
+    {"oom-above", "B", COUNT, AT(oom_above), "batches above B run out of memory"},
+    {"faults", "FILE", TEXT, AT(faults),
+     "lines \"SAMPLES KIND [B]\": kill, hang, crash, torn (half a state, then killed), batchfit "
+     "(is "
+     "killed), each once (FILE.LINE is made); oom B: from there on above that batch"},
 };
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_KEY = 256 };
 

@@ -267,7 +267,7 @@ class Machine:
         self.turn(OTHER, now)
 
     def checkpoint_end(self, now):
-        record = Record({"event": "phase", "phase": "checkpoint"})
+        record = Record({"event": "phase", "phase": "checkpoint", "at": time.time()})
         begin, self.since = self.since, now
         record.parts.append((OTHER, begin, now))
         self.phase = self.before_save

@@ -1,0 +1,357 @@
+// SPDX-License-Identifier: Apache-2.0
+// One attempt: the command with the values of a decision, watched to its end. Checkpoints go into
+// the log as they are seen; memory that comes near its end, or has room, is answered at the next of
+// them.
+#include "cmd/run/run.h"
+
+#include "base/os.h"
+
+#include <math.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#define NS_PER_S INT64_C(1000000000)
+enum { LOOK_MS = 1000, OLD_MS = 1000, SETTLED_MS = 5000, GRACE_S = 30 };
+enum { MEASURED_STEPS = 3 }; // after which the peak of a batch is known: the second has them all
+
+volatile sig_atomic_t run_signals[NSIG];
+
+int run_stop_signal(void) {
+    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
+    for (int i = 0; i < 3; i++) {
+        if (run_signals[signals[i]] > 0) return signals[i];
+    }
+    return 0;
+}
+
+// --- Samples -------------------------------------------------------------------------------------
+
+// The rank that has made the fewest steps: what all have made.
+static const struct step_rank *slowest(const struct steps *s) {
+    const struct step_rank *least = NULL;
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        const struct step_rank *r = &s->ranks[i];
+        if (r->steps > 0 && (!least || r->steps < least->steps)) least = r;
+    }
+    return least;
+}
+
+static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
+    const struct step_rank *r = slowest(s);
+    bool is_silent = s->rank_count == 0 && w->trial->has_status && w->trial->status == 0;
+    if (is_silent) return -1; // it trained, and told nobody
+    if (w->base < 0 || !r) return w->base;
+    int64_t made = r->samples >= 0 ? steps_samples_after(s, r->rank, r->steps, r->samples) : -1;
+    if (made < 0 && !w->has_changed) {
+        made = r->steps * w->attempt.batch * w->attempt.accumulation * w->run->rules.ranks;
+    }
+    return made < 0 ? -1 : w->base + made;
+}
+
+// A program that says how many samples its weights have seen is believed.
+static void believe(struct run_watch *w, const struct steps *s) {
+    int64_t sum = 0, ranks = 0, wanted = w->run->rules.ranks;
+    if (w->is_believed) return;
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].steps == 0) continue;
+        if (s->ranks[i].samples_began < 0) return;
+        sum += s->ranks[i].samples_began;
+        ranks++;
+    }
+    if (ranks < (s->world > wanted ? s->world : wanted)) return; // not all have spoken
+    w->is_believed = true;
+    w->base = sum;
+}
+
+// --- Checkpoints ---------------------------------------------------------------------------------
+
+static bool is_logged(const struct keep_state *s, struct keep_file file) {
+    for (ptrdiff_t i = s->checkpoint_count - 1; i >= 0; i--) {
+        const struct keep_file *f = &s->checkpoints[i].file;
+        if (f->written == file.written && str_equal(f->path, file.path)) return true;
+    }
+    return false;
+}
+
+static void log_checkpoint(struct run_watch *w, struct keep_file file, int64_t samples) {
+    struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
+    e.file = file;
+    e.samples = samples;
+    e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
+    run_log_add(w->run, e);
+}
+
+// New files of this attempt, the oldest first. True: one was found complete.
+static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, bool is_last) {
+    ARENA_AUTO scratch = {0};
+    struct run_files files = run_files_find(w->run, &scratch);
+    int64_t now_ns = os_wall_ns();
+    bool is_new = false;
+    for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
+        struct keep_file file = files.items[i];
+        if (file.written < w->began_ns - NS_PER_S / 50 || is_logged(&w->run->state, file)) continue;
+        int64_t age_ms = (now_ns - file.written) / 1000000;
+        w->is_settled = age_ms >= SETTLED_MS;
+        int64_t samples = run_files_samples(w, s, file, is_last || age_ms >= OLD_MS);
+        if (samples == RUN_UNFINISHED) continue;
+        log_checkpoint(w, file, samples);
+        is_new = true;
+    }
+    if (s->mark_count > 0) w->run->told_checkpoint = true;
+    return is_new;
+}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+static bool is_on_cpu(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        struct str device = s->ranks[i].device;
+        if (device.len > 0 && !str_starts(device, STR("cpu"))) return false;
+    }
+    return true;
+}
+
+static void keep_most(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}
+
+// What counts against the capacity: by the driver, the allocator, or the system.
+static void read_peak(struct run_watch *w, const struct steps *s) {
+    const struct launch_place *place = &w->run->launch.place;
+    if (place->sampler) {
+        keep_most(&w->peak_bytes,
+                  device_sampler_peaks(place->sampler).used_bytes - place->others_bytes);
+    } else if (place->kind == LAUNCH_CPU && is_on_cpu(s)) {
+        keep_most(&w->peak_bytes, w->outside.rss_bytes);
+        if (w->trial->limiter == LIMITER_RLIMIT) keep_most(&w->peak_bytes, w->outside.data_bytes);
+    }
+}
+
+static void read_new_steps(struct run_watch *w, const struct steps *s) {
+    int64_t from = w->steps_seen - s->forgotten;
+    for (ptrdiff_t i = from > 0 ? (ptrdiff_t)from : 0; i < s->count; i++) {
+        const struct step *step = &s->items[i];
+        if (!is_on_cpu(s)) keep_most(&w->peak_bytes, step->peak_reserved_bytes);
+        if (step->alloc_retries <= w->retries) continue;
+        w->retry_steps += w->retries >= 0;
+        w->retries = step->alloc_retries;
+    }
+    w->steps_seen = s->forgotten + s->count;
+}
+
+static struct keep_sight sight_of(const struct run_watch *w) {
+    return (struct keep_sight){.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes,
+                               .retry_steps = w->retry_steps};
+}
+
+static void log_adapt(struct run_watch *w, struct keep_size size, struct str why, bool is_taken) {
+    struct keep_event e = keep_event_of(KEEP_ADAPT);
+    e.size = size;
+    e.why = why;
+    e.is_taken = is_taken;
+    e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
+    run_log_add(w->run, e);
+}
+
+// At a checkpoint or an epoch's end. A program that asks for its batch is told, another is stopped.
+static void adapt(struct run_watch *w, bool is_checkpoint) {
+    ARENA_AUTO scratch = {0};
+    struct run *r = w->run;
+    struct keep_sight sight = sight_of(w);
+    struct keep_size size;
+    struct str why;
+    if (!r->takes_batch || (!w->is_asking && !is_checkpoint)) return;
+    if (!keep_adapt(&scratch, &r->rules, &r->state, &sight, &size, &why)) return;
+    log_adapt(w, size, why, false);
+    run_say("%.*s: %.*s %s", STR_ARG(why), STR_ARG(run_size_text(r, size)),
+            w->is_asking ? "from the next epoch on" : "after a restart from this checkpoint");
+    if (w->is_asking) {
+        launch_control(&w->attempt, size.batch, size.accumulation);
+    } else {
+        w->attempt.whole.asks_stop = true;
+    }
+}
+
+// A program of one process that takes the batch of an epoch from us. Ranks ask at different
+// moments: they are restarted together instead.
+static void read_taken(struct run_watch *w, const struct steps *s) {
+    struct run *r = w->run;
+    if (r->rules.ranks > 1 || s->world > 1 || s->rank_count == 0) return;
+    const struct step_rank *rank = &s->ranks[s->rank_count - 1];
+    if (rank->taken_batch <= 0) return;
+    w->is_asking = true;
+    if (rank->taken_batch == r->state.size.batch) return;
+    struct keep_size size = {rank->taken_batch, rank->taken_accumulation, r->state.size.lr};
+    w->has_changed = true;
+    w->has_shrunk = w->has_shrunk || size.batch < r->state.size.batch;
+    w->changed_at = w->steps_seen;
+    log_adapt(w, size, STR("the program took it"), true);
+    w->retry_steps = 0;
+    w->is_near_told = false;
+}
+
+static void warn_if_near(struct run_watch *w) {
+    struct keep_sight sight = sight_of(w);
+    if (w->is_near_told || !keep_is_near(&w->run->rules, &sight)) return;
+    w->is_near_told = true;
+    run_say("memory is near its end; the batch will be made smaller %s",
+            w->is_asking ? "when the program asks for it" : "at the next checkpoint");
+}
+
+static void watch(void *context, const struct steps *s, const struct trial_outside *outside) {
+    struct run_watch *w = context;
+    w->outside = *outside;
+    believe(w, s);
+    read_peak(w, s);
+    read_new_steps(w, s);
+    read_taken(w, s);
+    warn_if_near(w);
+    int64_t now_ns = os_now_ns();
+    bool is_told = s->mark_count > w->marks_seen, is_new = false;
+    if (w->run->o->checkpoint && (is_told || now_ns >= w->next_look_ns)) {
+        w->next_look_ns = now_ns + LOOK_MS * INT64_C(1000000);
+        is_new = look_for_checkpoints(w, s, false);
+    }
+    w->marks_seen = s->mark_count;
+    bool is_measured = w->is_asking && w->steps_seen >= w->changed_at + MEASURED_STEPS;
+    if (is_new || is_measured) adapt(w, is_new);
+}
+
+// --- Its end -------------------------------------------------------------------------------------
+
+static enum keep_end end_of_kind(enum ending_kind kind) {
+    static const enum keep_end ends[] = {
+        [ENDING_DEVICE_MEMORY] = KEEP_END_MEMORY, [ENDING_HOST_MEMORY] = KEEP_END_MEMORY,
+        [ENDING_SHARED_MEMORY] = KEEP_END_MEMORY, [ENDING_THREADS] = KEEP_END_MEMORY,
+        [ENDING_LIMIT] = KEEP_END_MEMORY,         [ENDING_DEVICE_FAULT] = KEEP_END_DEVICE,
+        [ENDING_SETUP] = KEEP_END_CRASH,          [ENDING_OWN_ERROR] = KEEP_END_CRASH,
+        [ENDING_KILLED] = KEEP_END_KILLED,        [ENDING_COMMUNICATION] = KEEP_END_COMMUNICATION,
+        [ENDING_CLEAN] = KEEP_END_CLEAN,
+    };
+    return ends[kind];
+}
+
+// A rank reported that memory ran out and has made no step since.
+static bool is_out_of_memory(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].oom_ns != 0) return true;
+    }
+    return false;
+}
+
+static bool is_own_fault(int signal) {
+    return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
+           signal == SIGILL;
+}
+
+static enum keep_end end_of(const struct trial *t) {
+    enum keep_end end = end_of_kind(t->ending.signature->kind);
+    if (t->end == TRIAL_INTERRUPTED) return KEEP_END_INTERRUPTED;
+    if (t->end == TRIAL_ASKED) return KEEP_END_STOPPED;
+    if (end == KEEP_END_CLEAN && t->end == TRIAL_EXITED) return end;
+    if (end == KEEP_END_MEMORY || is_out_of_memory(&t->steps)) return KEEP_END_MEMORY;
+    if (t->end == TRIAL_NO_START || t->end == TRIAL_STALLED) return KEEP_END_HANG;
+    if (t->end == TRIAL_RANK_LOST && (end == KEEP_END_CLEAN || end == KEEP_END_KILLED)) {
+        return KEEP_END_COMMUNICATION;
+    }
+    return end == KEEP_END_KILLED && is_own_fault(t->ending.signal) ? KEEP_END_CRASH : end;
+}
+
+static int64_t status_of(const struct trial *t) {
+    if (!t->has_status) return 128 + SIGKILL;
+    if (WIFSIGNALED(t->status)) return 128 + WTERMSIG(t->status);
+    return WEXITSTATUS(t->status);
+}
+
+static struct str ending_id(const struct trial *t) {
+    bool is_memory = end_of(t) == KEEP_END_MEMORY;
+    if (is_memory && end_of_kind(t->ending.signature->kind) != KEEP_END_MEMORY) return STR("oom");
+    if (!is_memory && (t->end == TRIAL_NO_START || t->end == TRIAL_STALLED)) return STR("hang");
+    if (t->end == TRIAL_ASKED) return STR("stopped");
+    if (t->end == TRIAL_INTERRUPTED) return STR("interrupted");
+    return str_of(t->ending.signature->id);
+}
+
+static void add_row(struct run *r, const struct keep_event *end, const struct keep_decision *d,
+                    const struct trial *t) {
+    *arena_push(r->arena, &r->rows, &r->row_count, &r->row_capacity) =
+        (struct run_row){.size = r->state.size,
+                         .ending = str_copy(r->arena, end->ending),
+                         .checkpoint = str_copy(r->arena, d->checkpoint.path),
+                         .samples = end->samples,
+                         .peak_bytes = end->peak_bytes,
+                         .seconds = t->seconds};
+}
+
+static void log_end(struct run_watch *w, const struct keep_decision *d, const struct trial *t) {
+    struct keep_event e = keep_event_of(KEEP_END);
+    e.end = end_of(t);
+    e.ending = ending_id(t);
+    e.exception = t->ending.exception;
+    e.status = status_of(t);
+    e.steps = t->steps.rank_count > 0 ? steps_of_slowest(&t->steps, 1) : 0;
+    e.samples = samples_now(w, &t->steps);
+    e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
+    run_log_add(w->run, e);
+    add_row(w->run, &e, d, t);
+}
+
+static void tell_trial(const struct trial *t, const struct run_watch *w) {
+    if (t->was_killed) {
+        run_say("it did not end within %.3g s of grace and was killed", w->attempt.grace_s);
+    }
+    if (t->killed_strays > 0 && t->end == TRIAL_EXITED) {
+        run_say("%d process%s outlived the command and %s ended", t->killed_strays,
+                t->killed_strays == 1 ? "" : "es", t->killed_strays == 1 ? "was" : "were");
+    }
+    if (t->left_behind.len > 0) {
+        run_say("%.*s could not be removed", STR_ARG(t->left_behind));
+    }
+}
+
+// --- All of it -----------------------------------------------------------------------------------
+
+static void announce(void *context, int64_t batch, struct notice_run *run) {
+    const struct run *r = context;
+    (void)batch;
+    run->verb = STR("run");
+    run->model = r->plan.model;
+    run->batch = r->knows_batch ? r->state.size.batch : -1;
+    run->accumulation = r->knows_batch ? r->state.size.accumulation : -1;
+    if (r->plan.precision) run->precision = str_of(plan_precision_name(r->plan.precision));
+}
+
+int run_attempt(struct run *r, const struct keep_decision *d, struct fail *why) {
+    ARENA_AUTO scratch = {0};
+    struct trial trial = {.peak_rss_bytes = -1};
+    struct launch_values values = run_values(r, d->size, d->checkpoint.path);
+    run_log_add(r, keep_started(&r->state, d));
+    struct run_watch w = {
+        .run = r,
+        .trial = &trial,
+        .base = d->samples,
+        .began_ns = os_wall_ns(),
+        .peak_bytes = -1,
+        .retries = -1,
+        .attempt = {.arena = &scratch,
+                    .batch = d->size.batch,
+                    .accumulation = d->size.accumulation,
+                    .limit_bytes = r->limit_bytes,
+                    .grace_s = isnan(r->o->grace) ? GRACE_S : r->o->grace,
+                    .whole = {.out_fd = r->out_fd, .err_fd = 2, .signals = run_signals}},
+    };
+    r->launch.watch = watch;
+    r->launch.watch_context = &w;
+    r->launch.about = announce;
+    r->launch.about_context = r;
+    int rc = launch_whole(&r->launch, &values, &w.attempt, &trial, why);
+    if (rc < 0) return rc;
+    believe(&w, &trial.steps);
+    if (r->o->checkpoint) look_for_checkpoints(&w, &trial.steps, true);
+    r->is_standin |= trial.is_standin;
+    r->lost_seconds += trial.seconds;
+    log_end(&w, d, &trial);
+    tell_trial(&trial, &w);
+    return 0;
+}

@@ -1,0 +1,134 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints: which files the template matches, and how many samples each holds. A program that
+// tells of its checkpoints (steps protocol, event phase) does so when one is written; a file that
+// was written before it told belongs to the steps before that. Where nothing is told, the file's
+// time is held against those of the steps.
+#include "cmd/run/run.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NS_PER_S INT64_C(1000000000)
+static const double slack_s = 1; // between a program's clock reading and its line
+
+static int64_t written_ns(const struct stat *st) {
+    return (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
+}
+
+// Newest first; of the same moment the one that sorts last: ckpt-20 after ckpt-9.
+static int compare(const void *a, const void *b) {
+    const struct keep_file *x = a, *y = b;
+    if (x->written != y->written) return x->written < y->written ? 1 : -1;
+    return strverscmp(y->path.p, x->path.p);
+}
+
+struct run_files run_files_find(struct run *r, struct arena *a) {
+    struct run_files files = {0};
+    glob_t found = {0};
+    struct stat st;
+    if (!r->o->checkpoint) return files;
+    if (glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found) != 0) return files;
+    files.items = arena_new(a, struct keep_file, (ptrdiff_t)found.gl_pathc + 1);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        if (stat(found.gl_pathv[i], &st) < 0) continue; // gone in between
+        struct keep_file *f = &files.items[files.count++];
+        f->path = str_copy(a, str_of(str_z(a, str_of(found.gl_pathv[i]))));
+        f->path = str_of(str_z(a, f->path)); // ended, for strverscmp
+        f->written = written_ns(&st);
+    }
+    globfree(&found);
+    if (files.count > 1) {
+        qsort(files.items, (size_t)files.count, sizeof *files.items, compare);
+    }
+    return files;
+}
+
+static bool is_logged(const struct keep_state *s, struct keep_file file) {
+    for (ptrdiff_t i = s->checkpoint_count - 1; i >= 0; i--) {
+        const struct keep_file *f = &s->checkpoints[i].file;
+        if (f->written == file.written && str_equal(f->path, file.path)) return true;
+    }
+    return false;
+}
+
+// What was there before the run is another run's.
+static bool is_of_this_run(const struct run *r, struct keep_file file) {
+    return file.written >=
+           r->began_ns - NS_PER_S / 50; // file systems keep the time of the last tick
+}
+
+struct run_files run_files_usable(struct run *r, struct arena *a) {
+    struct run_files all = run_files_find(r, a), usable = {0};
+    // What it holds is not known: written when batchfit was being killed, or half. Whoever would
+    // rather begin again is spared it.
+    bool takes_unknown = !r->o->from_scratch || r->state.phase == KEEP_FRESH;
+    usable.items = arena_new(a, struct keep_file, all.count + 1);
+    for (int logged = 1; logged >= 0; logged--) {
+        for (ptrdiff_t i = 0; i < all.count; i++) {
+            bool is_wanted = is_logged(&r->state, all.items[i]) == (logged == 1);
+            bool is_ours =
+                logged || r->o->resume || (takes_unknown && is_of_this_run(r, all.items[i]));
+            if (is_wanted && is_ours) usable.items[usable.count++] = all.items[i];
+        }
+    }
+    return usable;
+}
+
+// --- Samples -------------------------------------------------------------------------------------
+
+// Steps that `rank` had made when the file was written, by the times at which they were read.
+static const struct step *step_before(const struct steps *s, int rank, double at_s) {
+    for (ptrdiff_t i = s->count - 1; i >= 0; i--) {
+        if (s->items[i].rank == rank && s->items[i].read_s <= at_s) return &s->items[i];
+    }
+    return NULL;
+}
+
+static int64_t samples_after(const struct run_watch *w, const struct steps *steps, int rank,
+                             int64_t made, int64_t samples) {
+    if (w->base < 0) return -1;
+    if (samples >= 0) {
+        samples = steps_samples_after(steps, rank, made, samples);
+    } else if (!w->has_changed) { // the steps do not say
+        samples = made * w->attempt.batch * w->attempt.accumulation * w->run->rules.ranks;
+    }
+    return samples < 0 ? -1 : w->base + samples;
+}
+
+static int64_t by_time(const struct run_watch *w, const struct steps *steps, int rank,
+                       double at_s) {
+    const struct step *step = step_before(steps, rank, at_s);
+    if (step) return samples_after(w, steps, rank, step->rank_steps, step->rank_samples);
+    return steps->forgotten > 0 ? -1 : w->base;
+}
+
+// The first that was told after the file was written; NULL: none.
+static const struct step_mark *mark_after(const struct steps *s, double at_s) {
+    int64_t first = s->mark_count > STEP_MARKS ? s->mark_count - STEP_MARKS : 0;
+    for (int64_t i = first; i < s->mark_count; i++) {
+        const struct step_mark *m = &s->marks[i % STEP_MARKS];
+        if (m->end_s >= at_s) return m;
+    }
+    return NULL;
+}
+
+int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
+                          struct keep_file file, bool is_old) {
+    double at_s = (double)file.written * 1e-9;
+    const struct step_mark *mark = mark_after(steps, at_s);
+    if (mark) {
+        double began_s = mark->end_s - (mark->ms >= 0 ? mark->ms / 1e3 : 0) - slack_s;
+        if (at_s < began_s) return by_time(w, steps, mark->rank, at_s);
+        return samples_after(w, steps, mark->rank, mark->steps, mark->samples);
+    }
+    if (steps->mark_count == 0) return is_old ? by_time(w, steps, 0, at_s) : RUN_UNFINISHED;
+    mark = &steps->marks[(steps->mark_count - 1) % STEP_MARKS];
+    const struct step *step = step_before(steps, mark->rank, at_s);
+    bool is_same = !step || step->rank_steps <= mark->steps; // a later file of the same checkpoint
+    if (is_same && is_old) return samples_after(w, steps, mark->rank, mark->steps, mark->samples);
+    return is_old && w->is_settled ? by_time(w, steps, mark->rank, at_s) : RUN_UNFINISHED;
+}

@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the verb `run` share. What is decided is src/keep's; here a process is started,
+// watched, and what became of it is written down.
+#ifndef CMD_RUN_RUN_H
+#define CMD_RUN_RUN_H
+
+#include "cmd/cmd.h"
+#include "cmd/history.h"
+#include "keep/journal.h"
+#include "keep/keep.h"
+#include "launch/launch.h"
+
+struct run_options {
+    struct options base;
+    struct launch_options l;
+    struct history_options h;
+    const char *config, *dialect, *section, *keys, *model;
+    const char *checkpoint, *log, *lr_rule;
+    int64_t batch, accumulation, least, most, initial;
+    double lr, max_restarts, backoff, grace, threshold, factor, share;
+    bool recover, auto_scale_lr, adaptive, resume, from_scratch, resumes_itself, fresh, dry_run;
+};
+
+// The event log on the disk. Only one batchfit writes it.
+struct run_log {
+    struct str path;
+    int fd;         // -1: none
+    bool is_broken; // it could not be written: told once, and the training goes on
+};
+
+// One attempt, for the answer.
+struct run_row {
+    struct keep_size size;
+    struct str ending, checkpoint;
+    int64_t samples, peak_bytes;
+    double seconds;
+};
+
+struct run {
+    struct arena *arena;
+    const struct run_options *o;
+    struct launch_options l;
+    struct launch launch;
+    bool has_config;
+    struct config config;
+    struct config_reading reading;
+    struct plan plan;
+    bool takes_batch, knows_batch, takes_checkpoint;
+    struct keep_rules rules;
+    struct keep_state state;
+    struct run_log log;
+    struct history history;
+    int64_t limit_bytes;  // of the device's memory that an attempt may use; 0: all
+    int64_t began_ns;     // of the run, over all its calls; unix time
+    double lost_seconds;  // of attempts so far: what a start from the beginning would lose
+    bool told_checkpoint; // the program has said that it wrote one
+    bool is_standin;
+    struct run_row *rows;
+    ptrdiff_t row_count, row_capacity;
+    int out_fd; // where the child's standard output goes
+};
+
+// ask.c: options and config -> rules. FAIL_USAGE, FAIL_INPUT.
+int run_ask(struct run *r, char *const *command, struct fail *why);
+// Once the device is known: what the command takes, the memory. FAIL_USAGE.
+int run_ask_device(struct run *r, struct fail *why);
+// The values of an attempt for the command.
+struct launch_values run_values(struct run *r, struct keep_size size, struct str checkpoint);
+
+// log.c
+// Finds an unfinished log of the same command and takes over its state, or begins one.
+int run_log_open(struct run *r, char *const *command, struct fail *why);
+// Writes the event, waits until the disk has it, and applies it to the state.
+void run_log_add(struct run *r, struct keep_event event);
+void run_log_close(struct run *r);
+
+// checkpoint.c
+// What the template matches now, the newest first. FAIL_USAGE: a template that cannot be read.
+struct run_files {
+    struct keep_file *items;
+    ptrdiff_t count;
+};
+struct run_files run_files_find(struct run *r, struct arena *a);
+// What may be resumed: those that the log knows, then others; nothing older than the run, unless
+// the user says so.
+struct run_files run_files_usable(struct run *r, struct arena *a);
+// Samples that a file holds which this attempt has written (`is_old`: not just now); -1: not known;
+// RUN_UNFINISHED: it may still be being written.
+enum { RUN_UNFINISHED = -2 };
+struct run_watch;
+int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
+                          struct keep_file file, bool is_old);
+
+// attempt.c: one attempt, from `start` to `end` in the log.
+struct run_watch {
+    struct run *run;
+    struct launch_attempt attempt;
+    const struct trial *trial;
+    struct trial_outside outside;
+    int64_t base;     // samples at the start; -1: unknown
+    int64_t began_ns; // unix time
+    int64_t next_look_ns, marks_seen, steps_seen;
+    int64_t changed_at; // steps seen when the program took another batch
+    int64_t retries, retry_steps, peak_bytes;
+    bool is_believed, is_near_told, is_asking, has_shrunk;
+    bool has_changed; // the batch, while it ran
+    bool is_settled;  // the file in question has not changed for long
+};
+int run_attempt(struct run *r, const struct keep_decision *d, struct fail *why);
+extern volatile sig_atomic_t run_signals[NSIG];
+int run_stop_signal(void); // that we got; 0: none
+
+// show.c
+__attribute__((format(printf, 1, 2))) void run_say(const char *format, ...);
+struct str run_size_text(const struct run *r, struct keep_size size);
+void run_say_decision(struct run *r, const struct keep_decision *d);
+void run_say_end(struct run *r, int status);
+int run_print(struct run *r, int status, struct fail *why);
+int run_dry(struct run *r, struct fail *why);
+
+#endif

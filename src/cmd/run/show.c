@@ -1,0 +1,142 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says: a line for each decision and a closing one on standard error, and one document
+// with --json.
+#include "cmd/run/run.h"
+
+#include "base/os.h"
+#include "base/unit.h"
+#include "cmd/json.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void run_say(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    fputs("batchfit run: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+}
+
+struct str run_size_text(const struct run *r, struct keep_size size) {
+    struct buf b = buf_new(r->arena);
+    buf_format(&b, "batch %lld x %lld", (long long)size.batch, (long long)size.accumulation);
+    if (r->rules.ranks > 1) buf_format(&b, " x %lld ranks", (long long)r->rules.ranks);
+    return buf_str(&b);
+}
+
+static int64_t effective(const struct run *r) {
+    return r->state.size.batch * r->state.size.accumulation * r->rules.ranks;
+}
+
+static struct str samples_text(struct arena *a, int64_t samples) {
+    return samples >= 0 ? str_format(a, "%lld", (long long)samples) : STR("not known");
+}
+
+// Standard error may be a pipe that is read line by line: one line, one write.
+void run_say_decision(struct run *r, const struct keep_decision *d) {
+    struct buf b = buf_new(r->arena);
+    if (r->state.attempt == 0 && d->action == KEEP_START && d->checkpoint.path.len == 0) return;
+    if (d->action == KEEP_DONE && d->hint.len == 0) return;
+    buf_add(&b, d->why);
+    if (d->action == KEEP_START) {
+        if (d->checkpoint.path.len > 0) {
+            buf_format(&b, "; from %.*s", STR_ARG(d->checkpoint.path));
+            if (d->samples >= 0) buf_format(&b, " (%lld samples)", (long long)d->samples);
+        } else if (!r->rules.resumes_itself) {
+            buf_add(&b, STR("; from the beginning"));
+        }
+        if (d->delay_s > 0) buf_format(&b, "; in %.3g s", d->delay_s);
+    }
+    run_say("%.*s%s", STR_ARG(buf_str(&b)), d->action == KEEP_GIVE_UP ? "; gives up" : "");
+    if (d->hint.len > 0) run_say("%.*s", STR_ARG(d->hint));
+}
+
+void run_say_end(struct run *r, int status) {
+    const struct keep_state *s = &r->state;
+    struct buf b = buf_new(r->arena);
+    buf_format(&b, "%lld restart%s, ", (long long)s->restarts, s->restarts == 1 ? "" : "s");
+    if (r->knows_batch) {
+        buf_format(&b, "%.*s (effective %lld), ", STR_ARG(run_size_text(r, s->size)),
+                   (long long)effective(r));
+    }
+    buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
+    if (r->is_standin) buf_add(&b, STR("; STAND-IN: the command plays a scenario"));
+    if (status != 0) buf_format(&b, "; exit status %d", status);
+    run_say("%.*s", STR_ARG(buf_str(&b)));
+}
+
+static json_t *known(int64_t value) {
+    return value >= 0 ? json_integer(value) : json_null();
+}
+
+static json_t *attempts(const struct run *r) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < r->row_count; i++) {
+        const struct run_row *row = &r->rows[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "batch",
+                      r->knows_batch ? json_integer(row->size.batch) : json_null(), "accumulation",
+                      r->knows_batch ? json_integer(row->size.accumulation) : json_null(), "lr",
+                      json_number(row->size.lr), "checkpoint", json_text(row->checkpoint), "ending",
+                      json_text(row->ending), "samples", known(row->samples), "peak_bytes",
+                      json_size(row->peak_bytes), "seconds", json_number(row->seconds)));
+    }
+    return list;
+}
+
+int run_print(struct run *r, int status, struct fail *why) {
+    const struct keep_state *s = &r->state;
+    json_t *document = json_pack(
+        "{s:i,s:i,s:o,s:o,s:o,s:i,s:o,s:o,s:o,s:b,s:o,s:o}", "status", status, "restarts",
+        (int)s->restarts, "batch", r->knows_batch ? json_integer(s->size.batch) : json_null(),
+        "accumulation", r->knows_batch ? json_integer(s->size.accumulation) : json_null(),
+        "effective_batch", r->knows_batch ? json_integer(effective(r)) : json_null(), "ranks",
+        (int)r->rules.ranks, "samples", known(s->samples), "ending", json_text(s->ending), "why",
+        json_text(s->why), "standin", r->is_standin, "attempts", attempts(r), "log",
+        json_text(r->log.path));
+    return json_print(document, why);
+}
+
+// --- Without starting anything -------------------------------------------------------------------
+
+static int add_command(struct run *r, struct buf *out, const char *when, struct keep_size size,
+                       struct str checkpoint, struct fail *why) {
+    struct launch_values values = run_values(r, size, checkpoint);
+    struct str text = {0};
+    int rc = launch_preview(&r->launch, &values, &text, why);
+    if (rc < 0) return rc;
+    buf_format(out, "%s", when);
+    if (r->knows_batch) buf_format(out, " (%.*s)", STR_ARG(run_size_text(r, size)));
+    buf_format(out, ":\n    %.*s\n", STR_ARG(text));
+    return 0;
+}
+
+int run_dry(struct run *r, struct fail *why) {
+    struct buf out = buf_new(r->arena);
+    const struct keep_rules *rules = &r->rules;
+    struct keep_size size = keep_size_first(rules);
+    int rc = add_command(r, &out, "First", size, (struct str){0}, why);
+    struct str checkpoint = r->takes_checkpoint ? STR("CHECKPOINT") : (struct str){0};
+    const char *when = "When memory runs out";
+    while (rc == 0 && rules->recover && r->takes_batch) {
+        int64_t batch = keep_batch_below(rules, size.batch / 2);
+        if (batch == 0) break;
+        size = keep_size_of(rules, batch);
+        rc = add_command(r, &out, when, size, checkpoint, why);
+        when = "Then";
+    }
+    if (rc < 0) return rc;
+    if (rules->recover && size.batch > 0 && r->takes_batch) {
+        buf_format(&out, "Below that: gives up.\n");
+    } else if (!rules->recover) {
+        buf_add(&out, STR("Whatever happens is the end (--recover goes on).\n"));
+    } else {
+        buf_add(&out, STR("When memory runs out: gives up, as the command takes no {batch}.\n"));
+    }
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+    return 0;
+}

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""batchfit run on the real PyTorch (examples/run): memory that really runs out, processes that are really killed, ranks that
+restart together. Whatever happens on the way, the weights are those of an undisturbed training with the same effective batch."""
+
+import glob
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+from helper import BATCHFIT, HERE, InFolder, torch
+
+TRAIN = os.path.join(HERE, "..", "..", "examples", "run", "train.py")
+EXACT = dict(rtol=1e-3, atol=2e-4)  # sums of fp32 in another order
+
+
+class Run(InFolder):
+    def run_it(self, name, *words, options=(), batch=48, extra=(), ranks=1, meanwhile=None):
+        """One run to its end: the document, and the weights."""
+        folder = os.path.join(self.folder, name)
+        os.makedirs(folder, exist_ok=True)
+        # Whatever script is behind torchrun, as with --ranks.
+        start = [] if ranks > 1 else [sys.executable]
+        argv = [BATCHFIT, "run", "--json", "--device", "cpu", "--python", sys.executable, "--store", folder, "--batch-size", str(batch),
+                "--recover", "--backoff", "0.1", "--checkpoint", folder + "/out/ckpt-*.pt", *options,
+                *(["--ranks", str(ranks)] if ranks > 1 else []), "--", *start, TRAIN, "--batch-size", "{batch}",
+                "--accumulate", "{accumulate}", "--output", folder + "/out", "{resume:--resume {checkpoint}}", *words, *extra]
+        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), "OMP_NUM_THREADS": "1"}
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
+        helper = threading.Thread(target=meanwhile, args=(process.pid, folder)) if meanwhile else None
+        if helper:
+            helper.start()
+        out, error = process.communicate(timeout=900)
+        if helper:
+            helper.join()
+        self.assertEqual(process.returncode, 0, out + error)
+        return json.loads(out), torch.load(folder + "/out/final.pt", map_location="cpu"), error
+
+    def assert_same(self, found, wanted):
+        self.assertEqual(found["samples"], wanted["samples"])
+        for name, weight in wanted["model"].items():
+            torch.testing.assert_close(found["model"][name], weight, **EXACT)
+
+    def test_memory_runs_out_and_half_the_batch_finishes(self):
+        shape = ("--samples", "96", "--epochs", "2", "--image-size", "96", "--width", "32", "--checkpoint-every", "1")
+        large, wanted, _ = self.run_it("large", *shape, options=("--memory", "64GiB"))
+        small, same, _ = self.run_it("small", *shape, batch=12, options=("--memory", "64GiB", "--accumulation", "4"))
+        self.assert_same(same, wanted)
+        peaks = [document["attempts"][0]["peak_bytes"] for document in (small, large)]
+        limit = sum(peaks) // 2
+        found, weights, error = self.run_it("limited", *shape, options=("--memory", f"{limit}B"))
+        self.assertGreaterEqual(found["restarts"], 1, (peaks, error))
+        self.assertLess(found["batch"], 48)
+        self.assertEqual((found["batch"] * found["accumulation"], found["samples"]), (48, 192), found)
+        self.assert_same(weights, wanted)
+
+    def kill_one(self, marked, count):
+        """After the first checkpoint: SIGKILL to the newest of `count` processes of the training."""
+        def kill(batchfit, folder):
+            end = time.monotonic() + 300
+            while time.monotonic() < end and not glob.glob(folder + "/out/ckpt-*.pt"):
+                time.sleep(0.02)
+            pids = below(batchfit, marked)
+            if len(pids) >= count:
+                os.kill(pids[-1], signal.SIGKILL)
+                self.killed = pids[-1]
+        self.killed = None
+        return kill
+
+    def test_what_is_killed_goes_on_from_its_checkpoint(self):
+        _, wanted, _ = self.run_it("plain")
+        found, weights, error = self.run_it("killed", meanwhile=self.kill_one(TRAIN, 1))
+        self.assertIsNotNone(self.killed)
+        self.assertEqual((found["restarts"], found["samples"], found["batch"]), (1, 1920, 48), error)
+        self.assertIn("ckpt-", found["attempts"][1]["checkpoint"])
+        self.assert_same(weights, wanted)
+
+    def test_ranks_restart_together(self):
+        _, wanted, _ = self.run_it("plain")
+        found, weights, error = self.run_it("ranks", batch=24, ranks=2, meanwhile=self.kill_one(TRAIN, 2))
+        self.assertIsNotNone(self.killed)
+        self.assertEqual((found["restarts"], found["samples"], found["effective_batch"]), (1, 1920, 48), error)
+        self.assert_same(weights, wanted)
+
+    def test_a_program_that_asks_grows_without_a_restart(self):
+        _, wanted, _ = self.run_it("plain")
+        options = ("--adaptive", "--initial-batch-size", "12", "--memory", "64GiB")
+        found, weights, error = self.run_it("asks", options=options, extra=("--ask",))
+        self.assertEqual((found["restarts"], found["effective_batch"], found["samples"]), (0, 48, 1920), error)
+        self.assertGreater(found["batch"], 12, error)
+        self.assert_same(weights, wanted)
+
+
+def below(ancestor, word):
+    """Pids of the processes below `ancestor` with that word in their command, the oldest first; no launcher."""
+    parents, words = {}, {}
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                parents[int(pid)] = int(f.read().rpartition(")")[2].split()[1])
+            with open(f"/proc/{pid}/cmdline", "rb") as f:
+                words[int(pid)] = f.read().decode(errors="replace").split("\0")
+        except OSError:
+            pass
+
+    def is_below(pid):
+        while pid in parents and pid != ancestor:
+            pid = parents[pid]
+        return pid == ancestor
+
+    return sorted(pid for pid in parents if pid != ancestor and is_below(pid) and word in words.get(pid, ())
+                  and "torch.distributed.run" not in words[pid] and BATCHFIT not in words[pid])
+
+
+if __name__ == "__main__":
+    unittest.main()
