@@ -183,6 +183,7 @@ static void read_taken(struct run_watch *w, const struct steps *s) {
     w->is_asking = true;
     if (rank->taken_batch == r->state.size.batch) return;
     struct keep_size size = {rank->taken_batch, rank->taken_accumulation, r->state.size.lr};
+    if (!keep_size_fits(&r->rules, size)) return; // not ours: another effective batch
     w->has_changed = true;
     w->has_shrunk = w->has_shrunk || size.batch < r->state.size.batch;
     w->changed_at = w->steps_seen;

@@ -133,7 +133,8 @@ static int go_on(struct run *r, struct keep_log *log, struct fail *why) {
         return fail_hint(why, "give the settings that it began with, or --fresh to begin anew");
     }
     if (log->is_torn && ftruncate(r->log.fd, log->whole_bytes) < 0) return unwritable(r, why);
-    r->began_ns = (int64_t)(log->events[0].t_s * 1e9);
+    double began_s = log->events[0].t_s; // of a log that was made by hand it may be anything
+    r->began_ns = began_s > 0 && began_s < 9e9 ? (int64_t)(began_s * 1e9) : 0;
     r->lost_seconds = seconds_of(log);
     forget_interrupt(log);
     keep_replay(r->arena, log, &r->state);
