@@ -146,9 +146,9 @@ void bench_engine_steps(struct launch_options *l) {
 
 void bench_engine_words(const struct bench_options *o, const struct bench_asked *asked,
                         struct str_words *w) {
+    long long steps = launch_warmup(&asked->l) + launch_steps(&asked->l);
     str_word_add(w, STR("--steps"));
-    str_word_add(w, str_format(w->arena, "%lld",
-                               (long long)(launch_warmup(&asked->l) + launch_steps(&asked->l))));
+    str_word_add(w, str_format(w->arena, "%lld", steps));
     add_word(w, "--onnx", o->onnx);
     add_word(w, "--weights", o->weights);
     add_word(w, "--compile-mode", o->compile_mode);
