@@ -64,12 +64,24 @@ class Run:
         return len(self.kernels) > 0
 
 
+# Watts and dense fp16 TFLOPS (fp32 accumulation) of the cards that hold their boost clock: RTX 3090, RTX 4090, RTX 5090, as in speed.c.
+HOLDING = {86: (350, 71.2), 89: (450, 165.2), 120: (575, 209.5)}
+
+
+def clock_share(row):
+    """Of the boost clock, what the power limit leaves: switching takes C V^2 f, V goes about with f."""
+    watts, tflops = HOLDING.get(round(float(row["compute_capability"]) * 10), (0, 1))
+    needed = watts / tflops * float(row["fp16_tflops"])
+    return min(1, np.cbrt(float(row["tdp_w"]) / needed)) if needed and float(row["tdp_w"] or 0) else 1
+
+
 def card_facts(row):
     """Rates of a row of data/gpus.tsv, in FLOP/s, bytes/s and cycles/s of all multiprocessors: as in src/forecast/speed.c."""
     cc = round(float(row["compute_capability"]) * 10)
     lanes = 64 if cc == 60 or 70 <= cc <= 80 else 128
-    return dict(cycles=float(row["fp32_tflops"]) * 1e12 / (2 * lanes), peak=float(row["fp16_tflops"]) * 1e12, peak_f32=float(row["fp32_tflops"]) * 1e12,
-                bandwidth=float(row["bandwidth_gbs"]) * 1e9)
+    held = clock_share(row)
+    return dict(cycles=float(row["fp32_tflops"]) * 1e12 / (2 * lanes) * held, peak=float(row["fp16_tflops"]) * 1e12 * held,
+                peak_f32=float(row["fp32_tflops"]) * 1e12, bandwidth=float(row["bandwidth_gbs"]) * 1e9)
 
 
 def all_runs(paths):

@@ -143,13 +143,32 @@ static struct kernel read_kernel(const struct tape *t, const struct tape_work *w
     return k;
 }
 
+// What the GeForce cards that hold their boost clock have in watts for a dense TFLOPS of their
+// tensor cores (fp32 accumulation), by compute capability, so by process: RTX 3090 (8 nm), RTX
+// 4090, RTX 5090 (both 4N). Data sheets, as in data/gpus.tsv.
+static const struct {
+    int compute_capability;
+    double watts, tflops;
+} holding[] = {{86, 350, 71.2}, {89, 450, 165.2}, {120, 575, 209.5}};
+
+// Share of the boost clock that the power limit leaves: 1 where the card has as many watts for what
+// its tensor cores do as those above. Switching takes C V^2 f, and V goes about with f: P ~ f^3.
+static double clock_share(const struct gpu *g) {
+    for (size_t i = 0; g->has_tensor_cores && i < sizeof holding / sizeof *holding; i++) {
+        if (holding[i].compute_capability != g->compute_capability) continue;
+        double needed = holding[i].watts / holding[i].tflops * g->fp16 / 1e12;
+        return g->tdp_watts > 0 ? fmin(1, cbrt(g->tdp_watts / needed)) : 1;
+    }
+    return 1;
+}
+
 // The card's rate for a kernel's arithmetic. torch's defaults: TF32 for convolutions in fp32, not
 // for matrix products (torch.backends.cuda.matmul.allow_tf32 from 1.12 on).
 static double peak_of(const struct gpu *g, const struct kernel *k) {
     double half = str_is(k->dtype, "bf16") && !isnan(g->bf16) ? g->bf16 : g->fp16;
-    if (str_is(k->dtype, "f32")) return k->kind <= BMM || isnan(g->tf32) ? g->fp32 : g->tf32;
-    // Without tensor cores half precision is computed in fp32.
-    return isnan(half) || !g->has_tensor_cores ? g->fp32 : half;
+    double tensor = str_is(k->dtype, "f32") ? k->kind <= BMM ? NAN : g->tf32 : half;
+    // Without tensor cores all is computed in fp32, at a clock that the limit does not hold back.
+    return isnan(tensor) || !g->has_tensor_cores ? g->fp32 : tensor * clock_share(g);
 }
 
 static bool is_group(enum kind kind) {
@@ -169,12 +188,12 @@ static double knee_of(const struct kernel *k, const double *constants) {
     return is_dense && is_odd && in > 4 ? times * constants[SPEED_ODD_CHANNELS] : times;
 }
 
-// Multiprocessors x clock: fp32 counts two operations a lane and cycle. Lanes of one: CUDA C
-// Programming Guide 12.4, throughput of native arithmetic instructions.
+// Multiprocessors x clock under the power limit: fp32 counts two operations a lane and cycle. Lanes
+// of one: CUDA C Programming Guide 12.4, throughput of native arithmetic instructions.
 static double cycles_of(const struct gpu *g) {
     int cc = g->compute_capability;
     bool is_narrow = cc == 60 || (cc >= 70 && cc <= 80);
-    return g->fp32 / (2 * (is_narrow ? 64 : 128));
+    return g->fp32 / (2 * (is_narrow ? 64 : 128)) * clock_share(g);
 }
 
 // Bytes a second. Where a kernel multiplies, its loads and stores keep the multiprocessors busy

@@ -20,6 +20,7 @@ static const struct gpu card = {.key = {"toy", 3},
                                 .tf32 = NAN,
                                 .fp16 = 1e14,
                                 .bf16 = 1e14,
+                                .tdp_watts = 492, // holds its clock: 350 W / 71.2 x 100 TFLOP/s
                                 .has_tensor_cores = true};
 
 static struct forecast_speed_row row(void) {
@@ -197,6 +198,35 @@ static void ranges_by_card_and_software(void **state) {
     assert_near(s.high, 2 / 4020e-6 * 1.4);
 }
 
+// An eighth of the watts that the card needs leaves half of its clock: to tensor cores and to loads
+// of kernels that multiply, not to the memory, nor to what is computed in fp32.
+static void a_power_limit_takes_clock(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const struct {
+        const char *work;
+        double us, held_us;
+    } cases[] = {
+        {"o attention 100000000000 0 8 0 1 dtype=f16", 2010, 4010},
+        {"o mm 8 0 0 1000000000 1 dtype=f16 m=2 n=64 k=64", 2010, 4010},
+        {"o elem 0 0 0 1000000000 1 dtype=f16", 2010, 2010},
+        {"o attention 10000000000 0 8 0 1 dtype=f32", 2010, 2010},
+    };
+    struct gpu held = card, other = card, unknown = card;
+    held.tdp_watts = 350 / 71.2 * 100 / 8;
+    other = held;
+    other.compute_capability = 90; // no card of its process to compare with
+    unknown.tdp_watts = NAN;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char text[512];
+        snprintf(text, sizeof text, HEAD "m forward 1\n%s\n", cases[i].work);
+        assert_near(speed_of(&a, text, 1, 1, row(), &card).step_s * 1e6, cases[i].us);
+        assert_near(speed_of(&a, text, 1, 1, row(), &held).step_s * 1e6, cases[i].held_us);
+        assert_near(speed_of(&a, text, 1, 1, row(), &other).step_s * 1e6, cases[i].us);
+        assert_near(speed_of(&a, text, 1, 1, row(), &unknown).step_s * 1e6, cases[i].us);
+    }
+}
+
 static void doubt_is_a_share_of_the_time(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -295,6 +325,7 @@ int main(void) {
         cmocka_unit_test(kernels_by_hand),
         cmocka_unit_test(micro_steps_repeat_all_but_the_update),
         cmocka_unit_test(ranges_by_card_and_software),
+        cmocka_unit_test(a_power_limit_takes_clock),
         cmocka_unit_test(doubt_is_a_share_of_the_time),
         cmocka_unit_test(below_the_knee_only_a_bound),
         cmocka_unit_test(nothing_is_said_without_facts),
