@@ -79,7 +79,7 @@ class Run(InFolder):
         self.assertIn("ckpt-", found["attempts"][1]["checkpoint"])
         self.assert_same(weights, wanted)
 
-    @unittest.skipUnless(torch.distributed.is_available(), "this torch was built without torch.distributed")
+    @unittest.skipIf(torch.__version__.startswith("1.") and sys.version_info >= (3, 11), "torch 1.13's torchrun fails under Python 3.11")
     def test_ranks_restart_together(self):
         _, wanted, _ = self.run_it("plain")
         found, weights, error = self.run_it("ranks", batch=24, ranks=2, meanwhile=self.kill_one(TRAIN, 2))
