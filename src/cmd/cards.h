@@ -4,6 +4,7 @@
 #define CMD_CARDS_H
 
 #include "cmd/question.h"
+#include "launch/launch.h"
 
 struct cards {
     struct forecast_card *items;
@@ -17,5 +18,9 @@ int cards_of_team(struct question *q, struct cards *ret_cards, struct fail *why)
 // This machine's, all or those with the ids "0,2". None is no error: a note says why there is none.
 int cards_here(struct question *q, const char *ids, const char *machine, struct cards *ret_cards,
                struct fail *why);
+// The card that a command is launched on; where it is limited to a part of it, or on the processor,
+// one of that size.
+int cards_of_place(struct question *q, const struct launch_place *place, const char *machine,
+                   struct forecast_card *ret_card, struct fail *why);
 
 #endif

@@ -25,16 +25,9 @@ static const double error_on_card = 0.05, error_on_cpu = 0.3;
 
 static int open_card(struct measured *m, struct fail *why) {
     const struct launch_options *o = m->launch.options;
-    struct launch_place *place = &m->launch.place;
-    struct cards cards = {0};
-    if (place->kind == LAUNCH_CUDA && !place->is_capped) {
-        int rc = cards_here(m->q, NULL, o->machine, &cards, why);
-        if (rc < 0 || cards.count <= place->card) return rc;
-        m->card = cards.items[place->card];
-    } else {
-        question_place(m->q, gpu_custom(NULL, place->capacity_bytes), &m->card);
-        m->card.gpu.name = place->name;
-    }
+    const struct launch_place *place = &m->launch.place;
+    int rc = cards_of_place(m->q, place, o->machine, &m->card, why);
+    if (rc < 0) return rc;
     m->card.margin = m->margin;
     struct str note = {0};
     if (place->kind == LAUNCH_CUDA) {

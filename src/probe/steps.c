@@ -196,11 +196,20 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     if (r->steps > 1) s->covered |= COVER_SECOND_STEP;
 }
 
+static void keep_path(struct steps *s, struct str path) {
+    if (path.len == 0 || path.p[0] != '/' || s->paths.count >= STEP_PATHS_MAX) return;
+    for (ptrdiff_t i = s->paths.count - 1; i >= 0; i--) {
+        if (str_equal(s->paths.items[i], path)) return;
+    }
+    str_list_add(s->arena, &s->paths, str_of(str_z(s->arena, path)));
+}
+
 static void on_phase(struct steps *s, struct step_rank *r, const json_t *object) {
     struct str phase = text_of(object, "phase");
     if (str_is(phase, "validation")) s->covered |= COVER_VALIDATION;
     if (!str_is(phase, "checkpoint")) return;
     s->covered |= COVER_CHECKPOINT;
+    keep_path(s, text_of(object, "path"));
     double end_s = time_of(object, "at");
     s->marks[s->mark_count++ % STEP_MARKS] = (struct step_mark){
         .rank = r->rank,

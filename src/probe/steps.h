@@ -72,7 +72,7 @@ struct step_mark {
     int64_t steps, samples;
     double end_s, ms; // when it was written (unix time), and how long it took; NaN
 };
-enum { STEP_MARKS = 64 };
+enum { STEP_MARKS = 64, STEP_PATHS_MAX = 4096 };
 
 extern const char
     *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
@@ -84,6 +84,7 @@ struct steps {
     int64_t forgotten;                  // that came before items[0] (steps_forget)
     struct step_mark marks[STEP_MARKS]; // the newest: number i (from 0) at i % STEP_MARKS
     int64_t mark_count;                 // all
+    struct str_list paths; // of checkpoints, each once, as they were told first (STEP_PATHS_MAX)
     struct step_rank *ranks;
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event announced; 0: none did

@@ -259,12 +259,19 @@ except ImportError:
     pass
 else:
     save_file(net.state_dict(), "a.safetensors"); print("both")
+with open("b.new", "wb") as f: torch.save(net.state_dict(), f)
+import io, os, pathlib
+os.replace("b.new", "b.pt"); pathlib.Path("b.pt").rename("c.pt")
+torch.save(net.state_dict(), io.BytesIO())
+open("d", "w").close(); os.rename("d", "e")
 train(x, y)
 import pickle, copy
 pickle.loads(pickle.dumps(torch.save)); copy.deepcopy(net); pickle.loads(pickle.dumps(net))
 """)
         self.assertEqual((done.status, done.err), (0, ""))
-        self.assertEqual(len(done.all("phase")), 1 + ("both" in done.out))
+        paths = [e["path"] and os.path.basename(e["path"]) for e in done.all("phase")]
+        self.assertEqual(paths, ["a.pt", *["a.safetensors"] * ("both" in done.out), "b.new", "b.pt", "c.pt", None])
+        self.assertTrue(all(os.path.isabs(e["path"] or "/") for e in done.all("phase")))
 
     def test_what_must_still_work(self):
         """Scripted, traced, symbolically traced, replicated and lazy modules; a class with its own __call__."""

@@ -19,14 +19,14 @@ EXACT = dict(rtol=1e-3, atol=2e-4)  # sums of fp32 in another order
 
 
 class Run(InFolder):
-    def run_it(self, name, *words, options=(), batch=48, extra=(), ranks=1, meanwhile=None):
-        """One run to its end: the document, and the weights."""
+    def run_it(self, name, *words, options=(), batch=48, extra=(), ranks=1, meanwhile=None, template=True):
+        """One run to its end: the document, and the weights. template: the run is told where checkpoints are."""
         folder = os.path.join(self.folder, name)
         os.makedirs(folder, exist_ok=True)
         # Whatever script is behind torchrun, as with --ranks.
         start = [] if ranks > 1 else [sys.executable]
         argv = [BATCHFIT, "run", "--json", "--device", "cpu", "--python", sys.executable, "--store", folder, "--batch-size", str(batch),
-                "--recover", "--backoff", "0.1", "--checkpoint", folder + "/out/ckpt-*.pt", *options,
+                "--recover", "--backoff", "0.1", *(["--checkpoint", folder + "/out/ckpt-*.pt"] if template else []), *options,
                 *(["--ranks", str(ranks)] if ranks > 1 else []), "--", *start, TRAIN, "--batch-size", "{batch}",
                 "--accumulate", "{accumulate}", "--output", folder + "/out", "{resume:--resume {checkpoint}}", *words, *extra]
         env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), "OMP_NUM_THREADS": "1"}
@@ -76,6 +76,10 @@ class Run(InFolder):
         found, weights, error = self.run_it("killed", meanwhile=self.kill_one(TRAIN, 1))
         self.assertIsNotNone(self.killed)
         self.assertEqual((found["restarts"], found["samples"], found["batch"]), (1, 1920, 48), error)
+        self.assertIn("ckpt-", found["attempts"][1]["checkpoint"])
+        self.assert_same(weights, wanted)
+        found, weights, error = self.run_it("untold", meanwhile=self.kill_one(TRAIN, 1), template=False)
+        self.assertEqual((found["restarts"], found["samples"]), (1, 1920), error)
         self.assertIn("ckpt-", found["attempts"][1]["checkpoint"])
         self.assert_same(weights, wanted)
 

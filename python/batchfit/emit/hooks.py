@@ -6,12 +6,15 @@ torch.compile: its tracer takes is_dynamo_compiling() for a constant, so what it
 frames of this package are marked to be run as they are. Nothing is hooked on instances: copies and pickles stay the same."""
 
 import functools
+import os
 import sys
 import types
 from threading import get_ident
 
 from . import cuda
 from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER, OTHER
+
+PATH_MAX = 2000  # characters of JSON: with the rest of its event it fits a line
 
 
 def never():
@@ -168,10 +171,32 @@ def hook_optimizers(journal):
             scaler.step = wrap(scaler.step)
 
 
+def path_of(target):
+    """The absolute path of the file or folder that something is saved to; None where that is not known."""
+    name = getattr(target, "name", target)  # of an open file
+    if not isinstance(name, (str, os.PathLike)):
+        return None
+    path = os.path.abspath(os.fspath(name))
+    return path if isinstance(path, str) and len(ascii(path)) <= PATH_MAX else None
+
+
+def saving(journal, original, place, keyword):
+    """original, told as a checkpoint; where it goes is its argument number `place`, or `keyword`."""
+    told = wrapped(journal, original, journal.checkpoint_begin, journal.checkpoint_end, OTHER)
+
+    @functools.wraps(original)
+    def save(*args, **kwargs):
+        if not journal.busy:
+            journal.saved_to = path_of(args[place] if place < len(args) else kwargs.get(keyword))
+        return told(*args, **kwargs)
+
+    return save
+
+
 def hook_save(journal):
     import torch
     original = torch.save
-    told = wrapped(journal, original, journal.checkpoint_begin, journal.checkpoint_end, OTHER)
+    told = saving(journal, original, 1, "f")
 
     @functools.wraps(original)
     def save(*args, **kwargs):
@@ -182,15 +207,29 @@ def hook_save(journal):
     torch.save = torch.serialization.save = save
 
 
+def hook_renaming(journal):
+    """Whoever wants the whole checkpoint or none writes it under another name first."""
+    def told(original):
+        @functools.wraps(original)
+        def rename(src, dst, *args, **kwargs):
+            result = original(src, dst, *args, **kwargs)
+            if journal.saved is not None and path_of(src) == journal.saved:
+                journal.checkpoint_renamed(path_of(dst))
+            return result
+        return rename
+
+    os.replace, os.rename = told(os.replace), told(os.rename)
+
+
 def hook_safetensors(journal):
     module = sys.modules["safetensors.torch"]
-    module.save_file = wrapped(journal, module.save_file, journal.checkpoint_begin, journal.checkpoint_end, OTHER)
+    module.save_file = saving(journal, module.save_file, 1, "filename")
 
 
 def hook_distributed_save(journal):
     module = sys.modules["torch.distributed.checkpoint"]
     if hasattr(module, "save"):
-        module.save = wrapped(journal, module.save, journal.checkpoint_begin, journal.checkpoint_end, OTHER)
+        module.save = saving(journal, module.save, 1, "checkpoint_id")
 
 
 def hook_loader(journal):
@@ -312,6 +351,7 @@ HOOKS = (
     ("torch", hook_backward),
     ("torch", hook_optimizers),
     ("torch", hook_save),
+    ("torch", hook_renaming),
     ("torch", hook_cuda),
     ("torch.utils.data.dataloader", hook_loader),
     ("safetensors.torch", hook_safetensors),

@@ -47,6 +47,7 @@ class Journal:
         self.modules = {}
         self.counter, self.unfetched = SampleCounter(), SILENT_STEPS  # steps since a batch of known size
         self.seen_error = self.device = None
+        self.saved_to = self.saved = None  # paths of the checkpoint that is being written, and of the last that was
         self.on_cuda = False
         self.use_clock(HostClock())
         self.machine = self.machine_class(self, self.transport)
@@ -163,7 +164,13 @@ class Journal:
     @careful
     def checkpoint_end(self):
         self.busy = False
-        self.machine.checkpoint_end(self.mark())
+        self.saved, self.saved_to = self.saved_to, None
+        self.machine.checkpoint_end(self.mark(), self.saved)
+
+    @careful
+    def checkpoint_renamed(self, path):
+        self.saved = path
+        self.machine.checkpoint_renamed(path)
 
     # What does not happen in every step
 

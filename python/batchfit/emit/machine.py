@@ -266,14 +266,18 @@ class Machine:
         self.opened_by_save = self.since is None
         self.turn(OTHER, now)
 
-    def checkpoint_end(self, now):
-        record = Record({"event": "phase", "phase": "checkpoint", "at": time.time()})
+    def checkpoint_end(self, now, path=None):
+        record = Record({"event": "phase", "phase": "checkpoint", "at": time.time(), "path": path})
         begin, self.since = self.since, now
         record.parts.append((OTHER, begin, now))
         self.phase = self.before_save
         if self.opened_by_save:
             self.since = None
         self.send(record)
+        self.flush()
+
+    def checkpoint_renamed(self, path):
+        self.send(Record({"event": "phase", "phase": "checkpoint", "at": time.time(), "path": path}))
         self.flush()
 
     # What happens outside of steps

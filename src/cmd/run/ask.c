@@ -112,11 +112,11 @@ static void read_rules(struct run *r) {
 static int check_checkpoint(struct run *r, struct fail *why) {
     glob_t found = {0};
     r->takes_checkpoint = mentions(r, "checkpoint");
-    if (r->takes_checkpoint && !r->o->checkpoint) {
-        fail_set(why, FAIL_USAGE,
-                 "the command takes {checkpoint}, and nothing says where they are");
-        return fail_hint(why, "--checkpoint 'out/ckpt-*.pt' names the files or folders that it "
-                              "writes");
+    r->seeks_checkpoints = r->takes_checkpoint || r->o->checkpoint;
+    if (r->o->resume && !r->o->checkpoint) {
+        fail_set(why, FAIL_USAGE, "--resume: nothing says where the checkpoints are");
+        return fail_hint(why, "--checkpoint 'out/ckpt-*.pt' names the files or folders that the "
+                              "training writes");
     }
     if (!r->o->checkpoint) return 0;
     int code = glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found);

@@ -85,7 +85,7 @@ static void log_checkpoint(struct run_watch *w, struct keep_file file, int64_t s
 // New files of this attempt, the oldest first. True: one was found complete.
 static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, bool is_last) {
     ARENA_AUTO scratch = {0};
-    struct run_files files = run_files_find(w->run, &scratch);
+    struct run_files files = run_files_find(w->run, &scratch, s);
     int64_t now_ns = os_wall_ns();
     bool is_new = false;
     for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
@@ -116,23 +116,35 @@ static void keep_most(int64_t *most, int64_t value) {
     if (value > *most) *most = value;
 }
 
-// What counts against the capacity: by the driver, the allocator, or the system.
+// What counts against the capacity: by the driver, the allocator, or the system. A cache that the
+// allocator would give back is no sign of memory that runs out: its retries are.
 static void read_peak(struct run_watch *w, const struct steps *s) {
     const struct launch_place *place = &w->run->launch.place;
     if (place->sampler) {
-        keep_most(&w->peak_bytes,
+        keep_most(&w->card_peak_bytes,
                   device_sampler_peaks(place->sampler).used_bytes - place->others_bytes);
+        if (w->steps_seen > 0 && w->card_peak_bytes > 0) {
+            w->peak_bytes = w->card_peak_bytes - (w->cached_bytes > 0 ? w->cached_bytes : 0);
+        }
     } else if (place->kind == LAUNCH_CPU && is_on_cpu(s)) {
         keep_most(&w->peak_bytes, w->outside.rss_bytes);
         if (w->trial->limiter == LIMITER_RLIMIT) keep_most(&w->peak_bytes, w->outside.data_bytes);
     }
 }
 
+static void read_allocator(struct run_watch *w, const struct step *step) {
+    bool is_known = step->peak_allocated_bytes >= 0 && step->peak_reserved_bytes >= 0;
+    if (is_known) w->cached_bytes = step->peak_reserved_bytes - step->peak_allocated_bytes;
+    if (w->run->launch.place.sampler) return; // the driver sees it all
+    keep_most(&w->peak_bytes, step->peak_allocated_bytes);
+    keep_most(&w->card_peak_bytes, step->peak_reserved_bytes);
+}
+
 static void read_new_steps(struct run_watch *w, const struct steps *s) {
     int64_t from = w->steps_seen - s->forgotten;
     for (ptrdiff_t i = from > 0 ? (ptrdiff_t)from : 0; i < s->count; i++) {
         const struct step *step = &s->items[i];
-        if (!is_on_cpu(s)) keep_most(&w->peak_bytes, step->peak_reserved_bytes);
+        if (!is_on_cpu(s)) read_allocator(w, step);
         if (step->alloc_retries <= w->retries) continue;
         w->retry_steps += w->retries >= 0;
         w->retries = step->alloc_retries;
@@ -140,9 +152,17 @@ static void read_new_steps(struct run_watch *w, const struct steps *s) {
     w->steps_seen = s->forgotten + s->count;
 }
 
+static int64_t forecast(void *context, int64_t batch) {
+    struct forecast_peak peak;
+    if (!run_predict(context, batch, &peak)) return -1;
+    return peak.needed_bytes + peak.overhead_bytes;
+}
+
 static struct keep_sight sight_of(const struct run_watch *w) {
     return (struct keep_sight){.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes,
-                               .retry_steps = w->retry_steps};
+                               .retry_steps = w->retry_steps,
+                               .forecast = w->run->prediction ? forecast : NULL,
+                               .forecast_context = w->run};
 }
 
 static void log_adapt(struct run_watch *w, struct keep_size size, struct str why, bool is_taken) {
@@ -204,13 +224,13 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
     struct run_watch *w = context;
     w->outside = *outside;
     believe(w, s);
-    read_peak(w, s);
     read_new_steps(w, s);
+    read_peak(w, s);
     read_taken(w, s);
     warn_if_near(w);
     int64_t now_ns = os_now_ns();
     bool is_told = s->mark_count > w->marks_seen, is_new = false;
-    if (w->run->o->checkpoint && (is_told || now_ns >= w->next_look_ns)) {
+    if (w->run->seeks_checkpoints && (is_told || now_ns >= w->next_look_ns)) {
         w->next_look_ns = now_ns + LOOK_MS * INT64_C(1000000);
         is_new = look_for_checkpoints(w, s, false);
     }
@@ -274,14 +294,16 @@ static struct str ending_id(const struct trial *t) {
     return str_of(t->ending.signature->id);
 }
 
-static void add_row(struct run *r, const struct keep_event *end, const struct keep_decision *d,
-                    const struct trial *t) {
+static void add_row(struct run_watch *w, const struct keep_event *end,
+                    const struct keep_decision *d, const struct trial *t) {
+    struct run *r = w->run;
+    int64_t card_bytes = w->has_shrunk ? -1 : w->card_peak_bytes;
     *arena_push(r->arena, &r->rows, &r->row_count, &r->row_capacity) =
         (struct run_row){.size = r->state.size,
                          .ending = str_copy(r->arena, end->ending),
                          .checkpoint = str_copy(r->arena, d->checkpoint.path),
                          .samples = end->samples,
-                         .peak_bytes = end->peak_bytes,
+                         .peak_bytes = card_bytes > 0 ? card_bytes : end->peak_bytes,
                          .seconds = t->seconds};
 }
 
@@ -295,7 +317,7 @@ static void log_end(struct run_watch *w, const struct keep_decision *d, const st
     e.samples = samples_now(w, &t->steps);
     e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
     run_log_add(w->run, e);
-    add_row(w->run, &e, d, t);
+    add_row(w, &e, d, t);
 }
 
 static void tell_trial(const struct trial *t, const struct run_watch *w) {
@@ -321,6 +343,10 @@ static void announce(void *context, int64_t batch, struct notice_run *run) {
     run->batch = r->knows_batch ? r->state.size.batch : -1;
     run->accumulation = r->knows_batch ? r->state.size.accumulation : -1;
     if (r->plan.precision) run->precision = str_of(plan_precision_name(r->plan.precision));
+    struct forecast_peak peak;
+    if (!r->knows_batch || !run_predict(r, r->state.size.batch, &peak)) return;
+    run->predicted_peak_bytes = peak.reserved_bytes + peak.overhead_bytes;
+    run->predicted_upper_bytes = peak.upper_bytes;
 }
 
 int run_attempt(struct run *r, const struct keep_decision *d, struct fail *why) {
@@ -334,6 +360,8 @@ int run_attempt(struct run *r, const struct keep_decision *d, struct fail *why) 
         .base = d->samples,
         .began_ns = os_wall_ns(),
         .peak_bytes = -1,
+        .card_peak_bytes = -1,
+        .cached_bytes = -1,
         .retries = -1,
         .attempt = {.arena = &scratch,
                     .batch = d->size.batch,
@@ -349,7 +377,7 @@ int run_attempt(struct run *r, const struct keep_decision *d, struct fail *why) 
     int rc = launch_whole(&r->launch, &values, &w.attempt, &trial, why);
     if (rc < 0) return rc;
     believe(&w, &trial.steps);
-    if (r->o->checkpoint) look_for_checkpoints(&w, &trial.steps, true);
+    if (r->seeks_checkpoints) look_for_checkpoints(&w, &trial.steps, true);
     r->is_standin |= trial.is_standin;
     r->lost_seconds += trial.seconds;
     log_end(&w, d, &trial);

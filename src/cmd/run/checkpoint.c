@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Checkpoints: which files the template matches, and how many samples each holds. A program that
+// Checkpoints: which files the template matches (or the program says that it wrote), and how many
+// samples each holds. A program that
 // tells of its checkpoints (steps protocol, event phase) does so when one is written; a file that
 // was written before it told belongs to the steps before that. Where nothing is told, the file's
 // time is held against those of the steps.
@@ -26,21 +27,41 @@ static int compare(const void *a, const void *b) {
     return strverscmp(y->path.p, x->path.p);
 }
 
-struct run_files run_files_find(struct run *r, struct arena *a) {
-    struct run_files files = {0};
-    glob_t found = {0};
-    struct stat st;
-    if (!r->o->checkpoint) return files;
-    if (glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found) != 0) return files;
-    files.items = arena_new(a, struct keep_file, (ptrdiff_t)found.gl_pathc + 1);
-    for (size_t i = 0; i < found.gl_pathc; i++) {
-        if (stat(found.gl_pathv[i], &st) < 0) continue; // gone in between
-        struct keep_file *f = &files.items[files.count++];
-        f->path = str_copy(a, str_of(str_z(a, str_of(found.gl_pathv[i]))));
-        f->path = str_of(str_z(a, f->path)); // ended, for strverscmp
-        f->written = written_ns(&st);
+static void add_file(struct arena *a, struct str_list *paths, struct str path) {
+    for (ptrdiff_t i = paths->count - 1; i >= 0; i--) {
+        if (str_equal(paths->items[i], path)) return;
     }
-    globfree(&found);
+    str_list_add(a, paths, str_of(str_z(a, path))); // ended, for stat and strverscmp
+}
+
+// What the template matches; without one, what the program said that it wrote, in the log or since.
+static struct str_list paths_of(struct run *r, struct arena *a, const struct steps *s) {
+    struct str_list paths = {0};
+    glob_t found = {0};
+    if (r->o->checkpoint) {
+        if (glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found) != 0) return paths;
+        for (size_t i = 0; i < found.gl_pathc; i++) {
+            str_list_add(a, &paths, str_of(str_z(a, str_of(found.gl_pathv[i]))));
+        }
+        globfree(&found);
+        return paths;
+    }
+    for (ptrdiff_t i = 0; i < r->state.checkpoint_count; i++) {
+        add_file(a, &paths, r->state.checkpoints[i].file.path);
+    }
+    for (ptrdiff_t i = 0; s && i < s->paths.count; i++) add_file(a, &paths, s->paths.items[i]);
+    return paths;
+}
+
+struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s) {
+    struct run_files files = {0};
+    struct str_list paths = paths_of(r, a, s);
+    struct stat st;
+    files.items = arena_new(a, struct keep_file, paths.count + 1);
+    for (ptrdiff_t i = 0; i < paths.count; i++) {
+        if (stat(paths.items[i].p, &st) < 0) continue; // gone in between
+        files.items[files.count++] = (struct keep_file){paths.items[i], written_ns(&st)};
+    }
     if (files.count > 1) {
         qsort(files.items, (size_t)files.count, sizeof *files.items, compare);
     }
@@ -62,7 +83,7 @@ static bool is_of_this_run(const struct run *r, struct keep_file file) {
 }
 
 struct run_files run_files_usable(struct run *r, struct arena *a) {
-    struct run_files all = run_files_find(r, a), usable = {0};
+    struct run_files all = run_files_find(r, a, NULL), usable = {0};
     // What it holds is not known: written when batchfit was being killed, or half. Whoever would
     // rather begin again is spared it.
     bool takes_unknown = !r->o->from_scratch || r->state.phase == KEEP_FRESH;

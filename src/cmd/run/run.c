@@ -31,7 +31,7 @@ static const struct option_row rows[] = {
     {"oom-recovery", NULL, OPTION_SWITCH, AT(recover), "the same as --recover", NULL},
     {"checkpoint", "GLOB", OPTION_TEXT, AT(checkpoint),
      "the checkpoints that the training writes, files or folders; the newest is {checkpoint}: "
-     "'out/ckpt-*.pt'",
+     "'out/ckpt-*.pt'. Without it, what the program saves with PyTorch",
      "file"},
     {"max-restarts", "N", OPTION_NUMBER, AT(max_restarts),
      "restarts after failures (5); those for another batch are not counted", ""},
@@ -246,6 +246,7 @@ static int run_run(struct arena *a, const struct options *options, struct fail *
     if (rc == 0) rc = launch_open(a, &r.l, o->base.command, &r.launch, why);
     if (rc < 0) return rc;
     rc = run_ask_device(&r, why);
+    if (rc == 0) run_predict_open(&r);
     if (rc == 0) rc = o->dry_run ? run_dry(&r, why) : train(&r, o->base.command, why);
     launch_close(&r.launch);
     return rc;

@@ -4,6 +4,7 @@
 #ifndef CMD_RUN_RUN_H
 #define CMD_RUN_RUN_H
 
+#include "cmd/answer.h"
 #include "cmd/cmd.h"
 #include "cmd/history.h"
 #include "keep/journal.h"
@@ -46,12 +47,14 @@ struct run {
     struct config_reading reading;
     struct plan plan;
     bool takes_batch, knows_batch, takes_checkpoint;
+    bool seeks_checkpoints; // there is a template, or the command takes what the program tells of
     struct keep_rules rules;
     struct keep_state state;
     struct run_log log;
     struct history history;
-    int64_t limit_bytes;  // of the device's memory that an attempt may use; 0: all
-    int64_t began_ns;     // of the run, over all its calls; unix time
+    struct run_prediction *prediction; // NULL: nothing is foretold
+    int64_t limit_bytes;               // of the device's memory that an attempt may use; 0: all
+    int64_t began_ns;                  // of the run, over all its calls; unix time
     double lost_seconds;  // of attempts so far: what a start from the beginning would lose
     bool told_checkpoint; // the program has said that it wrote one
     bool is_standin;
@@ -67,6 +70,11 @@ int run_ask_device(struct run *r, struct fail *why);
 // The values of an attempt for the command.
 struct launch_values run_values(struct run *r, struct keep_size size, struct str checkpoint);
 
+// predict.c
+void run_predict_open(struct run *r); // once the device and the rules are known
+// The peak of a batch on the card. False: not known.
+bool run_predict(const struct run *r, int64_t batch, struct forecast_peak *ret_peak);
+
 // log.c
 // Finds an unfinished log of the same command and takes over its state, or begins one.
 int run_log_open(struct run *r, char *const *command, struct fail *why);
@@ -80,7 +88,7 @@ struct run_files {
     struct keep_file *items;
     ptrdiff_t count;
 };
-struct run_files run_files_find(struct run *r, struct arena *a);
+struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s);
 // What may be resumed: those that the log knows, then others; nothing older than the run, unless
 // the user says so.
 struct run_files run_files_usable(struct run *r, struct arena *a);
@@ -101,7 +109,10 @@ struct run_watch {
     int64_t began_ns; // unix time
     int64_t next_look_ns, marks_seen, steps_seen;
     int64_t changed_at; // steps seen when the program took another batch
-    int64_t retries, retry_steps, peak_bytes;
+    int64_t retries, retry_steps;
+    int64_t peak_bytes;      // less what the allocator only kept in its cache; -1: unknown
+    int64_t card_peak_bytes; // with it
+    int64_t cached_bytes;    // of the allocator's peak; -1: it does not say
     bool is_believed, is_near_told, is_asking, has_shrunk;
     bool has_changed; // the batch, while it ran
     bool is_settled;  // the file in question has not changed for long
