@@ -90,6 +90,7 @@ struct tta_ask {
     int64_t at_once;         // 0: not said
     int64_t images;          // 0: not said
     double target_s, min_f1; // NaN: none
+    double within_s;         // a target that cannot be judged, for want of `images`; NaN: none
     struct str_list notes;   // for the user
 };
 // Needs the question's config for what the options leave open.

@@ -156,7 +156,8 @@ static int take_types(struct question *q, const struct tta_options *o, struct tt
     return unknown_type(q, typed, &table, why);
 }
 
-static int take_limits(const struct tta_options *o, struct tta_ask *ask, struct fail *why) {
+static int take_limits(struct question *q, const struct tta_options *o, struct tta_ask *ask,
+                       struct fail *why) {
     if (o->min_f1 > 1 || o->min_f1 <= 0) {
         return fail_set(why, FAIL_USAGE, "--min-f1 %g: not an F1 score between 0 and 1", o->min_f1);
     }
@@ -165,8 +166,14 @@ static int take_limits(const struct tta_options *o, struct tta_ask *ask, struct 
                         o->target_time);
     }
     if (!o->target_time || ask->images > 0) return 0;
-    fail_set(why, FAIL_USAGE, "--target-time: for how many images?");
-    return fail_hint(why, "--images N says it, --test-data DIR counts them");
+    ask->within_s = ask->target_s;
+    ask->target_s = NAN;
+    str_list_add(q->arena, &ask->notes,
+                 str_format(q->arena,
+                            "--target-time %s is not judged: for how many images? --images N says "
+                            "it, --test-data DIR counts them",
+                            o->target_time));
+    return 0;
 }
 
 static int check_unasked(const struct tta_options *o, struct fail *why) {
@@ -188,6 +195,7 @@ int tta_ask_open(struct question *q, const struct tta_options *o, struct tta_ask
                           .at_once = o->at_once,
                           .images = o->images,
                           .target_s = (double)NAN,
+                          .within_s = (double)NAN,
                           .min_f1 = o->min_f1};
     int rc = ask.is_asked ? 0 : check_unasked(o, why);
     if (rc < 0) return rc;
@@ -204,7 +212,7 @@ int tta_ask_open(struct question *q, const struct tta_options *o, struct tta_ask
     if (rc < 0) return rc;
     take_images(q, &ask);
     take_mode(q, &ask);
-    rc = take_limits(o, &ask, why);
+    rc = take_limits(q, o, &ask, why);
     *ret = ask;
     return rc;
 }

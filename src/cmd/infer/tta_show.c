@@ -181,6 +181,22 @@ static const char *run_text(const struct tta_row *row) {
     return row->type->views == 1 ? "" : row->at_once > 1 ? ", views stacked" : ", views in turn";
 }
 
+// To three figures: more would be pretence.
+static double rounded(double count) {
+    double unit = pow(10, fmax(floor(log10(fmax(count, 1))) - 2, 0));
+    return round(count / unit) * unit;
+}
+
+// Images that a time is enough for, where nobody has said how many there are.
+static void show_within(struct arena *a, const struct tta *t, struct buf *out) {
+    const struct tta_row *row = t->recommended;
+    double views = (double)row->type->views, s = t->ask->within_s;
+    if (isnan(s) || isnan(row->views_per_s)) return;
+    buf_format(out, "in %s: about %.0f images (%.0f to %.0f)\n", time_text(a, s).p,
+               rounded(s * row->views_per_s / views), rounded(s * row->views_low / views),
+               rounded(s * row->views_high / views));
+}
+
 static void show_recommended(struct arena *a, const struct tta *t, struct show_style style,
                              struct buf *out) {
     const struct tta_row *row = t->recommended;
@@ -205,9 +221,10 @@ void tta_show(struct arena *a, const struct tta *t, struct show_style style, str
     show_rows(a, t, style, out);
     show_trade(t, out);
     show_sources(t, out);
-    if (t->recommended)
+    if (t->recommended) {
         show_recommended(a, t, style, out);
-    else {
+        show_within(a, t, out);
+    } else {
         show_text(out, style, SHOW_BAD, STR("nothing meets it: "));
         buf_format(out, "%.*s\n", STR_ARG(nearest_text(a, t)));
     }
