@@ -66,14 +66,6 @@ static void believe(struct run_watch *w, const struct steps *s) {
 
 // --- Checkpoints ---------------------------------------------------------------------------------
 
-static bool is_logged(const struct keep_state *s, struct keep_file file) {
-    for (ptrdiff_t i = s->checkpoint_count - 1; i >= 0; i--) {
-        const struct keep_file *f = &s->checkpoints[i].file;
-        if (f->written == file.written && str_equal(f->path, file.path)) return true;
-    }
-    return false;
-}
-
 static void log_checkpoint(struct run_watch *w, struct keep_file file, int64_t samples) {
     struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
     e.file = file;
@@ -90,7 +82,8 @@ static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, boo
     bool is_new = false;
     for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
         struct keep_file file = files.items[i];
-        if (file.written < w->began_ns - NS_PER_S / 50 || is_logged(&w->run->state, file)) continue;
+        if (file.written < w->began_ns - NS_PER_S / 50 || run_files_logged(&w->run->state, file))
+            continue;
         int64_t age_ms = (now_ns - file.written) / 1000000;
         w->is_settled = age_ms >= SETTLED_MS;
         int64_t samples = run_files_samples(w, s, file, is_last || age_ms >= OLD_MS);

@@ -68,7 +68,7 @@ struct run_files run_files_find(struct run *r, struct arena *a, const struct ste
     return files;
 }
 
-static bool is_logged(const struct keep_state *s, struct keep_file file) {
+bool run_files_logged(const struct keep_state *s, struct keep_file file) {
     for (ptrdiff_t i = s->checkpoint_count - 1; i >= 0; i--) {
         const struct keep_file *f = &s->checkpoints[i].file;
         if (f->written == file.written && str_equal(f->path, file.path)) return true;
@@ -90,7 +90,7 @@ struct run_files run_files_usable(struct run *r, struct arena *a) {
     usable.items = arena_new(a, struct keep_file, all.count + 1);
     for (int logged = 1; logged >= 0; logged--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
-            bool is_wanted = is_logged(&r->state, all.items[i]) == (logged == 1);
+            bool is_wanted = run_files_logged(&r->state, all.items[i]) == (logged == 1);
             bool is_ours =
                 logged || r->o->resume || (takes_unknown && is_of_this_run(r, all.items[i]));
             if (is_wanted && is_ours) usable.items[usable.count++] = all.items[i];

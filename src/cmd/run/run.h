@@ -83,7 +83,8 @@ void run_log_add(struct run *r, struct keep_event event);
 void run_log_close(struct run *r);
 
 // checkpoint.c
-// What the template matches now, the newest first. FAIL_USAGE: a template that cannot be read.
+// What the template matches now, or without one what the log and `s` (may be NULL) tell of; the
+// newest first.
 struct run_files {
     struct keep_file *items;
     ptrdiff_t count;
@@ -92,6 +93,8 @@ struct run_files run_files_find(struct run *r, struct arena *a, const struct ste
 // What may be resumed: those that the log knows, then others; nothing older than the run, unless
 // the user says so.
 struct run_files run_files_usable(struct run *r, struct arena *a);
+// Whether the log knows this writing of the file.
+bool run_files_logged(const struct keep_state *s, struct keep_file file);
 // Samples that a file holds which this attempt has written (`is_old`: not just now); -1: not known;
 // RUN_UNFINISHED: it may still be being written.
 enum { RUN_UNFINISHED = -2 };
