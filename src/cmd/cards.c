@@ -83,12 +83,14 @@ int cards_here(struct question *q, const char *ids, const char *machine, struct 
 int cards_of_place(struct question *q, const struct launch_place *place, const char *machine,
                    struct forecast_card *ret_card, struct fail *why) {
     struct cards cards = {0};
-    if (place->kind != LAUNCH_CUDA || place->is_capped) {
+    bool is_whole = place->kind == LAUNCH_CUDA && !place->is_capped;
+    int rc = is_whole ? cards_here(q, NULL, machine, &cards, why) : 0;
+    if (rc < 0) return rc;
+    if (cards.items && cards.count > place->card) {
+        *ret_card = cards.items[place->card];
+    } else {
         question_place(q, gpu_custom(NULL, place->capacity_bytes), ret_card);
         ret_card->gpu.name = place->name;
-        return 0;
     }
-    int rc = cards_here(q, NULL, machine, &cards, why);
-    if (rc == 0 && cards.count > place->card) *ret_card = cards.items[place->card];
-    return rc;
+    return 0;
 }

@@ -247,7 +247,8 @@ static double weigh_all(struct forming *f) {
     double sum = 0, step = log(f->high / f->low) / (BELIEF_LIMITS - 1);
     for (int i = 0; i < BELIEF_LINES; i++) {
         struct belief_guess *g = &f->guesses[i];
-        g->limit = f->low * exp(step * (i / BELIEF_SHARES));
+        int limit = i / BELIEF_SHARES;
+        g->limit = f->low * exp(step * limit);
         g->noise = f->noise;
         g->weight = choose_fixed(f, i % BELIEF_SHARES, g);
         if (g->weight > 0) {
