@@ -122,11 +122,11 @@ int os_list(struct arena *a, const char *path, const char *suffix, struct str **
     return 0;
 }
 
-static int write_all(int fd, struct str text) {
+int os_write(int fd, struct str text) {
     while (text.len > 0) {
         ssize_t n = write(fd, text.p, (size_t)text.len);
         if (n < 0 && errno == EINTR) continue;
-        if (n < 0) return -errno;
+        if (n <= 0) return n < 0 ? -errno : -EIO;
         text = str_slice(text, n, text.len);
     }
     return 0;
@@ -137,14 +137,12 @@ static int write_all(int fd, struct str text) {
 static int write_like(int fd, struct str text, const struct stat *like) {
     if (like && fchmod(fd, like->st_mode & 07777) < 0) return -errno;
     if (like && fchown(fd, like->st_uid, like->st_gid) < 0 && errno != EPERM) return -errno;
-    int rc = write_all(fd, text);
+    int rc = os_write(fd, text);
     if (rc < 0) return rc;
     return fsync(fd) < 0 ? -errno : 0;
 }
 
-static void sync_folder(const char *folder) {
-    // The rename has happened; a folder that cannot be synced (some network file systems) loses
-    // nothing that was there before.
+void os_sync_folder(const char *folder) {
     OS_FD fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) (void)fsync(fd);
 }
@@ -192,7 +190,7 @@ int os_replace(struct arena *a, const char *path, struct str text, const struct 
         unlink(temporary);
         return write_failed(path, -rc, why);
     }
-    sync_folder(folder);
+    os_sync_folder(folder);
     return 0;
 }
 

@@ -47,6 +47,12 @@ int os_replace(struct arena *a, const char *path, struct str text, const struct 
 // not be written: then nothing will change that a backup is for.
 int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fail *why);
 
+// All of it: 0, or -errno.
+int os_write(int fd, struct str text);
+// So that a name made or changed in it survives a power loss. A folder that cannot be synced (some
+// network file systems) loses nothing that was there before.
+void os_sync_folder(const char *folder);
+
 bool os_exists(const char *path);
 int os_make_dirs(struct arena *a, const char *path, struct fail *why); // like mkdir -p
 // $XDG_CACHE_HOME/batchfit or ~/.cache/batchfit; likewise data. Not created.

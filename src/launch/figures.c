@@ -124,14 +124,6 @@ static int64_t most_of(const struct steps *steps, size_t member) {
     return most;
 }
 
-static bool is_on_cpu(const struct steps *steps) {
-    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
-        struct str device = steps->ranks[i].device;
-        if (device.len > 0 && !str_starts(device, STR("cpu"))) return false;
-    }
-    return true;
-}
-
 // What counts against the capacity: on a card what the driver shows beyond what others held before;
 // on the processor what the limit counts; for a program with a device that we do not see, what it
 // says itself.
@@ -140,7 +132,8 @@ static int64_t peak_of(const struct launch *l, const struct launch_result *r) {
         int64_t used = device_sampler_peaks(l->place.sampler).used_bytes - l->place.others_bytes;
         if (used > r->torch_reserved_bytes) return used;
     }
-    if (l->place.kind == LAUNCH_CUDA || !is_on_cpu(&r->trial.steps)) return r->torch_reserved_bytes;
+    if (l->place.kind == LAUNCH_CUDA || !steps_on_cpu(&r->trial.steps))
+        return r->torch_reserved_bytes;
     return r->trial.peak_rss_bytes;
 }
 
@@ -154,7 +147,7 @@ static void read_memory(struct launch *l, struct launch_result *r) {
     r->device_share = (double)NAN;
     if (l->place.sampler) r->device_share = device_sampler_peaks(l->place.sampler).utilisation_mean;
     r->peak_bytes = peak_of(l, r);
-    r->is_on_cpu = l->place.kind == LAUNCH_CPU && is_on_cpu(steps);
+    r->is_on_cpu = l->place.kind == LAUNCH_CPU && steps_on_cpu(steps);
     bool data_is_more = r->is_on_cpu && r->trial.peak_data_bytes > r->peak_bytes;
     r->charged_bytes = data_is_more ? r->trial.peak_data_bytes : r->peak_bytes;
     const struct ending_numbers *n = &r->trial.ending.numbers;

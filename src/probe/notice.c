@@ -172,17 +172,6 @@ static void remove_run(int runs_fd, const char *name) {
 // --- Announcing
 // --------------------------------------------------------------------------------------
 
-static bool write_all(int fd, const char *p, size_t size) {
-    while (size > 0) {
-        ssize_t n = write(fd, p, size);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        p += n;
-        size -= (size_t)n;
-    }
-    return true;
-}
-
 static int create(int folder_fd, const char *name) {
     return openat(folder_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
                   0600);
@@ -213,7 +202,7 @@ static bool write_run(int folder_fd, const struct notice_run *run, int64_t pid) 
     json_t *object = object_of(run, pid);
     char *text = json_dumps(object, JSON_INDENT(1));
     OS_FD fd = create(folder_fd, "run.json.new");
-    bool is_written = text && fd >= 0 && write_all(fd, text, strlen(text));
+    bool is_written = text && fd >= 0 && os_write(fd, str_of(text)) == 0;
     free(text);
     json_decref(object);
     return is_written && renameat(folder_fd, "run.json.new", folder_fd, "run.json") == 0;
@@ -341,7 +330,7 @@ static void begin_anew(struct notice *n, const struct steps *steps) {
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) add_start(&b, &steps->ranks[i], steps->world);
     add_steps(&b, n, steps, from);
     int fd = create(n->folder_fd, "steps.jsonl.new");
-    bool is_written = fd >= 0 && write_all(fd, b.items, (size_t)b.count) &&
+    bool is_written = fd >= 0 && os_write(fd, buf_str(&b)) == 0 &&
                       renameat(n->folder_fd, "steps.jsonl.new", n->folder_fd, "steps.jsonl") == 0;
     if (!is_written) {
         os_close(&fd);
@@ -367,7 +356,7 @@ void notice_steps(struct notice *n, const struct steps *steps) {
         begin_anew(n, steps);
         return;
     }
-    if (!write_all(n->steps_fd, b.items, (size_t)b.count)) { // a full disk: no more of it
+    if (os_write(n->steps_fd, buf_str(&b)) < 0) { // a full disk: no more of it
         os_close(&n->steps_fd);
         n->steps_fd = -1;
     }

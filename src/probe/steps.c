@@ -341,6 +341,14 @@ void steps_feed(struct steps *s, struct step_source *source, struct str bytes) {
     }
 }
 
+bool steps_on_cpu(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        struct str device = s->ranks[i].device;
+        if (device.len > 0 && !str_starts(device, STR("cpu"))) return false;
+    }
+    return true;
+}
+
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
     int64_t fewest = INT64_MAX, reporting = 0;
     if (ranks <= 0) ranks = s->world > 0 ? s->world : 1;

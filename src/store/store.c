@@ -69,8 +69,7 @@ static int make_file(const struct store *s, struct fail *why) {
     if (rc < 0) return rc;
     OS_FD fd = open(s->path.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", s->path.p, strerror(errno));
-    OS_FD parent = open(s->folder.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (parent >= 0) fsync(parent);
+    os_sync_folder(s->folder.p);
     return 0;
 }
 

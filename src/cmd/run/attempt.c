@@ -97,14 +97,6 @@ static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, boo
 
 // --- Memory --------------------------------------------------------------------------------------
 
-static bool is_on_cpu(const struct steps *s) {
-    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
-        struct str device = s->ranks[i].device;
-        if (device.len > 0 && !str_starts(device, STR("cpu"))) return false;
-    }
-    return true;
-}
-
 static void keep_most(int64_t *most, int64_t value) {
     if (value > *most) *most = value;
 }
@@ -119,7 +111,7 @@ static void read_peak(struct run_watch *w, const struct steps *s) {
         if (w->steps_seen > 0 && w->card_peak_bytes > 0) {
             w->peak_bytes = w->card_peak_bytes - (w->cached_bytes > 0 ? w->cached_bytes : 0);
         }
-    } else if (place->kind == LAUNCH_CPU && is_on_cpu(s)) {
+    } else if (place->kind == LAUNCH_CPU && steps_on_cpu(s)) {
         keep_most(&w->peak_bytes, w->outside.rss_bytes);
         if (w->trial->limiter == LIMITER_RLIMIT) keep_most(&w->peak_bytes, w->outside.data_bytes);
     }
@@ -137,7 +129,7 @@ static void read_new_steps(struct run_watch *w, const struct steps *s) {
     int64_t from = w->steps_seen - s->forgotten;
     for (ptrdiff_t i = from > 0 ? (ptrdiff_t)from : 0; i < s->count; i++) {
         const struct step *step = &s->items[i];
-        if (!is_on_cpu(s)) read_allocator(w, step);
+        if (!steps_on_cpu(s)) read_allocator(w, step);
         if (step->alloc_retries <= w->retries) continue;
         w->retry_steps += w->retries >= 0;
         w->retries = step->alloc_retries;

@@ -63,18 +63,12 @@ static void sync_folder(struct run *r) {
     const char *path = str_z(r->arena, r->log.path), *slash = strrchr(path, '/');
     struct str folder =
         slash ? str_format(r->arena, "%.*s", (int)(slash - path + 1), path) : STR("./");
-    OS_FD fd = open(folder.p, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0) (void)fsync(fd);
+    os_sync_folder(folder.p);
 }
 
 // False: it is not on the disk.
 static bool write_line(struct run *r, struct str line) {
-    while (line.len > 0) {
-        ssize_t n = write(r->log.fd, line.p, (size_t)line.len);
-        if (n < 0 && errno == EINTR) continue;
-        if (n <= 0) return false;
-        line = str_slice(line, n, line.len);
-    }
+    if (os_write(r->log.fd, line) < 0) return false;
     return fsync(r->log.fd) == 0 || errno == EINVAL; // a pipe has no disk
 }
 
