@@ -195,6 +195,11 @@ static bool found_limit_crash(const struct ruling *r, ptrdiff_t *ret_line) {
     return true;
 }
 
+static bool found_refusal(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return r->facts->is_refused;
+}
+
 static bool found_bus(const struct ruling *r, ptrdiff_t *ret_line) {
     (void)ret_line;
     return deadly_signal(r->facts) == SIGBUS;
@@ -249,6 +254,7 @@ static const struct finder {
     {"cgroup-oom-kill", found_cgroup},
     {"system-oom-kill", found_system},
     {"limit-crash", found_limit_crash},
+    {"limit-spin", found_refusal},
     {"bus-error", found_bus},
     {"crash", found_crash},
     {"abort", found_abort},

@@ -110,6 +110,9 @@ const struct signature signatures[] = {
     {"limit-crash", ENDING_HOST_MEMORY,
      "crashed under the memory limit: an allocation that was not checked",
      "a smaller batch or a higher limit", NULL, RANK_OWN + 1},
+    {"limit-spin", ENDING_HOST_MEMORY,
+     "asked for memory for ever, which the limit refused: a library that does not give up",
+     "a smaller batch or a higher limit", NULL, RANK_COUNTED},
 
     // Shared memory of data workers.
     {"worker-shm", ENDING_SHARED_MEMORY, "a data worker found /dev/shm full",

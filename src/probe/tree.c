@@ -81,8 +81,8 @@ static int64_t number_at(const char **p) {
     return is_negative ? -value : value;
 }
 
-// proc(5): pid (name) state ppid pgrp …; the name may hold blanks and brackets. Field 22 is
-// starttime.
+// proc(5): pid (name) state ppid pgrp …; the name may hold blanks and brackets. Field 10 is minflt,
+// 14 and 15 are utime and stime, 22 is starttime.
 static bool read_stat(const struct tree *t, pid_t pid, struct tree_process *p) {
     char text[1024];
     if (read_file(t, pid, "stat", text, sizeof text) <= 0) return false;
@@ -93,7 +93,12 @@ static bool read_stat(const struct tree *t, pid_t pid, struct tree_process *p) {
     p->parent = (pid_t)number_at(&at);
     p->group = (pid_t)number_at(&at);
     p->session = (pid_t)number_at(&at);
-    for (int field = 7; field < 22; field++) number_at(&at);
+    for (int field = 7; field < 10; field++) number_at(&at);
+    p->faults = number_at(&at);
+    for (int field = 11; field < 14; field++) number_at(&at);
+    p->user_ticks = number_at(&at);
+    p->kernel_ticks = number_at(&at);
+    for (int field = 16; field < 22; field++) number_at(&at);
     p->start_ticks = number_at(&at);
     return true;
 }
@@ -215,7 +220,9 @@ struct tree_memory tree_measure(const struct tree *t) {
         m.processes++;
         m.rss_bytes = m.rss_bytes < 0 ? rss : m.rss_bytes + rss;
         if (hwm > m.largest_hwm_bytes) m.largest_hwm_bytes = hwm;
-        if (data > m.largest_data_bytes) m.largest_data_bytes = data;
+        if (data <= m.largest_data_bytes) continue;
+        m.largest_data_bytes = data;
+        m.largest_data = &t->items[i];
     }
     return m;
 }

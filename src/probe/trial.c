@@ -46,6 +46,7 @@ static const char *const end_texts[] = {
     [TRIAL_INTERRUPTED] = "was interrupted",
     [TRIAL_RANK_LOST] = "a rank was lost and the others waited for it",
     [TRIAL_ASKED] = "was stopped so that it could go on with another batch",
+    [TRIAL_REFUSED] = "asked for memory again and again that its limit refused",
 };
 const char *trial_end_text(enum trial_end end) {
     return end_texts[end];
@@ -65,6 +66,8 @@ struct run {
     struct transport transport;
     struct log log;
     struct tree tree;
+    struct spin spin;
+    bool is_refused;
     struct pass out, error; // error: of a whole run alone; in a trial both come by `out`
     int output_write_fd, error_write_fd;
     bool is_reading_steps;
@@ -116,6 +119,14 @@ static void keep_most(int64_t *most, int64_t value) {
     if (value > *most) *most = value;
 }
 
+// RLIMIT_DATA says no to who asks; a cgroup kills.
+static void see_refusal(struct run *r, const struct tree_memory *m) {
+    if (r->guard.limiter != LIMITER_RLIMIT || !m->largest_data) return;
+    if (r->last_line_ns > r->spin.since_ns) r->spin = (struct spin){0};
+    int64_t room_bytes = r->request->memory_limit_bytes - m->largest_data_bytes;
+    r->is_refused = spin_sees(&r->spin, m->largest_data, room_bytes, r->now_ns);
+}
+
 static void measure(struct run *r) {
     if (r->now_ns < r->next_measure_ns) return;
     int64_t begin_ns = os_now_ns();
@@ -131,6 +142,7 @@ static void measure(struct run *r) {
     r->outside.rss_bytes = m.rss_bytes;
     r->outside.data_bytes = m.largest_data_bytes;
     r->outside.processes = m.processes;
+    see_refusal(r, &m);
     int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
     // Of a day that is run, the highest water marks of processes tell enough.
     int64_t least_ms = r->request->whole ? MEASURE_MOST_MS : TICK_MS;
@@ -225,6 +237,7 @@ static bool must_stop(const struct run *r, enum trial_end *end) {
         {has_ended(r), TRIAL_EXITED},
         {has_enough(r), TRIAL_ENOUGH},
         {q->whole && q->whole->asks_stop, TRIAL_ASKED},
+        {r->is_refused, TRIAL_REFUSED},
         {has_lost_rank(r), TRIAL_RANK_LOST},
         {is_late, TRIAL_NO_START},
         {is_stalled, TRIAL_STALLED},
@@ -483,6 +496,7 @@ static struct ending_facts facts_of(const struct run *r) {
     bool is_grouped = g->limiter == LIMITER_CGROUP && g->cgroup.len > 0;
     f.oom_kills = is_grouped ? limit_counter(g->cgroup.p, "memory.events", "oom_kill") : -1;
     f.memory_limit_bytes = g->limiter == LIMITER_NONE ? 0 : r->request->memory_limit_bytes;
+    f.is_refused = r->trial->end == TRIAL_REFUSED;
     return f;
 }
 

@@ -20,6 +20,7 @@ enum trial_end {
     TRIAL_INTERRUPTED, // *interrupted became true
     TRIAL_RANK_LOST,   // a rank ended or ran out of memory and the others waited for it
     TRIAL_ASKED,       // whole->asks_stop became true
+    TRIAL_REFUSED,     // asks for memory for ever that its limit refuses
 };
 const char *trial_end_text(enum trial_end end); // "stalled: no step for 60 s"-like, without figures
 

@@ -17,6 +17,8 @@
 struct tree_process {
     int64_t start_ticks; // since boot: with pid, the identity of a process
     pid_t pid, parent, group, session;
+    // Since it started, of all its threads: pages that it got without a disk, time in clock ticks.
+    int64_t faults, user_ticks, kernel_ticks;
     bool is_zombie, is_below;
 };
 struct tree {
@@ -28,6 +30,7 @@ struct tree_memory {
     int64_t rss_bytes;         // summed; -1: nothing could be read
     int64_t largest_hwm_bytes; // of one process
     int64_t largest_data_bytes;
+    const struct tree_process *largest_data; // whose; until the next scan. NULL: nobody's
     int processes;
 };
 // Both 0 or -errno.
@@ -50,6 +53,16 @@ bool tree_is_spared(const struct tree_process *p, struct tree_spared spared);
 void tree_signal(const struct tree *t, int signal, struct tree_spared spared);
 int64_t tree_start_of(const struct tree *t, pid_t pid); // -1: no such process
 struct tree_memory tree_measure(const struct tree *t);
+
+// --- a process that gets no memory and asks for ever ---
+
+struct spin {
+    struct tree_process first; // as it was when it last got a page
+    int64_t since_ns;          // 0: nothing seen
+};
+// `p` as seen at now_ns, below a limit that leaves it room_bytes. True: it has done nothing for
+// long but ask, in vain.
+bool spin_sees(struct spin *s, const struct tree_process *p, int64_t room_bytes, int64_t now_ns);
 
 // --- the scratch folder ---
 

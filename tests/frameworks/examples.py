@@ -27,6 +27,12 @@ def loads(module):
     return done.returncode == 0
 
 
+def has_openblas():
+    """Does PyTorch compute with OpenBLAS? (NumPy brings one of its own.)"""
+    script = "import torch; print(any('openblas' in line and 'numpy' not in line for line in open('/proc/self/maps')))"
+    return subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True).stdout.strip() == "True"
+
+
 def environment(folder, **more):
     """For a command: one thread, no network, settings and caches in the test's folder."""
     yolo = os.path.join(folder, "yolo-settings")

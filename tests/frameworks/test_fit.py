@@ -99,6 +99,16 @@ class Fit(unittest.TestCase):
         self.assertEqual([(t["batch_size"], t["status"]) for t in answer["trials"]], [(300, "OOM")])
         self.assertIs(answer["confirmed"], False)
 
+    def test_a_library_that_asks_for_ever(self):
+        """The real OpenBLAS; what it does is no late start but memory that ran out, and is told long before --start-limit."""
+        script = os.path.join(examples.ROOT, "tests", "frameworks", "starved.py")
+        if not examples.has_openblas():
+            self.skipTest("SKIPPED: this PyTorch computes without OpenBLAS")
+        answer = self.ask([sys.executable, script, "--batch-size", "{batch}"], 700, "--min-batch-size", "8", "--max-batch-size", "8",
+                          "--start-limit", "120", status=1)
+        self.assertEqual([(t["batch_size"], t["status"]) for t in answer["trials"]], [(8, "OOM")])
+        self.assertIn("for ever", answer["trials"][0]["reason"])
+
     def test_a_rank_that_dies_of_memory(self):
         self.lose_a_rank()
 

@@ -100,7 +100,15 @@ static const struct message {
     {"plain", "trainer", write_plain, false},
 };
 
+static void ask_for_ever(void) {
+    const size_t bytes = (size_t)1 << 46;
+    while (mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0) ==
+           MAP_FAILED) {
+    }
+}
+
 static void run_out(struct trainer *t, int64_t bytes, int64_t samples) {
+    if (t->scene->message && strcmp(t->scene->message, "spin") == 0) ask_for_ever();
     const char *name = t->scene->message ? t->scene->message : limit_of(t) > 0 ? "torch" : "cpu";
     char text[1000], error[1100];
     if (strcmp(name, "bad_alloc") == 0) {

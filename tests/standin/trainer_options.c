@@ -29,7 +29,7 @@ static const struct row {
     {"real", NULL, SWITCH, 0, "allocate and touch the memory (the default)"},
     {"message", "KIND", TEXT, AT(message),
      "how it says that memory ran out: torch (with --limit), cpu (without), cublas, bad_alloc "
-     "(aborts), plain, none"},
+     "(aborts), plain, none, spin (asks again for ever, as OpenBLAS does)"},
     {"spill", "BYTES", BYTES, AT(spill_bytes),
      "above this no error: memory stays there and steps take 15 times as long"},
     {"retries-from", "BYTES", BYTES, AT(retries_from_bytes),

@@ -32,6 +32,8 @@ static struct ending_facts facts_of(struct str words) {
             f.system_oom_kills = n;
         else if (str_is(name, "limit"))
             f.memory_limit_bytes = n;
+        else if (str_is(name, "refused"))
+            f.is_refused = true;
         else if (str_is(name, "none"))
             f.has_status = false, f.status = 0;
         else
@@ -250,6 +252,7 @@ static void facts_decide(void **state) {
         {{SIGKILL, true, 0, 0, 1 << 30}, "killed", ENDING_KILLED},
         {{137 << 8, true, -1, -1, 0}, "killed", ENDING_KILLED},
         {{SIGSEGV, true, -1, -1, 1 << 30}, "limit-crash", ENDING_HOST_MEMORY},
+        {{0, false, -1, -1, 1 << 30, true}, "limit-spin", ENDING_HOST_MEMORY},
         {{SIGSEGV | 0x80, true, -1, -1, 0}, "crash", ENDING_KILLED},
         {{SIGBUS, true, -1, -1, 0}, "bus-error", ENDING_SHARED_MEMORY},
         {{SIGTERM, true, -1, -1, 0}, "interrupted", ENDING_KILLED},

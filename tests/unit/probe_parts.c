@@ -196,6 +196,40 @@ static void the_tail_is_the_end_of_all(void **state) {
     log_close(&l);
 }
 
+// Ten seconds of one process, seen at their start and at their end.
+static void who_only_asks_is_told(void **state) {
+    (void)state;
+    static const struct {
+        const char *what;
+        int64_t user_ticks, kernel_ticks, faults, room_bytes;
+        double seconds;
+        pid_t pid;
+        bool spins;
+    } rows[] = {
+        {"asks in vain", 220, 780, 0, 80 << 20, 10, 7, true},
+        {"seldom runs", 40, 110, 0, 80 << 20, 10, 7, true},
+        {"not for long enough", 220, 780, 0, 80 << 20, 9, 7, false},
+        {"gets a page", 220, 780, 1, 80 << 20, 10, 7, false},
+        {"computes", 780, 220, 0, 80 << 20, 10, 7, false},
+        {"waits", 1, 5, 0, 80 << 20, 10, 7, false},
+        {"has room", 220, 780, 0, 800 << 20, 10, 7, false},
+        {"is another", 220, 780, 0, 80 << 20, 10, 8, false},
+    };
+    double tick = (double)sysconf(_SC_CLK_TCK) / 100;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct tree_process p = {.pid = 7, .start_ticks = 1, .faults = 1000, .user_ticks = 300};
+        struct spin s = {0};
+        assert_false(spin_sees(&s, &p, rows[i].room_bytes, 5));
+        p.pid = rows[i].pid;
+        p.faults += rows[i].faults;
+        p.user_ticks += (int64_t)((double)rows[i].user_ticks * tick);
+        p.kernel_ticks += (int64_t)((double)rows[i].kernel_ticks * tick);
+        int64_t now_ns = 5 + (int64_t)(rows[i].seconds * 1e9);
+        if (spin_sees(&s, &p, rows[i].room_bytes, now_ns) != rows[i].spins)
+            fail_msg("who %s", rows[i].what);
+    }
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
@@ -204,6 +238,7 @@ int main(void) {
         TEST(a_place_for_a_group_is_found),
         TEST(counters_are_read),
         TEST(the_data_limit_stops_malloc),
+        TEST(who_only_asks_is_told),
         TEST(the_tail_is_the_end_of_all),
     };
     return cmocka_run_group_tests_name("probe_parts", tests, NULL, NULL);
