@@ -19,17 +19,21 @@
 enum { READ_AT_MOST = 4 << 20, PIPE_WANTED_BYTES = 1 << 20, FILES_AT_MOST = 4096 };
 #define LOOK_EVERY_NS INT64_C(20000000)
 
-static int open_pipe(struct transport *t, struct fail *why) {
+int pipe_open(const char *of, int *ret_read_fd, int *ret_write_fd, struct fail *why) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
-        return fail_set(why, FAIL_MACHINE, "no pipe for the steps of the trial: %s",
+        return fail_set(why, FAIL_MACHINE, "no pipe for the %s of the trial: %s", of,
                         strerror(errno));
     }
-    t->read_fd = ends[0];
-    t->write_fd = ends[1];
+    *ret_read_fd = ends[0];
+    *ret_write_fd = ends[1];
     (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
     (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); // more room; not everybody may
     return 0;
+}
+
+static int open_steps_pipe(struct transport *t, struct fail *why) {
+    return pipe_open("steps", &t->read_fd, &t->write_fd, why);
 }
 
 static void describe_pipe(const struct transport *t, struct arena *a, char **variables,
@@ -111,7 +115,7 @@ static void read_folder(struct transport *t, struct steps *steps) {
 }
 
 const struct transport_row transports[] = {
-    {"inherited descriptor", open_pipe, describe_pipe, read_pipe},
+    {"inherited descriptor", open_steps_pipe, describe_pipe, read_pipe},
     {"files in a folder", open_nothing, describe_folder, read_folder},
     {0},
 };

@@ -7,10 +7,8 @@
 #include "base/os.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <math.h>
 #include <poll.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -22,11 +20,8 @@ enum {
     WATCH_MS = 100,
     MEASURE_MOST_MS = 500,
     MEASURE_SHARE = 50, // of the time one measurement takes: at most 2 % of one core
-    PIPE_WANTED_BYTES = 1 << 20,
     RANKS_WATCHED = 1024,
-    STEPS_KEPT = 4096,     // of a whole run: twice as many at most
-    SCRATCH_VARIABLES = 4, // with the NULL
-    TMP_PATH_BYTES = 74,
+    STEPS_KEPT = 4096, // of a whole run: twice as many at most
 };
 // One rank out of memory ends the trial within 8 s: detection, then at most LOST_GRACE_S.
 static const double LOST_BAD_END_S = 3; // for a launcher to stop the others itself and say why
@@ -369,79 +364,13 @@ static void stop(struct run *r, enum trial_end end) {
 
 // --- before and after ---
 
-static bool is_set_in(char *const *list, const char *variable) {
-    size_t name = strcspn(variable, "=") + 1;
-    for (; list && *list; list++) {
-        if (strncmp(*list, variable, name) == 0) return true;
-    }
-    return false;
-}
-
-// What the command may leave in the folder for temporary files goes with the scratch folder:
-// Python's data workers leave theirs (pymp-…) when they are killed. Not where the path would become
-// too long for the sockets in them (unix(7): 108 bytes; multiprocessing adds 32). TorchInductor's
-// cache stays where it is without us (torch/_inductor/runtime/cache_dir_utils.py of 2.x,
-// default_cache_dir): nobody wants each trial to compile anew.
-static void describe_scratch(const struct run *r, char **variables) {
-    struct arena *a = r->arena;
-    const struct guard *g = &r->guard;
-    const char *user = getenv("LOGNAME"), *tmp = getenv("TMPDIR");
-    if (!user || !*user) user = getenv("USER");
-    int count = 0;
-    while (variables[count]) count++;
-    variables[count++] = (char *)str_format(a, "BATCHFIT_SCRATCH=%.*s", STR_ARG(g->out)).p;
-    if (g->tmp.len <= TMP_PATH_BYTES && !r->request->whole) {
-        variables[count++] = (char *)str_format(a, "TMPDIR=%.*s", STR_ARG(g->tmp)).p;
-        if (!getenv("TORCHINDUCTOR_CACHE_DIR")) {
-            variables[count++] =
-                (char *)str_format(a, "TORCHINDUCTOR_CACHE_DIR=%s/torchinductor_%s",
-                                   tmp && *tmp ? tmp : "/tmp", user && *user ? user : "root")
-                    .p;
-        }
-    }
-    variables[count] = NULL;
-}
-
-// Ours, the trial's on top, the request's on top of that.
-static char *const *merge_environment(struct run *r, char *const *wanted) {
-    extern char **environ;
-    char *own[TRANSPORT_VARIABLES + SCRATCH_VARIABLES];
-    transport_describe(&r->transport, r->arena, own);
-    describe_scratch(r, own);
-    ptrdiff_t count = 0, total = TRANSPORT_VARIABLES + SCRATCH_VARIABLES;
-    for (char *const *e = environ; e && *e; e++) total++;
-    for (char *const *e = wanted; e && *e; e++) total++;
-    char **all = arena_new(r->arena, char *, total);
-    for (char *const *e = environ; e && *e; e++) {
-        if (!is_set_in(own, *e) && !is_set_in(wanted, *e)) all[count++] = *e;
-    }
-    for (char *const *e = own; *e; e++) {
-        if (!is_set_in(wanted, *e)) all[count++] = *e;
-    }
-    for (char *const *e = wanted; e && *e; e++) all[count++] = *e;
-    return all;
-}
-
-static int open_output(struct pass *p, int *ret_write_fd, struct fail *why) {
-    int ends[2];
-    if (pipe2(ends, O_CLOEXEC) < 0) {
-        return fail_set(why, FAIL_MACHINE, "no pipe for the output of the trial: %s",
-                        strerror(errno));
-    }
-    p->from_fd = ends[0];
-    *ret_write_fd = ends[1];
-    (void)fcntl(ends[0], F_SETFL, O_NONBLOCK);
-    (void)fcntl(ends[0], F_SETPIPE_SZ, PIPE_WANTED_BYTES); // more room; not everybody may
-    return 0;
-}
-
 // A trial has one pipe for both, a whole run one for each.
 static int open_outputs(struct run *r, struct fail *why) {
     const struct trial_whole *whole = r->request->whole;
     r->out.to_fd = whole ? whole->out_fd : -1;
     r->error.to_fd = whole ? whole->err_fd : -1;
-    int code = open_output(&r->out, &r->output_write_fd, why);
-    if (code == 0 && whole) code = open_output(&r->error, &r->error_write_fd, why);
+    int code = pipe_open("output", &r->out.from_fd, &r->output_write_fd, why);
+    if (code == 0 && whole) code = pipe_open("errors", &r->error.from_fd, &r->error_write_fd, why);
     return code;
 }
 
@@ -469,7 +398,7 @@ static int launch(struct run *r, struct fail *why) {
         if (code < 0) return code;
     }
     r->transport.folder = r->guard.steps;
-    environment = merge_environment(r, environment);
+    environment = environment_of(r->arena, q, &r->guard, &r->transport, environment);
     r->oom_kills_before = limit_system_oom_kills("");
     // Only the command holds the writing ends from here on: their end is its end.
     os_close(&r->output_write_fd);

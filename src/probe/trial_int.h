@@ -168,6 +168,9 @@ void guard_pass(struct guard *g, int signal); // to the command's group
 // could not be removed.
 bool guard_close(struct guard *g);
 
+// A pipe that we read, without waiting, and the command writes. `of`: what, for the error.
+int pipe_open(const char *of, int *ret_read_fd, int *ret_write_fd, struct fail *why);
+
 // --- output ---
 
 enum { LOG_TAIL_BYTES = 256 << 10 };
@@ -230,5 +233,12 @@ void transport_describe(const struct transport *t, struct arena *a, char **varia
 // `is_last`: nobody writes any more.
 void transport_read(struct transport *t, struct steps *steps, bool is_last);
 void transport_close(struct transport *t);
+
+// --- the command's environment ---
+
+// Ours, the trial's on top, what is wanted on top of that. NULL-ended, as is `wanted` (may be
+// NULL).
+char *const *environment_of(struct arena *a, const struct trial_request *request,
+                            const struct guard *g, const struct transport *t, char *const *wanted);
 
 #endif
