@@ -16,7 +16,7 @@ import time
 
 import torch
 
-from . import build, cuda_trace, sources, tape
+from . import build, cuda_trace, prepare, sources, tape
 from .errors import MissingLibrary, NoDevice, NotAffine, RecordError
 from .events import storage_of
 from .knobs import Knobs
@@ -195,16 +195,15 @@ def trace(source, said, batch, history, device="cuda"):
 
     history: a History; the model is built on the CPU after it was started. said: knobs as for recorder.record.
     """
-    from .recorder import _header, _prepare
     build.DEVICE = device
     history.start()
     knobs = Knobs(sources.split(source)[0], torch.__version__, said)
-    job = _prepare(sources.load(source, knobs), knobs)
+    job = prepare.load(source, knobs)
     script = RealScript(knobs, job, batch, _Nothing(_Marks(history)))
     script.run()
     marks = script.log.marks
     return {"entries": history.entries()[:marks[-1][0]], "marks": marks, "figures": history.figures(),
-            "header": _header(source, knobs, job, [batch], 0.0)}
+            "header": prepare.header(source, knobs, job, [batch], 0.0)}
 
 
 def _check_device():

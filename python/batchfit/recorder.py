@@ -6,7 +6,7 @@ import warnings
 
 import torch
 
-from . import __version__, composites, sources, tape
+from . import composites, cuda_history, prepare, sources, tape
 from .autocast import AUTOCAST
 from .dispatch import Recorder
 from .errors import NotAffine, RecordError
@@ -15,17 +15,6 @@ from .script import Script
 
 BATCHES = (2, 4, 8)
 FALLBACKS = ((4, 8, 16), (8, 16, 32))  # some models treat the smallest batches differently
-
-
-def _prepare(job, knobs):
-    """Mode, dtype and layout of the model, once."""
-    model = job.model
-    model.train(knobs.mode == "train")
-    if knobs.model_dtype:
-        model.to(getattr(torch, knobs.model_dtype))
-    if knobs.channels_last:
-        model.to(memory_format=torch.channels_last)
-    return job
 
 
 def _events(job, knobs, batch):
@@ -52,7 +41,7 @@ class Session:
         self.done = {}
 
     def _load(self):
-        return _prepare(sources.load(self.source, self.knobs), self.knobs)
+        return prepare.load(self.source, self.knobs)
 
     def at(self, batch, fresh=False):
         """Events at a batch; fresh: with a newly built model (some cache tensors in their first forward)."""
@@ -88,21 +77,6 @@ def _search(session, batches):
     raise first
 
 
-def _header(source, knobs, job, batches, seconds):
-    """The tape's first line, as a dict."""
-    layout = "nhwc" if knobs.channels_last else "nchw"
-    head = {"tape": 1, "model": knobs.name or source, "library": job.library, "torch": torch.__version__.split("+")[0],
-            "recorder": __version__, "rules": "%d.%d" % knobs.rules, "mode": knobs.mode}
-    head.update({k: v for k, v in job.header.items() if v is not None})
-    head.update(precision=knobs.precision, layout=layout, optimizer=knobs.optimizer, accumulation=knobs.accumulation,
-                checkpointing=knobs.checkpointing, ema=knobs.ema, grad_scaler=knobs.grad_scaler,
-                cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
-                attention=knobs.attention, script=knobs.script_defaults)
-    head.update(parameters=sum(p.numel() for p in job.model.parameters()), batches=list(batches), steps=2,
-                seconds=round(seconds, 1))
-    return head
-
-
 def _derivative(source, said, knobs, session, batches, say):
     """Per event (cn, kn) by recording again with more classes; None for models without a classifier."""
     classes = session.job.header.get("classes")
@@ -122,7 +96,6 @@ def record(source, said=None, say=lambda text: None):
         warnings.simplefilter("ignore")
         said = dict(said or {})
         if said.pop("device", None) == "cuda":
-            from . import cuda_history
             return cuda_history.record(source, said, say)
         return _record(source, said, say)
 
@@ -136,4 +109,4 @@ def _record(source, said, say):
     chosen, recordings, body = _search(session, batches)
     if derive:
         body = tape.lines(chosen, recordings, _derivative(source, said, knobs, session, chosen, say))
-    return tape.document(_header(source, knobs, session.job, chosen, time.time() - started), body)
+    return tape.document(prepare.header(source, knobs, session.job, chosen, time.time() - started), body)

@@ -7,10 +7,7 @@
 
 #include <math.h>
 
-enum {
-    MANY_STEPS = 100, // what fitted so often is not the model at its usual size
-    SPILL_TIMES = 8,  // the team's guide: 10 to 20 times slower; a smoothed rate shows less
-};
+enum { MANY_STEPS = 100 }; // what fitted so often is not the model at its usual size
 
 bool cause_leak(const struct cause_view *v, struct cause *c) {
     const struct insight_finding *f = cause_trend(v);
@@ -86,25 +83,6 @@ bool cause_oom(const struct cause_view *v, struct cause *c) {
     if (e->place != CAUSE_ANYWHERE || e->steps == 0 || e->steps >= MANY_STEPS) return false;
     if (e->steps < 0) return oom(v, c, NULL);
     return oom(v, c, str_format(v->arena, "after %lld steps", (long long)e->steps).p);
-}
-
-// Measured where the card was seen to be full, consistent where only the steps tell.
-bool cause_spill(const struct cause_view *v, struct cause *c) {
-    struct cause_view spill = *v;
-    struct cause slow = {0};
-    spill.trends = "trend.spill";
-    const struct insight_finding *f = cause_trend(&spill);
-    if (f) return cause_say(c, CAUSE_MEASURED, f->evidence);
-    double times = 0;
-    if (!cause_find_slowdown(v, &slow, &times) || times < SPILL_TIMES) return false;
-    bool is_full = v->facts->memory_share >= 0.95;
-    struct str evidence = slow.evidence;
-    if (is_full) {
-        evidence = str_format(v->arena, "%.*s; %.0f %% of the card's memory in use",
-                              STR_ARG(evidence), 100 * v->facts->memory_share);
-    }
-    c->line = slow.line;
-    return cause_say(c, is_full ? CAUSE_MEASURED : CAUSE_AMBIGUOUS, evidence);
 }
 
 bool cause_shm_low(const struct cause_view *v, struct cause *c) {

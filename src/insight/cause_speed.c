@@ -101,12 +101,17 @@ bool cause_sync(const struct cause_view *v, struct cause *c) {
 
 // --- Steps that became slower ---
 
-enum { SPLITS = 64, SIDE_LEAST = 5 };
+enum {
+    SPLITS = 64,
+    SIDE_LEAST = 5,
+    SPILL_TIMES = 8, // the team's guide: 10 to 20 times slower; a smoothed rate shows less
+};
 static const double slower_least = 3;
 
+// Whether steps became slower and stayed so, from where on and how many times.
 // The place with the largest ratio of the medians behind and before it, which stays to the end:
 // nine of ten behind it are slower than nine of ten before it, by half of that at least.
-bool cause_find_slowdown(const struct cause_view *v, struct cause *c, double *ret_times) {
+static bool find_slowdown(const struct cause_view *v, struct cause *c, double *ret_times) {
     const struct cause_facts *f = v->facts;
     ptrdiff_t best = 0, n = f->time_count;
     double most = 0;
@@ -136,10 +141,29 @@ bool cause_find_slowdown(const struct cause_view *v, struct cause *c, double *re
                    i.high, before, after / before));
 }
 
+// Measured where the card was seen to be full, consistent where only the steps tell.
+bool cause_spill(const struct cause_view *v, struct cause *c) {
+    struct cause_view spill = *v;
+    struct cause slow = {0};
+    spill.trends = "trend.spill";
+    const struct insight_finding *f = cause_trend(&spill);
+    if (f) return cause_say(c, CAUSE_MEASURED, f->evidence);
+    double times = 0;
+    if (!find_slowdown(v, &slow, &times) || times < SPILL_TIMES) return false;
+    bool is_full = v->facts->memory_share >= 0.95;
+    struct str evidence = slow.evidence;
+    if (is_full) {
+        evidence = str_format(v->arena, "%.*s; %.0f %% of the card's memory in use",
+                              STR_ARG(evidence), 100 * v->facts->memory_share);
+    }
+    c->line = slow.line;
+    return cause_say(c, is_full ? CAUSE_MEASURED : CAUSE_AMBIGUOUS, evidence);
+}
+
 bool cause_slowed(const struct cause_view *v, struct cause *c) {
     double times = 0;
     struct cause spill = {0};
-    return cause_find_slowdown(v, c, &times) && !cause_spill(v, &spill);
+    return find_slowdown(v, c, &times) && !cause_spill(v, &spill);
 }
 
 bool cause_nan(const struct cause_view *v, struct cause *c) {

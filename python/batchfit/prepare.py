@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What both ways of recording share: the model made ready, and the first line of the tape."""
+
+import torch
+
+from . import __version__, sources
+
+
+def load(source, knobs):
+    """The job of a source, its model in the mode, dtype and layout that the knobs say."""
+    job = sources.load(source, knobs)
+    model = job.model
+    model.train(knobs.mode == "train")
+    if knobs.model_dtype:
+        model.to(getattr(torch, knobs.model_dtype))
+    if knobs.channels_last:
+        model.to(memory_format=torch.channels_last)
+    return job
+
+
+def header(source, knobs, job, batches, seconds):
+    """The tape's first line, as a dict."""
+    layout = "nhwc" if knobs.channels_last else "nchw"
+    head = {"tape": 1, "model": knobs.name or source, "library": job.library, "torch": torch.__version__.split("+")[0],
+            "recorder": __version__, "rules": "%d.%d" % knobs.rules, "mode": knobs.mode}
+    head.update({k: v for k, v in job.header.items() if v is not None})
+    head.update(precision=knobs.precision, layout=layout, optimizer=knobs.optimizer, accumulation=knobs.accumulation,
+                checkpointing=knobs.checkpointing, ema=knobs.ema, grad_scaler=knobs.grad_scaler,
+                cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
+                attention=knobs.attention, script=knobs.script_defaults)
+    head.update(parameters=sum(p.numel() for p in job.model.parameters()), batches=list(batches), steps=2,
+                seconds=round(seconds, 1))
+    return head
