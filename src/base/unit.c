@@ -7,9 +7,9 @@ static const struct {
     const char *name;
     double factor;
 } byte_units[] = {
-    {"", 1},         {"b", 1},        {"k", 0x1p10},   {"kib", 0x1p10}, {"kb", 1e3},
-    {"m", 0x1p20},   {"mib", 0x1p20}, {"mb", 1e6},     {"g", 0x1p30},   {"gib", 0x1p30},
-    {"gb", 1e9},     {"t", 0x1p40},   {"tib", 0x1p40}, {"tb", 1e12},
+    {"", 1},       {"b", 1},        {"k", 0x1p10},   {"kib", 0x1p10}, {"kb", 1e3},
+    {"m", 0x1p20}, {"mib", 0x1p20}, {"mb", 1e6},     {"g", 0x1p30},   {"gib", 0x1p30},
+    {"gb", 1e9},   {"t", 0x1p40},   {"tib", 0x1p40}, {"tb", 1e12},
 };
 
 static struct str number_part(struct str text) {
@@ -70,4 +70,10 @@ struct str unit_count(struct arena *a, int64_t count) {
     return three_digits(a, (double)count / 1e9, "B");
 }
 
-int64_t unit_round_up(int64_t value, int64_t step) { return (value + step - 1) / step * step; }
+int64_t unit_round_up(int64_t value, int64_t step) {
+    return (value + step - 1) / step * step;
+}
+
+void unit_keep_most(int64_t *most, int64_t value) {
+    if (value > *most) *most = value;
+}

@@ -20,5 +20,7 @@ struct str unit_bytes(struct arena *a, int64_t bytes);
 // "87.9 M", "1.23 B": counts of parameters.
 struct str unit_count(struct arena *a, int64_t count);
 int64_t unit_round_up(int64_t value, int64_t step);
+// A peak so far, -1 while nothing is known, and a value that may be a higher one.
+void unit_keep_most(int64_t *most, int64_t value);
 
 #endif

@@ -6,6 +6,7 @@
 #include "device/sampler.h"
 
 #include "base/os.h"
+#include "base/unit.h"
 #include "device/device_int.h"
 #include "device/thread_int.h"
 
@@ -70,7 +71,7 @@ static void shared_drop(struct shared *s) {
 
 static void count_in(struct tally *t, const struct device_sample *sample) {
     t->peaks.samples++;
-    if (sample->used_bytes > t->peaks.used_bytes) t->peaks.used_bytes = sample->used_bytes;
+    unit_keep_most(&t->peaks.used_bytes, sample->used_bytes);
     if (!isnan(sample->utilisation)) {
         t->utilisation_sum += sample->utilisation;
         t->utilisation_count++;

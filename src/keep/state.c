@@ -3,6 +3,8 @@
 // anywhere gives the state that the run had there.
 #include "keep/journal.h"
 
+#include "base/unit.h"
+
 #include <ctype.h>
 #include <string.h>
 
@@ -18,7 +20,7 @@ static void add_peak(struct keep_state *s, int64_t batch, int64_t bytes) {
     while (i < s->peak_count && s->peaks[i].batch != batch) i++;
     if (i == KEEP_PEAKS_MAX) return;
     if (i == s->peak_count) s->peaks[s->peak_count++] = (struct keep_peak){batch, 0};
-    if (bytes > s->peaks[i].bytes) s->peaks[i].bytes = bytes;
+    unit_keep_most(&s->peaks[i].bytes, bytes);
 }
 
 static void add_failed(struct keep_state *s, int64_t batch) {
@@ -86,13 +88,13 @@ static void on_started(struct keep_state *s, const struct keep_event *e) {
     s->wanted.batch = 0;
     s->resumed = (struct keep_file){str_copy(s->arena, e->file.path), e->file.written};
     s->samples = e->samples;
-    if (s->samples > s->samples_best) s->samples_best = s->samples;
+    unit_keep_most(&s->samples_best, s->samples);
     s->best_before = s->samples_best;
 }
 
 static void on_checkpoint(struct keep_state *s, const struct keep_event *e) {
     add_checkpoint(s, e->file)->samples = e->samples;
-    if (e->samples > s->samples_best) s->samples_best = e->samples;
+    unit_keep_most(&s->samples_best, e->samples);
     add_peak(s, s->size.batch, e->peak_bytes);
 }
 
@@ -104,7 +106,7 @@ static void on_end(struct keep_state *s, const struct keep_event *e) {
     s->steps = e->steps;
     s->samples = e->samples;
     s->is_gain = e->samples >= 0 ? e->samples > s->best_before : e->steps > 0;
-    if (e->samples > s->samples_best) s->samples_best = e->samples;
+    unit_keep_most(&s->samples_best, e->samples);
     uint64_t crash = e->end == KEEP_END_CRASH ? crash_of(e) : 0;
     s->is_repeated = crash != 0 && crash == s->crash && !s->is_gain;
     if (crash != 0 || s->is_gain) s->crash = crash;

@@ -5,6 +5,7 @@
 #include "probe/trial_int.h"
 
 #include "base/os.h"
+#include "base/unit.h"
 
 #include <errno.h>
 #include <math.h>
@@ -110,10 +111,6 @@ static void see_ranks(struct run *r) {
     }
 }
 
-static void keep_most(int64_t *most, int64_t value) {
-    if (value > *most) *most = value;
-}
-
 // RLIMIT_DATA says no to who asks; a cgroup kills.
 static void see_refusal(struct run *r, const struct tree_memory *m) {
     if (r->guard.limiter != LIMITER_RLIMIT || !m->largest_data) return;
@@ -131,9 +128,9 @@ static void measure(struct run *r) {
         if (tree_has_left(&r->tree, r->guard.command)) r->guard.left_group = true;
     }
     struct tree_memory m = tree_measure(&r->tree);
-    keep_most(&r->trial->peak_rss_bytes, m.rss_bytes);
-    keep_most(&r->trial->peak_rss_bytes, m.largest_hwm_bytes);
-    keep_most(&r->trial->peak_data_bytes, m.largest_data_bytes);
+    unit_keep_most(&r->trial->peak_rss_bytes, m.rss_bytes);
+    unit_keep_most(&r->trial->peak_rss_bytes, m.largest_hwm_bytes);
+    unit_keep_most(&r->trial->peak_data_bytes, m.largest_data_bytes);
     r->outside.rss_bytes = m.rss_bytes;
     r->outside.data_bytes = m.largest_data_bytes;
     r->outside.processes = m.processes;
@@ -461,7 +458,7 @@ static void fill(struct run *r) {
     t->status = g->status;
     t->killed_strays = g->strays;
     t->left_group = g->left_group;
-    keep_most(&t->peak_rss_bytes, g->largest_rss_bytes);
+    unit_keep_most(&t->peak_rss_bytes, g->largest_rss_bytes);
     if (g->limiter == LIMITER_CGROUP && g->cgroup.len > 0) {
         t->cgroup_peak_bytes = limit_counter(g->cgroup.p, "memory.peak", NULL);
     }

@@ -4,6 +4,8 @@
 // them, so a file that is begun anew counts nothing twice.
 #include "watch/watch_int.h"
 
+#include "base/unit.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -77,7 +79,7 @@ static bool count_step(struct progress *p, struct progress_rank *r, const struct
     r->recent_ms[at] = s->total_ms;
     r->recent_samples[at] = s->samples >= 0 ? (double)s->samples : (double)NAN;
     r->state = RANK_STARTED;
-    if (s->alloc_retries > r->retries) r->retries = s->alloc_retries;
+    unit_keep_most(&r->retries, s->alloc_retries);
     return true;
 }
 
@@ -101,7 +103,7 @@ static int64_t time_of(const struct progress_clock *clock, const struct step *s,
 }
 
 static void take_ranks(struct progress *p, const struct steps *steps) {
-    if (steps->world > p->world) p->world = steps->world;
+    unit_keep_most(&p->world, steps->world);
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
         const struct step_rank *seen = &steps->ranks[i];
         struct progress_rank *r = rank_of(p, seen->rank);

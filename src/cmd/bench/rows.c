@@ -150,10 +150,10 @@ void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_tr
     for (ptrdiff_t i = 0; i < row->trial_count; i++) {
         const struct bench_trial *t = &row->trials[i];
         if (has_figures(t)) row->steps += t->steps;
-        if (t->seen_batch > row->seen_batch) row->seen_batch = t->seen_batch;
+        unit_keep_most(&row->seen_batch, t->seen_batch);
         if (!has_figures(t)) continue;
-        if (t->peak_bytes > row->peak_bytes) row->peak_bytes = t->peak_bytes;
-        if (t->charged_bytes > row->charged_bytes) row->charged_bytes = t->charged_bytes;
+        unit_keep_most(&row->peak_bytes, t->peak_bytes);
+        unit_keep_most(&row->charged_bytes, t->charged_bytes);
     }
     for (ptrdiff_t i = 0; i < BENCH_TIMES; i++) row->ms[i] = pooled(row, i);
     row->device_share = pooled(row, -1);

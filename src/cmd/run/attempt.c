@@ -5,6 +5,7 @@
 #include "cmd/run/run.h"
 
 #include "base/os.h"
+#include "base/unit.h"
 
 #include <math.h>
 #include <signal.h>
@@ -97,23 +98,20 @@ static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, boo
 
 // --- Memory --------------------------------------------------------------------------------------
 
-static void keep_most(int64_t *most, int64_t value) {
-    if (value > *most) *most = value;
-}
-
 // What counts against the capacity: by the driver, the allocator, or the system. A cache that the
 // allocator would give back is no sign of memory that runs out: its retries are.
 static void read_peak(struct run_watch *w, const struct steps *s) {
     const struct launch_place *place = &w->run->launch.place;
     if (place->sampler) {
-        keep_most(&w->card_peak_bytes,
-                  device_sampler_peaks(place->sampler).used_bytes - place->others_bytes);
+        unit_keep_most(&w->card_peak_bytes,
+                       device_sampler_peaks(place->sampler).used_bytes - place->others_bytes);
         if (w->steps_seen > 0 && w->card_peak_bytes > 0) {
             w->peak_bytes = w->card_peak_bytes - (w->cached_bytes > 0 ? w->cached_bytes : 0);
         }
     } else if (place->kind == LAUNCH_CPU && steps_on_cpu(s)) {
-        keep_most(&w->peak_bytes, w->outside.rss_bytes);
-        if (w->trial->limiter == LIMITER_RLIMIT) keep_most(&w->peak_bytes, w->outside.data_bytes);
+        unit_keep_most(&w->peak_bytes, w->outside.rss_bytes);
+        if (w->trial->limiter == LIMITER_RLIMIT)
+            unit_keep_most(&w->peak_bytes, w->outside.data_bytes);
     }
 }
 
@@ -121,8 +119,8 @@ static void read_allocator(struct run_watch *w, const struct step *step) {
     bool is_known = step->peak_allocated_bytes >= 0 && step->peak_reserved_bytes >= 0;
     if (is_known) w->cached_bytes = step->peak_reserved_bytes - step->peak_allocated_bytes;
     if (w->run->launch.place.sampler) return; // the driver sees it all
-    keep_most(&w->peak_bytes, step->peak_allocated_bytes);
-    keep_most(&w->card_peak_bytes, step->peak_reserved_bytes);
+    unit_keep_most(&w->peak_bytes, step->peak_allocated_bytes);
+    unit_keep_most(&w->card_peak_bytes, step->peak_reserved_bytes);
 }
 
 static void read_new_steps(struct run_watch *w, const struct steps *s) {
