@@ -116,20 +116,25 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     return rc;
 }
 
+// The last step of a trial's command and of one that is only shown: {config}, ranks, placeholders.
+static int expand(struct launch_making *m, struct arena *a, struct str config, char ***ret_argv,
+                  struct fail *why) {
+    char *const *argv = NULL;
+    launch_value(a, &m->values, "config", config);
+    int rc = launch_ranks(m->l, m->l->command, &argv, why);
+    if (rc < 0) return rc;
+    return command_expand(a, argv, m->values.items, (int)m->values.count, ret_argv, why);
+}
+
 int launch_prepare(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
                    char *const **ret_environment, struct fail *why) {
     struct launch_making *m = context;
     struct launch *l = m->l;
     struct str config = {0};
-    char *const *argv = NULL;
     char **expanded = NULL;
     launch_value(a, &m->values, "scratch", str_copy(a, str_of(scratch)));
     int rc = l->config ? launch_config(l, &m->values, scratch, &config, why) : 0;
-    launch_value(a, &m->values, "config", config);
-    if (rc == 0) rc = launch_ranks(l, l->command, &argv, why);
-    if (rc == 0) {
-        rc = command_expand(a, argv, m->values.items, (int)m->values.count, &expanded, why);
-    }
+    if (rc == 0) rc = expand(m, a, config, &expanded, why);
     if (rc == 0 && m->attempt) {
         m->attempt->control_path =
             str_format(a, "%s/control.json", dirname(str_z(a, str_of(scratch))));
@@ -158,6 +163,17 @@ struct launch_making launch_making_of(struct launch *l, const struct launch_valu
     int64_t ranks = l->options->ranks > 0 ? l->options->ranks : 1;
     launch_value(l->arena, &m.values, "ranks", str_format(l->arena, "%lld", (long long)ranks));
     return m;
+}
+
+int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
+                   struct fail *why) {
+    struct launch_making m = launch_making_of(l, values, 0);
+    char **expanded = NULL;
+    launch_value(l->arena, &m.values, "scratch", STR("SCRATCH"));
+    struct str config = l->config ? l->config->name : (struct str){0};
+    int rc = expand(&m, l->arena, config, &expanded, why);
+    if (rc == 0) *ret_text = command_text(l->arena, expanded);
+    return rc;
 }
 
 // --- Announcing ----------------------------------------------------------------------------------

@@ -57,19 +57,3 @@ void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accum
                                  (long long)batch, (long long)accumulation);
     (void)os_replace(a, str_z(a, attempt->control_path), text, NULL, NULL);
 }
-
-int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
-                   struct fail *why) {
-    struct arena *a = l->arena;
-    struct launch_making m = launch_making_of(l, values, 0);
-    char *const *argv = NULL;
-    char **expanded = NULL;
-    launch_value(a, &m.values, "scratch", STR("SCRATCH"));
-    launch_value(a, &m.values, "config", l->config ? l->config->name : (struct str){0});
-    int rc = launch_ranks(l, l->command, &argv, why);
-    if (rc == 0) {
-        rc = command_expand(a, argv, m.values.items, (int)m.values.count, &expanded, why);
-    }
-    if (rc == 0) *ret_text = command_text(a, expanded);
-    return rc;
-}
