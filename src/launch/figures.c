@@ -178,19 +178,10 @@ static bool ran_well(const struct launch_result *r) {
     return (t->end == TRIAL_ENOUGH || ended_well) && t->steps.count > 0;
 }
 
-// A rank said so, made no step since, and ended badly: programs whose texts nobody knows.
-static bool died_of_memory(const struct steps *steps) {
-    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
-        const struct step_rank *r = &steps->ranks[i];
-        if (r->oom_ns > 0 && r->state == RANK_ENDED_BADLY) return true;
-    }
-    return false;
-}
-
 static bool is_out_of_memory(const struct launch_result *r) {
     const struct trial *t = &r->trial;
     if (t->end == TRIAL_ENOUGH) return false;
-    return ending_is_memory(t->ending.signature->kind) || died_of_memory(&t->steps) ||
+    return ending_is_memory(t->ending.signature->kind) || steps_out_of_memory(&t->steps) ||
            (t->end == TRIAL_RANK_LOST && rank_out_of_memory(&t->steps));
 }
 

@@ -349,6 +349,13 @@ bool steps_on_cpu(const struct steps *s) {
     return true;
 }
 
+bool steps_out_of_memory(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].oom_ns != 0) return true;
+    }
+    return false;
+}
+
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
     int64_t fewest = INT64_MAX, reporting = 0;
     if (ranks <= 0) ranks = s->world > 0 ? s->world : 1;

@@ -107,6 +107,9 @@ void steps_feed(struct steps *s, struct step_source *source, struct str bytes);
 struct str steps_text(struct arena *a, struct str text, ptrdiff_t max);
 // Whether all ranks say that they are on the processor, or say nothing.
 bool steps_on_cpu(const struct steps *s);
+// Whether a rank reported that memory ran out and has made no step since: what a command died of,
+// also where it writes texts that nobody knows. (One that ends well all the same has caught it.)
+bool steps_out_of_memory(const struct steps *s);
 // Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
 // Drops all but the newest `keep` steps: a run of a day must not fill the memory.

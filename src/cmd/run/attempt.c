@@ -236,14 +236,6 @@ static enum keep_end end_of_kind(enum ending_kind kind) {
     return ends[kind];
 }
 
-// A rank reported that memory ran out and has made no step since.
-static bool is_out_of_memory(const struct steps *s) {
-    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
-        if (s->ranks[i].oom_ns != 0) return true;
-    }
-    return false;
-}
-
 static bool is_own_fault(int signal) {
     return signal == SIGSEGV || signal == SIGABRT || signal == SIGBUS || signal == SIGFPE ||
            signal == SIGILL;
@@ -254,7 +246,7 @@ static enum keep_end end_of(const struct trial *t) {
     if (t->end == TRIAL_INTERRUPTED) return KEEP_END_INTERRUPTED;
     if (t->end == TRIAL_ASKED) return KEEP_END_STOPPED;
     if (end == KEEP_END_CLEAN && t->end == TRIAL_EXITED) return end;
-    if (end == KEEP_END_MEMORY || is_out_of_memory(&t->steps)) return KEEP_END_MEMORY;
+    if (end == KEEP_END_MEMORY || steps_out_of_memory(&t->steps)) return KEEP_END_MEMORY;
     if (t->end == TRIAL_NO_START || t->end == TRIAL_STALLED) return KEEP_END_HANG;
     if (t->end == TRIAL_RANK_LOST && (end == KEEP_END_CLEAN || end == KEEP_END_KILLED)) {
         return KEEP_END_COMMUNICATION;
