@@ -90,6 +90,11 @@ static int read_numbers(const struct tsv *t, struct gpu *g, struct fail *why) {
     return 0;
 }
 
+static void set_figures_unknown(struct gpu *g) {
+    g->bandwidth = g->tdp_watts = NAN;
+    g->fp32 = g->tf32 = g->fp16 = g->bf16 = g->fp8 = g->fp16_fast = NAN;
+}
+
 static int read_card(const struct tsv *t, struct gpu *ret, struct fail *why) {
     struct gpu g = {
         .name = tsv_cell(t, "name"),
@@ -106,15 +111,8 @@ static int read_card(const struct tsv *t, struct gpu *ret, struct fail *why) {
         .has_tensor_cores = is_yes(t, "tensor_cores"),
         .has_bf16 = is_yes(t, "bf16"),
         .is_unified = is_yes(t, "unified"),
-        .bandwidth = NAN,
-        .fp32 = NAN,
-        .tf32 = NAN,
-        .fp16 = NAN,
-        .bf16 = NAN,
-        .fp8 = NAN,
-        .fp16_fast = NAN,
-        .tdp_watts = NAN,
     };
+    set_figures_unknown(&g);
     if (g.name.len == 0 || g.key.len == 0) {
         return fail_set(why, FAIL_INPUT, "%.*s:%d: a card needs a name and a key", STR_ARG(t->name),
                         t->line);
@@ -194,15 +192,8 @@ struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes) {
         .has_tensor_cores = true,
         .has_bf16 = true,
         .compute_capability = 80,
-        .bandwidth = NAN,
-        .fp32 = NAN,
-        .tf32 = NAN,
-        .fp16 = NAN,
-        .bf16 = NAN,
-        .fp8 = NAN,
-        .fp16_fast = NAN,
-        .tdp_watts = NAN,
     };
+    set_figures_unknown(&g);
     if (like) g = *like;
     g.total_bytes = g.usable_bytes = memory_bytes;
     g.nominal_gb = (int)((memory_bytes + UNIT_GIB / 2) / UNIT_GIB);
