@@ -49,13 +49,8 @@ struct worker {
 };
 
 static void shared_drop(struct shared *s) {
-    pthread_mutex_lock(&s->lock);
-    bool is_last = --s->users == 0;
-    pthread_mutex_unlock(&s->lock);
-    if (!is_last) return;
+    if (!device_leave(&s->lock, &s->changed, &s->users)) return;
     if (s->session) s->backend->close(s->session);
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
     arena_clear(&s->arena);
     free(s);
 }
@@ -127,11 +122,7 @@ static bool ask_card(struct shared *s, int place, int number) {
 
 // False: told to stop, or late.
 static bool wait_for_turn(struct shared *s, int number, int64_t *next_ns) {
-    int64_t now = os_now_ns();
-    *next_ns += (int64_t)s->how.interval_ms * MS;
-    if (*next_ns < now) *next_ns = now; // the driver was slow: no burst afterwards
-    int64_t ms = (*next_ns - now + MS - 1) / MS;
-    struct timespec end = device_deadline((int)(ms < INT32_MAX ? ms : INT32_MAX));
+    struct timespec end = device_next_turn(next_ns, s->how.interval_ms);
     pthread_mutex_lock(&s->lock);
     int late = 0;
     while (!s->is_stopped && s->worker == number && !late) {

@@ -13,8 +13,6 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { MS = 1000000 };
-
 enum opening { OPENING, OPENED, REFUSED };
 
 struct tally {
@@ -59,12 +57,7 @@ static struct shared *shared_new(const char *machine, int card, int interval_ms)
 }
 
 static void shared_drop(struct shared *s) {
-    pthread_mutex_lock(&s->lock);
-    bool is_last = --s->users == 0;
-    pthread_mutex_unlock(&s->lock);
-    if (!is_last) return;
-    pthread_cond_destroy(&s->changed);
-    pthread_mutex_destroy(&s->lock);
+    if (!device_leave(&s->lock, &s->changed, &s->users)) return;
     arena_clear(&s->arena);
     free(s);
 }
@@ -84,11 +77,7 @@ static void count_in(struct tally *t, const struct device_sample *sample) {
 
 // False: told to stop.
 static bool wait_for_turn(struct shared *s, int64_t *next_ns) {
-    int64_t now = os_now_ns();
-    *next_ns += (int64_t)s->interval_ms * MS;
-    if (*next_ns < now) *next_ns = now; // the driver was slow: no burst afterwards
-    int64_t ms = (*next_ns - now + MS - 1) / MS;
-    struct timespec end = device_deadline((int)(ms < INT32_MAX ? ms : INT32_MAX));
+    struct timespec end = device_next_turn(next_ns, s->interval_ms);
     pthread_mutex_lock(&s->lock);
     int late = 0;
     while (!s->is_stopped && !late) late = pthread_cond_timedwait(&s->changed, &s->lock, &end);

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <time.h>
 
 // Starts a detached thread; signals stay with the caller's threads. False: the system gives none.
@@ -12,5 +13,11 @@ bool device_thread(void *(*run)(void *), void *argument);
 // A condition that waits by the monotonic clock, and a moment of that clock.
 void device_cond_init(pthread_cond_t *cond);
 struct timespec device_deadline(int ms);
+// The next of the moments that lie an interval apart, after the last at *next_ns. Those that a slow
+// driver has let pass are left out: no burst afterwards.
+struct timespec device_next_turn(int64_t *next_ns, int interval_ms);
+// An owner or a thread of its leaves what they share. True: it was the last of them and frees it;
+// the lock and the condition are gone.
+bool device_leave(pthread_mutex_t *lock, pthread_cond_t *changed, int *users);
 
 #endif
