@@ -5,6 +5,7 @@
 #define CMD_HISTORY_H
 
 #include "cmd/answer.h"
+#include "cmd/rows.h"
 #include "launch/launch.h"
 #include "store/store.h"
 
@@ -15,17 +16,10 @@ struct history_options {
 };
 
 // The rows of these options, for a verb whose struct is `type` with the member `h`.
-#define HISTORY_ROWS(type)                                                                  \
-    {"store",                                                                               \
-     "DIR",                                                                                 \
-     OPTION_TEXT,                                                                           \
-     offsetof(type, h.store),                                                               \
-     "where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit", \
-     "file"},                                                                               \
-    {                                                                                       \
-        "no-history", NULL, OPTION_SWITCH, offsetof(type, h.is_off),                        \
-            "neither reads nor writes the history", NULL                                    \
-    }
+#define HISTORY_ROWS(type)                                               \
+    ROW_STORE(offsetof(type, h.store)),                                  \
+        ROW("no-history", NULL, OPTION_SWITCH, offsetof(type, h.is_off), \
+            "neither reads nor writes the history", NULL)
 
 struct history {
     struct arena *arena;

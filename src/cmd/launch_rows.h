@@ -3,39 +3,34 @@
 #ifndef CMD_LAUNCH_ROWS_H
 #define CMD_LAUNCH_ROWS_H
 
-#include "cmd/cmd.h"
+#include "cmd/rows.h"
 #include "launch/launch.h"
 
 // The rows of these options, for a verb whose struct is `type` with the member `l`.
 #define LAUNCH_AT(type, member) offsetof(type, l.member)
-#define LAUNCH_ROWS(type)                                                                          \
-    {"device", "WORD", OPTION_TEXT, LAUNCH_AT(type, device),                                       \
-     "where the trials run: auto (a card when there is one), cuda, cpu", "auto cuda cpu"},         \
-        {"memory", "BYTES", OPTION_MEMORY, LAUNCH_AT(type, memory_bytes),                          \
-         "as if the device had so much memory: 2GiB. On a card the caching allocator is capped, "  \
-         "on the CPU the training is (control group or RLIMIT_DATA)",                              \
-         ""},                                                                                      \
-        {"steps", "N", OPTION_COUNT, LAUNCH_AT(type, steps),                                       \
-         "optimizer steps to measure in each trial (10)", ""},                                     \
-        {"warmup", "N", OPTION_COUNT, LAUNCH_AT(type, warmup),                                     \
-         "optimizer steps before them that do not count (2)", ""},                                 \
-        {"start-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, start_seconds),                  \
-         "a trial that has made no step by then is stopped (300)", ""},                            \
-        {"stall-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, stall_seconds),                  \
-         "a trial without a further step for so long is stopped (120)", ""},                       \
-        {"time-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, time_seconds),                    \
-         "the longest that one trial may take; without it no limit", ""},                          \
-        {"python", "PROGRAM", OPTION_TEXT, LAUNCH_AT(type, python),                                \
-         "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},             \
-        {"env", "NAME=VALUE", OPTION_REPEAT, LAUNCH_AT(type, environment),                         \
-         "a variable for the command; VALUE may hold placeholders (repeatable)", ""},              \
-        {"config-key", "[NAME=]PATH", OPTION_REPEAT, LAUNCH_AT(type, config_keys),                 \
-         "where the value NAME (batch) goes in the trial's copy of the config, which the command " \
-         "takes as {config} (repeatable)",                                                         \
-         ""},                                                                                      \
-    {                                                                                              \
-        "keep-logs", "DIR", OPTION_TEXT, LAUNCH_AT(type, log_folder),                              \
-            "keeps the whole output of each trial in this folder", "file"                          \
-    }
+#define LAUNCH_ROWS(type)                                                                     \
+    ROW("device", "WORD", OPTION_TEXT, LAUNCH_AT(type, device),                               \
+        "where the trials run: auto (a card when there is one), cuda, cpu", "auto cuda cpu"), \
+        ROW("memory", "BYTES", OPTION_MEMORY, LAUNCH_AT(type, memory_bytes),                  \
+            "as if the device had so much memory: 2GiB. On a card the caching allocator is "  \
+            "capped, on the CPU the training is (control group or RLIMIT_DATA)",              \
+            ""),                                                                              \
+        ROW("steps", "N", OPTION_COUNT, LAUNCH_AT(type, steps),                               \
+            "optimizer steps to measure in each trial (10)", ""),                             \
+        ROW("warmup", "N", OPTION_COUNT, LAUNCH_AT(type, warmup),                             \
+            "optimizer steps before them that do not count (2)", ""),                         \
+        ROW("start-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, start_seconds),          \
+            "a trial that has made no step by then is stopped (300)", ""),                    \
+        ROW("stall-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, stall_seconds),          \
+            "a trial without a further step for so long is stopped (120)", ""),               \
+        ROW("time-limit", "SECONDS", OPTION_NUMBER, LAUNCH_AT(type, time_seconds),            \
+            "the longest that one trial may take; without it no limit", ""),                  \
+        ROW_PYTHON(LAUNCH_AT(type, python)), ROW_ENV(LAUNCH_AT(type, environment)),           \
+        ROW("config-key", "[NAME=]PATH", OPTION_REPEAT, LAUNCH_AT(type, config_keys),         \
+            "where the value NAME (batch) goes in the trial's copy of the config, which the " \
+            "command takes as {config} (repeatable)",                                         \
+            ""),                                                                              \
+        ROW("keep-logs", "DIR", OPTION_TEXT, LAUNCH_AT(type, log_folder),                     \
+            "keeps the whole output of each trial in this folder", "file")
 
 #endif

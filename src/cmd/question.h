@@ -5,7 +5,7 @@
 #define CMD_QUESTION_H
 
 #include "base/os.h"
-#include "cmd/cmd.h"
+#include "cmd/rows.h"
 #include "config/config.h"
 #include "forecast/forecast.h"
 #include "forecast/speed.h"
@@ -24,157 +24,67 @@ struct question_options {
 
 // The rows of these options, for a verb whose struct is `type` with the member `q`.
 #define QUESTION_AT(type, member) offsetof(type, q.member)
-#define QUESTION_ROWS(type)                                                                          \
-    {"config",                                                                                       \
-     "FILE",                                                                                         \
-     OPTION_TEXT,                                                                                    \
-     QUESTION_AT(type, config),                                                                      \
-     "the training config (YAML or JSON, any common trainer's)",                                     \
-     "file"},                                                                                        \
-        {"model",                                                                                    \
-         "NAME",                                                                                     \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, model),                                                                   \
-         "the model, when the config does not say it (batchfit list models)",                        \
-         "models"},                                                                                  \
-        {"img-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size), "image size in pixels", ""},  \
-        {"image-size",                                                                               \
-         "N",                                                                                        \
-         OPTION_COUNT,                                                                               \
-         QUESTION_AT(type, image_size),                                                              \
-         "the same as --img-size",                                                                   \
-         ""},                                                                                        \
-        {"seq-len",                                                                                  \
-         "N",                                                                                        \
-         OPTION_COUNT,                                                                               \
-         QUESTION_AT(type, sequence_length),                                                         \
-         "sequence length in tokens",                                                                \
-         ""},                                                                                        \
-        {"target-len",                                                                               \
-         "N",                                                                                        \
-         OPTION_COUNT,                                                                               \
-         QUESTION_AT(type, target_length),                                                           \
-         "target length in tokens (seq2seq)",                                                        \
-         ""},                                                                                        \
-        {"num-classes",                                                                              \
-         "N",                                                                                        \
-         OPTION_COUNT,                                                                               \
-         QUESTION_AT(type, classes),                                                                 \
-         "outputs of the classifier",                                                                \
-         ""},                                                                                        \
-        {"precision",                                                                                \
-         "WORD",                                                                                     \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, precision),                                                               \
-         "fp32, amp-fp16, amp-bf16, bf16 or fp16; without it the config's, with AMP only where "     \
-         "the card has tensor cores",                                                                \
-         "fp32 amp-fp16 amp-bf16 bf16 fp16"},                                                        \
-        {"optimizer",                                                                                \
-         "NAME",                                                                                     \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, optimizer),                                                               \
-         "sgd, adam, adamw, adafactor, lion or adamw8bit",                                           \
-         "sgd adam adamw adafactor lion adamw8bit"},                                                 \
-        {"checkpointing",                                                                            \
-         NULL,                                                                                       \
-         OPTION_SWITCH,                                                                              \
-         QUESTION_AT(type, checkpointing),                                                           \
-         "with gradient checkpointing",                                                              \
-         NULL},                                                                                      \
-        {"channels-last",                                                                            \
-         NULL,                                                                                       \
-         OPTION_SWITCH,                                                                              \
-         QUESTION_AT(type, channels_last),                                                           \
-         "with the channels_last layout",                                                            \
-         NULL},                                                                                      \
-        {"ema",                                                                                      \
-         NULL,                                                                                       \
-         OPTION_SWITCH,                                                                              \
-         QUESTION_AT(type, ema),                                                                     \
-         "with an exponential moving average of the weights",                                        \
-         NULL},                                                                                      \
-        {"inference",                                                                                \
-         NULL,                                                                                       \
-         OPTION_SWITCH,                                                                              \
-         QUESTION_AT(type, inference),                                                               \
-         "evaluation or inference instead of training",                                              \
-         NULL},                                                                                      \
-        {"ranks", "N", OPTION_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""},         \
-        {"effective-batch-size",                                                                     \
-         "N",                                                                                        \
-         OPTION_COUNT,                                                                               \
-         QUESTION_AT(type, effective),                                                               \
-         "the effective batch to keep; without it the config's batch x accumulation x ranks",        \
-         ""},                                                                                        \
-        {"min-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, least), "smallest batch tried", ""}, \
-        {"max-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, most), "largest batch tried", ""},   \
-        {"multiple",                                                                                 \
-         "N",                                                                                        \
-         OPTION_COUNT,                                                                               \
-         QUESTION_AT(type, multiple),                                                                \
-         "batches are multiples of N (4), any number below it",                                      \
-         ""},                                                                                        \
-        {"safety-margin",                                                                            \
-         "SHARE",                                                                                    \
-         OPTION_SHARE,                                                                               \
-         QUESTION_AT(type, margin),                                                                  \
-         "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier",      \
-         ""},                                                                                        \
-        {"memory-safety-margin",        "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),            \
-         "the same as --safety-margin", ""},                                                         \
-        {"safety-factor",                                                                            \
-         "SHARE",                                                                                    \
-         OPTION_SHARE,                                                                               \
-         QUESTION_AT(type, share),                                                                   \
-         "the same as --safety-margin 1-SHARE",                                                      \
-         ""},                                                                                        \
-        {"memory-fraction",                                                                          \
-         "SHARE",                                                                                    \
-         OPTION_SHARE,                                                                               \
-         QUESTION_AT(type, share),                                                                   \
-         "the same as --safety-factor",                                                              \
-         ""},                                                                                        \
-        {"overhead",                                                                                 \
-         "BYTES",                                                                                    \
-         OPTION_BYTES,                                                                               \
-         QUESTION_AT(type, overhead_bytes),                                                          \
-         "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one "      \
-         "small tensor); without it a table's estimate",                                             \
-         ""},                                                                                        \
-        {"other-processes",                                                                          \
-         "BYTES",                                                                                    \
-         OPTION_BYTES,                                                                               \
-         QUESTION_AT(type, tenants_bytes),                                                           \
-         "memory that others use on the card",                                                       \
-         ""},                                                                                        \
-        {"alloc-conf",                                                                               \
-         "TEXT",                                                                                     \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, alloc_conf),                                                              \
-         "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' reads that variable",                            \
-         ""},                                                                                        \
-        {"tape",                                                                                     \
-         "FILE",                                                                                     \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, tape),                                                                    \
-         "predict from this tape only (batchfit record)",                                            \
-         "file"},                                                                                    \
-        {"dialect",                                                                                  \
-         "ID",                                                                                       \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, dialect),                                                                 \
-         "whose config it is, when it is not recognised (batchfit list dialects)",                   \
-         "dialects"},                                                                                \
-        {"section",                                                                                  \
-         "PATH",                                                                                     \
-         OPTION_TEXT,                                                                                \
-         QUESTION_AT(type, section),                                                                 \
-         "the part of the config to use, when it holds several runs",                                \
-         ""},                                                                                        \
-    {                                                                                                \
-        "key", "ROLE=PATH", OPTION_LIST, QUESTION_AT(type, keys),                                    \
-            "where a value stands: batch=train.bs (repeatable)", ""                                  \
-    }
+#define QUESTION_ROWS(type)                                                                        \
+    ROW("config", "FILE", OPTION_TEXT, QUESTION_AT(type, config),                                  \
+        "the training config (YAML or JSON, any common trainer's)", "file"),                       \
+        ROW("model", "NAME", OPTION_TEXT, QUESTION_AT(type, model),                                \
+            "the model, when the config does not say it (batchfit list models)", "models"),        \
+        ROW("img-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size), "image size in pixels",  \
+            ""),                                                                                   \
+        ROW("image-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size),                        \
+            "the same as --img-size", ""),                                                         \
+        ROW("seq-len", "N", OPTION_COUNT, QUESTION_AT(type, sequence_length),                      \
+            "sequence length in tokens", ""),                                                      \
+        ROW("target-len", "N", OPTION_COUNT, QUESTION_AT(type, target_length),                     \
+            "target length in tokens (seq2seq)", ""),                                              \
+        ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                               \
+        ROW("precision", "WORD", OPTION_TEXT, QUESTION_AT(type, precision),                        \
+            "fp32, amp-fp16, amp-bf16, bf16 or fp16; without it the config's, with AMP only "      \
+            "where the card has tensor cores",                                                     \
+            "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                                   \
+        ROW("optimizer", "NAME", OPTION_TEXT, QUESTION_AT(type, optimizer),                        \
+            "sgd, adam, adamw, adafactor, lion or adamw8bit",                                      \
+            "sgd adam adamw adafactor lion adamw8bit"),                                            \
+        ROW("checkpointing", NULL, OPTION_SWITCH, QUESTION_AT(type, checkpointing),                \
+            "with gradient checkpointing", NULL),                                                  \
+        ROW("channels-last", NULL, OPTION_SWITCH, QUESTION_AT(type, channels_last),                \
+            "with the channels_last layout", NULL),                                                \
+        ROW("ema", NULL, OPTION_SWITCH, QUESTION_AT(type, ema),                                    \
+            "with an exponential moving average of the weights", NULL),                            \
+        ROW("inference", NULL, OPTION_SWITCH, QUESTION_AT(type, inference),                        \
+            "evaluation or inference instead of training", NULL),                                  \
+        ROW("ranks", "N", OPTION_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""),    \
+        ROW("effective-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, effective),               \
+            "the effective batch to keep; without it the config's batch x accumulation x ranks",   \
+            ""),                                                                                   \
+        ROW("min-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, least), "smallest batch tried", \
+            ""),                                                                                   \
+        ROW("max-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, most), "largest batch tried",   \
+            ""),                                                                                   \
+        ROW("multiple", "N", OPTION_COUNT, QUESTION_AT(type, multiple),                            \
+            "batches are multiples of N (4), any number below it", ""),                            \
+        ROW("safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),                     \
+            "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier", \
+            ""),                                                                                   \
+        ROW("memory-safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),              \
+            "the same as --safety-margin", ""),                                                    \
+        ROW("safety-factor", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                      \
+            "the same as --safety-margin 1-SHARE", ""),                                            \
+        ROW("memory-fraction", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                    \
+            "the same as --safety-factor", ""),                                                    \
+        ROW("overhead", "BYTES", OPTION_BYTES, QUESTION_AT(type, overhead_bytes),                  \
+            "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one " \
+            "small tensor); without it a table's estimate",                                        \
+            ""),                                                                                   \
+        ROW("other-processes", "BYTES", OPTION_BYTES, QUESTION_AT(type, tenants_bytes),            \
+            "memory that others use on the card", ""),                                             \
+        ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                             \
+        ROW("tape", "FILE", OPTION_TEXT, QUESTION_AT(type, tape),                                  \
+            "predict from this tape only (batchfit record)", "file"),                              \
+        ROW_CONFIG_DIALECT(QUESTION_AT(type, dialect)),                                            \
+        ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                            \
+        ROW("key", "ROLE=PATH", OPTION_LIST, QUESTION_AT(type, keys),                              \
+            "where a value stands: batch=train.bs (repeatable)", "")
 
 struct question {
     struct arena *arena;

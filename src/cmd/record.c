@@ -4,8 +4,8 @@
 // user's own python3.
 #include "base/os.h"
 #include "base/unit.h"
-#include "cmd/cmd.h"
 #include "cmd/json.h"
+#include "cmd/rows.h"
 #include "launch/python.h"
 #include "tape/tape.h"
 
@@ -32,8 +32,7 @@ enum { OWN_ROWS = 2 };
 static const struct option_row rows[] = {
     {"output", "FILE", OPTION_TEXT, AT(output),
      "where the tape goes; without it your own store, where fit finds it", "file", 'o'},
-    {"python", "PROGRAM", OPTION_TEXT, AT(python),
-     "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},
+    ROW_PYTHON(AT(python)),
     {"precision", "WORD", OPTION_TEXT, VALUE(0),
      "fp32, amp-fp16, amp-bf16 (autocast), bf16 (the model itself), fp16 (inference)",
      "fp32 amp-fp16 amp-bf16 bf16 fp16"},

@@ -3,7 +3,7 @@
 #include "base/os.h"
 #include "base/unit.h"
 #include "cmd/alloc_conf.h"
-#include "cmd/cmd.h"
+#include "cmd/rows.h"
 #include "cmd/speed.h"
 
 #include <stdio.h>
@@ -20,9 +20,8 @@ static const struct option_row rows[] = {
     {"batch", "B", OPTION_COUNT, AT(batch), "the batch (micro-batch of one device)", ""},
     {"capacity", "BYTES", OPTION_BYTES, AT(capacity),
      "what the allocator may take: 22GiB. Without it there is no limit", ""},
-    {"num-classes", "N", OPTION_COUNT, AT(classes), "outputs of the classifier", ""},
-    {"alloc-conf", "TEXT", OPTION_TEXT, AT(alloc_conf),
-     "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' reads that variable", ""},
+    ROW_NUM_CLASSES(AT(classes)),
+    ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, OPTION_SWITCH, AT(scratch),
      "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "also the speed on this card: rtx3090", "gpus"},

@@ -3,6 +3,7 @@
 #include "cmd/check/check.h"
 
 #include "cmd/demo.h"
+#include "cmd/rows.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,11 +42,9 @@ static const struct option_row rows[] = {
      "also writes the machine down in this folder, without serial numbers: for a report, or for "
      "--machine",
      "file"},
-    {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
-    {"demo", NULL, OPTION_SWITCH, AT(demo),
-     "a machine of four cards that is shipped with this program; its values are invented", NULL},
-    {"python", "PROGRAM", OPTION_TEXT, AT(python),
-     "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file"},
+    ROW_MACHINE(AT(machine)),
+    ROW_DEMO(AT(demo)),
+    ROW_PYTHON(AT(python)),
     {.name = NULL},
 };
 

@@ -31,13 +31,12 @@ static const struct option_row option_rows[] = {
     {"epochs", "N", OPTION_COUNT, AT(epochs), "times that it does so (1)", ""},
     {"data-path", "FILE", OPTION_TEXT, AT(data_path), "HDF5 file that the built-in workload reads",
      "file"},
-    {"data-key", "NAME", OPTION_TEXT, AT(data_key), "the data set in it", ""},
-    {"ranks", "N", OPTION_COUNT, AT(l.ranks), "data-parallel processes of one trial", ""},
+    ROW_DATA_KEY(AT(data_key)),
+    ROW_RANKS_OF_TRIAL(AT(l.ranks)),
     LAUNCH_ROWS(struct compare_options),
     HISTORY_ROWS(struct compare_options),
-    {"gpu-ids", "LIST", OPTION_TEXT, AT(l.cards), "which of this machine's cards: 0,1", ""},
-    {"machine", "DIR", OPTION_TEXT, AT(l.machine),
-     "a recorded machine whose card's gauges are read instead of this one's", "file"},
+    ROW_GPU_IDS(AT(l.cards)),
+    ROW_MACHINE_GAUGES(AT(l.machine)),
     {.name = NULL},
 };
 

@@ -2,6 +2,8 @@
 // batchfit doctor: why is it slow, why did it die?
 #include "cmd/doctor/doctor.h"
 
+#include "cmd/rows.h"
+
 #include <math.h>
 
 #define AT(member) offsetof(struct doctor_options, member)
@@ -10,8 +12,7 @@ static const struct option_row rows[] = {
     HISTORY_ROWS(struct doctor_options),
     {"batch-size", "N", OPTION_COUNT, AT(q.batch), "the batch of that run, for the prediction", ""},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card it ran on: rtx3060, a100-80gb", "gpus"},
-    {"gpu-memory", "BYTES", OPTION_MEMORY, AT(gpu_memory), "a card with this much memory: 6GiB",
-     ""},
+    ROW_GPU_MEMORY(AT(gpu_memory)),
     {"pid", "N", OPTION_COUNT, AT(pid), "a process that trains now, with its children", ""},
     {"duration", "SECONDS", OPTION_NUMBER, AT(duration), "how long to look at it; 10 without it",
      "", 'd'},

@@ -7,6 +7,7 @@
 #define CMD_INFER_TTA_H
 
 #include "cmd/answer.h"
+#include "cmd/rows.h"
 
 struct tta_options {
     const char *tta, *table, *test_data, *target_time;
@@ -16,48 +17,24 @@ struct tta_options {
 
 // The rows of these options, for a verb whose struct is `type` with the member `t`.
 #define TTA_AT(type, member) offsetof(type, t.member)
-#define TTA_ROWS(type)                                                                            \
-    {"tta",                                                                                       \
-     "TYPE",                                                                                      \
-     OPTION_TEXT,                                                                                 \
-     TTA_AT(type, tta),                                                                           \
-     "inference with test-time augmentation: none, essential, comprehensive, legacy, auto, or a " \
-     "file with your own views, one a line",                                                      \
-     "auto none essential comprehensive legacy"},                                                 \
-        {"tta-table",                                                                             \
-         "FILE",                                                                                  \
-         OPTION_TEXT,                                                                             \
-         TTA_AT(type, table),                                                                     \
-         "your own types and their F1 scores (doc/inference.md)",                                 \
-         "file"},                                                                                 \
-        {"tta-views-at-once",                                                                     \
-         "N",                                                                                     \
-         OPTION_COUNT,                                                                            \
-         TTA_AT(type, at_once),                                                                   \
-         "views of an image that are stacked into one batch (1: one after another)",              \
-         ""},                                                                                     \
-        {"images", "N", OPTION_COUNT, TTA_AT(type, images), "images to be predicted", ""},        \
-        {"test-data",                                                                             \
-         "DIR",                                                                                   \
-         OPTION_TEXT,                                                                             \
-         TTA_AT(type, test_data),                                                                 \
-         "counts the images in this folder instead of --images",                                  \
-         "file"},                                                                                 \
-        {"target-time",                                                                           \
-         "TIME",                                                                                  \
-         OPTION_TEXT,                                                                             \
-         TTA_AT(type, target_time),                                                               \
-         "all images within this time: 20m, 1h30m, 90s; a bare number is minutes",                \
-         ""},                                                                                     \
-        {"min-f1",                                                                                \
-         "SCORE",                                                                                 \
-         OPTION_NUMBER,                                                                           \
-         TTA_AT(type, min_f1),                                                                    \
-         "the F1 score that the type must reach, by the table's figures",                         \
-         ""},                                                                                     \
-    {                                                                                             \
-        "min-f1-score", "SCORE", OPTION_NUMBER, TTA_AT(type, min_f1), "the same as --min-f1", ""  \
-    }
+#define TTA_ROWS(type)                                                                             \
+    ROW("tta", "TYPE", OPTION_TEXT, TTA_AT(type, tta),                                             \
+        "inference with test-time augmentation: none, essential, comprehensive, legacy, auto, or " \
+        "a file with your own views, one a line",                                                  \
+        "auto none essential comprehensive legacy"),                                               \
+        ROW("tta-table", "FILE", OPTION_TEXT, TTA_AT(type, table),                                 \
+            "your own types and their F1 scores (doc/inference.md)", "file"),                      \
+        ROW("tta-views-at-once", "N", OPTION_COUNT, TTA_AT(type, at_once),                         \
+            "views of an image that are stacked into one batch (1: one after another)", ""),       \
+        ROW("images", "N", OPTION_COUNT, TTA_AT(type, images), "images to be predicted", ""),      \
+        ROW("test-data", "DIR", OPTION_TEXT, TTA_AT(type, test_data),                              \
+            "counts the images in this folder instead of --images", "file"),                       \
+        ROW("target-time", "TIME", OPTION_TEXT, TTA_AT(type, target_time),                         \
+            "all images within this time: 20m, 1h30m, 90s; a bare number is minutes", ""),         \
+        ROW("min-f1", "SCORE", OPTION_NUMBER, TTA_AT(type, min_f1),                                \
+            "the F1 score that the type must reach, by the table's figures", ""),                  \
+        ROW("min-f1-score", "SCORE", OPTION_NUMBER, TTA_AT(type, min_f1), "the same as --min-f1",  \
+            "")
 
 // --- Types (tta_table.c) -------------------------------------------------------------------------
 

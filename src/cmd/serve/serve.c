@@ -5,6 +5,7 @@
 #include "base/os.h"
 #include "cmd/demo.h"
 #include "cmd/json.h"
+#include "cmd/rows.h"
 
 #include <math.h>
 #include <poll.h>
@@ -34,13 +35,11 @@ static const struct option_row rows[] = {
      "file"},
     {"pcie", NULL, OPTION_SWITCH, AT(pcie), "also PCIe throughput: each reading takes 40 ms a card",
      NULL},
-    {"profile", NULL, OPTION_SWITCH, AT(profile),
-     "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL},
+    ROW_PROFILE(AT(profile)),
     {"dcgm-names", NULL, OPTION_SWITCH, AT(dcgm_names),
      "/metrics also has the series of dcgm-exporter, for dashboards that are there already", NULL},
-    {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
-    {"demo", NULL, OPTION_SWITCH, AT(demo),
-     "a machine of four cards that is shipped with this program; its values are invented", NULL},
+    ROW_MACHINE(AT(machine)),
+    ROW_DEMO(AT(demo)),
     {"speed", "X", OPTION_NUMBER, AT(speed), "of a recorded machine: 10 plays it ten times as fast",
      ""},
     {.name = NULL},

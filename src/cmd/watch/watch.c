@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit watch: what happens on the cards now, on a screen, in logs, or once as text.
 #include "base/os.h"
-#include "cmd/cmd.h"
 #include "cmd/demo.h"
+#include "cmd/rows.h"
 #include "cmd/watch/log.h"
 #include "cmd/watch/screen.h"
 
@@ -42,12 +42,11 @@ static const struct option_row rows[] = {
      "file"},
     {"pcie", NULL, OPTION_SWITCH, AT(pcie),
      "also the traffic between card and machine: asking takes 40 ms a card", NULL},
-    {"profile", NULL, OPTION_SWITCH, AT(profile),
-     "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL},
+    ROW_PROFILE(AT(profile)),
     {"once", NULL, OPTION_SWITCH, AT(once), "one look as text; with --duration, after that time",
      NULL},
     {"ascii", NULL, OPTION_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
-    {"machine", "DIR", OPTION_TEXT, AT(machine), "a recorded machine instead of this one", "file"},
+    ROW_MACHINE(AT(machine)),
     {"demo", NULL, OPTION_SWITCH, AT(demo), "an invented machine, for a look without a card", NULL},
     {"speed", "X", OPTION_NUMBER, AT(speed), "how many times as fast the recording is played", ""},
     {.name = NULL},
