@@ -23,7 +23,8 @@ static const char smaller[] =
 
 #define OOM                                                                                 \
     "cuda-oom hip-oom xpu-oom mps-oom xla-oom tensorflow-oom cuda-driver-oom cublas-alloc " \
-    "cudnn-alloc cufft-alloc nccl-oom no-batch-fits"
+    "cudnn-alloc cufft-alloc nccl-oom no-batch-fits other-oom cupy-oom paddle-oom "         \
+    "onnxruntime-oom tensorrt-oom vllm-oom"
 
 static const struct row {
     const char *id, *what;
@@ -33,6 +34,7 @@ static const struct row {
     cause_rule *judge; // NULL: the signature is all that it takes
     unsigned actions;
     const char *remedy; // NULL: the signature's hint
+    bool is_seen_too;   // the judge is asked without a signature of the row, too
 } rows[] = {
     // The card's memory.
     {"memory.leak", "memory that grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
@@ -121,9 +123,11 @@ static const struct row {
      CAUSE_MEASURED, cause_files_low, CAUSE_FEWER_WORKERS,
      "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')"},
     // The learning.
-    {"loss.nan", "the loss is no number", NULL, NULL, CAUSE_SAID, cause_nan, CAUSE_FULL_PRECISION,
+    {"loss.nan", "the loss is no number", "loss-nan", NULL, CAUSE_SAID, cause_nan,
+     CAUSE_FULL_PRECISION,
      "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16; look at the batch of "
-     "that step"},
+     "that step",
+     true},
     // Speed.
     {"slow.later", "steps became much slower and stayed so", NULL, NULL, CAUSE_MEASURED,
      cause_slowed, 0,
@@ -248,7 +252,8 @@ const struct insight_finding *cause_trend(const struct cause_view *v) {
 
 static bool judge(const struct cause_view *v, const struct row *row, struct cause *c) {
     const struct cause_ending *e = &v->facts->ending;
-    if (row->signatures && !has_word(row->signatures, e->signature)) return false;
+    bool is_said = has_word(row->signatures ? row->signatures : "", e->signature);
+    if (row->signatures && !is_said && !row->is_seen_too) return false;
     if (!row->judge) {
         if (!row->remedy) c->remedy = str_of(e->hint);
         return cause_quote(v, c, row->strength, NULL);

@@ -5,6 +5,7 @@
 #include "stats/stats.h"
 
 #include <math.h>
+#include <string.h>
 
 // The team's guide (its section on reading the benchmark): more than 30 ms of waiting for data is
 // too much, and less than 70 % of the card is little. A wait of 30 ms in a step of seconds is none,
@@ -168,7 +169,8 @@ bool cause_slowed(const struct cause_view *v, struct cause *c) {
 
 bool cause_nan(const struct cause_view *v, struct cause *c) {
     const struct cause_facts *f = v->facts;
-    if (f->nan_count == 0) return false;
+    bool ended_so = f->ending.signature && strcmp(f->ending.signature, "loss-nan") == 0;
+    if (f->nan_count == 0) return ended_so && cause_quote(v, c, CAUSE_SAID, NULL);
     struct buf b = buf_new(v->arena);
     if (f->nan_line > 0) buf_format(&b, "line %lld: ", (long long)f->nan_line);
     buf_add(&b, str_trim(f->nan_text));
@@ -176,7 +178,8 @@ bool cause_nan(const struct cause_view *v, struct cause *c) {
                f->loss_recovered ? "; finite ones came after" : "");
     c->quote = str_trim(f->nan_text);
     c->line = f->nan_line;
-    return cause_say(c, f->loss_recovered ? CAUSE_AMBIGUOUS : CAUSE_SAID, buf_str(&b));
+    bool is_sure = ended_so || !f->loss_recovered;
+    return cause_say(c, is_sure ? CAUSE_SAID : CAUSE_AMBIGUOUS, buf_str(&b));
 }
 
 // A verdict over time says it already.

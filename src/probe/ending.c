@@ -16,6 +16,7 @@ enum {
     LINES_AFTER = 3,      // of them, at most so many after the line that decided
     WENT_ON = 20,         // so many lines of output after an exception: it was handled
     WENT_ON_IN_LOG = 100, // the same up to the end of a log whose exit status is unknown
+    RANKS_TELL = 1000,    // … which ends with what other ranks say when one of them failed
     MESSAGE_LINES = 6,    // a message that was wrapped at a narrow terminal
 };
 
@@ -33,6 +34,7 @@ struct ruling {
     const struct signature **rows; // by line, the best that stands in it; NULL: none
     bool last_is_symptom;          // the last exception only reports that somebody else failed
     bool last_is_own;              // … has no row
+    bool last_is_rank;             // … is another rank's that misses its partner
     struct hit best;
 };
 
@@ -125,8 +127,8 @@ static bool is_notice(struct str line) {
 static bool is_survived(const struct ruling *r, ptrdiff_t line) {
     const struct ending_text *t = &r->t;
     ptrdiff_t told = t->lines[line].told_before;
-    if (!r->facts->has_status && t->lines[t->count - 1].told_before - told > WENT_ON_IN_LOG)
-        return true;
+    ptrdiff_t most = r->last_is_rank ? RANKS_TELL : WENT_ON_IN_LOG;
+    if (!r->facts->has_status && t->lines[t->count - 1].told_before - told > most) return true;
     return t->last_exception >= 0 && line < t->last_start && !r->last_is_symptom &&
            t->lines[t->last_start].told_before - told > WENT_ON;
 }
@@ -139,6 +141,7 @@ static bool may_decide(const struct ruling *r, const struct signature *row, ptrd
     if (line->is_exception) return true;
     if (line->chain > 0 || is_notice(line->text))
         return false; // a frame's source text, or a log line
+    if (row && row->is_early) return true;
     return at >= r->t.last_start || r->last_is_symptom || r->t.last_exception < 0;
 }
 
@@ -278,6 +281,7 @@ static void rule(struct ruling *r) {
         const struct signature *row = r->rows[r->t.last_exception];
         r->last_is_own = !row;
         r->last_is_symptom = row && row->rank <= RANK_KILLED;
+        r->last_is_rank = row && row->kind == ENDING_COMMUNICATION;
     }
     for (ptrdiff_t i = 0; i < r->count; i++) {
         if (may_decide(r, r->hits[i].row, r->hits[i].line))

@@ -3,8 +3,8 @@
 // kernel counted. Also used on log files.
 //
 // Recipe: to add a signature, one row in src/probe/signatures.c and one captured text in
-// tests/endings/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it goes to
-// tests/endings/not-ID@VARIANT.txt).
+// tests/endings/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
+// goes to tests/endings/not-ID@VARIANT.txt).
 #ifndef PROBE_ENDING_H
 #define PROBE_ENDING_H
 
@@ -39,6 +39,7 @@ struct signature {
     // in ending_int.h).
     int rank;
     bool is_kernels; // not this row when the kernel's counters are known and deny it
+    bool is_early;   // printed before the exception that it leads to
 };
 extern const struct signature signatures[]; // ends with a row without an id
 extern const int signature_count;
@@ -69,9 +70,9 @@ struct ending {
     struct str exception;              // "ValueError: …": the last exception of the output
     struct str last_lines;             // at most 12, for the report
     struct ending_numbers numbers;
-    enum ending_cause
-        cause;       // of device memory: fragmentation when what is reserved but unallocated
-                     // would have been enough; others when other processes hold the rest
+    enum ending_cause cause; // of device memory: fragmentation when what is reserved but
+                             // unallocated would have been enough, and is a twentieth of the card;
+                             // others when other processes hold the rest
     int signal;      // that killed it; 0: none
     int exit_status; // -1: killed
 };

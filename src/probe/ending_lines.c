@@ -130,10 +130,22 @@ static bool is_inside(struct str bare) {
 
 struct reader {
     struct ending_text *t;
+    struct str prefix; // what a logger put before the head of this traceback, and perhaps its lines
     int chain, chains;
     bool in_traceback, is_linked, is_ignored, will_ignore;
     ptrdiff_t chain_start, told;
 };
+
+// The prefix that the head had, with other figures: a logger's time, a container's.
+static struct str without_prefix(const struct reader *r, const struct ending_line *line) {
+    struct str p = r->prefix, s = line->text;
+    if (p.len == 0 || s.len < p.len) return line->bare;
+    for (ptrdiff_t i = 0; i < p.len; i++) {
+        bool are_digits = strchr(digits, p.p[i]) && strchr(digits, s.p[i]);
+        if (!are_digits && p.p[i] != s.p[i]) return line->bare;
+    }
+    return bare_of(str_slice(s, p.len, s.len));
+}
 
 static void begin_chain(struct reader *r, ptrdiff_t at) {
     r->chain = ++r->chains;
@@ -142,6 +154,7 @@ static void begin_chain(struct reader *r, ptrdiff_t at) {
 }
 
 static void read_head(struct reader *r, struct ending_line *line, ptrdiff_t at) {
+    r->prefix = str_slice(line->text, 0, str_find(line->text, STR("Traceback (most recent")));
     if (has(line->text, "Original Traceback")) r->is_linked = true;
     if (!r->is_linked || r->chain == 0) begin_chain(r, at);
     r->in_traceback = true;
@@ -169,12 +182,13 @@ static void read_between(struct reader *r, struct str bare) {
     else if (str_starts(bare, STR("Exception ignored in")) ||
              str_starts(bare, STR("Error in atexit.")))
         r->will_ignore = true;
-    else if (bare.len > 0)
+    else if (bare.len > 0 && !str_starts(bare, STR("frame #"))) // of c10's C++ stacks
         r->told++;
 }
 
 static void read_line(struct reader *r, struct ending_line *line, ptrdiff_t at) {
     line->told_before = r->told;
+    if (r->in_traceback) line->bare = without_prefix(r, line);
     if (has(line->text, "Traceback (most recent call last)")) {
         read_head(r, line, at);
     } else if (r->in_traceback && is_inside(line->bare)) {

@@ -12,7 +12,7 @@ enum {
     TAIL_BYTES = 1 << 18, // as a trial's
     TAIL_LINES = 1 << 15,
     LINE_BYTES = 1 << 13, // the rest of a longer line is dropped
-    ZEROS_SHARE = 50,     // one in so many bytes
+    BINARY_SHARE = 50,    // one in so many bytes
 };
 
 // The newest lines, whole and cleaned: as much as two tails, of which the older half is dropped.
@@ -99,6 +99,11 @@ void journal_feed(struct journal *j, struct str bytes) {
     }
 }
 
+// A control character that no terminal program prints.
+static bool is_strange(unsigned char c) {
+    return (c < ' ' && !(c >= '\a' && c <= '\r') && c != 033) || c == 0x7f;
+}
+
 const char *journal_refusal(struct str head) {
     static const struct {
         const char *magic;
@@ -119,10 +124,9 @@ const char *journal_refusal(struct str head) {
         if (str_starts(head, (struct str){known[i].magic, known[i].length})) return known[i].what;
     }
     // A log has a few of them where a machine crashed or a pipe was torn.
-    ptrdiff_t zeros = 0;
-    for (ptrdiff_t i = 0; i < head.len; i++) zeros += head.p[i] == 0;
-    if (zeros * ZEROS_SHARE > head.len) return "it is a binary file, no text log";
-    return NULL;
+    ptrdiff_t strange = 0;
+    for (ptrdiff_t i = 0; i < head.len; i++) strange += is_strange((unsigned char)head.p[i]);
+    return strange * BINARY_SHARE > head.len ? "it is a binary file, no text log" : NULL;
 }
 
 // The number of the newest line with this text.

@@ -195,17 +195,22 @@ static void read_times(struct journal *j, struct str line) {
 // --- Losses -------------------------------------------------------------------------------------
 
 // What may stand between a loss's name and its value: "loss: nan", "'loss': nan", "loss=inf",
-// "Loss is nan". Not "loss decreased (inf --> 0.51)".
+// "Loss is nan", "[Loss] nan", "loss: tensor(nan, ". Not "loss decreased (inf --> 0.51)".
 static ptrdiff_t skip_between(struct str s) {
+    static const char *const words[] = {"is ", "tensor("};
     ptrdiff_t i = 0;
-    while (i < s.len && strchr("'\" \t:=|", s.p[i])) i++;
-    if (str_starts(str_slice(s, i, s.len), STR("is "))) i += 3;
+    while (i < s.len && strchr("'\" \t:=|(])", s.p[i])) i++;
+    for (size_t k = 0; k < sizeof words / sizeof *words; k++) {
+        if (str_starts(str_slice(s, i, s.len), str_of(words[k]))) i += (ptrdiff_t)strlen(words[k]);
+    }
     return i;
 }
 
 // 1: no number; 0: a finite number; -1: neither.
 static int value_kind(struct str s) {
-    static const char *const words[] = {"nan", "inf", "-inf", "+inf", "infinity"};
+    // Lightning prints "nan.0", C and Windows' C "-nan" and "-nan(ind)".
+    static const char *const words[] = {"nan",      "inf",   "-inf",  "+inf",
+                                        "infinity", "nan.0", "inf.0", "-nan"};
     ptrdiff_t n = 0;
     while (n < s.len && (isalnum((unsigned char)s.p[n]) || strchr("+-._", s.p[n]))) n++;
     struct str value = str_slice(s, 0, n);
@@ -230,19 +235,74 @@ static void add_loss(struct journal *j, struct str line, int kind) {
     j->loss_recovered = false;
 }
 
+// The length of the name of a loss at the beginning; 0: it is none.
+static ptrdiff_t loss_name(struct str s) {
+    if (s.len > 4 && strncasecmp(s.p, "loss", 4) == 0) return 4;
+    return str_starts(s, STR("손실")) ? STR("손실").len : 0; // "loss" in Korean
+}
+
+// "NaN loss detected", "nan loss at step 7".
+static bool is_said_nan(struct str line, ptrdiff_t at) {
+    static const char *const words[] = {"loss detected", "loss encountered", "loss at ",
+                                        "loss in "};
+    if (at < 4 || strncasecmp(line.p + at - 4, "nan ", 4) != 0) return false;
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (str_starts(str_slice(line, at, line.len), str_of(words[i]))) return true;
+    }
+    return false;
+}
+
 static void read_losses(struct journal *j, struct str line) {
     int worst = -1;
     for (ptrdiff_t i = 0; i + 4 < line.len; i++) {
-        bool is_loss = strncasecmp(line.p + i, "loss", 4) == 0;
-        bool is_norm = i + 9 < line.len && strncmp(line.p + i, "grad_norm", 9) == 0;
-        if ((!is_loss && !is_norm) || is_record(line, i)) continue;
-        struct str rest = str_slice(line, i + (is_norm ? 9 : 4), line.len);
+        struct str from = str_slice(line, i, line.len);
+        ptrdiff_t name = loss_name(from);
+        bool is_norm = from.len > 9 && str_starts(from, STR("grad_norm"));
+        if ((name == 0 && !is_norm) || is_record(line, i)) continue;
+        struct str rest = str_slice(from, is_norm ? 9 : name, from.len);
         int kind = value_kind(str_slice(rest, skip_between(rest), rest.len));
         // An fp16 scaler skips steps whose gradients overflow: that norm may be infinite.
         if (is_norm && kind == 1 && !has_nocase(str_slice(rest, 0, 8), "nan")) continue;
+        if (is_said_nan(line, i)) kind = 1;
         if (kind > worst) worst = kind;
     }
     add_loss(j, line, worst);
+}
+
+// --- Tables: "epoch,train_loss,val_loss" and rows of figures (Lightning's CSVLogger, Keras) -----
+
+// Which columns are losses: bit 0 is the first. 0: no such header.
+static uint64_t loss_columns(struct str line) {
+    uint64_t columns = 0;
+    for (int i = 0; line.len > 0 && i < 64; i++) {
+        struct str name = str_trim(str_cut(&line, ','));
+        ptrdiff_t n = 0;
+        while (n < name.len && (isalnum((unsigned char)name.p[n]) || strchr("_/.- ", name.p[n])))
+            n++;
+        if (n < name.len || n == 0 || n > 40 || isdigit((unsigned char)name.p[0])) return 0;
+        if (has_nocase(name, "loss") && value_kind(name) < 0) columns |= UINT64_C(1) << i;
+    }
+    return columns;
+}
+
+static void read_table(struct journal *j, struct str line) {
+    const struct str whole = line;
+    int worst = -1, commas = 0;
+    for (ptrdiff_t i = 0; i < line.len; i++) commas += line.p[i] == ',';
+    if (commas == 0) return;
+    uint64_t columns = loss_columns(line);
+    if (columns) {
+        j->table_columns = columns;
+        j->table_commas = commas;
+        return;
+    }
+    if (commas != j->table_commas) return;
+    for (int i = 0; line.len > 0 && i < 64; i++) {
+        struct str value = str_trim(str_cut(&line, ','));
+        int kind = (j->table_columns >> i) & 1 ? value_kind(value) : -1;
+        if (kind > worst) worst = kind;
+    }
+    add_loss(j, whole, worst);
 }
 
 // --- Ultralytics: "      3/200      11.4G      1.062      nan …: 12%|" ---------------------------
@@ -287,6 +347,7 @@ void journal_read_line(struct journal *j, struct str line) {
         mark(&j->traceback, j->line, line);
     read_times(j, line);
     read_losses(j, line);
+    read_table(j, line);
     read_columns(j, line);
     read_card(j, line);
 }

@@ -158,10 +158,14 @@ bool ending_read_numbers(struct str line, struct ending_numbers *ret_numbers) {
 // Outside the allocator a process holds its CUDA context and the kernels it loaded: 300 to 900 MiB
 // (data/overheads.tsv). What is missing beyond that is not ours.
 static const int64_t overhead_bytes = UNIT_GIB;
+// Pieces of a few hundredths of the card are left over in every full one.
+enum { FRAGMENTS_LEAST = 20 };
 
 enum ending_cause ending_cause_of(const struct ending_numbers *n) {
     if (n->tried_bytes < 0 || n->total_bytes < 0) return CAUSE_UNKNOWN;
-    if (n->unallocated_bytes >= n->tried_bytes) return CAUSE_FRAGMENTATION;
+    if (n->unallocated_bytes >= n->tried_bytes &&
+        n->unallocated_bytes >= n->total_bytes / FRAGMENTS_LEAST)
+        return CAUSE_FRAGMENTATION;
     int64_t own = n->in_use_bytes;
     if (own < 0 && n->reserved_bytes >= 0) own = n->reserved_bytes + overhead_bytes;
     if (own < 0 || n->free_bytes < 0) return CAUSE_NEED;

@@ -20,17 +20,35 @@ const struct signature signatures[] = {
      RANK_MEMORY + 1},
     {"xpu-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PyTorch's XPU allocator)",
      smaller,
-     "XPU out of memory. Tried to allocate\ncan NOT allocate memory block with size larger than",
+     "XPU out of memory. Tried to allocate\ncan NOT allocate memory block with size larger than\n"
+     "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\nZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\n"
+     "PI_ERROR_OUT_OF_RESOURCES\nUR_RESULT_ERROR_OUT_OF_RESOURCES",
      RANK_MEMORY + 1},
+    {"other-oom", ENDING_DEVICE_MEMORY, "the device's memory ran out (a PyTorch of its maker's)",
+     smaller, " out of memory. Tried to allocate", RANK_MEMORY - 2},
     {"mps-oom", ENDING_DEVICE_MEMORY,
      "the memory that Metal may use ran out (PyTorch's MPS allocator)", smaller,
-     "MPS backend out of memory (", RANK_MEMORY},
+     "MPS backend out of memory (\nkIOGPUCommandBufferCallbackErrorOutOfMemory", RANK_MEMORY},
     {"cuda-driver-oom", ENDING_DEVICE_MEMORY,
      "the driver could not give memory (context, pinned memory, or another process holds the card)",
      "nvidia-smi shows who else holds the card; a smaller batch, fewer pinned buffers",
      "CUDA error: out of memory\ncuda runtime error (2) : out of memory\n"
-     "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation",
+     "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
+     "cudaMalloc&out of memory\nCUDA failure 2: out of memory",
      RANK_MEMORY - 1},
+    {"cupy-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (CuPy)", smaller,
+     "OutOfMemoryError: Out of memory allocating \nOutOfMemoryError: out of memory to allocate ",
+     RANK_MEMORY},
+    {"paddle-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PaddlePaddle)", smaller,
+     "Out of memory error on GPU ", RANK_MEMORY},
+    {"onnxruntime-oom", ENDING_DEVICE_MEMORY, "the device's memory ran out (ONNX Runtime)", smaller,
+     "Failed to allocate memory for requested buffer of size ", RANK_MEMORY - 2},
+    {"tensorrt-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (TensorRT)", smaller,
+     "Error Code & OutOfMemory\nCuda Runtime (out of memory)\nCuda Error in &: 2 (out of memory)",
+     RANK_MEMORY - 2},
+    {"vllm-oom", ENDING_DEVICE_MEMORY, "the model leaves no memory for the cache (vLLM)",
+     "a smaller model or a shorter max_model_len; gpu_memory_utilization, if the card is its own",
+     "No available memory for the cache blocks", RANK_LIBRARY},
     {"cublas-alloc", ENDING_DEVICE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
      "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
     {"cudnn-alloc", ENDING_DEVICE_MEMORY, "cuDNN could not allocate", smaller,
@@ -42,10 +60,12 @@ const struct signature signatures[] = {
      RANK_LIBRARY},
     {"xla-oom", ENDING_DEVICE_MEMORY, "the device's memory ran out (JAX, XLA, TensorFlow)", smaller,
      "RESOURCE_EXHAUSTED: Out of memory\nRESOURCE_EXHAUSTED: Failed to allocate request for\n"
-     "XLA:TPU compile permanent error. Ran out of memory",
+     "XLA:TPU compile permanent error. Ran out of memory\nResource exhausted: Out of memory\n"
+     "RESOURCE_EXHAUSTED: &That was not possible\nRESOURCE_EXHAUSTED: Ran out of memory",
      RANK_MEMORY},
     {"tensorflow-oom", ENDING_DEVICE_MEMORY, "the device's memory ran out (TensorFlow)", smaller,
-     "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory",
+     "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory\n"
+     "ResourceExhaustedError: Out of memory while trying\nDst tensor is not initialized",
      RANK_MEMORY},
     {"no-batch-fits", ENDING_DEVICE_MEMORY, "the program's own search found no batch that fits",
      smaller, "No executable batch size found, reached zero", RANK_LIBRARY - 1},
@@ -68,7 +88,10 @@ const struct signature signatures[] = {
      "the kernel killed a process for memory (its log says so)",
      "ask for more memory, a smaller batch, or fewer data workers",
      "slurmstepd&oom-kill event\nslurmstepd&oom_kill event\noom-kill:constraint=\n"
-     "Out of memory: Killed process\nMemory cgroup out of memory: Killed process",
+     "Out of memory: Killed process\nMemory cgroup out of memory: Killed process\n"
+     "slurmstepd: error: Exceeded &memory limit\nPBS: job killed: mem \n"
+     "job killed after reaching LSF memory usage limit\nOOMKilled\n"
+     "due to the node running low on memory",
      RANK_COUNTED + 3},
     {"system-oom-kill", ENDING_HOST_MEMORY, "killed while the kernel was killing for memory",
      "a smaller batch, fewer data workers, or less beside it on this machine", NULL, RANK_COUNTED},
@@ -85,9 +108,9 @@ const struct signature signatures[] = {
      RANK_MEMORY + 1},
     {"python-memory", ENDING_HOST_MEMORY,
      "the machine's memory, or the limit on it, ran out (Python)",
-     "a smaller batch, fewer data workers", "^MemoryError", RANK_MEMORY - 1},
+     "a smaller batch, fewer data workers", "^MemoryError", RANK_MEMORY - 2},
     {"bad-alloc", ENDING_HOST_MEMORY, "the machine's memory, or the limit on it, ran out (C++)",
-     "a smaller batch, fewer data workers", "std::bad_alloc", RANK_MEMORY - 1},
+     "a smaller batch, fewer data workers", "std::bad_alloc", RANK_MEMORY - 2},
     {"opencv-memory", ENDING_HOST_MEMORY,
      "the machine's memory, or the limit on it, ran out (OpenCV)",
      "smaller images, fewer data workers", "(-4:Insufficient memory) Failed to allocate",
@@ -121,12 +144,15 @@ const struct signature signatures[] = {
     {"shm-full", ENDING_SHARED_MEMORY, "/dev/shm is full",
      "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
      "shared memory&No space left on device\nunable to write to file </torch_\n"
+     "file </torch_&No space left on device\n"
      "/dev/shm&No space left on device\nError while creating shared memory segment /dev/shm/nccl",
      RANK_MEMORY - 2},
     {"bus-error", ENDING_SHARED_MEMORY,
      "bus error: /dev/shm is full, or a mapped file became shorter",
      "docker run --shm-size=8g (or --ipc=host), fewer data workers",
-     "^Bus error\n Bus error  \nBus error (core dumped)", RANK_CRASH},
+     "^Bus error\n Bus error  \nBus error (core dumped)\nis killed by signal: Bus error\n"
+     " (SIGBUS) received by PID\n(exitcode: -7)\nexits with return code = -7$",
+     RANK_CRASH},
 
     // Processes and threads.
     {"java-threads", ENDING_THREADS, "no further thread could be started (Java)",
@@ -181,7 +207,7 @@ const struct signature signatures[] = {
     {"device-assert", ENDING_DEVICE_FAULT,
      "an assertion failed on the card: labels or indices out of range",
      "compare the labels with the number of classes; CUDA_LAUNCH_BLOCKING=1 shows where",
-     "device-side assert triggered", RANK_FAULT + 1},
+     "device-side assert triggered\nblock: [&thread: [&Assertion `", RANK_LIBRARY + 2, false, true},
     {"launch-failure", ENDING_DEVICE_FAULT, "a kernel died on the card",
      "CUDA_LAUNCH_BLOCKING=1 shows where; dmesg | grep Xid",
      "unspecified launch failure\n"
@@ -235,14 +261,25 @@ const struct signature signatures[] = {
     {"no-input", ENDING_SETUP, "the program asked a question and nobody was there to answer",
      "an option that answers it (--yes), or its answer in the config",
      "^EOFError: EOF when reading a line", RANK_SETUP},
-    {"disk-full", ENDING_SETUP, "a disk is full", "space in the output and temporary folders",
+    {"disk-full", ENDING_SETUP, "a disk is full",
+     "space in the output and temporary folders (of multiprocessing's arrays: /dev/shm)",
      "No space left on device\nDisk quota exceeded", RANK_SETUP},
     {"open-files", ENDING_SETUP, "too many open files",
      "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')",
-     "Too many open files\nreceived 0 items of ancdata", RANK_SETUP + 1},
+     "Too many open files\nreceived 0 items of ancdata\n"
+     "unable to open shared memory object </torch_&in read-write mode$",
+     RANK_SETUP + 1},
     {"batch-too-small", ENDING_OWN_ERROR, "batch normalization cannot train on a batch of one",
      "a larger batch, or drop the last, smaller one",
      "Expected more than 1 value per channel when training", RANK_SETUP},
+    {"loss-nan", ENDING_OWN_ERROR, "the loss or a gradient is no number",
+     "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16",
+     "Loss became infinite or NaN\nreturned nan values in its \nfound NaN in local \n"
+     "NaN loss during training\nNaN loss detected\nNaN loss encountered\n"
+     "Error: NaN loss\nError: nan loss\nInvalid loss, terminating training\n"
+     "The loss returned in `training_step` is \nloss scale already at minimum\n"
+     "Minimum loss scale reached\nTensor had NaN values\nTensor had Inf and NaN values",
+     RANK_OWN + 1},
 
     // Others are the cause.
     {"nccl-timeout", ENDING_COMMUNICATION, "a collective timed out: another rank did not come",
@@ -267,23 +304,26 @@ const struct signature signatures[] = {
     // Signals.
     {"crash", ENDING_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
      "is killed by signal: Segmentation fault\n^Fatal Python error: Segmentation fault\n"
-     " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)",
+     " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)\n"
+     "(exitcode: -11)\nexits with return code = -11$",
      RANK_KILLED},
     {"abort", ENDING_KILLED, "native code gave up (abort)", "the last lines may say why",
      "is killed by signal: Aborted\n^Fatal Python error: \n (SIGABRT) received by PID\n^Aborted$\n"
-     " Aborted  \nAborted (core dumped)",
+     " Aborted  \nAborted (core dumped)\n(exitcode: -6)\nexits with return code = -6$",
      RANK_SYMPTOM - 2},
     {"killed", ENDING_KILLED, "killed; nothing says by whom",
      "most often the kernel, for memory: dmesg | grep -i 'killed process'; else a job scheduler",
      "^Killed$\n Killed  \n (SIGKILL) received by PID\nis killed by signal: Killed\n"
-     "(exitcode: -9)",
+     "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
+     "terminated with exit code 137\nexited with code 137",
      RANK_KILLED - 2},
     {"worker-exited", ENDING_KILLED, "a data worker ended without a word",
-     "--workers 0 shows its error", "DataLoader worker (pid(s) & exited unexpectedly",
+     "--workers 0 shows its error", "DataLoader worker (pid& exited unexpectedly",
      RANK_SYMPTOM - 1},
     {"interrupted", ENDING_KILLED, "interrupted", "",
      "^KeyboardInterrupt\n^Terminated$\n"
-     "SignalException: Process & got signal:",
+     "SignalException: Process & got signal:\nslurmstepd: error: *** & CANCELLED AT \n"
+     "PBS: job killed: walltime \njob killed after reaching LSF run time limit",
      RANK_LAUNCHER - 1},
     {"signal", ENDING_KILLED, "ended by a signal", "", NULL, RANK_STATUS + 1},
 

@@ -118,6 +118,10 @@ static const struct {
     {"CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 20.10 GiB "
      "already allocated; 1.25 GiB free; 21.00 GiB reserved in total by PyTorch)",
      2 G, 23.69 G, 1.25 G, NO, 20.10 G, 21 G, 0.9 G, 0, CAUSE_NEED},
+    // 287 MiB in pieces of a card of 7.8 GiB: it is full.
+    {"CUDA out of memory. Tried to allocate 196.00 MiB (GPU 0; 7.79 GiB total capacity; 7.30 GiB "
+     "already allocated; 17.31 MiB free; 7.58 GiB reserved in total by PyTorch)",
+     196 M, 7.79 G, 17.31 M, NO, 7.3 G, 7.58 G, 0.28 G, 0, CAUSE_NEED},
     {"CUDA out of memory. Tried to allocate 338.00 MiB (GPU 1; 3.95 GiB total capacity; 1.62 GiB "
      "already allocated; 23.00 MiB free; 9.10 MiB cached)",
      338 M, 3.95 G, 23 M, NO, 1.62 G, 1.62 G + 9.1 M, 9.1 M, 1, CAUSE_OTHERS},

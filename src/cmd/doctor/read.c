@@ -25,7 +25,9 @@ static bool is_csv(struct str head) {
 }
 static bool is_steps(struct str head) {
     struct str first = str_line(&head);
-    return first.len > 0 && first.p[0] == '{' && str_find(first, STR("\"event\"")) > 0;
+    // Loggers write objects with an "event", too (structlog); "v" is the protocol's.
+    return first.len > 0 && first.p[0] == '{' && str_find(first, STR("\"event\"")) > 0 &&
+           str_find(first, STR("\"v\"")) > 0;
 }
 static bool is_log(struct str head) {
     (void)head;
