@@ -128,11 +128,7 @@ static struct str run_labels(struct arena *a, const struct watch_view *view,
     struct buf labels = buf_new(a);
     if (r->model.len > 0) metric_label(&labels, "model", r->model);
     if (r->verb.len > 0) metric_label(&labels, "verb", r->verb);
-    if (r->card >= 0 && r->card < view->devices->count) {
-        const struct device_card *card = &view->devices->cards[r->card];
-        metric_label(&labels, "gpu", str_format(a, "%d", card->index));
-        if (card->facts.uuid[0]) metric_label(&labels, "uuid", str_of(card->facts.uuid));
-    }
+    metric_label_card(a, &labels, view, r->card);
     return buf_str(&labels);
 }
 

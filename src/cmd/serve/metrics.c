@@ -66,6 +66,14 @@ void metric_label(struct buf *labels, const char *name, struct str value) {
     buf_byte(labels, '"');
 }
 
+void metric_label_card(struct arena *a, struct buf *labels, const struct watch_view *view,
+                       int card) {
+    if (card < 0 || card >= view->devices->count) return;
+    const struct device_card *c = &view->devices->cards[card];
+    metric_label(labels, "gpu", str_format(a, "%d", c->index));
+    if (c->facts.uuid[0]) metric_label(labels, "uuid", str_of(c->facts.uuid));
+}
+
 // --- Cards
 
 #define GAUGE(member) offsetof(struct device_card, now.member), false
@@ -343,11 +351,7 @@ static void add_findings(struct arena *a, struct metric_sheet *sheet,
         struct buf labels = buf_new(a);
         metric_label(&labels, "id", str_of(f->id));
         metric_label(&labels, "severity", str_of(insight_severity_name(f->severity)));
-        if (f->card >= 0 && f->card < view->devices->count) {
-            const struct device_card *card = &view->devices->cards[f->card];
-            metric_label(&labels, "gpu", str_format(a, "%d", card->index));
-            if (card->facts.uuid[0]) metric_label(&labels, "uuid", str_of(card->facts.uuid));
-        }
+        metric_label_card(a, &labels, view, f->card);
         metric_add(sheet, "batchfit_finding", METRIC_GAUGE,
                    "What is wrong now, by batchfit's rules; absent when it is not.",
                    buf_str(&labels), 1);

@@ -38,6 +38,10 @@ void metric_add_row(struct metric_sheet *sheet, const struct metric_row *row, st
 // A label of any text: 'name="value"', what must be escaped is.
 void metric_label(struct buf *labels, const char *name, struct str value);
 
+// gpu and uuid of a card by its place in the list; none for another number.
+void metric_label_card(struct arena *a, struct buf *labels, const struct watch_view *view,
+                       int card);
+
 void metrics_of_host(struct arena *a, struct metric_sheet *sheet, struct serve *s);
 void metrics_of_runs(struct arena *a, struct metric_sheet *sheet, const struct watch_view *view);
 void metrics_of_serve(struct arena *a, struct metric_sheet *sheet, struct serve *s);
