@@ -19,17 +19,16 @@ static const struct data_file *embedded(const char *name) {
     return NULL;
 }
 
-static bool user_copy(struct arena *a, const char *name, struct str *ret_path) {
-    if (strncmp(name, "data/", 5) != 0) return false;
+bool data_find_own(struct arena *a, const char *name, struct str *ret_path) {
     const char *own = getenv("BATCHFIT_DATA");
     struct str folder = own && *own ? str_of(own) : os_data_dir(a);
-    *ret_path = str_format(a, "%.*s/%s", STR_ARG(folder), name + 5);
+    *ret_path = str_format(a, "%.*s/%s", STR_ARG(folder), name);
     return os_exists(ret_path->p);
 }
 
 int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why) {
     struct str path;
-    if (user_copy(a, name, &path)) {
+    if (strncmp(name, "data/", 5) == 0 && data_find_own(a, name + 5, &path)) {
         return os_read(a, path.p, INT64_C(1) << 30, ret_text, NULL, why);
     }
     const struct data_file *file = embedded(name);
@@ -69,6 +68,12 @@ int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why) 
     if (n < 0) return n;
     t->column_count = n;
     return 0;
+}
+
+int tsv_find(struct arena *a, const char *name, struct tsv *t, struct fail *why) {
+    struct str text;
+    int rc = data_find(a, name, &text, why);
+    return rc < 0 ? rc : tsv_open(t, str_of(name), text, why);
 }
 
 int tsv_next(struct tsv *t, struct fail *why) {

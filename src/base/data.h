@@ -18,6 +18,9 @@ extern const int data_file_count;
 
 // Text of a file, the user's own or the embedded one. The embedded text is not copied.
 int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why);
+// Whether a file of that name is in the user's own folder, and its path: "gpus.local.tsv", which
+// adds to an embedded one.
+bool data_find_own(struct arena *a, const char *name, struct str *ret_path);
 
 // Puts the embedded files whose names begin with `prefix` ("python/") into a folder NAME-HASH of
 // the user's cache, one for each version of them, so that two versions never mix.
@@ -32,6 +35,8 @@ struct tsv {
     int column_count, line;
 };
 int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why);
+// The table that data_find finds.
+int tsv_find(struct arena *a, const char *name, struct tsv *t, struct fail *why);
 // 1: a row is in cells; 0: the end; negative: a row with too few or too many cells.
 int tsv_next(struct tsv *t, struct fail *why);
 // The cell of a column in the current row; empty when the table has no such column.

@@ -56,12 +56,9 @@ static int take_row(struct dialect *d, const struct tsv *t, struct fail *why) {
 }
 
 int dialects_load(struct arena *a, struct dialects *ret_dialects, struct fail *why) {
-    struct str text;
     struct dialects all = {0};
-    int status = data_find(a, "data/dialects.tsv", &text, why);
-    if (status) return status;
     struct tsv *t = arena_new(a, struct tsv, 1);
-    status = tsv_open(t, STR("data/dialects.tsv"), text, why);
+    int status = tsv_find(a, "data/dialects.tsv", t, why);
     if (status) return status;
     while ((status = tsv_next(t, why)) > 0) {
         const struct str id = tsv_cell(t, "dialect");

@@ -124,10 +124,7 @@ static void *run(void *argument) {
 }
 
 static void stop(struct shared *s) {
-    pthread_mutex_lock(&s->lock);
-    s->is_stopped = true;
-    pthread_cond_broadcast(&s->changed);
-    pthread_mutex_unlock(&s->lock);
+    device_stop(&s->lock, &s->changed, &s->is_stopped);
     shared_drop(s);
 }
 

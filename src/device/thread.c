@@ -47,6 +47,13 @@ struct timespec device_next_turn(int64_t *next_ns, int interval_ms) {
     return device_deadline((int)(ms < INT32_MAX ? ms : INT32_MAX));
 }
 
+void device_stop(pthread_mutex_t *lock, pthread_cond_t *changed, bool *is_stopped) {
+    pthread_mutex_lock(lock);
+    *is_stopped = true;
+    pthread_cond_broadcast(changed);
+    pthread_mutex_unlock(lock);
+}
+
 bool device_leave(pthread_mutex_t *lock, pthread_cond_t *changed, int *users) {
     pthread_mutex_lock(lock);
     bool is_last = --*users == 0;

@@ -16,6 +16,8 @@ struct timespec device_deadline(int ms);
 // The next of the moments that lie an interval apart, after the last at *next_ns. Those that a slow
 // driver has let pass are left out: no burst afterwards.
 struct timespec device_next_turn(int64_t *next_ns, int interval_ms);
+// Tells the threads to stop; who waits for `changed` looks.
+void device_stop(pthread_mutex_t *lock, pthread_cond_t *changed, bool *is_stopped);
 // An owner or a thread of its leaves what they share. True: it was the last of them and frees it;
 // the lock and the condition are gone.
 bool device_leave(pthread_mutex_t *lock, pthread_cond_t *changed, int *users);

@@ -35,10 +35,8 @@ static bool has_tapes(const struct tape_store *store, struct str model) {
 // Rows of data/models.tsv: name, model, image_size.
 static int find_alias(struct arena *a, struct str name, struct forecast_model *ret,
                       struct near *near, struct fail *why) {
-    struct str text;
     struct tsv t;
-    int rc = data_find(a, "data/models.tsv", &text, why);
-    if (rc == 0) rc = tsv_open(&t, STR("data/models.tsv"), text, why);
+    int rc = tsv_find(a, "data/models.tsv", &t, why);
     if (rc < 0) return rc;
     while ((rc = tsv_next(&t, why)) > 0) {
         struct str alias = tsv_cell(&t, "name");
@@ -67,15 +65,17 @@ static int unknown_model(struct arena *a, const struct tape_store *store, struct
         near_offer(near, without_source(model));
     }
     fail_set(why, FAIL_INPUT, "no tape of a model '%.*s'", STR_ARG(name));
-    struct str command = str_format(a, "batchfit record %s%.*s", likely_source(name),
-                                    STR_ARG(bare_name(name)));
+    struct str command =
+        str_format(a, "batchfit record %s%.*s", likely_source(name), STR_ARG(bare_name(name)));
     if (near->count > 0) {
-        return fail_hint(why, "nearest: %.*s. batchfit list models shows all; any other is added "
-                              "by: %.*s",
+        return fail_hint(why,
+                         "nearest: %.*s. batchfit list models shows all; any other is added "
+                         "by: %.*s",
                          STR_ARG(near_text(a, near)), STR_ARG(command));
     }
-    return fail_hint(why, "batchfit list models shows what there is; any other is added by: %.*s (or "
-                          "another source: timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
+    return fail_hint(why,
+                     "batchfit list models shows what there is; any other is added by: %.*s (or "
+                     "another source: timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
                      STR_ARG(command));
 }
 

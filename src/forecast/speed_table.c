@@ -85,11 +85,9 @@ static int read_row(const struct tsv *t, struct forecast_speed_row *row, struct 
 }
 
 int forecast_speed_load(struct arena *a, struct forecast_speed_table *ret, struct fail *why) {
-    struct str text;
     struct tsv t;
-    int rc = data_find(a, "data/speed.tsv", &text, why);
+    int rc = tsv_find(a, "data/speed.tsv", &t, why);
     *ret = (struct forecast_speed_table){0};
-    if (rc == 0) rc = tsv_open(&t, STR("data/speed.tsv"), text, why);
     if (rc < 0) return rc;
     while ((rc = tsv_next(&t, why)) > 0) {
         struct forecast_speed_row row;

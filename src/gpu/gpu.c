@@ -9,7 +9,6 @@
 #include "gpu/overhead.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why) {
     struct str cell = tsv_cell(t, column);
@@ -152,11 +151,8 @@ static int read_text(struct arena *a, struct gpu_catalogue *c, struct str name, 
 // The user's additions: NAME.local.tsv beside the files that replace embedded ones.
 static int read_local(struct arena *a, struct gpu_catalogue *c, const char *name,
                       table_reader *read, struct fail *why) {
-    const char *own = getenv("BATCHFIT_DATA");
-    struct str folder = own && *own ? str_of(own) : os_data_dir(a);
-    struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), name);
-    if (!os_exists(path.p)) return 0;
-    struct str text;
+    struct str path, text;
+    if (!data_find_own(a, name, &path)) return 0;
     int r = os_read(a, path.p, 16 * UNIT_MIB, &text, NULL, why);
     return r < 0 ? r : read_text(a, c, path, text, read, why);
 }

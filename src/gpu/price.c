@@ -5,8 +5,6 @@
 #include "base/os.h"
 #include "base/unit.h"
 
-#include <stdlib.h>
-
 static int read_price(const struct tsv *t, bool is_own, struct gpu_price *ret, struct fail *why) {
     struct str usd = tsv_cell(t, "usd_per_hour");
     *ret = (struct gpu_price){
@@ -42,10 +40,8 @@ static int read_prices(struct arena *a, struct gpu_prices *prices, struct str na
 }
 
 static int read_own(struct arena *a, struct gpu_prices *prices, struct fail *why) {
-    const char *own = getenv("BATCHFIT_DATA");
-    struct str folder = own && *own ? str_of(own) : os_data_dir(a);
-    struct str path = str_format(a, "%.*s/prices.local.tsv", STR_ARG(folder)), text;
-    if (!os_exists(path.p)) return 0;
+    struct str path, text;
+    if (!data_find_own(a, "prices.local.tsv", &path)) return 0;
     int rc = os_read(a, path.p, UNIT_MIB, &text, NULL, why);
     return rc < 0 ? rc : read_prices(a, prices, path, text, true, why);
 }

@@ -84,9 +84,7 @@ static int read_table(struct arena *a, const char *name, struct insight_needs *n
                                   struct fail *),
                       struct fail *why) {
     struct tsv *t = arena_new(a, struct tsv, 1);
-    struct str text;
-    int rc = data_find(a, name, &text, why);
-    if (rc == 0) rc = tsv_open(t, str_of(name), text, why);
+    int rc = tsv_find(a, name, t, why);
     while (rc == 0 && (rc = tsv_next(t, why)) > 0) rc = read(a, t, n, why);
     return rc;
 }

@@ -13,15 +13,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-// As getdents64(2) gives them.
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
-
 int scratch_make(int parent_fd, const char *name) {
     if (mkdirat(parent_fd, name, 0700) < 0) return -errno;
     int error = 0;
@@ -79,13 +70,13 @@ static bool lift(int fd, const char *name, int top_fd, unsigned *serial) {
 // One pass over a folder. Inside the top folder (fd == top_fd) sub-folders are emptied, elsewhere
 // they are lifted. Says how many entries there were and whether any is gone.
 static int sweep(int fd, int top_fd, unsigned *serial, bool *is_changed) {
-    _Alignas(struct entry) char names[1 << 13];
+    _Alignas(struct folder_entry) char names[1 << 13];
     int seen = 0;
     long bytes;
     if (lseek(fd, 0, SEEK_SET) < 0) return -1;
     while ((bytes = syscall(SYS_getdents64, fd, names, sizeof names)) > 0) {
         for (long at = 0; at < bytes;) {
-            const struct entry *e = (const struct entry *)(names + at);
+            const struct folder_entry *e = (const struct folder_entry *)(names + at);
             at += e->length;
             if (strcmp(e->name, ".") == 0 || strcmp(e->name, "..") == 0) continue;
             seen++;

@@ -23,15 +23,6 @@
 // Reserved, not used: a page of it becomes real when so many processes exist.
 enum { TREE_MOST = 1 << 20 };
 
-// As getdents64(2) gives them.
-struct entry {
-    uint64_t inode;
-    int64_t offset;
-    unsigned short length;
-    unsigned char type;
-    char name[];
-};
-
 int tree_open(struct tree *t) {
     *t = (struct tree){.proc_fd = open("/proc", O_RDONLY | O_DIRECTORY | O_CLOEXEC)};
     if (t->proc_fd < 0) return -errno;
@@ -104,7 +95,7 @@ static bool read_stat(const struct tree *t, pid_t pid, struct tree_process *p) {
 }
 
 static int list_all(struct tree *t) {
-    _Alignas(struct entry) char names[1 << 15];
+    _Alignas(struct folder_entry) char names[1 << 15];
     t->count = 0;
     if (lseek(t->proc_fd, 0, SEEK_SET) < 0) return -errno;
     for (;;) {
@@ -112,7 +103,7 @@ static int list_all(struct tree *t) {
         if (bytes < 0) return -errno;
         if (bytes == 0) return 0;
         for (long at = 0; at < bytes;) {
-            const struct entry *e = (const struct entry *)(names + at);
+            const struct folder_entry *e = (const struct folder_entry *)(names + at);
             at += e->length;
             const char *name = e->name;
             if (*name < '1' || *name > '9' || t->count == TREE_MOST) continue;

@@ -12,6 +12,15 @@
 #include <limits.h>
 #include <sys/types.h>
 
+// What a folder lists, as getdents64(2) gives it.
+struct folder_entry {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+};
+
 // --- the processes below one process, read from /proc ---
 
 struct tree_process {
