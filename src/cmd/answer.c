@@ -292,17 +292,13 @@ static void add_row(struct show_table *t, struct arena *a, const struct answer *
 
 void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
                   struct buf *out) {
-    static const struct {
-        const char *name;
-        enum show_align align;
-    } columns[] = {{"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
-                   {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-                   {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"card", SHOW_RIGHT},
-                   {"verdict", SHOW_LEFT}};
+    static const struct show_heading columns[] = {
+        {"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
+        {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
+        {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"card", SHOW_RIGHT},
+        {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(a, (struct str){0});
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        show_table_column(&t, columns[i].name, columns[i].align);
-    }
+    show_table_columns(&t, columns);
     for (int i = 0; i < count; i++) add_row(&t, a, &answers[i]);
     show_table_text(&t, style, out);
 }

@@ -74,17 +74,14 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
 }
 
 static struct show_table table_of(struct arena *a, const struct store_run *runs, ptrdiff_t count) {
-    static const struct {
-        const char *name;
-        enum show_align align;
-    } columns[] = {{"run", SHOW_RIGHT},       {"when (UTC)", SHOW_LEFT}, {"kind", SHOW_LEFT},
-                   {"model", SHOW_LEFT},      {"device", SHOW_LEFT},     {"batch", SHOW_RIGHT},
-                   {"accum.", SHOW_RIGHT},    {"precision", SHOW_LEFT},  {"peak", SHOW_RIGHT},
-                   {"predicted", SHOW_RIGHT}, {"samples/s", SHOW_RIGHT}, {"status", SHOW_LEFT}};
+    static const struct show_heading columns[] = {
+        {"run", SHOW_RIGHT},       {"when (UTC)", SHOW_LEFT}, {"kind", SHOW_LEFT},
+        {"model", SHOW_LEFT},      {"device", SHOW_LEFT},     {"batch", SHOW_RIGHT},
+        {"accum.", SHOW_RIGHT},    {"precision", SHOW_LEFT},  {"peak", SHOW_RIGHT},
+        {"predicted", SHOW_RIGHT}, {"samples/s", SHOW_RIGHT}, {"status", SHOW_LEFT},
+        {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(a, (struct str){0});
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        show_table_column(&t, columns[i].name, columns[i].align);
-    }
+    show_table_columns(&t, columns);
     for (ptrdiff_t i = 0; i < count; i++) add_row(a, &t, &runs[i]);
     return t;
 }

@@ -56,20 +56,17 @@ static void add_row(struct show_table *t, struct arena *a, ptrdiff_t number,
 }
 
 static void show_trials(const struct measured *m, struct show_style style, struct buf *out) {
-    static const struct {
-        const char *name;
-        enum show_align align;
-    } columns[] = {{"trial", SHOW_RIGHT},
-                   {"batch", SHOW_RIGHT},
-                   {"accum.", SHOW_RIGHT},
-                   {"steps", SHOW_RIGHT},
-                   {"peak", SHOW_RIGHT},
-                   {"samples/s", SHOW_RIGHT},
-                   {"\xc2\xb1"
-                    "95 %",
-                    SHOW_RIGHT},
-                   {"took", SHOW_RIGHT},
-                   {"status", SHOW_LEFT}};
+    static const struct show_heading columns[] = {{"trial", SHOW_RIGHT},
+                                                  {"batch", SHOW_RIGHT},
+                                                  {"accum.", SHOW_RIGHT},
+                                                  {"steps", SHOW_RIGHT},
+                                                  {"peak", SHOW_RIGHT},
+                                                  {"samples/s", SHOW_RIGHT},
+                                                  {"\xc2\xb1"
+                                                   "95 %",
+                                                   SHOW_RIGHT},
+                                                  {"took", SHOW_RIGHT},
+                                                  {"status", SHOW_LEFT}};
     struct show_table t = show_table_new(m->q->arena, (struct str){0});
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         bool ascii = !style.utf8 && columns[i].name[0] == '\xc2';

@@ -20,6 +20,10 @@ void show_table_column(struct show_table *t, const char *name, enum show_align a
     add_column(t, (struct show_column){.name = str_of(name), .align = align});
 }
 
+void show_table_columns(struct show_table *t, const struct show_heading *headings) {
+    for (; headings->name; headings++) show_table_column(t, headings->name, headings->align);
+}
+
 void show_table_wrapping(struct show_table *t, const char *name) {
     add_column(t, (struct show_column){.name = str_of(name), .may_wrap = true});
 }

@@ -28,7 +28,13 @@ struct show_table {
 struct show_table show_table_new(struct arena *a, struct str title);
 // All columns come before the first cell.
 void show_table_column(struct show_table *t, const char *name, enum show_align align);
-// The same, for a column of prose (left, wraps over several lines when there is no room).
+// Several of them; ends with one without a name.
+struct show_heading {
+    const char *name;
+    enum show_align align;
+};
+void show_table_columns(struct show_table *t, const struct show_heading *headings);
+// One for prose (left, wraps over several lines when there is no room).
 void show_table_wrapping(struct show_table *t, const char *name);
 // The next cell, left to right; a row is full when it has a cell for each column. An empty text and
 // the unknown are shown as "–" ("-" in ASCII) by show_table_unknown, not by an empty cell.

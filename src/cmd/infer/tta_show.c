@@ -78,22 +78,18 @@ static void add_row(struct show_table *table, struct arena *a, const struct tta 
 
 static void show_rows(struct arena *a, const struct tta *t, struct show_style style,
                       struct buf *out) {
-    static const struct {
-        const char *name;
-        enum show_align align;
-    } columns[] = {{"type", SHOW_LEFT},
-                   {"views", SHOW_RIGHT},
-                   {"run", SHOW_LEFT},
-                   {"images", SHOW_RIGHT},
-                   {"model's batch", SHOW_RIGHT},
-                   {"needed", SHOW_RIGHT},
-                   {"time", SHOW_LEFT},
-                   {"F1", SHOW_LEFT},
-                   {"verdict", SHOW_LEFT}};
+    static const struct show_heading columns[] = {{"type", SHOW_LEFT},
+                                                  {"views", SHOW_RIGHT},
+                                                  {"run", SHOW_LEFT},
+                                                  {"images", SHOW_RIGHT},
+                                                  {"model's batch", SHOW_RIGHT},
+                                                  {"needed", SHOW_RIGHT},
+                                                  {"time", SHOW_LEFT},
+                                                  {"F1", SHOW_LEFT},
+                                                  {"verdict", SHOW_LEFT},
+                                                  {NULL, SHOW_LEFT}};
     struct show_table table = show_table_new(a, (struct str){0});
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        show_table_column(&table, columns[i].name, columns[i].align);
-    }
+    show_table_columns(&table, columns);
     for (ptrdiff_t i = 0; i < t->count; i++) add_row(&table, a, t, &t->rows[i]);
     show_table_text(&table, style, out);
 }

@@ -83,17 +83,14 @@ static void add_row(struct arena *a, struct show_table *t, const struct collect_
 }
 
 static void table(const struct collect *c, struct show_style style, struct buf *out) {
-    static const struct {
-        const char *name;
-        enum show_align align;
-    } columns[] = {{"GPU", SHOW_LEFT},      {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
-                   {"accum.", SHOW_RIGHT},  {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-                   {"peak", SHOW_RIGHT},    {"card", SHOW_RIGHT},      {"samples/s", SHOW_RIGHT},
-                   {"known by", SHOW_LEFT}, {"machine", SHOW_LEFT},    {"on (UTC)", SHOW_LEFT}};
+    static const struct show_heading columns[] = {
+        {"GPU", SHOW_LEFT},      {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
+        {"accum.", SHOW_RIGHT},  {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
+        {"peak", SHOW_RIGHT},    {"card", SHOW_RIGHT},      {"samples/s", SHOW_RIGHT},
+        {"known by", SHOW_LEFT}, {"machine", SHOW_LEFT},    {"on (UTC)", SHOW_LEFT},
+        {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(c->q->arena, (struct str){0});
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        show_table_column(&t, columns[i].name, columns[i].align);
-    }
+    show_table_columns(&t, columns);
     for (ptrdiff_t i = 0; i < c->row_count; i++) add_row(c->q->arena, &t, &c->rows[i]);
     if (c->row_count > 0) show_table_text(&t, style, out);
 }
