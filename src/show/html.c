@@ -126,6 +126,12 @@ void show_html_list(struct buf *b, const struct str *items, int count) {
     buf_add(b, STR("</ul>\n"));
 }
 
+void show_html_notes(struct buf *b, const struct str_list *notes) {
+    if (notes->count == 0) return;
+    show_html_section(b, STR("Notes"));
+    show_html_list(b, notes->items, (int)notes->count);
+}
+
 void show_html_code(struct buf *b, struct str text) {
     add_tag(b, "<pre>", text, "</pre>\n");
 }

@@ -20,7 +20,8 @@ struct show_figure {
 };
 void show_html_figures(struct buf *b, const struct show_figure *figures, int count);
 void show_html_list(struct buf *b, const struct str *items, int count);
-void show_html_code(struct buf *b, struct str text); // kept as it is, fixed pitch
+void show_html_notes(struct buf *b, const struct str_list *notes); // a section, when there are any
+void show_html_code(struct buf *b, struct str text);               // kept as it is, fixed pitch
 void show_html_table(struct buf *b, const struct show_table *t);
 void show_html_chart(struct buf *b, const struct show_chart *c, struct arena *scratch);
 void show_html_close(struct buf *b, struct str footer);

@@ -6,7 +6,6 @@
 
 #include "base/unit.h"
 
-#include <libgen.h>
 #include <unistd.h>
 
 enum { LARGEST_DEFAULT_BATCH = 8192, LARGEST_INFERENCE_BATCH = 64, USUAL_WORKERS = 4 };
@@ -101,24 +100,10 @@ static int check_hdf5(struct arena *a, const char *path, struct fail *why) {
                           "synthetic data, and your own command reads what it likes");
 }
 
-static int check_output(struct arena *a, struct str path, struct fail *why) {
-    if (!bench_file_find(path)) {
-        fail_set(why, FAIL_USAGE, "--output %.*s: what to write is said by its end", STR_ARG(path));
-        return fail_hint(why, "one of .csv, .json, .svg, .html");
-    }
-    const char *folder = dirname(str_z(a, path));
-    if (os_exists(folder)) return 0;
-    return fail_set(why, FAIL_INPUT, "--output %.*s: there is no folder %s", STR_ARG(path), folder);
-}
-
-// Before anything is measured: nobody wants to hear of a missing folder an hour later.
 static int check_files(struct arena *a, const struct bench_options *o, bool is_workload,
                        struct fail *why) {
-    struct str rest = str_of(o->outputs);
-    while (rest.p) {
-        int rc = check_output(a, str_cut(&rest, '\n'), why);
-        if (rc < 0) return rc;
-    }
+    int rc = report_check(a, bench_files, "output", o->outputs, why);
+    if (rc < 0) return rc;
     return o->data_path && is_workload ? check_hdf5(a, o->data_path, why) : 0;
 }
 

@@ -372,16 +372,6 @@ static int verdict(struct bench *b, struct fail *why) {
     return why->code;
 }
 
-static int write_outputs(struct bench *b, const char *outputs, struct fail *why) {
-    struct str rest = str_of(outputs);
-    int rc = 0;
-    while (rest.p && rc == 0) {
-        struct str path = str_cut(&rest, '\n');
-        rc = os_replace(b->arena, str_z(b->arena, path), bench_file_find(path)->text(b), NULL, why);
-    }
-    return rc;
-}
-
 static int answer(struct measuring *m, struct fail *why) {
     struct bench *b = m->b;
     int64_t capacity = m->l->place.capacity_bytes;
@@ -405,7 +395,7 @@ static int answer(struct measuring *m, struct fail *why) {
     }
     int rc = verdict(b, why);
     struct fail unwritten;
-    int written = write_outputs(b, m->o->outputs, &unwritten);
+    int written = report_write(b->arena, bench_files, m->o->outputs, b, &unwritten);
     if (!m->o->base.json)
         bench_print(b);
     else if (json_print(bench_json(b), why) < 0)

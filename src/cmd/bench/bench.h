@@ -8,6 +8,7 @@
 #include "cmd/history.h"
 #include "cmd/json.h"
 #include "cmd/launch_rows.h"
+#include "cmd/report.h"
 #include "plan/plan.h"
 #include "show/table.h"
 
@@ -216,12 +217,7 @@ struct show_table bench_table(struct bench *b);
 struct str bench_setting_words(struct bench *b, const struct bench_row *row);
 
 // The kinds of file that --output writes, by their suffix.
-struct bench_file {
-    const char *suffix; // ".csv"
-    struct str (*text)(struct bench *b);
-};
-extern const struct bench_file bench_files[]; // ends with a row without a suffix
-const struct bench_file *bench_file_find(struct str path);
+extern const struct report_kind bench_files[];
 
 // --- What is asked (bench_ask.c) -----------------------------------------------------------------
 

@@ -94,14 +94,16 @@ static void add_row(struct bench *b, struct buf *out, const struct bench_row *r)
     buf_byte(out, '\n');
 }
 
-static struct str csv_text(struct bench *b) {
+static struct str csv_text(void *context) {
+    struct bench *b = context;
     struct buf out = buf_new(b->arena);
     add_head(b, &out);
     for (ptrdiff_t i = 0; i < b->rows.count; i++) add_row(b, &out, &b->rows.items[i]);
     return buf_str(&out);
 }
 
-static struct str json_text_of(struct bench *b) {
+static struct str json_text_of(void *context) {
+    struct bench *b = context;
     return json_document(b->arena, bench_json(b));
 }
 
@@ -209,7 +211,8 @@ static void charts_of(struct bench *b, struct show_chart *charts) {
     }
 }
 
-static struct str svg_text(struct bench *b) {
+static struct str svg_text(void *context) {
+    struct bench *b = context;
     struct show_chart charts[CHARTS];
     struct buf out = buf_new(b->arena);
     charts_of(b, charts);
@@ -259,7 +262,8 @@ static void add_findings(struct bench *b, struct buf *page) {
     }
 }
 
-static struct str html_text(struct bench *b) {
+static struct str html_text(void *context) {
+    struct bench *b = context;
     struct show_chart charts[CHARTS];
     struct buf page = buf_new(b->arena);
     struct show_table table = bench_table(b);
@@ -271,22 +275,12 @@ static struct str html_text(struct bench *b) {
     for (int i = 0; i < CHARTS; i++) show_html_chart(&page, &charts[i], b->arena);
     show_html_table(&page, &table);
     add_findings(b, &page);
-    if (b->notes.count > 0) {
-        show_html_section(&page, STR("Notes"));
-        show_html_list(&page, b->notes.items, (int)b->notes.count);
-    }
+    show_html_notes(&page, &b->notes);
     show_html_close(&page, STR("batchfit " BATCHFIT_VERSION));
     return buf_str(&page);
 }
 
-const struct bench_file bench_files[] = {
+const struct report_kind bench_files[] = {
     {".csv", csv_text},   {".json", json_text_of}, {".svg", svg_text},
     {".html", html_text}, {.suffix = NULL},
 };
-
-const struct bench_file *bench_file_find(struct str path) {
-    for (const struct bench_file *f = bench_files; f->suffix; f++) {
-        if (str_ends(path, str_of(f->suffix))) return f;
-    }
-    return NULL;
-}

@@ -2,7 +2,6 @@
 // What a comparison is asked: the metrics, the files to write, two configs that train the same.
 #include "cmd/compare/compare.h"
 
-#include <libgen.h>
 #include <math.h>
 #include <unistd.h>
 
@@ -36,23 +35,6 @@ static int read_metrics(struct compare *c, struct fail *why) {
         c->results[metric].is_asked = true;
     }
     return 0;
-}
-
-static int check_report(struct arena *a, struct str path, struct fail *why) {
-    if (!compare_file_find(path)) {
-        fail_set(why, FAIL_USAGE, "--report %.*s: what to write is said by its end", STR_ARG(path));
-        return fail_hint(why, "one of .html, .md, .json");
-    }
-    const char *folder = dirname(str_z(a, path));
-    if (os_exists(folder)) return 0;
-    return fail_set(why, FAIL_INPUT, "--report %.*s: there is no folder %s", STR_ARG(path), folder);
-}
-
-static int check_reports(struct compare *c, struct fail *why) {
-    struct str rest = str_of(c->options->reports);
-    int rc = 0;
-    while (rc == 0 && rest.p) rc = check_report(c->arena, str_cut(&rest, '\n'), why);
-    return rc;
 }
 
 static int check_numbers(struct compare *c, struct fail *why) {
@@ -160,7 +142,7 @@ int compare_ask(struct compare *c, struct fail *why) {
     const struct compare_options *o = c->options;
     int rc = check_numbers(c, why);
     if (rc == 0) rc = read_metrics(c, why);
-    if (rc == 0) rc = check_reports(c, why);
+    if (rc == 0) rc = report_check(c->arena, compare_files, "report", c->options->reports, why);
     if (rc < 0 || o->runs) return rc;
     if (!o->a || !o->b) {
         fail_set(why, FAIL_USAGE, "two configs are compared: %s is missing", o->a ? "--b" : "--a");

@@ -40,17 +40,6 @@ static const struct option_row option_rows[] = {
     {.name = NULL},
 };
 
-static int write_reports(struct compare *c, struct fail *why) {
-    struct str rest = str_of(c->options->reports);
-    int rc = 0;
-    while (rest.p && rc == 0) {
-        struct str path = str_cut(&rest, '\n');
-        rc = os_replace(c->arena, str_z(c->arena, path), compare_file_find(path)->text(c), NULL,
-                        why);
-    }
-    return rc;
-}
-
 static void say_energy_of_machine(struct compare *c, const struct launch *l) {
     const struct compare_result *r = &c->results[COMPARE_ENERGY];
     if (!r->is_asked || !r->is_measured || l->place.kind != LAUNCH_CPU) return;
@@ -80,7 +69,7 @@ static int answer(struct compare *c, struct fail *why) {
     }
     compare_count_cost(c);
     struct fail unwritten;
-    int written = write_reports(c, &unwritten);
+    int written = report_write(c->arena, compare_files, c->options->reports, c, &unwritten);
     if (!c->options->base.json)
         compare_print(c);
     else if (json_print(compare_json(c, false), why) < 0)

@@ -120,12 +120,7 @@ struct str compare_price(const struct compare *c);
 struct str_list compare_sentences(const struct compare *c);
 void compare_print(struct compare *c);
 json_t *compare_json(const struct compare *c, bool is_whole);
-struct compare_file {
-    const char *suffix;
-    struct str (*text)(struct compare *c);
-};
-extern const struct compare_file compare_files[]; // ends with a row without a suffix
-const struct compare_file *compare_file_find(struct str path);
+extern const struct report_kind compare_files[]; // that --report writes
 // The lines in which two texts differ, as diff -u without context prints them; empty: none.
 struct str compare_diff(struct arena *a, struct str text_a, struct str text_b);
 

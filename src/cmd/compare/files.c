@@ -71,7 +71,8 @@ json_t *compare_json(const struct compare *c, bool is_whole) {
     return o;
 }
 
-static struct str json_text_of(struct compare *c) {
+static struct str json_text_of(void *context) {
+    struct compare *c = context;
     return json_document(c->arena, compare_json(c, true));
 }
 
@@ -185,7 +186,8 @@ static void fenced(struct buf *b, struct str text) {
     buf_format(b, "\n````text\n%.*s%s````\n", STR_ARG(text), str_ends(text, STR("\n")) ? "" : "\n");
 }
 
-static struct str markdown_text(struct compare *c) {
+static struct str markdown_text(void *context) {
+    struct compare *c = context;
     struct buf b = buf_new(c->arena);
     struct str_list sentences = compare_sentences(c);
     struct show_table table = compare_table(c), cost = compare_cost_table(c),
@@ -267,7 +269,8 @@ static void add_again(struct compare *c, struct buf *page) {
     show_html_table(page, &about);
 }
 
-static struct str html_text(struct compare *c) {
+static struct str html_text(void *context) {
+    struct compare *c = context;
     struct buf page = buf_new(c->arena);
     struct show_table table = compare_table(c), cost = compare_cost_table(c),
                       trials = trials_table(c);
@@ -289,24 +292,14 @@ static struct str html_text(struct compare *c) {
     }
     show_html_table(&page, &trials);
     add_again(c, &page);
-    if (c->notes.count > 0) {
-        show_html_section(&page, STR("Notes"));
-        show_html_list(&page, c->notes.items, (int)c->notes.count);
-    }
+    show_html_notes(&page, &c->notes);
     show_html_close(&page, STR("batchfit " BATCHFIT_VERSION));
     return buf_str(&page);
 }
 
-const struct compare_file compare_files[] = {
+const struct report_kind compare_files[] = {
     {".html", html_text},
     {".md", markdown_text},
     {".json", json_text_of},
     {.suffix = NULL},
 };
-
-const struct compare_file *compare_file_find(struct str path) {
-    for (const struct compare_file *f = compare_files; f->suffix; f++) {
-        if (str_ends(path, str_of(f->suffix))) return f;
-    }
-    return NULL;
-}

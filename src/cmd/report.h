@@ -1,0 +1,21 @@
+// SPDX-License-Identifier: Apache-2.0
+// An answer as files, in the kinds that a verb can write: --output, --report.
+#ifndef CMD_REPORT_H
+#define CMD_REPORT_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+struct report_kind {
+    const char *suffix; // ".csv"
+    struct str (*text)(void *context);
+};
+
+// `paths` are those of the option, a line each; NULL: none. `kinds` ends with one without a suffix.
+// To be asked before anything is measured: nobody wants to hear of a missing folder an hour later.
+int report_check(struct arena *a, const struct report_kind *kinds, const char *option,
+                 const char *paths, struct fail *why);
+int report_write(struct arena *a, const struct report_kind *kinds, const char *paths, void *context,
+                 struct fail *why);
+
+#endif
