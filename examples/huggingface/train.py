@@ -46,7 +46,7 @@ def main():
     torch.manual_seed(arguments.seed)
     trainer = Seq2SeqTrainer(model=make_model(), args=arguments, train_dataset=Backwards(options.samples, 1),
                              eval_dataset=Backwards(max(1, options.samples // 16), 2))
-    trainer.train()
+    trainer.train(resume_from_checkpoint=arguments.resume_from_checkpoint)
     print(trainer.evaluate())
 
 

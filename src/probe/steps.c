@@ -182,6 +182,7 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     const json_t *list = json_object_get(object, "micro_batches");
     if (!read_micro_batches(s, r, list, step)) see_micro_batch(s, r, step->samples);
     r->state = RANK_STARTED;
+    r->is_saving = false;
     r->oom_ns = 0;
     if (r->steps++ == 0 && step->made_samples >= 0 && step->samples >= 0) {
         int64_t before = step->made_samples - step->samples;
@@ -196,20 +197,40 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     if (r->steps > 1) s->covered |= COVER_SECOND_STEP;
 }
 
-static void keep_path(struct steps *s, struct str path) {
-    if (path.len == 0 || path.p[0] != '/' || s->paths.count >= STEP_PATHS_MAX) return;
-    for (ptrdiff_t i = s->paths.count - 1; i >= 0; i--) {
-        if (str_equal(s->paths.items[i], path)) return;
+static struct step_path *path_at(struct steps *s, struct str path) {
+    for (ptrdiff_t i = s->path_count - 1; i >= 0; i--) {
+        if (str_equal(s->paths[i].path, path)) return &s->paths[i];
     }
-    str_list_add(s->arena, &s->paths, str_of(str_z(s->arena, path)));
+    if (s->path_count == STEP_PATHS_MAX) { // the older half is in run's log
+        s->path_count -= STEP_PATHS_MAX / 2;
+        memmove(s->paths, s->paths + STEP_PATHS_MAX / 2, (size_t)s->path_count * sizeof *s->paths);
+    }
+    struct step_path *p = arena_push(s->arena, &s->paths, &s->path_count, &s->path_capacity);
+    *p = (struct step_path){.path = str_of(str_z(s->arena, path)), .row = -1};
+    return p;
+}
+
+static void keep_path(struct steps *s, const struct step_rank *r, const json_t *object) {
+    struct str path = text_of(object, "path");
+    if (path.len == 0 || path.p[0] != '/') return;
+    struct step_path *p = path_at(s, path);
+    if (p->row < 0) p->row = r->steps;
+    p->rank = r->rank;
+    p->last_row = r->steps;
+    p->samples = r->samples;
+    p->has_new_folder = r->steps > 0 && json_is_true(json_object_get(object, "new_folder"));
 }
 
 static void on_phase(struct steps *s, struct step_rank *r, const json_t *object) {
     struct str phase = text_of(object, "phase");
-    if (str_is(phase, "validation")) s->covered |= COVER_VALIDATION;
+    if (str_is(phase, "validation")) {
+        s->covered |= COVER_VALIDATION;
+        r->is_saving = false;
+    }
     if (!str_is(phase, "checkpoint")) return;
     s->covered |= COVER_CHECKPOINT;
-    keep_path(s, text_of(object, "path"));
+    keep_path(s, r, object);
+    r->is_saving = true;
     double end_s = time_of(object, "at");
     s->marks[s->mark_count++ % STEP_MARKS] = (struct step_mark){
         .rank = r->rank,
@@ -235,6 +256,7 @@ static void on_outputs(struct steps *s, struct step_rank *r, const json_t *objec
 }
 
 static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
+    if (!str_is(text_of(object, "phase"), "other")) r->is_saving = false; // not while it saves
     r->oom_ns = r->last_ns;
     r->oom_samples = count_of(object, "samples");
     keep_text(s, &r->oom_phase, text_of(object, "phase"));
@@ -255,6 +277,7 @@ static void on_end(struct steps *s, struct step_rank *r, const json_t *object) {
     keep_text(s, &r->error, error);
     bool is_bad = json_is_false(ok) || (!json_is_true(ok) && error.len > 0);
     r->state = is_bad ? RANK_ENDED_BADLY : RANK_ENDED_WELL;
+    if (!is_bad) r->is_saving = false;
 }
 
 static const struct {
@@ -366,6 +389,14 @@ int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
         if (s->ranks[i].steps < fewest) fewest = s->ranks[i].steps;
     }
     return reporting >= ranks ? fewest : 0;
+}
+
+bool steps_row_is_over(const struct steps *s, const struct step_path *p) {
+    for (ptrdiff_t i = s->rank_count - 1; i >= 0; i--) {
+        const struct step_rank *r = &s->ranks[i];
+        if (r->rank == p->rank) return !r->is_saving || r->steps > p->last_row;
+    }
+    return true;
 }
 
 void steps_forget(struct steps *s, ptrdiff_t keep) {

@@ -42,8 +42,9 @@ struct step_rank {
     struct str error; // of `end`
     struct str oom_message, oom_phase;
     int64_t oom_samples;
-    int64_t largest_micro_batch;             // so far; 0: not said
-    int64_t dropped;                         // lines that it could not write
+    bool is_saving;              // it has told of a checkpoint, and of nothing else since
+    int64_t largest_micro_batch; // so far; 0: not said
+    int64_t dropped;             // lines that it could not write
     int64_t taken_batch, taken_accumulation; // that it took over while it runs; 0: it takes none
 };
 
@@ -72,6 +73,15 @@ struct step_mark {
     int64_t steps, samples;
     double end_s, ms; // when it was written (unix time), and how long it took; NaN
 };
+// A file or folder that checkpoints go to. A row is what is saved between two steps; its number is
+// that of the steps made.
+struct step_path {
+    struct str path;
+    int rank;
+    int64_t row, last_row; // in which it was told first, and last
+    int64_t samples;       // of its rank then; -1: not said
+    bool has_new_folder;   // its folder was made in its row, after a step
+};
 enum { STEP_MARKS = 64, STEP_PATHS_MAX = 4096 };
 
 extern const char
@@ -84,7 +94,8 @@ struct steps {
     int64_t forgotten;                  // that came before items[0] (steps_forget)
     struct step_mark marks[STEP_MARKS]; // the newest: number i (from 0) at i % STEP_MARKS
     int64_t mark_count;                 // all
-    struct str_list paths; // of checkpoints, each once, as they were told first (STEP_PATHS_MAX)
+    struct step_path *paths; // of checkpoints, each once, as they were told first: the newest
+    ptrdiff_t path_count, path_capacity; // STEP_PATHS_MAX at most
     struct step_rank *ranks;
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event announced; 0: none did
@@ -112,6 +123,8 @@ bool steps_on_cpu(const struct steps *s);
 bool steps_out_of_memory(const struct steps *s);
 // Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
+// Whether the program has gone on since it told of this path: what it saved with it is whole.
+bool steps_row_is_over(const struct steps *s, const struct step_path *p);
 // Drops all but the newest `keep` steps: a run of a day must not fill the memory.
 void steps_forget(struct steps *s, ptrdiff_t keep);
 // Samples of all ranks once each has made `made` steps: of those whose step is still kept what they

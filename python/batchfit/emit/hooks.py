@@ -14,6 +14,7 @@ from threading import get_ident
 from . import cuda
 from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER, OTHER
 
+MADE_MAX = 1000  # folders that are remembered between two steps
 PATH_MAX = 2000  # characters of JSON: with the rest of its event it fits a line
 
 
@@ -213,12 +214,27 @@ def hook_renaming(journal):
         @functools.wraps(original)
         def rename(src, dst, *args, **kwargs):
             result = original(src, dst, *args, **kwargs)
-            if journal.saved is not None and path_of(src) == journal.saved:
-                journal.checkpoint_renamed(path_of(dst))
+            if journal.saved is not None:
+                if path_of(src) in (journal.saved, os.path.dirname(journal.saved)):  # it, or the folder of several
+                    journal.checkpoint_renamed(path_of(dst))
             return result
         return rename
 
     os.replace, os.rename = told(os.replace), told(os.rename)
+
+
+def hook_making(journal):
+    """A checkpoint of several files gets a folder of its own, made just before."""
+    original = os.mkdir
+
+    @functools.wraps(original)
+    def mkdir(path, *args, **kwargs):
+        result = original(path, *args, **kwargs)
+        if len(journal.made) < MADE_MAX:
+            journal.made.add(path_of(path))
+        return result
+
+    os.mkdir = mkdir
 
 
 def hook_safetensors(journal):
@@ -352,6 +368,7 @@ HOOKS = (
     ("torch", hook_optimizers),
     ("torch", hook_save),
     ("torch", hook_renaming),
+    ("torch", hook_making),
     ("torch", hook_cuda),
     ("torch.utils.data.dataloader", hook_loader),
     ("safetensors.torch", hook_safetensors),

@@ -4,6 +4,7 @@ about ten times a second. A training step runs this code once, with cold caches:
 
 busy: inside a call whose insides are not looked at. owner: the thread that trains; None when the emitter has given up."""
 
+import os
 import threading
 import weakref
 from time import perf_counter_ns
@@ -48,6 +49,7 @@ class Journal:
         self.counter, self.unfetched = SampleCounter(), SILENT_STEPS  # steps since a batch of known size
         self.seen_error = self.device = None
         self.saved_to = self.saved = None  # paths of the checkpoint that is being written, and of the last that was
+        self.made = set()  # folders, since the last step
         self.on_cuda = False
         self.use_clock(HostClock())
         self.machine = self.machine_class(self, self.transport)
@@ -133,6 +135,8 @@ class Journal:
 
     def optimizer_begin(self):
         self.in_optimizer = True
+        if self.made:
+            self.made.clear()
         self.notes.append(("optimizer_begin", self.mark(), None))
 
     @careful
@@ -165,7 +169,7 @@ class Journal:
     def checkpoint_end(self):
         self.busy = False
         self.saved, self.saved_to = self.saved_to, None
-        self.machine.checkpoint_end(self.mark(), self.saved)
+        self.machine.checkpoint_end(self.mark(), self.saved, bool(self.made) and os.path.dirname(self.saved or "") in self.made)
 
     @careful
     def checkpoint_renamed(self, path):

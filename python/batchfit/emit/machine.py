@@ -266,8 +266,10 @@ class Machine:
         self.opened_by_save = self.since is None
         self.turn(OTHER, now)
 
-    def checkpoint_end(self, now, path=None):
+    def checkpoint_end(self, now, path=None, is_folder_new=False):
         record = Record({"event": "phase", "phase": "checkpoint", "at": time.time(), "path": path})
+        if is_folder_new:
+            record.event["new_folder"] = True
         begin, self.since = self.since, now
         record.parts.append((OTHER, begin, now))
         self.phase = self.before_save

@@ -75,10 +75,24 @@ static void log_checkpoint(struct run_watch *w, struct keep_file file, int64_t s
     run_log_add(w->run, e);
 }
 
+// What a folder of this attempt holds. It is looked at once: what becomes of it later is not the
+// training's saving (its removal changes its time, too).
+static int64_t samples_of_folder(const struct run_watch *w, const struct steps *s,
+                                 const struct run_folders *folders, const struct run_folder *f) {
+    const struct keep_state *state = &w->run->state;
+    for (ptrdiff_t i = 0; i < state->checkpoint_count; i++) {
+        const struct keep_file *file = &state->checkpoints[i].file;
+        if (file->written >= w->began_ns && str_equal(file->path, f->path)) return RUN_UNFINISHED;
+    }
+    if (!run_folder_is_whole(w->run, folders, f)) return RUN_UNFINISHED;
+    return run_folder_samples(w, s, f);
+}
+
 // New files of this attempt, the oldest first. True: one was found complete.
 static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, bool is_last) {
     ARENA_AUTO scratch = {0};
-    struct run_files files = run_files_find(w->run, &scratch, s);
+    struct run_folders folders = run_folders_read(w->run, &scratch, s, is_last);
+    struct run_files files = run_files_find(w->run, &scratch, s, &folders);
     int64_t now_ns = os_wall_ns();
     bool is_new = false;
     for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
@@ -87,12 +101,14 @@ static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, boo
             continue;
         int64_t age_ms = (now_ns - file.written) / 1000000;
         w->is_settled = age_ms >= SETTLED_MS;
-        int64_t samples = run_files_samples(w, s, file, is_last || age_ms >= OLD_MS);
+        const struct run_folder *f = run_folders_at(&folders, file.path);
+        int64_t samples = f ? samples_of_folder(w, s, &folders, f)
+                            : run_files_samples(w, s, file, is_last || age_ms >= OLD_MS);
         if (samples == RUN_UNFINISHED) continue;
         log_checkpoint(w, file, samples);
         is_new = true;
     }
-    if (s->mark_count > 0) w->run->told_checkpoint = true;
+    if (is_last && run_folders_told(w->run, &folders, s)) w->run->told_checkpoint = true;
     return is_new;
 }
 

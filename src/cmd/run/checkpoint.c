@@ -27,15 +27,14 @@ static int compare(const void *a, const void *b) {
     return strverscmp(y->path.p, x->path.p);
 }
 
-static void add_file(struct arena *a, struct str_list *paths, struct str path) {
-    for (ptrdiff_t i = paths->count - 1; i >= 0; i--) {
-        if (str_equal(paths->items[i], path)) return;
-    }
-    str_list_add(a, paths, str_of(str_z(a, path))); // ended, for stat and strverscmp
+static struct str ended(struct arena *a, struct str path) { // for stat and strverscmp
+    return str_of(str_z(a, path));
 }
 
-// What the template matches; without one, what the program said that it wrote, in the log or since.
-static struct str_list paths_of(struct run *r, struct arena *a, const struct steps *s) {
+// What the template matches; without one, what the program said that it wrote: in this attempt, or
+// by the log.
+static struct str_list paths_of(struct run *r, struct arena *a, const struct steps *s,
+                                const struct run_folders *folders) {
     struct str_list paths = {0};
     glob_t found = {0};
     if (r->o->checkpoint) {
@@ -46,16 +45,24 @@ static struct str_list paths_of(struct run *r, struct arena *a, const struct ste
         globfree(&found);
         return paths;
     }
-    for (ptrdiff_t i = 0; i < r->state.checkpoint_count; i++) {
-        add_file(a, &paths, r->state.checkpoints[i].file.path);
+    for (ptrdiff_t i = 0; !folders && i < r->state.checkpoint_count; i++) {
+        bool is_one = !run_folders_refute(&r->state, i);
+        if (is_one) str_list_add(a, &paths, ended(a, r->state.checkpoints[i].file.path));
     }
-    for (ptrdiff_t i = 0; s && i < s->paths.count; i++) add_file(a, &paths, s->paths.items[i]);
+    for (ptrdiff_t i = 0; folders && i < s->path_count; i++) {
+        struct str path = s->paths[i].path;
+        if (run_folders_spare(r, folders, s, path)) str_list_add(a, &paths, path);
+    }
+    for (ptrdiff_t i = 0; folders && i < folders->count; i++) {
+        if (folders->items[i].is_checkpoint) str_list_add(a, &paths, folders->items[i].path);
+    }
     return paths;
 }
 
-struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s) {
+struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s,
+                                const struct run_folders *folders) {
     struct run_files files = {0};
-    struct str_list paths = paths_of(r, a, s);
+    struct str_list paths = paths_of(r, a, s, folders);
     struct stat st;
     files.items = arena_new(a, struct keep_file, paths.count + 1);
     for (ptrdiff_t i = 0; i < paths.count; i++) {
@@ -83,7 +90,7 @@ static bool is_of_this_run(const struct run *r, struct keep_file file) {
 }
 
 struct run_files run_files_usable(struct run *r, struct arena *a) {
-    struct run_files all = run_files_find(r, a, NULL), usable = {0};
+    struct run_files all = run_files_find(r, a, NULL, NULL), usable = {0};
     // What it holds is not known: written when batchfit was being killed, or half. Whoever would
     // rather begin again is spared it.
     bool takes_unknown = !r->o->from_scratch || r->state.phase == KEEP_FRESH;
@@ -135,6 +142,11 @@ static const struct step_mark *mark_after(const struct steps *s, double at_s) {
         if (m->end_s >= at_s) return m;
     }
     return NULL;
+}
+
+int64_t run_folder_samples(const struct run_watch *w, const struct steps *steps,
+                           const struct run_folder *f) {
+    return samples_after(w, steps, f->first->rank, f->first->row, f->first->samples);
 }
 
 int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,

@@ -55,8 +55,9 @@ struct run {
     struct run_prediction *prediction; // NULL: nothing is foretold
     int64_t limit_bytes;               // of the device's memory that an attempt may use; 0: all
     int64_t began_ns;                  // of the run, over all its calls; unix time
-    double lost_seconds;  // of attempts so far: what a start from the beginning would lose
-    bool told_checkpoint; // the program has said that it wrote one
+    double lost_seconds;         // of attempts so far: what a start from the beginning would lose
+    bool told_checkpoint;        // the program has said that it wrote one
+    struct str_list new_folders; // that attempts of this run made for what they saved
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
@@ -82,14 +83,50 @@ int run_log_open(struct run *r, char *const *command, struct fail *why);
 void run_log_add(struct run *r, struct keep_event event);
 void run_log_close(struct run *r);
 
+// folder.c: what the program told that it saved, by the folder that it went to.
+struct run_folder {
+    struct str path;
+    const struct step_path *first; // that was saved into it
+    ptrdiff_t count;               // different files
+    int64_t last_row;
+    bool is_numbered; // its name has a number
+    bool is_new;      // this run made it, between two steps
+    bool is_once;     // all of it in one row
+    bool is_together; // two or more in one row
+    bool is_over;     // … which is over
+    bool is_checkpoint;
+};
+struct run_folders {
+    struct run_folder *items;
+    ptrdiff_t count;
+    bool has_checkpoint; // this attempt, or one before, wrote a folder as a checkpoint
+    bool is_ended;       // the attempt is
+};
+struct run_folders run_folders_read(struct run *r, struct arena *a, const struct steps *s,
+                                    bool is_ended);
+// The folder, if it is a checkpoint; NULL.
+const struct run_folder *run_folders_at(const struct run_folders *folders, struct str path);
+// Whether a path that was told is a checkpoint by itself, and no part of a folder's.
+bool run_folders_spare(const struct run *r, const struct run_folders *folders,
+                       const struct steps *s, struct str path);
+// Whether the program has told of a checkpoint, whole or not known to be torn.
+bool run_folders_told(const struct run *r, const struct run_folders *folders,
+                      const struct steps *s);
+// Whether all of the folder is there.
+bool run_folder_is_whole(const struct run *r, const struct run_folders *folders,
+                         const struct run_folder *f);
+// Whether what the log has later tells that this path of it is no checkpoint.
+bool run_folders_refute(const struct keep_state *s, ptrdiff_t at);
+
 // checkpoint.c
-// What the template matches now, or without one what the log and `s` (may be NULL) tell of; the
-// newest first.
+// What the template matches now, or without one what was told (`folders`; NULL: what the log has);
+// the newest first.
 struct run_files {
     struct keep_file *items;
     ptrdiff_t count;
 };
-struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s);
+struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s,
+                                const struct run_folders *folders);
 // What may be resumed: those that the log knows, then others; nothing older than the run, unless
 // the user says so.
 struct run_files run_files_usable(struct run *r, struct arena *a);
@@ -101,6 +138,8 @@ enum { RUN_UNFINISHED = -2 };
 struct run_watch;
 int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
                           struct keep_file file, bool is_old);
+int64_t run_folder_samples(const struct run_watch *w, const struct steps *steps,
+                           const struct run_folder *f);
 
 // attempt.c: one attempt, from `start` to `end` in the log.
 struct run_watch {
