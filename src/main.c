@@ -4,19 +4,24 @@
 #include "cmd/cmd.h"
 #include "cmd/options.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 static void print_overview(FILE *out) {
-    fprintf(out, "batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
-                 "training fits a card, and which batch, accumulation and precision to use.\n\n"
-                 "Usage: batchfit VERB [OPTION...]\n\n");
+    fprintf(out,
+            "batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
+            "training fits a card, and which batch, accumulation and precision to use.\n\n"
+            "Usage: batchfit VERB [OPTION...]\n\n");
     for (int i = 0; verbs[i]; i++) {
         if (!verbs[i]->hidden) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     }
-    fprintf(out, "\nbatchfit VERB --help explains a verb. A first try:\n"
-                 "  batchfit fit --config configs/train.yaml --gpu rtx3060 --test-only\n\n"
-                 "Exit status: 0 yes, 1 the answer is no, 2 usage, 3 bad input, 4 machine, 5 our bug.\n");
+    fprintf(
+        out,
+        "\nbatchfit VERB --help explains a verb. A first try:\n"
+        "  batchfit fit --config configs/train.yaml --gpu rtx3060 --test-only\n\n"
+        "Exit status: 0 yes, 1 the answer is no, 2 usage, 3 bad input, 4 machine, 5 our bug.\n");
 }
 
 static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
@@ -42,8 +47,19 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
     return rc < 0 || !options ? rc : verb->run(a, options, why);
 }
 
+// A standard stream that is closed would be the number of the next file that is opened, and what is
+// printed would go into it. It is opened the wrong way around, so that writing still fails.
+static void hold_standard_streams(void) {
+    for (int fd = 0; fd <= 2; fd++) {
+        if (fcntl(fd, F_GETFD) >= 0) continue;
+        int held = open("/dev/null", fd == 0 ? O_WRONLY : O_RDONLY);
+        if (held >= 0 && held != fd) close(held);
+    }
+}
+
 int main(int argc, char **argv) {
     jmp_buf exhausted;
+    hold_standard_streams();
     struct arena perm = {.escape = &exhausted};
     struct fail why = {0};
     if (setjmp(exhausted)) {

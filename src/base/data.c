@@ -3,8 +3,10 @@
 
 #include "base/os.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const struct data_file *embedded(const char *name) {
     int low = 0, high = data_file_count;
@@ -105,14 +107,13 @@ static struct str text_of(const struct data_file *f) {
     return (struct str){(const char *)f->begin, f->end - f->begin};
 }
 
-static struct str folder_of_version(struct arena *a, const char *prefix, const char *name) {
+static struct str name_of_version(struct arena *a, const char *prefix, const char *name) {
     uint64_t hash = 0;
     for (int i = 0; i < data_file_count; i++) {
         const struct data_file *f = &data_files[i];
         if (is_below(f, prefix)) hash = hash * 31 + str_hash(text_of(f));
     }
-    return str_format(a, "%.*s/%s-%016llx", STR_ARG(os_cache_dir(a)), name,
-                      (unsigned long long)hash);
+    return str_format(a, "%s-%016llx", name, (unsigned long long)hash);
 }
 
 static int lay_out_file(struct arena *a, struct str folder, const struct data_file *f,
@@ -124,11 +125,8 @@ static int lay_out_file(struct arena *a, struct str folder, const struct data_fi
     return rc < 0 ? rc : os_replace(a, path.p, text_of(f), NULL, why);
 }
 
-int data_lay_out(struct arena *a, const char *prefix, const char *name, struct str *ret_folder,
-                 struct fail *why) {
-    struct str folder = folder_of_version(a, prefix, name);
+static int lay_out(struct arena *a, const char *prefix, struct str folder, struct fail *why) {
     struct str done = str_format(a, "%.*s/.complete", STR_ARG(folder));
-    *ret_folder = folder;
     if (os_exists(done.p)) return 0;
     for (int i = 0; i < data_file_count; i++) {
         const struct data_file *f = &data_files[i];
@@ -136,4 +134,28 @@ int data_lay_out(struct arena *a, const char *prefix, const char *name, struct s
         if (rc < 0) return rc;
     }
     return os_replace(a, done.p, STR(""), NULL, why);
+}
+
+// For a home that cannot be written: a folder of the user's own below $TMPDIR. What is in it will
+// be run, so nobody else may have made it, or may write there.
+static bool has_temporary(struct arena *a, struct str *ret_folder) {
+    const char *base = getenv("TMPDIR");
+    struct stat st;
+    *ret_folder = str_format(a, "%s/batchfit-%u", base && *base ? base : "/tmp", geteuid());
+    if (mkdir(ret_folder->p, 0700) < 0 && errno != EEXIST) return false;
+    return lstat(ret_folder->p, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
+           (st.st_mode & 077) == 0;
+}
+
+int data_lay_out(struct arena *a, const char *prefix, const char *name, struct str *ret_folder,
+                 struct fail *why) {
+    struct str version = name_of_version(a, prefix, name), temporary;
+    *ret_folder = str_format(a, "%.*s/%.*s", STR_ARG(os_cache_dir(a)), STR_ARG(version));
+    int rc = lay_out(a, prefix, *ret_folder, why);
+    if (rc == 0) return 0;
+    if (!has_temporary(a, &temporary)) {
+        return fail_hint(why, "XDG_CACHE_HOME names another folder for what a training is given");
+    }
+    *ret_folder = str_format(a, "%.*s/%.*s", STR_ARG(temporary), STR_ARG(version));
+    return lay_out(a, prefix, *ret_folder, why);
 }

@@ -12,9 +12,10 @@ struct report_kind {
 };
 
 // `paths` are those of the option, a line each; NULL: none. `kinds` ends with one without a suffix.
-// To be asked before anything is measured: nobody wants to hear of a missing folder an hour later.
+// To be asked before anything is measured: nobody wants to hear of it an hour later.
 int report_check(struct arena *a, const struct report_kind *kinds, const char *option,
                  const char *paths, struct fail *why);
+// Makes the folders that are missing.
 int report_write(struct arena *a, const struct report_kind *kinds, const char *paths, void *context,
                  struct fail *why);
 

@@ -48,17 +48,21 @@ void launch_energy_look(struct launch_energy *e, struct launch *l, const struct 
     e->last = point;
 }
 
-void launch_energy_read(const struct launch_energy *e, const struct launch *l,
-                        struct launch_result *r) {
+static bool has_counter(const struct launch_energy *e, struct launch *l) {
+    int64_t at_ns = 0;
+    return e->is_there || (e->looked_ns == 0 && !isnan(counter_of(l, &at_ns)));
+}
+
+void launch_energy_read(const struct launch_energy *e, struct launch *l, struct launch_result *r) {
     double seconds = (double)(e->last.at_ns - e->first.at_ns) / 1e9;
     double samples = e->last.samples - e->first.samples;
     r->joules_per_sample = r->energy_joules = (double)NAN;
-    if (e->looked_ns == 0) {
-        r->energy_why = STR("too short: it was over before the counter could be looked at");
-    } else if (!e->is_there) {
+    if (!has_counter(e, l)) {
         r->energy_why = l->place.sampler
                             ? STR("the card has no energy counter that the driver shows")
                             : STR("the processor's energy counter (RAPL) cannot be read");
+    } else if (e->looked_ns == 0) {
+        r->energy_why = STR("too short: it was over before the counter could be looked at");
     } else if (e->fell_back) {
         r->energy_why = STR("the counter was set back while it ran");
     } else if (seconds < seconds_least || e->changes < CHANGES_LEAST || samples <= 0) {

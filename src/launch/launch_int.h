@@ -33,7 +33,7 @@ struct launch_energy {
     bool is_there, fell_back;
 };
 void launch_energy_look(struct launch_energy *e, struct launch *l, const struct steps *steps);
-void launch_energy_read(const struct launch_energy *e, const struct launch *l,
+void launch_energy_read(const struct launch_energy *e, struct launch *l,
                         struct launch_result *result);
 
 // What becomes of a plan's values when the scratch folder is there: a trial's `prepare`.

@@ -143,6 +143,10 @@ int compare_ask(struct compare *c, struct fail *why) {
     int rc = check_numbers(c, why);
     if (rc == 0) rc = read_metrics(c, why);
     if (rc == 0) rc = report_check(c->arena, compare_files, "report", c->options->reports, why);
+    if (rc == 0 && o->runs && (o->a || o->b || o->base.command)) {
+        fail_set(why, FAIL_USAGE, "--runs compares what the history has: nothing is trained");
+        return fail_hint(why, "leave out --a, --b and the command, or leave out --runs");
+    }
     if (rc < 0 || o->runs) return rc;
     if (!o->a || !o->b) {
         fail_set(why, FAIL_USAGE, "two configs are compared: %s is missing", o->a ? "--b" : "--a");

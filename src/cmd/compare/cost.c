@@ -86,6 +86,8 @@ int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes
 
 void compare_count_cost(struct compare *c) {
     struct compare_cost *k = &c->cost;
+    const struct compare_result *speed = &c->results[COMPARE_THROUGHPUT];
+    bool is_chance = speed->is_tested && str_is(STR("no difference"), speed->verdict);
     const double speeds[] = {c->results[COMPARE_THROUGHPUT].a, c->results[COMPARE_THROUGHPUT].b};
     for (int i = 0; i < COMPARE_SIDES; i++) {
         k->per_million[i] = gpu_cost_per_million(k->usd_per_hour, k->cards, speeds[i]);
@@ -93,5 +95,9 @@ void compare_count_cost(struct compare *c) {
         k->months[i] =
             gpu_cost_of_month(k->usd_per_hour, k->cards, has_month ? k->samples : (double)NAN,
                               k->runs_per_month, speeds[i]);
+    }
+    if (k->is_asked && is_chance) {
+        compare_note(c, STR("the speeds of A and B cannot be told apart: what B saves or costs "
+                            "more may be chance"));
     }
 }

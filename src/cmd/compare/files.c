@@ -107,7 +107,12 @@ static struct str call_text(const struct compare *c) {
     add_option(&w, "--gpu-ids", str_of(o->l.cards));
     while (environment.p && environment.len > 0)
         add_option(&w, "--env", str_cut(&environment, '\n'));
+    add_option(&w, "--data-path", str_of(o->data_path));
+    add_option(&w, "--data-key", str_of(o->data_key));
     add_option(&w, "--cost", str_of(o->cost));
+    add_count(&w, "--runs-per-month", o->runs_per_month);
+    add_count(&w, "--samples", o->samples);
+    add_count(&w, "--epochs", o->epochs);
     if (o->base.command) str_word_add(&w, STR("--"));
     for (int i = 0; o->base.command && o->base.command[i]; i++) {
         str_word_add(&w, str_of(o->base.command[i]));

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Two runs of the history, compared by what is stored of them: one figure a step, or a pair of an
-// earlier comparison, and one figure of the memory.
+// earlier comparison, or one of a whole training, and one figure of the memory.
 #include "cmd/compare/compare.h"
 
 #include <math.h>
@@ -62,9 +62,15 @@ static int check_run(const struct store_run *run, struct fail *why) {
         return fail_hint(why, "runs of the kinds trial, bench and compare have been measured");
     }
     bool is_good = str_is(run->status, "OK") || str_is(run->status, "ALMOST");
-    if (is_good && run->each_s.len > 0) return 0;
-    return fail_set(why, FAIL_INPUT, "run %lld has no figures: %.*s %.*s", (long long)run->id,
-                    STR_ARG(run->status), STR_ARG(run->reason));
+    if (is_good && (run->each_s.len > 0 || run->samples_per_s > 0)) return 0;
+    if (is_good) {
+        fail_set(why, FAIL_INPUT, "run %lld has no figures: no step of it was seen",
+                 (long long)run->id);
+    } else {
+        fail_set(why, FAIL_INPUT, "run %lld has no figures: %.*s%s%.*s", (long long)run->id,
+                 STR_ARG(run->status), run->reason.len > 0 ? ": " : "", STR_ARG(run->reason));
+    }
+    return fail_hint(why, "batchfit list runs shows those that have samples/s");
 }
 
 static int check_alike(struct compare *c, const struct store_run *runs, struct fail *why) {
@@ -96,23 +102,28 @@ static int check_alike(struct compare *c, const struct store_run *runs, struct f
 
 // --- Figures -------------------------------------------------------------------------------------
 
-// One figure each where only one is stored: there is nothing to test with then.
-static void read_side(struct compare *c, int index, const struct store_run *run) {
+static void add_figure(struct compare_side *side, double seconds) {
+    ptrdiff_t i = side->count++;
+    side->figures[COMPARE_THROUGHPUT][i] = 1 / seconds;
+    side->figures[COMPARE_TIME][i] = 1e3 * seconds;
+    side->figures[COMPARE_MEMORY][i] = side->figures[COMPARE_ENERGY][i] = (double)NAN;
+}
+
+// One figure each where only one is stored: there is nothing to test with then. `is_one`: so has
+// the other run.
+static void read_side(struct compare *c, int index, const struct store_run *run, bool is_one) {
     struct compare_side *side = &c->sides[index];
     ptrdiff_t room = run->each_s.len / 2 + 2;
-    struct str rest = run->each_s;
+    struct str rest = is_one ? (struct str){0} : run->each_s;
     double seconds;
     for (int k = 0; k < COMPARE_METRICS; k++) {
         side->figures[k] = arena_new(c->arena, double, room);
         side->why[k] = STR("the history does not have it of both runs");
     }
     while (rest.len > 0) {
-        if (!str_to_double(str_cut(&rest, ' '), &seconds) || seconds <= 0) continue;
-        ptrdiff_t i = side->count++;
-        side->figures[COMPARE_THROUGHPUT][i] = 1 / seconds;
-        side->figures[COMPARE_TIME][i] = 1e3 * seconds;
-        side->figures[COMPARE_MEMORY][i] = side->figures[COMPARE_ENERGY][i] = (double)NAN;
+        if (str_to_double(str_cut(&rest, ' '), &seconds) && seconds > 0) add_figure(side, seconds);
     }
+    if (is_one && run->samples_per_s > 0) add_figure(side, 1 / run->samples_per_s);
     if (side->count == 0) return;
     if (run->peak_bytes > 0) side->figures[COMPARE_MEMORY][0] = (double)run->peak_bytes;
     double samples = run->samples_per_s * run->total_ms / 1e3 * (double)run->steps;
@@ -147,10 +158,12 @@ int compare_recall(struct compare *c, struct fail *why) {
                               runs[COMPARE_B].ranks, why);
     }
     if (rc < 0) return rc;
-    for (int i = 0; i < COMPARE_SIDES; i++) read_side(c, i, &runs[i]);
+    // Of a whole training (run) only its speed from the start to the end is stored.
+    bool is_one = runs[COMPARE_A].each_s.len == 0 || runs[COMPARE_B].each_s.len == 0;
+    for (int i = 0; i < COMPARE_SIDES; i++) read_side(c, i, &runs[i], is_one);
     ptrdiff_t a = c->sides[COMPARE_A].count, b = c->sides[COMPARE_B].count;
     c->pairs = a < b ? a : b;
-    if (c->pairs < COMPARE_STEPS_LEAST) {
+    if (!is_one && c->pairs < COMPARE_STEPS_LEAST) {
         return fail_set(why, FAIL_INPUT, "runs %lld and %lld have %td figures only: %d are wanted",
                         (long long)runs[0].id, (long long)runs[1].id, c->pairs,
                         COMPARE_STEPS_LEAST);

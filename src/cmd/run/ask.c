@@ -73,6 +73,12 @@ static int read_size(struct run *r, struct fail *why) {
     return 0;
 }
 
+static int check_share(const struct run_options *o, struct fail *why) {
+    if (isnan(o->share) || o->share > 0) return 0;
+    fail_set(why, FAIL_USAGE, "--max-memory-usage 0: nothing trains in no memory");
+    return fail_hint(why, "a share such as 0.9 or 90%%; without the option all of it");
+}
+
 static int read_lr(struct run *r, struct fail *why) {
     const struct run_options *o = r->o;
     const struct config_value *v = &r->reading.values[CONFIG_LR];
@@ -145,6 +151,7 @@ int run_ask(struct run *r, char *const *command, struct fail *why) {
     if (rc == 0 && r->o->config) rc = read_config(r, why);
     if (rc == 0) rc = read_size(r, why);
     if (rc == 0) rc = read_lr(r, why);
+    if (rc == 0) rc = check_share(r->o, why);
     if (rc < 0) return rc;
     read_plan(r);
     read_rules(r);

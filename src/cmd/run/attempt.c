@@ -44,7 +44,7 @@ static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     if (is_silent) return -1; // it trained, and told nobody
     if (w->base < 0 || !r) return w->base;
     int64_t made = r->samples >= 0 ? steps_samples_after(s, r->rank, r->steps, r->samples) : -1;
-    if (made < 0 && !w->has_changed) {
+    if (made < 0 && !w->has_changed && w->run->knows_batch) {
         made = r->steps * w->attempt.batch * w->attempt.accumulation * w->run->rules.ranks;
     }
     return made < 0 ? -1 : w->base + made;
@@ -285,12 +285,26 @@ static struct str ending_id(const struct trial *t) {
     return str_of(t->ending.signature->id);
 }
 
+// Nobody said which batch the command takes: the one that it was seen to take.
+static struct keep_size size_seen(const struct steps *s) {
+    struct keep_size size = {.lr = (double)NAN};
+    const struct step_rank *r = slowest(s);
+    if (r) size.batch = r->largest_micro_batch;
+    for (ptrdiff_t i = 0; size.batch > 0 && i < s->count; i++) {
+        if (s->items[i].micro_count > size.accumulation)
+            size.accumulation = s->items[i].micro_count;
+    }
+    if (size.accumulation == 0) size.batch = 0;
+    return size;
+}
+
 static void add_row(struct run_watch *w, const struct keep_event *end,
                     const struct keep_decision *d, const struct trial *t) {
     struct run *r = w->run;
     int64_t card_bytes = w->has_shrunk ? -1 : w->card_peak_bytes;
+    if (t->steps.world > r->ranks_seen) r->ranks_seen = t->steps.world;
     *arena_push(r->arena, &r->rows, &r->row_count, &r->row_capacity) =
-        (struct run_row){.size = r->state.size,
+        (struct run_row){.size = r->knows_batch ? r->state.size : size_seen(&t->steps),
                          .ending = str_copy(r->arena, end->ending),
                          .checkpoint = str_copy(r->arena, d->checkpoint.path),
                          .samples = end->samples,
@@ -345,6 +359,7 @@ int run_attempt(struct run *r, const struct keep_decision *d, struct fail *why) 
     struct trial trial = {.peak_rss_bytes = -1};
     struct launch_values values = run_values(r, d->size, d->checkpoint.path);
     run_log_add(r, keep_started(&r->state, d));
+    if (r->row_count == 0) r->samples_began = d->samples > 0 ? d->samples : 0;
     struct run_watch w = {
         .run = r,
         .trial = &trial,

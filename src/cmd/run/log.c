@@ -8,6 +8,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ static int log_path(struct run *r, char *const *command, struct fail *why) {
     struct arena *a = r->arena;
     if (r->o->log) {
         r->log.path = str_of(r->o->log);
-        return 0;
+        return os_make_dirs(a, dirname(str_z(a, r->log.path)), why);
     }
     struct str folder = store_folder(a, r->o->h.store);
     if (folder.len == 0) {

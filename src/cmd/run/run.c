@@ -189,22 +189,23 @@ static int keep_alive(struct run *r, int *ret_status, struct fail *why) {
 
 static void store(struct run *r, int status) {
     struct store_run run = history_row(&r->history, "run", &r->plan);
-    run.batch = r->knows_batch ? r->state.size.batch : -1;
-    run.accumulation = r->knows_batch ? r->state.size.accumulation : -1;
+    struct keep_size size = run_size_last(r);
+    run.batch = size.batch > 0 ? size.batch : -1;
+    run.accumulation = size.batch > 0 ? size.accumulation : -1;
     run.status = status == 0 ? STR("OK") : STR("FAILED");
     run.ending = r->state.ending;
     run.exit_status = status;
     run.limit_bytes = r->limit_bytes > 0 ? r->limit_bytes : -1;
     run.is_standin = r->is_standin ? 1 : r->history.base.is_standin;
-    run.setting = str_format(r->arena, "%lld restarts", (long long)r->state.restarts);
+    run.setting = str_format(r->arena, "%lld restart%s", (long long)r->state.restarts,
+                             r->state.restarts == 1 ? "" : "s");
     run.seconds = 0;
     for (ptrdiff_t i = 0; i < r->row_count; i++) {
         run.seconds += r->rows[i].seconds;
         if (r->rows[i].peak_bytes > run.peak_bytes) run.peak_bytes = r->rows[i].peak_bytes;
     }
-    if (r->state.samples > 0 && run.seconds > 0) {
-        run.samples_per_s = (double)r->state.samples / run.seconds;
-    }
+    int64_t samples = r->state.samples - r->samples_began; // an earlier call's took its own time
+    if (samples > 0 && run.seconds > 0) run.samples_per_s = (double)samples / run.seconds;
     history_add(&r->history, &run);
 }
 

@@ -31,7 +31,7 @@ struct run_log {
 
 // One attempt, for the answer.
 struct run_row {
-    struct keep_size size;
+    struct keep_size size; // batch 0: not known
     struct str ending, checkpoint;
     int64_t samples, peak_bytes;
     double seconds;
@@ -61,7 +61,9 @@ struct run {
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
-    int out_fd; // where the child's standard output goes
+    int64_t ranks_seen;    // that the program said it has; 0: none
+    int64_t samples_began; // that the weights had seen when this call began to train
+    int out_fd;            // where the child's standard output goes
 };
 
 // ask.c: options and config -> rules. FAIL_USAGE, FAIL_INPUT.
@@ -166,6 +168,8 @@ int run_stop_signal(void); // that we got; 0: none
 // show.c
 __attribute__((format(printf, 1, 2))) void run_say(const char *format, ...);
 struct str run_size_text(const struct run *r, struct keep_size size);
+// Of the last attempt; batch 0: not known.
+struct keep_size run_size_last(const struct run *r);
 void run_say_decision(struct run *r, const struct keep_decision *d);
 void run_say_end(struct run *r, int status);
 int run_print(struct run *r, int status, struct fail *why);

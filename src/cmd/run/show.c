@@ -20,15 +20,25 @@ void run_say(const char *format, ...) {
     va_end(list);
 }
 
+// A command that starts its ranks itself says how many only when it runs.
+static int64_t ranks_of(const struct run *r) {
+    return r->ranks_seen > r->rules.ranks ? r->ranks_seen : r->rules.ranks;
+}
+
 struct str run_size_text(const struct run *r, struct keep_size size) {
     struct buf b = buf_new(r->arena);
     buf_format(&b, "batch %lld x %lld", (long long)size.batch, (long long)size.accumulation);
-    if (r->rules.ranks > 1) buf_format(&b, " x %lld ranks", (long long)r->rules.ranks);
+    if (ranks_of(r) > 1) buf_format(&b, " x %lld ranks", (long long)ranks_of(r));
     return buf_str(&b);
 }
 
-static int64_t effective(const struct run *r) {
-    return r->state.size.batch * r->state.size.accumulation * r->rules.ranks;
+struct keep_size run_size_last(const struct run *r) {
+    if (r->knows_batch) return r->state.size;
+    return r->row_count > 0 ? r->rows[r->row_count - 1].size : (struct keep_size){0};
+}
+
+static int64_t effective(const struct run *r, struct keep_size size) {
+    return size.batch * size.accumulation * ranks_of(r);
 }
 
 static struct str samples_text(struct arena *a, int64_t samples) {
@@ -58,9 +68,10 @@ void run_say_end(struct run *r, int status) {
     const struct keep_state *s = &r->state;
     struct buf b = buf_new(r->arena);
     buf_format(&b, "%lld restart%s, ", (long long)s->restarts, s->restarts == 1 ? "" : "s");
-    if (r->knows_batch) {
-        buf_format(&b, "%.*s (effective %lld), ", STR_ARG(run_size_text(r, s->size)),
-                   (long long)effective(r));
+    struct keep_size size = run_size_last(r);
+    if (size.batch > 0) {
+        buf_format(&b, "%.*s (effective %lld), ", STR_ARG(run_size_text(r, size)),
+                   (long long)effective(r, size));
     }
     buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
     if (r->is_standin) buf_add(&b, STR("; STAND-IN: the command plays a scenario"));
@@ -71,6 +82,9 @@ void run_say_end(struct run *r, int status) {
 static json_t *known(int64_t value) {
     return value >= 0 ? json_integer(value) : json_null();
 }
+static json_t *known_size(struct keep_size size, int64_t value) {
+    return size.batch > 0 ? json_integer(value) : json_null();
+}
 
 static json_t *attempts(const struct run *r) {
     json_t *list = json_array();
@@ -79,8 +93,8 @@ static json_t *attempts(const struct run *r) {
         json_array_append_new(
             list,
             json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "batch",
-                      r->knows_batch ? json_integer(row->size.batch) : json_null(), "accumulation",
-                      r->knows_batch ? json_integer(row->size.accumulation) : json_null(), "lr",
+                      known_size(row->size, row->size.batch), "accumulation",
+                      known_size(row->size, row->size.accumulation), "lr",
                       json_number(row->size.lr), "checkpoint", json_text(row->checkpoint), "ending",
                       json_text(row->ending), "samples", known(row->samples), "peak_bytes",
                       json_size(row->peak_bytes), "seconds", json_number(row->seconds)));
@@ -90,14 +104,14 @@ static json_t *attempts(const struct run *r) {
 
 int run_print(struct run *r, int status, struct fail *why) {
     const struct keep_state *s = &r->state;
-    json_t *document = json_pack(
-        "{s:i,s:i,s:o,s:o,s:o,s:i,s:o,s:o,s:o,s:b,s:o,s:o}", "status", status, "restarts",
-        (int)s->restarts, "batch", r->knows_batch ? json_integer(s->size.batch) : json_null(),
-        "accumulation", r->knows_batch ? json_integer(s->size.accumulation) : json_null(),
-        "effective_batch", r->knows_batch ? json_integer(effective(r)) : json_null(), "ranks",
-        (int)r->rules.ranks, "samples", known(s->samples), "ending", json_text(s->ending), "why",
-        json_text(s->why), "standin", r->is_standin, "attempts", attempts(r), "log",
-        json_text(r->log.path));
+    const struct keep_size size = run_size_last(r);
+    json_t *document =
+        json_pack("{s:i,s:i,s:o,s:o,s:o,s:i,s:o,s:o,s:o,s:b,s:o,s:o}", "status", status, "restarts",
+                  (int)s->restarts, "batch", known_size(size, size.batch), "accumulation",
+                  known_size(size, size.accumulation), "effective_batch",
+                  known_size(size, effective(r, size)), "ranks", (int)ranks_of(r), "samples",
+                  known(s->samples), "ending", json_text(s->ending), "why", json_text(s->why),
+                  "standin", r->is_standin, "attempts", attempts(r), "log", json_text(r->log.path));
     return json_print(document, why);
 }
 
