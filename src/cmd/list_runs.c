@@ -2,6 +2,7 @@
 // batchfit list runs: what the history holds, the newest first.
 #include "cmd/list_runs.h"
 
+#include "base/os.h"
 #include "base/unit.h"
 
 #include <math.h>
@@ -125,11 +126,8 @@ static json_t *json_run(const struct store_run *run) {
     return object;
 }
 
-static int print(struct arena *a, struct store *store, const struct store_run *runs,
-                 ptrdiff_t count, bool json, struct fail *why) {
-    int64_t all = 0;
-    int rc = store_count(store, &all, why);
-    if (rc < 0) return rc;
+static int print(struct arena *a, int64_t all, const struct store_run *runs, ptrdiff_t count,
+                 bool json, struct fail *why) {
     if (json) {
         json_t *list = json_array();
         for (ptrdiff_t i = 0; i < count; i++) json_array_append_new(list, json_run(&runs[i]));
@@ -161,12 +159,19 @@ int list_runs(struct arena *a, const struct list_options *o, struct fail *why) {
     struct store *store;
     struct store_run *runs = NULL;
     ptrdiff_t count = 0;
+    int64_t all = 0;
+    struct str folder = store_folder(a, o->store);
     int rc = o->since ? read_since(o->since, &filter.since_ms, why) : 0;
     if (rc == 0) rc = check_kind(o->kind, why);
-    if (rc == 0) rc = store_open(a, store_folder(a, o->store), &store, why);
+    if (rc < 0) return rc;
+    // Looking makes no history.
+    if (folder.len > 0 && !os_exists(str_format(a, "%.*s", STR_ARG(folder)).p))
+        return print(a, 0, NULL, 0, o->base.json, why);
+    rc = store_open(a, folder, &store, why);
     if (rc < 0) return rc;
     rc = store_find(store, a, &filter, &runs, &count, why);
-    if (rc == 0) rc = print(a, store, runs, count, o->base.json, why);
+    if (rc == 0) rc = store_count(store, &all, why);
+    if (rc == 0) rc = print(a, all, runs, count, o->base.json, why);
     struct str note = store_note(store);
     if (note.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(note));
     store_close(store);

@@ -41,8 +41,9 @@ struct journal {
     struct journal_mark nan;
     int64_t nan_count;
     bool loss_recovered;
-    uint64_t table_columns;    // of the last header of a table: those with a loss in their name
-    int table_commas;          // … and how many commas its lines have
+    uint64_t table_columns; // of the last header of a table: those with a loss in their name
+    int table_fields;       // … how many its lines have; 0: no header yet
+    char table_separator;
     struct journal_mark place; // the last bar or line that tells where the training is
     bool place_is_validation, place_is_last_batch;
     struct journal_mark traceback; // a frame of the last traceback that is of validation

@@ -255,6 +255,7 @@ static bool is_said_nan(struct str line, ptrdiff_t at) {
 static void read_losses(struct journal *j, struct str line) {
     int worst = -1;
     for (ptrdiff_t i = 0; i + 4 < line.len; i++) {
+        if (!strchr("lLg\xec", line.p[i]) || line.p[i] == 0) continue; // most bytes begin no name
         struct str from = str_slice(line, i, line.len);
         ptrdiff_t name = loss_name(from);
         bool is_norm = from.len > 9 && str_starts(from, STR("grad_norm"));
@@ -269,40 +270,61 @@ static void read_losses(struct journal *j, struct str line) {
     add_loss(j, line, worst);
 }
 
-// --- Tables: "epoch,train_loss,val_loss" and rows of figures (Lightning's CSVLogger, Keras) -----
+// --- Tables -------------------------------------------------------------------------------------
+// A header, "epoch,train_loss,val_loss", and rows of figures: Lightning's CSVLogger and Keras
+// (','), fastai (blanks), tables with tabs or bars.
+
+static struct str next_field(struct str *rest, char separator) {
+    struct str field = str_cut(rest, separator);
+    while (separator == ' ' && field.len == 0 && rest->len > 0) field = str_cut(rest, separator);
+    return str_trim(field);
+}
+
+static int count_fields(struct str line, char separator) {
+    int n = 0;
+    for (; line.len > 0; n++) next_field(&line, separator);
+    return n;
+}
 
 // Which columns are losses: bit 0 is the first. 0: no such header.
-static uint64_t loss_columns(struct str line) {
+static uint64_t loss_columns(struct str line, char separator) {
     uint64_t columns = 0;
     for (int i = 0; line.len > 0 && i < 64; i++) {
-        struct str name = str_trim(str_cut(&line, ','));
+        struct str name = next_field(&line, separator);
         ptrdiff_t n = 0;
         while (n < name.len && (isalnum((unsigned char)name.p[n]) || strchr("_/.- ", name.p[n])))
             n++;
-        if (n < name.len || n == 0 || n > 40 || isdigit((unsigned char)name.p[0])) return 0;
+        if (n < name.len || n > 40 || (n > 0 && isdigit((unsigned char)name.p[0]))) return 0;
         if (has_nocase(name, "loss") && value_kind(name) < 0) columns |= UINT64_C(1) << i;
     }
     return columns;
 }
 
-static void read_table(struct journal *j, struct str line) {
-    const struct str whole = line;
-    int worst = -1, commas = 0;
-    for (ptrdiff_t i = 0; i < line.len; i++) commas += line.p[i] == ',';
-    if (commas == 0) return;
-    uint64_t columns = loss_columns(line);
-    if (columns) {
-        j->table_columns = columns;
-        j->table_commas = commas;
-        return;
-    }
-    if (commas != j->table_commas) return;
-    for (int i = 0; line.len > 0 && i < 64; i++) {
-        struct str value = str_trim(str_cut(&line, ','));
-        int kind = (j->table_columns >> i) & 1 ? value_kind(value) : -1;
+static int worst_of_row(struct str row, char separator, uint64_t columns) {
+    int worst = -1;
+    for (int i = 0; row.len > 0 && i < 64; i++) {
+        struct str value = next_field(&row, separator);
+        int kind = (columns >> i) & 1 ? value_kind(value) : -1;
         if (kind > worst) worst = kind;
     }
-    add_loss(j, whole, worst);
+    return worst;
+}
+
+static void read_table(struct journal *j, struct str line) {
+    static const char separators[] = {'\t', ',', '|', ' '};
+    line = str_trim(line);
+    if (j->table_fields > 0 && count_fields(line, j->table_separator) == j->table_fields)
+        add_loss(j, line, worst_of_row(line, j->table_separator, j->table_columns));
+    if (!has_nocase(line, "loss")) return;
+    for (size_t i = 0; i < sizeof separators; i++) {
+        int fields = count_fields(line, separators[i]);
+        uint64_t columns = fields > 1 ? loss_columns(line, separators[i]) : 0;
+        if (!columns) continue;
+        j->table_columns = columns;
+        j->table_fields = fields;
+        j->table_separator = separators[i];
+        return;
+    }
 }
 
 // --- Ultralytics: "      3/200      11.4G      1.062      nan …: 12%|" ---------------------------

@@ -91,7 +91,7 @@ const struct signature signatures[] = {
      "Out of memory: Killed process\nMemory cgroup out of memory: Killed process\n"
      "slurmstepd: error: Exceeded &memory limit\nPBS: job killed: mem \n"
      "job killed after reaching LSF memory usage limit\nOOMKilled\n"
-     "due to the node running low on memory",
+     "due to the node running low on memory\nsrun: error: &: Out Of Memory",
      RANK_COUNTED + 3},
     {"system-oom-kill", ENDING_HOST_MEMORY, "killed while the kernel was killing for memory",
      "a smaller batch, fewer data workers, or less beside it on this machine", NULL, RANK_COUNTED},
@@ -151,7 +151,8 @@ const struct signature signatures[] = {
      "bus error: /dev/shm is full, or a mapped file became shorter",
      "docker run --shm-size=8g (or --ipc=host), fewer data workers",
      "^Bus error\n Bus error  \nBus error (core dumped)\nis killed by signal: Bus error\n"
-     " (SIGBUS) received by PID\n(exitcode: -7)\nexits with return code = -7$",
+     " (SIGBUS) received by PID\n(exitcode: -7)\nexits with return code = -7$\n"
+     " terminated with signal SIGBUS",
      RANK_CRASH},
 
     // Processes and threads.
@@ -202,7 +203,9 @@ const struct signature signatures[] = {
     {"illegal-access", ENDING_DEVICE_FAULT, "illegal memory access on the card: a bug in a kernel",
      "CUDA_LAUNCH_BLOCKING=1 shows where; neither batch nor memory",
      "an illegal memory access was encountered\nCUDA error: misaligned address\n"
-     "Memory access fault by GPU node",
+     "Memory access fault by GPU node\n"
+     // Those that NVIDIA's list of Xid errors puts down to the application.
+     "NVRM: Xid &): 13,\nNVRM: Xid &): 31,\nNVRM: Xid &): 43,",
      RANK_FAULT + 1},
     {"device-assert", ENDING_DEVICE_FAULT,
      "an assertion failed on the card: labels or indices out of range",
@@ -305,7 +308,7 @@ const struct signature signatures[] = {
     {"crash", ENDING_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
      "is killed by signal: Segmentation fault\n^Fatal Python error: Segmentation fault\n"
      " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)\n"
-     "(exitcode: -11)\nexits with return code = -11$",
+     "(exitcode: -11)\nexits with return code = -11$\n terminated with signal SIGSEGV",
      RANK_KILLED},
     {"abort", ENDING_KILLED, "native code gave up (abort)", "the last lines may say why",
      "is killed by signal: Aborted\n^Fatal Python error: \n (SIGABRT) received by PID\n^Aborted$\n"
@@ -315,7 +318,8 @@ const struct signature signatures[] = {
      "most often the kernel, for memory: dmesg | grep -i 'killed process'; else a job scheduler",
      "^Killed$\n Killed  \n (SIGKILL) received by PID\nis killed by signal: Killed\n"
      "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
-     "terminated with exit code 137\nexited with code 137",
+     "terminated with exit code 137\nexited with code 137\n terminated with signal SIGKILL\n"
+     "A process in the process pool was terminated abruptly",
      RANK_KILLED - 2},
     {"worker-exited", ENDING_KILLED, "a data worker ended without a word",
      "--workers 0 shows its error", "DataLoader worker (pid& exited unexpectedly",

@@ -15,12 +15,16 @@ struct term {
 };
 enum { TERMS = 12 };
 
+// As people write names: "rtx3060" is "NVIDIA GeForce RTX 3060".
+#define AS_WRITTEN(name) "replace(replace(replace(lower(" name "), ' ', ''), '_', ''), '-', '')"
+
 // Part of a name is looked for among the few distinct names, each found by one step in the index (a
 // loose index scan, by recursion), then the rows by their index.
 #define NAMED_LIKE(column)                                                                   \
     column " IN (WITH RECURSIVE names(name) AS (SELECT min(" column ") FROM runs UNION ALL " \
            "SELECT (SELECT min(" column ") FROM runs WHERE " column " > name) FROM names "   \
-           "WHERE name IS NOT NULL) SELECT name FROM names WHERE instr(lower(name), lower(?)))"
+           "WHERE name IS NOT NULL) SELECT name FROM names WHERE instr(" AS_WRITTEN(         \
+               "name") ", " AS_WRITTEN("?") "))"
 
 static int terms_of(const struct store_filter *f, struct term *ret_terms) {
     const struct term terms[TERMS] = {
