@@ -62,7 +62,9 @@ static int read_size(struct run *r, struct fail *why) {
         int rc = config_batches(r->arena, &r->reading, o->l.ranks, &of_config, &unclear);
         if (rc < 0 && o->recover) {
             *why = unclear;
-            return rc;
+            if (!strstr(why->hint, "--key")) return rc;
+            return fail_hint(why, "--batch-size N says it, and {batch} in the command, or "
+                                  "--config-key batch=PATH, where it goes");
         }
     }
     r->rules.batch = first_of(o->batch, of_config.micro);

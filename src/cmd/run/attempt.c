@@ -14,6 +14,9 @@
 
 #define NS_PER_S INT64_C(1000000000)
 enum { LOOK_MS = 1000, OLD_MS = 1000, SETTLED_MS = 5000, GRACE_S = 30 };
+// ACCUMULATION_STEPS: fewer may all be the last of an epoch. RAMP_STEPS: some trainers
+// (Ultralytics) accumulate more and more in their first hundred.
+enum { ACCUMULATION_STEPS = 3, RAMP_STEPS = 200 };
 enum { MEASURED_STEPS = 3 }; // after which the peak of a batch is known: the second has them all
 
 volatile sig_atomic_t run_signals[NSIG];
@@ -219,6 +222,31 @@ static void warn_if_near(struct run_watch *w) {
             w->is_asking ? "when the program asks for it" : "at the next checkpoint");
 }
 
+// Several micro-batches a step were asked for, and each of its steps is of one: the command, or
+// what reads the config, does not know the key.
+static bool ignores_accumulation(const struct run_watch *w, const struct steps *s) {
+    const struct keep_size *size = &w->run->state.size;
+    if (!w->run->knows_batch || size->accumulation < 2 || w->has_changed) return false;
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        const struct step *step = &s->items[i];
+        bool is_one = step->micro_count == 1 && step->samples > 0 && step->samples <= size->batch;
+        if (!is_one) return false;
+    }
+    return s->count >= ACCUMULATION_STEPS;
+}
+
+static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
+    struct run *r = w->run;
+    if (r->told_accumulation || !ignores_accumulation(w, s)) return;
+    r->told_accumulation = true;
+    run_say("the training does not accumulate: its steps take %lld samples, not %lld x %lld; the "
+            "effective batch is not kept",
+            (long long)r->state.size.batch, (long long)r->state.size.batch,
+            (long long)r->state.size.accumulation);
+    run_say("write {accumulate} where it takes the number, or name the key of the config that it "
+            "reads: --config-key accumulate=PATH");
+}
+
 static void watch(void *context, const struct steps *s, const struct trial_outside *outside) {
     struct run_watch *w = context;
     w->outside = *outside;
@@ -227,6 +255,7 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
     read_peak(w, s);
     read_taken(w, s);
     warn_if_near(w);
+    if (w->steps_seen >= RAMP_STEPS) warn_of_accumulation(w, s);
     int64_t now_ns = os_now_ns();
     bool is_told = s->mark_count > w->marks_seen, is_new = false;
     if (w->run->seeks_checkpoints && (is_told || now_ns >= w->next_look_ns)) {
@@ -285,9 +314,9 @@ static struct str ending_id(const struct trial *t) {
     return str_of(t->ending.signature->id);
 }
 
-// Nobody said which batch the command takes: the one that it was seen to take.
-static struct keep_size size_seen(const struct steps *s) {
-    struct keep_size size = {.lr = (double)NAN};
+// The batch that it was seen to take.
+static struct keep_size size_seen(const struct steps *s, double lr) {
+    struct keep_size size = {.lr = lr};
     const struct step_rank *r = slowest(s);
     if (r) size.batch = r->largest_micro_batch;
     for (ptrdiff_t i = 0; size.batch > 0 && i < s->count; i++) {
@@ -303,13 +332,16 @@ static void add_row(struct run_watch *w, const struct keep_event *end,
     struct run *r = w->run;
     int64_t card_bytes = w->has_shrunk ? -1 : w->card_peak_bytes;
     if (t->steps.world > r->ranks_seen) r->ranks_seen = t->steps.world;
-    *arena_push(r->arena, &r->rows, &r->row_count, &r->row_capacity) =
-        (struct run_row){.size = r->knows_batch ? r->state.size : size_seen(&t->steps),
-                         .ending = str_copy(r->arena, end->ending),
-                         .checkpoint = str_copy(r->arena, d->checkpoint.path),
-                         .samples = end->samples,
-                         .peak_bytes = card_bytes > 0 ? card_bytes : end->peak_bytes,
-                         .seconds = t->seconds};
+    warn_of_accumulation(w, &t->steps);
+    r->is_one_micro_batch = ignores_accumulation(w, &t->steps);
+    *arena_push(r->arena, &r->rows, &r->row_count, &r->row_capacity) = (struct run_row){
+        .size = r->knows_batch && !r->is_one_micro_batch ? r->state.size
+                                                         : size_seen(&t->steps, r->state.size.lr),
+        .ending = str_copy(r->arena, end->ending),
+        .checkpoint = str_copy(r->arena, d->checkpoint.path),
+        .samples = end->samples,
+        .peak_bytes = card_bytes > 0 ? card_bytes : end->peak_bytes,
+        .seconds = t->seconds};
 }
 
 static void log_end(struct run_watch *w, const struct keep_decision *d, const struct trial *t) {

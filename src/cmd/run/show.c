@@ -33,7 +33,7 @@ struct str run_size_text(const struct run *r, struct keep_size size) {
 }
 
 struct keep_size run_size_last(const struct run *r) {
-    if (r->knows_batch) return r->state.size;
+    if (r->knows_batch && !r->is_one_micro_batch) return r->state.size;
     return r->row_count > 0 ? r->rows[r->row_count - 1].size : (struct keep_size){0};
 }
 
@@ -70,8 +70,12 @@ void run_say_end(struct run *r, int status) {
     buf_format(&b, "%lld restart%s, ", (long long)s->restarts, s->restarts == 1 ? "" : "s");
     struct keep_size size = run_size_last(r);
     if (size.batch > 0) {
-        buf_format(&b, "%.*s (effective %lld), ", STR_ARG(run_size_text(r, size)),
+        buf_format(&b, "%.*s (effective %lld", STR_ARG(run_size_text(r, size)),
                    (long long)effective(r, size));
+        if (r->is_one_micro_batch) {
+            buf_format(&b, ", not %lld: it does not accumulate", (long long)effective(r, s->size));
+        }
+        buf_add(&b, STR("), "));
     }
     buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
     if (r->is_standin) buf_add(&b, STR("; STAND-IN: the command plays a scenario"));
