@@ -91,6 +91,10 @@ int tsv_next(struct tsv *t, struct fail *why) {
     return 1;
 }
 
+bool tsv_within(int value, int low, int high) {
+    return (!low || value >= low) && (!high || value <= high);
+}
+
 struct str tsv_cell(const struct tsv *t, const char *column) {
     const struct str wanted = str_of(column);
     for (int i = 0; i < t->column_count; i++) {

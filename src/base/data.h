@@ -40,6 +40,8 @@ int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why);
 int tsv_find(struct arena *a, const char *name, struct tsv *t, struct fail *why);
 // 1: a row is in cells; 0: the end; negative: a row with too few or too many cells.
 int tsv_next(struct tsv *t, struct fail *why);
+// Whether a value lies between two bounds of a row; 0: there is none.
+bool tsv_within(int value, int low, int high);
 // The cell of a column in the current row; empty when the table has no such column.
 struct str tsv_cell(const struct tsv *t, const char *column);
 

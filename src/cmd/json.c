@@ -25,9 +25,28 @@ json_t *json_text(struct str s) {
     return text ? text : mended_text(s);
 }
 
-json_t *json_size(int64_t value) { return value > 0 ? json_integer(value) : json_null(); }
+json_t *json_size(int64_t value) {
+    return value > 0 ? json_integer(value) : json_null();
+}
 
-json_t *json_number(double value) { return isfinite(value) ? json_real(value) : json_null(); }
+json_t *json_count(int64_t value) {
+    return value >= 0 ? json_integer(value) : json_null();
+}
+
+json_t *json_number(double value) {
+    return isfinite(value) ? json_real(value) : json_null();
+}
+
+struct str json_text_at(struct arena *a, const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return str_copy(a,
+                    (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
+}
+
+double json_number_at(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
 
 int json_print(json_t *document, struct fail *why) {
     int rc = document ? json_dumpf(document, stdout, FORMAT) : -1;
@@ -35,7 +54,8 @@ int json_print(json_t *document, struct fail *why) {
     bool is_built = document != NULL;
     json_decref(document);
     // A stdout that cannot be written is said by main.
-    return rc < 0 && !is_built ? fail_set(why, FAIL_BUG, "the answer is no valid JSON document") : 0;
+    return rc < 0 && !is_built ? fail_set(why, FAIL_BUG, "the answer is no valid JSON document")
+                               : 0;
 }
 
 struct str json_document(struct arena *a, json_t *document) {

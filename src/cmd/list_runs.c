@@ -36,13 +36,6 @@ static int read_since(const char *text, int64_t *ret_ms, struct fail *why) {
     return fail_hint(why, "--since 7d (m, h, d, w), or --since 2026-11-22");
 }
 
-static void text_cell(struct show_table *t, enum show_tone tone, struct str text) {
-    if (text.len > 0)
-        show_table_cell(t, tone, text);
-    else
-        show_table_unknown(t);
-}
-
 static void count_cell(struct show_table *t, int64_t value) {
     if (value >= 0)
         show_table_format(t, SHOW_PLAIN, "%lld", (long long)value);
@@ -51,7 +44,7 @@ static void count_cell(struct show_table *t, int64_t value) {
 }
 
 static void bytes_cell(struct arena *a, struct show_table *t, int64_t bytes) {
-    text_cell(t, SHOW_PLAIN, bytes > 0 ? unit_bytes(a, bytes) : (struct str){0});
+    show_table_known(t, SHOW_PLAIN, bytes > 0 ? unit_bytes(a, bytes) : (struct str){0});
 }
 
 static void add_row(struct arena *a, struct show_table *t, const struct store_run *run) {
@@ -60,18 +53,18 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     show_table_cell(t, SHOW_DIM, history_date(a, run->at_ms));
     show_table_format(t, SHOW_PLAIN, "%.*s%s", STR_ARG(run->kind),
                       run->is_standin == 1 ? " (stand-in)" : "");
-    text_cell(t, SHOW_STRONG, run->model);
-    text_cell(t, SHOW_PLAIN, run->gpu);
+    show_table_known(t, SHOW_STRONG, run->model);
+    show_table_known(t, SHOW_PLAIN, run->gpu);
     count_cell(t, run->batch);
     count_cell(t, run->accumulation);
-    text_cell(t, SHOW_PLAIN, run->precision);
+    show_table_known(t, SHOW_PLAIN, run->precision);
     bytes_cell(a, t, run->peak_bytes);
     bytes_cell(a, t, run->predicted_bytes);
     if (isnan(run->samples_per_s))
         show_table_unknown(t);
     else
         show_table_format(t, SHOW_PLAIN, "%.4g", run->samples_per_s);
-    text_cell(t, is_good ? SHOW_GOOD : SHOW_WARN, run->status);
+    show_table_known(t, is_good ? SHOW_GOOD : SHOW_WARN, run->status);
 }
 
 static struct show_table table_of(struct arena *a, const struct store_run *runs, ptrdiff_t count) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cmd/speed.h"
 
+#include "stats/stats.h"
+
 #include <math.h>
 #include <stdlib.h>
 
@@ -108,13 +110,8 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
     return 0;
 }
 
-static int by_size(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, by_size);
+    qsort(values, (size_t)count, sizeof *values, stats_by_value);
     return (values[(count - 1) / 2] + values[count / 2]) / 2;
 }
 

@@ -49,7 +49,7 @@ static int patch(struct question *q, const struct config_wish *wish,
     int rc = config_fit(q->arena, &q->config, &q->reading, wish, &edits, why);
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < more->count; i++) {
-        *arena_push(q->arena, &edits.items, &edits.count, &edits.capacity) = more->items[i];
+        config_edits_add(q->arena, &edits, more->items[i]);
     }
     return config_patch(q->arena, &q->config, edits.items, edits.count, wish->flags, ret_patched,
                         why);

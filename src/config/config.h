@@ -196,6 +196,7 @@ struct config_edits {
     struct config_edit *items;
     ptrdiff_t count, capacity;
 };
+void config_edits_add(struct arena *a, struct config_edits *edits, struct config_edit edit);
 
 // What the caller wants the run to be; 0 and empty: leave as it is.
 struct config_wish {

@@ -121,7 +121,7 @@ static struct str map_of(struct str path) {
 }
 
 static void push(const struct wanted *w, struct config_edit e) {
-    *arena_push(w->arena, &w->edits->items, &w->edits->count, &w->edits->capacity) = e;
+    config_edits_add(w->arena, w->edits, e);
 }
 
 static int cannot_insert(const struct wanted *w, enum config_role role, struct str value) {

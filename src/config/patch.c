@@ -14,6 +14,10 @@ void patch_splice(struct patch *p, ptrdiff_t begin, ptrdiff_t end, struct str by
     *arena_push(p->arena, &p->splices, &p->splice_count, &p->splice_capacity) = s;
 }
 
+void config_edits_add(struct arena *a, struct config_edits *edits, struct config_edit edit) {
+    *arena_push(a, &edits->items, &edits->count, &edits->capacity) = edit;
+}
+
 static void add_note(struct patch *p, struct str note) {
     struct config_patched *r = &p->result;
     for (int i = 0; i < r->note_count; i++) {

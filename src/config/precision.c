@@ -186,10 +186,6 @@ struct config_value precision_read(const struct scope *s, const struct precision
     return v;
 }
 
-static void push(const struct scope *s, struct config_edits *edits, struct config_edit e) {
-    *arena_push(s->arena, &edits->items, &edits->count, &edits->capacity) = e;
-}
-
 // The word for the precision in the family of the text that stands there; NULL: it has none.
 static const char *word_for(enum spelling spelling, struct str text, int precision,
                             bool *ret_number) {
@@ -215,7 +211,7 @@ static bool edit_key(const struct scope *s, const struct precision_keys *keys,
         if (!word) return false;
         e.value = str_of(word);
         e.is_text = !number;
-        push(s, edits, e);
+        config_edits_add(s->arena, edits, e);
         return true;
     }
     bool on = (k->spelling == SPELL_AMP && says_amp) ||
@@ -229,7 +225,7 @@ static bool edit_key(const struct scope *s, const struct precision_keys *keys,
     // auto or null in the key that is to be off anyway stays as it is.
     if (!on && r.type != CONFIG_BOOL)
         return r.type == CONFIG_NULL || one_precision(s, keys, k) == -1;
-    push(s, edits, e);
+    config_edits_add(s->arena, edits, e);
     return true;
 }
 
@@ -275,8 +271,8 @@ static bool insert_key(const struct scope *s, const struct role_row *row, struct
             if (home) place = str_slice(place, 2, place.len);
             if (home && s->home.len)
                 place = str_format(s->arena, "%.*s.%.*s", STR_ARG(s->home), STR_ARG(place));
-            push(
-                s, edits,
+            config_edits_add(
+                s->arena, edits,
                 (struct config_edit){
                     .path = place, .value = str_of(ways[i].value), .insert = true, .after = after});
             return true;

@@ -155,10 +155,6 @@ static struct config_node *entry_of(const struct config *c, struct str card) {
                                                                      : NULL;
 }
 
-static void push(struct arena *a, struct config_edits *edits, struct config_edit e) {
-    *arena_push(a, &edits->items, &edits->count, &edits->capacity) = e;
-}
-
 // `entry` is the card's map in the file; NULL: it has none yet.
 static void update_card(struct arena *a, const struct config_card *card, struct config_node *entry,
                         struct config_edits *edits) {
@@ -166,9 +162,9 @@ static void update_card(struct arena *a, const struct config_card *card, struct 
     const int count = entry_edits(a, card, keys);
     struct str path = path_join(a, str_of(map_name), card->card);
     if (!entry) {
-        push(a, edits,
-             (struct config_edit){
-                 .path = path, .insert = true, .children = keys, .child_count = count});
+        config_edits_add(a, edits,
+                         (struct config_edit){
+                             .path = path, .insert = true, .children = keys, .child_count = count});
         return;
     }
     struct str after = {0};
@@ -182,7 +178,7 @@ static void update_card(struct arena *a, const struct config_card *card, struct 
         e.after = after;
         after = e.path;
         e.path = path_join(a, path, e.path);
-        push(a, edits, e);
+        config_edits_add(a, edits, e);
     }
 }
 

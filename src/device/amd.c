@@ -98,23 +98,17 @@ static const struct {
     {true, "energy1_input", NOW(energy_joules), 1e-3},
 };
 
-static const struct device_field *field_at(size_t offset) {
-    int i = 0;
-    while (device_fields[i].offset != offset) i++; // every row's field is in the table
-    return &device_fields[i];
-}
-
 static void read_files(const struct amd_card *c, struct device_card *card) {
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        const struct device_field *field = field_at(files[i].field);
+        const struct device_field *field = device_field_at(files[i].field);
         bool is_now = isnan(device_field_value(card, field));
         if (!is_now) continue; // facts stay, once they are known
         double number = number_in(files[i].is_hwmon ? c->hwmon : c->folder, files[i].file);
         device_field_set(card, field, number * files[i].factor);
     }
-    device_field_set(card, field_at(NOW(pcie_generation)),
+    device_field_set(card, device_field_at(NOW(pcie_generation)),
                      generation_in(c->folder, "current_link_speed"));
-    device_field_set(card, field_at(FACT(pcie_generation_max)),
+    device_field_set(card, device_field_at(FACT(pcie_generation_max)),
                      generation_in(c->folder, "max_link_speed"));
 #undef NOW
 #undef FACT

@@ -89,6 +89,7 @@ void device_nvml_profile_end(const struct nvml_profile_api *api, struct nvml_pro
 // The gauges that the driver has, by its own table (nvml_sample.c), and its processes.
 enum { NVML_QUESTIONS = 48 };
 typedef void (*nvml_call)(void); // a symbol's address, before its row says what it takes
+nvml_call device_nvml_symbol(const struct nvml *n, const char *symbol); // NULL: it lacks it
 struct nvml_calls {
     nvml_call gauges[NVML_QUESTIONS]; // NULL: this driver lacks it
     nvml_call field_values, pci_info, vbios, process_name;

@@ -6,7 +6,6 @@
 #include "device/nvml_int.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,20 +31,13 @@ enum { LISTS = sizeof lists / sizeof *lists };
 static_assert(LISTS == sizeof((struct nvml_calls *)0)->processes / sizeof(nvml_call),
               "as declared");
 
-static nvml_call find(const struct nvml *n, const char *symbol) {
-    nvml_call call;
-    void *address = dlsym(n->library, symbol);
-    memcpy(&call, &address, sizeof call);
-    return call;
-}
-
 static bool has_long_entries(const struct nvml *n, struct str version) {
     int64_t major, minor;
     if (str_to_i64(str_cut(&version, '.'), &major) && str_to_i64(str_cut(&version, '.'), &minor)) {
         return major >= 530 && (major < 535 || (major == 535 && minor <= 86));
     }
-    return find(n, "nvmlDeviceGetConfComputeMemSizeInfo") &&
-           !find(n, "nvmlDeviceGetRunningProcessDetailList");
+    return device_nvml_symbol(n, "nvmlDeviceGetConfComputeMemSizeInfo") &&
+           !device_nvml_symbol(n, "nvmlDeviceGetRunningProcessDetailList");
 }
 
 // The driver numbers processes as the host does. Elsewhere than in the first process namespace
@@ -66,12 +58,12 @@ void device_nvml_find_processes(const struct nvml *n, struct str driver_version,
     for (int i = 0; i < LISTS; i++) {
         for (int v = 0; !calls->processes[i] && v < 3; v++) {
             snprintf(symbol, sizeof symbol, "%s%s", lists[i].base, versions[v].suffix);
-            calls->processes[i] = find(n, symbol);
+            calls->processes[i] = device_nvml_symbol(n, symbol);
             bool is_long = v == 0 && has_long_entries(n, driver_version);
             calls->process_bytes[i] = is_long ? ENTRY_530 : versions[v].bytes;
         }
     }
-    calls->process_name = find(n, "nvmlSystemGetProcessName");
+    calls->process_name = device_nvml_symbol(n, "nvmlSystemGetProcessName");
     calls->has_process_names = n->api.standin || is_first_namespace();
 }
 

@@ -5,7 +5,6 @@
 #include "device/nvml_int.h"
 
 #include <assert.h>
-#include <dlfcn.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -293,13 +292,6 @@ static void read_texts(const struct nvml_calls *calls, struct nvml_place place,
     if (code) facts->vbios[0] = 0;
 }
 
-static nvml_call find(const struct nvml *n, const char *symbol) {
-    nvml_call call;
-    void *address = dlsym(n->library, symbol);
-    memcpy(&call, &address, sizeof call);
-    return call;
-}
-
 void device_nvml_gauges(const struct nvml_calls *calls, struct nvml_place place, int asked,
                         struct device_card *card) {
     read_gauges(calls, place, asked, card);
@@ -310,10 +302,10 @@ void device_nvml_gauges(const struct nvml_calls *calls, struct nvml_place place,
 void device_nvml_find_calls(const struct nvml *n, struct str driver_version,
                             struct nvml_calls *ret_calls) {
     struct nvml_calls calls = {0};
-    for (int i = 0; i < GAUGES; i++) calls.gauges[i] = find(n, gauges[i].symbol);
-    calls.field_values = find(n, "nvmlDeviceGetFieldValues");
-    calls.pci_info = find(n, "nvmlDeviceGetPciInfo_v3");
-    calls.vbios = find(n, "nvmlDeviceGetVbiosVersion");
+    for (int i = 0; i < GAUGES; i++) calls.gauges[i] = device_nvml_symbol(n, gauges[i].symbol);
+    calls.field_values = device_nvml_symbol(n, "nvmlDeviceGetFieldValues");
+    calls.pci_info = device_nvml_symbol(n, "nvmlDeviceGetPciInfo_v3");
+    calls.vbios = device_nvml_symbol(n, "nvmlDeviceGetVbiosVersion");
     device_nvml_find_processes(n, driver_version, &calls);
     device_nvml_find_profile(n, &calls.profile);
     *ret_calls = calls;

@@ -34,7 +34,7 @@ struct event {
 };
 enum { EVENT_XID = 8 };
 
-static nvml_call find(const struct nvml *n, const char *symbol) {
+nvml_call device_nvml_symbol(const struct nvml *n, const char *symbol) {
     nvml_call call;
     void *address = dlsym(n->library, symbol);
     memcpy(&call, &address, sizeof call);
@@ -43,9 +43,9 @@ static nvml_call find(const struct nvml *n, const char *symbol) {
 
 // Events of a card that cannot send them (WSL, no permission) are not watched.
 static void watch_events(struct session *s, int place) {
-    nvml_call create = find(&s->nvml, "nvmlEventSetCreate");
-    nvml_call add = find(&s->nvml, "nvmlDeviceRegisterEvents");
-    nvml_call release = find(&s->nvml, "nvmlEventSetFree");
+    nvml_call create = device_nvml_symbol(&s->nvml, "nvmlEventSetCreate");
+    nvml_call add = device_nvml_symbol(&s->nvml, "nvmlDeviceRegisterEvents");
+    nvml_call release = device_nvml_symbol(&s->nvml, "nvmlEventSetFree");
     struct nvml_place at = s->devices.places[place];
     struct nvml_handle *set = NULL, *handle = at.parent ? at.parent : at.handle;
     if (!create || !add || !release || ((int (*)(struct nvml_handle **))create)(&set)) return;
@@ -68,7 +68,7 @@ static void read_events(const struct session *s, struct watched *w) {
 }
 
 static void read_cuda_version(struct arena *a, struct session *s) {
-    nvml_call ask = find(&s->nvml, "nvmlSystemGetCudaDriverVersion_v2");
+    nvml_call ask = device_nvml_symbol(&s->nvml, "nvmlSystemGetCudaDriverVersion_v2");
     int version = 0; // 1000 * major + 10 * minor
     if (!ask || ((int (*)(int *))ask)(&version) || version <= 0) return;
     s->common.cuda_version = str_format(a, "%d.%d", version / 1000, version % 1000 / 10);
@@ -79,7 +79,7 @@ static int start(struct arena *a, struct session *s) {
     if (!code) code = device_nvml_find(a, &s->nvml, &s->devices);
     if (code) return code;
     device_nvml_find_calls(&s->nvml, s->devices.list.driver_version, &s->calls);
-    s->wait = find(&s->nvml, "nvmlEventSetWait_v2");
+    s->wait = device_nvml_symbol(&s->nvml, "nvmlEventSetWait_v2");
     s->watched = arena_new(a, struct watched, s->devices.list.count + 1);
     for (int i = 0; i < s->devices.list.count; i++) s->watched[i].xid = -1;
     return 0;
@@ -201,7 +201,7 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
 
 void device_nvml_session_close(struct device_session *session) {
     struct session *s = (struct session *)session;
-    nvml_call release = s->nvml.library ? find(&s->nvml, "nvmlEventSetFree") : NULL;
+    nvml_call release = s->nvml.library ? device_nvml_symbol(&s->nvml, "nvmlEventSetFree") : NULL;
     for (int i = 0; release && s->watched && i < s->common.list.count; i++) {
         struct nvml_handle *set = s->watched[i].events;
         if (set) ((int (*)(struct nvml_handle *))release)(set);

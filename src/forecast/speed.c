@@ -6,6 +6,8 @@
 // fitting, and tools/speed_fit.py compares the two.
 #include "forecast/speed.h"
 
+#include "base/data.h"
+
 #include <math.h>
 
 // From here on the run's time is in doubt: a tenth of it is spent in kernels whose choice by cuDNN
@@ -259,10 +261,6 @@ static bool names_card(struct str list, struct str key) {
     return false;
 }
 
-static bool within(int value, int low, int high) {
-    return (!low || value >= low) && (!high || value <= high);
-}
-
 // The card decides before the software, the first of equals.
 static const struct forecast_speed_row *choose(const struct forecast_speed_table *t,
                                                const struct forecast_speed_run *run, int torch,
@@ -274,9 +272,9 @@ static const struct forecast_speed_row *choose(const struct forecast_speed_table
         const struct forecast_speed_row *r = &t->rows[i];
         if (!str_equal(r->mode, h->mode.len > 0 ? h->mode : STR("train"))) continue;
         bool is_card = names_card(r->cards, run->gpu->key);
-        bool is_era = torch > 0 && within(torch, r->torch_min, r->torch_max);
-        int how =
-            4 * is_card + 2 * is_era + within(run->gpu->compute_capability, r->cc_min, r->cc_max);
+        bool is_era = torch > 0 && tsv_within(torch, r->torch_min, r->torch_max);
+        int how = 4 * is_card + 2 * is_era +
+                  tsv_within(run->gpu->compute_capability, r->cc_min, r->cc_max);
         if (how <= most) continue;
         most = how;
         best = r;

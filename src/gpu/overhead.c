@@ -86,10 +86,6 @@ static struct gpu_software complete(const struct gpu_software *given) {
     return s;
 }
 
-static bool within(int value, int low, int high) {
-    return (!low || value >= low) && (!high || value <= high);
-}
-
 static bool names(struct str list, struct str name) {
     while (list.p) {
         if (str_equal(str_cut(&list, ','), name)) return true;
@@ -106,8 +102,8 @@ static int closeness(const struct gpu_overhead_row *row, struct str what, const 
     if (s->not_from.len && names(row->from, s->not_from)) return -1;
     if (row->vendor.len && !str_equal(row->vendor, vendor)) return -1;
     if (row->gpu.len && !(g && str_equal(row->gpu, g->key))) return -1;
-    if ((row->cc_min || row->cc_max) && !within(cc, row->cc_min, row->cc_max)) return -1;
-    if (!within(s->cuda, row->cuda_min, row->cuda_max)) return -1;
+    if ((row->cc_min || row->cc_max) && !tsv_within(cc, row->cc_min, row->cc_max)) return -1;
+    if (!tsv_within(s->cuda, row->cuda_min, row->cuda_max)) return -1;
     if (row->loading != GPU_LOADING_BY_VERSION && row->loading != s->loading) return -1;
     return 4 * (row->gpu.len > 0) + 2 * (row->cc_min || row->cc_max) + (row->vendor.len > 0);
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// The config's copy for one trial: the same file with the trial's values patched in, by the keys that
-// were named or by the roles that the file's dialect gives them. The user's own file is not touched.
+// The config's copy for one trial: the same file with the trial's values patched in, by the keys
+// that were named or by the roles that the file's dialect gives them. The user's own file is not
+// touched.
 #include "launch/launch_int.h"
 
 #include "base/os.h"
@@ -62,11 +63,11 @@ static void add_lr(struct launch *l, const struct launch_values *v, struct confi
     if (!lr || !str_to_double(lr->text, &wanted) || there->line == 0) return;
     if (wanted == there->number) return;
     struct config_edit edit = {.path = there->path, .value = lr->text};
-    *arena_push(l->arena, &edits->items, &edits->count, &edits->capacity) = edit;
+    config_edits_add(l->arena, edits, edit);
 }
 
-static int edits_by_role(struct launch *l, const struct launch_values *v, struct config_edits *edits,
-                         struct fail *why) {
+static int edits_by_role(struct launch *l, const struct launch_values *v,
+                         struct config_edits *edits, struct fail *why) {
     const struct command_value *precision = find_value(v, STR("precision"));
     int64_t workers = count_of(v, STR("workers"), INT64_MIN);
     struct config_wish wish = {
@@ -74,7 +75,9 @@ static int edits_by_role(struct launch *l, const struct launch_values *v, struct
         .accumulation = count_of(v, STR("accumulate"), 0),
         .ranks = l->options->ranks,
         .precision = precision ? precision->text : (struct str){0},
-        .workers = workers == INT64_MIN ? 0 : workers == 0 ? -1 : workers,
+        .workers = workers == INT64_MIN ? 0
+                   : workers == 0       ? -1
+                                        : workers,
         .flags = CONFIG_EDIT_ANCHOR | CONFIG_REPLACE_SPECIAL, // only a copy is changed
     };
     int rc = config_fit(l->arena, l->config, l->reading, &wish, edits, why);
@@ -91,7 +94,8 @@ static int edits_by_key(struct launch *l, const struct launch_values *v, struct 
         if (!value) {
             fail_set(why, FAIL_USAGE, "--config-key %.*s=%.*s: no value has that name",
                      STR_ARG(name), STR_ARG(path));
-            return fail_hint(why, "batch, accumulate, workers, amp, precision, or the name of an axis");
+            return fail_hint(why,
+                             "batch, accumulate, workers, amp, precision, or the name of an axis");
         }
         struct config_value there;
         int rc = config_get(l->arena, l->config, path, &there, why);
@@ -102,9 +106,9 @@ static int edits_by_key(struct launch *l, const struct launch_values *v, struct 
             return fail_hint(why, "--config-key takes the path of a key that is in the file: "
                                   "train.batch_size");
         }
-        struct config_edit edit = {.path = path, .value = value->text,
-                                   .is_text = there.type == CONFIG_TEXT};
-        *arena_push(l->arena, &edits->items, &edits->count, &edits->capacity) = edit;
+        struct config_edit edit = {
+            .path = path, .value = value->text, .is_text = there.type == CONFIG_TEXT};
+        config_edits_add(l->arena, edits, edit);
     }
     return 0;
 }

@@ -25,6 +25,8 @@ struct show_style show_style_of(int fd);
 int show_width(struct str text);
 // The longest beginning of the text that is at most `width` columns wide.
 struct str show_fit(struct str text, int width);
+// Its first line, with "..." where that is cut.
+struct str show_first_line(struct arena *a, struct str text, int width);
 // Adds text in its tone (ANSI codes only with style.colour). Control characters come out as '?', so
 // that a name from a file cannot drive the terminal.
 void show_text(struct buf *b, struct show_style style, enum show_tone tone, struct str text);

@@ -51,6 +51,13 @@ void show_table_unknown(struct show_table *t) {
     show_table_cell(t, SHOW_DIM, STR("–"));
 }
 
+void show_table_known(struct show_table *t, enum show_tone tone, struct str text) {
+    if (text.len > 0)
+        show_table_cell(t, tone, text);
+    else
+        show_table_unknown(t);
+}
+
 static const struct show_cell *cell_at(const struct show_table *t, ptrdiff_t row,
                                        ptrdiff_t column) {
     static const struct show_cell none;

@@ -43,6 +43,8 @@ __attribute__((format(printf, 3, 4))) void show_table_format(struct show_table *
                                                              enum show_tone tone,
                                                              const char *format, ...);
 void show_table_unknown(struct show_table *t);
+// The text, or the unknown where it is empty.
+void show_table_known(struct show_table *t, enum show_tone tone, struct str text);
 
 // Aligned by display width. When style.width is too small, wrapping columns wrap first, then the
 // widest columns are cut with "…" (".." in ASCII).

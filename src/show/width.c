@@ -108,3 +108,9 @@ struct str show_fit(struct str text, int width) {
     }
     return str_slice(text, 0, text.len - rest.len);
 }
+
+struct str show_first_line(struct arena *a, struct str text, int width) {
+    text = str_line(&text);
+    if (show_width(text) <= width) return text;
+    return str_format(a, "%.*s...", STR_ARG(show_fit(text, width)));
+}

@@ -17,11 +17,6 @@ struct points {
     ptrdiff_t count;
 };
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
 static struct points known_points(struct arena *a, const double *x, const double *y,
                                   ptrdiff_t count) {
     struct points p = {arena_new(a, double, count + 1), arena_new(a, double, count + 1), 0};
@@ -73,7 +68,7 @@ struct stats_slope stats_find_slope(const double *x, const double *y, ptrdiff_t 
     }
     result.points = p.count;
     if (pairs == 0) return result;
-    qsort(slopes, (size_t)pairs, sizeof *slopes, by_value);
+    qsort(slopes, (size_t)pairs, sizeof *slopes, stats_by_value);
     result.slope = stats_median(slopes, pairs);
     double n = (double)p.count, deviation = sqrt(n * (n - 1) * (2 * n + 5) / 18);
     double reach = deviations_of(level) * deviation;

@@ -30,7 +30,7 @@ ptrdiff_t stats_place(struct stats_random *r, ptrdiff_t count) {
     return place < count ? place : count - 1;
 }
 
-static int by_value(const void *a, const void *b) {
+int stats_by_value(const void *a, const void *b) {
     double x = *(const double *)a, y = *(const double *)b;
     return (x > y) - (x < y);
 }
@@ -47,7 +47,7 @@ double *stats_known(struct arena *a, const double *values, ptrdiff_t count, ptrd
 static double *sorted(struct arena *a, const double *values, ptrdiff_t count,
                       ptrdiff_t *ret_count) {
     double *known = stats_known(a, values, count, ret_count);
-    if (*ret_count) qsort(known, (size_t)*ret_count, sizeof *known, by_value);
+    if (*ret_count) qsort(known, (size_t)*ret_count, sizeof *known, stats_by_value);
     return known;
 }
 
@@ -92,7 +92,7 @@ double stats_median(const double *values, ptrdiff_t count) {
 }
 
 struct stats_interval stats_middle(double *figures, double level) {
-    qsort(figures, STATS_RESAMPLES, sizeof *figures, by_value);
+    qsort(figures, STATS_RESAMPLES, sizeof *figures, stats_by_value);
     double tail = (1 - level) / 2;
     return (struct stats_interval){quantile_of(figures, STATS_RESAMPLES, tail),
                                    quantile_of(figures, STATS_RESAMPLES, 1 - tail)};

@@ -5,9 +5,6 @@
 
 #include <math.h>
 
-static json_t *at_least_zero(int64_t value) {
-    return value >= 0 ? json_integer(value) : json_null();
-}
 static json_t *yes_or_no(int value) {
     return value < 0 ? json_null() : value ? json_true() : json_false();
 }
@@ -27,7 +24,7 @@ static json_t *setting_json(const struct bench *b, const struct bench_row *r) {
     json_t *precision = s->precision ? json_string(plan_precision_name(s->precision)) : json_null();
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "batch_size",
                      json_size(s->batch > 0 ? s->batch : r->seen_batch), "workers",
-                     at_least_zero(s->workers), "precision", precision, "pin_memory",
+                     json_count(s->workers), "precision", precision, "pin_memory",
                      yes_or_no(s->pin_memory), "compile", yes_or_no(s->compile), "axes",
                      axes_json(b, s));
 }

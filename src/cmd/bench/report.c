@@ -366,13 +366,6 @@ static void add_notes(const struct bench *b, struct show_style style, struct buf
 }
 
 // PyTorch says in a paragraph that memory ran out; the document has all of it.
-static struct str shortened(struct arena *a, struct str text) {
-    enum { COLUMNS = 160 };
-    text = str_line(&text);
-    if (show_width(text) <= COLUMNS) return text;
-    return str_format(a, "%.*s...", STR_ARG(show_fit(text, COLUMNS)));
-}
-
 // Rows that failed, each reason once.
 static void add_failures(const struct bench *b, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
@@ -386,7 +379,8 @@ static void add_failures(const struct bench *b, struct show_style style, struct 
         show_text(out, style, SHOW_BAD, str_of(bench_status_names[r->status]));
         buf_format(
             out, " at %.*s: ", STR_ARG(bench_setting_text(b->arena, &b->grid, &r->setting, true)));
-        show_text(out, style, SHOW_PLAIN, shortened(b->arena, r->reason));
+        show_text(out, style, SHOW_PLAIN,
+                  show_first_line(b->arena, r->reason, BENCH_REASON_COLUMNS));
         buf_byte(out, '\n');
     }
 }
@@ -411,7 +405,8 @@ void bench_print(struct bench *b) {
     add_best(b, style, &out);
     if (b->reason.len > 0) {
         buf_byte(&out, '\n');
-        show_text(&out, style, SHOW_BAD, shortened(b->arena, b->reason));
+        show_text(&out, style, SHOW_BAD,
+                  show_first_line(b->arena, b->reason, BENCH_REASON_COLUMNS));
         buf_byte(&out, '\n');
     }
     add_findings(b, style, &out);

@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
@@ -26,18 +25,9 @@ enum { STATUS_WORDS = sizeof status_words / sizeof *status_words };
 
 // --- Reading -------------------------------------------------------------------------------------
 
-static double number_of(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
 static int64_t count_of(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_integer(value) ? json_integer_value(value) : -1;
-}
-
-static struct str text_of(struct arena *a, const json_t *object, const char *key) {
-    return str_copy(a, str_of(json_string_value(json_object_get(object, key))));
 }
 
 static bool read_status(const json_t *object, enum launch_status *ret_status) {
@@ -63,29 +53,29 @@ static bool read_samples(struct arena *a, const json_t *object, struct bench_tri
 
 static struct bench_outputs read_outputs(struct arena *a, const json_t *object) {
     return (struct bench_outputs){.is_known = json_is_object(object),
-                                  .max_abs = number_of(object, "max_abs"),
-                                  .mean_abs = number_of(object, "mean_abs"),
-                                  .max_rel = number_of(object, "max_rel"),
-                                  .mean_rel = number_of(object, "mean_rel"),
-                                  .top1 = number_of(object, "top1"),
+                                  .max_abs = json_number_at(object, "max_abs"),
+                                  .mean_abs = json_number_at(object, "mean_abs"),
+                                  .max_rel = json_number_at(object, "max_rel"),
+                                  .mean_rel = json_number_at(object, "mean_rel"),
+                                  .top1 = json_number_at(object, "top1"),
                                   .samples = count_of(object, "samples"),
-                                  .reference = text_of(a, object, "reference")};
+                                  .reference = json_text_at(a, object, "reference")};
 }
 
 static bool read_trial(struct arena *a, const json_t *object, struct bench_trial *t) {
     *t = (struct bench_trial){
-        .reason = text_of(a, object, "reason"),
-        .hint = text_of(a, object, "hint"),
+        .reason = json_text_at(a, object, "reason"),
+        .hint = json_text_at(a, object, "hint"),
         .steps = count_of(object, "steps"),
         .seen_batch = count_of(object, "seen_batch"),
         .peak_bytes = count_of(object, "peak_bytes"),
         .charged_bytes = count_of(object, "charged_bytes"),
-        .device_share = number_of(object, "device_share"),
+        .device_share = json_number_at(object, "device_share"),
         .differs = json_is_true(json_object_get(object, "differs")),
         .outputs = read_outputs(a, json_object_get(object, "outputs")),
-        .engine_version = text_of(a, object, "engine_version"),
+        .engine_version = json_text_at(a, object, "engine_version"),
     };
-    for (int i = 0; i < BENCH_TIMES; i++) t->ms[i] = number_of(object, bench_time_names[i]);
+    for (int i = 0; i < BENCH_TIMES; i++) t->ms[i] = json_number_at(object, bench_time_names[i]);
     return read_status(object, &t->status) && read_samples(a, object, t) && t->steps >= 0;
 }
 
@@ -104,8 +94,8 @@ static bool read_head(struct arena *a, struct str line, struct str identity,
                       struct str *ret_began) {
     json_t *object = json_loadb(line.p, (size_t)line.len, 0, NULL);
     bool is_ours = count_of(object, "bench_state") == VERSION &&
-                   str_equal(text_of(a, object, "identity"), identity);
-    *ret_began = text_of(a, object, "began");
+                   str_equal(json_text_at(a, object, "identity"), identity);
+    *ret_began = json_text_at(a, object, "began");
     json_decref(object);
     return is_ours;
 }

@@ -17,29 +17,18 @@ json_t *check_rate_json(const struct rate_figure *f) {
                      json_text(f->why), "standin", json_text(f->standin));
 }
 
-static double number_in(const json_t *line, const char *key) {
-    const json_t *value = json_object_get(line, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static struct str text_in(struct arena *a, const json_t *line, const char *key) {
-    const json_t *value = json_object_get(line, key);
-    return str_copy(a,
-                    (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
-}
-
 void check_rate_read(struct arena *a, const json_t *line, struct rate_figure *ret_figure) {
-    struct str state = text_in(a, line, "state");
+    struct str state = json_text_at(a, line, "state");
     *ret_figure = (struct rate_figure){
-        .measure = rate_find(text_in(a, line, "id")),
-        .median = number_in(line, "value"),
-        .low = number_in(line, "low"),
-        .high = number_in(line, "high"),
-        .variation = number_in(line, "variation"),
+        .measure = rate_find(json_text_at(a, line, "id")),
+        .median = json_number_at(line, "value"),
+        .low = json_number_at(line, "low"),
+        .high = json_number_at(line, "high"),
+        .variation = json_number_at(line, "variation"),
         .count = (int)json_integer_value(json_object_get(line, "runs")),
-        .how = text_in(a, line, "how"),
-        .why = text_in(a, line, "why"),
-        .standin = text_in(a, line, "standin"),
+        .how = json_text_at(a, line, "how"),
+        .why = json_text_at(a, line, "why"),
+        .standin = json_text_at(a, line, "standin"),
     };
     for (int s = RATE_UNKNOWN; s <= RATE_WRONG; s++) {
         if (str_is(state, rate_state_name(s))) ret_figure->state = s;
@@ -47,13 +36,6 @@ void check_rate_read(struct arena *a, const json_t *line, struct rate_figure *re
 }
 
 // --- The table -----------------------------------------------------------------------------------
-
-static void cell(struct show_table *t, enum show_tone tone, struct str text) {
-    if (text.len > 0)
-        show_table_cell(t, tone, text);
-    else
-        show_table_unknown(t);
-}
 
 static const struct insight_finding *finding_of(const struct check *c,
                                                 const struct insight_rate *r) {
@@ -85,12 +67,13 @@ static void add_row(const struct check *c, struct show_table *t, const struct in
                     r->card < 0 ? STR("processor")
                                 : str_format(a, "card %d", c->facts.devices.cards[r->card].index));
     show_table_cell(t, SHOW_STRONG, str_of(f->measure->what));
-    cell(t, tone, rate_text(a, f->measure->unit, f->median));
-    cell(t, SHOW_PLAIN,
-         isnan(f->variation) ? (struct str){0} : str_format(a, "%.1f %%", 100 * f->variation));
-    cell(t, SHOW_PLAIN, range_text(a, r));
-    cell(t, SHOW_DIM, isnan(r->range.low) ? r->range.why_none : r->range.of);
-    cell(t, is_measured ? SHOW_DIM : tone, is_measured ? f->how : f->why);
+    show_table_known(t, tone, rate_text(a, f->measure->unit, f->median));
+    show_table_known(t, SHOW_PLAIN,
+                     isnan(f->variation) ? (struct str){0}
+                                         : str_format(a, "%.1f %%", 100 * f->variation));
+    show_table_known(t, SHOW_PLAIN, range_text(a, r));
+    show_table_known(t, SHOW_DIM, isnan(r->range.low) ? r->range.why_none : r->range.of);
+    show_table_known(t, is_measured ? SHOW_DIM : tone, is_measured ? f->how : f->why);
 }
 
 void check_rates_show(const struct check *c, struct show_style style, struct buf *out) {

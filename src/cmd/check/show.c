@@ -24,13 +24,6 @@ int check_status(const struct check *c) {
 // --- The machine
 // -----------------------------------------------------------------------------------
 
-static void show_cell(struct show_table *t, struct str text) {
-    if (text.len > 0)
-        show_table_cell(t, SHOW_PLAIN, text);
-    else
-        show_table_unknown(t);
-}
-
 static struct str bytes_text(struct arena *a, int64_t bytes) {
     return bytes >= 0 ? unit_bytes(a, bytes) : (struct str){0};
 }
@@ -59,19 +52,23 @@ static void show_cards(const struct check *c, struct show_style style, struct bu
         int cc = s->compute_capability;
         show_table_format(&t, SHOW_DIM, "%d", d->index);
         show_table_cell(&t, SHOW_STRONG, str_of(d->facts.name));
-        show_cell(&t, s->tier);
-        show_cell(&t, bytes_text(c->arena, d->now.total_bytes));
-        show_cell(&t, bytes_text(c->arena, d->now.free_bytes));
-        show_cell(&t, cc > 0 ? str_format(c->arena, "%d.%d", cc / 10, cc % 10) : (struct str){0});
-        show_cell(&t, value_of(c, i, "card.precision"));
-        show_cell(&t, value_of(c, i, "card.link"));
-        show_cell(&t, value_of(c, i, "card.heat"));
-        show_cell(&t, isnan(d->now.power_watts)
-                          ? (struct str){0}
-                          : str_format(c->arena, "%.0f W", d->now.power_watts));
-        show_cell(&t, isnan(d->now.utilisation)
-                          ? (struct str){0}
-                          : str_format(c->arena, "%.0f %%", 100 * d->now.utilisation));
+        show_table_known(&t, SHOW_PLAIN, s->tier);
+        show_table_known(&t, SHOW_PLAIN, bytes_text(c->arena, d->now.total_bytes));
+        show_table_known(&t, SHOW_PLAIN, bytes_text(c->arena, d->now.free_bytes));
+        show_table_known(&t, SHOW_PLAIN,
+                         cc > 0 ? str_format(c->arena, "%d.%d", cc / 10, cc % 10)
+                                : (struct str){0});
+        show_table_known(&t, SHOW_PLAIN, value_of(c, i, "card.precision"));
+        show_table_known(&t, SHOW_PLAIN, value_of(c, i, "card.link"));
+        show_table_known(&t, SHOW_PLAIN, value_of(c, i, "card.heat"));
+        show_table_known(&t, SHOW_PLAIN,
+                         isnan(d->now.power_watts)
+                             ? (struct str){0}
+                             : str_format(c->arena, "%.0f W", d->now.power_watts));
+        show_table_known(&t, SHOW_PLAIN,
+                         isnan(d->now.utilisation)
+                             ? (struct str){0}
+                             : str_format(c->arena, "%.0f %%", 100 * d->now.utilisation));
     }
     show_table_text(&t, style, out);
     buf_byte(out, '\n');
@@ -128,7 +125,7 @@ static void add_finding(const struct check *c, struct show_table *t,
     show_table_cell(t, SHOW_PLAIN, subject(c, f));
     show_table_cell(t, SHOW_STRONG, str_of(f->what));
     show_table_cell(t, SHOW_PLAIN, buf_str(&b));
-    show_cell(t, f->remedy);
+    show_table_known(t, SHOW_PLAIN, f->remedy);
     if (c->options->detailed) show_table_cell(t, SHOW_DIM, str_of(f->id));
 }
 
@@ -182,8 +179,8 @@ static struct str config_says(const struct check *c, enum config_role role) {
 static void add_setting(struct show_table *t, const char *name, struct str value, struct str now,
                         const char *reason) {
     show_table_cell(t, SHOW_STRONG, str_of(name));
-    show_cell(t, value);
-    show_cell(t, now);
+    show_table_known(t, SHOW_PLAIN, value);
+    show_table_known(t, SHOW_PLAIN, now);
     show_table_cell(t, SHOW_PLAIN, str_of(reason));
 }
 
@@ -197,8 +194,8 @@ static void add_batch(const struct check *c, struct show_table *t, const struct 
     if (!d->has_answer) {
         show_table_cell(t, SHOW_STRONG, STR("batch size"));
         show_table_unknown(t);
-        show_cell(t, config_says(c, CONFIG_BATCH));
-        show_cell(t, reason);
+        show_table_known(t, SHOW_PLAIN, config_says(c, CONFIG_BATCH));
+        show_table_known(t, SHOW_PLAIN, reason);
         return;
     }
     reason = str_format(c->arena, "%.*s in %s: %s; needed %.*s of %.*s", STR_ARG(x->plan.model),

@@ -9,12 +9,6 @@
 // A first import over a network file system takes its time; a card that hangs takes for ever.
 enum { DEADLINE_MS = 30000, OUTPUT_MAX = 1 << 20 };
 
-static struct str text_of(struct arena *a, const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return str_copy(a,
-                    (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
-}
-
 static int known_of(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     if (json_is_boolean(value)) return json_is_true(value);
@@ -32,16 +26,16 @@ static struct str last_line(struct str text) {
 }
 
 static void read_answer(struct arena *a, const json_t *answer, struct insight_torch *t) {
-    t->python_version = text_of(a, answer, "python");
-    t->version = text_of(a, answer, "torch");
-    t->error = text_of(a, answer, "error");
+    t->python_version = json_text_at(a, answer, "python");
+    t->version = json_text_at(a, answer, "torch");
+    t->error = json_text_at(a, answer, "error");
     t->state = t->version.len > 0 ? INSIGHT_TORCH_FOUND : INSIGHT_TORCH_MISSING;
-    t->cuda = text_of(a, answer, "cuda");
-    t->hip = text_of(a, answer, "hip");
-    t->cudnn = text_of(a, answer, "cudnn");
-    t->archs = text_of(a, answer, "archs");
-    t->libraries = text_of(a, answer, "libraries");
-    t->cuda_error = text_of(a, answer, "cuda_error");
+    t->cuda = json_text_at(a, answer, "cuda");
+    t->hip = json_text_at(a, answer, "hip");
+    t->cudnn = json_text_at(a, answer, "cudnn");
+    t->archs = json_text_at(a, answer, "archs");
+    t->libraries = json_text_at(a, answer, "libraries");
+    t->cuda_error = json_text_at(a, answer, "cuda_error");
     t->cuda_available = known_of(answer, "cuda_available");
     t->cuda_devices = known_of(answer, "cuda_devices");
     t->has_triton = known_of(answer, "triton");

@@ -120,18 +120,12 @@ static struct str no_difference(const struct compare *c, const char *name,
 }
 
 // PyTorch says in a paragraph that memory ran out; the document has all of it.
-static struct str shortened(struct arena *a, struct str text) {
-    enum { COLUMNS = 160 };
-    text = str_line(&text);
-    if (show_width(text) <= COLUMNS) return text;
-    return str_format(a, "%.*s...", STR_ARG(show_fit(text, COLUMNS)));
-}
-
 static struct str sentence(const struct compare *c, int metric) {
     const struct compare_result *r = &c->results[metric];
     const char *name = compare_metrics[metric].title;
     if (!r->is_measured || r->reason.len > 0) {
-        return str_format(c->arena, "%s: %.*s", name, STR_ARG(shortened(c->arena, r->reason)));
+        return str_format(c->arena, "%s: %.*s", name,
+                          STR_ARG(show_first_line(c->arena, r->reason, BENCH_REASON_COLUMNS)));
     }
     if (r->ratio.verdict == STATS_SAME) return no_difference(c, name, r);
     double change = percent * (r->ratio.ratio - 1);

@@ -2,14 +2,7 @@
 // A result of bench as doctor reads it: its recommended setting.
 #include "cmd/doctor/reading.h"
 
-#include <math.h>
-
 enum { DOCUMENT_MOST = 16 << 20 };
-
-double reading_number(const json_t *object, const char *key) {
-    const json_t *value = json_object_get(object, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
 
 int reading_bench_bytes(struct reading *r, struct str bytes, struct fail *why) {
     if (r->document.count + bytes.len > DOCUMENT_MOST)
@@ -30,16 +23,16 @@ int reading_bench_end(struct reading *r, struct fail *why) {
         json_array_get(rows, (size_t)json_integer_value(json_object_get(best, "row")));
     if (row && best) {
         f->phases =
-            (struct cause_phases){reading_number(row, "io_ms"),
-                                  reading_number(row, "h2d_ms"),
-                                  reading_number(row, "forward_ms"),
-                                  reading_number(row, "backward_ms"),
-                                  reading_number(row, "optimizer_ms"),
-                                  reading_number(row, "other_ms"),
-                                  reading_number(row, "total_ms"),
+            (struct cause_phases){json_number_at(row, "io_ms"),
+                                  json_number_at(row, "h2d_ms"),
+                                  json_number_at(row, "forward_ms"),
+                                  json_number_at(row, "backward_ms"),
+                                  json_number_at(row, "optimizer_ms"),
+                                  json_number_at(row, "other_ms"),
+                                  json_number_at(row, "total_ms"),
                                   (ptrdiff_t)json_integer_value(json_object_get(row, "steps"))};
-        f->utilisation = reading_number(row, "gpu_percent") / 100;
-        f->memory_share = reading_number(best, "memory_share");
+        f->utilisation = json_number_at(row, "gpu_percent") / 100;
+        f->memory_share = json_number_at(best, "memory_share");
         f->is_fp32 |= str_is(str_of(json_string_value(json_object_get(row, "precision"))), "fp32");
         const json_t *workers = json_object_get(row, "workers");
         if (json_is_integer(workers)) f->workers = (int)json_integer_value(workers);

@@ -55,9 +55,9 @@ int reading_watch_line(struct reading *r, struct str line, struct fail *why) {
     json_array_foreach(json_object_get(document, "cards"), i, item) {
         const json_t *memory = json_object_get(item, "memory");
         figures_add(&r->utilisation,
-                    reading_number(json_object_get(item, "gauges"), "utilisation"));
+                    json_number_at(json_object_get(item, "gauges"), "utilisation"));
         figures_add(&r->memory,
-                    reading_number(memory, "used_bytes") / reading_number(memory, "total_bytes"));
+                    json_number_at(memory, "used_bytes") / json_number_at(memory, "total_bytes"));
     }
     json_decref(document);
     return 0;

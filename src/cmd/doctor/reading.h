@@ -53,6 +53,4 @@ int reading_watch_end(struct reading *r, struct fail *why);
 int reading_bench_bytes(struct reading *r, struct str bytes, struct fail *why);
 int reading_bench_end(struct reading *r, struct fail *why);
 
-double reading_number(const json_t *object, const char *key); // NaN: there is none
-
 #endif

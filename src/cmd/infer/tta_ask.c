@@ -226,32 +226,31 @@ static struct str map_of(struct str path, struct str *ret_leaf) {
     return str_slice(path, 0, at);
 }
 
-static void edit(struct question *q, struct config_edits *edits, struct config_edit e) {
-    *arena_push(q->arena, &edits->items, &edits->count, &edits->capacity) = e;
-}
-
 struct config_edits tta_edits(struct question *q, const struct tta_type *type) {
     struct str path, leaf, batch = q->reading.values[CONFIG_BATCH].path;
     struct config_edits edits = {0};
     struct config_value v;
     if (!q->has_config || batch.len == 0 || q->batch_is_trainings || type->is_own) return edits;
     if (config_value_of(q, type_keys, &path, &v)) {
-        edit(q, &edits, (struct config_edit){.path = path, .value = type->name, .is_text = true});
+        config_edits_add(q->arena, &edits,
+                         (struct config_edit){.path = path, .value = type->name, .is_text = true});
     } else {
         struct str map = map_of(batch, &leaf);
         path = str_format(q->arena, "%.*stta_type", STR_ARG(map));
-        edit(q, &edits,
-             (struct config_edit){.path = path,
-                                  .value = type->name,
-                                  .is_text = true,
-                                  .insert = true,
-                                  .after = leaf,
-                                  .note = STR("tta_type is a new key: your code must read it")});
+        config_edits_add(
+            q->arena, &edits,
+            (struct config_edit){.path = path,
+                                 .value = type->name,
+                                 .is_text = true,
+                                 .insert = true,
+                                 .after = leaf,
+                                 .note = STR("tta_type is a new key: your code must read it")});
     }
     bool is_on = type->views > 1;
     if (config_value_of(q, switch_keys, &path, &v) && v.type == CONFIG_BOOL && v.boolean != is_on) {
-        edit(q, &edits,
-             (struct config_edit){.path = path, .value = is_on ? STR("true") : STR("false")});
+        config_edits_add(
+            q->arena, &edits,
+            (struct config_edit){.path = path, .value = is_on ? STR("true") : STR("false")});
     }
     return edits;
 }

@@ -50,13 +50,6 @@ static struct str f1_text(struct arena *a, const struct tta_type *type) {
     return str_format(a, "%.3f to %.3f", type->f1_low, type->f1_high);
 }
 
-static void text_cell(struct show_table *t, struct str text) {
-    if (text.len > 0)
-        show_table_cell(t, SHOW_PLAIN, text);
-    else
-        show_table_unknown(t);
-}
-
 static void add_row(struct show_table *table, struct arena *a, const struct tta *t,
                     const struct tta_row *row) {
     show_table_cell(table, row == t->recommended ? SHOW_STRONG : SHOW_PLAIN, row->type->name);
@@ -71,8 +64,8 @@ static void add_row(struct show_table *table, struct arena *a, const struct tta 
     show_table_format(table, SHOW_PLAIN, "%lld", (long long)row->forward_batch);
     show_table_cell(table, SHOW_PLAIN,
                     row->needed_bytes > 0 ? unit_bytes(a, row->needed_bytes) : STR("?"));
-    text_cell(table, range_text(a, row));
-    text_cell(table, f1_text(a, row->type));
+    show_table_known(table, SHOW_PLAIN, range_text(a, row));
+    show_table_known(table, SHOW_PLAIN, f1_text(a, row->type));
     show_table_cell(table, verdicts[row->verdict].tone, str_of(word_of(t, row)));
 }
 

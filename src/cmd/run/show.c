@@ -83,9 +83,6 @@ void run_say_end(struct run *r, int status) {
     run_say("%.*s", STR_ARG(buf_str(&b)));
 }
 
-static json_t *known(int64_t value) {
-    return value >= 0 ? json_integer(value) : json_null();
-}
 static json_t *known_size(struct keep_size size, int64_t value) {
     return size.batch > 0 ? json_integer(value) : json_null();
 }
@@ -100,7 +97,7 @@ static json_t *attempts(const struct run *r) {
                       known_size(row->size, row->size.batch), "accumulation",
                       known_size(row->size, row->size.accumulation), "lr",
                       json_number(row->size.lr), "checkpoint", json_text(row->checkpoint), "ending",
-                      json_text(row->ending), "samples", known(row->samples), "peak_bytes",
+                      json_text(row->ending), "samples", json_count(row->samples), "peak_bytes",
                       json_size(row->peak_bytes), "seconds", json_number(row->seconds)));
     }
     return list;
@@ -114,7 +111,7 @@ int run_print(struct run *r, int status, struct fail *why) {
                   (int)s->restarts, "batch", known_size(size, size.batch), "accumulation",
                   known_size(size, size.accumulation), "effective_batch",
                   known_size(size, effective(r, size)), "ranks", (int)ranks_of(r), "samples",
-                  known(s->samples), "ending", json_text(s->ending), "why", json_text(s->why),
+                  json_count(s->samples), "ending", json_text(s->ending), "why", json_text(s->why),
                   "standin", r->is_standin, "attempts", attempts(r), "log", json_text(r->log.path));
     return json_print(document, why);
 }
