@@ -43,8 +43,9 @@ void speed_text(const struct forecast_speed *s, struct buf *out) {
     add_number(out, s->step_s * 1e3);
     buf_add(out, STR(" ms a step without loading data"));
     if (!s->is_fitted) {
-        buf_format(out, "; constants of %.*s, not of this card and software",
-                   STR_ARG(s->row->cards));
+        buf_format(out, "; constants of %.*s%s", STR_ARG(s->row->cards),
+                   s->is_card ? " with other software, or in another precision"
+                              : ", not of this card and software");
     }
     if (s->is_doubtful) {
         buf_add(out, STR("; doubtful: kernels that vary much between cuDNN's choices"));

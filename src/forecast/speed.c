@@ -264,7 +264,7 @@ static bool names_card(struct str list, struct str key) {
 // The card decides before the software, the first of equals.
 static const struct forecast_speed_row *choose(const struct forecast_speed_table *t,
                                                const struct forecast_speed_run *run, int torch,
-                                               bool *ret_is_fitted) {
+                                               bool *ret_is_card, bool *ret_is_fitted) {
     const struct tape_header *h = &run->tape->header;
     const struct forecast_speed_row *best = NULL;
     int most = -1;
@@ -278,6 +278,7 @@ static const struct forecast_speed_row *choose(const struct forecast_speed_table
         if (how <= most) continue;
         most = how;
         best = r;
+        *ret_is_card = is_card;
         *ret_is_fitted = is_card && is_era && str_is(h->precision, "amp-fp16");
     }
     return best;
@@ -291,7 +292,7 @@ bool forecast_speed_at(const struct forecast_speed_table *t, const struct foreca
     const struct gpu *g = run->gpu;
     if (run->batch < 1 || !g || !(g->bandwidth > 0) || !(g->fp32 > 0)) return false;
     if (!software.torch) (void)gpu_software_parse(run->tape->header.rules, &software);
-    ret->row = choose(t, run, software.torch, &ret->is_fitted);
+    ret->row = choose(t, run, software.torch, &ret->is_card, &ret->is_fitted);
     if (!ret->row || !add_up(run, ret)) return false;
     ret->is_doubtful = ret->doubtful_share > doubtful_from;
     double range = ret->is_fitted ? ret->row->range : ret->row->range_other;

@@ -79,6 +79,7 @@ struct forecast_speed {
     double doubtful_share;                // of the time, in kernels that the model is bad at
     bool is_doubtful;
     bool is_host_bound; // below the knee: at most `high`
+    bool is_card;       // the card is the row's
     bool is_fitted;     // card, software and precision are those of the row
 };
 // False when nothing can be said: a tape without work events, a card without facts, no row.

@@ -116,6 +116,9 @@ static bool is_exception(struct str bare, bool in_traceback) {
     if (n < bare.len && bare.p[n] != ':') return false;
     if (n + 1 < bare.len && bare.p[n + 1] != ' ') return false;
     if (in_traceback) return true;
+    struct str message = str_trim(str_slice(bare, n + 1, bare.len));
+    if (message.len > 0 && count_of(message, 0, "0123456789.+-e%") == message.len)
+        return false; // "MeanSquaredError: 0.0512"
     for (size_t i = 0; i < sizeof endings / sizeof *endings; i++) {
         if (str_ends(name, str_of(endings[i]))) return true;
     }

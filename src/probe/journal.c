@@ -151,6 +151,11 @@ void journal_end(struct journal *j, struct ending *ret_ending, int64_t *ret_line
     *ret_line = number_of(t, ret_ending->line);
 }
 
+bool journal_went_on(const struct journal *j, int64_t line) {
+    int64_t oldest = j->progress[j->progress_count % JOURNAL_WENT_ON];
+    return line > 0 && j->progress_count >= JOURNAL_WENT_ON && oldest > line;
+}
+
 const struct journal_bar *journal_training(const struct journal *j) {
     const struct journal_bar *best = NULL;
     for (int i = 0; i < j->bar_count; i++) {

@@ -11,6 +11,9 @@
 enum {
     JOURNAL_TIMES = 1024, // of one kind of steps that are kept; of more, every second, fourth, …
     JOURNAL_BARS = 8,     // kinds of steps: training, validation, …
+    // So many lines with a time or a loss after an error: the training went on. Bars of all ranks
+    // are drawn once more when it ends.
+    JOURNAL_WENT_ON = 20,
 };
 
 // Steps of one progress bar, or of all lines that look alike.
@@ -44,6 +47,9 @@ struct journal {
     uint64_t table_columns; // of the last header of a table: those with a loss in their name
     int table_fields;       // … how many its lines have; 0: no header yet
     char table_separator;
+    int64_t progress[JOURNAL_WENT_ON]; // lines that told a time or a finite loss, the newest ones
+    int64_t progress_count;
+    bool told_progress;        // the line that is being read
     struct journal_mark place; // the last bar or line that tells where the training is
     bool place_is_validation, place_is_last_batch;
     struct journal_mark traceback; // a frame of the last traceback that is of validation
@@ -62,6 +68,8 @@ const char *journal_refusal(struct str head);
 // Takes in a last line without an end, and reads the ending. `ret_line`: the number of the line
 // that decided, 0: none.
 void journal_end(struct journal *j, struct ending *ret_ending, int64_t *ret_line);
+// Whether the training went on after that line.
+bool journal_went_on(const struct journal *j, int64_t line);
 // The bar with most steps that is not validation's; NULL: no times were found.
 const struct journal_bar *journal_training(const struct journal *j);
 // Steps of training that were seen; -1: the log tells none, so nobody knows.

@@ -178,6 +178,7 @@ static void read_times(struct journal *j, struct str line) {
     if (bar >= 0) {
         struct str label = str_slice(line, 0, bar);
         mark(&j->place, j->line, line);
+        j->told_progress = true;
         j->place_is_validation = is_validation(label);
         j->place_is_last_batch = is_last_batch(str_slice(line, bar, line.len));
         if (read_rate(line, &total)) add_time(j, label, total);
@@ -185,6 +186,7 @@ static void read_times(struct journal *j, struct str line) {
     }
     if (!read_named(line, false, &total) && !read_rate(line, &total)) return;
     struct str label = str_slice(line, 0, line.len < 24 ? line.len : 24);
+    j->told_progress = true;
     mark(&j->place, j->line, line);
     j->place_is_validation = is_validation(label);
     j->place_is_last_batch = false;
@@ -229,6 +231,7 @@ static bool is_record(struct str line, ptrdiff_t at) {
 }
 
 static void add_loss(struct journal *j, struct str line, int kind) {
+    if (kind == 0) j->told_progress = true;
     if (kind == 0) j->loss_recovered = j->nan_count > 0;
     if (kind != 1) return;
     if (j->nan_count++ == 0) mark(&j->nan, j->line, line);
@@ -361,6 +364,7 @@ static void read_card(struct journal *j, struct str line) {
 }
 
 void journal_read_line(struct journal *j, struct str line) {
+    j->told_progress = false;
     ptrdiff_t frame = str_find(line, STR(", in "));
     if (str_find(line, STR("Traceback (most recent call last)")) >= 0)
         j->traceback.line = 0;
@@ -372,4 +376,5 @@ void journal_read_line(struct journal *j, struct str line) {
     read_table(j, line);
     read_columns(j, line);
     read_card(j, line);
+    if (j->told_progress) j->progress[j->progress_count++ % JOURNAL_WENT_ON] = j->line;
 }

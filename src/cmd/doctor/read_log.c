@@ -48,7 +48,12 @@ int reading_log_end(struct reading *r, struct fail *why) {
     struct ending ending;
     int64_t line;
     journal_end(j, &ending, &line);
-    doctor_take_ending(r->d, &ending, line);
+    if (journal_went_on(j, line) && ending.signature->kind != ENDING_COMMUNICATION)
+        str_list_add(r->d->arena, &r->d->notes,
+                     str_format(r->d->arena, "the training went on after line %lld: %.*s",
+                                (long long)line, STR_ARG(str_trim(ending.line))));
+    else
+        doctor_take_ending(r->d, &ending, line);
     take_place(r);
     const struct journal_bar *b = journal_training(j);
     if (b) {
