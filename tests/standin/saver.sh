@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-# Words for a stand-in training that saves files: step; save FILE [new]; folder PATH; die. To be sourced.
+# Words for a stand-in training that saves files: step; save FILE [new]; folder PATH; die. To be sourced: a start that resumes ends
+# there, unless $again is set.
 made=0
 say() { printf '{"v":1,"rank":0,"pid":%d,%s}\n' $$ "$1" >&"$BATCHFIT_FD"; }
 # File systems keep the time of the last tick: a row must not be told in the same as the one before.
@@ -15,4 +16,4 @@ folder() { say '"event":"phase","phase":"checkpoint","path":"'"$PWD/$1"'","at":'
 die() { sleep 0.3; kill -9 $$; }
 say '"event":"start","framework":"standin"'
 echo "resume ${1:-nothing}"
-[ $# -eq 0 ] || exit 0
+[ $# -eq 0 ] || [ -n "$again" ] || exit 0

@@ -265,7 +265,7 @@ os.replace("b.new", "b.pt"); pathlib.Path("b.pt").rename("c.pt")
 torch.save(net.state_dict(), io.BytesIO())
 open("d", "w").close(); os.rename("d", "e")
 train(x, y)
-os.makedirs("f/g"); torch.save(net.state_dict(), "f/g/h.pt"); os.rename("f/g", "f/i")
+os.makedirs("f/g"); torch.save(net.state_dict(), pathlib.Path("f/g/h.pt")); os.rename("f/g", pathlib.Path("f/i"))
 train(x, y)
 torch.save(net.state_dict(), "f/i/h.pt")
 import pickle, copy
@@ -274,6 +274,8 @@ pickle.loads(pickle.dumps(torch.save)); copy.deepcopy(net); pickle.loads(pickle.
         self.assertEqual((done.status, done.err), (0, ""))
         paths = [e["path"] and os.path.basename(e["path"]) for e in done.all("phase")]
         self.assertEqual(paths, ["a.pt", *["a.safetensors"] * ("both" in done.out), "b.new", "b.pt", "c.pt", None, "h.pt", "i", "h.pt"])
+        ends = [os.sep.join(e["path"].split(os.sep)[-3:]) for e in done.all("phase")[-3:]]
+        self.assertTrue(ends[0].endswith("f/g/h.pt") and ends[1].endswith("f/i") and ends[2].endswith("f/i/h.pt"), ends)
         self.assertEqual([e.get("new_folder") for e in done.all("phase")][-3:], [True, None, None])
         self.assertTrue(all(os.path.isabs(e["path"] or "/") for e in done.all("phase")))
 

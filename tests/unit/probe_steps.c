@@ -229,6 +229,46 @@ static void out_of_memory_is_over_with_the_next_step(void **state) {
     assert_int_equal(s.ranks[0].oom_ns, 0);
 }
 
+static void save(struct steps *s, int rank, const char *path, const char *more) {
+    ARENA_AUTO scratch = {0};
+    steps_line(s, str_format(&scratch,
+                             "{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\",\"rank\":%d,"
+                             "\"path\":\"%s\"%s}",
+                             rank, path, more));
+}
+
+static void paths_are_kept_with_their_rows(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct steps s = read_text(&a, "{\"v\":1,\"event\":\"start\"}\n");
+    save(&s, 0, "/o/0", ",\"new_folder\":true");
+    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"samples\":8}"));
+    save(&s, 0, "/o/1", ",\"new_folder\":true");
+    save(&s, 1, "/o/2", "");
+    save(&s, 0, "relative", "");
+    assert_int_equal(s.path_count, 3);
+    assert_false(s.paths[0].has_new_folder); // before the first step any folder may be new
+    assert_true(s.paths[1].has_new_folder);
+    assert_int_equal(s.paths[1].row, 1);
+    assert_int_equal(s.paths[1].samples, 8);
+    assert_int_equal(s.paths[2].row, 0);
+    assert_true(steps_row_is_over(&s, &s.paths[0]));
+    assert_false(steps_row_is_over(&s, &s.paths[1]));
+    steps_line(&s, STR("{\"v\":1,\"event\":\"oom\",\"phase\":\"other\"}")); // while it saves
+    steps_line(&s, STR("{\"v\":1,\"event\":\"end\",\"ok\":false}"));
+    assert_false(steps_row_is_over(&s, &s.paths[1]));
+    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"samples\":8}"));
+    assert_true(steps_row_is_over(&s, &s.paths[1]));
+    assert_false(steps_row_is_over(&s, &s.paths[2])); // another rank's
+    save(&s, 0, "/o/1", "");
+    assert_int_equal(s.path_count, 3);
+    assert_int_equal(s.paths[1].row, 1);
+    assert_int_equal(s.paths[1].last_row, 2);
+    for (int i = 3; i <= STEP_PATHS_MAX; i++) save(&s, 0, str_format(&a, "/o/%d", i).p, "");
+    assert_int_equal(s.path_count, STEP_PATHS_MAX / 2 + 1); // the newest stay
+    assert_int_equal(s.paths[s.path_count - 1].row, 2);
+}
+
 static void ends_are_good_or_bad(void **state) {
     (void)state;
     static const struct {
@@ -299,6 +339,7 @@ int main(void) {
         cmocka_unit_test(an_overlong_line_is_one_broken_line),
         cmocka_unit_test(what_the_run_has_done_is_seen),
         cmocka_unit_test(out_of_memory_is_over_with_the_next_step),
+        cmocka_unit_test(paths_are_kept_with_their_rows),
         cmocka_unit_test(ends_are_good_or_bad),
         cmocka_unit_test(the_slowest_counts_when_all_report),
         cmocka_unit_test(processes_are_told_apart),

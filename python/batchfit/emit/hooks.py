@@ -174,7 +174,8 @@ def hook_optimizers(journal):
 
 def path_of(target):
     """The absolute path of the file or folder that something is saved to; None where that is not known."""
-    name = getattr(target, "name", target)  # of an open file
+    is_path = isinstance(target, (str, os.PathLike))  # pathlib's have a name, too: without their folder
+    name = target if is_path else getattr(target, "name", None)  # of an open file
     if not isinstance(name, (str, os.PathLike)):
         return None
     path = os.path.abspath(os.fspath(name))

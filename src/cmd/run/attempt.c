@@ -142,11 +142,27 @@ static void read_allocator(struct run_watch *w, const struct step *step) {
     unit_keep_most(&w->card_peak_bytes, step->peak_reserved_bytes);
 }
 
+// A program that takes the batch out of its checkpoint does not do what we count on: more memory
+// again, and another effective batch.
+static void see_batch(struct run_watch *w, const struct step *step) {
+    struct run *r = w->run;
+    int64_t asked = r->state.size.batch;
+    if (w->has_changed || w->is_asking || step->micro_batch <= 0) return;
+    if (step->micro_batch == asked) r->obeyed_batch = asked;
+    bool is_old = step->micro_batch == r->obeyed_batch && r->obeyed_batch > asked;
+    if (!is_old || w->is_disobedient_told) return;
+    w->is_disobedient_told = true;
+    run_say("the program goes on with the batch of before, %lld: it does not take {batch} when it "
+            "resumes",
+            (long long)step->micro_batch);
+}
+
 static void read_new_steps(struct run_watch *w, const struct steps *s) {
     int64_t from = w->steps_seen - s->forgotten;
     for (ptrdiff_t i = from > 0 ? (ptrdiff_t)from : 0; i < s->count; i++) {
         const struct step *step = &s->items[i];
         if (!steps_on_cpu(s)) read_allocator(w, step);
+        if (w->run->takes_batch) see_batch(w, step);
         if (step->alloc_retries <= w->retries) continue;
         w->retry_steps += w->retries >= 0;
         w->retries = step->alloc_retries;

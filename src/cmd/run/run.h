@@ -57,6 +57,7 @@ struct run {
     int64_t began_ns;                  // of the run, over all its calls; unix time
     double lost_seconds;         // of attempts so far: what a start from the beginning would lose
     bool told_checkpoint;        // the program has said that it wrote one
+    int64_t obeyed_batch;        // that the steps of an earlier attempt really had; 0: not known
     struct str_list new_folders; // that attempts of this run made for what they saved
     bool is_standin;
     struct run_row *rows;
@@ -159,7 +160,7 @@ struct run_watch {
     int64_t peak_bytes;      // less what the allocator only kept in its cache; -1: unknown
     int64_t card_peak_bytes; // with it
     int64_t cached_bytes;    // of the allocator's peak; -1: it does not say
-    bool is_believed, is_near_told, is_asking, has_shrunk;
+    bool is_believed, is_disobedient_told, is_near_told, is_asking, has_shrunk;
     bool has_changed; // the batch, while it ran
     bool is_settled;  // the file in question has not changed for long
 };
