@@ -109,6 +109,7 @@ static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, boo
                             : run_files_samples(w, s, file, is_last || age_ms >= OLD_MS);
         if (samples == RUN_UNFINISHED) continue;
         log_checkpoint(w, file, samples);
+        if (f) run_folder_count(w->run, f);
         is_new = true;
     }
     if (is_last && run_folders_told(w->run, &folders, s)) w->run->told_checkpoint = true;

@@ -203,12 +203,23 @@ bool run_folder_is_whole(const struct run *r, const struct run_folders *folders,
                          const struct run_folder *f) {
     if (f->is_over) return true;
     if (!folders->is_ended) return false;
+    if (r->folder_entries > 0) return entries_in(f->path) >= r->folder_entries;
     for (ptrdiff_t i = r->state.checkpoint_count - 1; i >= 0; i--) {
         struct str logged = r->state.checkpoints[i].file.path;
         bool is_one = is_like(logged, f->path) && is_logged_folder(&r->state, i);
         if (is_one) return entries_in(f->path) >= entries_in(logged);
     }
+    // One that was removed before anybody looked: as many files were saved into it.
+    for (ptrdiff_t i = folders->count - 1; i >= 0; i--) {
+        const struct run_folder *other = &folders->items[i];
+        bool is_one = other->is_over && may_be_checkpoint(other) && is_like(other->path, f->path);
+        if (is_one) return f->count >= other->count;
+    }
     return false;
+}
+
+void run_folder_count(struct run *r, const struct run_folder *f) {
+    r->folder_entries = entries_in(f->path);
 }
 
 // --- By itself ----------------------------------------------------------------------------------

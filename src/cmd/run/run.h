@@ -58,15 +58,16 @@ struct run {
     double lost_seconds;         // of attempts so far: what a start from the beginning would lose
     bool told_checkpoint;        // the program has said that it wrote one
     int64_t obeyed_batch;        // that the steps of an earlier attempt really had; 0: not known
+    int64_t folder_entries;      // of the newest checkpoint that is a folder; 0: not known
     struct str_list new_folders; // that attempts of this run made for what they saved
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
     bool told_accumulation;
     bool is_one_micro_batch; // the last attempt took one a step, and was asked for more
-    int64_t ranks_seen;    // that the program said it has; 0: none
-    int64_t samples_began; // that the weights had seen when this call began to train
-    int out_fd;            // where the child's standard output goes
+    int64_t ranks_seen;      // that the program said it has; 0: none
+    int64_t samples_began;   // that the weights had seen when this call began to train
+    int out_fd;              // where the child's standard output goes
 };
 
 // ask.c: options and config -> rules. FAIL_USAGE, FAIL_INPUT.
@@ -120,6 +121,8 @@ bool run_folders_told(const struct run *r, const struct run_folders *folders,
 // Whether all of the folder is there.
 bool run_folder_is_whole(const struct run *r, const struct run_folders *folders,
                          const struct run_folder *f);
+// Remembers how much is in a whole one: the program may remove it before the next is whole.
+void run_folder_count(struct run *r, const struct run_folder *f);
 // Whether what the log has later tells that this path of it is no checkpoint.
 bool run_folders_refute(const struct keep_state *s, ptrdiff_t at);
 
