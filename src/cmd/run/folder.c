@@ -209,7 +209,12 @@ bool run_folder_is_whole(const struct run *r, const struct run_folders *folders,
         bool is_one = is_like(logged, f->path) && is_logged_folder(&r->state, i);
         if (is_one) return entries_in(f->path) >= entries_in(logged);
     }
-    // One that was removed before anybody looked: as many files were saved into it.
+    // One that was removed before anybody looked: as many files were saved into it. Not where it
+    // got another name, and the folder that was told with it.
+    for (ptrdiff_t i = 0; i < folders->count; i++) {
+        bool is_beside = str_equal(folders->items[i].path, folder_of(f->path));
+        if (is_beside && is_folder(folders->items[i].first->path)) return false;
+    }
     for (ptrdiff_t i = folders->count - 1; i >= 0; i--) {
         const struct run_folder *other = &folders->items[i];
         bool is_one = other->is_over && may_be_checkpoint(other) && is_like(other->path, f->path);
