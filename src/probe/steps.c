@@ -210,7 +210,8 @@ static struct step_path *path_at(struct steps *s, struct str path) {
     return p;
 }
 
-static void keep_path(struct steps *s, const struct step_rank *r, const json_t *object) {
+static void keep_path(struct steps *s, const struct step_rank *r, const json_t *object,
+                      const struct step_mark *mark) {
     struct str path = text_of(object, "path");
     if (path.len == 0 || path.p[0] != '/') return;
     struct step_path *p = path_at(s, path);
@@ -218,6 +219,8 @@ static void keep_path(struct steps *s, const struct step_rank *r, const json_t *
     p->rank = r->rank;
     p->last_row = r->steps;
     p->samples = r->samples;
+    p->end_s = mark->end_s;
+    p->began_s = mark->end_s - (mark->ms >= 0 ? mark->ms / 1e3 : 0);
     p->has_new_folder = r->steps > 0 && json_is_true(json_object_get(object, "new_folder"));
 }
 
@@ -229,16 +232,17 @@ static void on_phase(struct steps *s, struct step_rank *r, const json_t *object)
     }
     if (!str_is(phase, "checkpoint")) return;
     s->covered |= COVER_CHECKPOINT;
-    keep_path(s, r, object);
     r->is_saving = true;
     double end_s = time_of(object, "at");
-    s->marks[s->mark_count++ % STEP_MARKS] = (struct step_mark){
+    struct step_mark mark = {
         .rank = r->rank,
         .steps = r->steps,
         .samples = r->samples,
         .end_s = isnan(end_s) ? (double)os_wall_ns() * 1e-9 : end_s,
         .ms = time_of(object, "ms"),
     };
+    s->marks[s->mark_count++ % STEP_MARKS] = mark;
+    keep_path(s, r, object, &mark);
 }
 
 static void on_outputs(struct steps *s, struct step_rank *r, const json_t *object) {

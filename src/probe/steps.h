@@ -79,7 +79,8 @@ struct step_path {
     struct str path;
     int rank;
     int64_t row, last_row; // in which it was told first, and last
-    int64_t samples;       // of its rank then; -1: not said
+    int64_t samples;       // of its rank with the last; -1: not said
+    double began_s, end_s; // of the last saving (unix time)
     bool has_new_folder;   // its folder was made in its row, after a step
 };
 enum { STEP_MARKS = 64, STEP_PATHS_MAX = 4096 };

@@ -15,6 +15,19 @@ import unittest
 from helper import BATCHFIT, HERE, InFolder, torch
 
 TRAIN = os.path.join(HERE, "..", "..", "examples", "run", "train.py")
+MANY_SAVES = """
+import sys, os, torch
+net = torch.nn.Linear(8, 2)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for step in range(1, 21):
+    net(torch.randn(4, 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    path = "c-%d.pt" % (4 * step)
+    torch.save({"step": step}, path if sys.argv[1] == "plain" else "new")
+    if sys.argv[1] != "plain":
+        os.replace("new", path)
+"""
 EXACT = dict(rtol=1e-3, atol=2e-4)  # sums of fp32 in another order
 
 
@@ -98,6 +111,22 @@ class Run(InFolder):
         self.assertEqual((found["restarts"], found["effective_batch"], found["samples"]), (0, 48, 1920), error)
         self.assertGreater(found["batch"], 12, error)
         self.assert_same(weights, wanted)
+
+    def test_many_checkpoints_of_one_moment_hold_what_each_holds(self):
+        """The clock of files ticks every few milliseconds: their times do not tell them apart."""
+        for way in ("plain", "renamed"):
+            for options in (("--checkpoint", "c-*.pt"), ()):
+                with self.subTest(way=way, options=options):
+                    folder = os.path.join(self.folder, way + str(len(options)))
+                    os.makedirs(folder)
+                    argv = [BATCHFIT, "run", "--no-history", "--device", "cpu", "--log", "log", "--batch-size", "4", "--recover", *options,
+                            "--", sys.executable, "-c", MANY_SAVES, way, "{batch} {accumulate} {resume:{checkpoint}}"]
+                    subprocess.run(argv, cwd=folder, check=True, timeout=300, capture_output=True)
+                    with open(os.path.join(folder, "log")) as lines:
+                        events = [json.loads(line) for line in lines]
+                    held = {event["checkpoint"].rpartition("c-")[2]: event["samples"] for event in events
+                            if "c-" in event.get("checkpoint", "") and event["event"] == "checkpoint"}
+                    self.assertEqual(held, {f"{4 * step}.pt": 4 * step for step in range(1, 21)})
 
 
 def below(ancestor, word):

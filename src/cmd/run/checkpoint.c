@@ -10,8 +10,10 @@
 
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
 static const double slack_s = 1; // between a program's clock reading and its line
@@ -149,9 +151,37 @@ int64_t run_folder_samples(const struct run_watch *w, const struct steps *steps,
     return samples_after(w, steps, f->first->rank, f->first->row, f->first->samples);
 }
 
+static bool is_path(struct str told, struct str path) {
+    char folder[PATH_MAX];
+    if (path.len > 0 && path.p[0] == '/') return str_equal(told, path);
+    if (!getcwd(folder, sizeof folder)) return false;
+    if (str_starts(path, STR("./"))) path = str_slice(path, 2, path.len);
+    ptrdiff_t at = told.len - path.len - 1;
+    return at >= 0 && str_ends(told, path) && told.p[at] == '/' &&
+           str_equal(str_slice(told, 0, at), str_of(folder));
+}
+
+static const struct step_path *path_told(const struct steps *s, struct str path) {
+    for (ptrdiff_t i = s->path_count - 1; i >= 0; i--) {
+        if (is_path(s->paths[i].path, path)) return &s->paths[i];
+    }
+    return NULL;
+}
+
+// By the file's name, where it was told: file systems keep the time of the last tick, and small
+// models save several times in one.
+static bool is_of_telling(const struct step_path *p, double at_s) {
+    return at_s <= p->end_s && at_s >= p->began_s - slack_s;
+}
+
 int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
                           struct keep_file file, bool is_old) {
     double at_s = (double)file.written * 1e-9;
+    const struct step_path *told = path_told(steps, file.path);
+    if (told && is_of_telling(told, at_s)) {
+        return samples_after(w, steps, told->rank, told->last_row, told->samples);
+    }
+    if (!told && steps->path_count > 0 && !is_old) return RUN_UNFINISHED; // it may be told yet
     const struct step_mark *mark = mark_after(steps, at_s);
     if (mark) {
         double began_s = mark->end_s - (mark->ms >= 0 ? mark->ms / 1e3 : 0) - slack_s;
