@@ -2,7 +2,8 @@
 // The verbs of the program. This is the only room where the others meet.
 //
 // Recipe: to add a verb NAME
-//   1. write src/cmd/NAME.c (of several files: src/cmd/NAME/) with an option table, one `NAME_run`
+//   1. write src/cmd/NAME.c (of several files: src/cmd/NAME/) with an option table (rows that other
+//      verbs have, too, are in src/cmd/rows.h), one `NAME_run`
 //      and last `const struct verb verb_NAME`; name it in src/cmd/meson.build;
 //   2. declare it below and give it a row in the table of src/cmd/verbs.c;
 //   3. write tests/cli/NAME.test: what it answers, and each bad input.
