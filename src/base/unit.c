@@ -70,6 +70,11 @@ struct str unit_count(struct arena *a, int64_t count) {
     return three_digits(a, (double)count / 1e9, "B");
 }
 
+struct str unit_number(struct arena *a, double value) {
+    bool is_long = value >= 9999.5 || value <= -9999.5; // %g would write an exponent
+    return str_format(a, is_long ? "%.0f" : "%.4g", value);
+}
+
 int64_t unit_round_up(int64_t value, int64_t step) {
     return (value + step - 1) / step * step;
 }

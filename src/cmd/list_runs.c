@@ -63,7 +63,7 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     if (isnan(run->samples_per_s))
         show_table_unknown(t);
     else
-        show_table_format(t, SHOW_PLAIN, "%.4g", run->samples_per_s);
+        show_table_cell(t, SHOW_PLAIN, unit_number(a, run->samples_per_s));
     show_table_known(t, is_good ? SHOW_GOOD : SHOW_WARN, run->status);
 }
 

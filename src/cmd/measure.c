@@ -123,7 +123,8 @@ static void say_trial(const struct measured *m, const struct measured_trial *t) 
             launch_status_name(r->status));
     bool ran = r->status == LAUNCH_OK || r->status == LAUNCH_ALMOST;
     if (ran && r->peak_bytes > 0) fprintf(stderr, ", %s", unit_bytes(&scratch, r->peak_bytes).p);
-    if (ran && r->samples_per_s > 0) fprintf(stderr, ", %.4g samples/s", r->samples_per_s);
+    if (ran && r->samples_per_s > 0)
+        fprintf(stderr, ", %s samples/s", unit_number(&scratch, r->samples_per_s).p);
     fprintf(stderr, ", %.1f s\n", r->trial.seconds);
 }
 

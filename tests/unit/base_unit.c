@@ -9,11 +9,21 @@ static void bytes_are_read_as_written(void **state) {
         const char *text;
         int64_t bytes;
     } good[] = {
-        {"4096", 4096},          {"22GiB", 22 * UNIT_GIB}, {"22 gib", 22 * UNIT_GIB},
-        {"1.5g", 3 * UNIT_GIB / 2}, {"24 GB", 24000000000},   {"512MiB", 512 * UNIT_MIB},
-        {"0", 0},                {"1b", 1},                {"1e0", -1},
-        {"-1", -1},              {"GiB", -1},              {"1 XB", -1},
-        {"", -1},                {"9999999TiB", -1},       {"1.2.3g", -1},
+        {"4096", 4096},
+        {"22GiB", 22 * UNIT_GIB},
+        {"22 gib", 22 * UNIT_GIB},
+        {"1.5g", 3 * UNIT_GIB / 2},
+        {"24 GB", 24000000000},
+        {"512MiB", 512 * UNIT_MIB},
+        {"0", 0},
+        {"1b", 1},
+        {"1e0", -1},
+        {"-1", -1},
+        {"GiB", -1},
+        {"1 XB", -1},
+        {"", -1},
+        {"9999999TiB", -1},
+        {"1.2.3g", -1},
     };
     for (size_t i = 0; i < sizeof good / sizeof *good; i++) {
         int64_t bytes = -1;
@@ -32,6 +42,16 @@ static void shares(void **state) {
     assert_false(unit_parse_share(STR("nan"), &share));
 }
 
+static void numbers_have_no_exponent(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    assert_str(unit_number(&a, 27.9312), "27.93");
+    assert_str(unit_number(&a, 9999.4), "9999");
+    assert_str(unit_number(&a, 9999.6), "10000");
+    assert_str(unit_number(&a, 23563.7), "23564");
+    assert_str(unit_number(&a, 0.1), "0.1");
+}
+
 static void bytes_are_shown_with_three_digits(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -46,6 +66,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_read_as_written),
         cmocka_unit_test(shares),
+        cmocka_unit_test(numbers_have_no_exponent),
         cmocka_unit_test(bytes_are_shown_with_three_digits),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

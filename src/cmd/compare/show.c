@@ -17,7 +17,7 @@ static void figure_cell(const struct compare *c, struct show_table *t, int metri
     else if (metric == COMPARE_MEMORY)
         show_table_cell(t, SHOW_PLAIN, unit_bytes(c->arena, (int64_t)value));
     else
-        show_table_format(t, SHOW_PLAIN, "%.4g", value);
+        show_table_cell(t, SHOW_PLAIN, unit_number(c->arena, value));
 }
 
 static void test_cells(struct show_table *t, const struct compare_result *r) {
