@@ -35,8 +35,8 @@ static void adapt_precision(struct question *q, const struct gpu *gpu, struct an
     } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
         note(answer, q->arena,
              str_format(q->arena,
-                        "the card has tensor cores: mixed precision (%s) would be faster "
-                        "and smaller",
+                        "the card has tensor cores: mixed precision (%s) would be faster and "
+                        "smaller",
                         gpu->has_bf16 ? "amp-bf16" : "amp-fp16"));
     }
 }
@@ -88,8 +88,8 @@ static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
     if (answer->plan.batch >= least || h->batch_count == 0) return;
     note(answer, a,
          str_format(a,
-                    "the tape was checked from batch %lld on; below it the figures may "
-                    "be a little high",
+                    "the tape was checked from batch %lld on; below it the figures may be a little "
+                    "high",
                     (long long)least));
 }
 
@@ -120,8 +120,8 @@ static void note_choice(struct question *q, struct answer *answer) {
     }
     note(answer, q->arena,
          str_format(q->arena,
-                    "%lld would fit but does not divide the effective batch %lld: keeping "
-                    "it exactly costs %.0f %% of the batch",
+                    "%lld would fit but does not divide the effective batch %lld: keeping it "
+                    "exactly costs %.0f %% of the batch",
                     largest, (long long)q->effective,
                     100.0 * (double)(largest - batch) / (double)largest));
 }
@@ -153,8 +153,8 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
         answer->fits = true;
         note(answer, q->arena,
              str_format(q->arena,
-                        "no batch that is allowed and fits divides the effective batch %lld: "
-                        "it becomes %lld",
+                        "no batch that is allowed and fits divides the effective batch %lld: it "
+                        "becomes %lld",
                         (long long)q->effective, (long long)plan_effective(&answer->plan)));
     }
     return 0;
@@ -239,8 +239,7 @@ json_t *answer_json(const struct answer *answer) {
     const struct forecast_tape *t = answer->forecast.tapes[answer->plan.accumulation > 1];
     json_t *object = json_pack(
         "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, "
-        "s:o}, "
-        "s:s, s:o, s:o, s:o}",
+        "s:o}, s:s, s:o, s:o, s:o}",
         "gpu", "name", json_text(gpu->name), "total_bytes", (json_int_t)gpu->total_bytes,
         "usable_bytes", (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu)), "plan",
         answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "speed",

@@ -83,10 +83,9 @@ const struct verb verb_explain = {
     .summary = "where do the bytes go at the peak, and what would each remedy save?",
     .description =
         "Takes the config's own batch (or --batch-size), finds the moment of the step at which "
-        "most "
-        "memory is in use, and says who stands there: by kind, by part of the model, by operation, "
-        "and the largest tensors. Each remedy's saving is predicted from a recording of the "
-        "changed training, not estimated.",
+        "most memory is in use, and says who stands there: by kind, by part of the model, by "
+        "operation, and the largest tensors. Each remedy's saving is predicted from a recording of "
+        "the changed training, not estimated.",
     .examples = "batchfit explain --config configs/train.yaml --gpu rtx3060\n"
                 "batchfit explain --config configs/train.yaml --gpu rtx3060 --html memory.html\n"
                 "batchfit explain --model yolo11l --img-size 640 --batch-size 16 --gpu 'rtx 4080 "

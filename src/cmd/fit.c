@@ -37,8 +37,7 @@ static const struct option_row rows[] = {
     {"fresh", NULL, OPTION_SWITCH, AT(h.fresh), "runs trials again that the history has", NULL},
     {"prefer", "WORD", OPTION_TEXT, AT(prefer),
      "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as "
-     "fast "
-     "within 2 %)",
+     "fast within 2 %)",
      "largest knee"},
     ROW_GPU(AT(gpu)),
     {"gpu-model", "NAME", OPTION_TEXT, AT(gpu), "the same as --gpu", "gpus"},
@@ -317,22 +316,20 @@ const struct verb verb_fit = {
         "Reads the training config, predicts the peak memory of its model on the card, and takes "
         "the largest batch that fits and keeps the effective batch exactly. Then it changes the "
         "config: only the bytes of the values, with a backup beside it (--test-only changes "
-        "nothing).\n\n"
+        "nothing).\n"
+        "\n"
         "Without --gpu it answers for this machine's card; where there is none, for the cards of "
-        "the config's team_gpu_settings, and changes nothing.\n\n"
+        "the config's team_gpu_settings, and changes nothing.\n"
+        "\n"
         "A batch fits when the allocator's need stays within the card's memory less the safety "
         "margin, the memory outside the allocator and what others use, and when it also runs with "
-        "3 % "
-        "less than the card has.\n\n"
+        "3 % less than the card has.\n"
+        "\n"
         "With -- COMMAND the answer is measured: the training itself is launched a few times on "
-        "this "
-        "machine, watched, and stopped after some steps. No line of it needs to change: {batch} "
-        "and "
-        "{accumulate} stand where the command takes the numbers, or {config} where it takes the "
-        "config, "
-        "of which each trial gets a copy with its values. {scratch} is a folder that is deleted "
-        "after "
-        "the trial. What ran is what is chosen.",
+        "this machine, watched, and stopped after some steps. No line of it needs to change: "
+        "{batch} and {accumulate} stand where the command takes the numbers, or {config} where it "
+        "takes the config, of which each trial gets a copy with its values. {scratch} is a folder "
+        "that is deleted after the trial. What ran is what is chosen.",
     .examples =
         "batchfit fit --config configs/train.yaml --test-only\n"
         "batchfit fit --config configs/train.yaml --gpu rtx3060 --img-size 384\n"

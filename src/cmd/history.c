@@ -333,8 +333,8 @@ void history_note_recalled(struct history *h, ptrdiff_t trials) {
     str_list_add(
         h->arena, &h->notes,
         str_format(h->arena,
-                   "%lld of %td trials were not run: the history has them, of the same "
-                   "command, files and machine, the last of %.*s UTC; --fresh runs them again",
+                   "%lld of %td trials were not run: the history has them, of the same command, "
+                   "files and machine, the last of %.*s UTC; --fresh runs them again",
                    (long long)h->recalled, trials,
                    STR_ARG(history_date(h->arena, h->recalled_ms))));
 }
@@ -416,8 +416,8 @@ struct str history_correct(struct history *h, const struct tape_store *tapes, st
     struct str whose = is_own ? STR(" of this model") : str_format(h->arena, " of %td models", n);
     return str_format(
         h->arena,
-        "corrected by %lld measured runs%.*s on this card%s%.*s: %+.1f %%, at most %+.1f "
-        "%%%s (--no-history leaves it out)",
+        "corrected by %lld measured runs%.*s on this card%s%.*s: %+.1f %%, at most %+.1f %%%s "
+        "(--no-history leaves it out)",
         (long long)card->correction.runs, STR_ARG(whose), torch.len > 0 ? ", PyTorch " : "",
         STR_ARG(torch), 100 * (c.factor - 1), 100 * (c.upper_factor - 1),
         c.factor < 1 && !(c.fit_factor < 1) ? "; too few runs to choose a larger batch by" : "");

@@ -198,10 +198,9 @@ const struct verb verb_list = {
     .summary = "the cards, models and config dialects that batchfit knows, and its runs",
     .arguments = "gpus|models|dialects|runs",
     .description =
-        "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that "
-        "you have recorded, dialects are the config files that fit can read and change. "
-        "Runs are what fit and bench have measured and predicted on this machine, the newest "
-        "first.",
+        "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that you "
+        "have recorded, dialects are the config files that fit can read and change. Runs are what "
+        "fit and bench have measured and predicted on this machine, the newest first.",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"
                 "batchfit list runs --model resnet --since 7d",
     .options = rows,

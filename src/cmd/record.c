@@ -187,20 +187,22 @@ const struct verb verb_record = {
     .arguments = "SOURCE",
     .description =
         "Runs two training steps of the model on PyTorch's meta device (no data, no arithmetic, a "
-        "few seconds) and writes down every allocation. SOURCE is\n\n"
+        "few seconds) and writes down every allocation. SOURCE is\n"
+        "\n"
         "timm:NAME, torchvision:NAME or ultralytics:NAME for a model of that library,\n"
         "hf:NAME or hf:config.json for a transformers model, built from its configuration,\n"
         "python:MODULE:FUNCTION for your own: the function returns the model, or (model, loss), or "
-        "(model, loss, inputs).\n\n"
+        "(model, loss, inputs).\n"
+        "\n"
         "It uses your own python3, PyTorch and libraries, so that the tape is that of what you "
-        "train with.\n\n"
+        "train with.\n"
+        "\n"
         "With --device cuda, and a card, it runs the two steps for real at each batch and takes "
-        "the "
-        "history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS and "
-        "cuDNN really ask for on that card. Such a tape says nothing about time.",
+        "the history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS "
+        "and cuDNN really ask for on that card. Such a tape says nothing about time.",
     .examples =
-        "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer "
-        "adamw -o swin.tape\n"
+        "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer adamw "
+        "-o swin.tape\n"
         "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
         "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
     .options = rows,

@@ -130,8 +130,7 @@ const struct verb verb_sim = {
     .description =
         "Prints the peak of allocated bytes, what the allocator holds without pressure (reserved), "
         "and the least capacity in which the tape still runs (needed). With --capacity also "
-        "whether "
-        "it runs there; the exit status is 1 when it does not.",
+        "whether it runs there; the exit status is 1 when it does not.",
     .examples = "batchfit sim swin.tape --batch 32 --capacity 22GiB --json\n"
                 "batchfit sim swin.tape --batch 32 --alloc-conf expandable_segments:True",
     .options = rows,

@@ -242,8 +242,7 @@ static struct str at_line(struct arena *a, const struct config *c, ptrdiff_t at,
 }
 
 static const char tab_message[] =
-    "a tab between the words, which PyYAML does not accept: the trainer "
-    "will not load this file";
+    "a tab between the words, which PyYAML does not accept: the trainer will not load this file";
 static const char break_message[] =
     "a line end that not every YAML parser knows (U+0085, U+2028 or U+2029)";
 

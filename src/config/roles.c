@@ -246,8 +246,8 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
             v.refusal = str_format(
                 r->arena,
                 "%.*s:%d:%d: %.*s is %.*s: the trainer decides (--force-special replaces it)%s%.*s",
-                STR_ARG(r->config->name), v.line, v.column, STR_ARG(v.path), STR_ARG(v.text), r->dialect->special.len ? "; " : "",
-                STR_ARG(r->dialect->special));
+                STR_ARG(r->config->name), v.line, v.column, STR_ARG(v.path), STR_ARG(v.text),
+                r->dialect->special.len ? "; " : "", STR_ARG(r->dialect->special));
         }
     } else if (sort == SORT_BOOL) {
         refine_bool(&v);
@@ -380,8 +380,7 @@ static int choose(struct reader *r, const struct matches *all, ptrdiff_t *ret_ch
         reader_warn(
             r,
             "%.*s in line %d stays as it is: %.*s in line %d is the one beside epochs, rate or "
-            "size, and perhaps "
-            "nothing reads the other",
+            "size, and perhaps nothing reads the other",
             STR_ARG(all->items[i].path), all->items[i].place.value->line,
             STR_ARG(all->items[chosen].path), all->items[chosen].place.value->line);
     }

@@ -172,8 +172,8 @@ bool device_nvml_is_absent(const struct nvml *n, int code) {
 struct str device_nvml_why(struct arena *a, const struct nvml *n, int code) {
     if (!n->library && has_kernel_part()) { // the usual mistake in containers
         return STR("this machine has an NVIDIA driver, but its library (libnvidia-ml.so.1) is not "
-                   "to be found: start the container with --gpus all, or install the driver's "
-                   "user part");
+                   "to be found: start the container with --gpus all, or install the driver's user "
+                   "part");
     }
     return device_code_text(a, code);
 }

@@ -63,8 +63,8 @@ static void note_sequence(struct arena *a, const struct plan *p, struct forecast
     t->is_upper_bound = true;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
         a,
-        "no tape at %lld tokens: the one at %lld tokens stands in, so every figure is an "
-        "upper bound",
+        "no tape at %lld tokens: the one at %lld tokens stands in, so every figure is an upper "
+        "bound",
         (long long)(source ? p->sequence_length : p->target_length),
         (long long)(source ? h->sequence_length : h->target_length));
 }

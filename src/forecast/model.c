@@ -69,8 +69,8 @@ static int unknown_model(struct arena *a, const struct tape_store *store, struct
         str_format(a, "batchfit record %s%.*s", likely_source(name), STR_ARG(bare_name(name)));
     if (near->count > 0) {
         return fail_hint(why,
-                         "nearest: %.*s. batchfit list models shows all; any other is added "
-                         "by: %.*s",
+                         "nearest: %.*s. batchfit list models shows all; any other is added by: "
+                         "%.*s",
                          STR_ARG(near_text(a, near)), STR_ARG(command));
     }
     return fail_hint(why,

@@ -256,15 +256,15 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
     fail_set(why, FAIL_INPUT, "no card \"%.*s\" in the catalogue", STR_ARG(typed));
     if (variants.count) {
         return fail_hint(why,
-                         "there is none with %d GB, but %.*s; for a card with other memory "
-                         "give that with --gpu-memory",
+                         "there is none with %d GB, but %.*s; for a card with other memory give "
+                         "that with --gpu-memory",
                          name->gb, STR_ARG(buf_str(&variants)));
     }
     struct str names = near_text(a, &near);
     if (names.len) {
         return fail_hint(why,
-                         "did you mean %.*s? `batchfit list gpus` prints all of them; for "
-                         "another card give --gpu-memory",
+                         "did you mean %.*s? `batchfit list gpus` prints all of them; for another "
+                         "card give --gpu-memory",
                          STR_ARG(names));
     }
     return fail_hint(why, "`batchfit list gpus` prints all cards; for another one give "

@@ -22,8 +22,8 @@ static int read_price(const struct tsv *t, bool is_own, struct gpu_price *ret, s
     fail_set(why, FAIL_INPUT, "%.*s:%d: not a provider, a card and a price: '%.*s' '%.*s' '%.*s'",
              STR_ARG(t->name), t->line, STR_ARG(ret->provider), STR_ARG(ret->card), STR_ARG(usd));
     return fail_hint(why,
-                     "columns provider, card (the key of gpus.tsv) and usd_per_hour, with tabs "
-                     "in between");
+                     "columns provider, card (the key of gpus.tsv) and usd_per_hour, with tabs in "
+                     "between");
 }
 
 static int read_prices(struct arena *a, struct gpu_prices *prices, struct str name, struct str text,

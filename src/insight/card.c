@@ -40,8 +40,7 @@ bool insight_card_known(const struct view *v, struct insight_finding *f) {
     }
     return insight_say(f, INSIGHT_NOTE, STR("unknown"),
                        str_format(v->arena,
-                                  "%s is not in the catalogue: forecasts go by its memory "
-                                  "alone",
+                                  "%s is not in the catalogue: forecasts go by its memory alone",
                                   v->card->facts.name),
                        "add a line to gpus.local.tsv in your data folder (batchfit list gpus)");
 }
@@ -139,8 +138,7 @@ bool insight_card_attention(const struct view *v, struct insight_finding *f) {
     }
     return insight_say(f, INSIGHT_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
                        str_format(v->arena,
-                                  "compute capability %d.%d; flash attention is for 8.0 "
-                                  "and more",
+                                  "compute capability %d.%d; flash attention is for 8.0 and more",
                                   cc / 10, cc % 10),
                        "nothing to do: PyTorch chooses; a model that asks for flash_attention_2 "
                        "must be told sdpa");
@@ -183,14 +181,14 @@ bool insight_card_link(const struct view *v, struct insight_finding *f) {
         return insight_say(
             f, INSIGHT_WARNING, now,
             str_format(v->arena, "busy, and card and slot could do %.*s", STR_ARG(most)),
-            "seat the card again, try another slot or riser, look at the slot's "
-            "setting in the BIOS; data loading suffers first");
+            "seat the card again, try another slot or riser, look at the slot's setting in the "
+            "BIOS; data loading suffers first");
     }
     if (is_less) {
         return insight_say(f, INSIGHT_OK, now,
                            str_format(v->arena,
-                                      "card and slot can do %.*s; an idle card lowers its "
-                                      "link, so this is judged under load only",
+                                      "card and slot can do %.*s; an idle card lowers its link, so "
+                                      "this is judged under load only",
                                       STR_ARG(most)),
                            NULL);
     }
@@ -315,18 +313,16 @@ bool insight_card_errors(const struct view *v, struct insight_finding *f) {
     if (g->ecc_uncorrected > 0) {
         return insight_say(
             f, INSIGHT_PROBLEM, value,
-            str_format(v->arena,
-                       "%lld uncorrected memory errors since the driver was "
-                       "loaded",
+            str_format(v->arena, "%lld uncorrected memory errors since the driver was loaded",
                        (long long)g->ecc_uncorrected),
-            "do not trust results of that time; reset the card, and have it replaced "
-            "if they come back");
+            "do not trust results of that time; reset the card, and have it replaced if they come "
+            "back");
     }
     if (g->ecc_corrected > 0) {
         return insight_say(f, INSIGHT_NOTE, value,
                            str_format(v->arena,
-                                      "%lld memory errors, all corrected, since the driver "
-                                      "was loaded",
+                                      "%lld memory errors, all corrected, since the driver was "
+                                      "loaded",
                                       (long long)g->ecc_corrected),
                            "watch whether they grow");
     }

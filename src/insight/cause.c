@@ -109,8 +109,8 @@ static const struct row {
      "old-driver no-cuda no-kernel-image", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"card.throttled", "heat or the power supply holds the card's clocks down", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
-     "see to the air and the power supply, or lower the power limit: a steady clock is better "
-     "than a sawtooth"},
+     "see to the air and the power supply, or lower the power limit: a steady clock is better than "
+     "a sawtooth"},
     // Setup.
     {"setup.software", "a module, file or permission is missing",
      "import missing-file permission no-command", NULL, CAUSE_SAID, NULL, 0, NULL},

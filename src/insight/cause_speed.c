@@ -74,8 +74,8 @@ bool cause_small(const struct cause_view *v, struct cause *c) {
     if (!(v->facts->memory_share < 0.6)) return false;
     return cause_say(c, CAUSE_CONSISTENT,
                      str_format(v->arena,
-                                "the card works %.0f %% of the time, %.0f %% of its "
-                                "memory are in use",
+                                "the card works %.0f %% of the time, %.0f %% of its memory are in "
+                                "use",
                                 100 * v->facts->utilisation, 100 * v->facts->memory_share));
 }
 

@@ -14,41 +14,41 @@ static const struct remedy {
     const char *text;
 } remedies[] = {
     {"rate.h2d", OF_LINK,
-     "seat the card again, try another slot or riser, look at the slot's lanes and "
-     "generation in the BIOS; lspci -vv shows LnkSta under load"},
+     "seat the card again, try another slot or riser, look at the slot's lanes and generation in "
+     "the BIOS; lspci -vv shows LnkSta under load"},
     {"rate.d2h", OF_LINK,
-     "seat the card again, try another slot or riser, look at the slot's lanes and "
-     "generation in the BIOS; lspci -vv shows LnkSta under load"},
+     "seat the card again, try another slot or riser, look at the slot's lanes and generation in "
+     "the BIOS; lspci -vv shows LnkSta under load"},
     {"rate.both", OF_LINK,
-     "as for one direction; if those are well, the processor's memory or its "
-     "bridge is what is slow"},
+     "as for one direction; if those are well, the processor's memory or its bridge is what is "
+     "slow"},
     {"rate.device_copy", OF_OTHER,
-     "look for other processes on the card, a memory clock that was "
-     "locked (nvidia-smi -q -d CLOCK), and memory errors"},
+     "look for other processes on the card, a memory clock that was locked (nvidia-smi -q -d "
+     "CLOCK), and memory errors"},
     {"rate.fp32", OF_PRODUCTS,
-     "look for a lowered power limit, locked clocks, heat (check --detailed) "
-     "and other processes; then try a newer driver or PyTorch"},
+     "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
+     "then try a newer driver or PyTorch"},
     {"rate.tf32", OF_PRODUCTS,
-     "look for a lowered power limit, locked clocks, heat (check --detailed) "
-     "and other processes; then try a newer driver or PyTorch"},
+     "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
+     "then try a newer driver or PyTorch"},
     {"rate.fp16", OF_PRODUCTS,
-     "look for a lowered power limit, locked clocks, heat (check --detailed) "
-     "and other processes; then try a newer driver or PyTorch"},
+     "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
+     "then try a newer driver or PyTorch"},
     {"rate.bf16", OF_PRODUCTS,
-     "look for a lowered power limit, locked clocks, heat (check --detailed) "
-     "and other processes; then try a newer driver or PyTorch"},
+     "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
+     "then try a newer driver or PyTorch"},
     {"rate.cpu_copy", OF_OTHER,
-     "look for other processes; see that the memory modules fill all channels "
-     "(dmidecode -t memory)"},
+     "look for other processes; see that the memory modules fill all channels (dmidecode -t "
+     "memory)"},
     {"rate.cpu_copy_one", OF_OTHER,
      "look for other processes and the processor's frequency governor"},
     {"rate.cpu_triad", OF_OTHER,
-     "look for other processes; see that the memory modules fill all "
-     "channels (dmidecode -t memory)"},
+     "look for other processes; see that the memory modules fill all channels (dmidecode -t "
+     "memory)"},
     {"rate.shm", OF_OTHER, "look for other processes; loader workers hand batches over by it"},
     {"rate.cpu_sgemm", OF_OTHER,
-     "install a tuned BLAS (apt install libopenblas0-pthread); look for "
-     "other processes and the frequency governor"},
+     "install a tuned BLAS (apt install libopenblas0-pthread); look for other processes and the "
+     "frequency governor"},
 };
 
 static const struct remedy *remedy_of(const char *id) {

@@ -100,9 +100,7 @@ bool insight_driver_cuda(const struct view *v, struct insight_finding *f) {
     if (!runs) {
         return insight_say(
             f, INSIGHT_WARNING, value,
-            str_format(v->arena,
-                       "driver %.*s starts none of PyTorch's CUDA builds "
-                       "from 1.12 on",
+            str_format(v->arena, "driver %.*s starts none of PyTorch's CUDA builds from 1.12 on",
                        STR_ARG(v->facts->devices.driver_version)),
             str_format(v->arena, "update the driver to %.*s or later", STR_ARG(needed)).p);
     }
@@ -112,8 +110,7 @@ bool insight_driver_cuda(const struct view *v, struct insight_finding *f) {
     if (runs->torch < newest->torch) {
         return insight_say(f, INSIGHT_WARNING, value, build,
                            str_format(v->arena,
-                                      "update the driver to %.*s or later for PyTorch "
-                                      "%d.%d",
+                                      "update the driver to %.*s or later for PyTorch %d.%d",
                                       STR_ARG(needed), newest->torch / 100, newest->torch % 100)
                                .p);
     }
@@ -143,8 +140,8 @@ static struct str advice(const struct view *v) {
     }
     if (!b) return STR("no build of PyTorch from 1.12 on runs on this driver and card");
     return str_format(v->arena,
-                      "install a build of PyTorch for CUDA (here %d.%d for CUDA %d.%d), or "
-                      "name the Python that has one: --python",
+                      "install a build of PyTorch for CUDA (here %d.%d for CUDA %d.%d), or name "
+                      "the Python that has one: --python",
                       b->torch / 100, b->torch % 100, b->cuda / 100, b->cuda % 100);
 }
 
@@ -163,8 +160,8 @@ bool insight_torch(const struct view *v, struct insight_finding *f) {
     case INSIGHT_TORCH_HANGS:
         return insight_say(
             f, INSIGHT_PROBLEM, STR("no answer"), t->error,
-            "run python -c 'import torch; torch.cuda.is_available()' by hand: a card "
-            "that hangs, or a file system that is slow");
+            "run python -c 'import torch; torch.cuda.is_available()' by hand: a card that hangs, "
+            "or a file system that is slow");
     case INSIGHT_TORCH_FOUND:
         break;
     }
@@ -184,8 +181,8 @@ bool insight_torch_build(const struct view *v, struct insight_finding *f) {
     if (is_cpu && v->facts->devices.count > 0) {
         return insight_say(f, INSIGHT_PROBLEM, STR("for the processor"),
                            str_format(v->arena,
-                                      "PyTorch %.*s is a build without CUDA, and the "
-                                      "machine has a card",
+                                      "PyTorch %.*s is a build without CUDA, and the machine has a "
+                                      "card",
                                       STR_ARG(t->version)),
                            advice(v).p);
     }
@@ -220,9 +217,9 @@ bool insight_torch_driver(const struct view *v, struct insight_finding *f) {
     if (row->driver > driver) {
         return insight_say(f, INSIGHT_NOTE, now,
                            str_format(v->arena,
-                                      "CUDA %.*s came with driver %.*s; %.*s runs it with "
-                                      "minor version compatibility: no kernels compiled "
-                                      "at run time from PTX",
+                                      "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
+                                      "version compatibility: no kernels compiled at run time from "
+                                      "PTX",
                                       STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now)),
                            "nothing to do unless an extension fails; a newer driver lifts it");
     }
@@ -312,8 +309,8 @@ bool insight_torch_kernels(const struct view *v, struct insight_finding *f) {
     if (has_kernels(t->archs, cc)) return insight_say(f, INSIGHT_OK, value, built, NULL);
     return insight_say(f, INSIGHT_PROBLEM, value,
                        str_format(v->arena,
-                                  "%.*s: nothing for this card (compute capability %d.%d); "
-                                  "it fails with \"no kernel image is available\"",
+                                  "%.*s: nothing for this card (compute capability %d.%d); it "
+                                  "fails with \"no kernel image is available\"",
                                   STR_ARG(built), cc / 10, cc % 10),
                        advice(v).p);
 }

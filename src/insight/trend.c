@@ -74,8 +74,8 @@ static bool throttled(const struct trend *t, struct insight_finding *f) {
     if (s.heat >= 0.01) {
         return insight_say(
             f, INSIGHT_WARNING, value, buf_str(&b),
-            "see to the air and the power supply, or lower the power limit: a steady "
-            "clock is better than a sawtooth");
+            "see to the air and the power supply, or lower the power limit: a steady clock is "
+            "better than a sawtooth");
     }
     return insight_say(f, s.power_cap >= 0.5 ? INSIGHT_NOTE : INSIGHT_OK, value, buf_str(&b), NULL);
 }

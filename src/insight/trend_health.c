@@ -79,8 +79,8 @@ bool trend_ecc(const struct trend *t, struct insight_finding *f) {
         return insight_say(
             f, INSIGHT_PROBLEM, str_format(t->arena, "%lld", (long long)worse),
             str_format(t->arena, "%lld uncorrected errors while we watch", (long long)worse),
-            "results since then cannot be trusted: go back to a checkpoint, reset "
-            "the card, replace it if they come back");
+            "results since then cannot be trusted: go back to a checkpoint, reset the card, "
+            "replace it if they come back");
     }
     if (mended <= 0) return false;
     return insight_say(

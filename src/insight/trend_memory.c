@@ -192,11 +192,10 @@ static bool swaps(const struct trend *t, struct insight_finding *f) {
     return insight_say(
         f, INSIGHT_PROBLEM, value,
         str_format(t->arena,
-                   "card and processor share the memory, and %.*s of it went to swap "
-                   "in the last minute",
+                   "card and processor share the memory, and %.*s of it went to swap in the last "
+                   "minute",
                    STR_ARG(value)),
-        "a smaller batch or fewer loader workers; what is in swap is a thousand "
-        "times slower");
+        "a smaller batch or fewer loader workers; what is in swap is a thousand times slower");
 }
 
 bool trend_spill(const struct trend *t, struct insight_finding *f) {
@@ -206,10 +205,8 @@ bool trend_spill(const struct trend *t, struct insight_finding *f) {
     double before = step_median(t, 1, since), after = step_median(t, since, INT64_MAX);
     if (isnan(before) || isnan(after)) return false;
     struct str evidence = str_format(
-        t->arena,
-        "the card is full, and steps take %.1f ms, before it was "
-        "full %.1f ms%s",
-        after, before, t->stretch->is_wsl ? "; WSL moves memory to the host unasked" : "");
+        t->arena, "the card is full, and steps take %.1f ms, before it was full %.1f ms%s", after,
+        before, t->stretch->is_wsl ? "; WSL moves memory to the host unasked" : "");
     struct str value = str_format(t->arena, "%.1f times slower", after / before);
     if (after < 3 * before) return insight_say(f, INSIGHT_OK, STR("none"), evidence, NULL);
     return insight_say(

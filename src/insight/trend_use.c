@@ -51,8 +51,8 @@ static bool synchronises(const struct trend *t, const struct seen *s, struct ins
     }
     return insight_say(
         f, INSIGHT_WARNING, f->value, buf_str(&b),
-        "look for .item(), .cpu(), prints and metrics in the loop, which wait for the "
-        "card, and for logging or checkpoints at every step");
+        "look for .item(), .cpu(), prints and metrics in the loop, which wait for the card, and "
+        "for logging or checkpoints at every step");
 }
 
 // Some hundred kernels of 10 us launch time each: below 20 ms the processor is the pace.
@@ -72,8 +72,8 @@ static bool waits_for_something(const struct trend *t, const struct seen *s,
     return insight_say(
         f, INSIGHT_WARNING, f->value,
         str_format(t->arena, "steps of %.1f ms without waiting for data", s->step_ms),
-        "look for .item(), .cpu() and prints in the loop, which wait for the card, and "
-        "for work on the processor between steps");
+        "look for .item(), .cpu() and prints in the loop, which wait for the card, and for work on "
+        "the processor between steps");
 }
 
 static bool (*const causes[])(const struct trend *, const struct seen *,

@@ -130,8 +130,8 @@ static int check_lr(const struct keep_rules *r, struct fail *why) {
     if (!is_changing || r->can_accumulate) return 0;
     if (r->lr_rule == KEEP_LR_KEEP) {
         fail_set(why, FAIL_USAGE,
-                 "the command takes no accumulation: with a smaller batch the "
-                 "effective batch would change");
+                 "the command takes no accumulation: with a smaller batch the effective batch "
+                 "would change");
         return fail_hint(why, "put {accumulate} into the command, or let the learning rate follow "
                               "with --auto-scale-lr and {lr}");
     }

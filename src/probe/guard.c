@@ -127,8 +127,7 @@ static int not_found(const char *command, struct fail *why) {
     struct stat st;
     if (strchr(command, '/') && stat(command, &st) == 0) {
         fail_set(why, FAIL_INPUT,
-                 "%s: cannot be run: the interpreter that its first line names does "
-                 "not exist",
+                 "%s: cannot be run: the interpreter that its first line names does not exist",
                  command);
         return fail_hint(why,
                          "correct the line that begins with #!, or put the interpreter before the "

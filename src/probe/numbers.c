@@ -179,8 +179,8 @@ const char *ending_cause_hint(enum ending_cause cause) {
         [CAUSE_UNKNOWN] = "",
         [CAUSE_NEED] = "a smaller batch, or see batchfit explain for what else saves memory",
         [CAUSE_FRAGMENTATION] = "enough memory was reserved but cut up: "
-                                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True "
-                                "(PyTorch 2.1 and later) or max_split_size_mb:128",
+                                "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 and "
+                                "later) or max_split_size_mb:128",
         [CAUSE_OTHERS] = "other processes hold the card's memory: nvidia-smi names them",
     };
     return hints[cause];

@@ -11,8 +11,9 @@ const struct signature signatures[] = {
     // The card's memory.
     {"cuda-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PyTorch's CUDA allocator)",
      smaller,
-     "CUDA out of memory. Tried to "
-     "allocate\n^torch.OutOfMemoryError\n^torch.cuda.OutOfMemoryError\n"
+     "CUDA out of memory. Tried to allocate\n"
+     "^torch.OutOfMemoryError\n"
+     "^torch.cuda.OutOfMemoryError\n"
      "^OutOfMemoryError: CUDA",
      RANK_MEMORY},
     {"hip-oom", ENDING_DEVICE_MEMORY, "the card's memory ran out (PyTorch's HIP allocator)",
@@ -288,9 +289,13 @@ const struct signature signatures[] = {
     {"nccl-timeout", ENDING_COMMUNICATION, "a collective timed out: another rank did not come",
      other_rank, "Watchdog caught collective operation timeout", RANK_SYMPTOM + 1},
     {"nccl", ENDING_COMMUNICATION, "NCCL failed", other_rank,
-     "NCCL error\nunhandled system error\nunhandled cuda "
-     "error\nncclSystemError\nncclInternalError\n"
-     "ncclRemoteError\ntorch.distributed.DistBackendError",
+     "NCCL error\n"
+     "unhandled system error\n"
+     "unhandled cuda error\n"
+     "ncclSystemError\n"
+     "ncclInternalError\n"
+     "ncclRemoteError\n"
+     "torch.distributed.DistBackendError",
      RANK_SYMPTOM},
     {"gloo", ENDING_COMMUNICATION, "a partner went away (Gloo)", other_rank,
      "gloo/transport\nGloo connectFullMesh failed", RANK_SYMPTOM},

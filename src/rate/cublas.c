@@ -66,8 +66,8 @@ bool cublas_load(struct cuda *c, struct str folders, struct str *ret_why) {
     if (!library) {
         *ret_why =
             str_format(c->arena,
-                       "no cuBLAS for CUDA %d or older is to be found, neither by the loader "
-                       "nor in the Python's PyTorch (--python names another)",
+                       "no cuBLAS for CUDA %d or older is to be found, neither by the loader nor "
+                       "in the Python's PyTorch (--python names another)",
                        major);
         return false;
     }

@@ -54,14 +54,11 @@ static void write_torch(const struct trainer *t, int64_t bytes, char *text, size
     int64_t limit = limit_of(t);
     snprintf(text, size,
              "CUDA out of memory. Tried to allocate %s. GPU %d has a total capacity of %s of which "
-             "%s is free. "
-             "Including non-PyTorch memory, this process has %s memory in use. Of the allocated "
-             "memory %s is "
-             "allocated by PyTorch, and %s is reserved by PyTorch but unallocated. If reserved but "
-             "unallocated "
-             "memory is large try setting PYTORCH_ALLOC_CONF=expandable_segments:True to avoid "
-             "fragmentation.  "
-             "See documentation for Memory Management  "
+             "%s is free. Including non-PyTorch memory, this process has %s memory in use. Of the "
+             "allocated memory %s is allocated by PyTorch, and %s is reserved by PyTorch but "
+             "unallocated. If reserved but unallocated memory is large try setting "
+             "PYTORCH_ALLOC_CONF=expandable_segments:True to avoid fragmentation.  See "
+             "documentation for Memory Management  "
              "(https://pytorch.org/docs/stable/notes/cuda.html#environment-variables)",
              size_text(bytes, tried), t->steps.rank, size_text(limit, total),
              size_text(limit - t->held_bytes, free_now), size_text(t->held_bytes, used),
@@ -72,8 +69,7 @@ static void write_cpu(const struct trainer *t, int64_t bytes, char *text, size_t
     (void)t;
     snprintf(text, size,
              "[enforce fail at alloc_cpu.cpp:127] err == 0. DefaultCPUAllocator: can't allocate "
-             "memory: you tried to "
-             "allocate %lld bytes. Error code 12 (Cannot allocate memory)",
+             "memory: you tried to allocate %lld bytes. Error code 12 (Cannot allocate memory)",
              (long long)bytes);
 }
 

@@ -81,8 +81,7 @@ static const struct row {
     {"oom-above", "B", COUNT, AT(oom_above), "batches above B run out of memory"},
     {"faults", "FILE", TEXT, AT(faults),
      "lines \"SAMPLES KIND [B]\": kill, hang, crash, torn (half a state, then killed), batchfit "
-     "(is "
-     "killed), each once (FILE.LINE is made); oom B: from there on above that batch"},
+     "(is killed), each once (FILE.LINE is made); oom B: from there on above that batch"},
 };
 enum { ROWS = sizeof rows / sizeof *rows, FIRST_KEY = 256 };
 
@@ -138,8 +137,8 @@ void scenario_read(int argc, char **argv, struct scenario *ret) {
         on_option,
         NULL,
         "A stand-in for a training, for tests and demos: it plays a scenario and trains nothing. "
-        "It writes the steps "
-        "protocol (framework \"standin\") and takes memory and time that are affine in the batch.",
+        "It writes the steps protocol (framework \"standin\") and takes memory and time that are "
+        "affine in the batch.",
         NULL,
         NULL,
         NULL};

@@ -135,8 +135,8 @@ static int check_command(const struct bench_options *o, struct fail *why) {
     }
     if (o->inference) {
         return fail_set(why, FAIL_USAGE,
-                        "--inference is of the built-in workload; your own "
-                        "command says itself what it does");
+                        "--inference is of the built-in workload; your own command says itself "
+                        "what it does");
     }
     return 0;
 }

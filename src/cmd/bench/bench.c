@@ -453,22 +453,24 @@ const struct verb verb_bench = {
     .summary = "how fast is each setting, and which one to train with?",
     .description =
         "Launches the training at every setting of a grid, batch x data workers x mixed precision "
-        "x "
-        "any --axis, each as a process of its own that is stopped after some steps, and says what "
-        "each step's time went into, the samples per second with their 95 % interval, how busy the "
-        "GPU was and the peak memory. After an out-of-memory the larger batches of the same "
-        "combination are skipped.\n\n"
+        "x any --axis, each as a process of its own that is stopped after some steps, and says "
+        "what each step's time went into, the samples per second with their 95 % interval, how "
+        "busy the GPU was and the peak memory. After an out-of-memory the larger batches of the "
+        "same combination are skipped.\n"
+        "\n"
         "The command after -- takes the values by placeholders: {batch}, {workers}, {amp:--amp}, "
         "{precision}, {pin_memory:...}, {compile:...}, {NAME} of an axis; no line of it changes. "
         "Without a command a built-in training is measured: a model by its library's name, or a "
-        "small network, on synthetic data or an HDF5 file.\n\n"
+        "small network, on synthetic data or an HDF5 file.\n"
+        "\n"
         "With --engine, --onnx or --inference it is the model's inference that is timed, by each "
-        "engine and precision, and its outputs are compared with fp32 (doc/engines.md).\n\n"
+        "engine and precision, and its outputs are compared with fp32 (doc/engines.md).\n"
+        "\n"
         "A run that is interrupted goes on where it was when the same command is given again.",
     .examples =
         "batchfit bench --config configs/checking_gpu_optimization.yaml --data-path data.h5\n"
-        "batchfit bench --batch-sizes 1024 2048 4096 --num-workers 4 8 --amp both -- "
-        "python train.py --bs {batch} --workers {workers} {amp:--amp}\n"
+        "batchfit bench --batch-sizes 1024 2048 4096 --num-workers 4 8 --amp both -- python "
+        "train.py --bs {batch} --workers {workers} {amp:--amp}\n"
         "batchfit bench --axis algo=Ring,Tree --env NCCL_ALGO={algo} -- torchrun train.py\n"
         "batchfit bench --model resnet50 --batch-sizes 16 32 64 -o bench.html\n"
         "batchfit bench --engine torch onnxruntime trtexec --model resnet50 --precision fp32 fp16",

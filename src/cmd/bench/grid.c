@@ -67,8 +67,7 @@ int bench_read_precisions(struct arena *a, struct str text, struct bench_numbers
             struct near near = {.typed = word};
             for (int i = 0; plan_precisions[i]; i++) near_offer(&near, str_of(plan_precisions[i]));
             fail_set(why, FAIL_USAGE,
-                     "--precision: '%.*s' is not one of fp32, amp-fp16, amp-bf16, "
-                     "bf16, fp16",
+                     "--precision: '%.*s' is not one of fp32, amp-fp16, amp-bf16, bf16, fp16",
                      STR_ARG(word));
             return near.count ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
                               : FAIL_USAGE;

@@ -16,8 +16,7 @@ static const struct option_row rows[] = {
      "also what is fine, and the ids of all findings", NULL},
     {"benchmark", NULL, OPTION_SWITCH, AT(benchmark),
      "also measures memory, links and matrix products, of the processor and of every card, and "
-     "says "
-     "how fast they should be; takes about half a minute, and as long again for each card",
+     "says how fast they should be; takes about half a minute, and as long again for each card",
      NULL},
     {"deadline", "SECONDS", OPTION_COUNT, AT(deadline),
      "what --benchmark may take for the processor and for each card (60)", ""},
@@ -139,16 +138,15 @@ const struct verb verb_check = {
         "without a card is told so; that is no error. Exit status 0: all is well, 1: there are "
         "warnings, 2: there are problems (doc/formats/exit.md).\n"
         "--benchmark measures as well, each card in a process of its own; a figure far below its "
-        "range "
-        "is a warning, a wrong result a problem.\n"
+        "range is a warning, a wrong result a problem.\n"
         "--matrix answers for models and cards instead: the largest batch, or whether --batch-size "
         "fits.",
     .examples = "batchfit check\n"
                 "batchfit check --demo\n"
                 "batchfit check --detailed --config configs/train.yaml\n"
                 "batchfit check --benchmark\n"
-                "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 "
-                "-o matrix.md\n"
+                "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 -o "
+                "matrix.md\n"
                 "batchfit check --machine tests/machines/a100-mig --json",
     .options = rows,
     .options_size = sizeof(struct check_options),

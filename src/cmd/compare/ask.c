@@ -56,8 +56,8 @@ static int check_numbers(struct compare *c, struct fail *why) {
 // --- Two configs ---------------------------------------------------------------------------------
 
 static const char hint_alike[] =
-    "a comparison changes how it is trained, not what: make them the same in "
-    "that, and compare again";
+    "a comparison changes how it is trained, not what: make them the same in that, and compare "
+    "again";
 
 static const struct config_value *value_of(const struct compare *c, int side,
                                            enum config_role role) {

@@ -80,10 +80,9 @@ const struct verb verb_doctor = {
     .description =
         "Reads a training's log of any framework (- is standard input), a steps file, a log of "
         "batchfit watch, a result of batchfit bench --json, a run of the history, or looks at a "
-        "live "
-        "process and its children, and names the causes, the surest first, each with what shows it "
-        "and what helps. With --config the remedy is in the config's own keys; where the model and "
-        "the card are known, what a smaller batch would need is predicted.\n"
+        "live process and its children, and names the causes, the surest first, each with what "
+        "shows it and what helps. With --config the remedy is in the config's own keys; where the "
+        "model and the card are known, what a smaller batch would need is predicted.\n"
         "The exit status is 1 when a cause was found, 0 when nothing was. The causes and how sure "
         "each kind of evidence is: doc/formats/doctor.md.",
     .examples = "batchfit doctor logs/train.log\n"

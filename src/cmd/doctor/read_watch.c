@@ -87,8 +87,8 @@ static void csv_throttled(struct reading *r, double percent) {
     }
     struct insight_finding f = {.id = "trend.throttled", .severity = INSIGHT_WARNING};
     f.evidence = str_format(r->d->arena,
-                            "line %lld: heat or power brake held the clocks back for %.1f %% "
-                            "of a minute",
+                            "line %lld: heat or power brake held the clocks back for %.1f %% of a "
+                            "minute",
                             (long long)r->lines, percent);
     struct insight_findings *all = &r->findings;
     *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;

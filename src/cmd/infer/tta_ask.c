@@ -58,8 +58,8 @@ static int images_in(struct arena *a, const char *path, int64_t *ret, struct fai
     if (*ret > 0) return 0;
     fail_set(why, FAIL_INPUT, "--test-data %s: no image in it", path);
     return fail_hint(why,
-                     "jpg, jpeg, png, bmp, webp, ppm, pgm and tif are counted; --images N says "
-                     "the number itself");
+                     "jpg, jpeg, png, bmp, webp, ppm, pgm and tif are counted; --images N says the "
+                     "number itself");
 }
 
 // --- What the config says ------------------------------------------------------------------------

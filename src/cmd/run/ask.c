@@ -194,8 +194,7 @@ static int check_changing(struct run *r, struct fail *why) {
     bool takes_lr = launch_takes(&r->launch, STR("lr"));
     if (r->rules.can_accumulate || r->rules.lr_rule == KEEP_LR_KEEP || takes_lr) return 0;
     fail_set(why, FAIL_USAGE,
-             "--auto-scale-lr: the command does not say where the learning rate "
-             "goes");
+             "--auto-scale-lr: the command does not say where the learning rate goes");
     return fail_hint(why, "write {lr} where it takes the number");
 }
 

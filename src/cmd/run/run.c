@@ -16,8 +16,7 @@
 static const struct option_row rows[] = {
     {"config", "FILE", OPTION_TEXT, AT(config),
      "the training config: its batch, accumulation and learning rate; {config} is a copy of it "
-     "with "
-     "those of the attempt",
+     "with those of the attempt",
      "file"},
     {"batch-size", "N", OPTION_COUNT, AT(batch), "samples of one step and rank, for {batch}", ""},
     {"accumulation", "N", OPTION_COUNT, AT(accumulation),
@@ -251,8 +250,7 @@ static int run_run(struct arena *a, const struct options *options, struct fail *
 
 static const char description[] =
     "Starts the command and stays with it to its end. What it prints goes through unchanged, and "
-    "its "
-    "exit status is batchfit's. At the end one line on standard error says how often it was "
+    "its exit status is batchfit's. At the end one line on standard error says how often it was "
     "restarted, with which batch it ended, and how many samples the weights have seen.\n"
     "With --recover a training that does not end well is started again from its newest checkpoint: "
     "when memory ran out with the next smaller batch and as much more accumulation, so that the "
@@ -277,8 +275,7 @@ const struct verb verb_run = {
         "batchfit run --batch-size 64 --lr 0.1 --recover --auto-scale-lr -- python train.py "
         "--batch-size {batch} --lr {lr}\n"
         "batchfit run --batch-size 64 --adaptive --initial-batch-size 16 --checkpoint 'out/*.pt' "
-        "-- "
-        "python train.py --batch-size {batch} --accumulate {accumulate} {resume:--resume "
+        "-- python train.py --batch-size {batch} --accumulate {accumulate} {resume:--resume "
         "{checkpoint}}",
     .options = rows,
     .options_size = sizeof(struct run_options),

@@ -23,8 +23,7 @@ static const struct option_row rows[] = {
     {"port", "N", OPTION_NUMBER, AT(port), "8080 without it; 0: any that is free", "", 'p'},
     {"address", "ADDRESS", OPTION_TEXT, AT(address),
      "where to listen: 127.0.0.1 without it, so that only this machine gets in; any other only "
-     "with "
-     "a token",
+     "with a token",
      "127.0.0.1 ::1 0.0.0.0 ::"},
     {"token-file", "FILE", OPTION_TEXT, AT(token_file),
      "everybody must show what this file holds ($BATCHFIT_TOKEN)", "file"},
@@ -79,8 +78,7 @@ static int read_token(struct arena *a, const struct serve_options *o, struct str
     fail_set(why, FAIL_USAGE, "--address %s: other machines could read this one without a token",
              o->address);
     return fail_hint(why,
-                     "openssl rand -hex 32 >token; batchfit serve --address %s --token-file "
-                     "token",
+                     "openssl rand -hex 32 >token; batchfit serve --address %s --token-file token",
                      o->address);
 }
 
@@ -205,8 +203,7 @@ const struct verb verb_serve = {
     .description =
         "Shows the cards of this machine and the runs on them: a page at /, live; figures for "
         "Prometheus at /metrics; JSON at /api/v1/machine, /api/v1/snapshot and /api/v1/history, "
-        "and "
-        "as server-sent events at /api/v1/stream; /-/healthy and /-/ready for those who keep "
+        "and as server-sent events at /api/v1/stream; /-/healthy and /-/ready for those who keep "
         "services alive (doc/formats/serve.md). Nothing can be changed through it.\n"
         "Only this machine is let in, unless --address says otherwise and a token guards it: as "
         "'Authorization: Bearer TOKEN', or once as /?token=TOKEN in a browser. What is sent is not "

@@ -177,17 +177,17 @@ const struct verb verb_team = {
     .description =
         "Answers the question of fit for every card of the team: the same effective batch on each, "
         "mixed precision where the card has tensor cores. Without --gpus the cards of the config's "
-        "team_gpu_settings, or four that span what teams have.\n\n"
+        "team_gpu_settings, or four that span what teams have.\n"
+        "\n"
         "With --collect the answer comes from what the team's machines measured (fit -- COMMAND). "
         "Each has its own file in DIR (.batchfit/team), which git carries: this one's is brought "
-        "up "
-        "to date from its history, and all are read. A card that nobody measured is predicted, and "
-        "marked so. Where machines with the same card disagree, they are named and the smallest "
-        "batch is taken. A machine that measured with another effective batch is named, and the "
-        "exit status is 1.",
+        "up to date from its history, and all are read. A card that nobody measured is predicted, "
+        "and marked so. Where machines with the same card disagree, they are named and the "
+        "smallest batch is taken. A machine that measured with another effective batch is named, "
+        "and the exit status is 1.",
     .examples =
-        "batchfit team --config configs/train.yaml --gpus rtx4090,rtx3080,rtx3060,gtx1080 "
-        "-o configs/team_settings.yaml\n"
+        "batchfit team --config configs/train.yaml --gpus rtx4090,rtx3080,rtx3060,gtx1080 -o "
+        "configs/team_settings.yaml\n"
         "batchfit team --collect --config configs/train.yaml -o configs/team_settings.yaml\n"
         "batchfit team --model resnet50 --gpus all --json",
     .options = rows,

@@ -232,11 +232,10 @@ const struct verb verb_watch = {
     .summary = "what happens on the cards now, and what is holding the training back?",
     .description =
         "A live screen of the cards: utilisation, memory (of runs that batchfit launched, of "
-        "others, "
-        "of the driver), heat, power, clocks, the share of the time in which a card was held back, "
-        "energy; their history, processes, the runs with the parts of their steps, and findings "
-        "with what to do about them. A card that does not answer never stops the screen: its "
-        "figures are shown with their age. h shows the keys; no process is ever ended.\n"
+        "others, of the driver), heat, power, clocks, the share of the time in which a card was "
+        "held back, energy; their history, processes, the runs with the parts of their steps, and "
+        "findings with what to do about them. A card that does not answer never stops the screen: "
+        "its figures are shown with their age. h shows the keys; no process is ever ended.\n"
         "Without a terminal, or with --once, one look as text. --log writes every reading into a "
         "file (doc/formats/watch-log.md), with or without a screen; --json prints one document a "
         "line. Settings are kept in $XDG_CONFIG_HOME/batchfit/watch.conf when F12 says so.",
