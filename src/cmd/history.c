@@ -50,6 +50,23 @@ void history_close(struct history *h) {
     h->store = NULL;
 }
 
+int history_run(struct arena *a, struct store *store, int64_t id, struct store_run *ret_run,
+                struct fail *why) {
+    const struct store_filter filter = {.id = id, .limit = 1};
+    struct store_run *runs;
+    ptrdiff_t count;
+    int rc = store_find(store, a, &filter, &runs, &count, why);
+    if (rc < 0) return rc;
+    if (count > 0) {
+        *ret_run = runs[0];
+        return 0;
+    }
+    struct str note = store_note(store);
+    fail_set(why, FAIL_INPUT, "the history has no run %lld", (long long)id);
+    if (note.len == 0) return fail_hint(why, "batchfit list runs shows those there are");
+    return fail_hint(why, "%.*s", STR_ARG(note)); // it was damaged, and is a new one
+}
+
 // --- What identifies a row -----------------------------------------------------------------------
 
 static struct str hash_text(struct arena *a, struct str text) {

@@ -35,6 +35,10 @@ struct history {
 // Never fails. Opened late: nothing is made when nothing is asked.
 void history_open(struct arena *a, const struct history_options *o, struct history *ret_history);
 void history_close(struct history *h);
+// The run of that number. FAIL_INPUT: there is none; the hint says where to look, or that the
+// history was damaged and a new one begun.
+int history_run(struct arena *a, struct store *store, int64_t id, struct store_run *ret_run,
+                struct fail *why);
 
 // The device of the trials, for all rows that follow. `machine`: a recorded one, which makes them
 // rows of a stand-in.

@@ -7,20 +7,11 @@
 
 static int find_run(struct compare *c, struct store *store, struct str text,
                     struct store_run *ret_run, struct fail *why) {
-    struct store_filter filter = {.limit = 1};
-    struct store_run *runs;
-    ptrdiff_t count;
-    if (!str_to_i64(text, &filter.id) || filter.id <= 0) {
+    int64_t id;
+    if (!str_to_i64(text, &id) || id <= 0) {
         return fail_set(why, FAIL_USAGE, "--runs %.*s: not the number of a run", STR_ARG(text));
     }
-    int rc = store_find(store, c->arena, &filter, &runs, &count, why);
-    if (rc < 0) return rc;
-    if (count == 0) {
-        fail_set(why, FAIL_INPUT, "there is no run %lld in the history", (long long)filter.id);
-        return fail_hint(why, "batchfit list runs shows those there are");
-    }
-    *ret_run = runs[0];
-    return 0;
+    return history_run(c->arena, store, id, ret_run, why);
 }
 
 static int find_both(struct compare *c, struct store_run *runs, struct fail *why) {

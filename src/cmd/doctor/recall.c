@@ -32,31 +32,21 @@ static void take_run(struct doctor *d, const struct store_run *run) {
     }
 }
 
-static int no_such_run(int64_t id, struct str note, struct fail *why) {
-    fail_set(why, FAIL_INPUT, "--run %lld: the history has no such run", (long long)id);
-    if (note.len == 0) return fail_hint(why, "batchfit list runs");
-    return fail_hint(why, "%.*s", STR_ARG(note)); // it was damaged, and is a new one
-}
-
 int doctor_recall(struct doctor *d, int64_t id, struct fail *why) {
     const struct history_options *o = &d->options->h;
-    const struct store_filter filter = {.id = id, .limit = 1};
-    struct store_run *runs = NULL;
+    struct store_run run;
     struct store *store;
-    ptrdiff_t count = 0;
     d->source = str_format(d->arena, "run %lld", (long long)id);
     d->kind = STR("run");
     if (o->is_off)
         return fail_set(why, FAIL_USAGE, "--run is a run of the history: without --no-history");
     int rc = store_open(d->arena, store_folder(d->arena, o->store), &store, why);
     if (rc < 0) return rc;
-    rc = store_find(store, d->arena, &filter, &runs, &count, why);
+    rc = history_run(d->arena, store, id, &run, why);
     struct str note = store_note(store);
-    if (rc == 0 && count == 0) rc = no_such_run(id, note, why);
     if (rc == 0) {
-        take_run(d, &runs[0]);
-        d->read =
-            str_format(d->arena, "%.*s, %.*s", STR_ARG(runs[0].kind), STR_ARG(runs[0].status));
+        take_run(d, &run);
+        d->read = str_format(d->arena, "%.*s, %.*s", STR_ARG(run.kind), STR_ARG(run.status));
         if (note.len > 0) str_list_add(d->arena, &d->notes, note);
     }
     store_close(store);
