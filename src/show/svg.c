@@ -219,8 +219,8 @@ static void draw_legend(const struct show_chart *c, struct buf *b) {
         // Areas from the highest to the lowest, as they lie in the picture.
         int s = c->kind == SHOW_AREAS ? count - 1 - i : i;
         buf_format(b,
-                   "<li><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\"><rect "
-                   "class=\"c%d\" width=\"10\" height=\"10\" rx=\"2\"/></svg>",
+                   "<li><svg class=\"key\" viewBox=\"0 0 10 10\" aria-hidden=\"true\">"
+                   "<rect class=\"c%d\" width=\"10\" height=\"10\" rx=\"2\"/></svg>",
                    s % SHOW_SERIES_MAX);
         show_escaped(b, c->series[s].name);
         buf_add(b, STR("</li>\n"));

@@ -14,11 +14,12 @@ struct migration {
 // (bench/store): a list goes along at_ms, names are looked for in the index of names alone.
 static const struct migration migrations[] = {
     {1, "CREATE INDEX runs_at ON runs(at_ms);"
-        "CREATE INDEX runs_model ON runs(model, at_ms);CREATE INDEX runs_gpu ON runs(gpu, "
-        "at_ms);CREATE INDEX runs_kind ON runs(kind, at_ms);"},
+        "CREATE INDEX runs_model ON runs(model, at_ms);"
+        "CREATE INDEX runs_gpu ON runs(gpu, at_ms);"
+        "CREATE INDEX runs_kind ON runs(kind, at_ms);"},
     {2, "CREATE INDEX runs_question ON runs(question, at_ms);"
-        "CREATE INDEX runs_predicted ON runs(gpu, at_ms) WHERE predicted_reserved_bytes > 0 AND "
-        "reserved_bytes > 0 AND is_standin = 0;"},
+        "CREATE INDEX runs_predicted ON runs(gpu, at_ms) WHERE predicted_reserved_bytes > 0 "
+        "AND reserved_bytes > 0 AND is_standin = 0;"},
 };
 enum { MIGRATIONS = sizeof migrations / sizeof *migrations };
 const int store_version = 2;
