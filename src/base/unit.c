@@ -71,6 +71,7 @@ struct str unit_count(struct arena *a, int64_t count) {
 }
 
 struct str unit_number(struct arena *a, double value) {
+    if (isnan(value)) return (struct str){0};
     bool is_long = value >= 9999.5 || value <= -9999.5; // %g would write an exponent
     return str_format(a, is_long ? "%.0f" : "%.4g", value);
 }

@@ -19,7 +19,8 @@ bool unit_parse_share(struct str text, double *ret_share);
 struct str unit_bytes(struct arena *a, int64_t bytes);
 // "87.9 M", "1.23 B": counts of parameters.
 struct str unit_count(struct arena *a, int64_t count);
-// "27.93", "1842", "23564": four significant digits, or all before the point; for rates and prices.
+// "27.93", "1842", "23564": four significant digits, or all before the point; for rates.
+// Empty: NaN.
 struct str unit_number(struct arena *a, double value);
 int64_t unit_round_up(int64_t value, int64_t step);
 // A peak so far, -1 while nothing is known, and a value that may be a higher one.

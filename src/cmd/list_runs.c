@@ -60,10 +60,7 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     show_table_known(t, SHOW_PLAIN, run->precision);
     bytes_cell(a, t, run->peak_bytes);
     bytes_cell(a, t, run->predicted_bytes);
-    if (isnan(run->samples_per_s))
-        show_table_unknown(t);
-    else
-        show_table_cell(t, SHOW_PLAIN, unit_number(a, run->samples_per_s));
+    show_table_known(t, SHOW_PLAIN, unit_number(a, run->samples_per_s));
     show_table_known(t, is_good ? SHOW_GOOD : SHOW_WARN, run->status);
 }
 
@@ -158,7 +155,7 @@ int list_runs(struct arena *a, const struct list_options *o, struct fail *why) {
     if (rc == 0) rc = check_kind(o->kind, why);
     if (rc < 0) return rc;
     // Looking makes no history.
-    if (folder.len > 0 && !os_exists(str_format(a, "%.*s", STR_ARG(folder)).p))
+    if (folder.len > 0 && !os_exists(str_z(a, folder)))
         return print(a, 0, NULL, 0, o->base.json, why);
     rc = store_open(a, folder, &store, why);
     if (rc < 0) return rc;

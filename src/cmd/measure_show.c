@@ -20,10 +20,7 @@ static void bytes_cell(struct show_table *t, struct arena *a, int64_t bytes) {
 }
 
 static void rate_cells(struct show_table *t, const struct launch_result *r) {
-    if (isnan(r->samples_per_s))
-        show_table_unknown(t);
-    else
-        show_table_cell(t, SHOW_PLAIN, unit_number(t->arena, r->samples_per_s));
+    show_table_known(t, SHOW_PLAIN, unit_number(t->arena, r->samples_per_s));
     double half = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2;
     if (isnan(half))
         show_table_unknown(t);

@@ -4,7 +4,6 @@
 #include "stats/stats.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 // Fewer models than this say less about a card than its data sheet: with one, the error grew
 // (doc/speed-model.md, "Measured models").
@@ -111,11 +110,6 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
     return 0;
 }
 
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, stats_by_value);
-    return (values[(count - 1) / 2] + values[count / 2]) / 2;
-}
-
 static void apply(struct question *q, struct answer *answer, double factor, double range,
                   const char *from) {
     forecast_speed_calibrate(&answer->speed, factor, range);
@@ -141,10 +135,11 @@ int speed_calibrate(struct question *q, const char *measured, struct answer *ans
     if (!answer->speed.row || count == 0) return 0;
     const struct forecast_speed_row *row = answer->speed.row;
     if (same_count > 0) {
-        apply(q, answer, median(same, same_count), row->range, "what was measured of this model");
+        apply(q, answer, stats_median(same, same_count), row->range,
+              "what was measured of this model");
     } else if (count >= LEAST_MODELS) {
         double range = answer->speed.is_doubtful ? row->range_doubtful : row->range_measured;
-        apply(q, answer, median(all, count), range, "the models measured on this card");
+        apply(q, answer, stats_median(all, count), range, "the models measured on this card");
     } else {
         question_note(q, STR("--measured of another model is not used: fewer than three say less "
                              "than the data sheet; about ten are good"));

@@ -210,7 +210,9 @@ struct bench {
     bool is_preparing;
     struct str prepared; // the folder with what all engines are given alike
 };
-enum { BENCH_REASON_COLUMNS = 160 }; // of a reason that people are shown
+// Of a reason that people are shown: PyTorch says in a paragraph that memory ran out; the document
+// has all of it.
+enum { BENCH_REASON_COLUMNS = 160 };
 void bench_note(struct bench *b, struct str note);
 void bench_print(struct bench *b);
 json_t *bench_json(struct bench *b);

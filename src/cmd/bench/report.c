@@ -365,7 +365,6 @@ static void add_notes(const struct bench *b, struct show_style style, struct buf
     answer_notes(&b->notes, style, out);
 }
 
-// PyTorch says in a paragraph that memory ran out; the document has all of it.
 // Rows that failed, each reason once.
 static void add_failures(const struct bench *b, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {

@@ -12,12 +12,10 @@
 static const double percent = 100;
 
 static void figure_cell(const struct compare *c, struct show_table *t, int metric, double value) {
-    if (isnan(value))
-        show_table_unknown(t);
-    else if (metric == COMPARE_MEMORY)
+    if (metric == COMPARE_MEMORY && !isnan(value))
         show_table_cell(t, SHOW_PLAIN, unit_bytes(c->arena, (int64_t)value));
     else
-        show_table_cell(t, SHOW_PLAIN, unit_number(c->arena, value));
+        show_table_known(t, SHOW_PLAIN, unit_number(c->arena, value));
 }
 
 static void test_cells(struct show_table *t, const struct compare_result *r) {
@@ -119,7 +117,6 @@ static struct str no_difference(const struct compare *c, const char *name,
         name, r->pairs_wanted, percent * r->difference);
 }
 
-// PyTorch says in a paragraph that memory ran out; the document has all of it.
 static struct str sentence(const struct compare *c, int metric) {
     const struct compare_result *r = &c->results[metric];
     const char *name = compare_metrics[metric].title;

@@ -151,19 +151,20 @@ int64_t run_folder_samples(const struct run_watch *w, const struct steps *steps,
     return samples_after(w, steps, f->first->rank, f->first->row, f->first->samples);
 }
 
-static bool is_path(struct str told, struct str path) {
+// As the emitter tells it: whole. The program's folder is ours.
+static struct str as_told(struct arena *a, struct str path) {
     char folder[PATH_MAX];
-    if (path.len > 0 && path.p[0] == '/') return str_equal(told, path);
-    if (!getcwd(folder, sizeof folder)) return false;
+    if (path.len > 0 && path.p[0] == '/') return path;
+    if (!getcwd(folder, sizeof folder)) return (struct str){0};
     if (str_starts(path, STR("./"))) path = str_slice(path, 2, path.len);
-    ptrdiff_t at = told.len - path.len - 1;
-    return at >= 0 && str_ends(told, path) && told.p[at] == '/' &&
-           str_equal(str_slice(told, 0, at), str_of(folder));
+    return str_format(a, "%s/%.*s", folder, STR_ARG(path));
 }
 
 static const struct step_path *path_told(const struct steps *s, struct str path) {
+    ARENA_AUTO scratch = {0};
+    path = as_told(&scratch, path);
     for (ptrdiff_t i = s->path_count - 1; i >= 0; i--) {
-        if (is_path(s->paths[i].path, path)) return &s->paths[i];
+        if (str_equal(s->paths[i].path, path)) return &s->paths[i];
     }
     return NULL;
 }
