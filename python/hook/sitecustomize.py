@@ -8,6 +8,7 @@ the program. Without one of the steps protocol's variables nothing is armed at a
 
 import _frozen_importlib
 import _frozen_importlib_external
+import _thread
 import os
 import sys
 
@@ -22,55 +23,63 @@ def swallow():
 
 
 class ImportWatch:
-    """A finder that finds nothing itself: it runs callbacks after a module has been imported for the first time."""
+    """A finder that finds nothing itself: it runs callbacks after a module has been executed, and again after a reload. Looking
+    a module up is no import: importlib.util.find_spec is called as often as one likes, and what it gives may never be loaded."""
 
     def __init__(self):
-        self.waiting = {}
+        self.callbacks = {}
+        self.searching = set()  # (name, thread): the search goes on behind us
         self.loaded = set()
 
     def when_imported(self, name, callback):
         """Calls callback() when the module is loaded; at once if it is."""
+        self.callbacks.setdefault(name, []).append(callback)
         spec = getattr(sys.modules.get(name), "__spec__", None)
         if name in self.loaded or spec is not None and not getattr(spec, "_initializing", False):
-            return callback()
-        self.waiting.setdefault(name, []).append(callback)
+            callback()
 
     def find_spec(self, name, path=None, target=None):
-        if name not in self.waiting:
+        search = (name, _thread.get_ident())
+        if name not in self.callbacks or search in self.searching:
             return None
-        callbacks = self.waiting.pop(name)  # taken out: the search below comes here again
+        self.searching.add(search)
         try:
-            return self._watched(name, path, target, callbacks)
+            return self._watched(name, path, target)
         except Exception:
             swallow()
             return None
+        finally:
+            self.searching.discard(search)
 
-    def _watched(self, name, path, target, callbacks):
+    def _watched(self, name, path, target):
+        """What the finders behind us find, with a loader that tells us; None where the module is not installed (yet)."""
         for finder in list(sys.meta_path):
             spec = finder.find_spec(name, path, target) if finder is not self and hasattr(finder, "find_spec") else None
             if spec is not None:
                 break
         else:
-            self.waiting[name] = callbacks  # not installed: perhaps later, from another path
             return None
         loader, load = spec.loader, spec.loader.exec_module
+        if hasattr(load, "_batchfit"):  # a finder that gives the same loader again
+            return spec
 
         def exec_module(module):
             loader.__dict__.pop("exec_module", None)
-            try:
-                load(module)
-            except BaseException:
-                self.waiting.setdefault(name, []).extend(callbacks)
-                raise
-            self.loaded.add(name)
-            for callback in callbacks:
-                try:
-                    callback()
-                except Exception:
-                    swallow()
+            load(module)
+            if name in sys.modules:  # else a copy that nobody else will see
+                self._executed(name)
 
+        exec_module._batchfit = True
         loader.exec_module = exec_module  # on this one loader object: module.__loader__ stays what it is
         return spec
+
+    def _executed(self, name):
+        self.loaded.add(name)
+        for callback in self.callbacks[name]:
+            try:
+                callback()
+            except Exception:
+                swallow()
 
 
 def load_emitter():
@@ -99,7 +108,7 @@ def arm():
     watch = ImportWatch()
 
     def torch_is_there():
-        if not is_notebook():
+        if not is_notebook() and "_batchfit_emit" not in sys.modules:
             load_emitter().install(watch.when_imported)
 
     sys.meta_path.insert(0, watch)

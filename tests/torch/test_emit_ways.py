@@ -96,6 +96,41 @@ del sys.path[0]
         self.trained(done)
         self.assertEqual(done.out, "broken torch\n")
 
+    def test_torch_that_is_looked_up(self):
+        """A look-up is no import: as transformers and datasets do it, with specs that are thrown away, kept, loaded by hand or
+        lazily, from another thread, by a finder in front of ours that searches itself, and with a module loaded again."""
+        find = "import importlib, importlib.util, sys, threading\nfind = importlib.util.find_spec\n"
+        thrown_away = """
+class Front:
+    seen = False
+    def find_spec(self, name, path=None, target=None):
+        if name != 'torch' or self.seen: return None
+        self.seen = True
+        return find(name)
+sys.meta_path.insert(0, Front())
+for name in ('torch', 'torch', 'torch.utils.data', 'torch.utils.data.dataloader'): find(name)
+t = threading.Thread(target=find, args=('torch',)); t.start(); t.join()
+"""
+        lazy = """
+spec = find('torch')
+spec.loader = importlib.util.LazyLoader(spec.loader)
+sys.modules['torch'] = torch = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(torch)
+torch.nn
+"""
+        by_hand = """
+kept, spec = find('torch'), find('torch')
+sys.modules['torch'] = torch = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(torch)
+"""
+        again = "from torch.utils.data import dataloader; loader = importlib.reload(dataloader).DataLoader(data, batch_size=8)\n"
+        for before, after in ((thrown_away, ""), (lazy, ""), (by_hand, again)):
+            with self.subTest(before=before, after=after):
+                done = run_words([sys.executable, "-c", find + before + PRELUDE + after + LOOP])
+                self.trained(done)
+                self.assertEqual([step["samples"] for step in done.steps], [8, 8, 6])
+                self.assertTrue(all(step["io_ms"] > 0 for step in done.steps), done.steps)
+
     def test_notebook_kernel(self):
         """A process that is a kernel (here: says so, as ipykernel does) is left alone."""
         text = """

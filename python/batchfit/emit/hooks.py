@@ -380,11 +380,15 @@ HOOKS = (
 
 
 def install(journal, when_imported):
-    """Each hook as soon as its module is there. One that a torch without that name makes fail is left out."""
+    """Each hook as soon as its module is there, which torch is; and once more when the module is loaded again. One that a torch
+    without that name makes fail is left out."""
     for module, hook in HOOKS:
         def callback(hook=hook):
             try:
                 hook(journal)
             except (AttributeError, TypeError):
                 pass
-        when_imported(module, callback)
+        if module == "torch":
+            callback()
+        else:
+            when_imported(module, callback)
