@@ -102,14 +102,16 @@ static struct keep_decision next_older(struct arena *a, const struct keep_rules 
 static struct keep_decision next_crash(struct arena *a, const struct keep_rules *rules,
                                        const struct keep_state *s, const char *what) {
     const char *hint = "mend it, then give the same command again with --resume";
-    if (!s->is_gain && s->steps == 0 && s->resumed.path.len > 0) return next_older(a, rules, s);
+    bool has_no_step = !s->is_gain && s->steps == 0;
+    bool can_choose = s->resumed.path.len > 0 && !rules->takes_newest;
+    if (has_no_step && can_choose) return next_older(a, rules, s);
     if (s->is_repeated) {
         struct str why =
             str_format(a, "a repeating crash, not memory (%.*s): it came twice at the same place",
                        STR_ARG(s->ending));
         return stop(KEEP_GIVE_UP, s, why, str_of(hint));
     }
-    if (!s->is_gain && s->steps == 0) {
+    if (has_no_step) {
         struct str why = str_format(a, "it failed before its first step, not for memory (%.*s)",
                                     STR_ARG(s->ending));
         return stop(KEEP_GIVE_UP, s, why, STR("the end of its output says why"));

@@ -53,6 +53,7 @@ struct keep_rules {
     double most_backoff_s; // 60
     bool from_scratch;     // begin again when no checkpoint is left, though that loses work
     bool resumes_itself;   // the program finds its newest checkpoint: none need be given
+    bool takes_newest;     // … once it is told to resume: no other can be given
     // Memory.
     int64_t capacity_bytes; // that the training may use; -1: not known, then nothing is adapted
     double near_share;      // 0.97 of it: memory is near its end

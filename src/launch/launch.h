@@ -146,8 +146,10 @@ struct launch_attempt {
     int64_t limit_bytes; // how much of the device it may use; 0: all
     double grace_s;
     struct trial_whole whole;
-    // Set once it runs: the file that tells the program of another batch (doc/run.md). May be
-    // replaced by launch_control from `watch` on.
+    // Set once it runs: the time in which it is to announce itself and make a step; the file that
+    // tells the program of another batch (doc/run.md). May be replaced by launch_control from
+    // `watch` on.
+    double start_limit_s;
     struct str control_path;
 };
 int launch_whole(struct launch *l, const struct launch_values *values,

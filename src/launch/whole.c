@@ -30,13 +30,14 @@ int launch_whole(struct launch *l, const struct launch_values *values,
     struct launch_making making = launch_making_of(l, values, attempt->limit_bytes);
     struct watching watching = {.l = l};
     making.attempt = attempt;
+    attempt->start_limit_s = limit_of(l->options->start_seconds, start_limit_s);
     struct trial_request request = {
         .argv = l->command,
         .prepare = launch_prepare,
         .prepare_context = &making,
         .ranks = l->options->ranks,
         .memory_limit_bytes = l->place.kind == LAUNCH_CPU ? attempt->limit_bytes : 0,
-        .start_limit_s = limit_of(l->options->start_seconds, start_limit_s),
+        .start_limit_s = attempt->start_limit_s,
         .stall_limit_s = limit_of(l->options->stall_seconds, stall_limit_s),
         .grace_s = attempt->grace_s,
         .watch = show,

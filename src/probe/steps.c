@@ -284,12 +284,17 @@ static void on_end(struct steps *s, struct step_rank *r, const json_t *object) {
     if (!is_bad) r->is_saving = false;
 }
 
+static void on_fault(struct steps *s, struct step_rank *r, const json_t *object) {
+    (void)s, (void)object;
+    r->is_mute = true;
+}
+
 static const struct {
     const char *name;
     void (*read)(struct steps *s, struct step_rank *r, const json_t *object);
 } events[] = {
     {"start", on_start}, {"step", on_step}, {"phase", on_phase},     {"oom", on_oom},
-    {"batch", on_batch}, {"end", on_end},   {"outputs", on_outputs},
+    {"batch", on_batch}, {"end", on_end},   {"outputs", on_outputs}, {"fault", on_fault},
 };
 
 static void read_event(struct steps *s, const json_t *object) {
@@ -379,6 +384,20 @@ bool steps_on_cpu(const struct steps *s) {
 bool steps_out_of_memory(const struct steps *s) {
     for (ptrdiff_t i = 0; i < s->rank_count; i++) {
         if (s->ranks[i].oom_ns != 0) return true;
+    }
+    return false;
+}
+
+bool steps_are_announced(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].state != RANK_SILENT) return true;
+    }
+    return false;
+}
+
+bool steps_are_cut(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].is_mute) return true;
     }
     return false;
 }

@@ -42,6 +42,7 @@ struct step_rank {
     struct str error; // of `end`
     struct str oom_message, oom_phase;
     int64_t oom_samples;
+    bool is_mute;                // its emitter gave up: the training goes on and tells nothing more
     bool is_saving;              // it has told of a checkpoint, and of nothing else since
     int64_t largest_micro_batch; // so far; 0: not said
     int64_t dropped;             // lines that it could not write
@@ -122,6 +123,10 @@ bool steps_on_cpu(const struct steps *s);
 // Whether a rank reported that memory ran out and has made no step since: what a command died of,
 // also where it writes texts that nobody knows. (One that ends well all the same has caught it.)
 bool steps_out_of_memory(const struct steps *s);
+// Whether a process has announced itself: by `start`, or by a step.
+bool steps_are_announced(const struct steps *s);
+// Whether an emitter gave up: what its process does from then on is not known.
+bool steps_are_cut(const struct steps *s);
 // Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
 // Whether the program has gone on since it told of this path: what it saved with it is whole.

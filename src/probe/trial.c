@@ -213,13 +213,27 @@ static int stops_wanted(const struct run *r) {
     return n ? n[SIGINT] + n[SIGTERM] + n[SIGHUP] : 0;
 }
 
+// Whether somebody is there of whom steps may be expected. A trial is for its steps; but a training
+// that is run is judged by them only where a process has announced itself, can still tell, and did
+// not end well: what never spoke trains unseen, or does something else.
+static bool owes_steps(const struct run *r) {
+    const struct steps *s = &r->trial->steps;
+    for (ptrdiff_t i = 0; r->request->whole && i < s->rank_count; i++) {
+        const struct step_rank *rank = &s->ranks[i];
+        bool has_ended = rank->state == RANK_ENDED_WELL && !tree_has(&r->tree, (pid_t)rank->pid);
+        if (rank->state != RANK_SILENT && !rank->is_mute && !has_ended) return true;
+    }
+    return !r->request->whole;
+}
+
 // The order is that of certainty.
 static bool must_stop(const struct run *r, enum trial_end *end) {
     const struct trial_request *q = r->request;
     double start_s = limit_or(q->start_limit_s, 300), stall_s = limit_or(q->stall_limit_s, 120);
     int64_t line_ns = r->last_line_ns > r->last_step_ns ? r->last_line_ns : r->last_step_ns;
-    bool is_late = !r->first_step_ns && seconds_since(r, r->start_ns) > start_s;
-    bool is_stalled = r->first_step_ns && seconds_since(r, line_ns) > stall_s;
+    int64_t ready_ns = q->whole ? line_ns : r->start_ns; // what it did before it spoke is its own
+    bool is_late = !r->first_step_ns && seconds_since(r, ready_ns) > start_s && owes_steps(r);
+    bool is_stalled = r->first_step_ns && seconds_since(r, line_ns) > stall_s && owes_steps(r);
     bool is_over = q->time_limit_s > 0 && seconds_since(r, r->start_ns) > q->time_limit_s;
     const struct {
         bool holds;

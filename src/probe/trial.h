@@ -32,9 +32,10 @@ struct trial_outside {
     int processes;
 };
 
-// A command that is not tried but run to its own end. Its output goes on to ours, its temporary
-// files stay where they are without us, memory does not grow with its steps, and what it says and
-// does while it is being stopped counts.
+// A command that is not tried but run to its own end. It is stopped for want of steps only while a
+// process that has announced itself owes them (start_limit_s counts from there). Its output goes on
+// to ours, its temporary files stay where they are without us, memory does not grow with its steps,
+// and what it says and does while it is being stopped counts.
 struct trial_whole {
     int out_fd, err_fd; // where its standard output and its standard error go as they come
     // How often each signal came, by its number (NSIG of them); the caller's handler counts.

@@ -203,13 +203,45 @@ static void temporary_files_are_its_own(void **state) {
     assert_true(str_equal(text_of(&a, whole.out_fd), STR("/tmp/\n")));
 }
 
+// A training is judged by its steps only while somebody who has announced itself owes them.
+static void what_never_spoke_is_left_alone(void **state) {
+    (void)state;
+    static const char words[] =
+        "end() { say '{\"v\":1,\"event\":\"end\",\"ok\":true,\"pid\":'$$'}'; }; "
+        "mute() { say '{\"v\":1,\"event\":\"fault\",\"pid\":'$$'}'; };";
+    static const struct {
+        const char *text;
+        enum trial_end end;
+    } cases[] = {
+        {"sleep 1.7", TRIAL_EXITED},
+        {"sleep 1.7; start; step 1", TRIAL_EXITED}, // what it did before it spoke is its own
+        {"start; step 1; mute; sleep 1.7", TRIAL_EXITED},
+        {"sh -c 'eval \"$P$W\"; start; step 1; end'; sleep 1.7", TRIAL_EXITED},
+        {"start; sleep 60", TRIAL_NO_START},
+        {"start; step 1; sleep 60", TRIAL_STALLED},
+        {"start; step 1; end; sleep 60", TRIAL_STALLED}, // it did not leave
+    };
+    setenv("W", words, 1);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        struct trial_request q = script(&a, str_format(&a, "eval \"$W\"; %s", cases[i].text).p);
+        struct trial_whole whole = {.out_fd = 1, .err_fd = 2};
+        q.start_limit_s = q.stall_limit_s = .7;
+        q.grace_s = .1;
+        q.whole = &whole;
+        struct trial t = try(&a, &q);
+        assert_end(&a, &t, cases[i].end);
+    }
+    unsetenv("W");
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
         TEST(output_goes_on_unchanged),           TEST(a_slow_reader_slows_the_command),
         TEST(a_reader_that_is_gone_ends_nothing), TEST(signals_are_passed_on),
         TEST(a_wish_stops_it_after_a_checkpoint), TEST(a_long_run_keeps_the_newest_steps),
-        TEST(temporary_files_are_its_own),
+        TEST(temporary_files_are_its_own),        TEST(what_never_spoke_is_left_alone),
     };
     return cmocka_run_group_tests_name("probe_whole", tests, NULL, NULL);
 }

@@ -119,7 +119,9 @@ static void read_rules(struct run *r) {
 
 static int check_checkpoint(struct run *r, struct fail *why) {
     glob_t found = {0};
-    r->takes_checkpoint = mentions(r, "checkpoint");
+    bool is_named = mentions(r, "checkpoint"); // else a flag makes it take its newest
+    r->takes_checkpoint = is_named || mentions(r, "resume");
+    r->rules.takes_newest = r->takes_checkpoint && !is_named;
     r->seeks_checkpoints = r->takes_checkpoint || r->o->checkpoint;
     if (r->o->resume && !r->o->checkpoint) {
         fail_set(why, FAIL_USAGE, "--resume: nothing says where the checkpoints are");

@@ -43,8 +43,9 @@ static const struct step_rank *slowest(const struct steps *s) {
 
 static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     const struct step_rank *r = slowest(s);
-    bool is_silent = s->rank_count == 0 && w->trial->has_status && w->trial->status == 0;
-    if (is_silent) return -1; // it trained, and told nobody
+    bool is_good = w->trial->has_status && w->trial->status == 0;
+    bool is_silent = !steps_are_announced(s) && (is_good || w->is_unseen);
+    if (is_silent || steps_are_cut(s)) return -1; // it trained, and told nobody
     if (w->base < 0 || !r) return w->base;
     int64_t made = r->samples >= 0 ? steps_samples_after(s, r->rank, r->steps, r->samples) : -1;
     if (made < 0 && !w->has_changed && w->run->knows_batch) {
@@ -264,9 +265,21 @@ static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
             "reads: --config-key accumulate=PATH");
 }
 
+// Nothing is asked of what does not tell of its steps: whether it trains cannot be seen.
+static void see_silence(struct run_watch *w, const struct steps *s) {
+    bool is_late = w->outside.seconds > w->attempt.start_limit_s;
+    w->is_unseen = is_late && !steps_are_announced(s);
+    if (!w->is_unseen || w->run->told_unseen) return;
+    w->run->told_unseen = true;
+    run_say("no steps are seen: nothing in the training has announced itself in %.3g s; it is "
+            "watched for its end alone",
+            w->attempt.start_limit_s);
+}
+
 static void watch(void *context, const struct steps *s, const struct trial_outside *outside) {
     struct run_watch *w = context;
     w->outside = *outside;
+    see_silence(w, s);
     believe(w, s);
     read_new_steps(w, s);
     read_peak(w, s);
@@ -367,7 +380,7 @@ static void log_end(struct run_watch *w, const struct keep_decision *d, const st
     e.ending = ending_id(t);
     e.exception = t->ending.exception;
     e.status = status_of(t);
-    e.steps = t->steps.rank_count > 0 ? steps_of_slowest(&t->steps, 1) : 0;
+    e.steps = w->is_unseen ? -1 : steps_of_slowest(&t->steps, 1);
     e.samples = samples_now(w, &t->steps);
     e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
     run_log_add(w->run, e);

@@ -97,11 +97,12 @@ struct run_files run_files_usable(struct run *r, struct arena *a) {
     // rather begin again is spared it.
     bool takes_unknown = !r->o->from_scratch || r->state.phase == KEEP_FRESH;
     usable.items = arena_new(a, struct keep_file, all.count + 1);
-    for (int logged = 1; logged >= 0; logged--) {
+    for (int pass = r->rules.takes_newest ? 0 : 1; pass >= 0; pass--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
-            bool is_wanted = run_files_logged(&r->state, all.items[i]) == (logged == 1);
+            bool is_logged = run_files_logged(&r->state, all.items[i]);
+            bool is_wanted = r->rules.takes_newest || is_logged == (pass == 1);
             bool is_ours =
-                logged || r->o->resume || (takes_unknown && is_of_this_run(r, all.items[i]));
+                is_logged || r->o->resume || (takes_unknown && is_of_this_run(r, all.items[i]));
             if (is_wanted && is_ours) usable.items[usable.count++] = all.items[i];
         }
     }

@@ -65,7 +65,9 @@ static const struct option_row rows[] = {
      "auto cuda cpu"},
     ROW_GPU_IDS(AT(l.cards)),
     {"start-limit", "SECONDS", OPTION_NUMBER, AT(l.start_seconds),
-     "no step by then: it hangs (600; 0: no limit)", ""},
+     "no step so long after it announced itself: it hangs; not announced by then: it is watched "
+     "for its end alone (600; 0: no limit)",
+     ""},
     {"stall-limit", "SECONDS", OPTION_NUMBER, AT(l.stall_seconds),
      "no further step for so long: it hangs (1800; 0: no limit)", ""},
     {"grace", "SECONDS", OPTION_NUMBER, AT(grace),
@@ -225,6 +227,7 @@ static int train(struct run *r, char *const *command, struct fail *why) {
     history_place(&r->history, &r->launch, NULL);
     history_command(&r->history, command);
     catch_signals();
+    run_say_resuming(r);
     rc = keep_alive(r, &status, why);
     if (rc == 0) store(r, status);
     tell_notes(r);
@@ -257,7 +260,9 @@ static const char description[] =
     "effective batch stays exactly what it was; else (killed, hanging, a card or a network that "
     "failed) as it was. A crash that comes again at the same place is not repeated.\n"
     "In the command {batch}, {accumulate}, {lr} and {config} stand for the values of an attempt, "
-    "{checkpoint} for the newest checkpoint, and {resume:TEXT} for TEXT when there is one.\n"
+    "{checkpoint} for the newest checkpoint, and {resume:TEXT} for TEXT when there is one: "
+    "{resume:--resume {checkpoint}}, or {resume:--resume} where the program takes its newest "
+    "itself.\n"
     "SIGINT, SIGTERM and SIGHUP are passed on, and it may save and end within --grace; SIGUSR1 and "
     "SIGUSR2 are passed on. Should batchfit itself be killed, the training is ended, and the same "
     "command goes on where it was. The standard input is empty.";

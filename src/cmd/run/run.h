@@ -63,7 +63,7 @@ struct run {
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
-    bool told_accumulation;
+    bool told_accumulation, told_unseen;
     bool is_one_micro_batch; // the last attempt took one a step, and was asked for more
     int64_t ranks_seen;      // that the program said it has; 0: none
     int64_t samples_began;   // that the weights had seen when this call began to train
@@ -135,8 +135,8 @@ struct run_files {
 };
 struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s,
                                 const struct run_folders *folders);
-// What may be resumed: those that the log knows, then others; nothing older than the run, unless
-// the user says so.
+// What may be resumed: those that the log knows, then others (where the program takes its newest,
+// all by their time); nothing older than the run, unless the user says so.
 struct run_files run_files_usable(struct run *r, struct arena *a);
 // Whether the log knows this writing of the file.
 bool run_files_logged(const struct keep_state *s, struct keep_file file);
@@ -164,6 +164,7 @@ struct run_watch {
     int64_t card_peak_bytes; // with it
     int64_t cached_bytes;    // of the allocator's peak; -1: it does not say
     bool is_believed, is_disobedient_told, is_near_told, is_asking, has_shrunk;
+    bool is_unseen;   // it had its time to announce itself, and did not
     bool has_changed; // the batch, while it ran
     bool is_settled;  // the file in question has not changed for long
 };
@@ -176,6 +177,8 @@ __attribute__((format(printf, 1, 2))) void run_say(const char *format, ...);
 struct str run_size_text(const struct run *r, struct keep_size size);
 // Of the last attempt; batch 0: not known.
 struct keep_size run_size_last(const struct run *r);
+// Before the first attempt: how a program that takes its newest checkpoint itself is told to.
+void run_say_resuming(struct run *r);
 void run_say_decision(struct run *r, const struct keep_decision *d);
 void run_say_end(struct run *r, int status);
 int run_print(struct run *r, int status, struct fail *why);

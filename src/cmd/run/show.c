@@ -64,6 +64,14 @@ void run_say_decision(struct run *r, const struct keep_decision *d) {
     if (d->hint.len > 0) run_say("%.*s", STR_ARG(d->hint));
 }
 
+void run_say_resuming(struct run *r) {
+    struct launch_values values = run_values(r, r->state.size, STR("CHECKPOINT"));
+    struct str text = {0};
+    if (!r->rules.recover || !r->rules.takes_newest || r->state.phase != KEEP_FRESH) return;
+    if (launch_preview(&r->launch, &values, &text, NULL) < 0) return;
+    run_say("once it has saved a checkpoint, it is started again as: %.*s", STR_ARG(text));
+}
+
 void run_say_end(struct run *r, int status) {
     const struct keep_state *s = &r->state;
     struct buf b = buf_new(r->arena);
@@ -137,6 +145,9 @@ int run_dry(struct run *r, struct fail *why) {
     int rc = add_command(r, &out, "First", size, (struct str){0}, why);
     struct str checkpoint = r->takes_checkpoint ? STR("CHECKPOINT") : (struct str){0};
     const char *when = "When memory runs out";
+    if (rc == 0 && rules->recover && r->takes_checkpoint) {
+        rc = add_command(r, &out, "Again, from its newest checkpoint", size, checkpoint, why);
+    }
     while (rc == 0 && rules->recover && r->takes_batch) {
         int64_t batch = keep_batch_below(rules, size.batch / 2);
         if (batch == 0) break;
