@@ -28,6 +28,25 @@ for step in range(1, 21):
     if sys.argv[1] != "plain":
         os.replace("new", path)
 """
+# Looks torch up before it imports it, as transformers does; `--resume` goes on from the one file that it writes over.
+RESUMES = """
+import importlib.util, os, sys, time
+importlib.util.find_spec("torch")
+import torch
+net = torch.nn.Linear(8, 8)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+begin = torch.load("ck.pt")["step"] if "--resume" in sys.argv else 0
+for step in range(begin, 60):
+    net(torch.randn(int(sys.argv[1]), 8)).sum().backward()
+    optimizer.step()
+    optimizer.zero_grad()
+    time.sleep(0.03)
+    torch.save({"step": step + 1}, "ck.new")
+    os.replace("ck.new", "ck.pt")
+    if os.path.exists("dies") and step == 30:
+        os.remove("dies")
+        os.kill(os.getpid(), 9)
+"""
 EXACT = dict(rtol=1e-3, atol=2e-4)  # sums of fp32 in another order
 
 
@@ -111,6 +130,35 @@ class Run(InFolder):
         self.assertEqual((found["restarts"], found["effective_batch"], found["samples"]), (0, 48, 1920), error)
         self.assertGreater(found["batch"], 12, error)
         self.assert_same(weights, wanted)
+
+    def run_text(self, text, *words, verb="run", options=(), python=()):
+        """A program's text under a verb: what was said on both streams."""
+        with open(os.path.join(self.folder, "train.py"), "w", encoding="utf-8") as f:
+            f.write(text)
+        argv = [BATCHFIT, verb, "--no-history", "--device", "cpu", *options, "--", sys.executable, *python, "train.py", *words]
+        done = subprocess.run(argv, cwd=self.folder, timeout=300, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.assertEqual(done.returncode, 0, done.stdout)
+        return done.stdout
+
+    def test_torch_that_is_looked_up_first(self):
+        said = self.run_text(RESUMES, "{batch}", verb="fit", options=("--memory", "4GiB", "--max-batch-size", "8", "--start-limit", "100"))
+        self.assertIn("confirmed", said)
+
+    def test_a_flag_alone_resumes(self):
+        for where in (("--checkpoint", "ck.pt"), ()):
+            with self.subTest(where=where):
+                open(os.path.join(self.folder, "dies"), "w").close()
+                options = ("--log", "log", "--fresh", "--batch-size", "4", "--recover", "--backoff", "0.1", *where)
+                said = self.run_text(RESUMES, "4", "{resume:--resume}", options=options)
+                self.assertIn("from " + ("" if where else self.folder + "/") + "ck.pt (124 samples)", said)
+                self.assertIn("1 restart, batch 4 x 1 (effective 4), samples seen: 240\n", said)
+
+    def test_a_training_that_is_not_seen_is_left_alone(self):
+        """-I keeps every module of PYTHONPATH out: the emitter too."""
+        options = ("--log", "log", "--batch-size", "4", "--recover", "--start-limit", "0.5", "--stall-limit", "0.5")
+        said = self.run_text(RESUMES, "4", options=options, python=("-I",))
+        self.assertEqual(said.count("watched for its end alone"), 1, said)
+        self.assertIn("0 restarts, batch 4 x 1 (effective 4), samples seen: not known\n", said)
 
     def test_many_checkpoints_of_one_moment_hold_what_each_holds(self):
         """The clock of files ticks every few milliseconds: their times do not tell them apart."""

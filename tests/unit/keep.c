@@ -378,6 +378,45 @@ static void a_bad_checkpoint_is_passed_over(void **state) {
     assert_int_equal(keep_samples_of(&s, (struct keep_file){STR("b"), 2}), -1); // not that writing
 }
 
+// What takes its newest checkpoint by itself would take the bad one again, and without its flag it
+// would write over what is there.
+static void a_bad_checkpoint_of_a_program_that_chooses(void **state) {
+    (void)state;
+    struct keep_rules r = rules_of(8, 1, 1);
+    r.takes_newest = true;
+    struct keep_state s = begin(&r);
+    struct attempt a = writes("a", 100), b = writes("b", 200);
+    const struct attempt torn = {
+        .end = KEEP_END_CRASH, .ending = "exception", .exception = "EOFError: x", .samples = -1};
+    play(&r, &s, &a);
+    play(&r, &s, &b);
+    struct keep_decision d = play(&r, &s, &torn);
+    assert_str(d.checkpoint.path, "b");
+    d = play(&r, &s, &torn);
+    assert_int_equal(d.action, KEEP_GIVE_UP);
+    assert_int_equal(d.passed_over.path.len, 0);
+}
+
+// Whether it came to a step is not known: no reason to pass over what it began from, or to give up.
+static void a_crash_that_nobody_saw_is_tried_again(void **state) {
+    (void)state;
+    struct keep_rules r = rules_of(8, 1, 1);
+    struct keep_state s = begin(&r);
+    struct attempt unseen = {.end = KEEP_END_CRASH,
+                             .ending = "exception",
+                             .exception = "OSError: x",
+                             .steps = -1,
+                             .samples = -1,
+                             .checkpoint = "a",
+                             .checkpoint_samples = -1};
+    play(&r, &s, &unseen);
+    struct keep_decision d = play(&r, &s, &unseen);
+    assert_int_equal(d.action, KEEP_START);
+    assert_str(d.checkpoint.path, "a");
+    d = play(&r, &s, &unseen); // the same once more
+    assert_int_equal(d.action, KEEP_GIVE_UP);
+}
+
 static void a_kill_is_no_fault_of_the_checkpoint(void **state) {
     (void)state;
     struct keep_rules r = rules_of(8, 1, 1);
@@ -429,6 +468,8 @@ int main(void) {
         TEST(a_setup_error_is_not_tried_again),
         TEST(restarts_are_limited),
         TEST(a_bad_checkpoint_is_passed_over),
+        TEST(a_bad_checkpoint_of_a_program_that_chooses),
+        TEST(a_crash_that_nobody_saw_is_tried_again),
         TEST(a_kill_is_no_fault_of_the_checkpoint),
         TEST(nothing_to_resume),
     };
