@@ -238,9 +238,8 @@ def _ask(source, said, batch):
     with tempfile.TemporaryDirectory(prefix="batchfit-") as folder:
         path = os.path.join(folder, "trace.json")
         package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-        environment = dict(os.environ, PYTHONPATH=os.pathsep.join(
-            [package] + [p for p in [os.environ.get("PYTHONPATH")] if p]))
-        done = subprocess.run([sys.executable, "-m", "batchfit.cuda_history", path], env=environment, text=True,
+        start = os.path.join(package, "start.py")
+        done = subprocess.run([sys.executable, start, "batchfit.cuda_history", path], text=True,
                               input=json.dumps({"source": source, "said": said, "batch": batch}), stdout=subprocess.DEVNULL,
                               stderr=subprocess.PIPE)
         if not os.path.exists(path):

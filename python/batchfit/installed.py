@@ -4,10 +4,14 @@
 `batchfit check` hands the text of this file to the user's Python (python -c TEXT), so it imports nothing of ours, works from
 Python 3.6 and every PyTorch on, and never raises: what cannot be learned is null. No CUDA context is made on any card.
 """
+import sys
+
+if sys.path and not sys.path[0]:
+    del sys.path[0]  # the current folder, whose json.py or torch.py is not what is asked for; sys itself is no file
+
 import json
 import os
 import shutil
-import sys
 
 # Counts cards by NVML where it can, so that asking does not start CUDA (PyTorch 2.0 and later).
 os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')

@@ -88,10 +88,11 @@ static const struct option_row rows[] = {
     {.name = NULL},
 };
 
-static char **command(struct arena *a, const struct record_options *o, const char *output) {
+static char **command(struct arena *a, const struct record_options *o, struct str folder,
+                      const char *output) {
     struct str_words w = {.arena = a};
     str_word_add(&w, str_of(launch_python_program(o->python)));
-    str_word_add(&w, STR("-m"));
+    str_word_add(&w, str_format(a, "%.*s/start.py", STR_ARG(folder)));
     str_word_add(&w, STR("batchfit.record"));
     str_word_add(&w, str_of(o->base.arguments[0]));
     for (const struct option_row *row = rows + OWN_ROWS; row->name; row++) {
@@ -138,8 +139,8 @@ static int run_recorder(struct arena *a, const struct record_options *o, const c
     struct str folder;
     int status, rc = launch_python_lay_out(a, &folder, why);
     if (rc < 0) return rc;
-    setenv("PYTHONPATH", launch_python_path(a, folder).p, 1);
-    rc = os_run(command(a, o, output), &status, why);
+    setenv("PYTHONPATH", launch_python_own_path(a, folder).p, 1);
+    rc = os_run(command(a, o, folder, output), &status, why);
     if (rc < 0) {
         return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");
     }

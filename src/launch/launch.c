@@ -89,11 +89,14 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     struct arena *a = l->arena;
     struct str_words w = {.arena = a};
     struct str folders = str_format(a, "%.*s/hook", STR_ARG(l->layout));
-    if (runs(l, "batchfit.workload") || m->attempt) { // run's child may import batchfit
+    bool is_workload = runs(l, "batchfit.workload"), is_engine = runs(l, "batchfit.engine");
+    if (is_workload || m->attempt) { // run's child may import batchfit
         folders = str_format(a, "%.*s:%.*s", STR_ARG(folders), STR_ARG(l->layout));
     }
-    if (runs(l, "batchfit.engine")) folders = l->layout; // it reports its steps itself
-    str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(launch_python_path(a, folders))));
+    if (is_engine) folders = l->layout; // it reports its steps itself
+    struct str path = is_workload || is_engine ? launch_python_own_path(a, folders)
+                                               : launch_python_path(a, folders);
+    str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(path)));
     if (l->options->is_inference) str_word_add(&w, STR("BATCHFIT_MODE=inference"));
     str_word_add(&w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
     if (l->place.kind == LAUNCH_CUDA) {
@@ -158,6 +161,7 @@ struct launch_making launch_making_of(struct launch *l, const struct launch_valu
             values->items[i];
     }
     launch_value(l->arena, &m.values, "python", l->python);
+    launch_value(l->arena, &m.values, "shipped", l->layout);
     launch_value(l->arena, &m.values, "device",
                  l->place.kind == LAUNCH_CUDA ? STR("cuda") : STR("cpu"));
     int64_t ranks = l->options->ranks > 0 ? l->options->ranks : 1;

@@ -51,7 +51,7 @@ struct launch_place {
 struct launch {
     struct arena *arena;
     const struct launch_options *options;
-    char *const *command; // the user's, or {python} -m batchfit.workload with placeholders
+    char *const *command; // the user's, or {python} {shipped}/start.py batchfit.workload ...
     struct launch_place place;
     struct str python, layout; // layout: the folder with our Python files and the hook
     struct config *config;     // to be patched for {config}; NULL: none
@@ -126,11 +126,11 @@ int64_t launch_budget(const struct launch_place *place, double margin);
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
                 struct launch *ret_launch, struct fail *why);
 void launch_close(struct launch *l);
-// One trial at these values; {python}, {device}, {ranks}, {scratch} and {config} are added. An
-// error only when no trial could be made at all (no such command, bad placeholder); else the result
-// says what happened. `limit_bytes`: how much of the device the trial may use; 0: all.
-// (launch_takes: whether the value of that name reaches the command, by a placeholder, a variable
-// or the config.)
+// One trial at these values; {python}, {shipped} (its layout), {device}, {ranks}, {scratch} and
+// {config} are added. An error only when no trial could be made at all (no such command, bad
+// placeholder); else the result says what happened. `limit_bytes`: how much of the device the trial
+// may use; 0: all. (launch_takes: whether the value of that name reaches the command, by a
+// placeholder, a variable or the config.)
 bool launch_takes(const struct launch *l, struct str name);
 void launch_note(struct launch *l, struct str note);
 int64_t launch_warmup(const struct launch_options *o);

@@ -19,3 +19,13 @@ struct str launch_python_path(struct arena *a, struct str folders) {
     bool more = before && *before;
     return str_format(a, "%.*s%s%s", STR_ARG(folders), more ? ":" : "", more ? before : "");
 }
+
+struct str launch_python_own_path(struct arena *a, struct str folders) {
+    struct str rest = launch_python_path(a, folders);
+    struct buf b = buf_new(a);
+    while (rest.p) {
+        struct str folder = str_cut(&rest, ':');
+        if (folder.len > 0) buf_format(&b, "%s%.*s", b.count > 0 ? ":" : "", STR_ARG(folder));
+    }
+    return str_copy(a, buf_str(&b));
+}

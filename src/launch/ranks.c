@@ -39,7 +39,8 @@ int launch_ranks(struct launch *l, char *const *argv, char *const **ret_argv, st
     while (argv[given]) given++;
     char **words = arena_new(a, char *, given + 8);
     words[n++] = is_python ? argv[0] : str_z(a, l->python);
-    words[n++] = str_z(a, STR("-m"));
+    bool is_ours = argv[1] && strncmp(argv[1], "{shipped}", 9) == 0;
+    words[n++] = is_ours ? argv[1] : str_z(a, STR("-m"));
     words[n++] = str_z(a, STR("torch.distributed.run"));
     words[n++] = str_z(a, STR("--standalone"));
     words[n++] = str_z(a, STR("--nproc_per_node"));

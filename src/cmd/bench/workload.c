@@ -118,7 +118,7 @@ static struct str workload_title(struct arena *a, const struct workload *w, cons
 void bench_workload(struct arena *a, const struct bench_options *o, struct bench *b,
                     struct bench_asked *asked) {
     static const char *const training[] = {"{python}",
-                                           "-m",
+                                           "{shipped}/start.py",
                                            "batchfit.workload",
                                            "--batch-size",
                                            "{batch}",
@@ -132,7 +132,7 @@ void bench_workload(struct arena *a, const struct bench_options *o, struct bench
                                            "{device}",
                                            NULL};
     static const char *const inference[] = {"{python}",
-                                            "-m",
+                                            "{shipped}/start.py",
                                             "batchfit.engine",
                                             "--batch-size",
                                             "{batch}",

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Asks the user's Python which PyTorch it has: python/batchfit/installed.py is handed over as text,
-// so that the question is asked from the user's folder and environment and writes nothing.
+// so that the question is asked from the user's environment and writes nothing.
 #include "cmd/check/check.h"
 
 #include "base/data.h"
@@ -56,6 +56,7 @@ void check_ask_torch(struct arena *a, const char *python, struct insight_torch *
     int rc = data_find(a, "python/batchfit/installed.py", &script, &why);
     char *const argv[] = {str_z(a, t.python), (char[]){"-c"}, rc == 0 ? str_z(a, script) : NULL,
                           NULL};
+    setenv("PYTHONPATH", launch_python_own_path(a, (struct str){0}).p, 1);
     if (rc == 0) rc = os_capture(a, argv, DEADLINE_MS, OUTPUT_MAX, &said, &why);
     struct str line = last_line(said.out);
     json_t *answer = line.len > 0 ? json_loadb(line.p, (size_t)line.len, 0, NULL) : NULL;
