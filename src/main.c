@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit: fits a training job to a GPU. Nothing stands here but the way to the verbs.
 #include "base/near.h"
+#include "base/os.h"
 #include "cmd/cmd.h"
 #include "cmd/options.h"
 
@@ -44,7 +45,10 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
     if (!verb) return unknown_verb(a, argv[1], why);
     struct options *options = NULL;
     int rc = options_read(a, verb, argc - 1, argv + 1, &options, why);
-    return rc < 0 || !options ? rc : verb->run(a, options, why);
+    struct str note = os_home_note(a);
+    if (rc < 0 || !options) return rc;
+    if (note.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(note));
+    return verb->run(a, options, why);
 }
 
 // A standard stream that is closed would be the number of the next file that is opened, and what is

@@ -3,10 +3,8 @@
 
 #include "base/os.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 static const struct data_file *embedded(const char *name) {
     int low = 0, high = data_file_count;
@@ -120,46 +118,42 @@ static struct str name_of_version(struct arena *a, const char *prefix, const cha
     return str_format(a, "%s-%016llx", name, (unsigned long long)hash);
 }
 
+// What lies there already is compared with what it should be, never trusted.
 static int lay_out_file(struct arena *a, struct str folder, const struct data_file *f,
                         const char *prefix, struct fail *why) {
-    struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), f->name + strlen(prefix));
+    struct str path = str_format(a, "%.*s/%s", STR_ARG(folder), f->name + strlen(prefix)), there;
+    if (os_read(a, path.p, text_of(f).len, &there, NULL, NULL) == 0 &&
+        str_equal(there, text_of(f))) {
+        return 0;
+    }
     char *parent = str_z(a, path);
     *strrchr(parent, '/') = 0;
     int rc = os_make_dirs(a, parent, why);
     return rc < 0 ? rc : os_replace(a, path.p, text_of(f), NULL, why);
 }
 
-static int lay_out(struct arena *a, const char *prefix, struct str folder, struct fail *why) {
-    struct str done = str_format(a, "%.*s/.complete", STR_ARG(folder));
-    if (os_exists(done.p)) return 0;
-    for (int i = 0; i < data_file_count; i++) {
-        const struct data_file *f = &data_files[i];
-        int rc = is_below(f, prefix) ? lay_out_file(a, folder, f, prefix, why) : 0;
-        if (rc < 0) return rc;
+static int lay_out(struct arena *a, const char *prefix, struct str parent, struct str name,
+                   struct str *ret_folder, struct fail *why) {
+    struct str folder = str_format(a, "%.*s/%.*s", STR_ARG(parent), STR_ARG(name));
+    int rc = os_make_dirs(a, folder.p, why);
+    if (rc == 0 && !os_trusts(str_z(a, parent), folder.p)) {
+        rc = fail_set(why, FAIL_MACHINE, "%s: others may write there", folder.p);
     }
-    return os_replace(a, done.p, STR(""), NULL, why);
-}
-
-// For a home that cannot be written: a folder of the user's own below $TMPDIR. What is in it will
-// be run, so nobody else may have made it, or may write there.
-static bool has_temporary(struct arena *a, struct str *ret_folder) {
-    const char *base = getenv("TMPDIR");
-    struct stat st;
-    *ret_folder = str_format(a, "%s/batchfit-%u", base && *base ? base : "/tmp", geteuid());
-    if (mkdir(ret_folder->p, 0700) < 0 && errno != EEXIST) return false;
-    return lstat(ret_folder->p, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid() &&
-           (st.st_mode & 077) == 0;
+    for (int i = 0; rc == 0 && i < data_file_count; i++) {
+        const struct data_file *f = &data_files[i];
+        if (is_below(f, prefix)) rc = lay_out_file(a, folder, f, prefix, why);
+    }
+    *ret_folder = folder;
+    return rc;
 }
 
 int data_lay_out(struct arena *a, const char *prefix, const char *name, struct str *ret_folder,
                  struct fail *why) {
     struct str version = name_of_version(a, prefix, name), temporary;
-    *ret_folder = str_format(a, "%.*s/%.*s", STR_ARG(os_cache_dir(a)), STR_ARG(version));
-    int rc = lay_out(a, prefix, *ret_folder, why);
+    int rc = lay_out(a, prefix, os_cache_dir(a), version, ret_folder, why);
     if (rc == 0) return 0;
-    if (!has_temporary(a, &temporary)) {
+    if (!os_private_dir(a, &temporary)) { // what is in it will be run: for this user alone
         return fail_hint(why, "XDG_CACHE_HOME names another folder for what a training is given");
     }
-    *ret_folder = str_format(a, "%.*s/%.*s", STR_ARG(temporary), STR_ARG(version));
-    return lay_out(a, prefix, *ret_folder, why);
+    return lay_out(a, prefix, temporary, version, ret_folder, why);
 }

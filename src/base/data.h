@@ -23,8 +23,9 @@ int data_find(struct arena *a, const char *name, struct str *ret_text, struct fa
 bool data_find_own(struct arena *a, const char *name, struct str *ret_path);
 
 // Puts the embedded files whose names begin with `prefix` ("python/") into a folder NAME-HASH of
-// the user's cache, one for each version of them, so that two versions never mix. Where the cache
-// cannot be written, of batchfit-UID below $TMPDIR.
+// the user's cache, one for each version of them, so that two versions never mix, and what is there
+// already is compared. Where the cache cannot be written, or others may write there, of
+// os_private_dir.
 int data_lay_out(struct arena *a, const char *prefix, const char *name, struct str *ret_folder,
                  struct fail *why);
 

@@ -241,26 +241,12 @@ int os_make_dirs(struct arena *a, const char *path, struct fail *why) {
         if (*p && *p != '/') continue;
         char kept = *p;
         *p = 0;
-        if (mkdir(whole, 0777) < 0 && errno != EEXIST) {
+        if (mkdir(whole, 0775) < 0 && errno != EEXIST) {
             return fail_set(why, FAIL_MACHINE, "%s: %s", whole, strerror(errno));
         }
         *p = kept;
         if (!kept) return 0;
     }
-}
-
-static struct str user_dir(struct arena *a, const char *variable, const char *under_home) {
-    const char *base = getenv(variable);
-    if (base && base[0] == '/') return str_format(a, "%s/batchfit", base);
-    const char *home = getenv("HOME");
-    return str_format(a, "%s/%s/batchfit", home && *home ? home : "/tmp", under_home);
-}
-
-struct str os_cache_dir(struct arena *a) {
-    return user_dir(a, "XDG_CACHE_HOME", ".cache");
-}
-struct str os_data_dir(struct arena *a) {
-    return user_dir(a, "XDG_DATA_HOME", ".local/share");
 }
 
 int64_t os_now_ns(void) {

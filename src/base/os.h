@@ -54,10 +54,23 @@ int os_write(int fd, struct str text);
 void os_sync_folder(const char *folder);
 
 bool os_exists(const char *path);
-int os_make_dirs(struct arena *a, const char *path, struct fail *why); // like mkdir -p
-// $XDG_CACHE_HOME/batchfit or ~/.cache/batchfit; likewise data. Not created.
+// Like mkdir -p; what it makes is never writable by everybody, whatever the umask.
+int os_make_dirs(struct arena *a, const char *path, struct fail *why);
+
+// Folders that are ours (home.c): $XDG_CACHE_HOME/batchfit or ~/.cache/batchfit; likewise data. Not
+// created. Those that another user owns or may write to are passed over: then the home of the
+// password database, then os_private_dir; in the end a path below which nothing can be.
 struct str os_cache_dir(struct arena *a);
 struct str os_data_dir(struct arena *a);
+// $HOME where it is ours; NULL: not set, or another user's.
+const char *os_home(void);
+// batchfit-UID below $TMPDIR, made if need be; false: it is not this user's alone.
+bool os_private_dir(struct arena *a, struct str *ret_folder);
+// Whether all folders from `base` down to `path`, as far as they exist, belong to us or to root,
+// and (below base) nobody else may write to the last.
+bool os_trusts(const char *base, const char *path);
+// One line when the environment names a folder of another user; else empty.
+struct str os_home_note(struct arena *a);
 
 int64_t os_now_ns(void);  // monotonic
 int64_t os_wall_ns(void); // since 1970, UTC

@@ -22,11 +22,12 @@ enum { BUSY_MS = 10000, OPEN_TRIES = 50, OPEN_PAUSE_US = 20000, NAMES_MAX = 100 
 
 struct str store_folder(struct arena *a, const char *folder) {
     const char *own = folder && *folder ? folder : getenv("BATCHFIT_STORE");
-    const char *state = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
+    const char *state = getenv("XDG_STATE_HOME"), *home = os_home();
     if (own && *own) return str_copy(a, str_of(own));
     // Relative paths are to be ignored (XDG Base Directory Specification 0.8).
-    if (state && *state == '/') return str_format(a, "%s/batchfit", state);
-    if (home && *home) return str_format(a, "%s/.local/state/batchfit", home);
+    if (state && *state == '/' && os_trusts(state, state))
+        return str_format(a, "%s/batchfit", state);
+    if (home) return str_format(a, "%s/.local/state/batchfit", home);
     return (struct str){0};
 }
 
@@ -198,7 +199,8 @@ int store_open(struct arena *a, struct str folder, struct store **ret_store, str
     struct fail first = {0};
     *ret_store = NULL;
     if (folder.len == 0) {
-        fail_set(why, FAIL_MACHINE, "there is no place for the history: HOME is not set");
+        fail_set(why, FAIL_MACHINE,
+                 "there is no place for the history: HOME is not set or not yours");
         return fail_hint(why, "--store DIR or BATCHFIT_STORE names one");
     }
     struct store *s = arena_new(a, struct store, 1);

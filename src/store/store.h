@@ -71,7 +71,7 @@ extern const struct store_column store_columns[]; // without id; ends with a row
 struct store; // private
 
 // $BATCHFIT_STORE, $XDG_STATE_HOME/batchfit or ~/.local/state/batchfit; `folder` (an option) wins.
-// Empty: the user has no home.
+// Empty: HOME is not set, or another user's.
 struct str store_folder(struct arena *a, const char *folder);
 
 // Opens FOLDER/history.db, which is made when it is not there. A damaged file is moved aside to

@@ -69,9 +69,9 @@ void watch_settings_parse(struct str text, struct watch_settings *settings, int 
 }
 
 static struct str path_of(struct arena *a) {
-    const char *folder = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    const char *folder = getenv("XDG_CONFIG_HOME"), *home = os_home();
     if (folder && folder[0] == '/') return str_format(a, "%s/batchfit/watch.conf", folder);
-    return home && *home ? str_format(a, "%s/.config/batchfit/watch.conf", home) : STR("");
+    return home ? str_format(a, "%s/.config/batchfit/watch.conf", home) : STR("");
 }
 
 void watch_settings_load(struct arena *a, struct watch_settings *settings, struct str *ret_note) {
