@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 enum { COMMAND_SHOWN = 300 };
+static const double margin_on_cpu = 0.05; // of what is free, for everything else on the machine
 
 static volatile bool is_interrupted;
 static void interrupt(int signal) {
@@ -108,8 +109,10 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     if (l->options->cards) {
         str_word_add(&w, str_format(a, "CUDA_VISIBLE_DEVICES=%s", l->options->cards));
     }
-    if (l->place.kind == LAUNCH_CUDA && limit_bytes > 0) {
-        str_word_add(&w, str_format(a, "BATCHFIT_MEMORY_CAP=%lld", (long long)limit_bytes));
+    if (limit_bytes > 0) { // on the CPU the system enforces it, and the workload looks ahead
+        bool is_cuda = l->place.kind == LAUNCH_CUDA;
+        str_word_add(&w, str_format(a, "BATCHFIT_MEMORY_%s=%lld", is_cuda ? "CAP" : "LIMIT",
+                                    (long long)limit_bytes));
     }
     if (m->attempt) {
         str_word_add(&w, str_format(a, "BATCHFIT_CONTROL=%.*s", STR_ARG(m->attempt->control_path)));
@@ -218,11 +221,35 @@ struct notice *launch_announce(struct launch *l, int64_t batch) {
     return notice_open(l->arena, &run);
 }
 
+// On the CPU a trial may have what is asked for, but never all that is free now: the system would
+// not come to say no, but swap, and kill whom it likes.
+static int64_t limit_of(const struct launch *l, int64_t limit_bytes) {
+    ARENA_AUTO scratch = {0};
+    struct device_cpu cpu;
+    if (l->place.kind != LAUNCH_CPU) return limit_bytes;
+    device_cpu_read(&scratch, "", &cpu);
+    int64_t most_bytes = (int64_t)((double)cpu.available_bytes * (1 - margin_on_cpu));
+    if (limit_bytes <= 0) limit_bytes = l->place.capacity_bytes;
+    return most_bytes > 0 && most_bytes < limit_bytes ? most_bytes : limit_bytes;
+}
+
+// Whoever asked for more than is free should know what the trial ran out of.
+static void say_limit(struct launch *l, int64_t asked_bytes, int64_t limit_bytes,
+                      const struct launch_result *r) {
+    if (r->status != LAUNCH_OOM || l->place.kind != LAUNCH_CPU || limit_bytes >= asked_bytes)
+        return;
+    launch_note(l, str_format(l->arena,
+                              "a trial was to have %s; no more than %s of what is free could be "
+                              "given to it",
+                              unit_bytes(l->arena, asked_bytes).p,
+                              unit_bytes(l->arena, limit_bytes).p));
+}
+
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
-               int64_t limit_bytes, struct launch_result *ret_result, struct fail *why) {
+               int64_t asked_bytes, struct launch_result *ret_result, struct fail *why) {
     const struct launch_options *o = l->options;
+    int64_t limit_bytes = limit_of(l, asked_bytes);
     struct launch_making making = launch_making_of(l, values, limit_bytes);
-    bool is_cpu = l->place.kind == LAUNCH_CPU;
     struct showing showing = {.l = l};
     struct trial_request request = {
         .argv = l->command,
@@ -231,7 +258,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
         .warmup_steps = launch_warmup(o),
         .steps = launch_steps(o),
         .ranks = o->ranks,
-        .memory_limit_bytes = is_cpu ? limit_bytes > 0 ? limit_bytes : l->place.capacity_bytes : 0,
+        .memory_limit_bytes = l->place.kind == LAUNCH_CPU ? limit_bytes : 0,
         .start_limit_s = seconds_or_default(o->start_seconds),
         .stall_limit_s = seconds_or_default(o->stall_seconds),
         .time_limit_s = seconds_or_default(o->time_seconds),
@@ -254,6 +281,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     notice_close(showing.notice);
     if (rc < 0) return rc;
     launch_read(l, ret_result);
+    say_limit(l, asked_bytes, limit_bytes, ret_result);
     launch_energy_read(&showing.energy, l, ret_result);
     return 0;
 }

@@ -128,15 +128,15 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
 void launch_close(struct launch *l);
 // One trial at these values; {python}, {shipped} (its layout), {device}, {ranks}, {scratch} and
 // {config} are added. An error only when no trial could be made at all (no such command, bad
-// placeholder); else the result says what happened. `limit_bytes`: how much of the device the trial
-// may use; 0: all. (launch_takes: whether the value of that name reaches the command, by a
-// placeholder, a variable or the config.)
+// placeholder); else the result says what happened. `asked_bytes`: how much of the device the trial
+// may use; 0: all; on the CPU always 5 % less than is free when it starts. (launch_takes: whether
+// the value of that name reaches the command, by a placeholder, a variable or the config.)
 bool launch_takes(const struct launch *l, struct str name);
 void launch_note(struct launch *l, struct str note);
 int64_t launch_warmup(const struct launch_options *o);
 int64_t launch_steps(const struct launch_options *o);
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
-               int64_t limit_bytes, struct launch_result *ret_result, struct fail *why);
+               int64_t asked_bytes, struct launch_result *ret_result, struct fail *why);
 
 // One attempt of a training that is to reach its own end: at the options' limits (0: none) but for
 // steps, warm-up and time. Everything lives in `arena`, which may end with the attempt.

@@ -160,6 +160,12 @@ class Bench(InFolder):
         self.assertTrue(any("skipped" in note for note in found["notes"]), found["notes"])
         self.assertEqual(found["best"]["throughput"]["batch_size"] in (1, 4), True)
 
+    def test_a_batch_that_cannot_fit_is_known_before_the_memory_is_full(self):
+        found = self.bench("--batch-sizes", "4", "4096", "--num-workers", "0", "--img-size", "64", "--memory", "1500MiB", "--steps", "3")
+        fits, too_large = found["rows"]
+        self.assertEqual((fits["status"], too_large["status"]), ("OK", "OOM"), found)
+        self.assertRegex(too_large["reason"], r"^batch 4096 needs at least \d{4,5} MiB, .* 1500 MiB may be used")
+
     @unittest.skipIf(sys.version_info >= (3, 11) and torch.__version__.startswith("1."),
                      "torchrun of torch 1.x does not start under this Python: its enum Std has no value 0 there")
     def test_two_ranks(self):

@@ -67,6 +67,29 @@ class Network(unittest.TestCase):
             self.assertEqual(Made(3, axes, 7, dense=True)(x).shape, (2, 7) + (5,) * axes)
 
 
+class Estimate(unittest.TestCase):
+    def test_a_few_samples_tell_what_many_keep(self):
+        from batchfit.workload import estimate, models, train
+        from batchfit.workload.__main__ import parser
+        for precision in ("fp32", "amp-bf16"):
+            options = parser().parse_args(["--img-size", "24", "--batch-size", "24", "--precision", precision, "--optimizer", "adam"])
+            task = models.load(options, None)
+
+            def autocast():
+                return train._autocast(options, torch.device("cpu"))
+            state = 4 * 4 * sum(p.numel() for p in task.model.parameters())
+            many = estimate.kept(task, autocast, 24)
+            self.assertGreater(many, 24 * 24 * 24 * 4)
+            self.assertAlmostEqual(estimate.needed(task, options, autocast) / (state + many), 1, delta=0.01)
+
+    def test_what_cannot_fit_is_no_training(self):
+        made = start("--steps", "1", "--batch-size", "64", "--img-size", "64", BATCHFIT_MEMORY_LIMIT=str(100 << 20))
+        out, err = made.communicate(timeout=300)
+        self.assertEqual(made.returncode, 1, out + err)
+        self.assertRegex(err.splitlines()[-1], r"^MemoryError: batch 64 needs at least \d+ MiB, .* 100 MiB may be used$")
+        self.assertRegex(out, r"^batchfit.workload: batch 64 needs at least")
+
+
 class Synthetic(unittest.TestCase):
     def test_seed_decides(self):
         first, again, other = (run("--steps", 2, "--batch-size", 4, "--img-size", 16, "--seed", s) for s in (1, 1, 2))

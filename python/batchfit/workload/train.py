@@ -11,7 +11,7 @@ import torch
 
 from .. import optimizers
 from ..errors import MissingLibrary, RecordError
-from . import data
+from . import data, estimate
 
 DTYPES = {"amp-fp16": torch.float16, "amp-bf16": torch.bfloat16}
 
@@ -112,18 +112,22 @@ def _wrap(model, options, device, world):
     return model
 
 
+def _autocast(options, device):
+    dtype = DTYPES.get(options.precision)
+    return torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None)
+
+
 def _steps(task, model, options, device, batches):
     """Endless: trains, and gives the last micro-batch's loss after each optimizer step."""
     parameters = [p for p in model.parameters() if p.requires_grad]
     if not parameters:
         raise RecordError("the model has no trainable parameters")
     optimizer, scaler = OPTIMIZERS[options.optimizer](parameters, options.lr), _scaler(options, device)
-    dtype = DTYPES.get(options.precision)
     while True:
         optimizer.zero_grad(set_to_none=True)
         for _ in range(options.accumulation):
             batch = data.to_device(next(batches), device)
-            with torch.autocast(device.type, dtype=dtype or torch.bfloat16, enabled=dtype is not None):
+            with _autocast(options, device):
                 loss = task.loss(model, batch)
             scaler.scale(loss / options.accumulation).backward()
         scaler.step(optimizer)
@@ -135,6 +139,8 @@ def _train(task, options, device, rank, world):
     task.model.to(device).train()
     if task.placed:
         task.placed(task.model)
+    if device.type == "cpu":
+        estimate.check(task, options, lambda: _autocast(options, device), lambda text: print("batchfit.workload: " + text, flush=True))
     model = _wrap(task.model, options, device, world)
     batches = iter(data.loader(task.dataset, options.batch_size, options.num_workers,
                                options.pin_memory and device.type == "cuda", options.seed, rank))
