@@ -194,6 +194,19 @@ json_t *answer_notes_json(const struct str_list *notes) {
     return list;
 }
 
+json_t *answer_not_modelled_json(const struct question *q) {
+    json_t *list = json_array();
+    for (int i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!question_counts_out(q, g)) continue;
+        json_array_append_new(list,
+                              json_pack("{s:o, s:o, s:o, s:o, s:i}", "kind", json_text(g->kind),
+                                        "what", json_text(g->what), "key", json_text(g->path),
+                                        "value", json_text(g->value), "line", g->line));
+    }
+    return list;
+}
+
 static json_t *json_remedies(const struct forecast_remedies *remedies) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < remedies->count; i++) {
@@ -263,7 +276,8 @@ int answer_print_json(const struct question *q, const struct answer *answers, in
     json_t *results = json_array();
     for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
     json_t *document =
-        json_pack("{s:o, s:o}", "results", results, "notes", answer_notes_json(&q->notes));
+        json_pack("{s:o, s:o, s:o}", "results", results, "not_modelled",
+                  answer_not_modelled_json(q), "notes", answer_notes_json(&q->notes));
     // For scripts that look at one result only.
     if (document && count == 1 && answers[0].tta) tta_json(document, answers[0].tta);
     return json_print(document, why);
@@ -304,8 +318,9 @@ void answer_table(struct arena *a, const struct answer *answers, int count, stru
 
 void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < notes->count; i++) {
-        show_text(out, style, SHOW_DIM, STR("- "));
-        show_text(out, style, SHOW_PLAIN, notes->items[i]);
+        const bool is_loud = str_starts(notes->items[i], STR(QUESTION_NOT_MODELLED));
+        if (!is_loud) show_text(out, style, SHOW_DIM, STR("- "));
+        show_text(out, style, is_loud ? SHOW_WARN : SHOW_PLAIN, notes->items[i]);
         buf_byte(out, '\n');
     }
 }

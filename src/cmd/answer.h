@@ -43,7 +43,9 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
 json_t *answer_json(const struct answer *answer);
 json_t *answer_plan_json(const struct plan *p);
 json_t *answer_notes_json(const struct str_list *notes);
-// Prints {"results": […], "notes": […]} on stdout.
+// "not_modelled": the settings of the config that the answer does not count.
+json_t *answer_not_modelled_json(const struct question *q);
+// Prints {"results": […], "not_modelled": […], "notes": […]} on stdout.
 int answer_print_json(const struct question *q, const struct answer *answers, int count,
                       struct fail *why);
 // A table with a row an answer.

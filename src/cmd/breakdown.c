@@ -236,8 +236,9 @@ json_t *breakdown_json(struct question *q, struct answer *answer) {
     json_t *at = json_pack("{s:s, s:i, s:i, s:o, s:o}", "phase", tape_phase_names[h.phase], "step",
                            (int)h.step, "event", (int)h.event, "op", json_text(h.op), "module",
                            json_text(h.module));
-    return json_pack("{s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "result", answer_json(answer),
-                     "at", at, "allocated_bytes", (json_int_t)h.allocated_bytes, "requested_bytes",
+    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "result",
+                     answer_json(answer), "not_modelled", answer_not_modelled_json(q), "at", at,
+                     "allocated_bytes", (json_int_t)h.allocated_bytes, "requested_bytes",
                      (json_int_t)h.requested_bytes, "by_tag", shares_json(&h.tags), "by_part",
                      shares_json(&h.tops), "by_module", shares_json(&h.modules), "by_op",
                      shares_json(&h.ops), "largest", largest_json(answer, &h));
@@ -332,6 +333,7 @@ struct str breakdown_html(struct question *q, struct answer *answer) {
                               (long long)p->accumulation, plan_precision_name(p->precision)));
     show_html_verdict(&page, tones[answer->peak.verdict],
                       str_of(forecast_verdict_name(answer->peak.verdict)), peak_sentence(q, &h));
+    if (question_not_modelled(q).len > 0) show_html_paragraph(&page, SHOW_WARN, q->notes.items[0]);
     add_figures(q, answer, &page);
     add_chart(q, answer, &page);
     const struct show_table tables[] = {

@@ -22,7 +22,8 @@ struct fit_options {
     struct tta_options t;
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer, *measured;
     int64_t gpu_memory;
-    bool eval_batch, test_only, force_anchor, force_special, multi_gpu, profile_memory, accepted;
+    bool eval_batch, test_only, force, force_anchor, force_special, multi_gpu, profile_memory,
+        accepted;
 };
 
 #define AT(member) offsetof(struct fit_options, member)
@@ -54,6 +55,9 @@ static const struct option_row rows[] = {
      "writes the changed config here and leaves the original alone", "file"},
     {"save-profile", "FILE", OPTION_TEXT, AT(save_profile),
      "writes what stands at the peak as JSON (explain --json)", "file"},
+    {"force", NULL, OPTION_SWITCH, AT(force),
+     "writes although the config has settings that the answer does not count (LoRA, ZeRO, …)",
+     NULL},
     {"force-anchor", NULL, OPTION_SWITCH, AT(force_anchor),
      "may change a YAML anchor, and so everything that refers to it", NULL},
     {"force-special", NULL, OPTION_SWITCH, AT(force_special),
@@ -228,22 +232,23 @@ static int check_eval(const struct fit_options *o, bool is_inference, struct fai
 static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fail *why) {
     struct question_options asked = o->q;
     struct measure_options measure = {o->l, o->prefer && strcmp(o->prefer, "knee") == 0};
-    struct write_options write = {.save_config = o->save_config, .flags = write_flags(o)};
+    struct write_options write = {
+        .save_config = o->save_config, .flags = write_flags(o), .is_measured = true};
     struct buf report = buf_new(a);
     struct question q;
     struct measured m;
     struct tta_ask ask = {0};
-    asked.model_is_optional = true;
+    asked.model_is_optional = asked.is_measured = true;
     asked.inference = asked.inference || o->t.tta;
     measure.l.ranks = asked.ranks;
     measure.l.machine = o->machine;
     measure.l.cards = o->gpu_ids;
-    measure.l.is_inference = asked.inference;
     int rc = check_measure_options(o, why);
-    if (rc == 0) rc = check_eval(o, asked.inference, why);
     if (rc == 0) rc = question_open(a, &asked, &q, why);
+    if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = tta_ask_open(&q, &o->t, &ask, why);
     if (rc < 0) return rc;
+    measure.l.is_inference = q.plan.inference;
     // The command decides it where neither the config nor the options do.
     bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
     if (q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
@@ -280,8 +285,8 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     bool is_ours = false;
     struct tta_ask ask = {0};
     asked.inference = asked.inference || o->t.tta;
-    int rc = check_eval(o, asked.inference, why);
-    if (rc == 0) rc = question_open(a, &asked, &q, why);
+    int rc = question_open(a, &asked, &q, why);
+    if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = tta_ask_open(&q, &o->t, &ask, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
     struct history history;
@@ -296,7 +301,8 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
     if (rc < 0) return rc;
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
-    struct write_options write = {.save_config = o->save_config, .flags = write_flags(o)};
+    struct write_options write = {
+        .save_config = o->save_config, .flags = write_flags(o), .force = o->force};
     if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
     if (rc == 0 && is_ours && q.has_config && is_yes(decisive) && !o->test_only) {
         rc = write_answer(&q, decisive, &write, &report, why);

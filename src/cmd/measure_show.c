@@ -250,7 +250,8 @@ json_t *measure_json(const struct measured *m) {
     json_array_extend(notes, of_history);
     json_decref(more);
     json_decref(of_history);
-    json_t *document = json_pack("{s:[o], s:o}", "results", json_result(m), "notes", notes);
+    json_t *document = json_pack("{s:[o], s:o, s:o}", "results", json_result(m), "not_modelled",
+                                 answer_not_modelled_json(m->q), "notes", notes);
     if (document && m->chosen.tta) tta_json(document, m->chosen.tta);
     if (document) add_measured(document, m); // for scripts that look at one result only
     return document;

@@ -38,21 +38,63 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
     return 0;
 }
 
-static int read_config(struct question *q, const struct question_options *o, struct fail *why) {
+// An adapter or sharding matter to inference, too; by what loss it was trained does not.
+bool question_counts_out(const struct question *q, const struct config_guard *g) {
+    return !q->plan.inference || !str_is(g->kind, "objective");
+}
+
+struct str question_not_modelled(const struct question *q) {
+    struct buf text = buf_new(q->arena);
+    for (int i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!question_counts_out(q, g)) continue;
+        buf_format(&text, "%s%.*s (%.*s%s%.*s)", text.count > 0 ? ", " : "", STR_ARG(g->what),
+                   STR_ARG(g->path), g->value.len > 0 ? ": " : "", STR_ARG(g->value));
+    }
+    return buf_str(&text);
+}
+
+// Before all other notes.
+static void note_not_modelled(struct question *q, bool is_measured) {
+    struct str what = question_not_modelled(q);
+    if (what.len == 0) return;
+    const char *instead = is_measured         ? "the trials run it as it is"
+                          : q->plan.inference ? "this counts plain inference on one GPU"
+                                              : "this counts full fine-tuning on one GPU";
+    struct str_list notes = q->notes;
+    q->notes = (struct str_list){0};
+    question_note(q,
+                  str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead));
+    for (ptrdiff_t i = 0; i < notes.count; i++) question_note(q, notes.items[i]);
+}
+
+// A config without training is answered as one of inference, whether or not it was asked for.
+static int read_roles(struct question *q, struct question_options *o,
+                      const struct config_options *options, struct fail *why) {
+    int rc = 0;
+    if (!o->inference) rc = config_read_roles(q->arena, &q->config, options, &q->reading, why);
+    if (rc < 0 || (!o->inference && q->reading.inference.len == 0)) return rc;
+    if (!o->inference) {
+        question_note(q, str_format(q->arena,
+                                    "answered as inference: the config has %.*s (--dialect NAME "
+                                    "reads it as a training)",
+                                    STR_ARG(q->reading.inference)));
+    }
+    o->inference = true;
+    return infer_read_roles(q->arena, &q->config, options, &q->reading, &q->batch_is_trainings,
+                            why);
+}
+
+static int read_config(struct question *q, struct question_options *o, struct fail *why) {
     struct str text;
-    struct config_options options = {str_of(o->dialect), str_of(o->section), {{0}}};
+    struct config_options options = {.dialect = str_of(o->dialect), .section = str_of(o->section)};
     q->path = str_of(o->config);
     q->section = str_of(o->section);
     int rc = read_keys(o->keys, &options, why);
     if (rc == 0) rc = os_read(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
     if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);
     if (rc < 0) return rc;
-    if (o->inference) {
-        rc = infer_read_roles(q->arena, &q->config, &options, &q->reading, &q->batch_is_trainings,
-                              why);
-    } else {
-        rc = config_read_roles(q->arena, &q->config, &options, &q->reading, why);
-    }
+    rc = read_roles(q, o, &options, why);
     if (rc < 0) return rc;
     q->has_config = true;
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
@@ -232,8 +274,9 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
                           .margin = isnan(o->margin) && !isnan(o->share) ? 1 - o->share : o->margin,
                           .overhead_bytes = o->overhead_bytes,
                           .tenants_bytes = o->tenants_bytes};
-    int rc = o->config ? read_config(q, o, why) : 0;
-    if (rc == 0) rc = fill_plan(q, o, why);
+    struct question_options asked = *o;
+    int rc = o->config ? read_config(q, &asked, why) : 0;
+    if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = open_store(q, o, why);
     if (rc == 0 && o->tape) follow_tape(q, o);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
@@ -243,6 +286,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = forecast_speed_load(a, &q->speeds, why);
     if (rc < 0) return rc;
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
+    note_not_modelled(q, o->is_measured);
     say_broken_tapes(q);
     return 0;
 }

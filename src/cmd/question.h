@@ -20,6 +20,7 @@ struct question_options {
     double margin, share;
     int64_t overhead_bytes, tenants_bytes;
     bool model_is_optional; // no option: trials need none
+    bool is_measured;       // no option: trials answer, whatever the config asks for
 };
 
 // The rows of these options, for a verb whose struct is `type` with the member `q`.
@@ -120,5 +121,11 @@ int question_card(struct question *q, struct str name, int64_t memory_bytes,
 // A card that a device or a caller names already.
 void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card);
 void question_note(struct question *q, struct str note);
+
+// The config's settings that the answer does not count: "LoRA (finetuning_type: lora), …"; empty:
+// none. The first note says so, and begins with these words.
+#define QUESTION_NOT_MODELLED "not modelled: "
+struct str question_not_modelled(const struct question *q);
+bool question_counts_out(const struct question *q, const struct config_guard *g);
 
 #endif

@@ -13,9 +13,12 @@ int write_file(struct arena *a, const char *path, struct str text, const struct 
 struct write_options {
     const char *save_config;  // another file to write to; NULL: the config itself
     unsigned flags;           // enum config_flags
+    bool force;               // also when the answer does not count all that the config says
+    bool is_measured;         // by trials of the config as it is
     struct config_edits more; // beside what the answer changes
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
+// FAIL_NO: the config has settings that the answer does not count, and nobody forces it.
 // A file that cannot be edited is an error (FAIL_INPUT with the place), and *report says what to
 // type.
 int write_config(struct question *q, struct answer *answer, const struct write_options *options,

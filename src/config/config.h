@@ -120,6 +120,15 @@ struct config_options {
     struct str section; // only look below this path first (--section), for files with several runs
     // --key ROLE=PATH: empty entries are found by the dialect.
     struct str keys[CONFIG_ROLES];
+    bool inference; // the question is one of inference: guards in its sections count
+};
+
+// A setting that changes what memory is needed and that the forecast does not count.
+struct config_guard {
+    struct str kind;        // adapter, quantisation, sharding, offload, parallel, objective, frozen
+    struct str what;        // "LoRA"
+    struct str path, value; // value empty: a list or a map
+    int line;
 };
 
 struct config_reading {
@@ -133,6 +142,10 @@ struct config_reading {
     bool editable;        // false: config_advice
     struct str refusal;   // why not editable, or why this is no training config; empty otherwise
     struct config_value values[CONFIG_ROLES];
+    // Why this is a config for inference, not for training; empty: it is for training.
+    struct str inference;
+    struct config_guard *guards;
+    int guard_count, guard_capacity;
     // For the user to read, most important first: quoted numbers, a second batch_size that nothing
     // reads, evaluation batches that stay as they are, …
     struct str *warnings;

@@ -26,7 +26,12 @@ static int take_role(struct dialect *d, const struct tsv *t, enum config_role ro
     return 0;
 }
 
-static int take_row(struct dialect *d, const struct tsv *t, struct fail *why) {
+static void take_guard(struct arena *a, struct dialect *d, const struct tsv *t, struct str kind) {
+    *arena_push(a, &d->guards, &d->guard_count, &d->guard_capacity) =
+        (struct guard_row){kind, tsv_cell(t, "value"), tsv_cell(t, "default")};
+}
+
+static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, struct fail *why) {
     const struct str item = tsv_cell(t, "item"), value = tsv_cell(t, "value");
     const struct {
         const char *name;
@@ -39,6 +44,15 @@ static int take_row(struct dialect *d, const struct tsv *t, struct fail *why) {
             *texts[i].to = value;
             return 0;
         }
+    }
+    if (str_starts(item, STR("guard."))) {
+        take_guard(a, d, t, str_slice(item, 6, item.len));
+        return 0;
+    }
+    if (str_is(item, "inference")) {
+        *arena_push(a, &d->inferences, &d->inference_count, &d->inference_capacity) =
+            (struct inference_row){value, tsv_cell(t, "default")};
+        return 0;
     }
     if (str_is(item, "edit")) {
         d->editable = str_is(value, "yes");
@@ -65,7 +79,7 @@ int dialects_load(struct arena *a, struct dialects *ret_dialects, struct fail *w
         if (all.count == 0 || !str_equal(all.items[all.count - 1].id, id)) {
             *arena_push(a, &all.items, &all.count, &all.capacity) = (struct dialect){.id = id};
         }
-        int bad = take_row(&all.items[all.count - 1], t, why);
+        int bad = take_row(a, &all.items[all.count - 1], t, why);
         if (bad) return bad;
     }
     *ret_dialects = all;
@@ -192,10 +206,16 @@ bool scope_holds(const struct scope *s, const struct entry *e) {
     return str_starts(e->path, s->prefix) && strchr(".[", e->path.p[s->prefix.len]);
 }
 
+// "~word": the key has it somewhere in its name.
+static bool is_called(struct str name, struct str key) {
+    if (!str_starts(key, STR("~"))) return str_equal(name, key);
+    return str_find(name, str_slice(key, 1, key.len)) >= 0;
+}
+
 static void find_anywhere(const struct scope *s, struct str key, struct matches *m) {
     for (ptrdiff_t i = 0; i < s->count; i++) {
         const struct entry *e = &s->entries[i];
-        if (e->evaluation || !str_equal(e->key->text, key) || !scope_holds(s, e)) continue;
+        if (e->evaluation || !is_called(e->key->text, key) || !scope_holds(s, e)) continue;
         const struct place p = {.map = e->map, .key = e->key, .value = e->value, .owner = e->map};
         add_match(s, m, path_join(s->arena, e->path, e->key->text), p);
     }
@@ -229,6 +249,20 @@ void scope_find(const struct scope *s, struct str pattern, struct matches *match
 
 // --- Detection -----------------------------------------------------------------------------------
 
+static bool is_set(const struct config *c, const struct config_node *n) {
+    const struct scalar s = scalar_read(c, n);
+    if (s.type == CONFIG_NESTED) return n->count > 0;
+    return s.type != CONFIG_NULL && s.type != CONFIG_ABSENT && n->text.len > 0 &&
+           (s.type != CONFIG_BOOL || s.boolean);
+}
+
+// "true" and "false" mean the boolean, however it is spelled.
+static bool has_word(const struct config *c, const struct config_node *n, struct str word) {
+    const struct scalar s = scalar_read(c, n);
+    if (s.type == CONFIG_BOOL) return str_is(word, s.boolean ? "true" : "false");
+    return str_equal(n->text, word);
+}
+
 static bool holds_key(const struct scope *s, struct str term) {
     struct str kind = {0}, word = {0};
     const ptrdiff_t colon = str_find(term, STR(":")), equals = str_find(term, STR("="));
@@ -246,8 +280,9 @@ static bool holds_key(const struct scope *s, struct str term) {
         const bool right = str_is(kind, "any")    ? true
                            : str_is(kind, "map")  ? n->kind == NODE_MAP
                            : str_is(kind, "list") ? n->kind == NODE_LIST
+                           : str_is(kind, "set")  ? is_set(s->config, n)
                                                   : n->kind == NODE_SCALAR || node_is_template(n);
-        if (right && (!word.p || str_equal(n->text, word))) return true;
+        if (right && (!word.p || has_word(s->config, n, word))) return true;
     }
     return false;
 }
@@ -265,6 +300,7 @@ static bool holds_some(const struct scope *s, struct str term) {
 }
 
 static bool holds_term(const struct scope *s, struct str term) {
+    if (str_starts(term, STR("!"))) return !holds_term(s, str_slice(term, 1, term.len));
     if (term.len > 5 && str_starts(str_slice(term, 1, term.len), STR("of{")))
         return holds_some(s, term);
     if (str_starts(term, STR("ext:")))
@@ -281,17 +317,18 @@ static bool holds_all(const struct scope *s, struct str terms) {
     return true;
 }
 
+bool scope_is(const struct scope *s, struct str alternatives, struct str *ret_terms) {
+    while (alternatives.len > 0) {
+        *ret_terms = str_trim(str_cut(&alternatives, '|'));
+        if (holds_all(s, *ret_terms)) return true;
+    }
+    return false;
+}
+
 const struct dialect *dialect_detect(const struct scope *s, const struct dialects *all,
                                      ptrdiff_t from, struct str *ret_because) {
     for (ptrdiff_t i = from; i < all->count; i++) {
-        struct str rest = all->items[i].detect;
-        while (rest.len > 0) {
-            struct str terms = str_trim(str_cut(&rest, '|'));
-            if (holds_all(s, terms)) {
-                *ret_because = terms;
-                return &all->items[i];
-            }
-        }
+        if (scope_is(s, all->items[i].detect, ret_because)) return &all->items[i];
     }
     return NULL;
 }

@@ -10,11 +10,23 @@ struct role_row {
     char unit; // 0: not said
     enum { INSERT_NO, INSERT_YES, INSERT_WARN } insert;
 };
+// A setting that the forecast does not count: where it stands, and its name by its value.
+struct guard_row {
+    struct str kind, places, cases;
+};
+// When a file is no training, and what people are told of it.
+struct inference_row {
+    struct str when, why;
+};
 struct dialect {
     struct str id, title, detect, refuse, rule, record, special, note;
     bool editable;
     struct role_row roles[CONFIG_ROLES];
     struct str options[CONFIG_ROLES]; // "--batch-size {}"
+    struct guard_row *guards;
+    ptrdiff_t guard_count, guard_capacity;
+    struct inference_row *inferences;
+    ptrdiff_t inference_count, inference_capacity;
 };
 struct dialects {
     struct dialect *items;
@@ -64,6 +76,8 @@ struct strs {
 void braces_expand(struct arena *a, struct str text, struct strs *ret_texts);
 bool is_evaluation(struct str section);
 
+// Whether one of the alternatives holds; which one.
+bool scope_is(const struct scope *s, struct str alternatives, struct str *ret_terms);
 // The first dialect whose conditions hold from index `from` on; NULL: none.
 const struct dialect *dialect_detect(const struct scope *s, const struct dialects *all,
                                      ptrdiff_t from, struct str *ret_because);
@@ -120,6 +134,11 @@ __attribute__((format(printf, 2, 3))) void reader_warn(struct reader *r, const c
 // leaves a choice.
 int reader_batch(struct reader *r);
 int reader_role(struct reader *r, enum config_role role);
+
+// --- guard.c -------------------------------------------------------------------------------------
+
+// Fills the reading's guards; `every` are the rows for all dialects.
+void reader_guards(struct reader *r, const struct dialect *every);
 
 // --- reading.c, patch.c
 // ----------------------------------------------------------------------------

@@ -145,7 +145,7 @@ static int find_dialect(struct reader *r, const struct dialects *all) {
     struct str unheard;
     if (r->options->dialect.len) {
         r->dialect = dialect_named(all, r->options->dialect);
-        if (!r->dialect) return unknown_dialect(r, all);
+        if (!r->dialect || !r->dialect->detect.len) return unknown_dialect(r, all);
         to->because = STR("--dialect");
     } else {
         r->dialect = dialect_detect(&r->scope, all, 0, &to->because);
@@ -186,9 +186,9 @@ static void not_recognised(struct reader *r) {
         struct str path = path_join(r->arena, e->path, e->key->text);
         const struct config_node *value = node_follow(e->value);
         if (noted == 0 && value && (value->kind == NODE_LIST || value->kind == NODE_MAP)) {
-            to->refusal = str_format(
-                r->arena, "%.*s:%d:%d: %.*s is a list or a map, expected one number",
-                STR_ARG(r->config->name), value->line, value->column, STR_ARG(path));
+            to->refusal =
+                str_format(r->arena, "%.*s:%d:%d: %.*s is a list or a map, expected one number",
+                           STR_ARG(r->config->name), value->line, value->column, STR_ARG(path));
         }
         reader_warn(r, "line %d: is it %.*s? then --key batch=%.*s", e->key->line, STR_ARG(path),
                     STR_ARG(path));
@@ -199,6 +199,16 @@ static void not_recognised(struct reader *r) {
         reader_warn(
             r, "Hydra: the batch size may be in another file of the tree; data.batch_size=N on "
                "the command line wins");
+}
+
+// A file without training. Who names the dialect says that it is one.
+static void find_inference(struct reader *r, const struct dialect *d) {
+    struct str terms;
+    for (ptrdiff_t i = 0; d && i < d->inference_count; i++) {
+        if (r->options->dialect.len || r->reading->inference.len) return;
+        if (scope_is(&r->scope, d->inferences[i].when, &terms))
+            r->reading->inference = d->inferences[i].why;
+    }
 }
 
 static void judge(struct reader *r) {
@@ -263,10 +273,15 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
     status = open_section(&r);
     if (!status) status = find_dialect(&r, &all);
     if (status) return status;
-    if (!r.dialect) {
+    const struct dialect *every = dialect_named(&all, STR("*"));
+    const bool is_known = r.dialect != NULL;
+    // What an unknown file says (model, image size, precision) stands where teams put it.
+    if (!is_known) r.dialect = dialect_named(&all, STR("sections"));
+    find_inference(&r, r.dialect);
+    find_inference(&r, every);
+    reader_guards(&r, every);
+    if (!is_known) {
         not_recognised(&r);
-        // What else it says (model, image size, precision) stands where teams put it.
-        r.dialect = dialect_named(&all, STR("sections"));
         status = c->root && r.dialect ? read_others(&r) : 0;
         if (!status) *ret_reading = reading;
         return status;

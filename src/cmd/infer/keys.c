@@ -48,6 +48,7 @@ static bool is_trainings(const struct config_reading *r) {
 int infer_read_roles(struct arena *a, const struct config *c, const struct config_options *asked,
                      struct config_reading *ret_reading, bool *ret_is_trainings, struct fail *why) {
     struct config_options options = *asked;
+    options.inference = true;
     struct config_reading training = {0};
     struct fail unheard;
     bool has_training = config_read_roles(a, c, asked, &training, &unheard) == 0;
@@ -59,7 +60,9 @@ int infer_read_roles(struct arena *a, const struct config *c, const struct confi
         if (has_training && eval->type == CONFIG_INT && is_in_file(eval)) {
             options.keys[CONFIG_BATCH] = eval->path;
         } else {
-            *ret_is_trainings = has_training && is_trainings(&training);
+            // Where there is no key, a new one would be the training's.
+            *ret_is_trainings = has_training && (is_trainings(&training) ||
+                                                 !is_in_file(&training.values[CONFIG_BATCH]));
         }
     }
     bool has_precision =

@@ -9,7 +9,7 @@
 bool infer_key_find(struct arena *a, const struct config *c, struct str prefix,
                     const char *const *keys, struct str *ret_path);
 // config_read_roles for inference: the batch is that of inference, else of evaluation.
-// *ret_is_trainings: it is the training's for want of one, and not to be written.
+// *ret_is_trainings: it is the training's for want of one, or nowhere, and not to be written.
 int infer_read_roles(struct arena *a, const struct config *c, const struct config_options *asked,
                      struct config_reading *ret_reading, bool *ret_is_trainings, struct fail *why);
 

@@ -319,7 +319,8 @@ int collect_print_json(const struct collect *c, const char *settings, struct fai
     for (ptrdiff_t i = 0; i < c->q->notes.count; i++) {
         str_list_add(c->q->arena, &notes, c->q->notes.items[i]);
     }
-    return json_print(json_pack("{s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o}", "folder",
+    return json_print(json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:b, s:o, s:o, s:o, s:o, s:o}",
+                                "not_modelled", answer_not_modelled_json(c->q), "folder",
                                 json_text(c->folder), "machine", json_text(c->machine), "file",
                                 json_text(c->own.count > 0 ? c->path : (struct str){0}),
                                 "is_written", c->is_written, "effective_batch_size",

@@ -1,0 +1,335 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings that the forecast does not count are named, and only where they are on; files without a
+// training are known as such.
+#include "unit.h"
+
+#include "base/os.h"
+#include "config/config.h"
+
+#include <stdlib.h>
+
+struct row {
+    const char *title, *name, *text, *guards; // "what (path: value), …"
+};
+
+static const struct row rows[] = {
+    // LLaMA-Factory
+    {"llamafactory lora", "c.yaml",
+     "stage: sft\nfinetuning_type: lora\nlora_rank: 8\nquantization_bit: 4\ndeepspeed: ds_z3.json\n"
+     "per_device_train_batch_size: 1\n",
+     "LoRA (finetuning_type: lora), 4-bit weights (quantization_bit: 4), "
+     "ZeRO (deepspeed: ds_z3.json)"},
+    {"llamafactory full, a rank left over", "c.yaml",
+     "stage: sft\nfinetuning_type: full\nlora_rank: 8\nlora_target: all\nquantization_bit: null\n"
+     "deepspeed: null\nper_device_train_batch_size: 1\n",
+     ""},
+    {"llamafactory dpo", "c.yaml",
+     "stage: dpo\nfinetuning_type: full\npref_loss: sigmoid\nper_device_train_batch_size: 1\n",
+     "DPO (stage: dpo)"},
+    {"llamafactory freeze", "c.yaml",
+     "stage: kto\nfinetuning_type: freeze\nper_device_train_batch_size: 1\n",
+     "frozen layers (finetuning_type: freeze), KTO (stage: kto)"},
+    // Axolotl
+    {"axolotl qlora", "c.yaml",
+     "base_model: m\nmicro_batch_size: 2\nsequence_len: 512\nadapter: qlora\nload_in_4bit: true\n"
+     "lora_r: 32\nrl: dpo\nfsdp:\n- full_shard\n- auto_wrap\nfsdp_config:\n"
+     "  fsdp_offload_params: true\n",
+     "QLoRA (adapter: qlora), DPO (rl: dpo), FSDP (fsdp), 4-bit weights (load_in_4bit: true), "
+     "parameter offload (fsdp_config.fsdp_offload_params: true)"},
+    {"axolotl full, with the keys of lora", "c.yaml",
+     "base_model: m\nmicro_batch_size: 2\nsequence_len: 512\nadapter:\nlora_r: 32\nlora_alpha: 16\n"
+     "load_in_8bit: false\nload_in_4bit: no\ndeepspeed:\nfsdp:\nfsdp_config:\nrl:\n"
+     "unfrozen_parameters:\n",
+     ""},
+    {"axolotl frozen", "c.yaml",
+     "base_model: m\nmicro_batch_size: 2\nunfrozen_parameters:\n- ^lm_head.weight$\n"
+     "gradient_checkpointing: offload\n",
+     "frozen parameters (unfrozen_parameters), activation offload (gradient_checkpointing: "
+     "offload)"},
+    // Hugging Face, TRL, ms-swift
+    {"a record of TrainingArguments", "c.json",
+     "{\"per_device_train_batch_size\": 8, \"deepspeed\": null, \"fsdp\": \"\", \"fsdp_config\": "
+     "{\"min_num_params\": 0, \"xla\": false, \"xla_fsdp_v2\": false}, \"optim\": \"adamw_torch\", "
+     "\"load_in_8bit\": false, \"local_rank\": -1, \"ddp_backend\": null}",
+     ""},
+    {"huggingface fsdp", "c.yaml",
+     "train:\n  per_device_train_batch_size: 8\n  fsdp: full_shard auto_wrap\n",
+     "FSDP (train.fsdp: full_shard auto_wrap)"},
+    {"trl qlora", "c.yaml",
+     "per_device_train_batch_size: 4\nuse_peft: true\nlora_r: 16\nload_in_4bit: true\n"
+     "bnb_4bit_quant_type: nf4\n",
+     "PEFT adapter (use_peft: true), 4-bit weights (load_in_4bit: true)"},
+    {"trl with the switch off", "c.yaml",
+     "per_device_train_batch_size: 4\nuse_peft: false\nlora_r: 16\nlora_alpha: 16\n", ""},
+    {"trl grpo", "c.yaml",
+     "per_device_train_batch_size: 4\nattn_implementation: sdpa\nnum_generations: 8\n",
+     "GRPO (num_generations: 8)"},
+    {"swift", "c.yaml",
+     "model: Qwen/Qwen2.5-7B\ntuner_type: lora\nrlhf_type: dpo\nquant_bits: 4\ndeepspeed: zero2\n"
+     "per_device_train_batch_size: 4\n",
+     "LoRA (tuner_type: lora), DPO (rlhf_type: dpo), 4-bit weights (quant_bits: 4), "
+     "ZeRO (deepspeed: zero2)"},
+    // Others with a dialect
+    {"deepspeed json", "c.json",
+     "{\"train_micro_batch_size_per_gpu\": 4, \"zero_optimization\": {\"stage\": 3, "
+     "\"offload_optimizer\": {\"device\": \"cpu\", \"pin_memory\": true}, \"offload_param\": "
+     "{\"device\": \"none\", \"pin_memory\": true}}}",
+     "ZeRO stage 3 (zero_optimization.stage: 3), optimizer offload "
+     "(zero_optimization.offload_optimizer.device: cpu)"},
+    {"deepspeed json without ZeRO", "c.json",
+     "{\"train_micro_batch_size_per_gpu\": 4, \"zero_optimization\": {\"stage\": 0, "
+     "\"overlap_comm\": true}}",
+     ""},
+    {"accelerate ddp", "c.yaml",
+     "compute_environment: LOCAL_MACHINE\ndistributed_type: MULTI_GPU\nnum_processes: 4\n", ""},
+    {"accelerate fsdp", "c.yaml",
+     "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n"
+     "  fsdp_version: 2\n",
+     "FSDP (fsdp_config)"},
+    {"torchtune qlora", "c.yaml",
+     "model:\n  _component_: torchtune.models.llama3_2.qlora_llama3_2_1b\nbatch_size: 2\n"
+     "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n",
+     "QLoRA (model._component_: torchtune.models.llama3_2.qlora_llama3_2_1b), 4-bit weights "
+     "(model._component_: torchtune.models.llama3_2.qlora_llama3_2_1b), DPO (loss._component_: "
+     "torchtune.rlhf.loss.DPOLoss)"},
+    {"torchtune full", "c.yaml",
+     "model:\n  _component_: torchtune.models.llama3_2.llama3_2_1b\nbatch_size: 2\n"
+     "loss:\n  _component_: torchtune.modules.loss.CEWithChunkedOutputLoss\n"
+     "enable_activation_offloading: False\n",
+     ""},
+    {"litgpt qlora", "c.yaml",
+     "checkpoint_dir: x\nquantize: bnb.nf4\nlora_r: 32\ndevices: 2\ntrain:\n  global_batch_size: "
+     "8\n  micro_batch_size: 2\n",
+     "FSDP (devices: 2), LoRA (lora_r: 32), 4-bit weights (quantize: bnb.nf4)"},
+    {"litgpt full", "c.yaml",
+     "checkpoint_dir: x\nquantize:\ndevices: 1\ntrain:\n  global_batch_size: 8\n  "
+     "micro_batch_size: 2\n",
+     ""},
+    {"llm-foundry", "c.yaml",
+     "device_train_microbatch_size: 4\nglobal_train_batch_size: 8\nmodel:\n  peft_config:\n    r: "
+     "16\nfsdp_config:\n  sharding_strategy: FULL_SHARD\n",
+     "PEFT adapter (model.peft_config), FSDP (fsdp_config)"},
+    {"nemo", "c.yaml",
+     "trainer:\n  devices: 8\nmodel:\n  global_batch_size: 8\n  micro_batch_size: 1\n  "
+     "tensor_model_parallel_size: 4\n  pipeline_model_parallel_size: 1\n  peft:\n    peft_scheme: "
+     "null\n    lora_tuning:\n      adapter_dim: 32\n  optim:\n    name: distributed_fused_adam\n",
+     "sharded optimizer (model.optim.name: distributed_fused_adam), tensor parallelism "
+     "(model.tensor_model_parallel_size: 4)"},
+    {"lightning", "c.yaml",
+     "seed_everything: 1\ntrainer:\n  strategy:\n    class_path: "
+     "lightning.pytorch.strategies.FSDPStrategy\ndata:\n  batch_size: 8\n",
+     "FSDP (trainer.strategy.class_path: lightning.pytorch.strategies.FSDPStrategy)"},
+    {"lightning ddp", "c.yaml",
+     "seed_everything: 1\ntrainer:\n  strategy: ddp\n  devices: 4\ndata:\n  batch_size: 8\n", ""},
+    {"gpt-neox", "c.yml",
+     "train_micro_batch_size_per_gpu: 4\npipe-parallel-size: 1\nmodel-parallel-size: 2\n",
+     "tensor parallelism (model-parallel-size: 2)"},
+    // A team's own
+    {"any depth", "c.yaml",
+     "train:\n  batch_size: 4\n  lr: 1.0e-4\nmodel:\n  name: x\n  loading:\n    "
+     "quantization_config:\n      load_in_8bit: true\n  lora:\n    r: 8\n",
+     "LoRA (model.lora), 8-bit weights (model.loading.quantization_config.load_in_8bit: true)"},
+    {"a map with its switch off", "c.yaml",
+     "train:\n  batch_size: 4\n  lr: 1.0e-4\nlora:\n  enabled: false\n  r: 8\npeft: {}\n"
+     "quantization:\n  enable: no\n  bits: 4\nfsdp: []\ndeepspeed: 'None'\nzero_stage: 0\n",
+     ""},
+    {"what belongs to inference alone", "c.yaml",
+     "train:\n  batch_size: 4\n  lr: 1.0e-4\ninference:\n  load_in_8bit: true\n", ""},
+    {"weights that are quantised by their name", "c.yaml",
+     "per_device_train_batch_size: 1\nmodel_name_or_path: unsloth/Llama-3.2-1B-bnb-4bit\n",
+     "4-bit weights (model_name_or_path: unsloth/Llama-3.2-1B-bnb-4bit)"},
+    {"a long value, cut where a letter begins", "c.yaml",
+     "batch_size: 4\nlr: 0.1\nx_______________________________________________: 1\ndeepspeed: "
+     "가나다라마바사아자차카타파하가나다라마바사아자차카타파하\n",
+     "ZeRO (deepspeed: 가나다라마바사아자차카타파하가나다라마바)"},
+    {"an alias that contains itself", "c.yaml",
+     "batch_size: 4\nlr: 0.1\nfsdp: &f\n- &g [0]\n- [*g, *g]\n", ""},
+    // Not parsed
+    {"torchtitan", "c.toml",
+     "[training]\nlocal_batch_size = 8\n[parallelism]\ndata_parallel_shard_degree = 4 # of 8\n"
+     "tensor_parallel_degree = 1\n# context_parallel_degree = 2\npipeline_parallel_degree = 2\n",
+     "FSDP (parallelism.data_parallel_shard_degree: 4), pipeline parallelism "
+     "(parallelism.pipeline_parallel_degree: 2)"},
+    {"torchtitan on one GPU", "c.toml",
+     "[training]\nlocal_batch_size = 8\n[parallelism]\ndata_parallel_shard_degree = -1\n"
+     "tensor_parallel_degree = 1\n",
+     ""},
+    {"a command", "c.sh",
+     "torchrun train.py --per_device_train_batch_size 2 \\\n  --deepspeed ds_z2.json \\\n  "
+     "--use-peft --lora_r 8 \\\n  --load_in_4bit=True \\\n  --fsdp ''\n# --cpu_offload\n",
+     "PEFT adapter (use_peft: true), 4-bit weights (load_in_4bit: True), "
+     "ZeRO (deepspeed: ds_z2.json)"},
+    {"python", "c.py",
+     "lora_r = 8  # rank\nquantization_config=dict(\n    load_in_4bit=False)\nif fsdp == 'x':\n",
+     "LoRA (lora_r: 8), quantised weights (quantization_config: dict()"},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+static void read_text(struct arena *a, const char *name, const char *text,
+                      const struct config_options *o, struct config_reading *r) {
+    struct config c;
+    struct fail why = {0};
+    if (config_parse(a, str_of(name), str_of(text), &c, &why)) fail_msg("%s", why.message);
+    if (config_read_roles(a, &c, o, r, &why)) fail_msg("%s", why.message);
+}
+
+static struct str guards_text(struct arena *a, const struct config_reading *r) {
+    struct buf text = buf_new(a);
+    for (int i = 0; i < r->guard_count; i++) {
+        const struct config_guard *g = &r->guards[i];
+        buf_format(&text, "%s%.*s (%.*s%s%.*s)", i ? ", " : "", STR_ARG(g->what), STR_ARG(g->path),
+                   g->value.len ? ": " : "", STR_ARG(g->value));
+        assert_true(g->line > 0 && g->kind.len > 0);
+    }
+    return buf_str(&text);
+}
+
+static void one_text(void **state) {
+    const struct row *row = *state;
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    read_text(&a, row->name, row->text, NULL, &r);
+    struct str is = guards_text(&a, &r);
+    if (!str_is(is, row->guards)) fail_msg("is \"%.*s\"", STR_ARG(is));
+}
+
+// What a real file must be said to have, and no others of tests/configs/.
+static void files(void **state) {
+    (void)state;
+    static const struct {
+        const char *file, *guards;
+    } cases[] = {
+        {"axolotl_lora.yml", "8-bit weights (load_in_8bit: true)"},
+        {"torchtune_lora.yaml", "LoRA (model._component_: "
+                                "torchtune.models.llama3_2.lora_llama3_2_1b)"},
+        {"accelerate_z2.yaml", "ZeRO stage 2 (deepspeed_config.zero_stage: 2)"},
+        {"seed_sections.yaml", "optimizer offload (memory.offload_optimizer: true)"},
+        {"litgpt_lora.yaml", ""},
+        {"hf_args.json", ""},
+        {"hf_flat.yaml", ""},
+        {"ultralytics_default.yaml", ""},
+        {"timm_args.yaml", ""},
+        {"detectron2_base.yaml", ""},
+        {"lightning_cli.yaml", ""},
+        {"nemo_gpt.yaml", ""},
+        {"llmfoundry_mpt.yaml", ""},
+        {"mmengine_bs64.py", ""},
+        {"train.sh", ""},
+    };
+    const char *source = getenv("BATCHFIT_SOURCE");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        struct config_reading r;
+        struct str path =
+                       str_format(&a, "%s/tests/configs/%s", source ? source : ".", cases[i].file),
+                   text;
+        struct fail why = {0};
+        if (os_read(&a, path.p, CONFIG_MAX_BYTES, &text, NULL, &why)) fail_msg("%s", why.message);
+        read_text(&a, cases[i].file, str_z(&a, text), NULL, &r);
+        struct str is = guards_text(&a, &r);
+        if (!str_is(is, cases[i].guards)) fail_msg("%s: \"%.*s\"", cases[i].file, STR_ARG(is));
+        assert_int_equal(r.inference.len, 0);
+    }
+}
+
+static void a_section_has_its_own_and_those_of_the_top(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    const struct config_options o = {.section = STR("b")};
+    read_text(&a, "c.yaml",
+              "deepspeed: z.json\na:\n  per_device_train_batch_size: 1\n  use_peft: true\nb:\n"
+              "  per_device_train_batch_size: 2\n",
+              &o, &r);
+    assert_str(guards_text(&a, &r), "ZeRO (deepspeed: z.json)");
+}
+
+static void a_question_of_inference_sees_the_section_for_it(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    const struct config_options o = {.inference = true};
+    read_text(&a, "c.yaml", "inference:\n  batch_size: 4\n  load_in_8bit: true\n", &o, &r);
+    assert_str(guards_text(&a, &r), "8-bit weights (inference.load_in_8bit: true)");
+}
+
+static void a_file_without_training_is_known(void **state) {
+    (void)state;
+    static const struct {
+        const char *text;
+        bool is_inference;
+    } cases[] = {
+        {"model: {name: resnet50}\ninference: {batch_size: 8}\n", true},
+        // The seeds' team's: settings of the training that inference needs, too.
+        {"train: {img_size: 384, batch_size: 32}\ninference: {tta: true, tta_type: essential}\n"
+         "ensemble: {fold_results_path: a.yaml, use_tta: true}\n",
+         true},
+        {"model_name: resnet50\nckpt: best.pth\nbatch_size: 64\nimg_size: 224\n", true},
+        {"models: {a: {ckpt_path: a.pt}, b: {ckpt_path: b.pt}}\nbatch_size: 8\n", true},
+        {"model_name_or_path: m\nstage: sft\nfinetuning_type: lora\ndo_predict: true\n"
+         "per_device_eval_batch_size: 4\n",
+         true},
+        {"model_name_or_path: m\ndo_predict: True\ndo_train: False\n"
+         "per_device_train_batch_size: 4\nlearning_rate: 1.0e-4\n",
+         true},
+        {"model_name_or_path: m\ndo_eval: true\nper_device_eval_batch_size: 4\n", true},
+        {"imgsz: 640\nbatch: 16\nmode: val\nmodel: yolov8n.pt\nlr0: 0.01\n", true},
+        // Trainings
+        {"imgsz: 640\nbatch: 16\nmode: train\nmodel: yolov8n.pt\n", false},
+        {"model_name_or_path: m\ndo_train: true\ndo_predict: true\n"
+         "per_device_train_batch_size: 4\n",
+         false},
+        {"model_name_or_path: m\ndo_eval: true\nper_device_train_batch_size: 4\n"
+         "learning_rate: 2.0e-5\n",
+         false},
+        {"train: {batch_size: 32, lr: 0.1}\ninference: {batch_size: 8}\n", false},
+        {"train: {batch_size: 32}\nhyper: {num_epochs: 3}\ninference: {batch_size: 8}\n", false},
+        {"train: {batch_size: 32}\noptimizer: {type: sgd}\nckpt_path: last.ckpt\n", false},
+        {"models: {fold_0: {name: a}}\ntrain: {batch_size: 8, max_batch_size: 64, ema: true, "
+         "use_mixup: true}\ninference: {tta: false}\n",
+         false},
+        {"defaults: [data: x, trainer: y]\nckpt_path: last.ckpt\nbatch_size: 4\n", false},
+        {"batch_size: 4\nckpt_path: null\n", false},
+        {"batch_size: 4\nmodel: resnet50\n", false},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        struct config_reading r;
+        read_text(&a, "c.yaml", cases[i].text, NULL, &r);
+        if ((r.inference.len > 0) != cases[i].is_inference) fail_msg("case %zu", i);
+    }
+    ARENA_AUTO a = {0};
+    struct config_reading r;
+    const struct config_options o = {.dialect = STR("flat")};
+    read_text(&a, "c.yaml", cases[2].text, &o, &r);
+    assert_int_equal(r.inference.len, 0);
+}
+
+static void the_rows_for_every_file_are_no_dialect(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct config c;
+    struct config_reading r;
+    struct fail why = {0};
+    const struct config_options o = {.dialect = STR("*")};
+    assert_int_equal(config_parse(&a, STR("c.yaml"), STR("batch_size: 1\n"), &c, &why), 0);
+    assert_int_equal(config_read_roles(&a, &c, &o, &r, &why), FAIL_USAGE);
+}
+
+int main(void) {
+    static const struct CMUnitTest others[] = {
+        cmocka_unit_test(files),
+        cmocka_unit_test(a_section_has_its_own_and_those_of_the_top),
+        cmocka_unit_test(a_question_of_inference_sees_the_section_for_it),
+        cmocka_unit_test(a_file_without_training_is_known),
+        cmocka_unit_test(the_rows_for_every_file_are_no_dialect),
+    };
+    enum { OTHERS = sizeof others / sizeof *others };
+    struct CMUnitTest tests[ROWS + OTHERS];
+    for (int i = 0; i < ROWS; i++) {
+        tests[i] =
+            (struct CMUnitTest){rows[i].title, one_text, NULL, NULL, (void *)(uintptr_t)&rows[i]};
+    }
+    memcpy(tests + ROWS, others, sizeof others);
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
