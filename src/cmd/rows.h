@@ -52,6 +52,10 @@
     ROW("store", "DIR", OPTION_TEXT, at,                                                       \
         "where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit", \
         "file")
+#define ROW_FORCE(at)                                                                             \
+    ROW("force", NULL, OPTION_SWITCH, at,                                                         \
+        "writes although the config has settings that the answer does not count (LoRA, ZeRO, …)", \
+        NULL)
 #define ROW_TEST_ONLY(at) ROW("test-only", NULL, OPTION_SWITCH, at, "changes no file", NULL)
 
 #endif

@@ -55,13 +55,30 @@ static int patch(struct question *q, const struct config_wish *wish,
                         why);
 }
 
+bool write_is_refused(const struct question *q, bool force, struct buf *report) {
+    struct str what = question_not_modelled(q);
+    if (what.len == 0) return false;
+    if (force)
+        buf_format(report, "forced: this does not count %.*s\n", STR_ARG(what));
+    else
+        buf_add(report,
+                STR("not written: this does not count all that the config asks for; --force "
+                    "writes it all the same\n"));
+    return !force;
+}
+
 // *report says why there is nothing to write to.
 static void say_no_key(const struct question *q, struct buf *report) {
     const struct config_value *batch = &q->reading.values[CONFIG_BATCH];
-    buf_add(report, STR("not written: "));
-    if (batch->line > 0)
-        buf_format(report, "%.*s is the training's batch, and ", STR_ARG(batch->path));
-    buf_add(report, STR("the config has none for inference; --key batch=PATH names it\n"));
+    if (batch->line <= 0) {
+        buf_add(report, STR("not written: the config has no batch for inference; --key batch=PATH "
+                            "names one\n"));
+        return;
+    }
+    buf_format(report,
+               "not written: %.*s is the training's batch, and the config has none for inference; "
+               "--key batch=PATH names it\n",
+               STR_ARG(batch->path));
 }
 
 int write_config(struct question *q, struct answer *answer, const struct write_options *options,
@@ -72,12 +89,7 @@ int write_config(struct question *q, struct answer *answer, const struct write_o
         say_no_key(q, report);
         return 0;
     }
-    struct str not_counted = options->is_measured ? (struct str){0} : question_not_modelled(q);
-    if (not_counted.len > 0 && !options->force) {
-        buf_format(report, "not written: the answer does not count all that the config asks for; "
-                           "--force writes it all the same\n");
-        return FAIL_NO;
-    }
+    if (!options->is_measured && write_is_refused(q, options->force, report)) return FAIL_NO;
     int rc = patch(q, &wish, &options->more, &patched, why);
     if (rc < 0 && wish.precision.len > 0) {
         // A file without a word for the precision still gets its batch.
@@ -101,7 +113,5 @@ int write_config(struct question *q, struct answer *answer, const struct write_o
         buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
     else
         buf_format(report, "written: %s\n", path);
-    if (patched.changed && not_counted.len > 0)
-        buf_format(report, "forced: not counted in it: %.*s\n", STR_ARG(not_counted));
     return 0;
 }

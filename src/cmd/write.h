@@ -10,6 +10,10 @@
 int write_file(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
                struct buf *report, struct fail *why);
 
+// Whether what is to be written rests on an answer that does not count all that the config says,
+// and nobody forces it; then *report says so.
+bool write_is_refused(const struct question *q, bool force, struct buf *report);
+
 struct write_options {
     const char *save_config;  // another file to write to; NULL: the config itself
     unsigned flags;           // enum config_flags
@@ -18,7 +22,7 @@ struct write_options {
     struct config_edits more; // beside what the answer changes
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
-// FAIL_NO: the config has settings that the answer does not count, and nobody forces it.
+// FAIL_NO: write_is_refused.
 // A file that cannot be edited is an error (FAIL_INPUT with the place), and *report says what to
 // type.
 int write_config(struct question *q, struct answer *answer, const struct write_options *options,

@@ -2,6 +2,7 @@
 // batchfit team: one table and one settings file for all the team's cards; with --collect from what
 // the team's machines measured.
 #include "cmd/team/collect.h"
+#include "cmd/write.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -11,7 +12,7 @@ struct team_options {
     struct question_options q;
     struct collect_options c;
     const char *gpus, *output;
-    bool collects;
+    bool collects, force;
 };
 
 #define AT(member) offsetof(struct team_options, member)
@@ -30,6 +31,7 @@ static const struct option_row rows[] = {
      "safest newest fastest"},
     {"name", "TEXT", OPTION_TEXT, AT(c.name),
      "what the team calls this machine; without it a number is all that the file says of it", ""},
+    ROW_FORCE(AT(force)),
     ROW_TEST_ONLY(AT(c.test_only)),
     ROW_STORE(AT(c.store)),
     {"no-history", NULL, OPTION_SWITCH, AT(c.no_history),
@@ -85,12 +87,15 @@ static int predict_run(struct question *q, const struct team_options *o, struct 
     for (ptrdiff_t i = 0; rc == 0 && i < cards.count; i++) {
         rc = answer_choose(q, &cards.items[i], &answers[i], why);
     }
-    bool writes = o->output && !o->c.test_only;
-    if (rc == 0 && writes) rc = write_answers(q, answers, cards.count, o->output, &report, why);
+    bool writes = rc == 0 && o->output && !o->c.test_only;
+    bool is_refused = writes && write_is_refused(q, o->force, &report);
+    if (writes && !is_refused) rc = write_answers(q, answers, cards.count, o->output, &report, why);
     if (rc < 0) return rc;
-    if (o->q.base.json) return answer_print_json(q, answers, (int)cards.count, why);
-    show(q, answers, cards.count, &report);
-    return 0;
+    if (!o->q.base.json)
+        show(q, answers, cards.count, &report);
+    else if (answer_print_json(q, answers, (int)cards.count, why) < 0)
+        return FAIL_BUG;
+    return is_refused ? FAIL_NO : 0;
 }
 
 // --- Collected -----------------------------------------------------------------------------------
@@ -107,8 +112,9 @@ static int find_rows(struct question *q, const struct team_options *o, struct ca
     return rc == 0 && o->output ? settings_cards(q, o->output, cards, why) : rc;
 }
 
-static int write_collected(const struct collect *c, const char *path, struct buf *report,
-                           struct fail *why) {
+// What was measured was measured as the config says; what is predicted may not be.
+static int write_collected(const struct collect *c, const char *path, bool force,
+                           struct buf *report, struct fail *why) {
     struct config_card *cards = arena_new(c->q->arena, struct config_card, c->row_count + 1);
     int kept = 0;
     for (ptrdiff_t i = 0; i < c->row_count; i++) {
@@ -116,7 +122,7 @@ static int write_collected(const struct collect *c, const char *path, struct buf
         const struct team_choice *taken = collect_taken(row);
         if (taken)
             cards[kept++] = settings_of_record(taken->record);
-        else if (row->is_answered)
+        else if (row->is_answered && (force || question_not_modelled(c->q).len == 0))
             cards[kept++] = settings_of_answer(&row->predicted);
     }
     if (kept == 0) return fail_set(why, FAIL_NO, "%s: no card to write", path);
@@ -149,7 +155,7 @@ static int collect_run(struct question *q, const struct team_options *o, struct 
     bool writes = o->output && !o->c.test_only && is_same;
     if (c.row_count == 0 && c.files.left_count == 0 && is_same) return nothing_there(&c, why);
     if (o->output && !is_same) buf_format(&report, "not written: %s\n", o->output);
-    if (writes) rc = write_collected(&c, o->output, &report, why);
+    if (writes) rc = write_collected(&c, o->output, o->force, &report, why);
     if (rc < 0 && rc != FAIL_NO) return rc;
     if (!o->q.base.json)
         collect_show(&c, &report);
