@@ -46,21 +46,16 @@ struct asking {
     int64_t effective, ranks;
 };
 
-static int64_t accumulation_for(const struct asking *ask, int64_t batch) {
-    int64_t step = batch * ask->ranks;
-    return ask->effective > step ? (ask->effective + step - 1) / step : 1;
-}
-
 static int fits(void *context, int64_t batch, struct fail *why) {
     struct asking *ask = context;
     return forecast_fits(&ask->answer->forecast, &ask->answer->card, batch,
-                         accumulation_for(ask, batch), why);
+                         plan_accumulation(ask->effective, batch, ask->ranks), why);
 }
 
 static bool may_fit(void *context, int64_t batch) {
     struct asking *ask = context;
     return forecast_may_fit(&ask->answer->forecast, &ask->answer->card, batch,
-                            accumulation_for(ask, batch));
+                            plan_accumulation(ask->effective, batch, ask->ranks));
 }
 
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
@@ -141,15 +136,14 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
     answer->fits = found > 0;
     answer->effective_kept = q->effective > 0 && answer->fits;
     if (!answer->fits) answer->plan.batch = every.values[every.count - 1];
-    answer->plan.accumulation = accumulation_for(&ask, answer->plan.batch);
-    struct asking free_ask = {answer, q->effective, ask.ranks};
-    found = search_largest(every.values, every.count, may_fit, fits, &free_ask,
-                           &answer->largest_batch, why);
+    answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
+    found =
+        search_largest(every.values, every.count, may_fit, fits, &ask, &answer->largest_batch, why);
     if (found < 0) return found;
     if (!answer->fits && answer->largest_batch > 0) {
         // It fits, but no batch that fits divides the effective batch: said, not hidden.
         answer->plan.batch = answer->largest_batch;
-        answer->plan.accumulation = accumulation_for(&ask, answer->plan.batch);
+        answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
         answer->fits = true;
         note(answer, q->arena,
              str_format(q->arena,

@@ -53,16 +53,11 @@ static void predict(struct measured *m) {
         question_note(q, str_format(q->arena, "nothing is predicted: %s", why.message));
 }
 
-static int64_t accumulation_for(const struct question *q, int64_t batch) {
-    int64_t step = batch * q->plan.ranks;
-    return q->effective > step ? (q->effective + step - 1) / step : 1;
-}
-
 static double predicted_bytes(void *context, int64_t batch) {
     struct measured *m = context;
     struct forecast_peak peak;
-    int rc = forecast_at(&m->predicted.forecast, &m->card, batch, accumulation_for(m->q, batch),
-                         &peak, NULL);
+    int rc = forecast_at(&m->predicted.forecast, &m->card, batch,
+                         plan_accumulation(m->q->effective, batch, m->q->plan.ranks), &peak, NULL);
     return rc < 0 ? (double)NAN : (double)(peak.needed_bytes + peak.overhead_bytes);
 }
 
@@ -75,7 +70,7 @@ static void about(void *context, int64_t batch, struct notice_run *run) {
     if (m->q->plan.precision != PLAN_PRECISION_UNKNOWN) {
         run->precision = str_of(plan_precision_name(m->q->plan.precision));
     }
-    run->accumulation = accumulation_for(m->q, batch);
+    run->accumulation = plan_accumulation(m->q->effective, batch, m->q->plan.ranks);
     if (!m->is_predicted || m->launch.place.kind != LAUNCH_CUDA) return;
     if (forecast_at(&m->predicted.forecast, &m->card, batch, run->accumulation, &peak, NULL) < 0)
         return;
@@ -158,7 +153,7 @@ static int try_batch(struct measured *m, int64_t batch, struct measured_trial **
     struct measured_trial *t = arena_push(a, &m->trials, &m->trial_count, &m->trial_capacity);
     struct plan plan = m->q->plan;
     plan.batch = batch;
-    plan.accumulation = accumulation_for(m->q, batch);
+    plan.accumulation = plan_accumulation(m->q->effective, batch, m->q->plan.ranks);
     *t = (struct measured_trial){.plan = plan};
     *ret_trial = t;
     if (history_recall(m->history, &plan, m->budget_bytes, &t->result)) {

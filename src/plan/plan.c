@@ -66,6 +66,11 @@ int64_t plan_effective(const struct plan *p) {
     return p->batch * accumulation * (p->ranks > 0 ? p->ranks : 1);
 }
 
+int64_t plan_accumulation(int64_t effective, int64_t batch, int64_t ranks) {
+    int64_t step = batch * ranks;
+    return effective > step ? (effective + step - 1) / step : 1;
+}
+
 struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *range) {
     int64_t least = range->least > 0 ? range->least : 1;
     int64_t most = range->most > 0 ? range->most : 4096;

@@ -44,6 +44,9 @@ const char *plan_optimizer_find(struct str spelled);
 
 // What the learning sees: batch x accumulation x ranks.
 int64_t plan_effective(const struct plan *p);
+// The fewest micro-steps with which batch x ranks reaches the effective batch; 1 where none is
+// asked for (0).
+int64_t plan_accumulation(int64_t effective, int64_t batch, int64_t ranks);
 
 // The batches that may be tried, largest first.
 struct plan_batches {

@@ -40,6 +40,15 @@ static void only_divisors_keep_the_effective_batch(void **state) {
     assert_memory_equal(kept.values, four, sizeof four);
 }
 
+static void the_effective_batch_is_reached_in_the_fewest_micro_steps(void **state) {
+    (void)state;
+    assert_int_equal(plan_accumulation(48, 8, 2), 3);
+    assert_int_equal(plan_accumulation(50, 8, 2), 4); // reached, if not kept
+    assert_int_equal(plan_accumulation(48, 48, 1), 1);
+    assert_int_equal(plan_accumulation(48, 64, 1), 1);
+    assert_int_equal(plan_accumulation(0, 8, 1), 1); // none is asked for
+}
+
 static void optimizers_are_known_by_their_spellings(void **state) {
     (void)state;
     static const char *const spelled[][2] = {
@@ -69,6 +78,7 @@ int main(void) {
         cmocka_unit_test(batches_are_multiples_above_and_any_below),
         cmocka_unit_test(the_configs_own_batch_is_tried_too),
         cmocka_unit_test(only_divisors_keep_the_effective_batch),
+        cmocka_unit_test(the_effective_batch_is_reached_in_the_fewest_micro_steps),
         cmocka_unit_test(optimizers_are_known_by_their_spellings),
         cmocka_unit_test(precisions_have_names),
     };
