@@ -3,6 +3,7 @@
 
 #include "base/os.h"
 
+#include <math.h>
 #include <sched.h>
 
 // The value behind "KEY<blanks>:" or "KEY " of the first line that has it; empty: none.
@@ -49,14 +50,37 @@ static void stay_in_group(struct arena *a, const char *root, struct device_cpu *
     }
 }
 
+// "400000 100000": so much of each period; "max": no limit. Version 1 of control groups has two
+// files, in which -1 is no limit.
+static double quota_of_group(struct arena *a, const char *root) {
+    struct str period = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu.max")), quota;
+    double q, p;
+    if (period.len > 0) {
+        quota = str_cut(&period, ' ');
+    } else {
+        quota = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
+        period = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
+    }
+    bool is_limit = str_to_double(quota, &q) && str_to_double(period, &p) && q > 0 && p > 0;
+    return is_limit ? q / p : (double)NAN;
+}
+
+struct device_meminfo device_meminfo_read(struct arena *a, const char *root) {
+    struct str text = os_read_small(a, root, "/proc/meminfo");
+    return (struct device_meminfo){kib_of(text, STR("MemTotal")), kib_of(text, STR("MemAvailable")),
+                                   kib_of(text, STR("SwapTotal")), kib_of(text, STR("SwapFree"))};
+}
+
 void device_cpu_read(struct arena *a, const char *root, struct device_cpu *ret_cpu) {
-    struct str meminfo = os_read_small(a, root, "/proc/meminfo");
+    struct device_meminfo machine = device_meminfo_read(a, root);
     cpu_set_t set;
     struct device_cpu cpu = {
         .name = value_of(os_read_small(a, root, "/proc/cpuinfo"), STR("model name")),
         .cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1,
-        .total_bytes = kib_of(meminfo, STR("MemTotal")),
-        .available_bytes = kib_of(meminfo, STR("MemAvailable")),
+        .total_bytes = machine.total_bytes,
+        .available_bytes = machine.available_bytes,
+        .quota_cores = quota_of_group(a, root),
+        .machine = machine,
     };
     if (cpu.name.len == 0) cpu.name = STR("CPU");
     stay_in_group(a, root, &cpu);

@@ -8,14 +8,23 @@
 #include "base/fail.h"
 #include "base/str.h"
 
+// `root` is put before /proc and /sys: "" is this machine, a folder is a recorded one.
+
+// What /proc/meminfo says of the whole machine. -1: unknown.
+struct device_meminfo {
+    int64_t total_bytes, available_bytes, swap_total_bytes, swap_free_bytes;
+};
+struct device_meminfo device_meminfo_read(struct arena *a, const char *root);
+
 struct device_cpu {
     struct str name;         // "AMD EPYC 7763 64-Core Processor"; "CPU" where /proc does not say
     int cores;               // that we may run on
     int64_t total_bytes;     // of the machine, or the control group's limit where that is less
     int64_t available_bytes; // without swapping; within that limit; -1: unknown
+    double quota_cores;      // the control group's limit, in processors; NaN: none, or unknown
+    struct device_meminfo machine; // whatever the control group allows
 };
 
-// `root` is put before /proc and /sys: "" is this machine, a folder is a recorded one.
 void device_cpu_read(struct arena *a, const char *root, struct device_cpu *ret_cpu);
 
 // NaN and -1: unknown. Shares and rates are of the time since the look before; unknown in the

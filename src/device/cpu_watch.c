@@ -78,20 +78,6 @@ static struct counters read_counters(struct arena *a, const char *root) {
     return c;
 }
 
-// "400000 100000": so much of each period; "max": no limit. Version 1 of control groups has two
-// files.
-static double limit_of_group(struct arena *a, const char *root) {
-    struct str text = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu.max"));
-    double quota, period;
-    if (text.len == 0) {
-        quota = number_in(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us");
-        period = number_in(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us");
-        return quota > 0 && period > 0 ? quota / period : (double)NAN;
-    }
-    bool has_limit = str_to_double(str_cut(&text, ' '), &quota) && str_to_double(text, &period);
-    return has_limit && period > 0 ? quota / period : (double)NAN;
-}
-
 // The packages and their memory ("dram"); cores and uncore are parts of the package, and psys
 // counts all of them once more.
 static bool counts(struct arena *a, const char *root, const char *path) {
@@ -146,16 +132,15 @@ static double temperature_of(struct arena *a, const char *root) {
 
 static void read_memory(struct arena *a, const char *root, struct device_cpu_gauges *g) {
     struct device_cpu cpu;
-    struct str meminfo = os_read_small(a, root, "/proc/meminfo");
-    double total = number_behind(meminfo, "SwapTotal:"),
-           unused = number_behind(meminfo, "SwapFree:");
     device_cpu_read(a, root, &cpu);
+    const struct device_meminfo *m = &cpu.machine;
+    bool is_known = m->swap_free_bytes >= 0 && m->swap_free_bytes <= m->swap_total_bytes;
     g->cores = cpu.cores;
     g->total_bytes = cpu.total_bytes;
     g->available_bytes = cpu.available_bytes;
-    bool is_known = total >= 0 && unused >= 0 && unused <= total;
-    g->swap_total_bytes = is_known ? (int64_t)(total * 1024) : -1;
-    g->swap_used_bytes = is_known ? (int64_t)((total - unused) * 1024) : -1;
+    g->group_cpus = cpu.quota_cores;
+    g->swap_total_bytes = is_known ? m->swap_total_bytes : -1;
+    g->swap_used_bytes = is_known ? m->swap_total_bytes - m->swap_free_bytes : -1;
 }
 
 static double load_of(struct arena *a, const char *root) {
@@ -207,7 +192,6 @@ void device_cpu_look(struct device_cpu_watch *w, struct device_cpu_gauges *ret_g
     count_energy(&a, w);
     read_memory(&a, w->root, &g);
     g.load = load_of(&a, w->root);
-    g.group_cpus = limit_of_group(&a, w->root);
     g.temperature_celsius = temperature_of(&a, w->root);
     g.memory_stalled = stalled_of(&a, w->root);
     g.energy_joules = w->joules;

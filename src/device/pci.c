@@ -5,9 +5,9 @@
 #include "device/device_int.h"
 
 #include "base/os.h"
+#include "device/cpu.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_nvidia_card(struct arena *a, const char *folder) {
@@ -93,24 +93,10 @@ void device_say_asleep(struct device_card *card) {
              "it is switched off to save power; asking about it would wake it");
 }
 
-static int64_t kib_behind(const char *line, const char *key) {
-    size_t length = strlen(key);
-    if (strncmp(line, key, length) != 0) return -1;
-    char *end = NULL;
-    long long kib = strtoll(line + length, &end, 10);
-    return end == line + length ? -1 : kib * 1024;
-}
-
 void device_unified_memory(const char *root, struct device_card *card) {
-    char path[4096], line[200];
-    if (snprintf(path, sizeof path, "%s/proc/meminfo", root) >= (int)sizeof path) return;
-    FILE *f = fopen(path, "re");
-    int64_t total = -1, available = -1;
-    while (f && fgets(line, sizeof line, f)) {
-        if (total < 0) total = kib_behind(line, "MemTotal:");
-        if (available < 0) available = kib_behind(line, "MemAvailable:");
-    }
-    if (f) fclose(f);
+    ARENA_AUTO a = {0};
+    struct device_meminfo m = device_meminfo_read(&a, root);
+    int64_t total = m.total_bytes, available = m.available_bytes;
     if (total < 0 || available < 0 || available > total) return;
     card->is_unified = true;
     card->now.total_bytes = total;

@@ -18,7 +18,7 @@ static const int64_t docker_shm_bytes = 64 * UNIT_MIB;
 static const int64_t usual_batch_bytes = 64 * UNIT_MIB;
 
 static int usable_cores(const struct insight_facts *k) {
-    int quota = isnan(k->quota_cores) ? k->cpu.cores : (int)ceil(k->quota_cores);
+    int quota = isnan(k->cpu.quota_cores) ? k->cpu.cores : (int)ceil(k->cpu.quota_cores);
     return quota < k->cpu.cores ? quota : k->cpu.cores;
 }
 
@@ -135,8 +135,8 @@ bool insight_cores(const struct view *v, struct insight_finding *f) {
 
 bool insight_group(const struct view *v, struct insight_finding *f) {
     const struct insight_facts *k = v->facts;
-    bool by_memory =
-        k->machine_bytes > 0 && k->cpu.total_bytes > 0 && k->cpu.total_bytes < k->machine_bytes;
+    bool by_memory = k->cpu.machine.total_bytes > 0 && k->cpu.total_bytes > 0 &&
+                     k->cpu.total_bytes < k->cpu.machine.total_bytes;
     bool by_cores =
         k->machine_cores > 0 && usable_cores(k) > 0 && usable_cores(k) < k->machine_cores;
     struct buf b = buf_new(v->arena);
@@ -144,7 +144,7 @@ bool insight_group(const struct view *v, struct insight_finding *f) {
     if (by_memory) {
         buf_format(&b, "%.*s of the machine's %.*s memory",
                    STR_ARG(unit_bytes(v->arena, k->cpu.total_bytes)),
-                   STR_ARG(unit_bytes(v->arena, k->machine_bytes)));
+                   STR_ARG(unit_bytes(v->arena, k->cpu.machine.total_bytes)));
     }
     if (by_cores) {
         buf_format(&b, "%s%d of its %d cores", by_memory ? ", " : "", usable_cores(k),

@@ -84,10 +84,8 @@ struct insight_facts {
     bool driver_is_absent; // there is no library of the driver at all
     bool in_container;
     struct insight_torch torch;
-    struct device_cpu cpu; // total_bytes -1, cores 0: unknown
-    int machine_cores;     // that the machine has, more than we may use; 0: unknown
-    double quota_cores;    // of the control group; NaN: no limit, or unknown
-    int64_t machine_bytes; // memory of the machine, whatever the control group allows; -1
+    struct device_cpu cpu;             // total_bytes -1, cores 0: unknown
+    int machine_cores;                 // that the machine has, more than we may use; 0: unknown
     int64_t shm_bytes, shm_free_bytes; // of /dev/shm; -1
     int64_t batch_bytes;               // of one batch as the loader hands it over; -1: unknown
     int workers;                       // of the config; -1: unknown

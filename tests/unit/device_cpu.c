@@ -82,6 +82,13 @@ static void the_control_group_is_seen(void **state) {
     assert_float_equal(g.group_cpus, 2.5, 1e-9);
     assert_int_equal(g.total_bytes, 1024000);
     assert_int_equal(g.available_bytes, 1000000);
+    struct device_cpu cpu;
+    device_cpu_read(&a, root, &cpu);
+    assert_float_equal(cpu.quota_cores, 2.5, 1e-9);
+    assert_int_equal(cpu.total_bytes, 1024000);
+    assert_int_equal(cpu.machine.total_bytes, 4096000); // whatever the group allows
+    assert_int_equal(cpu.machine.available_bytes, 3072000);
+    assert_int_equal(cpu.machine.swap_total_bytes, -1);
     usleep(2000);
     put_file(&a, root, "sys/fs/cgroup/cpu.stat", "usage_usec 5000\nthrottled_usec 1050\n");
     device_cpu_look(w, &g);

@@ -61,10 +61,8 @@ static void set_up(struct machine *m) {
                   .cuda_devices = 1,
                   .has_triton = 1,
                   .has_compiler = 1},
-        .cpu = {STR("a processor"), 16, 64 * UNIT_GIB, 60 * UNIT_GIB},
+        .cpu = {STR("a processor"), 16, 64 * UNIT_GIB, 60 * UNIT_GIB, (double)NAN, {64 * UNIT_GIB}},
         .machine_cores = 16,
-        .quota_cores = (double)NAN,
-        .machine_bytes = 64 * UNIT_GIB,
         .shm_bytes = 32 * UNIT_GIB,
         .shm_free_bytes = 32 * UNIT_GIB,
         .batch_bytes = -1,
@@ -406,11 +404,11 @@ static void the_host_is_judged(void **state) {
     m.facts.cpu.total_bytes = 16 * UNIT_GIB;
     expect(&m, "host.memory-cards", INSIGHT_WARNING, "16.0 GiB of memory beside 24.0 GiB");
     expect(&m, "host.group", INSIGHT_NOTE, "16.0 GiB of the machine's 64.0 GiB memory");
-    m.facts.quota_cores = 1.5;
+    m.facts.cpu.quota_cores = 1.5;
     expect(&m, "host.group", INSIGHT_NOTE, "2 of its 16 cores");
     m.facts.devices.count = 4;
     expect(&m, "host.cores", INSIGHT_WARNING, "4 cards");
-    m.facts.cpu = (struct device_cpu){STR("CPU"), 0, -1, -1};
+    m.facts.cpu = (struct device_cpu){STR("CPU"), 0, -1, -1, (double)NAN, {-1}};
     expect(&m, "host.memory", INSIGHT_UNKNOWN, "");
     assert_null(find(&m, "host.cores"));
     assert_int_equal(insight_workers(&m.facts), -1);

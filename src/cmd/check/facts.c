@@ -77,37 +77,10 @@ static int count_pci(struct arena *a) {
 // --- The machine around them
 // -----------------------------------------------------------------------
 
-static int64_t meminfo_bytes(struct str text, struct str key) {
-    while (text.p) {
-        struct str line = str_line(&text);
-        int64_t kib;
-        if (!str_starts(line, key)) continue;
-        line = str_trim(str_slice(line, key.len, line.len));
-        return str_to_i64(str_cut(&line, ' '), &kib) ? kib * 1024 : -1;
-    }
-    return -1;
-}
-
 static int count_processors(struct str cpuinfo) {
     int count = 0;
     while (cpuinfo.p) count += str_starts(str_line(&cpuinfo), STR("processor"));
     return count;
-}
-
-// Control groups, version 2: "200000 100000" or "max 100000"; version 1: two files, -1 is no limit.
-static double quota_cores(struct arena *a, const char *root) {
-    struct str two = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu.max"));
-    struct str quota, period;
-    double q, p;
-    if (two.len > 0) {
-        quota = str_cut(&two, ' ');
-        period = two;
-    } else {
-        quota = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_quota_us"));
-        period = str_trim(os_read_small(a, root, "/sys/fs/cgroup/cpu/cpu.cfs_period_us"));
-    }
-    bool is_limit = str_to_double(quota, &q) && str_to_double(period, &p) && q > 0 && p > 0;
-    return is_limit ? q / p : (double)NAN;
 }
 
 static void gather_live(struct check *c) {
@@ -131,9 +104,6 @@ static void gather_host(struct check *c) {
     if (f->is_recorded)
         f->cpu.cores = count_processors(os_read_small(c->arena, root, "/proc/cpuinfo"));
     f->machine_cores = f->cpu.cores;
-    f->machine_bytes =
-        meminfo_bytes(os_read_small(c->arena, root, "/proc/meminfo"), STR("MemTotal:"));
-    f->quota_cores = quota_cores(c->arena, root);
     if (!f->is_recorded) gather_live(c);
 }
 
@@ -158,8 +128,6 @@ int check_gather(struct check *c, struct fail *why) {
     c->facts = (struct insight_facts){
         .is_recorded = o->machine != NULL,
         .nvidia_cards = -1,
-        .quota_cores = (double)NAN,
-        .machine_bytes = -1,
         .shm_bytes = -1,
         .shm_free_bytes = -1,
         .batch_bytes = batch_bytes(&c->question.plan),

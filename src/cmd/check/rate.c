@@ -105,7 +105,7 @@ static void measure_one(struct check *c, const struct rate_table *table, int car
 static void measure_cpu(struct check *c, const struct rate_table *table) {
     struct arena *a = c->arena;
     const struct device_cpu *cpu = &c->facts.cpu;
-    double quota = c->facts.quota_cores;
+    double quota = cpu->quota_cores;
     int cores = !isnan(quota) && quota < cpu->cores ? (int)ceil(quota) : cpu->cores;
     const char *count = str_format(a, "%d", cores > 0 ? cores : 1).p;
     int64_t free_bytes = cpu->available_bytes > 0 ? cpu->available_bytes : UNIT_GIB;
