@@ -182,35 +182,30 @@ static struct str numbers_text(struct arena *a, const double *values, ptrdiff_t 
 
 // The numbers of a result, with the columns that hold them.
 static const struct {
-    size_t in_result, in_run;
-    bool is_whole;
+    size_t in_result, in_run, size;
 } figures[] = {
-#define WHOLE(a, b) \
-    { offsetof(struct launch_result, a), offsetof(struct store_run, b), true }
-#define REAL(a, b) \
-    { offsetof(struct launch_result, a), offsetof(struct store_run, b), false }
-    WHOLE(seen_batch, seen_batch),
-    WHOLE(made, made),
-    WHOLE(steps, steps),
-    WHOLE(peak_bytes, peak_bytes),
-    WHOLE(charged_bytes, charged_bytes),
-    WHOLE(torch_allocated_bytes, allocated_bytes),
-    WHOLE(torch_reserved_bytes, reserved_bytes),
-    WHOLE(alloc_retries, alloc_retries),
-    REAL(io_ms, io_ms),
-    REAL(h2d_ms, h2d_ms),
-    REAL(forward_ms, forward_ms),
-    REAL(backward_ms, backward_ms),
-    REAL(optimizer_ms, optimizer_ms),
-    REAL(other_ms, other_ms),
-    REAL(total_ms, total_ms),
-    REAL(samples_per_s, samples_per_s),
-    REAL(samples_per_s_ci.low, samples_per_s_low),
-    REAL(samples_per_s_ci.high, samples_per_s_high),
-    REAL(device_share, device_share),
-    REAL(wanted_bytes, wanted_bytes),
-    REAL(energy_joules, energy_joules),
-    REAL(trial.seconds, seconds),
+#define FIGURE(a, b)                                                      \
+    {                                                                     \
+        offsetof(struct launch_result, a), offsetof(struct store_run, b), \
+            sizeof(((struct store_run *)NULL)->b)                    \
+    }
+    FIGURE(seen_batch, seen_batch),
+    FIGURE(made, made),
+    FIGURE(steps, steps),
+    FIGURE(peak_bytes, peak_bytes),
+    FIGURE(charged_bytes, charged_bytes),
+    FIGURE(torch_allocated_bytes, allocated_bytes),
+    FIGURE(torch_reserved_bytes, reserved_bytes),
+    FIGURE(alloc_retries, alloc_retries),
+    FIGURE(times, times),
+    FIGURE(samples_per_s, samples_per_s),
+    FIGURE(samples_per_s_ci.low, samples_per_s_low),
+    FIGURE(samples_per_s_ci.high, samples_per_s_high),
+    FIGURE(device_share, device_share),
+    FIGURE(wanted_bytes, wanted_bytes),
+    FIGURE(energy_joules, energy_joules),
+    FIGURE(trial.seconds, seconds),
+#undef FIGURE
 };
 enum { FIGURES = sizeof figures / sizeof *figures };
 
@@ -218,7 +213,7 @@ void history_result(struct history *h, const struct launch_result *r, struct sto
     for (int i = 0; i < FIGURES; i++) {
         const char *from = (const char *)r + figures[i].in_result;
         char *to = (char *)run + figures[i].in_run;
-        memcpy(to, from, figures[i].is_whole ? sizeof(int64_t) : sizeof(double));
+        memcpy(to, from, figures[i].size);
     }
     const struct ending *ending = &r->trial.ending;
     run->status = str_of(launch_status_name(r->status));
@@ -306,7 +301,7 @@ static struct launch_result result_of(struct arena *a, const struct store_run *r
     for (int i = 0; i < FIGURES; i++) {
         char *to = (char *)&r + figures[i].in_result;
         const char *from = (const char *)run + figures[i].in_run;
-        memcpy(to, from, figures[i].is_whole ? sizeof(int64_t) : sizeof(double));
+        memcpy(to, from, figures[i].size);
     }
     r.reason = run->reason;
     r.hint = run->hint;

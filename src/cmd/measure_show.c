@@ -194,9 +194,10 @@ static json_t *json_trial(const struct measured_trial *t) {
         (json_int_t)r->made, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
         json_number(r->samples_per_s), "samples_per_s_ci", json_number(r->samples_per_s_ci.low),
         json_number(r->samples_per_s_ci.high), "covered", json_covered(r->covered), "total_ms",
-        json_number(r->total_ms), "torch_allocated_bytes", json_size(r->torch_allocated_bytes),
-        "torch_reserved_bytes", json_size(r->torch_reserved_bytes), "reason", json_text(r->reason),
-        "seconds", json_number(r->trial.seconds), "ending", s->id, "exit_status",
+        json_number(r->times.total_ms), "torch_allocated_bytes",
+        json_size(r->torch_allocated_bytes), "torch_reserved_bytes",
+        json_size(r->torch_reserved_bytes), "reason", json_text(r->reason), "seconds",
+        json_number(r->trial.seconds), "ending", s->id, "exit_status",
         r->trial.ending.exit_status >= 0 ? json_integer(r->trial.ending.exit_status) : json_null(),
         "signal", r->trial.ending.signal > 0 ? json_integer(r->trial.ending.signal) : json_null(),
         "killed_strays", (json_int_t)r->trial.killed_strays, "is_recalled", t->is_recalled);

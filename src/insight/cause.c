@@ -207,7 +207,7 @@ struct cause_facts cause_facts_unknown(void) {
                                      .allocated_bytes = -1,
                                      .unallocated_bytes = -1,
                                      .steps = -1};
-    f.phases = (struct cause_phases){NAN, NAN, NAN, NAN, NAN, NAN, NAN, 0};
+    f.phases = step_times_unknown();
     f.process = (struct cause_process){.workers = -1,
                                        .cpus = NAN,
                                        .main_thread = NAN,

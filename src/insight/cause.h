@@ -15,6 +15,7 @@
 #define INSIGHT_CAUSE_H
 
 #include "insight/insight.h"
+#include "steps/times.h"
 
 // How strong the evidence is. The confidence of a cause is that of its strength, never a figure of
 // its own: the table is in cause.c.
@@ -69,12 +70,6 @@ struct cause_ending {
     struct str place_line; // that says where it was
 };
 
-// Medians of a step's parts. NaN: not told.
-struct cause_phases {
-    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
-    ptrdiff_t steps; // that they are of
-};
-
 // Over a stretch of /proc. Counts -1, shares NaN where not known.
 struct cause_process {
     double seconds;         // 0: no process was looked at
@@ -98,7 +93,8 @@ struct cause_facts {
     const int64_t *times_at;
     ptrdiff_t time_count;
     bool at_is_line;
-    struct cause_phases phases;
+    struct step_times phases; // medians
+    ptrdiff_t phase_steps;    // that they are of
     double utilisation;  // median share of the time in which a kernel ran
     double memory_share; // median share of the card's memory in use
     ptrdiff_t gauge_count;

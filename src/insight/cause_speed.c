@@ -18,21 +18,21 @@ static bool is_idle(const struct cause_facts *f) {
 }
 
 bool cause_loading(const struct cause_view *v, struct cause *c) {
-    const struct cause_phases *p = &v->facts->phases;
+    const struct step_times *p = &v->facts->phases;
     double share = p->io_ms / p->total_ms;
     if (!(share >= io_share_most || (p->io_ms > io_ms_most && share >= io_share_least)))
         return false;
     struct buf b = buf_new(v->arena);
     buf_format(&b, "%.1f ms (%.0f %%) of a step of %.1f ms wait for data, median of %td steps",
-               p->io_ms, 100 * share, p->total_ms, p->steps);
+               p->io_ms, 100 * share, p->total_ms, v->facts->phase_steps);
     if (!isnan(v->facts->utilisation))
         buf_format(&b, "; the card works %.0f %% of the time", 100 * v->facts->utilisation);
-    return cause_say(c, cause_measured(p->steps), buf_str(&b));
+    return cause_say(c, cause_measured(v->facts->phase_steps), buf_str(&b));
 }
 
 // Nothing to say of a run that is known to get its data in time.
 bool cause_no_workers(const struct cause_view *v, struct cause *c) {
-    const struct cause_phases *p = &v->facts->phases;
+    const struct step_times *p = &v->facts->phases;
     bool waits = p->io_ms / p->total_ms >= io_share_least;
     if (v->facts->workers != 0 || !(waits || is_idle(v->facts))) return false;
     return cause_say(c, waits ? CAUSE_MEASURED : CAUSE_CONSISTENT,
@@ -40,21 +40,22 @@ bool cause_no_workers(const struct cause_view *v, struct cause *c) {
 }
 
 bool cause_pin(const struct cause_view *v, struct cause *c) {
-    const struct cause_phases *p = &v->facts->phases;
+    const struct step_times *p = &v->facts->phases;
     double share = p->h2d_ms / p->total_ms;
     if (!(share >= copy_share)) return false;
-    return cause_say(c, v->facts->pin_memory_is_off ? cause_measured(p->steps) : CAUSE_CONSISTENT,
-                     str_format(v->arena, "%.1f ms (%.0f %%) of a step of %.1f ms copy the batch%s",
-                                p->h2d_ms, 100 * share, p->total_ms,
-                                v->facts->pin_memory_is_off ? ", and pin_memory is off" : ""));
+    return cause_say(
+        c, v->facts->pin_memory_is_off ? cause_measured(v->facts->phase_steps) : CAUSE_CONSISTENT,
+        str_format(v->arena, "%.1f ms (%.0f %%) of a step of %.1f ms copy the batch%s", p->h2d_ms,
+                   100 * share, p->total_ms,
+                   v->facts->pin_memory_is_off ? ", and pin_memory is off" : ""));
 }
 
 // That a training computes is no fault: only with a known way to compute less.
 bool cause_compute(const struct cause_view *v, struct cause *c) {
-    const struct cause_phases *p = &v->facts->phases;
+    const struct step_times *p = &v->facts->phases;
     double share = (p->forward_ms + p->backward_ms) / p->total_ms;
     if (!v->facts->is_fp32 || !(share > compute_share)) return false;
-    return cause_say(c, cause_measured(p->steps),
+    return cause_say(c, cause_measured(v->facts->phase_steps),
                      str_format(v->arena,
                                 "forward and backward are %.0f %% of a step of %.1f ms, in fp32",
                                 100 * share, p->total_ms));
@@ -62,10 +63,10 @@ bool cause_compute(const struct cause_view *v, struct cause *c) {
 
 // Some hundred kernels of 10 us launch time each: below 20 ms the processor is the pace.
 bool cause_small(const struct cause_view *v, struct cause *c) {
-    const struct cause_phases *p = &v->facts->phases;
+    const struct step_times *p = &v->facts->phases;
     if (!is_idle(v->facts) || p->io_ms / p->total_ms >= io_share_most) return false;
     if (p->total_ms < 20) {
-        return cause_say(c, cause_measured(p->steps),
+        return cause_say(c, cause_measured(v->facts->phase_steps),
                          str_format(v->arena,
                                     "a step takes %.1f ms, and the card works %.0f %% of the time",
                                     p->total_ms, 100 * v->facts->utilisation));
@@ -90,14 +91,14 @@ bool cause_idle(const struct cause_view *v, struct cause *c) {
 }
 
 bool cause_sync(const struct cause_view *v, struct cause *c) {
-    const struct cause_phases *p = &v->facts->phases;
+    const struct step_times *p = &v->facts->phases;
     double share = p->other_ms / p->total_ms;
     if (!(share >= other_share)) return false;
-    return cause_say(c, cause_measured(p->steps),
+    return cause_say(c, cause_measured(v->facts->phase_steps),
                      str_format(v->arena,
                                 "%.0f %% of a step of %.1f ms is neither data, model nor "
                                 "optimizer, median of %td steps",
-                                100 * share, p->total_ms, p->steps));
+                                100 * share, p->total_ms, v->facts->phase_steps));
 }
 
 // --- Steps that became slower ---

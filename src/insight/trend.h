@@ -6,13 +6,14 @@
 #define INSIGHT_TREND_H
 
 #include "insight/insight.h"
+#include "steps/times.h"
 
 // One optimizer step of the run. NaN: not told.
 struct insight_step {
-    int64_t at_ns; // when it ended, on the clock of the gauges; 0: not known
-    double total_ms, io_ms;
+    int64_t at_ns;          // when it ended, on the clock of the gauges; 0: not known
     double allocated_bytes; // live at its end, by the framework
-    double other_ms;        // neither data, nor model, nor optimizer
+    double samples;
+    struct step_times times;
 };
 
 // What a zeroed member says is not known.

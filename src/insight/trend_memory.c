@@ -178,7 +178,8 @@ static double step_median(const struct trend *t, int64_t from_ns, int64_t to_ns)
     ptrdiff_t count = 0;
     for (ptrdiff_t i = 0; i < k->step_count; i++) {
         const struct insight_step *s = &k->steps[i];
-        if (s->at_ns >= from_ns && s->at_ns < to_ns && s->at_ns > 0) ms[count++] = s->total_ms;
+        if (s->at_ns >= from_ns && s->at_ns < to_ns && s->at_ns > 0)
+            ms[count++] = s->times.total_ms;
     }
     return count >= 3 ? stats_median(ms, count) : (double)NAN;
 }

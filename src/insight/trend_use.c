@@ -17,13 +17,13 @@ static double utilisation_at(const struct trend *t, ptrdiff_t i) {
     return t->stretch->gauges[i].utilisation;
 }
 static double step_at(const struct trend *t, ptrdiff_t i) {
-    return t->stretch->steps[i].total_ms;
+    return t->stretch->steps[i].times.total_ms;
 }
 static double other_share_at(const struct trend *t, ptrdiff_t i) {
-    return t->stretch->steps[i].other_ms / t->stretch->steps[i].total_ms;
+    return t->stretch->steps[i].times.other_ms / t->stretch->steps[i].times.total_ms;
 }
 static double io_share_at(const struct trend *t, ptrdiff_t i) {
-    return t->stretch->steps[i].io_ms / t->stretch->steps[i].total_ms;
+    return t->stretch->steps[i].times.io_ms / t->stretch->steps[i].times.total_ms;
 }
 
 struct seen {

@@ -71,6 +71,6 @@ void launch_energy_read(const struct launch_energy *e, struct launch *l, struct 
     } else {
         r->joules_per_sample = (e->last.joules - e->first.joules) / samples;
         r->energy_joules =
-            r->joules_per_sample * r->samples_per_s * r->total_ms / 1e3 * (double)r->steps;
+            r->joules_per_sample * r->samples_per_s * r->times.total_ms / 1e3 * (double)r->steps;
     }
 }

@@ -37,20 +37,24 @@ static struct measured measured_steps(struct arena *a, const struct steps *steps
 static struct measured timed_steps(struct arena *a, const struct measured *m) {
     struct measured timed = {m->rank, arena_new(a, const struct step *, m->count + 1), 0};
     for (ptrdiff_t i = 0; i < m->count; i++) {
-        if (!isnan(m->items[i]->total_ms)) timed.items[timed.count++] = m->items[i];
+        if (!isnan(m->items[i]->times.total_ms)) timed.items[timed.count++] = m->items[i];
     }
     return timed;
 }
 
-// Mean of one member; NaN when no step says it.
-static double mean_of(const struct measured *m, size_t member) {
-    double sum = 0;
-    ptrdiff_t n = 0;
-    for (ptrdiff_t i = 0; i < m->count; i++) {
-        double value = *(const double *)(const void *)((const char *)m->items[i] + member);
-        if (!isnan(value)) sum += value, n++;
+// Means of what each time was where a step says it.
+static struct step_times means_of(const struct measured *m) {
+    struct step_times means;
+    for (int t = 0; t < STEP_TIME_COUNT; t++) {
+        double sum = 0;
+        ptrdiff_t n = 0;
+        for (ptrdiff_t i = 0; i < m->count; i++) {
+            double value = m->items[i]->times.ms[t];
+            if (!isnan(value)) sum += value, n++;
+        }
+        means.ms[t] = n > 0 ? sum / (double)n : (double)NAN;
     }
-    return n > 0 ? sum / (double)n : (double)NAN;
+    return means;
 }
 
 static struct measured slowest_rank(struct arena *a, const struct steps *steps,
@@ -60,21 +64,11 @@ static struct measured slowest_rank(struct arena *a, const struct steps *steps,
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
         struct measured m = measured_steps(a, steps, steps->ranks[i].rank, o);
         struct measured timed = timed_steps(a, &m);
-        double ms = mean_of(&timed, offsetof(struct step, total_ms));
+        double ms = means_of(&timed).total_ms;
         if (ms > most) most = ms, slowest = m;
     }
     return slowest;
 }
-
-static const struct {
-    size_t step, result;
-} times[] = {
-#define TIME(member) \
-    { offsetof(struct step, member), offsetof(struct launch_result, member) }
-    TIME(io_ms),        TIME(h2d_ms),   TIME(forward_ms), TIME(backward_ms),
-    TIME(optimizer_ms), TIME(other_ms), TIME(total_ms),
-#undef TIME
-};
 
 // Every rank does the same number of samples in its share of a step.
 static void read_throughput(struct arena *a, const struct measured *m, double ranks,
@@ -83,10 +77,10 @@ static void read_throughput(struct arena *a, const struct measured *m, double ra
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < m->count; i++) {
         const struct step *s = m->items[i];
-        if (isnan(s->total_ms) || s->samples <= 0) continue;
-        each[n++] = s->total_ms / 1e3 / ((double)s->samples * ranks);
+        if (isnan(s->times.total_ms) || s->samples <= 0) continue;
+        each[n++] = s->times.total_ms / 1e3 / ((double)s->samples * ranks);
         samples += (double)s->samples * ranks;
-        seconds += s->total_ms / 1e3;
+        seconds += s->times.total_ms / 1e3;
     }
     r->seconds_per_sample = each;
     r->sample_count = n;
@@ -100,10 +94,7 @@ static void read_times(struct launch *l, struct launch_result *r) {
     const struct steps *steps = &r->trial.steps;
     struct measured m = slowest_rank(l->arena, steps, l->options);
     struct measured timed = timed_steps(l->arena, &m);
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) {
-        double *to = (double *)(void *)((char *)r + times[i].result);
-        *to = mean_of(&timed, times[i].step);
-    }
+    r->times = means_of(&timed);
     r->samples_per_s = (double)NAN;
     r->samples_per_s_ci = (struct stats_interval){(double)NAN, (double)NAN};
     read_throughput(l->arena, &m, steps->rank_count > 1 ? (double)steps->rank_count : 1, r);

@@ -11,6 +11,7 @@
 #include "probe/notice.h"
 #include "probe/trial.h"
 #include "stats/stats.h"
+#include "steps/times.h"
 
 // The options of a trial (their rows: cmd/launch_rows.h).
 struct launch_options {
@@ -98,7 +99,7 @@ struct launch_result {
     int64_t seen_batch; // largest micro-batch that the program reported; -1: it reported none
     int64_t made;       // optimizer steps, the warm-up included; no more than were wanted
     int64_t steps;      // measured, after the warm-up
-    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
+    struct step_times times;
     double samples_per_s; // of all ranks together
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample; // one a measured step, all ranks' samples

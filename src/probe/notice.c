@@ -250,13 +250,7 @@ static void add_step(struct buf *b, const struct step *s, const struct counted *
     add_count(b, "samples", s->samples);
     add_count(b, "made", c->made);
     add_count(b, "made_samples", c->samples);
-    add_time(b, "io_ms", s->io_ms);
-    add_time(b, "h2d_ms", s->h2d_ms);
-    add_time(b, "forward_ms", s->forward_ms);
-    add_time(b, "backward_ms", s->backward_ms);
-    add_time(b, "optimizer_ms", s->optimizer_ms);
-    add_time(b, "other_ms", s->other_ms);
-    add_time(b, "total_ms", s->total_ms);
+    for (int i = 0; i < STEP_TIME_COUNT; i++) add_time(b, step_time_keys[i], s->times.ms[i]);
     add_count(b, "allocated", s->allocated_bytes);
     add_count(b, "reserved", s->reserved_bytes);
     add_count(b, "peak_allocated", s->peak_allocated_bytes);
@@ -291,7 +285,7 @@ static void add_steps(struct buf *b, struct notice *n, const struct steps *steps
         const struct step *s = &steps->items[i];
         int rank = s->rank % RANKS_MOST;
         t[i - from] = now - later[rank];
-        later[rank] += s->total_ms >= 0 ? s->total_ms / 1e3 : 1e-3;
+        later[rank] += s->times.total_ms >= 0 ? s->times.total_ms / 1e3 : 1e-3;
         counted[rank].made++;
         counted[rank].samples += s->samples > 0 ? s->samples : 0;
     }

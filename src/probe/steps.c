@@ -162,13 +162,6 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
         .samples = count_of(object, "samples"),
         .micro_batch = -1,
         .micro_count = -1,
-        .io_ms = time_of(object, "io_ms"),
-        .h2d_ms = time_of(object, "h2d_ms"),
-        .forward_ms = time_of(object, "forward_ms"),
-        .backward_ms = time_of(object, "backward_ms"),
-        .optimizer_ms = time_of(object, "optimizer_ms"),
-        .other_ms = time_of(object, "other_ms"),
-        .total_ms = time_of(object, "total_ms"),
         .allocated_bytes = count_of(object, "allocated"),
         .reserved_bytes = count_of(object, "reserved"),
         .peak_allocated_bytes = count_of(object, "peak_allocated"),
@@ -178,6 +171,8 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
         .made = count_of(object, "made"),
         .made_samples = count_of(object, "made_samples"),
     };
+    for (int i = 0; i < STEP_TIME_COUNT; i++)
+        step->times.ms[i] = time_of(object, step_time_keys[i]);
     // A program that accumulates nothing may leave the list out.
     const json_t *list = json_object_get(object, "micro_batches");
     if (!read_micro_batches(s, r, list, step)) see_micro_batch(s, r, step->samples);
@@ -192,8 +187,8 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     step->rank_steps = r->steps;
     step->rank_samples = r->samples;
     step->read_s = (double)os_wall_ns() * 1e-9;
-    if (!isnan(step->forward_ms)) s->covered |= COVER_FORWARD;
-    if (!isnan(step->backward_ms)) s->covered |= COVER_BACKWARD;
+    if (!isnan(step->times.forward_ms)) s->covered |= COVER_FORWARD;
+    if (!isnan(step->times.backward_ms)) s->covered |= COVER_BACKWARD;
     if (r->steps > 1) s->covered |= COVER_SECOND_STEP;
 }
 

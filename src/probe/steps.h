@@ -6,14 +6,15 @@
 
 #include "base/fail.h"
 #include "base/str.h"
+#include "steps/times.h"
 
-// Times in ms, NaN where the program did not say; bytes and counts -1 where it did not.
+// NaN where the program did not say; bytes and counts -1 where it did not.
 struct step {
     int rank;
     int64_t number, samples;
     int64_t micro_batch; // the largest of its micro-batches
     int64_t micro_count; // gradient accumulation
-    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
+    struct step_times times;
     int64_t allocated_bytes, reserved_bytes, peak_allocated_bytes, peak_reserved_bytes;
     int64_t alloc_retries;
     // What announced and recorded runs add (doc/formats/runs.md): seconds since 1970, or since

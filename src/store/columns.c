@@ -6,6 +6,8 @@
 #include <math.h>
 
 #define AT(member) offsetof(struct store_run, member)
+#define TIME(name) \
+    { #name "_ms", STORE_REAL, AT(times.name##_ms), 1 }
 const struct store_column store_columns[] = {
     {"at_ms", STORE_WHOLE, AT(at_ms), 1},
     {"kind", STORE_TEXT, AT(kind), 1},
@@ -47,13 +49,7 @@ const struct store_column store_columns[] = {
     {"samples_per_s", STORE_REAL, AT(samples_per_s), 1},
     {"samples_per_s_low", STORE_REAL, AT(samples_per_s_low), 1},
     {"samples_per_s_high", STORE_REAL, AT(samples_per_s_high), 1},
-    {"io_ms", STORE_REAL, AT(io_ms), 1},
-    {"h2d_ms", STORE_REAL, AT(h2d_ms), 1},
-    {"forward_ms", STORE_REAL, AT(forward_ms), 1},
-    {"backward_ms", STORE_REAL, AT(backward_ms), 1},
-    {"optimizer_ms", STORE_REAL, AT(optimizer_ms), 1},
-    {"other_ms", STORE_REAL, AT(other_ms), 1},
-    {"total_ms", STORE_REAL, AT(total_ms), 1},
+    STEP_TIMES(TIME),
     {"device_share", STORE_REAL, AT(device_share), 1},
     {"energy_joules", STORE_REAL, AT(energy_joules), 1},
     {"seconds", STORE_REAL, AT(seconds), 1},
@@ -73,6 +69,7 @@ const struct store_column store_columns[] = {
     {"each_s", STORE_TEXT, AT(each_s), 2},
     {.name = NULL},
 };
+#undef TIME
 
 struct store_run store_run_unknown(void) {
     struct store_run run = {.id = -1};

@@ -11,6 +11,7 @@
 
 #include "base/fail.h"
 #include "base/str.h"
+#include "steps/times.h"
 
 #include <stdbool.h>
 
@@ -46,7 +47,7 @@ struct store_run {
     int64_t charged_bytes;                   // what was held against the limit
     int64_t alloc_retries;
     double samples_per_s, samples_per_s_low, samples_per_s_high;
-    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
+    struct step_times times;
     double device_share, energy_joules, seconds;
     int64_t predicted_bytes;          // the card's peak
     int64_t predicted_reserved_bytes; // of the allocator, without pressure

@@ -17,12 +17,11 @@ static const double joule_seconds_least = 2, joule_seconds_most = 60;
 
 void progress_open(struct progress *p, struct arena *a) {
     p->steps = arena_new(a, struct insight_step, BUFFER);
-    p->more = arena_new(a, struct step_more, BUFFER);
     progress_reset(p);
 }
 
 void progress_reset(struct progress *p) {
-    *p = (struct progress){.followed = -1, .steps = p->steps, .more = p->more};
+    *p = (struct progress){.followed = -1, .steps = p->steps};
 }
 
 static struct progress_rank *rank_of(struct progress *p, int rank) {
@@ -47,7 +46,6 @@ static void keep_step(struct progress *p, const struct step *s, int64_t at_ns) {
     }
     if (p->begin + p->count == BUFFER) {
         memmove(p->steps, p->steps + p->begin, (size_t)p->count * sizeof *p->steps);
-        memmove(p->more, p->more + p->begin, (size_t)p->count * sizeof *p->more);
         p->begin = 0;
     }
     ptrdiff_t at = p->begin + p->count++;
@@ -55,13 +53,10 @@ static void keep_step(struct progress *p, const struct step *s, int64_t at_ns) {
     if (p->count > 1 && at_ns <= p->steps[at - 1].at_ns) at_ns = p->steps[at - 1].at_ns + 1;
     p->steps[at] = (struct insight_step){
         .at_ns = at_ns,
-        .total_ms = s->total_ms,
-        .io_ms = s->io_ms,
         .allocated_bytes = s->allocated_bytes >= 0 ? (double)s->allocated_bytes : (double)NAN,
-        .other_ms = s->other_ms,
+        .samples = s->samples >= 0 ? (double)s->samples : (double)NAN,
+        .times = s->times,
     };
-    p->more[at] = (struct step_more){s->h2d_ms, s->forward_ms, s->backward_ms, s->optimizer_ms,
-                                     s->samples >= 0 ? (double)s->samples : (double)NAN};
     p->last_ns = at_ns;
 }
 
@@ -76,7 +71,7 @@ static bool count_step(struct progress *p, struct progress_rank *r, const struct
     r->made = s->made >= 0 ? s->made : r->made + 1;
     r->samples =
         s->made_samples >= 0 ? s->made_samples : r->samples + (s->samples > 0 ? s->samples : 0);
-    r->recent_ms[at] = s->total_ms;
+    r->recent_ms[at] = s->times.total_ms;
     r->recent_samples[at] = s->samples >= 0 ? (double)s->samples : (double)NAN;
     r->state = RANK_STARTED;
     unit_keep_most(&r->retries, s->alloc_retries);
@@ -120,7 +115,7 @@ static double ms_after(const struct progress *p, const struct steps *steps, ptrd
     double ms = 0;
     for (ptrdiff_t i = first; i < steps->count; i++) {
         const struct step *s = &steps->items[i];
-        if (s->rank == p->followed && s->total_ms > 0) ms += s->total_ms;
+        if (s->rank == p->followed && s->times.total_ms > 0) ms += s->times.total_ms;
     }
     return ms;
 }
@@ -133,7 +128,7 @@ void progress_add(struct progress *p, const struct steps *steps,
         const struct step *s = &steps->items[i];
         struct progress_rank *r = rank_of(p, s->rank);
         bool is_followed = s->rank == p->followed;
-        if (is_followed && s->total_ms > 0) left_ms -= s->total_ms;
+        if (is_followed && s->times.total_ms > 0) left_ms -= s->times.total_ms;
         if (!r || !count_step(p, r, s) || !is_followed) continue;
         keep_step(p, s,
                   time_of(clock, s, clock->now_ns - (int64_t)(fmin(fmax(left_ms, 0), 1e9) * 1e6)));
@@ -156,22 +151,15 @@ static double mean_get(struct mean m) {
     return m.count ? m.sum / m.count : (double)NAN;
 }
 
-static struct watch_phases phases_of(const struct progress *p) {
-    struct mean io = {0}, h2d = {0}, forward = {0}, backward = {0}, optimizer = {0}, other = {0},
-                total = {0};
+static struct step_times phases_of(const struct progress *p) {
+    struct step_times means;
     ptrdiff_t end = p->begin + p->count, begin = p->count > SHOWN ? end - SHOWN : p->begin;
-    for (ptrdiff_t i = begin; i < end; i++) {
-        mean_add(&io, p->steps[i].io_ms);
-        mean_add(&other, p->steps[i].other_ms);
-        mean_add(&total, p->steps[i].total_ms);
-        mean_add(&h2d, p->more[i].h2d_ms);
-        mean_add(&forward, p->more[i].forward_ms);
-        mean_add(&backward, p->more[i].backward_ms);
-        mean_add(&optimizer, p->more[i].optimizer_ms);
+    for (int t = 0; t < STEP_TIME_COUNT; t++) {
+        struct mean mean = {0};
+        for (ptrdiff_t i = begin; i < end; i++) mean_add(&mean, p->steps[i].times.ms[t]);
+        means.ms[t] = mean_get(mean);
     }
-    return (struct watch_phases){mean_get(io),       mean_get(h2d),       mean_get(forward),
-                                 mean_get(backward), mean_get(optimizer), mean_get(other),
-                                 mean_get(total)};
+    return means;
 }
 
 static double samples_per_s(const struct progress *p) {
@@ -243,7 +231,7 @@ double progress_samples_per_joule(const struct progress *p, const struct device_
     double samples = 0;
     for (; first > 0 && steps[first - 1].at_ns >= history[0].at_ns; first--) {
         if ((double)(steps[last].at_ns - steps[first - 1].at_ns) > joule_seconds_most * 1e9) break;
-        samples += p->more[p->begin + first].samples;
+        samples += steps[first].samples;
     }
     double seconds = (double)(steps[last].at_ns - steps[first].at_ns) * 1e-9;
     double joules = joules_at(history, count, steps[last].at_ns) -

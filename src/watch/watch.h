@@ -51,11 +51,6 @@ struct watch_card {
 enum watch_run_state { WATCH_RUN_STARTS, WATCH_RUN_STEPS, WATCH_RUN_QUIET, WATCH_RUN_ENDED };
 const char *watch_run_state_name(enum watch_run_state state); // "starts", "steps", "quiet", "ended"
 
-// Milliseconds, means of the last steps that add up to total_ms; NaN: not told.
-struct watch_phases {
-    double io_ms, h2d_ms, forward_ms, backward_ms, optimizer_ms, other_ms, total_ms;
-};
-
 // A run that announced itself (probe/notice.h), or whose steps we were pointed at. Texts are empty,
 // numbers -1 or NaN where not told.
 struct watch_run {
@@ -64,7 +59,7 @@ struct watch_run {
     int card; // place of its card in the snapshot; -1: the processor, or unknown
     enum watch_run_state state;
     int64_t ranks, steps_done, samples_done, alloc_retries;
-    struct watch_phases phases;
+    struct step_times phases; // means of the last steps, which add up
     double samples_per_s;     // of all ranks
     double samples_per_joule; // of one rank, and the joules of its card in the same steps
     int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card

@@ -85,9 +85,6 @@ struct progress {
     bool is_standin; // it says that it plays a scenario
     // The newest steps of the rank that is followed, in one piece; as struct ring.
     struct insight_step *steps;
-    struct step_more {
-        double h2d_ms, forward_ms, backward_ms, optimizer_ms, samples;
-    } * more;
     ptrdiff_t begin, count;
 };
 void progress_open(struct progress *p, struct arena *a);

@@ -32,12 +32,10 @@ static void check_text(struct str text, ptrdiff_t max) {
 }
 
 static void check_step(const struct step *s) {
-    const double times[] = {s->io_ms,        s->h2d_ms,   s->forward_ms, s->backward_ms,
-                            s->optimizer_ms, s->other_ms, s->total_ms};
     const int64_t counts[] = {
         s->number,          s->samples,        s->micro_batch,         s->micro_count,
         s->allocated_bytes, s->reserved_bytes, s->peak_reserved_bytes, s->alloc_retries};
-    for (size_t i = 0; i < sizeof times / sizeof *times; i++) check_time(times[i]);
+    for (int i = 0; i < STEP_TIME_COUNT; i++) check_time(s->times.ms[i]);
     for (size_t i = 0; i < sizeof counts / sizeof *counts; i++) check_count(counts[i]);
     check(s->rank >= 0 && s->micro_count != 0);
 }

@@ -18,7 +18,7 @@ static struct bench_trial trial_of(struct arena *a, int64_t batch, double ms, do
         .seen_batch = batch,
         .peak_bytes = bytes,
         .charged_bytes = bytes,
-        .ms = {0.1 * ms, 0.02 * ms, 0.3 * ms, 0.5 * ms, 0.05 * ms, 0.03 * ms, ms},
+        .times.ms = {0.1 * ms, 0.02 * ms, 0.3 * ms, 0.5 * ms, 0.05 * ms, 0.03 * ms, ms},
         .device_share = (double)NAN,
         .seconds_per_sample = arena_new(a, double, STEPS),
         .sample_count = STEPS,
@@ -120,12 +120,12 @@ static void repeats_are_pooled(void **state) {
     assert_int_equal(row.steps, 2 * STEPS);
     assert_int_equal(row.sample_count, 2 * STEPS);
     assert_int_equal(row.peak_bytes, 2 * UNIT_GIB);
-    assert_true(fabs(row.ms[BENCH_TOTAL] - 100) < 1e-6);
+    assert_true(fabs(row.times.total_ms - 100) < 1e-6);
     assert_true(fabs(row.samples_per_s - 320) < 1e-6);
     assert_true(row.samples_per_s_ci.low < 320 && row.samples_per_s_ci.high > 320);
     double sum = 0;
-    for (int i = 0; i < BENCH_TOTAL; i++) sum += row.ms[i];
-    assert_true(fabs(sum - row.ms[BENCH_TOTAL]) < 1e-9);
+    for (int i = 0; i < STEP_PART_COUNT; i++) sum += row.times.ms[i];
+    assert_true(fabs(sum - row.times.total_ms) < 1e-9);
 }
 
 static void a_row_is_as_bad_as_its_worst_trial(void **state) {
@@ -273,10 +273,10 @@ static void each_rule_by_its_own_figure(void **state) {
         struct bench_trial t = trial_of(&a, 32, 100, 0.001, cases[i].gib * UNIT_GIB);
         double times[] = {cases[i].io,       (double)NAN,        cases[i].forward,
                           cases[i].backward, cases[i].optimizer, cases[i].other};
-        t.ms[BENCH_TOTAL] = 0;
-        for (int j = 0; j < BENCH_TOTAL; j++) {
-            t.ms[j] = times[j];
-            t.ms[BENCH_TOTAL] += isnan(times[j]) ? 0 : times[j];
+        t.times.total_ms = 0;
+        for (int j = 0; j < STEP_PART_COUNT; j++) {
+            t.times.ms[j] = times[j];
+            t.times.total_ms += isnan(times[j]) ? 0 : times[j];
         }
         t.device_share = cases[i].device;
         struct bench_row row = {.setting = {.batch = 32}};

@@ -23,7 +23,7 @@ static struct bench_trial some_trial(struct arena *a, enum launch_status status)
         .steps = status == LAUNCH_OK ? 3 : 0,
         .seen_batch = 8,
         .peak_bytes = 123456789012,
-        .ms = {1, (double)NAN, 3, 4, 5, 6, 19},
+        .times.ms = {1, (double)NAN, 3, 4, 5, 6, 19},
         .device_share = (double)NAN,
         .differs = status == LAUNCH_OK,
         .outputs = {.is_known = status == LAUNCH_OK,
@@ -70,8 +70,8 @@ static void trials_come_back_as_they_were(void **state) {
     assert_int_equal(is->status, LAUNCH_OK);
     assert_int_equal(is->peak_bytes, was.peak_bytes);
     assert_memory_equal(is->seconds_per_sample, was.seconds_per_sample, 3 * sizeof(double));
-    assert_true(isnan(is->ms[BENCH_H2D]) && isnan(is->device_share));
-    assert_true(is->ms[BENCH_TOTAL] == 19);
+    assert_true(isnan(is->times.h2d_ms) && isnan(is->device_share));
+    assert_true(is->times.total_ms == 19);
     assert_true(is->differs && is->outputs.is_known);
     assert_true(is->outputs.max_abs == 1e-3 && is->outputs.mean_abs == 1e-4);
     assert_true(is->outputs.max_rel == 0.25 && is->outputs.top1 == 0.5);

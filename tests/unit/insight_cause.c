@@ -61,12 +61,14 @@ static void waits_of_seconds_are_measured_by_their_share(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct cause_facts f = cause_facts_unknown();
-    f.phases = (struct cause_phases){.io_ms = 40, .total_ms = 2000, .steps = 100};
+    f.phases.io_ms = 40;
+    f.phases.total_ms = 2000;
+    f.phase_steps = 100;
     assert_null(first(&a, &f));
     f.phases.total_ms = 200;
     assert_string_equal(first(&a, &f)->id, "data.loading");
     assert_int_equal(first(&a, &f)->strength, CAUSE_MEASURED);
-    f.phases.steps = 5;
+    f.phase_steps = 5;
     assert_int_equal(first(&a, &f)->strength, CAUSE_BRIEFLY);
 }
 

@@ -35,8 +35,11 @@ static void set_up(struct run *r, uint64_t seed) {
     }
     for (int i = 0; i < STEPS; i++) {
         double noise = stats_normal(&random);
-        r->steps[i] = (struct insight_step){(i + 1) * INT64_C(1200000000), 200 + noise, 10,
-                                            8e9 + 3e6 * stats_normal(&random)};
+        r->steps[i] = (struct insight_step){
+            .at_ns = (i + 1) * INT64_C(1200000000),
+            .allocated_bytes = 8e9 + 3e6 * stats_normal(&random),
+            .times = {.io_ms = 10, .total_ms = 200 + noise},
+        };
     }
     r->stretch = (struct insight_stretch){r->gauges, SECONDS, 2700, r->steps, STEPS};
 }
@@ -169,8 +172,11 @@ static int first_alarm(series_of *series, uint64_t seed, int steps, int *ret_ala
     double state = 0, most = 0;
     int first = -1;
     for (int i = 0; i < steps; i++) {
-        all[i] = (struct insight_step){(i + 1) * INT64_C(100000000), 100, 1,
-                                       series(i, &random, &state), 1};
+        all[i] = (struct insight_step){
+            .at_ns = (i + 1) * INT64_C(100000000),
+            .allocated_bytes = series(i, &random, &state),
+            .times = {.io_ms = 1, .other_ms = 1, .total_ms = 100},
+        };
     }
     for (int n = JUDGED_EVERY; n <= steps; n += JUDGED_EVERY) {
         ARENA_AUTO a = {0};
@@ -234,7 +240,7 @@ static void a_spill_is_full_and_slow(void **state) {
     for (int i = 60; i < SECONDS; i++) r.gauges[i].free_bytes = 100 * UNIT_MIB;
     assert_true(is(&r, "trend.spill", INSIGHT_OK, "")); // full, and as fast as before
     for (int i = 0; i < STEPS; i++) {
-        if (r.steps[i].at_ns > r.gauges[60].at_ns) r.steps[i].total_ms = 1500;
+        if (r.steps[i].at_ns > r.gauges[60].at_ns) r.steps[i].times.total_ms = 1500;
     }
     assert_true(is(&r, "trend.spill", INSIGHT_PROBLEM, "1500.0 ms, before it was full"));
     r.gauges[SECONDS - 1].free_bytes = 5 * UNIT_GIB;
@@ -248,14 +254,14 @@ static void a_card_waits_for_a_reason(void **state) {
     set_up(&r, 1);
     for (int i = 0; i < SECONDS; i++) r.gauges[i].utilisation = 0.4;
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "without waiting for data"));
-    for (int i = 0; i < STEPS; i++) r.steps[i].io_ms = 120;
+    for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 120;
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "60 % of a step of 200"));
-    for (int i = 0; i < STEPS; i++) r.steps[i].io_ms = 5, r.steps[i].other_ms = 100;
+    for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 5, r.steps[i].times.other_ms = 100;
     r.stretch.process_cpus = 1.02;
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "50 % of a step of 200"));
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "one thread is the pace"));
-    for (int i = 0; i < STEPS; i++) r.steps[i].other_ms = 0;
-    for (int i = 0; i < STEPS; i++) r.steps[i].total_ms = 8, r.steps[i].io_ms = 0.5;
+    for (int i = 0; i < STEPS; i++) r.steps[i].times.other_ms = 0;
+    for (int i = 0; i < STEPS; i++) r.steps[i].times.total_ms = 8, r.steps[i].times.io_ms = 0.5;
     assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "launches kernels"));
     for (int i = 0; i < SECONDS; i++) r.gauges[i].utilisation = (double)NAN;
     assert_null(find(&r, "trend.starved"));

@@ -16,7 +16,7 @@ static struct launch_result played(const char *machine, int64_t steps) {
     struct launch_options options = {.steps = steps, .warmup = 2};
     struct launch l = {.arena = &arena, .options = &options};
     struct launch_energy energy = {0};
-    struct launch_result result = {.samples_per_s = 800, .total_ms = 20, .steps = steps};
+    struct launch_result result = {.samples_per_s = 800, .times.total_ms = 20, .steps = steps};
     struct steps seen = steps_new(&arena);
     struct fail why = {0};
     const struct timespec nap = {0, 20000000};

@@ -30,9 +30,11 @@ static void a_step_is_read_with_all_its_fields(void **state) {
     assert_int_equal(step->samples, 16);
     assert_int_equal(step->micro_batch, 8);
     assert_int_equal(step->micro_count, 2);
-    assert_true(step->io_ms == 1.5 && step->h2d_ms == 0.25 && step->forward_ms == 10);
-    assert_true(step->backward_ms == 20 && step->optimizer_ms == 3 && step->other_ms == 0.25);
-    assert_true(step->total_ms == 35);
+    assert_true(step->times.io_ms == 1.5 && step->times.h2d_ms == 0.25 &&
+                step->times.forward_ms == 10);
+    assert_true(step->times.backward_ms == 20 && step->times.optimizer_ms == 3 &&
+                step->times.other_ms == 0.25);
+    assert_true(step->times.total_ms == 35);
     assert_int_equal(step->allocated_bytes, 1000);
     assert_int_equal(step->reserved_bytes, 2000);
     assert_int_equal(step->peak_allocated_bytes, 3000);
@@ -100,8 +102,9 @@ static void what_is_absent_or_of_another_type_is_not_known(void **state) {
         assert_int_equal(step->samples, -1);
         assert_int_equal(step->micro_batch, -1);
         assert_int_equal(step->micro_count, -1);
-        assert_true(isnan(step->io_ms) && isnan(step->forward_ms) && isnan(step->backward_ms));
-        assert_true(isnan(step->optimizer_ms) && isnan(step->total_ms));
+        assert_true(isnan(step->times.io_ms) && isnan(step->times.forward_ms) &&
+                    isnan(step->times.backward_ms));
+        assert_true(isnan(step->times.optimizer_ms) && isnan(step->times.total_ms));
         assert_int_equal(step->allocated_bytes, -1);
         assert_int_equal(step->reserved_bytes, -1);
         assert_int_equal(step->peak_reserved_bytes, -1);

@@ -84,9 +84,10 @@ static void what_is_written_is_read(void **state) {
     assert_int_equal(s.broken_lines + s.unknown_events + s.dropped_lines, 0);
     assert_int_equal(s.count, 1);
     const struct step *step = &s.items[0];
-    assert_true(step->io_ms == 1 && step->h2d_ms == 2 && step->forward_ms == 6);
-    assert_true(step->backward_ms == 8 && step->optimizer_ms == 5 && step->other_ms == 6);
-    assert_true(step->total_ms == 28); // the validation is in no step
+    assert_true(step->times.io_ms == 1 && step->times.h2d_ms == 2 && step->times.forward_ms == 6);
+    assert_true(step->times.backward_ms == 8 && step->times.optimizer_ms == 5 &&
+                step->times.other_ms == 6);
+    assert_true(step->times.total_ms == 28); // the validation is in no step
     assert_int_equal(step->samples, 11);
     assert_int_equal(step->micro_batch, 8);
     assert_int_equal(step->micro_count, 2);
@@ -119,8 +120,8 @@ static void phases_that_are_never_entered_are_not_known(void **state) {
     batchfit_step(&w);
     read_all(fd, &s, &source);
     assert_int_equal(s.count, 1);
-    assert_true(isnan(s.items[0].io_ms) && isnan(s.items[0].forward_ms));
-    assert_true(s.items[0].other_ms == 7 && s.items[0].total_ms == 7);
+    assert_true(isnan(s.items[0].times.io_ms) && isnan(s.items[0].times.forward_ms));
+    assert_true(s.items[0].times.other_ms == 7 && s.items[0].times.total_ms == 7);
     assert_int_equal(s.items[0].samples, -1);
     assert_int_equal(s.covered, 0);
 }

@@ -132,11 +132,11 @@ static void zero_is_not_unknown(void **state) {
     struct store *s = open_at(p);
     struct store_run run = run_of("trial", "m", 0);
     run.alloc_retries = 0;
-    run.io_ms = 0;
+    run.times.io_ms = 0;
     add(s, &run);
     struct store_run *back = find(s, p, (struct store_filter){0}, 1);
     assert_int_equal(back->alloc_retries, 0);
-    assert_true(back->io_ms == 0);
+    assert_true(back->times.io_ms == 0);
     store_close(s);
 }
 

@@ -63,18 +63,6 @@ struct str bench_setting_text(struct arena *a, const struct bench_grid *grid,
 
 // --- What it showed (bench_rows.c) ---------------------------------------------------------------
 
-enum bench_time {
-    BENCH_IO,
-    BENCH_H2D,
-    BENCH_FORWARD,
-    BENCH_BACKWARD,
-    BENCH_OPTIMIZER,
-    BENCH_OTHER,
-    BENCH_TOTAL,
-    BENCH_TIMES
-};
-extern const char *const bench_time_names[BENCH_TIMES]; // "io_ms": the keys of JSON and CSV
-
 // What an inference engine's trial showed of its outputs. NaN: unknown.
 struct bench_outputs {
     bool is_known;
@@ -91,7 +79,7 @@ struct bench_trial {
     struct str last_lines; // of its output, of FAILED
     int64_t steps, seen_batch, peak_bytes; // -1: unknown
     int64_t charged_bytes;  // what the memory's limit counts, which need not be the peak
-    double ms[BENCH_TIMES]; // NaN: unknown
+    struct step_times times;
     double device_share;
     double *seconds_per_sample; // one a step
     ptrdiff_t sample_count;
@@ -122,7 +110,7 @@ struct bench_row {
     struct str reason, hint, last_lines;
     bool input_is_bad;
     int64_t steps, seen_batch, peak_bytes, charged_bytes;
-    double ms[BENCH_TIMES];
+    struct step_times times;
     double samples_per_s, device_share;
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample;

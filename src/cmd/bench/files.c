@@ -52,7 +52,7 @@ static void add_head(struct bench *b, struct buf *out) {
     for (size_t i = 1; i < sizeof before / sizeof *before; i++) add_field(out, str_of(before[i]));
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, b->grid.axes[i].name);
     add_field(out, STR("status"));
-    for (int i = 0; i < BENCH_TIMES; i++) add_field(out, str_of(bench_time_names[i]));
+    for (int i = 0; i < STEP_TIME_COUNT; i++) add_field(out, str_of(step_time_keys[i]));
     for (size_t i = 0; i < sizeof after / sizeof *after; i++) add_field(out, str_of(after[i]));
     for (size_t i = 0; b->is_inference && i < sizeof of_inference / sizeof *of_inference; i++) {
         add_field(out, str_of(of_inference[i]));
@@ -82,7 +82,7 @@ static void add_row(struct bench *b, struct buf *out, const struct bench_row *r)
     add_count(b, out, s->compile, 0);
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, s->axes[i]);
     add_field(out, str_of(bench_status_names[r->status]));
-    for (int i = 0; i < BENCH_TIMES; i++) add_number(b, out, r->ms[i]);
+    for (int i = 0; i < STEP_TIME_COUNT; i++) add_number(b, out, r->times.ms[i]);
     add_number(b, out, r->samples_per_s);
     add_number(b, out, r->samples_per_s_ci.low);
     add_number(b, out, r->samples_per_s_ci.high);

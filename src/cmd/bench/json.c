@@ -41,8 +41,8 @@ static void add_inference(json_t *row, const struct bench_row *r) {
 
 static json_t *row_json(const struct bench *b, const struct bench_row *r) {
     json_t *row = setting_json(b, r);
-    for (int i = 0; row && i < BENCH_TIMES; i++) {
-        json_object_set_new(row, bench_time_names[i], json_number(r->ms[i]));
+    for (int i = 0; row && i < STEP_TIME_COUNT; i++) {
+        json_object_set_new(row, step_time_keys[i], json_number(r->times.ms[i]));
     }
     json_t *more = json_pack(
         "{s:s, s:b, s:o, s:[o, o], s:o, s:o, s:I, s:i, s:o, s:o}", "status",

@@ -103,19 +103,19 @@ static void cell_ms(struct show_table *t, const struct bench_row *r, double ms) 
 #define TIME_CELL(name, time)                                                            \
     static void name(struct bench *b, struct show_table *t, const struct bench_row *r) { \
         (void)b;                                                                         \
-        cell_ms(t, r, r->ms[time]);                                                      \
+        cell_ms(t, r, r->times.time##_ms);                                               \
     }
-TIME_CELL(cell_io, BENCH_IO)
-TIME_CELL(cell_forward, BENCH_FORWARD)
-TIME_CELL(cell_backward, BENCH_BACKWARD)
-TIME_CELL(cell_optimizer, BENCH_OPTIMIZER)
-TIME_CELL(cell_total, BENCH_TOTAL)
+TIME_CELL(cell_io, io)
+TIME_CELL(cell_forward, forward)
+TIME_CELL(cell_backward, backward)
+TIME_CELL(cell_optimizer, optimizer)
+TIME_CELL(cell_total, total)
 
 // The rest of the step: with it the columns add up to the total.
 static void cell_other(struct bench *b, struct show_table *t, const struct bench_row *r) {
     (void)b;
-    double h2d = isnan(r->ms[BENCH_H2D]) ? 0 : r->ms[BENCH_H2D];
-    cell_ms(t, r, r->ms[BENCH_OTHER] + h2d);
+    double h2d = isnan(r->times.h2d_ms) ? 0 : r->times.h2d_ms;
+    cell_ms(t, r, r->times.other_ms + h2d);
 }
 
 static void cell_throughput(struct bench *b, struct show_table *t, const struct bench_row *r) {

@@ -17,15 +17,6 @@ static const double gb = 1e9;
 static const double rounding = 1e-9; // sums of the same steps in another order
 enum { SEED = 20261121 };
 
-const char *const bench_time_names[BENCH_TIMES] = {
-    [BENCH_IO] = "io_ms",
-    [BENCH_H2D] = "h2d_ms",
-    [BENCH_FORWARD] = "forward_ms",
-    [BENCH_BACKWARD] = "backward_ms",
-    [BENCH_OPTIMIZER] = "optimizer_ms",
-    [BENCH_OTHER] = "other_ms",
-    [BENCH_TOTAL] = "total_ms",
-};
 const char *const bench_status_names[] = {
     [BENCH_UNTRIED] = "UNTRIED", [BENCH_OK] = "OK",
     [BENCH_OOM] = "OOM",         [BENCH_SPILLS] = "SPILLS",
@@ -62,8 +53,7 @@ struct bench_trial bench_trial_of(struct arena *a, const struct launch_place *pl
         .peak_bytes = r->peak_bytes,
         // Without a limit of ours nothing counts but what is used.
         .charged_bytes = place->is_capped ? r->charged_bytes : r->peak_bytes,
-        .ms = {r->io_ms, r->h2d_ms, r->forward_ms, r->backward_ms, r->optimizer_ms, r->other_ms,
-               r->total_ms},
+        .times = r->times,
         .device_share = r->device_share,
         .sample_count = r->sample_count,
     };
@@ -104,7 +94,7 @@ static double pooled(const struct bench_row *row, ptrdiff_t time) {
     double sum = 0, steps = 0;
     for (ptrdiff_t i = 0; i < row->trial_count; i++) {
         const struct bench_trial *t = &row->trials[i];
-        double ms = time < 0 ? t->device_share : t->ms[time];
+        double ms = time < 0 ? t->device_share : t->times.ms[time];
         if (!has_figures(t) || isnan(ms)) continue;
         sum += ms * (double)t->steps;
         steps += (double)t->steps;
@@ -155,7 +145,7 @@ void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_tr
         unit_keep_most(&row->peak_bytes, t->peak_bytes);
         unit_keep_most(&row->charged_bytes, t->charged_bytes);
     }
-    for (ptrdiff_t i = 0; i < BENCH_TIMES; i++) row->ms[i] = pooled(row, i);
+    for (ptrdiff_t i = 0; i < STEP_TIME_COUNT; i++) row->times.ms[i] = pooled(row, i);
     row->device_share = pooled(row, -1);
     pool_throughput(a, row);
 }
@@ -303,10 +293,6 @@ struct view {
     bool is_largest, may_use_amp; // AMP was not tried
 };
 
-static double share_of_step(const struct bench_row *r, enum bench_time time) {
-    return r->ms[time] / r->ms[BENCH_TOTAL];
-}
-
 static bool is_largest_batch(const struct bench_rows *rows, const struct bench_row *row) {
     for (ptrdiff_t i = 0; i < rows->count; i++) {
         const struct bench_row *r = &rows->items[i];
@@ -327,14 +313,14 @@ static bool tried_amp(const struct bench_rows *rows) {
 
 static struct view view_of(const struct bench_rows *rows, const struct bench_row *r,
                            int64_t capacity_bytes) {
+    const struct step_times *t = &r->times;
     return (struct view){
         .row = r,
-        .io = share_of_step(r, BENCH_IO),
-        .io_ms = r->ms[BENCH_IO],
-        .compute = share_of_step(r, BENCH_FORWARD) + share_of_step(r, BENCH_BACKWARD),
-        .optimizer = share_of_step(r, BENCH_OPTIMIZER),
-        .other = share_of_step(r, BENCH_OTHER) +
-                 (isnan(r->ms[BENCH_H2D]) ? 0 : share_of_step(r, BENCH_H2D)),
+        .io = t->io_ms / t->total_ms,
+        .io_ms = t->io_ms,
+        .compute = t->forward_ms / t->total_ms + t->backward_ms / t->total_ms,
+        .optimizer = t->optimizer_ms / t->total_ms,
+        .other = t->other_ms / t->total_ms + (isnan(t->h2d_ms) ? 0 : t->h2d_ms / t->total_ms),
         .device = r->device_share,
         .memory = bench_share_of(r, capacity_bytes),
         .spread = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2 / r->samples_per_s,

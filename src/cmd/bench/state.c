@@ -75,7 +75,8 @@ static bool read_trial(struct arena *a, const json_t *object, struct bench_trial
         .outputs = read_outputs(a, json_object_get(object, "outputs")),
         .engine_version = json_text_at(a, object, "engine_version"),
     };
-    for (int i = 0; i < BENCH_TIMES; i++) t->ms[i] = json_number_at(object, bench_time_names[i]);
+    for (int i = 0; i < STEP_TIME_COUNT; i++)
+        t->times.ms[i] = json_number_at(object, step_time_keys[i]);
     return read_status(object, &t->status) && read_samples(a, object, t) && t->steps >= 0;
 }
 
@@ -157,8 +158,8 @@ void bench_state_add(struct bench_state *s, struct arena *a, ptrdiff_t row,
                   (json_int_t)trial->seen_batch, "peak_bytes", (json_int_t)trial->peak_bytes,
                   "charged_bytes", (json_int_t)trial->charged_bytes, "device_share",
                   json_number(trial->device_share), "seconds_per_sample", samples);
-    for (int i = 0; object && i < BENCH_TIMES; i++) {
-        json_object_set_new(object, bench_time_names[i], json_number(trial->ms[i]));
+    for (int i = 0; object && i < STEP_TIME_COUNT; i++) {
+        json_object_set_new(object, step_time_keys[i], json_number(trial->times.ms[i]));
     }
     if (object && trial->outputs.is_known) {
         json_object_set_new(object, "outputs", bench_outputs_json(&trial->outputs));

@@ -117,7 +117,7 @@ static void read_side(struct compare *c, int index, const struct store_run *run,
     if (is_one && run->samples_per_s > 0) add_figure(side, 1 / run->samples_per_s);
     if (side->count == 0) return;
     if (run->peak_bytes > 0) side->figures[COMPARE_MEMORY][0] = (double)run->peak_bytes;
-    double samples = run->samples_per_s * run->total_ms / 1e3 * (double)run->steps;
+    double samples = run->samples_per_s * run->times.total_ms / 1e3 * (double)run->steps;
     if (samples > 0) side->figures[COMPARE_ENERGY][0] = run->energy_joules / samples;
     side->name =
         str_format(c->arena, "run %lld, %.*s%s%.*s", (long long)run->id, STR_ARG(run->kind),

@@ -40,7 +40,6 @@ struct looking {
     double thread_first,
         thread_last; // of the busiest thread, by the one that is busiest at the end
     int64_t thread;
-    struct insight_step *sizes; // resident, one a look
     struct device_gauges *gauges;
     ptrdiff_t looks, disk_looks, busy_looks; // busy: that thread runs, or waits for a processor
 };
@@ -240,11 +239,9 @@ static void take_watch(struct looking *w, const struct watch_view *view,
     }
     for (int i = 0; i < view->run_count; i++) {
         const struct watch_run *run = &view->runs[i];
-        const struct watch_phases *p = &run->phases;
         if (!task_of(&w->last, run->pid)) continue;
-        f->phases =
-            (struct cause_phases){p->io_ms,        p->h2d_ms,   p->forward_ms, p->backward_ms,
-                                  p->optimizer_ms, p->other_ms, p->total_ms,   run->step_count};
+        f->phases = run->phases;
+        f->phase_steps = run->step_count;
     }
 }
 

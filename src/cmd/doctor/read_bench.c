@@ -22,15 +22,9 @@ int reading_bench_end(struct reading *r, struct fail *why) {
     const json_t *row =
         json_array_get(rows, (size_t)json_integer_value(json_object_get(best, "row")));
     if (row && best) {
-        f->phases =
-            (struct cause_phases){json_number_at(row, "io_ms"),
-                                  json_number_at(row, "h2d_ms"),
-                                  json_number_at(row, "forward_ms"),
-                                  json_number_at(row, "backward_ms"),
-                                  json_number_at(row, "optimizer_ms"),
-                                  json_number_at(row, "other_ms"),
-                                  json_number_at(row, "total_ms"),
-                                  (ptrdiff_t)json_integer_value(json_object_get(row, "steps"))};
+        for (int i = 0; i < STEP_TIME_COUNT; i++)
+            f->phases.ms[i] = json_number_at(row, step_time_keys[i]);
+        f->phase_steps = (ptrdiff_t)json_integer_value(json_object_get(row, "steps"));
         f->utilisation = json_number_at(row, "gpu_percent") / 100;
         f->memory_share = json_number_at(best, "memory_share");
         f->is_fp32 |= str_is(str_of(json_string_value(json_object_get(row, "precision"))), "fp32");

@@ -69,7 +69,7 @@ int reading_log_end(struct reading *r, struct fail *why) {
     if (j->io_count > 0) {
         f->phases.io_ms = stats_median(j->io_ms, j->io_count);
         f->phases.total_ms = stats_median(j->io_total_ms, j->io_count);
-        f->phases.steps = j->io_count;
+        f->phase_steps = j->io_count;
     }
     int64_t card = j->card_bytes > 0 ? j->card_bytes : r->d->options->gpu_memory;
     if (card > 0) f->memory_share = j->memory_gib * 1e9 / (double)card; // it prints 10^9 bytes

@@ -6,7 +6,7 @@
 #include <math.h>
 
 static void keep_time(struct reading *r, const struct step *s) {
-    if (isnan(s->total_ms) || r->kept_seen % r->stride != 0) return;
+    if (isnan(s->times.total_ms) || r->kept_seen % r->stride != 0) return;
     if (r->time_count == READING_KEPT) {
         for (ptrdiff_t i = 0; i < READING_KEPT / 2; i++) {
             r->times[i] = r->times[2 * i];
@@ -15,7 +15,7 @@ static void keep_time(struct reading *r, const struct step *s) {
         r->time_count = READING_KEPT / 2;
         r->stride *= 2;
     }
-    r->times[r->time_count] = s->total_ms;
+    r->times[r->time_count] = s->times.total_ms;
     r->numbers[r->time_count++] = s->number;
 }
 
@@ -44,11 +44,11 @@ int reading_steps_line(struct reading *r, struct str line, struct fail *why) {
     return 0;
 }
 
-static double phase_median(const struct reading *r, ptrdiff_t count, size_t offset) {
+static double median_of(const struct reading *r, ptrdiff_t count, int time) {
     static double values[READING_KEPT];
     ptrdiff_t known = 0;
     for (ptrdiff_t i = 0; i < count; i++) {
-        double v = *(const double *)(const void *)((const char *)&r->kept[i] + offset);
+        double v = r->kept[i].times.ms[time];
         if (!isnan(v)) values[known++] = v;
     }
     return stats_median(values, known);
@@ -63,7 +63,7 @@ static void judge_steps(struct reading *r, ptrdiff_t count) {
     for (ptrdiff_t i = 0; i < count; i++) {
         const struct step *s = &r->kept[(r->kept_seen - count + i) % READING_KEPT];
         double allocated = s->allocated_bytes < 0 ? (double)NAN : (double)s->allocated_bytes;
-        steps[i] = (struct insight_step){0, s->total_ms, s->io_ms, allocated, s->other_ms};
+        steps[i] = (struct insight_step){.allocated_bytes = allocated, .times = s->times};
     }
     stretch.sm_clock_max_mhz = NAN;
     stretch.state = DEVICE_ANSWERS;
@@ -97,11 +97,8 @@ int reading_steps_end(struct reading *r, struct fail *why) {
         str_list_add(r->d->arena, &r->d->notes,
                      str_format(r->d->arena, "%lld broken lines were left out",
                                 (long long)r->steps.broken_lines));
-#define MEDIAN(field) phase_median(r, count, offsetof(struct step, field))
-    f->phases = (struct cause_phases){
-        MEDIAN(io_ms),        MEDIAN(h2d_ms),   MEDIAN(forward_ms), MEDIAN(backward_ms),
-        MEDIAN(optimizer_ms), MEDIAN(other_ms), MEDIAN(total_ms),   count};
-#undef MEDIAN
+    for (int i = 0; i < STEP_TIME_COUNT; i++) f->phases.ms[i] = median_of(r, count, i);
+    f->phase_steps = count;
     f->times_ms = r->times;
     f->times_at = r->numbers;
     f->time_count = r->time_count;

@@ -5,11 +5,8 @@
 
 static void take_run(struct doctor *d, const struct store_run *run) {
     struct cause_facts *f = &d->facts;
-    f->phases =
-        (struct cause_phases){run->io_ms,        run->h2d_ms,
-                              run->forward_ms,   run->backward_ms,
-                              run->optimizer_ms, run->other_ms,
-                              run->total_ms,     (ptrdiff_t)(run->steps > 0 ? run->steps : 0)};
+    f->phases = run->times;
+    f->phase_steps = (ptrdiff_t)(run->steps > 0 ? run->steps : 0);
     f->utilisation = run->device_share;
     f->is_fp32 |= str_is(run->precision, "fp32");
     if (run->workers >= 0) f->workers = (int)run->workers;

@@ -80,8 +80,13 @@ void metrics_of_host(struct arena *a, struct metric_sheet *sheet, struct serve *
 
 #define RUN(member) offsetof(struct watch_run, member), false
 #define RUN_WHOLE(member) offsetof(struct watch_run, member), true
-#define PHASE \
-    "Time of a step by phase, means of the last steps; they add up to the step's duration."
+#define PHASE(name)                                                                        \
+    {                                                                                      \
+        "batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"" #name "\"",        \
+            RUN(phases.name##_ms), MS,                                                     \
+            "Time of a step by phase, means of the last steps; they add up to the step's " \
+            "duration."                                                                    \
+    }
 static const double MS = 1e-3;
 static const struct metric_row of_run[] = {
     {"batchfit_run_batch_size", METRIC_GAUGE, NULL, RUN_WHOLE(batch), 1,
@@ -101,18 +106,7 @@ static const struct metric_row of_run[] = {
      "Samples for a joule of the card, last steps."},
     {"batchfit_run_step_duration_seconds", METRIC_GAUGE, NULL, RUN(phases.total_ms), MS,
      "Time of a step, mean of the last ones."},
-    {"batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"io\"", RUN(phases.io_ms), MS,
-     PHASE},
-    {"batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"h2d\"", RUN(phases.h2d_ms), MS,
-     PHASE},
-    {"batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"forward\"",
-     RUN(phases.forward_ms), MS, PHASE},
-    {"batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"backward\"",
-     RUN(phases.backward_ms), MS, PHASE},
-    {"batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"optimizer\"",
-     RUN(phases.optimizer_ms), MS, PHASE},
-    {"batchfit_run_phase_duration_seconds", METRIC_GAUGE, "phase=\"other\"", RUN(phases.other_ms),
-     MS, PHASE},
+    STEP_PARTS(PHASE),
     {"batchfit_run_predicted_peak_bytes", METRIC_GAUGE, NULL, RUN_WHOLE(predicted_peak_bytes), 1,
      "Memory of the card that was predicted."},
     {"batchfit_run_predicted_upper_bytes", METRIC_GAUGE, NULL, RUN_WHOLE(predicted_upper_bytes), 1,

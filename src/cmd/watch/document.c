@@ -229,9 +229,8 @@ static const struct row run[] = {
 #undef R
 
 #define P(name) \
-    { #name, offsetof(struct watch_phases, name##_ms), REAL }
-static const struct row phases[] = {P(io),        P(h2d),   P(forward), P(backward),
-                                    P(optimizer), P(other), P(total),   END};
+    { #name, offsetof(struct step_times, name##_ms), REAL }
+static const struct row phases[] = {STEP_TIMES(P), END};
 #undef P
 
 static json_t *run_of(const struct watch_run *r) {
@@ -386,8 +385,11 @@ static const struct row card_series[] = {
     ROW(device_gauges, memory_utilisation, REAL),
     END,
 };
-static const struct row step_series[] = {ROW(insight_step, total_ms, REAL),
-                                         ROW(insight_step, io_ms, REAL), END};
+static const struct row step_series[] = {
+    {"total_ms", offsetof(struct insight_step, times.total_ms), REAL},
+    {"io_ms", offsetof(struct insight_step, times.io_ms), REAL},
+    END,
+};
 
 json_t *watch_document_history(const struct watch_view *view, double seconds, int points) {
     int64_t back_ns = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e9) : INT64_MAX / 2;

@@ -51,38 +51,33 @@ static void draw_run_title(struct watch_draw *d, struct show_area area,
     }
 }
 
-struct phase {
+enum { RUN_TEXT = 34, STEP_LABEL = 18 };
+static const struct {
     const char *name;
-    double ms;
     int ink;
-};
-
-enum { PHASES = 6, RUN_TEXT = 34, STEP_LABEL = 18 };
+} phases[STEP_PART_COUNT] = {{"io", SHOW_INK_E},        {"copy", SHOW_INK_C},
+                             {"forward", SHOW_INK_A},   {"backward", SHOW_INK_B},
+                             {"optimizer", SHOW_INK_D}, {"other", SHOW_INK_F}};
 
 static void draw_run_steps(struct watch_draw *d, struct show_area area,
                            const struct watch_run *run) {
-    const struct watch_phases *p = &run->phases;
-    const struct phase phases[PHASES] = {{"io", p->io_ms, SHOW_INK_E},
-                                         {"copy", p->h2d_ms, SHOW_INK_C},
-                                         {"forward", p->forward_ms, SHOW_INK_A},
-                                         {"backward", p->backward_ms, SHOW_INK_B},
-                                         {"optimizer", p->optimizer_ms, SHOW_INK_D},
-                                         {"other", p->other_ms, SHOW_INK_F}};
-    struct show_part parts[PHASES];
-    for (int i = 0; i < PHASES; i++) parts[i] = (struct show_part){phases[i].ms, phases[i].ink};
+    const struct step_times *p = &run->phases;
+    struct show_part parts[STEP_PART_COUNT];
+    for (int i = 0; i < STEP_PART_COUNT; i++)
+        parts[i] = (struct show_part){p->ms[i], phases[i].ink};
     show_put_format(area, 1, 3, SHOW_PLAIN, "step %.*s",
                     STR_ARG(watch_text_number(d, p->total_ms, " ms")));
     int width = area.columns - STEP_LABEL - RUN_TEXT - 2;
-    show_meter(area, 1, STEP_LABEL, width, parts, PHASES, p->total_ms);
+    show_meter(area, 1, STEP_LABEL, width, parts, STEP_PART_COUNT, p->total_ms);
     struct str rate = watch_text_number(d, run->samples_per_s, "/s");
     struct str frugal = watch_text_number(d, run->samples_per_joule, "/J");
     show_put_field(area, 1, area.columns - RUN_TEXT, RUN_TEXT, SHOW_RIGHT, SHOW_PLAIN,
                    str_format(d->scratch, "samples %.*s · %.*s", STR_ARG(rate), STR_ARG(frugal)));
     struct watch_flow flow = {.area = area, .row = 2, .indent = 3};
-    for (int i = 0; i < PHASES; i++) {
-        if (!(phases[i].ms > 0)) continue;
+    for (int i = 0; i < STEP_PART_COUNT; i++) {
+        if (!(p->ms[i] > 0)) continue;
         watch_flow_add(d, &flow, phases[i].ink, "%s %s %.*s", show_meter_sign(area.canvas, i),
-                       phases[i].name, STR_ARG(watch_text_percent(d, phases[i].ms / p->total_ms)));
+                       phases[i].name, STR_ARG(watch_text_percent(d, p->ms[i] / p->total_ms)));
     }
     if (run->peak_bytes <= 0 && run->predicted_peak_bytes <= 0) return;
     struct str peak = watch_text_bytes(d, run->peak_bytes > 0 ? run->peak_bytes : -1);
