@@ -27,7 +27,7 @@ struct keep_event {
     int64_t attempt, samples, steps, status, restarts, peak_bytes;
     struct keep_size size;
     struct keep_file file;
-    enum keep_end end;
+    enum ending_kind end;
     enum keep_action action;
     struct str ending, exception, why;
     double delay_s;

@@ -137,16 +137,16 @@ static const struct {
                                  const struct keep_state *s, const char *what);
     bool always; // also without --recover
 } rows[] = {
-    [KEEP_END_UNKNOWN] = {"it ended, and nobody knows how", next_same, false},
-    [KEEP_END_CLEAN] = {"it ended well", next_done, true},
-    [KEEP_END_MEMORY] = {"memory ran out", next_smaller, false},
-    [KEEP_END_CRASH] = {"it failed", next_crash, false},
-    [KEEP_END_KILLED] = {"killed by a signal that nothing explains", next_same, false},
-    [KEEP_END_DEVICE] = {"the card failed", next_same, false},
-    [KEEP_END_COMMUNICATION] = {"its processes lost each other", next_same, false},
-    [KEEP_END_HANG] = {"no step for too long", next_same, false},
-    [KEEP_END_STOPPED] = {"stopped at a checkpoint", next_wanted, true},
-    [KEEP_END_INTERRUPTED] = {"interrupted", next_done, true},
+    [ENDING_UNKNOWN] = {"it ended, and nobody knows how", next_same, false},
+    [ENDING_CLEAN] = {"it ended well", next_done, true},
+    [ENDING_MEMORY] = {"memory ran out", next_smaller, false},
+    [ENDING_CRASH] = {"it failed", next_crash, false},
+    [ENDING_KILLED] = {"killed by a signal that nothing explains", next_same, false},
+    [ENDING_DEVICE] = {"the card failed", next_same, false},
+    [ENDING_COMMUNICATION] = {"its processes lost each other", next_same, false},
+    [ENDING_STALLED] = {"no step for too long", next_same, false},
+    [ENDING_ASKED] = {"stopped at a checkpoint", next_wanted, true},
+    [ENDING_INTERRUPTED] = {"interrupted", next_done, true},
 };
 
 static struct keep_decision next_ended(struct arena *a, const struct keep_rules *rules,

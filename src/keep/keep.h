@@ -16,26 +16,14 @@
 //         append(end), keep_apply
 //     }
 //
-// Recipe: a way to end is a member of keep_end, its word in journal.c, a row in keep.c and in
-// doc/run.md.
+// Recipe: a way to end is a member of ending_kind (probe/ending.h), its word in journal.c, a row in
+// keep.c and in doc/run.md.
 #ifndef KEEP_KEEP_H
 #define KEEP_KEEP_H
 
 #include "base/fail.h"
 #include "base/str.h"
-
-enum keep_end {
-    KEEP_END_UNKNOWN,
-    KEEP_END_CLEAN,         // exit status 0
-    KEEP_END_MEMORY,        // memory ran out, or a limit that a smaller batch avoids
-    KEEP_END_CRASH,         // its own exception, a set-up error, SIGSEGV, SIGABRT and their like
-    KEEP_END_KILLED,        // by a signal that nobody explains
-    KEEP_END_DEVICE,        // the card failed
-    KEEP_END_COMMUNICATION, // ranks lost each other
-    KEEP_END_HANG,          // no step for too long; we killed it
-    KEEP_END_STOPPED,       // we stopped it, to go on with another batch (after keep_adapt)
-    KEEP_END_INTERRUPTED,   // the user's signal
-};
+#include "probe/ending.h"
 
 // By what the learning rate follows the effective batch, where that cannot be kept.
 enum keep_lr_rule { KEEP_LR_KEEP, KEEP_LR_LINEAR, KEEP_LR_SQRT };
@@ -128,7 +116,7 @@ struct keep_state {
     ptrdiff_t checkpoint_count, checkpoint_capacity;
     struct keep_file resumed; // by the newest attempt; empty path: none
     // The newest end, as its event told it.
-    enum keep_end end;
+    enum ending_kind end;
     struct str ending; // id of the signature: "cuda-oom"
     int64_t status, steps;
     bool is_gain, is_repeated; // it got further than any before; it is the last crash again
@@ -172,7 +160,7 @@ bool keep_is_near(const struct keep_rules *rules, const struct keep_sight *sight
 // At a checkpoint or an epoch's end: should it go on with another batch? True: *ret_size and
 // *ret_why; append the event `adapt` (taken: false), then either let the program take it (and
 // append `adapt` with taken: true when it says so) or stop it and append its end as
-// KEEP_END_STOPPED.
+// ENDING_ASKED.
 bool keep_adapt(struct arena *a, const struct keep_rules *rules, const struct keep_state *state,
                 const struct keep_sight *sight, struct keep_size *ret_size, struct str *ret_why);
 // The peak of `batch` as the measured ones foretell it; -1: nothing was measured.

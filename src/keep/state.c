@@ -10,7 +10,7 @@
 
 void keep_begin(struct arena *a, const struct keep_rules *rules, struct keep_state *ret_state) {
     *ret_state = (struct keep_state){
-        .arena = a, .size = keep_size_first(rules), .end = KEEP_END_UNKNOWN, .status = -1};
+        .arena = a, .size = keep_size_first(rules), .end = ENDING_UNKNOWN, .status = -1};
 }
 
 // Peaks of one batch: the largest counts.
@@ -107,12 +107,12 @@ static void on_end(struct keep_state *s, const struct keep_event *e) {
     s->samples = e->samples;
     s->is_gain = e->samples >= 0 ? e->samples > s->best_before : e->steps > 0;
     unit_keep_most(&s->samples_best, e->samples);
-    uint64_t crash = e->end == KEEP_END_CRASH ? crash_of(e) : 0;
+    uint64_t crash = e->end == ENDING_CRASH ? crash_of(e) : 0;
     s->is_repeated = crash != 0 && crash == s->crash && !s->is_gain;
     if (crash != 0 || s->is_gain) s->crash = crash;
     s->fruitless = s->is_gain ? 0 : s->fruitless + 1;
     // What ran out of memory had a peak that was not reached.
-    if (e->end == KEEP_END_MEMORY) {
+    if (e->end == ENDING_MEMORY) {
         add_failed(s, s->size.batch);
     } else {
         add_peak(s, s->size.batch, e->peak_bytes);

@@ -165,32 +165,31 @@ static void set_status(struct launch_result *r, enum launch_status status, struc
 
 static bool ran_well(const struct launch_result *r) {
     const struct trial *t = &r->trial;
-    bool ended_well = t->end == TRIAL_EXITED && t->ending.signature->kind == ENDING_CLEAN;
-    return (t->end == TRIAL_ENOUGH || ended_well) && t->steps.count > 0;
+    return (t->end == ENDING_ENOUGH || t->end == ENDING_CLEAN) && t->steps.count > 0;
 }
 
 static bool is_out_of_memory(const struct launch_result *r) {
     const struct trial *t = &r->trial;
-    if (t->end == TRIAL_ENOUGH) return false;
-    return ending_is_memory(t->ending.signature->kind) || steps_out_of_memory(&t->steps) ||
-           (t->end == TRIAL_RANK_LOST && rank_out_of_memory(&t->steps));
+    if (t->end == ENDING_ENOUGH) return false;
+    return t->ending.signature->kind == ENDING_MEMORY || steps_out_of_memory(&t->steps) ||
+           (t->end == ENDING_RANK_LOST && rank_out_of_memory(&t->steps));
 }
 
 static void judge_failure(struct launch *l, struct launch_result *r) {
     const struct trial *t = &r->trial;
     const struct signature *s = t->ending.signature;
     struct str hint = str_of(s->hint);
-    if (t->end == TRIAL_EXITED && s->kind == ENDING_CLEAN) {
+    if (t->end == ENDING_CLEAN) {
         set_status(r, LAUNCH_FAILED,
                    STR("the command ended without a step that batchfit could see"),
                    STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
                        "steps protocol itself (doc/formats/steps.md)"));
-    } else if (t->end == TRIAL_NO_START) {
+    } else if (t->end == ENDING_NO_START) {
         set_status(r, LAUNCH_FAILED, STR("no step within --start-limit"),
                    STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
                        "steps protocol itself (doc/formats/steps.md)"));
-    } else if (t->end != TRIAL_EXITED) {
-        set_status(r, LAUNCH_FAILED, str_of(trial_end_text(t->end)), hint);
+    } else if (ending_stop_text(t->end)) {
+        set_status(r, LAUNCH_FAILED, str_of(ending_stop_text(t->end)), hint);
     } else {
         struct str what = t->ending.exception.len > 0 ? t->ending.exception : t->ending.line;
         set_status(r, LAUNCH_FAILED,
@@ -233,7 +232,7 @@ void launch_read(struct launch *l, struct launch_result *r) {
     struct trial *t = &r->trial;
     read_memory(l, r);
     read_times(l, r);
-    if (t->end == TRIAL_INTERRUPTED) {
+    if (t->end == ENDING_INTERRUPTED) {
         set_status(r, LAUNCH_INTERRUPTED, STR("interrupted"), (struct str){0});
     } else if (is_out_of_memory(r)) {
         const struct step_rank *rank = rank_out_of_memory(&t->steps);

@@ -38,9 +38,18 @@ struct ruling {
     struct hit best;
 };
 
-bool ending_is_memory(enum ending_kind kind) {
-    return kind == ENDING_DEVICE_MEMORY || kind == ENDING_HOST_MEMORY ||
-           kind == ENDING_SHARED_MEMORY || kind == ENDING_THREADS;
+const char *ending_stop_text(enum ending_kind kind) {
+    static const char *const texts[] = {
+        [ENDING_ENOUGH] = "made the steps that were wanted and was stopped",
+        [ENDING_NO_START] = "made no step within the time to start",
+        [ENDING_STALLED] = "stalled: made no further step",
+        [ENDING_TIME_UP] = "was stopped when its time was up",
+        [ENDING_INTERRUPTED] = "was interrupted",
+        [ENDING_RANK_LOST] = "a rank was lost and the others waited for it",
+        [ENDING_ASKED] = "was stopped so that it could go on with another batch",
+        [ENDING_REFUSED] = "asked for memory again and again that its limit refused",
+    };
+    return texts[kind];
 }
 
 // The signal that ended it, also when a shell tells by 128 + N; 0: none.
@@ -330,12 +339,12 @@ static ptrdiff_t told_exception(const struct ruling *r) {
 
 static void read_numbers(const struct ruling *r, struct ending *e) {
     e->numbers = (struct ending_numbers){-1, -1, -1, -1, -1, -1, -1, -1};
-    if (r->best.line < 0 || !ending_is_memory(e->signature->kind)) return;
+    if (r->best.line < 0 || e->signature->kind != ENDING_MEMORY) return;
     if (!ending_read_numbers(e->line, &e->numbers))
         ending_read_numbers(lines_from(&r->t, r->best.line, MESSAGE_LINES), &e->numbers);
     else if (e->numbers.total_bytes < 0)
         ending_read_numbers(lines_from(&r->t, r->best.line, MESSAGE_LINES), &e->numbers);
-    if (e->signature->kind == ENDING_DEVICE_MEMORY) e->cause = ending_cause_of(&e->numbers);
+    e->cause = ending_cause_of(&e->numbers);
 }
 
 void ending_classify(struct arena *a, struct str output, const struct ending_facts *facts,

@@ -11,19 +11,31 @@
 #include "base/fail.h"
 #include "base/str.h"
 
+// How a training ended: the one list of it. The class of a signature is one of the first part; a
+// trial may be ended by us, too.
 enum ending_kind {
-    ENDING_DEVICE_MEMORY, // the card's memory ran out
-    ENDING_HOST_MEMORY,   // the machine's, or the limit set on it
-    ENDING_SHARED_MEMORY, // /dev/shm of data workers
-    ENDING_THREADS,       // processes or threads ran out, often for memory
-    ENDING_LIMIT,         // a limit of a kernel or library that a smaller batch avoids; not memory
-    ENDING_DEVICE_FAULT,  // illegal access, lost card: neither batch nor memory
-    ENDING_SETUP,         // import errors, missing files, wrong arguments
-    ENDING_OWN_ERROR,     // the user's own exception
-    ENDING_KILLED,        // by a signal that nothing explains
+    // What recovery tells apart; the event log has a word for each (keep/journal.c).
+    ENDING_UNKNOWN, // by itself, and nobody knows how
+    ENDING_CLEAN,   // exit status 0
+    ENDING_MEMORY,  // the card's, the machine's or of the limit set on it, /dev/shm's, for threads
+    ENDING_CRASH,   // the user's own exception, import errors, missing files, wrong arguments
+    ENDING_KILLED,  // by a signal that nothing explains
+    ENDING_DEVICE,  // illegal access, lost card: neither batch nor memory
     ENDING_COMMUNICATION, // NCCL, Gloo, rendezvous; another rank is usually the cause
-    ENDING_CLEAN,         // exit status 0
+    ENDING_STALLED,       // by us: no further step within stall_limit_s
+    ENDING_ASKED,         // by us, to go on with another batch: whole->asks_stop became true
+    ENDING_INTERRUPTED,   // by the user: *interrupted became true
+    // What is one of these to it.
+    ENDING_LIMIT, // of a kernel or library, that a smaller batch avoids; not memory
+    // By us, of trials:
+    ENDING_ENOUGH,    // made the steps that were wanted
+    ENDING_NO_START,  // no step within start_limit_s
+    ENDING_TIME_UP,   // time_limit_s
+    ENDING_RANK_LOST, // a rank ended or ran out of memory and the others waited for it
+    ENDING_REFUSED,   // asks for memory for ever that its limit refuses
 };
+// What we stopped it for: "stalled: made no further step"; NULL: it ended by itself.
+const char *ending_stop_text(enum ending_kind kind);
 
 struct signature {
     const char *id; // "cuda-oom"; stable, used in JSON and in later rules
@@ -43,8 +55,6 @@ struct signature {
 };
 extern const struct signature signatures[]; // ends with a row without an id
 extern const int signature_count;
-// The smaller batch helps: device, host and shared memory, threads.
-bool ending_is_memory(enum ending_kind kind);
 
 // What is known besides the output.
 struct ending_facts {

@@ -33,21 +33,6 @@ static const double STRAY_GRACE_S = 1;
 static const double LINGER_S = 0.3; // for processes that end because the command did
 static const double UNKILLABLE_S = 30;
 
-static const char *const end_texts[] = {
-    [TRIAL_ENOUGH] = "made the steps that were wanted and was stopped",
-    [TRIAL_EXITED] = "ended by itself",
-    [TRIAL_NO_START] = "made no step within the time to start",
-    [TRIAL_STALLED] = "stalled: made no further step",
-    [TRIAL_TIME_UP] = "was stopped when its time was up",
-    [TRIAL_INTERRUPTED] = "was interrupted",
-    [TRIAL_RANK_LOST] = "a rank was lost and the others waited for it",
-    [TRIAL_ASKED] = "was stopped so that it could go on with another batch",
-    [TRIAL_REFUSED] = "asked for memory again and again that its limit refused",
-};
-const char *trial_end_text(enum trial_end end) {
-    return end_texts[end];
-}
-
 // A process that reports, seen from outside.
 struct watched_rank {
     bool was_seen;
@@ -227,7 +212,7 @@ static bool owes_steps(const struct run *r) {
 }
 
 // The order is that of certainty.
-static bool must_stop(const struct run *r, enum trial_end *end) {
+static bool must_stop(const struct run *r, enum ending_kind *end) {
     const struct trial_request *q = r->request;
     double start_s = limit_or(q->start_limit_s, 300), stall_s = limit_or(q->stall_limit_s, 120);
     int64_t line_ns = r->last_line_ns > r->last_step_ns ? r->last_line_ns : r->last_step_ns;
@@ -237,17 +222,17 @@ static bool must_stop(const struct run *r, enum trial_end *end) {
     bool is_over = q->time_limit_s > 0 && seconds_since(r, r->start_ns) > q->time_limit_s;
     const struct {
         bool holds;
-        enum trial_end end;
+        enum ending_kind end;
     } rules[] = {
-        {(q->interrupted && *q->interrupted) || stops_wanted(r) > 0, TRIAL_INTERRUPTED},
-        {has_ended(r), TRIAL_EXITED},
-        {has_enough(r), TRIAL_ENOUGH},
-        {q->whole && q->whole->asks_stop, TRIAL_ASKED},
-        {r->is_refused, TRIAL_REFUSED},
-        {has_lost_rank(r), TRIAL_RANK_LOST},
-        {is_late, TRIAL_NO_START},
-        {is_stalled, TRIAL_STALLED},
-        {is_over, TRIAL_TIME_UP},
+        {(q->interrupted && *q->interrupted) || stops_wanted(r) > 0, ENDING_INTERRUPTED},
+        {has_ended(r), ENDING_UNKNOWN},
+        {has_enough(r), ENDING_ENOUGH},
+        {q->whole && q->whole->asks_stop, ENDING_ASKED},
+        {r->is_refused, ENDING_REFUSED},
+        {has_lost_rank(r), ENDING_RANK_LOST},
+        {is_late, ENDING_NO_START},
+        {is_stalled, ENDING_STALLED},
+        {is_over, ENDING_TIME_UP},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
         if (!rules[i].holds) continue;
@@ -325,38 +310,38 @@ static void drain(struct run *r) {
     } while (r->steps_seen > steps);
 }
 
-static double grace_of(const struct run *r, enum trial_end end) {
+static double grace_of(const struct run *r, enum ending_kind end) {
     double grace_s = limit_or(r->request->grace_s, 5);
     bool is_whole = r->request->whole != NULL;
-    double most_s = end == TRIAL_EXITED                     ? STRAY_GRACE_S
-                    : end == TRIAL_RANK_LOST                ? LOST_GRACE_S
-                    : end == TRIAL_INTERRUPTED && !is_whole ? INTERRUPT_GRACE_S
-                                                            : grace_s;
+    double most_s = end == ENDING_UNKNOWN                    ? STRAY_GRACE_S
+                    : end == ENDING_RANK_LOST                ? LOST_GRACE_S
+                    : end == ENDING_INTERRUPTED && !is_whole ? INTERRUPT_GRACE_S
+                                                             : grace_s;
     return grace_s < most_s ? grace_s : most_s;
 }
 
 // The signal that the command is stopped by: the one we got.
-static int signal_for(const struct run *r, enum trial_end end) {
+static int signal_for(const struct run *r, enum ending_kind end) {
     const struct trial_whole *whole = r->request->whole;
-    if (end != TRIAL_INTERRUPTED || !whole || !whole->signals) return SIGTERM;
+    if (end != ENDING_INTERRUPTED || !whole || !whole->signals) return SIGTERM;
     return whole->signals[SIGINT] ? SIGINT : whole->signals[SIGTERM] ? SIGTERM : SIGHUP;
 }
 
 // Somebody does not want to wait for the grace.
-static bool is_hurried(const struct run *r, enum trial_end end) {
+static bool is_hurried(const struct run *r, enum ending_kind end) {
     const struct trial_whole *whole = r->request->whole;
     const volatile bool *interrupted = r->request->interrupted;
     if (whole && whole->signals) return whole->signals[SIGINT] > 0 && stops_wanted(r) > 1;
-    return end != TRIAL_INTERRUPTED && interrupted && *interrupted;
+    return end != ENDING_INTERRUPTED && interrupted && *interrupted;
 }
 
 // Until no process is left. What a trial says while it is being stopped is no result: its lines
 // are thrown away, and its ending was judged before. A whole run may still save.
-static void stop(struct run *r, enum trial_end end) {
+static void stop(struct run *r, enum ending_kind end) {
     double grace_s = grace_of(r, end);
     bool was_hurried = false;
-    bool counts = r->request->whole && (end == TRIAL_INTERRUPTED || end == TRIAL_ASKED);
-    r->is_reading_steps = end == TRIAL_EXITED || counts;
+    bool counts = r->request->whole && (end == ENDING_INTERRUPTED || end == ENDING_ASKED);
+    r->is_reading_steps = end == ENDING_UNKNOWN || counts;
     bool was_running = !r->guard.has_exited;
     if (!r->guard.is_empty) guard_stop(&r->guard, grace_s, signal_for(r, end));
     int64_t begin_ns = os_now_ns();
@@ -436,7 +421,7 @@ static struct ending_facts facts_of(const struct run *r) {
     bool is_grouped = g->limiter == LIMITER_CGROUP && g->cgroup.len > 0;
     f.oom_kills = is_grouped ? limit_counter(g->cgroup.p, "memory.events", "oom_kill") : -1;
     f.memory_limit_bytes = g->limiter == LIMITER_NONE ? 0 : r->request->memory_limit_bytes;
-    f.is_refused = r->trial->end == TRIAL_REFUSED;
+    f.is_refused = r->trial->end == ENDING_REFUSED;
     return f;
 }
 
@@ -444,6 +429,7 @@ static void judge(struct run *r) {
     struct ending_facts facts = facts_of(r);
     r->trial->oom_kills = facts.oom_kills;
     ending_classify(r->arena, log_tail(r->arena, &r->log), &facts, &r->trial->ending);
+    if (r->trial->end == ENDING_UNKNOWN) r->trial->end = r->trial->ending.signature->kind;
 }
 
 static void run_to_end(struct run *r) {
@@ -452,8 +438,8 @@ static void run_to_end(struct run *r) {
     while (!must_stop(r, &t->end) && !r->guard.is_lost) turn(r);
     t->seconds = seconds_since(r, r->start_ns);
     // What a signal or a wish made of a whole run is its end, too.
-    bool is_own_end = t->end == TRIAL_EXITED;
-    if (r->request->whole) is_own_end |= t->end == TRIAL_INTERRUPTED || t->end == TRIAL_ASKED;
+    bool is_own_end = t->end == ENDING_UNKNOWN;
+    if (r->request->whole) is_own_end |= t->end == ENDING_INTERRUPTED || t->end == ENDING_ASKED;
     if (!is_own_end) judge(r);
     stop(r, t->end);
     if (is_own_end) judge(r);

@@ -11,19 +11,6 @@
 
 #include <signal.h>
 
-enum trial_end {
-    TRIAL_ENOUGH,      // made the steps that were wanted and was stopped by us
-    TRIAL_EXITED,      // ended by itself: see ending
-    TRIAL_NO_START,    // no step within start_limit_s
-    TRIAL_STALLED,     // no further step within stall_limit_s
-    TRIAL_TIME_UP,     // time_limit_s
-    TRIAL_INTERRUPTED, // *interrupted became true
-    TRIAL_RANK_LOST,   // a rank ended or ran out of memory and the others waited for it
-    TRIAL_ASKED,       // whole->asks_stop became true
-    TRIAL_REFUSED,     // asks for memory for ever that its limit refuses
-};
-const char *trial_end_text(enum trial_end end); // "stalled: no step for 60 s"-like, without figures
-
 // What is seen from outside now and then; a caller's gauge may fill the device's part.
 struct trial_outside {
     double seconds;     // since the start
@@ -72,7 +59,7 @@ struct trial_request {
 
 enum trial_limiter { LIMITER_NONE, LIMITER_CGROUP, LIMITER_RLIMIT };
 struct trial {
-    enum trial_end end;
+    enum ending_kind end; // how; what its output says: ending
     struct ending ending;
     struct steps steps;
     struct str output;                     // tail of stdout and stderr, at most 256 KiB

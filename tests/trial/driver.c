@@ -51,8 +51,9 @@ int main(int argc, char **argv) {
             fprintf(stderr, "%s\n", why.message);
             return 1;
         }
-        if (trial.end != TRIAL_ENOUGH && trial.end != TRIAL_INTERRUPTED) {
-            fprintf(stderr, "%s\n", trial_end_text(trial.end));
+        if (trial.end != ENDING_ENOUGH && trial.end != ENDING_INTERRUPTED) {
+            const char *stopped = ending_stop_text(trial.end);
+            fprintf(stderr, "%s\n", stopped ? stopped : trial.ending.signature->what);
             return 1;
         }
     }

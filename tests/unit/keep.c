@@ -5,7 +5,7 @@
 
 // What an attempt does: a checkpoint, then its end. 0 and NULL: not that.
 struct attempt {
-    enum keep_end end;
+    enum ending_kind end;
     const char *ending, *exception;
     int64_t steps;
     int64_t samples;            // at its end
@@ -36,14 +36,14 @@ static struct keep_decision play(const struct keep_rules *rules, struct keep_sta
     e.end = attempt->end;
     e.ending = str_of(attempt->ending);
     e.exception = str_of(attempt->exception);
-    e.status = attempt->end == KEEP_END_CLEAN ? 0 : 1;
+    e.status = attempt->end == ENDING_CLEAN ? 0 : 1;
     e.steps = attempt->steps;
     e.samples = attempt->samples;
     keep_apply(s, &e);
     return d;
 }
 
-static const struct attempt memory = {.end = KEEP_END_MEMORY, .ending = "cuda-oom"};
+static const struct attempt memory = {.end = ENDING_MEMORY, .ending = "cuda-oom"};
 
 // --- Memory --------------------------------------------------------------------------------------
 
@@ -210,8 +210,8 @@ static void a_changed_command_is_no_continuation(void **state) {
 
 static void what_comes_from_outside_is_tried_again(void **state) {
     (void)state;
-    static const enum keep_end ends[] = {KEEP_END_KILLED, KEEP_END_DEVICE, KEEP_END_COMMUNICATION,
-                                         KEEP_END_HANG, KEEP_END_UNKNOWN};
+    static const enum ending_kind ends[] = {ENDING_KILLED, ENDING_DEVICE, ENDING_COMMUNICATION,
+                                            ENDING_STALLED, ENDING_UNKNOWN};
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
         struct keep_rules r = rules_of(8, 1, 1);
         struct keep_state s = begin(&r);
@@ -233,16 +233,16 @@ static void what_comes_from_outside_is_tried_again(void **state) {
 
 static void without_recover_every_end_is_the_end(void **state) {
     (void)state;
-    for (enum keep_end end = KEEP_END_UNKNOWN; end <= KEEP_END_INTERRUPTED; end++) {
+    for (enum ending_kind end = ENDING_UNKNOWN; end <= ENDING_INTERRUPTED; end++) {
         struct keep_rules r = rules_of(8, 1, 1);
         r.recover = false;
         struct keep_state s = begin(&r);
         const struct attempt a = {.end = end, .ending = "x", .steps = 3, .samples = 24};
         play(&r, &s, &a);
         struct keep_decision d = play(&r, &s, &a);
-        if (end == KEEP_END_STOPPED) continue; // by us, to go on
+        if (end == ENDING_ASKED) continue; // by us, to go on
         assert_int_equal(d.action, KEEP_DONE);
-        assert_int_equal(d.status, end == KEEP_END_CLEAN ? 0 : 1);
+        assert_int_equal(d.status, end == ENDING_CLEAN ? 0 : 1);
     }
 }
 
@@ -250,7 +250,7 @@ static void ends_that_are_the_end(void **state) {
     (void)state;
     struct keep_rules r = rules_of(8, 1, 1);
     for (int i = 0; i < 2; i++) {
-        const struct attempt a = {.end = i ? KEEP_END_CLEAN : KEEP_END_INTERRUPTED, .ending = "x"};
+        const struct attempt a = {.end = i ? ENDING_CLEAN : ENDING_INTERRUPTED, .ending = "x"};
         struct keep_state s = begin(&r);
         play(&r, &s, &a);
         assert_int_equal(play(&r, &s, &a).action, KEEP_DONE);
@@ -259,7 +259,7 @@ static void ends_that_are_the_end(void **state) {
     }
 }
 
-static const struct attempt bad_sample = {.end = KEEP_END_CRASH,
+static const struct attempt bad_sample = {.end = ENDING_CRASH,
                                           .ending = "exception",
                                           .exception = "ValueError: bad sample 171 at 0x7f12ab",
                                           .steps = 100,
@@ -298,7 +298,7 @@ static void a_crash_that_gets_further_is_tried_again(void **state) {
     other.samples = 500;
     assert_int_equal(play(&r, &s, &other).action, KEEP_START);
     const struct attempt killed = {
-        .end = KEEP_END_KILLED, .ending = "killed", .steps = 1, .samples = 408};
+        .end = ENDING_KILLED, .ending = "killed", .steps = 1, .samples = 408};
     assert_int_equal(play(&r, &s, &killed).action, KEEP_START);
     assert_int_equal(play(&r, &s, &other).action, KEEP_START);
     assert_int_equal(play(&r, &s, &other).action, KEEP_GIVE_UP);
@@ -309,7 +309,7 @@ static void a_setup_error_is_not_tried_again(void **state) {
     struct keep_rules r = rules_of(8, 1, 1);
     struct keep_state s = begin(&r);
     const struct attempt a = {
-        .end = KEEP_END_CRASH, .ending = "import", .exception = "ImportError: x"};
+        .end = ENDING_CRASH, .ending = "import", .exception = "ImportError: x"};
     play(&r, &s, &a);
     struct keep_decision d = play(&r, &s, &a);
     assert_int_equal(d.action, KEEP_GIVE_UP);
@@ -335,7 +335,7 @@ static void restarts_are_limited(void **state) {
 // --- Checkpoints ---------------------------------------------------------------------------------
 
 static struct attempt writes(const char *path, int64_t samples) {
-    return (struct attempt){.end = KEEP_END_KILLED,
+    return (struct attempt){.end = ENDING_KILLED,
                             .ending = "killed",
                             .steps = 10,
                             .samples = samples + 8,
@@ -349,7 +349,7 @@ static void a_bad_checkpoint_is_passed_over(void **state) {
     struct keep_state s = begin(&r);
     struct attempt a = writes("a", 100), b = writes("b", 200);
     const struct attempt torn = {
-        .end = KEEP_END_CRASH, .ending = "exception", .exception = "EOFError: x", .samples = -1};
+        .end = ENDING_CRASH, .ending = "exception", .exception = "EOFError: x", .samples = -1};
     play(&r, &s, &a);
     play(&r, &s, &b);
     struct keep_decision d = play(&r, &s, &torn);
@@ -422,7 +422,7 @@ static void a_kill_is_no_fault_of_the_checkpoint(void **state) {
     struct keep_rules r = rules_of(8, 1, 1);
     struct keep_state s = begin(&r);
     struct attempt a = writes("a", 100);
-    const struct attempt killed = {.end = KEEP_END_KILLED, .ending = "killed", .samples = 100};
+    const struct attempt killed = {.end = ENDING_KILLED, .ending = "killed", .samples = 100};
     play(&r, &s, &a);
     play(&r, &s, &killed);
     struct keep_decision d = play(&r, &s, &killed);

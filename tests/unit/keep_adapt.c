@@ -113,7 +113,7 @@ static void it_never_goes_back_to_what_failed(void **state) {
     start(&s, &r);
     assert_int_equal(adapt(&r, &s, (struct keep_sight){.peak_bytes = 200}), 64);
     struct keep_event e = keep_event_of(KEEP_END);
-    e.end = KEEP_END_MEMORY;
+    e.end = ENDING_MEMORY;
     e.steps = 3;
     keep_apply(&s, &e);
     r.from_scratch = true;
@@ -189,7 +189,7 @@ static void a_stop_goes_on_with_the_wanted_batch(void **state) {
     struct keep_decision d = keep_next(&arena, &r, &s, NULL, 0);
     assert_int_equal(d.size.batch, 32);
     e = keep_event_of(KEEP_END);
-    e.end = KEEP_END_STOPPED;
+    e.end = ENDING_ASKED;
     keep_apply(&s, &e);
     d = keep_next(&arena, &r, &s, NULL, 0);
     assert_int_equal(d.action, KEEP_START);

@@ -20,7 +20,7 @@ static struct keep_event sample_event(enum keep_event_kind kind) {
     e.peak_bytes = INT64_C(24) << 30;
     e.size = (struct keep_size){24, 4, 1.0 / 3};
     e.file = (struct keep_file){STR("out/ckpt-\n7.pt"), 1763787600123456789};
-    e.end = KEEP_END_MEMORY;
+    e.end = ENDING_MEMORY;
     e.action = KEEP_START;
     e.ending = STR("cuda-oom");
     e.exception = STR("OutOfMemoryError: x");
@@ -53,7 +53,7 @@ static void a_line_is_read_as_it_was_written(void **state) {
     assert_str(log.events[0].command.items[1], "train \"한\".py");
     assert_true(log.events[KEEP_DECIDE].size.lr == 1.0 / 3);
     assert_int_equal(log.events[KEEP_CHECKPOINT].file.written, 1763787600123456789);
-    assert_int_equal(log.events[KEEP_END].end, KEEP_END_MEMORY);
+    assert_int_equal(log.events[KEEP_END].end, ENDING_MEMORY);
 }
 
 static void a_path_of_any_bytes_is_written(void **state) {

@@ -117,12 +117,12 @@ static double peak_now(int64_t batch) {
     return w.base + w.each * (double)batch * (1 + 0.03 * (double)below(1000) / 1000);
 }
 
-static struct keep_event ended(enum keep_end end, const char *exception) {
+static struct keep_event ended(enum ending_kind end, const char *exception) {
     struct keep_event e = keep_event_of(KEEP_END);
     e.end = end;
     e.ending = STR("made-up");
     e.exception = str_of(exception);
-    e.status = end == KEEP_END_CLEAN ? 0 : 1;
+    e.status = end == ENDING_CLEAN ? 0 : 1;
     return e;
 }
 
@@ -131,12 +131,12 @@ static struct keep_event failed_once(void) {
     char text[] = "RuntimeError: zzzzz";
     int64_t number = w.crashes++;
     for (int i = 14; i < 19; i++, number /= 19) text[i] = (char)('g' + number % 19);
-    return ended(KEEP_END_CRASH, str_z(&arena, str_of(text)));
+    return ended(ENDING_CRASH, str_z(&arena, str_of(text)));
 }
 
 static struct keep_event random_fault(void) {
-    static const enum keep_end ends[] = {KEEP_END_KILLED, KEEP_END_DEVICE, KEEP_END_COMMUNICATION,
-                                         KEEP_END_HANG};
+    static const enum ending_kind ends[] = {ENDING_KILLED, ENDING_DEVICE, ENDING_COMMUNICATION,
+                                            ENDING_STALLED};
     int64_t kind = below(5);
     return kind == 4 ? failed_once() : ended(ends[kind], "");
 }
@@ -177,7 +177,7 @@ static void write_checkpoint(struct keep_state *s, struct attempt *t) {
     struct disk_file *file = write_file(t->samples);
     if (chance(w.tear)) { // killed while it wrote
         file->is_torn = true;
-        over(t, ended(KEEP_END_KILLED, ""));
+        over(t, ended(ENDING_KILLED, ""));
         return;
     }
     struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
@@ -187,7 +187,7 @@ static void write_checkpoint(struct keep_state *s, struct attempt *t) {
     t->died = !append(s, &e);
     if (t->died || t->samples == w.total) return;
     int64_t before = s->size.batch;
-    if (!adapt(s, t->peak, &t->died)) over(t, ended(KEEP_END_STOPPED, ""));
+    if (!adapt(s, t->peak, &t->died)) over(t, ended(ENDING_ASKED, ""));
     if (s->size.batch != before) t->peak = 0; // it was the other batch's
 }
 
@@ -198,11 +198,11 @@ static void make_step(const struct keep_state *s, struct attempt *t) {
     assert_int_equal(effective, w.rules.batch * w.rules.accumulation * w.rules.ranks);
     assert_true(w.failed == 0 || s->size.batch < w.failed);
     if (peak > (double)capacity) {
-        over(t, ended(KEEP_END_MEMORY, "OutOfMemoryError"));
+        over(t, ended(ENDING_MEMORY, "OutOfMemoryError"));
     } else if (chance(w.fault) && t->steps > 0) {
         over(t, random_fault());
     } else if (w.bad_sample >= t->samples && w.bad_sample < next) {
-        over(t, ended(KEEP_END_CRASH, "ValueError: bad sample"));
+        over(t, ended(ENDING_CRASH, "ValueError: bad sample"));
     } else {
         t->peak = peak > t->peak ? peak : t->peak;
         t->samples = next;
@@ -213,10 +213,10 @@ static void make_step(const struct keep_state *s, struct attempt *t) {
 // One attempt to its end; false: batchfit died meanwhile.
 static bool attempt(struct keep_state *s) {
     struct disk_file *from = s->resumed.path.len > 0 ? find_file(s->resumed) : NULL;
-    struct attempt t = {.samples = from ? from->samples : 0, .end = ended(KEEP_END_CLEAN, "")};
+    struct attempt t = {.samples = from ? from->samples : 0, .end = ended(ENDING_CLEAN, "")};
     assert_true(s->resumed.path.len == 0 || from);
     if (from && from->is_torn) {
-        over(&t, ended(KEEP_END_CRASH, "EOFError: Ran out of input"));
+        over(&t, ended(ENDING_CRASH, "EOFError: Ran out of input"));
     } else {
         assert_true(s->samples == -1 || s->samples == t.samples);
     }
@@ -231,7 +231,7 @@ static bool attempt(struct keep_state *s) {
     t.end.peak_bytes = (int64_t)t.peak;
     bool lives = append(s, &t.end);
     // If batchfit died before the end was in the log, nobody knows that memory ran out.
-    if (t.end.end == KEEP_END_MEMORY && s->phase == KEEP_ENDED) w.failed = s->size.batch;
+    if (t.end.end == ENDING_MEMORY && s->phase == KEEP_ENDED) w.failed = s->size.batch;
     return lives;
 }
 

@@ -98,12 +98,16 @@ static void every_row_has_a_text(void **state) {
     assert_null(signatures[signature_count].id);
 }
 
-static void memory_is_four_kinds(void **state) {
+static void who_ended_it_is_known(void **state) {
     (void)state;
-    assert_true(ending_is_memory(ENDING_DEVICE_MEMORY) && ending_is_memory(ENDING_HOST_MEMORY));
-    assert_true(ending_is_memory(ENDING_SHARED_MEMORY) && ending_is_memory(ENDING_THREADS));
-    assert_false(ending_is_memory(ENDING_LIMIT) || ending_is_memory(ENDING_DEVICE_FAULT));
-    assert_false(ending_is_memory(ENDING_KILLED) || ending_is_memory(ENDING_CLEAN));
+    for (int i = 0; i < signature_count; i++) assert_null(ending_stop_text(signatures[i].kind));
+    assert_null(ending_stop_text(ENDING_UNKNOWN));
+    for (enum ending_kind end = ENDING_ENOUGH; end <= ENDING_REFUSED; end++) {
+        assert_non_null(ending_stop_text(end));
+    }
+    assert_non_null(ending_stop_text(ENDING_STALLED));
+    assert_non_null(ending_stop_text(ENDING_ASKED));
+    assert_non_null(ending_stop_text(ENDING_INTERRUPTED));
 }
 
 #define G *1073741824.0
@@ -248,17 +252,17 @@ static void facts_decide(void **state) {
         const char *id;
         enum ending_kind kind;
     } rows[] = {
-        {{SIGKILL, true, 1, 1, 0}, "cgroup-oom-kill", ENDING_HOST_MEMORY},
-        {{1 << 8, true, 1, -1, 0}, "cgroup-oom-kill", ENDING_HOST_MEMORY},
-        {{SIGKILL, true, -1, 3, 0}, "system-oom-kill", ENDING_HOST_MEMORY},
-        {{137 << 8, true, 0, 3, 0}, "system-oom-kill", ENDING_HOST_MEMORY},
-        {{1 << 8, true, 0, 3, 0}, "exit-status", ENDING_OWN_ERROR},
+        {{SIGKILL, true, 1, 1, 0}, "cgroup-oom-kill", ENDING_MEMORY},
+        {{1 << 8, true, 1, -1, 0}, "cgroup-oom-kill", ENDING_MEMORY},
+        {{SIGKILL, true, -1, 3, 0}, "system-oom-kill", ENDING_MEMORY},
+        {{137 << 8, true, 0, 3, 0}, "system-oom-kill", ENDING_MEMORY},
+        {{1 << 8, true, 0, 3, 0}, "exit-status", ENDING_CRASH},
         {{SIGKILL, true, 0, 0, 1 << 30}, "killed", ENDING_KILLED},
         {{137 << 8, true, -1, -1, 0}, "killed", ENDING_KILLED},
-        {{SIGSEGV, true, -1, -1, 1 << 30}, "limit-crash", ENDING_HOST_MEMORY},
-        {{0, false, -1, -1, 1 << 30, true}, "limit-spin", ENDING_HOST_MEMORY},
+        {{SIGSEGV, true, -1, -1, 1 << 30}, "limit-crash", ENDING_MEMORY},
+        {{0, false, -1, -1, 1 << 30, true}, "limit-spin", ENDING_MEMORY},
         {{SIGSEGV | 0x80, true, -1, -1, 0}, "crash", ENDING_KILLED},
-        {{SIGBUS, true, -1, -1, 0}, "bus-error", ENDING_SHARED_MEMORY},
+        {{SIGBUS, true, -1, -1, 0}, "bus-error", ENDING_MEMORY},
         {{SIGTERM, true, -1, -1, 0}, "interrupted", ENDING_KILLED},
         {{0, true, -1, -1, 0}, "clean", ENDING_CLEAN},
         {{0, true, 2, 2, 0}, "clean", ENDING_CLEAN},
@@ -301,7 +305,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_text_decides_its_row),
         cmocka_unit_test(every_row_has_a_text),
-        cmocka_unit_test(memory_is_four_kinds),
+        cmocka_unit_test(who_ended_it_is_known),
         cmocka_unit_test(numbers_are_read),
         cmocka_unit_test(other_lines_have_no_numbers),
         cmocka_unit_test(an_ending_says_what_it_knows),

@@ -15,7 +15,7 @@ static void one_that_ignores_sigterm_is_killed(void **state) {
     q.grace_s = .3;
     int64_t begin_ns = os_now_ns();
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_true(os_now_ns() - begin_ns >= 300000000);
 }
 
@@ -27,7 +27,7 @@ static void one_that_obeys_sigterm_may_finish(void **state) {
     q.steps = 1;
     q.grace_s = 30;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_true(str_ends(t.output, STR("saved\n")));
 }
 
@@ -39,7 +39,7 @@ static void a_launcher_that_ends_is_not_the_end(void **state) {
     struct trial_request q = script(
         &a, RANK("sleep .6; start; step 1; sleep .6; step 2; sleep .3; echo bad; exit 5") "exit 0");
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_int_equal(t.steps.count, 2);
     assert_str(t.output, "bad\n");
     assert_int_equal(t.ending.exit_status, 5);
@@ -48,7 +48,7 @@ static void a_launcher_that_ends_is_not_the_end(void **state) {
     q = script(&a, RANK("start; i=0; while :; do i=$((i+1)); step $i; sleep .05; done") "exit 0");
     q.steps = 20;
     t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_true(t.steps.count >= 20);
 }
 
@@ -66,7 +66,7 @@ static void daemons_are_found(void **state) {
         const char *text = str_format(&a, "start; step 1; %s sleep .4; exit 0", ways[i]).p;
         struct trial_request q = script(&a, text);
         struct trial t = try(&a, &q);
-        assert_end(&a, &t, TRIAL_EXITED);
+        assert_own_end(&a, &t);
         assert_int_equal(t.ending.exit_status, 0);
         assert_true(t.killed_strays >= 1);
         assert_int_equal(t.left_group, i > 0);
@@ -84,7 +84,7 @@ static void many_that_restart_each_other_are_killed(void **state) {
     q.steps = 1;
     q.grace_s = .1;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_true(t.left_group);
     assert_true(t.killed_strays >= 100);
 }
@@ -130,7 +130,7 @@ static void an_interrupt_stops_cleanly(void **state) {
     q.watch_context = &calls;
     interrupted = false;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_INTERRUPTED);
+    assert_end(&a, &t, ENDING_INTERRUPTED);
     assert_true(t.steps.count >= 3);
     assert_true(calls >= 1);
     // A second interrupt, or one while it is being stopped, does not wait for the grace.
@@ -139,7 +139,7 @@ static void an_interrupt_stops_cleanly(void **state) {
     q.grace_s = 1000;
     interrupted = true;
     t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_INTERRUPTED);
+    assert_end(&a, &t, ENDING_INTERRUPTED);
 }
 
 // Both must end the trial within 10 s, on a busy machine, too; what counts of the time is in the
@@ -166,7 +166,7 @@ static void a_lost_rank_ends_it(void **state) {
         q.steps = 5;
         int64_t begin_ns = os_now_ns();
         struct trial t = try(&a, &q);
-        assert_end(&a, &t, TRIAL_RANK_LOST);
+        assert_end(&a, &t, ENDING_RANK_LOST);
         assert_true(os_now_ns() - begin_ns < INT64_C(10500000000));
         assert_int_equal(t.steps.count, 2);
     }
@@ -181,7 +181,7 @@ static void every_rank_must_make_its_steps(void **state) {
                             "1; done; sleep 1000") "wait");
     q.steps = 5;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_true(steps_of_slowest(&t.steps, 2) >= 5);
     assert_true(t.steps.count > 10);
 }

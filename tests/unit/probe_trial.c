@@ -13,7 +13,7 @@ static void enough_steps_stop_it(void **state) {
     q.warmup_steps = 2;
     q.steps = 5;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_true(t.steps.count >= 7);
     assert_int_equal(t.steps.items[6].number, 7);
     assert_int_equal(t.steps.broken_lines, 0);
@@ -42,7 +42,7 @@ static void an_own_end_is_told(void **state) {
         ARENA_AUTO a = {0};
         struct trial_request q = script(&a, cases[i].text);
         struct trial t = try(&a, &q);
-        assert_end(&a, &t, TRIAL_EXITED);
+        assert_own_end(&a, &t);
         assert_int_equal(t.ending.exit_status, cases[i].status);
         assert_int_equal(t.ending.signal, cases[i].signal);
         assert_true(isnan(t.seconds_to_first_step));
@@ -109,11 +109,11 @@ static void limits_stop_it(void **state) {
     static const struct {
         const char *text;
         double start_s, stall_s, time_s;
-        enum trial_end end;
+        enum ending_kind end;
     } cases[] = {
-        {"start; sleep 1000", .3, 60, 90, TRIAL_NO_START},
-        {"start; step 1; sleep 1000", 60, .5, 90, TRIAL_STALLED},
-        {"start; while :; do step 1; sleep .05; done", 60, 60, .8, TRIAL_TIME_UP},
+        {"start; sleep 1000", .3, 60, 90, ENDING_NO_START},
+        {"start; step 1; sleep 1000", 60, .5, 90, ENDING_STALLED},
+        {"start; while :; do step 1; sleep .05; done", 60, 60, .8, ENDING_TIME_UP},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};
@@ -140,7 +140,7 @@ static void much_output_is_counted_and_cut(void **state) {
     struct trial_request q = script(&a, "head -c 200000000 /dev/zero | tr '\\0' x; echo; echo end");
     int64_t before = own_peak_bytes(&a);
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_int_equal(t.output_bytes, 200000005);
     assert_int_equal(t.output.len, 256 << 10);
     assert_true(str_ends(t.output, STR("xxx\nend\n")));
@@ -165,7 +165,7 @@ static void the_log_keeps_all(void **state) {
     assert_false(t.log_is_cut);
     q.log_path = "/dev/full"; // the trial goes on
     t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_true(t.log_is_cut);
 }
 
@@ -176,7 +176,7 @@ static void broken_lines_are_counted(void **state) {
         script(&a, "start; say '{\"v\":1,'; say hello; step 1; say '[1]'; step 2; "
                    "eval \"head -c 300000 /dev/zero >&$BATCHFIT_FD\"; say; step 3");
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_int_equal(t.steps.count, 3);
     assert_int_equal(t.steps.broken_lines, 4);
 }
@@ -192,7 +192,7 @@ static void steps_come_by_files_too(void **state) {
                    "step 5; sleep 1000");
     q.steps = 5;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_ENOUGH);
+    assert_end(&a, &t, ENDING_ENOUGH);
     assert_int_equal(t.steps.count, 5);
     assert_int_equal(t.steps.broken_lines, 0);
 }
@@ -271,7 +271,7 @@ static void memory_of_the_tree_is_measured_and_limited(void **state) {
     q = script(&a, "head -c 60000000 /dev/zero | tail -c 60000000 >/dev/null || exit 9");
     q.memory_limit_bytes = 30 << 20;
     t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_true(t.limiter == LIMITER_RLIMIT || t.limiter == LIMITER_CGROUP);
     assert_true(t.limiter == LIMITER_CGROUP ? t.oom_kills > 0 : t.ending.exit_status == 9);
 }

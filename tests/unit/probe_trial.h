@@ -99,10 +99,21 @@ static inline struct trial try(struct arena *a, const struct trial_request *requ
     return t;
 }
 
-static inline void assert_end(struct arena *a, const struct trial *t, enum trial_end end) {
+static inline const char *end_text(enum ending_kind end) {
+    const char *stopped = ending_stop_text(end);
+    return stopped ? stopped : "ended by itself";
+}
+
+static inline void assert_end(struct arena *a, const struct trial *t, enum ending_kind end) {
     if (t->end == end) return;
-    fail_msg("%s, not: %s; output: %s", trial_end_text(t->end), trial_end_text(end),
+    fail_msg("%s (%d), not: %s (%d); output: %s", end_text(t->end), t->end, end_text(end), end,
              str_z(a, t->output));
+}
+
+// Then it is of the class that its output and status say.
+static inline void assert_own_end(struct arena *a, const struct trial *t) {
+    assert_end(a, t, t->ending.signature->kind);
+    assert_null(ending_stop_text(t->end));
 }
 
 #endif

@@ -24,7 +24,7 @@ static void output_goes_on_unchanged(void **state) {
     struct trial_whole whole = {.out_fd = memfd_create("out", 0), .err_fd = memfd_create("err", 0)};
     q.whole = &whole;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_int_equal(t.ending.exit_status, 3);
     assert_true(t.has_status && WEXITSTATUS(t.status) == 3);
     assert_true(str_equal(text_of(&a, whole.out_fd), (struct str){"a\0b\n", 4}));
@@ -62,7 +62,7 @@ static void a_slow_reader_slows_the_command(void **state) {
     close(ends[1]);
     pthread_join(thread, NULL);
     close(ends[0]);
-    assert_end(&a, &t, TRIAL_EXITED);
+    assert_own_end(&a, &t);
     assert_int_equal(t.ending.exit_status, 0);
     assert_int_equal(reader.bytes, 6000003);
     assert_int_equal(t.steps.count, 2);
@@ -134,7 +134,7 @@ static void signals_are_passed_on(void **state) {
         assert_int_equal(t.ending.exit_status, signalled[i].exit_status);
         assert_int_equal(t.was_killed, signalled[i].was_killed);
         if (signalled[i].later.number[0] == SIGINT && !is_hurry) assert_int_equal(t.steps.count, 2);
-        if (signalled[i].exit_status != 7) assert_end(&a, &t, TRIAL_INTERRUPTED);
+        if (signalled[i].exit_status != 7) assert_end(&a, &t, ENDING_INTERRUPTED);
     }
 }
 
@@ -158,7 +158,7 @@ static void a_wish_stops_it_after_a_checkpoint(void **state) {
     q.watch_context = &whole;
     struct trial t = try(&a, &q);
     close(null);
-    assert_end(&a, &t, TRIAL_ASKED);
+    assert_end(&a, &t, ENDING_ASKED);
     assert_int_equal(t.steps.mark_count, 1);
     assert_int_equal(t.steps.marks[0].steps, 2);
     assert_int_equal(t.steps.marks[0].samples, 8);

@@ -27,16 +27,9 @@ const char *const bench_status_names[] = {
 // --- Trials into rows ----------------------------------------------------------------------------
 
 static bool is_users_fault(const struct trial *t) {
-    if (t->end == TRIAL_NO_START || t->end == TRIAL_ENOUGH || !t->ending.signature) return true;
-    switch (t->ending.signature->kind) {
-    case ENDING_SETUP:
-    case ENDING_OWN_ERROR:
-    case ENDING_LIMIT:
-    case ENDING_CLEAN:
-        return true;
-    default:
-        return false;
-    }
+    if (t->end == ENDING_NO_START || t->end == ENDING_ENOUGH || !t->ending.signature) return true;
+    enum ending_kind kind = t->ending.signature->kind;
+    return kind == ENDING_CRASH || kind == ENDING_LIMIT || kind == ENDING_CLEAN;
 }
 
 struct bench_trial bench_trial_of(struct arena *a, const struct launch_place *place,

@@ -299,16 +299,9 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
 
 // --- Its end -------------------------------------------------------------------------------------
 
-static enum keep_end end_of_kind(enum ending_kind kind) {
-    static const enum keep_end ends[] = {
-        [ENDING_DEVICE_MEMORY] = KEEP_END_MEMORY, [ENDING_HOST_MEMORY] = KEEP_END_MEMORY,
-        [ENDING_SHARED_MEMORY] = KEEP_END_MEMORY, [ENDING_THREADS] = KEEP_END_MEMORY,
-        [ENDING_LIMIT] = KEEP_END_MEMORY,         [ENDING_DEVICE_FAULT] = KEEP_END_DEVICE,
-        [ENDING_SETUP] = KEEP_END_CRASH,          [ENDING_OWN_ERROR] = KEEP_END_CRASH,
-        [ENDING_KILLED] = KEEP_END_KILLED,        [ENDING_COMMUNICATION] = KEEP_END_COMMUNICATION,
-        [ENDING_CLEAN] = KEEP_END_CLEAN,
-    };
-    return ends[kind];
+// A limit that a smaller batch avoids is to recovery what memory is.
+static bool is_memory(enum ending_kind kind) {
+    return kind == ENDING_MEMORY || kind == ENDING_LIMIT;
 }
 
 static bool is_own_fault(int signal) {
@@ -316,17 +309,17 @@ static bool is_own_fault(int signal) {
            signal == SIGILL;
 }
 
-static enum keep_end end_of(const struct trial *t) {
-    enum keep_end end = end_of_kind(t->ending.signature->kind);
-    if (t->end == TRIAL_INTERRUPTED) return KEEP_END_INTERRUPTED;
-    if (t->end == TRIAL_ASKED) return KEEP_END_STOPPED;
-    if (end == KEEP_END_CLEAN && t->end == TRIAL_EXITED) return end;
-    if (end == KEEP_END_MEMORY || steps_out_of_memory(&t->steps)) return KEEP_END_MEMORY;
-    if (t->end == TRIAL_NO_START || t->end == TRIAL_STALLED) return KEEP_END_HANG;
-    if (t->end == TRIAL_RANK_LOST && (end == KEEP_END_CLEAN || end == KEEP_END_KILLED)) {
-        return KEEP_END_COMMUNICATION;
+// As recovery tells ends apart.
+static enum ending_kind end_of(const struct trial *t) {
+    enum ending_kind said = t->ending.signature->kind;
+    if (t->end == ENDING_INTERRUPTED || t->end == ENDING_ASKED || t->end == ENDING_CLEAN)
+        return t->end;
+    if (is_memory(said) || steps_out_of_memory(&t->steps)) return ENDING_MEMORY;
+    if (t->end == ENDING_NO_START || t->end == ENDING_STALLED) return ENDING_STALLED;
+    if (t->end == ENDING_RANK_LOST && (said == ENDING_CLEAN || said == ENDING_KILLED)) {
+        return ENDING_COMMUNICATION;
     }
-    return end == KEEP_END_KILLED && is_own_fault(t->ending.signal) ? KEEP_END_CRASH : end;
+    return said == ENDING_KILLED && is_own_fault(t->ending.signal) ? ENDING_CRASH : said;
 }
 
 static int64_t status_of(const struct trial *t) {
@@ -336,11 +329,11 @@ static int64_t status_of(const struct trial *t) {
 }
 
 static struct str ending_id(const struct trial *t) {
-    bool is_memory = end_of(t) == KEEP_END_MEMORY;
-    if (is_memory && end_of_kind(t->ending.signature->kind) != KEEP_END_MEMORY) return STR("oom");
-    if (!is_memory && (t->end == TRIAL_NO_START || t->end == TRIAL_STALLED)) return STR("hang");
-    if (t->end == TRIAL_ASKED) return STR("stopped");
-    if (t->end == TRIAL_INTERRUPTED) return STR("interrupted");
+    enum ending_kind end = end_of(t);
+    if (end == ENDING_MEMORY && !is_memory(t->ending.signature->kind)) return STR("oom");
+    if (end == ENDING_STALLED) return STR("hang");
+    if (end == ENDING_ASKED) return STR("stopped");
+    if (end == ENDING_INTERRUPTED) return STR("interrupted");
     return str_of(t->ending.signature->id);
 }
 
@@ -391,7 +384,7 @@ static void tell_trial(const struct trial *t, const struct run_watch *w) {
     if (t->was_killed) {
         run_say("it did not end within %.3g s of grace and was killed", w->attempt.grace_s);
     }
-    if (t->killed_strays > 0 && t->end == TRIAL_EXITED) {
+    if (t->killed_strays > 0 && !ending_stop_text(t->end)) {
         run_say("%d process%s outlived the command and %s ended", t->killed_strays,
                 t->killed_strays == 1 ? "" : "es", t->killed_strays == 1 ? "was" : "were");
     }

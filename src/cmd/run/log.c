@@ -108,7 +108,7 @@ static int begin_anew(struct run *r, char *const *command, struct fail *why) {
 static void forget_interrupt(struct keep_log *log) {
     if (log->count == 0) return;
     const struct keep_event *last = &log->events[log->count - 1];
-    if (last->kind == KEEP_END && last->end == KEEP_END_INTERRUPTED) log->count--;
+    if (last->kind == KEEP_END && last->end == ENDING_INTERRUPTED) log->count--;
 }
 
 static double seconds_of(const struct keep_log *log) {

@@ -164,7 +164,7 @@ static int keep_alive(struct run *r, int *ret_status, struct fail *why) {
     int rc = 0;
     while (rc == 0) {
         ARENA_AUTO scratch = {0};
-        bool was_interrupted = r->state.phase == KEEP_ENDED && r->state.end == KEEP_END_INTERRUPTED;
+        bool was_interrupted = r->state.phase == KEEP_ENDED && r->state.end == ENDING_INTERRUPTED;
         if (was_interrupted || run_stop_signal()) {
             *ret_status = was_interrupted && r->state.status >= 0 ? (int)r->state.status
                                                                   : 128 + run_stop_signal();
