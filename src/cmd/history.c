@@ -259,15 +259,6 @@ void history_answers(struct history *h, const struct answer *answers, ptrdiff_t 
 
 // --- Recall --------------------------------------------------------------------------------------
 
-static bool find_status(struct str name, enum launch_status *ret_status) {
-    for (int s = LAUNCH_OK; s <= LAUNCH_SPILLS; s++) {
-        if (!str_is(name, launch_status_name((enum launch_status)s))) continue;
-        *ret_status = (enum launch_status)s;
-        return true;
-    }
-    return false; // FAILED may be mended by now
-}
-
 // What ran needs what it needed; what ran out of memory does so again where there is no more of it.
 static bool still_holds(const struct store_run *run, enum launch_status status,
                         int64_t budget_bytes) {
@@ -329,7 +320,8 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
     for (ptrdiff_t i = 0; i < count; i++) { // the newest first
         enum launch_status status;
         if (runs[i].batch != p->batch || runs[i].accumulation != p->accumulation) continue;
-        if (!find_status(runs[i].status, &status) || !still_holds(&runs[i], status, budget_bytes)) {
+        if (!launch_status_find(runs[i].status, &status) ||
+            !still_holds(&runs[i], status, budget_bytes)) {
             continue;
         }
         *ret_result = result_of(h->arena, &runs[i], status);

@@ -205,10 +205,12 @@ static int failure(const struct measured *m, const struct launch_result *r, stru
 }
 
 static struct search_seen seen_of(const struct launch_result *r) {
-    static const enum search_outcome outcomes[] = {
-        [LAUNCH_OK] = SEARCH_FITS,    [LAUNCH_ALMOST] = SEARCH_ALMOST,
-        [LAUNCH_OOM] = SEARCH_OUT,    [LAUNCH_SPILLS] = SEARCH_SPILLS,
-        [LAUNCH_FAILED] = SEARCH_OUT, [LAUNCH_INTERRUPTED] = SEARCH_OUT,
+    // The search knows integers only: its outcomes are made of ours here and nowhere else.
+    static const enum search_outcome outcomes[LAUNCH_STATUSES] = {
+        [LAUNCH_UNTRIED] = SEARCH_OUT,   [LAUNCH_OK] = SEARCH_FITS,
+        [LAUNCH_ALMOST] = SEARCH_ALMOST, [LAUNCH_OOM] = SEARCH_OUT,
+        [LAUNCH_SPILLS] = SEARCH_SPILLS, [LAUNCH_FAILED] = SEARCH_OUT,
+        [LAUNCH_INTERRUPTED] = SEARCH_OUT,
     };
     struct search_seen seen = {
         .value = r->batch,

@@ -232,6 +232,7 @@ void launch_read(struct launch *l, struct launch_result *r) {
     struct trial *t = &r->trial;
     read_memory(l, r);
     read_times(l, r);
+    r->status = LAUNCH_OK;
     if (t->end == ENDING_INTERRUPTED) {
         set_status(r, LAUNCH_INTERRUPTED, STR("interrupted"), (struct str){0});
     } else if (is_out_of_memory(r)) {

@@ -32,12 +32,26 @@ static void catch_signals(void (*handler)(int)) {
 }
 
 const char *launch_status_name(enum launch_status status) {
-    static const char *const names[] = {
-        [LAUNCH_OK] = "OK",         [LAUNCH_ALMOST] = "ALMOST",
-        [LAUNCH_OOM] = "OOM",       [LAUNCH_SPILLS] = "SPILLS",
-        [LAUNCH_FAILED] = "FAILED", [LAUNCH_INTERRUPTED] = "INTERRUPTED",
+    static const char *const names[LAUNCH_STATUSES] = {
+        [LAUNCH_UNTRIED] = "UNTRIED",         [LAUNCH_OK] = "OK",
+        [LAUNCH_ALMOST] = "ALMOST",           [LAUNCH_OOM] = "OOM",
+        [LAUNCH_SPILLS] = "SPILLS",           [LAUNCH_FAILED] = "FAILED",
+        [LAUNCH_INTERRUPTED] = "INTERRUPTED",
     };
     return names[status];
+}
+
+bool launch_status_is_kept(enum launch_status status) {
+    return status >= LAUNCH_OK && status <= LAUNCH_SPILLS;
+}
+
+bool launch_status_find(struct str name, enum launch_status *ret_status) {
+    for (enum launch_status s = LAUNCH_OK; launch_status_is_kept(s); s++) {
+        if (!str_is(name, launch_status_name(s))) continue;
+        *ret_status = s;
+        return true;
+    }
+    return false;
 }
 
 void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text) {

@@ -71,15 +71,22 @@ struct launch {
     void *about_context;
 };
 
+// What a trial came to.
 enum launch_status {
+    LAUNCH_UNTRIED,
     LAUNCH_OK,
     LAUNCH_ALMOST,
     LAUNCH_OOM,
     LAUNCH_SPILLS,
     LAUNCH_FAILED,
-    LAUNCH_INTERRUPTED
+    LAUNCH_INTERRUPTED,
+    LAUNCH_STATUSES
 };
 const char *launch_status_name(enum launch_status status); // "OK", "ALMOST", "OOM", …
+// One that may be kept for another time, OK to SPILLS: what failed may be mended by then, and what
+// was interrupted says nothing.
+bool launch_status_is_kept(enum launch_status status);
+bool launch_status_find(struct str name, enum launch_status *ret_status); // only of those
 
 // One value of the plan for the command: "batch", "64"; see command_value.
 struct launch_values {

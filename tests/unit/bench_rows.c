@@ -136,13 +136,13 @@ static void a_row_is_as_bad_as_its_worst_trial(void **state) {
     t.status = LAUNCH_ALMOST;
     t.reason = STR("retried");
     bench_row_add(&a, &row, &t);
-    assert_int_equal(row.status, BENCH_OK);
+    assert_int_equal(row.status, LAUNCH_OK);
     assert_true(row.is_almost_out);
     t.status = LAUNCH_OOM;
     t.sample_count = 0;
     t.reason = STR("out");
     bench_row_add(&a, &row, &t);
-    assert_int_equal(row.status, BENCH_OOM);
+    assert_int_equal(row.status, LAUNCH_OOM);
     assert_str(row.reason, "out");
     assert_int_equal(row.steps, STEPS);
 }
@@ -163,7 +163,7 @@ static void the_fastest_is_recommended_when_nothing_smaller_is_as_fast(void **st
     assert_int_equal(best.recommended, 2);
     assert_int_equal(best.efficiency, 0); // 1024: 478 samples/s/GB
     assert_true(best.is_safe && best.is_certain);
-    assert_int_equal(rows.items[3].status, BENCH_OOM);
+    assert_int_equal(rows.items[3].status, LAUNCH_OOM);
 }
 
 static void the_knee_is_recommended(void **state) {
@@ -234,9 +234,9 @@ static void a_spill_is_no_candidate(void **state) {
     };
     struct bench_rows rows = rows_of(&a, made, 3, 0.002);
     bench_mark_spills(&a, &rows, 8 * UNIT_GIB);
-    assert_int_equal(rows.items[0].status, BENCH_OK);
-    assert_int_equal(rows.items[1].status, BENCH_OK);
-    assert_int_equal(rows.items[2].status, BENCH_SPILLS);
+    assert_int_equal(rows.items[0].status, LAUNCH_OK);
+    assert_int_equal(rows.items[1].status, LAUNCH_OK);
+    assert_int_equal(rows.items[2].status, LAUNCH_SPILLS);
 }
 
 static bool has_finding(const struct bench_findings *f, const char *id) {

@@ -81,7 +81,7 @@ static void trials_come_back_as_they_were(void **state) {
     assert_str(is->engine_version, "1.31");
     assert_int_equal(rows.items[0].status, BENCH_DIFFERS);
     assert_false(rows.items[1].trials[0].differs || rows.items[1].outputs.is_known);
-    assert_int_equal(rows.items[1].status, BENCH_OOM);
+    assert_int_equal(rows.items[1].status, LAUNCH_OOM);
     assert_str(rows.items[1].reason, "CUDA out of \"memory\".?");
     assert_int_equal(rows.items[2].trial_count, 0);
     bench_state_close(&s, true);

@@ -101,8 +101,8 @@ static bool is_ruled_out(const struct bench *b, ptrdiff_t i) {
     for (ptrdiff_t j = i - 1; j >= 0; j--) {
         const struct bench_row *r = &b->rows.items[j];
         if (r->setting.combination != s->combination) return false;
-        if (r->status == BENCH_OOM) return true;
-        if (b->is_inference && r->status == BENCH_FAILED) return true;
+        if (r->status == LAUNCH_OOM) return true;
+        if (b->is_inference && r->status == LAUNCH_FAILED) return true;
     }
     return false;
 }
@@ -110,7 +110,7 @@ static bool is_ruled_out(const struct bench *b, ptrdiff_t i) {
 static bool is_wanted(struct measuring *m, ptrdiff_t i, int64_t round) {
     struct bench_row *r = &m->b->rows.items[i];
     if (r->trial_count > round) return false; // from the run that was interrupted
-    if (r->status != BENCH_UNTRIED && r->status != BENCH_OK) return false;
+    if (r->status != LAUNCH_UNTRIED && r->status != LAUNCH_OK) return false;
     if (!is_ruled_out(m->b, i)) return true;
     if (r->trial_count == 0) r->status = BENCH_SKIPPED;
     return false;
@@ -128,8 +128,8 @@ static void say_trial(const struct measuring *m, const struct bench_trial *t, do
     if (m->progress.is_live) return;
     fprintf(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
             STR_ARG(m->now),
-            t->is_absent ? bench_status_names[BENCH_ABSENT]
-            : t->differs ? bench_status_names[BENCH_DIFFERS]
+            t->is_absent ? bench_status_name(BENCH_ABSENT)
+            : t->differs ? bench_status_name(BENCH_DIFFERS)
                          : launch_status_name(t->status));
     if (t->sample_count > 0) {
         fprintf(stderr, ", %.1f samples/s", 1 / stats_mean(t->seconds_per_sample, t->sample_count));
@@ -194,7 +194,7 @@ static int64_t launches_left(const struct measuring *m, int64_t repeats) {
     for (ptrdiff_t i = 0; i < m->b->rows.count; i++) {
         const struct bench_row *r = &m->b->rows.items[i];
         bool may_run =
-            (r->status == BENCH_UNTRIED || r->status == BENCH_OK) && !is_ruled_out(m->b, i);
+            (r->status == LAUNCH_UNTRIED || r->status == LAUNCH_OK) && !is_ruled_out(m->b, i);
         if (may_run && r->trial_count < repeats) left += repeats - r->trial_count;
     }
     return left;
@@ -271,7 +271,7 @@ static void open_state(struct measuring *m) {
                              m->state.taken, b->rows.count, STR_ARG(m->state.began)));
 }
 
-static ptrdiff_t count_rows(const struct bench *b, enum bench_status status) {
+static ptrdiff_t count_rows(const struct bench *b, int status) {
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < b->rows.count; i++) n += b->rows.items[i].status == status;
     return n;
@@ -279,7 +279,7 @@ static ptrdiff_t count_rows(const struct bench *b, enum bench_status status) {
 
 static void say_what_is_missing(struct measuring *m) {
     struct bench *b = m->b;
-    ptrdiff_t skipped = count_rows(b, BENCH_SKIPPED), untried = count_rows(b, BENCH_UNTRIED);
+    ptrdiff_t skipped = count_rows(b, BENCH_SKIPPED), untried = count_rows(b, LAUNCH_UNTRIED);
     if (skipped > 0 && b->is_inference) {
         bench_note(b, str_format(b->arena,
                                  "%td more setting%s skipped: the engine is not installed, cannot "
@@ -310,7 +310,7 @@ static void keep_tried(struct bench *b) {
     b->rows.count = kept;
 }
 
-static const struct bench_row *first_with(const struct bench *b, enum bench_status status) {
+static const struct bench_row *first_with(const struct bench *b, int status) {
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
         if (b->rows.items[i].status == status) return &b->rows.items[i];
     }
@@ -349,7 +349,7 @@ static struct str last_lines(struct arena *a, struct str text) {
 
 // 0 when a setting ran; else what is to be said, and the exit status.
 static int verdict(struct bench *b, struct fail *why) {
-    const struct bench_row *out = first_with(b, BENCH_OOM), *failed = first_with(b, BENCH_FAILED);
+    const struct bench_row *out = first_with(b, LAUNCH_OOM), *failed = first_with(b, LAUNCH_FAILED);
     if (first_with(b, BENCH_DIFFERS)) {
         if (b->best.throughput < 0) b->reason = STR("no engine gives the reference's outputs");
         return FAIL_NO;

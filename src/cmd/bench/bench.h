@@ -89,20 +89,17 @@ struct bench_trial {
     struct bench_outputs outputs;
     struct str engine_version;
 };
+// What a setting came to: what its trials did (enum launch_status), or
 enum bench_status {
-    BENCH_UNTRIED,
-    BENCH_OK,
-    BENCH_OOM,
-    BENCH_SPILLS,
-    BENCH_FAILED,
-    BENCH_SKIPPED,
+    BENCH_SKIPPED = LAUNCH_STATUSES,
     BENCH_DIFFERS, // ran, and its outputs are not the reference's
-    BENCH_ABSENT   // the engine is not installed
+    BENCH_ABSENT,  // the engine is not installed
+    BENCH_STATUSES
 };
-extern const char *const bench_status_names[]; // "OK", "OOM", …
+const char *bench_status_name(int status); // "OK", "OOM", …
 struct bench_row {
     struct bench_setting setting;
-    enum bench_status status;
+    int status;         // enum launch_status or enum bench_status
     bool is_almost_out; // OK, but the allocator had to retry or the memory was all but full
     struct bench_trial *trials;
     ptrdiff_t trial_count, trial_capacity;

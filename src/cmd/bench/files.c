@@ -81,7 +81,7 @@ static void add_row(struct bench *b, struct buf *out, const struct bench_row *r)
     add_count(b, out, s->pin_memory, 0);
     add_count(b, out, s->compile, 0);
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, s->axes[i]);
-    add_field(out, str_of(bench_status_names[r->status]));
+    add_field(out, str_of(bench_status_name(r->status)));
     for (int i = 0; i < STEP_TIME_COUNT; i++) add_number(b, out, r->times.ms[i]);
     add_number(b, out, r->samples_per_s);
     add_number(b, out, r->samples_per_s_ci.low);
@@ -143,7 +143,7 @@ static struct line *line_of(struct bench *b, struct lines *lines, const struct b
 }
 
 static bool is_drawn(const struct bench_row *r) {
-    return (r->status == BENCH_OK || r->status == BENCH_SPILLS) && r->sample_count > 0;
+    return (r->status == LAUNCH_OK || r->status == LAUNCH_SPILLS) && r->sample_count > 0;
 }
 
 static int fastest_first(const void *a, const void *b) {

@@ -46,7 +46,7 @@ static json_t *row_json(const struct bench *b, const struct bench_row *r) {
     }
     json_t *more = json_pack(
         "{s:s, s:b, s:o, s:[o, o], s:o, s:o, s:I, s:i, s:o, s:o}", "status",
-        bench_status_names[r->status], "almost_out_of_memory", r->is_almost_out, "samples_per_s",
+        bench_status_name(r->status), "almost_out_of_memory", r->is_almost_out, "samples_per_s",
         json_number(r->samples_per_s), "samples_per_s_ci", json_number(r->samples_per_s_ci.low),
         json_number(r->samples_per_s_ci.high), "gpu_percent", json_number(100 * r->device_share),
         "memory_bytes", json_size(r->peak_bytes), "steps", (json_int_t)r->steps, "trials",

@@ -192,12 +192,12 @@ static void cell_memory(struct bench *b, struct show_table *t, const struct benc
 
 static void cell_status(struct bench *b, struct show_table *t, const struct bench_row *r) {
     (void)b;
-    if (r->status == BENCH_OK && r->is_almost_out) {
+    if (r->status == LAUNCH_OK && r->is_almost_out) {
         show_table_cell(t, SHOW_WARN, STR("OK, almost OOM"));
         return;
     }
-    show_table_cell(t, r->status == BENCH_OK ? SHOW_GOOD : SHOW_BAD,
-                    str_of(bench_status_names[r->status]));
+    show_table_cell(t, r->status == LAUNCH_OK ? SHOW_GOOD : SHOW_BAD,
+                    str_of(bench_status_name(r->status)));
 }
 
 static const struct column settings_columns[] = {
@@ -370,12 +370,12 @@ static void add_failures(const struct bench *b, struct show_style style, struct 
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
         const struct bench_row *r = &b->rows.items[i];
         bool is_told =
-            r->reason.len == 0 || r->status == BENCH_OK || str_find(b->reason, r->reason) >= 0;
+            r->reason.len == 0 || r->status == LAUNCH_OK || str_find(b->reason, r->reason) >= 0;
         for (ptrdiff_t j = 0; j < i; j++) {
             is_told = is_told || str_equal(b->rows.items[j].reason, r->reason);
         }
         if (is_told) continue;
-        show_text(out, style, SHOW_BAD, str_of(bench_status_names[r->status]));
+        show_text(out, style, SHOW_BAD, str_of(bench_status_name(r->status)));
         buf_format(
             out, " at %.*s: ", STR_ARG(bench_setting_text(b->arena, &b->grid, &r->setting, true)));
         show_text(out, style, SHOW_PLAIN,

@@ -17,12 +17,11 @@ static const double gb = 1e9;
 static const double rounding = 1e-9; // sums of the same steps in another order
 enum { SEED = 20261121 };
 
-const char *const bench_status_names[] = {
-    [BENCH_UNTRIED] = "UNTRIED", [BENCH_OK] = "OK",
-    [BENCH_OOM] = "OOM",         [BENCH_SPILLS] = "SPILLS",
-    [BENCH_FAILED] = "FAILED",   [BENCH_SKIPPED] = "SKIPPED",
-    [BENCH_DIFFERS] = "DIFFERS", [BENCH_ABSENT] = "NOT INSTALLED",
-};
+const char *bench_status_name(int status) {
+    static const char *const own[BENCH_STATUSES] = {
+        [BENCH_SKIPPED] = "SKIPPED", [BENCH_DIFFERS] = "DIFFERS", [BENCH_ABSENT] = "NOT INSTALLED"};
+    return own[status] ? own[status] : launch_status_name((enum launch_status)status);
+}
 
 // --- Trials into rows ----------------------------------------------------------------------------
 
@@ -63,21 +62,17 @@ static bool has_figures(const struct bench_trial *t) {
 }
 
 // A setting is as good as its worst trial.
-static enum bench_status status_of(const struct bench_trial *t) {
-    static const enum bench_status of[] = {
-        [LAUNCH_OK] = BENCH_OK,         [LAUNCH_ALMOST] = BENCH_OK,     [LAUNCH_OOM] = BENCH_OOM,
-        [LAUNCH_SPILLS] = BENCH_SPILLS, [LAUNCH_FAILED] = BENCH_FAILED,
-    };
+static int status_of(const struct bench_trial *t) {
     if (t->is_absent) return BENCH_ABSENT;
-    bool ran = t->status == LAUNCH_OK || t->status == LAUNCH_ALMOST;
-    if (t->differs && ran) return BENCH_DIFFERS;
-    return t->status == LAUNCH_INTERRUPTED ? BENCH_UNTRIED : of[t->status];
+    if (t->status == LAUNCH_OK || t->status == LAUNCH_ALMOST)
+        return t->differs ? (int)BENCH_DIFFERS : (int)LAUNCH_OK;
+    return t->status == LAUNCH_INTERRUPTED ? LAUNCH_UNTRIED : t->status;
 }
 
-static int badness(enum bench_status status) {
-    static const int of[] = {
-        [BENCH_UNTRIED] = 0, [BENCH_OK] = 1,     [BENCH_DIFFERS] = 2, [BENCH_SPILLS] = 3,
-        [BENCH_ABSENT] = 4,  [BENCH_FAILED] = 5, [BENCH_OOM] = 6,     [BENCH_SKIPPED] = 0,
+static int badness(int status) {
+    static const int of[BENCH_STATUSES] = {
+        [LAUNCH_OK] = 1,    [BENCH_DIFFERS] = 2, [LAUNCH_SPILLS] = 3,
+        [BENCH_ABSENT] = 4, [LAUNCH_FAILED] = 5, [LAUNCH_OOM] = 6,
     };
     return of[status];
 }
@@ -114,7 +109,7 @@ static void pool_throughput(struct arena *a, struct bench_row *row) {
 
 void bench_row_add(struct arena *a, struct bench_row *row, const struct bench_trial *trial) {
     *arena_push(a, &row->trials, &row->trial_count, &row->trial_capacity) = *trial;
-    enum bench_status status = status_of(trial);
+    int status = status_of(trial);
     if (badness(status) > badness(row->status)) {
         row->status = status;
         row->reason = trial->reason;
@@ -153,7 +148,7 @@ static ptrdiff_t measured_rows(struct arena *a, const struct bench_rows *rows,
     for (ptrdiff_t i = 0; i < rows->count; i++) {
         const struct bench_row *r = &rows->items[i];
         bool is_there = r->setting.combination == combination && r->sample_count > 0;
-        if (is_there && r->status == BENCH_OK) (*ret_rows)[n++] = i;
+        if (is_there && r->status == LAUNCH_OK) (*ret_rows)[n++] = i;
     }
     return n;
 }
@@ -177,7 +172,7 @@ void bench_mark_spills(struct arena *a, struct bench_rows *rows, int64_t capacit
         for (ptrdiff_t i = 0; i < n; i++) {
             struct bench_row *r = &rows->items[which[i]];
             if (seen[i].outcome != SEARCH_SPILLS) continue;
-            r->status = BENCH_SPILLS;
+            r->status = LAUNCH_SPILLS;
             r->reason = STR("many times slower with the memory full: it runs out of host memory");
         }
     }
@@ -228,7 +223,7 @@ static ptrdiff_t highest(const struct bench_rows *rows, double (*figure)(const s
     ptrdiff_t best = -1;
     for (ptrdiff_t i = 0; i < rows->count; i++) {
         const struct bench_row *r = &rows->items[i];
-        if (r->status != BENCH_OK || isnan(figure(r))) continue;
+        if (r->status != LAUNCH_OK || isnan(figure(r))) continue;
         if (safe_capacity_bytes >= 0 && !is_safe(r, safe_capacity_bytes)) continue;
         if (best < 0 || figure(r) > figure(&rows->items[best]) * (1 + rounding)) best = i;
     }
@@ -263,7 +258,7 @@ struct bench_best bench_pick(struct arena *a, const struct bench_rows *rows,
     if (!best.is_safe) {
         for (ptrdiff_t i = 0; i < rows->count; i++) {
             const struct bench_row *r = &rows->items[i];
-            if (r->status != BENCH_OK) continue;
+            if (r->status != LAUNCH_OK) continue;
             if (best.recommended < 0 ||
                 r->charged_bytes < rows->items[best.recommended].charged_bytes) {
                 best.recommended = i;
@@ -290,7 +285,7 @@ static bool is_largest_batch(const struct bench_rows *rows, const struct bench_r
     for (ptrdiff_t i = 0; i < rows->count; i++) {
         const struct bench_row *r = &rows->items[i];
         bool is_same = r->setting.combination == row->setting.combination;
-        if (is_same && r->setting.batch > row->setting.batch && r->status != BENCH_UNTRIED) {
+        if (is_same && r->setting.batch > row->setting.batch && r->status != LAUNCH_UNTRIED) {
             return false;
         }
     }

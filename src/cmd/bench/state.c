@@ -15,29 +15,11 @@
 
 enum { VERSION = 1, MAX_BYTES = 256 << 20 };
 
-static const char *const status_words[] = {
-    [LAUNCH_OK] = "OK",
-    [LAUNCH_ALMOST] = "ALMOST",
-    [LAUNCH_OOM] = "OOM",
-    [LAUNCH_SPILLS] = "SPILLS",
-};
-enum { STATUS_WORDS = sizeof status_words / sizeof *status_words };
-
 // --- Reading -------------------------------------------------------------------------------------
 
 static int64_t count_of(const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return json_is_integer(value) ? json_integer_value(value) : -1;
-}
-
-static bool read_status(const json_t *object, enum launch_status *ret_status) {
-    struct str word = str_of(json_string_value(json_object_get(object, "status")));
-    for (int i = 0; i < STATUS_WORDS; i++) {
-        if (!str_is(word, status_words[i])) continue;
-        *ret_status = (enum launch_status)i;
-        return true;
-    }
-    return false;
 }
 
 static bool read_samples(struct arena *a, const json_t *object, struct bench_trial *t) {
@@ -77,7 +59,8 @@ static bool read_trial(struct arena *a, const json_t *object, struct bench_trial
     };
     for (int i = 0; i < STEP_TIME_COUNT; i++)
         t->times.ms[i] = json_number_at(object, step_time_keys[i]);
-    return read_status(object, &t->status) && read_samples(a, object, t) && t->steps >= 0;
+    struct str status = str_of(json_string_value(json_object_get(object, "status")));
+    return launch_status_find(status, &t->status) && read_samples(a, object, t) && t->steps >= 0;
 }
 
 static bool read_line(struct arena *a, struct str line, struct bench_rows *rows) {
@@ -145,16 +128,15 @@ static void put(struct bench_state *s, struct arena *a, json_t *object) {
 
 void bench_state_add(struct bench_state *s, struct arena *a, ptrdiff_t row,
                      const struct bench_trial *trial) {
-    // What failed may work next time; what did not end says nothing.
-    if (s->fd < 0 || (int)trial->status >= STATUS_WORDS) return;
+    if (s->fd < 0 || !launch_status_is_kept(trial->status)) return;
     json_t *samples = json_array();
     for (ptrdiff_t i = 0; i < trial->sample_count; i++) {
         json_array_append_new(samples, json_real(trial->seconds_per_sample[i]));
     }
     json_t *object =
         json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "row", (json_int_t)row,
-                  "status", status_words[trial->status], "reason", json_text(trial->reason), "hint",
-                  json_text(trial->hint), "steps", (json_int_t)trial->steps, "seen_batch",
+                  "status", launch_status_name(trial->status), "reason", json_text(trial->reason),
+                  "hint", json_text(trial->hint), "steps", (json_int_t)trial->steps, "seen_batch",
                   (json_int_t)trial->seen_batch, "peak_bytes", (json_int_t)trial->peak_bytes,
                   "charged_bytes", (json_int_t)trial->charged_bytes, "device_share",
                   json_number(trial->device_share), "seconds_per_sample", samples);
