@@ -3,17 +3,25 @@
 // lock that is held for copying only. Who reads looks whether the thread is late: then the card it
 // asks is held to hang, and a new thread goes on with the others; the late one ends when the driver
 // lets it. So there are never more threads than cards that hang, and one more. Whoever leaves last
-// frees what they share.
+// frees what they share. A sampler is a monitor that asks one card only, and counts.
 #include "device/device_int.h"
 #include "device/thread_int.h"
 
 #include "base/os.h"
+#include "base/unit.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MS = 1000000, USUAL_INTERVAL_MS = 1000, NOBODY = -1, OPENING = -2 };
+enum { MS = 1000000, USUAL_INTERVAL_MS = 1000, NOBODY = -1, OPENING = -2, ALL = -1 };
+
+struct tally {
+    struct device_peaks peaks; // the means are filled in when they are read
+    double utilisation_sum, power_sum;
+    int utilisation_count, power_count;
+};
 
 struct shared {
     pthread_mutex_t lock;
@@ -31,10 +39,12 @@ struct shared {
     struct device_card *cards;
     bool *is_late; // a card that a late thread still waits for
     int count;
+    struct tally tally; // of a sampler's card
     // Fixed from the beginning on.
     const struct device_backend *backend;
     const char *machine;
     struct device_watching how;
+    int only; // the place of the one card that is asked; ALL
     int deadline_ms;
     struct arena arena; // the first thread's while it opens
 };
@@ -84,10 +94,24 @@ static int open_session(struct shared *s) {
 }
 
 static int wanted_of(const struct shared *s, const struct device_card *card) {
+    if (s->only != ALL) return DEVICE_ASK_OFTEN;
     int wanted = DEVICE_ASK_OFTEN | DEVICE_ASK_NOW | DEVICE_ASK_PROCESSES;
     if (s->how.wants_pcie_throughput) wanted |= DEVICE_ASK_PCIE;
     if (s->how.wants_profile) wanted |= DEVICE_ASK_PROFILE;
     return card->now.at_ns == 0 ? wanted | DEVICE_ASK_FACTS : wanted; // the settings, once
+}
+
+static void count_in(struct tally *t, const struct device_gauges *now) {
+    t->peaks.samples++;
+    unit_keep_most(&t->peaks.used_bytes, now->used_bytes);
+    if (!isnan(now->utilisation)) {
+        t->utilisation_sum += now->utilisation;
+        t->utilisation_count++;
+    }
+    if (!isnan(now->power_watts)) {
+        t->power_sum += now->power_watts;
+        t->power_count++;
+    }
 }
 
 // False: this thread is late, or told to stop.
@@ -109,11 +133,12 @@ static bool ask_card(struct shared *s, int place, int number) {
     s->backend->sample(s->session, place, wanted, &card);
     if (card.state == DEVICE_HANGS)
         card.now = before; // said by a recording
-    else if (card.state == DEVICE_ANSWERS)
+    else if (card.state == DEVICE_ANSWERS || s->only != ALL)
         card.now.at_ns = os_now_ns();
     pthread_mutex_lock(&s->lock);
     s->cards[place] = card;
     s->is_late[place] = false;
+    count_in(&s->tally, &card.now);
     is_mine = s->worker == number;
     if (is_mine) s->asked = NOBODY;
     pthread_mutex_unlock(&s->lock);
@@ -137,7 +162,7 @@ static void ask_until_stopped(struct shared *s, int number) {
     int64_t next_ns = os_now_ns();
     do {
         for (int i = 0; i < s->count; i++) {
-            if (!ask_card(s, i, number)) return;
+            if ((s->only == ALL || s->only == i) && !ask_card(s, i, number)) return;
         }
         pthread_mutex_lock(&s->lock);
         s->is_full = true;
@@ -165,7 +190,7 @@ static bool start_worker(struct shared *s, int number) {
     return false;
 }
 
-static struct shared *shared_new(const char *machine, const struct device_watching *how,
+static struct shared *shared_new(const char *machine, const struct device_watching *how, int only,
                                  int deadline_ms) {
     struct shared *s = calloc(1, sizeof *s);
     if (!s) return NULL;
@@ -177,6 +202,8 @@ static struct shared *shared_new(const char *machine, const struct device_watchi
     s->machine = machine ? str_z(&s->arena, str_of(machine)) : NULL;
     if (how) s->how = *how;
     if (s->how.interval_ms < 1) s->how.interval_ms = USUAL_INTERVAL_MS;
+    s->only = only;
+    s->tally.peaks.used_bytes = -1;
     s->deadline_ms = deadline_ms;
     s->backend = device_backend_of(machine != NULL);
     return s;
@@ -225,10 +252,9 @@ static void stop(struct shared *s) {
     shared_drop(s);
 }
 
-int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
-                               const struct device_watching *how,
-                               struct device_monitor **ret_monitor, struct fail *why) {
-    struct shared *s = shared_new(machine, how, deadline_ms);
+static int open_machine(const char *machine, const struct device_watching *how, int only,
+                        int deadline_ms, struct shared **ret_shared, struct fail *why) {
+    struct shared *s = shared_new(machine, how, only, deadline_ms);
     if (!s || !start_worker(s, 0)) {
         if (s) s->users = 1;
         if (s) shared_drop(s);
@@ -239,8 +265,18 @@ int device_monitor_open_within(struct arena *a, int deadline_ms, const char *mac
         stop(s);
         return code;
     }
+    *ret_shared = s;
+    return 0;
+}
+
+int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
+                               const struct device_watching *how,
+                               struct device_monitor **ret_monitor, struct fail *why) {
+    struct device_monitor m;
+    int failed = open_machine(machine, how, ALL, deadline_ms, &m.shared, why);
+    if (failed) return failed;
     *ret_monitor = arena_new(a, struct device_monitor, 1);
-    (*ret_monitor)->shared = s;
+    **ret_monitor = m;
     return 0;
 }
 
@@ -299,4 +335,76 @@ int device_snapshot_take(struct arena *a, const char *machine, struct device_sna
     device_monitor_read(a, m, ret_snapshot);
     device_monitor_close(m);
     return 0;
+}
+
+// --- One card ------------------------------------------------------------------------------------
+
+struct device_sampler {
+    struct shared *shared;
+};
+
+// 0: the card is there and asked.
+static int check_card(struct shared *s, struct fail *why) {
+    int failed = 0;
+    pthread_mutex_lock(&s->lock);
+    if (!s->is_open) {
+        ARENA_AUTO a = {0};
+        failed = fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(device_code_text(&a, NVML_TIMEOUT)));
+    } else if (s->only < 0 || s->only >= s->count) {
+        failed = device_no_card(s->only, &s->session->list, why);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
+                               int interval_ms, struct device_sampler **ret_sampler,
+                               struct fail *why) {
+    const struct device_watching how = {.interval_ms = interval_ms < 1 ? 1 : interval_ms};
+    struct device_sampler sampler;
+    int failed = open_machine(machine, &how, card, deadline_ms, &sampler.shared, why);
+    if (failed) return failed;
+    failed = check_card(sampler.shared, why);
+    if (failed) {
+        stop(sampler.shared);
+        return failed;
+    }
+    *ret_sampler = arena_new(a, struct device_sampler, 1);
+    **ret_sampler = sampler;
+    return 0;
+}
+
+int device_sampler_open(struct arena *a, const char *machine, int card, int interval_ms,
+                        struct device_sampler **ret_sampler, struct fail *why) {
+    return device_sampler_open_within(a, DEVICE_DEADLINE_MS, machine, card, interval_ms,
+                                      ret_sampler, why);
+}
+
+struct device_sample device_sampler_read(const struct device_sampler *s) {
+    pthread_mutex_lock(&s->shared->lock);
+    struct device_sample newest = device_sample_of(&s->shared->cards[s->shared->only]);
+    pthread_mutex_unlock(&s->shared->lock);
+    return newest;
+}
+
+struct device_peaks device_sampler_peaks(const struct device_sampler *s) {
+    pthread_mutex_lock(&s->shared->lock);
+    struct tally t = s->shared->tally;
+    pthread_mutex_unlock(&s->shared->lock);
+    t.peaks.utilisation_mean =
+        t.utilisation_count ? t.utilisation_sum / t.utilisation_count : (double)NAN;
+    t.peaks.power_mean_watts = t.power_count ? t.power_sum / t.power_count : (double)NAN;
+    return t.peaks;
+}
+
+void device_sampler_reset(struct device_sampler *s) {
+    pthread_mutex_lock(&s->shared->lock);
+    s->shared->tally = (struct tally){.peaks = {.used_bytes = -1}};
+    pthread_mutex_unlock(&s->shared->lock);
+}
+
+void device_sampler_close(struct device_sampler *s) {
+    if (!s || !s->shared) return;
+    stop(s->shared);
+    s->shared = NULL;
 }
