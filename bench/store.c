@@ -29,13 +29,13 @@ static struct store_run made_up(struct arena *a, struct stats_random *r, int64_t
     run.kind = i % 5 == 0 ? STR("fit") : i % 7 == 0 ? STR("bench") : STR("trial");
     run.version = STR("0.1.0");
     run.is_standin = 0;
-    run.model = str_format(a, "timm:made_up_model_%d", (int)(stats_next(r) % MODELS));
+    run.plan.model = str_format(a, "timm:made_up_model_%d", (int)(stats_next(r) % MODELS));
     run.gpu = str_format(a, "NVIDIA GeForce RTX %d", (int)(3000 + 10 * (stats_next(r) % CARDS)));
     run.question = str_format(a, "%016llx", (unsigned long long)(stats_next(r) % 20000));
     run.command_hash = run.question;
     run.torch = STR("2.6.0+cu124");
-    run.batch = 1 << (i % 8);
-    run.accumulation = 1;
+    run.plan.batch = 1 << (i % 8);
+    run.plan.accumulation = 1;
     run.status = STR("OK");
     run.reserved_bytes = run.predicted_reserved_bytes = 1000000000 + i;
     run.peak_bytes = run.predicted_bytes = 1500000000 + i;

@@ -148,19 +148,7 @@ static int64_t known(int64_t value) {
 struct store_run history_row(const struct history *h, const char *kind, const struct plan *p) {
     struct store_run run = h->base;
     run.kind = str_of(kind);
-    run.model = p->model;
-    run.image_size = known(p->image_size);
-    run.sequence_length = known(p->sequence_length);
-    run.target_length = known(p->target_length);
-    run.batch = known(p->batch);
-    run.accumulation = known(p->accumulation);
-    run.ranks = known(p->ranks);
-    if (p->precision) run.precision = str_of(plan_precision_name(p->precision));
-    run.optimizer = p->optimizer;
-    run.layout = p->layout;
-    run.checkpointing = p->checkpointing;
-    run.ema = p->ema;
-    run.inference = p->inference;
+    run.plan = *p;
     return run;
 }
 
@@ -245,7 +233,7 @@ void history_answers(struct history *h, const struct answer *answers, ptrdiff_t 
     for (ptrdiff_t i = 0; i < count; i++) {
         const struct answer *answer = &answers[i];
         struct store_run run = history_row(h, "fit", &answer->plan);
-        run.model = answer->forecast.model.name;
+        run.plan.model = answer->forecast.model.name;
         run.device = STR("cuda");
         run.gpu = answer->card.gpu.name;
         run.capacity_bytes = answer->card.gpu.usable_bytes;
@@ -288,7 +276,7 @@ static const struct signature *find_signature(struct str id) {
 
 static struct launch_result result_of(struct arena *a, const struct store_run *run,
                                       enum launch_status status) {
-    struct launch_result r = {.status = status, .batch = run->batch};
+    struct launch_result r = {.status = status, .batch = run->plan.batch};
     for (int i = 0; i < FIGURES; i++) {
         char *to = (char *)&r + figures[i].in_result;
         const char *from = (const char *)run + figures[i].in_run;
@@ -319,7 +307,8 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
     }
     for (ptrdiff_t i = 0; i < count; i++) { // the newest first
         enum launch_status status;
-        if (runs[i].batch != p->batch || runs[i].accumulation != p->accumulation) continue;
+        if (runs[i].plan.batch != p->batch || runs[i].plan.accumulation != p->accumulation)
+            continue;
         if (!launch_status_find(runs[i].status, &status) ||
             !still_holds(&runs[i], status, budget_bytes)) {
             continue;
@@ -368,9 +357,10 @@ static ptrdiff_t by_model(struct arena *a, const struct store_run *runs, ptrdiff
     for (ptrdiff_t i = 0; i < count; i++) {
         ptrdiff_t n = 0;
         bool is_first = true;
-        for (ptrdiff_t k = 0; k < i; k++) is_first &= !str_equal(runs[k].model, runs[i].model);
+        for (ptrdiff_t k = 0; k < i; k++)
+            is_first &= !str_equal(runs[k].plan.model, runs[i].plan.model);
         for (ptrdiff_t k = i; is_first && k < count; k++) {
-            if (str_equal(runs[k].model, runs[i].model)) own[n++] = ratio_of(&runs[k]);
+            if (str_equal(runs[k].plan.model, runs[i].plan.model)) own[n++] = ratio_of(&runs[k]);
         }
         if (is_first) ret_ratios[models++] = stats_median(own, n);
     }
@@ -381,7 +371,7 @@ static ptrdiff_t of_model(const struct store_run *runs, ptrdiff_t count, struct 
                           double *ret_ratios) {
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < count; i++) {
-        if (str_equal(runs[i].model, model)) ret_ratios[n++] = ratio_of(&runs[i]);
+        if (str_equal(runs[i].plan.model, model)) ret_ratios[n++] = ratio_of(&runs[i]);
     }
     return n;
 }

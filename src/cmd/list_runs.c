@@ -37,7 +37,7 @@ static int read_since(const char *text, int64_t *ret_ms, struct fail *why) {
 }
 
 static void count_cell(struct show_table *t, int64_t value) {
-    if (value >= 0)
+    if (value > 0)
         show_table_format(t, SHOW_PLAIN, "%lld", (long long)value);
     else
         show_table_unknown(t);
@@ -53,11 +53,11 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     show_table_cell(t, SHOW_DIM, history_date(a, run->at_ms));
     show_table_format(t, SHOW_PLAIN, "%.*s%s", STR_ARG(run->kind),
                       run->is_standin == 1 ? " (stand-in)" : "");
-    show_table_known(t, SHOW_STRONG, run->model);
+    show_table_known(t, SHOW_STRONG, run->plan.model);
     show_table_known(t, SHOW_PLAIN, run->gpu);
-    count_cell(t, run->batch);
-    count_cell(t, run->accumulation);
-    show_table_known(t, SHOW_PLAIN, run->precision);
+    count_cell(t, run->plan.batch);
+    count_cell(t, run->plan.accumulation);
+    show_table_known(t, SHOW_PLAIN, plan_precision_text(run->plan.precision));
     bytes_cell(a, t, run->peak_bytes);
     bytes_cell(a, t, run->predicted_bytes);
     show_table_known(t, SHOW_PLAIN, unit_number(a, run->samples_per_s));
@@ -87,31 +87,29 @@ static json_t *json_numbers(struct str text) {
     return list;
 }
 
-static json_t *json_whole(const struct store_column *c, int64_t value) {
-    static const char *const switches[] = {"is_standin", "checkpointing", "ema", "inference"};
+static json_t *json_whole(const struct field *f, int64_t value) {
     if (value < 0) return json_null();
-    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++) {
-        if (strcmp(c->name, switches[i]) == 0) return json_boolean(value > 0);
-    }
-    return json_integer(value);
+    bool is_switch = f->type == FIELD_SWITCH || strcmp(f->name, "is_standin") == 0;
+    return is_switch ? json_boolean(value > 0) : json_integer(value);
 }
 
 // Every column, by its table: doc/formats/runs-list.md.
 static json_t *json_run(const struct store_run *run) {
     json_t *object = json_pack("{s:I}", "id", (json_int_t)run->id);
-    for (const struct store_column *c = store_columns; c->name; c++) {
-        const char *member = (const char *)run + c->offset;
+    for (const struct store_column *c = store_columns; c->since; c++) {
+        const struct field *f = &c->field;
+        enum field_type type = field_outside(f);
         json_t *value;
-        if (strcmp(c->name, "each_s") == 0) {
+        if (strcmp(f->name, "each_s") == 0) {
             value = json_numbers(run->each_s);
-        } else if (c->type == STORE_TEXT) {
-            value = json_text(*(const struct str *)(const void *)member);
-        } else if (c->type == STORE_WHOLE) {
-            value = json_whole(c, *(const int64_t *)(const void *)member);
+        } else if (type == FIELD_TEXT) {
+            value = json_text(field_text(run, f));
+        } else if (type == FIELD_WHOLE) {
+            value = json_whole(f, field_whole(run, f));
         } else {
-            value = json_number(*(const double *)(const void *)member);
+            value = json_number(field_real(run, f));
         }
-        json_object_set_new(object, c->name, value);
+        json_object_set_new(object, f->name, value);
     }
     return object;
 }

@@ -67,9 +67,7 @@ static void about(void *context, int64_t batch, struct notice_run *run) {
     struct forecast_peak peak;
     run->verb = STR("fit");
     run->model = m->q->plan.model;
-    if (m->q->plan.precision != PLAN_PRECISION_UNKNOWN) {
-        run->precision = str_of(plan_precision_name(m->q->plan.precision));
-    }
+    run->precision = plan_precision_text(m->q->plan.precision);
     run->accumulation = plan_accumulation(m->q->effective, batch, m->q->plan.ranks);
     if (!m->is_predicted || m->launch.place.kind != LAUNCH_CUDA) return;
     if (forecast_at(&m->predicted.forecast, &m->card, batch, run->accumulation, &peak, NULL) < 0)
@@ -134,7 +132,7 @@ static void store_trial(struct measured *m, const struct measured_trial *t) {
     run.limit_bytes = m->budget_bytes;
     history_result(m->history, &t->result, &run);
     if (m->is_predicted) {
-        run.model = f->model.name;
+        run.plan.model = f->model.name;
         bool is_alike =
             forecast_tape(f, t->plan.accumulation, &tape, NULL) == 0 && !tape->is_upper_bound;
         if (is_alike &&
@@ -360,7 +358,7 @@ static void store_answer(struct measured *m) {
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         if (m->trials[i].result.trial.is_standin) run.is_standin = 1;
     }
-    if (m->is_predicted) run.model = m->predicted.forecast.model.name;
+    if (m->is_predicted) run.plan.model = m->predicted.forecast.model.name;
     run.limit_bytes = m->budget_bytes;
     run.status = m->best ? STR("FITS") : STR("OOM");
     history_add(m->history, &run);

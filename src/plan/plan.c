@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/plan.h"
 
-static const struct {
-    const char *name;
-    enum plan_precision precision;
-} precisions[] = {
-    {"fp32", PLAN_FP32}, {"amp-fp16", PLAN_AMP_FP16}, {"amp-bf16", PLAN_AMP_BF16},
-    {"bf16", PLAN_BF16}, {"fp16", PLAN_FP16},
+const char *const plan_precisions[] = {
+    [PLAN_FP32 - 1] = "fp32", [PLAN_AMP_FP16 - 1] = "amp-fp16", [PLAN_AMP_BF16 - 1] = "amp-bf16",
+    [PLAN_BF16 - 1] = "bf16", [PLAN_FP16 - 1] = "fp16",         [PLAN_FP16] = NULL,
 };
-enum { PRECISIONS = sizeof precisions / sizeof *precisions };
-
-const char *const plan_precisions[] = {"fp32", "amp-fp16", "amp-bf16", "bf16", "fp16", NULL};
 const char *const plan_optimizers[] = {"sgd",  "adam",      "adamw", "adafactor",
                                        "lion", "adamw8bit", "none",  NULL};
 
@@ -19,25 +13,33 @@ const char *const plan_optimizers[] = {"sgd",  "adam",      "adamw", "adafactor"
 static const struct {
     const char *contains, *name;
 } optimizer_spellings[] = {
-    {"adamw8bit", "adamw8bit"}, {"adamwbnb8bit", "adamw8bit"}, {"adam8bit", "adamw8bit"},
-    {"adafactor", "adafactor"}, {"adamw", "adamw"},            {"lion", "lion"},
-    {"radam", "adam"},          {"nadam", "adam"},             {"adam", "adam"},
-    {"lamb", "adam"},           {"sgd", "sgd"},                {"momentum", "sgd"},
+    {"adamw8bit", "adamw8bit"},
+    {"adamwbnb8bit", "adamw8bit"},
+    {"adam8bit", "adamw8bit"},
+    {"adafactor", "adafactor"},
+    {"adamw", "adamw"},
+    {"lion", "lion"},
+    {"radam", "adam"},
+    {"nadam", "adam"},
+    {"adam", "adam"},
+    {"lamb", "adam"},
+    {"sgd", "sgd"},
+    {"momentum", "sgd"},
     {"none", "none"},
 };
 
 const char *plan_precision_name(enum plan_precision precision) {
-    for (int i = 0; i < PRECISIONS; i++) {
-        if (precisions[i].precision == precision) return precisions[i].name;
-    }
-    return "unknown";
+    return precision ? plan_precisions[precision - 1] : "unknown";
+}
+
+struct str plan_precision_text(enum plan_precision precision) {
+    return precision ? str_of(plan_precision_name(precision)) : (struct str){0};
 }
 
 enum plan_precision plan_precision_find(struct str name) {
-    for (int i = 0; i < PRECISIONS; i++) {
-        if (str_equal_nocase(name, str_of(precisions[i].name))) return precisions[i].precision;
-    }
-    return PLAN_PRECISION_UNKNOWN;
+    int i = 0;
+    while (plan_precisions[i] && !str_equal_nocase(name, str_of(plan_precisions[i]))) i++;
+    return plan_precisions[i] ? (enum plan_precision)(i + 1) : PLAN_PRECISION_UNKNOWN;
 }
 
 static struct str fold(struct str s, char *text, ptrdiff_t size) {

@@ -6,7 +6,7 @@
 #define PLAN_PLAN_H
 
 #include "base/fail.h"
-#include "base/str.h"
+#include "base/field.h"
 
 enum plan_precision {
     PLAN_PRECISION_UNKNOWN,
@@ -17,7 +17,8 @@ enum plan_precision {
     PLAN_FP16, // inference only
 };
 
-// Absent values: 0 for sizes and counts, UNKNOWN, an empty view.
+// Absent values: 0 for sizes and counts, UNKNOWN, an empty view. The members' names are those of
+// the history's columns and of the members of team files: see PLAN_FIELD.
 struct plan {
     struct str model;
     int64_t image_size;      // pixels of the square's side
@@ -35,12 +36,27 @@ struct plan {
 
 // "amp-fp16"; the words of the tape's header.
 const char *plan_precision_name(enum plan_precision precision);
-enum plan_precision plan_precision_find(struct str name); // UNKNOWN: no such name
-extern const char *const plan_precisions[];               // NULL-ended
-extern const char *const plan_optimizers[];               // NULL-ended
+struct str plan_precision_text(enum plan_precision precision); // empty: UNKNOWN
+enum plan_precision plan_precision_find(struct str name);      // UNKNOWN: no such name
+extern const char *const plan_precisions[];                    // NULL-ended, PLAN_FP32 first
+extern const char *const plan_optimizers[];                    // NULL-ended
 // "AdamW", "adamw_torch_fused", "torch.optim.SGD", "adamw_bnb_8bit" -> the name of plan_optimizers,
 // NULL when it is none of them.
 const char *plan_optimizer_find(struct str spelled);
+
+// A member of a plan that stands `at` bytes into a record, as a row of the record's table.
+// clang-format off
+#define PLAN_FIELD(at, member)                                           \
+    {                                                                    \
+        .name = #member, .offset = (at) + offsetof(struct plan, member), \
+        .words = plan_precisions,                                        \
+        .type = _Generic(((struct plan *)NULL)->member,                  \
+            struct str: FIELD_TEXT,                                      \
+            int64_t: FIELD_COUNT,                                        \
+            bool: FIELD_SWITCH,                                          \
+            enum plan_precision: FIELD_WORD)                             \
+    }
+// clang-format on
 
 // What the learning sees: batch x accumulation x ranks.
 int64_t plan_effective(const struct plan *p);

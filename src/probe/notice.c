@@ -5,6 +5,7 @@
 // another container's numbers, which mean nothing here, by their namespace.
 #include "probe/notice.h"
 
+#include "base/field.h"
 #include "base/os.h"
 
 #include <dirent.h>
@@ -41,60 +42,44 @@ struct notice {
     } counted[RANKS_MOST];
 };
 
-struct notice_run notice_unknown(void) {
-    return (struct notice_run){.card_index = -1,
-                               .pid = -1,
-                               .batch = -1,
-                               .accumulation = -1,
-                               .predicted_peak_bytes = -1,
-                               .predicted_upper_bytes = -1,
-                               .started_s = -1,
-                               .repeat_s = (double)NAN};
-}
+// --- run.json ------------------------------------------------------------------------------------
 
-// --- run.json
-// ----------------------------------------------------------------------------------------
-
-static const struct {
-    const char *key;
-    size_t offset;
-} texts[] =
-    {
-#define TEXT(key) \
-    { #key, offsetof(struct notice_run, key) }
-        TEXT(verb),   TEXT(model),     TEXT(command), TEXT(precision),
-        TEXT(device), TEXT(card_uuid), TEXT(standin),
-#undef TEXT
-},
-  numbers[] = {
-#define NUMBER(key) \
-    { #key, offsetof(struct notice_run, key) }
-      NUMBER(pid),          NUMBER(card_index),           NUMBER(batch),
-      NUMBER(accumulation), NUMBER(predicted_peak_bytes), NUMBER(predicted_upper_bytes),
-      NUMBER(started_s),
-#undef NUMBER
+#define OWN(member) FIELD(struct notice_run, member)
+static const struct field fields[] = {
+    OWN(verb),
+    OWN(model),
+    OWN(command),
+    OWN(precision),
+    OWN(device),
+    OWN(card_uuid),
+    OWN(standin),
+    OWN(pid),
+    OWN(card_index),
+    OWN(batch),
+    OWN(accumulation),
+    OWN(predicted_peak_bytes),
+    OWN(predicted_upper_bytes),
+    OWN(started_s),
 };
-enum { TEXTS = sizeof texts / sizeof *texts, NUMBERS = sizeof numbers / sizeof *numbers };
+enum { FIELDS = sizeof fields / sizeof *fields };
 
-static struct str *text_in(struct notice_run *run, int i) {
-    return (struct str *)(void *)((char *)run + texts[i].offset);
-}
-static int64_t *number_in(struct notice_run *run, int i) {
-    return (int64_t *)(void *)((char *)run + numbers[i].offset);
+struct notice_run notice_unknown(void) {
+    struct notice_run run = {.repeat_s = (double)NAN};
+    for (int i = 0; i < FIELDS; i++) field_forget(&run, &fields[i]);
+    return run;
 }
 
 static bool read_object(struct arena *a, const json_t *object, struct notice_run *run) {
     *run = notice_unknown();
     if (json_integer_value(json_object_get(object, "run")) != 1) return false;
-    for (int i = 0; i < TEXTS; i++) {
-        const json_t *value = json_object_get(object, texts[i].key);
+    for (int i = 0; i < FIELDS; i++) {
+        const json_t *value = json_object_get(object, fields[i].name);
         struct str text = {json_string_value(value), (ptrdiff_t)json_string_length(value)};
-        *text_in(run, i) = steps_text(a, text, TEXT_MOST);
-    }
-    for (int i = 0; i < NUMBERS; i++) {
-        const json_t *value = json_object_get(object, numbers[i].key);
         int64_t n = json_is_integer(value) ? json_integer_value(value) : -1;
-        *number_in(run, i) = n >= 0 && n <= INT64_C(1) << 60 ? n : -1;
+        if (fields[i].type == FIELD_TEXT)
+            field_set_text(run, &fields[i], steps_text(a, text, TEXT_MOST));
+        else if (n >= 0 && n <= INT64_C(1) << 60)
+            field_set_whole(run, &fields[i], n);
     }
     double repeat = json_number_value(json_object_get(object, "repeat_s"));
     if (repeat >= 1 && repeat <= 1e9) run->repeat_s = repeat;
@@ -108,8 +93,7 @@ bool notice_read(struct arena *a, struct str text, struct notice_run *ret_run) {
     return is_one;
 }
 
-// --- Processes
-// ---------------------------------------------------------------------------------------
+// --- Processes -----------------------------------------------------------------------------------
 
 // When it began, in ticks since the system did. -1: it is gone, or only waits to be reaped.
 static int64_t start_of(int64_t pid) {
@@ -124,8 +108,7 @@ static void read_namespace(char text[64]) {
     text[length > 0 ? length : 0] = 0;
 }
 
-// --- Folders
-// -----------------------------------------------------------------------------------------
+// --- Folders -------------------------------------------------------------------------------------
 
 static bool is_ours_alone(int fd) {
     struct stat st;
@@ -169,28 +152,25 @@ static void remove_run(int runs_fd, const char *name) {
     (void)unlinkat(runs_fd, name, AT_REMOVEDIR);
 }
 
-// --- Announcing
-// --------------------------------------------------------------------------------------
+// --- Announcing ----------------------------------------------------------------------------------
 
 static int create(int folder_fd, const char *name) {
     return openat(folder_fd, name, O_WRONLY | O_CREAT | O_TRUNC | O_APPEND | O_NOFOLLOW | O_CLOEXEC,
                   0600);
 }
 
-static json_t *object_of(const struct notice_run *of, int64_t pid) {
-    struct notice_run run = *of;
+static json_t *object_of(const struct notice_run *run, int64_t pid) {
     char space[64];
     json_t *object = json_pack("{s:i}", "run", 1);
-    for (int i = 0; i < TEXTS; i++) {
-        struct str t = *text_in(&run, i);
-        if (t.len <= 0) continue;
+    for (int i = 0; i < FIELDS; i++) {
+        const struct field *f = &fields[i];
         ARENA_AUTO scratch = {0};
-        struct str clean = steps_text(&scratch, t, TEXT_MOST);
-        json_object_set_new(object, texts[i].key, json_stringn(clean.p, (size_t)clean.len));
-    }
-    for (int i = 0; i < NUMBERS; i++) {
-        int64_t n = *number_in(&run, i);
-        if (n >= 0) json_object_set_new(object, numbers[i].key, json_integer(n));
+        struct str text = f->type == FIELD_TEXT ? field_text(run, f) : (struct str){0};
+        int64_t n = f->type == FIELD_WHOLE ? field_whole(run, f) : -1;
+        if (text.len > 0) text = steps_text(&scratch, text, TEXT_MOST);
+        if (text.len > 0)
+            json_object_set_new(object, f->name, json_stringn(text.p, (size_t)text.len));
+        if (n >= 0) json_object_set_new(object, f->name, json_integer(n));
     }
     read_namespace(space);
     json_object_set_new(object, "pid_start_ticks", json_integer(start_of(pid)));
@@ -230,8 +210,7 @@ void notice_close(struct notice *n) {
     os_close(&n->runs_fd);
 }
 
-// --- Steps
-// -------------------------------------------------------------------------------------------
+// --- Steps ---------------------------------------------------------------------------------------
 
 static double unix_s(void) {
     return (double)os_wall_ns() * 1e-9;
@@ -357,8 +336,7 @@ void notice_steps(struct notice *n, const struct steps *steps) {
     n->bytes += b.count;
 }
 
-// --- Finding
-// -----------------------------------------------------------------------------------------
+// --- Finding -------------------------------------------------------------------------------------
 
 enum life { LIVES, IS_GONE, IS_ELSEWHERE };
 

@@ -56,8 +56,8 @@ static int terms_of(const struct store_filter *f, struct term *ret_terms) {
 static struct str query(struct arena *a, const struct term *terms, int count) {
     struct buf sql = buf_new(a);
     buf_add(&sql, STR("SELECT id"));
-    for (const struct store_column *c = store_columns; c->name; c++) {
-        buf_format(&sql, ", %s", c->name);
+    for (const struct store_column *c = store_columns; c->since; c++) {
+        buf_format(&sql, ", %s", c->field.name);
     }
     buf_add(&sql, STR(" FROM runs"));
     for (int i = 0; i < count; i++) buf_format(&sql, "%s%s", i ? " AND " : " WHERE ", terms[i].sql);
@@ -78,16 +78,16 @@ static int bind_terms(sqlite3_stmt *to, const struct term *terms, int count, int
 
 static void read_cell(struct arena *a, sqlite3_stmt *from, int at, const struct store_column *c,
                       struct store_run *run) {
-    char *member = (char *)run + c->offset;
+    enum field_type type = field_outside(&c->field);
     if (sqlite3_column_type(from, at) == SQLITE_NULL) return;
-    if (c->type == STORE_TEXT) {
+    if (type == FIELD_TEXT) {
         const char *text = (const char *)sqlite3_column_text(from, at);
         struct str view = {text, text ? sqlite3_column_bytes(from, at) : 0};
-        *(struct str *)(void *)member = str_copy(a, view);
-    } else if (c->type == STORE_WHOLE) {
-        *(int64_t *)(void *)member = sqlite3_column_int64(from, at);
+        field_set_text(run, &c->field, str_copy(a, view));
+    } else if (type == FIELD_WHOLE) {
+        field_set_whole(run, &c->field, sqlite3_column_int64(from, at));
     } else {
-        *(double *)(void *)member = sqlite3_column_double(from, at);
+        field_set_real(run, &c->field, sqlite3_column_double(from, at));
     }
 }
 
@@ -95,7 +95,7 @@ static struct store_run read_row(struct arena *a, sqlite3_stmt *from) {
     struct store_run run = store_run_unknown();
     int at = 1;
     run.id = sqlite3_column_int64(from, 0);
-    for (const struct store_column *c = store_columns; c->name; c++) {
+    for (const struct store_column *c = store_columns; c->since; c++) {
         read_cell(a, from, at++, c, &run);
     }
     return run;

@@ -25,7 +25,7 @@ enum { MIGRATIONS = sizeof migrations / sizeof *migrations };
 const int store_version = 2;
 
 static const char *const type_names[] = {
-    [STORE_TEXT] = "TEXT", [STORE_WHOLE] = "INTEGER", [STORE_REAL] = "REAL"};
+    [FIELD_TEXT] = "TEXT", [FIELD_WHOLE] = "INTEGER", [FIELD_REAL] = "REAL"};
 
 int store_version_of(sqlite3 *db, int *ret_version) {
     sqlite3_stmt *read = NULL;
@@ -42,11 +42,11 @@ static int execute(sqlite3 *db, const char *sql) {
 
 static int add_columns(sqlite3 *db, int version) {
     int code = SQLITE_OK;
-    for (const struct store_column *c = store_columns; code == SQLITE_OK && c->name; c++) {
+    for (const struct store_column *c = store_columns; code == SQLITE_OK && c->since; c++) {
         char sql[160];
         if (c->since != version) continue;
-        snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s %s", c->name,
-                 type_names[c->type]);
+        snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s %s", c->field.name,
+                 type_names[field_outside(&c->field)]);
         code = execute(db, sql);
     }
     return code;
@@ -58,8 +58,9 @@ static int create(sqlite3 *db, int version) {
     struct buf sql = buf_new(&a);
     // AUTOINCREMENT: a number that somebody wrote down never comes to mean another run.
     buf_add(&sql, STR("CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT"));
-    for (const struct store_column *c = store_columns; c->name; c++) {
-        if (c->since <= version) buf_format(&sql, ", %s %s", c->name, type_names[c->type]);
+    for (const struct store_column *c = store_columns; c->since; c++) {
+        if (c->since <= version)
+            buf_format(&sql, ", %s %s", c->field.name, type_names[field_outside(&c->field)]);
     }
     buf_byte(&sql, ')');
     return execute(db, buf_z(&sql));

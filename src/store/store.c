@@ -233,25 +233,22 @@ void store_close(struct store *s) {
 
 static int bind(sqlite3_stmt *to, int at, const struct store_column *c,
                 const struct store_run *run) {
-    const char *member = (const char *)run + c->offset;
-    const struct str *text = (const struct str *)(const void *)member;
-    int64_t whole = *(const int64_t *)(const void *)member;
-    if (c->type == STORE_TEXT && text->len > 0) {
-        return sqlite3_bind_text64(to, at, text->p, (sqlite3_uint64)text->len, SQLITE_STATIC,
-                                   SQLITE_UTF8);
-    }
-    if (c->type == STORE_WHOLE && whole >= 0) return sqlite3_bind_int64(to, at, whole);
+    enum field_type type = field_outside(&c->field);
     // SQLite stores a NaN as NULL (https://sqlite.org/c3ref/bind_blob.html).
-    if (c->type == STORE_REAL) {
-        return sqlite3_bind_double(to, at, *(const double *)(const void *)member);
+    if (type == FIELD_REAL) return sqlite3_bind_double(to, at, field_real(run, &c->field));
+    if (type == FIELD_TEXT) {
+        struct str text = field_text(run, &c->field);
+        return sqlite3_bind_text64(to, at, text.len > 0 ? text.p : NULL, (sqlite3_uint64)text.len,
+                                   SQLITE_STATIC, SQLITE_UTF8);
     }
-    return sqlite3_bind_null(to, at);
+    int64_t whole = field_whole(run, &c->field);
+    return whole >= 0 ? sqlite3_bind_int64(to, at, whole) : sqlite3_bind_null(to, at);
 }
 
 static struct str column_names(struct arena *a) {
     struct buf names = buf_new(a);
-    for (const struct store_column *c = store_columns; c->name; c++) {
-        buf_format(&names, "%s%s", names.count ? ", " : "", c->name);
+    for (const struct store_column *c = store_columns; c->since; c++) {
+        buf_format(&names, "%s%s", names.count ? ", " : "", c->field.name);
     }
     return buf_str(&names);
 }
@@ -261,7 +258,7 @@ static int prepare_add(struct store *s) {
     struct buf sql = buf_new(&a);
     if (s->add) return SQLITE_OK;
     buf_format(&sql, "INSERT INTO runs(%.*s) VALUES(", STR_ARG(column_names(&a)));
-    for (const struct store_column *c = store_columns; c->name; c++) {
+    for (const struct store_column *c = store_columns; c->since; c++) {
         buf_add(&sql, c == store_columns ? STR("?") : STR(", ?"));
     }
     buf_byte(&sql, ')');
@@ -270,7 +267,7 @@ static int prepare_add(struct store *s) {
 
 static int add(struct store *s, const struct store_run *run, int64_t *ret_id, struct fail *why) {
     int code = prepare_add(s), at = 1;
-    for (const struct store_column *c = store_columns; code == SQLITE_OK && c->name; c++) {
+    for (const struct store_column *c = store_columns; code == SQLITE_OK && c->since; c++) {
         code = bind(s->add, at++, c, run);
     }
     if (code == SQLITE_OK) code = sqlite3_step(s->add);

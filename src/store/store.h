@@ -10,7 +10,7 @@
 #define STORE_STORE_H
 
 #include "base/fail.h"
-#include "base/str.h"
+#include "plan/plan.h"
 #include "steps/times.h"
 
 #include <stdbool.h>
@@ -24,16 +24,14 @@ struct store_run {
     int64_t
         is_standin; // 1: a program or driver that plays a scenario; never used to correct real runs
     // What identifies it.
-    struct str model, library; // library: "timm 1.0.9"
-    int64_t image_size, sequence_length, target_length;
-    int64_t batch, accumulation, ranks, workers;
-    struct str precision, optimizer, layout;
-    int64_t checkpointing, ema, inference; // 0, 1
-    struct str device;                     // cuda, cpu
-    struct str gpu;                        // the card's name, or the processor's
-    struct str gpu_hash;                   // of its UUID
-    int64_t capacity_bytes;                // of the device
-    int64_t limit_bytes;                   // that it was allowed; -1: all
+    struct plan plan;   // unknown in its own way; `classes` is not stored
+    struct str library; // "timm 1.0.9"
+    int64_t workers;
+    struct str device;      // cuda, cpu
+    struct str gpu;         // the card's name, or the processor's
+    struct str gpu_hash;    // of its UUID
+    int64_t capacity_bytes; // of the device
+    int64_t limit_bytes;    // that it was allowed; -1: all
     struct str driver, cuda, torch;
     struct str command_hash;
     struct str question; // hash of all that must be the same for the answer to be the same
@@ -60,14 +58,11 @@ struct store_run {
 };
 struct store_run store_run_unknown(void); // of which nothing is known
 
-enum store_type { STORE_TEXT, STORE_WHOLE, STORE_REAL };
 struct store_column {
-    const char *name;
-    enum store_type type;
-    size_t offset; // in struct store_run
-    int since;     // schema version
+    struct field field; // of struct store_run
+    int since;          // schema version
 };
-extern const struct store_column store_columns[]; // without id; ends with a row without a name
+extern const struct store_column store_columns[]; // without id; ends with version 0
 
 struct store; // private
 

@@ -72,17 +72,19 @@ static bool is_machine(struct str s) {
 }
 
 static bool is_sound(const struct team_record *r, const struct team_member *m) {
-    if (m->type == TEAM_REAL)
-        return isnan(team_real(r, m)) || (team_real(r, m) > 0 && team_real(r, m) < 1e12);
-    if (m->type == TEAM_TEXT)
-        return is_plain(*team_text(r, m)) && (team_text(r, m)->len > 0 || !m->is_needed);
-    int64_t most = str_ends(str_of(m->name), STR("_bytes")) ? bytes_most : count_most;
-    return team_whole(r, m) >= (m->is_needed ? 1 : -1) && team_whole(r, m) <= most;
+    const struct field *f = &m->field;
+    enum field_type type = field_outside(f);
+    if (type == FIELD_REAL)
+        return isnan(field_real(r, f)) || (field_real(r, f) > 0 && field_real(r, f) < 1e12);
+    if (type == FIELD_TEXT)
+        return is_plain(field_text(r, f)) && (field_text(r, f).len > 0 || !m->is_needed);
+    int64_t most = str_ends(str_of(f->name), STR("_bytes")) ? bytes_most : count_most;
+    return field_whole(r, f) >= (m->is_needed ? 1 : -1) && field_whole(r, f) <= most;
 }
 
 const char *team_unsound(const struct team_record *r) {
-    for (const struct team_member *m = team_members; m->name; m++) {
-        if (!is_sound(r, m)) return m->name;
+    for (const struct team_member *m = team_members; m->field.name; m++) {
+        if (!is_sound(r, m)) return m->field.name;
     }
     return !is_date(r->date) ? "date" : !is_status(r->status) ? "status" : NULL;
 }
@@ -96,13 +98,20 @@ static bool take_text(struct arena *a, const json_t *value, struct str *ret) {
 // Of the right type; whether the value can be is asked later.
 static bool take(struct arena *a, const json_t *value, const struct team_member *m,
                  struct team_record *record) {
-    void *member = (char *)record + m->offset;
+    struct str text;
     if (!value || json_is_null(value)) return !m->is_needed;
-    if (m->type == TEAM_TEXT) return take_text(a, value, member);
-    if (m->type == TEAM_REAL) *(double *)member = json_number_value(value);
-    if (m->type == TEAM_WHOLE) *(int64_t *)member = json_integer_value(value);
-    return m->type == TEAM_REAL ? json_is_number(value)
-                                : json_is_integer(value) && json_integer_value(value) >= 0;
+    switch (field_outside(&m->field)) {
+    case FIELD_TEXT:
+        if (!take_text(a, value, &text)) return false;
+        field_set_text(record, &m->field, text);
+        return true;
+    case FIELD_REAL:
+        field_set_real(record, &m->field, json_number_value(value));
+        return json_is_number(value);
+    default:
+        field_set_whole(record, &m->field, json_integer_value(value));
+        return json_is_integer(value) && json_integer_value(value) >= 0;
+    }
 }
 
 // --- Lines ---------------------------------------------------------------------------------------
@@ -141,8 +150,8 @@ static int read_record(const struct reading *r, struct str line, struct team_rec
     json_t *object = parse(line);
     const char *bad = NULL;
     *record = team_record_unknown();
-    for (const struct team_member *m = team_members; object && m->name && !bad; m++) {
-        if (!take(r->arena, json_object_get(object, m->name), m, record)) bad = m->name;
+    for (const struct team_member *m = team_members; object && m->field.name && !bad; m++) {
+        if (!take(r->arena, json_object_get(object, m->field.name), m, record)) bad = m->field.name;
     }
     if (object && !bad) bad = team_unsound(record);
     int rc = !object ? damaged(r, "this line is no JSON object", "")
@@ -233,11 +242,12 @@ static json_t *text_or_null(struct str s) {
 }
 
 static json_t *value_of(const struct team_record *r, const struct team_member *m) {
-    if (m->type == TEAM_TEXT) return text_or_null(*team_text(r, m));
-    if (m->type == TEAM_WHOLE) {
-        return team_whole(r, m) < 0 ? json_null() : json_integer(team_whole(r, m));
-    }
-    return isfinite(team_real(r, m)) ? json_real(team_real(r, m)) : json_null();
+    const struct field *f = &m->field;
+    enum field_type type = field_outside(f);
+    if (type == FIELD_TEXT) return text_or_null(field_text(r, f));
+    if (type == FIELD_REAL)
+        return isfinite(field_real(r, f)) ? json_real(field_real(r, f)) : json_null();
+    return field_whole(r, f) < 0 ? json_null() : json_integer(field_whole(r, f));
 }
 
 struct str team_write(struct arena *a, struct team_file *file) {
@@ -247,8 +257,8 @@ struct str team_write(struct arena *a, struct team_file *file) {
                       text_or_null(file->machine), "name", text_or_null(file->name)));
     for (ptrdiff_t i = 0; i < file->count; i++) {
         json_t *object = json_object();
-        for (const struct team_member *m = team_members; m->name; m++) {
-            json_object_set_new(object, m->name, value_of(&file->records[i], m));
+        for (const struct team_member *m = team_members; m->field.name; m++) {
+            json_object_set_new(object, m->field.name, value_of(&file->records[i], m));
         }
         put(&b, object);
     }

@@ -11,62 +11,49 @@
 
 // --- Which records are of the question -----------------------------------------------------------
 
-static struct str said(struct arena *a, int64_t value) {
-    return value > 0 ? str_format(a, "%lld", (long long)value) : STR("not said");
+#define PLAN(member) PLAN_FIELD(0, member)
+static const struct asked {
+    const char *what;
+    struct field field; // of the plan
+} asked[] = {
+    {"image size", PLAN(image_size)},       {"sequence length", PLAN(sequence_length)},
+    {"target length", PLAN(target_length)}, {"checkpointing", PLAN(checkpointing)},
+    {"moving average", PLAN(ema)},          {"inference", PLAN(inference)},
+    {"optimizer", PLAN(optimizer)},         {"layout", PLAN(layout)},
+    {"precision", PLAN(precision)},
+};
+enum { ASKED = sizeof asked / sizeof *asked };
+
+static struct str said(struct arena *a, const struct plan *p, const struct field *f) {
+    if (field_outside(f) == FIELD_TEXT) {
+        struct str text = field_text(p, f);
+        return text.len > 0 ? text : STR("not said");
+    }
+    int64_t n = field_whole(p, f);
+    return n > 0 ? str_format(a, "%lld", (long long)n) : STR("not said");
 }
 
-static struct str said_text(struct str s) {
-    return s.len > 0 ? s : STR("not said");
-}
-
-static bool is_number(int64_t measured, int64_t asked) {
-    return (measured > 0 ? measured : 0) == (asked > 0 ? asked : 0);
-}
-
-static bool is_precision(const struct team_record *r, const struct team_question *q) {
-    if (q->precision.len == 0 || str_equal(r->precision, q->precision)) return true;
-    return r->adapted.len > 0 && str_equal(r->precision, r->adapted);
+static bool is_asked(const struct team_record *r, const struct team_question *q,
+                     const struct field *f) {
+    const struct plan *p = &r->plan;
+    if (f->type == FIELD_WORD && (!q->plan.precision || (r->adapted && p->precision == r->adapted)))
+        return true;
+    return field_outside(f) == FIELD_TEXT ? str_equal(field_text(p, f), field_text(&q->plan, f))
+                                          : field_whole(p, f) == field_whole(&q->plan, f);
 }
 
 // How the record is another question; empty: it is not.
 static struct str difference(struct arena *a, const struct team_record *r,
                              const struct team_question *q) {
-    const struct {
-        const char *what;
-        int64_t measured, asked;
-    } numbers[] = {
-        {"image size", r->image_size, q->image_size},
-        {"sequence length", r->sequence_length, q->sequence_length},
-        {"target length", r->target_length, q->target_length},
-        {"checkpointing", r->checkpointing, q->checkpointing},
-        {"moving average", r->ema, q->ema},
-        {"inference", r->inference, q->inference},
-    };
-    const struct {
-        const char *what;
-        struct str measured, asked;
-    } texts[] = {
-        {"optimizer", r->optimizer, q->optimizer},
-        {"layout", r->layout, q->layout},
-    };
+    struct str model = r->plan.model;
     bool is_model =
-        str_equal(r->model, q->model) || (q->also.len > 0 && str_equal(r->model, q->also));
-    if (!is_model) return str_format(a, "model %.*s", STR_ARG(r->model));
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (is_number(numbers[i].measured, numbers[i].asked)) continue;
-        return str_format(a, "%s %.*s, here %.*s", numbers[i].what,
-                          STR_ARG(said(a, numbers[i].measured)),
-                          STR_ARG(said(a, numbers[i].asked)));
-    }
-    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
-        if (str_equal(texts[i].measured, texts[i].asked)) continue;
-        return str_format(a, "%s %.*s, here %.*s", texts[i].what,
-                          STR_ARG(said_text(texts[i].measured)),
-                          STR_ARG(said_text(texts[i].asked)));
-    }
-    if (!is_precision(r, q)) {
-        return str_format(a, "precision %.*s, here %.*s", STR_ARG(said_text(r->precision)),
-                          STR_ARG(q->precision));
+        str_equal(model, q->plan.model) || (q->also.len > 0 && str_equal(model, q->also));
+    if (!is_model) return str_format(a, "model %.*s", STR_ARG(model));
+    for (int i = 0; i < ASKED; i++) {
+        const struct field *f = &asked[i].field;
+        if (is_asked(r, q, f)) continue;
+        return str_format(a, "%s %.*s, here %.*s", asked[i].what, STR_ARG(said(a, &r->plan, f)),
+                          STR_ARG(said(a, &q->plan, f)));
     }
     if (r->key.len == 0) return STR("only a part of the card's memory (--memory)");
     return (struct str){0};
@@ -90,7 +77,7 @@ static struct team_part part_of(struct arena *a, const struct team_file *file,
         part.used++;
         if (is_newer(r, newest)) newest = r;
     }
-    if (newest) part.effective = team_effective(newest);
+    if (newest) part.effective = plan_effective(&newest->plan);
     part.differs = newest && q->effective > 0 && part.effective != q->effective;
     if (!newest) part.reason = other ? difference(a, other, q) : STR("no records");
     return part;
@@ -113,7 +100,7 @@ static struct view view_of(struct arena *a, const struct team_file *file,
                      0,    {0}, {0}};
     for (ptrdiff_t i = 0; i < file->count; i++) {
         const struct team_record *r = &file->records[i];
-        bool keeps = q->effective <= 0 || team_effective(r) == q->effective;
+        bool keeps = q->effective <= 0 || plan_effective(&r->plan) == q->effective;
         if (keeps && difference(a, r, q).len == 0) v.records[v.count++] = r;
     }
     return v;
@@ -134,8 +121,8 @@ static bool counts(const struct view *v, const struct team_record *r) {
 static bool is_refuted(const struct view *v, const struct team_record *r) {
     for (ptrdiff_t i = 0; i < v->count; i++) {
         const struct team_record *other = v->records[i];
-        bool is_same = counts(v, other) && str_equal(other->precision, r->precision);
-        if (is_same && !ran(v, other) && other->batch <= r->batch && is_newer(other, r))
+        bool is_same = counts(v, other) && other->plan.precision == r->plan.precision;
+        if (is_same && !ran(v, other) && other->plan.batch <= r->plan.batch && is_newer(other, r))
             return true;
     }
     return false;
@@ -145,15 +132,14 @@ static bool is_refuted(const struct view *v, const struct team_record *r) {
 static bool is_better(const struct view *v, const struct team_record *a,
                       const struct team_record *b) {
     if (!b) return true;
-    bool suits_a = str_equal(a->precision, a->adapted),
-         suits_b = str_equal(b->precision, b->adapted);
+    bool suits_a = a->plan.precision == a->adapted, suits_b = b->plan.precision == b->adapted;
     if (suits_a != suits_b) return suits_a;
     if (v->q->prefer == TEAM_FASTEST) {
         double x = isnan(a->samples_per_s) ? 0 : a->samples_per_s;
         double y = isnan(b->samples_per_s) ? 0 : b->samples_per_s;
         if (x > y || x < y) return x > y;
     }
-    return a->batch != b->batch ? a->batch > b->batch : is_newer(a, b);
+    return a->plan.batch != b->plan.batch ? a->plan.batch > b->plan.batch : is_newer(a, b);
 }
 
 static struct team_choice choose(struct view *v) {
@@ -168,7 +154,7 @@ static struct team_choice choose(struct view *v) {
         const struct team_record *r = v->records[i];
         if (!counts(v, r)) continue;
         if (!ran(v, r)) {
-            if (!choice.stopped || r->batch < choice.stopped->batch) choice.stopped = r;
+            if (!choice.stopped || r->plan.batch < choice.stopped->plan.batch) choice.stopped = r;
         } else if (!is_refuted(v, r) && is_better(v, r, choice.record)) {
             choice.record = r;
         }
@@ -212,15 +198,15 @@ static bool is_preferred(const struct team_record *a, const struct team_record *
         (a->samples_per_s > b->samples_per_s || a->samples_per_s < b->samples_per_s)) {
         return a->samples_per_s > b->samples_per_s;
     }
-    if (prefer != TEAM_NEWEST && a->batch != b->batch) {
-        return (a->batch < b->batch) == (prefer == TEAM_SAFEST);
+    if (prefer != TEAM_NEWEST && a->plan.batch != b->plan.batch) {
+        return (a->plan.batch < b->plan.batch) == (prefer == TEAM_SAFEST);
     }
     return is_newer(a, b);
 }
 
 static bool is_same_answer(const struct team_record *a, const struct team_record *b) {
     if (!a || !b) return a == b;
-    return a->batch == b->batch && str_equal(a->precision, b->precision);
+    return a->plan.batch == b->plan.batch && a->plan.precision == b->plan.precision;
 }
 
 static void settle(struct team_card *card, enum team_prefer prefer) {

@@ -11,7 +11,7 @@
 #define TEAM_TEAM_H
 
 #include "base/fail.h"
-#include "base/str.h"
+#include "plan/plan.h"
 
 #include <stdbool.h>
 
@@ -22,23 +22,18 @@ struct team_record {
     struct str date; // "2026-11-22T01:10:33Z"
     struct str card; // as the driver names it
     struct str version, torch;
-    struct str model, precision, optimizer, layout;
+    struct plan plan;  // unknown in its own way; `classes` is not in the file
     struct str status; // OK, ALMOST, OOM, SPILLS
     int64_t capacity_bytes, limit_bytes;
-    int64_t image_size, sequence_length, target_length;
-    int64_t batch, accumulation, ranks;
-    int64_t checkpointing, ema, inference; // 0, 1
     int64_t peak_bytes, reserved_bytes, charged_bytes;
     double samples_per_s;
     // Not in the file; who asks fills them in before team_judge.
-    struct str key;     // the card's entry in the settings file; empty: the record is passed over
-    struct str adapted; // the precision that suits the card, beside the question's own
+    struct str key; // the card's entry in the settings file; empty: the record is passed over
+    enum plan_precision adapted; // that suits the card, beside the question's own
 };
 struct team_record team_record_unknown(void);
 // A member that no file may hold; NULL: it can be written and is read again.
 const char *team_unsound(const struct team_record *r);
-// Batch x accumulation x ranks; unknown ranks are one.
-int64_t team_effective(const struct team_record *r);
 
 struct team_file {
     struct str machine; // 16 hexadecimal digits, drawn once; says nothing about the machine
@@ -80,13 +75,10 @@ int team_open(struct arena *a, struct str folder, struct team_folder *ret_folder
 
 enum team_prefer { TEAM_SAFEST, TEAM_NEWEST, TEAM_FASTEST };
 
-// The training that is asked about. 0 and an empty text: not said.
+// The training that is asked about.
 struct team_question {
-    struct str model, also; // its name, and that of its tape: either counts
-    struct str precision;   // empty: any
-    struct str optimizer, layout;
-    int64_t image_size, sequence_length, target_length;
-    int64_t checkpointing, ema, inference;
+    struct plan plan;  // its batch does not count; precision UNKNOWN: any
+    struct str also;   // the name of the model's tape: either counts
     int64_t effective; // what every machine must keep; 0: the batch is free
     double margin;     // share of the card that must have been free; NaN: what the trials kept
     enum team_prefer prefer;

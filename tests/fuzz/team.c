@@ -29,7 +29,7 @@ static void check_merged(const struct team_merged *m) {
 static void ask(struct arena *a, struct team_file *file, const uint8_t *data) {
     struct team_record *r = file->records;
     for (ptrdiff_t i = 0; i < file->count; i++) {
-        check(!team_unsound(&r[i]) && team_effective(&r[i]) > 0);
+        check(!team_unsound(&r[i]) && plan_effective(&r[i].plan) > 0);
         r[i].key = r[i].card;
     }
     struct team_file files[2] = {*file, *file};
@@ -38,10 +38,10 @@ static void ask(struct arena *a, struct team_file *file, const uint8_t *data) {
                               .prefer = (enum team_prefer)(data[0] % 3),
                               .effective = data[1]};
     if (file->count > 0) {
-        q.model = r->model;
-        q.image_size = r->image_size;
-        q.optimizer = r->optimizer;
-        q.layout = r->layout;
+        q.plan.model = r->plan.model;
+        q.plan.image_size = r->plan.image_size;
+        q.plan.optimizer = r->plan.optimizer;
+        q.plan.layout = r->plan.layout;
     }
     struct team_merged merged;
     team_judge(a, &folder, &q, &merged);

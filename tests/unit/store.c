@@ -51,8 +51,8 @@ static char *path_of(struct place *p, const char *name) {
 static struct store_run run_of(const char *kind, const char *model, int64_t batch) {
     struct store_run run = store_run_unknown();
     run.kind = str_of(kind);
-    run.model = str_of(model);
-    run.batch = batch;
+    run.plan.model = str_of(model);
+    run.plan.batch = batch;
     run.at_ms = 1000 * batch;
     run.is_standin = 0;
     return run;
@@ -77,28 +77,28 @@ static struct store_run *find(struct store *s, struct place *p, struct store_fil
 
 // --- What comes back -----------------------------------------------------------------------------
 
-// Every column gets a value of its own, so that no two can be exchanged.
+// Every column gets a value of its own, so that no two can be exchanged; a precision and a switch
+// have few.
 static void fill(struct arena *a, struct store_run *run) {
     int n = 0;
-    for (const struct store_column *c = store_columns; c->name; c++, n++) {
-        char *member = (char *)run + c->offset;
-        if (c->type == STORE_TEXT)
-            *(struct str *)(void *)member = str_format(a, "%s %d", c->name, n);
-        if (c->type == STORE_WHOLE) *(int64_t *)(void *)member = 1000000000000 + n;
-        if (c->type == STORE_REAL) *(double *)(void *)member = n + 0.125;
+    for (const struct store_column *c = store_columns; c->since; c++, n++) {
+        const struct field *f = &c->field;
+        if (f->type == FIELD_TEXT) field_set_text(run, f, str_format(a, "%s %d", f->name, n));
+        if (field_outside(f) == FIELD_WHOLE) field_set_whole(run, f, 1000000000000 + n);
+        if (f->type == FIELD_REAL) field_set_real(run, f, n + 0.125);
     }
+    run->plan.precision = PLAN_BF16;
 }
 
 static void assert_same(const struct store_run *x, const struct store_run *y) {
-    for (const struct store_column *c = store_columns; c->name; c++) {
-        const char *a = (const char *)x + c->offset, *b = (const char *)y + c->offset;
-        if (c->type == STORE_TEXT) {
-            assert_true(str_equal(*(const struct str *)(const void *)a,
-                                  *(const struct str *)(const void *)b));
-        } else if (c->type == STORE_WHOLE) {
-            assert_int_equal(*(const int64_t *)(const void *)a, *(const int64_t *)(const void *)b);
+    for (const struct store_column *c = store_columns; c->since; c++) {
+        const struct field *f = &c->field;
+        if (field_outside(f) == FIELD_TEXT) {
+            assert_true(str_equal(field_text(x, f), field_text(y, f)));
+        } else if (field_outside(f) == FIELD_WHOLE) {
+            assert_int_equal(field_whole(x, f), field_whole(y, f));
         } else {
-            double u = *(const double *)(const void *)a, v = *(const double *)(const void *)b;
+            double u = field_real(x, f), v = field_real(y, f);
             assert_true(u == v || (isnan(u) && isnan(v)));
         }
     }
@@ -151,9 +151,9 @@ static void filters_narrow(void **state) {
     runs[2].question = STR("q1");
     for (int i = 0; i < 4; i++) add(s, &runs[i]);
     struct store_run *all = find(s, p, (struct store_filter){0}, 4);
-    assert_int_equal(all[0].batch, 4); // the newest first
-    assert_int_equal(all[3].batch, 1);
-    assert_int_equal(find(s, p, (struct store_filter){.limit = 2}, 2)[1].batch, 3);
+    assert_int_equal(all[0].plan.batch, 4); // the newest first
+    assert_int_equal(all[3].plan.batch, 1);
+    assert_int_equal(find(s, p, (struct store_filter){.limit = 2}, 2)[1].plan.batch, 3);
     find(s, p, (struct store_filter){.kind = STR("trial")}, 3);
     find(s, p, (struct store_filter){.model = STR("timm:resnet50")}, 2);
     find(s, p, (struct store_filter){.model_like = STR("ResNet")}, 2);
@@ -164,7 +164,7 @@ static void filters_narrow(void **state) {
     find(s, p, (struct store_filter){.since_ms = 3000}, 2);
     find(s, p, (struct store_filter){.only_real = true}, 3);
     find(s, p, (struct store_filter){.kind = STR("trial"), .only_real = true, .since_ms = 2}, 2);
-    assert_int_equal(find(s, p, (struct store_filter){.id = 3}, 1)->batch, 3);
+    assert_int_equal(find(s, p, (struct store_filter){.id = 3}, 1)->plan.batch, 3);
     store_close(s);
 }
 
@@ -179,7 +179,7 @@ static void only_predicted_wants_both_and_no_retries(void **state) {
         run.is_standin = i == 4;
         add(s, &run);
     }
-    assert_int_equal(find(s, p, (struct store_filter){.only_predicted = true}, 1)->batch, 1);
+    assert_int_equal(find(s, p, (struct store_filter){.only_predicted = true}, 1)->plan.batch, 1);
     store_close(s);
 }
 
@@ -259,8 +259,8 @@ static void version_1_is_brought_up(void **state) {
     assert_int_equal(add(s, &run), 2);
     struct store_run *back = find(s, p, (struct store_filter){0}, 2);
     assert_str(back[0].question, "q");
-    assert_str(back[1].model, "old");
-    assert_int_equal(back[1].batch, 7);
+    assert_str(back[1].plan.model, "old");
+    assert_int_equal(back[1].plan.batch, 7);
     assert_int_equal(back[1].peak_bytes, 70);
     assert_int_equal(back[1].covered, -1);
     int version;

@@ -37,7 +37,7 @@ static int add(struct store *s, int64_t writer, int64_t number) {
     run.kind = STR("trial");
     run.at_ms = number;
     run.workers = writer;
-    run.batch = number;
+    run.plan.batch = number;
     return store_add(s, &run, NULL, NULL);
 }
 
@@ -55,7 +55,7 @@ static void assert_stored(int writer, int64_t count, int64_t at_most) {
     for (ptrdiff_t i = 0; i < found; i++) {
         if (runs[i].workers != writer) continue;
         seen++;
-        if (runs[i].batch > most) most = runs[i].batch;
+        if (runs[i].plan.batch > most) most = runs[i].plan.batch;
     }
     assert_int_equal(seen, most); // 1, 2, …, most
     assert_in_range(seen, count, at_most);

@@ -15,21 +15,22 @@ static struct team_record measured(int64_t batch, int64_t accumulation, const ch
     r.date = STR("2026-11-20T10:00:00Z");
     r.card = STR("NVIDIA GeForce RTX 3090");
     r.key = STR("rtx_3090");
-    r.model = STR("resnet50");
-    r.precision = r.adapted = STR("amp-fp16");
+    r.plan.model = STR("resnet50");
+    r.plan.precision = r.adapted = PLAN_AMP_FP16;
     r.torch = STR("2.6.0");
     r.status = str_of(status);
     r.capacity_bytes = 24 * UNIT_GIB;
     r.charged_bytes = batch * UNIT_GIB / 4;
-    r.batch = batch;
-    r.accumulation = accumulation;
-    r.ranks = 1;
-    r.checkpointing = r.ema = r.inference = 0;
+    r.plan.batch = batch;
+    r.plan.accumulation = accumulation;
+    r.plan.ranks = 1;
     return r;
 }
 
 static const struct team_question asked = {
-    .model = STR("resnet50"), .precision = STR("amp-fp16"), .effective = 48, .margin = (double)NAN};
+    .plan = {.model = STR("resnet50"), .precision = PLAN_AMP_FP16},
+    .effective = 48,
+    .margin = (double)NAN};
 
 static ptrdiff_t lines(struct str text) {
     ptrdiff_t n = 0;
@@ -57,10 +58,10 @@ static void what_is_written_is_read(void **state) {
     assert_str(again.machine, "0123456789abcdef");
     assert_str(again.name, "연구실 1");
     assert_int_equal(again.count, 1);
-    assert_int_equal(again.records[0].batch, 48);
-    assert_int_equal(again.records[0].image_size, -1);
+    assert_int_equal(again.records[0].plan.batch, 48);
+    assert_int_equal(again.records[0].plan.image_size, 0);
     assert_true(fabs(again.records[0].samples_per_s - 412.346) < 1e-9);
-    assert_true(again.records[0].optimizer.len == 0);
+    assert_true(again.records[0].plan.optimizer.len == 0);
     assert_true(str_equal(team_write(&a, &again), text));
 }
 
@@ -120,7 +121,7 @@ static void unsound_values_are_named(void **state) {
     r.torch = STR("2.6\n");
     assert_string_equal(team_unsound(&r), "torch");
     r = measured(48, 1, "OK");
-    r.model = (struct str){"\xff", 1};
+    r.plan.model = (struct str){"\xff", 1};
     assert_string_equal(team_unsound(&r), "model");
     r = measured(0, 1, "OK");
     assert_string_equal(team_unsound(&r), "batch");
@@ -150,11 +151,11 @@ static void refuted_batches_are_no_answer(void **state) {
                                     measured(16, 3, "OK")};
     struct team_file file = {.machine = STR("1"), .records = records, .count = 3};
     struct team_merged m = judge(&a, &file, 1, asked);
-    assert_int_equal(m.cards[0].choices[0].record->batch, 48); // of the same time: not since
+    assert_int_equal(m.cards[0].choices[0].record->plan.batch, 48); // of the same time: not since
     records[1].date = STR("2026-11-21T10:00:00Z");
     m = judge(&a, &file, 1, asked);
-    assert_int_equal(m.cards[0].choices[0].record->batch, 16);
-    assert_int_equal(m.cards[0].choices[0].stopped->batch, 24);
+    assert_int_equal(m.cards[0].choices[0].record->plan.batch, 16);
+    assert_int_equal(m.cards[0].choices[0].stopped->plan.batch, 24);
     records[1].torch = STR("2.7.0"); // only that counts now, and nothing ran with it
     m = judge(&a, &file, 1, asked);
     assert_null(m.cards[0].choices[0].record);
@@ -168,9 +169,9 @@ static void the_margin_narrows(void **state) {
     struct team_file file = {.machine = STR("1"), .records = records, .count = 2};
     struct team_question q = asked;
     q.margin = 0.49;
-    assert_int_equal(judge(&a, &file, 1, q).cards[0].choices[0].record->batch, 48);
+    assert_int_equal(judge(&a, &file, 1, q).cards[0].choices[0].record->plan.batch, 48);
     q.margin = 0.51;
-    assert_int_equal(judge(&a, &file, 1, q).cards[0].choices[0].record->batch, 24);
+    assert_int_equal(judge(&a, &file, 1, q).cards[0].choices[0].record->plan.batch, 24);
     q.margin = 0.9;
     assert_int_equal(judge(&a, &file, 1, q).cards[0].taken, -1);
 }
@@ -194,7 +195,7 @@ static void conflicts_and_preferences(void **state) {
     q.prefer = TEAM_FASTEST;
     assert_int_equal(judge(&a, files, 3, q).cards[0].taken, 0);
     assert_false(judge(&a, files, 1, q).cards[0].is_conflict);
-    y.precision = STR("fp32"), y.adapted = STR("fp32"); // suits that card: of the question
+    y.plan.precision = y.adapted = PLAN_FP32; // suits that card: of the question
     m = judge(&a, files, 3, asked);
     assert_true(m.cards[0].is_conflict && m.cards[0].count == 3);
 }
@@ -213,10 +214,10 @@ static void another_effective_batch_is_not_used(void **state) {
     assert_true(m.parts[1].differs);
     assert_int_equal(m.parts[1].effective, 32);
     assert_int_equal(m.cards[0].count, 1);
-    y.ranks = 2;
-    y.batch = 12; // 12 x 2 x 2 = 48
+    y.plan.ranks = 2;
+    y.plan.batch = 12; // 12 x 2 x 2 = 48
     assert_int_equal(judge(&a, files, 2, asked).differing, 0);
-    y.ranks = 1;
+    y.plan.ranks = 1;
     struct team_question q = asked;
     q.effective = 0; // not said: not checked
     m = judge(&a, files, 2, q);

@@ -70,12 +70,13 @@ static int check_alike(struct compare *c, const struct store_run *runs, struct f
         const char *what;
         struct str a, b;
     } same[] = {
-        {"models", a->model, b->model},
-        {"image sizes", count_text(c->arena, a->image_size), count_text(c->arena, b->image_size)},
-        {"sequence lengths", count_text(c->arena, a->sequence_length),
-         count_text(c->arena, b->sequence_length)},
-        {"target lengths", count_text(c->arena, a->target_length),
-         count_text(c->arena, b->target_length)},
+        {"models", a->plan.model, b->plan.model},
+        {"image sizes", count_text(c->arena, a->plan.image_size),
+         count_text(c->arena, b->plan.image_size)},
+        {"sequence lengths", count_text(c->arena, a->plan.sequence_length),
+         count_text(c->arena, b->plan.sequence_length)},
+        {"target lengths", count_text(c->arena, a->plan.target_length),
+         count_text(c->arena, b->plan.target_length)},
     };
     int rc = check_run(a, why);
     if (rc == 0) rc = check_run(b, why);
@@ -146,7 +147,7 @@ int compare_recall(struct compare *c, struct fail *why) {
     if (rc == 0) rc = check_alike(c, runs, why);
     if (rc == 0) {
         rc = compare_ask_cost(c, runs[COMPARE_B].gpu, runs[COMPARE_B].capacity_bytes,
-                              runs[COMPARE_B].ranks, why);
+                              runs[COMPARE_B].plan.ranks, why);
     }
     if (rc < 0) return rc;
     // Of a whole training (run) only its speed from the start to the end is stored.

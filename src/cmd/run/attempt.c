@@ -402,7 +402,7 @@ static void announce(void *context, int64_t batch, struct notice_run *run) {
     run->model = r->plan.model;
     run->batch = r->knows_batch ? r->state.size.batch : -1;
     run->accumulation = r->knows_batch ? r->state.size.accumulation : -1;
-    if (r->plan.precision) run->precision = str_of(plan_precision_name(r->plan.precision));
+    run->precision = plan_precision_text(r->plan.precision);
     struct forecast_peak peak;
     if (!r->knows_batch || !run_predict(r, r->state.size.batch, &peak)) return;
     run->predicted_peak_bytes = peak.reserved_bytes + peak.overhead_bytes;

@@ -191,8 +191,8 @@ static int keep_alive(struct run *r, int *ret_status, struct fail *why) {
 static void store(struct run *r, int status) {
     struct store_run run = history_row(&r->history, "run", &r->plan);
     struct keep_size size = run_size_last(r);
-    run.batch = size.batch > 0 ? size.batch : -1;
-    run.accumulation = size.batch > 0 ? size.accumulation : -1;
+    run.plan.batch = size.batch;
+    run.plan.accumulation = size.batch > 0 ? size.accumulation : 0;
     run.status = status == 0 ? STR("OK") : STR("FAILED");
     run.ending = r->state.ending;
     run.exit_status = status;

@@ -26,19 +26,10 @@ static int ask(struct question *q, const struct collect_options *o, struct team_
     const struct plan *p = &q->plan;
     struct forecast_model model;
     *ret = (struct team_question){
-        .model = p->model,
-        .optimizer = p->optimizer,
-        .layout = p->layout,
-        .image_size = p->image_size,
-        .sequence_length = p->sequence_length,
-        .target_length = p->target_length,
-        .checkpointing = p->checkpointing,
-        .ema = p->ema,
-        .inference = p->inference,
+        .plan = *p,
         .effective = p->inference ? 0 : q->effective,
         .margin = q->margin,
     };
-    if (p->precision) ret->precision = str_of(plan_precision_name(p->precision));
     if (forecast_find_model(q->arena, &q->store, p->model, &model, NULL) == 0)
         ret->also = model.name;
     return read_prefer(o->prefer, &ret->prefer, why);
@@ -115,7 +106,7 @@ const struct team_choice *collect_taken(const struct collect_row *row) {
 static bool is_refuted(const struct team_card *measured, int64_t batch) {
     for (ptrdiff_t i = 0; measured && i < measured->count; i++) {
         const struct team_record *stopped = measured->choices[i].stopped;
-        if (stopped && stopped->batch <= batch) return true;
+        if (stopped && stopped->plan.batch <= batch) return true;
     }
     return false;
 }

@@ -56,8 +56,7 @@ int collect_print_json(const struct collect *c, const char *settings, struct fai
 
 // --- The settings file ---------------------------------------------------------------------------
 
-struct config_card settings_of_answer(const struct answer *answer);
-struct config_card settings_of_record(const struct team_record *record);
+struct config_card settings_of(struct str key, const struct plan *p);
 // Writes the cards to `path`, new or by the smallest edit; lines for people go to *report.
 int settings_write(struct question *q, const struct config_card *cards, int count, const char *path,
                    struct buf *report, struct fail *why);

@@ -33,15 +33,15 @@ static struct str key_of_name(struct arena *a, const struct team_record *r) {
 void collect_place(struct question *q, struct team_record *r) {
     const struct gpu *gpu = gpu_of_name(&q->gpus, r->card, r->capacity_bytes);
     double share = gpu ? (double)r->capacity_bytes / (double)gpu->usable_bytes : 1;
-    r->key = r->adapted = (struct str){0};
+    r->key = (struct str){0};
+    r->adapted = PLAN_PRECISION_UNKNOWN;
     if (share < least_share) return;
     if (!gpu || share > most_share) {
         r->key = key_of_name(q->arena, r);
         return;
     }
-    enum plan_precision suits = answer_precision(q, gpu);
     r->key = gpu->key;
-    if (suits) r->adapted = str_of(plan_precision_name(suits));
+    r->adapted = answer_precision(q, gpu);
 }
 
 // --- The machine's number ------------------------------------------------------------------------
@@ -91,22 +91,10 @@ static struct team_record record_of(struct arena *a, const struct store_run *run
         .card = run->gpu,
         .version = run->version,
         .torch = run->torch,
-        .model = run->model,
-        .precision = run->precision,
-        .optimizer = run->optimizer,
-        .layout = run->layout,
+        .plan = run->plan,
         .status = run->status,
         .capacity_bytes = run->capacity_bytes,
         .limit_bytes = run->limit_bytes,
-        .image_size = run->image_size,
-        .sequence_length = run->sequence_length,
-        .target_length = run->target_length,
-        .batch = run->batch,
-        .accumulation = run->accumulation,
-        .ranks = run->ranks,
-        .checkpointing = run->checkpointing,
-        .ema = run->ema,
-        .inference = run->inference,
         .peak_bytes = run->peak_bytes,
         .reserved_bytes = run->reserved_bytes,
         .charged_bytes = run->charged_bytes,
@@ -171,8 +159,8 @@ static int take_history(struct collect *c, const char *folder, struct team_file 
     struct left_out left = {0};
     int rc = store_open(c->q->arena, str_of(folder), &store, why);
     if (rc < 0) return rc;
-    rc = take_model(c, store, c->asked.model, file, &left, why);
-    if (rc == 0 && !str_equal(c->asked.model, c->asked.also)) {
+    rc = take_model(c, store, c->asked.plan.model, file, &left, why);
+    if (rc == 0 && !str_equal(c->asked.plan.model, c->asked.also)) {
         rc = take_model(c, store, c->asked.also, file, &left, why);
     }
     struct str note = store_note(store);

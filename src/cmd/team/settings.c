@@ -3,33 +3,18 @@
 #include "cmd/team/collect.h"
 #include "cmd/write.h"
 
-struct config_card settings_of_answer(const struct answer *answer) {
-    const struct plan *p = &answer->plan;
+struct config_card settings_of(struct str key, const struct plan *p) {
     return (struct config_card){
-        .card = answer->card.gpu.key,
+        .card = key,
         .batch = p->batch,
         .accumulation = p->accumulation,
         .effective = plan_effective(p),
         .image_size = p->image_size,
-        .mixed_precision = p->precision == PLAN_FP32 ? -1 : 1,
-        .precision = str_of(plan_precision_name(p->precision)),
+        .mixed_precision = !p->precision               ? 0
+                           : p->precision == PLAN_FP32 ? -1
+                                                       : 1,
+        .precision = plan_precision_text(p->precision),
         .model = p->model,
-    };
-}
-
-struct config_card settings_of_record(const struct team_record *r) {
-    bool is_said = r->precision.len > 0;
-    return (struct config_card){
-        .card = r->key,
-        .batch = r->batch,
-        .accumulation = r->accumulation,
-        .effective = team_effective(r),
-        .image_size = r->image_size > 0 ? r->image_size : 0,
-        .mixed_precision = !is_said                       ? 0
-                           : str_is(r->precision, "fp32") ? -1
-                                                          : 1,
-        .precision = r->precision,
-        .model = r->model,
     };
 }
 

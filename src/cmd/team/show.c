@@ -43,7 +43,8 @@ static void use_cells(struct arena *a, struct show_table *t, int64_t bytes, int6
 
 static void measured_cells(struct arena *a, struct show_table *t, const struct team_choice *taken) {
     const struct team_record *r = taken->record;
-    plan_cells(t, r->batch, r->accumulation, team_effective(r), r->precision);
+    plan_cells(t, r->plan.batch, r->plan.accumulation, plan_effective(&r->plan),
+               plan_precision_text(r->plan.precision));
     use_cells(a, t, r->peak_bytes, r->capacity_bytes, r->samples_per_s, "");
     show_table_cell(t, SHOW_GOOD, STR("measured"));
     show_table_cell(t, SHOW_PLAIN, team_called(taken->file));
@@ -101,16 +102,17 @@ static void say_choice(const struct team_choice *choice, int64_t most, struct bu
     const struct team_record *r = choice->record, *stopped = choice->stopped;
     struct str name = team_called(choice->file);
     if (r) {
-        buf_format(out, "%.*s %lld %.*s", STR_ARG(name), (long long)r->batch,
-                   STR_ARG(r->precision));
-        if (r->batch < most) {
-            buf_format(out, " (%.0f %% less)", 100.0 * (double)(most - r->batch) / (double)most);
+        buf_format(out, "%.*s %lld %.*s", STR_ARG(name), (long long)r->plan.batch,
+                   STR_ARG(plan_precision_text(r->plan.precision)));
+        if (r->plan.batch < most) {
+            buf_format(out, " (%.0f %% less)",
+                       100.0 * (double)(most - r->plan.batch) / (double)most);
         }
     } else {
         buf_format(out, "%.*s: nothing ran", STR_ARG(name));
     }
-    if (stopped && stopped->batch <= most) {
-        buf_format(out, ", %lld was %.*s there", (long long)stopped->batch,
+    if (stopped && stopped->plan.batch <= most) {
+        buf_format(out, ", %lld was %.*s there", (long long)stopped->plan.batch,
                    STR_ARG(stopped->status));
     }
 }
@@ -122,7 +124,7 @@ static struct str conflict_text(struct arena *a, const struct collect_row *row) 
     int64_t most = 0;
     for (ptrdiff_t i = 0; i < card->count; i++) {
         const struct team_record *r = card->choices[i].record;
-        if (r && r->batch > most) most = r->batch;
+        if (r && r->plan.batch > most) most = r->plan.batch;
     }
     buf_format(&out, "%.*s: the machines disagree on the batch: ", STR_ARG(row->card.gpu.name));
     for (ptrdiff_t i = 0; i < card->count; i++) {
@@ -131,7 +133,7 @@ static struct str conflict_text(struct arena *a, const struct collect_row *row) 
     }
     if (taken) {
         buf_format(&out, ". Taken: %lld, by %.*s (--prefer safest, newest or fastest)",
-                   (long long)taken->record->batch, STR_ARG(team_called(taken->file)));
+                   (long long)taken->record->plan.batch, STR_ARG(team_called(taken->file)));
     }
     return buf_str(&out);
 }
@@ -142,7 +144,8 @@ static const struct team_choice *fastest_like(const struct team_card *card,
     const struct team_choice *best = NULL;
     for (ptrdiff_t i = 0; i < card->count; i++) {
         const struct team_record *r = card->choices[i].record;
-        bool is_like = r && r->batch == like->batch && str_equal(r->precision, like->precision);
+        bool is_like =
+            r && r->plan.batch == like->plan.batch && r->plan.precision == like->plan.precision;
         if (!is_like || !(r->samples_per_s > 0)) continue;
         if (!best || r->samples_per_s > best->record->samples_per_s) best = &card->choices[i];
     }
@@ -235,16 +238,17 @@ static json_t *json_choice(const struct team_card *card, ptrdiff_t i) {
     json_t *object = json_pack(
         "{s:o, s:o, s:b, s:o}", "machine", json_text(choice->file->machine), "name",
         json_text(choice->file->name), "is_taken", i == card->taken, "stopped_at_batch_size",
-        choice->stopped ? json_integer(choice->stopped->batch) : json_null());
+        choice->stopped ? json_integer(choice->stopped->plan.batch) : json_null());
     if (!r) return object;
     json_object_update_new(
-        object,
-        json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "batch_size",
-                  (json_int_t)r->batch, "gradient_accumulation_steps", (json_int_t)r->accumulation,
-                  "effective_batch_size", (json_int_t)team_effective(r), "precision",
-                  json_text(r->precision), "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
-                  json_number(r->samples_per_s), "date", json_text(r->date), "torch",
-                  json_text(r->torch), "version", json_text(r->version)));
+        object, json_pack("{s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o}", "batch_size",
+                          (json_int_t)r->plan.batch, "gradient_accumulation_steps",
+                          (json_int_t)r->plan.accumulation, "effective_batch_size",
+                          (json_int_t)plan_effective(&r->plan), "precision",
+                          json_text(plan_precision_text(r->plan.precision)), "peak_bytes",
+                          json_size(r->peak_bytes), "samples_per_s", json_number(r->samples_per_s),
+                          "date", json_text(r->date), "torch", json_text(r->torch), "version",
+                          json_text(r->version)));
     return object;
 }
 
@@ -252,19 +256,19 @@ static json_t *json_plan(const struct collect_row *row) {
     const struct team_choice *taken = collect_taken(row);
     const struct team_record *r = taken ? taken->record : NULL;
     const struct plan *p = row->is_answered ? &row->predicted.plan : NULL;
-    struct str precision = r   ? r->precision
+    struct str precision = r   ? plan_precision_text(r->plan.precision)
                            : p ? str_of(plan_precision_name(p->precision))
                                : (struct str){0};
     return json_pack("{s:o, s:o, s:o, s:o}", "batch_size",
-                     json_size(r   ? r->batch
+                     json_size(r   ? r->plan.batch
                                : p ? p->batch
                                    : 0),
                      "gradient_accumulation_steps",
-                     json_size(r   ? r->accumulation
+                     json_size(r   ? r->plan.accumulation
                                : p ? p->accumulation
                                    : 0),
                      "effective_batch_size",
-                     json_size(r   ? team_effective(r)
+                     json_size(r   ? plan_effective(&r->plan)
                                : p ? plan_effective(p)
                                    : 0),
                      "precision", json_text(precision));

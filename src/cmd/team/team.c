@@ -62,7 +62,7 @@ static int write_answers(struct question *q, struct answer *answers, ptrdiff_t c
     struct config_card *cards = arena_new(q->arena, struct config_card, count);
     int kept = 0;
     for (ptrdiff_t i = 0; i < count; i++) {
-        if (answers[i].fits) cards[kept++] = settings_of_answer(&answers[i]);
+        if (answers[i].fits) cards[kept++] = settings_of(answers[i].card.gpu.key, &answers[i].plan);
     }
     int rc = settings_write(q, cards, kept, path, report, why);
     for (ptrdiff_t i = 0; rc == 0 && i < count; i++) answers[i].config_written = answers[i].fits;
@@ -121,9 +121,9 @@ static int write_collected(const struct collect *c, const char *path, bool force
         const struct collect_row *row = &c->rows[i];
         const struct team_choice *taken = collect_taken(row);
         if (taken)
-            cards[kept++] = settings_of_record(taken->record);
+            cards[kept++] = settings_of(taken->record->key, &taken->record->plan);
         else if (row->is_answered && (force || question_not_modelled(c->q).len == 0))
-            cards[kept++] = settings_of_answer(&row->predicted);
+            cards[kept++] = settings_of(row->predicted.card.gpu.key, &row->predicted.plan);
     }
     if (kept == 0) return fail_set(why, FAIL_NO, "%s: no card to write", path);
     return settings_write(c->q, cards, kept, path, report, why);
