@@ -13,8 +13,9 @@ static void *place(void *record, const struct field *f) {
 
 enum field_type field_outside(const struct field *f) {
     static const enum field_type outside[] = {
-        [FIELD_TEXT] = FIELD_TEXT,   [FIELD_WHOLE] = FIELD_WHOLE,  [FIELD_REAL] = FIELD_REAL,
-        [FIELD_COUNT] = FIELD_WHOLE, [FIELD_SWITCH] = FIELD_WHOLE, [FIELD_WORD] = FIELD_TEXT,
+        [FIELD_TEXT] = FIELD_TEXT,   [FIELD_WHOLE] = FIELD_WHOLE, [FIELD_REAL] = FIELD_REAL,
+        [FIELD_COUNT] = FIELD_WHOLE, [FIELD_INT] = FIELD_WHOLE,   [FIELD_SWITCH] = FIELD_WHOLE,
+        [FIELD_WORD] = FIELD_TEXT,
     };
     return outside[f->type];
 }
@@ -27,12 +28,19 @@ struct str field_text(const void *record, const struct field *f) {
 
 int64_t field_whole(const void *record, const struct field *f) {
     if (f->type == FIELD_SWITCH) return *(const bool *)at(record, f);
+    if (f->type == FIELD_INT) return *(const int *)at(record, f);
     int64_t whole = *(const int64_t *)at(record, f);
     return f->type == FIELD_COUNT && whole <= 0 ? -1 : whole;
 }
 
 double field_real(const void *record, const struct field *f) {
     return *(const double *)at(record, f);
+}
+
+double field_number(const void *record, const struct field *f) {
+    if (f->type == FIELD_REAL) return field_real(record, f);
+    int64_t whole = field_whole(record, f);
+    return whole < 0 ? (double)NAN : (double)whole;
 }
 
 void field_set_text(void *record, const struct field *f, struct str text) {
@@ -48,6 +56,8 @@ void field_set_text(void *record, const struct field *f, struct str text) {
 void field_set_whole(void *record, const struct field *f, int64_t whole) {
     if (f->type == FIELD_SWITCH)
         *(bool *)place(record, f) = whole > 0;
+    else if (f->type == FIELD_INT)
+        *(int *)place(record, f) = (int)whole;
     else
         *(int64_t *)place(record, f) = f->type == FIELD_COUNT && whole < 0 ? 0 : whole;
 }

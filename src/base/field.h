@@ -11,6 +11,7 @@ enum field_type { // and what is unknown
     FIELD_WHOLE,  // int64_t; -1
     FIELD_REAL,   // double; NaN
     FIELD_COUNT,  // int64_t; 0
+    FIELD_INT,    // int; -1
     FIELD_SWITCH, // bool; never
     FIELD_WORD,   // an enum that numbers `words` from 1 on; 0
 };
@@ -28,6 +29,8 @@ struct field {
         .type = _Generic(((record *)NULL)->member,           \
             struct str: FIELD_TEXT,                          \
             int64_t: FIELD_WHOLE,                            \
+            int: FIELD_INT,                                  \
+            bool: FIELD_SWITCH,                              \
             double: FIELD_REAL)                              \
     }
 // clang-format on
@@ -38,6 +41,7 @@ enum field_type field_outside(const struct field *f);
 struct str field_text(const void *record, const struct field *f); // empty: unknown
 int64_t field_whole(const void *record, const struct field *f);   // -1: unknown
 double field_real(const void *record, const struct field *f);     // NaN: unknown
+double field_number(const void *record, const struct field *f);   // whole or real; NaN: unknown
 void field_set_text(void *record, const struct field *f, struct str text);
 void field_set_whole(void *record, const struct field *f, int64_t whole);
 void field_set_real(void *record, const struct field *f, double real);

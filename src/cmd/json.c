@@ -37,6 +37,14 @@ json_t *json_number(double value) {
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+json_t *json_field(const void *record, const struct field *f) {
+    if (f->type == FIELD_SWITCH) return json_boolean(field_whole(record, f));
+    enum field_type outside = field_outside(f);
+    return outside == FIELD_TEXT   ? json_text(field_text(record, f))
+           : outside == FIELD_REAL ? json_number(field_real(record, f))
+                                   : json_count(field_whole(record, f));
+}
+
 struct str json_text_at(struct arena *a, const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return str_copy(a,

@@ -4,7 +4,7 @@
 #define CMD_JSON_H
 
 #include "base/fail.h"
-#include "base/str.h"
+#include "base/field.h"
 
 #include <jansson.h>
 
@@ -13,6 +13,8 @@ json_t *json_text(struct str s);
 json_t *json_size(int64_t value);  // null for 0 and below: not known
 json_t *json_count(int64_t value); // null below 0: not known
 json_t *json_number(double value); // null for NaN: not known
+// A member of a record: what is unknown is null.
+json_t *json_field(const void *record, const struct field *f);
 // A text, a number of an object that was read: empty, NaN where it has none.
 struct str json_text_at(struct arena *a, const json_t *object, const char *key);
 double json_number_at(const json_t *object, const char *key);

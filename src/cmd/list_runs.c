@@ -5,7 +5,6 @@
 #include "base/os.h"
 #include "base/unit.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -87,30 +86,16 @@ static json_t *json_numbers(struct str text) {
     return list;
 }
 
-static json_t *json_whole(const struct field *f, int64_t value) {
-    if (value < 0) return json_null();
-    bool is_switch = f->type == FIELD_SWITCH || strcmp(f->name, "is_standin") == 0;
-    return is_switch ? json_boolean(value > 0) : json_integer(value);
-}
-
 // Every column, by its table: doc/formats/runs-list.md.
 static json_t *json_run(const struct store_run *run) {
     json_t *object = json_pack("{s:I}", "id", (json_int_t)run->id);
     for (const struct store_column *c = store_columns; c->since; c++) {
-        const struct field *f = &c->field;
-        enum field_type type = field_outside(f);
-        json_t *value;
-        if (strcmp(f->name, "each_s") == 0) {
-            value = json_numbers(run->each_s);
-        } else if (type == FIELD_TEXT) {
-            value = json_text(field_text(run, f));
-        } else if (type == FIELD_WHOLE) {
-            value = json_whole(f, field_whole(run, f));
-        } else {
-            value = json_number(field_real(run, f));
-        }
-        json_object_set_new(object, f->name, value);
+        json_object_set_new(object, c->field.name, json_field(run, &c->field));
     }
+    // Kept as a text, and as a number that may be unknown.
+    json_object_set_new(object, "each_s", json_numbers(run->each_s));
+    if (run->is_standin >= 0)
+        json_object_set_new(object, "is_standin", json_boolean(run->is_standin));
     return object;
 }
 

@@ -69,8 +69,6 @@ struct device_backend {
     void (*close)(struct device_session *session);
 };
 const struct device_backend *device_backend_of(bool is_recording);
-// The row of a field that the table has.
-const struct device_field *device_field_at(size_t offset);
 void device_card_name(struct device_card *card, const struct device *d);
 // Forgets what a new sample will say.
 void device_card_renew(struct device_card *card);

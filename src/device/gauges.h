@@ -145,20 +145,27 @@ int device_snapshot_take(struct arena *a, const char *machine, struct device_sna
 int device_record(struct arena *a, const char *machine, const char *folder, int duration_ms,
                   int interval_ms, struct fail *why);
 
-// Every number of a card, as recordings name it and in the driver's unit: for those who write or
-// read all of them.
+// Every number of a card and its names: for those who write or read all of them.
 struct device_field {
-    const char *group; // "memory", "gauges", "facts": the object of devices.json
-    const char *key;
-    size_t offset; // in struct device_card
-    bool is_whole; // an int64_t, else a double
-    double factor; // from the driver's unit to ours
-    double most;   // more than this, in the driver's unit, is no value
+    const char *group; // "memory", "gauges", "facts": the object of devices.json and of documents
+    const char *key;   // in recordings, in the driver's unit
+    const char *name;  // in documents (doc/formats/watch.md), in ours: the member's
+    size_t offset;     // in struct device_card
+    bool is_whole;     // an int64_t, else a double
+    double factor;     // from the driver's unit to ours
+    double most;       // more than this, in the driver's unit, is no value
     double least;
     bool is_of_card; // instances of a divided card have it from the card
+    // Prometheus' name behind "batchfit_gpu_", in its base units; NULL: none. Ends in _total: a
+    // counter. Series of one metric stand together.
+    const char *metric;
+    const char *label; // 'reason="heat"'; NULL: none
+    const char *help;
 };
 extern const struct device_field device_fields[];
 extern const int device_field_count;
+// The row of a field that the table has.
+const struct device_field *device_field_at(size_t offset);
 // In our unit; NaN: unknown.
 double device_field_value(const struct device_card *card, const struct device_field *field);
 // A value of the driver, in its unit; one that is none makes the field unknown.

@@ -76,123 +76,7 @@ void metric_label_card(struct arena *a, struct buf *labels, const struct watch_v
 
 // --- Cards
 
-#define GAUGE(member) offsetof(struct device_card, now.member), false
-#define COUNT(member) offsetof(struct device_card, now.member), true
-#define FACT(member) offsetof(struct device_card, facts.member), false
-#define SETTING(member) offsetof(struct device_card, facts.member), true
 static const double MHZ = 1e6;
-
-// Of a card or an instance of its own; one name after the other, so that its series stand together.
-static const struct metric_row of_instance[] = {
-    {"batchfit_gpu_memory_total_bytes", METRIC_GAUGE, NULL, COUNT(total_bytes), 1,
-     "Memory of the card, as the driver says."},
-    {"batchfit_gpu_memory_used_bytes", METRIC_GAUGE, NULL, COUNT(used_bytes), 1,
-     "Memory that programs hold; without the driver's reserve, where that is told apart."},
-    {"batchfit_gpu_memory_reserved_bytes", METRIC_GAUGE, NULL, COUNT(reserved_bytes), 1,
-     "Memory that the driver and the firmware keep for themselves."},
-    {"batchfit_gpu_memory_free_bytes", METRIC_GAUGE, NULL, COUNT(free_bytes), 1,
-     "Memory that is free."},
-    {"batchfit_gpu_utilization_ratio", METRIC_GAUGE, NULL, GAUGE(utilisation), 1,
-     "Share of the time in which some kernel ran."},
-    {"batchfit_gpu_memory_utilization_ratio", METRIC_GAUGE, NULL, GAUGE(memory_utilisation), 1,
-     "Share of the time in which device memory was read or written."},
-    {"batchfit_gpu_encoder_utilization_ratio", METRIC_GAUGE, NULL, GAUGE(encoder_utilisation), 1,
-     "Share of the time in which the video encoder ran."},
-    {"batchfit_gpu_decoder_utilization_ratio", METRIC_GAUGE, NULL, GAUGE(decoder_utilisation), 1,
-     "Share of the time in which the video decoder ran."},
-    {"batchfit_gpu_sm_active_ratio", METRIC_GAUGE, NULL, GAUGE(sm_active), 1,
-     "Share of the time in which a multiprocessor had work, mean of all (--profile)."},
-    {"batchfit_gpu_sm_occupancy_ratio", METRIC_GAUGE, NULL, GAUGE(sm_occupancy), 1,
-     "How full of warps the multiprocessors were (--profile)."},
-    {"batchfit_gpu_tensor_active_ratio", METRIC_GAUGE, NULL, GAUGE(tensor_active), 1,
-     "Share of the time in which the tensor cores worked (--profile)."},
-    {"batchfit_gpu_dram_active_ratio", METRIC_GAUGE, NULL, GAUGE(dram_active), 1,
-     "Share of the time in which the memory interface was busy (--profile)."},
-    METRIC_ROWS_END,
-};
-
-#define THROTTLED                                                                                 \
-    "Time in which the clocks were held back, by reason, since the driver was loaded; the power " \
-    "cap is usual at full load."
-#define ECC "Errors of the memory since the driver was loaded."
-// Of the whole card: once, however many instances it is divided into.
-static const struct metric_row of_card[] = {
-    {"batchfit_gpu_temperature_celsius", METRIC_GAUGE, NULL, GAUGE(temperature_celsius), 1,
-     "Temperature of the chip."},
-    {"batchfit_gpu_memory_temperature_celsius", METRIC_GAUGE, NULL,
-     GAUGE(memory_temperature_celsius), 1, "Temperature of the memory."},
-    {"batchfit_gpu_slowdown_temperature_celsius", METRIC_GAUGE, NULL, FACT(slowdown_celsius), 1,
-     "Temperature from which the card slows down."},
-    {"batchfit_gpu_shutdown_temperature_celsius", METRIC_GAUGE, NULL, FACT(shutdown_celsius), 1,
-     "Temperature at which the card switches itself off."},
-    {"batchfit_gpu_fan_speed_ratio", METRIC_GAUGE, NULL, GAUGE(fan), 1,
-     "Fan speed that the card intends, as share of the most."},
-    {"batchfit_gpu_power_draw_watts", METRIC_GAUGE, NULL, GAUGE(power_watts), 1,
-     "Power that the card draws: from Ampere on the mean of a second."},
-    {"batchfit_gpu_power_draw_average_watts", METRIC_GAUGE, NULL, GAUGE(power_average_watts), 1,
-     "Power, mean of a second."},
-    {"batchfit_gpu_power_draw_instant_watts", METRIC_GAUGE, NULL, GAUGE(power_instant_watts), 1,
-     "Power at the moment of the reading."},
-    {"batchfit_gpu_power_limit_watts", METRIC_GAUGE, NULL, GAUGE(power_limit_watts), 1,
-     "Power limit that is enforced now."},
-    {"batchfit_gpu_power_limit_default_watts", METRIC_GAUGE, NULL, FACT(power_limit_default_watts),
-     1, "Power limit that the card comes with."},
-    {"batchfit_gpu_power_limit_max_watts", METRIC_GAUGE, NULL, FACT(power_limit_max_watts), 1,
-     "Highest power limit that can be set."},
-    {"batchfit_gpu_energy_joules_total", METRIC_COUNTER, NULL, GAUGE(energy_joules), 1,
-     "Energy that the card has drawn since the driver was loaded."},
-    {"batchfit_gpu_sm_clock_hertz", METRIC_GAUGE, NULL, GAUGE(sm_clock_mhz), MHZ,
-     "Clock of the multiprocessors."},
-    {"batchfit_gpu_sm_clock_max_hertz", METRIC_GAUGE, NULL, FACT(sm_clock_max_mhz), MHZ,
-     "Highest clock of the multiprocessors."},
-    {"batchfit_gpu_memory_clock_hertz", METRIC_GAUGE, NULL, GAUGE(memory_clock_mhz), MHZ,
-     "Clock of the memory."},
-    {"batchfit_gpu_memory_clock_max_hertz", METRIC_GAUGE, NULL, FACT(memory_clock_max_mhz), MHZ,
-     "Highest clock of the memory."},
-    {"batchfit_gpu_throttled_seconds_total", METRIC_COUNTER, "reason=\"power_cap\"",
-     GAUGE(power_cap_seconds), 1, THROTTLED},
-    {"batchfit_gpu_throttled_seconds_total", METRIC_COUNTER, "reason=\"sync_boost\"",
-     GAUGE(sync_boost_seconds), 1, THROTTLED},
-    {"batchfit_gpu_throttled_seconds_total", METRIC_COUNTER, "reason=\"sw_thermal\"",
-     GAUGE(sw_thermal_seconds), 1, THROTTLED},
-    {"batchfit_gpu_throttled_seconds_total", METRIC_COUNTER, "reason=\"hw_thermal\"",
-     GAUGE(hw_thermal_seconds), 1, THROTTLED},
-    {"batchfit_gpu_throttled_seconds_total", METRIC_COUNTER, "reason=\"power_brake\"",
-     GAUGE(power_brake_seconds), 1, THROTTLED},
-    {"batchfit_gpu_ecc_errors_total", METRIC_COUNTER, "type=\"corrected\"", COUNT(ecc_corrected), 1,
-     ECC},
-    {"batchfit_gpu_ecc_errors_total", METRIC_COUNTER, "type=\"uncorrected\"",
-     COUNT(ecc_uncorrected), 1, ECC},
-    {"batchfit_gpu_remapped_rows", METRIC_GAUGE, NULL, COUNT(remapped_rows), 1,
-     "Rows of the memory that were replaced by spare ones."},
-    {"batchfit_gpu_row_remap_pending", METRIC_GAUGE, NULL, COUNT(remap_pending), 1,
-     "1: rows will be replaced at the next reset."},
-    {"batchfit_gpu_row_remap_failed", METRIC_GAUGE, NULL, COUNT(remap_failed), 1,
-     "1: a row could not be replaced; the card belongs back to its maker."},
-    {"batchfit_gpu_recovery_action", METRIC_GAUGE, NULL, COUNT(recovery_action), 1,
-     "What the driver asks for: 0 nothing, 1 reset the card, 2 reboot, 3 drain, 4 drain and "
-     "reset."},
-    {"batchfit_gpu_pcie_link_generation", METRIC_GAUGE, NULL, COUNT(pcie_generation), 1,
-     "PCIe generation of the link now; lower when idle, to save power."},
-    {"batchfit_gpu_pcie_link_generation_max", METRIC_GAUGE, NULL, SETTING(pcie_generation_max), 1,
-     "Highest PCIe generation that card and slot can."},
-    {"batchfit_gpu_pcie_link_width", METRIC_GAUGE, NULL, COUNT(pcie_width), 1,
-     "PCIe lanes of the link now."},
-    {"batchfit_gpu_pcie_link_width_max", METRIC_GAUGE, NULL, SETTING(pcie_width_max), 1,
-     "Most PCIe lanes that card and slot can."},
-    {"batchfit_gpu_pcie_replays_total", METRIC_COUNTER, NULL, COUNT(pcie_replays), 1,
-     "PCIe packets that had to be sent again."},
-    {"batchfit_gpu_pcie_transmit_bytes_per_second", METRIC_GAUGE, NULL, GAUGE(pcie_tx_bytes_s), 1,
-     "From the card, over 20 ms; with --pcie."},
-    {"batchfit_gpu_pcie_receive_bytes_per_second", METRIC_GAUGE, NULL, GAUGE(pcie_rx_bytes_s), 1,
-     "To the card, over 20 ms; with --pcie."},
-    {"batchfit_gpu_last_xid", METRIC_GAUGE, NULL, COUNT(xid), 1,
-     "Number of the newest Xid error since serve was started; absent: there was none."},
-    {"batchfit_gpu_ecc_enabled", METRIC_GAUGE, NULL, SETTING(ecc_mode), 1, "1: ECC is on."},
-    {"batchfit_gpu_persistence_enabled", METRIC_GAUGE, NULL, SETTING(persistence_mode), 1,
-     "1: the driver stays loaded while nobody uses the card."},
-    METRIC_ROWS_END,
-};
 
 static const struct reason {
     int64_t bit;
@@ -252,6 +136,22 @@ static void label_cards(struct arena *a, const struct watch_view *view, struct l
                                      is_first,
                                      card->state == DEVICE_ANSWERS};
     }
+}
+
+// The gauges that have a metric, as rows.
+static const struct metric_row *gauge_rows(struct arena *a, bool is_of_card) {
+    struct metric_row *rows = arena_new(a, struct metric_row, device_field_count + 1), *row = rows;
+    for (const struct device_field *f = device_fields; f < device_fields + device_field_count;
+         f++) {
+        if (!f->metric || f->is_of_card != is_of_card) continue;
+        struct str name = str_format(a, "batchfit_gpu_%s", f->metric);
+        bool is_counter = str_ends(name, STR("_total")), is_clock = str_ends(name, STR("_hertz"));
+        *row++ = (struct metric_row){name.p,      is_counter ? METRIC_COUNTER : METRIC_GAUGE,
+                                     f->label,    f->offset,
+                                     f->is_whole, is_clock ? MHZ : 1,
+                                     f->help};
+    }
+    return rows;
 }
 
 // By row and then by card: series of one name must stand together.
@@ -334,9 +234,9 @@ static void add_cards(struct arena *a, struct metric_sheet *sheet, const struct 
     label_cards(a, s->view, cards);
     add_info(a, sheet, cards, count);
     add_states(s, sheet, cards, count);
-    add_rows(sheet, of_instance, cards, count, false, false);
+    add_rows(sheet, gauge_rows(a, false), cards, count, false, false);
     add_rows(sheet, of_holders, cards, count, false, true);
-    add_rows(sheet, of_card, cards, count, true, false);
+    add_rows(sheet, gauge_rows(a, true), cards, count, true, false);
     add_rows(sheet, of_window, cards, count, true, true);
     add_reasons(a, sheet, cards, count);
 }

@@ -1,39 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table a kind of object: the key, where the value stands, and what kind of number it is.
+// One table a kind of object: its members by their keys. The gauges of cards are those of
+// device_fields.
 #include "cmd/watch/document.h"
 
 #include "cmd/json.h"
 
-#include <math.h>
 #include <stddef.h>
+#include <string.h>
 
-enum kind { REAL, WHOLE, INT, FLAG, TEXT };
-struct row {
-    const char *key;
-    size_t offset;
-    enum kind kind;
-};
-#define ROW(type, member, kind) \
-    { #member, offsetof(struct type, member), kind }
-#define END \
-    { NULL, 0, REAL }
-
-// Unknown is null: NaN, and every whole number below 0.
-static json_t *value_at(const void *object, const struct row *row) {
-    const char *at = (const char *)object + row->offset;
-    if (row->kind == REAL) return json_number(*(const double *)(const void *)at);
-    if (row->kind == FLAG) return json_boolean(*(const bool *)(const void *)at);
-    if (row->kind == TEXT) return json_text(*(const struct str *)(const void *)at);
-    int64_t n =
-        row->kind == INT ? *(const int *)(const void *)at : *(const int64_t *)(const void *)at;
-    return n >= 0 ? json_integer(n) : json_null();
+static void add_rows(json_t *to, const void *object, const struct field *rows) {
+    for (; rows->name; rows++) json_object_set_new(to, rows->name, json_field(object, rows));
 }
 
-static void add_rows(json_t *to, const void *object, const struct row *rows) {
-    for (; rows->key; rows++) json_object_set_new(to, rows->key, value_at(object, rows));
-}
-
-static json_t *object_of(const void *object, const struct row *rows) {
+static json_t *object_of(const void *object, const struct field *rows) {
     json_t *made = json_object();
     add_rows(made, object, rows);
     return made;
@@ -43,99 +22,23 @@ static json_t *chars(const char *text) {
     return json_text(str_of(text));
 }
 
-// --- Cards
-// -------------------------------------------------------------------------------------------
+// --- Cards ---------------------------------------------------------------------------------------
 
-#define G(member, kind) ROW(device_gauges, member, kind)
-static const struct row gauges[] = {
-    G(utilisation, REAL),
-    G(memory_utilisation, REAL),
-    G(encoder_utilisation, REAL),
-    G(decoder_utilisation, REAL),
-    G(sm_active, REAL),
-    G(sm_occupancy, REAL),
-    G(tensor_active, REAL),
-    G(dram_active, REAL),
-    G(temperature_celsius, REAL),
-    G(memory_temperature_celsius, REAL),
-    G(fan, REAL),
-    G(power_watts, REAL),
-    G(power_average_watts, REAL),
-    G(power_instant_watts, REAL),
-    G(power_limit_watts, REAL),
-    G(energy_joules, REAL),
-    G(sm_clock_mhz, REAL),
-    G(memory_clock_mhz, REAL),
-    G(event_reasons, WHOLE),
-    G(power_cap_seconds, REAL),
-    G(sync_boost_seconds, REAL),
-    G(sw_thermal_seconds, REAL),
-    G(hw_thermal_seconds, REAL),
-    G(power_brake_seconds, REAL),
-    G(ecc_corrected, WHOLE),
-    G(ecc_uncorrected, WHOLE),
-    G(remapped_rows, WHOLE),
-    G(remap_pending, WHOLE),
-    G(remap_failed, WHOLE),
-    G(recovery_action, WHOLE),
-    G(pcie_generation, WHOLE),
-    G(pcie_width, WHOLE),
-    G(pcie_replays, WHOLE),
-    G(pcie_tx_bytes_s, REAL),
-    G(pcie_rx_bytes_s, REAL),
-    G(xid, WHOLE),
-    END,
-};
+static void add_fields(json_t *to, const struct device_card *card, const char *group) {
+    for (const struct device_field *f = device_fields; f < device_fields + device_field_count;
+         f++) {
+        if (strcmp(f->group, group) != 0) continue;
+        const struct field row = {f->name, f->is_whole ? FIELD_WHOLE : FIELD_REAL, f->offset, NULL};
+        json_object_set_new(to, f->name, json_field(card, &row));
+    }
+}
 
-static const struct row memory[] = {
-    G(total_bytes, WHOLE),
-    G(used_bytes, WHOLE),
-    G(reserved_bytes, WHOLE),
-    G(free_bytes, WHOLE),
-    END,
-};
-#undef G
-
-#define F(member, kind) ROW(device_facts, member, kind)
-static const struct row facts[] = {
-    F(compute_major, WHOLE),
-    F(compute_minor, WHOLE),
-    F(cores, WHOLE),
-    F(sms, WHOLE),
-    F(memory_bus_bits, WHOLE),
-    F(power_limit_default_watts, REAL),
-    F(power_limit_min_watts, REAL),
-    F(power_limit_max_watts, REAL),
-    F(pcie_generation_max, WHOLE),
-    F(pcie_width_max, WHOLE),
-    F(sm_clock_max_mhz, REAL),
-    F(memory_clock_max_mhz, REAL),
-    F(slowdown_celsius, REAL),
-    F(shutdown_celsius, REAL),
-    F(memory_max_celsius, REAL),
-    F(ecc_mode, WHOLE),
-    F(persistence_mode, WHOLE),
-    F(mig_mode, WHOLE),
-    F(compute_mode, WHOLE),
-    END,
-};
-#undef F
-
-#define W(member, kind) ROW(watch_window, member, kind)
-static const struct row window[] = {
-    W(seconds, REAL),
-    W(throttled_share, REAL),
-    W(power_cap_share, REAL),
-    W(sync_boost_share, REAL),
-    W(sw_thermal_share, REAL),
-    W(hw_thermal_share, REAL),
-    W(power_brake_share, REAL),
-    W(clock_lost_share, REAL),
-    W(utilisation_mean, REAL),
-    W(power_mean_watts, REAL),
-    W(energy_joules, REAL),
-    W(energy_is_integrated, FLAG),
-    END,
+#define W(member) FIELD(struct watch_window, member)
+static const struct field window[] = {
+    W(seconds),          W(throttled_share),  W(power_cap_share),   W(sync_boost_share),
+    W(sw_thermal_share), W(hw_thermal_share), W(power_brake_share), W(clock_lost_share),
+    W(utilisation_mean), W(power_mean_watts), W(energy_joules),     W(energy_is_integrated),
+    {.name = NULL},
 };
 #undef W
 
@@ -174,15 +77,18 @@ static json_t *facts_of(const struct device_card *card) {
     json_t *made = json_object();
     json_object_set_new(made, "pci_bus_id", chars(card->facts.pci_bus_id));
     json_object_set_new(made, "vbios", chars(card->facts.vbios));
-    add_rows(made, &card->facts, facts);
+    add_fields(made, card, "facts");
     return made;
 }
 
 static json_t *card_of(const struct device_card *card, const struct watch_card *watched) {
-    static const struct row owners[] = {ROW(watch_card, ours_bytes, WHOLE),
-                                        ROW(watch_card, others_bytes, WHOLE), END};
-    json_t *made = json_object(), *bytes = object_of(&card->now, memory);
+    static const struct field owners[] = {FIELD(struct watch_card, ours_bytes),
+                                          FIELD(struct watch_card, others_bytes),
+                                          {.name = NULL}};
+    json_t *made = json_object(), *bytes = json_object(), *gauges = json_object();
+    add_fields(bytes, card, "memory");
     add_rows(bytes, watched, owners);
+    add_fields(gauges, card, "gauges");
     json_object_set_new(made, "index", json_integer(card->index));
     json_object_set_new(made, "name", chars(card->facts.name));
     json_object_set_new(made, "uuid", chars(card->facts.uuid));
@@ -192,7 +98,7 @@ static json_t *card_of(const struct device_card *card, const struct watch_card *
     json_object_set_new(made, "reason", chars(card->reason));
     json_object_set_new(made, "facts", facts_of(card));
     json_object_set_new(made, "memory", bytes);
-    json_object_set_new(made, "gauges", object_of(&card->now, gauges));
+    json_object_set_new(made, "gauges", gauges);
     json_object_set_new(made, "window", object_of(&watched->window, window));
     json_object_set_new(made, "since", object_of(&watched->since, window));
     json_object_set_new(made, "processes", processes_of(card));
@@ -200,37 +106,36 @@ static json_t *card_of(const struct device_card *card, const struct watch_card *
     return made;
 }
 
-// --- Runs
-// --------------------------------------------------------------------------------------------
+// --- Runs ----------------------------------------------------------------------------------------
 
-#define R(member, kind) ROW(watch_run, member, kind)
-static const struct row run[] = {
-    R(id, TEXT),
-    R(pid, WHOLE),
-    R(verb, TEXT),
-    R(model, TEXT),
-    R(command, TEXT),
-    R(precision, TEXT),
-    R(standin, TEXT),
-    R(card, INT),
-    R(batch, WHOLE),
-    R(accumulation, WHOLE),
-    R(ranks, WHOLE),
-    {"steps", offsetof(struct watch_run, steps_done), WHOLE},
-    {"samples", offsetof(struct watch_run, samples_done), WHOLE},
-    R(alloc_retries, WHOLE),
-    {"samples_per_second", offsetof(struct watch_run, samples_per_s), REAL},
-    R(samples_per_joule, REAL),
-    R(predicted_peak_bytes, WHOLE),
-    R(predicted_upper_bytes, WHOLE),
-    R(peak_bytes, WHOLE),
-    END,
+#define R(member) FIELD(struct watch_run, member)
+static const struct field run[] = {
+    R(id),
+    R(pid),
+    R(verb),
+    R(model),
+    R(command),
+    R(precision),
+    R(standin),
+    R(card),
+    R(batch),
+    R(accumulation),
+    R(ranks),
+    {"steps", FIELD_WHOLE, offsetof(struct watch_run, steps_done), NULL},
+    {"samples", FIELD_WHOLE, offsetof(struct watch_run, samples_done), NULL},
+    R(alloc_retries),
+    {"samples_per_second", FIELD_REAL, offsetof(struct watch_run, samples_per_s), NULL},
+    R(samples_per_joule),
+    R(predicted_peak_bytes),
+    R(predicted_upper_bytes),
+    R(peak_bytes),
+    {.name = NULL},
 };
 #undef R
 
-#define P(name) \
-    { #name, offsetof(struct step_times, name##_ms), REAL }
-static const struct row phases[] = {STEP_TIMES(P), END};
+#define P(member) \
+    { #member, FIELD_REAL, offsetof(struct step_times, member##_ms), NULL }
+static const struct field phases[] = {STEP_TIMES(P), {.name = NULL}};
 #undef P
 
 static json_t *run_of(const struct watch_run *r) {
@@ -240,18 +145,17 @@ static json_t *run_of(const struct watch_run *r) {
     return made;
 }
 
-// --- Document
-// ----------------------------------------------------------------------------------------
+// --- Document ------------------------------------------------------------------------------------
 
 static json_t *driver_of(const struct device_snapshot *s) {
 #define D(key, member) \
-    { key, offsetof(struct device_snapshot, member), TEXT }
-    static const struct row texts[] = {D("version", driver_version),
-                                       D("cuda", cuda_version),
-                                       D("why_none", why_none),
-                                       D("left_out", left_out),
-                                       {"is_wsl", offsetof(struct device_snapshot, is_wsl), FLAG},
-                                       END};
+    { key, FIELD_TEXT, offsetof(struct device_snapshot, member), NULL }
+    static const struct field texts[] = {D("version", driver_version),
+                                         D("cuda", cuda_version),
+                                         D("why_none", why_none),
+                                         D("left_out", left_out),
+                                         FIELD(struct device_snapshot, is_wsl),
+                                         {.name = NULL}};
 #undef D
     json_t *made = json_object();
     json_object_set_new(made, "state", json_string(device_state_name(s->state)));
@@ -260,12 +164,12 @@ static json_t *driver_of(const struct device_snapshot *s) {
 }
 
 static json_t *cpu_of(const struct watch_view *view) {
-#define C(member, kind) ROW(device_cpu_gauges, member, kind)
-    static const struct row rows[] = {
-        C(utilisation, REAL),         C(io_wait, REAL),          C(load, REAL),
-        C(total_bytes, WHOLE),        C(available_bytes, WHOLE), C(swap_total_bytes, WHOLE),
-        C(swap_used_bytes, WHOLE),    C(power_watts, REAL),      C(energy_joules, REAL),
-        C(temperature_celsius, REAL), C(memory_stalled, REAL),   END};
+#define C(member) FIELD(struct device_cpu_gauges, member)
+    static const struct field rows[] = {
+        C(utilisation),         C(io_wait),         C(load),
+        C(total_bytes),         C(available_bytes), C(swap_total_bytes),
+        C(swap_used_bytes),     C(power_watts),     C(energy_joules),
+        C(temperature_celsius), C(memory_stalled),  {.name = NULL}};
 #undef C
     if (!view->has_cpu) return json_null();
     json_t *made = json_object();
@@ -316,8 +220,7 @@ json_t *watch_document(const struct watch_view *view) {
     return made;
 }
 
-// --- History
-// -----------------------------------------------------------------------------------------
+// --- History -------------------------------------------------------------------------------------
 
 struct span {
     const struct watch_view *view;
@@ -331,11 +234,11 @@ static ptrdiff_t stride_of(const struct span *span, ptrdiff_t count) {
 }
 
 static json_t *series(const struct span *span, const char *items, ptrdiff_t count, size_t size,
-                      const struct row *row) {
+                      const struct field *row) {
     json_t *list = json_array();
     ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
     for (ptrdiff_t i = first; i < count; i += stride) {
-        json_array_append_new(list, value_at(items + i * (ptrdiff_t)size, row));
+        json_array_append_new(list, json_field(items + i * (ptrdiff_t)size, row));
     }
     return list;
 }
@@ -365,36 +268,36 @@ static ptrdiff_t begin_of(const struct span *span, const char *items, ptrdiff_t 
 }
 
 static json_t *all_series(const struct span *span, const void *all, ptrdiff_t count, size_t size,
-                          const struct row *rows) {
+                          const struct field *rows) {
     ptrdiff_t begin = begin_of(span, all, count, size);
     const char *items = (const char *)all + begin * (ptrdiff_t)size;
     json_t *made = json_object();
     json_object_set_new(made, "at_ms", times(span, items, count - begin, size));
-    for (; rows->key; rows++) {
-        json_object_set_new(made, rows->key, series(span, items, count - begin, size, rows));
+    for (; rows->name; rows++) {
+        json_object_set_new(made, rows->name, series(span, items, count - begin, size, rows));
     }
     return made;
 }
 
-static const struct row card_series[] = {
-    ROW(device_gauges, utilisation, REAL),
-    ROW(device_gauges, used_bytes, WHOLE),
-    ROW(device_gauges, power_watts, REAL),
-    ROW(device_gauges, temperature_celsius, REAL),
-    ROW(device_gauges, sm_clock_mhz, REAL),
-    ROW(device_gauges, memory_utilisation, REAL),
-    END,
+static const struct field card_series[] = {
+    FIELD(struct device_gauges, utilisation),
+    FIELD(struct device_gauges, used_bytes),
+    FIELD(struct device_gauges, power_watts),
+    FIELD(struct device_gauges, temperature_celsius),
+    FIELD(struct device_gauges, sm_clock_mhz),
+    FIELD(struct device_gauges, memory_utilisation),
+    {.name = NULL},
 };
-static const struct row step_series[] = {
-    {"total_ms", offsetof(struct insight_step, times.total_ms), REAL},
-    {"io_ms", offsetof(struct insight_step, times.io_ms), REAL},
-    END,
+static const struct field step_series[] = {
+    {"total_ms", FIELD_REAL, offsetof(struct insight_step, times.total_ms), NULL},
+    {"io_ms", FIELD_REAL, offsetof(struct insight_step, times.io_ms), NULL},
+    {.name = NULL},
 };
 
 json_t *watch_document_history(const struct watch_view *view, double seconds, int points) {
     int64_t back_ns = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e9) : INT64_MAX / 2;
     const struct span span = {view, view->at_ns - back_ns, points};
-    static const struct row ours = {"ours_bytes", 0, WHOLE};
+    static const struct field ours = {"ours_bytes", FIELD_WHOLE, 0, NULL};
     json_t *cards = json_array(), *runs = json_array(), *made = json_object();
     for (int i = 0; i < view->devices->count; i++) {
         const struct watch_card *c = &view->cards[i];

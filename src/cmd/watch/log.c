@@ -4,6 +4,7 @@
 // where it has the figure.
 #include "cmd/watch/log.h"
 
+#include "base/field.h"
 #include "base/os.h"
 #include "cmd/watch/document.h"
 
@@ -29,110 +30,40 @@ struct watch_log {
     int64_t readings;              // that were logged as documents
 };
 
-struct reading {
-    const struct device_card *card;
-    const struct watch_card *watched;
-};
-
-static double bytes_mib(int64_t bytes) {
-    return bytes < 0 ? (double)NAN : (double)bytes / (1 << 20);
-}
-static double gpu(const struct reading *r) {
-    return r->card->index;
-}
-static double pwr(const struct reading *r) {
-    return r->card->now.power_watts;
-}
-static double gtemp(const struct reading *r) {
-    return r->card->now.temperature_celsius;
-}
-static double mtemp(const struct reading *r) {
-    return r->card->now.memory_temperature_celsius;
-}
-static double sm(const struct reading *r) {
-    return r->card->now.utilisation * 100;
-}
-static double mem(const struct reading *r) {
-    return r->card->now.memory_utilisation * 100;
-}
-static double enc(const struct reading *r) {
-    return r->card->now.encoder_utilisation * 100;
-}
-static double dec(const struct reading *r) {
-    return r->card->now.decoder_utilisation * 100;
-}
-static double mclk(const struct reading *r) {
-    return r->card->now.memory_clock_mhz;
-}
-static double pclk(const struct reading *r) {
-    return r->card->now.sm_clock_mhz;
-}
-static double pviol(const struct reading *r) {
-    return r->watched->window.power_cap_share * 100;
-}
-static double tviol(const struct reading *r) {
-    const struct watch_window *w = &r->watched->window;
-    return (w->sw_thermal_share + w->hw_thermal_share) * 100;
-}
-static double fb(const struct reading *r) {
-    return bytes_mib(r->card->now.used_bytes);
-}
-static double rxpci(const struct reading *r) {
-    return r->card->now.pcie_rx_bytes_s / 1e6;
-}
-static double txpci(const struct reading *r) {
-    return r->card->now.pcie_tx_bytes_s / 1e6;
-}
-static double total(const struct reading *r) {
-    return bytes_mib(r->card->now.total_bytes);
-}
-static double reserved(const struct reading *r) {
-    return bytes_mib(r->card->now.reserved_bytes);
-}
-static double ours(const struct reading *r) {
-    return bytes_mib(r->watched->ours_bytes);
-}
-static double throttled(const struct reading *r) {
-    return r->watched->window.throttled_share * 100;
-}
-static double limit(const struct reading *r) {
-    return r->card->now.power_limit_watts;
-}
-static double energy(const struct reading *r) {
-    return r->watched->since.energy_joules;
-}
-static double fan(const struct reading *r) {
-    return r->card->now.fan * 100;
-}
-
 // After time and gpu. Only the end may grow: scripts count columns.
-static const struct {
+#define CARD(member) FIELD(struct device_card, member)
+#define WATCHED(member) .is_watched = true, .field = FIELD(struct watch_card, member)
+static const double PERCENT = 100, MIB = 1.0 / (1 << 20), MB = 1e-6;
+static const struct column {
     const char *name;
-    double (*of)(const struct reading *);
     int decimals;
+    double factor;
+    struct field field, more; // of the card, or of what was watched of it; what is added to it
+    bool is_watched;
 } columns[] = {
-    {"gpu", gpu, 0},
-    {"pwr", pwr, 1},
-    {"gtemp", gtemp, 0},
-    {"mtemp", mtemp, 0},
-    {"sm", sm, 0},
-    {"mem", mem, 0},
-    {"enc", enc, 0},
-    {"dec", dec, 0},
-    {"mclk", mclk, 0},
-    {"pclk", pclk, 0},
-    {"pviol", pviol, 1},
-    {"tviol", tviol, 1},
-    {"fb", fb, 0},
-    {"rxpci", rxpci, 1},
-    {"txpci", txpci, 1},
-    {"total", total, 0},
-    {"reserved", reserved, 0},
-    {"ours", ours, 0},
-    {"throttled", throttled, 1},
-    {"limit", limit, 1},
-    {"energy", energy, 1},
-    {"fan", fan, 0},
+    {"gpu", 0, 1, CARD(index)},
+    {"pwr", 1, 1, CARD(now.power_watts)},
+    {"gtemp", 0, 1, CARD(now.temperature_celsius)},
+    {"mtemp", 0, 1, CARD(now.memory_temperature_celsius)},
+    {"sm", 0, PERCENT, CARD(now.utilisation)},
+    {"mem", 0, PERCENT, CARD(now.memory_utilisation)},
+    {"enc", 0, PERCENT, CARD(now.encoder_utilisation)},
+    {"dec", 0, PERCENT, CARD(now.decoder_utilisation)},
+    {"mclk", 0, 1, CARD(now.memory_clock_mhz)},
+    {"pclk", 0, 1, CARD(now.sm_clock_mhz)},
+    {"pviol", 1, PERCENT, WATCHED(window.power_cap_share)},
+    {"tviol", 1, PERCENT, WATCHED(window.sw_thermal_share),
+     .more = FIELD(struct watch_card, window.hw_thermal_share)},
+    {"fb", 0, MIB, CARD(now.used_bytes)},
+    {"rxpci", 1, MB, CARD(now.pcie_rx_bytes_s)},
+    {"txpci", 1, MB, CARD(now.pcie_tx_bytes_s)},
+    {"total", 0, MIB, CARD(now.total_bytes)},
+    {"reserved", 0, MIB, CARD(now.reserved_bytes)},
+    {"ours", 0, MIB, WATCHED(ours_bytes)},
+    {"throttled", 1, PERCENT, WATCHED(window.throttled_share)},
+    {"limit", 1, 1, CARD(now.power_limit_watts)},
+    {"energy", 1, 1, WATCHED(since.energy_joules)},
+    {"fan", 0, PERCENT, CARD(now.fan)},
 };
 enum { COLUMNS = sizeof columns / sizeof *columns };
 
@@ -162,15 +93,22 @@ static void add_field(struct buf *b, const char *text) {
     if (!is_plain) buf_byte(b, '"');
 }
 
-static void add_row(struct buf *b, const struct reading *r) {
+static double value_of(const void *of, const struct column *c) {
+    double value = field_number(of, &c->field);
+    return (c->more.name ? value + field_number(of, &c->more) : value) * c->factor;
+}
+
+static void add_row(struct buf *b, const struct device_card *card,
+                    const struct watch_card *watched) {
     add_time(b);
     for (int i = 0; i < COLUMNS; i++) {
-        double value = columns[i].of(r);
+        const struct column *c = &columns[i];
+        double value = value_of(c->is_watched ? (const void *)watched : (const void *)card, c);
         buf_byte(b, ',');
-        if (isfinite(value)) buf_format(b, "%.*f", columns[i].decimals, value);
+        if (isfinite(value)) buf_format(b, "%.*f", c->decimals, value);
     }
-    buf_format(b, ",%s,", device_state_name(r->card->state));
-    add_field(b, r->card->facts.uuid);
+    buf_format(b, ",%s,", device_state_name(card->state));
+    add_field(b, card->facts.uuid);
     buf_add(b, STR("\r\n"));
 }
 
@@ -205,10 +143,10 @@ static int write_lines(struct watch_log *log, struct str lines, struct fail *why
 
 static void add_rows(struct watch_log *log, const struct watch_view *view, struct buf *b) {
     for (int i = 0; i < view->devices->count && i < CARDS_MOST; i++) {
-        struct reading r = {&view->devices->cards[i], &view->cards[i]};
-        if (r.card->now.at_ns == 0 || r.card->now.at_ns == log->logged_ns[i]) continue;
-        log->logged_ns[i] = r.card->now.at_ns;
-        add_row(b, &r);
+        const struct device_card *card = &view->devices->cards[i];
+        if (card->now.at_ns == 0 || card->now.at_ns == log->logged_ns[i]) continue;
+        log->logged_ns[i] = card->now.at_ns;
+        add_row(b, card, &view->cards[i]);
     }
 }
 
