@@ -177,3 +177,10 @@ struct str device_nvml_why(struct arena *a, const struct nvml *n, int code) {
     }
     return device_code_text(a, code);
 }
+
+nvml_call device_nvml_symbol(const struct nvml *n, const char *symbol) {
+    nvml_call call;
+    void *address = dlsym(n->library, symbol);
+    memcpy(&call, &address, sizeof call);
+    return call;
+}

@@ -3,7 +3,6 @@
 // started, until one wakes up by itself: NVML would wake them and keep them awake.
 #include "device/nvml_int.h"
 
-#include <dlfcn.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -33,13 +32,6 @@ struct event {
     uint32_t instances[2];
 };
 enum { EVENT_XID = 8 };
-
-nvml_call device_nvml_symbol(const struct nvml *n, const char *symbol) {
-    nvml_call call;
-    void *address = dlsym(n->library, symbol);
-    memcpy(&call, &address, sizeof call);
-    return call;
-}
 
 // Events of a card that cannot send them (WSL, no permission) are not watched.
 static void watch_events(struct session *s, int place) {

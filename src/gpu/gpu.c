@@ -10,18 +10,6 @@
 
 #include <math.h>
 
-int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why) {
-    struct str cell = tsv_cell(t, column);
-    double value;
-    if (cell.len == 0) return 0;
-    if (str_to_double(cell, &value) && value >= 0 && value < 1e9) {
-        *ret = value;
-        return 0;
-    }
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not a number from 0 to 1e9",
-                    STR_ARG(t->name), t->line, column, STR_ARG(cell));
-}
-
 // What the driver keeps of the total of nvidia-smi, where no reading of the card is at hand: a line
 // through 17 cards whose cudaMemGetInfo total is published in out-of-memory messages (the rows with
 // a usable_mib in data/gpus.tsv): 190 MiB + 0.9 % errs to the safe side for most of them. The large

@@ -8,6 +8,18 @@
 
 #include <math.h>
 
+int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why) {
+    struct str cell = tsv_cell(t, column);
+    double value;
+    if (cell.len == 0) return 0;
+    if (str_to_double(cell, &value) && value >= 0 && value < 1e9) {
+        *ret = value;
+        return 0;
+    }
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not a number from 0 to 1e9",
+                    STR_ARG(t->name), t->line, column, STR_ARG(cell));
+}
+
 static int read_loading(const struct tsv *t, enum gpu_loading *ret, struct fail *why) {
     struct str cell = tsv_cell(t, "loading");
     *ret = str_is(cell, "lazy")    ? GPU_LOADING_LAZY

@@ -183,17 +183,9 @@ const char *cause_id(int index) {
     return index >= 0 && index < ROWS ? rows[index].id : NULL;
 }
 
-static bool has_word(const char *words, const char *word) {
-    struct str rest = str_of(words);
-    while (word && rest.len > 0) {
-        if (str_is(str_cut(&rest, ' '), word)) return true;
-    }
-    return false;
-}
-
 const char *cause_of_signature(const char *signature) {
     for (int i = 0; i < ROWS; i++) {
-        if (has_word(rows[i].signatures, signature)) return rows[i].id;
+        if (cause_has_word(rows[i].signatures, signature)) return rows[i].id;
     }
     return NULL;
 }
@@ -220,39 +212,9 @@ struct cause_facts cause_facts_unknown(void) {
     return f;
 }
 
-enum cause_strength cause_measured(ptrdiff_t readings) {
-    return readings >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY;
-}
-
-bool cause_say(struct cause *c, enum cause_strength strength, struct str evidence) {
-    c->strength = strength;
-    c->evidence = evidence;
-    return true;
-}
-
-bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,
-                 const char *more) {
-    const struct cause_ending *e = &v->facts->ending;
-    struct buf b = buf_new(v->arena);
-    if (e->line_number > 0) buf_format(&b, "line %lld: ", (long long)e->line_number);
-    buf_add(&b, str_trim(e->line).len > 0 ? str_trim(e->line) : str_of(e->what));
-    if (more && *more) buf_format(&b, " (%s)", more);
-    c->quote = str_trim(e->line);
-    c->line = e->line_number;
-    return cause_say(c, strength, buf_str(&b));
-}
-
-const struct insight_finding *cause_trend(const struct cause_view *v) {
-    for (ptrdiff_t i = 0; i < v->facts->trend_count; i++) {
-        const struct insight_finding *f = &v->facts->trends[i];
-        if (f->severity >= INSIGHT_WARNING && has_word(v->trends, f->id)) return f;
-    }
-    return NULL;
-}
-
 static bool judge(const struct cause_view *v, const struct row *row, struct cause *c) {
     const struct cause_ending *e = &v->facts->ending;
-    bool is_said = has_word(row->signatures ? row->signatures : "", e->signature);
+    bool is_said = cause_has_word(row->signatures ? row->signatures : "", e->signature);
     if (row->signatures && !is_said && !row->is_seen_too) return false;
     if (!row->judge) {
         if (!row->remedy) c->remedy = str_of(e->hint);
@@ -274,6 +236,7 @@ static void sort(struct causes *causes) {
 }
 
 void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes *ret_causes) {
+    bool has_signature = cause_of_signature(facts->ending.signature) != NULL;
     *ret_causes = (struct causes){0};
     for (int i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
@@ -282,7 +245,7 @@ void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes
                           .strength = row->strength,
                           .remedy = str_of(row->remedy),
                           .actions = row->actions};
-        const struct cause_view v = {a, facts, row->trends};
+        const struct cause_view v = {a, facts, row->trends, has_signature};
         if (!judge(&v, row, &c)) continue;
         *arena_push(a, &ret_causes->items, &ret_causes->count, &ret_causes->capacity) = c;
     }

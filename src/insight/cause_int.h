@@ -9,6 +9,7 @@ struct cause_view {
     struct arena *arena;
     const struct cause_facts *facts;
     const char *trends; // of the row: verdicts that are this cause
+    bool has_signature; // the ending is one that a row knows
 };
 // Fills strength and evidence, and what differs from the row; false: it does not hold.
 typedef bool cause_rule(const struct cause_view *v, struct cause *c);
@@ -16,6 +17,7 @@ typedef bool cause_rule(const struct cause_view *v, struct cause *c);
 enum { CAUSE_READINGS = 20 }; // as trend.h's rules: fewer are BRIEFLY
 
 enum cause_strength cause_measured(ptrdiff_t readings);
+bool cause_has_word(const char *words, const char *word); // blanks in between
 bool cause_say(struct cause *c, enum cause_strength strength, struct str evidence);
 // The line that ended it, quoted, with its figures behind it.
 bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,

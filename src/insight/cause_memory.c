@@ -13,8 +13,7 @@ bool cause_leak(const struct cause_view *v, struct cause *c) {
     const struct insight_finding *f = cause_trend(v);
     if (!f) return false;
     // Growth to the end, and the end was that memory ran out.
-    bool ended_so =
-        cause_of_signature(v->facts->ending.signature) != NULL && v->facts->ending.tried_bytes > 0;
+    bool ended_so = v->has_signature && v->facts->ending.tried_bytes > 0;
     return cause_say(c, ended_so ? CAUSE_SAID : CAUSE_MEASURED, f->evidence);
 }
 

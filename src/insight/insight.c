@@ -41,20 +41,6 @@ static const struct rule {
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
-const char *insight_severity_name(enum insight_severity severity) {
-    static const char *const names[] = {"ok", "note", "unknown", "warning", "problem"};
-    return names[severity];
-}
-
-bool insight_say(struct insight_finding *f, enum insight_severity severity, struct str value,
-                 struct str evidence, const char *remedy) {
-    f->severity = severity;
-    f->value = value;
-    f->evidence = evidence;
-    f->remedy = str_of(remedy);
-    return true;
-}
-
 static void judge(const struct view *v, bool is_of_card, int card,
                   struct insight_findings *findings) {
     for (int i = 0; i < RULES; i++) {

@@ -8,10 +8,6 @@
 // Counters step about ten times a second; a share of less than two seconds is mostly their grain.
 enum { SECONDS_MIN = 2 };
 
-double trend_seconds(const struct device_gauges *a, const struct device_gauges *b) {
-    return (double)(b->at_ns - a->at_ns) * 1e-9;
-}
-
 // --- Throttled
 // -------------------------------------------------------------------------------------
 

@@ -16,7 +16,9 @@ typedef bool trend_rule(const struct trend *t, struct insight_finding *f);
 
 enum { TREND_POINTS_MIN = 20 };
 
-double trend_seconds(const struct device_gauges *a, const struct device_gauges *b);
+static inline double trend_seconds(const struct device_gauges *a, const struct device_gauges *b) {
+    return (double)(b->at_ns - a->at_ns) * 1e-9;
+}
 // A card of which less than this share is free is full.
 bool trend_is_full(const struct device_gauges *g);
 

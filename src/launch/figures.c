@@ -19,6 +19,13 @@ struct measured {
     ptrdiff_t count;
 };
 
+int64_t launch_steps(const struct launch_options *o) {
+    return o->steps > 0 ? o->steps : LAUNCH_STEPS;
+}
+int64_t launch_warmup(const struct launch_options *o) {
+    return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP;
+}
+
 static struct measured measured_steps(struct arena *a, const struct steps *steps, int rank,
                                       const struct launch_options *o) {
     int64_t warmup = launch_warmup(o), wanted = warmup + launch_steps(o);

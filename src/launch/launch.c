@@ -136,6 +136,13 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     return rc;
 }
 
+void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accumulation) {
+    struct arena *a = attempt->arena;
+    struct str text = str_format(a, "{\"v\":1,\"batch\":%lld,\"accumulation\":%lld}\n",
+                                 (long long)batch, (long long)accumulation);
+    (void)os_replace(a, str_z(a, attempt->control_path), text, NULL, NULL);
+}
+
 // The last step of a trial's command and of one that is only shown: {config}, ranks, placeholders.
 static int expand(struct launch_making *m, struct arena *a, struct str config, char ***ret_argv,
                   struct fail *why) {
@@ -298,13 +305,6 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     say_limit(l, asked_bytes, limit_bytes, ret_result);
     launch_energy_read(&showing.energy, l, ret_result);
     return 0;
-}
-
-int64_t launch_steps(const struct launch_options *o) {
-    return o->steps > 0 ? o->steps : LAUNCH_STEPS;
-}
-int64_t launch_warmup(const struct launch_options *o) {
-    return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP;
 }
 
 int launch_open(struct arena *a, const struct launch_options *options, char *const *command,

@@ -51,10 +51,3 @@ int launch_whole(struct launch *l, const struct launch_values *values,
     notice_close(watching.notice);
     return rc;
 }
-
-void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accumulation) {
-    struct arena *a = attempt->arena;
-    struct str text = str_format(a, "{\"v\":1,\"batch\":%lld,\"accumulation\":%lld}\n",
-                                 (long long)batch, (long long)accumulation);
-    (void)os_replace(a, str_z(a, attempt->control_path), text, NULL, NULL);
-}

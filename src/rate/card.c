@@ -14,11 +14,6 @@ static const int64_t copy_most = 256 * UNIT_MIB, device_most = UNIT_GIB;
 // Less, and neither copies nor products say anything: a card's cache alone is up to 128 MiB.
 static const size_t free_least = (size_t)256 << 20;
 
-void cuda_give(struct cuda *c, struct rate_figure *f) {
-    f->standin = c->standin;
-    rate_give(c->sink, f);
-}
-
 struct copying {
     struct cuda *cuda;
     int kind;

@@ -70,3 +70,8 @@ bool cuda_did(struct cuda *c, int code, const char *what) {
                            text ? ", " : "", text ? text : "");
     return false;
 }
+
+void cuda_give(struct cuda *c, struct rate_figure *f) {
+    f->standin = c->standin;
+    rate_give(c->sink, f);
+}

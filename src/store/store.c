@@ -31,22 +31,6 @@ struct str store_folder(struct arena *a, const char *folder) {
     return (struct str){0};
 }
 
-// --- Errors --------------------------------------------------------------------------------------
-
-bool store_is_damage(sqlite3 *db) {
-    int code = db ? sqlite3_errcode(db) : SQLITE_NOMEM; // the primary code
-    return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
-}
-
-int store_fail(sqlite3 *db, struct str path, const char *what, struct fail *why) {
-    int code = db ? sqlite3_extended_errcode(db) : SQLITE_NOMEM;
-    if (store_is_damage(db)) {
-        return fail_set(why, FAIL_INPUT, "%.*s: %s: the file is damaged (%s)", STR_ARG(path), what,
-                        sqlite3_errstr(code));
-    }
-    return fail_set(why, FAIL_MACHINE, "%.*s: %s: %s", STR_ARG(path), what, sqlite3_errstr(code));
-}
-
 // --- Opening -------------------------------------------------------------------------------------
 
 // From statfs(2) and linux/magic.h; those that are not there are of Lustre, GPFS, BeeGFS, CephFS

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Writing text for Prometheus: what the three files that do so share.
+// Writing text for Prometheus: a sheet (sheet.c) and the files that fill it.
 #ifndef CMD_SERVE_METRICS_H
 #define CMD_SERVE_METRICS_H
 

@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rule has found, for its row's finding or cause.
+#include "insight/cause_int.h"
+#include "insight/insight_int.h"
+
+const char *insight_severity_name(enum insight_severity severity) {
+    static const char *const names[] = {"ok", "note", "unknown", "warning", "problem"};
+    return names[severity];
+}
+
+bool insight_say(struct insight_finding *f, enum insight_severity severity, struct str value,
+                 struct str evidence, const char *remedy) {
+    f->severity = severity;
+    f->value = value;
+    f->evidence = evidence;
+    f->remedy = str_of(remedy);
+    return true;
+}
+
+bool cause_has_word(const char *words, const char *word) {
+    struct str rest = str_of(words);
+    while (word && rest.len > 0) {
+        if (str_is(str_cut(&rest, ' '), word)) return true;
+    }
+    return false;
+}
+
+enum cause_strength cause_measured(ptrdiff_t readings) {
+    return readings >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY;
+}
+
+bool cause_say(struct cause *c, enum cause_strength strength, struct str evidence) {
+    c->strength = strength;
+    c->evidence = evidence;
+    return true;
+}
+
+bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,
+                 const char *more) {
+    const struct cause_ending *e = &v->facts->ending;
+    struct buf b = buf_new(v->arena);
+    if (e->line_number > 0) buf_format(&b, "line %lld: ", (long long)e->line_number);
+    buf_add(&b, str_trim(e->line).len > 0 ? str_trim(e->line) : str_of(e->what));
+    if (more && *more) buf_format(&b, " (%s)", more);
+    c->quote = str_trim(e->line);
+    c->line = e->line_number;
+    return cause_say(c, strength, buf_str(&b));
+}
+
+const struct insight_finding *cause_trend(const struct cause_view *v) {
+    for (ptrdiff_t i = 0; i < v->facts->trend_count; i++) {
+        const struct insight_finding *f = &v->facts->trends[i];
+        if (f->severity >= INSIGHT_WARNING && cause_has_word(v->trends, f->id)) return f;
+    }
+    return NULL;
+}
