@@ -3,6 +3,7 @@
 #include "base/near.h"
 #include "base/os.h"
 #include "cmd/cmd.h"
+#include "cmd/compat.h"
 #include "cmd/options.h"
 
 #include <fcntl.h>
@@ -43,12 +44,14 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
     if (strcmp(argv[1], "--version") == 0) return printf("batchfit %s\n", BATCHFIT_VERSION) < 0;
     const struct verb *verb = verb_find(str_of(argv[1]));
     if (!verb) return unknown_verb(a, argv[1], why);
+    struct compat_words words = {verb, argc - 1, argv + 1};
     struct options *options = NULL;
-    int rc = options_read(a, verb, argc - 1, argv + 1, &options, why);
+    int rc = compat_read(a, &words, why);
+    if (rc == 0) rc = options_read(a, words.verb, words.count, words.items, &options, why);
     struct str note = os_home_note(a);
     if (rc < 0 || !options) return rc;
     if (note.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(note));
-    return verb->run(a, options, why);
+    return words.verb->run(a, options, why);
 }
 
 // A standard stream that is closed would be the number of the next file that is opened, and what is

@@ -3,8 +3,8 @@
 //
 // Recipe: to add a verb NAME
 //   1. write src/cmd/NAME.c (of several files: src/cmd/NAME/) with an option table (rows that other
-//      verbs have, too, are in src/cmd/rows.h), one `NAME_run`
-//      and last `const struct verb verb_NAME`; name it in src/cmd/meson.build;
+//      verbs have, too, are in src/cmd/rows.h; with more than a dozen, the ten that people use are
+//      its `common`), one `NAME_run` and last `const struct verb verb_NAME`; name it in src/cmd/meson.build;
 //   2. declare it below and give it a row in the table of src/cmd/verbs.c;
 //   3. write tests/cli/NAME.test: what it answers, and each bad input.
 // Help, man page and shell completion come from the option table; nothing else is to be written.
@@ -56,6 +56,7 @@ struct verb {
     const char *description;          // paragraphs for --help and the man page
     const char *examples;             // command lines, one a line
     const struct option_row *options; // ends with a row without a name
+    const char *common;               // "config gpu": the options of --help; NULL: all of them
     size_t options_size;              // of the struct that the rows fill
     // 0: yes, FAIL_NO: the answer is no (already printed), other codes: an error to be printed.
     int (*run)(struct arena *a, const struct options *options, struct fail *why);
@@ -69,6 +70,6 @@ const struct verb *verb_find(struct str name);
 
 extern const struct verb verb_check, verb_fit, verb_bench, verb_compare, verb_explain, verb_team,
     verb_record, verb_list, verb_watch, verb_doctor, verb_serve, verb_sim, verb_manual,
-    verb_completion, verb_rate, verb_run;
+    verb_completion, verb_rate, verb_run, verb_infer;
 
 #endif

@@ -16,6 +16,7 @@ struct explain_options {
 #define AT(member) offsetof(struct explain_options, member)
 static const struct option_row rows[] = {
     QUESTION_ROWS(struct explain_options),
+    ROW_INFERENCE(struct explain_options),
     {"batch-size", "N", OPTION_COUNT, AT(q.batch), "this batch instead of the config's", ""},
     {"gradient-accumulation-steps", "N", OPTION_COUNT, AT(q.accumulation),
      "with this many micro-steps instead of the config's", ""},
@@ -91,6 +92,8 @@ const struct verb verb_explain = {
                 "batchfit explain --model yolo11l --img-size 640 --batch-size 16 --gpu 'rtx 4080 "
                 "super'",
     .options = rows,
+    .common = "config model img-size precision batch-size gradient-accumulation-steps gpu "
+              "gpu-memory html",
     .options_size = sizeof(struct explain_options),
     .run = explain_run,
 };

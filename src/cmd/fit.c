@@ -1,85 +1,27 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit fit: which batch and accumulation for this config on this card? Reads config -> plan,
 // finds the card, forecasts and searches, shows, patches.
+#include "cmd/fit.h"
+
 #include "cmd/breakdown.h"
 #include "cmd/cards.h"
 #include "cmd/infer/eval.h"
-#include "cmd/infer/tta.h"
-#include "cmd/launch_rows.h"
-#include "cmd/measure.h"
 #include "cmd/speed.h"
 #include "cmd/write.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-struct fit_options {
-    struct question_options q;
-    struct launch_options l;
-    struct history_options h;
-    struct tta_options t;
-    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *mode, *prefer, *measured;
-    int64_t gpu_memory;
-    bool eval_batch, test_only, force, force_anchor, force_special, multi_gpu, profile_memory,
-        accepted;
-};
-
-#define AT(member) offsetof(struct fit_options, member)
 static const struct option_row rows[] = {
-    QUESTION_ROWS(struct fit_options),
-    LAUNCH_ROWS(struct fit_options),
-    HISTORY_ROWS(struct fit_options),
-    TTA_ROWS(struct fit_options),
-    {"eval-batch", NULL, OPTION_SWITCH, AT(eval_batch),
+    FIT_ROWS,
+    {"eval-batch", NULL, OPTION_SWITCH, FIT_AT(eval_batch),
      "also the batch of the training's own evaluation, written where the config has a key for it",
      NULL},
-    {"fresh", NULL, OPTION_SWITCH, AT(h.fresh), "runs trials again that the history has", NULL},
-    {"prefer", "WORD", OPTION_TEXT, AT(prefer),
-     "after trials: largest (the largest batch that ran safely) or knee (the smallest that was as "
-     "fast within 2 %)",
-     "largest knee"},
-    ROW_GPU(AT(gpu)),
-    {"gpu-model", "NAME", OPTION_TEXT, AT(gpu), "the same as --gpu", "gpus"},
-    ROW_GPU_MEMORY(AT(gpu_memory)),
-    {"gpu-memory-limit", "BYTES", OPTION_MEMORY, AT(gpu_memory), "the same as --gpu-memory", ""},
-    ROW_GPU_IDS(AT(gpu_ids)),
-    ROW_MACHINE(AT(machine)),
-    {"measured", "MODEL=SAMPLES", OPTION_REPEAT, AT(measured),
-     "samples per second that the card made of this model, or of several others (about ten; "
-     "MODEL@BATCH=SAMPLES at another batch): corrects the predicted speed",
-     ""},
-    ROW_TEST_ONLY(AT(test_only)),
-    {"save-config", "FILE", OPTION_TEXT, AT(save_config),
-     "writes the changed config here and leaves the original alone", "file"},
-    {"save-profile", "FILE", OPTION_TEXT, AT(save_profile),
-     "writes what stands at the peak as JSON (explain --json)", "file"},
-    ROW_FORCE(AT(force)),
-    {"force-anchor", NULL, OPTION_SWITCH, AT(force_anchor),
-     "may change a YAML anchor, and so everything that refers to it", NULL},
-    {"force-special", NULL, OPTION_SWITCH, AT(force_special),
-     "may replace values such as auto, null, ${…} or an alias", NULL},
-    {"mode", "WORD", OPTION_TEXT, AT(mode), "accepted from older scripts; find_optimal",
-     "find_optimal"},
-    {"find-optimal", NULL, OPTION_SWITCH, AT(accepted), "accepted from older scripts", NULL},
-    {"aggressive-optimization", NULL, OPTION_SWITCH, AT(accepted), "accepted from older scripts",
-     NULL},
-    {"enable-oom-recovery", NULL, OPTION_SWITCH, AT(accepted), "accepted from older scripts", NULL},
-    {"model-type", "WORD", OPTION_TEXT, AT(mode), "accepted from older scripts; see --model", ""},
-    {"multi-gpu", NULL, OPTION_SWITCH, AT(multi_gpu),
-     "accepted from older scripts: one rank for each of --gpu-ids", NULL},
-    {"profile-memory", NULL, OPTION_SWITCH, AT(profile_memory),
-     "accepted from older scripts: also shows where the bytes go", NULL},
     {.name = NULL},
 };
-
-static int64_t count_ids(const char *ids) {
-    int64_t n = 0;
-    struct str rest = str_of(ids);
-    while (rest.p) n += str_cut(&rest, ',').len > 0;
-    return n;
-}
 
 // The card asked for, else this machine's, else the team's; only the first two may be written for.
 static int find_cards(struct question *q, const struct fit_options *o, struct cards *ret_cards,
@@ -219,11 +161,10 @@ static int measured_views(struct question *q, struct measured *m, const struct t
     return tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
 }
 
-static int check_eval(const struct fit_options *o, bool is_inference, struct fail *why) {
-    if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
+static int check_eval(const struct fit_options *o, struct fail *why) {
+    if (!o->eval_batch || !o->q.base.command) return 0;
     fail_set(why, FAIL_USAGE, "--eval-batch goes with the prediction of a training");
-    return fail_hint(why, is_inference ? "--inference itself answers for evaluation"
-                                       : "leave out the command after --");
+    return fail_hint(why, "leave out the command after --");
 }
 
 // With a command: the batch is found by launching it.
@@ -237,7 +178,6 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     struct measured m;
     struct tta_ask ask = {0};
     asked.model_is_optional = asked.is_measured = true;
-    asked.inference = asked.inference || o->t.tta;
     measure.l.ranks = asked.ranks;
     measure.l.machine = o->machine;
     measure.l.cards = o->gpu_ids;
@@ -271,19 +211,15 @@ static int fit_by_trials(struct arena *a, const struct fit_options *o, struct fa
     return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
 }
 
-static int fit_run(struct arena *a, const struct options *options, struct fail *why) {
-    const struct fit_options *o = (const struct fit_options *)options;
-    if (options->command) return fit_by_trials(a, o, why);
-    struct question_options asked = o->q;
-    if (o->multi_gpu && asked.ranks <= 0) asked.ranks = o->gpu_ids ? count_ids(o->gpu_ids) : 0;
+int fit_answer(struct arena *a, const struct fit_options *o, struct fail *why) {
+    if (o->q.base.command) return fit_by_trials(a, o, why);
     struct question q;
     struct cards cards = {0};
     struct answer *answers = NULL;
     struct buf report = buf_new(a);
     bool is_ours = false;
     struct tta_ask ask = {0};
-    asked.inference = asked.inference || o->t.tta;
-    int rc = question_open(a, &asked, &q, why);
+    int rc = question_open(a, &o->q, &q, why);
     if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = tta_ask_open(&q, &o->t, &ask, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
@@ -306,11 +242,17 @@ static int fit_run(struct arena *a, const struct options *options, struct fail *
         rc = write_answer(&q, decisive, &write, &report, why);
     }
     // The answer is shown also when it could not be written: it was asked for.
-    if (!options->json)
+    if (!o->q.base.json)
         show(&q, answers, (int)cards.count, o, &report);
     else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
     return rc < 0 ? rc : is_yes(decisive) || !is_ours ? 0 : FAIL_NO;
+}
+
+static int fit_run(struct arena *a, const struct options *options, struct fail *why) {
+    struct fit_options o = *(const struct fit_options *)options;
+    o.t.min_f1 = NAN; // views are infer's
+    return fit_answer(a, &o, why);
 }
 
 const struct verb verb_fit = {
@@ -343,6 +285,8 @@ const struct verb verb_fit = {
         "--accumulate {accumulate}\n"
         "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
+    .common = "config model img-size precision effective-batch-size max-batch-size safety-margin "
+              "gpu gpu-memory test-only",
     .options_size = sizeof(struct fit_options),
     .run = fit_run,
     .takes_command = true,

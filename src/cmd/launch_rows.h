@@ -10,7 +10,8 @@
 #define LAUNCH_AT(type, member) offsetof(type, l.member)
 #define LAUNCH_ROWS(type)                                                                     \
     ROW("device", "WORD", OPTION_TEXT, LAUNCH_AT(type, device),                               \
-        "where the trials run: auto (a card when there is one), cuda, cpu", "auto cuda cpu"), \
+        "where the trials run: auto, cuda, cpu; auto is a card when there is one",            \
+        "auto cuda cpu"),                                                                     \
         ROW("memory", "BYTES", OPTION_MEMORY, LAUNCH_AT(type, memory_bytes),                  \
             "as if the device had so much memory: 2GiB. On a card the caching allocator is "  \
             "capped, on the CPU the training is (control group or RLIMIT_DATA)",              \

@@ -11,7 +11,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { KEY_FIRST = 256, OPTIONS_MAX = 96, KEY_JSON = KEY_FIRST + OPTIONS_MAX };
+enum { KEY_FIRST = 256, OPTIONS_MAX = 96, KEY_JSON = KEY_FIRST + OPTIONS_MAX, KEY_HELP_ALL };
 
 struct reading {
     struct arena *arena;
@@ -61,8 +61,10 @@ static int store_bytes(struct reading *r, const struct option_row *row, char *te
 static int store_memory(struct reading *r, const struct option_row *row, char *text, void *to) {
     int rc = store_bytes(r, row, text, to);
     int64_t *bytes = to;
-    if (rc == 0 && *bytes < 1024) *bytes *= UNIT_GIB;
-    else if (rc == 0 && *bytes < UNIT_MIB) *bytes *= UNIT_MIB;
+    if (rc == 0 && *bytes < 1024)
+        *bytes *= UNIT_GIB;
+    else if (rc == 0 && *bytes < UNIT_MIB)
+        *bytes *= UNIT_MIB;
     return rc;
 }
 
@@ -99,8 +101,8 @@ static error_t parse_one(int key, char *text, struct argp_state *state) {
     struct reading *r = state->input;
     if (key == ARGP_KEY_ARG) {
         if (!r->verb->arguments) {
-            r->rc = fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text,
-                             r->verb->name);
+            r->rc =
+                fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text, r->verb->name);
             if (r->verb->takes_command) fail_hint(r->why, "write -- before the command");
             return EINVAL;
         }
@@ -123,7 +125,7 @@ static struct str option_name(struct str word) {
 }
 
 static bool is_known(const struct verb *verb, struct str name) {
-    static const char *const always[] = {"help", "usage", "json"};
+    static const char *const always[] = {"help", "help-all", "usage", "json"};
     for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
         if (str_is(name, always[i])) return true;
     }
@@ -141,8 +143,14 @@ static int unknown_option(struct arena *a, const struct verb *verb, struct str n
     }
     near_offer(&near, STR("json"));
     fail_set(why, FAIL_USAGE, "%s has no option --%.*s", verb->name, STR_ARG(name));
-    if (near.count == 0) return fail_hint(why, "batchfit %s --help lists its options", verb->name);
-    return fail_hint(why, "nearest: --%.*s", STR_ARG(near_text(a, &near)));
+    if (near.count > 0) return fail_hint(why, "nearest: --%.*s", STR_ARG(near_text(a, &near)));
+    if (!verb->takes_command) {
+        return fail_hint(why, "batchfit %s --help lists its options", verb->name);
+    }
+    return fail_hint(why,
+                     "batchfit %s --help lists its options; what is the training's own stands "
+                     "after --: batchfit %s ... -- python train.py --%.*s ...",
+                     verb->name, verb->name, STR_ARG(name));
 }
 
 // Dashes for underscores in the names of options, up to a lone "--".
@@ -193,22 +201,82 @@ static int cut_command(const struct verb *verb, int argc, char **argv, struct op
         options->command = argv + i + 1;
         if (i + 1 < argc) return i;
         fail_set(why, FAIL_USAGE, "there is no command after --");
-        return fail_hint(why, "for example: batchfit %s ... -- python train.py --batch-size {batch}",
+        return fail_hint(why,
+                         "for example: batchfit %s ... -- python train.py --batch-size {batch}",
                          verb->name);
     }
     return argc;
 }
 
-static const struct argp_option *argp_rows(struct arena *a, const struct verb *verb) {
+// --- Help ----------------------------------------------------------------------------------------
+
+enum { EXAMPLES_SHORT = 2, GROUP_LAST = OPTIONS_MAX };
+
+// The place of the option in the short help, from 1; 0: it is not there.
+static int place_in_help(const struct verb *verb, const char *name) {
+    struct str rest = str_of(verb->common);
+    for (int place = 1; rest.p; place++) {
+        if (str_is(str_cut(&rest, ' '), name)) return place;
+    }
+    return 0;
+}
+
+// What stands before the first "; " or " (": the rest is for --help-all.
+static const char *first_clause(struct arena *a, const char *text) {
+    struct str whole = str_of(text);
+    ptrdiff_t semicolon = str_find(whole, STR("; ")), bracket = str_find(whole, STR(" ("));
+    ptrdiff_t end = semicolon < 0 || (bracket > 0 && bracket < semicolon) ? bracket : semicolon;
+    return end < 0 ? text : str_z(a, str_slice(whole, 0, end));
+}
+
+// The groups keep the order of verb->common; argp sorts by the letters within a group.
+static const struct argp_option *argp_rows(struct arena *a, const struct verb *verb,
+                                           bool is_short) {
     int n = 0;
     while (verb->options[n].name) n++;
-    struct argp_option *rows = arena_new(a, struct argp_option, n + 2);
+    struct argp_option *rows = arena_new(a, struct argp_option, n + 3);
     for (int i = 0; i < n; i++) {
         const struct option_row *row = &verb->options[i];
-        rows[i] = (struct argp_option){row->name, key_of_row(verb, row), row->value, 0, row->help, 0};
+        int place = is_short ? place_in_help(verb, row->name) : 0;
+        rows[i] = (struct argp_option){row->name,
+                                       key_of_row(verb, row),
+                                       row->value,
+                                       is_short && place == 0 ? OPTION_HIDDEN : 0,
+                                       place > 0 ? first_clause(a, row->help) : row->help,
+                                       place};
     }
-    rows[n] = (struct argp_option){"json", KEY_JSON, NULL, 0, "one JSON document on stdout", 0};
+    int last = is_short ? GROUP_LAST : 0;
+    rows[n] = (struct argp_option){"json", KEY_JSON, NULL, 0, "one JSON document on stdout", last};
+    if (!is_short) return rows;
+    const char *all = str_format(a, "all %d options, and what the verb does", n + 1).p;
+    rows[n + 1] = (struct argp_option){"help-all", KEY_HELP_ALL, NULL, 0, all, last + 1};
     return rows;
+}
+
+static struct str help_text(struct arena *a, const struct verb *verb, bool is_short) {
+    struct buf text = buf_new(a);
+    struct str examples = str_of(verb->examples);
+    buf_format(&text, "%s", verb->summary);
+    if (!is_short) buf_format(&text, "\n\n%s", verb->description);
+    buf_byte(&text, '\v');
+    if (examples.p) buf_add(&text, STR("Examples:"));
+    for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
+        struct str line = str_line(&examples);
+        buf_format(&text, "\n%.*s", STR_ARG(line));
+    }
+    return str_of(buf_z(&text));
+}
+
+// --help-all is argp's --help of a longer table.
+static bool take_help_all(int argc, char **words) {
+    static char help[] = "--help";
+    bool is_asked = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(words[i], "--help-all") != 0) continue;
+        words[i] = help;
+        is_asked = true;
+    }
+    return is_asked;
 }
 
 static void no_numbers(const struct verb *verb, struct options *options) {
@@ -231,11 +299,15 @@ int options_read(struct arena *a, const struct verb *verb, int argc, char **argv
     memcpy(words, argv, (size_t)argc * sizeof *words);
     argc = gather(a, verb, argc, words);
     struct reading r = {a, verb, options, why, 0};
-    struct str doc = str_format(a, "%s\n\n%s\v%s%s", verb->summary, verb->description,
-                                verb->examples ? "Examples:\n" : "",
-                                verb->examples ? verb->examples : "");
+    bool is_short = !take_help_all(argc, words) && verb->common;
     const char *arguments = verb->takes_command ? "[-- COMMAND...]" : verb->arguments;
-    const struct argp argp = {argp_rows(a, verb), parse_one, arguments, doc.p, NULL, NULL, NULL};
+    const struct argp argp = {argp_rows(a, verb, is_short),
+                              parse_one,
+                              arguments,
+                              help_text(a, verb, is_short).p,
+                              NULL,
+                              NULL,
+                              NULL};
     words[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
     argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
     argp_parse(&argp, argc, words, 0, NULL, &r);

@@ -271,7 +271,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     struct question *q = ret;
     *q =
         (struct question){.arena = a,
-                          .margin = isnan(o->margin) && !isnan(o->share) ? 1 - o->share : o->margin,
+                          .margin = o->margin,
                           .overhead_bytes = o->overhead_bytes,
                           .tenants_bytes = o->tenants_bytes};
     struct question_options asked = *o;

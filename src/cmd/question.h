@@ -17,7 +17,7 @@ struct question_options {
     int64_t image_size, sequence_length, target_length, classes, ranks;
     int64_t batch, accumulation, effective, least, most, multiple;
     bool checkpointing, inference, ema, channels_last;
-    double margin, share;
+    double margin;
     int64_t overhead_bytes, tenants_bytes;
     bool model_is_optional; // no option: trials need none
     bool is_measured;       // no option: trials answer, whatever the config asks for
@@ -32,8 +32,6 @@ struct question_options {
             "the model, when the config does not say it (batchfit list models)", "models"),        \
         ROW("img-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size), "image size in pixels",  \
             ""),                                                                                   \
-        ROW("image-size", "N", OPTION_COUNT, QUESTION_AT(type, image_size),                        \
-            "the same as --img-size", ""),                                                         \
         ROW("seq-len", "N", OPTION_COUNT, QUESTION_AT(type, sequence_length),                      \
             "sequence length in tokens", ""),                                                      \
         ROW("target-len", "N", OPTION_COUNT, QUESTION_AT(type, target_length),                     \
@@ -52,8 +50,6 @@ struct question_options {
             "with the channels_last layout", NULL),                                                \
         ROW("ema", NULL, OPTION_SWITCH, QUESTION_AT(type, ema),                                    \
             "with an exponential moving average of the weights", NULL),                            \
-        ROW("inference", NULL, OPTION_SWITCH, QUESTION_AT(type, inference),                        \
-            "evaluation or inference instead of training", NULL),                                  \
         ROW("ranks", "N", OPTION_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""),    \
         ROW("effective-batch-size", "N", OPTION_COUNT, QUESTION_AT(type, effective),               \
             "the effective batch to keep; without it the config's batch x accumulation x ranks",   \
@@ -67,12 +63,6 @@ struct question_options {
         ROW("safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),                     \
             "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier", \
             ""),                                                                                   \
-        ROW("memory-safety-margin", "SHARE", OPTION_SHARE, QUESTION_AT(type, margin),              \
-            "the same as --safety-margin", ""),                                                    \
-        ROW("safety-factor", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                      \
-            "the same as --safety-margin 1-SHARE", ""),                                            \
-        ROW("memory-fraction", "SHARE", OPTION_SHARE, QUESTION_AT(type, share),                    \
-            "the same as --safety-factor", ""),                                                    \
         ROW("overhead", "BYTES", OPTION_BYTES, QUESTION_AT(type, overhead_bytes),                  \
             "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one " \
             "small tensor); without it a table's estimate",                                        \
@@ -86,6 +76,11 @@ struct question_options {
         ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                            \
         ROW("key", "ROLE=PATH", OPTION_LIST, QUESTION_AT(type, keys),                              \
             "where a value stands: batch=train.bs (repeatable)", "")
+
+// For a verb that is asked of both; fit has the verb infer beside it.
+#define ROW_INFERENCE(type)                                             \
+    ROW("inference", NULL, OPTION_SWITCH, QUESTION_AT(type, inference), \
+        "evaluation or inference instead of training", NULL)
 
 struct question {
     struct arena *arena;

@@ -34,7 +34,7 @@ static const struct option_row rows[] = {
      "where the tape goes; without it your own store, where fit finds it", "file", 'o'},
     ROW_PYTHON(AT(python)),
     {"precision", "WORD", OPTION_TEXT, VALUE(0),
-     "fp32, amp-fp16, amp-bf16 (autocast), bf16 (the model itself), fp16 (inference)",
+     "fp32, amp-fp16, amp-bf16, bf16 or fp16; amp is autocast, fp16 is for inference only",
      "fp32 amp-fp16 amp-bf16 bf16 fp16"},
     {"optimizer", "NAME", OPTION_TEXT, VALUE(1),
      "sgd, adam, adamw, adafactor, lion, adamw8bit or none",
@@ -79,7 +79,8 @@ static const struct option_row rows[] = {
     {"batches", "B,B,B", OPTION_TEXT, VALUE(18), "batches at which the sequence is checked (2,4,8)",
      ""},
     {"device", "WORD", OPTION_TEXT, VALUE(20),
-     "meta: no GPU, no arithmetic; cuda: two real steps on this machine's card (torch 2.0 on)",
+     "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's card "
+     "(torch 2.0 on)",
      "meta cuda"},
     {"classes-derivative", NULL, OPTION_SWITCH, SWITCH(13),
      "also record how sizes depend on the number of classes", NULL},
@@ -207,6 +208,8 @@ const struct verb verb_record = {
         "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
         "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
     .options = rows,
+    .common =
+        "output precision optimizer img-size seq-len num-classes mode checkpointing device python",
     .options_size = sizeof(struct record_options),
     .run = record_run,
 };

@@ -27,10 +27,9 @@
 #define ROW_MACHINE_GAUGES(at)             \
     ROW("machine", "DIR", OPTION_TEXT, at, \
         "a recorded machine whose card's gauges are read instead of this one's", "file")
-#define ROW_DEMO(at)                                                                          \
-    ROW("demo", NULL, OPTION_SWITCH, at,                                                      \
-        "a machine of four cards that is shipped with this program; its values are invented", \
-        NULL)
+#define ROW_DEMO(at)                     \
+    ROW("demo", NULL, OPTION_SWITCH, at, \
+        "an invented machine of four cards (it is shipped with this program)", NULL)
 #define ROW_PROFILE(at)                     \
     ROW("profile", NULL, OPTION_SWITCH, at, \
         "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL)

@@ -136,4 +136,5 @@ const struct verb verb_sim = {
     .options = rows,
     .options_size = sizeof(struct sim_verb_options),
     .run = sim_run,
+    .hidden = true,
 };

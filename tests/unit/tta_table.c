@@ -45,7 +45,6 @@ static void broken_tables_are_refused_with_their_line(void **state) {
         {"name\tviews\tf1_low\tf1_high\tsource\na\t2\t-0.1\t\t\n", ":2: f1_low is \"-0.1\""},
         {"name\tviews\tf1_low\tf1_high\tsource\na\t2\t0.9\t1.1\t\n", ":2: f1_high is \"1.1\""},
         {"name\tviews\tf1_low\tf1_high\tsource\na\t2\t0.9\t0.8\t\n", ":2: f1_high is \"0.8\""},
-        {"name\tviews\tf1_low\tf1_high\tsource\na\t2\t\t\t\nA\t3\t\t\t\n", ":3: name is \"A\""},
         {"name\tviews\tf1_low\tf1_high\tsource\n\t2\t\t\t\n", ":2: name is \"\""},
         {"name\tviews\tf1_low\tf1_high\tsource\n", "no type in it"},
         {"type\tforwards\na\t2\n", ":2: name is \"\""},
@@ -73,16 +72,6 @@ static void a_table_without_a_source_names_its_file(void **state) {
     assert_true(isnan(table.items[0].f1_high));
 }
 
-static void views_are_lines_with_something_on_them(void **state) {
-    struct tta_type type;
-    struct fail why = {0};
-    const char *path = file_of("# mine\nidentity\r\n  \nhflip\n\trot90\n#vflip\nscale 1.1");
-    (void)state;
-    assert_int_equal(tta_views_load(&arena, path, &type, &why), 0);
-    unlink(path);
-    assert_true(type.views == 4 && type.is_own && isnan(type.f1_low));
-}
-
 static void times_as_people_write_them(void **state) {
     static const struct {
         const char *text;
@@ -105,7 +94,6 @@ int main(void) {
         cmocka_unit_test(the_shipped_scores_say_whose_they_are),
         cmocka_unit_test(broken_tables_are_refused_with_their_line),
         cmocka_unit_test(a_table_without_a_source_names_its_file),
-        cmocka_unit_test(views_are_lines_with_something_on_them),
         cmocka_unit_test(times_as_people_write_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -15,7 +15,7 @@ enum { ALIKE_FAILURES = 2 };
 #define AT(member) offsetof(struct bench_options, member)
 static const struct option_row option_rows[] = {
     {"config", "FILE", OPTION_TEXT, AT(config),
-     "its section benchmark: batch_sizes, num_workers_options, steps_per_test, "
+     "the config; its section benchmark: batch_sizes, num_workers_options, steps_per_test, "
      "test_mixed_precision, test_pin_memory; else its training keys",
      "file"},
     {"data-path", "FILE", OPTION_TEXT, AT(data_path),
@@ -44,7 +44,7 @@ static const struct option_row option_rows[] = {
     {"inference", NULL, OPTION_SWITCH, AT(inference),
      "times the built-in workload's model without training it", NULL},
     {"engine", "NAME...", OPTION_MANY, AT(engines),
-     "inference by these engines, outputs compared: torch, torch-compile, onnxruntime, "
+     "inference by these engines, outputs compared; torch, torch-compile, onnxruntime, "
      "onnxruntime-tensorrt, trtexec",
      "torch torch-compile onnxruntime onnxruntime-tensorrt trtexec"},
     {"onnx", "FILE", OPTION_TEXT, AT(onnx),
@@ -475,6 +475,7 @@ const struct verb verb_bench = {
         "batchfit bench --model resnet50 --batch-sizes 16 32 64 -o bench.html\n"
         "batchfit bench --engine torch onnxruntime trtexec --model resnet50 --precision fp32 fp16",
     .options = option_rows,
+    .common = "config model img-size batch-sizes num-workers precision engine steps device output",
     .options_size = sizeof(struct bench_options),
     .run = bench_run,
     .takes_command = true,

@@ -12,10 +12,11 @@
 #define AT(member) offsetof(struct check_options, member)
 static const struct option_row rows[] = {
     QUESTION_ROWS(struct check_options),
+    ROW_INFERENCE(struct check_options),
     {"detailed", NULL, OPTION_SWITCH, AT(detailed),
      "also what is fine, and the ids of all findings", NULL},
     {"benchmark", NULL, OPTION_SWITCH, AT(benchmark),
-     "also measures memory, links and matrix products, of the processor and of every card, and "
+     "also measures memory, links and matrix products (of the processor and of every card) and "
      "says how fast they should be; takes about half a minute, and as long again for each card",
      NULL},
     {"deadline", "SECONDS", OPTION_COUNT, AT(deadline),
@@ -24,8 +25,7 @@ static const struct option_row rows[] = {
      "--benchmark measures just the 'cards', or just the 'cpu'", "cards cpu"},
     {"recommend", NULL, OPTION_SWITCH, AT(recommend), "only the recommended settings", NULL},
     {"matrix", NULL, OPTION_SWITCH, AT(matrix),
-     "instead: which batch of which model fits which card, from the tapes", NULL},
-    {"compatibility-matrix", NULL, OPTION_SWITCH, AT(matrix), "the same as --matrix", NULL},
+     "which batch of which model fits which card; from the tapes, instead of the rest", NULL},
     {"models", "LIST", OPTION_MANY, AT(models),
      "the models of --matrix; without it the config's, or all that tapes are shipped of", "models"},
     {"gpus", "LIST", OPTION_LIST, AT(gpus),
@@ -149,6 +149,7 @@ const struct verb verb_check = {
                 "matrix.md\n"
                 "batchfit check --machine tests/machines/a100-mig --json",
     .options = rows,
+    .common = "detailed benchmark recommend matrix models gpus config output demo machine",
     .options_size = sizeof(struct check_options),
     .run = check_run,
 };

@@ -155,6 +155,7 @@ const struct verb verb_compare = {
                 "50000 --epochs 90 -- python train.py --config {config}\n"
                 "batchfit compare --runs 41 57",
     .options = option_rows,
+    .common = "a b metrics pairs steps device report runs cost",
     .options_size = sizeof(struct compare_options),
     .run = compare_run,
     .takes_command = true,

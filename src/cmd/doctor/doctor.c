@@ -9,6 +9,7 @@
 #define AT(member) offsetof(struct doctor_options, member)
 static const struct option_row rows[] = {
     QUESTION_ROWS(struct doctor_options),
+    ROW_INFERENCE(struct doctor_options),
     HISTORY_ROWS(struct doctor_options),
     {"batch-size", "N", OPTION_COUNT, AT(q.batch), "the batch of that run, for the prediction", ""},
     {"gpu", "NAME", OPTION_TEXT, AT(gpu), "the card it ran on: rtx3060, a100-80gb", "gpus"},
@@ -90,6 +91,7 @@ const struct verb verb_doctor = {
                 "batchfit doctor --pid 4242 --duration 30\n"
                 "batchfit doctor --run 57 --json",
     .options = rows,
+    .common = "pid duration run config model gpu batch-size",
     .options_size = sizeof(struct doctor_options),
     .run = doctor_run,
 };

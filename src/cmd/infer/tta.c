@@ -1,103 +1,138 @@
 // SPDX-License-Identifier: Apache-2.0
-// What each type costs on a card. The model's tape of inference at batch x views says the memory,
-// its work events the time; outputs of all views are kept until they are averaged. The views do not
-// share anything, so that an image costs as many forwards as it has views, stacked or not.
+// The views of an image share nothing: it costs as many forwards as it has views, each in the
+// memory of one batch. So a type's figures are the answer's, and its time is times its views.
 #include "cmd/infer/tta.h"
 
-#include "cmd/speed.h"
-#include "search/search.h"
+#include "cmd/infer/keys.h"
 
-#include <assert.h>
 #include <math.h>
 
 // Images for which a time is told when nobody said how many there are.
-enum { USUAL_IMAGES = 1000, OUTPUT_BYTES = 4 };
+enum { USUAL_IMAGES = 1000 };
 
-struct asking {
-    struct answer *answer;
-    struct forecast_card card;     // as others leave it
-    int64_t at_once, output_bytes; // of all views of an image
-};
+// --- What is asked: the options, and what the config says ----------------------------------------
 
-static void set_batch(struct asking *ask, int64_t batch) {
-    ask->card.tenants_bytes = ask->answer->card.tenants_bytes + ask->output_bytes * batch;
+static const char *const type_keys[] = {"tta_type", NULL};
+static const char *const switch_keys[] = {"tta", "use_tta", NULL};
+static const char *const mode_keys[] = {"tta_mode", NULL};
+static const char *const images_keys[] = {"num_images", "num_test_images", "n_images", NULL};
+
+static bool config_value_of(struct question *q, const char *const *keys, struct str *ret_path,
+                            struct config_value *ret) {
+    return q->has_config && infer_key_find(q->arena, &q->config, q->section, keys, ret_path) &&
+           config_get(q->arena, &q->config, *ret_path, ret, NULL) == 0;
 }
 
-static int fits(void *context, int64_t batch, struct fail *why) {
-    struct asking *ask = context;
-    set_batch(ask, batch);
-    return forecast_fits(&ask->answer->forecast, &ask->card, batch * ask->at_once, 1, why);
+// A config with views whose cost nobody asked about.
+static void note_unasked(struct question *q) {
+    struct config_value on, type;
+    struct str path;
+    bool has_switch = config_value_of(q, switch_keys, &path, &on) && on.type == CONFIG_BOOL;
+    if (has_switch && !on.boolean) return;
+    if (!config_value_of(q, type_keys, &path, &type) || str_is(type.text, "none")) return;
+    question_note(q, str_format(q->arena,
+                                "%.*s = %.*s: this is without its views; --tta %.*s says what they "
+                                "cost",
+                                STR_ARG(path), STR_ARG(type.text), STR_ARG(type.text)));
 }
 
-static bool may_fit(void *context, int64_t batch) {
-    struct asking *ask = context;
-    set_batch(ask, batch);
-    return forecast_may_fit(&ask->answer->forecast, &ask->card, batch * ask->at_once, 1);
-}
-
-// fp32 scores of the classes; 0 where the tape says no number of them.
-static int64_t bytes_of_output(const struct answer *answer) {
-    const struct tape_header *h = &answer->forecast.tapes[0]->tape->header;
-    int64_t classes = answer->plan.classes > 0 ? answer->plan.classes : h->classes;
-    return classes > 0 ? classes * OUTPUT_BYTES : 0;
-}
-
-// What measurements have taught about the answer's speed holds for other batches, too.
-static void calibrate(struct question *q, struct answer *answer, struct forecast_speed *s) {
-    const struct forecast_speed *known = &answer->speed;
-    const struct plan *p = &answer->plan;
-    struct forecast_speed raw =
-        speed_at(q, &answer->forecast, &answer->card.gpu, p->batch, p->accumulation);
-    if (!known->row || !raw.row || !s->row || known->is_host_bound || s->is_host_bound) return;
-    double factor = known->samples_per_s / raw.samples_per_s;
-    if (fabs(factor - 1) < 1e-9) return;
-    forecast_speed_calibrate(s, factor, known->high / known->samples_per_s);
-}
-
-static int predict_row(struct question *q, struct answer *answer, struct tta_row *row,
-                       struct fail *why) {
-    struct plan_range range = q->range;
-    // It is images x views that the kernels like to be a multiple of something.
-    if (row->at_once > 1 && range.multiple <= 0) range.multiple = 1;
-    struct plan_batches every = plan_every_batch(q->arena, &range);
-    struct asking ask = {answer, answer->card, row->at_once,
-                         bytes_of_output(answer) * row->type->views};
-    struct forecast_peak peak;
-    if (every.count == 0) {
-        return fail_set(why, FAIL_USAGE, "no batch between --min-batch-size and --max-batch-size");
+static int take_types(struct question *q, const struct tta_options *o, struct tta_ask *ask,
+                      struct fail *why) {
+    struct tta_table all;
+    struct str typed = str_of(o->tta);
+    struct buf names = buf_new(q->arena);
+    int rc = tta_table_load(q->arena, o->table, &all, why);
+    ask->is_auto = !o->tta || str_is(typed, "auto");
+    ask->types = all;
+    if (rc < 0 || ask->is_auto) return rc;
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        struct str name = all.items[i].name;
+        ask->types = (struct tta_table){&all.items[i], 1, 1};
+        if (str_equal_nocase(name, typed)) return 0;
+        buf_format(&names, "%.*s, ", STR_ARG(name));
     }
-    int found = search_largest(every.values, every.count, may_fit, fits, &ask, &row->batch, why);
-    if (found < 0) return found;
-    row->fits = found > 0;
-    if (!row->fits) row->batch = every.values[every.count - 1];
-    row->forward_batch = row->batch * row->at_once;
-    row->outputs_bytes = ask.output_bytes * row->batch;
-    int rc = forecast_at(&answer->forecast, &answer->card, row->forward_batch, 1, &peak, why);
-    if (rc < 0) return rc;
-    row->needed_bytes = peak.needed_bytes + row->outputs_bytes;
-    struct forecast_speed s =
-        speed_at(q, &answer->forecast, &answer->card.gpu, row->forward_batch, 1);
-    calibrate(q, answer, &s);
-    if (!row->fits || !s.row) return 0;
-    row->views_per_s = s.is_host_bound ? (double)NAN : s.samples_per_s;
-    row->views_low = s.low;
-    row->views_high = s.high;
+    fail_set(why, FAIL_USAGE, "--tta %s: there is no such type", o->tta);
+    return fail_hint(why, "there are %sauto, and your own in --tta-table FILE", buf_z(&names));
+}
+
+static int take_limits(struct question *q, const struct tta_options *o, struct tta_ask *ask,
+                       struct fail *why) {
+    if (o->min_f1 > 1 || o->min_f1 <= 0) {
+        return fail_set(why, FAIL_USAGE, "--min-f1 %g: not an F1 score between 0 and 1", o->min_f1);
+    }
+    if (o->target_time && !tta_parse_time(str_of(o->target_time), &ask->target_s)) {
+        return fail_set(why, FAIL_USAGE, "--target-time %s: not a time such as 20m, 1h30m or 90s",
+                        o->target_time);
+    }
+    if (!o->target_time || ask->images > 0) return 0;
+    ask->within_s = ask->target_s;
+    ask->target_s = NAN;
+    str_list_add(q->arena, &ask->notes,
+                 str_format(q->arena,
+                            "--target-time %s is not judged: for how many images? --images N says "
+                            "it",
+                            o->target_time));
     return 0;
 }
 
-// The batch that ran is the batch that the model sees: images x views stacked.
-static void measured_row(const struct tta_measured *m, struct tta_row *row) {
-    row->batch = m->batch / row->at_once;
-    row->fits = row->batch > 0;
-    row->forward_batch = row->batch * row->at_once;
-    row->needed_bytes = m->peak_bytes;
-    if (!row->fits) return;
-    row->views_per_s = m->samples_per_s;
-    row->views_low = isnan(m->low) ? m->samples_per_s : m->low;
-    row->views_high = isnan(m->high) ? m->samples_per_s : m->high;
+// A time or a score alone asks which type keeps them.
+int tta_ask_open(struct question *q, const struct tta_options *o, struct tta_ask *ret,
+                 struct fail *why) {
+    struct config_value v;
+    struct str path;
+    *ret = (struct tta_ask){.is_asked = o->tta || o->table || o->target_time || o->images > 0 ||
+                                        !isnan(o->min_f1),
+                            .images = o->images,
+                            .target_s = (double)NAN,
+                            .within_s = (double)NAN,
+                            .min_f1 = o->min_f1};
+    if (!ret->is_asked) {
+        if (q->plan.inference) note_unasked(q);
+        return 0;
+    }
+    if (ret->images <= 0 && config_value_of(q, images_keys, &path, &v)) {
+        ret->images = v.type == CONFIG_INT && v.integer > 0 ? v.integer : 0;
+    }
+    ret->stacks = config_value_of(q, mode_keys, &path, &v) &&
+                  (str_starts(v.text, STR("stack")) || str_starts(v.text, STR("batch")));
+    int rc = take_types(q, o, ret, why);
+    return rc == 0 ? take_limits(q, o, ret, why) : rc;
 }
 
-// --- The verdict ---------------------------------------------------------------------------------
+struct config_edits tta_edits(struct question *q, const struct tta_type *type) {
+    struct str path, batch = q->reading.values[CONFIG_BATCH].path;
+    struct config_edits edits = {0};
+    struct config_value v;
+    bool is_on = type->views > 1;
+    if (batch.len == 0 || q->batch_is_trainings) return edits;
+    if (config_value_of(q, type_keys, &path, &v)) {
+        config_edits_add(q->arena, &edits,
+                         (struct config_edit){.path = path, .value = type->name, .is_text = true});
+    }
+    if (config_value_of(q, switch_keys, &path, &v) && v.type == CONFIG_BOOL && v.boolean != is_on) {
+        struct str word = is_on ? STR("true") : STR("false");
+        config_edits_add(q->arena, &edits, (struct config_edit){.path = path, .value = word});
+    }
+    return edits;
+}
+
+// --- The answer ----------------------------------------------------------------------------------
+
+static struct tta_row row_of(const struct tta_ask *ask, const struct tta_type *type,
+                             const struct tta_measured *m) {
+    struct tta_row row = {.type = type, .at_once = ask->stacks ? type->views : 1};
+    double images = (double)(ask->images > 0 ? ask->images : USUAL_IMAGES);
+    double forwards = images * (double)type->views;
+    row.batch = m->batch / row.at_once;
+    row.needed_bytes = m->peak_bytes;
+    row.views_per_s = m->samples_per_s;
+    row.views_low = m->low;
+    row.views_high = m->high;
+    row.time_s = forwards / row.views_per_s;
+    row.time_low_s = forwards / row.views_high;
+    row.time_high_s = forwards / row.views_low;
+    return row;
+}
 
 static enum tta_verdict verdict_of(const struct tta_ask *ask, const struct tta_row *row) {
     if (!row->fits) return TTA_OOM;
@@ -109,59 +144,6 @@ static enum tta_verdict verdict_of(const struct tta_ask *ask, const struct tta_r
     return row->time_high_s > ask->target_s ? TTA_LIKELY : TTA_MEETS;
 }
 
-static void judge(const struct tta_ask *ask, struct tta_row *row) {
-    double forwards =
-        (double)(ask->images > 0 ? ask->images : USUAL_IMAGES) * (double)row->type->views;
-    row->time_s = forwards / row->views_per_s;
-    row->time_low_s = forwards / row->views_high;
-    row->time_high_s = forwards / row->views_low;
-    row->verdict = verdict_of(ask, row);
-}
-
-static int add_row(struct question *q, struct answer *answer, const struct tta_type *type,
-                   int64_t at_once, const struct tta_measured *measured, struct tta *t,
-                   struct fail *why) {
-    struct tta_row row = {.type = type,
-                          .at_once = at_once,
-                          .views_per_s = (double)NAN,
-                          .views_low = (double)NAN,
-                          .views_high = (double)NAN};
-    int rc = 0;
-    if (measured)
-        measured_row(measured, &row);
-    else
-        rc = predict_row(q, answer, &row, why);
-    if (rc < 0) return rc;
-    judge(t->ask, &row);
-    *arena_push(q->arena, &t->rows, &t->count, &t->capacity) = row;
-    return 0;
-}
-
-// One view after the other always; and stacked, as many as asked, else all of them.
-static int add_type(struct question *q, struct answer *answer, const struct tta_type *type,
-                    const struct tta_measured *measured, struct tta *t, struct fail *why) {
-    int64_t wanted = t->ask->at_once;
-    int64_t stacked = wanted > 0 && wanted < type->views ? wanted : type->views;
-    int rc = add_row(q, answer, type, 1, measured, t, why);
-    if (rc < 0 || stacked == 1) return rc;
-    return add_row(q, answer, type, stacked, measured, t, why);
-}
-
-// Stacked only where it was asked for and fits: it is no faster at the same batch of the model.
-static void choose_arrangements(struct tta *t) {
-    for (ptrdiff_t i = 0; i < t->count; i++) {
-        struct tta_row *row = &t->rows[i];
-        struct tta_row *next = i + 1 < t->count && row[1].type == row->type ? row + 1 : NULL;
-        bool stacks = next && t->ask->at_once > 1 && next->fits;
-        row->is_chosen = !stacks;
-        if (!next) continue;
-        next->is_chosen = stacks;
-        i++;
-    }
-}
-
-// --- The recommendation --------------------------------------------------------------------------
-
 static bool has_more_f1(const struct tta_row *a, const struct tta_row *b) {
     double x = isnan(a->type->f1_low) ? -1 : a->type->f1_low;
     double y = isnan(b->type->f1_low) ? -1 : b->type->f1_low;
@@ -170,34 +152,41 @@ static bool has_more_f1(const struct tta_row *a, const struct tta_row *b) {
 
 // With a time to keep, or nothing: the highest score. With a score alone: the fewest views.
 static bool is_better(const struct tta_ask *ask, const struct tta_row *a, const struct tta_row *b) {
-    if (a->verdict != b->verdict) return a->verdict < b->verdict; // MEETS before LIKELY
+    if (!b || a->verdict != b->verdict) return !b || a->verdict < b->verdict; // MEETS, LIKELY
     if (isnan(ask->target_s) && !isnan(ask->min_f1)) return a->type->views < b->type->views;
     return has_more_f1(a, b);
 }
 
-static void recommend(struct tta *t) {
-    for (ptrdiff_t i = 0; i < t->count; i++) {
-        const struct tta_row *row = &t->rows[i];
-        bool meets = row->verdict == TTA_MEETS || row->verdict == TTA_LIKELY;
-        if (!row->is_chosen || !meets) continue;
-        if (!t->recommended || is_better(t->ask, row, t->recommended)) t->recommended = row;
-    }
+// What the prediction says, where no trial has shown it.
+static struct tta_measured predicted(const struct answer *answer) {
+    const struct forecast_speed *s = &answer->speed;
+    struct tta_measured m = {answer->plan.batch, answer->peak.needed_bytes, NAN, NAN, NAN};
+    if (!s->row || !answer->fits) return m;
+    m.samples_per_s = s->is_host_bound ? (double)NAN : s->samples_per_s;
+    m.low = s->low;
+    m.high = s->high;
+    return m;
 }
 
-int tta_answer(struct question *q, struct answer *answer, const struct tta_ask *ask,
+int tta_answer(struct question *q, const struct answer *answer, const struct tta_ask *ask,
                const struct tta_measured *measured, struct tta **ret, struct fail *why) {
-    struct tta *t = arena_new(q->arena, struct tta, 1);
+    struct tta *t = *ret = arena_new(q->arena, struct tta, 1);
+    struct tta_measured figures = measured ? *measured : predicted(answer);
     if (answer->plan.sequence_length > 0) {
         return fail_set(why, FAIL_USAGE, "--tta: %.*s reads text, and the views are of images",
                         STR_ARG(answer->plan.model));
     }
+    if (isnan(figures.low)) figures.low = figures.samples_per_s;
+    if (isnan(figures.high)) figures.high = figures.samples_per_s;
     t->ask = ask;
+    t->rows = arena_new(q->arena, struct tta_row, ask->types.count);
     for (ptrdiff_t i = 0; i < ask->types.count; i++) {
-        int rc = add_type(q, answer, &ask->types.items[i], measured, t, why);
-        if (rc < 0) return rc;
+        struct tta_row *row = &t->rows[i];
+        *row = row_of(ask, &ask->types.items[i], &figures);
+        row->fits = answer->fits && row->batch > 0;
+        row->verdict = verdict_of(ask, row);
+        bool meets = row->verdict == TTA_MEETS || row->verdict == TTA_LIKELY;
+        if (meets && is_better(ask, row, t->recommended)) t->recommended = row;
     }
-    choose_arrangements(t);
-    recommend(t);
-    *ret = t;
     return 0;
 }

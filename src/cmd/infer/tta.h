@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Test-time augmentation: a model sees several views of an image and their outputs are averaged.
-// Views may run one after another (the memory of one batch, the time of all views) or be stacked
-// into one batch (memory of batch x views). What a type costs comes from the model's tape, or from
-// a measurement; what it gains (F1) is the team's own figure and never ours.
+// What a type costs comes from the model's tape, or from a measurement; what it gains (F1) is the
+// team's own figure and never ours.
 #ifndef CMD_INFER_TTA_H
 #define CMD_INFER_TTA_H
 
@@ -10,61 +9,47 @@
 #include "cmd/rows.h"
 
 struct tta_options {
-    const char *tta, *table, *test_data, *target_time;
-    int64_t at_once, images;
+    const char *tta, *table, *target_time;
+    int64_t images;
     double min_f1;
 };
 
 // The rows of these options, for a verb whose struct is `type` with the member `t`.
 #define TTA_AT(type, member) offsetof(type, t.member)
-#define TTA_ROWS(type)                                                                             \
-    ROW("tta", "TYPE", OPTION_TEXT, TTA_AT(type, tta),                                             \
-        "inference with test-time augmentation: none, essential, comprehensive, legacy, auto, or " \
-        "a file with your own views, one a line",                                                  \
-        "auto none essential comprehensive legacy"),                                               \
-        ROW("tta-table", "FILE", OPTION_TEXT, TTA_AT(type, table),                                 \
-            "your own types and their F1 scores (doc/inference.md)", "file"),                      \
-        ROW("tta-views-at-once", "N", OPTION_COUNT, TTA_AT(type, at_once),                         \
-            "views of an image that are stacked into one batch (1: one after another)", ""),       \
-        ROW("images", "N", OPTION_COUNT, TTA_AT(type, images), "images to be predicted", ""),      \
-        ROW("test-data", "DIR", OPTION_TEXT, TTA_AT(type, test_data),                              \
-            "counts the images in this folder instead of --images", "file"),                       \
-        ROW("target-time", "TIME", OPTION_TEXT, TTA_AT(type, target_time),                         \
-            "all images within this time: 20m, 1h30m, 90s; a bare number is minutes", ""),         \
-        ROW("min-f1", "SCORE", OPTION_NUMBER, TTA_AT(type, min_f1),                                \
-            "the F1 score that the type must reach, by the table's figures", ""),                  \
-        ROW("min-f1-score", "SCORE", OPTION_NUMBER, TTA_AT(type, min_f1), "the same as --min-f1",  \
-            "")
-
-// --- Types (tta_table.c) -------------------------------------------------------------------------
+#define TTA_ROWS(type)                                                                         \
+    ROW("tta", "TYPE", OPTION_TEXT, TTA_AT(type, tta),                                         \
+        "test-time augmentation: a type of the table or auto; the table has none, essential, " \
+        "comprehensive and legacy (data/tta.tsv)",                                             \
+        "auto none essential comprehensive legacy"),                                           \
+        ROW("tta-table", "FILE", OPTION_TEXT, TTA_AT(type, table),                             \
+            "your own types and their F1 scores (doc/inference.md)", "file"),                  \
+        ROW("images", "N", OPTION_COUNT, TTA_AT(type, images), "images to be predicted", ""),  \
+        ROW("target-time", "TIME", OPTION_TEXT, TTA_AT(type, target_time),                     \
+            "all images within this time: 20m, 1h30m, 90s; a bare number is minutes", ""),     \
+        ROW("min-f1", "SCORE", OPTION_NUMBER, TTA_AT(type, min_f1),                            \
+            "the F1 score that the type must reach, by the table's figures", "")
 
 // One row of data/tta.tsv.
 struct tta_type {
     struct str name;
     int64_t views;
     double f1_low, f1_high; // NaN: not known; high alone: "or more"
-    struct str source;      // whose figures; empty where there are none
-    bool is_own;            // the user's list of views, not a row of a table
+    struct str source;      // whose figures
 };
 struct tta_table {
     struct tta_type *items;
     ptrdiff_t count, capacity;
 };
 enum { TTA_VIEWS_MAX = 1000 };
-
 // The file at `path`, or data/tta.tsv (the user's folder wins). FAIL_INPUT names file and line.
 int tta_table_load(struct arena *a, const char *path, struct tta_table *ret, struct fail *why);
-// The user's own list of views, one a line.
-int tta_views_load(struct arena *a, const char *path, struct tta_type *ret, struct fail *why);
 // "20m", "1h30m", "90s"; bare: minutes. False when it is none, or not above 0.
 bool tta_parse_time(struct str text, double *ret_s);
 
-// --- The question (tta_ask.c) --------------------------------------------------------------------
-
 struct tta_ask {
     bool is_asked, is_auto;
+    bool stacks;             // the config has all views of an image in one batch
     struct tta_table types;  // that are compared: one, or with auto all of the table
-    int64_t at_once;         // 0: not said
     int64_t images;          // 0: not said
     double target_s, min_f1; // NaN: none
     double within_s;         // a target that cannot be judged, for want of `images`; NaN: none
@@ -73,10 +58,8 @@ struct tta_ask {
 // Needs the question's config for what the options leave open.
 int tta_ask_open(struct question *q, const struct tta_options *o, struct tta_ask *ret,
                  struct fail *why);
-// The edits that make the config say the type; none for the user's own list of views.
+// The edits that make the config's own keys say the type.
 struct config_edits tta_edits(struct question *q, const struct tta_type *type);
-
-// --- The answer (tta.c, tta_show.c) --------------------------------------------------------------
 
 enum tta_verdict {
     TTA_MEETS,  // what was asked, at the far end of the time's range, too
@@ -88,36 +71,28 @@ enum tta_verdict {
     TTA_TIME_UNKNOWN,
     TTA_VERDICTS
 };
-
 struct tta_row {
     const struct tta_type *type;
-    int64_t at_once;       // views stacked into a batch
-    int64_t batch;         // images
-    int64_t forward_batch; // batch x at_once: what the model sees
-    int64_t needed_bytes;  // of the allocator, the kept outputs included; measured: of the device
-    int64_t outputs_bytes; // of all views, kept until they are averaged
+    int64_t at_once;      // views stacked into a batch; 1: one forward for each
+    int64_t batch;        // images; the model sees batch x at_once
+    int64_t needed_bytes; // of the allocator; measured: of the device
     bool fits;
     double views_per_s, views_low, views_high; // low is NaN where the host decides
     double time_s, time_low_s, time_high_s;    // for the images asked about, else for 1,000
     enum tta_verdict verdict;
-    bool is_chosen; // of the type's arrangements
 };
-
 struct tta {
     const struct tta_ask *ask;
-    struct tta_row *rows;
-    ptrdiff_t count, capacity;
+    struct tta_row *rows;              // one for each of ask->types
     const struct tta_row *recommended; // NULL: none meets what was asked
 };
-
 // What trials have shown; they take the place of the tape.
 struct tta_measured {
     int64_t batch, peak_bytes;
     double samples_per_s, low, high;
 };
-
 // For the answer's card; measured may be NULL.
-int tta_answer(struct question *q, struct answer *answer, const struct tta_ask *ask,
+int tta_answer(struct question *q, const struct answer *answer, const struct tta_ask *ask,
                const struct tta_measured *measured, struct tta **ret, struct fail *why);
 
 void tta_show(struct arena *a, const struct tta *t, struct show_style style, struct buf *out);

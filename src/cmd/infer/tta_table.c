@@ -37,23 +37,13 @@ static int read_type(const struct tsv *t, struct tta_type *ret, struct fail *why
     return rc;
 }
 
-static const struct tta_type *find(const struct tta_table *table, struct str name) {
-    for (ptrdiff_t i = 0; i < table->count; i++) {
-        if (str_equal_nocase(table->items[i].name, name)) return &table->items[i];
-    }
-    return NULL;
-}
-
 static int read_table(struct arena *a, struct str name, struct str text, struct tta_table *ret,
                       struct fail *why) {
     struct tsv *t = arena_new(a, struct tsv, 1);
     struct tta_type type;
     int rc = tsv_open(t, name, text, why);
     while (rc == 0 && (rc = tsv_next(t, why)) > 0) {
-        rc = read_type(t, &type, why);
-        if (rc == 0 && find(ret, type.name))
-            rc = bad_cell(t, "name", "new: it is there twice", why);
-        if (rc < 0) return rc;
+        if ((rc = read_type(t, &type, why)) < 0) return rc;
         *arena_push(a, &ret->items, &ret->count, &ret->capacity) = type;
     }
     if (rc < 0 || ret->count > 0) return rc;
@@ -68,39 +58,21 @@ int tta_table_load(struct arena *a, const char *path, struct tta_table *ret, str
     return rc < 0 ? rc : read_table(a, str_of(path ? path : name), text, ret, why);
 }
 
-int tta_views_load(struct arena *a, const char *path, struct tta_type *ret, struct fail *why) {
-    struct str text, line;
-    int rc = os_read(a, path, UNIT_MIB, &text, NULL, why);
-    if (rc < 0) return rc;
-    *ret = (struct tta_type){
-        .name = str_of(path), .f1_low = (double)NAN, .f1_high = (double)NAN, .is_own = true};
-    while (text.len > 0) {
-        line = str_trim(str_line(&text));
-        if (line.len > 0 && line.p[0] != '#') ret->views++;
-    }
-    if (ret->views >= 1 && ret->views <= TTA_VIEWS_MAX) return 0;
-    fail_set(why, FAIL_INPUT, "%s: %lld views, expected 1 to 1000", path, (long long)ret->views);
-    return fail_hint(why, "one view a line, such as hflip; the unchanged image is a view, too");
-}
-
 bool tta_parse_time(struct str text, double *ret_s) {
     static const struct {
         char letter;
         double seconds;
     } units[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
-    double total = 0, value;
-    if (str_to_double(text, &value)) { // as older scripts have it
-        *ret_s = value * 60;
-        return value > 0 && value < 1e6;
-    }
-    for (size_t i = 0; i < sizeof units / sizeof *units && text.len > 0; i++) {
-        ptrdiff_t at = 0;
-        while (at < text.len && text.p[at] != units[i].letter) at++;
-        if (at == text.len) continue;
-        if (!str_to_double(str_slice(text, 0, at), &value) || !(value >= 0)) return false;
+    double value, total = 0;
+    bool is_bare = str_to_double(text, &value); // minutes, as older scripts have it
+    if (is_bare) total = value * 60;
+    for (size_t i = 0; i < sizeof units / sizeof *units && text.len > 0 && !is_bare; i++) {
+        struct str rest = text, number = str_cut(&rest, units[i].letter);
+        if (!rest.p) continue;
+        if (!str_to_double(number, &value) || !(value >= 0)) return false;
         total += value * units[i].seconds;
-        text = str_slice(text, at + 1, text.len);
+        text = rest;
     }
     *ret_s = total;
-    return text.len == 0 && total > 0 && total < 6e7;
+    return (is_bare || text.len == 0) && total > 0 && total < 6e7;
 }

@@ -26,7 +26,6 @@ void run_predict_open(struct run *r) {
         .batch = r->o->batch,
         .accumulation = r->o->accumulation,
         .margin = NAN,
-        .share = NAN,
     };
     int rc = question_open(r->arena, &o, &p->question, NULL);
     if (rc == 0) rc = cards_of_place(&p->question, place, NULL, &p->card, NULL);

@@ -15,21 +15,20 @@
 #define AT(member) offsetof(struct run_options, member)
 static const struct option_row rows[] = {
     {"config", "FILE", OPTION_TEXT, AT(config),
-     "the training config: its batch, accumulation and learning rate; {config} is a copy of it "
+     "the training config; its batch, accumulation and learning rate; {config} is a copy of it "
      "with those of the attempt",
      "file"},
     {"batch-size", "N", OPTION_COUNT, AT(batch), "samples of one step and rank, for {batch}", ""},
     {"accumulation", "N", OPTION_COUNT, AT(accumulation),
-     "micro-steps of an optimizer step, for {accumulate} (1)", ""},
+     "micro-steps of a step, for {accumulate} (1)", ""},
     {"lr", "X", OPTION_NUMBER, AT(lr), "learning rate at that batch, for {lr}", ""},
     {"ranks", "N", OPTION_COUNT, AT(l.ranks),
      "data-parallel processes: a script is started by torchrun; all restart together", ""},
     {"recover", NULL, OPTION_SWITCH, AT(recover),
-     "restarts what did not end well: with a smaller batch when memory ran out, as it was else",
+     "restarts what did not end well; with a smaller batch when memory ran out, as it was else",
      NULL},
-    {"oom-recovery", NULL, OPTION_SWITCH, AT(recover), "the same as --recover", NULL},
     {"checkpoint", "GLOB", OPTION_TEXT, AT(checkpoint),
-     "the checkpoints that the training writes, files or folders; the newest is {checkpoint}: "
+     "the checkpoints that the training writes (files or folders); the newest is {checkpoint}: "
      "'out/ckpt-*.pt'. Without it, what the program saves with PyTorch",
      "file"},
     {"max-restarts", "N", OPTION_NUMBER, AT(max_restarts),
@@ -47,9 +46,8 @@ static const struct option_row rows[] = {
     {"lr-rule", "WORD", OPTION_TEXT, AT(lr_rule), "how it follows: linear (the default) or sqrt",
      "linear sqrt"},
     {"adaptive", NULL, OPTION_SWITCH, AT(adaptive),
-     "takes a larger batch at a checkpoint, or when the program asks, if it is predicted to fit",
+     "takes a larger batch if it is predicted to fit; at a checkpoint, or when the program asks",
      NULL},
-    {"adaptive-batch-size", NULL, OPTION_SWITCH, AT(adaptive), "the same as --adaptive", NULL},
     {"initial-batch-size", "N", OPTION_COUNT, AT(initial), "batch that --adaptive begins with", ""},
     {"min-batch-size", "N", OPTION_COUNT, AT(least), "never a smaller batch (1)", ""},
     {"max-batch-size", "N", OPTION_COUNT, AT(most), "never a larger batch with --adaptive", ""},
@@ -85,8 +83,7 @@ static const struct option_row rows[] = {
      "the event log; without it one for each folder and command, beside the history", "file"},
     {"fresh", NULL, OPTION_SWITCH, AT(fresh),
      "begins anew, also where a run of this command was left unfinished", NULL},
-    {"dry-run", NULL, OPTION_SWITCH, AT(dry_run),
-     "shows the commands that would be run, and runs none", NULL},
+    {"dry-run", NULL, OPTION_SWITCH, AT(dry_run), "shows the commands, and runs none", NULL},
     HISTORY_ROWS(struct run_options),
     {.name = NULL},
 };
@@ -283,6 +280,8 @@ const struct verb verb_run = {
         "-- python train.py --batch-size {batch} --accumulate {accumulate} {resume:--resume "
         "{checkpoint}}",
     .options = rows,
+    .common = "config batch-size accumulation recover checkpoint resume adaptive max-memory-usage "
+              "device dry-run",
     .options_size = sizeof(struct run_options),
     .run = run_run,
     .takes_command = true,

@@ -18,6 +18,7 @@ struct team_options {
 #define AT(member) offsetof(struct team_options, member)
 static const struct option_row rows[] = {
     QUESTION_ROWS(struct team_options),
+    ROW_INFERENCE(struct team_options),
     {"gpus", "LIST", OPTION_LIST, AT(gpus),
      "the team's cards: rtx4090,rtx3080; 'all' is the whole catalogue", "gpus"},
     {"output", "FILE", OPTION_TEXT, AT(output),
@@ -197,6 +198,7 @@ const struct verb verb_team = {
         "batchfit team --collect --config configs/train.yaml -o configs/team_settings.yaml\n"
         "batchfit team --model resnet50 --gpus all --json",
     .options = rows,
+    .common = "config model img-size precision effective-batch-size gpus collect output test-only",
     .options_size = sizeof(struct team_options),
     .run = team_run,
 };

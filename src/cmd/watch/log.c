@@ -250,7 +250,7 @@ int watch_logs_open(struct arena *a, const char *files, struct watch_log **ret_l
         bool is_device = str_starts(name, STR("/dev/"));
         if (!is_csv && !is_lines && !is_device) {
             fail_set(why, FAIL_USAGE, "--log %.*s: which format?", STR_ARG(name));
-            return fail_hint(why, "the name ends in .csv or in .jsonl");
+            return fail_hint(why, "the name ends in .csv or in .jsonl: --log FILE.jsonl");
         }
         struct watch_log *log = *end = arena_new(a, struct watch_log, 1);
         log->name = str_z(a, name);

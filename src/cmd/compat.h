@@ -1,0 +1,44 @@
+// SPDX-License-Identifier: Apache-2.0
+// The words of older scripts, for all verbs in one table (compat_table.c). They stand in no --help,
+// no man page and no completion, and an option that a verb has itself is never looked up here.
+#ifndef CMD_COMPAT_H
+#define CMD_COMPAT_H
+
+#include "cmd/cmd.h"
+
+enum compat_kind {
+    COMPAT_BECOMES,  // another option, or another verb
+    COMPAT_NEEDLESS, // what the verb does anyway: accepted without a word
+    COMPAT_IGNORED,  // changes nothing here, which stderr says with what to use instead
+    COMPAT_REFUSED,  // not done here: an error that says who does it
+};
+
+// What becomes of the value on the way.
+enum compat_value {
+    COMPAT_AS_IT_IS,
+    COMPAT_REST,  // a share that may be used: what it leaves free
+    COMPAT_RANKS, // there is none: as many as --gpu-ids names
+};
+
+struct compat_row {
+    const char *verbs;   // "fit infer"
+    const char *options; // their spellings, with dashes; "mode=": it takes a value
+    enum compat_kind kind;
+    const char *becomes; // "--gpu=" with the value, "--amp=on" without; NULL: nothing
+    const char *verb;    // that answers in the place of the one that was typed; NULL: the same
+    const char *says;    // why, and what to use instead; NULL where becomes says it
+    enum compat_value value;
+};
+extern const struct compat_row compat_table[]; // ends with a row without verbs
+
+// A command line: its verb, and its words with the verb's name first.
+struct compat_words {
+    const struct verb *verb;
+    int count;
+    char **items;
+};
+// Puts today's words in the place of older ones, up to a lone "--"; verb and words may be others
+// afterwards. FAIL_USAGE with the replacement in the hint for what is refused.
+int compat_read(struct arena *a, struct compat_words *words, struct fail *why);
+
+#endif
