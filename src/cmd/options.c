@@ -210,7 +210,7 @@ static int cut_command(const struct verb *verb, int argc, char **argv, struct op
 
 // --- Help ----------------------------------------------------------------------------------------
 
-enum { EXAMPLES_SHORT = 2, GROUP_LAST = OPTIONS_MAX };
+enum { EXAMPLES_SHORT = 1, GROUP_LAST = OPTIONS_MAX };
 
 // The place of the option in the short help, from 1; 0: it is not there.
 static int place_in_help(const struct verb *verb, const char *name) {
@@ -259,12 +259,18 @@ static struct str help_text(struct arena *a, const struct verb *verb, bool is_sh
     buf_format(&text, "%s", verb->summary);
     if (!is_short) buf_format(&text, "\n\n%s", verb->description);
     buf_byte(&text, '\v');
-    if (examples.p) buf_add(&text, STR("Examples:"));
+    if (examples.p) buf_add(&text, STR("For example:"));
     for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
         struct str line = str_line(&examples);
         buf_format(&text, "\n%.*s", STR_ARG(line));
     }
     return str_of(buf_z(&text));
+}
+
+// Without argp's two lines on arguments of short options.
+static char *filter_help(int key, const char *text, void *input) {
+    (void)input;
+    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
 }
 
 // --help-all is argp's --help of a longer table.
@@ -301,13 +307,11 @@ int options_read(struct arena *a, const struct verb *verb, int argc, char **argv
     struct reading r = {a, verb, options, why, 0};
     bool is_short = !take_help_all(argc, words) && verb->common;
     const char *arguments = verb->takes_command ? "[-- COMMAND...]" : verb->arguments;
-    const struct argp argp = {argp_rows(a, verb, is_short),
-                              parse_one,
-                              arguments,
-                              help_text(a, verb, is_short).p,
-                              NULL,
-                              NULL,
-                              NULL};
+    const struct argp argp = {.options = argp_rows(a, verb, is_short),
+                              .parser = parse_one,
+                              .args_doc = arguments,
+                              .doc = help_text(a, verb, is_short).p,
+                              .help_filter = filter_help};
     words[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
     argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
     argp_parse(&argp, argc, words, 0, NULL, &r);

@@ -115,7 +115,7 @@ static void older_lines_become_today_s(void **state) {
         {"fit -- python train.py --image_size 3", "fit -- python train.py --image_size 3"},
         {"fit --safety-factor", "fit --safety-margin"},
         {"watch --dashboard --port 80 --update_interval 1", "serve --port 80 --interval 1"},
-        {"watch --export_prometheus --log_file a.csv", "serve"},
+        {"watch --export_prometheus --log_file a.csv", "batchfit serve, and batchfit watch"},
         {"check --analyze-team-performance --recommend-tta-type",
          "batchfit team, and batchfit infer"},
         {"bench --bucket_size_mb 25", "bench --axis bucket_mb=25"},

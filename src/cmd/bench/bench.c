@@ -475,7 +475,7 @@ const struct verb verb_bench = {
         "batchfit bench --model resnet50 --batch-sizes 16 32 64 -o bench.html\n"
         "batchfit bench --engine torch onnxruntime trtexec --model resnet50 --precision fp32 fp16",
     .options = option_rows,
-    .common = "config model img-size batch-sizes num-workers precision engine steps device output",
+    .common = "config model batch-sizes num-workers precision compile axis engine steps output",
     .options_size = sizeof(struct bench_options),
     .run = bench_run,
     .takes_command = true,

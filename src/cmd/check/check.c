@@ -149,7 +149,7 @@ const struct verb verb_check = {
                 "matrix.md\n"
                 "batchfit check --machine tests/machines/a100-mig --json",
     .options = rows,
-    .common = "detailed benchmark recommend matrix models gpus config output demo machine",
+    .common = "config detailed benchmark recommend matrix models gpus output demo machine",
     .options_size = sizeof(struct check_options),
     .run = check_run,
 };
