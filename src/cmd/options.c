@@ -11,7 +11,13 @@
 #include <math.h>
 #include <string.h>
 
-enum { KEY_FIRST = 256, OPTIONS_MAX = 96, KEY_JSON = KEY_FIRST + OPTIONS_MAX, KEY_HELP_ALL };
+enum {
+    KEY_FIRST = 256,
+    OPTIONS_MAX = 96,
+    KEY_JSON = KEY_FIRST + OPTIONS_MAX,
+    KEY_HELP_ALL,
+    KEY_USAGE
+};
 
 struct reading {
     struct arena *arena;
@@ -108,6 +114,10 @@ static error_t parse_one(int key, char *text, struct argp_state *state) {
         }
         r->options->arguments[r->options->argument_count++] = text;
         return 0;
+    }
+    if (key == '?') argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
+    if (key == KEY_USAGE) {
+        argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
     }
     if (key == KEY_JSON) {
         r->options->json = true;
@@ -210,7 +220,7 @@ static int cut_command(const struct verb *verb, int argc, char **argv, struct op
 
 // --- Help ----------------------------------------------------------------------------------------
 
-enum { EXAMPLES_SHORT = 1, GROUP_LAST = OPTIONS_MAX };
+enum { EXAMPLES_SHORT = 1, GROUP_LAST = OPTIONS_MAX, LAST_ROWS = 5 };
 
 // The place of the option in the short help, from 1; 0: it is not there.
 static int place_in_help(const struct verb *verb, const char *name) {
@@ -234,7 +244,7 @@ static const struct argp_option *argp_rows(struct arena *a, const struct verb *v
                                            bool is_short) {
     int n = 0;
     while (verb->options[n].name) n++;
-    struct argp_option *rows = arena_new(a, struct argp_option, n + 3);
+    struct argp_option *rows = arena_new(a, struct argp_option, n + LAST_ROWS);
     for (int i = 0; i < n; i++) {
         const struct option_row *row = &verb->options[i];
         int place = is_short ? place_in_help(verb, row->name) : 0;
@@ -245,11 +255,14 @@ static const struct argp_option *argp_rows(struct arena *a, const struct verb *v
                                        place > 0 ? first_clause(a, row->help) : row->help,
                                        place};
     }
-    int last = is_short ? GROUP_LAST : 0;
-    rows[n] = (struct argp_option){"json", KEY_JSON, NULL, 0, "one JSON document on stdout", last};
-    if (!is_short) return rows;
     const char *all = str_format(a, "all %d options, and what the verb does", n + 1).p;
-    rows[n + 1] = (struct argp_option){"help-all", KEY_HELP_ALL, NULL, 0, all, last + 1};
+    const struct argp_option last[] = {
+        {"json", KEY_JSON, NULL, 0, "one JSON document on stdout", is_short ? GROUP_LAST : 0},
+        {"help-all", KEY_HELP_ALL, NULL, is_short ? 0 : OPTION_HIDDEN, all, -1},
+        {"help", '?', NULL, 0, "this text", -1},
+        {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "the options alone", -1},
+        {0}};
+    memcpy(rows + n, last, sizeof last);
     return rows;
 }
 
@@ -259,7 +272,7 @@ static struct str help_text(struct arena *a, const struct verb *verb, bool is_sh
     buf_format(&text, "%s", verb->summary);
     if (!is_short) buf_format(&text, "\n\n%s", verb->description);
     buf_byte(&text, '\v');
-    if (examples.p) buf_add(&text, STR("For example:"));
+    if (examples.p) buf_add(&text, is_short ? STR("For example:") : STR("Examples:"));
     for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
         struct str line = str_line(&examples);
         buf_format(&text, "\n%.*s", STR_ARG(line));
@@ -314,7 +327,7 @@ int options_read(struct arena *a, const struct verb *verb, int argc, char **argv
                               .help_filter = filter_help};
     words[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
     argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
-    argp_parse(&argp, argc, words, 0, NULL, &r);
+    argp_parse(&argp, argc, words, ARGP_NO_HELP, NULL, &r);
     if (r.rc < 0) return r.rc;
     *ret_options = options;
     return 0;
