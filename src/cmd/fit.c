@@ -161,10 +161,11 @@ static int measured_views(struct question *q, struct measured *m, const struct t
     return tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
 }
 
-static int check_eval(const struct fit_options *o, struct fail *why) {
-    if (!o->eval_batch || !o->q.base.command) return 0;
+static int check_eval(const struct fit_options *o, bool is_inference, struct fail *why) {
+    if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
     fail_set(why, FAIL_USAGE, "--eval-batch goes with the prediction of a training");
-    return fail_hint(why, "leave out the command after --");
+    return fail_hint(why, is_inference ? "batchfit infer answers for evaluation"
+                                       : "leave out the command after --");
 }
 
 // With a command: the batch is found by launching it.
