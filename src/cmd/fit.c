@@ -156,8 +156,10 @@ static int check_measure_options(const struct fit_options *o, struct fail *why) 
 static int measured_views(struct question *q, struct measured *m, const struct tta_ask *ask,
                           struct fail *why) {
     const struct launch_result *r = &m->best->result;
-    const struct tta_measured shown = {m->best->plan.batch, r->peak_bytes, r->samples_per_s,
-                                       r->samples_per_s_ci.low, r->samples_per_s_ci.high};
+    const struct tta_measured shown = {
+        m->best->plan.batch,
+        r->peak_bytes,
+        {r->samples_per_s, r->samples_per_s_ci.low, r->samples_per_s_ci.high}};
     return tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
 }
 

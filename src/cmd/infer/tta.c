@@ -7,8 +7,7 @@
 
 #include <math.h>
 
-// Images for which a time is told when nobody said how many there are.
-enum { USUAL_IMAGES = 1000 };
+enum { USUAL_IMAGES = 1000 }; // when nobody said how many there are
 
 // --- What is asked: the options, and what the config says ----------------------------------------
 
@@ -64,7 +63,7 @@ static int take_limits(struct question *q, const struct tta_options *o, struct t
         return fail_set(why, FAIL_USAGE, "--target-time %s: not a time such as 20m, 1h30m or 90s",
                         o->target_time);
     }
-    if (!o->target_time || ask->images > 0) return 0;
+    if (!o->target_time || ask->knows_images) return 0;
     ask->within_s = ask->target_s;
     ask->target_s = NAN;
     str_list_add(q->arena, &ask->notes,
@@ -93,6 +92,8 @@ int tta_ask_open(struct question *q, const struct tta_options *o, struct tta_ask
     if (ret->images <= 0 && config_value_of(q, images_keys, &path, &v)) {
         ret->images = v.type == CONFIG_INT && v.integer > 0 ? v.integer : 0;
     }
+    ret->knows_images = ret->images > 0;
+    if (!ret->knows_images) ret->images = USUAL_IMAGES;
     ret->stacks = config_value_of(q, mode_keys, &path, &v) &&
                   (str_starts(v.text, STR("stack")) || str_starts(v.text, STR("batch")));
     int rc = take_types(q, o, ret, why);
@@ -118,72 +119,58 @@ struct config_edits tta_edits(struct question *q, const struct tta_type *type) {
 
 // --- The answer ----------------------------------------------------------------------------------
 
-static struct tta_row row_of(const struct tta_ask *ask, const struct tta_type *type,
-                             const struct tta_measured *m) {
-    struct tta_row row = {.type = type, .at_once = ask->stacks ? type->views : 1};
-    double images = (double)(ask->images > 0 ? ask->images : USUAL_IMAGES);
-    double forwards = images * (double)type->views;
-    row.batch = m->batch / row.at_once;
-    row.needed_bytes = m->peak_bytes;
-    row.views_per_s = m->samples_per_s;
-    row.views_low = m->low;
-    row.views_high = m->high;
-    row.time_s = forwards / row.views_per_s;
-    row.time_low_s = forwards / row.views_high;
-    row.time_high_s = forwards / row.views_low;
-    return row;
-}
-
 static enum tta_verdict verdict_of(const struct tta_ask *ask, const struct tta_row *row) {
     if (!row->fits) return TTA_OOM;
     if (!isnan(ask->min_f1) && isnan(row->type->f1_low)) return TTA_F1_UNKNOWN;
     if (row->type->f1_low < ask->min_f1) return TTA_F1_LOW;
     if (isnan(ask->target_s)) return TTA_MEETS;
-    if (row->time_low_s > ask->target_s || row->time_s > ask->target_s) return TTA_TOO_SLOW;
-    if (isnan(row->time_s)) return TTA_TIME_UNKNOWN;
-    return row->time_high_s > ask->target_s ? TTA_LIKELY : TTA_MEETS;
-}
-
-static bool has_more_f1(const struct tta_row *a, const struct tta_row *b) {
-    double x = isnan(a->type->f1_low) ? -1 : a->type->f1_low;
-    double y = isnan(b->type->f1_low) ? -1 : b->type->f1_low;
-    return x > y || (x == y && a->type->views < b->type->views);
+    const struct tta_range *s = &row->time_s;
+    if (s->low > ask->target_s || s->likely > ask->target_s) return TTA_TOO_SLOW;
+    if (isnan(s->likely)) return TTA_TIME_UNKNOWN;
+    return s->high > ask->target_s ? TTA_LIKELY : TTA_MEETS;
 }
 
 // With a time to keep, or nothing: the highest score. With a score alone: the fewest views.
 static bool is_better(const struct tta_ask *ask, const struct tta_row *a, const struct tta_row *b) {
     if (!b || a->verdict != b->verdict) return !b || a->verdict < b->verdict; // MEETS, LIKELY
-    if (isnan(ask->target_s) && !isnan(ask->min_f1)) return a->type->views < b->type->views;
-    return has_more_f1(a, b);
+    double x = isnan(a->type->f1_low) ? -1 : a->type->f1_low;
+    double y = isnan(b->type->f1_low) ? -1 : b->type->f1_low;
+    bool is_score_enough = isnan(ask->target_s) && !isnan(ask->min_f1);
+    if (is_score_enough || x == y) return a->type->views < b->type->views;
+    return x > y;
 }
 
 // What the prediction says, where no trial has shown it.
 static struct tta_measured predicted(const struct answer *answer) {
     const struct forecast_speed *s = &answer->speed;
-    struct tta_measured m = {answer->plan.batch, answer->peak.needed_bytes, NAN, NAN, NAN};
+    struct tta_measured m = {answer->plan.batch, answer->peak.needed_bytes, {NAN, NAN, NAN}};
     if (!s->row || !answer->fits) return m;
-    m.samples_per_s = s->is_host_bound ? (double)NAN : s->samples_per_s;
-    m.low = s->low;
-    m.high = s->high;
+    m.per_s =
+        (struct tta_range){s->is_host_bound ? (double)NAN : s->samples_per_s, s->low, s->high};
     return m;
 }
 
 int tta_answer(struct question *q, const struct answer *answer, const struct tta_ask *ask,
                const struct tta_measured *measured, struct tta **ret, struct fail *why) {
     struct tta *t = *ret = arena_new(q->arena, struct tta, 1);
-    struct tta_measured figures = measured ? *measured : predicted(answer);
+    struct tta_measured m = measured ? *measured : predicted(answer);
     if (answer->plan.sequence_length > 0) {
         return fail_set(why, FAIL_USAGE, "--tta: %.*s reads text, and the views are of images",
                         STR_ARG(answer->plan.model));
     }
-    if (isnan(figures.low)) figures.low = figures.samples_per_s;
-    if (isnan(figures.high)) figures.high = figures.samples_per_s;
+    if (isnan(m.per_s.low)) m.per_s.low = m.per_s.likely;
+    if (isnan(m.per_s.high)) m.per_s.high = m.per_s.likely;
     t->ask = ask;
     t->rows = arena_new(q->arena, struct tta_row, ask->types.count);
     for (ptrdiff_t i = 0; i < ask->types.count; i++) {
         struct tta_row *row = &t->rows[i];
-        *row = row_of(ask, &ask->types.items[i], &figures);
+        const struct tta_type *type = &ask->types.items[i];
+        double views = (double)ask->images * (double)type->views;
+        *row = (struct tta_row){type, ask->stacks ? type->views : 1, .needed_bytes = m.peak_bytes};
+        row->batch = m.batch / row->at_once;
         row->fits = answer->fits && row->batch > 0;
+        row->time_s =
+            (struct tta_range){views / m.per_s.likely, views / m.per_s.high, views / m.per_s.low};
         row->verdict = verdict_of(ask, row);
         bool meets = row->verdict == TTA_MEETS || row->verdict == TTA_LIKELY;
         if (meets && is_better(ask, row, t->recommended)) t->recommended = row;

@@ -50,7 +50,8 @@ struct tta_ask {
     bool is_asked, is_auto;
     bool stacks;             // the config has all views of an image in one batch
     struct tta_table types;  // that are compared: one, or with auto all of the table
-    int64_t images;          // 0: not said
+    int64_t images;          // that the times are for
+    bool knows_images;       // else they are the usual thousand
     double target_s, min_f1; // NaN: none
     double within_s;         // a target that cannot be judged, for want of `images`; NaN: none
     struct str_list notes;   // for the user
@@ -61,6 +62,10 @@ int tta_ask_open(struct question *q, const struct tta_options *o, struct tta_ask
 // The edits that make the config's own keys say the type.
 struct config_edits tta_edits(struct question *q, const struct tta_type *type);
 
+// NaN: not known. Where the host decides how fast it is, only how fast it is at best.
+struct tta_range {
+    double likely, low, high;
+};
 enum tta_verdict {
     TTA_MEETS,  // what was asked, at the far end of the time's range, too
     TTA_LIKELY, // the time is met in the middle of its range and not at its end
@@ -77,8 +82,7 @@ struct tta_row {
     int64_t batch;        // images; the model sees batch x at_once
     int64_t needed_bytes; // of the allocator; measured: of the device
     bool fits;
-    double views_per_s, views_low, views_high; // low is NaN where the host decides
-    double time_s, time_low_s, time_high_s;    // for the images asked about, else for 1,000
+    struct tta_range time_s; // for ask->images
     enum tta_verdict verdict;
 };
 struct tta {
@@ -89,7 +93,7 @@ struct tta {
 // What trials have shown; they take the place of the tape.
 struct tta_measured {
     int64_t batch, peak_bytes;
-    double samples_per_s, low, high;
+    struct tta_range per_s; // views
 };
 // For the answer's card; measured may be NULL.
 int tta_answer(struct question *q, const struct answer *answer, const struct tta_ask *ask,

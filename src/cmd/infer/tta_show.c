@@ -31,12 +31,12 @@ static struct str time_text(struct arena *a, double s) {
     return str_format(a, "%.*f %s", s / unit < 10 ? 1 : 0, s / unit, name);
 }
 
-static struct str range_text(struct arena *a, const struct tta_row *row) {
-    if (isnan(row->time_low_s)) return (struct str){0};
-    struct str low = time_text(a, row->time_low_s);
-    if (isnan(row->time_s)) return str_format(a, "at least %.*s", STR_ARG(low));
-    struct str middle = time_text(a, row->time_s), high = time_text(a, row->time_high_s);
-    return str_format(a, "%.*s (%.*s to %.*s)", STR_ARG(middle), STR_ARG(low), STR_ARG(high));
+static struct str range_text(struct arena *a, const struct tta_range *s) {
+    if (isnan(s->low)) return (struct str){0};
+    struct str low = time_text(a, s->low);
+    if (isnan(s->likely)) return str_format(a, "at least %.*s", STR_ARG(low));
+    struct str likely = time_text(a, s->likely), high = time_text(a, s->high);
+    return str_format(a, "%.*s (%.*s to %.*s)", STR_ARG(likely), STR_ARG(low), STR_ARG(high));
 }
 
 static struct str f1_text(struct arena *a, const struct tta_type *type) {
@@ -59,7 +59,7 @@ static void show_rows(struct arena *a, const struct tta *t, struct show_style st
         show_table_format(&table, SHOW_PLAIN, "%lld%s", (long long)row->type->views,
                           row->at_once > 1 ? " stacked" : "");
         show_table_format(&table, SHOW_STRONG, "%lld", (long long)row->batch);
-        show_table_known(&table, SHOW_PLAIN, range_text(a, row));
+        show_table_known(&table, SHOW_PLAIN, range_text(a, &row->time_s));
         show_table_known(&table, SHOW_PLAIN, f1_text(a, row->type));
         show_table_cell(&table, verdicts[row->verdict].tone, str_of(word_of(t, row)));
         show_table_known(&table, SHOW_DIM, isnan(row->type->f1_low) ? none : row->type->source);
@@ -80,7 +80,7 @@ static struct str nearest_text(struct arena *a, const struct tta *t) {
     }
     if (!any_fits) return STR("not even the smallest batch fits the card");
     if (!best) return str_format(a, "no type here is known to reach F1 %.4g", min_f1);
-    struct str range = range_text(a, best);
+    struct str range = range_text(a, &best->time_s);
     struct str with = isnan(min_f1) ? (struct str){0} : str_format(a, "with F1 %.4g ", min_f1);
     return str_format(a, "%.*sthe fastest is %.*s%s%.*s", STR_ARG(with), STR_ARG(best->type->name),
                       range.len ? ", " : "", STR_ARG(range));
@@ -89,8 +89,8 @@ static struct str nearest_text(struct arena *a, const struct tta *t) {
 static void show_recommended(struct arena *a, const struct tta *t, struct show_style style,
                              struct buf *out) {
     const struct tta_row *row = t->recommended;
-    struct str f1 = f1_text(a, row->type), range = range_text(a, row);
-    double views = (double)row->type->views, s = t->ask->within_s;
+    struct str f1 = f1_text(a, row->type), range = range_text(a, &row->time_s);
+    double enough_for = t->ask->within_s * (double)t->ask->images;
     show_text(out, style, SHOW_GOOD,
               t->ask->is_auto ? STR("recommended: ") : STR("test-time augmentation: "));
     show_text(out, style, SHOW_STRONG, row->type->name);
@@ -100,20 +100,18 @@ static void show_recommended(struct arena *a, const struct tta *t, struct show_s
     if (row->verdict == TTA_LIKELY)
         buf_add(out, STR("; the far end of the range is beyond the target"));
     buf_byte(out, '\n');
-    if (isnan(s) || isnan(row->views_per_s)) return;
-    // Nobody has said how many images there are.
-    buf_format(out, "in %s: about %s images (%s to %s)\n", time_text(a, s).p,
-               unit_count(a, (int64_t)(s * row->views_per_s / views)).p,
-               unit_count(a, (int64_t)(s * row->views_low / views)).p,
-               unit_count(a, (int64_t)(s * row->views_high / views)).p);
+    if (isnan(enough_for / row->time_s.likely)) return;
+    buf_format(out, "in %s: about %s images (%s to %s)\n", time_text(a, t->ask->within_s).p,
+               unit_count(a, (int64_t)(enough_for / row->time_s.likely)).p,
+               unit_count(a, (int64_t)(enough_for / row->time_s.high)).p,
+               unit_count(a, (int64_t)(enough_for / row->time_s.low)).p);
 }
 
 void tta_show(struct arena *a, const struct tta *t, struct show_style style, struct buf *out) {
     buf_format(out,
                "\ntest-time augmentation, time for %lld images%s; without loading them and making "
                "the views. F1 is not measured here (--tta-table has your own)\n\n",
-               (long long)(t->ask->images > 0 ? t->ask->images : 1000),
-               t->ask->images > 0 ? "" : " (--images says how many)");
+               (long long)t->ask->images, t->ask->knows_images ? "" : " (--images says how many)");
     show_rows(a, t, style, out);
     if (t->recommended) {
         show_recommended(a, t, style, out);
@@ -126,29 +124,25 @@ void tta_show(struct arena *a, const struct tta *t, struct show_style style, str
 
 // --- JSON ----------------------------------------------------------------------------------------
 
-static json_t *json_range(double middle, double low, double high) {
-    if (isnan(low)) return json_null();
-    return json_pack("{s:o, s:o, s:o}", "likely", json_number(middle), "low", json_number(low),
-                     "high", json_number(high));
+static json_t *json_range(const struct tta_range *s, double scale) {
+    if (isnan(s->low * scale)) return json_null();
+    return json_pack("{s:o, s:o, s:o}", "likely", json_number(s->likely * scale), "low",
+                     json_number(s->low * scale), "high", json_number(s->high * scale));
 }
 
 static json_t *json_row(const struct tta *t, const struct tta_row *row) {
-    double per_1000 = 1000.0 * (double)row->type->views / 60;
+    double images = (double)t->ask->images;
     return json_pack(
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b}", "type",
         json_text(row->type->name), "views", (json_int_t)row->type->views, "views_at_once",
         (json_int_t)row->at_once, "batch_size", (json_int_t)row->batch, "forward_batch_size",
         (json_int_t)(row->batch * row->at_once), "needed_bytes", (json_int_t)row->needed_bytes,
-        "fits", row->fits, "samples_per_s",
-        json_number(row->views_per_s / (double)row->type->views), "minutes_per_1000_images",
-        json_range(per_1000 / row->views_per_s, per_1000 / row->views_high,
-                   per_1000 / row->views_low),
-        "time_s",
-        t->ask->images > 0 ? json_range(row->time_s, row->time_low_s, row->time_high_s)
-                           : json_null(),
-        "f1_low", json_number(row->type->f1_low), "f1_high", json_number(row->type->f1_high),
-        "f1_source", isnan(row->type->f1_low) ? json_null() : json_text(row->type->source),
-        "verdict", word_of(t, row), "is_chosen", true, "is_recommended", row == t->recommended);
+        "fits", row->fits, "samples_per_s", json_number(images / row->time_s.likely),
+        "minutes_per_1000_images", json_range(&row->time_s, 1000 / images / 60), "time_s",
+        json_range(&row->time_s, t->ask->knows_images ? 1 : (double)NAN), "f1_low",
+        json_number(row->type->f1_low), "f1_high", json_number(row->type->f1_high), "f1_source",
+        isnan(row->type->f1_low) ? json_null() : json_text(row->type->source), "verdict",
+        word_of(t, row), "is_chosen", true, "is_recommended", row == t->recommended);
 }
 
 void tta_json(json_t *to, const struct tta *t) {
@@ -161,5 +155,5 @@ void tta_json(json_t *to, const struct tta *t) {
     json_object_set_new(to, "tta", list);
     json_object_set_new(to, "recommended", best ? json_text(best->type->name) : json_null());
     json_object_set_new(to, "nearest", best ? json_null() : json_text(nearest_text(&scratch, t)));
-    json_object_set_new(to, "images", json_size(t->ask->images));
+    json_object_set_new(to, "images", json_size(t->ask->knows_images ? t->ask->images : 0));
 }
