@@ -74,6 +74,9 @@ struct str os_home_note(struct arena *a);
 
 int64_t os_now_ns(void);  // monotonic
 int64_t os_wall_ns(void); // since 1970, UTC
+// The wall clock less os_now_ns(), both of one moment: who reads them one after the other is wrong
+// by the time in which another process had the CPU.
+int64_t os_wall_ahead_ns(void);
 
 // A process or a thread, by the path of its file: "/proc/7/stat". False: it is gone.
 struct os_stat {

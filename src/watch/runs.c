@@ -158,12 +158,13 @@ static void find_files(struct slot *s) {
     closedir(listing);
 }
 
-static struct progress_clock clock_of(const struct slot *s, int64_t now_ns, int64_t opened_ns) {
+static struct progress_clock clock_of(const struct slot *s, int64_t now_ns, int64_t wall_ns,
+                                      int64_t opened_ns) {
     if (s->kind == RECORDED) {
         double begin = s->run.repeat_s > 0 ? (double)s->round * s->run.repeat_s : 0;
         return (struct progress_clock){now_ns, 1e9, (double)opened_ns + begin * 1e9};
     }
-    return (struct progress_clock){now_ns, 1e9, (double)(now_ns - os_wall_ns())};
+    return (struct progress_clock){now_ns, 1e9, (double)(now_ns - wall_ns)};
 }
 
 // A recorded run that is at its end begins again.
@@ -176,9 +177,10 @@ static void begin_round(struct slot *s, int64_t now_ns, int64_t opened_ns) {
     progress_reset(&s->progress);
 }
 
-static void read_steps(struct runs *r, struct slot *s, int64_t now_ns, int64_t opened_ns) {
+static void read_steps(struct runs *r, struct slot *s, int64_t now_ns, int64_t wall_ns,
+                       int64_t opened_ns) {
     begin_round(s, now_ns, opened_ns);
-    const struct progress_clock clock = clock_of(s, now_ns, opened_ns);
+    const struct progress_clock clock = clock_of(s, now_ns, wall_ns, opened_ns);
     struct reading reading = {steps_new(&r->scratch), s->kind == RECORDED,
                               ((double)now_ns - clock.t_offset_ns) / 1e9};
     const struct tail_reader reader = {r->buffer, take_line, &reading, s->kind == ANNOUNCED};
@@ -233,10 +235,10 @@ static void find_announced(struct runs *r, int64_t now_ns) {
     }
 }
 
-void runs_follow(struct runs *r, int64_t now_ns, int64_t opened_ns) {
+void runs_follow(struct runs *r, int64_t now_ns, int64_t wall_ns, int64_t opened_ns) {
     find_announced(r, now_ns);
     for (int i = 0; i < WATCH_RUNS; i++) {
-        if (r->slots[i].kind != FREE) read_steps(r, &r->slots[i], now_ns, opened_ns);
+        if (r->slots[i].kind != FREE) read_steps(r, &r->slots[i], now_ns, wall_ns, opened_ns);
     }
 }
 

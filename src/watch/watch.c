@@ -7,6 +7,7 @@
 #include "base/os.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 
@@ -28,7 +29,7 @@ struct watch {
     int ids[IDS_MOST], id_count;
     struct device_monitor *monitor;
     struct device_cpu_watch *cpu;
-    int64_t opened_ns, next_ns, cpu_count_ns;
+    int64_t opened_ns, next_ns, cpu_count_ns, wall_ahead_ns;
     struct kept *kept;
     int kept_count;
     struct watch_card *cards;
@@ -174,6 +175,13 @@ static void read_cpu(struct watch *w) {
     w->view.has_cpu = w->view.cpu.total_bytes > 0;
 }
 
+// The same reading keeps its time: what the two clocks drift apart is followed in steps that are
+// larger than the error of reading them.
+static void follow_wall_clock(struct watch *w) {
+    int64_t ahead_ns = os_wall_ahead_ns();
+    if (llabs(ahead_ns - w->wall_ahead_ns) > 2000000) w->wall_ahead_ns = ahead_ns;
+}
+
 static void show_time(struct watch *w, int64_t now_ns) {
     int64_t newest_ns = 0;
     for (int i = 0; i < w->kept_count; i++) {
@@ -181,7 +189,7 @@ static void show_time(struct watch *w, int64_t now_ns) {
     }
     if (newest_ns == 0) newest_ns = now_ns; // a machine without a card
     w->view.at_ns = played_ns(w, newest_ns);
-    w->view.at_ms = os_wall_ns() / 1000000 - (now_ns - newest_ns) / 1000000;
+    w->view.at_ms = (newest_ns + w->wall_ahead_ns) / 1000000;
 }
 
 bool watch_update(struct watch *w) {
@@ -197,8 +205,10 @@ bool watch_update(struct watch *w) {
     w->view.devices = &w->devices;
     w->view.cards = w->cards;
     if (!has_changed && !is_turn) return false;
+    follow_wall_clock(w);
     show_time(w, now_ns);
-    if (is_turn) runs_follow(w->runs, played_ns(w, now_ns), w->opened_ns);
+    if (is_turn)
+        runs_follow(w->runs, played_ns(w, now_ns), now_ns + w->wall_ahead_ns, w->opened_ns);
     runs_show(w->runs, &w->devices, w->cards, played_ns(w, now_ns), &w->view);
     for (int i = 0; i < w->devices.count; i++) {
         struct ring *r = &w->kept[i].ring;

@@ -130,8 +130,9 @@ double owner_cpu_seconds(int64_t pid); // that it has used; NaN: unknown
 // The runs.
 struct runs;
 struct runs *runs_open(struct arena *a, const struct watch_options *options);
-// Looks for runs that are new or gone and reads their steps. `now_ns` is the watch's clock.
-void runs_follow(struct runs *r, int64_t now_ns, int64_t opened_ns);
+// Looks for runs that are new or gone and reads their steps. `now_ns` is the watch's clock, and
+// wall_ns the same moment since 1970.
+void runs_follow(struct runs *r, int64_t now_ns, int64_t wall_ns, int64_t opened_ns);
 // Which cards they are on, whose the memory is; fills the view.
 void runs_show(struct runs *r, const struct device_snapshot *devices, struct watch_card *cards,
                int64_t now_ns, struct watch_view *view);

@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// The time that a view tells, on a machine so busy that another process has the CPU whenever the
+// wall clock is read: it is the time of the reading all the same.
+#include "watch_open.h"
+
+#include "base/os.h"
+
+#include <time.h>
+
+enum { PAUSE_US = 20000, EACH = 3 };
+
+static int wall_reads;
+
+// The linker puts it in the place of clock_gettime.
+int __wrap_clock_gettime(clockid_t id, struct timespec *now);
+int __real_clock_gettime(clockid_t id, struct timespec *now);
+
+int __wrap_clock_gettime(clockid_t id, struct timespec *now) {
+    if (id == CLOCK_REALTIME && ++wall_reads % EACH) usleep(PAUSE_US);
+    return __real_clock_gettime(id, now);
+}
+
+static int64_t of(clockid_t id) {
+    struct timespec t;
+    __real_clock_gettime(id, &t);
+    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
+}
+
+// Of several tries the one that was interrupted least.
+static int64_t true_ahead_ns(void) {
+    int64_t ahead_ns = 0, least_ns = INT64_MAX;
+    for (int i = 0; i < 100; i++) {
+        int64_t before_ns = of(CLOCK_MONOTONIC), wall_ns = of(CLOCK_REALTIME);
+        int64_t took_ns = of(CLOCK_MONOTONIC) - before_ns;
+        if (took_ns < least_ns) ahead_ns = wall_ns - before_ns;
+        if (took_ns < least_ns) least_ns = took_ns;
+    }
+    return ahead_ns;
+}
+
+static void both_clocks_are_of_one_moment(void **state) {
+    (void)state;
+    for (int i = 0; i < 5; i++) {
+        assert_true(llabs(os_wall_ahead_ns() - true_ahead_ns()) < 3000000);
+    }
+}
+
+static void a_view_has_the_time_of_its_reading(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder = make_machine(&a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\"}]}");
+    const struct watch_options options = {.machine = folder, .interval_ms = 10};
+    struct watch *w = open_watch(&a, &options);
+    int64_t last_ms = 0;
+    for (int i = 0; i < 20; i++) {
+        const struct watch_view *v = watch_for(w, 10);
+        int64_t wanted_ms = (v->at_ns + true_ahead_ns()) / 1000000;
+        assert_true(llabs(v->at_ms - wanted_ms) <= 5);
+        assert_true(v->at_ms >= last_ms);
+        last_ms = v->at_ms;
+    }
+    watch_close(w);
+    assert_int_equal(remove_all(folder), 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(both_clocks_are_of_one_moment),
+        cmocka_unit_test(a_view_has_the_time_of_its_reading),
+    };
+    return cmocka_run_group_tests_name("watch_clock", tests, NULL, NULL);
+}
