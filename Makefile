@@ -6,6 +6,8 @@ CONFIG ?= examples/configs/train.yaml
 # Another build of torch for the tests, for example torch==2.13.0+cpu where the index has it.
 TORCH_REQUIREMENT ?= torch==2.13.0
 JOBS ?= $(shell nproc)
+# Tests: most of them wait.
+AT_ONCE := $(shell echo $$((2 * $(JOBS))))
 MESON_FLAGS := $(if $(filter true,$(CI)),-Dwerror=true)
 setup = [ -f $(1)/build.ninja ] || $(2) meson setup $(1) $(MESON_FLAGS) $(3)
 
@@ -20,16 +22,25 @@ run: all ## the main job on examples/configs/train.yaml (CONFIG=...); the file i
 	build/batchfit fit --config $(CONFIG) --gpu rtx3060 --save-config build/train_rtx3060.yaml
 	diff -u $(CONFIG) build/train_rtx3060.yaml || true
 
-.PHONY: test
-test: test-builds ## every suite; ends with 'N passed, N failed' (SUITES="release asan" for some)
+.PHONY: quick test test-all
+quick: ## the house rules and the unit tests on the release: within a minute
+	@$(call setup,build)
+	@meson test -C build --num-processes $(AT_ONCE) --print-errorlogs --suite check --suite unit
+test: ## the gate, what every change must pass; ends with 'N passed, N failed' (SUITES="release asan" for some)
 	@tools/run-tests $(SUITES)
+test-all: ## every suite: before a release, and before an issue is resolved
+	@tools/run-tests --all
 
-.PHONY: test-builds
-test-builds: all
-	@$(call setup,build-clang,CC=clang)
-	@ninja -C build-clang
+# All that the tests of a build folder need.
+.PHONY: tree-release tree-asan tree-clang
+tree-release: all
+	@ninja -C build all meson-test-prereq
+tree-asan:
 	@$(call setup,build-asan,,$(SANITIZE))
-	@ninja -C build-asan
+	@ninja -C build-asan all meson-test-prereq
+tree-clang:
+	@$(call setup,build-clang,CC=clang)
+	@ninja -C build-clang all meson-test-prereq
 
 .PHONY: test-torch1 test-torch2
 test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's torch 1.13
@@ -69,10 +80,9 @@ tapes: all build/venv2/.ready ## record the shipped tapes anew; see CONTRIBUTING
 bench: all ## the speed of our own code: doc/speed.md
 	@bench/run
 
-SANITIZE := -Dbuildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+SANITIZE := -Dbuildtype=debugoptimized -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 .PHONY: asan tsan fuzz
-asan: ## unit and CLI tests under the address and undefined-behaviour sanitizers
-	@$(call setup,build-asan,,$(SANITIZE))
+asan: tree-asan ## unit and CLI tests under the address and undefined-behaviour sanitizers
 	@meson test -C build-asan --print-errorlogs --suite unit --suite cli --suite fuzz
 tsan: ## the same under the thread sanitizer
 	@$(call setup,build-tsan,,-Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false)
@@ -83,8 +93,7 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
 
 .PHONY: analyze format layers
-analyze: ## clang-tidy and cppcheck
-	@$(call setup,build-clang,CC=clang)
+analyze: tree-clang ## clang-tidy and cppcheck
 	@tools/analyze build-clang $(JOBS)
 format: ## clang-format on every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

@@ -78,8 +78,10 @@ static void many_that_restart_each_other_are_killed(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct trial_request q =
-        script(&a, "i=0; while [ $i -lt 100 ]; do i=$((i+1)); setsid sh -c 'trap \"\" TERM; "
-                   "while :; do sh -c \"sleep 1000\" & wait $!; done' & done; "
+        script(&a, "i=0; while [ $i -lt 100 ]; do i=$((i+1)); setsid sh -c 'trap \"\" TERM; : >$0; "
+                   "while :; do sh -c \"sleep 1000\" & wait $!; done' $BATCHFIT_SCRATCH/$i & done; "
+                   // On a busy machine the last of them would still be stopped by SIGTERM.
+                   "until set -- $BATCHFIT_SCRATCH/*; [ $# -ge 100 ]; do sleep .05; done; "
                    "start; step 1; while :; do sh -c 'sleep .01 & sleep .01' & sleep .001; done");
     q.steps = 1;
     q.grace_s = .1;
