@@ -49,7 +49,7 @@ test-torch2: all build/venv2/.ready ## the same on the newest 2.x
 	build/venv2/bin/python -W ignore -m unittest discover -s tests/torch
 
 .PHONY: test-gpu
-test-gpu: all ## on a machine with a card: predicted and measured peaks side by side (tests/gpu/README.md)
+test-gpu: all ## on a machine with a GPU: predicted and measured peaks side by side (tests/gpu/README.md)
 	@tests/gpu/run || [ $$? = 77 ]
 
 .PHONY: test-frameworks1 test-frameworks2

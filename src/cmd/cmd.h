@@ -2,12 +2,15 @@
 // The verbs of the program. This is the only room where the others meet.
 //
 // Recipe: to add a verb NAME
-//   1. write src/cmd/NAME.c (of several files: src/cmd/NAME/) with an option table (rows that other
-//      verbs have, too, are in src/cmd/rows.h; with more than a dozen, the ten that people use are
-//      its `common`), one `NAME_run` and last `const struct verb verb_NAME`; name it in src/cmd/meson.build;
+//   1. copy tools/recipes/null.c, a verb that works, to src/cmd/NAME.c (of several files:
+//      src/cmd/NAME/): an option table (rows that other verbs have, too, are in src/cmd/rows.h;
+//      with more than a dozen, the ten that people use are its `common`),
+//      one `NAME_run` and last `const struct verb verb_NAME`; name it in src/cmd/meson.build;
 //   2. declare it below and give it a row in the table of src/cmd/verbs.c;
-//   3. write tests/cli/NAME.test: what it answers, and each bad input.
+//   3. name it in man/meson.build, which installs its page;
+//   4. copy tools/recipes/null.test to tests/cli/NAME.test: what it answers, and each bad input.
 // Help, man page and shell completion come from the option table; nothing else is to be written.
+// tests/recipes/run does just this in a copy of the tree.
 // A verb is short: what two verbs need belongs in a room below.
 #ifndef CMD_CMD_H
 #define CMD_CMD_H

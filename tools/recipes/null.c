@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit null: the smallest verb there can be, to be copied. It says the batch that it is given.
+#include "cmd/cmd.h"
+
+#include <inttypes.h>
+#include <stddef.h>
+#include <stdio.h>
+
+struct null_options {
+    struct options o;
+    int64_t batch;
+};
+
+#define AT(member) offsetof(struct null_options, member)
+static const struct option_row rows[] = {
+    {"batch-size", "N", OPTION_COUNT, AT(batch), "the batch that is said", ""},
+    {.name = NULL},
+};
+
+static int null_run(struct arena *a, const struct options *options, struct fail *why) {
+    const struct null_options *o = (const struct null_options *)options;
+    (void)a;
+    if (o->batch == 0) {
+        fail_set(why, FAIL_INPUT, "there is no batch");
+        return fail_hint(why, "--batch-size 8 says eight");
+    }
+    printf(options->json ? "{\"batch\": %" PRId64 "}\n" : "batch %" PRId64 "\n", o->batch);
+    return 0;
+}
+
+const struct verb verb_null = {
+    .name = "null",
+    .summary = "What batch was I given?",
+    .description = "Says the batch that it is given.",
+    .examples = "batchfit null --batch-size 8",
+    .options = rows,
+    .options_size = sizeof(struct null_options),
+    .run = null_run,
+};
