@@ -2,7 +2,6 @@
 """batchfit run on the real PyTorch (examples/run): memory that really runs out, processes that are really killed, ranks that
 restart together. Whatever happens on the way, the weights are those of an undisturbed training with the same effective batch."""
 
-import glob
 import json
 import os
 import signal
@@ -58,7 +57,7 @@ class Run(InFolder):
         # Whatever script is behind torchrun, as with --ranks.
         start = [] if ranks > 1 else [sys.executable]
         argv = [BATCHFIT, "run", "--json", "--device", "cpu", "--python", sys.executable, "--store", folder, "--batch-size", str(batch),
-                "--recover", "--backoff", "0.1", *(["--checkpoint", folder + "/out/ckpt-*.pt"] if template else []), *options,
+                "--recover", "--backoff", "0.1", "--log", os.path.join(folder, "log"), *(["--checkpoint", folder + "/out/ckpt-*.pt"] if template else []), *options,
                 *(["--ranks", str(ranks)] if ranks > 1 else []), "--", *start, TRAIN, "--batch-size", "{batch}",
                 "--accumulate", "{accumulate}", "--output", folder + "/out", "{resume:--resume {checkpoint}}", *words, *extra]
         env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), "OMP_NUM_THREADS": "1"}
@@ -91,10 +90,12 @@ class Run(InFolder):
         self.assert_same(weights, wanted)
 
     def kill_one(self, marked, count):
-        """After the first checkpoint: SIGKILL to the newest of `count` processes of the training."""
+        """SIGKILL to the newest of `count` processes of the training, once the log has a checkpoint.
+
+        Its file is there earlier: whoever kills then may come before the program has told what it holds."""
         def kill(batchfit, folder):
             end = time.monotonic() + 300
-            while time.monotonic() < end and os.path.exists(f"/proc/{batchfit}/exe") and not glob.glob(folder + "/out/ckpt-*.pt"):
+            while time.monotonic() < end and os.path.exists(f"/proc/{batchfit}/exe") and not is_logged(folder + "/log", "checkpoint"):
                 time.sleep(0.02)
             pids = below(batchfit, marked)
             if len(pids) >= count:
@@ -175,6 +176,13 @@ class Run(InFolder):
                     held = {event["checkpoint"].rpartition("c-")[2]: event["samples"] for event in events
                             if "c-" in event.get("checkpoint", "") and event["event"] == "checkpoint"}
                     self.assertEqual(held, {f"{4 * step}.pt": 4 * step for step in range(1, 21)})
+
+
+def is_logged(path, event):
+    if not os.path.exists(path):
+        return False
+    with open(path) as lines:
+        return any(line.endswith("\n") and json.loads(line)["event"] == event for line in lines)
 
 
 def below(ancestor, word):
