@@ -9,11 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-void patch_splice(struct patch *p, ptrdiff_t begin, ptrdiff_t end, struct str bytes) {
-    struct splice s = {begin, end, bytes, p->splice_count};
-    *arena_push(p->arena, &p->splices, &p->splice_count, &p->splice_capacity) = s;
-}
-
 void config_edits_add(struct arena *a, struct config_edits *edits, struct config_edit edit) {
     *arena_push(a, &edits->items, &edits->count, &edits->capacity) = edit;
 }
@@ -27,16 +22,6 @@ static void add_note(struct patch *p, struct str note) {
     *arena_push(p->arena, &r->notes, &count, &capacity) = note;
     r->note_count = (int)count;
     r->note_capacity = (int)capacity;
-}
-
-void patch_change(struct patch *p, int line, struct str path, struct str old, struct str new) {
-    struct config_patched *r = &p->result;
-    ptrdiff_t count = r->change_count, capacity = r->change_capacity;
-    *arena_push(p->arena, &r->changes, &count, &capacity) =
-        str_format(p->arena, "%.*s:%d: %.*s: %.*s -> %.*s", STR_ARG(p->config->name), line,
-                   STR_ARG(path), STR_ARG(old), STR_ARG(new));
-    r->change_count = (int)count;
-    r->change_capacity = (int)capacity;
 }
 
 // --- May this value be replaced? -----------------------------------------------------------------
@@ -130,17 +115,6 @@ static int check_old(struct patch *p, const struct config_node *n, struct str pa
     return 0;
 }
 
-bool patch_same_value(struct scalar old, struct str old_text, struct scalar new,
-                      struct str new_text) {
-    // "no" in quotes is text, but text that the trainer takes for a boolean.
-    if (new.type == CONFIG_BOOL && old.type == CONFIG_TEXT) old = scalar_plain(old_text);
-    const bool old_number = old.type == CONFIG_INT || old.type == CONFIG_FLOAT;
-    const bool new_number = new.type == CONFIG_INT || new.type == CONFIG_FLOAT;
-    if (old_number && new_number) return old.number == new.number;
-    if (old.type == CONFIG_BOOL && new.type == CONFIG_BOOL) return old.boolean == new.boolean;
-    return str_equal(old_text, new_text);
-}
-
 // --- Replacing -----------------------------------------------------------------------------------
 
 static bool is_safe(struct str s) {
@@ -151,22 +125,6 @@ static bool is_safe(struct str s) {
         if (!word && (b == 0 || !strchr("_.+-/", b))) return false;
     }
     return s.len > 0;
-}
-
-struct scalar patch_wanted(const struct config_edit *e) {
-    struct scalar s = scalar_plain(e->value);
-    if (e->is_text) s = (struct scalar){.type = CONFIG_TEXT};
-    return s;
-}
-
-// Text that stands on its own in the file: in quotes where it would mean something else without.
-struct str patch_quoted(struct patch *p, const struct config_edit *e, struct str text) {
-    const bool is_text = patch_wanted(e).type == CONFIG_TEXT;
-    const bool json = p->config->format == CONFIG_JSON;
-    if (is_text && (json || scalar_plain(text).type != CONFIG_TEXT)) {
-        return str_format(p->arena, "\"%.*s\"", STR_ARG(text));
-    }
-    return text;
 }
 
 // A tag of somebody's own, or one that the new value does not fit: !!int "bf16" does not load.

@@ -4,9 +4,7 @@
 // out: record_stream, CUDA graphs and private pools, cudaMallocAsync.
 #include "sim/cache.h"
 
-#include "sim/set.h"
-
-#include <string.h>
+#include "sim/block.h"
 
 int64_t cache_segment_size(const struct sim_options *options, int64_t size) {
     if (size <= CACHE_SMALL_MAX) return CACHE_SMALL_SEGMENT;
@@ -48,22 +46,10 @@ void cache_init(struct cache *c, struct arena *a, const struct sim_options *opti
     cache_reset(c, SIM_UNLIMITED);
 }
 
-static int64_t share_of(double share, int64_t bytes) {
-    return (int64_t)(share * (double)bytes);
-}
-
-static int64_t limit_at(const struct sim_options *o, enum cache_limit limit, int64_t capacity) {
-    if (limit == CACHE_CAPACITY) return capacity;
-    if (!(o->memory_fraction > 0)) return SIM_UNLIMITED;
-    int64_t device = o->device_bytes > 0 ? o->device_bytes : capacity;
-    int64_t allowed = share_of(o->memory_fraction, device);
-    return limit == CACHE_ALLOWED ? allowed : share_of(o->garbage_collection_threshold, allowed);
-}
-
 void cache_reset(struct cache *c, int64_t capacity) {
     c->capacity = capacity < SIM_UNLIMITED ? capacity : SIM_UNLIMITED;
     for (int i = 0; i < CACHE_LIMIT_COUNT; i++) {
-        c->limits[i] = limit_at(&c->options, (enum cache_limit)i, c->capacity);
+        c->limits[i] = cache_limit_at(&c->options, (enum cache_limit)i, c->capacity);
     }
     for (int i = 0; i < c->pool_count; i++) {
         c->pools[i].free.octaves = 0;
@@ -79,68 +65,6 @@ void cache_reset(struct cache *c, int64_t capacity) {
     c->retries = c->segments = 0;
     c->same_from = 0;
     c->same_below = INT64_MAX;
-}
-
-// The least capacity at which the limit is not below `bytes`; INT64_MAX: it does not depend on it.
-static int64_t capacity_for(const struct cache *c, int64_t bytes, enum cache_limit limit) {
-    const struct sim_options *o = &c->options;
-    if (limit == CACHE_CAPACITY) return bytes;
-    if (!(o->memory_fraction > 0) || o->device_bytes > 0) return INT64_MAX;
-    int64_t low = 0, high = SIM_UNLIMITED;
-    if (limit_at(o, limit, high) < bytes) return high;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (limit_at(o, limit, middle) >= bytes)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return low;
-}
-
-// Every comparison with something that depends on the capacity goes through here, and leaves
-// behind between which capacities it has the same outcome (see sim_needed).
-bool cache_within(struct cache *c, int64_t bytes, enum cache_limit limit) {
-    bool within = bytes <= c->limits[limit];
-    int64_t at = capacity_for(c, bytes, limit);
-    if (within && at != INT64_MAX && at > c->same_from) c->same_from = at;
-    if (!within && at < c->same_below) c->same_below = at;
-    return within;
-}
-
-int32_t cache_block_new(struct cache *c) {
-    int32_t number = c->spare;
-    if (number > 0) {
-        c->spare = c->blocks[number].next;
-        return number;
-    }
-    (void)arena_push(c->arena, &c->blocks, &c->block_count, &c->block_capacity);
-    return (int32_t)c->block_count - 1;
-}
-
-void cache_block_drop(struct cache *c, int32_t block) {
-    c->blocks[block].state = CACHE_GONE;
-    c->blocks[block].next = c->spare;
-    c->spare = block;
-}
-
-static void note_age(struct cache *c, int32_t block) {
-    if (c->age_capacity < c->block_capacity) {
-        uint64_t *ages = arena_new(c->arena, uint64_t, c->block_capacity);
-        if (c->age_capacity > 0) memcpy(ages, c->ages, (size_t)c->age_capacity * sizeof *ages);
-        c->ages = ages;
-        c->age_capacity = c->block_capacity;
-    }
-    c->ages[block] = c->calls[c->pools[c->blocks[block].pool].small];
-}
-
-void cache_put(struct cache *c, int32_t block) {
-    if (!c->plain) note_age(c, block);
-    set_insert(&c->pools[c->blocks[block].pool].free, c->blocks, block);
-}
-
-void cache_take(struct cache *c, int32_t block) {
-    set_remove(&c->pools[c->blocks[block].pool].free, c->blocks, block);
 }
 
 // Size of a block with the unmapped range behind it, into which it could grow.

@@ -78,12 +78,7 @@ void cache_empty(struct cache *c); // torch.cuda.empty_cache()
 // What is wrong with the state, NULL when nothing is. Slow; for tests.
 const char *cache_check(const struct cache *c);
 
-// Between the files of the allocator.
-bool cache_within(struct cache *c, int64_t bytes, enum cache_limit limit);
-int32_t cache_block_new(struct cache *c); // its fields are not set; may move the blocks
-void cache_block_drop(struct cache *c, int32_t block);
-void cache_put(struct cache *c, int32_t block);  // into its pool's set
-void cache_take(struct cache *c, int32_t block); // out of it
+// Between the files of the allocator, as block.h.
 int32_t cache_expand(struct cache *c, struct cache_pool *pool, int64_t size);
 bool cache_unmap(struct cache *c, int32_t block); // false: it has no whole page
 void cache_release_all(struct cache *c);

@@ -10,20 +10,7 @@
 
 enum { LARGEST_DEFAULT_BATCH = 8192, LARGEST_INFERENCE_BATCH = 64, USUAL_WORKERS = 4 };
 
-void bench_note(struct bench *b, struct str note) {
-    *arena_push(b->arena, &b->notes.items, &b->notes.count, &b->notes.capacity) = note;
-}
-
 // --- The config ----------------------------------------------------------------------------------
-
-struct config_value bench_config_value(struct arena *a, const struct bench_asked *asked,
-                                       const char *path) {
-    struct config_value value = {0};
-    if (asked->has_config && config_get(a, &asked->config, str_of(path), &value, NULL) < 0) {
-        value = (struct config_value){0};
-    }
-    return value;
-}
 
 static bool has_section(struct arena *a, const struct bench_asked *asked) {
     return bench_config_value(a, asked, "benchmark").type == CONFIG_NESTED;
@@ -76,11 +63,6 @@ static int read_config(struct arena *a, const struct bench_options *o, struct be
         asked->l.steps = steps.integer;
     }
     return read_roles(a, b, asked, why);
-}
-
-int64_t bench_config_number(const struct bench_asked *asked, enum config_role role) {
-    const struct config_value *v = &asked->reading.values[role];
-    return asked->has_config && v->type == CONFIG_INT && v->integer > 0 ? v->integer : 0;
 }
 
 // --- Files ---------------------------------------------------------------------------------------

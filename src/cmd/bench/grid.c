@@ -11,6 +11,33 @@
 // Larger than any batch that was ever trained, and small enough for products with it.
 static const int64_t largest_number = 1000000000;
 
+void bench_note(struct bench *b, struct str note) {
+    *arena_push(b->arena, &b->notes.items, &b->notes.count, &b->notes.capacity) = note;
+}
+
+struct config_value bench_config_value(struct arena *a, const struct bench_asked *asked,
+                                       const char *path) {
+    struct config_value value = {0};
+    if (asked->has_config && config_get(a, &asked->config, str_of(path), &value, NULL) < 0) {
+        value = (struct config_value){0};
+    }
+    return value;
+}
+
+int64_t bench_config_number(const struct bench_asked *asked, enum config_role role) {
+    const struct config_value *v = &asked->reading.values[role];
+    return asked->has_config && v->type == CONFIG_INT && v->integer > 0 ? v->integer : 0;
+}
+
+struct str bench_literal(struct arena *a, struct str text) {
+    struct buf b = buf_new(a);
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '{' || text.p[i] == '}') buf_byte(&b, text.p[i]);
+        buf_byte(&b, text.p[i]);
+    }
+    return buf_str(&b);
+}
+
 void bench_add_number(struct arena *a, struct bench_numbers *n, int64_t value) {
     ptrdiff_t at = n->count;
     for (ptrdiff_t i = 0; i < n->count; i++) {

@@ -4,15 +4,6 @@
 #include "cmd/bench/bench.h"
 #include "forecast/forecast.h"
 
-struct str bench_literal(struct arena *a, struct str text) {
-    struct buf b = buf_new(a);
-    for (ptrdiff_t i = 0; i < text.len; i++) {
-        if (text.p[i] == '{' || text.p[i] == '}') buf_byte(&b, text.p[i]);
-        buf_byte(&b, text.p[i]);
-    }
-    return buf_str(&b);
-}
-
 static void add_text(struct str_words *w, const char *option, struct str text) {
     if (text.len == 0) return;
     str_word_add(w, str_of(option));
