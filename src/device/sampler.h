@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One card over time: a thread asks the driver some times a second; reading never blocks, also when
-// the driver hangs. Used while a trial runs.
+// the driver hangs. Used while a trial runs. Its thread is a monitor's (monitor.c).
 #ifndef DEVICE_SAMPLER_H
 #define DEVICE_SAMPLER_H
 
