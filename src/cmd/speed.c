@@ -52,8 +52,9 @@ void speed_text(const struct forecast_speed *s, struct buf *out) {
     buf_byte(out, '\n');
 }
 
-struct forecast_speed speed_at(struct question *q, struct forecast *f, const struct gpu *gpu,
-                               int64_t batch, int64_t accumulation) {
+// A plan's on a card; row NULL where nothing can be said.
+static struct forecast_speed speed_at(struct question *q, struct forecast *f, const struct gpu *gpu,
+                                      int64_t batch, int64_t accumulation) {
     struct forecast_tape *t = NULL;
     struct forecast_speed s = {0};
     if (forecast_tape(f, accumulation, &t, NULL) < 0) return s;

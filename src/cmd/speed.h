@@ -10,9 +10,6 @@ json_t *speed_json(const struct forecast_speed *s);
 // "speed: about 412 samples/s (343 to 494), 310 ms a step", with what makes it uncertain; nothing
 // where nothing can be said.
 void speed_text(const struct forecast_speed *s, struct buf *out);
-// A plan's on a card; row NULL where nothing can be said.
-struct forecast_speed speed_at(struct question *q, struct forecast *f, const struct gpu *gpu,
-                               int64_t batch, int64_t accumulation);
 // Of the answer's plan on its card; a note where tape or card say nothing.
 void speed_predict(struct question *q, struct answer *answer);
 // Corrects the answer's speed by what was measured on its card: "MODEL=SAMPLES" or

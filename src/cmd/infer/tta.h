@@ -40,7 +40,6 @@ struct tta_table {
     struct tta_type *items;
     ptrdiff_t count, capacity;
 };
-enum { TTA_VIEWS_MAX = 1000 };
 // The file at `path`, or data/tta.tsv (the user's folder wins). FAIL_INPUT names file and line.
 int tta_table_load(struct arena *a, const char *path, struct tta_table *ret, struct fail *why);
 // "20m", "1h30m", "90s"; bare: minutes. False when it is none, or not above 0.
@@ -66,9 +65,10 @@ struct config_edits tta_edits(struct question *q, const struct tta_type *type);
 struct tta_range {
     double likely, low, high;
 };
+// LIKELY: the time is met in the middle of its range and not at its end.
 enum tta_verdict {
-    TTA_MEETS,  // what was asked, at the far end of the time's range, too
-    TTA_LIKELY, // the time is met in the middle of its range and not at its end
+    TTA_MEETS,
+    TTA_LIKELY,
     TTA_OOM,
     TTA_TOO_SLOW,
     TTA_F1_LOW,

@@ -5,23 +5,20 @@
 
 #include <math.h>
 
-static const struct {
-    const char *word;
-    enum show_tone tone;
-} verdicts[TTA_VERDICTS] = {
-    [TTA_MEETS] = {"MEETS", SHOW_GOOD},
-    [TTA_LIKELY] = {"LIKELY", SHOW_WARN},
-    [TTA_OOM] = {"OOM", SHOW_BAD},
-    [TTA_TOO_SLOW] = {"TOO SLOW", SHOW_BAD},
-    [TTA_F1_LOW] = {"F1 TOO LOW", SHOW_BAD},
-    [TTA_F1_UNKNOWN] = {"F1 UNKNOWN", SHOW_WARN},
-    [TTA_TIME_UNKNOWN] = {"TIME UNKNOWN", SHOW_WARN},
+static const char *const verdicts[TTA_VERDICTS] = {
+    [TTA_MEETS] = "MEETS",
+    [TTA_LIKELY] = "LIKELY",
+    [TTA_OOM] = "OOM",
+    [TTA_TOO_SLOW] = "TOO SLOW",
+    [TTA_F1_LOW] = "F1 TOO LOW",
+    [TTA_F1_UNKNOWN] = "F1 UNKNOWN",
+    [TTA_TIME_UNKNOWN] = "TIME UNKNOWN",
 };
 
 // Where nothing was asked of time or score, all that there is to meet is the memory.
 static const char *word_of(const struct tta *t, const struct tta_row *row) {
     bool is_asked = !isnan(t->ask->target_s) || !isnan(t->ask->min_f1);
-    return row->verdict == TTA_MEETS && !is_asked ? "FITS" : verdicts[row->verdict].word;
+    return row->verdict == TTA_MEETS && !is_asked ? "FITS" : verdicts[row->verdict];
 }
 
 // "40 s", "3.9 min", "2.4 h".
@@ -61,7 +58,8 @@ static void show_rows(struct arena *a, const struct tta *t, struct show_style st
         show_table_format(&table, SHOW_STRONG, "%lld", (long long)row->batch);
         show_table_known(&table, SHOW_PLAIN, range_text(a, &row->time_s));
         show_table_known(&table, SHOW_PLAIN, f1_text(a, row->type));
-        show_table_cell(&table, verdicts[row->verdict].tone, str_of(word_of(t, row)));
+        show_table_cell(&table, row->verdict == TTA_MEETS ? SHOW_GOOD : SHOW_WARN,
+                        str_of(word_of(t, row)));
         show_table_known(&table, SHOW_DIM, isnan(row->type->f1_low) ? none : row->type->source);
     }
     show_table_text(&table, style, out);
@@ -80,26 +78,18 @@ static struct str nearest_text(struct arena *a, const struct tta *t) {
     }
     if (!any_fits) return STR("not even the smallest batch fits the card");
     if (!best) return str_format(a, "no type here is known to reach F1 %.4g", min_f1);
-    struct str range = range_text(a, &best->time_s);
     struct str with = isnan(min_f1) ? (struct str){0} : str_format(a, "with F1 %.4g ", min_f1);
-    return str_format(a, "%.*sthe fastest is %.*s%s%.*s", STR_ARG(with), STR_ARG(best->type->name),
-                      range.len ? ", " : "", STR_ARG(range));
+    return str_format(a, "%.*sthe fastest is %.*s", STR_ARG(with), STR_ARG(best->type->name));
 }
 
 static void show_recommended(struct arena *a, const struct tta *t, struct show_style style,
                              struct buf *out) {
     const struct tta_row *row = t->recommended;
-    struct str f1 = f1_text(a, row->type), range = range_text(a, &row->time_s);
     double enough_for = t->ask->within_s * (double)t->ask->images;
     show_text(out, style, SHOW_GOOD,
               t->ask->is_auto ? STR("recommended: ") : STR("test-time augmentation: "));
     show_text(out, style, SHOW_STRONG, row->type->name);
-    buf_format(out, ", batch %lld", (long long)row->batch);
-    if (range.len > 0) buf_format(out, ": %.*s", STR_ARG(range));
-    if (f1.len > 0) buf_format(out, ", F1 %.*s", STR_ARG(f1));
-    if (row->verdict == TTA_LIKELY)
-        buf_add(out, STR("; the far end of the range is beyond the target"));
-    buf_byte(out, '\n');
+    buf_format(out, ", batch %lld\n", (long long)row->batch);
     if (isnan(enough_for / row->time_s.likely)) return;
     buf_format(out, "in %s: about %s images (%s to %s)\n", time_text(a, t->ask->within_s).p,
                unit_count(a, (int64_t)(enough_for / row->time_s.likely)).p,

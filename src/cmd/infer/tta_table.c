@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading data/tta.tsv and the user's own files. A score beyond 0 … 1 or a type without views is
+// A score beyond 0 … 1 or a type without views is
 // refused with its line: a wrong figure would recommend the wrong type.
 #include "base/data.h"
 #include "base/os.h"
@@ -26,8 +26,7 @@ static int read_score(const struct tsv *t, const char *column, double *ret, stru
 static int read_type(const struct tsv *t, struct tta_type *ret, struct fail *why) {
     *ret = (struct tta_type){.name = tsv_cell(t, "name"), .source = tsv_cell(t, "source")};
     if (ret->name.len == 0) return bad_cell(t, "name", "a name", why);
-    if (!str_to_i64(tsv_cell(t, "views"), &ret->views) || ret->views < 1 ||
-        ret->views > TTA_VIEWS_MAX) {
+    if (!str_to_i64(tsv_cell(t, "views"), &ret->views) || ret->views < 1 || ret->views > 1000) {
         return bad_cell(t, "views", "a number of views from 1 to 1000", why);
     }
     int rc = read_score(t, "f1_low", &ret->f1_low, why);
@@ -37,25 +36,20 @@ static int read_type(const struct tsv *t, struct tta_type *ret, struct fail *why
     return rc;
 }
 
-static int read_table(struct arena *a, struct str name, struct str text, struct tta_table *ret,
-                      struct fail *why) {
+int tta_table_load(struct arena *a, const char *path, struct tta_table *ret, struct fail *why) {
+    const char *name = path ? path : "data/tta.tsv";
     struct tsv *t = arena_new(a, struct tsv, 1);
     struct tta_type type;
-    int rc = tsv_open(t, name, text, why);
+    struct str text;
+    *ret = (struct tta_table){0};
+    int rc = path ? os_read(a, path, UNIT_MIB, &text, NULL, why) : data_find(a, name, &text, why);
+    if (rc == 0) rc = tsv_open(t, str_of(name), text, why);
     while (rc == 0 && (rc = tsv_next(t, why)) > 0) {
         if ((rc = read_type(t, &type, why)) < 0) return rc;
         *arena_push(a, &ret->items, &ret->count, &ret->capacity) = type;
     }
     if (rc < 0 || ret->count > 0) return rc;
-    return fail_set(why, FAIL_INPUT, "%.*s: no type in it", STR_ARG(name));
-}
-
-int tta_table_load(struct arena *a, const char *path, struct tta_table *ret, struct fail *why) {
-    const char *name = "data/tta.tsv";
-    struct str text;
-    *ret = (struct tta_table){0};
-    int rc = path ? os_read(a, path, UNIT_MIB, &text, NULL, why) : data_find(a, name, &text, why);
-    return rc < 0 ? rc : read_table(a, str_of(path ? path : name), text, ret, why);
+    return fail_set(why, FAIL_INPUT, "%s: no type in it", name);
 }
 
 bool tta_parse_time(struct str text, double *ret_s) {
