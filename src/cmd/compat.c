@@ -60,8 +60,9 @@ static struct str turned(struct walk *w, enum compat_value how, struct str value
 }
 
 // "--axis=bucket_mb=" and 25 are the words "--axis" and "bucket_mb=25".
-static void put(struct walk *w, const struct compat_row *row, struct str value) {
+static void put(struct walk *w, const struct compat_row *row, struct str name, struct str value) {
     struct str text = str_of(row->becomes), option = str_cut(&text, '=');
+    if (option.len == 0) option = str_format(w->arena, "--%.*s", STR_ARG(name));
     value = turned(w, row->value, value);
     if (row->value == COMPAT_RANKS && !value.p) return;
     str_word_add(&w->to, option);
@@ -88,7 +89,7 @@ static int apply(struct walk *w, const struct compat_row *row, struct str name, 
         if (w->other && w->other != other) return two_verbs(w, w->other->name, row->verb, why);
         w->other = other;
     }
-    if (row->becomes) put(w, row, value);
+    if (row->becomes) put(w, row, name, value);
     return 0;
 }
 

@@ -23,10 +23,10 @@ enum compat_value {
 struct compat_row {
     const char *verbs;   // "fit infer"
     const char *options; // their spellings, with dashes; "mode=": it takes a value
-    enum compat_kind kind;
-    const char *becomes; // "--gpu=" with the value, "--amp=on" without; NULL: nothing
+    const char *becomes; // "--gpu=" with the value, "--amp=on" without, "=": itself; NULL: nothing
     const char *verb;    // that answers in the place of the one that was typed; NULL: the same
-    const char *says;    // why, and what to use instead; NULL where becomes says it
+    enum compat_kind kind;
+    const char *says; // why, and what to use instead; NULL where becomes says it
     enum compat_value value;
 };
 extern const struct compat_row compat_table[]; // ends with a row without verbs

@@ -43,18 +43,20 @@ static void check_text(const char *text, const struct verb *own) {
 
 static void check_row(const struct compat_row *row, const struct verb *verb) {
     const struct verb *answers = row->verb ? verb_find(str_of(row->verb)) : verb;
+    bool is_itself = row->becomes && strcmp(row->becomes, "=") == 0;
+    bool is_shared = strchr(row->verbs, ' ') != NULL;
     struct str rest = str_of(row->options);
+    if (!answers) fail_msg("%s: there is no verb %s", row->options, row->verb);
     while (rest.p) {
         struct str name = str_cut(&rest, ' ');
         if (str_ends(name, STR("="))) name.len--;
-        bool is_shared = strchr(row->verbs, ' ') != NULL;
         if (has_option(verb, name) && !is_shared) {
             fail_msg("%s has --%.*s: it is never looked up", verb->name, STR_ARG(name));
         }
-    }
-    if (!answers) fail_msg("%s: there is no verb %s", row->options, row->verb);
-    if (row->becomes && !has_option(answers, name_at(row->becomes + 2))) {
-        fail_msg("%s has no %s", answers->name, row->becomes);
+        struct str becomes = is_itself || !row->becomes ? name : name_at(row->becomes + 2);
+        if (row->becomes && !has_option(answers, becomes)) {
+            fail_msg("%s has no --%.*s", answers->name, STR_ARG(becomes));
+        }
     }
     assert_true(row->kind == COMPAT_BECOMES ? row->becomes || row->verb : row->says != NULL);
     if (row->says) check_text(row->says, verb);
