@@ -16,7 +16,7 @@ enum {
 };
 
 // The newest lines, whole and cleaned: as much as two tails, of which the older half is dropped.
-struct journal_tail {
+struct logread_tail {
     char text[2 * TAIL_BYTES];
     ptrdiff_t length;
     struct tail_line {
@@ -30,14 +30,14 @@ struct journal_tail {
     bool after_return; // a line end that belongs to the carriage return before
 };
 
-struct journal journal_new(struct arena *a) {
-    struct journal j = {.arena = a, .line = 1, .memory_gib = NAN};
-    j.tail = arena_new(a, struct journal_tail, 1);
-    j.bars = arena_new(a, struct journal_bar, JOURNAL_BARS);
+struct logread logread_new(struct arena *a) {
+    struct logread j = {.arena = a, .line = 1, .memory_gib = NAN};
+    j.tail = arena_new(a, struct logread_tail, 1);
+    j.bars = arena_new(a, struct logread_bar, LOGREAD_BARS);
     return j;
 }
 
-static void drop_half(struct journal_tail *t) {
+static void drop_half(struct logread_tail *t) {
     ptrdiff_t from = t->count / 2;
     while (from < t->count - 1 && t->length - t->lines[from].begin > TAIL_BYTES) from++;
     ptrdiff_t begin = t->lines[from].begin;
@@ -49,21 +49,21 @@ static void drop_half(struct journal_tail *t) {
     t->count -= from;
 }
 
-static void end_line(struct journal *j) {
-    struct journal_tail *t = j->tail;
+static void end_line(struct logread *j) {
+    struct logread_tail *t = j->tail;
     struct str line = {t->line, t->line_length};
     if (t->length + line.len + 1 > 2 * TAIL_BYTES || t->count == 2 * TAIL_LINES) drop_half(t);
     t->lines[t->count++] = (struct tail_line){t->length, j->line};
     memcpy(t->text + t->length, line.p, (size_t)line.len);
     t->length += line.len;
     t->text[t->length++] = '\n';
-    if (line.len > 0) journal_read_line(j, line);
+    if (line.len > 0) logread_read_line(j, line);
     t->line_length = 0;
 }
 
 // Drops ESC [ … letter, ESC ] … BEL, ESC and one character (ECMA-48). True: the byte is none of
 // them.
-static bool passes(struct journal_tail *t, unsigned char c) {
+static bool passes(struct logread_tail *t, unsigned char c) {
     switch (t->state) {
     case PLAIN:
         if (c != 033) return true;
@@ -82,8 +82,8 @@ static bool passes(struct journal_tail *t, unsigned char c) {
     return true;
 }
 
-void journal_feed(struct journal *j, struct str bytes) {
-    struct journal_tail *t = j->tail;
+void logread_feed(struct logread *j, struct str bytes) {
+    struct logread_tail *t = j->tail;
     j->bytes += bytes.len;
     for (ptrdiff_t i = 0; i < bytes.len; i++) {
         unsigned char c = (unsigned char)bytes.p[i];
@@ -104,7 +104,7 @@ static bool is_strange(unsigned char c) {
     return (c < ' ' && !(c >= '\a' && c <= '\r') && c != 033) || c == 0x7f;
 }
 
-const char *journal_refusal(struct str head) {
+const char *logread_refusal(struct str head) {
     static const struct {
         const char *magic;
         ptrdiff_t length;
@@ -130,7 +130,7 @@ const char *journal_refusal(struct str head) {
 }
 
 // The number of the newest line with this text.
-static int64_t number_of(const struct journal_tail *t, struct str text) {
+static int64_t number_of(const struct logread_tail *t, struct str text) {
     for (ptrdiff_t i = t->count - 1; i >= 0 && text.len > 0; i--) {
         ptrdiff_t end = i + 1 < t->count ? t->lines[i + 1].begin : t->length;
         struct str line = {t->text + t->lines[i].begin, end - t->lines[i].begin - 1};
@@ -139,9 +139,9 @@ static int64_t number_of(const struct journal_tail *t, struct str text) {
     return 0;
 }
 
-void journal_end(struct journal *j, struct ending *ret_ending, int64_t *ret_line) {
+void logread_end(struct logread *j, struct ending *ret_ending, int64_t *ret_line) {
     static const struct ending_facts nothing = {.oom_kills = -1, .system_oom_kills = -1};
-    struct journal_tail *t = j->tail;
+    struct logread_tail *t = j->tail;
     if (t->line_length > 0) end_line(j);
     ptrdiff_t from = 0;
     while (from < t->count - 1 && t->length - t->lines[from].begin > TAIL_BYTES) from++;
@@ -151,21 +151,21 @@ void journal_end(struct journal *j, struct ending *ret_ending, int64_t *ret_line
     *ret_line = number_of(t, ret_ending->line);
 }
 
-bool journal_went_on(const struct journal *j, int64_t line) {
-    int64_t oldest = j->progress[j->progress_count % JOURNAL_WENT_ON];
-    return line > 0 && j->progress_count >= JOURNAL_WENT_ON && oldest > line;
+bool logread_went_on(const struct logread *j, int64_t line) {
+    int64_t oldest = j->progress[j->progress_count % LOGREAD_WENT_ON];
+    return line > 0 && j->progress_count >= LOGREAD_WENT_ON && oldest > line;
 }
 
-const struct journal_bar *journal_training(const struct journal *j) {
-    const struct journal_bar *best = NULL;
+const struct logread_bar *logread_training(const struct logread *j) {
+    const struct logread_bar *best = NULL;
     for (int i = 0; i < j->bar_count; i++) {
-        const struct journal_bar *b = &j->bars[i];
+        const struct logread_bar *b = &j->bars[i];
         if (!b->is_validation && b->count > 0 && (!best || b->steps > best->steps)) best = b;
     }
     return best;
 }
 
-int64_t journal_steps(const struct journal *j) {
-    const struct journal_bar *b = journal_training(j);
+int64_t logread_steps(const struct logread *j) {
+    const struct logread_bar *b = logread_training(j);
     return b ? b->steps : j->bar_count > 0 || j->place.line > 0 ? 0 : -1;
 }

@@ -6,6 +6,6 @@
 #include "probe/journal.h"
 
 // One line without its end and without escape sequences, not empty; its number is j->line.
-void journal_read_line(struct journal *j, struct str line);
+void logread_read_line(struct logread *j, struct str line);
 
 #endif

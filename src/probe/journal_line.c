@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void mark(struct journal_mark *m, int64_t number, struct str line) {
+static void mark(struct logread_mark *m, int64_t number, struct str line) {
     line = str_trim(line);
     ptrdiff_t n =
         line.len < (ptrdiff_t)sizeof m->text - 1 ? line.len : (ptrdiff_t)sizeof m->text - 1;
@@ -82,13 +82,13 @@ static bool is_last_batch(struct str after_bar) {
 
 // --- Times --------------------------------------------------------------------------------------
 
-static struct journal_bar *bar_of(struct journal *j, struct str label) {
+static struct logread_bar *bar_of(struct logread *j, struct str label) {
     uint64_t hash = label_of(label);
     for (int i = 0; i < j->bar_count; i++) {
         if (j->bars[i].label == hash) return &j->bars[i];
     }
-    if (j->bar_count == JOURNAL_BARS) return NULL;
-    struct journal_bar *b = &j->bars[j->bar_count++];
+    if (j->bar_count == LOGREAD_BARS) return NULL;
+    struct logread_bar *b = &j->bars[j->bar_count++];
     b->label = hash;
     b->stride = 1;
     b->is_validation = is_validation(label);
@@ -96,16 +96,16 @@ static struct journal_bar *bar_of(struct journal *j, struct str label) {
 }
 
 // Keeps every stride-th; a full bar drops every second.
-static void add_time(struct journal *j, struct str label, double ms) {
-    struct journal_bar *b = bar_of(j, label);
+static void add_time(struct logread *j, struct str label, double ms) {
+    struct logread_bar *b = bar_of(j, label);
     if (!b || !(ms > 0) || !(ms < 1e9)) return;
     if (b->steps++ % b->stride != 0) return;
-    if (b->count == JOURNAL_TIMES) {
-        for (ptrdiff_t i = 0; i < JOURNAL_TIMES / 2; i++) {
+    if (b->count == LOGREAD_TIMES) {
+        for (ptrdiff_t i = 0; i < LOGREAD_TIMES / 2; i++) {
             b->times_ms[i] = b->times_ms[2 * i];
             b->lines[i] = b->lines[2 * i];
         }
-        b->count = JOURNAL_TIMES / 2;
+        b->count = LOGREAD_TIMES / 2;
         b->stride *= 2;
     }
     b->times_ms[b->count] = ms;
@@ -164,15 +164,15 @@ static bool read_named(struct str line, bool is_io, double *ret_ms) {
     return false;
 }
 
-static void add_io(struct journal *j, double io_ms, double total_ms) {
+static void add_io(struct logread *j, double io_ms, double total_ms) {
     if (!(io_ms >= 0) || !(total_ms > 0) || io_ms > total_ms) return;
-    ptrdiff_t at = (ptrdiff_t)(j->io_seen++ % JOURNAL_TIMES);
+    ptrdiff_t at = (ptrdiff_t)(j->io_seen++ % LOGREAD_TIMES);
     j->io_ms[at] = io_ms;
     j->io_total_ms[at] = total_ms;
-    if (j->io_count < JOURNAL_TIMES) j->io_count++;
+    if (j->io_count < LOGREAD_TIMES) j->io_count++;
 }
 
-static void read_times(struct journal *j, struct str line) {
+static void read_times(struct logread *j, struct str line) {
     double total = NAN, io = NAN;
     ptrdiff_t bar = str_find(line, STR("%|"));
     if (bar >= 0) {
@@ -230,7 +230,7 @@ static bool is_record(struct str line, ptrdiff_t at) {
     return has_nocase(before, "best") || has_nocase(before, "min") || has_nocase(before, "prev");
 }
 
-static void add_loss(struct journal *j, struct str line, int kind) {
+static void add_loss(struct logread *j, struct str line, int kind) {
     if (kind == 0) j->told_progress = true;
     if (kind == 0) j->loss_recovered = j->nan_count > 0;
     if (kind != 1) return;
@@ -255,7 +255,7 @@ static bool is_said_nan(struct str line, ptrdiff_t at) {
     return false;
 }
 
-static void read_losses(struct journal *j, struct str line) {
+static void read_losses(struct logread *j, struct str line) {
     int worst = -1;
     for (ptrdiff_t i = 0; i + 4 < line.len; i++) {
         if (!strchr("lLg\xec", line.p[i]) || line.p[i] == 0) continue; // most bytes begin no name
@@ -313,7 +313,7 @@ static int worst_of_row(struct str row, char separator, uint64_t columns) {
     return worst;
 }
 
-static void read_table(struct journal *j, struct str line) {
+static void read_table(struct logread *j, struct str line) {
     static const char separators[] = {'\t', ',', '|', ' '};
     line = str_trim(line);
     if (j->table_fields > 0 && count_fields(line, j->table_separator) == j->table_fields)
@@ -332,7 +332,7 @@ static void read_table(struct journal *j, struct str line) {
 
 // --- Ultralytics: "      3/200      11.4G      1.062      nan …: 12%|" ---------------------------
 
-static void read_columns(struct journal *j, struct str line) {
+static void read_columns(struct logread *j, struct str line) {
     bool has_memory = false, has_nan = false;
     struct str rest = str_slice(line, 0, line.len < 200 ? line.len : 200);
     int column = 0;
@@ -354,7 +354,7 @@ static void read_columns(struct journal *j, struct str line) {
 }
 
 // "CUDA:0 (NVIDIA GeForce RTX 4080 SUPER, 16376MiB)"
-static void read_card(struct journal *j, struct str line) {
+static void read_card(struct logread *j, struct str line) {
     ptrdiff_t at = str_find(line, STR("CUDA:")), end = str_find(line, STR("MiB)")), begin;
     int64_t mib = 0;
     if (at < 0 || end < at) return;
@@ -363,7 +363,7 @@ static void read_card(struct journal *j, struct str line) {
         j->card_bytes = mib * UNIT_MIB;
 }
 
-void journal_read_line(struct journal *j, struct str line) {
+void logread_read_line(struct logread *j, struct str line) {
     j->told_progress = false;
     ptrdiff_t frame = str_find(line, STR(", in "));
     if (str_find(line, STR("Traceback (most recent call last)")) >= 0)
@@ -376,5 +376,5 @@ void journal_read_line(struct journal *j, struct str line) {
     read_table(j, line);
     read_columns(j, line);
     read_card(j, line);
-    if (j->told_progress) j->progress[j->progress_count++ % JOURNAL_WENT_ON] = j->line;
+    if (j->told_progress) j->progress[j->progress_count++ % LOGREAD_WENT_ON] = j->line;
 }

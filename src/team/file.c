@@ -14,14 +14,14 @@ enum { TEXT_MOST = 200, RECORDS_MOST = 5000, MACHINE_DIGITS = 16 };
 // Counts that no training has; three of them multiplied stay below 2^63.
 static const int64_t count_most = INT64_C(1) << 20, bytes_most = INT64_C(1) << 60;
 
-struct reading {
+struct reader {
     struct arena *arena;
     struct str path;
     int64_t line;
     struct fail *why;
 };
 
-static int damaged(const struct reading *r, const char *what, const char *key) {
+static int damaged(const struct reader *r, const char *what, const char *key) {
     fail_set(r->why, FAIL_INPUT, "%.*s:%lld: %s%s%s", STR_ARG(r->path), (long long)r->line, what,
              *key ? " " : "", key);
     return fail_hint(r->why, "take the file as its machine committed it, or delete it and let that "
@@ -124,7 +124,7 @@ static json_t *parse(struct str line) {
     return NULL;
 }
 
-static int read_head(const struct reading *r, struct str line, struct team_file *file) {
+static int read_head(const struct reader *r, struct str line, struct team_file *file) {
     json_t *object = parse(line);
     const json_t *version = json_object_get(object, "batchfit_team");
     const json_t *name = json_object_get(object, "name");
@@ -146,7 +146,7 @@ static int read_head(const struct reading *r, struct str line, struct team_file 
     return rc;
 }
 
-static int read_record(const struct reading *r, struct str line, struct team_record *record) {
+static int read_record(const struct reader *r, struct str line, struct team_record *record) {
     json_t *object = parse(line);
     const char *bad = NULL;
     *record = team_record_unknown();
@@ -169,7 +169,7 @@ static bool is_marker(struct str line) {
     return false;
 }
 
-static int check_markers(struct reading *r, struct str text) {
+static int check_markers(struct reader *r, struct str text) {
     for (r->line = 1; text.len > 0; r->line++) {
         if (!is_marker(str_line(&text))) continue;
         fail_set(r->why, FAIL_INPUT,
@@ -180,7 +180,7 @@ static int check_markers(struct reading *r, struct str text) {
     return 0;
 }
 
-static int read_lines(struct reading *r, struct str text, struct team_file *file) {
+static int read_lines(struct reader *r, struct str text, struct team_file *file) {
     struct team_record record;
     r->line = 1;
     int rc = read_head(r, str_line(&text), file);
@@ -217,7 +217,7 @@ static void tidy(struct team_file *file) {
 int team_read(struct arena *a, struct str path, struct str text, struct team_file *ret_file,
               int64_t *ret_line, struct fail *why) {
     struct fail unheard;
-    struct reading r = {a, path, 0, why ? why : &unheard};
+    struct reader r = {a, path, 0, why ? why : &unheard};
     *ret_file = (struct team_file){0};
     int rc = check_markers(&r, text);
     if (rc == 0) rc = read_lines(&r, text, ret_file);

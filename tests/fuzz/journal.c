@@ -13,23 +13,23 @@ static void check(bool good) {
     if (!good) abort();
 }
 
-static void read_in(struct arena *a, struct str text, ptrdiff_t piece, struct journal *ret_journal,
+static void read_in(struct arena *a, struct str text, ptrdiff_t piece, struct logread *ret_journal,
                     struct ending *ret_ending, int64_t *ret_line) {
-    *ret_journal = journal_new(a);
+    *ret_journal = logread_new(a);
     for (ptrdiff_t i = 0; i < text.len; i += piece) {
-        journal_feed(ret_journal, str_slice(text, i, i + piece < text.len ? i + piece : text.len));
+        logread_feed(ret_journal, str_slice(text, i, i + piece < text.len ? i + piece : text.len));
     }
-    journal_end(ret_journal, ret_ending, ret_line);
+    logread_end(ret_journal, ret_ending, ret_line);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ARENA_AUTO a = {0};
     struct str text = {(const char *)data, (ptrdiff_t)size};
-    struct journal whole, pieces;
+    struct logread whole, pieces;
     struct ending ending, again;
     int64_t line, line_again, lines = 1;
     for (ptrdiff_t i = 0; i < text.len; i++) lines += text.p[i] == '\n';
-    journal_refusal(text);
+    logread_refusal(text);
     read_in(&a, text, text.len + 1, &whole, &ending, &line);
     read_in(&a, text, 7, &pieces, &again, &line_again);
     check(ending.signature == again.signature && line == line_again);
@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     check(line >= 0 && line <= lines && whole.nan.line >= 0 && whole.nan.line <= lines);
     check(whole.nan_count == pieces.nan_count && whole.bar_count == pieces.bar_count);
     check((whole.nan_count > 0) == (whole.nan.line > 0));
-    const struct journal_bar *bar = journal_training(&whole);
+    const struct logread_bar *bar = logread_training(&whole);
     struct cause_facts facts = cause_facts_unknown();
     struct causes causes;
     facts.ending.signature = ending.signature->id;

@@ -91,7 +91,7 @@ static struct reading *reading_new(struct doctor *d, const char *name) {
     struct reading *r = arena_new(a, struct reading, 1);
     *r = (struct reading){.d = d,
                           .name = name,
-                          .journal = journal_new(a),
+                          .journal = logread_new(a),
                           .steps = steps_new(a),
                           .kept = arena_new(a, struct step, READING_KEPT),
                           .times = arena_new(a, double, READING_KEPT),
@@ -114,7 +114,7 @@ static int read_all(struct reading *r, int fd, struct fail *why) {
         if (rc < 0 || count == 0) break;
         struct str bytes = {room, count}, head = str_trim(bytes);
         if (!k) {
-            const char *refusal = journal_refusal(bytes);
+            const char *refusal = logread_refusal(bytes);
             if (refusal) return fail_set(why, FAIL_INPUT, "%s: %s", r->name, refusal);
             if (head.len == 0) continue;
             for (k = kinds; !k->is(head);) k++;

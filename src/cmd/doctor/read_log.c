@@ -24,14 +24,14 @@ void doctor_take_ending(struct doctor *d, const struct ending *e, int64_t line) 
 
 int reading_log_bytes(struct reading *r, struct str bytes, struct fail *why) {
     (void)why;
-    journal_feed(&r->journal, bytes);
+    logread_feed(&r->journal, bytes);
     return 0;
 }
 
 static void take_place(struct reading *r) {
-    const struct journal *j = &r->journal;
+    const struct logread *j = &r->journal;
     struct cause_ending *e = &r->d->facts.ending;
-    e->steps = journal_steps(j);
+    e->steps = logread_steps(j);
     if (j->traceback.line > 0 || j->place_is_validation) {
         e->place = CAUSE_IN_VALIDATION;
         e->place_line = str_of(j->traceback.line > 0 ? j->traceback.text : j->place.text);
@@ -43,19 +43,19 @@ static void take_place(struct reading *r) {
 
 int reading_log_end(struct reading *r, struct fail *why) {
     (void)why;
-    struct journal *j = &r->journal;
+    struct logread *j = &r->journal;
     struct cause_facts *f = &r->d->facts;
     struct ending ending;
     int64_t line;
-    journal_end(j, &ending, &line);
-    if (journal_went_on(j, line) && ending.signature->kind != ENDING_COMMUNICATION)
+    logread_end(j, &ending, &line);
+    if (logread_went_on(j, line) && ending.signature->kind != ENDING_COMMUNICATION)
         str_list_add(r->d->arena, &r->d->notes,
                      str_format(r->d->arena, "the training went on after line %lld: %.*s",
                                 (long long)line, STR_ARG(str_trim(ending.line))));
     else
         doctor_take_ending(r->d, &ending, line);
     take_place(r);
-    const struct journal_bar *b = journal_training(j);
+    const struct logread_bar *b = logread_training(j);
     if (b) {
         f->times_ms = b->times_ms;
         f->times_at = b->lines;

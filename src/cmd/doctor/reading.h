@@ -23,7 +23,7 @@ struct figures {
 struct reading {
     struct doctor *d;
     const char *name;
-    struct journal journal;
+    struct logread journal;
     struct steps steps;
     struct step *kept; // the newest, of one rank; a ring
     int64_t kept_seen;
