@@ -9,9 +9,12 @@
     { FIELD(struct store_run, member), since }
 #define PLAN(member) \
     { PLAN_FIELD(offsetof(struct store_run, plan), member), 1 }
-#define TIME(name)                                                                               \
-    {                                                                                            \
-        {.name = #name "_ms", .type = FIELD_REAL, .offset = offsetof(struct store_run, times.name##_ms)}, 1 \
+#define TIME(part)                                               \
+    {                                                            \
+        {.name = #part "_ms",                                    \
+         .type = FIELD_REAL,                                     \
+         .offset = offsetof(struct store_run, times.part##_ms)}, \
+            1                                                    \
     }
 // A new column at the end.
 const struct store_column store_columns[] = {

@@ -387,7 +387,7 @@ static void a_bad_checkpoint_of_a_program_that_chooses(void **state) {
     struct keep_state s = begin(&r);
     struct attempt a = writes("a", 100), b = writes("b", 200);
     const struct attempt torn = {
-        .end = KEEP_END_CRASH, .ending = "exception", .exception = "EOFError: x", .samples = -1};
+        .end = ENDING_CRASH, .ending = "exception", .exception = "EOFError: x", .samples = -1};
     play(&r, &s, &a);
     play(&r, &s, &b);
     struct keep_decision d = play(&r, &s, &torn);
@@ -402,7 +402,7 @@ static void a_crash_that_nobody_saw_is_tried_again(void **state) {
     (void)state;
     struct keep_rules r = rules_of(8, 1, 1);
     struct keep_state s = begin(&r);
-    struct attempt unseen = {.end = KEEP_END_CRASH,
+    struct attempt unseen = {.end = ENDING_CRASH,
                              .ending = "exception",
                              .exception = "OSError: x",
                              .steps = -1,
