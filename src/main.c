@@ -5,6 +5,7 @@
 #include "cmd/cmd.h"
 #include "cmd/compat.h"
 #include "cmd/options.h"
+#include "cmd/verbs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -42,14 +43,15 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
         return argc < 2 ? fail_set(why, FAIL_USAGE, "which verb?") : 0;
     }
     if (strcmp(argv[1], "--version") == 0) return printf("batchfit %s\n", BATCHFIT_VERSION) < 0;
-    const struct verb *verb = verb_find(str_of(argv[1]));
+    const struct verb *verb = verb_find(verbs, str_of(argv[1]));
     if (!verb) return unknown_verb(a, argv[1], why);
-    struct compat_words words = {verb, argc - 1, argv + 1};
+    struct compat_words words = {verbs, verb, argc - 1, argv + 1};
     struct options *options = NULL;
     int rc = compat_read(a, &words, why);
     if (rc == 0) rc = options_read(a, words.verb, words.count, words.items, &options, why);
     struct str note = os_home_note(a);
     if (rc < 0 || !options) return rc;
+    options->verbs = verbs;
     if (note.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(note));
     return words.verb->run(a, options, why);
 }

@@ -45,12 +45,15 @@ struct option_row {
     char letter; // a short form; 0: none
 };
 
+struct verb;
+
 // What a verb gets: its own struct, whose first member is this one.
 struct options {
     char **arguments; // positional
     int argument_count;
     char **command; // what stands after "--", NULL-ended; NULL: there is no "--"
     bool json;
+    const struct verb *const *verbs; // all of them, for the verbs that speak of others
 };
 
 struct verb {
@@ -67,12 +70,7 @@ struct verb {
     bool takes_command; // "-- COMMAND": everything after it is the user's
 };
 
-// NULL-ended, in the order of --help.
-extern const struct verb *const verbs[];
-const struct verb *verb_find(struct str name);
-
-extern const struct verb verb_check, verb_fit, verb_bench, verb_compare, verb_explain, verb_team,
-    verb_record, verb_list, verb_watch, verb_doctor, verb_serve, verb_sim, verb_manual,
-    verb_completion, verb_rate, verb_run, verb_infer;
+// Of a list that ends with NULL; NULL: there is none.
+const struct verb *verb_find(const struct verb *const *list, struct str name);
 
 #endif

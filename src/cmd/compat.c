@@ -9,6 +9,7 @@
 // One walk over the words of one verb.
 struct walk {
     struct arena *arena;
+    const struct verb *const *verbs;
     const struct verb *verb, *other; // other: who is to answer instead; NULL: the same
     int count;
     char **from;
@@ -85,7 +86,7 @@ static int apply(struct walk *w, const struct compat_row *row, struct str name, 
         fprintf(stderr, "batchfit: --%.*s changes nothing: %s\n", STR_ARG(name), row->says);
     }
     if (row->verb) {
-        const struct verb *other = verb_find(str_of(row->verb));
+        const struct verb *other = verb_find(w->verbs, str_of(row->verb));
         if (w->other && w->other != other) return two_verbs(w, w->other->name, row->verb, why);
         w->other = other;
     }
@@ -124,7 +125,7 @@ static int walk(struct walk *w, struct fail *why) {
 // Twice at most: the verb that answers instead has older words of its own.
 int compat_read(struct arena *a, struct compat_words *words, struct fail *why) {
     for (int turn = 0; turn < 2; turn++) {
-        struct walk w = {a, words->verb, NULL, words->count, words->items, {.arena = a}};
+        struct walk w = {a, words->verbs, words->verb, NULL, words->count, words->items, {.arena = a}};
         int rc = walk(&w, why);
         if (rc < 0) return rc;
         if (turn > 0 && w.other) return two_verbs(&w, words->verb->name, w.other->name, why);

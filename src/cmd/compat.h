@@ -33,6 +33,7 @@ extern const struct compat_row compat_table[]; // ends with a row without verbs
 
 // A command line: its verb, and its words with the verb's name first.
 struct compat_words {
+    const struct verb *const *verbs; // among which another one is found
     const struct verb *verb;
     int count;
     char **items;

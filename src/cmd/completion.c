@@ -77,13 +77,13 @@ static void print_after(const struct verb *verb, struct str previous) {
 
 static int words_run(const struct options *options) {
     const struct verb *verb =
-        options->argument_count > 1 ? verb_find(str_of(options->arguments[1])) : NULL;
+        options->argument_count > 1 ? verb_find(options->verbs, str_of(options->arguments[1])) : NULL;
     if (verb) {
         print_after(verb, str_of(options->argument_count > 2 ? options->arguments[2] : ""));
         return 0;
     }
-    for (int i = 0; verbs[i]; i++) {
-        if (!verbs[i]->hidden) puts(verbs[i]->name);
+    for (const struct verb *const *v = options->verbs; *v; v++) {
+        if (!(*v)->hidden) puts((*v)->name);
     }
     return 0;
 }

@@ -78,7 +78,7 @@ static void print_verb(const struct verb *verb) {
     puts(".Sh SEE ALSO\n.Xr batchfit 1");
 }
 
-static void print_program(void) {
+static void print_program(const struct verb *const *verbs) {
     puts(".Dd November 21, 2026\n.Dt BATCHFIT 1\n.Os\n.Sh NAME\n.Nm batchfit\n"
          ".Nd fit a training job to a GPU\n.Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar options\n"
          ".Sh DESCRIPTION\nPredicts, without a GPU, whether a PyTorch training fits a card, and\n"
@@ -106,10 +106,10 @@ static void print_program(void) {
 static int manual_run(struct arena *a, const struct options *options, struct fail *why) {
     (void)a;
     if (options->argument_count == 0) {
-        print_program();
+        print_program(options->verbs);
         return 0;
     }
-    const struct verb *verb = verb_find(str_of(options->arguments[0]));
+    const struct verb *verb = verb_find(options->verbs, str_of(options->arguments[0]));
     if (!verb) return fail_set(why, FAIL_USAGE, "there is no verb '%s'", options->arguments[0]);
     print_verb(verb);
     return 0;

@@ -332,3 +332,10 @@ int options_read(struct arena *a, const struct verb *verb, int argc, char **argv
     *ret_options = options;
     return 0;
 }
+
+const struct verb *verb_find(const struct verb *const *list, struct str name) {
+    for (; *list; list++) {
+        if (str_is(name, (*list)->name)) return *list;
+    }
+    return NULL;
+}

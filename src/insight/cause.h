@@ -14,7 +14,7 @@
 #ifndef INSIGHT_CAUSE_H
 #define INSIGHT_CAUSE_H
 
-#include "insight/insight.h"
+#include "insight/finding.h"
 #include "steps/times.h"
 
 // How strong the evidence is. The confidence of a cause is that of its strength, never a figure of

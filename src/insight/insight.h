@@ -15,31 +15,8 @@
 
 #include "device/cpu.h"
 #include "device/gauges.h"
+#include "insight/finding.h"
 #include "insight/needs.h"
-
-// In the order of weight. A note is worth knowing and nothing is wrong.
-enum insight_severity {
-    INSIGHT_OK,
-    INSIGHT_NOTE,
-    INSIGHT_UNKNOWN,
-    INSIGHT_WARNING, // it trains, but slower or with less than it could
-    INSIGHT_PROBLEM, // it does not train, or the result cannot be trusted
-};
-const char *insight_severity_name(enum insight_severity severity); // "ok", "note", …
-
-struct insight_finding {
-    const char *id; // stable: "card.link"
-    enum insight_severity severity;
-    int card;         // index into the cards; -1: about the machine
-    const char *what; // "PCIe link"
-    struct str value; // in a few words: "gen 4 x16"; may be empty
-    struct str evidence;
-    struct str remedy; // empty when there is nothing to do
-};
-struct insight_findings {
-    struct insight_finding *items;
-    ptrdiff_t count, capacity;
-};
 
 // What a card can do, from the catalogue: at the place of the card in the snapshot.
 struct insight_support {

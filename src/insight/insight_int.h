@@ -16,10 +16,6 @@ struct view {
 // Fills severity, value, evidence and remedy; false: nothing to say here.
 typedef bool insight_rule(const struct view *v, struct insight_finding *f);
 
-// Returns true, for the end of a rule. An empty remedy may be NULL.
-bool insight_say(struct insight_finding *f, enum insight_severity severity, struct str value,
-                 struct str evidence, const char *remedy);
-
 // software.c
 insight_rule insight_standin, insight_driver, insight_driver_cuda, insight_left_out, insight_torch,
     insight_torch_build, insight_torch_driver, insight_torch_cuda, insight_torch_compile,

@@ -3,6 +3,7 @@
 #include "unit.h"
 
 #include "cmd/compat.h"
+#include "cmd/verbs.h"
 
 #include <ctype.h>
 
@@ -29,7 +30,7 @@ static void check_text(const char *text, const struct verb *own) {
     const struct verb *named[8] = {own};
     int count = 1;
     for (const char *at = text; (at = strstr(at, "batchfit ")); at++) {
-        named[count] = verb_find(name_at(at + 9));
+        named[count] = verb_find(verbs, name_at(at + 9));
         if (!named[count]) fail_msg("no such verb: %s", at);
         assert_true(++count < 8);
     }
@@ -42,7 +43,7 @@ static void check_text(const char *text, const struct verb *own) {
 }
 
 static void check_row(const struct compat_row *row, const struct verb *verb) {
-    const struct verb *answers = row->verb ? verb_find(str_of(row->verb)) : verb;
+    const struct verb *answers = row->verb ? verb_find(verbs, str_of(row->verb)) : verb;
     bool is_itself = row->becomes && strcmp(row->becomes, "=") == 0;
     bool is_shared = strchr(row->verbs, ' ') != NULL;
     struct str rest = str_of(row->options);
@@ -68,7 +69,7 @@ static void rows_name_what_exists(void **state) {
         struct str rest = str_of(row->verbs);
         while (rest.p) {
             struct str name = str_cut(&rest, ' ');
-            const struct verb *verb = verb_find(name);
+            const struct verb *verb = verb_find(verbs, name);
             if (!verb) fail_msg("%s: there is no verb %.*s", row->options, STR_ARG(name));
             check_row(row, verb);
         }
@@ -91,7 +92,8 @@ static void the_options_of_the_short_help_exist(void **state) {
 
 static struct str read_line(const char *line, struct fail *why) {
     struct str_words words = str_words_of(&arena, str_of(line), ' ');
-    struct compat_words w = {verb_find(str_of(words.items[0])), (int)words.count, words.items};
+    struct compat_words w = {verbs, verb_find(verbs, str_of(words.items[0])), (int)words.count,
+                              words.items};
     struct buf out = buf_new(&arena);
     if (compat_read(&arena, &w, why) < 0) return str_of(why->hint);
     buf_format(&out, "%s", w.verb->name);

@@ -1,18 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit infer: which batch for predicting with this model, and what do views of an image cost?
 // The answer is fit's, of another tape.
-#include "cmd/fit.h"
+#include "cmd/choice.h"
 
 static const struct option_row rows[] = {
-    FIT_ROWS,
-    TTA_ROWS(struct fit_options),
+    CHOICE_ROWS,
+    TTA_ROWS(struct choice_options),
     {.name = NULL},
 };
 
 static int infer_run(struct arena *a, const struct options *options, struct fail *why) {
-    struct fit_options o = *(const struct fit_options *)options;
+    struct choice_options o = *(const struct choice_options *)options;
     o.q.inference = true;
-    return fit_answer(a, &o, why);
+    return choice_answer(a, &o, why);
 }
 
 const struct verb verb_infer = {
@@ -36,7 +36,7 @@ const struct verb verb_infer = {
         "batchfit infer --config configs/infer.yaml -- python infer.py --batch-size {batch}",
     .options = rows,
     .common = "config model img-size precision gpu gpu-memory tta images target-time test-only",
-    .options_size = sizeof(struct fit_options),
+    .options_size = sizeof(struct choice_options),
     .run = infer_run,
     .takes_command = true,
 };

@@ -1,21 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a rule has found, for its row's finding or cause.
+// What a rule of a cause has seen, in the words of its cause.
 #include "insight/cause_int.h"
-#include "insight/insight_int.h"
-
-const char *insight_severity_name(enum insight_severity severity) {
-    static const char *const names[] = {"ok", "note", "unknown", "warning", "problem"};
-    return names[severity];
-}
-
-bool insight_say(struct insight_finding *f, enum insight_severity severity, struct str value,
-                 struct str evidence, const char *remedy) {
-    f->severity = severity;
-    f->value = value;
-    f->evidence = evidence;
-    f->remedy = str_of(remedy);
-    return true;
-}
 
 bool cause_has_word(const char *words, const char *word) {
     struct str rest = str_of(words);
