@@ -44,9 +44,9 @@ tree-clang:
 
 .PHONY: test-torch1 test-torch2
 test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's torch 1.13
-	build/venv1/bin/python -W ignore -m unittest discover -s tests/torch
+	@tests/torch/run build/venv1/bin/python
 test-torch2: all build/venv2/.ready ## the same on the newest 2.x
-	build/venv2/bin/python -W ignore -m unittest discover -s tests/torch
+	@tests/torch/run build/venv2/bin/python
 
 .PHONY: test-gpu
 test-gpu: all ## on a machine with a GPU: predicted and measured peaks side by side (tests/gpu/README.md)
