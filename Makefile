@@ -80,7 +80,7 @@ tapes: all build/venv2/.ready ## record the shipped tapes anew; see CONTRIBUTING
 bench: all ## the speed of our own code: doc/speed.md
 	@bench/run
 
-SANITIZE := -Dbuildtype=debugoptimized -Doptimization=1 -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+SANITIZE := -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
 .PHONY: asan tsan fuzz
 asan: tree-asan ## unit and CLI tests under the address and undefined-behaviour sanitizers
 	@meson test -C build-asan --print-errorlogs --suite unit --suite cli --suite fuzz
