@@ -4,8 +4,8 @@
 //   replay [--batch N] [--conf PYTORCH_CUDA_ALLOC_CONF] [--need] [TAPE …]
 //   replay --shipped     the tapes of data/tapes; fails when the median is below the goal
 #include "base/os.h"
-#include "sim/sim.h"
-#include "tape/store.h"
+#include "predict/sim/sim.h"
+#include "predict/tape/store.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 //
 // build/bench/store [BATCHFIT] [RUNS]
 #include "base/os.h"
+#include "records/store/store_int.h"
 #include "stats/stats.h"
-#include "store/store_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,10 +2,10 @@
 // batchfit: fits a training job to a GPU. Nothing stands here but the way to the verbs.
 #include "base/near.h"
 #include "base/os.h"
-#include "cmd/cmd.h"
-#include "cmd/compat.h"
-#include "cmd/options.h"
-#include "cmd/verbs.h"
+#include "cli/compat.h"
+#include "cli/options.h"
+#include "cli/verb.h"
+#include "verbs/verbs.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -43,12 +43,12 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
         return argc < 2 ? fail_set(why, FAIL_USAGE, "which verb?") : 0;
     }
     if (strcmp(argv[1], "--version") == 0) return printf("batchfit %s\n", BATCHFIT_VERSION) < 0;
-    const struct verb *verb = verb_find(verbs, str_of(argv[1]));
+    const struct cli_verb *verb = cli_verb_find(verbs, str_of(argv[1]));
     if (!verb) return unknown_verb(a, argv[1], why);
-    struct compat_words words = {verbs, verb, argc - 1, argv + 1};
-    struct options *options = NULL;
-    int rc = compat_read(a, &words, why);
-    if (rc == 0) rc = options_read(a, words.verb, words.count, words.items, &options, why);
+    struct cli_compat_words words = {verbs, verb, argc - 1, argv + 1};
+    struct cli_options *options = NULL;
+    int rc = cli_compat_read(a, &words, why);
+    if (rc == 0) rc = cli_options_read(a, words.verb, words.count, words.items, &options, why);
     struct str note = os_home_note(a);
     if (rc < 0 || !options) return rc;
     options->verbs = verbs;

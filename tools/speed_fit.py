@@ -41,7 +41,7 @@ from tables import DATA, Tables, read_csv, read_tsv  # noqa: E402
 HOST_US = 10  # a kernel, an allowance: doc/speed-model.md
 COLUMNS = ["name", "mode", "cards", "cc_min", "cc_max", "torch_min", "torch_max", "range", "range_doubtful", "range_other",
            "range_measured", "host_us"] + model.NAMES + ["from", "note"]
-DOUBTFUL_FROM = .1  # as in src/forecast/speed.c
+DOUBTFUL_FROM = .1  # as in src/predict/speed/speed.c
 
 
 class Run:
@@ -76,7 +76,7 @@ def clock_share(row):
 
 
 def card_facts(row):
-    """Rates of a row of data/gpus.tsv, in FLOP/s, bytes/s and cycles/s of all multiprocessors: as in src/forecast/speed.c."""
+    """Rates of a row of data/gpus.tsv, in FLOP/s, bytes/s and cycles/s of all multiprocessors: as in src/predict/speed/speed.c."""
     cc = round(float(row["compute_capability"]) * 10)
     lanes = 64 if cc == 60 or 70 <= cc <= 80 else 128
     held = clock_share(row)

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Does the clock follow the cube root of the watts? Published sweeps of power limits beside the rule of src/forecast/speed.c.
+"""Does the clock follow the cube root of the watts? Published sweeps of power limits beside the rule of src/predict/speed/speed.c.
 
     bench/accuracy/power_rule.py FILE.csv
 

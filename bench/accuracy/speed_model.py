@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of a step's time, for fitting its constants: src/forecast/speed.c in numpy, all rows of a table at once.
+"""The model of a step's time, for fitting its constants: src/predict/speed/speed.c in numpy, all rows of a table at once.
 
     t(kernel) = max(flops * tiles * knee * odd / (f * peak), bytes / rate) + launch
 

@@ -6,7 +6,7 @@
 //
 // day [--machine DIR] READINGS
 #include "base/os.h"
-#include "watch/watch.h"
+#include "measure/observe/observe.h"
 
 #include <stdatomic.h>
 #include <stdio.h>
@@ -60,20 +60,20 @@ static void say(const char *when, int64_t readings, const char *end) {
 }
 
 static int64_t watch_until(struct watch *w, int64_t readings) {
-    while (watch_view(w)->readings < readings) {
-        if (!watch_update(w)) usleep(200);
+    while (observe_view(w)->readings < readings) {
+        if (!observe_update(w)) usleep(200);
     }
-    return watch_view(w)->readings;
+    return observe_view(w)->readings;
 }
 
 int main(int argc, char **argv) {
     ARENA_AUTO a = {0};
     struct fail why = {0};
     struct watch *w;
-    struct watch_options options = {.interval_ms = 1, .no_runs = false};
+    struct observe_options options = {.interval_ms = 1, .no_runs = false};
     if (argc == 4 && strcmp(argv[1], "--machine") == 0) options.machine = argv[2];
     int64_t most = argc > 1 ? atoll(argv[argc - 1]) : 86400, begin = os_now_ns();
-    if (watch_open(&a, &options, &w, &why)) {
+    if (observe_open(&a, &options, &w, &why)) {
         fprintf(stderr, "day: %s\n", why.message);
         return 1;
     }
@@ -81,8 +81,8 @@ int main(int argc, char **argv) {
     say("begin", watch_until(w, 100), ",");
     say("warm", watch_until(w, most / 10), ",");
     say("end", watch_until(w, most), ",");
-    printf("\"cards\": %d, \"seconds\": %.1f}\n", watch_view(w)->devices->count,
+    printf("\"cards\": %d, \"seconds\": %.1f}\n", observe_view(w)->devices->count,
            (double)(os_now_ns() - begin) * 1e-9);
-    watch_close(w);
+    observe_close(w);
     return 0;
 }

@@ -63,4 +63,6 @@ void arena_rewind(struct arena *a, struct arena_mark mark) {
     a->end = mark.end;
 }
 
-void arena_clear(struct arena *a) { arena_rewind(a, (struct arena_mark){0}); }
+void arena_clear(struct arena *a) {
+    arena_rewind(a, (struct arena_mark){0});
+}

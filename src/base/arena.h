@@ -25,8 +25,8 @@ struct arena_mark {
 
 // Zeroed memory for `count` objects of `size` bytes; never NULL.
 void *arena_alloc(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count);
-#define arena_new(a, type, count)                                                                  \
-    ((type *)arena_alloc((a), (ptrdiff_t)sizeof(type), (ptrdiff_t)_Alignof(type), (count)))
+#define arena_new(a, type, count) \
+    ((type *)arena_alloc((a), (ptrdiff_t)sizeof(type), (ptrdiff_t) _Alignof(type), (count)))
 
 // Doubles an array that is full; use through arena_push.
 void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count,
@@ -36,7 +36,7 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
 #define arena_push(a, items, count, capacity)                                                      \
     ((*(count) == *(capacity)                                                                      \
           ? (void)(*(items) = arena_grow((a), *(items), (ptrdiff_t)sizeof **(items),               \
-                                         (ptrdiff_t)_Alignof(max_align_t), *(count), (capacity)))  \
+                                         (ptrdiff_t) _Alignof(max_align_t), *(count), (capacity))) \
           : (void)0),                                                                              \
      &(*(items))[(*(count))++])
 

@@ -2,7 +2,7 @@
 // Any text as PYTORCH_CUDA_ALLOC_CONF; what is accepted must round every request up to blocks.
 #include "fuzz.h"
 
-#include "sim/cache.h"
+#include "predict/sim/cache.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,9 +22,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     for (int64_t n = 1; n < TAPE_SIZE_MAX; n = n * 3 / 2 + 1) {
-        int64_t rounded = cache_round_size(&o, n);
+        int64_t rounded = sim_cache_round_size(&o, n);
         check(rounded >= n && rounded % CACHE_MIN_BLOCK == 0 && rounded < 2 * n + CACHE_MIN_BLOCK);
-        check(cache_segment_size(&o, rounded) >= rounded);
+        check(sim_cache_segment_size(&o, rounded) >= rounded);
     }
     return 0;
 }

@@ -5,7 +5,7 @@
 // Input: the words, ended by zero bytes.
 #include "fuzz.h"
 
-#include "probe/command.h"
+#include "measure/trial/command.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void check(bool good) {
     if (!good) abort();
 }
 
-static const struct command_value values[] = {
+static const struct trial_command_value values[] = {
     {STR("batch"), STR("32"), false},
     {STR("b"), STR("{x y}"), false},
     {STR("a"), STR(""), false},
@@ -52,18 +52,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
          **again;
     bool has_brace = memchr(data, '{', size) || memchr(data, '}', size);
     if (size == 0) return 0;
-    if (command_expand(&a, words, values, VALUES, &out, &why)) {
+    if (trial_command_expand(&a, words, values, VALUES, &out, &why)) {
         check(why.code == FAIL_USAGE && why.message[0] && has_brace);
         return 0;
     }
     check(has_brace || same(words, out));
-    check(command_text(&a, out).len >= 0);
-    command_mentions(words, STR("batch"));
-    if (command_expand_text(&a, str_of(words[0]), values, VALUES, &text, &why) == 0)
+    check(trial_command_text(&a, out).len >= 0);
+    trial_command_mentions(words, STR("batch"));
+    if (trial_command_expand_text(&a, str_of(words[0]), values, VALUES, &text, &why) == 0)
         check(text.len == 0 || text.p);
     for (char **w = out; *w; w++) *w = doubled(&a, *w);
     char **before = out;
-    check(command_expand(&a, before, values, VALUES, &again, &why) == 0);
+    check(trial_command_expand(&a, before, values, VALUES, &again, &why) == 0);
     for (char **w = again; *w; w++, before++) check(strcmp(doubled(&a, *w), *before) == 0);
     return 0;
 }

@@ -5,7 +5,7 @@
 // Input: format, which section or dialect option, wish, flags; then the text.
 #include "fuzz.h"
 
-#include "config/config.h"
+#include "records/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 // Input: format, flags, which pair, which value; then the text.
 #include "fuzz.h"
 
-#include "config/tree_int.h"
+#include "records/config/tree_int.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -41,7 +41,7 @@ static void note_pair(void *self, struct str path, struct config_node *map, stru
     struct pairs *p = self;
     ptrdiff_t i = p->count;
     arena_push(p->arena, &p->items, &p->count, &p->capacity);
-    p->items[i].path = path_join(p->arena, path, key->text);
+    p->items[i].path = config_path_join(p->arena, path, key->text);
     p->items[i].key = key->text;
     p->items[i].map = path;
 }
@@ -88,8 +88,8 @@ static struct str dump_text(struct arena *a, const struct config *c, const struc
 static struct place place_of(struct arena *a, const struct config *c, struct str path) {
     struct steps steps;
     struct fail why;
-    if (path_parse(a, path, &steps, &why)) return (struct place){0};
-    return place_find(c, &steps);
+    if (config_path_parse(a, path, &steps, &why)) return (struct place){0};
+    return config_place_find(c, &steps);
 }
 
 static void check(struct arena *a, const struct config *c, const struct config_edit *e,
@@ -104,8 +104,8 @@ static void check(struct arena *a, const struct config *c, const struct config_e
     if (config_parse(a, c->name, p->text, &after, &why)) broken(why.message, c->text, p->text);
     const struct place old = place_of(a, c, e->path), new = place_of(a, &after, e->path);
     if (!new.value) broken("the key is gone", c->text, p->text);
-    const struct config_node *said = node_follow(new.value);
-    const struct scalar is = scalar_plain(said->text), want = scalar_plain(e->value);
+    const struct config_node *said = config_node_follow(new.value);
+    const struct scalar is = config_scalar_plain(said->text), want = config_scalar_plain(e->value);
     const bool number = want.type == CONFIG_INT || want.type == CONFIG_FLOAT;
     if (said->kind != NODE_SCALAR || is.type != want.type ? !(number && is.number == want.number)
         : number                                          ? is.number != want.number
@@ -139,15 +139,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         return 0;
     }
     struct pairs pairs = {.arena = &a};
-    tree_walk(&a, &c, note_pair, &pairs);
+    config_tree_walk(&a, &c, note_pair, &pairs);
     struct config_edit e = {.value = values[data[3] % VALUES].text,
                             .is_text = values[data[3] % VALUES].is_text};
     e.path = STR("batch_size");
     const bool insert = (data[1] & 4) != 0;
     if (pairs.count) {
         const ptrdiff_t i = data[2] % pairs.count;
-        e.path =
-            insert ? path_join(&a, pairs.items[i].map, STR("accumulate_new")) : pairs.items[i].path;
+        e.path = insert ? config_path_join(&a, pairs.items[i].map, STR("accumulate_new"))
+                        : pairs.items[i].path;
         e.after = pairs.items[i].key;
     }
     e.insert = insert;

@@ -4,7 +4,7 @@
 // and numbers are absent or not negative. The corpus is tests/endings/.
 #include "fuzz.h"
 
-#include "probe/ending_int.h"
+#include "measure/failure/failure_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +14,10 @@ static void check(bool good) {
     if (!good) abort();
 }
 
-static struct ending_facts facts_of(struct str text) {
+static struct failure_facts facts_of(struct str text) {
     static const int statuses[] = {0, 1 << 8, 2 << 8, 137 << 8, 139 << 8, 9, 6, 7, 11, 0};
     uint64_t h = str_hash(text);
-    return (struct ending_facts){
+    return (struct failure_facts){
         .status = statuses[h % 10],
         .has_status = h % 10 < 9,
         .oom_kills = (int64_t)(h / 10 % 3) - 1,
@@ -26,7 +26,7 @@ static struct ending_facts facts_of(struct str text) {
     };
 }
 
-static void check_numbers(const struct ending_numbers *n) {
+static void check_numbers(const struct failure_numbers *n) {
     const int64_t all[] = {n->tried_bytes,      n->total_bytes,     n->free_bytes,
                            n->in_use_bytes,     n->allocated_bytes, n->reserved_bytes,
                            n->unallocated_bytes};
@@ -34,11 +34,11 @@ static void check_numbers(const struct ending_numbers *n) {
     check(n->device >= -1);
 }
 
-static void check_facts(const struct ending *e, const struct ending_facts *f) {
+static void check_facts(const struct failure *e, const struct failure_facts *f) {
     bool may_be_clean = !f->has_status || f->status == 0;
     check(e->signature && e->signature->id);
-    check(e->signature->kind != ENDING_CLEAN || may_be_clean);
-    check(!f->has_status || f->status != 0 || e->signature->kind == ENDING_CLEAN);
+    check(e->signature->kind != FAILURE_CLEAN || may_be_clean);
+    check(!f->has_status || f->status != 0 || e->signature->kind == FAILURE_CLEAN);
     check((e->signal != 0) == (f->has_status && WIFSIGNALED(f->status)));
     check((e->exit_status == -1) == (e->signal != 0));
 }
@@ -46,10 +46,10 @@ static void check_facts(const struct ending *e, const struct ending_facts *f) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ARENA_AUTO a = {0};
     const struct str text = {(const char *)data, (ptrdiff_t)size};
-    const struct ending_facts facts = facts_of(text);
-    struct ending e, again;
-    struct ending_numbers n;
-    ending_classify(&a, text, &facts, &e);
+    const struct failure_facts facts = facts_of(text);
+    struct failure e, again;
+    struct failure_numbers n;
+    failure_classify(&a, text, &facts, &e);
     check_facts(&e, &facts);
     check_numbers(&e.numbers);
     int lines = 0;
@@ -59,12 +59,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check(lines <= 12);
     check(str_find(e.line, STR("\n")) < 0 && str_find(e.exception, STR("\n")) < 0);
-    ending_classify(&a, text, &facts, &again);
+    failure_classify(&a, text, &facts, &again);
     check(again.signature == e.signature && str_equal(again.line, e.line));
-    if (ending_read_numbers(text, &n)) {
+    if (failure_read_numbers(text, &n)) {
         check(n.tried_bytes >= 0);
         check_numbers(&n);
-        check(ending_cause_hint(ending_cause_of(&n)) != NULL);
+        check(failure_cause_hint(failure_cause_of(&n)) != NULL);
     }
     return 0;
 }

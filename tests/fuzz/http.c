@@ -3,7 +3,7 @@
 // each kind from the same bytes. What comes out must lie inside what went in.
 #include "fuzz.h"
 
-#include "show/http_int.h"
+#include "view/http/http_int.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     if (http_token_is_sound(text) && size < HTTP_TOKEN_LEAST) abort();
     if (http_is_name(text) && str_find(text, STR(":")) >= 0) abort();
-    show_http_prefers(text, "application/openmetrics-text", "text/plain");
+    http_prefers(text, "application/openmetrics-text", "text/plain");
     check_unescape(&a, text);
     return 0;
 }

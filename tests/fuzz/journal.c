@@ -3,8 +3,8 @@
 // negative, lines exist, and the causes are in order.
 #include "fuzz.h"
 
-#include "insight/cause.h"
-#include "probe/journal.h"
+#include "machine/cause/cause.h"
+#include "measure/logread/logread.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -14,7 +14,7 @@ static void check(bool good) {
 }
 
 static void read_in(struct arena *a, struct str text, ptrdiff_t piece, struct logread *ret_journal,
-                    struct ending *ret_ending, int64_t *ret_line) {
+                    struct failure *ret_ending, int64_t *ret_line) {
     *ret_journal = logread_new(a);
     for (ptrdiff_t i = 0; i < text.len; i += piece) {
         logread_feed(ret_journal, str_slice(text, i, i + piece < text.len ? i + piece : text.len));
@@ -26,7 +26,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ARENA_AUTO a = {0};
     struct str text = {(const char *)data, (ptrdiff_t)size};
     struct logread whole, pieces;
-    struct ending ending, again;
+    struct failure ending, again;
     int64_t line, line_again, lines = 1;
     for (ptrdiff_t i = 0; i < text.len; i++) lines += text.p[i] == '\n';
     logread_refusal(text);

@@ -4,7 +4,7 @@
 #include "fuzz.h"
 
 #include "base/os.h"
-#include "device/device_int.h"
+#include "machine/device/device_int.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // the same ones, and after each of them the decision is one that can be followed.
 #include "fuzz.h"
 
-#include "keep/journal.h"
+#include "measure/recover/events.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -12,9 +12,9 @@ static void check(bool good) {
     if (!good) abort();
 }
 
-static struct str lines_of(struct arena *a, const struct keep_log *log) {
+static struct str lines_of(struct arena *a, const struct recover_log *log) {
     struct buf b = buf_new(a);
-    for (ptrdiff_t i = 0; i < log->count; i++) buf_add(&b, keep_event_line(a, &log->events[i]));
+    for (ptrdiff_t i = 0; i < log->count; i++) buf_add(&b, recover_event_line(a, &log->events[i]));
     return buf_str(&b);
 }
 
@@ -22,41 +22,42 @@ static int64_t forecast(void *context, int64_t batch) {
     return *(const int64_t *)context * (batch & 0xffff);
 }
 
-static void decide(struct arena *a, const struct keep_rules *rules, const struct keep_state *s) {
-    const struct keep_file files[] = {{STR("a"), 1}, {STR("b"), 2}};
-    struct keep_decision d = keep_next(a, rules, s, files, 2);
-    struct keep_event e = keep_decided(&d);
-    struct keep_log log;
-    check(keep_size_fits(rules, d.size));
-    check(d.action != KEEP_START || (d.delay_s >= 0 && d.delay_s <= rules->most_backoff_s));
-    check(keep_event_line(a, &e).len > 0);
+static void decide(struct arena *a, const struct recover_rules *rules,
+                   const struct recover_state *s) {
+    const struct recover_file files[] = {{STR("a"), 1}, {STR("b"), 2}};
+    struct recover_decision d = recover_next(a, rules, s, files, 2);
+    struct recover_event e = recover_decided(&d);
+    struct recover_log log;
+    check(recover_size_fits(rules, d.size));
+    check(d.action != RECOVER_START || (d.delay_s >= 0 && d.delay_s <= rules->most_backoff_s));
+    check(recover_event_line(a, &e).len > 0);
     int64_t each = s->samples_best & 0xffffff;
-    struct keep_sight sight = {
+    struct recover_sight sight = {
         .peak_bytes = s->steps, .forecast = forecast, .forecast_context = &each};
-    struct keep_size size;
+    struct recover_size size;
     struct str why;
-    if (keep_adapt(a, rules, s, &sight, &size, &why))
-        check(keep_size_fits(rules, size) && size.batch != s->size.batch);
-    check(keep_log_read(a, keep_event_line(a, &e), &log, NULL) < 0); // no log begins with it
+    if (recover_adapt(a, rules, s, &sight, &size, &why))
+        check(recover_size_fits(rules, size) && size.batch != s->size.batch);
+    check(recover_log_read(a, recover_event_line(a, &e), &log, NULL) < 0); // no log begins with it
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     ARENA_AUTO a = {0};
     struct str text = {(const char *)data, (ptrdiff_t)size};
-    struct keep_log log, again;
+    struct recover_log log, again;
     struct fail why = {0};
-    if (keep_log_read(&a, text, &log, &why) < 0) {
+    if (recover_log_read(&a, text, &log, &why) < 0) {
         check(why.code < 0 && strncmp(why.message, "line ", 5) == 0);
         return 0;
     }
     check(log.whole_bytes <= text.len && log.is_torn == (log.whole_bytes < text.len));
     struct str written = lines_of(&a, &log);
-    check(keep_log_read(&a, written, &again, &why) == 0 && again.count == log.count);
+    check(recover_log_read(&a, written, &again, &why) == 0 && again.count == log.count);
     check(str_equal(written, lines_of(&a, &again)));
     if (log.count == 0) return 0;
-    struct keep_state s = {.arena = &a};
+    struct recover_state s = {.arena = &a};
     for (ptrdiff_t i = 0; i < log.count && i < 200; i++) {
-        keep_apply(&s, &log.events[i]);
+        recover_apply(&s, &log.events[i]);
         decide(&a, &log.events[0].rules, &s);
     }
     return 0;

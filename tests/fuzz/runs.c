@@ -5,7 +5,7 @@
 // Input: how many steps files it is cut into; then the text.
 #include "fuzz.h"
 
-#include "watch/watch_int.h"
+#include "measure/observe/observe_int.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ static void check_text(struct str text) {
     }
 }
 
-static void check_run(const struct notice_run *r) {
+static void check_run(const struct registry_run *r) {
     const struct str texts[] = {r->verb,   r->model,     r->command, r->precision,
                                 r->device, r->card_uuid, r->standin};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) check_text(texts[i]);
@@ -31,25 +31,25 @@ static void check_run(const struct notice_run *r) {
 }
 
 static void check_progress(const struct progress *p) {
-    struct watch_run run = {0};
-    progress_show(p, &run);
-    check(run.step_count >= 0 && run.step_count <= WATCH_STEPS);
+    struct observe_run run = {0};
+    observe_progress_show(p, &run);
+    check(run.step_count >= 0 && run.step_count <= OBSERVE_STEPS);
     check(run.samples_done >= -1 && run.steps_done >= 0);
     check(isnan(run.samples_per_s) || run.samples_per_s > 0);
     for (ptrdiff_t i = 1; i < run.step_count; i++) {
         check(run.steps[i].at_ns > run.steps[i - 1].at_ns);
     }
-    (void)progress_state(p, 1);
+    (void)observe_progress_state(p, 1);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (size < 1) return 0;
     ARENA_AUTO a = {0};
     struct str text = {(const char *)data + 1, (ptrdiff_t)size - 1};
-    struct notice_run run;
-    if (notice_read(&a, text, &run)) check_run(&run);
+    struct registry_run run;
+    if (registry_read(&a, text, &run)) check_run(&run);
     struct progress p = {0};
-    progress_open(&p, &a);
+    observe_progress_open(&p, &a);
     ptrdiff_t piece = text.len / (data[0] % 8 + 1) + 1;
     for (int look = 0; text.len > 0; look++) {
         struct steps steps = steps_new(&a);
@@ -58,7 +58,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         steps_feed(&steps, &source, str_slice(text, 0, len));
         text = str_slice(text, len, text.len);
         const struct progress_clock clock = {look * INT64_C(1000000000), 1e9, 0};
-        progress_add(&p, &steps, &clock);
+        observe_progress_add(&p, &steps, &clock);
         check_progress(&p);
     }
     return 0;

@@ -5,7 +5,7 @@
 // Input: the size of a piece; then the text.
 #include "fuzz.h"
 
-#include "probe/steps.h"
+#include "measure/steps/steps.h"
 
 #include <math.h>
 #include <stdlib.h>

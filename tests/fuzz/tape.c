@@ -3,7 +3,7 @@
 // replayed within what the result says of itself.
 #include "fuzz.h"
 
-#include "sim/sim.h"
+#include "predict/sim/sim.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 //
 // TOKEN, digits, stands in the arguments of all that the command starts, also where it clears the
 // environment. SIGINT interrupts the trial, as in batchfit; then the driver ends.
-#include "probe/trial.h"
+#include "measure/trial/trial.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -51,8 +51,8 @@ int main(int argc, char **argv) {
             fprintf(stderr, "%s\n", why.message);
             return 1;
         }
-        if (trial.end != ENDING_ENOUGH && trial.end != ENDING_INTERRUPTED) {
-            const char *stopped = ending_stop_text(trial.end);
+        if (trial.end != FAILURE_ENOUGH && trial.end != FAILURE_INTERRUPTED) {
+            const char *stopped = failure_stop_text(trial.end);
             fprintf(stderr, "%s\n", stopped ? stopped : trial.ending.signature->what);
             return 1;
         }

@@ -64,9 +64,12 @@ static void searches(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(cut_takes_the_text_apart), cmocka_unit_test(lines_end_in_lf_or_crlf),
-        cmocka_unit_test(numbers_must_be_whole),    cmocka_unit_test(buffers_grow),
-        cmocka_unit_test(arenas_rewind),            cmocka_unit_test(searches),
+        cmocka_unit_test(cut_takes_the_text_apart),
+        cmocka_unit_test(lines_end_in_lf_or_crlf),
+        cmocka_unit_test(numbers_must_be_whole),
+        cmocka_unit_test(buffers_grow),
+        cmocka_unit_test(arenas_rewind),
+        cmocka_unit_test(searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "cmd/bench/bench.h"
+#include "job/grid/grid.h"
 
 static void numbers_rise_and_stand_once(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_numbers n;
+    struct grid_numbers n;
     struct fail why = {0};
-    assert_int_equal(bench_read_numbers(&a, "--x", STR("4096,1024, 2048,1024"), 1, &n, &why), 0);
+    assert_int_equal(grid_read_numbers(&a, "--x", STR("4096,1024, 2048,1024"), 1, &n, &why), 0);
     assert_int_equal(n.count, 3);
     assert_int_equal(n.items[0], 1024);
     assert_int_equal(n.items[1], 2048);
@@ -21,9 +21,9 @@ static void what_is_no_number_is_refused(void **state) {
                                       "-1", "0", "1.5", "99999999999999999999"};
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ARENA_AUTO a = {0};
-        struct bench_numbers n;
+        struct grid_numbers n;
         struct fail why = {0};
-        assert_int_equal(bench_read_numbers(&a, "--batch-sizes", str_of(bad[i]), 1, &n, &why),
+        assert_int_equal(grid_read_numbers(&a, "--batch-sizes", str_of(bad[i]), 1, &n, &why),
                          FAIL_USAGE);
         assert_non_null(strstr(why.message, "--batch-sizes"));
     }
@@ -32,34 +32,34 @@ static void what_is_no_number_is_refused(void **state) {
 static void zero_workers_are_a_number(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_numbers n;
-    assert_int_equal(bench_read_numbers(&a, "--num-workers", STR("2,0"), 0, &n, NULL), 0);
+    struct grid_numbers n;
+    assert_int_equal(grid_read_numbers(&a, "--num-workers", STR("2,0"), 0, &n, NULL), 0);
     assert_int_equal(n.items[0], 0);
 }
 
 static void switches(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_numbers n;
+    struct grid_numbers n;
     struct fail why = {0};
-    assert_int_equal(bench_read_switch(&a, "--amp", STR("both"), &n, NULL), 0);
+    assert_int_equal(grid_read_switch(&a, "--amp", STR("both"), &n, NULL), 0);
     assert_int_equal(n.count, 2);
     assert_int_equal(n.items[0], 0);
-    assert_int_equal(bench_read_switch(&a, "--amp", STR("on"), &n, NULL), 0);
+    assert_int_equal(grid_read_switch(&a, "--amp", STR("on"), &n, NULL), 0);
     assert_int_equal(n.count, 1);
     assert_int_equal(n.items[0], 1);
-    assert_int_equal(bench_read_switch(&a, "--amp", STR("maybe"), &n, &why), FAIL_USAGE);
-    assert_int_equal(bench_read_precisions(&a, STR("amp-bf16,fp32"), &n, NULL), 0);
+    assert_int_equal(grid_read_switch(&a, "--amp", STR("maybe"), &n, &why), FAIL_USAGE);
+    assert_int_equal(grid_read_precisions(&a, STR("amp-bf16,fp32"), &n, NULL), 0);
     assert_int_equal(n.items[0], PLAN_FP32);
-    assert_int_equal(bench_read_precisions(&a, STR("fp33"), &n, &why), FAIL_USAGE);
+    assert_int_equal(grid_read_precisions(&a, STR("fp33"), &n, &why), FAIL_USAGE);
     assert_non_null(strstr(why.hint, "fp32"));
 }
 
 static void axes(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_grid g = {0};
-    assert_int_equal(bench_read_axes(&a, "bucket_mb=10,25,25\nalgo=Ring,Tree", &g, NULL), 0);
+    struct grid_space g = {0};
+    assert_int_equal(grid_read_axes(&a, "bucket_mb=10,25,25\nalgo=Ring,Tree", &g, NULL), 0);
     assert_int_equal(g.axis_count, 2);
     assert_int_equal(g.axes[0].count, 2);
     assert_str(g.axes[1].values[1], "Tree");
@@ -81,9 +81,9 @@ static void bad_axes_are_refused(void **state) {
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ARENA_AUTO a = {0};
-        struct bench_grid g = {0};
+        struct grid_space g = {0};
         struct fail why = {0};
-        assert_int_equal(bench_read_axes(&a, bad[i].lines, &g, &why), FAIL_USAGE);
+        assert_int_equal(grid_read_axes(&a, bad[i].lines, &g, &why), FAIL_USAGE);
         if (!strstr(why.message, bad[i].says)) fail_msg("%s: %s", bad[i].lines, why.message);
     }
 }
@@ -92,15 +92,15 @@ static void bad_axes_are_refused(void **state) {
 static void the_grid_is_complete_and_rises(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_grid g = {0};
-    struct bench_setting *s;
-    for (int64_t n = 1; n <= 4; n *= 2) bench_add_number(&a, &g.batches, n);
-    bench_add_number(&a, &g.workers, 0);
-    bench_add_number(&a, &g.workers, 4);
-    bench_read_switch(&a, "--pin-memory", STR("both"), &g.pins, NULL);
-    bench_read_precisions(&a, STR("fp32,amp-fp16"), &g.precisions, NULL);
-    bench_read_axes(&a, "algo=Ring,Tree,Auto", &g, NULL);
-    ptrdiff_t count = bench_settings(&a, &g, &s);
+    struct grid_space g = {0};
+    struct grid_setting *s;
+    for (int64_t n = 1; n <= 4; n *= 2) grid_add_number(&a, &g.batches, n);
+    grid_add_number(&a, &g.workers, 0);
+    grid_add_number(&a, &g.workers, 4);
+    grid_read_switch(&a, "--pin-memory", STR("both"), &g.pins, NULL);
+    grid_read_precisions(&a, STR("fp32,amp-fp16"), &g.precisions, NULL);
+    grid_read_axes(&a, "algo=Ring,Tree,Auto", &g, NULL);
+    ptrdiff_t count = grid_settings(&a, &g, &s);
     assert_int_equal(count, 3 * 2 * 2 * 2 * 3);
     for (ptrdiff_t i = 0; i < count; i++) {
         if (i % 3 > 0) {
@@ -116,22 +116,22 @@ static void the_grid_is_complete_and_rises(void **state) {
             assert_false(is_same);
         }
     }
-    assert_str(bench_setting_text(&a, &g, &s[0], true),
+    assert_str(grid_setting_text(&a, &g, &s[0], true),
                "batch 1, workers 0, fp32, not pinned, algo Ring");
-    assert_str(bench_setting_text(&a, &g, &s[count - 1], false),
+    assert_str(grid_setting_text(&a, &g, &s[count - 1], false),
                "workers 4, amp-fp16, pinned, algo Auto");
 }
 
 static void an_empty_grid_is_the_command_itself(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_grid g = {0};
-    struct bench_setting *s;
-    assert_int_equal(bench_settings(&a, &g, &s), 1);
+    struct grid_space g = {0};
+    struct grid_setting *s;
+    assert_int_equal(grid_settings(&a, &g, &s), 1);
     assert_int_equal(s[0].batch, 0);
     assert_int_equal(s[0].workers, -1);
     assert_int_equal(s[0].precision, PLAN_PRECISION_UNKNOWN);
-    assert_str(bench_setting_text(&a, &g, &s[0], true), "the command as it is");
+    assert_str(grid_setting_text(&a, &g, &s[0], true), "the command as it is");
 }
 
 int main(void) {

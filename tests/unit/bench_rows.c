@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "cmd/bench/bench.h"
+#include "job/grid/grid.h"
 
 #include "base/unit.h"
 
@@ -10,9 +10,9 @@
 enum { STEPS = 40 };
 
 // A trial of `batch` whose steps take `ms`, up to `noise` more or less.
-static struct bench_trial trial_of(struct arena *a, int64_t batch, double ms, double noise,
-                                   int64_t bytes) {
-    struct bench_trial t = {
+static struct grid_trial trial_of(struct arena *a, int64_t batch, double ms, double noise,
+                                  int64_t bytes) {
+    struct grid_trial t = {
         .status = LAUNCH_OK,
         .steps = STEPS,
         .seen_batch = batch,
@@ -37,19 +37,19 @@ struct made {
     enum launch_status status;
 };
 
-static struct bench_rows rows_of(struct arena *a, const struct made *made, ptrdiff_t count,
-                                 double noise) {
-    struct bench_rows rows = {arena_new(a, struct bench_row, count), count};
+static struct grid_rows rows_of(struct arena *a, const struct made *made, ptrdiff_t count,
+                                double noise) {
+    struct grid_rows rows = {arena_new(a, struct grid_row, count), count};
     for (ptrdiff_t i = 0; i < count; i++) {
-        struct bench_trial t = trial_of(a, made[i].batch, made[i].ms, noise, made[i].bytes);
+        struct grid_trial t = trial_of(a, made[i].batch, made[i].ms, noise, made[i].bytes);
         t.status = made[i].status;
         if (t.status == LAUNCH_OOM) t.sample_count = 0, t.reason = STR("CUDA out of memory.");
-        rows.items[i].setting = (struct bench_setting){.batch = made[i].batch,
-                                                       .workers = 4,
-                                                       .precision = PLAN_FP32,
-                                                       .pin_memory = -1,
-                                                       .compile = -1};
-        bench_row_add(a, &rows.items[i], &t);
+        rows.items[i].setting = (struct grid_setting){.batch = made[i].batch,
+                                                      .workers = 4,
+                                                      .precision = PLAN_FP32,
+                                                      .pin_memory = -1,
+                                                      .compile = -1};
+        grid_row_add(a, &rows.items[i], &t);
     }
     return rows;
 }
@@ -57,41 +57,41 @@ static struct bench_rows rows_of(struct arena *a, const struct made *made, ptrdi
 static void the_latency_of_a_batch(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_row row = {.setting = {.batch = 8}};
-    struct bench_trial t = trial_of(&a, 8, 16, 0.1, UNIT_GIB);
-    assert_true(isnan(bench_batch_ms(&row, 0.5)));
-    bench_row_add(&a, &row, &t);
-    assert_true(fabs(bench_batch_ms(&row, 0.5) - 16) < 0.5);
-    assert_true(fabs(bench_batch_ms(&row, 1) - 17.6) < 1e-9);
-    struct stats_interval median = bench_median_ms(&row);
-    assert_true(median.low <= bench_batch_ms(&row, 0.5) && median.high >= median.low);
-    assert_true(isnan(bench_p99_ms(&row))); // of 40 batches
-    bench_row_add(&a, &row, &t);
-    bench_row_add(&a, &row, &t);
-    assert_true(bench_p99_ms(&row) > 17);
+    struct grid_row row = {.setting = {.batch = 8}};
+    struct grid_trial t = trial_of(&a, 8, 16, 0.1, UNIT_GIB);
+    assert_true(isnan(grid_batch_ms(&row, 0.5)));
+    grid_row_add(&a, &row, &t);
+    assert_true(fabs(grid_batch_ms(&row, 0.5) - 16) < 0.5);
+    assert_true(fabs(grid_batch_ms(&row, 1) - 17.6) < 1e-9);
+    struct stats_interval median = grid_median_ms(&row);
+    assert_true(median.low <= grid_batch_ms(&row, 0.5) && median.high >= median.low);
+    assert_true(isnan(grid_p99_ms(&row))); // of 40 batches
+    grid_row_add(&a, &row, &t);
+    grid_row_add(&a, &row, &t);
+    assert_true(grid_p99_ms(&row) > 17);
 }
 
 static void wrong_outputs_are_never_the_best(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_rows rows = {arena_new(&a, struct bench_row, 3), 3};
-    struct bench_trial wrong = trial_of(&a, 8, 10, 0, UNIT_GIB);
-    struct bench_trial right = trial_of(&a, 8, 20, 0, UNIT_GIB), absent = {.status = LAUNCH_FAILED};
+    struct grid_rows rows = {arena_new(&a, struct grid_row, 3), 3};
+    struct grid_trial wrong = trial_of(&a, 8, 10, 0, UNIT_GIB);
+    struct grid_trial right = trial_of(&a, 8, 20, 0, UNIT_GIB), absent = {.status = LAUNCH_FAILED};
     wrong.differs = absent.is_absent = true;
-    wrong.outputs = (struct bench_outputs){.is_known = true, .max_rel = 0.5};
-    bench_row_add(&a, &rows.items[0], &wrong);
-    bench_row_add(&a, &rows.items[1], &right);
-    bench_row_add(&a, &rows.items[2], &absent);
+    wrong.outputs = (struct grid_outputs){.is_known = true, .max_rel = 0.5};
+    grid_row_add(&a, &rows.items[0], &wrong);
+    grid_row_add(&a, &rows.items[1], &right);
+    grid_row_add(&a, &rows.items[2], &absent);
     for (int i = 0; i < 3; i++) rows.items[i].setting.combination = i;
-    assert_int_equal(rows.items[0].status, BENCH_DIFFERS);
-    assert_int_equal(rows.items[2].status, BENCH_ABSENT);
-    struct bench_best best = bench_pick(&a, &rows, 10 * UNIT_GIB);
+    assert_int_equal(rows.items[0].status, GRID_DIFFERS);
+    assert_int_equal(rows.items[2].status, GRID_ABSENT);
+    struct grid_best best = grid_pick(&a, &rows, 10 * UNIT_GIB);
     assert_int_equal(best.throughput, 1);
     assert_int_equal(best.efficiency, 1);
     assert_int_equal(best.recommended, 1);
     // Of several trials the worst difference is told.
     wrong.outputs.max_rel = 0.25;
-    bench_row_add(&a, &rows.items[0], &wrong);
+    grid_row_add(&a, &rows.items[0], &wrong);
     assert_true(rows.items[0].outputs.max_rel == 0.5);
 }
 
@@ -99,10 +99,10 @@ static void of_inference_only_some_rules_speak(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     const struct made made[] = {{8, 100, 10 * UNIT_GIB, LAUNCH_OK}};
-    struct bench_rows rows = rows_of(&a, made, 1, 0);
-    struct bench_findings trained = {0}, inferred = {0};
-    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, false, &trained);
-    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, true, &inferred);
+    struct grid_rows rows = rows_of(&a, made, 1, 0);
+    struct grid_findings trained = {0}, inferred = {0};
+    grid_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, false, &trained);
+    grid_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, true, &inferred);
     assert_int_equal(trained.count, 2);
     assert_int_equal(inferred.count, 1);
     assert_string_equal(inferred.items[0].id, "memory-full");
@@ -111,12 +111,12 @@ static void of_inference_only_some_rules_speak(void **state) {
 static void repeats_are_pooled(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_row row = {.setting = {.batch = 32}};
-    struct bench_trial slow = trial_of(&a, 32, 120, 0.01, UNIT_GIB);
-    struct bench_trial fast = trial_of(&a, 32, 80, 0.01, 2 * UNIT_GIB);
-    bench_row_add(&a, &row, &slow);
+    struct grid_row row = {.setting = {.batch = 32}};
+    struct grid_trial slow = trial_of(&a, 32, 120, 0.01, UNIT_GIB);
+    struct grid_trial fast = trial_of(&a, 32, 80, 0.01, 2 * UNIT_GIB);
+    grid_row_add(&a, &row, &slow);
     assert_true(fabs(row.samples_per_s - 32 / 0.12) < 1e-6);
-    bench_row_add(&a, &row, &fast);
+    grid_row_add(&a, &row, &fast);
     assert_int_equal(row.steps, 2 * STEPS);
     assert_int_equal(row.sample_count, 2 * STEPS);
     assert_int_equal(row.peak_bytes, 2 * UNIT_GIB);
@@ -131,17 +131,17 @@ static void repeats_are_pooled(void **state) {
 static void a_row_is_as_bad_as_its_worst_trial(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_row row = {.setting = {.batch = 32}};
-    struct bench_trial t = trial_of(&a, 32, 100, 0, UNIT_GIB);
+    struct grid_row row = {.setting = {.batch = 32}};
+    struct grid_trial t = trial_of(&a, 32, 100, 0, UNIT_GIB);
     t.status = LAUNCH_ALMOST;
     t.reason = STR("retried");
-    bench_row_add(&a, &row, &t);
+    grid_row_add(&a, &row, &t);
     assert_int_equal(row.status, LAUNCH_OK);
     assert_true(row.is_almost_out);
     t.status = LAUNCH_OOM;
     t.sample_count = 0;
     t.reason = STR("out");
-    bench_row_add(&a, &row, &t);
+    grid_row_add(&a, &row, &t);
     assert_int_equal(row.status, LAUNCH_OOM);
     assert_str(row.reason, "out");
     assert_int_equal(row.steps, STEPS);
@@ -157,8 +157,8 @@ static void the_fastest_is_recommended_when_nothing_smaller_is_as_fast(void **st
         {4096, 921.01, 27850000000, LAUNCH_OK},
         {8192, 0, -1, LAUNCH_OOM},
     };
-    struct bench_rows rows = rows_of(&a, made, 4, 0.005);
-    struct bench_best best = bench_pick(&a, &rows, 80 * UNIT_GIB);
+    struct grid_rows rows = rows_of(&a, made, 4, 0.005);
+    struct grid_best best = grid_pick(&a, &rows, 80 * UNIT_GIB);
     assert_int_equal(best.throughput, 2);
     assert_int_equal(best.recommended, 2);
     assert_int_equal(best.efficiency, 0); // 1024: 478 samples/s/GB
@@ -175,8 +175,8 @@ static void the_knee_is_recommended(void **state) {
         {32, 49.8, 4 * UNIT_GIB, LAUNCH_OK},
         {64, 99.4, 8 * UNIT_GIB, LAUNCH_OK},
     };
-    struct bench_rows rows = rows_of(&a, made, 4, 0.002);
-    struct bench_best best = bench_pick(&a, &rows, 24 * UNIT_GIB);
+    struct grid_rows rows = rows_of(&a, made, 4, 0.002);
+    struct grid_best best = grid_pick(&a, &rows, 24 * UNIT_GIB);
     assert_int_equal(best.throughput, 3);
     assert_int_equal(best.recommended, 1);
     assert_true(best.is_certain);
@@ -190,16 +190,16 @@ static void more_than_85_percent_is_not_recommended(void **state) {
         {16, 30, 8 * UNIT_GIB, LAUNCH_OK},
         {32, 40, 9 * UNIT_GIB, LAUNCH_OK},
     };
-    struct bench_rows rows = rows_of(&a, made, 3, 0.002);
-    struct bench_best best = bench_pick(&a, &rows, 10 * UNIT_GIB);
+    struct grid_rows rows = rows_of(&a, made, 3, 0.002);
+    struct grid_best best = grid_pick(&a, &rows, 10 * UNIT_GIB);
     assert_int_equal(best.throughput, 2);
     assert_int_equal(best.recommended, 1);
     assert_true(best.is_safe);
-    best = bench_pick(&a, &rows, 4 * UNIT_GIB);
+    best = grid_pick(&a, &rows, 4 * UNIT_GIB);
     assert_int_equal(best.recommended, 0);
     assert_false(best.is_safe);
     rows.items[1].is_almost_out = true;
-    best = bench_pick(&a, &rows, 10 * UNIT_GIB);
+    best = grid_pick(&a, &rows, 10 * UNIT_GIB);
     assert_int_equal(best.recommended, 0);
 }
 
@@ -207,8 +207,8 @@ static void nothing_ran(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     static const struct made made[] = {{1, 0, -1, LAUNCH_OOM}};
-    struct bench_rows rows = rows_of(&a, made, 1, 0);
-    struct bench_best best = bench_pick(&a, &rows, UNIT_GIB);
+    struct grid_rows rows = rows_of(&a, made, 1, 0);
+    struct grid_best best = grid_pick(&a, &rows, UNIT_GIB);
     assert_int_equal(best.throughput, -1);
     assert_int_equal(best.efficiency, -1);
     assert_int_equal(best.recommended, -1);
@@ -218,8 +218,8 @@ static void unknown_memory_recommends_by_time_alone(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     static const struct made made[] = {{8, 20, -1, LAUNCH_OK}, {16, 21, -1, LAUNCH_OK}};
-    struct bench_rows rows = rows_of(&a, made, 2, 0.002);
-    struct bench_best best = bench_pick(&a, &rows, 8 * UNIT_GIB);
+    struct grid_rows rows = rows_of(&a, made, 2, 0.002);
+    struct grid_best best = grid_pick(&a, &rows, 8 * UNIT_GIB);
     assert_int_equal(best.recommended, 1);
     assert_int_equal(best.efficiency, -1);
 }
@@ -232,14 +232,14 @@ static void a_spill_is_no_candidate(void **state) {
         {16, 38, 8 * UNIT_GIB, LAUNCH_OK},
         {20, 700, 8 * UNIT_GIB, LAUNCH_OK},
     };
-    struct bench_rows rows = rows_of(&a, made, 3, 0.002);
-    bench_mark_spills(&a, &rows, 8 * UNIT_GIB);
+    struct grid_rows rows = rows_of(&a, made, 3, 0.002);
+    grid_mark_spills(&a, &rows, 8 * UNIT_GIB);
     assert_int_equal(rows.items[0].status, LAUNCH_OK);
     assert_int_equal(rows.items[1].status, LAUNCH_OK);
     assert_int_equal(rows.items[2].status, LAUNCH_SPILLS);
 }
 
-static bool has_finding(const struct bench_findings *f, const char *id) {
+static bool has_finding(const struct grid_findings *f, const char *id) {
     for (ptrdiff_t i = 0; i < f->count; i++) {
         if (strcmp(f->items[i].id, id) == 0) return true;
     }
@@ -270,7 +270,7 @@ static void each_rule_by_its_own_figure(void **state) {
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};
-        struct bench_trial t = trial_of(&a, 32, 100, 0.001, cases[i].gib * UNIT_GIB);
+        struct grid_trial t = trial_of(&a, 32, 100, 0.001, cases[i].gib * UNIT_GIB);
         double times[] = {cases[i].io,       (double)NAN,        cases[i].forward,
                           cases[i].backward, cases[i].optimizer, cases[i].other};
         t.times.total_ms = 0;
@@ -279,11 +279,11 @@ static void each_rule_by_its_own_figure(void **state) {
             t.times.total_ms += isnan(times[j]) ? 0 : times[j];
         }
         t.device_share = cases[i].device;
-        struct bench_row row = {.setting = {.batch = 32}};
-        bench_row_add(&a, &row, &t);
-        struct bench_rows rows = {&row, 1};
-        struct bench_findings found = {0};
-        bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, false, &found);
+        struct grid_row row = {.setting = {.batch = 32}};
+        grid_row_add(&a, &row, &t);
+        struct grid_rows rows = {&row, 1};
+        struct grid_findings found = {0};
+        grid_diagnose(&a, &rows, 0, 10 * UNIT_GIB + UNIT_GIB / 2, false, &found);
         if (cases[i].holds && !has_finding(&found, cases[i].holds)) fail_msg("case %zu", i);
         if (has_finding(&found, cases[i].does_not)) fail_msg("case %zu: %s", i, cases[i].does_not);
     }
@@ -294,10 +294,10 @@ static void the_batch_cannot_grow_where_a_larger_one_was_tried(void **state) {
     ARENA_AUTO a = {0};
     static const struct made made[] = {{8, 20, UNIT_GIB, LAUNCH_OK},
                                        {16, 41, 2 * UNIT_GIB, LAUNCH_OK}};
-    struct bench_rows rows = rows_of(&a, made, 2, 0.002);
-    struct bench_findings small = {0}, large = {0};
-    bench_diagnose(&a, &rows, 0, 10 * UNIT_GIB, false, &small);
-    bench_diagnose(&a, &rows, 1, 10 * UNIT_GIB, false, &large);
+    struct grid_rows rows = rows_of(&a, made, 2, 0.002);
+    struct grid_findings small = {0}, large = {0};
+    grid_diagnose(&a, &rows, 0, 10 * UNIT_GIB, false, &small);
+    grid_diagnose(&a, &rows, 1, 10 * UNIT_GIB, false, &large);
     assert_false(has_finding(&small, "low-memory"));
     assert_true(has_finding(&large, "low-memory"));
 }
@@ -307,11 +307,11 @@ static void amp_is_a_remedy_until_it_was_tried(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     static const struct made made[] = {{8, 20, UNIT_GIB, LAUNCH_OK}, {8, 21, UNIT_GIB, LAUNCH_OK}};
-    struct bench_rows rows = rows_of(&a, made, 2, 0.002);
-    struct bench_findings before = {0}, after = {0};
-    bench_diagnose(&a, &rows, 0, -1, false, &before);
+    struct grid_rows rows = rows_of(&a, made, 2, 0.002);
+    struct grid_findings before = {0}, after = {0};
+    grid_diagnose(&a, &rows, 0, -1, false, &before);
     rows.items[1].setting.precision = PLAN_AMP_BF16;
-    bench_diagnose(&a, &rows, 0, -1, false, &after);
+    grid_diagnose(&a, &rows, 0, -1, false, &after);
     assert_string_equal(before.items[0].id, "compute-bound");
     assert_string_equal(after.items[0].id, "compute-bound");
     assert_non_null(strstr(before.items[0].remedy, "mixed precision"));
@@ -322,10 +322,10 @@ static void noise_is_said(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     static const struct made made[] = {{8, 20, UNIT_GIB, LAUNCH_OK}};
-    struct bench_rows quiet = rows_of(&a, made, 1, 0.01), loud = rows_of(&a, made, 1, 0.9);
-    struct bench_findings found = {0}, none = {0};
-    bench_diagnose(&a, &quiet, 0, -1, false, &none);
-    bench_diagnose(&a, &loud, 0, -1, false, &found);
+    struct grid_rows quiet = rows_of(&a, made, 1, 0.01), loud = rows_of(&a, made, 1, 0.9);
+    struct grid_findings found = {0}, none = {0};
+    grid_diagnose(&a, &quiet, 0, -1, false, &none);
+    grid_diagnose(&a, &loud, 0, -1, false, &found);
     assert_false(has_finding(&none, "noisy"));
     assert_true(has_finding(&found, "noisy"));
 }

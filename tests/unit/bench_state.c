@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "cmd/bench/bench.h"
+#include "job/grid/grid.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,14 +10,14 @@
 
 enum { ROWS = 4 };
 
-static struct bench_rows empty_rows(struct arena *a) {
-    struct bench_rows rows = {arena_new(a, struct bench_row, ROWS), ROWS};
+static struct grid_rows empty_rows(struct arena *a) {
+    struct grid_rows rows = {arena_new(a, struct grid_row, ROWS), ROWS};
     for (int i = 0; i < ROWS; i++) rows.items[i].setting.batch = 1 << i;
     return rows;
 }
 
-static struct bench_trial some_trial(struct arena *a, enum launch_status status) {
-    struct bench_trial t = {
+static struct grid_trial some_trial(struct arena *a, enum launch_status status) {
+    struct grid_trial t = {
         .status = status,
         .reason = status == LAUNCH_OK ? (struct str){0} : STR("CUDA out of \"memory\".\xff"),
         .steps = status == LAUNCH_OK ? 3 : 0,
@@ -43,30 +43,30 @@ static struct bench_trial some_trial(struct arena *a, enum launch_status status)
 }
 
 // What an interrupted run leaves: rows 0 (ran) and 1 (out of memory).
-static void leave_two(struct arena *a, const char *identity, struct bench_state *s) {
-    struct bench_rows rows = empty_rows(a);
-    struct bench_trial ran = some_trial(a, LAUNCH_OK), out = some_trial(a, LAUNCH_OOM);
+static void leave_two(struct arena *a, const char *identity, struct grid_state *s) {
+    struct grid_rows rows = empty_rows(a);
+    struct grid_trial ran = some_trial(a, LAUNCH_OK), out = some_trial(a, LAUNCH_OOM);
     struct str note;
-    bench_state_open(a, str_of(identity), false, &rows, s, &note);
+    grid_state_open(a, str_of(identity), false, &rows, s, &note);
     assert_int_equal(note.len, 0);
     assert_int_equal(s->taken, 0);
-    bench_state_add(s, a, 0, &ran);
-    bench_state_add(s, a, 1, &out);
-    bench_state_close(s, false);
+    grid_state_add(s, a, 0, &ran);
+    grid_state_add(s, a, 1, &out);
+    grid_state_close(s, false);
 }
 
 static void trials_come_back_as_they_were(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s;
+    struct grid_state s;
     struct str note;
     leave_two(&a, "one", &s);
-    struct bench_rows rows = empty_rows(&a);
-    bench_state_open(&a, STR("one"), false, &rows, &s, &note);
+    struct grid_rows rows = empty_rows(&a);
+    grid_state_open(&a, STR("one"), false, &rows, &s, &note);
     assert_int_equal(note.len, 0);
     assert_int_equal(s.taken, 2);
     assert_true(s.began.len > 0);
-    const struct bench_trial was = some_trial(&a, LAUNCH_OK), *is = &rows.items[0].trials[0];
+    const struct grid_trial was = some_trial(&a, LAUNCH_OK), *is = &rows.items[0].trials[0];
     assert_int_equal(is->status, LAUNCH_OK);
     assert_int_equal(is->peak_bytes, was.peak_bytes);
     assert_memory_equal(is->seconds_per_sample, was.seconds_per_sample, 3 * sizeof(double));
@@ -79,74 +79,74 @@ static void trials_come_back_as_they_were(void **state) {
     assert_int_equal(is->outputs.samples, 8);
     assert_str(is->outputs.reference, "torch");
     assert_str(is->engine_version, "1.31");
-    assert_int_equal(rows.items[0].status, BENCH_DIFFERS);
+    assert_int_equal(rows.items[0].status, GRID_DIFFERS);
     assert_false(rows.items[1].trials[0].differs || rows.items[1].outputs.is_known);
     assert_int_equal(rows.items[1].status, LAUNCH_OOM);
     assert_str(rows.items[1].reason, "CUDA out of \"memory\".?");
     assert_int_equal(rows.items[2].trial_count, 0);
-    bench_state_close(&s, true);
+    grid_state_close(&s, true);
     assert_false(os_exists(s.path.p));
 }
 
 static void another_run_takes_nothing(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s, other;
+    struct grid_state s, other;
     struct str note;
     leave_two(&a, "mine", &s);
-    struct bench_rows rows = empty_rows(&a);
-    bench_state_open(&a, STR("yours"), false, &rows, &other, &note);
+    struct grid_rows rows = empty_rows(&a);
+    grid_state_open(&a, STR("yours"), false, &rows, &other, &note);
     assert_int_equal(other.taken, 0);
-    bench_state_close(&other, true);
-    bench_state_open(&a, STR("mine"), true, &rows, &other, &note); // --fresh
+    grid_state_close(&other, true);
+    grid_state_open(&a, STR("mine"), true, &rows, &other, &note); // --fresh
     assert_int_equal(other.taken, 0);
-    bench_state_close(&other, false);
-    bench_state_open(&a, STR("mine"), false, &rows, &other, &note);
+    grid_state_close(&other, false);
+    grid_state_open(&a, STR("mine"), false, &rows, &other, &note);
     assert_int_equal(other.taken, 0);
-    bench_state_close(&other, true);
+    grid_state_close(&other, true);
 }
 
 // A name is a hash: a file of another run under it is not ours.
 static void a_file_of_another_identity_is_not_read(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s;
+    struct grid_state s;
     struct str note, text;
     leave_two(&a, "first", &s);
     assert_int_equal(os_read(&a, s.path.p, 1 << 20, &text, NULL, NULL), 0);
     char *changed = str_z(&a, text);
     memcpy(strstr(changed, "first"), "other", 5);
     assert_int_equal(os_replace(&a, s.path.p, str_of(changed), NULL, NULL), 0);
-    struct bench_rows rows = empty_rows(&a);
-    bench_state_open(&a, STR("first"), false, &rows, &s, &note);
+    struct grid_rows rows = empty_rows(&a);
+    grid_state_open(&a, STR("first"), false, &rows, &s, &note);
     assert_int_equal(s.taken, 0);
-    bench_state_close(&s, true);
+    grid_state_close(&s, true);
 }
 
 // Each line cut at each place: never a crash, never a trial that was not there.
 static void broken_lines_are_measured_again(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s;
+    struct grid_state s;
     struct str note, text;
     leave_two(&a, "broken", &s);
     assert_int_equal(os_read(&a, s.path.p, 1 << 20, &text, NULL, NULL), 0);
     for (ptrdiff_t length = 0; length < text.len; length++) {
         struct arena_mark mark = arena_mark(&a);
         assert_int_equal(os_replace(&a, s.path.p, str_slice(text, 0, length), NULL, NULL), 0);
-        struct bench_rows rows = empty_rows(&a);
-        bench_state_open(&a, STR("broken"), false, &rows, &s, &note);
+        struct grid_rows rows = empty_rows(&a);
+        grid_state_open(&a, STR("broken"), false, &rows, &s, &note);
         assert_true(s.taken <= 2);
         assert_int_equal(rows.items[0].trial_count + rows.items[1].trial_count, s.taken);
         // What is added behind a line that was cut short can be read again.
-        struct bench_trial more = some_trial(&a, LAUNCH_OK);
+        struct grid_trial more = some_trial(&a, LAUNCH_OK);
         ptrdiff_t before = s.taken;
-        bench_state_add(&s, &a, 3, &more);
-        bench_state_close(&s, false);
+        grid_state_add(&s, &a, 3, &more);
+        grid_state_close(&s, false);
         rows = empty_rows(&a);
-        bench_state_open(&a, STR("broken"), false, &rows, &s, &note);
+        grid_state_open(&a, STR("broken"), false, &rows, &s, &note);
         assert_int_equal(s.taken, before + 1);
-        bench_state_close(&s, false);
+        grid_state_close(&s, false);
         arena_rewind(&a, mark);
     }
     static const char *const odd[] = {"[]\n",
@@ -159,12 +159,12 @@ static void broken_lines_are_measured_again(void **state) {
     for (size_t i = 0; i < sizeof odd / sizeof *odd; i++) {
         struct str with = str_format(&a, "%.*s%s", STR_ARG(text), odd[i]);
         assert_int_equal(os_replace(&a, s.path.p, with, NULL, NULL), 0);
-        struct bench_rows rows = empty_rows(&a);
-        bench_state_open(&a, STR("broken"), false, &rows, &s, &note);
+        struct grid_rows rows = empty_rows(&a);
+        grid_state_open(&a, STR("broken"), false, &rows, &s, &note);
         assert_int_equal(s.taken, 2);
         assert_int_equal(s.broken_lines, 1);
         assert_true(note.len > 0);
-        bench_state_close(&s, false);
+        grid_state_close(&s, false);
     }
     unlink(s.path.p);
 }
@@ -172,47 +172,47 @@ static void broken_lines_are_measured_again(void **state) {
 static void two_at_once_do_not_share(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s, second;
+    struct grid_state s, second;
     struct str note;
-    struct bench_rows rows = empty_rows(&a);
-    bench_state_open(&a, STR("twice"), false, &rows, &s, &note);
-    bench_state_open(&a, STR("twice"), false, &rows, &second, &note);
+    struct grid_rows rows = empty_rows(&a);
+    grid_state_open(&a, STR("twice"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("twice"), false, &rows, &second, &note);
     assert_int_equal(second.fd, -1);
     assert_true(note.len > 0);
-    struct bench_trial t = some_trial(&a, LAUNCH_OK);
-    bench_state_add(&second, &a, 0, &t); // no effect, no crash
-    bench_state_close(&second, true);
+    struct grid_trial t = some_trial(&a, LAUNCH_OK);
+    grid_state_add(&second, &a, 0, &t); // no effect, no crash
+    grid_state_close(&second, true);
     assert_true(os_exists(s.path.p));
-    bench_state_close(&s, true);
+    grid_state_close(&s, true);
 }
 
 static void failures_are_not_kept(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s;
+    struct grid_state s;
     struct str note;
-    struct bench_rows rows = empty_rows(&a);
-    struct bench_trial t = some_trial(&a, LAUNCH_OK);
-    bench_state_open(&a, STR("failed"), false, &rows, &s, &note);
+    struct grid_rows rows = empty_rows(&a);
+    struct grid_trial t = some_trial(&a, LAUNCH_OK);
+    grid_state_open(&a, STR("failed"), false, &rows, &s, &note);
     t.status = LAUNCH_FAILED;
-    bench_state_add(&s, &a, 0, &t);
+    grid_state_add(&s, &a, 0, &t);
     t.status = LAUNCH_INTERRUPTED;
-    bench_state_add(&s, &a, 1, &t);
-    bench_state_close(&s, false);
-    bench_state_open(&a, STR("failed"), false, &rows, &s, &note);
+    grid_state_add(&s, &a, 1, &t);
+    grid_state_close(&s, false);
+    grid_state_open(&a, STR("failed"), false, &rows, &s, &note);
     assert_int_equal(s.taken, 0);
-    bench_state_close(&s, true);
+    grid_state_close(&s, true);
 }
 
 static void a_folder_that_cannot_be_written_is_no_error(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct bench_state s;
+    struct grid_state s;
     struct str note;
-    struct bench_rows rows = empty_rows(&a);
+    struct grid_rows rows = empty_rows(&a);
     char *before = strdup(getenv("XDG_CACHE_HOME"));
     setenv("XDG_CACHE_HOME", "/dev/null/nowhere", 1);
-    bench_state_open(&a, STR("x"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("x"), false, &rows, &s, &note);
     assert_int_equal(s.fd, -1);
     assert_true(note.len > 0);
     setenv("XDG_CACHE_HOME", before, 1);

@@ -2,16 +2,16 @@
 // The table of older words names only what exists, and its walk keeps what it does not know.
 #include "unit.h"
 
-#include "cmd/compat.h"
-#include "cmd/verbs.h"
+#include "cli/compat.h"
+#include "verbs/verbs.h"
 
 #include <ctype.h>
 
 static struct arena arena;
 
-static bool has_option(const struct verb *verb, struct str name) {
+static bool has_option(const struct cli_verb *verb, struct str name) {
     if (str_is(name, "json") || str_is(name, "help")) return true;
-    for (const struct option_row *row = verb->options; row->name; row++) {
+    for (const struct cli_row *row = verb->options; row->name; row++) {
         if (str_is(name, row->name)) return true;
     }
     return false;
@@ -26,11 +26,11 @@ static struct str name_at(const char *text) {
 }
 
 // Every option that the text names is one of some verb's in it, or of the row's own verbs.
-static void check_text(const char *text, const struct verb *own) {
-    const struct verb *named[8] = {own};
+static void check_text(const char *text, const struct cli_verb *own) {
+    const struct cli_verb *named[8] = {own};
     int count = 1;
     for (const char *at = text; (at = strstr(at, "batchfit ")); at++) {
-        named[count] = verb_find(verbs, name_at(at + 9));
+        named[count] = cli_verb_find(verbs, name_at(at + 9));
         if (!named[count]) fail_msg("no such verb: %s", at);
         assert_true(++count < 8);
     }
@@ -42,8 +42,8 @@ static void check_text(const char *text, const struct verb *own) {
     }
 }
 
-static void check_row(const struct compat_row *row, const struct verb *verb) {
-    const struct verb *answers = row->verb ? verb_find(verbs, str_of(row->verb)) : verb;
+static void check_row(const struct cli_compat_row *row, const struct cli_verb *verb) {
+    const struct cli_verb *answers = row->verb ? cli_verb_find(verbs, str_of(row->verb)) : verb;
     bool is_itself = row->becomes && strcmp(row->becomes, "=") == 0;
     bool is_shared = strchr(row->verbs, ' ') != NULL;
     struct str rest = str_of(row->options);
@@ -59,17 +59,17 @@ static void check_row(const struct compat_row *row, const struct verb *verb) {
             fail_msg("%s has no --%.*s", answers->name, STR_ARG(becomes));
         }
     }
-    assert_true(row->kind == COMPAT_BECOMES ? row->becomes || row->verb : row->says != NULL);
+    assert_true(row->kind == CLI_COMPAT_BECOMES ? row->becomes || row->verb : row->says != NULL);
     if (row->says) check_text(row->says, verb);
 }
 
 static void rows_name_what_exists(void **state) {
     (void)state;
-    for (const struct compat_row *row = compat_table; row->verbs; row++) {
+    for (const struct cli_compat_row *row = cli_compat_table; row->verbs; row++) {
         struct str rest = str_of(row->verbs);
         while (rest.p) {
             struct str name = str_cut(&rest, ' ');
-            const struct verb *verb = verb_find(verbs, name);
+            const struct cli_verb *verb = cli_verb_find(verbs, name);
             if (!verb) fail_msg("%s: there is no verb %.*s", row->options, STR_ARG(name));
             check_row(row, verb);
         }
@@ -80,7 +80,7 @@ static void the_options_of_the_short_help_exist(void **state) {
     (void)state;
     for (int i = 0; verbs[i]; i++) {
         int count = 0;
-        for (const struct option_row *row = verbs[i]->options; row->name; row++) count++;
+        for (const struct cli_row *row = verbs[i]->options; row->name; row++) count++;
         if (count > 12) assert_non_null(verbs[i]->common);
         struct str rest = str_of(verbs[i]->common);
         while (rest.p) {
@@ -92,10 +92,10 @@ static void the_options_of_the_short_help_exist(void **state) {
 
 static struct str read_line(const char *line, struct fail *why) {
     struct str_words words = str_words_of(&arena, str_of(line), ' ');
-    struct compat_words w = {verbs, verb_find(verbs, str_of(words.items[0])), (int)words.count,
-                              words.items};
+    struct cli_compat_words w = {verbs, cli_verb_find(verbs, str_of(words.items[0])),
+                                 (int)words.count, words.items};
     struct buf out = buf_new(&arena);
-    if (compat_read(&arena, &w, why) < 0) return str_of(why->hint);
+    if (cli_compat_read(&arena, &w, why) < 0) return str_of(why->hint);
     buf_format(&out, "%s", w.verb->name);
     for (int i = 1; i < w.count; i++) buf_format(&out, " %s", w.items[i]);
     return buf_str(&out);

@@ -4,8 +4,8 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "config/config.h"
-#include "config/tree_int.h"
+#include "records/config/config.h"
+#include "records/config/tree_int.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -336,7 +336,7 @@ static void add_pair(void *self, struct str path, struct config_node *map, struc
                      struct config_node *value) {
     (void)map;
     struct flat *f = self;
-    struct str full = path_join(f->arena, path, key->text);
+    struct str full = config_path_join(f->arena, path, key->text);
     *arena_push(f->arena, &f->items, &f->count, &f->capacity) =
         str_format(f->arena, "%.*s\001%d %d %d\001%.*s\001%td", STR_ARG(full), (int)value->kind,
                    (int)value->style, value->flow, STR_ARG(value->text),
@@ -345,7 +345,7 @@ static void add_pair(void *self, struct str path, struct config_node *map, struc
 
 static struct flat flatten(struct arena *a, const struct config *c) {
     struct flat f = {.arena = a};
-    tree_walk(a, c, add_pair, &f);
+    config_tree_walk(a, c, add_pair, &f);
     return f;
 }
 

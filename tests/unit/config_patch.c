@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "config/config.h"
+#include "records/config/config.h"
 
 #include <stdio.h>
 #include <stdlib.h>

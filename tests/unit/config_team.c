@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "config/config.h"
+#include "records/config/config.h"
 
 static const char seed[] = "# 팀원별 권장 설정\nteam_gpu_settings:\n  rtx_4090:\n    batch_size: "
                            "48\n    gradient_accumulation_steps: 1\n"

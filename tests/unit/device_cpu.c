@@ -3,7 +3,7 @@
 #include "device_machines.h"
 
 #include "base/os.h"
-#include "device/cpu.h"
+#include "machine/device/cpu.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "device/device.h"
+#include "machine/device/device.h"
 
 #include <ftw.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // functions.
 #include "device_machines.h"
 
-#include "device/device_int.h"
+#include "machine/device/device_int.h"
 
 #include <unistd.h>
 

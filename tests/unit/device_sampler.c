@@ -4,7 +4,7 @@
 // stays behind with the machine it plays.
 #include "device_machines.h"
 
-#include "device/device_int.h"
+#include "machine/device/device_int.h"
 
 #include <dlfcn.h>
 #include <math.h>

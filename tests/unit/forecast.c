@@ -5,7 +5,7 @@
 
 #include "base/os.h"
 #include "base/unit.h"
-#include "forecast/forecast.h"
+#include "predict/forecast/forecast.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ struct toy {
     int image_size, accumulation, checkpointing, mib_per_sample;
 };
 static const struct toy toys[] = {
-    {"a", "fp32", "adamw", 64, 1, 0, 40},     {"b", "amp-fp16", "adamw", 64, 1, 0, 20},
+    {"a", "fp32", "adamw", 64, 1, 0, 40},      {"b", "amp-fp16", "adamw", 64, 1, 0, 20},
     {"c", "amp-fp16", "adamw", 128, 1, 0, 80}, {"d", "amp-fp16", "adamw", 64, 2, 0, 22},
     {"e", "amp-fp16", "adamw", 64, 1, 1, 5},   {"f", "fp32", "sgd", 64, 1, 0, 39},
 };
@@ -36,13 +36,14 @@ static int write_tapes(void **state) {
         char path[128];
         snprintf(path, sizeof path, "%s/%s.tape", folder, t->file);
         FILE *f = fopen(path, "w");
-        fprintf(f,
-                "{\"tape\":1,\"model\":\"python:toy:net\",\"mode\":\"train\",\"image_size\":%d,"
-                "\"precision\":\"%s\",\"optimizer\":\"%s\",\"accumulation\":%d,\"layout\":\"nchw\","
-                "\"checkpointing\":%s,\"parameters\":262144,\"batches\":[2,4,8]}\n"
-                "m init 0\na 1 1048576 0 param\nm forward 0\na 2 0 %lld activation conv body\nf 2\n",
-                t->image_size, t->precision, t->optimizer, t->accumulation,
-                t->checkpointing ? "true" : "false", t->mib_per_sample * (long long)UNIT_MIB);
+        fprintf(
+            f,
+            "{\"tape\":1,\"model\":\"python:toy:net\",\"mode\":\"train\",\"image_size\":%d,"
+            "\"precision\":\"%s\",\"optimizer\":\"%s\",\"accumulation\":%d,\"layout\":\"nchw\","
+            "\"checkpointing\":%s,\"parameters\":262144,\"batches\":[2,4,8]}\n"
+            "m init 0\na 1 1048576 0 param\nm forward 0\na 2 0 %lld activation conv body\nf 2\n",
+            t->image_size, t->precision, t->optimizer, t->accumulation,
+            t->checkpointing ? "true" : "false", t->mib_per_sample * (long long)UNIT_MIB);
         fclose(f);
     }
     return 0;
@@ -59,8 +60,7 @@ static struct forecast open_toy(struct arena *a, struct tape_store *store, struc
     struct fail why = {0};
     struct forecast f;
     struct forecast_shelf *shelf = arena_new(a, struct forecast_shelf, 1);
-    *shelf = (struct forecast_shelf){
-        .arena = a, .store = store, .options = sim_options_default()};
+    *shelf = (struct forecast_shelf){.arena = a, .store = store, .options = sim_options_default()};
     plan.model = STR("python:toy:net");
     assert_int_equal(tape_store_open(a, (struct tape_places){folder, folder}, store, &why), 0);
     int rc = forecast_open(shelf, &plan, &f, &why);
@@ -69,12 +69,13 @@ static struct forecast open_toy(struct arena *a, struct tape_store *store, struc
 }
 
 static struct forecast_card card_of(int64_t mib) {
-    return (struct forecast_card){.gpu = {.usable_bytes = mib * UNIT_MIB, .has_tensor_cores = true},
-                                  .overhead = {.bytes = 100 * UNIT_MIB, .high_bytes = 150 * UNIT_MIB}};
+    return (struct forecast_card){
+        .gpu = {.usable_bytes = mib * UNIT_MIB, .has_tensor_cores = true},
+        .overhead = {.bytes = 100 * UNIT_MIB, .high_bytes = 150 * UNIT_MIB}};
 }
 
-static const struct plan amp = {.precision = PLAN_AMP_FP16, .optimizer = {"adamw", 5},
-                                .image_size = 64};
+static const struct plan amp = {
+    .precision = PLAN_AMP_FP16, .optimizer = {"adamw", 5}, .image_size = 64};
 
 static void figures_follow_the_tape(void **state) {
     (void)state;
@@ -100,8 +101,10 @@ static void the_verdict_looks_below_the_capacity(void **state) {
     static const struct {
         int64_t usable_mib;
         enum forecast_verdict verdict;
-    } cases[] = {{100 + 402, FORECAST_AT_RISK}, {100 + 401, FORECAST_OOM},
-                 {100 + 420, FORECAST_FITS},    {100 + 409, FORECAST_AT_RISK}};
+    } cases[] = {{100 + 402, FORECAST_AT_RISK},
+                 {100 + 401, FORECAST_OOM},
+                 {100 + 420, FORECAST_FITS},
+                 {100 + 409, FORECAST_AT_RISK}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct forecast_card card = card_of(cases[i].usable_mib);
         assert_int_equal(forecast_at(&f, &card, 20, 1, &peak, NULL), 0); // needs 402 MiB

@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/data.h"
-#include "forecast/speed.h"
+#include "predict/speed/speed.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -23,16 +23,16 @@ static const struct gpu card = {.key = {"toy", 3},
                                 .tdp_watts = 492, // holds its clock: 350 W / 71.2 x 100 TFLOP/s
                                 .has_tensor_cores = true};
 
-static struct forecast_speed_row row(void) {
-    struct forecast_speed_row r = {.name = STR("toy-train"),
-                                   .cards = STR("other,toy"),
-                                   .mode = STR("train"),
-                                   .torch_min = 100,
-                                   .torch_max = 199,
-                                   .range = 1.25,
-                                   .range_doubtful = 2,
-                                   .range_other = 1.5,
-                                   .range_measured = 1.4};
+static struct speed_row row(void) {
+    struct speed_row r = {.name = STR("toy-train"),
+                          .cards = STR("other,toy"),
+                          .mode = STR("train"),
+                          .torch_min = 100,
+                          .torch_max = 199,
+                          .range = 1.25,
+                          .range_doubtful = 2,
+                          .range_other = 1.5,
+                          .range_measured = 1.4};
     for (int i = 0; i < SPEED_CONSTANTS; i++) r.constants[i] = 0.5;
     // 1e13 / (2 x 128) cycles a second: half the bandwidth
     for (int i = SPEED_L_MM; i <= SPEED_L_DEPTHWISE_NHWC; i++) r.constants[i] = 12.8;
@@ -55,16 +55,15 @@ static struct forecast_speed_row row(void) {
     "{\"tape\":1,\"model\":\"python:toy:net\",\"mode\":\"train\",\"precision\":\"amp-fp16\"," \
     "\"rules\":\"1.12\",\"accumulation\":1,\"batches\":[2,4]}\n"
 
-static struct forecast_speed speed_of(struct arena *a, const char *text, int64_t batch,
-                                      int64_t accumulation, struct forecast_speed_row r,
-                                      const struct gpu *g) {
+static struct speed speed_of(struct arena *a, const char *text, int64_t batch, int64_t accumulation,
+                             struct speed_row r, const struct gpu *g) {
     struct tape tape;
     struct fail why = {0};
-    struct forecast_speed s;
+    struct speed s;
     if (tape_read(a, STR("t"), str_of(text), &tape, &why) < 0) fail_msg("%s", why.message);
-    const struct forecast_speed_table table = {.rows = &r, .count = 1};
-    const struct forecast_speed_run run = {&tape, batch, accumulation, g, 0};
-    if (!forecast_speed_at(&table, &run, &s)) s.row = NULL;
+    const struct speed_table table = {.rows = &r, .count = 1};
+    const struct speed_run run = {&tape, batch, accumulation, g, 0};
+    if (!speed_at(&table, &run, &s)) s.row = NULL;
     return s;
 }
 
@@ -72,7 +71,7 @@ static double us_of(const char *work, int64_t batch) {
     ARENA_AUTO a = {0};
     char text[1024];
     snprintf(text, sizeof text, HEAD "m forward 1\n%s\n", work);
-    struct forecast_speed s = speed_of(&a, text, batch, 1, row(), &card);
+    struct speed s = speed_of(&a, text, batch, 1, row(), &card);
     return s.row ? s.step_s * 1e6 : NAN;
 }
 
@@ -168,7 +167,7 @@ static const char step[] = HEAD "m forward 1\no elem 0 0 0 1000000000 1\n"
 static void micro_steps_repeat_all_but_the_update(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct forecast_speed s = speed_of(&a, step, 1, 1, row(), &card);
+    struct speed s = speed_of(&a, step, 1, 1, row(), &card);
     assert_near(s.step_s * 1e6, 4020);
     assert_near(s.samples_per_s, 1 / 4020e-6);
     s = speed_of(&a, step, 1, 3, row(), &card);
@@ -181,19 +180,19 @@ static void ranges_by_card_and_software(void **state) {
     ARENA_AUTO a = {0};
     struct gpu unknown = card;
     unknown.key = STR("nobody");
-    struct forecast_speed s = speed_of(&a, step, 1, 1, row(), &card);
+    struct speed s = speed_of(&a, step, 1, 1, row(), &card);
     assert_true(s.is_fitted && !s.is_doubtful && !s.is_host_bound);
     assert_near(s.low, s.samples_per_s / 1.25);
     assert_near(s.high, s.samples_per_s * 1.25);
     s = speed_of(&a, step, 1, 1, row(), &unknown);
     assert_false(s.is_fitted);
     assert_near(s.high, s.samples_per_s * 1.5);
-    struct forecast_speed_row newer = row();
+    struct speed_row newer = row();
     newer.torch_min = 200, newer.torch_max = 299;
     s = speed_of(&a, step, 1, 1, newer, &card);
     assert_false(s.is_fitted);
     assert_near(s.low, s.samples_per_s / 1.5);
-    forecast_speed_calibrate(&s, 2, 1.4);
+    speed_calibrate(&s, 2, 1.4);
     assert_near(s.step_s * 1e6, 2010);
     assert_near(s.high, 2 / 4020e-6 * 1.4);
 }
@@ -243,7 +242,7 @@ static void doubt_is_a_share_of_the_time(void **state) {
     for (int i = 0; i < 2; i++) {
         char text[1024];
         snprintf(text, sizeof text, "%s%s%s", grouped, cases[i].flops, grouped_end);
-        struct forecast_speed s = speed_of(&a, text, 1, 1, row(), &card);
+        struct speed s = speed_of(&a, text, 1, 1, row(), &card);
         assert_int_equal(s.is_doubtful, cases[i].is_doubtful);
         assert_near(s.high, s.samples_per_s * (cases[i].is_doubtful ? 2 : 1.25));
     }
@@ -253,10 +252,10 @@ static void doubt_is_a_share_of_the_time(void **state) {
 static void below_the_knee_only_a_bound(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct forecast_speed_row r = row();
+    struct speed_row r = row();
     r.host_us = 10;
     static const char small[] = HEAD "m forward 1\no elem 0 0 0 1000000 5\n"; // 2 us a sample
-    struct forecast_speed s = speed_of(&a, small, 4, 1, r, &card);
+    struct speed s = speed_of(&a, small, 4, 1, r, &card);
     assert_true(s.is_host_bound); // 5 x 18 us < 2 x 50 us
     assert_true(isnan(s.low));
     assert_near(s.high, 4 / 90e-6 * 1.25);
@@ -271,7 +270,7 @@ static void nothing_is_said_without_facts(void **state) {
     blank.bandwidth = NAN;
     assert_null(speed_of(&a, step, 1, 1, row(), &blank).row);
     assert_null(speed_of(&a, HEAD "m forward 1\n", 1, 1, row(), &card).row);
-    struct forecast_speed_row other = row();
+    struct speed_row other = row();
     other.mode = STR("inference");
     assert_null(speed_of(&a, step, 1, 1, other, &card).row);
 }
@@ -279,10 +278,10 @@ static void nothing_is_said_without_facts(void **state) {
 static void the_shipped_table_reads(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct forecast_speed_table t;
+    struct speed_table t;
     struct fail why = {0};
     unsetenv("BATCHFIT_DATA");
-    if (forecast_speed_load(&a, &t, &why) < 0) fail_msg("%s", why.message);
+    if (speed_load(&a, &t, &why) < 0) fail_msg("%s", why.message);
     assert_true(t.count > 0);
     for (ptrdiff_t i = 0; i < t.count; i++) {
         assert_true(t.rows[i].from.len > 0 && t.rows[i].cards.len > 0);
@@ -297,7 +296,7 @@ static void a_bad_table_is_refused(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     char folder[] = "/tmp/batchfit-unit-XXXXXX", path[64];
-    struct forecast_speed_table t;
+    struct speed_table t;
     struct fail why = {0};
     assert_non_null(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/speed.tsv", folder);
@@ -312,7 +311,7 @@ static void a_bad_table_is_refused(void **state) {
         fputs(cases[i].text, f);
         fclose(f);
         setenv("BATCHFIT_DATA", folder, 1);
-        assert_int_equal(forecast_speed_load(&a, &t, &why), FAIL_INPUT);
+        assert_int_equal(speed_load(&a, &t, &why), FAIL_INPUT);
         if (!strstr(why.message, cases[i].message)) fail_msg("%s", why.message);
     }
     unsetenv("BATCHFIT_DATA");

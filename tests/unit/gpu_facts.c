@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "gpu/gpu.h"
+#include "predict/gpu/gpu.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "gpu/gpu.h"
+#include "predict/gpu/gpu.h"
 
 static struct arena arena;
 static struct gpu_catalogue cards;
@@ -141,7 +141,8 @@ static void cards_are_found_by_what_people_type(void **state) {
     for (size_t i = 0; i < sizeof typed_names / sizeof *typed_names; i++) {
         const struct gpu *g = found(typed_names[i].typed);
         if (!str_is(g->key, typed_names[i].key)) {
-            fail_msg("%s gives %.*s, not %s", typed_names[i].typed, STR_ARG(g->key), typed_names[i].key);
+            fail_msg("%s gives %.*s, not %s", typed_names[i].typed, STR_ARG(g->key),
+                     typed_names[i].key);
         }
     }
 }

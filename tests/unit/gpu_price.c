@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "gpu/gpu.h"
-#include "gpu/price.h"
+#include "predict/gpu/gpu.h"
+#include "predict/gpu/price.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "insight/insight.h"
+#include "machine/rules/rules.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -13,11 +13,11 @@ enum { CARDS = 8 };
 // A healthy machine: one RTX 4090, 16 cores, 64 GiB. Tests change what they are about.
 struct machine {
     struct arena arena;
-    struct insight_facts facts;
-    struct insight_support supports[CARDS];
+    struct rules_facts facts;
+    struct rules_support supports[CARDS];
     struct device_card cards[CARDS];
-    struct insight_needs needs;
-    struct insight_findings findings;
+    struct rules_needs needs;
+    struct finding_insight_findings findings;
 };
 
 static struct device_card card_of(int index) {
@@ -36,14 +36,14 @@ static void set_up(struct machine *m) {
     *m = (struct machine){0};
     for (int i = 0; i < CARDS; i++) {
         m->cards[i] = card_of(i);
-        m->supports[i] = (struct insight_support){.is_known = true,
-                                                  .tier = STR("high_end"),
-                                                  .compute_capability = 89,
-                                                  .has_tensor_cores = true,
-                                                  .has_bf16 = true,
-                                                  .pcie_generation = 4};
+        m->supports[i] = (struct rules_support){.is_known = true,
+                                                .tier = STR("high_end"),
+                                                .compute_capability = 89,
+                                                .has_tensor_cores = true,
+                                                .has_bf16 = true,
+                                                .pcie_generation = 4};
     }
-    m->facts = (struct insight_facts){
+    m->facts = (struct rules_facts){
         .devices = {.state = DEVICE_ANSWERS,
                     .cards = m->cards,
                     .count = 1,
@@ -51,7 +51,7 @@ static void set_up(struct machine *m) {
                     .cuda_version = STR("13.0")},
         .supports = m->supports,
         .nvidia_cards = 1,
-        .torch = {.state = INSIGHT_TORCH_FOUND,
+        .torch = {.state = RULES_TORCH_FOUND,
                   .python = STR("python3"),
                   .python_version = STR("3.11.2"),
                   .version = STR("2.13.0+cu130"),
@@ -70,12 +70,12 @@ static void set_up(struct machine *m) {
         .own_pid = -1,
     };
     struct fail why = {0};
-    assert_int_equal(insight_needs_load(&m->arena, &m->needs, &why), 0);
+    assert_int_equal(rules_needs_load(&m->arena, &m->needs, &why), 0);
 }
 
 // The finding of that id, NULL: the rule says nothing.
-static const struct insight_finding *find(struct machine *m, const char *id) {
-    insight_judge(&m->arena, &m->facts, &m->needs, &m->findings);
+static const struct finding_insight_finding *find(struct machine *m, const char *id) {
+    rules_judge(&m->arena, &m->facts, &m->needs, &m->findings);
     for (ptrdiff_t i = 0; i < m->findings.count; i++) {
         if (strcmp(m->findings.items[i].id, id) == 0) return &m->findings.items[i];
     }
@@ -86,15 +86,17 @@ static bool has(struct str text, const char *part) {
     return str_find(text, str_of(part)) >= 0;
 }
 
-static const struct insight_finding *expect(struct machine *m, const char *id,
-                                            enum insight_severity severity, const char *evidence) {
-    const struct insight_finding *f = find(m, id);
+static const struct finding_insight_finding *expect(struct machine *m, const char *id,
+                                                    enum finding_insight_severity severity,
+                                                    const char *evidence) {
+    const struct finding_insight_finding *f = find(m, id);
     if (!f) fail_msg("%s: nothing is said", id);
     if (f->severity != severity || !has(f->evidence, evidence)) {
-        fail_msg("%s: %s \"%.*s\"", id, insight_severity_name(f->severity), STR_ARG(f->evidence));
+        fail_msg("%s: %s \"%.*s\"", id, finding_insight_severity_name(f->severity),
+                 STR_ARG(f->evidence));
     }
     // What is wrong comes with what to do.
-    if (severity >= INSIGHT_WARNING) assert_true(f->remedy.len > 0);
+    if (severity >= FINDING_WARNING) assert_true(f->remedy.len > 0);
     return f;
 }
 
@@ -107,34 +109,34 @@ static void a_healthy_machine_is_fine(void **state) {
     MACHINE;
     assert_null(find(&m, "no such id"));
     for (ptrdiff_t i = 0; i < m.findings.count; i++) {
-        const struct insight_finding *f = &m.findings.items[i];
-        if (f->severity > INSIGHT_NOTE) fail_msg("%s: %.*s", f->id, STR_ARG(f->evidence));
+        const struct finding_insight_finding *f = &m.findings.items[i];
+        if (f->severity > FINDING_NOTE) fail_msg("%s: %.*s", f->id, STR_ARG(f->evidence));
         for (ptrdiff_t j = 0; j < i; j++) { // ids are unique in a machine and a card
             assert_false(m.findings.items[j].card == f->card &&
                          strcmp(m.findings.items[j].id, f->id) == 0);
         }
     }
-    expect(&m, "driver.found", INSIGHT_OK, "CUDA up to 13.0");
+    expect(&m, "driver.found", FINDING_OK, "CUDA up to 13.0");
     arena_clear(&m.arena);
 }
 
 static void versions_are_read(void **state) {
     MACHINE;
-    assert_true(insight_driver_number(STR("535.183.01")) == 535183001);
-    assert_true(insight_driver_number(STR("570.26")) < insight_driver_number(STR("570.26.01")));
-    assert_true(insight_driver_number(STR("575.51.03")) > insight_driver_number(STR("570.133.20")));
-    assert_true(insight_driver_number(STR("old")) == 0);
-    assert_int_equal(insight_version(STR("2.13.0+cu130")), 213);
-    assert_int_equal(insight_version(STR("12.8")), 1208);
-    assert_int_equal(insight_version(STR("nightly")), 0);
-    assert_int_equal(insight_cuda_runs(&m.needs, 1206, insight_driver_number(STR("535.54.03"))), 1);
-    assert_int_equal(insight_cuda_runs(&m.needs, 1300, insight_driver_number(STR("575.51.03"))), 0);
-    assert_int_equal(insight_cuda_runs(&m.needs, 9900, 1), -1);
+    assert_true(rules_driver_number(STR("535.183.01")) == 535183001);
+    assert_true(rules_driver_number(STR("570.26")) < rules_driver_number(STR("570.26.01")));
+    assert_true(rules_driver_number(STR("575.51.03")) > rules_driver_number(STR("570.133.20")));
+    assert_true(rules_driver_number(STR("old")) == 0);
+    assert_int_equal(rules_version(STR("2.13.0+cu130")), 213);
+    assert_int_equal(rules_version(STR("12.8")), 1208);
+    assert_int_equal(rules_version(STR("nightly")), 0);
+    assert_int_equal(rules_cuda_runs(&m.needs, 1206, rules_driver_number(STR("535.54.03"))), 1);
+    assert_int_equal(rules_cuda_runs(&m.needs, 1300, rules_driver_number(STR("575.51.03"))), 0);
+    assert_int_equal(rules_cuda_runs(&m.needs, 9900, 1), -1);
     // Pascal: the newest wheels with kernels for it are those for CUDA 12.6.
-    assert_int_equal(insight_build_for(&m.needs, 0, 61)->cuda, 1206);
-    assert_int_equal(insight_build_for(&m.needs, insight_driver_number(STR("470.82.01")), 86)->cuda,
+    assert_int_equal(rules_build_for(&m.needs, 0, 61)->cuda, 1206);
+    assert_int_equal(rules_build_for(&m.needs, rules_driver_number(STR("470.82.01")), 86)->cuda,
                      1108);
-    assert_null(insight_build_for(&m.needs, insight_driver_number(STR("390.46")), 61));
+    assert_null(rules_build_for(&m.needs, rules_driver_number(STR("390.46")), 61));
     arena_clear(&m.arena);
 }
 
@@ -147,135 +149,135 @@ static void no_driver_is_an_answer(void **state) {
     m.facts.driver_is_absent = true;
     m.facts.nvidia_cards = 0;
     m.facts.torch.cuda = (struct str){0};
-    expect(&m, "driver.found", INSIGHT_NOTE, "no NVIDIA driver library");
-    expect(&m, "torch.build", INSIGHT_OK, "no card");
+    expect(&m, "driver.found", FINDING_NOTE, "no NVIDIA driver library");
+    expect(&m, "torch.build", FINDING_OK, "no card");
     assert_null(find(&m, "driver.cuda"));
     m.facts.nvidia_cards = 2;
-    expect(&m, "driver.found", INSIGHT_PROBLEM, "2 NVIDIA cards on the PCI bus");
+    expect(&m, "driver.found", FINDING_PROBLEM, "2 NVIDIA cards on the PCI bus");
     m.facts.in_container = true;
     assert_true(has(find(&m, "driver.found")->remedy, "--gpus all"));
     m.facts.nvidia_cards = -1;
     m.facts.driver_is_absent = false;
     m.facts.devices.why_none = STR("library and kernel driver are of different versions");
-    expect(&m, "driver.found", INSIGHT_PROBLEM, "different versions");
+    expect(&m, "driver.found", FINDING_PROBLEM, "different versions");
     m.facts.devices.state = DEVICE_HANGS;
-    assert_str(expect(&m, "driver.found", INSIGHT_PROBLEM, "")->value, "does not answer");
+    assert_str(expect(&m, "driver.found", FINDING_PROBLEM, "")->value, "does not answer");
     arena_clear(&m.arena);
 }
 
 static void drivers_limit_pytorch(void **state) {
     MACHINE;
-    expect(&m, "driver.cuda", INSIGHT_OK, "2.14 for CUDA 13.2");
-    expect(&m, "torch.driver", INSIGHT_OK, "580.65.06");
+    expect(&m, "driver.cuda", FINDING_OK, "2.14 for CUDA 13.2");
+    expect(&m, "torch.driver", FINDING_OK, "580.65.06");
     m.facts.devices.driver_version = STR("550.54.14");
-    expect(&m, "driver.cuda", INSIGHT_NOTE, "2.14 for CUDA 12.6");
-    expect(&m, "torch.driver", INSIGHT_PROBLEM, "needs driver 580.65.06, this is 550.54.14");
+    expect(&m, "driver.cuda", FINDING_NOTE, "2.14 for CUDA 12.6");
+    expect(&m, "torch.driver", FINDING_PROBLEM, "needs driver 580.65.06, this is 550.54.14");
     m.facts.torch.cuda = STR("12.6");
-    expect(&m, "torch.driver", INSIGHT_NOTE, "minor version compatibility");
+    expect(&m, "torch.driver", FINDING_NOTE, "minor version compatibility");
     m.facts.devices.driver_version = STR("470.82.01");
-    expect(&m, "driver.cuda", INSIGHT_WARNING, "2.7 for CUDA 11.8");
+    expect(&m, "driver.cuda", FINDING_WARNING, "2.7 for CUDA 11.8");
     m.supports[0].compute_capability = 61; // for this card the newest is built for CUDA 12.6
-    assert_true(has(expect(&m, "driver.cuda", INSIGHT_WARNING, "2.7")->remedy, "525.60.13"));
+    assert_true(has(expect(&m, "driver.cuda", FINDING_WARNING, "2.7")->remedy, "525.60.13"));
     m.facts.devices.driver_version = STR("550.54.14");
-    expect(&m, "driver.cuda", INSIGHT_OK, "2.14 for CUDA 12.6");
+    expect(&m, "driver.cuda", FINDING_OK, "2.14 for CUDA 12.6");
     m.cards[0].is_unified = true;
     m.supports[0].is_known = false;
     assert_null(find(&m, "driver.cuda")); // Jetson numbers its drivers in its own way
     m.cards[0].is_unified = false;
     m.facts.devices.driver_version = STR("390.46");
-    expect(&m, "driver.cuda", INSIGHT_WARNING, "none of PyTorch's CUDA builds");
+    expect(&m, "driver.cuda", FINDING_WARNING, "none of PyTorch's CUDA builds");
     m.facts.devices.driver_version = STR("580.95.05");
     m.facts.torch.cuda = STR("99.1");
-    expect(&m, "torch.driver", INSIGHT_UNKNOWN, "not in the table");
+    expect(&m, "torch.driver", FINDING_UNKNOWN, "not in the table");
     arena_clear(&m.arena);
 }
 
 static void pytorch_is_there_or_not(void **state) {
     MACHINE;
-    expect(&m, "torch.found", INSIGHT_OK, "Python 3.11.2 (python3), CUDA 13.0");
-    m.facts.torch.state = INSIGHT_TORCH_MISSING;
+    expect(&m, "torch.found", FINDING_OK, "Python 3.11.2 (python3), CUDA 13.0");
+    m.facts.torch.state = RULES_TORCH_MISSING;
     m.facts.torch.error = STR("No module named 'torch'");
-    assert_true(has(expect(&m, "torch.found", INSIGHT_WARNING, "No module")->remedy, "CUDA 13.2"));
+    assert_true(has(expect(&m, "torch.found", FINDING_WARNING, "No module")->remedy, "CUDA 13.2"));
     assert_null(find(&m, "torch.build"));
     assert_null(find(&m, "card.kernels"));
-    m.facts.torch.state = INSIGHT_TORCH_NO_PYTHON;
-    expect(&m, "torch.found", INSIGHT_WARNING, "");
-    m.facts.torch.state = INSIGHT_TORCH_HANGS;
-    expect(&m, "torch.found", INSIGHT_PROBLEM, "");
-    m.facts.torch.state = INSIGHT_TORCH_UNASKED;
-    expect(&m, "torch.found", INSIGHT_UNKNOWN, "recorded");
+    m.facts.torch.state = RULES_TORCH_NO_PYTHON;
+    expect(&m, "torch.found", FINDING_WARNING, "");
+    m.facts.torch.state = RULES_TORCH_HANGS;
+    expect(&m, "torch.found", FINDING_PROBLEM, "");
+    m.facts.torch.state = RULES_TORCH_UNASKED;
+    expect(&m, "torch.found", FINDING_UNKNOWN, "recorded");
     arena_clear(&m.arena);
 }
 
 static void pytorch_fits_the_card_or_not(void **state) {
     MACHINE;
-    expect(&m, "card.kernels", INSIGHT_OK, "sm_86"); // 8.6's kernels run on 8.9
+    expect(&m, "card.kernels", FINDING_OK, "sm_86"); // 8.6's kernels run on 8.9
     m.supports[0].compute_capability = 61;
-    expect(&m, "card.kernels", INSIGHT_PROBLEM, "6.1");
+    expect(&m, "card.kernels", FINDING_PROBLEM, "6.1");
     m.facts.torch.archs = STR("sm_50 sm_60 sm_90a");
-    expect(&m, "card.kernels", INSIGHT_OK, "sm_60");
+    expect(&m, "card.kernels", FINDING_OK, "sm_60");
     m.supports[0].compute_capability = 121;
-    expect(&m, "card.kernels", INSIGHT_PROBLEM, "12.1");
+    expect(&m, "card.kernels", FINDING_PROBLEM, "12.1");
     m.facts.torch.archs = STR("compute_90");
-    expect(&m, "card.kernels", INSIGHT_OK, "compute_90");
+    expect(&m, "card.kernels", FINDING_OK, "compute_90");
     m.facts.torch.archs = (struct str){0};
-    expect(&m, "card.kernels", INSIGHT_UNKNOWN, "");
+    expect(&m, "card.kernels", FINDING_UNKNOWN, "");
     m.facts.torch.cuda = (struct str){0};
-    expect(&m, "torch.build", INSIGHT_PROBLEM, "without CUDA");
+    expect(&m, "torch.build", FINDING_PROBLEM, "without CUDA");
     arena_clear(&m.arena);
 }
 
 static void pytorch_sees_the_cards_or_not(void **state) {
     MACHINE;
-    expect(&m, "torch.cuda", INSIGHT_OK, "True");
+    expect(&m, "torch.cuda", FINDING_OK, "True");
     m.facts.devices.count = 2;
-    expect(&m, "torch.cuda", INSIGHT_NOTE, "1 of the 2");
+    expect(&m, "torch.cuda", FINDING_NOTE, "1 of the 2");
     m.facts.torch.cuda_available = 0;
     m.facts.torch.cuda_error = STR("driver too old");
-    expect(&m, "torch.cuda", INSIGHT_PROBLEM, "driver too old");
-    expect(&m, "torch.compile", INSIGHT_OK, "Triton");
+    expect(&m, "torch.cuda", FINDING_PROBLEM, "driver too old");
+    expect(&m, "torch.compile", FINDING_OK, "Triton");
     m.facts.torch.has_compiler = 0;
-    expect(&m, "torch.compile", INSIGHT_NOTE, "compiler");
+    expect(&m, "torch.compile", FINDING_NOTE, "compiler");
     m.facts.torch.has_triton = 0;
-    expect(&m, "torch.compile", INSIGHT_NOTE, "Triton");
+    expect(&m, "torch.compile", FINDING_NOTE, "Triton");
     m.facts.torch.version = STR("1.13.1");
-    expect(&m, "torch.compile", INSIGHT_NOTE, "2.0");
+    expect(&m, "torch.compile", FINDING_NOTE, "2.0");
     arena_clear(&m.arena);
 }
 
 static void memory_of_others_is_named(void **state) {
     MACHINE;
     struct device_card *card = &m.cards[0];
-    expect(&m, "card.memory", INSIGHT_OK, "nobody else");
+    expect(&m, "card.memory", FINDING_OK, "nobody else");
     card->now.used_bytes = 3 * UNIT_GIB;
     card->now.free_bytes = 20 * UNIT_GIB;
     card->has_processes = true;
-    expect(&m, "card.memory", INSIGHT_WARNING, "no process that this user or container can see");
+    expect(&m, "card.memory", FINDING_WARNING, "no process that this user or container can see");
     card->process_count = 2;
     card->processes[0] = (struct device_process){812, "python", 2 * UNIT_GIB, DEVICE_COMPUTE};
     card->processes[1] = (struct device_process){90, "Xorg", -1, DEVICE_GRAPHICS};
-    expect(&m, "card.memory", INSIGHT_WARNING, "python 2.00 GiB (pid 812), Xorg (pid 90)");
+    expect(&m, "card.memory", FINDING_WARNING, "python 2.00 GiB (pid 812), Xorg (pid 90)");
     m.facts.own_pid = 812;
     assert_false(has(find(&m, "card.memory")->evidence, "812"));
     card->now.used_bytes = -1;
-    expect(&m, "card.memory", INSIGHT_UNKNOWN, "does not tell");
+    expect(&m, "card.memory", FINDING_UNKNOWN, "does not tell");
     arena_clear(&m.arena);
 }
 
 static void abilities_follow_the_card(void **state) {
     MACHINE;
     assert_str(find(&m, "card.precision")->value, "fp32 tf32 fp16 bf16 fp8");
-    m.supports[0] = (struct insight_support){
-        .is_known = true, .tier = STR("low_end"), .compute_capability = 61};
-    expect(&m, "card.precision", INSIGHT_NOTE, "no tensor cores");
-    assert_str(expect(&m, "card.attention", INSIGHT_NOTE, "6.1")->value, "memory-efficient");
-    expect(&m, "card.compile", INSIGHT_NOTE, "7.0");
+    m.supports[0] =
+        (struct rules_support){.is_known = true, .tier = STR("low_end"), .compute_capability = 61};
+    expect(&m, "card.precision", FINDING_NOTE, "no tensor cores");
+    assert_str(expect(&m, "card.attention", FINDING_NOTE, "6.1")->value, "memory-efficient");
+    expect(&m, "card.compile", FINDING_NOTE, "7.0");
     m.supports[0].has_tensor_cores = true;
     m.supports[0].compute_capability = 75;
     assert_str(find(&m, "card.precision")->value, "fp32 fp16");
-    m.supports[0] = (struct insight_support){0};
-    expect(&m, "card.precision", INSIGHT_UNKNOWN, "");
-    expect(&m, "card.known", INSIGHT_NOTE, "not in the catalogue");
+    m.supports[0] = (struct rules_support){0};
+    expect(&m, "card.precision", FINDING_UNKNOWN, "");
+    expect(&m, "card.known", FINDING_NOTE, "not in the catalogue");
     assert_null(find(&m, "card.attention"));
     arena_clear(&m.arena);
 }
@@ -289,16 +291,16 @@ static void a_link_is_judged_under_load(void **state) {
     card->facts.pcie_width_max = 16;
     card->now.pcie_generation = 1;
     card->now.pcie_width = 8;
-    expect(&m, "card.link", INSIGHT_OK, "under load only");
+    expect(&m, "card.link", FINDING_OK, "under load only");
     card->now.utilisation = 0.9;
-    assert_str(expect(&m, "card.link", INSIGHT_WARNING, "gen 4 x16")->value, "gen 1 x8");
+    assert_str(expect(&m, "card.link", FINDING_WARNING, "gen 4 x16")->value, "gen 1 x8");
     card->now.event_reasons = DEVICE_REASON_IDLE;
-    expect(&m, "card.link", INSIGHT_OK, "under load only");
+    expect(&m, "card.link", FINDING_OK, "under load only");
     card->now.pcie_generation = 4;
     card->now.pcie_width = 16;
-    expect(&m, "card.link", INSIGHT_OK, "all that");
+    expect(&m, "card.link", FINDING_OK, "all that");
     card->now.pcie_generation = card->facts.pcie_generation_max = 3;
-    expect(&m, "card.link", INSIGHT_NOTE, "gen 4");
+    expect(&m, "card.link", FINDING_NOTE, "gen 4");
     card->is_unified = true;
     assert_null(find(&m, "card.link"));
     arena_clear(&m.arena);
@@ -310,16 +312,16 @@ static void throttling_has_its_reason(void **state) {
     assert_null(find(&m, "card.clocks"));
     assert_null(find(&m, "card.throttled"));
     g->event_reasons = DEVICE_REASON_IDLE | DEVICE_REASON_APPLICATION_CLOCKS;
-    expect(&m, "card.clocks", INSIGHT_OK, "idle");
+    expect(&m, "card.clocks", FINDING_OK, "idle");
     g->event_reasons = DEVICE_REASON_POWER_CAP;
-    expect(&m, "card.clocks", INSIGHT_NOTE, "power limit");
+    expect(&m, "card.clocks", FINDING_NOTE, "power limit");
     g->event_reasons =
         DEVICE_REASON_POWER_CAP | DEVICE_REASON_HW_SLOWDOWN | DEVICE_REASON_HW_THERMAL;
-    expect(&m, "card.clocks", INSIGHT_WARNING, "too hot");
+    expect(&m, "card.clocks", FINDING_WARNING, "too hot");
     g->power_cap_seconds = 221;
-    expect(&m, "card.throttled", INSIGHT_OK, "power limit 221.0 s");
+    expect(&m, "card.throttled", FINDING_OK, "power limit 221.0 s");
     g->hw_thermal_seconds = 90;
-    expect(&m, "card.throttled", INSIGHT_NOTE, "hardware thermal 90.0 s");
+    expect(&m, "card.throttled", FINDING_NOTE, "hardware thermal 90.0 s");
     arena_clear(&m.arena);
 }
 
@@ -332,35 +334,35 @@ static void health_is_judged(void **state) {
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) assert_null(find(&m, silent[i]));
     card->now.power_limit_watts = 300;
     card->facts.power_limit_default_watts = 450;
-    expect(&m, "card.power", INSIGHT_WARNING, "67 % of the default 450 W");
+    expect(&m, "card.power", FINDING_WARNING, "67 % of the default 450 W");
     card->now.temperature_celsius = 60;
-    expect(&m, "card.heat", INSIGHT_OK, "");
+    expect(&m, "card.heat", FINDING_OK, "");
     card->now.temperature_celsius = 89;
-    expect(&m, "card.heat", INSIGHT_NOTE, "does not tell");
+    expect(&m, "card.heat", FINDING_NOTE, "does not tell");
     card->facts.slowdown_celsius = 92;
-    expect(&m, "card.heat", INSIGHT_WARNING, "92 C");
+    expect(&m, "card.heat", FINDING_WARNING, "92 C");
     card->now.ecc_uncorrected = 0;
     card->now.ecc_corrected = 3;
-    expect(&m, "card.errors", INSIGHT_NOTE, "all corrected");
+    expect(&m, "card.errors", FINDING_NOTE, "all corrected");
     card->now.ecc_uncorrected = 2;
-    expect(&m, "card.errors", INSIGHT_PROBLEM, "2 uncorrected");
+    expect(&m, "card.errors", FINDING_PROBLEM, "2 uncorrected");
     card->now.remap_pending = 1;
-    expect(&m, "card.rows", INSIGHT_WARNING, "next reset");
+    expect(&m, "card.rows", FINDING_WARNING, "next reset");
     card->now.remap_failed = 1;
-    expect(&m, "card.rows", INSIGHT_PROBLEM, "could not be replaced");
+    expect(&m, "card.rows", FINDING_PROBLEM, "could not be replaced");
     card->now.remap_failed = 0;
     card->now.recovery_action = 1;
-    expect(&m, "card.rows", INSIGHT_PROBLEM, "recovery action 1");
+    expect(&m, "card.rows", FINDING_PROBLEM, "recovery action 1");
     card->facts.persistence_mode = 0;
     assert_null(find(&m, "card.persistence")); // a desktop card
     m.supports[0].is_server = true;
-    expect(&m, "card.persistence", INSIGHT_NOTE, "");
+    expect(&m, "card.persistence", FINDING_NOTE, "");
     card->facts.compute_mode = 3;
-    expect(&m, "card.mode", INSIGHT_NOTE, "one process");
+    expect(&m, "card.mode", FINDING_NOTE, "one process");
     card->facts.compute_mode = 2;
-    expect(&m, "card.mode", INSIGHT_PROBLEM, "");
+    expect(&m, "card.mode", FINDING_PROBLEM, "");
     card->is_mig = true;
-    expect(&m, "card.mig", INSIGHT_NOTE, "");
+    expect(&m, "card.mig", FINDING_NOTE, "");
     arena_clear(&m.arena);
 }
 
@@ -369,49 +371,49 @@ static void silent_cards_are_said(void **state) {
     MACHINE;
     m.cards[0].now.ecc_uncorrected = 5;
     m.cards[0].state = DEVICE_ASLEEP;
-    expect(&m, "card.state", INSIGHT_NOTE, "");
+    expect(&m, "card.state", FINDING_NOTE, "");
     assert_null(find(&m, "card.errors"));
     m.cards[0].state = DEVICE_LOST;
     snprintf(m.cards[0].reason, sizeof m.cards[0].reason, "fell off the bus");
-    expect(&m, "card.state", INSIGHT_PROBLEM, "fell off the bus");
+    expect(&m, "card.state", FINDING_PROBLEM, "fell off the bus");
     m.cards[0].state = DEVICE_HANGS;
-    expect(&m, "card.state", INSIGHT_PROBLEM, "");
+    expect(&m, "card.state", FINDING_PROBLEM, "");
     m.facts.devices.left_out = STR("card 1: lost");
-    expect(&m, "driver.left-out", INSIGHT_PROBLEM, "card 1");
+    expect(&m, "driver.left-out", FINDING_PROBLEM, "card 1");
     m.facts.devices.standin = STR("stand-in driver");
-    expect(&m, "driver.standin", INSIGHT_NOTE, "stand-in");
+    expect(&m, "driver.standin", FINDING_NOTE, "stand-in");
     arena_clear(&m.arena);
 }
 
 static void the_host_is_judged(void **state) {
     MACHINE;
-    assert_int_equal(insight_workers(&m.facts), 12); // 15, but no more than 12
-    expect(&m, "host.shm", INSIGHT_OK, "12 workers");
+    assert_int_equal(rules_workers(&m.facts), 12); // 15, but no more than 12
+    expect(&m, "host.shm", FINDING_OK, "12 workers");
     m.facts.shm_bytes = m.facts.shm_free_bytes = 64 * UNIT_MIB;
-    assert_true(has(expect(&m, "host.shm", INSIGHT_WARNING, "")->remedy, "--shm-size"));
+    assert_true(has(expect(&m, "host.shm", FINDING_WARNING, "")->remedy, "--shm-size"));
     m.facts.workers = 0; // nobody uses it
-    expect(&m, "host.shm", INSIGHT_OK, "0 workers");
+    expect(&m, "host.shm", FINDING_OK, "0 workers");
     m.facts.shm_bytes = m.facts.shm_free_bytes = 2 * UNIT_GIB;
     m.facts.workers = 8;
     m.facts.batch_bytes = 256 * UNIT_MIB;
-    expect(&m, "host.shm", INSIGHT_WARNING, "4.00 GiB");
+    expect(&m, "host.shm", FINDING_WARNING, "4.00 GiB");
     m.facts.workers = 32;
-    expect(&m, "host.cores", INSIGHT_WARNING, "asks for 32 workers");
+    expect(&m, "host.cores", FINDING_WARNING, "asks for 32 workers");
     m.facts.workers = -1;
     m.facts.cpu.available_bytes = UNIT_GIB;
-    expect(&m, "host.memory", INSIGHT_WARNING, "1.00 GiB available");
-    assert_int_equal(insight_workers(&m.facts), 2);
+    expect(&m, "host.memory", FINDING_WARNING, "1.00 GiB available");
+    assert_int_equal(rules_workers(&m.facts), 2);
     m.facts.cpu.total_bytes = 16 * UNIT_GIB;
-    expect(&m, "host.memory-cards", INSIGHT_WARNING, "16.0 GiB of memory beside 24.0 GiB");
-    expect(&m, "host.group", INSIGHT_NOTE, "16.0 GiB of the machine's 64.0 GiB memory");
+    expect(&m, "host.memory-cards", FINDING_WARNING, "16.0 GiB of memory beside 24.0 GiB");
+    expect(&m, "host.group", FINDING_NOTE, "16.0 GiB of the machine's 64.0 GiB memory");
     m.facts.cpu.quota_cores = 1.5;
-    expect(&m, "host.group", INSIGHT_NOTE, "2 of its 16 cores");
+    expect(&m, "host.group", FINDING_NOTE, "2 of its 16 cores");
     m.facts.devices.count = 4;
-    expect(&m, "host.cores", INSIGHT_WARNING, "4 cards");
+    expect(&m, "host.cores", FINDING_WARNING, "4 cards");
     m.facts.cpu = (struct device_cpu){STR("CPU"), 0, -1, -1, (double)NAN, {-1}};
-    expect(&m, "host.memory", INSIGHT_UNKNOWN, "");
+    expect(&m, "host.memory", FINDING_UNKNOWN, "");
     assert_null(find(&m, "host.cores"));
-    assert_int_equal(insight_workers(&m.facts), -1);
+    assert_int_equal(rules_workers(&m.facts), -1);
     arena_clear(&m.arena);
 }
 

@@ -4,8 +4,8 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "insight/cause.h"
-#include "probe/ending.h"
+#include "machine/cause/cause.h"
+#include "measure/failure/failure.h"
 #include "stats/stats.h"
 
 #include <math.h>
@@ -19,12 +19,12 @@ static const struct cause *first(struct arena *a, const struct cause_facts *f) {
 
 static void every_signature_has_a_cause(void **state) {
     (void)state;
-    for (int i = 0; i < signature_count; i++) {
-        bool is_clean = signatures[i].kind == ENDING_CLEAN;
+    for (int i = 0; i < failure_signature_count; i++) {
+        bool is_clean = failure_signatures[i].kind == FAILURE_CLEAN;
         if (is_clean)
-            assert_null(cause_of_signature(signatures[i].id));
-        else if (!cause_of_signature(signatures[i].id))
-            fail_msg("%s: no cause", signatures[i].id);
+            assert_null(cause_of_signature(failure_signatures[i].id));
+        else if (!cause_of_signature(failure_signatures[i].id))
+            fail_msg("%s: no cause", failure_signatures[i].id);
     }
 }
 

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "insight/trend.h"
+#include "machine/trend/trend.h"
 #include "stats/stats.h"
 
 #include <math.h>
@@ -13,8 +13,8 @@ enum { SECONDS = 120, STEPS = 100 };
 struct run {
     struct arena arena;
     struct device_gauges gauges[SECONDS];
-    struct insight_step steps[STEPS];
-    struct insight_stretch stretch;
+    struct trend_step steps[STEPS];
+    struct trend_stretch stretch;
 };
 
 // Two minutes at one reading a second and 100 steps: busy, cool, steady up to noise.
@@ -35,29 +35,30 @@ static void set_up(struct run *r, uint64_t seed) {
     }
     for (int i = 0; i < STEPS; i++) {
         double noise = stats_normal(&random);
-        r->steps[i] = (struct insight_step){
+        r->steps[i] = (struct trend_step){
             .at_ns = (i + 1) * INT64_C(1200000000),
             .allocated_bytes = 8e9 + 3e6 * stats_normal(&random),
             .times = {.io_ms = 10, .total_ms = 200 + noise},
         };
     }
-    r->stretch = (struct insight_stretch){r->gauges, SECONDS, 2700, r->steps, STEPS};
+    r->stretch = (struct trend_stretch){r->gauges, SECONDS, 2700, r->steps, STEPS};
 }
 
-static const struct insight_finding *find(struct run *r, const char *id) {
-    struct insight_findings *found = arena_new(&r->arena, struct insight_findings, 1);
-    insight_trend(&r->arena, &r->stretch, 0, found);
+static const struct finding_insight_finding *find(struct run *r, const char *id) {
+    struct finding_insight_findings *found =
+        arena_new(&r->arena, struct finding_insight_findings, 1);
+    trend_judge(&r->arena, &r->stretch, 0, found);
     for (ptrdiff_t i = 0; i < found->count; i++) {
         if (strcmp(found->items[i].id, id) == 0) return &found->items[i];
     }
     return NULL;
 }
 
-static bool is(struct run *r, const char *id, enum insight_severity severity,
+static bool is(struct run *r, const char *id, enum finding_insight_severity severity,
                const char *evidence) {
-    const struct insight_finding *f = find(r, id);
+    const struct finding_insight_finding *f = find(r, id);
     if (!f) return false;
-    if (severity >= INSIGHT_WARNING && f->remedy.len == 0) return false;
+    if (severity >= FINDING_WARNING && f->remedy.len == 0) return false;
     return f->severity == severity && str_find(f->evidence, str_of(evidence)) >= 0;
 }
 
@@ -69,10 +70,10 @@ static void clean_runs_raise_no_alarm(void **state) {
         struct run r;
         set_up(&r, seed);
         for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
-            alarms += !is(&r, ids[i], INSIGHT_OK, "");
+            alarms += !is(&r, ids[i], FINDING_OK, "");
         assert_null(find(&r, "trend.spill"));
         r.stretch.step_count = 0; // by the card alone
-        alarms += !is(&r, "trend.leak", INSIGHT_OK, "");
+        alarms += !is(&r, "trend.leak", FINDING_OK, "");
         arena_clear(&r.arena);
     }
     assert_int_equal(alarms, 0);
@@ -83,19 +84,19 @@ static void throttling_is_the_counters_share(void **state) {
     struct run r;
     set_up(&r, 1);
     for (int i = 0; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 100 + 0.25 * i;
-    assert_true(is(&r, "trend.throttled", INSIGHT_WARNING, "power brake 25.0 % of 119 s"));
-    assert_true(is(&r, "trend.throttled", INSIGHT_WARNING, "power limit 10.0 %; clock 7 % below"));
+    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 25.0 % of 119 s"));
+    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power limit 10.0 %; clock 7 % below"));
     // The driver was loaded anew in between: counters begin at 0, nothing is lost or negative.
     for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 0.25 * (i - 60);
-    assert_true(is(&r, "trend.throttled", INSIGHT_WARNING, "power brake 24.8 %"));
+    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 24.8 %"));
     // Nor does what the counter shows afterwards count as all of this time.
     for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds += 20;
-    assert_true(is(&r, "trend.throttled", INSIGHT_WARNING, "power brake 25.6 %"));
+    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 25.6 %"));
     for (int i = 0; i < SECONDS; i++) {
         r.gauges[i].sw_thermal_seconds = 0;
         r.gauges[i].power_cap_seconds = 0.9 * i;
     }
-    assert_true(is(&r, "trend.throttled", INSIGHT_NOTE, "power limit 90.0 %"));
+    assert_true(is(&r, "trend.throttled", FINDING_NOTE, "power limit 90.0 %"));
     r.stretch.gauge_count = 2;
     assert_null(find(&r, "trend.throttled")); // too short
     arena_clear(&r.arena);
@@ -107,19 +108,19 @@ static void a_leak_is_found_and_a_cache_is_none(void **state) {
         struct run r;
         set_up(&r, seed);
         for (int i = 0; i < STEPS; i++) r.steps[i].allocated_bytes += i * (double)UNIT_MIB;
-        assert_true(is(&r, "trend.leak", INSIGHT_WARNING, "a step (95 %: "));
+        assert_true(is(&r, "trend.leak", FINDING_WARNING, "a step (95 %: "));
         arena_clear(&r.arena);
         set_up(&r, seed); // fills during the first third, then stands
         for (int i = 0; i < STEPS; i++) {
             r.steps[i].allocated_bytes += fmin(i, 33) * 30.0 * (double)UNIT_MIB;
         }
-        assert_true(is(&r, "trend.leak", INSIGHT_OK, ""));
+        assert_true(is(&r, "trend.leak", FINDING_OK, ""));
         r.stretch.step_count = 0;
         for (int i = 0; i < SECONDS; i++) {
             r.gauges[i].used_bytes += i * 4 * UNIT_MIB;
             r.gauges[i].free_bytes -= i * 4 * UNIT_MIB;
         }
-        assert_true(is(&r, "trend.leak", INSIGHT_WARNING, "full in about"));
+        assert_true(is(&r, "trend.leak", FINDING_WARNING, "full in about"));
         arena_clear(&r.arena);
     }
 }
@@ -167,12 +168,12 @@ static double leaking(int i, struct stats_random *random, double *state) {
 // The first step at which a leak is said; -1: none within `steps`. `ret_alarms` of `ret_looks`.
 static int first_alarm(series_of *series, uint64_t seed, int steps, int *ret_alarms,
                        int *ret_looks) {
-    static struct insight_step all[RUN_STEPS];
+    static struct trend_step all[RUN_STEPS];
     struct stats_random random = {seed};
     double state = 0, most = 0;
     int first = -1;
     for (int i = 0; i < steps; i++) {
-        all[i] = (struct insight_step){
+        all[i] = (struct trend_step){
             .at_ns = (i + 1) * INT64_C(100000000),
             .allocated_bytes = series(i, &random, &state),
             .times = {.io_ms = 1, .other_ms = 1, .total_ms = 100},
@@ -184,16 +185,16 @@ static int first_alarm(series_of *series, uint64_t seed, int steps, int *ret_ala
         for (int i = begin - JUDGED_EVERY; i < begin; i++) {
             if (i >= 0) most = fmax(most, all[i].allocated_bytes);
         }
-        struct insight_stretch stretch = {.steps = all + begin,
-                                          .step_count = n - begin,
-                                          .steps_before = begin,
-                                          .earlier_most_bytes = most};
-        struct insight_findings found = {0};
-        insight_trend(&a, &stretch, 0, &found);
+        struct trend_stretch stretch = {.steps = all + begin,
+                                        .step_count = n - begin,
+                                        .steps_before = begin,
+                                        .earlier_most_bytes = most};
+        struct finding_insight_findings found = {0};
+        trend_judge(&a, &stretch, 0, &found);
         ++*ret_looks;
         for (ptrdiff_t i = 0; i < found.count; i++) {
             if (strcmp(found.items[i].id, "trend.leak") != 0) continue;
-            if (found.items[i].severity < INSIGHT_WARNING) continue;
+            if (found.items[i].severity < FINDING_WARNING) continue;
             ++*ret_alarms;
             if (first < 0) first = n;
         }
@@ -238,11 +239,11 @@ static void a_spill_is_full_and_slow(void **state) {
     struct run r;
     set_up(&r, 1);
     for (int i = 60; i < SECONDS; i++) r.gauges[i].free_bytes = 100 * UNIT_MIB;
-    assert_true(is(&r, "trend.spill", INSIGHT_OK, "")); // full, and as fast as before
+    assert_true(is(&r, "trend.spill", FINDING_OK, "")); // full, and as fast as before
     for (int i = 0; i < STEPS; i++) {
         if (r.steps[i].at_ns > r.gauges[60].at_ns) r.steps[i].times.total_ms = 1500;
     }
-    assert_true(is(&r, "trend.spill", INSIGHT_PROBLEM, "1500.0 ms, before it was full"));
+    assert_true(is(&r, "trend.spill", FINDING_PROBLEM, "1500.0 ms, before it was full"));
     r.gauges[SECONDS - 1].free_bytes = 5 * UNIT_GIB;
     assert_null(find(&r, "trend.spill"));
     arena_clear(&r.arena);
@@ -253,16 +254,16 @@ static void a_card_waits_for_a_reason(void **state) {
     struct run r;
     set_up(&r, 1);
     for (int i = 0; i < SECONDS; i++) r.gauges[i].utilisation = 0.4;
-    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "without waiting for data"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "without waiting for data"));
     for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 120;
-    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "60 % of a step of 200"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "60 % of a step of 200"));
     for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 5, r.steps[i].times.other_ms = 100;
     r.stretch.process_cpus = 1.02;
-    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "50 % of a step of 200"));
-    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "one thread is the pace"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "50 % of a step of 200"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "one thread is the pace"));
     for (int i = 0; i < STEPS; i++) r.steps[i].times.other_ms = 0;
     for (int i = 0; i < STEPS; i++) r.steps[i].times.total_ms = 8, r.steps[i].times.io_ms = 0.5;
-    assert_true(is(&r, "trend.starved", INSIGHT_WARNING, "launches kernels"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "launches kernels"));
     for (int i = 0; i < SECONDS; i++) r.gauges[i].utilisation = (double)NAN;
     assert_null(find(&r, "trend.starved"));
     arena_clear(&r.arena);
@@ -275,7 +276,7 @@ static void shared_memory_spills_to_swap(void **state) {
     r.stretch.is_unified = true;
     assert_null(find(&r, "trend.spill"));
     r.stretch.swap_grown_bytes = 1e9;
-    assert_true(is(&r, "trend.spill", INSIGHT_PROBLEM, "went to swap"));
+    assert_true(is(&r, "trend.spill", FINDING_PROBLEM, "went to swap"));
     arena_clear(&r.arena);
 }
 
@@ -289,24 +290,24 @@ static void what_goes_wrong_is_said(void **state) {
     for (size_t i = 0; i < sizeof silent / sizeof *silent; i++) assert_null(find(&r, silent[i]));
     r.stretch.state = DEVICE_LOST;
     r.stretch.reason = "it fell off the bus";
-    assert_true(is(&r, "trend.state", INSIGHT_PROBLEM, "fell off"));
+    assert_true(is(&r, "trend.state", FINDING_PROBLEM, "fell off"));
     r.gauges[SECONDS - 1].xid = 79;
-    assert_true(is(&r, "trend.xid", INSIGHT_PROBLEM, "Xid 79"));
+    assert_true(is(&r, "trend.xid", FINDING_PROBLEM, "Xid 79"));
     r.gauges[SECONDS - 1].xid = 13;
-    assert_true(is(&r, "trend.xid", INSIGHT_NOTE, "a kernel failed"));
+    assert_true(is(&r, "trend.xid", FINDING_NOTE, "a kernel failed"));
     r.gauges[SECONDS - 1].xid = 7;
-    assert_true(is(&r, "trend.xid", INSIGHT_WARNING, "Xid 7"));
+    assert_true(is(&r, "trend.xid", FINDING_WARNING, "Xid 7"));
     for (int i = 0; i < SECONDS; i++) {
         r.gauges[i].ecc_corrected = 5 + (i > 9);
         r.gauges[i].ecc_uncorrected = i < 60 ? 7 : 0; // the driver was loaded anew
         r.gauges[i].pcie_replays = i;
         r.gauges[i].power_brake_seconds = 0.05 * i;
     }
-    assert_true(is(&r, "trend.ecc", INSIGHT_NOTE, "1 corrected"));
+    assert_true(is(&r, "trend.ecc", FINDING_NOTE, "1 corrected"));
     r.gauges[SECONDS - 1].ecc_uncorrected = 2;
-    assert_true(is(&r, "trend.ecc", INSIGHT_PROBLEM, "2 uncorrected"));
-    assert_true(is(&r, "trend.replays", INSIGHT_WARNING, "119 packets"));
-    assert_true(is(&r, "trend.brake", INSIGHT_PROBLEM, "5.0 % of 119 s"));
+    assert_true(is(&r, "trend.ecc", FINDING_PROBLEM, "2 uncorrected"));
+    assert_true(is(&r, "trend.replays", FINDING_WARNING, "119 packets"));
+    assert_true(is(&r, "trend.brake", FINDING_PROBLEM, "5.0 % of 119 s"));
     arena_clear(&r.arena);
 }
 
@@ -317,14 +318,14 @@ static void a_prediction_is_compared(void **state) {
     r.stretch.predicted_peak_bytes = 10 * UNIT_GIB;
     r.stretch.predicted_upper_bytes = 11 * UNIT_GIB;
     r.stretch.peak_bytes = 10 * UNIT_GIB;
-    assert_true(is(&r, "trend.missed", INSIGHT_OK, "at most 11.0 GiB"));
+    assert_true(is(&r, "trend.missed", FINDING_OK, "at most 11.0 GiB"));
     r.stretch.peak_bytes = 12 * UNIT_GIB;
-    assert_true(is(&r, "trend.missed", INSIGHT_WARNING, "holds 12.0 GiB"));
+    assert_true(is(&r, "trend.missed", FINDING_WARNING, "holds 12.0 GiB"));
     r.gauges[SECONDS - 1].free_bytes = 100 * UNIT_MIB;
     assert_true(
-        is(&r, "trend.full", INSIGHT_NOTE, "predicted peak of the run 10.0 GiB, seen 12.0 GiB"));
+        is(&r, "trend.full", FINDING_NOTE, "predicted peak of the run 10.0 GiB, seen 12.0 GiB"));
     r.stretch.alloc_retries = 3;
-    assert_true(is(&r, "trend.full", INSIGHT_WARNING, "tried again 3 times"));
+    assert_true(is(&r, "trend.full", FINDING_WARNING, "tried again 3 times"));
     arena_clear(&r.arena);
 }
 

@@ -3,8 +3,8 @@
 
 #include <math.h>
 
-static struct keep_event sample_event(enum keep_event_kind kind) {
-    struct keep_event e = keep_event_of(kind);
+static struct recover_event sample_event(enum recover_event_kind kind) {
+    struct recover_event e = recover_event_of(kind);
     e.t_s = 1763787600.25;
     e.rules = rules_of(48, 2, 3);
     e.rules.lr = 3e-4;
@@ -18,10 +18,10 @@ static struct keep_event sample_event(enum keep_event_kind kind) {
     e.status = 137;
     e.restarts = 2;
     e.peak_bytes = INT64_C(24) << 30;
-    e.size = (struct keep_size){24, 4, 1.0 / 3};
-    e.file = (struct keep_file){STR("out/ckpt-\n7.pt"), 1763787600123456789};
-    e.end = ENDING_MEMORY;
-    e.action = KEEP_START;
+    e.size = (struct recover_size){24, 4, 1.0 / 3};
+    e.file = (struct recover_file){STR("out/ckpt-\n7.pt"), 1763787600123456789};
+    e.end = FAILURE_MEMORY;
+    e.action = RECOVER_START;
     e.ending = STR("cuda-oom");
     e.exception = STR("OutOfMemoryError: x");
     e.why = STR("memory ran out");
@@ -33,34 +33,34 @@ static struct keep_event sample_event(enum keep_event_kind kind) {
 static void a_line_is_read_as_it_was_written(void **state) {
     (void)state;
     struct buf text = buf_new(&arena);
-    for (int kind = KEEP_BEGIN; kind <= KEEP_FINISH; kind++) {
-        struct keep_event e = sample_event((enum keep_event_kind)kind);
-        buf_add(&text, keep_event_line(&arena, &e));
+    for (int kind = RECOVER_BEGIN; kind <= RECOVER_FINISH; kind++) {
+        struct recover_event e = sample_event((enum recover_event_kind)kind);
+        buf_add(&text, recover_event_line(&arena, &e));
     }
-    struct keep_log log;
+    struct recover_log log;
     struct fail why = {0};
-    assert_int_equal(keep_log_read(&arena, buf_str(&text), &log, &why), 0);
-    assert_int_equal(log.count, KEEP_FINISH + 1);
+    assert_int_equal(recover_log_read(&arena, buf_str(&text), &log, &why), 0);
+    assert_int_equal(log.count, RECOVER_FINISH + 1);
     assert_true(log.is_finished && !log.is_torn);
     assert_int_equal(log.whole_bytes, text.count);
     struct buf again = buf_new(&arena);
     for (ptrdiff_t i = 0; i < log.count; i++)
-        buf_add(&again, keep_event_line(&arena, &log.events[i]));
+        buf_add(&again, recover_event_line(&arena, &log.events[i]));
     assert_int_equal(again.count, text.count);
     assert_memory_equal(again.items, text.items, (size_t)text.count);
     assert_int_equal(log.events[0].rules.ranks, 3);
     assert_true(log.events[0].rules.lr == 3e-4);
     assert_str(log.events[0].command.items[1], "train \"한\".py");
-    assert_true(log.events[KEEP_DECIDE].size.lr == 1.0 / 3);
-    assert_int_equal(log.events[KEEP_CHECKPOINT].file.written, 1763787600123456789);
-    assert_int_equal(log.events[KEEP_END].end, ENDING_MEMORY);
+    assert_true(log.events[RECOVER_DECIDE].size.lr == 1.0 / 3);
+    assert_int_equal(log.events[RECOVER_CHECKPOINT].file.written, 1763787600123456789);
+    assert_int_equal(log.events[RECOVER_END].end, FAILURE_MEMORY);
 }
 
 static void a_path_of_any_bytes_is_written(void **state) {
     (void)state;
-    struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
+    struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
     e.file.path = STR("out/\xff.pt");
-    struct str line = keep_event_line(&arena, &e);
+    struct str line = recover_event_line(&arena, &e);
     assert_true(str_find(line, STR("out/?.pt")) > 0);
 }
 
@@ -98,9 +98,9 @@ static void bad_logs_are_refused_with_the_line(void **state) {
          "batch is missing or wrong"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        struct keep_log log;
+        struct recover_log log;
         struct fail why = {0};
-        assert_int_equal(keep_log_read(&arena, str_of(rows[i].text), &log, &why), FAIL_INPUT);
+        assert_int_equal(recover_log_read(&arena, str_of(rows[i].text), &log, &why), FAIL_INPUT);
         assert_non_null(strstr(why.message, rows[i].message));
     }
 }
@@ -110,9 +110,9 @@ static void a_torn_last_line_is_dropped(void **state) {
     struct str whole = str_of(BEGIN "{\"v\":1,\"event\":\"end\",\"end\":\"hang\"}\n");
     ptrdiff_t first = (ptrdiff_t)strlen(BEGIN);
     for (ptrdiff_t cut = 0; cut <= whole.len; cut++) {
-        struct keep_log log;
+        struct recover_log log;
         struct fail why = {0};
-        assert_int_equal(keep_log_read(&arena, str_slice(whole, 0, cut), &log, &why), 0);
+        assert_int_equal(recover_log_read(&arena, str_slice(whole, 0, cut), &log, &why), 0);
         assert_int_equal(log.count, cut < first ? 0 : cut < whole.len ? 1 : 2);
         assert_int_equal(log.is_torn, cut != 0 && cut != first && cut != whole.len);
         assert_int_equal(log.whole_bytes, cut < first ? 0 : cut < whole.len ? first : whole.len);

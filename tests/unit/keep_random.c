@@ -10,14 +10,14 @@ enum { RUNS = 10000, FILES_MAX = 512, EVENTS_MAX = 8192, ATTEMPTS_MAX = 1500 };
 static const int64_t capacity = 1000000;
 
 struct disk_file {
-    struct keep_file file;
+    struct recover_file file;
     int64_t samples;
     bool is_torn;
 };
 
 struct world {
     uint64_t random;
-    struct keep_rules rules;
+    struct recover_rules rules;
     int64_t total;      // samples at the last step
     int64_t every;      // steps between checkpoints
     double base, each;  // bytes: base + each x batch, up to 3 % more
@@ -52,7 +52,7 @@ static bool chance(double p) {
 }
 
 // All of a state but where it lies.
-static uint64_t digest(const struct keep_state *s) {
+static uint64_t digest(const struct recover_state *s) {
     ARENA_AUTO a = {0};
     struct buf b = buf_new(&a);
     buf_format(&b, "%d %lld %lld %a %lld %lld", s->phase, (long long)s->size.batch,
@@ -66,7 +66,7 @@ static uint64_t digest(const struct keep_state *s) {
         buf_format(&b, " p%lld:%lld", (long long)s->peaks[i].batch, (long long)s->peaks[i].bytes);
     }
     for (ptrdiff_t i = 0; i < s->checkpoint_count; i++) {
-        const struct keep_checkpoint *c = &s->checkpoints[i];
+        const struct recover_checkpoint *c = &s->checkpoints[i];
         buf_format(&b, " c%.*s:%lld:%lld:%d", STR_ARG(c->file.path), (long long)c->file.written,
                    (long long)c->samples, c->is_passed_over);
     }
@@ -77,13 +77,13 @@ static uint64_t digest(const struct keep_state *s) {
 }
 
 // False: batchfit died while it wrote, and the line is there in part, or whole.
-static bool append(struct keep_state *s, const struct keep_event *e) {
-    struct str line = keep_event_line(&arena, e);
+static bool append(struct recover_state *s, const struct recover_event *e) {
+    struct str line = recover_event_line(&arena, e);
     bool dies = chance(w.death);
     ptrdiff_t written = dies ? below(line.len + 1) : line.len;
     buf_add(&w.log, str_slice(line, 0, written));
     if (written == line.len) {
-        keep_apply(s, e);
+        recover_apply(s, e);
         assert_true(w.event_count < EVENTS_MAX);
         w.states[w.event_count++] = digest(s);
     }
@@ -93,7 +93,7 @@ static bool append(struct keep_state *s, const struct keep_event *e) {
 
 // --- The training --------------------------------------------------------------------------------
 
-static struct disk_file *find_file(struct keep_file wanted) {
+static struct disk_file *find_file(struct recover_file wanted) {
     for (int i = 0; i < w.file_count; i++) {
         struct disk_file *f = &w.files[i];
         if (f->file.written == wanted.written && str_equal(f->file.path, wanted.path)) return f;
@@ -101,7 +101,7 @@ static struct disk_file *find_file(struct keep_file wanted) {
     return NULL;
 }
 
-static struct disk_file *write_file(int64_t samples) {
+static struct disk_file *answer_write_file(int64_t samples) {
     struct str path =
         w.one_path ? STR("last.pt") : str_format(&arena, "ckpt-%lld.pt", (long long)w.clock);
     if (w.one_path || w.file_count == FILES_MAX) {
@@ -117,39 +117,39 @@ static double peak_now(int64_t batch) {
     return w.base + w.each * (double)batch * (1 + 0.03 * (double)below(1000) / 1000);
 }
 
-static struct keep_event ended(enum ending_kind end, const char *exception) {
-    struct keep_event e = keep_event_of(KEEP_END);
+static struct recover_event ended(enum failure_class end, const char *exception) {
+    struct recover_event e = recover_event_of(RECOVER_END);
     e.end = end;
     e.ending = STR("made-up");
     e.exception = str_of(exception);
-    e.status = end == ENDING_CLEAN ? 0 : 1;
+    e.status = end == FAILURE_CLEAN ? 0 : 1;
     return e;
 }
 
 // Another text each time, without figures: two of them are not the same crash.
-static struct keep_event failed_once(void) {
+static struct recover_event failed_once(void) {
     char text[] = "RuntimeError: zzzzz";
     int64_t number = w.crashes++;
     for (int i = 14; i < 19; i++, number /= 19) text[i] = (char)('g' + number % 19);
-    return ended(ENDING_CRASH, str_z(&arena, str_of(text)));
+    return ended(FAILURE_CRASH, str_z(&arena, str_of(text)));
 }
 
-static struct keep_event random_fault(void) {
-    static const enum ending_kind ends[] = {ENDING_KILLED, ENDING_DEVICE, ENDING_COMMUNICATION,
-                                            ENDING_STALLED};
+static struct recover_event random_fault(void) {
+    static const enum failure_class ends[] = {FAILURE_KILLED, FAILURE_DEVICE, FAILURE_COMMUNICATION,
+                                              FAILURE_STALLED};
     int64_t kind = below(5);
     return kind == 4 ? failed_once() : ended(ends[kind], "");
 }
 
 // At a checkpoint. False: it is stopped, or batchfit died (*ret_died).
-static bool adapt(struct keep_state *s, double peak, bool *ret_died) {
-    struct keep_sight sight = {.peak_bytes = (int64_t)peak};
-    struct keep_event e = keep_event_of(KEEP_ADAPT);
-    if (!keep_adapt(&arena, &w.rules, s, &sight, &e.size, &e.why)) return true;
+static bool adapt(struct recover_state *s, double peak, bool *ret_died) {
+    struct recover_sight sight = {.peak_bytes = (int64_t)peak};
+    struct recover_event e = recover_event_of(RECOVER_ADAPT);
+    if (!recover_adapt(&arena, &w.rules, s, &sight, &e.size, &e.why)) return true;
     assert_int_equal(e.size.batch * e.size.accumulation, w.rules.batch * w.rules.accumulation);
     assert_true(w.failed == 0 || e.size.batch < w.failed);
     if (e.size.batch > s->size.batch) {
-        int64_t predicted = keep_predict(s, e.size.batch);
+        int64_t predicted = recover_predict(s, e.size.batch);
         assert_true((double)predicted <= w.rules.threshold * (double)capacity);
     }
     e.peak_bytes = sight.peak_bytes;
@@ -164,45 +164,45 @@ static bool adapt(struct keep_state *s, double peak, bool *ret_died) {
 struct attempt {
     int64_t samples, steps;
     double peak;
-    struct keep_event end;
+    struct recover_event end;
     bool is_over, died; // died: batchfit, and the training with it
 };
 
-static void over(struct attempt *t, struct keep_event end) {
+static void over(struct attempt *t, struct recover_event end) {
     t->end = end;
     t->is_over = true;
 }
 
-static void write_checkpoint(struct keep_state *s, struct attempt *t) {
-    struct disk_file *file = write_file(t->samples);
+static void write_checkpoint(struct recover_state *s, struct attempt *t) {
+    struct disk_file *file = answer_write_file(t->samples);
     if (chance(w.tear)) { // killed while it wrote
         file->is_torn = true;
-        over(t, ended(ENDING_KILLED, ""));
+        over(t, ended(FAILURE_KILLED, ""));
         return;
     }
-    struct keep_event e = keep_event_of(KEEP_CHECKPOINT);
+    struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
     e.file = file->file;
     e.samples = t->samples;
     e.peak_bytes = (int64_t)t->peak;
     t->died = !append(s, &e);
     if (t->died || t->samples == w.total) return;
     int64_t before = s->size.batch;
-    if (!adapt(s, t->peak, &t->died)) over(t, ended(ENDING_ASKED, ""));
+    if (!adapt(s, t->peak, &t->died)) over(t, ended(FAILURE_ASKED, ""));
     if (s->size.batch != before) t->peak = 0; // it was the other batch's
 }
 
-static void make_step(const struct keep_state *s, struct attempt *t) {
+static void make_step(const struct recover_state *s, struct attempt *t) {
     int64_t effective = s->size.batch * s->size.accumulation * w.rules.ranks;
     int64_t next = t->samples + effective < w.total ? t->samples + effective : w.total;
     double peak = peak_now(s->size.batch);
     assert_int_equal(effective, w.rules.batch * w.rules.accumulation * w.rules.ranks);
     assert_true(w.failed == 0 || s->size.batch < w.failed);
     if (peak > (double)capacity) {
-        over(t, ended(ENDING_MEMORY, "OutOfMemoryError"));
+        over(t, ended(FAILURE_MEMORY, "OutOfMemoryError"));
     } else if (chance(w.fault) && t->steps > 0) {
         over(t, random_fault());
     } else if (w.bad_sample >= t->samples && w.bad_sample < next) {
-        over(t, ended(ENDING_CRASH, "ValueError: bad sample"));
+        over(t, ended(FAILURE_CRASH, "ValueError: bad sample"));
     } else {
         t->peak = peak > t->peak ? peak : t->peak;
         t->samples = next;
@@ -211,12 +211,12 @@ static void make_step(const struct keep_state *s, struct attempt *t) {
 }
 
 // One attempt to its end; false: batchfit died meanwhile.
-static bool attempt(struct keep_state *s) {
+static bool attempt(struct recover_state *s) {
     struct disk_file *from = s->resumed.path.len > 0 ? find_file(s->resumed) : NULL;
-    struct attempt t = {.samples = from ? from->samples : 0, .end = ended(ENDING_CLEAN, "")};
+    struct attempt t = {.samples = from ? from->samples : 0, .end = ended(FAILURE_CLEAN, "")};
     assert_true(s->resumed.path.len == 0 || from);
     if (from && from->is_torn) {
-        over(&t, ended(ENDING_CRASH, "EOFError: Ran out of input"));
+        over(&t, ended(FAILURE_CRASH, "EOFError: Ran out of input"));
     } else {
         assert_true(s->samples == -1 || s->samples == t.samples);
     }
@@ -231,44 +231,44 @@ static bool attempt(struct keep_state *s) {
     t.end.peak_bytes = (int64_t)t.peak;
     bool lives = append(s, &t.end);
     // If batchfit died before the end was in the log, nobody knows that memory ran out.
-    if (t.end.end == ENDING_MEMORY && s->phase == KEEP_ENDED) w.failed = s->size.batch;
+    if (t.end.end == FAILURE_MEMORY && s->phase == RECOVER_ENDED) w.failed = s->size.batch;
     return lives;
 }
 
 // --- batchfit ------------------------------------------------------------------------------------
 
 // What a new call makes of the log.
-static void open_log(struct keep_state *s) {
-    struct keep_log log;
+static void open_log(struct recover_state *s) {
+    struct recover_log log;
     struct fail why = {0};
-    assert_int_equal(keep_log_read(&arena, buf_str(&w.log), &log, &why), 0);
+    assert_int_equal(recover_log_read(&arena, buf_str(&w.log), &log, &why), 0);
     assert_int_equal(log.count, w.event_count);
     w.log.count = (ptrdiff_t)log.whole_bytes;
-    keep_replay(&arena, &log, s);
+    recover_replay(&arena, &log, s);
     if (log.count > 0) assert_true(digest(s) == w.states[log.count - 1]);
 }
 
 // One call of batchfit; false: it died. The newest file first.
-static bool call(struct keep_state *s, struct keep_decision *ret_decision) {
-    struct keep_event e = keep_event_of(KEEP_BEGIN);
+static bool call(struct recover_state *s, struct recover_decision *ret_decision) {
+    struct recover_event e = recover_event_of(RECOVER_BEGIN);
     open_log(s);
     e.rules = w.rules;
     if (w.event_count == 0 && !append(s, &e)) return false;
     for (;;) {
-        struct keep_file files[FILES_MAX];
+        struct recover_file files[FILES_MAX];
         int count = 0;
         for (int i = w.file_count - 1; i >= 0; i--) files[count++] = w.files[i].file;
-        struct keep_decision d =
-            keep_next(&arena, &w.rules, s, files, s->phase == KEEP_FRESH ? 0 : count);
+        struct recover_decision d =
+            recover_next(&arena, &w.rules, s, files, s->phase == RECOVER_FRESH ? 0 : count);
         *ret_decision = d;
-        e = keep_decided(&d);
+        e = recover_decided(&d);
         if (!append(s, &e)) return false;
-        if (d.action != KEEP_START) {
-            e = keep_finished(s, &d);
+        if (d.action != RECOVER_START) {
+            e = recover_finished(s, &d);
             return append(s, &e);
         }
         assert_true(d.delay_s >= 0 && d.delay_s <= w.rules.most_backoff_s);
-        e = keep_started(s, &d);
+        e = recover_started(s, &d);
         if (!append(s, &e)) return false;
         assert_true(++w.attempts < ATTEMPTS_MAX);
         if (!attempt(s)) return false;
@@ -277,13 +277,13 @@ static bool call(struct keep_state *s, struct keep_decision *ret_decision) {
 
 // Every beginning of the log gives the state of then.
 static void check_prefixes(void) {
-    struct keep_log log;
-    struct keep_state s;
-    assert_int_equal(keep_log_read(&arena, buf_str(&w.log), &log, NULL), 0);
+    struct recover_log log;
+    struct recover_state s;
+    assert_int_equal(recover_log_read(&arena, buf_str(&w.log), &log, NULL), 0);
     assert_int_equal(log.count, w.event_count);
     for (ptrdiff_t count = log.count; log.count > 0 && count > 0; count--) {
         log.count = count;
-        keep_replay(&arena, &log, &s);
+        recover_replay(&arena, &log, &s);
         assert_true(digest(&s) == w.states[count - 1]);
     }
 }
@@ -310,10 +310,10 @@ static void make_world(int number) {
     w.takes_over = chance(0.5);
 }
 
-static struct keep_decision play(struct keep_state *s) {
-    struct keep_decision d = {0};
+static struct recover_decision play(struct recover_state *s) {
+    struct recover_decision d = {0};
     while (!call(s, &d)) {
-        if (s->phase == KEEP_FINISHED) break; // it died right after
+        if (s->phase == RECOVER_FINISHED) break; // it died right after
     }
     return d;
 }
@@ -322,11 +322,11 @@ static void the_last_step_is_reached(void **state) {
     (void)state;
     int64_t attempts = 0, deaths = 0, smaller = 0;
     for (int i = 0; i < RUNS; i++) {
-        struct keep_state s;
+        struct recover_state s;
         make_world(i);
-        struct keep_decision d = play(&s);
-        assert_int_equal(d.action, KEEP_DONE);
-        assert_int_equal(s.phase, KEEP_FINISHED);
+        struct recover_decision d = play(&s);
+        assert_int_equal(d.action, RECOVER_DONE);
+        assert_int_equal(s.phase, RECOVER_FINISHED);
         assert_int_equal(d.status, 0);
         assert_int_equal(s.samples, w.total);
         assert_int_equal(s.samples_best, w.total);
@@ -346,15 +346,15 @@ static void the_last_step_is_reached(void **state) {
 static void what_cannot_be_reached_is_given_up(void **state) {
     (void)state;
     for (int i = 0; i < RUNS / 10; i++) {
-        struct keep_state s;
+        struct recover_state s;
         make_world(i);
         if (i % 2 == 0) {
             w.base = (double)capacity;
         } else {
             w.bad_sample = below(w.total);
         }
-        struct keep_decision d = play(&s);
-        assert_int_equal(d.action, KEEP_GIVE_UP);
+        struct recover_decision d = play(&s);
+        assert_int_equal(d.action, RECOVER_GIVE_UP);
         assert_int_equal(d.status, 1);
         assert_true(s.samples_best < w.total);
         if (i % 2 == 0) assert_int_equal(s.failed_batch, 1);

@@ -5,7 +5,7 @@
 
 #include "unit.h"
 
-#include "keep/journal.h"
+#include "measure/recover/events.h"
 
 static struct arena arena;
 
@@ -21,8 +21,8 @@ static inline int teardown(void **state) {
     return 0;
 }
 
-static inline struct keep_rules rules_of(int64_t batch, int64_t accumulation, int64_t ranks) {
-    struct keep_rules r = keep_rules_default();
+static inline struct recover_rules rules_of(int64_t batch, int64_t accumulation, int64_t ranks) {
+    struct recover_rules r = recover_rules_default();
     r.batch = batch;
     r.accumulation = accumulation;
     r.ranks = ranks;
@@ -31,12 +31,12 @@ static inline struct keep_rules rules_of(int64_t batch, int64_t accumulation, in
     return r;
 }
 
-static inline struct keep_state begin(const struct keep_rules *rules) {
-    struct keep_state s = {.arena = &arena};
-    struct keep_event e = keep_event_of(KEEP_BEGIN);
-    assert_int_equal(keep_check(rules, NULL), 0);
+static inline struct recover_state begin(const struct recover_rules *rules) {
+    struct recover_state s = {.arena = &arena};
+    struct recover_event e = recover_event_of(RECOVER_BEGIN);
+    assert_int_equal(recover_check(rules, NULL), 0);
     e.rules = *rules;
-    keep_apply(&s, &e);
+    recover_apply(&s, &e);
     return s;
 }
 

@@ -3,7 +3,7 @@
 // time.
 #include "unit.h"
 
-#include "launch/launch_int.h"
+#include "measure/launch/launch_int.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "plan/plan.h"
+#include "predict/plan/plan.h"
 
 static void batches_are_multiples_above_and_any_below(void **state) {
     (void)state;
@@ -52,9 +52,14 @@ static void the_effective_batch_is_reached_in_the_fewest_micro_steps(void **stat
 static void optimizers_are_known_by_their_spellings(void **state) {
     (void)state;
     static const char *const spelled[][2] = {
-        {"AdamW", "adamw"},           {"adamw_torch_fused", "adamw"}, {"torch.optim.SGD", "sgd"},
-        {"adamw_bnb_8bit", "adamw8bit"}, {"paged_adamw_8bit", "adamw8bit"}, {"Adam", "adam"},
-        {"adafactor", "adafactor"},   {"Lion", "lion"},
+        {"AdamW", "adamw"},
+        {"adamw_torch_fused", "adamw"},
+        {"torch.optim.SGD", "sgd"},
+        {"adamw_bnb_8bit", "adamw8bit"},
+        {"paged_adamw_8bit", "adamw8bit"},
+        {"Adam", "adam"},
+        {"adafactor", "adafactor"},
+        {"Lion", "lion"},
     };
     for (size_t i = 0; i < sizeof spelled / sizeof *spelled; i++) {
         assert_string_equal(plan_optimizer_find(str_of(spelled[i][0])), spelled[i][1]);

@@ -3,7 +3,7 @@
 // containers.
 #include "probe_trial.h"
 
-#include "probe/trial_int.h"
+#include "measure/trial/trial_int.h"
 
 #include <errno.h>
 
@@ -14,19 +14,19 @@ static void a_group_kills_what_grows(void **state) {
     ARENA_AUTO a = {0};
     int status;
     const char *folder = str_format(&a, "%.*s/batchfit-unit-%d", STR_ARG(place), getpid()).p;
-    assert_int_equal(limit_make(folder, 20 << 20), 0);
+    assert_int_equal(trial_limit_make(folder, 20 << 20), 0);
     pid_t pid = fork();
     if (pid == 0) {
-        if (limit_join(folder) < 0) _exit(1);
+        if (trial_limit_join(folder) < 0) _exit(1);
         char *p = malloc(60 << 20);
         for (size_t i = 0; p && i < 60u << 20; i += 4096) ((volatile char *)p)[i] = 1;
         _exit(0);
     }
     waitpid(pid, &status, 0);
     assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
-    assert_true(limit_counter(folder, "memory.events", "oom_kill") >= 1);
-    limit_kill(folder);
-    limit_drop(folder);
+    assert_true(trial_limit_counter(folder, "memory.events", "oom_kill") >= 1);
+    trial_limit_kill(folder);
+    trial_limit_drop(folder);
     assert_false(os_exists(folder));
 }
 
@@ -40,14 +40,14 @@ static void a_trial_is_limited_by_one(void **state) {
     q.memory_limit_bytes = 40 << 20;
     struct trial t = try(&a, &q);
     assert_own_end(&a, &t);
-    assert_int_equal(t.limiter, LIMITER_CGROUP);
+    assert_int_equal(t.limiter, TRIAL_LIMITER_CGROUP);
     assert_true(t.oom_kills >= 1);
     assert_true(t.cgroup_peak_bytes == -1 || t.cgroup_peak_bytes <= 40 << 20);
 }
 
 int main(void) {
     ARENA_AUTO a = {0};
-    place = limit_find(&a, "");
+    place = trial_limit_find(&a, "");
     if (place.len == 0) {
         printf("1..0 # SKIP no cgroup v2 with a memory controller may be made here\n");
         return 0;

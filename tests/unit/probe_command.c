@@ -2,13 +2,13 @@
 // Placeholders in the user's command. In the rows words stand between '|'.
 #include "unit.h"
 
-#include "probe/command.h"
+#include "measure/trial/command.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
 
-static const struct command_value values[] = {
+static const struct trial_command_value values[] = {
     {STR("batch"), STR("32"), false},
     {STR("accumulate"), STR("4"), false},
     {STR("workers"), STR("0"), false},
@@ -88,7 +88,7 @@ static void placeholders_are_replaced(void **state) {
         ARENA_AUTO a = {0};
         struct fail why = {0};
         char **argv;
-        if (command_expand(&a, words_of(&a, rows[i][0]), values, VALUES, &argv, &why))
+        if (trial_command_expand(&a, words_of(&a, rows[i][0]), values, VALUES, &argv, &why))
             fail_msg("%s: %s", rows[i][0], why.message);
         assert_string_equal(joined(&a, argv), rows[i][1]);
     }
@@ -110,7 +110,7 @@ static void mistakes_are_told(void **state) {
         ARENA_AUTO a = {0};
         struct fail why = {0};
         char **argv = NULL;
-        int rc = command_expand(&a, words_of(&a, rows[i][0]), values, VALUES, &argv, &why);
+        int rc = trial_command_expand(&a, words_of(&a, rows[i][0]), values, VALUES, &argv, &why);
         assert_int_equal(rc, FAIL_USAGE);
         assert_null(argv);
         if (!strstr(why.message, rows[i][1])) fail_msg("%s", why.message);
@@ -125,7 +125,7 @@ static void nesting_has_an_end(void **state) {
     struct buf deep = buf_new(&a);
     for (int i = 0; i < 100000; i++) buf_add(&deep, STR("{amp:"));
     char *argv[] = {buf_z(&deep), NULL}, **out;
-    assert_int_equal(command_expand(&a, argv, values, VALUES, &out, &why), FAIL_USAGE);
+    assert_int_equal(trial_command_expand(&a, argv, values, VALUES, &out, &why), FAIL_USAGE);
 }
 
 static void a_text_stays_one_word(void **state) {
@@ -138,7 +138,7 @@ static void a_text_stays_one_word(void **state) {
         ARENA_AUTO a = {0};
         struct fail why = {0};
         struct str text;
-        int rc = command_expand_text(&a, str_of(rows[i][0]), values, VALUES, &text, &why);
+        int rc = trial_command_expand_text(&a, str_of(rows[i][0]), values, VALUES, &text, &why);
         assert_int_equal(rc, 0);
         assert_string_equal(str_z(&a, text), rows[i][1]);
     }
@@ -157,7 +157,7 @@ static void mentions_are_found(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ARENA_AUTO a = {0};
-        assert_int_equal(command_mentions(words_of(&a, rows[i].words), STR("batch")),
+        assert_int_equal(trial_command_mentions(words_of(&a, rows[i].words), STR("batch")),
                          rows[i].mentions);
     }
 }
@@ -176,7 +176,7 @@ static void commands_are_quoted(void **state) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ARENA_AUTO a = {0};
-        struct str text = command_text(&a, words_of(&a, rows[i][0]));
+        struct str text = trial_command_text(&a, words_of(&a, rows[i][0]));
         assert_string_equal(str_z(&a, text), rows[i][1]);
     }
 }
@@ -187,7 +187,7 @@ static void a_shell_reads_them_back(void **state) {
     ARENA_AUTO a = {0};
     char **argv =
         words_of(&a, "printf|%s/|it's|a  b||데이터 'x'|$HOME \\n|*|\"|!|~|#x|tab\there|new\nline");
-    char *command = str_z(&a, command_text(&a, argv)), out[200] = "";
+    char *command = str_z(&a, trial_command_text(&a, argv)), out[200] = "";
     FILE *pipe = popen(command, "r");
     assert_non_null(pipe);
     size_t n = fread(out, 1, sizeof out - 1, pipe);

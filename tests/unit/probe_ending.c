@@ -6,17 +6,17 @@
 
 #include "base/os.h"
 #include "base/unit.h"
-#include "probe/ending_int.h"
+#include "measure/failure/failure_int.h"
 
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-static const struct ending_facts failed = {
+static const struct failure_facts failed = {
     .status = 1 << 8, .has_status = true, .oom_kills = -1, .system_oom_kills = -1};
 
-static struct ending_facts facts_of(struct str words) {
-    struct ending_facts f = failed;
+static struct failure_facts facts_of(struct str words) {
+    struct failure_facts f = failed;
     for (struct str value, word; words.len > 0;) {
         int64_t n = 0;
         value = word = str_cut(&words, ' ');
@@ -42,12 +42,12 @@ static struct ending_facts facts_of(struct str words) {
     return f;
 }
 
-static struct ending classify_file(struct arena *a, struct str name) {
+static struct failure classify_file(struct arena *a, struct str name) {
     struct str path =
         str_format(a, "%s/tests/endings/%.*s", getenv("BATCHFIT_SOURCE"), STR_ARG(name));
     struct str text, facts = {0};
     struct fail why = {0};
-    struct ending e;
+    struct failure e;
     if (os_read(a, path.p, 1 << 20, &text, NULL, &why)) fail_msg("%s", why.message);
     struct str source = str_line(&text);
     if (!str_starts(source, STR("# source: "))) fail_msg("%s: no source", path.p);
@@ -56,8 +56,8 @@ static struct ending classify_file(struct arena *a, struct str name) {
         str_cut(&facts, ':');
         facts = str_trim(facts);
     }
-    struct ending_facts f = facts_of(facts);
-    ending_classify(a, text, &f, &e);
+    struct failure_facts f = facts_of(facts);
+    failure_classify(a, text, &f, &e);
     return e;
 }
 
@@ -75,7 +75,7 @@ static void every_text_decides_its_row(void **state) {
         struct str rest = str_slice(names[i], 0, names[i].len - 4), id = str_cut(&rest, '@');
         bool is_not = str_starts(id, STR("not-")) && !str_starts(id, STR("not-a-tty"));
         if (is_not) id = str_slice(id, 4, id.len);
-        struct ending e = classify_file(&a, names[i]);
+        struct failure e = classify_file(&a, names[i]);
         if (str_is(id, e.signature->id) != is_not) continue;
         wrong++;
         print_message("%.*s is taken for %s: %.*s\n", STR_ARG(names[i]), e.signature->id,
@@ -87,27 +87,29 @@ static void every_text_decides_its_row(void **state) {
 static void every_row_has_a_text(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    for (int i = 0; i < signature_count; i++) {
-        struct str path =
-            str_format(&a, "%s/tests/endings/%s.txt", getenv("BATCHFIT_SOURCE"), signatures[i].id);
-        if (!os_exists(path.p)) fail_msg("%s: no text", signatures[i].id);
-        assert_non_null(signatures[i].what);
-        assert_non_null(signatures[i].hint);
-        for (int j = 0; j < i; j++) assert_string_not_equal(signatures[i].id, signatures[j].id);
+    for (int i = 0; i < failure_signature_count; i++) {
+        struct str path = str_format(&a, "%s/tests/endings/%s.txt", getenv("BATCHFIT_SOURCE"),
+                                     failure_signatures[i].id);
+        if (!os_exists(path.p)) fail_msg("%s: no text", failure_signatures[i].id);
+        assert_non_null(failure_signatures[i].what);
+        assert_non_null(failure_signatures[i].hint);
+        for (int j = 0; j < i; j++)
+            assert_string_not_equal(failure_signatures[i].id, failure_signatures[j].id);
     }
-    assert_null(signatures[signature_count].id);
+    assert_null(failure_signatures[failure_signature_count].id);
 }
 
 static void who_ended_it_is_known(void **state) {
     (void)state;
-    for (int i = 0; i < signature_count; i++) assert_null(ending_stop_text(signatures[i].kind));
-    assert_null(ending_stop_text(ENDING_UNKNOWN));
-    for (enum ending_kind end = ENDING_ENOUGH; end <= ENDING_REFUSED; end++) {
-        assert_non_null(ending_stop_text(end));
+    for (int i = 0; i < failure_signature_count; i++)
+        assert_null(failure_stop_text(failure_signatures[i].kind));
+    assert_null(failure_stop_text(FAILURE_UNKNOWN));
+    for (enum failure_class end = FAILURE_ENOUGH; end <= FAILURE_REFUSED; end++) {
+        assert_non_null(failure_stop_text(end));
     }
-    assert_non_null(ending_stop_text(ENDING_STALLED));
-    assert_non_null(ending_stop_text(ENDING_ASKED));
-    assert_non_null(ending_stop_text(ENDING_INTERRUPTED));
+    assert_non_null(failure_stop_text(FAILURE_STALLED));
+    assert_non_null(failure_stop_text(FAILURE_ASKED));
+    assert_non_null(failure_stop_text(FAILURE_INTERRUPTED));
 }
 
 #define G *1073741824.0
@@ -117,18 +119,18 @@ static const struct {
     const char *line;
     double tried, total, free, in_use, allocated, reserved, unallocated;
     int device;
-    enum ending_cause cause;
+    enum failure_cause cause;
 } numbers[] = {
     {"CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 20.10 GiB "
      "already allocated; 1.25 GiB free; 21.00 GiB reserved in total by PyTorch)",
-     2 G, 23.69 G, 1.25 G, NO, 20.10 G, 21 G, 0.9 G, 0, CAUSE_NEED},
+     2 G, 23.69 G, 1.25 G, NO, 20.10 G, 21 G, 0.9 G, 0, FAILURE_CAUSE_NEED},
     // 287 MiB in pieces of a card of 7.8 GiB: it is full.
     {"CUDA out of memory. Tried to allocate 196.00 MiB (GPU 0; 7.79 GiB total capacity; 7.30 GiB "
      "already allocated; 17.31 MiB free; 7.58 GiB reserved in total by PyTorch)",
-     196 M, 7.79 G, 17.31 M, NO, 7.3 G, 7.58 G, 0.28 G, 0, CAUSE_NEED},
+     196 M, 7.79 G, 17.31 M, NO, 7.3 G, 7.58 G, 0.28 G, 0, FAILURE_CAUSE_NEED},
     {"CUDA out of memory. Tried to allocate 338.00 MiB (GPU 1; 3.95 GiB total capacity; 1.62 GiB "
      "already allocated; 23.00 MiB free; 9.10 MiB cached)",
-     338 M, 3.95 G, 23 M, NO, 1.62 G, 1.62 G + 9.1 M, 9.1 M, 1, CAUSE_OTHERS},
+     338 M, 3.95 G, 23 M, NO, 1.62 G, 1.62 G + 9.1 M, 9.1 M, 1, FAILURE_CAUSE_OTHERS},
     {"torch.cuda.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB. GPU 0 has a "
      "total "
      "capacty of 23.65 GiB of which 1.66 GiB is free. Including non-PyTorch memory, this process "
@@ -136,7 +138,7 @@ static const struct {
      "20.81 GiB memory in use. Of the allocated memory 12.09 GiB is allocated by PyTorch, and 4.84 "
      "GiB "
      "is reserved by PyTorch but unallocated.",
-     3 G, 23.65 G, 1.66 G, 20.81 G, 12.09 G, 16.93 G, 4.84 G, 0, CAUSE_FRAGMENTATION},
+     3 G, 23.65 G, 1.66 G, 20.81 G, 12.09 G, 16.93 G, 4.84 G, 0, FAILURE_CAUSE_FRAGMENTATION},
     {"CUDA out of memory. Tried to allocate 4.00 GiB. GPU 2 has a total capacity of 23.69 GiB of "
      "which "
      "1.25 GiB is free. Process 1234 has 14.00 GiB memory in use. Including non-PyTorch memory, "
@@ -144,30 +146,30 @@ static const struct {
      "process has 8.40 GiB memory in use. 20.00 GiB allowed; Of the allocated memory 7.50 GiB is "
      "allocated by PyTorch, with 100.00 MiB allocated in private pools (e.g., CUDA Graphs), and "
      "300.00 MiB is reserved by PyTorch but unallocated.",
-     4 G, 23.69 G, 1.25 G, 8.4 G, 7.5 G, 7.5 G + 300 M, 300 M, 2, CAUSE_OTHERS},
+     4 G, 23.69 G, 1.25 G, 8.4 G, 7.5 G, 7.5 G + 300 M, 300 M, 2, FAILURE_CAUSE_OTHERS},
     {"CUDA out of memory. Tried to allocate 20.00 MiB. GPU 0 has a total capacity of 4.00 GiB of "
      "which "
      "0 bytes is free. Of the allocated memory 3.40 GiB is allocated by PyTorch, and 1.90 MiB is "
      "reserved by PyTorch but unallocated.",
-     20 M, 4 G, 0, NO, 3.4 G, 3.4 G + 1.9 M, 1.9 M, 0, CAUSE_NEED},
+     20 M, 4 G, 0, NO, 3.4 G, 3.4 G + 1.9 M, 1.9 M, 0, FAILURE_CAUSE_NEED},
     {"HIP out of memory. Tried to allocate 432.00 MiB (GPU 3; 15.98 GiB total capacity; 14.90 GiB "
      "already allocated; 12.00 MiB free; 15.10 GiB reserved in total by PyTorch)",
-     432 M, 15.98 G, 12 M, NO, 14.9 G, 15.1 G, 0.2 G, 3, CAUSE_NEED},
+     432 M, 15.98 G, 12 M, NO, 14.9 G, 15.1 G, 0.2 G, 3, FAILURE_CAUSE_NEED},
     {"MPS backend out of memory (MPS allocated: 17.50 GB, other allocated: 1.20 GB, max allowed: "
      "18.13 "
      "GB). Tried to allocate 1024.00 MB on private pool.",
-     1024 M, 18.13 G, NO, NO, 17.5 G, NO, NO, -1, CAUSE_NEED},
+     1024 M, 18.13 G, NO, NO, 17.5 G, NO, NO, -1, FAILURE_CAUSE_NEED},
     {"DefaultCPUAllocator: can't allocate memory: you tried to allocate 4294967296 bytes. Error "
      "code 12",
-     4 G, NO, NO, NO, NO, NO, NO, -1, CAUSE_UNKNOWN},
+     4 G, NO, NO, NO, NO, NO, NO, -1, FAILURE_CAUSE_UNKNOWN},
     {"RESOURCE_EXHAUSTED: Failed to allocate request for 2.99GiB (3206250496B) on device ordinal 4",
-     2.99 G, NO, NO, NO, NO, NO, NO, 4, CAUSE_UNKNOWN},
+     2.99 G, NO, NO, NO, NO, NO, NO, 4, FAILURE_CAUSE_UNKNOWN},
     {"Unable to allocate 59.6 GiB for an array with shape (1000, 1000, 1000, 8) and data type "
      "float64",
-     59.6 G, NO, NO, NO, NO, NO, NO, -1, CAUSE_UNKNOWN},
+     59.6 G, NO, NO, NO, NO, NO, NO, -1, FAILURE_CAUSE_UNKNOWN},
     {"CUDA out of memory. Tried to\nallocate 2.26 GiB (GPU 0; 6.00\n GiB total capacity; 4.50 GiB "
      "already\nallocated; 200.00 MiB free; 4.60 GiB reserved\nin total by PyTorch)",
-     2.26 G, 6 G, 200 M, NO, 4.5 G, 4.6 G, 0.1 G, 0, CAUSE_NEED},
+     2.26 G, 6 G, 200 M, NO, 4.5 G, 4.6 G, 0.1 G, 0, FAILURE_CAUSE_NEED},
 };
 
 static void is_near(int64_t is, double wanted) {
@@ -178,8 +180,8 @@ static void is_near(int64_t is, double wanted) {
 static void numbers_are_read(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        struct ending_numbers n;
-        assert_true(ending_read_numbers(str_of(numbers[i].line), &n));
+        struct failure_numbers n;
+        assert_true(failure_read_numbers(str_of(numbers[i].line), &n));
         is_near(n.tried_bytes, numbers[i].tried);
         is_near(n.total_bytes, numbers[i].total);
         is_near(n.free_bytes, numbers[i].free);
@@ -188,7 +190,7 @@ static void numbers_are_read(void **state) {
         is_near(n.reserved_bytes, numbers[i].reserved);
         is_near(n.unallocated_bytes, numbers[i].unallocated);
         assert_int_equal(n.device, numbers[i].device);
-        assert_int_equal(ending_cause_of(&n), numbers[i].cause);
+        assert_int_equal(failure_cause_of(&n), numbers[i].cause);
     }
 }
 
@@ -203,8 +205,8 @@ static void other_lines_have_no_numbers(void **state) {
                                         "Tried to allocate 1.2.3 GiB",
                                         "step 3 used 2.00 GiB"};
     for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
-        struct ending_numbers n = {.device = 77};
-        assert_false(ending_read_numbers(str_of(lines[i]), &n));
+        struct failure_numbers n = {.device = 77};
+        assert_false(failure_read_numbers(str_of(lines[i]), &n));
         assert_int_equal(n.device, 77);
     }
 }
@@ -212,8 +214,8 @@ static void other_lines_have_no_numbers(void **state) {
 static void an_ending_says_what_it_knows(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct ending e = classify_file(&a, STR("cuda-oom.txt"));
-    assert_int_equal(e.cause, CAUSE_NEED);
+    struct failure e = classify_file(&a, STR("cuda-oom.txt"));
+    assert_int_equal(e.cause, FAILURE_CAUSE_NEED);
     assert_true(e.numbers.tried_bytes > 22 * UNIT_GIB && e.exit_status == 1 && e.signal == 0);
     assert_true(str_starts(e.exception, STR("torch.OutOfMemoryError: CUDA out of memory.")));
     e = classify_file(&a, STR("cuda-oom@wrapped.txt"));
@@ -227,18 +229,18 @@ static void an_ending_says_what_it_knows(void **state) {
     e = classify_file(&a, STR("killed@signal.txt"));
     assert_true(e.signal == SIGKILL && e.exit_status == -1 && e.line.len == 0);
     e = classify_file(&a, STR("clean.txt"));
-    assert_int_equal(e.signature->kind, ENDING_CLEAN);
+    assert_int_equal(e.signature->kind, FAILURE_CLEAN);
     assert_int_equal(e.exception.len, 0);
 }
 
 static void the_last_lines_are_few_and_plain(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct ending e;
+    struct failure e;
     struct buf b = buf_new(&a);
     for (int i = 0; i < 40; i++) buf_format(&b, "\033[1;31mstep\033[0m %d\r\n\n", i);
     buf_add(&b, STR("90%\r100%\r\033]0;title\007done\n"));
-    ending_classify(&a, buf_str(&b), &failed, &e);
+    failure_classify(&a, buf_str(&b), &failed, &e);
     assert_true(str_starts(e.last_lines, STR("step 31\nstep 32\n")));
     assert_true(str_ends(e.last_lines, STR("step 39\n90%\n100%\ndone\n")));
     assert_string_equal(e.signature->id, "exit-status");
@@ -248,33 +250,33 @@ static void the_last_lines_are_few_and_plain(void **state) {
 static void facts_decide(void **state) {
     (void)state;
     static const struct {
-        struct ending_facts facts;
+        struct failure_facts facts;
         const char *id;
-        enum ending_kind kind;
+        enum failure_class kind;
     } rows[] = {
-        {{SIGKILL, true, 1, 1, 0}, "cgroup-oom-kill", ENDING_MEMORY},
-        {{1 << 8, true, 1, -1, 0}, "cgroup-oom-kill", ENDING_MEMORY},
-        {{SIGKILL, true, -1, 3, 0}, "system-oom-kill", ENDING_MEMORY},
-        {{137 << 8, true, 0, 3, 0}, "system-oom-kill", ENDING_MEMORY},
-        {{1 << 8, true, 0, 3, 0}, "exit-status", ENDING_CRASH},
-        {{SIGKILL, true, 0, 0, 1 << 30}, "killed", ENDING_KILLED},
-        {{137 << 8, true, -1, -1, 0}, "killed", ENDING_KILLED},
-        {{SIGSEGV, true, -1, -1, 1 << 30}, "limit-crash", ENDING_MEMORY},
-        {{0, false, -1, -1, 1 << 30, true}, "limit-spin", ENDING_MEMORY},
-        {{SIGSEGV | 0x80, true, -1, -1, 0}, "crash", ENDING_KILLED},
-        {{SIGBUS, true, -1, -1, 0}, "bus-error", ENDING_MEMORY},
-        {{SIGTERM, true, -1, -1, 0}, "interrupted", ENDING_KILLED},
-        {{0, true, -1, -1, 0}, "clean", ENDING_CLEAN},
-        {{0, true, 2, 2, 0}, "clean", ENDING_CLEAN},
-        {{0, false, -1, -1, 0}, "clean", ENDING_CLEAN},
+        {{SIGKILL, true, 1, 1, 0}, "cgroup-oom-kill", FAILURE_MEMORY},
+        {{1 << 8, true, 1, -1, 0}, "cgroup-oom-kill", FAILURE_MEMORY},
+        {{SIGKILL, true, -1, 3, 0}, "system-oom-kill", FAILURE_MEMORY},
+        {{137 << 8, true, 0, 3, 0}, "system-oom-kill", FAILURE_MEMORY},
+        {{1 << 8, true, 0, 3, 0}, "exit-status", FAILURE_CRASH},
+        {{SIGKILL, true, 0, 0, 1 << 30}, "killed", FAILURE_KILLED},
+        {{137 << 8, true, -1, -1, 0}, "killed", FAILURE_KILLED},
+        {{SIGSEGV, true, -1, -1, 1 << 30}, "limit-crash", FAILURE_MEMORY},
+        {{0, false, -1, -1, 1 << 30, true}, "limit-spin", FAILURE_MEMORY},
+        {{SIGSEGV | 0x80, true, -1, -1, 0}, "crash", FAILURE_KILLED},
+        {{SIGBUS, true, -1, -1, 0}, "bus-error", FAILURE_MEMORY},
+        {{SIGTERM, true, -1, -1, 0}, "interrupted", FAILURE_KILLED},
+        {{0, true, -1, -1, 0}, "clean", FAILURE_CLEAN},
+        {{0, true, 2, 2, 0}, "clean", FAILURE_CLEAN},
+        {{0, false, -1, -1, 0}, "clean", FAILURE_CLEAN},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         ARENA_AUTO a = {0};
-        struct ending e;
-        ending_classify(&a, STR("step 1\nstep 2\n"), &rows[i].facts, &e);
+        struct failure e;
+        failure_classify(&a, STR("step 1\nstep 2\n"), &rows[i].facts, &e);
         assert_string_equal(e.signature->id, rows[i].id);
         assert_int_equal(e.signature->kind, rows[i].kind);
-        ending_classify(&a, (struct str){0}, &rows[i].facts, &e);
+        failure_classify(&a, (struct str){0}, &rows[i].facts, &e);
         assert_string_equal(e.signature->id, rows[i].id);
     }
 }
@@ -291,11 +293,11 @@ static void launchers_prefixes_are_known(void **state) {
                                            "2024-11-20 14:37:16,123 "};
     for (size_t i = 0; i < sizeof prefixes / sizeof *prefixes; i++) {
         ARENA_AUTO a = {0};
-        struct ending e;
+        struct failure e;
         struct str text = str_format(
             &a, "%sTraceback (most recent call last):\n%s  File \"t.py\", line 1\n%sBoom: x\n",
             prefixes[i], prefixes[i], prefixes[i]);
-        ending_classify(&a, text, &failed, &e);
+        failure_classify(&a, text, &failed, &e);
         assert_string_equal(e.signature->id, "own-error");
         assert_str(e.exception, "Boom: x");
     }

@@ -2,7 +2,7 @@
 // The parts of a trial by themselves: process tree, scratch folder, memory limit, log.
 #include "probe_trial.h"
 
-#include "probe/trial_int.h"
+#include "measure/trial/trial_int.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,8 +31,8 @@ static void a_scratch_folder_goes_whatever_is_in_it(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     int parent = open(unit_folder, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    assert_int_equal(scratch_make(parent, "s"), 0);
-    assert_int_equal(scratch_make(parent, "s"), -EEXIST);
+    assert_int_equal(trial_scratch_make(parent, "s"), 0);
+    assert_int_equal(trial_scratch_make(parent, "s"), -EEXIST);
     assert_true(os_exists(at(&a, "s/out")));
     assert_true(os_exists(at(&a, "s/steps")));
     run("mkdir kept && echo 1 >kept/file && ln -s ../../kept s/out/link && ln -s ../kept/file "
@@ -43,12 +43,12 @@ static void a_scratch_folder_goes_whatever_is_in_it(void **state) {
     run("mkdir s/.-1 s/.-2 && touch s/.-1/x s/.-2/.hidden 's/new\nline' && mkfifo s/fifo");
     run("cd s/out && seq 3000 | xargs touch");
     make_deep(parent);
-    assert_true(scratch_remove(parent, "s"));
+    assert_true(trial_scratch_remove(parent, "s"));
     assert_false(os_exists(at(&a, "s")));
     assert_true(os_exists(at(&a, "kept/file")));
-    assert_true(scratch_remove(parent, "s")); // gone is gone
+    assert_true(trial_scratch_remove(parent, "s")); // gone is gone
     run("ln -s kept s");
-    assert_false(scratch_remove(parent, "s"));
+    assert_false(trial_scratch_remove(parent, "s"));
     assert_true(os_exists(at(&a, "kept/file")));
     run("rm -r s kept");
     close(parent);
@@ -66,22 +66,22 @@ static pid_t start(const char *text) {
 static void a_tree_is_found_and_measured(void **state) {
     (void)state;
     struct tree t;
-    assert_int_equal(tree_open(&t), 0);
+    assert_int_equal(trial_tree_open(&t), 0);
     pid_t beside = start("exec sleep 1000");
     pid_t root = start("sleep 1000 & sh -c 'sleep 1000 & setsid sleep 1000 & wait' & wait");
-    for (int i = 0; i < 1000 && (t.count < 4 || !tree_has_left(&t, getpgrp())); i++) {
-        assert_int_equal(tree_scan(&t, root), 0);
+    for (int i = 0; i < 1000 && (t.count < 4 || !trial_tree_has_left(&t, getpgrp())); i++) {
+        assert_int_equal(trial_tree_scan(&t, root), 0);
         usleep(10000);
     }
     assert_int_equal(t.count, 4);
-    assert_int_equal(tree_living(&t), 4);
-    assert_true(tree_has_left(&t, getpgrp()));
-    assert_false(tree_has(&t, root));
-    assert_false(tree_has(&t, beside));
-    for (int i = 0; i < t.count; i++) assert_true(tree_has(&t, t.items[i].pid));
-    assert_true(tree_start_of(&t, root) >= tree_start_of(&t, beside));
-    assert_true(tree_start_of(&t, beside) > 0);
-    struct tree_memory m = tree_measure(&t);
+    assert_int_equal(trial_tree_living(&t), 4);
+    assert_true(trial_tree_has_left(&t, getpgrp()));
+    assert_false(trial_tree_has(&t, root));
+    assert_false(trial_tree_has(&t, beside));
+    for (int i = 0; i < t.count; i++) assert_true(trial_tree_has(&t, t.items[i].pid));
+    assert_true(trial_tree_start_of(&t, root) >= trial_tree_start_of(&t, beside));
+    assert_true(trial_tree_start_of(&t, beside) > 0);
+    struct tree_memory m = trial_tree_measure(&t);
     assert_int_equal(m.processes, 4);
     assert_true(m.largest_hwm_bytes > 0 && m.rss_bytes > m.largest_hwm_bytes);
     // Spared are the session of `root` and all that began before.
@@ -89,17 +89,17 @@ static void a_tree_is_found_and_measured(void **state) {
     struct tree_spared by_time = {.before_ticks = INT64_MAX};
     int spared = 0;
     for (int i = 0; i < t.count; i++) {
-        spared += tree_is_spared(&t.items[i], by_session);
-        assert_true(tree_is_spared(&t.items[i], by_time));
-        assert_false(tree_is_spared(&t.items[i], (struct tree_spared){0}));
+        spared += trial_tree_is_spared(&t.items[i], by_session);
+        assert_true(trial_tree_is_spared(&t.items[i], by_time));
+        assert_false(trial_tree_is_spared(&t.items[i], (struct tree_spared){0}));
     }
     assert_int_equal(spared, 3);
-    tree_signal(&t, SIGKILL, (struct tree_spared){0});
+    trial_tree_signal(&t, SIGKILL, (struct tree_spared){0});
     assert_int_equal(waitpid(root, NULL, 0), root); // all it waits for are gone
     assert_int_equal(waitpid(beside, NULL, WNOHANG), 0);
     kill(beside, SIGKILL);
     waitpid(beside, NULL, 0);
-    tree_close(&t);
+    trial_tree_close(&t);
 }
 
 // A folder tree as a kernel with cgroup v2 shows it, to a process in /user/app.
@@ -115,23 +115,23 @@ static void make_cgroups(void) {
 static void a_place_for_a_group_is_found(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    assert_int_equal(limit_find(&a, unit_folder).len, 0); // no /proc at all
+    assert_int_equal(trial_limit_find(&a, unit_folder).len, 0); // no /proc at all
     make_cgroups();
-    assert_int_equal(limit_find(&a, unit_folder).len, 0); // no controllers
+    assert_int_equal(trial_limit_find(&a, unit_folder).len, 0); // no controllers
     run("echo 'cpu memoryless' >cg/user/cgroup.subtree_control; echo "
         ">cg/user/app/cgroup.subtree_control");
     // Ours has processes: a kernel refuses "+memory", a plain file takes it, so it may not be
     // writable.
     run("rm cg/user/app/cgroup.subtree_control");
-    assert_int_equal(limit_find(&a, unit_folder).len, 0);
+    assert_int_equal(trial_limit_find(&a, unit_folder).len, 0);
     run("echo 'cpu memory pids' >cg/user/cgroup.subtree_control");
-    assert_string_equal(limit_find(&a, unit_folder).p, at(&a, "cg/user")); // beside ours
+    assert_string_equal(trial_limit_find(&a, unit_folder).p, at(&a, "cg/user")); // beside ours
     run("echo memory >cg/user/app/cgroup.subtree_control");
-    assert_string_equal(limit_find(&a, unit_folder).p, at(&a, "cg/user/app"));
+    assert_string_equal(trial_limit_find(&a, unit_folder).p, at(&a, "cg/user/app"));
     run("echo 0::/ >proc/self/cgroup; echo memory >cg/cgroup.subtree_control"); // in a container
-    assert_string_equal(limit_find(&a, unit_folder).p, at(&a, "cg"));
+    assert_string_equal(trial_limit_find(&a, unit_folder).p, at(&a, "cg"));
     run("echo 4:memory:/x >proc/self/cgroup"); // only the old cgroups
-    assert_int_equal(limit_find(&a, unit_folder).len, 0);
+    assert_int_equal(trial_limit_find(&a, unit_folder).len, 0);
     run("rm -r proc cg");
 }
 
@@ -143,15 +143,15 @@ static void counters_are_read(void **state) {
         ">cg/memory.events");
     run("echo 123456789 >cg/memory.peak; echo max >cg/memory.max");
     const char *folder = at(&a, "cg");
-    assert_int_equal(limit_counter(folder, "memory.events", "oom_kill"), 3);
-    assert_int_equal(limit_counter(folder, "memory.events", "oom"), 4);
-    assert_int_equal(limit_counter(folder, "memory.events", "none"), -1);
-    assert_int_equal(limit_counter(folder, "memory.peak", NULL), 123456789);
-    assert_int_equal(limit_counter(folder, "memory.max", NULL), -1);
-    assert_int_equal(limit_counter(folder, "absent", NULL), -1);
-    assert_int_equal(limit_system_oom_kills(unit_folder), 7);
+    assert_int_equal(trial_limit_counter(folder, "memory.events", "oom_kill"), 3);
+    assert_int_equal(trial_limit_counter(folder, "memory.events", "oom"), 4);
+    assert_int_equal(trial_limit_counter(folder, "memory.events", "none"), -1);
+    assert_int_equal(trial_limit_counter(folder, "memory.peak", NULL), 123456789);
+    assert_int_equal(trial_limit_counter(folder, "memory.max", NULL), -1);
+    assert_int_equal(trial_limit_counter(folder, "absent", NULL), -1);
+    assert_int_equal(trial_limit_system_oom_kills(unit_folder), 7);
     // Not a cgroup: there is no memory.max to write in a new folder, and nothing is left of it.
-    assert_int_equal(limit_make(at(&a, "cg/new"), 1 << 20), -ENOENT);
+    assert_int_equal(trial_limit_make(at(&a, "cg/new"), 1 << 20), -ENOENT);
     assert_false(os_exists(at(&a, "cg/new")));
     run("rm -r proc cg");
 }
@@ -162,10 +162,10 @@ static void the_data_limit_stops_malloc(void **state) {
     pid_t pid = fork();
     if (pid == 0) {
         struct rlimit limit;
-        int code = limit_set_data(INT64_C(64) << 20);
+        int code = trial_limit_set_data(INT64_C(64) << 20);
         getrlimit(RLIMIT_DATA, &limit);
         if (code < 0 || limit.rlim_cur != 64 << 20 || limit.rlim_max != 64 << 20) _exit(1);
-        if (limit_set_data(INT64_C(128) << 20) < 0) _exit(2);
+        if (trial_limit_set_data(INT64_C(128) << 20) < 0) _exit(2);
         getrlimit(RLIMIT_DATA, &limit);
         _exit(limit.rlim_cur == 64 << 20 ? 0 : 3); // never more than before
     }
@@ -177,7 +177,7 @@ static void the_tail_is_the_end_of_all(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct log l;
-    assert_int_equal(log_open(&a, NULL, &l, NULL), 0);
+    assert_int_equal(trial_log_open(&a, NULL, &l, NULL), 0);
     ptrdiff_t size = 3 * (LOG_TAIL_BYTES + 1000);
     char *all = arena_new(&a, char, size);
     for (ptrdiff_t i = 0; i < size; i++) all[i] = (char)(i * 7 + i / 251);
@@ -185,15 +185,15 @@ static void the_tail_is_the_end_of_all(void **state) {
         1, 100, 65536, 1000, LOG_TAIL_BYTES, 3, LOG_TAIL_BYTES + 5, 77777};
     ptrdiff_t done = 0;
     for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++) {
-        log_add(&l, (struct str){all + done, pieces[i]});
+        trial_log_add(&l, (struct str){all + done, pieces[i]});
         done += pieces[i];
-        struct str tail = log_tail(&a, &l);
+        struct str tail = trial_log_tail(&a, &l);
         ptrdiff_t wanted = done < LOG_TAIL_BYTES ? done : LOG_TAIL_BYTES;
         assert_int_equal(l.total_bytes, done);
         assert_int_equal(tail.len, wanted);
         assert_memory_equal(tail.p, all + done - wanted, (size_t)wanted);
     }
-    log_close(&l);
+    trial_log_close(&l);
 }
 
 // Ten seconds of one process, seen at their start and at their end.
@@ -219,13 +219,13 @@ static void who_only_asks_is_told(void **state) {
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct tree_process p = {.pid = 7, .start_ticks = 1, .faults = 1000, .user_ticks = 300};
         struct spin s = {0};
-        assert_false(spin_sees(&s, &p, rows[i].room_bytes, 5));
+        assert_false(trial_spin_sees(&s, &p, rows[i].room_bytes, 5));
         p.pid = rows[i].pid;
         p.faults += rows[i].faults;
         p.user_ticks += (int64_t)((double)rows[i].user_ticks * tick);
         p.kernel_ticks += (int64_t)((double)rows[i].kernel_ticks * tick);
         int64_t now_ns = 5 + (int64_t)(rows[i].seconds * 1e9);
-        if (spin_sees(&s, &p, rows[i].room_bytes, now_ns) != rows[i].spins)
+        if (trial_spin_sees(&s, &p, rows[i].room_bytes, now_ns) != rows[i].spins)
             fail_msg("who %s", rows[i].what);
     }
 }

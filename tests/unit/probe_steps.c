@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "probe/steps.h"
+#include "measure/steps/steps.h"
 
 #include <math.h>
 
@@ -44,7 +44,7 @@ static void a_step_is_read_with_all_its_fields(void **state) {
     assert_int_equal(s.dropped_lines, 4);
     assert_int_equal(s.rank_count, 1);
     assert_int_equal(s.ranks[0].pid, 77);
-    assert_int_equal(s.ranks[0].state, RANK_STARTED);
+    assert_int_equal(s.ranks[0].state, STEPS_RANK_STARTED);
     assert_int_equal(s.ranks[0].steps, 1);
     assert_true(s.ranks[0].last_ns > 0);
     assert_str(s.ranks[0].device, "cuda:1");
@@ -109,7 +109,7 @@ static void what_is_absent_or_of_another_type_is_not_known(void **state) {
         assert_int_equal(step->reserved_bytes, -1);
         assert_int_equal(step->peak_reserved_bytes, -1);
     }
-    assert_int_equal(s.covered, COVER_SECOND_STEP);
+    assert_int_equal(s.covered, STEPS_COVER_SECOND_STEP);
     assert_int_equal(s.dropped_lines, 0);
 }
 
@@ -188,19 +188,21 @@ static void what_the_run_has_done_is_seen(void **state) {
         unsigned covered;
     } cases[] = {
         {"{\"v\":1,\"event\":\"step\",\"io_ms\":1}\n", 0},
-        {"{\"v\":1,\"event\":\"step\",\"forward_ms\":1}\n", COVER_FORWARD},
-        {"{\"v\":1,\"event\":\"step\",\"backward_ms\":0}\n", COVER_BACKWARD},
-        {"{\"v\":1,\"event\":\"step\"}\n{\"v\":1,\"event\":\"step\"}\n", COVER_SECOND_STEP},
+        {"{\"v\":1,\"event\":\"step\",\"forward_ms\":1}\n", STEPS_COVER_FORWARD},
+        {"{\"v\":1,\"event\":\"step\",\"backward_ms\":0}\n", STEPS_COVER_BACKWARD},
+        {"{\"v\":1,\"event\":\"step\"}\n{\"v\":1,\"event\":\"step\"}\n", STEPS_COVER_SECOND_STEP},
         // The first step of each of two ranks is no second step.
         {"{\"v\":1,\"event\":\"step\"}\n{\"v\":1,\"event\":\"step\",\"rank\":1}\n", 0},
-        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"validation\",\"ms\":3}\n", COVER_VALIDATION},
-        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\",\"ms\":3}\n", COVER_CHECKPOINT},
+        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"validation\",\"ms\":3}\n",
+         STEPS_COVER_VALIDATION},
+        {"{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\",\"ms\":3}\n",
+         STEPS_COVER_CHECKPOINT},
         {"{\"v\":1,\"event\":\"phase\",\"phase\":\"lunch\"}\n", 0},
-        {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8,8,3]}\n", COVER_LAST_BATCH},
+        {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8,8,3]}\n", STEPS_COVER_LAST_BATCH},
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[3,8,8]}\n", 0},
         {"{\"v\":1,\"event\":\"step\",\"samples\":8}\n{\"v\":1,\"event\":\"step\",\"samples\":"
          "5}\n",
-         COVER_SECOND_STEP | COVER_LAST_BATCH},
+         STEPS_COVER_SECOND_STEP | STEPS_COVER_LAST_BATCH},
         // Ranks may have batches of their own.
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8]}\n"
          "{\"v\":1,\"event\":\"step\",\"rank\":1,\"micro_batches\":[4]}\n",
@@ -212,7 +214,7 @@ static void what_the_run_has_done_is_seen(void **state) {
     }
     int names = 0;
     while (step_cover_names[names]) names++;
-    assert_int_equal(1 << (names - 1), COVER_LAST_BATCH);
+    assert_int_equal(1 << (names - 1), STEPS_COVER_LAST_BATCH);
     assert_string_equal(step_cover_names[2], "second_optimizer_step");
 }
 
@@ -278,10 +280,10 @@ static void ends_are_good_or_bad(void **state) {
         const char *fields;
         enum step_rank_state state;
     } cases[] = {
-        {"\"ok\":true", RANK_ENDED_WELL},
-        {"\"ok\":false,\"error\":\"ValueError: no\"", RANK_ENDED_BADLY},
-        {"\"error\":\"ValueError: no\"", RANK_ENDED_BADLY},
-        {"\"x\":1", RANK_ENDED_WELL},
+        {"\"ok\":true", STEPS_RANK_ENDED_WELL},
+        {"\"ok\":false,\"error\":\"ValueError: no\"", STEPS_RANK_ENDED_BADLY},
+        {"\"error\":\"ValueError: no\"", STEPS_RANK_ENDED_BADLY},
+        {"\"x\":1", STEPS_RANK_ENDED_WELL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};

@@ -15,7 +15,7 @@ static void one_that_ignores_sigterm_is_killed(void **state) {
     q.grace_s = .3;
     int64_t begin_ns = os_now_ns();
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_true(os_now_ns() - begin_ns >= 300000000);
 }
 
@@ -27,7 +27,7 @@ static void one_that_obeys_sigterm_may_finish(void **state) {
     q.steps = 1;
     q.grace_s = 30;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_true(str_ends(t.output, STR("saved\n")));
 }
 
@@ -48,7 +48,7 @@ static void a_launcher_that_ends_is_not_the_end(void **state) {
     q = script(&a, RANK("start; i=0; while :; do i=$((i+1)); step $i; sleep .05; done") "exit 0");
     q.steps = 20;
     t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_true(t.steps.count >= 20);
 }
 
@@ -86,7 +86,7 @@ static void many_that_restart_each_other_are_killed(void **state) {
     q.steps = 1;
     q.grace_s = 30; // ends with the command: what is left then has outlived it
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_true(t.left_group);
     assert_true(t.killed_strays >= 100);
 }
@@ -132,7 +132,7 @@ static void an_interrupt_stops_cleanly(void **state) {
     q.watch_context = &calls;
     interrupted = false;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_INTERRUPTED);
+    assert_end(&a, &t, FAILURE_INTERRUPTED);
     assert_true(t.steps.count >= 3);
     assert_true(calls >= 1);
     // A second interrupt, or one while it is being stopped, does not wait for the grace.
@@ -141,7 +141,7 @@ static void an_interrupt_stops_cleanly(void **state) {
     q.grace_s = 1000;
     interrupted = true;
     t = try(&a, &q);
-    assert_end(&a, &t, ENDING_INTERRUPTED);
+    assert_end(&a, &t, FAILURE_INTERRUPTED);
 }
 
 // Both must end the trial within 10 s, on a busy machine, too; what counts of the time is in the
@@ -168,7 +168,7 @@ static void a_lost_rank_ends_it(void **state) {
         q.steps = 5;
         int64_t begin_ns = os_now_ns();
         struct trial t = try(&a, &q);
-        assert_end(&a, &t, ENDING_RANK_LOST);
+        assert_end(&a, &t, FAILURE_RANK_LOST);
         assert_true(os_now_ns() - begin_ns < INT64_C(10500000000));
         assert_int_equal(t.steps.count, 2);
     }
@@ -183,7 +183,7 @@ static void every_rank_must_make_its_steps(void **state) {
                             "1; done; sleep 1000") "wait");
     q.steps = 5;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_true(steps_of_slowest(&t.steps, 2) >= 5);
     assert_true(t.steps.count > 10);
 }

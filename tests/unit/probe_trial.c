@@ -13,7 +13,7 @@ static void enough_steps_stop_it(void **state) {
     q.warmup_steps = 2;
     q.steps = 5;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_true(t.steps.count >= 7);
     assert_int_equal(t.steps.items[6].number, 7);
     assert_int_equal(t.steps.broken_lines, 0);
@@ -22,7 +22,7 @@ static void enough_steps_stop_it(void **state) {
     assert_true(t.seconds_to_first_step >= 0 && t.seconds >= t.seconds_to_first_step);
     assert_true(t.peak_rss_bytes > 100000);
     assert_true(t.peak_data_bytes > 10000);
-    assert_int_equal(t.limiter, LIMITER_NONE);
+    assert_int_equal(t.limiter, TRIAL_LIMITER_NONE);
     assert_int_equal(t.oom_kills, -1);
     assert_int_equal(t.killed_strays, 0);
     assert_false(t.left_group);
@@ -109,11 +109,11 @@ static void limits_stop_it(void **state) {
     static const struct {
         const char *text;
         double start_s, stall_s, time_s;
-        enum ending_kind end;
+        enum failure_class end;
     } cases[] = {
-        {"start; sleep 1000", .3, 60, 90, ENDING_NO_START},
-        {"start; step 1; sleep 1000", 60, .5, 90, ENDING_STALLED},
-        {"start; while :; do step 1; sleep .05; done", 60, 60, .8, ENDING_TIME_UP},
+        {"start; sleep 1000", .3, 60, 90, FAILURE_NO_START},
+        {"start; step 1; sleep 1000", 60, .5, 90, FAILURE_STALLED},
+        {"start; while :; do step 1; sleep .05; done", 60, 60, .8, FAILURE_TIME_UP},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};
@@ -192,7 +192,7 @@ static void steps_come_by_files_too(void **state) {
                    "step 5; sleep 1000");
     q.steps = 5;
     struct trial t = try(&a, &q);
-    assert_end(&a, &t, ENDING_ENOUGH);
+    assert_end(&a, &t, FAILURE_ENOUGH);
     assert_int_equal(t.steps.count, 5);
     assert_int_equal(t.steps.broken_lines, 0);
 }
@@ -272,8 +272,8 @@ static void memory_of_the_tree_is_measured_and_limited(void **state) {
     q.memory_limit_bytes = 30 << 20;
     t = try(&a, &q);
     assert_own_end(&a, &t);
-    assert_true(t.limiter == LIMITER_RLIMIT || t.limiter == LIMITER_CGROUP);
-    assert_true(t.limiter == LIMITER_CGROUP ? t.oom_kills > 0 : t.ending.exit_status == 9);
+    assert_true(t.limiter == TRIAL_LIMITER_RLIMIT || t.limiter == TRIAL_LIMITER_CGROUP);
+    assert_true(t.limiter == TRIAL_LIMITER_CGROUP ? t.oom_kills > 0 : t.ending.exit_status == 9);
 }
 
 static void a_stand_in_is_marked(void **state) {

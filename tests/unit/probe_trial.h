@@ -8,7 +8,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "probe/trial.h"
+#include "measure/trial/trial.h"
 
 #include <dirent.h>
 #include <signal.h>
@@ -99,12 +99,12 @@ static inline struct trial try(struct arena *a, const struct trial_request *requ
     return t;
 }
 
-static inline const char *end_text(enum ending_kind end) {
-    const char *stopped = ending_stop_text(end);
+static inline const char *end_text(enum failure_class end) {
+    const char *stopped = failure_stop_text(end);
     return stopped ? stopped : "ended by itself";
 }
 
-static inline void assert_end(struct arena *a, const struct trial *t, enum ending_kind end) {
+static inline void assert_end(struct arena *a, const struct trial *t, enum failure_class end) {
     if (t->end == end) return;
     fail_msg("%s (%d), not: %s (%d); output: %s", end_text(t->end), t->end, end_text(end), end,
              str_z(a, t->output));
@@ -113,7 +113,7 @@ static inline void assert_end(struct arena *a, const struct trial *t, enum endin
 // Then it is of the class that its output and status say.
 static inline void assert_own_end(struct arena *a, const struct trial *t) {
     assert_end(a, t, t->ending.signature->kind);
-    assert_null(ending_stop_text(t->end));
+    assert_null(failure_stop_text(t->end));
 }
 
 #endif

@@ -134,7 +134,7 @@ static void signals_are_passed_on(void **state) {
         assert_int_equal(t.ending.exit_status, signalled[i].exit_status);
         assert_int_equal(t.was_killed, signalled[i].was_killed);
         if (signalled[i].later.number[0] == SIGINT && !is_hurry) assert_int_equal(t.steps.count, 2);
-        if (signalled[i].exit_status != 7) assert_end(&a, &t, ENDING_INTERRUPTED);
+        if (signalled[i].exit_status != 7) assert_end(&a, &t, FAILURE_INTERRUPTED);
     }
 }
 
@@ -158,7 +158,7 @@ static void a_wish_stops_it_after_a_checkpoint(void **state) {
     q.watch_context = &whole;
     struct trial t = try(&a, &q);
     close(null);
-    assert_end(&a, &t, ENDING_ASKED);
+    assert_end(&a, &t, FAILURE_ASKED);
     assert_int_equal(t.steps.mark_count, 1);
     assert_int_equal(t.steps.marks[0].steps, 2);
     assert_int_equal(t.steps.marks[0].samples, 8);
@@ -211,15 +211,15 @@ static void what_never_spoke_is_left_alone(void **state) {
         "mute() { say '{\"v\":1,\"event\":\"fault\",\"pid\":'$$'}'; };";
     static const struct {
         const char *text;
-        enum ending_kind end; // ENDING_UNKNOWN: its own
+        enum failure_class end; // FAILURE_UNKNOWN: its own
     } cases[] = {
-        {"sleep 1.7", ENDING_UNKNOWN},
-        {"sleep 1.7; start; step 1", ENDING_UNKNOWN}, // what it did before it spoke is its own
-        {"start; step 1; mute; sleep 1.7", ENDING_UNKNOWN},
-        {"sh -c 'eval \"$P$W\"; start; step 1; end'; sleep 1.7", ENDING_UNKNOWN},
-        {"start; sleep 60", ENDING_NO_START},
-        {"start; step 1; sleep 60", ENDING_STALLED},
-        {"start; step 1; end; sleep 60", ENDING_STALLED}, // it did not leave
+        {"sleep 1.7", FAILURE_UNKNOWN},
+        {"sleep 1.7; start; step 1", FAILURE_UNKNOWN}, // what it did before it spoke is its own
+        {"start; step 1; mute; sleep 1.7", FAILURE_UNKNOWN},
+        {"sh -c 'eval \"$P$W\"; start; step 1; end'; sleep 1.7", FAILURE_UNKNOWN},
+        {"start; sleep 60", FAILURE_NO_START},
+        {"start; step 1; sleep 60", FAILURE_STALLED},
+        {"start; step 1; end; sleep 60", FAILURE_STALLED}, // it did not leave
     };
     setenv("W", words, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -230,7 +230,7 @@ static void what_never_spoke_is_left_alone(void **state) {
         q.grace_s = .1;
         q.whole = &whole;
         struct trial t = try(&a, &q);
-        if (cases[i].end == ENDING_UNKNOWN)
+        if (cases[i].end == FAILURE_UNKNOWN)
             assert_own_end(&a, &t);
         else
             assert_end(&a, &t, cases[i].end);

@@ -4,7 +4,7 @@
 
 #include "base/os.h"
 #include "batchfit_steps.h"
-#include "probe/steps.h"
+#include "measure/steps/steps.h"
 
 #include <math.h>
 
@@ -93,8 +93,8 @@ static void what_is_written_is_read(void **state) {
     assert_int_equal(step->micro_count, 2);
     assert_int_equal(step->peak_reserved_bytes, INT64_C(80) << 30);
     assert_int_equal(step->allocated_bytes, -1);
-    assert_int_equal(s.covered,
-                     COVER_FORWARD | COVER_BACKWARD | COVER_VALIDATION | COVER_LAST_BATCH);
+    assert_int_equal(s.covered, STEPS_COVER_FORWARD | STEPS_COVER_BACKWARD |
+                                    STEPS_COVER_VALIDATION | STEPS_COVER_LAST_BATCH);
     assert_int_equal(s.rank_count, 1);
     assert_int_equal(s.ranks[0].rank, 3);
     assert_int_equal(s.ranks[0].pid, getpid());
@@ -103,7 +103,7 @@ static void what_is_written_is_read(void **state) {
     assert_str(s.ranks[0].device, "cuda:3");
     assert_str(s.ranks[0].oom_message, "no memory\n\"left\" ?\xea\xb0\x80");
     assert_int_equal(s.ranks[0].oom_samples, 11);
-    assert_int_equal(s.ranks[0].state, RANK_ENDED_BADLY);
+    assert_int_equal(s.ranks[0].state, STEPS_RANK_ENDED_BADLY);
     assert_str(s.ranks[0].error, "MemoryError: no");
 }
 
@@ -184,7 +184,7 @@ static void another_file_under_the_number_is_not_written_to(void **state) {
     assert_int_equal(os_read(&a, path, 1 << 16, &text, NULL, &why), 0);
     steps_feed(&s, &source, text);
     assert_int_equal(s.count, 2);
-    assert_int_equal(s.ranks[0].state, RANK_ENDED_WELL);
+    assert_int_equal(s.ranks[0].state, STEPS_RANK_ENDED_WELL);
     assert_int_equal(unlink(path), 0);
     assert_int_equal(rmdir(folder), 0);
 }

@@ -3,21 +3,22 @@
 // tests/standin/rate.
 #include "unit.h"
 
-#include "gpu/gpu.h"
-#include "insight/rate.h"
+#include "machine/rules/rate.h"
+#include "predict/gpu/gpu.h"
 
 #include <math.h>
 
-static const struct rate_measure *measure(const char *id) {
-    return rate_find(str_of(id));
+static const struct microbench_measure *measure(const char *id) {
+    return microbench_find(str_of(id));
 }
 
-static struct rate_range range_of(struct arena *a, const char *id, const struct rate_subject *s) {
+static struct microbench_range range_of(struct arena *a, const char *id,
+                                        const struct microbench_subject *s) {
     struct fail why = {0};
-    struct rate_table table;
-    struct rate_range range;
-    assert_int_equal(rate_table_load(a, &table, &why), 0);
-    rate_range_find(a, &table, measure(id), s, &range);
+    struct microbench_table table;
+    struct microbench_range range;
+    assert_int_equal(microbench_table_load(a, &table, &why), 0);
+    microbench_range_find(a, &table, measure(id), s, &range);
     return range;
 }
 
@@ -37,10 +38,10 @@ static void every_measurement_has_a_range_with_a_source(void **state) {
     ARENA_AUTO a = {0};
     struct gpu g = card();
     g.tf32 = 5e13;
-    struct rate_subject s = {.gpu = &g, .pcie_generation = 4, .pcie_width = 16, .cores = 4};
-    assert_null(rate_find(STR("rate.nothing")));
-    for (int i = 0; i < rate_measure_count; i++) {
-        struct rate_range r = range_of(&a, rate_measures[i].id, &s);
+    struct microbench_subject s = {.gpu = &g, .pcie_generation = 4, .pcie_width = 16, .cores = 4};
+    assert_null(microbench_find(STR("rate.nothing")));
+    for (int i = 0; i < microbench_measure_count; i++) {
+        struct microbench_range r = range_of(&a, microbench_measures[i].id, &s);
         assert_true(r.floor <= r.low && r.low < r.high && r.floor >= 0);
         assert_true(r.source.len > 0 && r.of.len > 0 && r.why_none.len == 0);
     }
@@ -50,12 +51,12 @@ static void links_are_lanes_times_generation(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct gpu g = card();
-    struct rate_subject s = {.gpu = &g, .pcie_generation = 4, .pcie_width = 16};
-    struct rate_range wide = range_of(&a, "rate.h2d", &s);
+    struct microbench_subject s = {.gpu = &g, .pcie_generation = 4, .pcie_width = 16};
+    struct microbench_range wide = range_of(&a, "rate.h2d", &s);
     assert_true(wide.high > 26e9 && wide.high < 31.5e9); // A100: 26.1 GB/s are fine
     assert_true(wide.low < 26.1e9);
     s.pcie_width = 4;
-    struct rate_range narrow = range_of(&a, "rate.h2d", &s);
+    struct microbench_range narrow = range_of(&a, "rate.h2d", &s);
     assert_true(narrow.high < wide.floor);
     assert_true(fabs(narrow.low * 4 - wide.low) < 1);
     s.pcie_generation = 0;
@@ -71,12 +72,12 @@ static void what_is_not_known_has_no_range(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct gpu g = card();
-    struct rate_subject s = {.gpu = &g};
+    struct microbench_subject s = {.gpu = &g};
     assert_true(isnan(range_of(&a, "rate.tf32", &s).low)); // no figure in the catalogue
     assert_false(isnan(range_of(&a, "rate.bf16", &s).low));
     s.is_mig = true;
     assert_true(isnan(range_of(&a, "rate.bf16", &s).low));
-    s = (struct rate_subject){0};
+    s = (struct microbench_subject){0};
     assert_true(isnan(range_of(&a, "rate.device_copy", &s).floor));
     assert_true(isnan(range_of(&a, "rate.cpu_sgemm", &s).floor)); // cores unknown
 }
@@ -86,18 +87,18 @@ static void a_card_may_have_a_range_of_its_own(void **state) {
     ARENA_AUTO a = {0};
     struct gpu any = card(), a100 = card();
     a100.key = STR("a100_sxm4_40gb");
-    struct rate_subject s = {.gpu = &any}, own = {.gpu = &a100};
+    struct microbench_subject s = {.gpu = &any}, own = {.gpu = &a100};
     assert_true(range_of(&a, "rate.bf16", &own).low > range_of(&a, "rate.bf16", &s).low);
     any.has_tensor_cores = false; // then fp16 is multiplied in fp32
     assert_true(range_of(&a, "rate.fp16", &s).high < 1.2 * any.fp32);
 }
 
-static struct insight_finding say(struct arena *a, struct insight_rate r) {
+static struct finding_insight_finding say(struct arena *a, struct rules_rate r) {
     static struct device_card cards[1];
-    struct insight_findings findings = {0};
+    struct finding_insight_findings findings = {0};
     cards[0] = device_card_unknown();
-    struct insight_facts facts = {.devices = {.cards = cards, .count = 1}};
-    insight_rate(a, &facts, &r, &findings);
+    struct rules_facts facts = {.devices = {.cards = cards, .count = 1}};
+    rules_judge_rate(a, &facts, &r, &findings);
     assert_int_equal(findings.count, 1);
     return findings.items[0];
 }
@@ -105,56 +106,56 @@ static struct insight_finding say(struct arena *a, struct insight_rate r) {
 static void figures_are_judged(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct insight_rate r = {
+    struct rules_rate r = {
         .card = 0,
         .busy = (double)NAN,
         .figure = {.measure = measure("rate.h2d"),
-                   .state = RATE_MEASURED,
+                   .state = MICROBENCH_MEASURED,
                    .median = 25e9,
                    .count = 5},
         .range = {.low = 20e9, .high = 28e9, .floor = 15e9, .of = STR("a link")}};
-    assert_int_equal(say(&a, r).severity, INSIGHT_OK);
+    assert_int_equal(say(&a, r).severity, FINDING_OK);
     assert_true(str_is(say(&a, r).value, "25.0 GB/s"));
     r.figure.median = 40e9; // a surprise, and no fault
-    assert_int_equal(say(&a, r).severity, INSIGHT_OK);
+    assert_int_equal(say(&a, r).severity, FINDING_OK);
     r.figure.median = 19e9;
-    assert_int_equal(say(&a, r).severity, INSIGHT_NOTE);
+    assert_int_equal(say(&a, r).severity, FINDING_NOTE);
     r.figure.median = 6e9;
-    assert_int_equal(say(&a, r).severity, INSIGHT_WARNING);
+    assert_int_equal(say(&a, r).severity, FINDING_WARNING);
     assert_true(say(&a, r).remedy.len > 0);
     r.busy = 0.9; // of others: then it says nothing
-    assert_int_equal(say(&a, r).severity, INSIGHT_UNKNOWN);
+    assert_int_equal(say(&a, r).severity, FINDING_UNKNOWN);
     r.busy = 0.05;
-    assert_int_equal(say(&a, r).severity, INSIGHT_WARNING);
-    r.figure.state = RATE_WRONG; // fast or not
+    assert_int_equal(say(&a, r).severity, FINDING_WARNING);
+    r.figure.state = MICROBENCH_WRONG; // fast or not
     r.figure.median = 25e9;
-    assert_int_equal(say(&a, r).severity, INSIGHT_PROBLEM);
-    r.figure.state = RATE_UNKNOWN;
-    assert_int_equal(say(&a, r).severity, INSIGHT_UNKNOWN);
-    r.figure.state = RATE_MEASURED;
-    r.range =
-        (struct rate_range){(double)NAN, (double)NAN, (double)NAN, .why_none = STR("no link")};
-    assert_int_equal(say(&a, r).severity, INSIGHT_UNKNOWN);
+    assert_int_equal(say(&a, r).severity, FINDING_PROBLEM);
+    r.figure.state = MICROBENCH_UNKNOWN;
+    assert_int_equal(say(&a, r).severity, FINDING_UNKNOWN);
+    r.figure.state = MICROBENCH_MEASURED;
+    r.range = (struct microbench_range){(double)NAN, (double)NAN, (double)NAN,
+                                        .why_none = STR("no link")};
+    assert_int_equal(say(&a, r).severity, FINDING_UNKNOWN);
     assert_true(str_find(say(&a, r).evidence, STR("no link")) >= 0);
 }
 
 static void rates_are_written_with_three_digits(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    assert_true(str_is(rate_text(&a, RATE_BYTES_S, 24.64e9), "24.6 GB/s"));
-    assert_true(str_is(rate_text(&a, RATE_BYTES_S, 3.35e12), "3.35 TB/s"));
-    assert_true(str_is(rate_text(&a, RATE_FLOP_S, 312e12), "312 TFLOP/s"));
-    assert_true(str_is(rate_text(&a, RATE_FLOP_S, 1.8e15), "1.80 PFLOP/s"));
-    assert_true(str_is(rate_text(&a, RATE_BYTES_S, 0), "0.00 kB/s"));
-    assert_int_equal(rate_text(&a, RATE_BYTES_S, (double)NAN).len, 0);
+    assert_true(str_is(microbench_text(&a, MICROBENCH_BYTES_S, 24.64e9), "24.6 GB/s"));
+    assert_true(str_is(microbench_text(&a, MICROBENCH_BYTES_S, 3.35e12), "3.35 TB/s"));
+    assert_true(str_is(microbench_text(&a, MICROBENCH_FLOP_S, 312e12), "312 TFLOP/s"));
+    assert_true(str_is(microbench_text(&a, MICROBENCH_FLOP_S, 1.8e15), "1.80 PFLOP/s"));
+    assert_true(str_is(microbench_text(&a, MICROBENCH_BYTES_S, 0), "0.00 kB/s"));
+    assert_int_equal(microbench_text(&a, MICROBENCH_BYTES_S, (double)NAN).len, 0);
 }
 
 // --- The real processor --------------------------------------------------------------------------
 
-static struct rate_figure seen[32];
+static struct microbench_figure seen[32];
 static int seen_count;
 
-static void take(void *owner, const struct rate_figure *figure) {
+static void take(void *owner, const struct microbench_figure *figure) {
     (void)owner;
     assert_true(seen_count < 32);
     seen[seen_count++] = *figure;
@@ -163,18 +164,19 @@ static void take(void *owner, const struct rate_figure *figure) {
 static void this_processor_moves_and_multiplies(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    const struct rate_sink sink = {take, NULL};
-    const struct rate_host host = {.cores = 2, .available_bytes = INT64_C(1) << 30};
-    rate_cpu(&a, &host, &sink);
+    const struct microbench_sink sink = {take, NULL};
+    const struct microbench_host host = {.cores = 2, .available_bytes = INT64_C(1) << 30};
+    microbench_cpu(&a, &host, &sink);
     assert_int_equal(seen_count, 5);
     for (int i = 0; i < seen_count; i++) {
-        const struct rate_figure *f = &seen[i];
+        const struct microbench_figure *f = &seen[i];
         // A machine without any BLAS is told so; what was measured is possible.
-        if (f->state == RATE_UNKNOWN)
+        if (f->state == MICROBENCH_UNKNOWN)
             assert_true(f->why.len > 0);
         else
-            assert_true(f->state == RATE_MEASURED && f->median > 5e7 && f->median < 1e15);
-        if (f->state == RATE_MEASURED) assert_true(f->low <= f->median && f->median <= f->high);
+            assert_true(f->state == MICROBENCH_MEASURED && f->median > 5e7 && f->median < 1e15);
+        if (f->state == MICROBENCH_MEASURED)
+            assert_true(f->low <= f->median && f->median <= f->high);
     }
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "search/search.h"
+#include "predict/search/search.h"
 
 struct world {
     int64_t works[3]; // the values that work

@@ -5,7 +5,7 @@
 
 #include "base/os.h"
 #include "base/unit.h"
-#include "show/html.h"
+#include "view/html/html.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -24,22 +24,22 @@ static void escaping(void **state) {
 static struct str page_of(struct arena *a, struct str text) {
     double y[] = {1.5 * (double)UNIT_GIB, 3 * (double)UNIT_GIB, 2 * (double)UNIT_GIB};
     double z[] = {(double)UNIT_GIB, NAN, (double)UNIT_GIB};
-    const struct show_series series[] = {{text, y}, {text, z}};
-    const struct show_span spans[] = {{text, 0, 1}, {text, 1, 2}};
-    struct show_chart c = {.kind = SHOW_AREAS,
-                           .unit = SHOW_BYTES,
-                           .title = text,
-                           .x_name = text,
-                           .y_name = text,
-                           .point_count = 3,
-                           .series = series,
-                           .series_count = 2,
-                           .spans = spans,
-                           .span_count = 2,
-                           .limit = 4 * (double)UNIT_GIB,
-                           .limit_name = text,
-                           .budget = 3.5 * (double)UNIT_GIB,
-                           .budget_name = text};
+    const struct chart_series series[] = {{text, y}, {text, z}};
+    const struct chart_span spans[] = {{text, 0, 1}, {text, 1, 2}};
+    struct chart c = {.kind = CHART_AREAS,
+                      .unit = CHART_BYTES,
+                      .title = text,
+                      .x_name = text,
+                      .y_name = text,
+                      .point_count = 3,
+                      .series = series,
+                      .series_count = 2,
+                      .spans = spans,
+                      .span_count = 2,
+                      .limit = 4 * (double)UNIT_GIB,
+                      .limit_name = text,
+                      .budget = 3.5 * (double)UNIT_GIB,
+                      .budget_name = text};
     struct show_table t = show_table_new(a, text);
     show_table_column(&t, str_z(a, text), SHOW_LEFT);
     show_table_column(&t, "n", SHOW_RIGHT);
@@ -47,22 +47,22 @@ static struct str page_of(struct arena *a, struct str text) {
     show_table_cell(&t, SHOW_STRONG, text);
     show_table_format(&t, SHOW_BAD, "%d", 7);
     show_table_cell(&t, SHOW_PLAIN, text);
-    struct show_figure figure = {text, text, text, SHOW_GOOD};
+    struct html_figure figure = {text, text, text, SHOW_GOOD};
     struct buf b = buf_new(a);
-    show_html_open(&b, text, text);
-    show_html_verdict(&b, SHOW_GOOD, text, text);
-    show_html_figures(&b, &figure, 1);
-    show_html_section(&b, text);
-    show_html_paragraph(&b, SHOW_PLAIN, text);
-    show_html_paragraph(&b, SHOW_WARN, text);
-    show_html_chart(&b, &c, a);
-    c.kind = SHOW_LINES;
-    c.unit = SHOW_NUMBERS;
-    show_html_chart(&b, &c, a);
-    show_html_table(&b, &t);
-    show_html_list(&b, &text, 1);
-    show_html_code(&b, text);
-    show_html_close(&b, text);
+    html_open(&b, text, text);
+    html_verdict(&b, SHOW_GOOD, text, text);
+    html_figures(&b, &figure, 1);
+    html_section(&b, text);
+    html_paragraph(&b, SHOW_PLAIN, text);
+    html_paragraph(&b, SHOW_WARN, text);
+    html_chart(&b, &c, a);
+    c.kind = CHART_LINES;
+    c.unit = CHART_NUMBERS;
+    html_chart(&b, &c, a);
+    html_table(&b, &t);
+    html_list(&b, &text, 1);
+    html_code(&b, text);
+    html_close(&b, text);
     return buf_str(&b);
 }
 
@@ -159,17 +159,17 @@ static void a_chart_says_its_peak_in_words(void **state) {
     ARENA_AUTO a = {0};
     double y[5000];
     for (int i = 0; i < 5000; i++) y[i] = (double)UNIT_MIB * (i == 3777 ? 900 : 100 + i % 50);
-    struct show_series series = {STR("activations"), y};
-    struct show_chart c = {.unit = SHOW_BYTES,
-                           .title = STR("t"),
-                           .x_name = STR("event"),
-                           .point_count = 5000,
-                           .series = &series,
-                           .series_count = 1,
-                           .limit = NAN,
-                           .budget = NAN};
+    struct chart_series series = {STR("activations"), y};
+    struct chart c = {.unit = CHART_BYTES,
+                      .title = STR("t"),
+                      .x_name = STR("event"),
+                      .point_count = 5000,
+                      .series = &series,
+                      .series_count = 1,
+                      .limit = NAN,
+                      .budget = NAN};
     struct buf b = buf_new(&a);
-    show_chart_svg(&c, &a, &b);
+    chart_svg(&c, &a, &b);
     struct str svg = buf_str(&b);
     assert_true(str_find(svg, STR("aria-label=\"Stacked areas of 1 series over event. The sum is "
                                   "highest at 3777: 900 MiB, of which activations 900 MiB.\"")) >
@@ -179,7 +179,7 @@ static void a_chart_says_its_peak_in_words(void **state) {
     assert_true(svg.len < 60000);
     c.series_count = 0;
     b = buf_new(&a);
-    show_chart_svg(&c, &a, &b);
+    chart_svg(&c, &a, &b);
     assert_int_equal(b.count, 0);
 }
 
@@ -188,18 +188,18 @@ static void points_have_their_own_names(void **state) {
     ARENA_AUTO a = {0};
     double y[] = {100, 190, (double)NAN, 350};
     const struct str names[] = {STR("1"), STR("64"), STR("<1024>"), STR("8192")};
-    struct show_series series[] = {{STR("workers 4, <fp32>"), y}};
-    struct show_chart c = {.kind = SHOW_LINES,
-                           .title = STR("t & t"),
-                           .x_name = STR("batch"),
-                           .x_texts = names,
-                           .point_count = 4,
-                           .series = series,
-                           .series_count = 1,
-                           .limit = (double)NAN,
-                           .budget = (double)NAN};
+    struct chart_series series[] = {{STR("workers 4, <fp32>"), y}};
+    struct chart c = {.kind = CHART_LINES,
+                      .title = STR("t & t"),
+                      .x_name = STR("batch"),
+                      .x_texts = names,
+                      .point_count = 4,
+                      .series = series,
+                      .series_count = 1,
+                      .limit = (double)NAN,
+                      .budget = (double)NAN};
     struct buf b = buf_new(&a);
-    show_chart_svg(&c, &a, &b);
+    chart_svg(&c, &a, &b);
     assert_true(str_find(buf_str(&b), STR(">8192</text>")) > 0);
     assert_true(str_find(buf_str(&b), STR(">&lt;1024&gt;</text>")) > 0);
     assert_true(str_find(buf_str(&b), STR("batch 64\n")) > 0);
@@ -211,22 +211,23 @@ static void a_picture_is_a_file_of_its_own(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     double y[] = {1, 2};
-    struct show_series series[SHOW_SERIES_MAX];
-    for (int i = 0; i < SHOW_SERIES_MAX; i++) {
-        series[i] = (struct show_series){STR("a name that takes half of a line, or so it seems"), y};
+    struct chart_series series[CHART_SERIES_MAX];
+    for (int i = 0; i < CHART_SERIES_MAX; i++) {
+        series[i] =
+            (struct chart_series){STR("a name that takes half of a line, or so it seems"), y};
     }
-    struct show_chart c[2] = {{.kind = SHOW_LINES,
-                               .title = STR("first & only"),
-                               .x_name = STR("batch"),
-                               .point_count = 2,
-                               .series = series,
-                               .series_count = SHOW_SERIES_MAX,
-                               .limit = (double)NAN,
-                               .budget = (double)NAN}};
+    struct chart c[2] = {{.kind = CHART_LINES,
+                          .title = STR("first & only"),
+                          .x_name = STR("batch"),
+                          .point_count = 2,
+                          .series = series,
+                          .series_count = CHART_SERIES_MAX,
+                          .limit = (double)NAN,
+                          .budget = (double)NAN}};
     c[1] = c[0];
     c[1].point_count = 0; // nothing ran: an empty picture
     struct buf b = buf_new(&a);
-    show_chart_picture(c, 2, &a, &b);
+    chart_picture(c, 2, &a, &b);
     struct str svg = buf_str(&b);
     assert_true(str_starts(svg, STR("<svg xmlns=\"http://www.w3.org/2000/svg\"")));
     assert_true(str_find(svg, STR("first &amp; only")) > 0);

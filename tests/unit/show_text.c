@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "show/bar.h"
-#include "show/chart.h"
-#include "show/progress.h"
-#include "show/table.h"
+#include "view/chart/chart.h"
+#include "view/show/bar.h"
+#include "view/show/progress.h"
+#include "view/show/table.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -183,21 +183,21 @@ static void charts_in_the_terminal_name_their_peak(void **state) {
     ARENA_AUTO a = {0};
     double y[3000], z[3000];
     for (int i = 0; i < 3000; i++) y[i] = i == 1234 ? 64.0 : 16.0, z[i] = i % 2 ? NAN : 16;
-    struct show_series series[] = {{STR("a"), y}, {STR("b"), z}};
-    struct show_chart c = {.kind = SHOW_AREAS,
-                           .unit = SHOW_BYTES,
-                           .x_name = STR("step"),
-                           .point_count = 3000,
-                           .series = series,
-                           .series_count = 2,
-                           .limit = 100,
-                           .budget = NAN,
-                           .limit_name = STR("limit")};
+    struct chart_series series[] = {{STR("a"), y}, {STR("b"), z}};
+    struct chart c = {.kind = CHART_AREAS,
+                      .unit = CHART_BYTES,
+                      .x_name = STR("step"),
+                      .point_count = 3000,
+                      .series = series,
+                      .series_count = 2,
+                      .limit = 100,
+                      .budget = NAN,
+                      .limit_name = STR("limit")};
     double peak;
-    assert_int_equal(show_chart_peak(&c, &peak), 1234);
+    assert_int_equal(chart_peak(&c, &peak), 1234);
     assert_true(peak == 80);
     struct buf b = buf_new(&a);
-    show_chart_text(&c, (struct show_style){.width = 40}, 5, &b);
+    chart_text(&c, (struct show_style){.width = 40}, 5, &b);
     assert_true(str_ends(buf_str(&b), STR("peak 80 B at step 1234; limit: 100 B\n")));
     // The one high point is not thinned away: exactly one column reaches the fourth row.
     struct str rest = buf_str(&b), row = {0};
@@ -207,9 +207,9 @@ static void charts_in_the_terminal_name_their_peak(void **state) {
     assert_int_equal(marks, 1);
     c.point_count = 0;
     b = buf_new(&a);
-    show_chart_text(&c, utf8, 5, &b);
+    chart_text(&c, utf8, 5, &b);
     assert_int_equal(b.count, 0);
-    assert_int_equal(show_chart_peak(&c, NULL), -1);
+    assert_int_equal(chart_peak(&c, NULL), -1);
 }
 
 static void progress_says_count_rate_and_time_left(void **state) {

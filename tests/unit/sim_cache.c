@@ -3,8 +3,8 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "sim/cache.h"
-#include "sim/set.h"
+#include "predict/sim/cache.h"
+#include "predict/sim/set.h"
 
 #define MIB UNIT_MIB
 
@@ -15,21 +15,21 @@ static void fresh(const char *conf, int64_t capacity) {
     struct sim_options options = sim_options_default();
     assert_int_equal(sim_options_parse(str_of(conf), &options, NULL), 0);
     arena_clear(&arena);
-    cache_init(&cache, &arena, &options, 1);
-    cache_reset(&cache, capacity);
+    sim_cache_init(&cache, &arena, &options, 1);
+    sim_cache_reset(&cache, capacity);
 }
 
 static int32_t take(int64_t bytes) {
-    int64_t size = cache_round_size(&cache.options, bytes);
-    int32_t block = size > 0 ? cache_malloc(&cache, size, 0) : 0;
-    const char *wrong = cache_check(&cache);
+    int64_t size = sim_cache_round_size(&cache.options, bytes);
+    int32_t block = size > 0 ? sim_cache_malloc(&cache, size, 0) : 0;
+    const char *wrong = sim_cache_check(&cache);
     if (wrong) fail_msg("%s", wrong);
     return block;
 }
 
 static void give(int32_t block) {
-    cache_free(&cache, block);
-    assert_null(cache_check(&cache));
+    sim_cache_free(&cache, block);
+    assert_null(sim_cache_check(&cache));
 }
 
 static int64_t smallest_rest(void) {
@@ -231,7 +231,7 @@ static void requests_are_rounded(void **state) {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct sim_options o = sim_options_default();
         assert_int_equal(sim_options_parse(str_of(cases[i].conf), &o, NULL), 0);
-        assert_int_equal(cache_round_size(&o, cases[i].bytes), cases[i].rounded);
+        assert_int_equal(sim_cache_round_size(&o, cases[i].bytes), cases[i].rounded);
     }
 }
 
@@ -254,8 +254,8 @@ static void expandable_segments_give_back_whole_pages(void **state) {
     take(2000);
     assert_bytes(55 * MIB + 2048, 62 * MIB);
     give(a);
-    cache_empty(&cache); // 0…40 goes, 40…50 stays with b's page
-    assert_null(cache_check(&cache));
+    sim_cache_empty(&cache); // 0…40 goes, 40…50 stays with b's page
+    assert_null(sim_cache_check(&cache));
     assert_bytes(5 * MIB + 2048, 22 * MIB);
     take(44 * MIB); // the hole and the free part behind it: mapped again
     assert_bytes(49 * MIB + 2048, 62 * MIB);
@@ -273,8 +273,8 @@ static void all_given_back_is_nothing_held(void **state) {
         int32_t blocks[20];
         for (int i = 0; i < 20; i++) blocks[i] = take((int64_t)700000 * (i + 1) * (i % 4 + 1));
         for (int i = 0; i < 20; i++) give(blocks[(i * 7) % 20]);
-        cache_empty(&cache);
-        assert_null(cache_check(&cache));
+        sim_cache_empty(&cache);
+        assert_null(sim_cache_check(&cache));
         assert_bytes(0, 0);
     }
 }

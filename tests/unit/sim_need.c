@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "sim/sim.h"
+#include "predict/sim/sim.h"
 
 static uint32_t seed;
 

@@ -2,7 +2,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "sim/sim.h"
+#include "predict/sim/sim.h"
 
 static struct sim_options parse(const char *text) {
     struct sim_options o = sim_options_default();

@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_REFERENCE_H
 #define TESTS_SIM_REFERENCE_H
 
-#include "sim/cache.h"
+#include "predict/sim/cache.h"
 
 #include <string.h>
 
@@ -316,7 +316,7 @@ static const char *ref_compare(const struct cache *c, const struct ref *r) {
     if (c->allocated != r->allocated) return "allocated differs from the reference";
     if (c->reserved != r->reserved) return "reserved differs from the reference";
     if (c->retries != r->retries) return "retries differ from the reference";
-    return cache_check(c);
+    return sim_cache_check(c);
 }
 
 // Plays what the bytes say on both; NULL when they agree all along.
@@ -328,8 +328,8 @@ static const char *ref_play(struct arena *a, const uint8_t *p, size_t len) {
     int32_t blocks[SLOTS] = {0};
     *r = (struct ref){.o = ref_options(p)};
     r->capacity = p[1] & 2 ? SIM_UNLIMITED : ((int64_t)p[3] + 1) << 20;
-    cache_init(&c, a, &r->o, STREAMS);
-    cache_reset(&c, r->capacity);
+    sim_cache_init(&c, a, &r->o, STREAMS);
+    sim_cache_reset(&c, r->capacity);
     int64_t device = r->o.device_bytes ? r->o.device_bytes : r->capacity;
     r->allowed = (int64_t)(r->o.memory_fraction * (double)device);
     r->gc = (int64_t)(r->o.garbage_collection_threshold * (double)r->allowed);
@@ -338,18 +338,18 @@ static const char *ref_play(struct arena *a, const uint8_t *p, size_t len) {
         int32_t *slot = &blocks[p[0] % SLOTS];
         if (*slot) {
             ref_free(r, c.blocks[*slot].segment, c.blocks[*slot].offset);
-            cache_free(&c, *slot);
+            sim_cache_free(&c, *slot);
             *slot = 0;
         } else if (p[1] == 255) {
-            cache_empty(&c);
+            sim_cache_empty(&c);
             ref_empty(r);
         } else {
             // 1 … 64 units of 256 bytes, 16 KiB, 512 KiB or 1 MiB
             static const int64_t units[4] = {256, 16 << 10, 512 << 10, 1 << 20};
             int64_t size = units[p[1] % 4] * (p[2] % 64 + 1);
             int stream = p[1] / 4 % 8 == 7;
-            size = cache_round_size(&r->o, size);
-            *slot = cache_malloc(&c, size, stream);
+            size = sim_cache_round_size(&r->o, size);
+            *slot = sim_cache_malloc(&c, size, stream);
             int at = ref_malloc(r, size, stream);
             if ((at < 0) != (*slot == 0)) return "only one of the two is out of memory";
             if (at >= 0 && (r->b[at].segment != c.blocks[*slot].segment ||

@@ -3,7 +3,7 @@
 #include "unit.h"
 
 #include "base/unit.h"
-#include "sim/sim.h"
+#include "predict/sim/sim.h"
 
 #define MIB UNIT_MIB
 #define HEAD "{\"tape\":1,\"model\":\"test\",\"classes\":10,\"batches\":[2]}\n"

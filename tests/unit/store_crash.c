@@ -4,7 +4,7 @@
 #include "unit.h"
 
 #include "base/os.h"
-#include "store/store_int.h"
+#include "records/store/store_int.h"
 
 #include <fcntl.h>
 #include <signal.h>

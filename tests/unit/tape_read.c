@@ -3,7 +3,7 @@
 // again as it went in.
 #include "unit.h"
 
-#include "tape/tape.h"
+#include "predict/tape/tape.h"
 
 #include <math.h>
 #include <zstd.h>

@@ -2,7 +2,7 @@
 // The store on a made-up bundle and folder of recordings (tests/tapes).
 #include "unit.h"
 
-#include "tape/store.h"
+#include "predict/tape/store.h"
 
 #include <stdlib.h>
 

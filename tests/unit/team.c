@@ -3,15 +3,15 @@
 
 #include "base/os.h"
 #include "base/unit.h"
-#include "team/team.h"
+#include "records/survey/survey.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 
-static struct team_record measured(int64_t batch, int64_t accumulation, const char *status) {
-    struct team_record r = team_record_unknown();
+static struct survey_record measured(int64_t batch, int64_t accumulation, const char *status) {
+    struct survey_record r = survey_record_unknown();
     r.date = STR("2026-11-20T10:00:00Z");
     r.card = STR("NVIDIA GeForce RTX 3090");
     r.key = STR("rtx_3090");
@@ -27,7 +27,7 @@ static struct team_record measured(int64_t batch, int64_t accumulation, const ch
     return r;
 }
 
-static const struct team_question asked = {
+static const struct survey_question asked = {
     .plan = {.model = STR("resnet50"), .precision = PLAN_AMP_FP16},
     .effective = 48,
     .margin = (double)NAN};
@@ -48,13 +48,13 @@ static ptrdiff_t new_lines(struct str before, struct str after) {
 static void what_is_written_is_read(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_file file = {.machine = STR("0123456789abcdef"), .name = STR("연구실 1")}, again;
+    struct survey_file file = {.machine = STR("0123456789abcdef"), .name = STR("연구실 1")}, again;
     struct fail why = {0};
-    struct team_record r = measured(48, 1, "OK");
+    struct survey_record r = measured(48, 1, "OK");
     r.samples_per_s = 412.345678;
-    team_add(&a, &file, &r);
-    struct str text = team_write(&a, &file);
-    if (team_read(&a, STR("f"), text, &again, NULL, &why)) fail_msg("%s", why.message);
+    survey_add(&a, &file, &r);
+    struct str text = survey_write(&a, &file);
+    if (survey_read(&a, STR("f"), text, &again, NULL, &why)) fail_msg("%s", why.message);
     assert_str(again.machine, "0123456789abcdef");
     assert_str(again.name, "연구실 1");
     assert_int_equal(again.count, 1);
@@ -62,95 +62,95 @@ static void what_is_written_is_read(void **state) {
     assert_int_equal(again.records[0].plan.image_size, 0);
     assert_true(fabs(again.records[0].samples_per_s - 412.346) < 1e-9);
     assert_true(again.records[0].plan.optimizer.len == 0);
-    assert_true(str_equal(team_write(&a, &again), text));
+    assert_true(str_equal(survey_write(&a, &again), text));
 }
 
 static void a_new_measurement_is_one_line(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_file file = {.machine = STR("0123456789abcdef")};
-    struct team_record r;
+    struct survey_file file = {.machine = STR("0123456789abcdef")};
+    struct survey_record r;
     for (int64_t batch = 4; batch <= 48; batch *= 2) {
         r = measured(batch, 48 / batch, "OK");
-        team_add(&a, &file, &r);
+        survey_add(&a, &file, &r);
     }
-    struct str before = team_write(&a, &file);
+    struct str before = survey_write(&a, &file);
     r = measured(24, 2, "OK");
-    team_add(&a, &file, &r);
-    struct str more = team_write(&a, &file);
+    survey_add(&a, &file, &r);
+    struct str more = survey_write(&a, &file);
     assert_int_equal(lines(more), lines(before) + 1);
     assert_int_equal(new_lines(before, more), 1);
     r.status = STR("OOM"); // measured again: the line changes, none is added
     r.date = STR("2026-11-21T10:00:00Z");
     r.capacity_bytes -= 20 * UNIT_MIB; // another driver
-    team_add(&a, &file, &r);
-    struct str changed = team_write(&a, &file);
+    survey_add(&a, &file, &r);
+    struct str changed = survey_write(&a, &file);
     assert_int_equal(lines(changed), lines(more));
     assert_int_equal(new_lines(more, changed), 1);
     r.date = STR("2026-11-19T10:00:00Z"); // older: nothing
     r.status = STR("OK");
-    team_add(&a, &file, &r);
-    assert_true(str_equal(team_write(&a, &file), changed));
+    survey_add(&a, &file, &r);
+    assert_true(str_equal(survey_write(&a, &file), changed));
     r.capacity_bytes = 12 * UNIT_GIB; // another card of the name
-    team_add(&a, &file, &r);
-    assert_int_equal(lines(team_write(&a, &file)), lines(changed) + 1);
+    survey_add(&a, &file, &r);
+    assert_int_equal(lines(survey_write(&a, &file)), lines(changed) + 1);
 }
 
 static void two_branches_are_joined(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_file file = {.machine = STR("0123456789abcdef")}, again;
-    struct team_record older = measured(48, 1, "OK"), newer = measured(48, 1, "OOM");
+    struct survey_file file = {.machine = STR("0123456789abcdef")}, again;
+    struct survey_record older = measured(48, 1, "OK"), newer = measured(48, 1, "OOM");
     newer.date = STR("2026-11-21T10:00:00Z");
-    team_add(&a, &file, &older);
-    struct str one = team_write(&a, &file);
-    team_add(&a, &file, &newer);
-    struct str two = team_write(&a, &file), head = str_line(&two);
+    survey_add(&a, &file, &older);
+    struct str one = survey_write(&a, &file);
+    survey_add(&a, &file, &newer);
+    struct str two = survey_write(&a, &file), head = str_line(&two);
     struct str both = str_format(&a, "%.*s%.*s", STR_ARG(one), STR_ARG(two));
     assert_true(head.len > 0);
     assert_int_equal(lines(both), 3);
-    assert_int_equal(team_read(&a, STR("f"), both, &again, NULL, NULL), 0);
+    assert_int_equal(survey_read(&a, STR("f"), both, &again, NULL, NULL), 0);
     assert_int_equal(again.count, 1);
     assert_str(again.records[0].status, "OOM");
 }
 
 static void unsound_values_are_named(void **state) {
     (void)state;
-    struct team_record r = measured(48, 1, "OK");
-    assert_null(team_unsound(&r));
+    struct survey_record r = measured(48, 1, "OK");
+    assert_null(survey_unsound(&r));
     r.torch = STR("2.6\n");
-    assert_string_equal(team_unsound(&r), "torch");
+    assert_string_equal(survey_unsound(&r), "torch");
     r = measured(48, 1, "OK");
     r.plan.model = (struct str){"\xff", 1};
-    assert_string_equal(team_unsound(&r), "model");
+    assert_string_equal(survey_unsound(&r), "model");
     r = measured(0, 1, "OK");
-    assert_string_equal(team_unsound(&r), "batch");
+    assert_string_equal(survey_unsound(&r), "batch");
     r = measured(48, 1, "FAILED");
-    assert_string_equal(team_unsound(&r), "status");
+    assert_string_equal(survey_unsound(&r), "status");
     r = measured(48, 1, "OK");
     r.date = STR("2026-11-20 10:00");
-    assert_string_equal(team_unsound(&r), "date");
+    assert_string_equal(survey_unsound(&r), "date");
     r = measured(48, 1, "OK");
     r.samples_per_s = -1;
-    assert_string_equal(team_unsound(&r), "samples_per_s");
+    assert_string_equal(survey_unsound(&r), "samples_per_s");
 }
 
 // One machine with these records, asked.
-static struct team_merged judge(struct arena *a, struct team_file *files, ptrdiff_t count,
-                                struct team_question q) {
-    struct team_folder folder = {.files = files, .count = count};
-    struct team_merged m;
-    team_judge(a, &folder, &q, &m);
+static struct survey_merged judge(struct arena *a, struct survey_file *files, ptrdiff_t count,
+                                  struct survey_question q) {
+    struct survey_folder folder = {.files = files, .count = count};
+    struct survey_merged m;
+    survey_judge(a, &folder, &q, &m);
     return m;
 }
 
 static void refuted_batches_are_no_answer(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_record records[] = {measured(48, 1, "OK"), measured(24, 2, "OOM"),
-                                    measured(16, 3, "OK")};
-    struct team_file file = {.machine = STR("1"), .records = records, .count = 3};
-    struct team_merged m = judge(&a, &file, 1, asked);
+    struct survey_record records[] = {measured(48, 1, "OK"), measured(24, 2, "OOM"),
+                                      measured(16, 3, "OK")};
+    struct survey_file file = {.machine = STR("1"), .records = records, .count = 3};
+    struct survey_merged m = judge(&a, &file, 1, asked);
     assert_int_equal(m.cards[0].choices[0].record->plan.batch, 48); // of the same time: not since
     records[1].date = STR("2026-11-21T10:00:00Z");
     m = judge(&a, &file, 1, asked);
@@ -165,9 +165,9 @@ static void refuted_batches_are_no_answer(void **state) {
 static void the_margin_narrows(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_record records[] = {measured(48, 1, "OK"), measured(24, 2, "OK")}; // 12 and 6 GiB
-    struct team_file file = {.machine = STR("1"), .records = records, .count = 2};
-    struct team_question q = asked;
+    struct survey_record records[] = {measured(48, 1, "OK"), measured(24, 2, "OK")}; // 12 and 6 GiB
+    struct survey_file file = {.machine = STR("1"), .records = records, .count = 2};
+    struct survey_question q = asked;
     q.margin = 0.49;
     assert_int_equal(judge(&a, &file, 1, q).cards[0].choices[0].record->plan.batch, 48);
     q.margin = 0.51;
@@ -179,20 +179,20 @@ static void the_margin_narrows(void **state) {
 static void conflicts_and_preferences(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_record x = measured(48, 1, "OK"), y = measured(16, 3, "OK"),
-                       z = measured(24, 2, "OK");
+    struct survey_record x = measured(48, 1, "OK"), y = measured(16, 3, "OK"),
+                         z = measured(24, 2, "OK");
     x.samples_per_s = 400, y.samples_per_s = 300, z.samples_per_s = 350;
     z.date = STR("2026-11-22T10:00:00Z");
-    struct team_file files[] = {{.machine = STR("1"), .records = &x, .count = 1},
-                                {.machine = STR("2"), .records = &y, .count = 1},
-                                {.machine = STR("3"), .records = &z, .count = 1}};
-    struct team_question q = asked;
-    struct team_merged m = judge(&a, files, 3, q);
+    struct survey_file files[] = {{.machine = STR("1"), .records = &x, .count = 1},
+                                  {.machine = STR("2"), .records = &y, .count = 1},
+                                  {.machine = STR("3"), .records = &z, .count = 1}};
+    struct survey_question q = asked;
+    struct survey_merged m = judge(&a, files, 3, q);
     assert_true(m.cards[0].is_conflict);
     assert_int_equal(m.cards[0].taken, 1);
-    q.prefer = TEAM_NEWEST;
+    q.prefer = SURVEY_NEWEST;
     assert_int_equal(judge(&a, files, 3, q).cards[0].taken, 2);
-    q.prefer = TEAM_FASTEST;
+    q.prefer = SURVEY_FASTEST;
     assert_int_equal(judge(&a, files, 3, q).cards[0].taken, 0);
     assert_false(judge(&a, files, 1, q).cards[0].is_conflict);
     y.plan.precision = y.adapted = PLAN_FP32; // suits that card: of the question
@@ -203,12 +203,12 @@ static void conflicts_and_preferences(void **state) {
 static void another_effective_batch_is_not_used(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct team_record x[] = {measured(48, 1, "OK"), measured(32, 1, "OK")},
-                       y = measured(16, 2, "OK");
+    struct survey_record x[] = {measured(48, 1, "OK"), measured(32, 1, "OK")},
+                         y = measured(16, 2, "OK");
     x[1].date = STR("2025-11-20T10:00:00Z");
-    struct team_file files[] = {{.machine = STR("1"), .records = x, .count = 2},
-                                {.machine = STR("2"), .records = &y, .count = 1}};
-    struct team_merged m = judge(&a, files, 2, asked);
+    struct survey_file files[] = {{.machine = STR("1"), .records = x, .count = 2},
+                                  {.machine = STR("2"), .records = &y, .count = 1}};
+    struct survey_merged m = judge(&a, files, 2, asked);
     assert_int_equal(m.differing, 1);
     assert_false(m.parts[0].differs); // an old one with another is no fault
     assert_true(m.parts[1].differs);
@@ -218,7 +218,7 @@ static void another_effective_batch_is_not_used(void **state) {
     y.plan.batch = 12; // 12 x 2 x 2 = 48
     assert_int_equal(judge(&a, files, 2, asked).differing, 0);
     y.plan.ranks = 1;
-    struct team_question q = asked;
+    struct survey_question q = asked;
     q.effective = 0; // not said: not checked
     m = judge(&a, files, 2, q);
     assert_int_equal(m.differing, 0);
@@ -229,18 +229,18 @@ static void a_folder_names_what_it_leaves_out(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     char folder[] = "/tmp/batchfit-team-XXXXXX";
-    struct team_file file = {.machine = STR("0123456789abcdef")};
-    struct team_folder f;
+    struct survey_file file = {.machine = STR("0123456789abcdef")};
+    struct survey_folder f;
     assert_non_null(mkdtemp(folder));
-    assert_int_equal(team_open(&a, str_format(&a, "%s/none", folder), &f, NULL), 0);
+    assert_int_equal(survey_open(&a, str_format(&a, "%s/none", folder), &f, NULL), 0);
     assert_int_equal(f.count + f.left_count, 0);
-    struct team_record r = measured(48, 1, "OK");
-    team_add(&a, &file, &r);
-    struct str good = team_path(&a, str_of(folder), file.machine);
-    struct str bad = team_path(&a, str_of(folder), STR("fedcba9876543210"));
-    assert_int_equal(os_replace(&a, good.p, team_write(&a, &file), NULL, NULL), 0);
+    struct survey_record r = measured(48, 1, "OK");
+    survey_add(&a, &file, &r);
+    struct str good = survey_path(&a, str_of(folder), file.machine);
+    struct str bad = survey_path(&a, str_of(folder), STR("fedcba9876543210"));
+    assert_int_equal(os_replace(&a, good.p, survey_write(&a, &file), NULL, NULL), 0);
     assert_int_equal(os_replace(&a, bad.p, STR("{\n<<<<<<< HEAD\n"), NULL, NULL), 0);
-    assert_int_equal(team_open(&a, str_of(folder), &f, NULL), 0);
+    assert_int_equal(survey_open(&a, str_of(folder), &f, NULL), 0);
     assert_int_equal(f.count, 1);
     assert_int_equal(f.left_count, 1);
     assert_int_equal(f.left[0].line, 2);

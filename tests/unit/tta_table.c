@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
-#include "cmd/infer/tta.h"
+#include "job/answer/tta.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -20,13 +20,13 @@ static const char *file_of(const char *text) {
 }
 
 static void the_shipped_scores_say_whose_they_are(void **state) {
-    struct tta_table table;
+    struct answer_tta_table table;
     struct fail why = {0};
     (void)state;
-    if (tta_table_load(&arena, NULL, &table, &why) < 0) fail_msg("%s", why.message);
+    if (answer_tta_table_load(&arena, NULL, &table, &why) < 0) fail_msg("%s", why.message);
     assert_int_equal(table.count, 4);
     for (ptrdiff_t i = 0; i < table.count; i++) {
-        const struct tta_type *t = &table.items[i];
+        const struct answer_tta_type *t = &table.items[i];
         if (!isnan(t->f1_low)) assert_true(str_find(t->source, STR("team's table")) == 0);
         if (str_is(t->name, "none")) assert_int_equal(t->views, 1);
         if (str_is(t->name, "essential")) assert_int_equal(t->views, 5);
@@ -51,10 +51,10 @@ static void broken_tables_are_refused_with_their_line(void **state) {
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct tta_table table;
+        struct answer_tta_table table;
         struct fail why = {0};
         const char *path = file_of(cases[i].text);
-        int rc = tta_table_load(&arena, path, &table, &why);
+        int rc = answer_tta_table_load(&arena, path, &table, &why);
         unlink(path);
         assert_int_equal(rc, FAIL_INPUT);
         if (!strstr(why.message, cases[i].expected)) fail_msg("%s", why.message);
@@ -62,11 +62,11 @@ static void broken_tables_are_refused_with_their_line(void **state) {
 }
 
 static void a_table_without_a_source_names_its_file(void **state) {
-    struct tta_table table;
+    struct answer_tta_table table;
     struct fail why = {0};
     const char *path = file_of("name\tviews\tf1_low\nflips\t2\t0.9\n");
     (void)state;
-    assert_int_equal(tta_table_load(&arena, path, &table, &why), 0);
+    assert_int_equal(answer_tta_table_load(&arena, path, &table, &why), 0);
     unlink(path);
     assert_true(str_is(table.items[0].source, path));
     assert_true(isnan(table.items[0].f1_high));
@@ -83,7 +83,7 @@ static void times_as_people_write_them(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         double seconds = 0;
-        bool is_time = tta_parse_time(str_of(cases[i].text), &seconds);
+        bool is_time = answer_tta_parse_time(str_of(cases[i].text), &seconds);
         if (is_time != (cases[i].seconds > 0)) fail_msg("'%s'", cases[i].text);
         if (is_time) assert_float_equal(seconds, cases[i].seconds, 1e-9);
     }

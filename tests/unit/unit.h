@@ -14,11 +14,11 @@
 #include "base/fail.h"
 #include "base/str.h"
 
-#define assert_str(s, literal)                                                                     \
-    do {                                                                                           \
-        struct str unit_s = (s);                                                                   \
-        assert_int_equal(unit_s.len, (ptrdiff_t)sizeof(literal) - 1);                              \
-        assert_memory_equal(unit_s.p, literal, sizeof(literal) - 1);                               \
+#define assert_str(s, literal)                                        \
+    do {                                                              \
+        struct str unit_s = (s);                                      \
+        assert_int_equal(unit_s.len, (ptrdiff_t)sizeof(literal) - 1); \
+        assert_memory_equal(unit_s.p, literal, sizeof(literal) - 1);  \
     } while (0)
 
 #endif

@@ -49,17 +49,17 @@ static void a_view_has_the_time_of_its_reading(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     const char *folder = make_machine(&a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\"}]}");
-    const struct watch_options options = {.machine = folder, .interval_ms = 10};
+    const struct observe_options options = {.machine = folder, .interval_ms = 10};
     struct watch *w = open_watch(&a, &options);
     int64_t last_ms = 0;
     for (int i = 0; i < 20; i++) {
-        const struct watch_view *v = watch_for(w, 10);
+        const struct observe_view *v = watch_for(w, 10);
         int64_t wanted_ms = (v->at_ns + true_ahead_ns()) / 1000000;
         assert_true(llabs(v->at_ms - wanted_ms) <= 5);
         assert_true(v->at_ms >= last_ms);
         last_ms = v->at_ms;
     }
-    watch_close(w);
+    observe_close(w);
     assert_int_equal(remove_all(folder), 0);
 }
 

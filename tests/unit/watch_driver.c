@@ -3,7 +3,7 @@
 // process of its own: a driver that hangs stays behind with the machine that it plays.
 #include "device_machines.h"
 
-#include "watch/watch.h"
+#include "measure/observe/observe.h"
 
 #include <math.h>
 #include <unistd.h>
@@ -16,10 +16,10 @@ static void play(struct arena *a, const char *json) {
 }
 
 static struct watch *open_watch(struct arena *a, int interval_ms) {
-    const struct watch_options options = {.interval_ms = interval_ms, .no_runs = true};
+    const struct observe_options options = {.interval_ms = interval_ms, .no_runs = true};
     struct watch *w = NULL;
     struct fail why = {0};
-    if (watch_open(a, &options, &w, &why)) fail_msg("%s", why.message);
+    if (observe_open(a, &options, &w, &why)) fail_msg("%s", why.message);
     return w;
 }
 
@@ -28,7 +28,7 @@ static double watch_for(struct watch *w, int ms) {
     int64_t end_ns = os_now_ns() + (int64_t)ms * 1000000, longest_ns = 0;
     while (os_now_ns() < end_ns) {
         int64_t begin_ns = os_now_ns();
-        watch_update(w);
+        observe_update(w);
         int64_t took_ns = os_now_ns() - begin_ns;
         if (took_ns > longest_ns) longest_ns = took_ns;
         usleep(10000);
@@ -47,15 +47,15 @@ static void the_drivers_counters_are_the_truth(void **state) {
          "250000}}]}");
     struct watch *w = open_watch(&a, 50);
     watch_for(w, 4000);
-    const struct watch_view *v = watch_view(w);
-    const struct watch_window *s = &v->cards[0].since;
+    const struct observe_view *v = observe_view(w);
+    const struct observe_window *s = &v->cards[0].since;
     assert_true(v->devices->standin.len > 0);
     assert_true(s->seconds > 3.5);
     print_message("# throttled %.5f of the time, truth 0.23; %.3f W, truth 250\n",
                   s->throttled_share, s->energy_joules / s->seconds);
     assert_true(fabs(s->throttled_share - 0.23) <= 0.01 * 0.23);
     assert_true(fabs(s->energy_joules / s->seconds - 250) <= 2.5);
-    watch_close(w);
+    observe_close(w);
 }
 
 // A card that hangs for ten seconds: no update waits for it, the other goes on.
@@ -67,7 +67,7 @@ static void nobody_waits_for_a_card_that_hangs(void **state) {
          "\"samples\": [{\"at_ms\": 800, \"calls\": {\"*\": {\"hang_ms\": 10000}}}]}, {\"name\": "
          "\"B\", \"gauges\": {\"gpu_percent\": 5}}]}");
     struct watch *w = open_watch(&a, 50);
-    const struct watch_view *v = watch_view(w);
+    const struct observe_view *v = observe_view(w);
     double longest_ms = watch_for(w, 600);
     ptrdiff_t before = v->cards[1].history_count;
     longest_ms = fmax(longest_ms, watch_for(w, 5000));
@@ -82,7 +82,7 @@ static void nobody_waits_for_a_card_that_hangs(void **state) {
         is_said |= strcmp(v->findings.items[i].id, "trend.state") == 0;
     }
     assert_true(is_said);
-    watch_close(w);
+    observe_close(w);
 }
 
 static void a_lost_card_is_said(void **state) {
@@ -92,12 +92,12 @@ static void a_lost_card_is_said(void **state) {
              "\"samples\": [{\"at_ms\": 500, \"calls\": {\"*\": {\"code\": 15}}}]}]}");
     struct watch *w = open_watch(&a, 50);
     watch_for(w, 3500);
-    const struct watch_view *v = watch_view(w);
+    const struct observe_view *v = observe_view(w);
     assert_int_equal(v->devices->cards[0].state, DEVICE_LOST);
     assert_true(v->cards[0].history_count > 3 && isnan(v->devices->cards[0].now.utilisation));
     assert_true(v->findings.count > 0);
     assert_string_equal(v->findings.items[0].id, "trend.state");
-    watch_close(w);
+    observe_close(w);
 }
 
 int main(int count, char **words) {

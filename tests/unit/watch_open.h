@@ -5,25 +5,25 @@
 
 #include "device_machines.h"
 
-#include "watch/watch.h"
+#include "measure/observe/observe.h"
 
 #include <unistd.h>
 
-static inline struct watch *open_watch(struct arena *a, const struct watch_options *options) {
+static inline struct watch *open_watch(struct arena *a, const struct observe_options *options) {
     struct watch *w = NULL;
     struct fail why = {0};
-    if (watch_open(a, options, &w, &why)) fail_msg("%s", why.message);
+    if (observe_open(a, options, &w, &why)) fail_msg("%s", why.message);
     return w;
 }
 
 // Updates as a screen does, for so long, and at least once.
-static inline const struct watch_view *watch_for(struct watch *w, int ms) {
+static inline const struct observe_view *watch_for(struct watch *w, int ms) {
     int64_t end_ns = os_now_ns() + (int64_t)ms * 1000000;
     do {
-        watch_update(w);
+        observe_update(w);
         usleep(2000);
     } while (os_now_ns() < end_ns);
-    return watch_view(w);
+    return observe_view(w);
 }
 
 #endif

@@ -4,8 +4,8 @@
 #include "watch_open.h"
 
 #include "base/os.h"
-#include "cmd/watch/document.h"
-#include "watch/watch.h"
+#include "measure/observe/document.h"
+#include "measure/observe/observe.h"
 
 #include <malloc.h>
 #include <math.h>
@@ -24,11 +24,11 @@ static void shares_are_the_counters_truth(void **state) {
         &a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\", " COUNTERS
             ", \"per_second\": {\"sw_thermal_ns\": 250000000, \"power_cap_ns\": 600000000, "
             "\"energy_mj\": 300000}}, {\"name\": \"B\"}]}");
-    const struct watch_options options = {.machine = folder, .interval_ms = 20, .speed = 20};
+    const struct observe_options options = {.machine = folder, .interval_ms = 20, .speed = 20};
     struct watch *w = open_watch(&a, &options);
-    const struct watch_view *v = watch_for(w, 1000);
+    const struct observe_view *v = watch_for(w, 1000);
     assert_int_equal(v->devices->count, 2);
-    const struct watch_window *s = &v->cards[0].since;
+    const struct observe_window *s = &v->cards[0].since;
     assert_true(s->seconds > 10 && s->seconds < 60);
     assert_true(fabs(s->throttled_share - 0.25) < 0.0025);
     assert_true(fabs(s->sw_thermal_share - 0.25) < 0.0025);
@@ -36,10 +36,10 @@ static void shares_are_the_counters_truth(void **state) {
     assert_true(fabs(s->energy_joules / s->seconds - 300) < 3 && !s->energy_is_integrated);
     assert_true(fabs(s->clock_lost_share - 0.25) < 1e-9);
     assert_true(s->hw_thermal_share == 0 && isnan(s->sync_boost_share));
-    const struct watch_window *none = &v->cards[1].since;
+    const struct observe_window *none = &v->cards[1].since;
     assert_true(none->seconds > 10 && isnan(none->throttled_share) && isnan(none->energy_joules));
     assert_true(isnan(none->clock_lost_share) && isnan(none->utilisation_mean));
-    watch_close(w);
+    observe_close(w);
     assert_int_equal(remove_all(folder), 0);
 }
 
@@ -49,13 +49,13 @@ static void history_keeps_its_length(void **state) {
     const char *folder = make_machine(
         &a, "{\"machine\": 1, \"devices\": [{\"name\": \"A\", \"gauges\": {\"energy_mj\": 0}, "
             "\"per_second\": {\"energy_mj\": 1000000}}]}");
-    const struct watch_options options = {.machine = folder, .interval_ms = 2, .history = 16};
+    const struct observe_options options = {.machine = folder, .interval_ms = 2, .history = 16};
     struct watch *w = open_watch(&a, &options);
-    const struct watch_view *v = watch_view(w);
+    const struct observe_view *v = observe_view(w);
     double last = -1;
     for (int i = 0; i < 60; i++) {
         v = watch_for(w, 10);
-        const struct watch_card *c = &v->cards[0];
+        const struct observe_card *c = &v->cards[0];
         assert_true(c->history_count <= 16);
         for (ptrdiff_t k = 1; k < c->history_count; k++) {
             assert_true(c->history[k].at_ns > c->history[k - 1].at_ns);
@@ -65,7 +65,7 @@ static void history_keeps_its_length(void **state) {
         last = c->history[c->history_count - 1].energy_joules;
     }
     assert_int_equal(v->cards[0].history_count, 16);
-    watch_close(w);
+    observe_close(w);
     assert_int_equal(remove_all(folder), 0);
 }
 
@@ -73,17 +73,17 @@ static void only_the_cards_that_were_asked_for(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     const char *folder = machine_folder(&a, "h100x8");
-    struct watch_options options = {.machine = folder, .gpu_ids = "6, 2"};
+    struct observe_options options = {.machine = folder, .gpu_ids = "6, 2"};
     struct watch *w = open_watch(&a, &options);
-    assert_int_equal(watch_view(w)->devices->count, 2);
-    assert_int_equal(watch_view(w)->devices->cards[0].index, 2);
-    assert_int_equal(watch_view(w)->devices->cards[1].index, 6);
-    watch_close(w);
+    assert_int_equal(observe_view(w)->devices->count, 2);
+    assert_int_equal(observe_view(w)->devices->cards[0].index, 2);
+    assert_int_equal(observe_view(w)->devices->cards[1].index, 6);
+    observe_close(w);
     static const char *const wrong[] = {"8", "a", "", "1,,2", "-1", "0,1,2,99"};
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
         struct fail why = {0};
         options.gpu_ids = wrong[i];
-        assert_int_equal(watch_open(&a, &options, &w, &why), FAIL_INPUT);
+        assert_int_equal(observe_open(&a, &options, &w, &why), FAIL_INPUT);
         assert_non_null(strstr(why.message, "--gpu-ids"));
     }
 }
@@ -93,10 +93,10 @@ static void every_machine_has_a_document(void **state) {
     (void)state;
     for (int m = 0; m < MACHINES; m++) {
         ARENA_AUTO a = {0};
-        const struct watch_options options = {.machine = machine_folder(&a, machines[m])};
+        const struct observe_options options = {.machine = machine_folder(&a, machines[m])};
         struct watch *w = open_watch(&a, &options);
-        const struct watch_view *v = watch_view(w);
-        json_t *document = watch_document(v), *history = watch_document_history(v, 60, 10);
+        const struct observe_view *v = observe_view(w);
+        json_t *document = observe_document(v), *history = observe_document_history(v, 60, 10);
         assert_int_equal(json_array_size(json_object_get(document, "cards")), v->devices->count);
         assert_int_equal(json_array_size(json_object_get(history, "cards")), v->devices->count);
         size_t i;
@@ -112,7 +112,7 @@ static void every_machine_has_a_document(void **state) {
         free(text);
         json_decref(document);
         json_decref(history);
-        watch_close(w);
+        observe_close(w);
     }
 }
 
@@ -120,19 +120,19 @@ static void every_machine_has_a_document(void **state) {
 static void memory_does_not_grow(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    const struct watch_options options = {
+    const struct observe_options options = {
         .machine = machine_folder(&a, "h100x8"), .interval_ms = 1, .history = 600};
     struct watch *w = open_watch(&a, &options);
     watch_for(w, 6000); // the verdicts, too, are there
     size_t before = mallinfo2().uordblks;
-    int64_t readings = watch_view(w)->readings;
+    int64_t readings = observe_view(w)->readings;
     watch_for(w, 6000);
     size_t after = mallinfo2().uordblks;
     print_message("# %zu bytes allocated, %+zd after %lld more readings\n", before,
-                  (ssize_t)(after - before), (long long)(watch_view(w)->readings - readings));
-    assert_true(watch_view(w)->readings - readings > 100 && watch_view(w)->findings.count > 0);
+                  (ssize_t)(after - before), (long long)(observe_view(w)->readings - readings));
+    assert_true(observe_view(w)->readings - readings > 100 && observe_view(w)->findings.count > 0);
     assert_true(after <= before + 4096); // where in a reading the thread is, differs
-    watch_close(w);
+    observe_close(w);
 }
 
 int main(void) {

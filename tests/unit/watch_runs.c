@@ -3,8 +3,8 @@
 // and are killed; others' folders are not used; a recorded machine plays its own.
 #include "watch_open.h"
 
-#include "probe/notice.h"
-#include "watch/watch.h"
+#include "measure/observe/observe.h"
+#include "measure/registry/registry.h"
 
 #include <math.h>
 #include <signal.h>
@@ -28,10 +28,10 @@ static int tear_down(void **state) {
     return system(str_format(&a, "rm -rf %s", (char *)*state).p);
 }
 
-static const struct watch_options quick = {.interval_ms = 5};
+static const struct observe_options quick = {.interval_ms = 5};
 
-static struct notice_run a_run(void) {
-    struct notice_run run = notice_unknown();
+static struct registry_run a_run(void) {
+    struct registry_run run = registry_unknown();
     run.verb = STR("fit");
     run.model = STR("resnet50");
     run.command = STR("python train.py");
@@ -58,21 +58,21 @@ static void a_run_appears_works_and_ends(void **state) {
     ARENA_AUTO a = {0};
     struct watch *w = open_watch(&a, &quick);
     assert_int_equal(watch_for(w, 20)->run_count, 0);
-    const struct notice_run run = a_run();
-    struct notice *n = notice_open(&a, &run);
+    const struct registry_run run = a_run();
+    struct notice *n = registry_open(&a, &run);
     assert_non_null(n);
-    const struct watch_view *v = watch_for(w, 20);
+    const struct observe_view *v = watch_for(w, 20);
     assert_int_equal(v->run_count, 1);
     assert_str(v->runs[0].model, "resnet50");
-    assert_int_equal(v->runs[0].state, WATCH_RUN_STARTS);
+    assert_int_equal(v->runs[0].state, OBSERVE_RUN_STARTS);
     assert_true(isnan(v->runs[0].samples_per_s) && v->runs[0].predicted_peak_bytes == -1);
     struct steps s = steps_new(&a);
     steps_line(&s, STR("{\"v\":1,\"event\":\"start\",\"device\":\"cuda:0\",\"framework\":"
                        "\"standin\",\"world\":1,\"pid\":77}"));
     make_steps(&s, 1, 50);
-    notice_steps(n, &s);
+    registry_steps(n, &s);
     v = watch_for(w, 20);
-    assert_int_equal(v->runs[0].state, WATCH_RUN_STEPS);
+    assert_int_equal(v->runs[0].state, OBSERVE_RUN_STEPS);
     assert_int_equal(v->runs[0].steps_done, 50);
     assert_int_equal(v->runs[0].samples_done, 50 * 32);
     assert_true(v->runs[0].standin.len > 0);
@@ -80,15 +80,15 @@ static void a_run_appears_works_and_ends(void **state) {
     assert_true(v->runs[0].phases.io_ms == 10 && v->runs[0].phases.total_ms == 100);
     assert_true(isnan(v->runs[0].phases.forward_ms));
     assert_int_equal(v->runs[0].step_count, 50);
-    const struct insight_step *first = v->runs[0].steps;
+    const struct trend_step *first = v->runs[0].steps;
     assert_true(llabs(first[49].at_ns - first[0].at_ns - INT64_C(4900000000)) < 1000000);
     make_steps(&s, 51, 60); // after our last look
-    notice_steps(n, &s);
-    notice_close(n);
+    registry_steps(n, &s);
+    registry_close(n);
     v = watch_for(w, 20);
-    assert_int_equal(v->runs[0].state, WATCH_RUN_ENDED);
+    assert_int_equal(v->runs[0].state, OBSERVE_RUN_ENDED);
     assert_int_equal(v->runs[0].steps_done, 60);
-    watch_close(w);
+    observe_close(w);
 }
 
 // The file is begun anew several times; nothing is counted twice or forgotten.
@@ -96,10 +96,10 @@ static void a_long_run_counts_each_step_once(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct watch *w = open_watch(&a, &quick);
-    const struct notice_run run = a_run();
-    struct notice *n = notice_open(&a, &run);
+    const struct registry_run run = a_run();
+    struct notice *n = registry_open(&a, &run);
     struct steps s = steps_new(&a);
-    const struct watch_view *v = NULL;
+    const struct observe_view *v = NULL;
     char path[200];
     snprintf(path, sizeof path, "%s/batchfit/runs/%d/steps.jsonl", getenv("XDG_RUNTIME_DIR"),
              getpid());
@@ -108,7 +108,7 @@ static void a_long_run_counts_each_step_once(void **state) {
     for (int i = 0; i < 40; i++) {
         struct stat st;
         make_steps(&s, i * 500 + 1, i * 500 + 500);
-        notice_steps(n, &s);
+        registry_steps(n, &s);
         v = watch_for(w, 12);
         assert_int_equal(stat(path, &st), 0);
         assert_true(st.st_size <= 1 << 20);
@@ -119,19 +119,19 @@ static void a_long_run_counts_each_step_once(void **state) {
     assert_true(files >= 3);
     assert_int_equal(v->runs[0].steps_done, 20000);
     assert_int_equal(v->runs[0].samples_done, 20000 * 32);
-    assert_int_equal(v->runs[0].step_count, WATCH_STEPS);
-    for (int i = 0; i < WATCH_STEPS; i++) {
-        const struct insight_step *step = &v->runs[0].steps[i];
-        assert_true(step->allocated_bytes == 20000 - WATCH_STEPS + 1 + i);
+    assert_int_equal(v->runs[0].step_count, OBSERVE_STEPS);
+    for (int i = 0; i < OBSERVE_STEPS; i++) {
+        const struct trend_step *step = &v->runs[0].steps[i];
+        assert_true(step->allocated_bytes == 20000 - OBSERVE_STEPS + 1 + i);
         assert_true(i == 0 || step->at_ns > step[-1].at_ns);
     }
     struct watch *late = open_watch(&a, &quick); // who comes late knows the counts, too
     v = watch_for(late, 50);
     assert_int_equal(v->runs[0].steps_done, 20000);
     assert_int_equal(v->runs[0].samples_done, 20000 * 32);
-    watch_close(late);
-    watch_close(w);
-    notice_close(n);
+    observe_close(late);
+    observe_close(w);
+    registry_close(n);
 }
 
 static void a_killed_run_is_gone(void **state) {
@@ -141,8 +141,8 @@ static void a_killed_run_is_gone(void **state) {
     assert_int_equal(pipe(ready), 0);
     pid_t child = fork();
     if (child == 0) {
-        struct notice_run run = a_run();
-        struct notice *n = notice_open(&a, &run);
+        struct registry_run run = a_run();
+        struct notice *n = registry_open(&a, &run);
         if (write(ready[1], n ? "y" : "n", 1) != 1) _exit(1);
         for (;;) pause();
     }
@@ -150,37 +150,37 @@ static void a_killed_run_is_gone(void **state) {
     assert_int_equal(read(ready[0], &said, 1), 1);
     assert_int_equal(said, 'y');
     struct watch *w = open_watch(&a, &quick);
-    const struct watch_view *v = watch_for(w, 20);
+    const struct observe_view *v = watch_for(w, 20);
     assert_int_equal(v->run_count, 1);
     assert_int_equal(v->runs[0].pid, child);
     kill(child, SIGKILL);
     waitpid(child, NULL, 0);
     v = watch_for(w, 20);
-    assert_int_equal(v->runs[0].state, WATCH_RUN_ENDED);
-    struct str folder = notice_folder(&a);
+    assert_int_equal(v->runs[0].state, OBSERVE_RUN_ENDED);
+    struct str folder = registry_folder(&a);
     assert_true(folder.len > 0);
     assert_false(os_exists(str_format(&a, "%.*s/%d", STR_ARG(folder), child).p));
-    watch_close(w);
+    observe_close(w);
     close(ready[0]);
     close(ready[1]);
 }
 
 static void a_folder_of_others_is_refused(void **state) {
     ARENA_AUTO a = {0};
-    const struct notice_run run = a_run();
+    const struct registry_run run = a_run();
     const char *folder = str_format(&a, "%s/batchfit", (char *)*state).p;
     assert_int_equal(mkdir(folder, 0755), 0);
     assert_int_equal(chmod(folder, 0755), 0); // others may enter: not ours alone
-    assert_null(notice_open(&a, &run));
-    assert_int_equal(notice_folder(&a).len, 0);
+    assert_null(registry_open(&a, &run));
+    assert_int_equal(registry_folder(&a).len, 0);
     assert_int_equal(rmdir(folder), 0);
     assert_int_equal(symlink("/tmp", folder), 0);
-    assert_null(notice_open(&a, &run));
+    assert_null(registry_open(&a, &run));
     assert_int_equal(unlink(folder), 0);
     setenv("XDG_RUNTIME_DIR", "/nonexistent/batchfit-unit", 1);
-    assert_null(notice_open(&a, &run));
-    notice_steps(NULL, NULL);
-    notice_close(NULL);
+    assert_null(registry_open(&a, &run));
+    registry_steps(NULL, NULL);
+    registry_close(NULL);
 }
 
 static void put(const char *path, const char *text, const char *mode) {
@@ -197,7 +197,7 @@ static void a_file_may_be_cut_replaced_and_broken(void **state) {
     const char *path = str_format(&a, "%s/steps.jsonl", (char *)*state).p;
     const char *other = str_format(&a, "%s/other", (char *)*state).p;
     const char *const paths[] = {path};
-    const struct watch_options options = {
+    const struct observe_options options = {
         .interval_ms = 5, .steps = paths, .steps_count = 1, .no_runs = true};
     struct watch *w = open_watch(&a, &options); // it isn't there yet
     assert_int_equal(watch_for(w, 20)->run_count, 1);
@@ -205,7 +205,7 @@ static void a_file_may_be_cut_replaced_and_broken(void **state) {
     assert_int_equal(watch_for(w, 20)->runs[0].steps_done, 2);
     put(path, "ep\",\"step\":3,\"samples\":8,\"total_ms\":50}\nnonsense\n[1]\n\n" STEP(4), "a");
     assert_int_equal(watch_for(w, 20)->runs[0].steps_done, 4);
-    assert_int_equal(watch_view(w)->runs[0].samples_done, 32);
+    assert_int_equal(observe_view(w)->runs[0].samples_done, 32);
     char *line = arena_new(&a, char, 200001);
     memset(line, 'x', 200000); // no line end within what is kept
     put(path, line, "a");
@@ -217,10 +217,10 @@ static void a_file_may_be_cut_replaced_and_broken(void **state) {
     put(other, STEP(1) STEP(2) STEP(3), "w");
     assert_int_equal(rename(other, path), 0);
     assert_int_equal(watch_for(w, 20)->runs[0].steps_done, 3);
-    assert_int_equal(watch_view(w)->runs[0].samples_done, 24);
+    assert_int_equal(observe_view(w)->runs[0].samples_done, 24);
     unlink(path);
     assert_int_equal(watch_for(w, 20)->runs[0].steps_done, 3);
-    watch_close(w);
+    observe_close(w);
 }
 
 // As BATCHFIT_STEPS_DIR has them: one file a process.
@@ -228,7 +228,7 @@ static void a_folder_has_the_ranks(void **state) {
     ARENA_AUTO a = {0};
     const char *folder = str_format(&a, "%s/steps", (char *)*state).p;
     const char *const paths[] = {folder};
-    const struct watch_options options = {.interval_ms = 5, .steps = paths, .steps_count = 1};
+    const struct observe_options options = {.interval_ms = 5, .steps = paths, .steps_count = 1};
     assert_int_equal(mkdir(folder, 0700), 0);
     for (int rank = 0; rank < 2; rank++) {
         struct buf b = buf_new(&a);
@@ -242,13 +242,13 @@ static void a_folder_has_the_ranks(void **state) {
         put(str_format(&a, "%s/%d.jsonl", folder, 100 + rank).p, buf_z(&b), "w");
     }
     struct watch *w = open_watch(&a, &options);
-    const struct watch_run *run = &watch_for(w, 20)->runs[0];
+    const struct observe_run *run = &watch_for(w, 20)->runs[0];
     assert_str(run->id, "steps");
     assert_int_equal(run->ranks, 2);
     assert_int_equal(run->steps_done, 10); // the slowest
     assert_int_equal(run->samples_done, 30 * 8);
     assert_true(fabs(run->samples_per_s - 160) < 1e-6);
-    watch_close(w);
+    observe_close(w);
 }
 
 // 300 W, a step of 32 samples every 100 ms: 320 samples a second, 320 / 300 a joule.
@@ -277,14 +277,14 @@ static void a_recorded_run_plays_in_time(void **state) {
                    i, i * 0.1);
     }
     put(str_format(&a, "%s/steps.jsonl", runs).p, buf_z(&b), "w");
-    const struct watch_options options = {.machine = folder, .interval_ms = 10, .speed = 20};
+    const struct observe_options options = {.machine = folder, .interval_ms = 10, .speed = 20};
     struct watch *w = open_watch(&a, &options);
-    const struct watch_view *v = watch_for(w, 600);
+    const struct observe_view *v = watch_for(w, 600);
     assert_int_equal(v->run_count, 1);
-    const struct watch_run *run = &v->runs[0];
+    const struct observe_run *run = &v->runs[0];
     assert_str(run->model, "m?[31m");
     assert_int_equal(run->card, 0);
-    assert_int_equal(run->state, WATCH_RUN_STEPS);
+    assert_int_equal(run->state, OBSERVE_RUN_STEPS);
     double seconds = (double)(v->at_ns - v->started_ns) * 1e-9;
     assert_true(seconds > 8 && fabs((double)run->steps_done * 0.1 - seconds) < 4);
     assert_true(fabs(run->samples_per_s - 320) < 1e-6);
@@ -293,21 +293,21 @@ static void a_recorded_run_plays_in_time(void **state) {
     assert_int_equal(v->cards[0].others_bytes, 100);
     assert_int_equal(run->peak_bytes, 600);
     assert_int_equal(run->predicted_peak_bytes, 610);
-    watch_close(w);
+    observe_close(w);
     assert_int_equal(remove_all(folder), 0);
 }
 
 static void nothing_is_announced_on_a_recorded_machine(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    const struct notice_run run = a_run();
-    struct notice *n = notice_open(&a, &run);
+    const struct registry_run run = a_run();
+    struct notice *n = registry_open(&a, &run);
     const char *folder = make_machine(&a, bare);
-    const struct watch_options options = {.machine = folder, .interval_ms = 5};
+    const struct observe_options options = {.machine = folder, .interval_ms = 5};
     struct watch *w = open_watch(&a, &options);
     assert_int_equal(watch_for(w, 20)->run_count, 0);
-    watch_close(w);
-    notice_close(n);
+    observe_close(w);
+    registry_close(n);
     assert_int_equal(remove_all(folder), 0);
 }
 

@@ -3,7 +3,7 @@
 // while, a card that was away, and the ring that the readings are in.
 #include "unit.h"
 
-#include "watch/watch_int.h"
+#include "measure/observe/observe_int.h"
 
 #include <math.h>
 
@@ -27,8 +27,8 @@ static void set_up(void) {
     }
 }
 
-static struct watch_window whole(void) {
-    return window_of(readings, READINGS, 1000, 2000);
+static struct observe_window whole(void) {
+    return observe_window_of(readings, READINGS, 1000, 2000);
 }
 
 static bool near(double a, double b) {
@@ -38,15 +38,16 @@ static bool near(double a, double b) {
 static void a_window_is_its_end(void **state) {
     (void)state;
     set_up();
-    struct watch_window all = whole(), minute = window_of(readings, READINGS, 60, 2000);
+    struct observe_window all = whole(), minute = observe_window_of(readings, READINGS, 60, 2000);
     assert_true(near(all.seconds, 119) && near(minute.seconds, 60));
     assert_true(near(all.throttled_share, 0.1) && near(minute.power_cap_share, 0.5));
     assert_true(near(minute.energy_joules, 12000) && !minute.energy_is_integrated);
     assert_true(near(all.clock_lost_share, 0.5)); // of the busy readings only
     assert_true(near(all.power_mean_watts, 200) && isnan(all.hw_thermal_share));
-    struct watch_window none = window_of(readings, 0, 60, 2000);
+    struct observe_window none = observe_window_of(readings, 0, 60, 2000);
     assert_true(none.seconds == 0 && isnan(none.throttled_share) && isnan(none.energy_joules));
-    struct watch_window one = window_of(readings, 2, 60, (double)NAN); // a second is too short
+    struct observe_window one =
+        observe_window_of(readings, 2, 60, (double)NAN); // a second is too short
     assert_true(near(one.seconds, 1) && isnan(one.throttled_share) && isnan(one.clock_lost_share));
 }
 
@@ -119,15 +120,15 @@ static void a_ring_stays_in_one_piece(void **state) {
     (void)state;
     for (ptrdiff_t most = 2; most < 40; most += 3) {
         ARENA_AUTO a = {0};
-        struct ring r = ring_new(&a, most);
-        assert_null(ring_newest(&r));
+        struct ring r = observe_ring_new(&a, most);
+        assert_null(observe_ring_newest(&r));
         for (int i = 1; i < 300; i++) {
             const struct device_gauges g = {.at_ns = i};
-            ring_add(&r, &g);
+            observe_ring_add(&r, &g);
             assert_int_equal(r.count, i < most ? i : most);
-            assert_int_equal(ring_newest(&r)->at_ns, i);
+            assert_int_equal(observe_ring_newest(&r)->at_ns, i);
             for (ptrdiff_t k = 0; k < r.count; k++) {
-                assert_int_equal(ring_items(&r)[k].at_ns, i - r.count + 1 + k);
+                assert_int_equal(observe_ring_items(&r)[k].at_ns, i - r.count + 1 + k);
             }
         }
     }

@@ -1,23 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit null: the smallest verb there can be, to be copied. It says the batch that it is given.
-#include "cmd/cmd.h"
+#include "cli/verb.h"
 
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
 
 struct null_options {
-    struct options o;
+    struct cli_options o;
     int64_t batch;
 };
 
 #define AT(member) offsetof(struct null_options, member)
-static const struct option_row rows[] = {
-    {"batch-size", "N", OPTION_COUNT, AT(batch), "the batch that is said", ""},
+static const struct cli_row rows[] = {
+    {"batch-size", "N", CLI_COUNT, AT(batch), "the batch that is said", ""},
     {.name = NULL},
 };
 
-static int null_run(struct arena *a, const struct options *options, struct fail *why) {
+static int null_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct null_options *o = (const struct null_options *)options;
     (void)a;
     if (o->batch == 0) {
@@ -28,7 +28,7 @@ static int null_run(struct arena *a, const struct options *options, struct fail 
     return 0;
 }
 
-const struct verb verb_null = {
+const struct cli_verb null_verb = {
     .name = "null",
     .summary = "What batch was I given?",
     .description = "Says the batch that it is given.",

@@ -23,7 +23,7 @@ Recipes:
   called when that module has been imported. A test in tests/torch/test_emit_*.py trains with it.
 - a transport (a cluster's launcher): a function `open_NAME()` in transport.py that looks at the environment and returns an
   open descriptor or None, and a row in TRANSPORTS, the first that works being used; the variable goes into VARIABLES of
-  hook/sitecustomize.py, into the table of doc/formats/steps.md and into src/probe/transport.c.
+  hook/sitecustomize.py, into the table of doc/formats/steps.md and into src/measure/trial/transport.c.
 - a device whose work does not wait for the host: a class with the methods of clock.HostClock, and a line in
   machine.Machine.see_device."""
 

@@ -10,4 +10,4 @@
     report.py        what leaves the process, in the steps protocol
 
 Recipe for another engine: a class with the members of torch_engine.Torch, a row in ENGINES of __main__.py, its name in
-src/cmd/bench/engine.c, a line in doc/engines.md, and a test in tests/torch/test_engine.py that runs it."""
+src/job/grid/engine.c, a line in doc/engines.md, and a test in tests/torch/test_engine.py that runs it."""

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs' --json documents have in common.
+#ifndef BASE_JSON_H
+#define BASE_JSON_H
+
+#include "base/fail.h"
+#include "base/field.h"
+
+#include <jansson.h>
+
+// A string, or null for an empty view: unknown is not "".
+json_t *json_text(struct str s);
+json_t *json_size(int64_t value);  // null for 0 and below: not known
+json_t *json_count(int64_t value); // null below 0: not known
+json_t *json_number(double value); // null for NaN: not known
+// A member of a record: what is unknown is null.
+json_t *json_field(const void *record, const struct field *f);
+// A text, a number of an object that was read: empty, NaN where it has none.
+struct str json_text_at(struct arena *a, const json_t *object, const char *key);
+double json_number_at(const json_t *object, const char *key);
+// Prints the document on stdout and releases it. NULL (a value that could not be built) is our bug.
+int json_print(json_t *document, struct fail *why);
+// The same text, in the arena.
+struct str json_document(struct arena *a, json_t *document);
+
+#endif

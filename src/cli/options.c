@@ -1,0 +1,341 @@
+// SPDX-License-Identifier: Apache-2.0
+// The option table becomes an argp parser. Before argp sees a word, underscores in option names
+// become dashes (the spelling of older scripts) and an unknown name is answered with the nearest
+// ones, which argp does not do.
+#include "cli/options.h"
+
+#include "base/near.h"
+#include "base/unit.h"
+
+#include <argp.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    KEY_FIRST = 256,
+    OPTIONS_MAX = 96,
+    KEY_JSON = KEY_FIRST + OPTIONS_MAX,
+    KEY_HELP_ALL,
+    KEY_USAGE
+};
+
+struct reading {
+    struct arena *arena;
+    const struct cli_verb *verb;
+    struct cli_options *options;
+    struct fail *why;
+    int rc;
+};
+
+static int option_bad(struct reading *r, const struct cli_row *row, const char *text,
+                      const char *expected) {
+    return fail_set(r->why, FAIL_USAGE, "--%s: '%s' is not %s", row->name, text, expected);
+}
+
+static int store_text(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    const char **slot = to;
+    bool more = row->kind != CLI_TEXT && *slot;
+    char separator = row->kind == CLI_REPEAT ? '\n' : ',';
+    *slot = more ? str_format(r->arena, "%s%c%s", *slot, separator, text).p : text;
+    return 0;
+}
+
+static int store_number(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    double value;
+    if (!str_to_double(str_of(text), &value) || !(value >= 0)) {
+        return option_bad(r, row, text, "a number from 0 on");
+    }
+    *(double *)to = value;
+    return 0;
+}
+
+static int store_count(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    int64_t value;
+    if (!str_to_i64(str_of(text), &value) || value < 1) {
+        return option_bad(r, row, text, "a whole number from 1 on");
+    }
+    *(int64_t *)to = value;
+    return 0;
+}
+
+static int store_bytes(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    if (unit_parse_bytes(str_of(text), to)) return 0;
+    return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8e9 bytes");
+}
+
+// No card has 6 bytes: a small bare number is in the unit that people think of cards in.
+static int store_memory(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    int rc = store_bytes(r, row, text, to);
+    int64_t *bytes = to;
+    if (rc == 0 && *bytes < 1024)
+        *bytes *= UNIT_GIB;
+    else if (rc == 0 && *bytes < UNIT_MIB)
+        *bytes *= UNIT_MIB;
+    return rc;
+}
+
+static int store_share(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    if (unit_parse_share(str_of(text), to)) return 0;
+    return option_bad(r, row, text, "a share such as 0.15 or 15%");
+}
+
+static int store_switch(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    (void)r, (void)row, (void)text;
+    *(bool *)to = true;
+    return 0;
+}
+
+static int (*const stores[])(struct reading *, const struct cli_row *, char *, void *) = {
+    [CLI_SWITCH] = store_switch, [CLI_TEXT] = store_text,   [CLI_COUNT] = store_count,
+    [CLI_BYTES] = store_bytes,   [CLI_SHARE] = store_share, [CLI_LIST] = store_text,
+    [CLI_MEMORY] = store_memory, [CLI_REPEAT] = store_text, [CLI_MANY] = store_text,
+    [CLI_NUMBER] = store_number,
+};
+
+static int key_of_row(const struct cli_verb *verb, const struct cli_row *row) {
+    return row->letter ? row->letter : KEY_FIRST + (int)(row - verb->options);
+}
+
+static const struct cli_row *row_of_key(const struct cli_verb *verb, int key) {
+    for (const struct cli_row *row = verb->options; row->name; row++) {
+        if (key_of_row(verb, row) == key) return row;
+    }
+    return NULL;
+}
+
+static error_t parse_one(int key, char *text, struct argp_state *state) {
+    struct reading *r = state->input;
+    if (key == ARGP_KEY_ARG) {
+        if (!r->verb->arguments) {
+            r->rc =
+                fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text, r->verb->name);
+            if (r->verb->takes_command) fail_hint(r->why, "write -- before the command");
+            return EINVAL;
+        }
+        r->options->arguments[r->options->argument_count++] = text;
+        return 0;
+    }
+    if (key == '?') argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
+    if (key == KEY_USAGE) {
+        argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+    }
+    if (key == KEY_JSON) {
+        r->options->json = true;
+        return 0;
+    }
+    const struct cli_row *row = row_of_key(r->verb, key);
+    if (!row) return ARGP_ERR_UNKNOWN;
+    r->rc = stores[row->kind](r, row, text, (char *)r->options + row->offset);
+    return r->rc < 0 ? EINVAL : 0;
+}
+
+static struct str option_name(struct str word) {
+    word = str_slice(word, 2, word.len);
+    return str_cut(&word, '=');
+}
+
+static bool is_known(const struct cli_verb *verb, struct str name) {
+    static const char *const always[] = {"help", "help-all", "usage", "json"};
+    for (size_t i = 0; i < sizeof always / sizeof *always; i++) {
+        if (str_is(name, always[i])) return true;
+    }
+    for (const struct cli_row *row = verb->options; row->name; row++) {
+        if (str_starts(str_of(row->name), name)) return true; // argp takes abbreviations
+    }
+    return false;
+}
+
+static int unknown_option(struct arena *a, const struct cli_verb *verb, struct str name,
+                          struct fail *why) {
+    struct near near = {.typed = name};
+    for (const struct cli_row *row = verb->options; row->name; row++) {
+        near_offer(&near, str_of(row->name));
+    }
+    near_offer(&near, STR("json"));
+    fail_set(why, FAIL_USAGE, "%s has no option --%.*s", verb->name, STR_ARG(name));
+    if (near.count > 0) return fail_hint(why, "nearest: --%.*s", STR_ARG(near_text(a, &near)));
+    if (!verb->takes_command) {
+        return fail_hint(why, "batchfit %s --help lists its options", verb->name);
+    }
+    return fail_hint(why,
+                     "batchfit %s --help lists its options; what is the training's own stands "
+                     "after --: batchfit %s ... -- python train.py --%.*s ...",
+                     verb->name, verb->name, STR_ARG(name));
+}
+
+// Dashes for underscores in the names of options, up to a lone "--".
+static int normalise(struct arena *a, const struct cli_verb *verb, int argc, char **argv,
+                     struct fail *why) {
+    for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        if (strncmp(argv[i], "--", 2) != 0) continue;
+        argv[i] = str_z(a, str_of(argv[i]));
+        struct str name = option_name(str_of(argv[i]));
+        for (ptrdiff_t j = 0; j < name.len; j++) {
+            if (argv[i][2 + j] == '_') argv[i][2 + j] = '-';
+        }
+        if (!is_known(verb, name)) return unknown_option(a, verb, name, why);
+    }
+    return 0;
+}
+
+static const struct cli_row *row_of_word(const struct cli_verb *verb, const char *word) {
+    if (strncmp(word, "--", 2) != 0) return NULL;
+    for (const struct cli_row *row = verb->options; row->name; row++) {
+        if (strcmp(word + 2, row->name) == 0) return row;
+    }
+    return NULL;
+}
+
+// "--batch-sizes 1024 2048" becomes "--batch-sizes 1024,2048", which argp understands.
+static int gather(struct arena *a, const struct cli_verb *verb, int argc, char **argv) {
+    int kept = 1;
+    for (int i = 1; i < argc; i++) {
+        const struct cli_row *row = row_of_word(verb, argv[i]);
+        argv[kept++] = argv[i];
+        if (!row || row->kind != CLI_MANY) continue;
+        struct buf joined = buf_new(a);
+        while (i + 1 < argc && argv[i + 1][0] != '-') {
+            buf_format(&joined, "%s%s", joined.count ? "," : "", argv[++i]);
+        }
+        if (joined.count > 0) argv[kept++] = buf_z(&joined);
+    }
+    argv[kept] = NULL;
+    return kept;
+}
+
+// What is the user's command is none of argp's business. Returns the words before it.
+static int cut_command(const struct cli_verb *verb, int argc, char **argv,
+                       struct cli_options *options, struct fail *why) {
+    for (int i = 1; verb->takes_command && i < argc; i++) {
+        if (strcmp(argv[i], "--") != 0) continue;
+        options->command = argv + i + 1;
+        if (i + 1 < argc) return i;
+        fail_set(why, FAIL_USAGE, "there is no command after --");
+        return fail_hint(why,
+                         "for example: batchfit %s ... -- python train.py --batch-size {batch}",
+                         verb->name);
+    }
+    return argc;
+}
+
+// --- Help ----------------------------------------------------------------------------------------
+
+enum { EXAMPLES_SHORT = 1, GROUP_LAST = OPTIONS_MAX, LAST_ROWS = 5 };
+
+// The place of the option in the short help, from 1; 0: it is not there.
+static int place_in_help(const struct cli_verb *verb, const char *name) {
+    struct str rest = str_of(verb->common);
+    for (int place = 1; rest.p; place++) {
+        if (str_is(str_cut(&rest, ' '), name)) return place;
+    }
+    return 0;
+}
+
+// What stands before the first "; " or " (": the rest is for --help-all.
+static const char *first_clause(struct arena *a, const char *text) {
+    struct str whole = str_of(text);
+    ptrdiff_t semicolon = str_find(whole, STR("; ")), bracket = str_find(whole, STR(" ("));
+    ptrdiff_t end = semicolon < 0 || (bracket > 0 && bracket < semicolon) ? bracket : semicolon;
+    return end < 0 ? text : str_z(a, str_slice(whole, 0, end));
+}
+
+// The groups keep the order of verb->common; argp sorts by the letters within a group.
+static const struct argp_option *argp_rows(struct arena *a, const struct cli_verb *verb,
+                                           bool is_short) {
+    int n = 0;
+    while (verb->options[n].name) n++;
+    struct argp_option *rows = arena_new(a, struct argp_option, n + LAST_ROWS);
+    for (int i = 0; i < n; i++) {
+        const struct cli_row *row = &verb->options[i];
+        int place = is_short ? place_in_help(verb, row->name) : 0;
+        rows[i] = (struct argp_option){row->name,
+                                       key_of_row(verb, row),
+                                       row->value,
+                                       is_short && place == 0 ? OPTION_HIDDEN : 0,
+                                       place > 0 ? first_clause(a, row->help) : row->help,
+                                       place};
+    }
+    const char *all = str_format(a, "all %d options, and what the verb does", n + 1).p;
+    const struct argp_option last[] = {
+        {"json", KEY_JSON, NULL, 0, "one JSON document on stdout", is_short ? GROUP_LAST : 0},
+        {"help-all", KEY_HELP_ALL, NULL, is_short ? 0 : OPTION_HIDDEN, all, -1},
+        {"help", '?', NULL, 0, "this text", -1},
+        {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "the options alone", -1},
+        {0}};
+    memcpy(rows + n, last, sizeof last);
+    return rows;
+}
+
+static struct str help_text(struct arena *a, const struct cli_verb *verb, bool is_short) {
+    struct buf text = buf_new(a);
+    struct str examples = str_of(verb->examples);
+    buf_format(&text, "%s", verb->summary);
+    if (!is_short) buf_format(&text, "\n\n%s", verb->description);
+    buf_byte(&text, '\v');
+    if (examples.p) buf_add(&text, is_short ? STR("For example:") : STR("Examples:"));
+    for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
+        struct str line = str_line(&examples);
+        buf_format(&text, "\n%.*s", STR_ARG(line));
+    }
+    return str_of(buf_z(&text));
+}
+
+// Without argp's two lines on arguments of short options.
+static char *filter_help(int key, const char *text, void *input) {
+    (void)input;
+    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+}
+
+// --help-all is argp's --help of a longer table.
+static bool take_help_all(int argc, char **words) {
+    static char help[] = "--help";
+    bool is_asked = false;
+    for (int i = 1; i < argc; i++) {
+        if (strcmp(words[i], "--help-all") != 0) continue;
+        words[i] = help;
+        is_asked = true;
+    }
+    return is_asked;
+}
+
+static void no_numbers(const struct cli_verb *verb, struct cli_options *options) {
+    for (const struct cli_row *row = verb->options; row->name; row++) {
+        if (row->kind == CLI_SHARE || row->kind == CLI_NUMBER) {
+            *(double *)(void *)((char *)options + row->offset) = (double)NAN;
+        }
+    }
+}
+
+int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, char **argv,
+                     struct cli_options **ret_options, struct fail *why) {
+    struct cli_options *options = arena_alloc(a, (ptrdiff_t)verb->options_size, 16, 1);
+    options->arguments = arena_new(a, char *, argc + 1);
+    no_numbers(verb, options);
+    argc = cut_command(verb, argc, argv, options, why);
+    int rc = argc < 0 ? argc : normalise(a, verb, argc, argv, why);
+    if (rc < 0) return rc;
+    char **words = arena_new(a, char *, argc + 1);
+    memcpy(words, argv, (size_t)argc * sizeof *words);
+    argc = gather(a, verb, argc, words);
+    struct reading r = {a, verb, options, why, 0};
+    bool is_short = !take_help_all(argc, words) && verb->common;
+    const char *arguments = verb->takes_command ? "[-- COMMAND...]" : verb->arguments;
+    const struct argp argp = {.options = argp_rows(a, verb, is_short),
+                              .parser = parse_one,
+                              .args_doc = arguments,
+                              .doc = help_text(a, verb, is_short).p,
+                              .help_filter = filter_help};
+    words[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
+    argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
+    argp_parse(&argp, argc, words, ARGP_NO_HELP, NULL, &r);
+    if (r.rc < 0) return r.rc;
+    *ret_options = options;
+    return 0;
+}
+
+const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct str name) {
+    for (; *list; list++) {
+        if (str_is(name, (*list)->name)) return *list;
+    }
+    return NULL;
+}

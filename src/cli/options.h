@@ -1,0 +1,13 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reading a verb's command line by its option table, with argp.
+#ifndef CLI_OPTIONS_H
+#define CLI_OPTIONS_H
+
+#include "cli/verb.h"
+
+// Fills a struct of verb->options_size bytes. 0, or FAIL_USAGE with the nearest option in the hint;
+// --help and a missing value end the program here (argp).
+int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, char **argv,
+                     struct cli_options **ret_options, struct fail *why);
+
+#endif

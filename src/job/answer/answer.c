@@ -1,0 +1,320 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/answer/answer.h"
+
+#include "base/unit.h"
+#include "job/answer/eval.h"
+#include "job/answer/speed.h"
+#include "job/answer/tta.h"
+#include "predict/search/search.h"
+
+#include <assert.h>
+
+static void note(struct answer *answer, struct arena *a, struct str text) {
+    *arena_push(a, &answer->notes.items, &answer->notes.count, &answer->notes.capacity) = text;
+}
+
+enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu) {
+    enum plan_precision asked = q->plan.precision;
+    bool is_amp = asked == PLAN_AMP_FP16 || asked == PLAN_AMP_BF16;
+    if (q->precision_fixed || gpu->is_custom) return asked;
+    if (is_amp && !gpu->has_tensor_cores) return PLAN_FP32;
+    return asked == PLAN_AMP_BF16 && !gpu->has_bf16 ? PLAN_AMP_FP16 : asked;
+}
+
+static void adapt_precision(struct question *q, const struct gpu *gpu, struct answer *answer) {
+    struct plan *p = &answer->plan;
+    enum plan_precision asked = q->plan.precision;
+    if (q->precision_fixed || gpu->is_custom) return;
+    p->precision = answer_precision(q, gpu);
+    if (p->precision != asked && p->precision == PLAN_FP32) {
+        note(answer, q->arena,
+             STR("no tensor cores: mixed precision brings no speed here and is "
+                 "switched off (--precision amp-fp16 keeps it)"));
+    } else if (p->precision != asked) {
+        note(answer, q->arena, STR("bf16 is emulated on this card: fp16 instead"));
+    } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
+        note(answer, q->arena,
+             str_format(q->arena,
+                        "the card has tensor cores: mixed precision (%s) would be faster and "
+                        "smaller",
+                        gpu->has_bf16 ? "amp-bf16" : "amp-fp16"));
+    }
+}
+
+struct asking {
+    struct answer *answer;
+    int64_t effective, ranks;
+};
+
+static int fits(void *context, int64_t batch, struct fail *why) {
+    struct asking *ask = context;
+    return forecast_fits(&ask->answer->forecast, &ask->answer->card, batch,
+                         plan_accumulation(ask->effective, batch, ask->ranks), why);
+}
+
+static bool may_fit(void *context, int64_t batch) {
+    struct asking *ask = context;
+    return forecast_may_fit(&ask->answer->forecast, &ask->answer->card, batch,
+                            plan_accumulation(ask->effective, batch, ask->ranks));
+}
+
+static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
+                       struct fail *why) {
+    *answer =
+        (struct answer){.card = *card, .plan = q->plan, .budget_bytes = forecast_budget(card)};
+    adapt_precision(q, &card->gpu, answer);
+    answer->plan.accumulation = 1;
+    int rc = forecast_open(&q->shelf, &answer->plan, &answer->forecast, why);
+    if (rc < 0) return rc;
+    int64_t ranks = answer->plan.ranks;
+    answer->plan = answer->forecast.plan;
+    answer->plan.ranks = ranks;
+    return 0;
+}
+
+// A tape that was checked from batch 2 on may miss copies that vanish at 1.
+static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
+                                 struct answer *answer) {
+    const struct tape_header *h = &t->tape->header;
+    int64_t least = INT64_MAX;
+    for (int i = 0; i < h->batch_count; i++) {
+        if (h->batches[i] < least) least = h->batches[i];
+    }
+    if (answer->plan.batch >= least || h->batch_count == 0) return;
+    note(answer, a,
+         str_format(a,
+                    "the tape was checked from batch %lld on; below it the figures may be a little "
+                    "high",
+                    (long long)least));
+}
+
+static int measure(struct question *q, struct answer *answer, struct fail *why) {
+    struct forecast_tape *t = NULL;
+    const struct plan *p = &answer->plan;
+    int rc = forecast_at(&answer->forecast, &answer->card, p->batch, p->accumulation, &answer->peak,
+                         why);
+    if (rc == 0) rc = forecast_tape(&answer->forecast, p->accumulation, &t, why);
+    if (rc < 0) return rc;
+    assert(t);
+    for (ptrdiff_t i = 0; i < t->notes.count; i++) note(answer, q->arena, t->notes.items[i]);
+    note_unchecked_batch(q->arena, t, answer);
+    answer_speed_predict(q, answer);
+    return 0;
+}
+
+static void note_choice(struct question *q, struct answer *answer) {
+    long long batch = answer->plan.batch, largest = answer->largest_batch;
+    if (!answer->effective_kept || largest <= batch || answer->plan.batch == 0) return;
+    if (answer->plan.accumulation == 1) {
+        note(answer, q->arena,
+             str_format(q->arena,
+                        "batch %lld is the whole effective batch; %lld would fit "
+                        "(--effective-batch-size)",
+                        batch, largest));
+        return;
+    }
+    note(answer, q->arena,
+         str_format(q->arena,
+                    "%lld would fit but does not divide the effective batch %lld: keeping it "
+                    "exactly costs %.0f %% of the batch",
+                    largest, (long long)q->effective,
+                    100.0 * (double)(largest - batch) / (double)largest));
+}
+
+// Without a known effective batch every batch is as good as another: the largest.
+static int choose_batch(struct question *q, struct answer *answer, struct fail *why) {
+    struct asking ask = {answer, q->effective, answer->plan.ranks};
+    struct plan_batches every = plan_every_batch(q->arena, &q->range);
+    struct plan_batches kept =
+        q->effective > 0 ? plan_keeping(q->arena, every, q->effective, ask.ranks) : every;
+    if (every.count == 0) {
+        return fail_set(why, FAIL_USAGE, "no batch between --min-batch-size and --max-batch-size");
+    }
+    int found =
+        search_largest(kept.values, kept.count, may_fit, fits, &ask, &answer->plan.batch, why);
+    if (found < 0) return found;
+    answer->fits = found > 0;
+    answer->effective_kept = q->effective > 0 && answer->fits;
+    if (!answer->fits) answer->plan.batch = every.values[every.count - 1];
+    answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
+    found =
+        search_largest(every.values, every.count, may_fit, fits, &ask, &answer->largest_batch, why);
+    if (found < 0) return found;
+    if (!answer->fits && answer->largest_batch > 0) {
+        // It fits, but no batch that fits divides the effective batch: said, not hidden.
+        answer->plan.batch = answer->largest_batch;
+        answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
+        answer->fits = true;
+        note(answer, q->arena,
+             str_format(q->arena,
+                        "no batch that is allowed and fits divides the effective batch %lld: it "
+                        "becomes %lld",
+                        (long long)q->effective, (long long)plan_effective(&answer->plan)));
+    }
+    return 0;
+}
+
+int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,
+                  struct fail *why) {
+    int rc = open_answer(q, card, ret, why);
+    if (rc == 0) rc = choose_batch(q, ret, why);
+    if (rc == 0) rc = measure(q, ret, why);
+    if (rc < 0) return rc;
+    note_choice(q, ret);
+    if (ret->fits) return 0;
+    return forecast_remedies(&ret->forecast, card, ret->plan.batch, ret->plan.accumulation,
+                             &ret->remedies, why);
+}
+
+int answer_at(struct question *q, const struct forecast_card *card, int64_t batch,
+              int64_t accumulation, struct answer *ret, struct fail *why) {
+    int rc = open_answer(q, card, ret, why);
+    if (rc < 0) return rc;
+    ret->plan.batch = batch;
+    ret->plan.accumulation = accumulation;
+    rc = forecast_fits(&ret->forecast, card, batch, accumulation, why);
+    if (rc < 0) return rc;
+    ret->fits = rc > 0;
+    rc = measure(q, ret, why);
+    if (rc < 0) return rc;
+    return forecast_remedies(&ret->forecast, card, batch, accumulation, &ret->remedies, why);
+}
+
+json_t *answer_notes_json(const struct str_list *notes) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < notes->count; i++) {
+        json_array_append_new(list, json_text(notes->items[i]));
+    }
+    return list;
+}
+
+json_t *answer_not_modelled_json(const struct question *q) {
+    json_t *list = json_array();
+    for (int i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!question_counts_out(q, g)) continue;
+        json_array_append_new(list,
+                              json_pack("{s:o, s:o, s:o, s:o, s:i}", "kind", json_text(g->kind),
+                                        "what", json_text(g->what), "key", json_text(g->path),
+                                        "value", json_text(g->value), "line", g->line));
+    }
+    return list;
+}
+
+static json_t *json_remedies(const struct forecast_remedies *remedies) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < remedies->count; i++) {
+        const struct forecast_remedy *r = &remedies->items[i];
+        json_array_append_new(
+            list, json_pack("{s:o, s:o, s:I, s:I, s:b}", "what", json_text(r->what), "cost",
+                            json_text(r->cost), "needed_bytes", (json_int_t)r->needed_bytes,
+                            "saved_bytes", (json_int_t)r->saved_bytes, "is_enough", r->is_enough));
+    }
+    return list;
+}
+
+json_t *answer_plan_json(const struct plan *p) {
+    struct str precision = {0};
+    if (p->precision) precision = str_of(plan_precision_name(p->precision));
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "model",
+                     json_text(p->model), "image_size", json_size(p->image_size), "sequence_length",
+                     json_size(p->sequence_length), "target_length", json_size(p->target_length),
+                     "batch_size", (json_int_t)p->batch, "gradient_accumulation_steps",
+                     (json_int_t)p->accumulation, "effective_batch_size",
+                     (json_int_t)plan_effective(p), "ranks", (json_int_t)p->ranks, "precision",
+                     json_text(precision), "optimizer", json_text(p->optimizer), "checkpointing",
+                     p->checkpointing, "inference", p->inference);
+}
+
+static json_t *json_peak(const struct forecast_peak *peak) {
+    return json_pack(
+        "{s:I, s:I, s:I, s:I, s:I, s:b}", "allocated_bytes", (json_int_t)peak->allocated_bytes,
+        "reserved_bytes", (json_int_t)peak->reserved_bytes, "needed_bytes",
+        (json_int_t)peak->needed_bytes, "overhead_bytes", (json_int_t)peak->overhead_bytes,
+        "upper_bytes", (json_int_t)peak->upper_bytes, "needed_is_exact", peak->needed_is_exact);
+}
+
+static json_t *json_correction(const struct forecast_correction *c) {
+    if (c->runs <= 0) return json_null();
+    return json_pack("{s:I, s:I, s:f, s:f, s:f}", "runs", (json_int_t)c->runs, "models",
+                     (json_int_t)c->models, "factor", c->factor, "fit_factor", c->fit_factor,
+                     "upper_factor", c->upper_factor);
+}
+
+json_t *answer_json(const struct answer *answer) {
+    const struct gpu *gpu = &answer->card.gpu;
+    const struct forecast_tape *t = answer->forecast.tapes[answer->plan.accumulation > 1];
+    json_t *object = json_pack(
+        "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, "
+        "s:o}, s:s, s:o, s:o, s:o}",
+        "gpu", "name", json_text(gpu->name), "total_bytes", (json_int_t)gpu->total_bytes,
+        "usable_bytes", (json_int_t)gpu->usable_bytes, "tier", gpu_tier_name(gpu_tier(gpu)), "plan",
+        answer_plan_json(&answer->plan), "peak", json_peak(&answer->peak), "speed",
+        answer_speed_json(&answer->speed), "budget_bytes", (json_int_t)answer->budget_bytes,
+        "capacity_bytes", (json_int_t)forecast_capacity(&answer->card), "safety_margin",
+        answer->card.margin, "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget",
+        answer->fits, "config_written", answer->config_written, "largest_batch_size",
+        json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model),
+        "torch", json_text(t->tape->header.torch), "library", json_text(t->tape->header.library),
+        "band",
+        answer->card.correction.runs > 0 ? "runs measured on this card" : forecast_band_source,
+        "correction", json_correction(&answer->card.correction), "notes",
+        answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
+    json_object_set_new(object, "eval", answer_eval_json(answer->eval));
+    if (answer->tta) answer_tta_json(object, answer->tta);
+    return object;
+}
+
+int answer_print_json(const struct question *q, const struct answer *answers, int count,
+                      struct fail *why) {
+    json_t *results = json_array();
+    for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
+    json_t *document =
+        json_pack("{s:o, s:o, s:o}", "results", results, "not_modelled",
+                  answer_not_modelled_json(q), "notes", answer_notes_json(&q->notes));
+    // For scripts that look at one result only.
+    if (document && count == 1 && answers[0].tta) answer_tta_json(document, answers[0].tta);
+    return json_print(document, why);
+}
+
+static void add_row(struct show_table *t, struct arena *a, const struct answer *answer) {
+    static const enum show_tone tones[] = {SHOW_GOOD, SHOW_WARN, SHOW_BAD};
+    const struct plan *p = &answer->plan;
+    show_table_cell(t, SHOW_STRONG, answer->card.gpu.name);
+    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->card.gpu.total_bytes));
+    show_table_format(t, SHOW_STRONG, "%lld", (long long)p->batch);
+    show_table_format(t, SHOW_STRONG, "%lld", (long long)p->accumulation);
+    show_table_format(t, SHOW_PLAIN, "%lld", (long long)plan_effective(p));
+    show_table_cell(t, SHOW_PLAIN, str_of(plan_precision_name(p->precision)));
+    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->peak.needed_bytes));
+    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->budget_bytes));
+    show_table_format(t, SHOW_DIM, "%.0f %%",
+                      100.0 * (double)(answer->peak.needed_bytes + answer->peak.overhead_bytes) /
+                          (double)answer->card.gpu.usable_bytes);
+    show_table_cell(t, answer->fits ? tones[answer->peak.verdict] : SHOW_BAD,
+                    answer->fits || answer->peak.verdict == FORECAST_OOM
+                        ? str_of(forecast_verdict_name(answer->peak.verdict))
+                        : STR("over budget"));
+}
+
+void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
+                  struct buf *out) {
+    static const struct show_heading columns[] = {
+        {"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
+        {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
+        {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"card", SHOW_RIGHT},
+        {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
+    struct show_table t = show_table_new(a, (struct str){0});
+    show_table_columns(&t, columns);
+    for (int i = 0; i < count; i++) add_row(&t, a, &answers[i]);
+    show_table_text(&t, style, out);
+}
+
+void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out) {
+    for (ptrdiff_t i = 0; i < notes->count; i++) {
+        const bool is_loud = str_starts(notes->items[i], STR(QUESTION_NOT_MODELLED));
+        if (!is_loud) show_text(out, style, SHOW_DIM, STR("- "));
+        show_text(out, style, is_loud ? SHOW_WARN : SHOW_PLAIN, notes->items[i]);
+        buf_byte(out, '\n');
+    }
+}

@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer to a question on one card: the plan that was chosen and what it needs. fit, team and
+// explain show it in their own ways.
+#ifndef ANSWER_ANSWER_H
+#define ANSWER_ANSWER_H
+
+#include "base/json.h"
+#include "job/question/question.h"
+#include "view/show/table.h"
+
+struct answer_eval;
+struct answer_tta;
+
+struct answer {
+    struct forecast_card card;
+    struct forecast forecast;
+    struct plan plan; // with batch and accumulation
+    struct forecast_peak peak;
+    struct speed speed; // row NULL: nothing can be said
+    int64_t budget_bytes;
+    bool fits;             // the chosen batch fits the budget
+    int64_t largest_batch; // that would fit if the effective batch were free; 0: none
+    bool effective_kept;
+    struct str_list notes;             // about this card
+    struct forecast_remedies remedies; // when it does not fit
+    struct answer_eval *eval;          // the batch of evaluation; NULL: not asked
+    struct answer_tta *tta;            // test-time augmentation; NULL: not asked
+    bool config_written;
+};
+
+// That suits the card: no AMP without tensor cores, bf16 only where the hardware has it. The user's
+// own word stands.
+enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu);
+// Chooses batch and accumulation: the largest batch in the budget that keeps the effective batch.
+// When none does, the answer is the smallest batch with fits = false, and the remedies.
+int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,
+                  struct fail *why);
+// The same for a given batch, for explain.
+int answer_at(struct question *q, const struct forecast_card *card, int64_t batch,
+              int64_t accumulation, struct answer *ret, struct fail *why);
+
+// One element of "results" (doc/formats/fit.md).
+json_t *answer_json(const struct answer *answer);
+json_t *answer_plan_json(const struct plan *p);
+json_t *answer_notes_json(const struct str_list *notes);
+// "not_modelled": the settings of the config that the answer does not count.
+json_t *answer_not_modelled_json(const struct question *q);
+// Prints {"results": […], "not_modelled": […], "notes": […]} on stdout.
+int answer_print_json(const struct question *q, const struct answer *answers, int count,
+                      struct fail *why);
+// A table with a row an answer.
+void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
+                  struct buf *out);
+// Notes as a bulleted list.
+void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out);
+
+#endif

@@ -1,0 +1,364 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/answer/breakdown.h"
+
+#include "base/unit.h"
+#include "view/html/html.h"
+#include "view/show/bar.h"
+
+#include <math.h>
+
+enum { LARGEST = 10, LISTED = 12, TIMELINE_POINTS = 1200 };
+
+// Names for people, by enum tape_tag.
+static const char *const tag_titles[TAPE_TAG_COUNT] = {
+    "weights",   "buffers",          "input batch", "activations", "mixed-precision copies",
+    "gradients", "optimizer states", "temporaries", "other"};
+
+static struct forecast_tape *tape_of(const struct answer *answer) {
+    return answer->forecast.tapes[answer->plan.accumulation > 1];
+}
+
+static struct sim_holders holders_of(struct question *q, const struct answer *answer) {
+    struct sim_holders h;
+    sim_peak_holders(q->arena, tape_of(answer)->sim, answer->plan.batch, answer->plan.classes,
+                     SIM_UNLIMITED, LARGEST, &h);
+    return h;
+}
+
+static struct str tag_title(struct str name) {
+    for (int i = 0; i < TAPE_TAG_COUNT; i++) {
+        if (str_is(name, tape_tag_names[i])) return str_of(tag_titles[i]);
+    }
+    return name;
+}
+
+static struct str plan_text(struct arena *a, const struct plan *p) {
+    struct buf text = buf_new(a);
+    buf_add(&text, p->model);
+    if (p->image_size > 0) buf_format(&text, " at %lld px", (long long)p->image_size);
+    if (p->sequence_length > 0) buf_format(&text, ", %lld", (long long)p->sequence_length);
+    if (p->target_length > 0) buf_format(&text, "/%lld", (long long)p->target_length);
+    if (p->sequence_length > 0) buf_add(&text, STR(" tokens"));
+    if (p->inference)
+        buf_add(&text, STR(", inference"));
+    else if (p->optimizer.len > 0)
+        buf_format(&text, ", %.*s", STR_ARG(p->optimizer));
+    if (p->checkpointing) buf_add(&text, STR(", checkpointing"));
+    return buf_str(&text);
+}
+
+void answer_breakdown_headline(const struct question *q, const struct answer *answer,
+                               struct show_style style, struct buf *out) {
+    if (q->has_config) {
+        show_text(out, style, SHOW_STRONG, q->path);
+        buf_format(out, " (%.*s): ", STR_ARG(q->reading.title));
+    }
+    show_text(out, style, SHOW_STRONG, plan_text(q->arena, &answer->plan));
+    if (q->effective > 0) buf_format(out, ", effective batch %lld", (long long)q->effective);
+    if (q->plan.batch > 0) {
+        buf_format(out, " (now %lld x %lld)", (long long)q->plan.batch,
+                   (long long)(q->plan.accumulation > 0 ? q->plan.accumulation : 1));
+    }
+    buf_add(out, STR("\n\n"));
+}
+
+static void segment(struct arena *a, struct show_segment *items, int *count, struct str name,
+                    int64_t bytes) {
+    if (bytes <= 0) return;
+    items[(*count)++] = (struct show_segment){name, (double)bytes, unit_bytes(a, bytes)};
+}
+
+void answer_breakdown_bar(struct question *q, struct answer *answer, struct show_style style,
+                          struct buf *out) {
+    struct arena *a = q->arena;
+    struct sim_holders h = holders_of(q, answer);
+    struct show_segment *segments = arena_new(a, struct show_segment, TAPE_TAG_COUNT + 3);
+    int count = 0;
+    for (ptrdiff_t i = 0; i < h.tags.count; i++) {
+        segment(a, segments, &count, tag_title(h.tags.items[i].name), h.tags.items[i].bytes);
+    }
+    int64_t extra = tape_of(answer)->extra_bytes;
+    segment(a, segments, &count, STR("not on the tape"), extra);
+    segment(a, segments, &count, STR("fragmentation"),
+            answer->peak.needed_bytes - h.allocated_bytes - extra);
+    segment(a, segments, &count, STR("CUDA and libraries"), answer->card.overhead.bytes);
+    segment(a, segments, &count, STR("other processes"), answer->card.tenants_bytes);
+    int64_t usable = answer->card.gpu.usable_bytes;
+    int64_t used =
+        answer->peak.needed_bytes + answer->card.overhead.bytes + answer->card.tenants_bytes;
+    double budget = (double)usable * (1 - answer->card.margin);
+    const struct show_bar bar = {
+        .name = answer->card.gpu.name,
+        .segments = segments,
+        .segment_count = count,
+        .capacity = (double)usable,
+        .budget = budget,
+        .budget_text = str_format(a, "%s (%.0f %% kept free)", unit_bytes(a, (int64_t)budget).p,
+                                  answer->card.margin * 100),
+        .text = str_format(a, "%s of %s", unit_bytes(a, used).p, unit_bytes(a, usable).p),
+        .tone = answer->fits ? SHOW_GOOD : SHOW_BAD,
+    };
+    buf_byte(out, '\n');
+    show_bar(&bar, style, out);
+    const struct forecast_peak *peak = &answer->peak;
+    buf_format(out,
+               "\nallocated %s, reserved without pressure %s, needed %s%s; nvidia-smi would show "
+               "about %s, at most %s\n",
+               unit_bytes(a, peak->allocated_bytes).p, unit_bytes(a, peak->reserved_bytes).p,
+               unit_bytes(a, peak->needed_bytes).p, peak->needed_is_exact ? "" : " or less",
+               unit_bytes(a, peak->reserved_bytes + peak->overhead_bytes).p,
+               unit_bytes(a, peak->upper_bytes).p);
+    buf_format(out, "outside the allocator: %.*s\n\n", STR_ARG(answer->card.overhead.source));
+}
+
+static struct show_table share_table(struct question *q, const char *title,
+                                     const struct sim_shares *shares, int64_t whole, bool is_tag) {
+    struct show_table t = show_table_new(q->arena, str_of(title));
+    show_table_column(&t, "what", SHOW_LEFT);
+    show_table_column(&t, "bytes", SHOW_RIGHT);
+    show_table_column(&t, "share", SHOW_RIGHT);
+    show_table_column(&t, "tensors", SHOW_RIGHT);
+    for (ptrdiff_t i = 0; i < shares->count && i < LISTED; i++) {
+        const struct sim_share *s = &shares->items[i];
+        show_table_cell(&t, SHOW_PLAIN, is_tag ? tag_title(s->name) : s->name);
+        show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, s->bytes));
+        show_table_format(&t, SHOW_DIM, "%.1f %%", 100.0 * (double)s->bytes / (double)whole);
+        show_table_format(&t, SHOW_DIM, "%d", s->count);
+    }
+    return t;
+}
+
+static struct show_table largest_table(struct question *q, const struct answer *answer,
+                                       const struct sim_holders *h) {
+    const struct tape *tape = tape_of(answer)->tape;
+    struct show_table t = show_table_new(q->arena, STR("Largest tensors"));
+    show_table_column(&t, "bytes", SHOW_RIGHT);
+    show_table_column(&t, "kind", SHOW_LEFT);
+    show_table_column(&t, "operation", SHOW_LEFT);
+    show_table_wrapping(&t, "module");
+    for (int i = 0; i < h->largest_count; i++) {
+        const struct tape_alloc *alloc = h->largest[i].alloc;
+        show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, h->largest[i].bytes));
+        show_table_cell(&t, SHOW_PLAIN, str_of(tag_titles[alloc->tag]));
+        struct str op = tape->strings[alloc->op], module = tape->strings[alloc->module];
+        if (op.len > 0)
+            show_table_cell(&t, SHOW_PLAIN, op);
+        else
+            show_table_unknown(&t);
+        if (module.len > 0)
+            show_table_cell(&t, SHOW_PLAIN, module);
+        else
+            show_table_unknown(&t);
+    }
+    return t;
+}
+
+static struct str peak_sentence(struct question *q, const struct sim_holders *h) {
+    return str_format(q->arena, "The peak of %s stands in the %s of step %d%s%.*s%s%.*s.",
+                      unit_bytes(q->arena, h->allocated_bytes).p, tape_phase_names[h->phase],
+                      (int)h->step, h->op.len ? ", at " : "", STR_ARG(h->op),
+                      h->module.len ? " in " : "", STR_ARG(h->module));
+}
+
+void answer_breakdown_tables(struct question *q, struct answer *answer, struct show_style style,
+                             struct buf *out) {
+    struct sim_holders h = holders_of(q, answer);
+    int64_t whole = h.allocated_bytes > 0 ? h.allocated_bytes : 1;
+    const struct show_table tables[] = {
+        share_table(q, "By kind", &h.tags, whole, true),
+        share_table(q, "By part of the model", &h.tops, whole, false),
+        share_table(q, "By operation", &h.ops, whole, false),
+        largest_table(q, answer, &h),
+    };
+    buf_format(out, "%.*s\n\n", STR_ARG(peak_sentence(q, &h)));
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        show_table_text(&tables[i], style, out);
+        buf_byte(out, '\n');
+    }
+}
+
+static struct show_table remedy_table(struct question *q, const struct answer *answer) {
+    struct show_table t = show_table_new(q->arena, STR("What would help, the cheapest first"));
+    show_table_column(&t, "remedy", SHOW_LEFT);
+    show_table_column(&t, "saves", SHOW_RIGHT);
+    show_table_column(&t, "needed then", SHOW_RIGHT);
+    show_table_column(&t, "enough", SHOW_LEFT);
+    show_table_wrapping(&t, "it costs");
+    for (ptrdiff_t i = 0; i < answer->remedies.count; i++) {
+        const struct forecast_remedy *r = &answer->remedies.items[i];
+        show_table_cell(&t, SHOW_PLAIN, r->what);
+        show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, r->saved_bytes));
+        show_table_cell(&t, SHOW_PLAIN, unit_bytes(q->arena, r->needed_bytes));
+        show_table_cell(&t, r->is_enough ? SHOW_GOOD : SHOW_DIM,
+                        r->is_enough ? STR("yes") : STR("no"));
+        show_table_cell(&t, SHOW_DIM, r->cost);
+    }
+    return t;
+}
+
+void answer_breakdown_remedies(struct question *q, struct answer *answer, struct show_style style,
+                               struct buf *out) {
+    if (answer->remedies.count == 0) {
+        buf_add(out, STR("No remedy that there is a tape of lowers the need.\n"));
+        return;
+    }
+    struct show_table t = remedy_table(q, answer);
+    show_table_text(&t, style, out);
+    buf_byte(out, '\n');
+}
+
+static json_t *shares_json(const struct sim_shares *shares) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < shares->count; i++) {
+        const struct sim_share *s = &shares->items[i];
+        json_array_append_new(list,
+                              json_pack("{s:o, s:I, s:i}", "name", json_text(s->name), "bytes",
+                                        (json_int_t)s->bytes, "tensors", (int)s->count));
+    }
+    return list;
+}
+
+static json_t *largest_json(const struct answer *answer, const struct sim_holders *h) {
+    const struct tape *tape = tape_of(answer)->tape;
+    json_t *list = json_array();
+    for (int i = 0; i < h->largest_count; i++) {
+        const struct tape_alloc *alloc = h->largest[i].alloc;
+        json_array_append_new(
+            list, json_pack("{s:I, s:s, s:o, s:o}", "bytes", (json_int_t)h->largest[i].bytes, "tag",
+                            tape_tag_names[alloc->tag], "op", json_text(tape->strings[alloc->op]),
+                            "module", json_text(tape->strings[alloc->module])));
+    }
+    return list;
+}
+
+json_t *answer_breakdown_json(struct question *q, struct answer *answer) {
+    struct sim_holders h = holders_of(q, answer);
+    json_t *at = json_pack("{s:s, s:i, s:i, s:o, s:o}", "phase", tape_phase_names[h.phase], "step",
+                           (int)h.step, "event", (int)h.event, "op", json_text(h.op), "module",
+                           json_text(h.module));
+    return json_pack("{s:o, s:o, s:o, s:I, s:I, s:o, s:o, s:o, s:o, s:o}", "result",
+                     answer_json(answer), "not_modelled", answer_not_modelled_json(q), "at", at,
+                     "allocated_bytes", (json_int_t)h.allocated_bytes, "requested_bytes",
+                     (json_int_t)h.requested_bytes, "by_tag", shares_json(&h.tags), "by_part",
+                     shares_json(&h.tops), "by_module", shares_json(&h.modules), "by_op",
+                     shares_json(&h.ops), "largest", largest_json(answer, &h));
+}
+
+// The areas of the chart, from what stays to what comes and goes.
+static const enum tape_tag area_order[] = {TAPE_PARAM,      TAPE_BUFFER,     TAPE_OPTIMIZER_STATE,
+                                           TAPE_GRADIENT,   TAPE_INPUT_DATA, TAPE_CAST,
+                                           TAPE_ACTIVATION, TAPE_TEMPORARY,  TAPE_OTHER};
+enum { AREAS = sizeof area_order / sizeof *area_order };
+
+static struct chart_span *spans_of(struct question *q, const struct sim_timeline *line,
+                                   int *count) {
+    struct chart_span *spans = arena_new(q->arena, struct chart_span, line->phase_count + 1);
+    *count = 0;
+    for (int i = 0; i < line->phase_count; i++) {
+        double end = i + 1 < line->phase_count ? line->phases[i + 1].event
+                                               : line->points[line->count - 1].event;
+        spans[(*count)++] = (struct chart_span){str_format(q->arena, "%s %d",
+                                                           tape_phase_names[line->phases[i].phase],
+                                                           (int)line->phases[i].step),
+                                                line->phases[i].event, end};
+    }
+    return spans;
+}
+
+static void add_chart(struct question *q, struct answer *answer, struct buf *page) {
+    struct sim_timeline line;
+    sim_timeline(q->arena, tape_of(answer)->sim, answer->plan.batch, answer->plan.classes,
+                 SIM_UNLIMITED, TIMELINE_POINTS, &line);
+    if (line.count == 0) return;
+    double *x = arena_new(q->arena, double, line.count);
+    struct chart_series series[AREAS];
+    for (int i = 0; i < line.count; i++) x[i] = line.points[i].event;
+    int series_count = 0;
+    for (int s = 0; s < AREAS; s++) {
+        double *y = arena_new(q->arena, double, line.count), most = 0;
+        for (int i = 0; i < line.count; i++) {
+            y[i] = (double)line.points[i].tags[area_order[s]];
+            most = fmax(most, y[i]);
+        }
+        if (most <= 0) continue; // fp32 has no mixed-precision copies
+        series[series_count++] = (struct chart_series){str_of(tag_titles[area_order[s]]), y};
+    }
+    int span_count;
+    const struct chart_span *spans = spans_of(q, &line, &span_count);
+    const struct chart chart = {.kind = CHART_AREAS,
+                                .unit = CHART_BYTES,
+                                .title = STR("Allocated memory along two steps"),
+                                .x_name = STR("events of the tape"),
+                                .y_name = STR("allocated"),
+                                .x = x,
+                                .point_count = line.count,
+                                .series = series,
+                                .series_count = series_count,
+                                .spans = spans,
+                                .span_count = span_count,
+                                .limit = (double)forecast_capacity(&answer->card),
+                                .budget = (double)answer->budget_bytes,
+                                .limit_name = STR("card"),
+                                .budget_name = STR("budget")};
+    html_chart(page, &chart, q->arena);
+}
+
+static void add_figures(struct question *q, const struct answer *answer, struct buf *page) {
+    const struct forecast_peak *p = &answer->peak;
+    const struct html_figure figures[] = {
+        {STR("needed"), unit_bytes(q->arena, p->needed_bytes), STR("least that it runs in"),
+         SHOW_STRONG},
+        {STR("allocated"), unit_bytes(q->arena, p->allocated_bytes), STR("live tensors"),
+         SHOW_PLAIN},
+        {STR("reserved"), unit_bytes(q->arena, p->reserved_bytes), STR("held without pressure"),
+         SHOW_PLAIN},
+        {STR("outside"), unit_bytes(q->arena, p->overhead_bytes), STR("CUDA and libraries"),
+         SHOW_PLAIN},
+        {STR("at most"), unit_bytes(q->arena, p->upper_bytes), STR("whole card, upper bound"),
+         SHOW_PLAIN},
+        {STR("budget"), unit_bytes(q->arena, answer->budget_bytes), STR("for the allocator"),
+         SHOW_PLAIN},
+    };
+    html_figures(page, figures, (int)(sizeof figures / sizeof *figures));
+}
+
+struct str answer_breakdown_html(struct question *q, struct answer *answer) {
+    static const enum show_tone tones[] = {SHOW_GOOD, SHOW_WARN, SHOW_BAD};
+    struct sim_holders h = holders_of(q, answer);
+    int64_t whole = h.allocated_bytes > 0 ? h.allocated_bytes : 1;
+    struct buf page = buf_new(q->arena);
+    const struct plan *p = &answer->plan;
+    html_open(&page, str_format(q->arena, "Memory of %s", plan_text(q->arena, p).p),
+              str_format(q->arena, "%.*s, batch %lld, accumulation %lld, %s",
+                         STR_ARG(answer->card.gpu.name), (long long)p->batch,
+                         (long long)p->accumulation, plan_precision_name(p->precision)));
+    html_verdict(&page, tones[answer->peak.verdict],
+                 str_of(forecast_verdict_name(answer->peak.verdict)), peak_sentence(q, &h));
+    if (question_not_modelled(q).len > 0) html_paragraph(&page, SHOW_WARN, q->notes.items[0]);
+    add_figures(q, answer, &page);
+    add_chart(q, answer, &page);
+    const struct show_table tables[] = {
+        share_table(q, "By kind", &h.tags, whole, true),
+        share_table(q, "By part of the model", &h.tops, whole, false),
+        share_table(q, "By operation", &h.ops, whole, false),
+        largest_table(q, answer, &h),
+        remedy_table(q, answer),
+    };
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) html_table(&page, &tables[i]);
+    html_section(&page, STR("How this was found"));
+    html_paragraph(&page, SHOW_PLAIN,
+                   str_format(q->arena,
+                              "Predicted without a GPU from a recording of two steps of %.*s "
+                              "(%.*s, torch %.*s), replayed through PyTorch's caching "
+                              "allocator. Error: %s.",
+                              STR_ARG(tape_of(answer)->tape->header.model),
+                              STR_ARG(tape_of(answer)->tape->header.library),
+                              STR_ARG(tape_of(answer)->tape->header.torch),
+                              answer->card.correction.runs > 0 ? "runs measured on this card"
+                                                               : forecast_band_source));
+    if (answer->notes.count > 0) {
+        html_list(&page, answer->notes.items, (int)answer->notes.count);
+    }
+    html_close(&page, STR("batchfit " BATCHFIT_VERSION));
+    return buf_str(&page);
+}

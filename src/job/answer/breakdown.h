@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where the bytes go at the peak of an answer, and what would save some: as text, JSON and HTML.
+#ifndef ANSWER_BREAKDOWN_H
+#define ANSWER_BREAKDOWN_H
+
+#include "job/answer/answer.h"
+
+// "configs/train.yaml (…): swin_base_384 at 384 px, adamw, effective batch 48"
+void answer_breakdown_headline(const struct question *q, const struct answer *answer,
+                               struct show_style style, struct buf *out);
+// The card's memory as a bar: parts of the need, overhead, budget.
+void answer_breakdown_bar(struct question *q, struct answer *answer, struct show_style style,
+                          struct buf *out);
+// By tag, by module, by operation, and the largest single tensors.
+void answer_breakdown_tables(struct question *q, struct answer *answer, struct show_style style,
+                             struct buf *out);
+void answer_breakdown_remedies(struct question *q, struct answer *answer, struct show_style style,
+                               struct buf *out);
+json_t *answer_breakdown_json(struct question *q, struct answer *answer);
+// One self-contained page with the course of the step as a picture.
+struct str answer_breakdown_html(struct question *q, struct answer *answer);
+
+#endif

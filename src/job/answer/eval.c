@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/answer/eval.h"
+
+#include "base/unit.h"
+
+enum {
+    ALLOCATION = 512
+}; // the caching allocator's smallest step (c10/cuda/CUDACachingAllocator.h)
+
+// What a training or an evaluation leaves on the card from one step to the next.
+static int64_t kept_bytes(const struct forecast_tape *t, int64_t classes) {
+    int64_t bytes = t->extra_bytes;
+    for (int32_t i = 0; i < t->tape->alloc_count; i++) {
+        const struct tape_alloc *alloc = &t->tape->allocs[i];
+        bool stays = alloc->tag == TAPE_PARAM || alloc->tag == TAPE_BUFFER ||
+                     alloc->tag == TAPE_GRADIENT || alloc->tag == TAPE_OPTIMIZER_STATE ||
+                     alloc->tag == TAPE_OTHER;
+        if (!stays || alloc->free_event >= 0) continue;
+        bytes += unit_round_up(tape_size(t->tape, alloc, 1, classes), ALLOCATION);
+    }
+    return bytes;
+}
+
+// The config's note that it stays as it is would no longer be true.
+static void drop_note(struct question *q, struct str path) {
+    ptrdiff_t kept = 0;
+    struct str begin = str_format(q->arena, "%.*s = ", STR_ARG(path));
+    for (ptrdiff_t i = 0; i < q->notes.count; i++) {
+        struct str text = q->notes.items[i];
+        if (str_starts(text, begin) && str_ends(text, STR("stays as it is"))) continue;
+        q->notes.items[kept++] = text;
+    }
+    q->notes.count = kept;
+}
+
+static struct question question_of(const struct question *q, const struct answer *training,
+                                   int64_t now) {
+    struct question eval = *q;
+    eval.plan = training->plan;
+    eval.plan.inference = true;
+    eval.plan.checkpointing = eval.plan.ema = false;
+    eval.plan.accumulation = 1;
+    eval.plan.optimizer = (struct str){0};
+    eval.precision_fixed = true; // adapted to the card already
+    eval.effective = 0;
+    eval.range.own = now;
+    eval.notes = (struct str_list){0};
+    return eval;
+}
+
+int answer_eval_choose(struct question *q, const struct answer *training, struct answer_eval **ret,
+                       struct fail *why) {
+    const struct config_value *v = &q->reading.values[CONFIG_EVAL_BATCH];
+    struct answer_eval *e = arena_new(q->arena, struct answer_eval, 1);
+    struct forecast_tape *of_training, *of_eval;
+    struct forecast forecast;
+    struct answer answer;
+    e->has_key = q->has_config && v->line > 0;
+    if (e->has_key && v->type == CONFIG_INT) e->now = v->integer;
+    struct question eval = question_of(q, training, e->now);
+    struct forecast of = training->forecast;
+    int rc = forecast_tape(&of, training->plan.accumulation, &of_training, why);
+    if (rc == 0) rc = forecast_open(&eval.shelf, &eval.plan, &forecast, why);
+    if (rc == 0) rc = forecast_tape(&forecast, 1, &of_eval, why);
+    if (rc < 0) return rc;
+    int64_t beside = kept_bytes(of_training, training->plan.classes) -
+                     kept_bytes(of_eval, training->plan.classes);
+    e->resident_bytes = beside > 0 ? beside : 0;
+    struct forecast_card card = training->card;
+    card.tenants_bytes += e->resident_bytes;
+    rc = answer_choose(&eval, &card, &answer, why);
+    if (rc < 0) return rc;
+    e->batch = answer.plan.batch;
+    e->fits = answer.fits;
+    e->peak = answer.peak;
+    if (e->has_key && e->fits) drop_note(q, v->path);
+    *ret = e;
+    return 0;
+}
+
+void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *out) {
+    struct str resident = unit_bytes(a, e->resident_bytes);
+    if (!e->fits) {
+        buf_format(out, "evaluation: no batch fits beside %.*s of the training's states\n",
+                   STR_ARG(resident));
+        return;
+    }
+    buf_format(out, "evaluation: batch %lld", (long long)e->batch);
+    if (e->now > 0) buf_format(out, " (now %lld)", (long long)e->now);
+    buf_format(out, ", needed %s beside %.*s of the training's states\n",
+               unit_bytes(a, e->peak.needed_bytes).p, STR_ARG(resident));
+    buf_add(out, STR("- not in it: predictions that the trainer collects on the card (Hugging "
+                     "Face: eval_accumulation_steps) and the cache of generated text\n"));
+    if (!e->has_key) buf_add(out, STR("- the config has no key for the batch of evaluation\n"));
+}
+
+json_t *answer_eval_json(const struct answer_eval *e) {
+    if (!e) return json_null();
+    return json_pack("{s:o, s:I, s:I, s:s, s:b}", "batch_size", json_size(e->fits ? e->batch : 0),
+                     "resident_bytes", (json_int_t)e->resident_bytes, "needed_bytes",
+                     (json_int_t)e->peak.needed_bytes, "verdict",
+                     forecast_verdict_name(e->peak.verdict), "fits_budget", e->fits);
+}

@@ -1,0 +1,24 @@
+// SPDX-License-Identifier: Apache-2.0
+// The batch with which a training evaluates between its epochs: no activations are kept for a
+// backward, but the optimizer's states (and gradients, where they are not dropped) stay on the
+// card.
+#ifndef ANSWER_EVAL_H
+#define ANSWER_EVAL_H
+
+#include "job/answer/answer.h"
+
+struct answer_eval {
+    int64_t batch, now;     // now 0: the config does not say
+    int64_t resident_bytes; // of the training, beside what evaluation itself needs
+    struct forecast_peak peak;
+    bool fits;
+    bool has_key; // the config has a place for it
+};
+
+// For the training's answer on its card. FAIL_INPUT: there is no tape of inference.
+int answer_eval_choose(struct question *q, const struct answer *training, struct answer_eval **ret,
+                       struct fail *why);
+void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *out);
+json_t *answer_eval_json(const struct answer_eval *e);
+
+#endif

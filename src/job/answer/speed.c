@@ -1,0 +1,149 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/answer/speed.h"
+
+#include "stats/stats.h"
+
+#include <math.h>
+
+// Fewer models than this say less about a card than its data sheet: with one, the error grew
+// (doc/speed-model.md, "Measured models").
+enum { LEAST_MODELS = 3, MOST_MODELS = 64 };
+
+json_t *answer_speed_json(const struct speed *s) {
+    if (!s->row) return json_null();
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:o, s:o}", "samples_per_s",
+                     json_number(s->samples_per_s), "low", json_number(s->low), "high",
+                     json_number(s->high), "step_s", json_number(s->step_s), "host_s",
+                     json_number(s->host_s), "doubtful", s->is_doubtful, "host_bound",
+                     s->is_host_bound, "fitted", s->is_fitted, "constants", json_text(s->row->name),
+                     "fitted_on", json_text(s->row->cards));
+}
+
+// Three digits or a few more: "27.5", "412".
+static void add_number(struct buf *out, double value) {
+    buf_format(out, "%.*f", value < 10 ? 2 : value < 100 ? 1 : 0, value);
+}
+
+void answer_speed_text(const struct speed *s, struct buf *out) {
+    if (!s->row) return;
+    if (s->is_host_bound) {
+        buf_add(out, STR("speed: at most "));
+        add_number(out, s->high);
+        buf_add(out, STR(" samples/s: the host, not the card, decides at this batch\n"));
+        return;
+    }
+    buf_add(out, STR("speed: about "));
+    add_number(out, s->samples_per_s);
+    buf_add(out, STR(" samples/s ("));
+    add_number(out, s->low);
+    buf_add(out, STR(" to "));
+    add_number(out, s->high);
+    buf_add(out, STR("), "));
+    add_number(out, s->step_s * 1e3);
+    buf_add(out, STR(" ms a step without loading data"));
+    if (!s->is_fitted) {
+        buf_format(out, "; constants of %.*s%s", STR_ARG(s->row->cards),
+                   s->is_card ? " with other software, or in another precision"
+                              : ", not of this card and software");
+    }
+    if (s->is_doubtful) {
+        buf_add(out, STR("; doubtful: kernels that vary much between cuDNN's choices"));
+    }
+    buf_byte(out, '\n');
+}
+
+// A plan's on a card; row NULL where nothing can be said.
+static struct speed at(struct question *q, struct forecast *f, const struct gpu *gpu, int64_t batch,
+                       int64_t accumulation) {
+    struct forecast_tape *t = NULL;
+    struct speed s = {0};
+    if (forecast_tape(f, accumulation, &t, NULL) < 0) return s;
+    const struct speed_run run = {t->tape, batch, accumulation, gpu, 0};
+    if (!speed_at(&q->speeds, &run, &s)) s.row = NULL;
+    return s;
+}
+
+void answer_speed_predict(struct question *q, struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    answer->speed = at(q, &answer->forecast, &answer->card.gpu, p->batch, p->accumulation);
+}
+
+struct measurement {
+    struct str model;
+    int64_t batch; // 0: the answer's
+    double samples_per_s;
+};
+
+static int read_measurement(struct str text, struct measurement *ret, struct fail *why) {
+    struct str rest = text, model = str_cut(&rest, '=');
+    *ret = (struct measurement){.model = str_cut(&model, '@')};
+    bool has_batch = !model.p || (str_to_i64(model, &ret->batch) && ret->batch > 0);
+    bool has_speed = str_to_double(rest, &ret->samples_per_s) && ret->samples_per_s > 0 &&
+                     ret->samples_per_s < 1e9;
+    if (ret->model.len > 0 && has_batch && has_speed) return 0;
+    fail_set(why, FAIL_USAGE, "--measured %.*s: not MODEL=SAMPLES", STR_ARG(text));
+    return fail_hint(why, "samples per second that the card made: --measured resnet50=1170, or "
+                          "resnet50@64=1130 at batch 64");
+}
+
+// How many times faster than predicted it was; NAN where nothing is predicted for it.
+static int ratio_of(struct question *q, const struct answer *answer, const struct measurement *m,
+                    double *ret_ratio, bool *ret_is_same, struct fail *why) {
+    struct plan plan = answer->plan;
+    struct forecast f;
+    plan.model = m->model;
+    plan.image_size = plan.sequence_length = plan.target_length = 0;
+    plan.accumulation = 1;
+    int rc = forecast_open(&q->shelf, &plan, &f, why);
+    if (rc < 0) return rc;
+    int64_t batch = m->batch > 0 ? m->batch : answer->plan.batch;
+    *ret_is_same = str_equal(f.model.name, answer->forecast.model.name);
+    // The same model was measured as the question has it.
+    if (*ret_is_same) f = answer->forecast;
+    struct speed s =
+        at(q, &f, &answer->card.gpu, batch, *ret_is_same ? answer->plan.accumulation : 1);
+    *ret_ratio = s.row && !s.is_host_bound ? m->samples_per_s / s.samples_per_s : NAN;
+    if (!isnan(*ret_ratio)) return 0;
+    question_note(q, str_format(q->arena,
+                                "--measured %.*s is not used: the host decides at that batch, or "
+                                "nothing is predicted for it",
+                                STR_ARG(m->model)));
+    return 0;
+}
+
+static void apply(struct question *q, struct answer *answer, double factor, double range,
+                  const char *from) {
+    speed_calibrate(&answer->speed, factor, range);
+    question_note(q, str_format(q->arena, "speed: predicted x %.2f, from %s", factor, from));
+}
+
+int answer_speed_calibrate(struct question *q, const char *measured, struct answer *answer,
+                           struct fail *why) {
+    struct str rest = str_of(measured);
+    double all[MOST_MODELS], same[MOST_MODELS];
+    int count = 0, same_count = 0;
+    while (rest.p && count < MOST_MODELS) {
+        struct measurement m;
+        double ratio = NAN;
+        bool is_same = false;
+        int rc = read_measurement(str_cut(&rest, '\n'), &m, why);
+        if (rc == 0) rc = ratio_of(q, answer, &m, &ratio, &is_same, why);
+        if (rc < 0) return rc;
+        if (isnan(ratio)) continue;
+        all[count++] = ratio;
+        if (is_same) same[same_count++] = ratio;
+    }
+    if (!answer->speed.row || count == 0) return 0;
+    const struct speed_row *row = answer->speed.row;
+    if (same_count > 0) {
+        apply(q, answer, stats_median(same, same_count), row->range,
+              "what was measured of this model");
+    } else if (count >= LEAST_MODELS) {
+        double range = answer->speed.is_doubtful ? row->range_doubtful : row->range_measured;
+        apply(q, answer, stats_median(all, count), range, "the models measured on this card");
+    } else {
+        question_note(q, STR("--measured of another model is not used: fewer than three say less "
+                             "than the data sheet; about ten are good"));
+    }
+    return 0;
+}

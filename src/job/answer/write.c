@@ -1,0 +1,117 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/answer/write.h"
+
+#include "job/answer/eval.h"
+
+// Only what the answer changed is wished for; what the command line said to this run alone
+// (--img-size, --precision) stays out of the file.
+static struct config_wish wish_of(const struct question *q, const struct answer *answer,
+                                  unsigned flags) {
+    const struct plan *p = &answer->plan;
+    struct config_wish wish = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
+    const struct answer_eval *eval = answer->eval;
+    if (eval && eval->fits && eval->has_key) wish.eval_batch = eval->batch;
+    if (!p->inference) wish.accumulation = p->accumulation;
+    bool is_inferences = p->inference && q->reading.values[CONFIG_PRECISION].line > 0;
+    if (p->precision != q->plan.precision && (!p->inference || is_inferences)) {
+        wish.precision = str_of(plan_precision_name(p->precision));
+    }
+    return wish;
+}
+
+static void report_lines(struct buf *report, const struct str *lines, int count) {
+    for (int i = 0; i < count; i++) buf_format(report, "%.*s\n", STR_ARG(lines[i]));
+}
+
+int answer_write_file(struct arena *a, const char *path, struct str text,
+                      const struct os_stamp *stamp, struct buf *report, struct fail *why) {
+    if (os_exists(path)) {
+        struct str backup;
+        int rc = os_backup(a, path, &backup, why);
+        if (rc < 0) return rc;
+        buf_format(report, "backup: %.*s\n", STR_ARG(backup));
+    }
+    return os_replace(a, path, text, stamp, why);
+}
+
+// Where the file cannot be edited, the user is told what to type.
+static int advise(struct question *q, const struct config_wish *wish, const struct fail *why,
+                  struct buf *report) {
+    struct str advice = config_advice(q->arena, &q->config, &q->reading, wish);
+    if (advice.len > 0) buf_format(report, "set it yourself:\n%.*s\n", STR_ARG(advice));
+    return why->code;
+}
+
+static int patch(struct question *q, const struct config_wish *wish,
+                 const struct config_edits *more, struct config_patched *ret_patched,
+                 struct fail *why) {
+    struct config_edits edits = {0};
+    int rc = config_fit(q->arena, &q->config, &q->reading, wish, &edits, why);
+    if (rc < 0) return rc;
+    for (ptrdiff_t i = 0; i < more->count; i++) {
+        config_edits_add(q->arena, &edits, more->items[i]);
+    }
+    return config_patch(q->arena, &q->config, edits.items, edits.count, wish->flags, ret_patched,
+                        why);
+}
+
+bool answer_write_is_refused(const struct question *q, bool force, struct buf *report) {
+    struct str what = question_not_modelled(q);
+    if (what.len == 0) return false;
+    if (force)
+        buf_format(report, "forced: this does not count %.*s\n", STR_ARG(what));
+    else
+        buf_add(report,
+                STR("not written: this does not count all that the config asks for; --force "
+                    "writes it all the same\n"));
+    return !force;
+}
+
+// *report says why there is nothing to write to.
+static void say_no_key(const struct question *q, struct buf *report) {
+    const struct config_value *batch = &q->reading.values[CONFIG_BATCH];
+    if (batch->line <= 0) {
+        buf_add(report, STR("not written: the config has no batch for inference; --key batch=PATH "
+                            "names one\n"));
+        return;
+    }
+    buf_format(report,
+               "not written: %.*s is the training's batch, and the config has none for inference; "
+               "--key batch=PATH names it\n",
+               STR_ARG(batch->path));
+}
+
+int answer_write(struct question *q, struct answer *answer,
+                 const struct answer_write_options *options, struct buf *report, struct fail *why) {
+    struct config_wish wish = wish_of(q, answer, options->flags);
+    struct config_patched patched;
+    if (q->batch_is_trainings) {
+        say_no_key(q, report);
+        return 0;
+    }
+    if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
+    int rc = patch(q, &wish, &options->more, &patched, why);
+    if (rc < 0 && wish.precision.len > 0) {
+        // A file without a word for the precision still gets its batch.
+        struct str precision = wish.precision;
+        wish.precision = (struct str){0};
+        rc = patch(q, &wish, &options->more, &patched, why);
+        buf_format(report, "the file has no key for it: train with precision %.*s\n",
+                   STR_ARG(precision));
+    }
+    if (rc < 0) return advise(q, &wish, why, report);
+    const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);
+    if (patched.changed || options->save_config) {
+        const struct os_stamp *stamp = options->save_config ? NULL : &q->stamp;
+        rc = answer_write_file(q->arena, path, patched.text, stamp, report, why);
+        if (rc < 0) return rc;
+        answer->config_written = true;
+    }
+    report_lines(report, patched.changes, patched.change_count);
+    report_lines(report, patched.notes, patched.note_count);
+    if (!patched.changed)
+        buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
+    else
+        buf_format(report, "written: %s\n", path);
+    return 0;
+}

@@ -1,0 +1,247 @@
+// SPDX-License-Identifier: Apache-2.0
+// The way from a config to its batch: reads it into a plan, finds the card, forecasts and searches
+// or launches trials, shows, patches.
+#include "job/choice/choice.h"
+
+#include "job/answer/breakdown.h"
+#include "job/answer/eval.h"
+#include "job/answer/speed.h"
+#include "job/answer/write.h"
+#include "job/question/gpus.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+// The card asked for, else this machine's, else the team's; only the first two may be written for.
+static int find_cards(struct question *q, const struct choice_options *o,
+                      struct question_gpus *ret_cards, bool *ret_is_ours, struct fail *why) {
+    *ret_is_ours = true;
+    if (o->gpu || o->gpu_memory > 0) {
+        ret_cards->items = arena_new(q->arena, struct forecast_card, 1);
+        ret_cards->count = 1;
+        return question_card(q, str_of(o->gpu), o->gpu_memory, ret_cards->items, why);
+    }
+    int rc = question_gpus_here(q, o->gpu_ids, o->machine, ret_cards, why);
+    if (rc < 0 || ret_cards->count > 0) return rc;
+    *ret_is_ours = false;
+    question_note(q,
+                  STR("answered for the team's cards; the config is not changed. Name a card with "
+                      "--gpu to change it"));
+    return question_gpus_of_team(q, ret_cards, why);
+}
+
+// Data-parallel ranks take the same batch, so the tightest card decides.
+static struct answer *tightest(struct answer *answers, ptrdiff_t count) {
+    struct answer *least = &answers[0];
+    for (ptrdiff_t i = 1; i < count; i++) {
+        if (answers[i].plan.batch < least->plan.batch || !answers[i].fits) least = &answers[i];
+    }
+    return least;
+}
+
+static int save_profile(struct question *q, struct answer *answer, const char *path,
+                        struct fail *why) {
+    return os_replace(q->arena, path, json_document(q->arena, answer_breakdown_json(q, answer)),
+                      NULL, why);
+}
+
+static void show(struct question *q, struct answer *answers, int count,
+                 const struct choice_options *o, const struct buf *report) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_new(q->arena);
+    answer_breakdown_headline(q, &answers[0], style, &out);
+    answer_table(q->arena, answers, count, style, &out);
+    if (count == 1) {
+        answer_speed_text(&answers[0].speed, &out);
+        answer_breakdown_bar(q, &answers[0], style, &out);
+    }
+    if (o->profile_memory) answer_breakdown_tables(q, &answers[0], style, &out);
+    answer_notes(&q->notes, style, &out);
+    for (int i = 0; i < count; i++) {
+        bool has_more = answers[i].notes.count > 0 || answers[i].eval || answers[i].tta;
+        if (count > 1 && has_more) {
+            show_text(&out, style, SHOW_STRONG, answers[i].card.gpu.name);
+            buf_add(&out, STR(":\n"));
+        }
+        answer_notes(&answers[i].notes, style, &out);
+        if (answers[i].eval) answer_eval_show(q->arena, answers[i].eval, &out);
+        if (answers[i].tta) answer_tta_show(q->arena, answers[i].tta, style, &out);
+    }
+    if (!answers[0].fits) answer_breakdown_remedies(q, &answers[0], style, &out);
+    buf_add(&out, buf_str(report));
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}
+
+static int answer_all(struct question *q, const struct question_gpus *cards,
+                      struct history *history, struct answer **ret_answers, struct fail *why) {
+    struct answer *answers = arena_new(q->arena, struct answer, cards->count);
+    for (ptrdiff_t i = 0; i < cards->count; i++) {
+        struct forecast_card *card = &cards->items[i];
+        struct str note = history_correct(history, &q->store, q->plan.model, card);
+        int rc = answer_choose(q, card, &answers[i], why);
+        if (rc < 0) return rc;
+        if (note.len > 0) str_list_add(q->arena, &answers[i].notes, note);
+    }
+    history_answers(history, answers, cards->count);
+    *ret_answers = answers;
+    return 0;
+}
+
+// What is asked beside the batch, for each card.
+static int answer_more(struct question *q, const struct choice_options *o,
+                       const struct answer_tta_ask *ask, struct answer *answers, ptrdiff_t count,
+                       struct fail *why) {
+    int rc = 0;
+    for (ptrdiff_t i = 0; i < count && rc == 0; i++) {
+        if (ask->is_asked) rc = answer_tta_answer(q, &answers[i], ask, NULL, &answers[i].tta, why);
+        if (rc == 0 && o->eval_batch)
+            rc = answer_eval_choose(q, &answers[i], &answers[i].eval, why);
+    }
+    return rc;
+}
+
+// The batch of the recommended type goes into the config, and its name.
+static int write_answer(struct question *q, struct answer *answer,
+                        struct answer_write_options *write, struct buf *report, struct fail *why) {
+    struct answer written = *answer;
+    if (answer->tta) {
+        const struct answer_tta_row *row = answer->tta->recommended;
+        written.plan.batch = row->batch;
+        write->more = answer_tta_edits(q, row->type);
+    }
+    int rc = answer_write(q, &written, write, report, why);
+    answer->config_written = written.config_written;
+    return rc;
+}
+
+static bool is_yes(const struct answer *answer) {
+    return answer->fits && (!answer->tta || answer->tta->recommended);
+}
+
+// Speeds are of one card.
+static int calibrate(struct question *q, const struct choice_options *o, struct answer *answers,
+                     ptrdiff_t count, struct fail *why) {
+    if (count == 1) return answer_speed_calibrate(q, o->measured, &answers[0], why);
+    fail_set(why, FAIL_USAGE, "--measured: there are %d cards, and the speed is one card's",
+             (int)count);
+    return fail_hint(why, "name the card with --gpu");
+}
+
+static unsigned write_flags(const struct choice_options *o) {
+    return (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
+           (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);
+}
+
+static int check_measure_options(const struct choice_options *o, struct fail *why) {
+    const char *prefer = o->prefer;
+    if (prefer && strcmp(prefer, "knee") != 0 && strcmp(prefer, "largest") != 0) {
+        return fail_set(why, FAIL_USAGE, "--prefer %s: not largest or knee", prefer);
+    }
+    if (!o->gpu && o->gpu_memory <= 0) return 0;
+    fail_set(why, FAIL_USAGE, "trials run on this machine's device, not on a card that is named");
+    return fail_hint(why, "leave out --gpu; --memory %s lets the trials use only so much",
+                     o->gpu_memory > 0 ? "BYTES" : "8GiB");
+}
+
+// What the trials showed says what the views cost.
+static int measured_views(struct question *q, struct choice_measured *m,
+                          const struct answer_tta_ask *ask, struct fail *why) {
+    const struct launch_result *r = &m->best->result;
+    const struct answer_tta_measured shown = {
+        m->best->plan.batch,
+        r->peak_bytes,
+        {r->samples_per_s, r->samples_per_s_ci.low, r->samples_per_s_ci.high}};
+    return answer_tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
+}
+
+static int check_eval(const struct choice_options *o, bool is_inference, struct fail *why) {
+    if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
+    fail_set(why, FAIL_USAGE, "--eval-batch goes with the prediction of a training");
+    return fail_hint(why, is_inference ? "batchfit infer answers for evaluation"
+                                       : "leave out the command after --");
+}
+
+// With a command: the batch is found by launching it.
+static int fit_by_trials(struct arena *a, const struct choice_options *o, struct fail *why) {
+    struct question_options asked = o->q;
+    struct choice_trials_options measure = {o->l, o->prefer && strcmp(o->prefer, "knee") == 0};
+    struct answer_write_options write = {
+        .save_config = o->save_config, .flags = write_flags(o), .is_measured = true};
+    struct buf report = buf_new(a);
+    struct question q;
+    struct choice_measured m;
+    struct answer_tta_ask ask = {0};
+    asked.model_is_optional = asked.is_measured = true;
+    measure.l.ranks = asked.ranks;
+    measure.l.machine = o->machine;
+    measure.l.cards = o->gpu_ids;
+    int rc = check_measure_options(o, why);
+    if (rc == 0) rc = question_open(a, &asked, &q, why);
+    if (rc == 0) rc = check_eval(o, q.plan.inference, why);
+    if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);
+    if (rc < 0) return rc;
+    measure.l.is_inference = q.plan.inference;
+    // The command decides it where neither the config nor the options do.
+    bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
+    if (q.plan.model.len == 0 && !is_said) q.plan.precision = PLAN_PRECISION_UNKNOWN;
+    struct history history;
+    history_open(a, &o->h, &history);
+    rc = choice_by_trials(&q, &measure, asked.base.command, &history, &m, why);
+    history_close(&history);
+    if (rc == 0 && m.best && ask.is_asked) rc = measured_views(&q, &m, &ask, why);
+    if (rc < 0) return rc;
+    if (q.has_config && m.confirmed && is_yes(&m.chosen) && !o->test_only) {
+        rc = write_answer(&q, &m.chosen, &write, &report, why);
+    }
+    if (asked.base.json) {
+        if (json_print(choice_trials_json(&m), why) < 0) return FAIL_BUG;
+    } else {
+        struct show_style style = show_style_of(STDOUT_FILENO);
+        struct buf out = buf_new(a);
+        choice_show_trials(&m, style, &out);
+        buf_add(&out, buf_str(&report));
+        fwrite(out.items, 1, (size_t)out.count, stdout);
+    }
+    return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
+}
+
+int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why) {
+    if (o->q.base.command) return fit_by_trials(a, o, why);
+    struct question q;
+    struct question_gpus cards = {0};
+    struct answer *answers = NULL;
+    struct buf report = buf_new(a);
+    bool is_ours = false;
+    struct answer_tta_ask ask = {0};
+    int rc = question_open(a, &o->q, &q, why);
+    if (rc == 0) rc = check_eval(o, q.plan.inference, why);
+    if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);
+    if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
+    struct history history;
+    history_open(a, &o->h, &history);
+    if (rc == 0) rc = answer_all(&q, &cards, &history, &answers, why);
+    if (rc == 0 && o->measured) rc = calibrate(&q, o, answers, cards.count, why);
+    if (rc == 0) rc = answer_more(&q, o, &ask, answers, cards.count, why);
+    history_close(&history);
+    for (ptrdiff_t i = 0; i < history.notes.count; i++) {
+        if (rc == 0) question_note(&q, history.notes.items[i]);
+    }
+    if (rc < 0) return rc;
+    assert(answers && cards.count > 0);
+    struct answer *decisive = tightest(answers, cards.count);
+    struct answer_write_options write = {
+        .save_config = o->save_config, .flags = write_flags(o), .force = o->force};
+    if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
+    if (rc == 0 && is_ours && q.has_config && is_yes(decisive) && !o->test_only) {
+        rc = write_answer(&q, decisive, &write, &report, why);
+    }
+    // The answer is shown also when it could not be written: it was asked for.
+    if (!o->q.base.json)
+        show(&q, answers, (int)cards.count, o, &report);
+    else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
+        return FAIL_BUG;
+    return rc < 0 ? rc : is_yes(decisive) || !is_ours ? 0 : FAIL_NO;
+}

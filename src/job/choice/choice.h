@@ -1,0 +1,53 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the verbs fit and infer share: the batch for a config on a card, by prediction or by trials.
+#ifndef CHOICE_CHOICE_H
+#define CHOICE_CHOICE_H
+
+#include "job/answer/tta.h"
+#include "job/choice/trials.h"
+#include "measure/launch/rows.h"
+
+struct choice_options {
+    struct question_options q;
+    struct launch_options l;
+    struct history_options h;
+    struct answer_tta_options t; // of infer only
+    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured;
+    int64_t gpu_memory;
+    bool eval_batch, test_only, force, force_anchor, force_special, profile_memory;
+};
+
+#define CHOICE_AT(member) offsetof(struct choice_options, member)
+#define CHOICE_ROWS                                                                                \
+    QUESTION_ROWS(struct choice_options), LAUNCH_ROWS(struct choice_options),                      \
+        HISTORY_ROWS(struct choice_options),                                                       \
+        CLI_ROW("fresh", NULL, CLI_SWITCH, CHOICE_AT(h.fresh),                                     \
+                "runs trials again that the history has", NULL),                                   \
+        CLI_ROW("prefer", "WORD", CLI_TEXT, CHOICE_AT(prefer),                                     \
+                "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
+                "that was as fast within 2 %)",                                                    \
+                "largest knee"),                                                                   \
+        CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                    \
+        CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
+        CLI_ROW(                                                                                   \
+            "measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                          \
+            "samples per second that the card made of this model, or of several others (about "    \
+            "ten; MODEL@BATCH=SAMPLES at another batch): corrects the predicted speed",            \
+            ""),                                                                                   \
+        CLI_ROW_TEST_ONLY(CHOICE_AT(test_only)),                                                   \
+        CLI_ROW("save-config", "FILE", CLI_TEXT, CHOICE_AT(save_config),                           \
+                "writes the changed config here and leaves the original alone", "file"),           \
+        CLI_ROW("profile-memory", NULL, CLI_SWITCH, CHOICE_AT(profile_memory),                     \
+                "also shows where the bytes go (batchfit explain)", NULL),                         \
+        CLI_ROW("save-profile", "FILE", CLI_TEXT, CHOICE_AT(save_profile),                         \
+                "writes what stands at the peak as JSON (explain --json)", "file"),                \
+        CLI_ROW_FORCE(CHOICE_AT(force)),                                                           \
+        CLI_ROW("force-anchor", NULL, CLI_SWITCH, CHOICE_AT(force_anchor),                         \
+                "may change a YAML anchor, and so everything that refers to it", NULL),            \
+        CLI_ROW("force-special", NULL, CLI_SWITCH, CHOICE_AT(force_special),                       \
+                "may replace values such as auto, null, ${…} or an alias", NULL)
+
+// 0, FAIL_NO (shown), or an error. A plan is an inference by q.inference.
+int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why);
+
+#endif

@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// fit with a command: the batch is found by launching the user's training. The tape, where there is
+// one, only says where to begin.
+#ifndef CHOICE_TRIALS_H
+#define CHOICE_TRIALS_H
+
+#include "job/answer/answer.h"
+#include "job/history/history.h"
+#include "measure/launch/launch.h"
+#include "predict/search/trials.h"
+
+struct choice_trial {
+    struct plan plan; // with the batch and accumulation that the training would have
+    struct launch_result result;
+    bool is_recalled; // not run: the history has it
+};
+
+struct choice_measured {
+    struct question *q;
+    struct launch launch;
+    struct history *history;
+    struct forecast_card card;
+    double margin;        // share of the device that is kept free in the trials
+    int64_t budget_bytes; // what a trial may use
+    bool is_predicted;    // a tape speaks for the plan: predicted is filled
+    struct answer predicted;
+    struct choice_trial *trials;
+    ptrdiff_t trial_count, trial_capacity;
+    struct search_trials_result found;
+    struct answer chosen;            // plan: what goes into the config
+    const struct choice_trial *best; // the trial of the chosen batch; NULL: nothing fits
+    int64_t knee_batch;              // 0: unknown
+    bool knee_is_certain;
+    bool confirmed; // the chosen batch itself ran, with a second optimizer step
+};
+
+struct choice_trials_options {
+    struct launch_options l;
+    bool prefers_knee; // chooses the knee instead of the largest
+};
+
+// Runs the trials. FAIL_INPUT: the command does not train (its last lines are in the hint or the
+// log); FAIL_USAGE: it does not take {batch}. The question and the options must stay in place.
+// Trials that the history has are not run again, and those that are run are stored.
+int choice_by_trials(struct question *q, const struct choice_trials_options *o,
+                     char *const *command, struct history *history, struct choice_measured *ret,
+                     struct fail *why);
+
+// The answer as text: a table of the trials, what was chosen and why, what was not covered.
+void choice_show_trials(const struct choice_measured *m, struct show_style style, struct buf *out);
+// The same as a document: that of fit, with trials.
+json_t *choice_trials_json(const struct choice_measured *m);
+
+#endif

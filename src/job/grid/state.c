@@ -1,0 +1,216 @@
+// SPDX-License-Identifier: Apache-2.0
+// The trials of a benchmark that is under way, one JSON object a line, in the cache folder under a
+// name made from all that identifies the run. A line is one write; what an interrupt or a full disk
+// left half written is passed over and counted. Two runs of one command do not share a file: the
+// second keeps nothing.
+#include "job/grid/grid.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { VERSION = 1, MAX_BYTES = 256 << 20 };
+
+// --- Reading -------------------------------------------------------------------------------------
+
+static int64_t count_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return json_is_integer(value) ? json_integer_value(value) : -1;
+}
+
+static bool read_samples(struct arena *a, const json_t *object, struct grid_trial *t) {
+    const json_t *list = json_object_get(object, "seconds_per_sample");
+    t->seconds_per_sample = arena_new(a, double, (ptrdiff_t)json_array_size(list) + 1);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        double seconds = json_number_value(json_array_get(list, i));
+        if (!(seconds > 0)) return false;
+        t->seconds_per_sample[t->sample_count++] = seconds;
+    }
+    return json_is_array(list);
+}
+
+static struct grid_outputs read_outputs(struct arena *a, const json_t *object) {
+    return (struct grid_outputs){.is_known = json_is_object(object),
+                                 .max_abs = json_number_at(object, "max_abs"),
+                                 .mean_abs = json_number_at(object, "mean_abs"),
+                                 .max_rel = json_number_at(object, "max_rel"),
+                                 .mean_rel = json_number_at(object, "mean_rel"),
+                                 .top1 = json_number_at(object, "top1"),
+                                 .samples = count_of(object, "samples"),
+                                 .reference = json_text_at(a, object, "reference")};
+}
+
+static bool read_trial(struct arena *a, const json_t *object, struct grid_trial *t) {
+    *t = (struct grid_trial){
+        .reason = json_text_at(a, object, "reason"),
+        .hint = json_text_at(a, object, "hint"),
+        .steps = count_of(object, "steps"),
+        .seen_batch = count_of(object, "seen_batch"),
+        .peak_bytes = count_of(object, "peak_bytes"),
+        .charged_bytes = count_of(object, "charged_bytes"),
+        .device_share = json_number_at(object, "device_share"),
+        .differs = json_is_true(json_object_get(object, "differs")),
+        .outputs = read_outputs(a, json_object_get(object, "outputs")),
+        .engine_version = json_text_at(a, object, "engine_version"),
+    };
+    for (int i = 0; i < STEP_TIME_COUNT; i++)
+        t->times.ms[i] = json_number_at(object, step_time_keys[i]);
+    struct str status = str_of(json_string_value(json_object_get(object, "status")));
+    return launch_status_find(status, &t->status) && read_samples(a, object, t) && t->steps >= 0;
+}
+
+static bool read_line(struct arena *a, struct str line, struct grid_rows *rows) {
+    json_t *object = json_loadb(line.p, (size_t)line.len, 0, NULL);
+    struct grid_trial trial;
+    int64_t row = count_of(object, "row");
+    bool is_good = row >= 0 && row < rows->count && read_trial(a, object, &trial);
+    if (is_good) grid_row_add(a, &rows->items[row], &trial);
+    json_decref(object);
+    return is_good;
+}
+
+// The first line says whose trials these are: the name is only a hash.
+static bool read_head(struct arena *a, struct str line, struct str identity,
+                      struct str *ret_began) {
+    json_t *object = json_loadb(line.p, (size_t)line.len, 0, NULL);
+    bool is_ours = count_of(object, "bench_state") == VERSION &&
+                   str_equal(json_text_at(a, object, "identity"), identity);
+    *ret_began = json_text_at(a, object, "began");
+    json_decref(object);
+    return is_ours;
+}
+
+static bool read_state(struct arena *a, struct str text, struct str identity,
+                       struct grid_rows *rows, struct grid_state *s) {
+    if (!read_head(a, str_cut(&text, '\n'), identity, &s->began)) return false;
+    while (text.p) {
+        struct str line = str_cut(&text, '\n');
+        if (line.len > 0 && !read_line(a, line, rows)) s->broken_lines++;
+    }
+    for (ptrdiff_t i = 0; i < rows->count; i++) s->taken += rows->items[i].trial_count > 0;
+    return true;
+}
+
+json_t *grid_outputs_json(const struct grid_outputs *o) {
+    if (!o->is_known) return json_null();
+    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "reference", json_text(o->reference),
+                     "samples", (json_int_t)o->samples, "max_abs", json_number(o->max_abs),
+                     "mean_abs", json_number(o->mean_abs), "max_rel", json_number(o->max_rel),
+                     "mean_rel", json_number(o->mean_rel), "top1", json_number(o->top1));
+}
+
+// --- Writing -------------------------------------------------------------------------------------
+
+static struct str now_text(struct arena *a) {
+    time_t now = time(NULL);
+    struct tm local;
+    char text[32] = "";
+    localtime_r(&now, &local);
+    return str_copy(
+        a, (struct str){text, (ptrdiff_t)strftime(text, sizeof text, "%Y-%m-%d %H:%M", &local)});
+}
+
+// The line in one write.
+static void put(struct grid_state *s, struct arena *a, json_t *object) {
+    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
+    struct str line = str_format(a, "%s\n", text ? text : "");
+    free(text);
+    json_decref(object);
+    ssize_t n = write(s->fd, line.p, (size_t)line.len);
+    if (n == line.len) return;
+    close(s->fd); // a full disk: what is there is still good
+    s->fd = -1;
+}
+
+void grid_state_add(struct grid_state *s, struct arena *a, ptrdiff_t row,
+                    const struct grid_trial *trial) {
+    if (s->fd < 0 || !launch_status_is_kept(trial->status)) return;
+    json_t *samples = json_array();
+    for (ptrdiff_t i = 0; i < trial->sample_count; i++) {
+        json_array_append_new(samples, json_real(trial->seconds_per_sample[i]));
+    }
+    json_t *object =
+        json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "row", (json_int_t)row,
+                  "status", launch_status_name(trial->status), "reason", json_text(trial->reason),
+                  "hint", json_text(trial->hint), "steps", (json_int_t)trial->steps, "seen_batch",
+                  (json_int_t)trial->seen_batch, "peak_bytes", (json_int_t)trial->peak_bytes,
+                  "charged_bytes", (json_int_t)trial->charged_bytes, "device_share",
+                  json_number(trial->device_share), "seconds_per_sample", samples);
+    for (int i = 0; object && i < STEP_TIME_COUNT; i++) {
+        json_object_set_new(object, step_time_keys[i], json_number(trial->times.ms[i]));
+    }
+    if (object && trial->outputs.is_known) {
+        json_object_set_new(object, "outputs", grid_outputs_json(&trial->outputs));
+    }
+    if (object && trial->differs) json_object_set_new(object, "differs", json_true());
+    if (object && trial->engine_version.len > 0) {
+        json_object_set_new(object, "engine_version", json_text(trial->engine_version));
+    }
+    put(s, a, object);
+    s->added++;
+}
+
+static void begin(struct grid_state *s, struct arena *a, struct str identity) {
+    s->began = (struct str){0};
+    s->taken = s->broken_lines = 0;
+    if (ftruncate(s->fd, 0) < 0) return;
+    put(s, a,
+        json_pack("{s:i, s:o, s:o}", "bench_state", VERSION, "began", json_text(now_text(a)),
+                  "identity", json_text(identity)));
+}
+
+static void no_state(struct grid_state *s, struct str *ret_note, struct str note) {
+    if (s->fd >= 0) close(s->fd);
+    s->fd = -1;
+    *ret_note = note;
+}
+
+void grid_state_open(struct arena *a, struct str identity, bool fresh, struct grid_rows *rows,
+                     struct grid_state *ret_state, struct str *ret_note) {
+    struct grid_state *s = ret_state;
+    struct str folder = str_format(a, "%.*s/bench", STR_ARG(os_cache_dir(a))), text = {0};
+    struct fail why = {0};
+    *s = (struct grid_state){.fd = -1};
+    *ret_note = (struct str){0};
+    s->path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(folder),
+                         (unsigned long long)str_hash(identity));
+    if (os_make_dirs(a, folder.p, &why) < 0) {
+        no_state(s, ret_note, str_format(a, "an interrupted run could not go on: %s", why.message));
+        return;
+    }
+    s->fd = open(s->path.p, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+    if (s->fd < 0) {
+        no_state(s, ret_note,
+                 str_format(a, "an interrupted run could not go on: %s: %s", s->path.p,
+                            strerror(errno)));
+        return;
+    }
+    if (flock(s->fd, LOCK_EX | LOCK_NB) < 0) {
+        no_state(s, ret_note,
+                 STR("the same benchmark is running already: this one keeps nothing for "
+                     "going on after an interrupt, and both disturb each other's times"));
+        return;
+    }
+    bool is_read = !fresh && os_read(a, s->path.p, MAX_BYTES, &text, NULL, &why) == 0;
+    if (!is_read || text.len == 0 || !read_state(a, text, identity, rows, s)) {
+        begin(s, a, identity);
+        return;
+    }
+    // A line that was cut short must not take the next with it.
+    if (text.p[text.len - 1] != '\n') (void)!write(s->fd, "\n", 1);
+    if (s->broken_lines > 0) {
+        *ret_note = str_format(a, "%s: %d broken line%s measured again", s->path.p, s->broken_lines,
+                               s->broken_lines == 1 ? " is" : "s are");
+    }
+}
+
+void grid_state_close(struct grid_state *s, bool done) {
+    if (s->fd < 0) return;
+    if (done || s->taken + s->added == 0) unlink(s->path.p);
+    close(s->fd);
+    s->fd = -1;
+}

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/history/identity.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+void history_identity_line(struct buf *b, const char *name, struct str text) {
+    buf_format(b, "%s=%.*s\n", name, STR_ARG(text));
+}
+
+static void add_stat(struct buf *b, const char *path, const struct stat *st) {
+    buf_format(b, "%s %lld %lld.%09ld\n", path, (long long)st->st_size,
+               (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+}
+
+// A script that was changed in between is another program.
+void history_identity_file(struct buf *b, const char *path) {
+    struct stat st;
+    if (!path || stat(path, &st) < 0 || !S_ISREG(st.st_mode)) return;
+    add_stat(b, path, &st);
+}
+
+// pip renames folders in there, which changes its time.
+static void add_packages(struct arena *a, struct buf *b, struct str program) {
+    static const char *const kinds[] = {"site-packages", "dist-packages"};
+    ptrdiff_t end = program.len;
+    for (int up = 0; up < 2; up++) {
+        while (end > 0 && program.p[end - 1] != '/') end--;
+        if (end > 0) end--;
+    }
+    if (end <= 0) return;
+    struct str lib = str_format(a, "%.*s/lib", (int)end, program.p), *names;
+    ptrdiff_t count;
+    if (os_list(a, lib.p, "", &names, &count, NULL) < 0) return;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        if (!str_starts(names[i], STR("python"))) continue;
+        for (int k = 0; k < 2; k++) {
+            struct stat st;
+            const char *path = str_format(a, "%s/%.*s/%s", lib.p, STR_ARG(names[i]), kinds[k]).p;
+            if (stat(path, &st) == 0) add_stat(b, path, &st);
+        }
+    }
+}
+
+// What it is named does not say which Python it belongs to.
+void history_identity_program(struct arena *a, struct buf *b, struct str name) {
+    struct str rest = str_of(getenv("PATH")), path = name;
+    bool is_found = name.len == 0 || str_find(name, STR("/")) >= 0;
+    while (rest.p && !is_found) {
+        struct str folder = str_cut(&rest, ':');
+        path = str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(name));
+        is_found = access(path.p, X_OK) == 0;
+    }
+    if (!is_found) return;
+    history_identity_file(b, str_z(a, path));
+    add_packages(a, b, path);
+}
+
+void history_identity_launch(struct arena *a, struct buf *b, char *const *command,
+                             const struct launch *l, const struct launch_options *o) {
+    static const char *const variables[] = {"PYTHONPATH",
+                                            "VIRTUAL_ENV",
+                                            "CONDA_PREFIX",
+                                            "CUDA_VISIBLE_DEVICES",
+                                            "PYTORCH_CUDA_ALLOC_CONF",
+                                            "OMP_NUM_THREADS",
+                                            NULL};
+    char folder[4096];
+    history_identity_line(b, "version", STR(BATCHFIT_VERSION));
+    history_identity_line(b, "folder", str_of(getcwd(folder, sizeof folder)));
+    history_identity_line(b, "command", trial_command_text(a, command));
+    for (int i = 0; command[i]; i++) history_identity_file(b, command[i]);
+    history_identity_program(a, b, str_of(command[0]));
+    history_identity_line(b, "python", l->python);
+    history_identity_program(a, b, l->python);
+    history_identity_line(b, "layout", l->layout);
+    history_identity_line(b, "env", str_of(o->environment));
+    history_identity_line(b, "keys", str_of(o->config_keys));
+    for (int i = 0; variables[i]; i++)
+        history_identity_line(b, variables[i], str_of(getenv(variables[i])));
+    history_identity_line(b, "device", l->place.name);
+    buf_format(b, "memory %lld steps %lld warmup %lld ranks %lld\n", (long long)o->memory_bytes,
+               (long long)o->steps, (long long)o->warmup, (long long)o->ranks);
+}
+
+static void add_folder(struct arena *a, struct buf *b, struct str folder) {
+    struct str *names;
+    ptrdiff_t count;
+    if (os_list(a, str_z(a, folder), ".py", &names, &count, NULL) < 0) return;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        history_identity_file(b, str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(names[i])).p);
+    }
+}
+
+void history_identity_sources(struct arena *a, struct buf *b, char *const *command) {
+    add_folder(a, b, STR("."));
+    for (int i = 1; command[i]; i++) {
+        const char *slash = strrchr(command[i], '/');
+        if (!slash || slash == command[i] || access(command[i], R_OK) < 0) continue;
+        add_folder(a, b, (struct str){command[i], slash - command[i]});
+    }
+}

@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/question/gpus.h"
+
+#include "machine/device/device.h"
+
+// When nobody names a card: one of each tier (seeds of teams with mixed cards).
+static const char default_team[] = "rtx4090,rtx3080,rtx3060,gtx1080";
+
+int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
+                        struct fail *why) {
+    struct str rest = str_of(names);
+    struct question_gpus cards = {0};
+    while (rest.p) {
+        struct str name = str_trim(str_cut(&rest, ','));
+        if (name.len == 0) continue;
+        struct forecast_card *card =
+            arena_push(q->arena, &cards.items, &cards.count, &cards.capacity);
+        int rc = question_card(q, name, 0, card, why);
+        if (rc < 0) return rc;
+    }
+    *ret_cards = cards;
+    return 0;
+}
+
+int question_gpus_of_team(struct question *q, struct question_gpus *ret_cards, struct fail *why) {
+    struct config_card *team = NULL;
+    int count = 0;
+    if (q->has_config) {
+        int rc = config_team_read(q->arena, &q->config, &team, &count, why);
+        if (rc < 0) return rc;
+    }
+    if (count == 0) return question_gpus_named(q, default_team, ret_cards, why);
+    struct buf names = buf_new(q->arena);
+    for (int i = 0; i < count; i++) buf_format(&names, "%.*s,", STR_ARG(team[i].card));
+    return question_gpus_named(q, buf_z(&names), ret_cards, why);
+}
+
+static bool is_asked(const char *ids, int index) {
+    struct str rest = str_of(ids);
+    while (rest.p) {
+        int64_t id;
+        if (str_to_i64(str_trim(str_cut(&rest, ',')), &id) && id == index) return true;
+    }
+    return !ids;
+}
+
+// The catalogue knows the card; how much memory it has and who uses it the driver knows better.
+static void place_device(struct question *q, const struct device *d, struct forecast_card *card) {
+    const struct gpu *known = gpu_of_name(&q->gpus, d->name, d->total_bytes);
+    struct gpu gpu = known ? *known : gpu_custom(NULL, d->total_bytes);
+    gpu.name = d->name;
+    if (known && d->total_bytes > 0 && d->total_bytes != known->total_bytes) {
+        gpu.usable_bytes += d->total_bytes - known->total_bytes;
+        gpu.total_bytes = d->total_bytes;
+    }
+    question_place(q, gpu, card);
+    if (q->tenants_bytes <= 0 && d->used_bytes > 0) card->tenants_bytes = d->used_bytes;
+}
+
+int question_gpus_here(struct question *q, const char *ids, const char *machine,
+                       struct question_gpus *ret_cards, struct fail *why) {
+    struct device_list devices;
+    struct question_gpus cards = {0};
+    int rc = device_list(q->arena, machine, &devices, why);
+    if (rc < 0) return rc;
+    struct str note = device_standin_note(q->arena, devices.standin);
+    if (note.len > 0) question_note(q, note);
+    for (ptrdiff_t i = 0; i < devices.count; i++) {
+        if (!is_asked(ids, devices.items[i].index)) continue;
+        place_device(q, &devices.items[i],
+                     arena_push(q->arena, &cards.items, &cards.count, &cards.capacity));
+    }
+    if (devices.count == 0) {
+        question_note(
+            q, str_format(q->arena, "no card in this machine (%.*s)", STR_ARG(devices.why_none)));
+    } else if (cards.count == 0) {
+        return fail_set(why, FAIL_USAGE, "--gpu-ids %s: this machine has cards 0 to %td", ids,
+                        devices.count - 1);
+    }
+    *ret_cards = cards;
+    return 0;
+}
+
+int question_gpu_of_place(struct question *q, const struct launch_place *place, const char *machine,
+                          struct forecast_card *ret_card, struct fail *why) {
+    struct question_gpus cards = {0};
+    bool is_whole = place->kind == LAUNCH_CUDA && !place->is_capped;
+    int rc = is_whole ? question_gpus_here(q, NULL, machine, &cards, why) : 0;
+    if (rc < 0) return rc;
+    if (cards.items && cards.count > place->card) {
+        *ret_card = cards.items[place->card];
+    } else {
+        question_place(q, gpu_custom(NULL, place->capacity_bytes), ret_card);
+        ret_card->gpu.name = place->name;
+    }
+    return 0;
+}

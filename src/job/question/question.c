@@ -1,0 +1,324 @@
+// SPDX-License-Identifier: Apache-2.0
+// The command line wins over the config, the config over the trainer's documented default.
+#include "job/question/question.h"
+
+#include "base/near.h"
+#include "job/question/infer_keys.h"
+#include "predict/sim/alloc_conf.h"
+
+#include <assert.h>
+#include <math.h>
+
+// Nothing grows from one batch to the next and no training is lost, so less is kept free than in
+// training: teams' scripts run inference with a memory fraction of 0.9.
+static const double inference_margin = 0.10;
+
+void question_note(struct question *q, struct str note) {
+    *arena_push(q->arena, &q->notes.items, &q->notes.count, &q->notes.capacity) = note;
+}
+
+// "batch=train.bs,model=net.name" into the places of config_options.
+static int read_keys(const char *keys, struct config_options *options, struct fail *why) {
+    struct str rest = str_of(keys);
+    while (rest.p) {
+        struct str path = str_cut(&rest, ','), role = str_cut(&path, '=');
+        enum config_role which = config_role_find(role);
+        if (which == CONFIG_ROLES || !path.p) {
+            struct near near = {.typed = role};
+            for (int i = 0; i < CONFIG_ROLES; i++) {
+                near_offer(&near, str_of(config_role_name((enum config_role)i)));
+            }
+            fail_set(why, FAIL_USAGE, "--key %.*s: not of the form ROLE=PATH", STR_ARG(role));
+            return fail_hint(why, "for example --key batch=train.batch_size%s%.*s",
+                             near.count ? "; nearest role: " : "",
+                             near.count ? (int)near.names[0].len : 0, near.names[0].p);
+        }
+        options->keys[which] = path;
+    }
+    return 0;
+}
+
+// An adapter or sharding matter to inference, too; by what loss it was trained does not.
+bool question_counts_out(const struct question *q, const struct config_guard *g) {
+    return !q->plan.inference || !str_is(g->kind, "objective");
+}
+
+struct str question_not_modelled(const struct question *q) {
+    struct buf text = buf_new(q->arena);
+    for (int i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!question_counts_out(q, g)) continue;
+        buf_format(&text, "%s%.*s (%.*s%s%.*s)", text.count > 0 ? ", " : "", STR_ARG(g->what),
+                   STR_ARG(g->path), g->value.len > 0 ? ": " : "", STR_ARG(g->value));
+    }
+    return buf_str(&text);
+}
+
+// Before all other notes.
+static void note_not_modelled(struct question *q, bool is_measured) {
+    struct str what = question_not_modelled(q);
+    if (what.len == 0) return;
+    const char *instead = is_measured         ? "the trials run it as it is"
+                          : q->plan.inference ? "this counts plain inference on one GPU"
+                                              : "this counts full fine-tuning on one GPU";
+    struct str_list notes = q->notes;
+    q->notes = (struct str_list){0};
+    question_note(q,
+                  str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead));
+    for (ptrdiff_t i = 0; i < notes.count; i++) question_note(q, notes.items[i]);
+}
+
+// A config without training is answered as one of inference, whether or not it was asked for.
+static int read_roles(struct question *q, struct question_options *o,
+                      const struct config_options *options, struct fail *why) {
+    int rc = 0;
+    if (!o->inference) rc = config_read_roles(q->arena, &q->config, options, &q->reading, why);
+    if (rc < 0 || (!o->inference && q->reading.inference.len == 0)) return rc;
+    if (!o->inference) {
+        question_note(q, str_format(q->arena,
+                                    "answered as inference: the config has %.*s (--dialect NAME "
+                                    "reads it as a training)",
+                                    STR_ARG(q->reading.inference)));
+    }
+    o->inference = true;
+    return question_infer_roles(q->arena, &q->config, options, &q->reading, &q->batch_is_trainings,
+                                why);
+}
+
+static int read_config(struct question *q, struct question_options *o, struct fail *why) {
+    struct str text;
+    struct config_options options = {.dialect = str_of(o->dialect), .section = str_of(o->section)};
+    q->path = str_of(o->config);
+    q->section = str_of(o->section);
+    int rc = read_keys(o->keys, &options, why);
+    if (rc == 0) rc = os_read(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
+    if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);
+    if (rc < 0) return rc;
+    rc = read_roles(q, o, &options, why);
+    if (rc < 0) return rc;
+    q->has_config = true;
+    if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
+    for (int i = 0; i < q->reading.warning_count; i++) question_note(q, q->reading.warnings[i]);
+    return 0;
+}
+
+static bool has_number(const struct config_value *v) {
+    return (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) && v->integer > 0;
+}
+
+static void take_number(const struct question *q, enum config_role role, int64_t *number) {
+    const struct config_value *v = &q->reading.values[role];
+    if (*number <= 0 && has_number(v)) *number = v->integer;
+}
+
+static void take_switch(const struct question *q, enum config_role role, bool *is_on) {
+    const struct config_value *v = &q->reading.values[role];
+    if (v->type == CONFIG_BOOL) *is_on = *is_on || v->boolean;
+}
+
+static int unknown_optimizer(struct question *q, struct str name, struct fail *why) {
+    struct near near = {.typed = name};
+    for (int i = 0; plan_optimizers[i]; i++) near_offer(&near, str_of(plan_optimizers[i]));
+    fail_set(why, FAIL_USAGE,
+             "--optimizer %.*s: not one of sgd, adam, adamw, adafactor, lion, adamw8bit",
+             STR_ARG(name));
+    if (near.count == 0) return FAIL_USAGE;
+    return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(q->arena, &near)));
+}
+
+// The command line says one of our names, a config anything.
+static int take_optimizer(struct question *q, const char *option, struct fail *why) {
+    struct str spelled = option ? str_of(option) : q->reading.values[CONFIG_OPTIMIZER].text;
+    if (spelled.len == 0) return 0;
+    for (int i = 0; option && plan_optimizers[i]; i++) {
+        if (!str_equal_nocase(spelled, str_of(plan_optimizers[i]))) continue;
+        q->plan.optimizer = str_of(plan_optimizers[i]);
+        return 0;
+    }
+    if (option) return unknown_optimizer(q, spelled, why);
+    const char *known = plan_optimizer_find(spelled);
+    if (!known) {
+        question_note(q, str_format(q->arena,
+                                    "optimizer '%.*s' is not known: sized as adamw (two fp32 "
+                                    "states a parameter)",
+                                    STR_ARG(spelled)));
+    }
+    q->plan.optimizer = str_of(known ? known : "adamw");
+    return 0;
+}
+
+static int take_precision(struct question *q, const char *spelled, struct fail *why) {
+    const struct config_value *v = &q->reading.values[CONFIG_PRECISION];
+    if (!spelled) {
+        q->plan.precision = plan_precision_find(v->word);
+        if (v->type != CONFIG_ABSENT && q->plan.precision == PLAN_PRECISION_UNKNOWN) {
+            question_note(q, str_format(q->arena, "precision '%.*s' is not known: taken as fp32",
+                                        STR_ARG(v->text)));
+        }
+        if (!q->plan.precision) q->plan.precision = PLAN_FP32;
+        return 0;
+    }
+    q->plan.precision = plan_precision_find(str_of(spelled));
+    q->precision_fixed = true;
+    if (q->plan.precision) return 0;
+    return fail_set(why, FAIL_USAGE,
+                    "--precision %s: not one of fp32, amp-fp16, amp-bf16, bf16, fp16", spelled);
+}
+
+static int fill_plan(struct question *q, const struct question_options *o, struct fail *why) {
+    const struct config_value *values = q->reading.values;
+    struct plan *p = &q->plan;
+    *p = (struct plan){
+        .model = o->model ? str_of(o->model) : values[CONFIG_MODEL].text,
+        .image_size = o->image_size,
+        .sequence_length = o->sequence_length,
+        .target_length = o->target_length,
+        .classes = o->classes,
+        .checkpointing = o->checkpointing,
+        .ema = o->ema,
+        .inference = o->inference,
+        .layout = o->channels_last ? STR("nhwc") : (struct str){0},
+    };
+    take_number(q, CONFIG_IMAGE_SIZE, &p->image_size);
+    take_number(q, CONFIG_SEQUENCE_LENGTH, &p->sequence_length);
+    take_number(q, CONFIG_TARGET_LENGTH, &p->target_length);
+    take_number(q, CONFIG_CLASSES, &p->classes);
+    take_switch(q, CONFIG_CHECKPOINTING, &p->checkpointing);
+    take_switch(q, CONFIG_EMA, &p->ema);
+    bool is_nhwc = p->layout.len > 0;
+    take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
+    if (is_nhwc) p->layout = STR("nhwc");
+    int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
+    return rc < 0 ? rc : take_precision(q, o->precision, why);
+}
+
+static int no_model(const struct question *q, struct fail *why) {
+    fail_set(why, FAIL_INPUT, "%.*s%sno model is named", STR_ARG(q->path),
+             q->has_config ? ": " : "");
+    return fail_hint(why,
+                     "say it with --model NAME (batchfit list models), or where it stands with "
+                     "--key model=PATH");
+}
+
+// What the learning sees now, and so has to be kept.
+static int fill_batches(struct question *q, const struct question_options *o, struct fail *why) {
+    struct plan *p = &q->plan;
+    p->ranks = o->ranks;
+    if (q->has_config && !p->inference) {
+        struct fail unsaid;
+        int rc = config_batches(q->arena, &q->reading, o->ranks, &q->batches, &unsaid);
+        if (rc < 0 && o->effective <= 0) {
+            question_note(q, str_format(q->arena,
+                                        "%s: the batch is free (--effective-batch-size keeps one)",
+                                        unsaid.message));
+        }
+    }
+    p->batch = q->batches.micro;
+    if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);
+    p->accumulation = q->batches.accumulation;
+    if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;
+    q->effective = o->effective > 0 ? o->effective : q->batches.effective;
+    if (q->effective % p->ranks != 0) {
+        return fail_set(why, FAIL_INPUT, "the effective batch %lld cannot be split over %lld ranks",
+                        (long long)q->effective, (long long)p->ranks);
+    }
+    return 0;
+}
+
+static int fill_sim(struct question *q, const char *alloc_conf, struct fail *why) {
+    q->shelf = (struct forecast_shelf){.arena = q->arena, .store = &q->store};
+    return sim_alloc_conf_read(alloc_conf, &q->shelf.options, why);
+}
+
+// A tape named on the command line is the whole store, and says which model it is.
+static int open_store(struct question *q, const struct question_options *o, struct fail *why) {
+    if (!o->tape) return tape_store_open(q->arena, (struct tape_places){0}, &q->store, why);
+    struct str bytes;
+    struct tape_entry *e = arena_new(q->arena, struct tape_entry, 1);
+    int rc = os_read(q->arena, o->tape, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc == 0) rc = tape_read_header(q->arena, str_of(o->tape), bytes, &e->header, why);
+    if (rc < 0) return rc;
+    e->file = str_of(o->tape);
+    e->length = -1;
+    q->store.entries = e;
+    q->store.count = q->store.capacity = 1;
+    q->plan.model = e->header.model;
+    return 0;
+}
+
+// The tape's own conditions are the question's, where the user did not say otherwise.
+static void follow_tape(struct question *q, const struct question_options *o) {
+    const struct tape_header *h = &q->store.entries[0].header;
+    if (!o->precision && plan_precision_find(h->precision)) {
+        q->plan.precision = plan_precision_find(h->precision);
+        q->precision_fixed = true;
+    }
+    if (!o->optimizer && h->optimizer.len > 0) q->plan.optimizer = h->optimizer;
+    q->plan.checkpointing = h->checkpointing == 1;
+    q->plan.inference = str_is(h->mode, "inference");
+    q->plan.ema = h->ema == 1;
+}
+
+static void say_broken_tapes(struct question *q) {
+    for (ptrdiff_t i = 0; i < q->store.broken_count; i++) {
+        question_note(
+            q, str_format(q->arena, "passed over: %.*s", STR_ARG(q->store.broken[i].message)));
+    }
+}
+
+int question_open(struct arena *a, const struct question_options *o, struct question *ret,
+                  struct fail *why) {
+    struct question *q = ret;
+    *q = (struct question){.arena = a,
+                           .margin = o->margin,
+                           .overhead_bytes = o->overhead_bytes,
+                           .tenants_bytes = o->tenants_bytes};
+    struct question_options asked = *o;
+    int rc = o->config ? read_config(q, &asked, why) : 0;
+    if (rc == 0) rc = fill_plan(q, &asked, why);
+    if (rc == 0) rc = open_store(q, o, why);
+    if (rc == 0 && o->tape) follow_tape(q, o);
+    if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
+    if (rc == 0) rc = fill_batches(q, o, why);
+    if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
+    if (rc == 0) rc = gpu_load(a, &q->gpus, why);
+    if (rc == 0) rc = speed_load(a, &q->speeds, why);
+    if (rc < 0) return rc;
+    q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
+    note_not_modelled(q, o->is_measured);
+    say_broken_tapes(q);
+    return 0;
+}
+
+void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card) {
+    // Text models have no convolution, and cuDNN is loaded at its first use only.
+    const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0};
+    struct forecast_card card = {.gpu = gpu, .tenants_bytes = q->tenants_bytes};
+    double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));
+    card.margin = isnan(q->margin) ? usual : q->margin;
+    gpu_overhead(q->arena, &q->gpus, &gpu, &software, &card.overhead);
+    if (q->overhead_bytes > 0) {
+        card.overhead = (struct gpu_overhead){.bytes = q->overhead_bytes,
+                                              .low_bytes = q->overhead_bytes,
+                                              .high_bytes = q->overhead_bytes,
+                                              .source = STR("--overhead")};
+    }
+    *ret_card = card;
+}
+
+int question_card(struct question *q, struct str name, int64_t memory_bytes,
+                  struct forecast_card *ret_card, struct fail *why) {
+    struct gpu_match match = {0};
+    if (name.len > 0) {
+        int rc = gpu_find(q->arena, &q->gpus, name, &match, why);
+        if (rc < 0) return rc;
+        if (match.note.len > 0) {
+            question_note(q, str_format(q->arena, "%.*s: %.*s", STR_ARG(match.gpu->name),
+                                        STR_ARG(match.note)));
+        }
+    }
+    assert(match.gpu || memory_bytes > 0);
+    question_place(q, memory_bytes > 0 ? gpu_custom(match.gpu, memory_bytes) : *match.gpu,
+                   ret_card);
+    return 0;
+}

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// What fit, team and explain are asked: a training, from the config and the command line, and what
+// is needed to answer. The options here are the first members of those verbs' option structs.
+#ifndef QUESTION_QUESTION_H
+#define QUESTION_QUESTION_H
+
+#include "base/os.h"
+#include "cli/rows.h"
+#include "predict/forecast/forecast.h"
+#include "predict/speed/speed.h"
+#include "records/config/config.h"
+
+struct question_options {
+    struct cli_options base;
+    const char *config, *dialect, *section, *keys;
+    const char *model, *precision, *optimizer, *tape, *alloc_conf;
+    int64_t image_size, sequence_length, target_length, classes, ranks;
+    int64_t batch, accumulation, effective, least, most, multiple;
+    bool checkpointing, inference, ema, channels_last;
+    double margin;
+    int64_t overhead_bytes, tenants_bytes;
+    bool model_is_optional; // no option: trials need none
+    bool is_measured;       // no option: trials answer, whatever the config asks for
+};
+
+// The rows of these options, for a verb whose struct is `type` with the member `q`.
+#define QUESTION_AT(type, member) offsetof(type, q.member)
+#define QUESTION_ROWS(type)                                                                        \
+    CLI_ROW("config", "FILE", CLI_TEXT, QUESTION_AT(type, config),                                 \
+            "the training config (YAML or JSON, any common trainer's)", "file"),                   \
+        CLI_ROW("model", "NAME", CLI_TEXT, QUESTION_AT(type, model),                               \
+                "the model, when the config does not say it (batchfit list models)", "models"),    \
+        CLI_ROW("img-size", "N", CLI_COUNT, QUESTION_AT(type, image_size), "image size in pixels", \
+                ""),                                                                               \
+        CLI_ROW("seq-len", "N", CLI_COUNT, QUESTION_AT(type, sequence_length),                     \
+                "sequence length in tokens", ""),                                                  \
+        CLI_ROW("target-len", "N", CLI_COUNT, QUESTION_AT(type, target_length),                    \
+                "target length in tokens (seq2seq)", ""),                                          \
+        CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                           \
+        CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                       \
+                "fp32, amp-fp16, amp-bf16, bf16 or fp16; without it the config's, with AMP only "  \
+                "where the card has tensor cores",                                                 \
+                "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                               \
+        CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                       \
+                "sgd, adam, adamw, adafactor, lion or adamw8bit",                                  \
+                "sgd adam adamw adafactor lion adamw8bit"),                                        \
+        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),               \
+                "with gradient checkpointing", NULL),                                              \
+        CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),               \
+                "with the channels_last layout", NULL),                                            \
+        CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                   \
+                "with an exponential moving average of the weights", NULL),                        \
+        CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""),   \
+        CLI_ROW(                                                                                   \
+            "effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),                  \
+            "the effective batch to keep; without it the config's batch x accumulation x ranks",   \
+            ""),                                                                                   \
+        CLI_ROW("min-batch-size", "N", CLI_COUNT, QUESTION_AT(type, least),                        \
+                "smallest batch tried", ""),                                                       \
+        CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most), "largest batch tried",  \
+                ""),                                                                               \
+        CLI_ROW("multiple", "N", CLI_COUNT, QUESTION_AT(type, multiple),                           \
+                "batches are multiples of N (4), any number below it", ""),                        \
+        CLI_ROW(                                                                                   \
+            "safety-margin", "SHARE", CLI_SHARE, QUESTION_AT(type, margin),                        \
+            "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier", \
+            ""),                                                                                   \
+        CLI_ROW(                                                                                   \
+            "overhead", "BYTES", CLI_BYTES, QUESTION_AT(type, overhead_bytes),                     \
+            "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one " \
+            "small tensor); without it a table's estimate",                                        \
+            ""),                                                                                   \
+        CLI_ROW("other-processes", "BYTES", CLI_BYTES, QUESTION_AT(type, tenants_bytes),           \
+                "memory that others use on the card", ""),                                         \
+        CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                         \
+        CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                                 \
+                "predict from this tape only (batchfit record)", "file"),                          \
+        CLI_ROW_CONFIG_DIALECT(QUESTION_AT(type, dialect)),                                        \
+        CLI_ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                        \
+        CLI_ROW("key", "ROLE=PATH", CLI_LIST, QUESTION_AT(type, keys),                             \
+                "where a value stands: batch=train.bs (repeatable)", "")
+
+// For a verb that is asked of both; fit has the verb infer beside it.
+#define QUESTION_ROW_INFERENCE(type)                                     \
+    CLI_ROW("inference", NULL, CLI_SWITCH, QUESTION_AT(type, inference), \
+            "evaluation or inference instead of training", NULL)
+
+struct question {
+    struct arena *arena;
+    bool has_config;
+    struct str path;    // of the config
+    struct str section; // below which it was read (--section); empty: all of it
+    struct os_stamp stamp;
+    struct config config;
+    struct config_reading reading;
+    struct config_batches batches; // micro 0: the config does not say
+    struct plan plan;              // what is trained now
+    int64_t effective;             // to be kept; 0: not known, the batch is free
+    bool precision_fixed;          // by the user: not adapted to the card
+    bool batch_is_trainings;       // asked for inference, and the config has no batch for it
+    double margin;                 // NaN: by tier
+    int64_t overhead_bytes;        // 0: by table
+    int64_t tenants_bytes;
+    struct plan_range range;
+    struct gpu_catalogue gpus;
+    struct speed_table speeds;
+    struct tape_store store;
+    struct forecast_shelf shelf; // on the store
+    struct str_list notes;       // for the user to read
+};
+
+// Reads the config and fills the question, which must not be moved afterwards. Errors name the file
+// or the option.
+int question_open(struct arena *a, const struct question_options *o, struct question *ret,
+                  struct fail *why);
+// The card by its name or, without one, by its memory.
+int question_card(struct question *q, struct str name, int64_t memory_bytes,
+                  struct forecast_card *ret_card, struct fail *why);
+// A card that a device or a caller names already.
+void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card);
+void question_note(struct question *q, struct str note);
+
+// The config's settings that the answer does not count: "LoRA (finetuning_type: lora), …"; empty:
+// none. The first note says so, and begins with these words.
+#define QUESTION_NOT_MODELLED "not modelled: "
+struct str question_not_modelled(const struct question *q);
+bool question_counts_out(const struct question *q, const struct config_guard *g);
+
+#endif

@@ -1,0 +1,254 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of causes, and that of confidences.
+#include "machine/cause/cause_int.h"
+
+#include <math.h>
+#include <string.h>
+
+// By what kind of evidence there is. The order is what matters; the figures are shares of cases in
+// which we would bet on it, no measured frequencies (doc/formats/doctor.md).
+static const double confidences[CAUSE_STRENGTHS] = {
+    [CAUSE_SAID] = 0.95,    [CAUSE_COUNTED] = 0.9,   [CAUSE_MEASURED] = 0.8,
+    [CAUSE_BRIEFLY] = 0.65, [CAUSE_AMBIGUOUS] = 0.5, [CAUSE_CONSISTENT] = 0.35,
+};
+
+double cause_confidence(enum cause_strength strength) {
+    return confidences[strength];
+}
+
+enum { LESS_MEMORY = CAUSE_SMALLER_BATCH | CAUSE_MIXED_PRECISION };
+static const char smaller[] =
+    "a smaller batch with more accumulation keeps the effective batch; mixed precision; shorter "
+    "sequences or smaller images; batchfit fit finds the batch";
+
+#define OOM                                                                                 \
+    "cuda-oom hip-oom xpu-oom mps-oom xla-oom tensorflow-oom cuda-driver-oom cublas-alloc " \
+    "cudnn-alloc cufft-alloc nccl-oom no-batch-fits other-oom cupy-oom paddle-oom "         \
+    "onnxruntime-oom tensorrt-oom vllm-oom"
+
+static const struct row {
+    const char *id, *what;
+    const char
+        *signatures;    // of measure/failure/failure.h, blanks between; the row is asked only then
+    const char *trends; // of machine/trend/trend.h; the row is asked only then
+    enum cause_strength strength;
+    cause_rule *judge; // NULL: the signature is all that it takes
+    unsigned actions;
+    const char *remedy; // NULL: the signature's hint
+    bool is_seen_too;   // the judge is asked without a signature of the row, too
+} rows[] = {
+    // The card's memory.
+    {"memory.leak", "memory that grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
+     cause_leak, 0,
+     "look for losses or outputs that are kept with their graph (use .item() or .detach()), for "
+     "lists that grow, and for inputs that get longer"},
+    {"memory.fragmentation", "the card's memory is fragmented: enough is reserved, in pieces", OOM,
+     NULL, CAUSE_COUNTED, cause_fragmented, CAUSE_SMALLER_BATCH,
+     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal shapes from step to step (drop_last, "
+     "padding to buckets); a smaller batch"},
+    {"memory.others", "other processes hold the card's memory", OOM, NULL, CAUSE_COUNTED,
+     cause_others, CAUSE_SMALLER_BATCH,
+     "nvidia-smi shows who: end what was left over, or use another card; else a smaller batch"},
+    {"memory.oom-validation", "out of memory in validation", OOM, NULL, CAUSE_SAID,
+     cause_validation, LESS_MEMORY,
+     "a smaller batch for evaluation (it has one of its own in most trainers), torch.no_grad() "
+     "around it, and outputs moved to the CPU as they come"},
+    {"memory.oom-last-batch", "out of memory in the last batch of an epoch", OOM, NULL, CAUSE_SAID,
+     cause_last_batch, LESS_MEMORY,
+     "drop_last=True: a last batch of another size needs blocks of its own; else a smaller batch"},
+    {"memory.oom-start", "out of memory at the start: the first step does not fit", OOM, NULL,
+     CAUSE_SAID, cause_start, LESS_MEMORY, smaller},
+    {"memory.oom-later", "out of memory after many steps that fitted", OOM, NULL, CAUSE_SAID,
+     cause_later, LESS_MEMORY,
+     "the longest inputs decide: cap their length, or sort them so that the largest batch comes "
+     "first; look for a leak (batchfit doctor on its steps); a smaller batch"},
+    {"memory.oom", "the card's memory ran out", OOM, NULL, CAUSE_SAID, cause_oom, LESS_MEMORY,
+     smaller},
+    {"memory.library", "a library failed, most often for want of memory on the card",
+     "cublas-init cudnn-internal", NULL, CAUSE_AMBIGUOUS, NULL, LESS_MEMORY, NULL},
+    {"memory.spill", "the card's memory is full and spills to the host: many times slower", NULL,
+     NULL, CAUSE_MEASURED, cause_spill, LESS_MEMORY,
+     "a smaller batch with more accumulation is faster than one that spills; smaller images; on "
+     "Windows the driver's setting 'Prefer No Sysmem Fallback' makes it an error instead"},
+    {"memory.full", "the allocator gives its cache back and tries again: nearly out of memory",
+     NULL, "trend.full", CAUSE_MEASURED, cause_told, LESS_MEMORY, smaller},
+    {"memory.missed", "the run needs more than was predicted", NULL, "trend.missed", CAUSE_MEASURED,
+     cause_told, CAUSE_SMALLER_BATCH, "fit the batch by trials: batchfit fit -- COMMAND"},
+    // The machine's memory.
+    {"memory.host", "the machine's memory, or the limit on it, ran out",
+     "cgroup-oom-kill kernel-oom-log system-oom-kill cpu-allocator numpy-memory python-memory "
+     "bad-alloc opencv-memory rust-memory loader-memory errno-memory worker-oom limit-crash "
+     "limit-spin",
+     NULL, CAUSE_SAID, NULL, CAUSE_FEWER_WORKERS | CAUSE_SMALLER_BATCH, NULL},
+    {"memory.host-killed", "killed, most often by the kernel for memory", "killed", NULL,
+     CAUSE_AMBIGUOUS, NULL, CAUSE_SMALLER_BATCH | CAUSE_FEWER_WORKERS,
+     "dmesg | grep -i 'killed process' tells; fewer data workers, a smaller batch with more "
+     "accumulation, shorter sequences"},
+    {"memory.shm", "/dev/shm of the data workers is full", "worker-shm shm-full bus-error", NULL,
+     CAUSE_SAID, NULL, CAUSE_FEWER_WORKERS, NULL},
+    {"memory.shm-low", "/dev/shm is nearly full", NULL, NULL, CAUSE_MEASURED, cause_shm_low,
+     CAUSE_FEWER_WORKERS, "docker run --shm-size=8g (or --ipc=host), fewer data workers"},
+    {"threads.limit", "no further thread or process could be started",
+     "java-threads python-threads fork", NULL, CAUSE_SAID, NULL,
+     CAUSE_SMALLER_BATCH | CAUSE_FEWER_WORKERS, NULL},
+    // What a smaller batch avoids, and what it does not.
+    {"size.limit", "a kernel or library refuses these sizes; not out of memory",
+     "cudnn-not-supported cudnn-engine onednn cufft-limit grid-limit index-32-bit", NULL,
+     CAUSE_SAID, NULL, CAUSE_SMALLER_BATCH, NULL},
+    {"batch.one", "batch normalization met a batch of one", "batch-too-small", NULL, CAUSE_SAID,
+     NULL, CAUSE_LARGER_BATCH, NULL},
+    {"card.assert", "an assertion failed on the card: labels or indices out of range",
+     "device-assert", NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"card.fault", "a kernel failed on the card", "illegal-access launch-failure", NULL, CAUSE_SAID,
+     NULL, 0, NULL},
+    {"card.lost", "the card is broken, lost or taken", "card-lost card-busy", NULL, CAUSE_SAID,
+     NULL, 0, NULL},
+    {"card.errors", "the card reports errors", NULL,
+     "trend.state trend.xid trend.ecc trend.replays", CAUSE_SAID, cause_told, 0,
+     "dmesg | grep Xid; reset or replace the card"},
+    {"card.driver", "driver, PyTorch and card do not fit together",
+     "old-driver no-cuda no-kernel-image", NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"card.throttled", "heat or the power supply holds the card's clocks down", NULL,
+     "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
+     "see to the air and the power supply, or lower the power limit: a steady clock is better than "
+     "a sawtooth"},
+    // Setup.
+    {"setup.software", "a module, file or permission is missing",
+     "import missing-file permission no-command", NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"setup.arguments", "the program did not accept how it was started", "usage not-a-tty no-input",
+     NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"setup.disk", "a disk is full", "disk-full", NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"setup.open-files", "too many open files", "open-files", NULL, CAUSE_SAID, NULL,
+     CAUSE_FEWER_WORKERS, NULL},
+    {"setup.open-files-low", "nearly all files that it may open are open", NULL, NULL,
+     CAUSE_MEASURED, cause_files_low, CAUSE_FEWER_WORKERS,
+     "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')"},
+    // The learning.
+    {"loss.nan", "the loss is no number", "loss-nan", NULL, CAUSE_SAID, cause_nan,
+     CAUSE_FULL_PRECISION,
+     "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16; look at the batch of "
+     "that step",
+     true},
+    // Speed.
+    {"slow.later", "steps became much slower and stayed so", NULL, NULL, CAUSE_MEASURED,
+     cause_slowed, 0,
+     "what changed there: memory that filled (watch it: batchfit watch), a card that throttles, "
+     "another process, a cache that ended"},
+    {"data.loading", "the card waits for data", NULL, NULL, CAUSE_MEASURED, cause_loading,
+     CAUSE_MORE_WORKERS,
+     "more loader workers, pin_memory, data prepared beforehand, cached or on a faster disk"},
+    {"data.workers", "data is loaded by the training process itself (0 workers)", NULL, NULL,
+     CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "loader workers, and pin_memory"},
+    {"data.pin-memory", "copies to the card wait: the loader's memory is not pinned", NULL, NULL,
+     CAUSE_MEASURED, cause_pin, 0, "pin_memory: true, and non_blocking=True where it is copied"},
+    {"data.disk", "the training waits for a disk", NULL, NULL, CAUSE_MEASURED, cause_disk, 0,
+     "data on a local or faster disk, in fewer and larger files, or cached in memory"},
+    {"data.workers-busy", "the loader's workers are the pace: they are all busy", NULL, NULL,
+     CAUSE_MEASURED, cause_workers_pace, CAUSE_MORE_WORKERS,
+     "more workers where cores are free; cheaper augmentation; data prepared beforehand"},
+    {"data.worker-exited", "a data worker ended without a word", "worker-exited", NULL,
+     CAUSE_AMBIGUOUS, NULL, CAUSE_FEWER_WORKERS, NULL},
+    {"host.one-core", "one thread of the training process is the pace", NULL, NULL, CAUSE_MEASURED,
+     cause_one_core, CAUSE_LARGER_BATCH,
+     "a larger batch, torch.compile or CUDA graphs; less Python, logging and metrics in the loop"},
+    {"sync.host", "the loop waits for the card between steps", NULL, NULL, CAUSE_MEASURED,
+     cause_sync, 0,
+     "look for .item(), .cpu(), prints and metrics in the loop, and for logging or checkpoints at "
+     "every step"},
+    {"compute.bound", "forward and backward are the time, in full precision", NULL, NULL,
+     CAUSE_MEASURED, cause_compute, CAUSE_MIXED_PRECISION,
+     "mixed precision (AMP), a larger batch, torch.compile, or a smaller model"},
+    {"batch.small", "the batch is too small to fill the card", NULL, NULL, CAUSE_MEASURED,
+     cause_small, CAUSE_LARGER_BATCH,
+     "a larger batch (batchfit bench finds the knee), torch.compile, or CUDA graphs"},
+    {"card.idle", "the card is not well used", NULL, "trend.starved", CAUSE_MEASURED, cause_idle,
+     CAUSE_MORE_WORKERS | CAUSE_LARGER_BATCH,
+     "more loader workers and cached data, if it waits for data; else a larger batch. The steps "
+     "tell which: batchfit bench -- COMMAND, or batchfit doctor on a steps file"},
+    // Others are the cause, or nobody says.
+    {"ranks.timeout", "a collective timed out: another rank did not come", "nccl-timeout", NULL,
+     CAUSE_SAID, NULL, 0, NULL},
+    {"ranks.failed", "another rank failed or could not be reached",
+     "nccl gloo rendezvous child-failed", NULL, CAUSE_AMBIGUOUS, NULL, 0, NULL},
+    {"ended.error", "the program's own error", "own-error exit-status", NULL, CAUSE_SAID, NULL, 0,
+     NULL},
+    {"ended.crash", "native code crashed", "crash abort signal", NULL, CAUSE_AMBIGUOUS, NULL, 0,
+     NULL},
+    {"ended.interrupted", "it was interrupted", "interrupted", NULL, CAUSE_SAID, NULL, 0,
+     "somebody, a job scheduler's time limit, or a lost terminal did: start it again from its "
+     "newest checkpoint"},
+};
+enum { ROWS = sizeof rows / sizeof *rows };
+
+const char *cause_id(int index) {
+    return index >= 0 && index < ROWS ? rows[index].id : NULL;
+}
+
+const char *cause_of_signature(const char *signature) {
+    for (int i = 0; i < ROWS; i++) {
+        if (cause_has_word(rows[i].signatures, signature)) return rows[i].id;
+    }
+    return NULL;
+}
+
+struct cause_facts cause_facts_unknown(void) {
+    struct cause_facts f = {.utilisation = NAN, .memory_share = NAN, .workers = -1};
+    f.ending = (struct cause_ending){.tried_bytes = -1,
+                                     .total_bytes = -1,
+                                     .free_bytes = -1,
+                                     .in_use_bytes = -1,
+                                     .allocated_bytes = -1,
+                                     .unallocated_bytes = -1,
+                                     .steps = -1};
+    f.phases = step_times_unknown();
+    f.process = (struct cause_process){.workers = -1,
+                                       .cpus = NAN,
+                                       .main_thread = NAN,
+                                       .workers_busy = NAN,
+                                       .disk_share = NAN,
+                                       .shm_total_bytes = -1,
+                                       .shm_free_bytes = -1,
+                                       .open_files = -1,
+                                       .open_files_limit = -1};
+    return f;
+}
+
+static bool judge(const struct cause_view *v, const struct row *row, struct cause *c) {
+    const struct cause_ending *e = &v->facts->ending;
+    bool is_said = cause_has_word(row->signatures ? row->signatures : "", e->signature);
+    if (row->signatures && !is_said && !row->is_seen_too) return false;
+    if (!row->judge) {
+        if (!row->remedy) c->remedy = str_of(e->hint);
+        return cause_quote(v, c, row->strength, NULL);
+    }
+    return row->judge(v, c);
+}
+
+// The surest first; equal ones stay in the order of the table.
+static void sort(struct causes *causes) {
+    for (ptrdiff_t i = 1; i < causes->count; i++) {
+        struct cause c = causes->items[i];
+        ptrdiff_t at = i;
+        for (; at > 0 && causes->items[at - 1].strength > c.strength; at--) {
+            causes->items[at] = causes->items[at - 1];
+        }
+        causes->items[at] = c;
+    }
+}
+
+void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes *ret_causes) {
+    bool has_signature = cause_of_signature(facts->ending.signature) != NULL;
+    *ret_causes = (struct causes){0};
+    for (int i = 0; i < ROWS; i++) {
+        const struct row *row = &rows[i];
+        struct cause c = {.id = row->id,
+                          .what = row->what,
+                          .strength = row->strength,
+                          .remedy = str_of(row->remedy),
+                          .actions = row->actions};
+        const struct cause_view v = {a, facts, row->trends, has_signature};
+        if (!judge(&v, row, &c)) continue;
+        *arena_push(a, &ret_causes->items, &ret_causes->count, &ret_causes->capacity) = c;
+    }
+    sort(ret_causes);
+}

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Between the files of the rules about causes.
+#ifndef CAUSE_CAUSE_INT_H
+#define CAUSE_CAUSE_INT_H
+
+#include "machine/cause/cause.h"
+
+struct cause_view {
+    struct arena *arena;
+    const struct cause_facts *facts;
+    const char *trends; // of the row: verdicts that are this cause
+    bool has_signature; // the ending is one that a row knows
+};
+// Fills strength and evidence, and what differs from the row; false: it does not hold.
+typedef bool cause_rule(const struct cause_view *v, struct cause *c);
+
+enum { CAUSE_READINGS = 20 }; // as trend.h's rules: fewer are BRIEFLY
+
+enum cause_strength cause_measured(ptrdiff_t readings);
+bool cause_has_word(const char *words, const char *word); // blanks in between
+bool cause_say(struct cause *c, enum cause_strength strength, struct str evidence);
+// The line that ended it, quoted, with its figures behind it.
+bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,
+                 const char *more);
+const struct finding_insight_finding *cause_trend(const struct cause_view *v);
+
+// cause_memory.c
+cause_rule cause_leak, cause_fragmented, cause_others, cause_start, cause_validation,
+    cause_last_batch, cause_later, cause_oom, cause_shm_low;
+// cause_speed.c
+cause_rule cause_loading, cause_no_workers, cause_pin, cause_compute, cause_small, cause_idle,
+    cause_sync, cause_slowed, cause_spill, cause_nan, cause_told;
+// cause_process.c
+cause_rule cause_disk, cause_one_core, cause_workers_pace, cause_files_low;
+
+#endif

@@ -1,0 +1,41 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a rule of a cause has seen, in the words of its cause.
+#include "machine/cause/cause_int.h"
+
+bool cause_has_word(const char *words, const char *word) {
+    struct str rest = str_of(words);
+    while (word && rest.len > 0) {
+        if (str_is(str_cut(&rest, ' '), word)) return true;
+    }
+    return false;
+}
+
+enum cause_strength cause_measured(ptrdiff_t readings) {
+    return readings >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY;
+}
+
+bool cause_say(struct cause *c, enum cause_strength strength, struct str evidence) {
+    c->strength = strength;
+    c->evidence = evidence;
+    return true;
+}
+
+bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,
+                 const char *more) {
+    const struct cause_ending *e = &v->facts->ending;
+    struct buf b = buf_new(v->arena);
+    if (e->line_number > 0) buf_format(&b, "line %lld: ", (long long)e->line_number);
+    buf_add(&b, str_trim(e->line).len > 0 ? str_trim(e->line) : str_of(e->what));
+    if (more && *more) buf_format(&b, " (%s)", more);
+    c->quote = str_trim(e->line);
+    c->line = e->line_number;
+    return cause_say(c, strength, buf_str(&b));
+}
+
+const struct finding_insight_finding *cause_trend(const struct cause_view *v) {
+    for (ptrdiff_t i = 0; i < v->facts->trend_count; i++) {
+        const struct finding_insight_finding *f = &v->facts->trends[i];
+        if (f->severity >= FINDING_WARNING && cause_has_word(v->trends, f->id)) return f;
+    }
+    return NULL;
+}

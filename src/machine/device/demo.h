@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// --demo: the machine that is shipped inside the program, for a look at the views without a card.
+// Its values are invented (tools/demo-machine); it says so itself, so every view does.
+#ifndef DEVICE_DEMO_H
+#define DEVICE_DEMO_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+// The machine's folder (as for --machine), unpacked into the user's cache.
+int device_demo_machine(struct arena *a, const char **ret_folder, struct fail *why);
+// What --machine and --demo say together: NULL is this machine. FAIL_USAGE: both were given.
+int device_demo_or_machine(struct arena *a, bool demo, const char *machine, const char **ret_folder,
+                           struct fail *why);
+
+#endif

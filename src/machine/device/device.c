@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// The table of back ends. A recorded machine is asked alone; otherwise every live back end adds the
+// devices that it knows. The sampler asks one back end about one of its devices.
+#include "machine/device/device.h"
+
+#include "machine/device/device_int.h"
+
+static const struct device_backend backends[] = {
+    {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
+     device_recording_close},
+    // Cards are chosen from NVIDIA's; watched are all.
+    {"live", false, device_nvml_list, device_live_open, device_live_sample, device_live_close},
+};
+enum { BACKENDS = sizeof backends / sizeof *backends };
+
+// Says why there is nothing, also where no back end did.
+void device_explain_none(struct device_list *list) {
+    if (list->count > 0) {
+        list->why_none = (struct str){0};
+    } else if (list->why_none.len == 0 && list->left_out.len > 0) {
+        list->why_none = list->left_out;
+        list->left_out = (struct str){0};
+    } else if (list->why_none.len == 0) {
+        list->why_none = STR("the NVIDIA driver found no card");
+    }
+}
+
+struct str device_standin_note(struct arena *a, struct str standin) {
+    if (standin.len == 0) return (struct str){0};
+    return str_format(a, "STAND-IN DRIVER, no real card: %.*s", STR_ARG(standin));
+}
+
+int device_no_card(int card, const struct device_list *list, struct fail *why) {
+    struct device_list found = *list;
+    device_explain_none(&found);
+    if (found.count == 0) return fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(found.why_none));
+    return fail_set(why, FAIL_MACHINE, "there is no card %d: this machine has %d%s%.*s", card,
+                    (int)found.count, found.left_out.len ? "; left out: " : "",
+                    STR_ARG(found.left_out));
+}
+
+struct device_sample device_sample_of(const struct device_card *card) {
+    const struct device_gauges *now = &card->now;
+    return (struct device_sample){
+        .at_ns = now->at_ns,
+        .used_bytes = now->used_bytes,
+        .total_bytes = now->total_bytes,
+        .free_bytes = now->free_bytes,
+        .utilisation = now->utilisation,
+        .memory_utilisation = now->memory_utilisation,
+        .power_watts = now->power_watts,
+        .temperature_celsius = now->temperature_celsius,
+        .sm_clock_mhz = now->sm_clock_mhz,
+        .energy_joules = now->energy_joules,
+    };
+}
+
+struct device_sample device_sample_unknown(void) {
+    struct device_card card = device_card_unknown();
+    return device_sample_of(&card);
+}
+
+const struct device_backend *device_backend_of(bool is_recording) {
+    int i = 0;
+    while (backends[i].is_recording != is_recording) i++; // there is one of each
+    return &backends[i];
+}
+
+int device_list(struct arena *a, const char *machine, struct device_list *ret_list,
+                struct fail *why) {
+    struct device_list list = {0};
+    for (int i = 0; i < BACKENDS; i++) {
+        if (backends[i].is_recording != (machine != NULL)) continue;
+        int failed = backends[i].list(a, machine, &list, why);
+        if (failed) return failed;
+    }
+    device_explain_none(&list);
+    *ret_list = list;
+    return 0;
+}

@@ -1,0 +1,120 @@
+// SPDX-License-Identifier: Apache-2.0
+// The back ends, and what they say alike.
+#ifndef DEVICE_DEVICE_INT_H
+#define DEVICE_DEVICE_INT_H
+
+#include "machine/device/gauges.h"
+#include "machine/device/sampler.h"
+
+// How long the driver may take. nvidia-smi on a healthy machine takes well under a second; cards
+// that were asleep need one to two.
+enum { DEVICE_DEADLINE_MS = 3000 };
+
+// NVML's return codes that we act on (nvmlReturn_t, NVML 13.3).
+enum {
+    NVML_OK = 0,
+    NVML_NOT_SUPPORTED = 3,
+    NVML_TIMEOUT = 10,
+    NVML_NO_LIBRARY = 12,
+    NVML_NO_FUNCTION = 13,
+    NVML_LOST = 15,
+};
+// What such a code means to a person, and what can be done.
+struct str device_code_text(struct arena *a, int code);
+// The other way: 999 (unknown) where the text begins like none of them.
+int device_code_of(struct str text);
+// Adds "card 1: reason" to left_out.
+void device_leave_out(struct arena *a, struct device_list *list, int index, struct str reason);
+
+// No card at this place of the list: FAIL_MACHINE, and why.
+int device_no_card(int card, const struct device_list *list, struct fail *why);
+// The part of it that trials watch.
+struct device_sample device_sample_of(const struct device_card *card);
+// A sample in which everything is unknown.
+struct device_sample device_sample_unknown(void);
+
+// What is asked of a card; together.
+enum device_ask {
+    DEVICE_ASK_OFTEN = 1, // what a trial wants some times a second
+    DEVICE_ASK_NOW = 2,   // all that changes
+    DEVICE_ASK_PROCESSES = 4,
+    DEVICE_ASK_FACTS = 8,
+    DEVICE_ASK_PCIE = 16, // blocks 20 ms a direction
+    DEVICE_ASK_PROFILE = 32,
+    DEVICE_ASK_ALL = 15, // except those two
+};
+
+// A machine whose cards are asked again and again; the back ends put theirs behind it.
+struct device_session {
+    struct device_list list; // why_none: also where the driver does not start
+    struct str cuda_version;
+    bool is_wsl, is_hanging;
+    double speed;
+    const char *root; // before /proc and /sys; "" is this machine
+};
+
+// Everything may block for as long as a card hangs; the callers see to deadlines, except that
+// list keeps its own.
+struct device_backend {
+    const char *name;
+    bool is_recording;
+    // Adds its devices.
+    int (*list)(struct arena *a, const char *machine, struct device_list *list, struct fail *why);
+    // The arena lives as long as the session. No driver is no error.
+    int (*open)(struct arena *a, const char *machine, struct device_session **ret_session,
+                struct fail *why);
+    // Asks the device at this place of the session's list. `now` and the state are unknown before;
+    // facts and processes are left alone unless they are asked for.
+    void (*sample)(struct device_session *session, int place, int asked, struct device_card *card);
+    void (*close)(struct device_session *session);
+};
+const struct device_backend *device_backend_of(bool is_recording);
+void device_card_name(struct device_card *card, const struct device *d);
+// Forgets what a new sample will say.
+void device_card_renew(struct device_card *card);
+// "no card found" and the like, where nothing else says why.
+void device_explain_none(struct device_list *list);
+// Fills in the memory of a card that shares the processor's, by ROOT/proc/meminfo.
+void device_unified_memory(const char *root, struct device_card *card);
+
+// NVIDIA's cards by ROOT/sys/bus/pci, without waking them. True: there are some and all of them
+// sleep; then they are listed, by ROOT/proc/driver/nvidia.
+bool device_all_asleep(struct arena *a, const char *root, struct device_list *list);
+bool device_is_asleep(const char *root, const char *pci_bus_id);
+void device_say_asleep(struct device_card *card);
+
+int device_recording_list(struct arena *a, const char *machine, struct device_list *list,
+                          struct fail *why);
+int device_recording_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                          struct fail *why);
+void device_recording_sample(struct device_session *session, int place, int asked,
+                             struct device_card *card);
+void device_recording_close(struct device_session *session);
+
+int device_nvml_list(struct arena *a, const char *machine, struct device_list *list,
+                     struct fail *why);
+int device_nvml_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                     struct fail *why);
+void device_nvml_sample(struct device_session *session, int place, int asked,
+                        struct device_card *card);
+void device_nvml_session_close(struct device_session *session);
+
+// The machine at hand: NVIDIA's cards and AMD's.
+int device_live_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                     struct fail *why);
+void device_live_sample(struct device_session *session, int place, int asked,
+                        struct device_card *card);
+void device_live_close(struct device_session *session);
+
+// The same with another patience, for tests.
+void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_list *list);
+int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
+                               int interval_ms, struct device_sampler **ret_sampler,
+                               struct fail *why);
+// The machine's root; may change from "" when the driver is a stand-in.
+const char *device_monitor_root(struct device_monitor *m);
+int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
+                               const struct device_watching *how,
+                               struct device_monitor **ret_monitor, struct fail *why);
+
+#endif

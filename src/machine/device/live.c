@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// The machine at hand, asked again and again: NVIDIA's cards and then AMD's. What trains on
+// batchfit's account is CUDA's, so device_list, by which a card is chosen, has the former only.
+#include "machine/device/amd_int.h"
+
+#include <stdio.h>
+
+struct session {
+    struct device_session common;
+    struct device_session *nvidia, *amd;
+    int nvidia_count;
+};
+
+int device_live_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                     struct fail *why) {
+    struct session *s = arena_new(a, struct session, 1);
+    int failed = device_nvml_open(a, machine, &s->nvidia, why);
+    if (failed || !s->nvidia) return failed;
+    // A stand-in driver's machine has the AMD cards of its folder.
+    device_amd_open(a, s->nvidia->root, &s->amd);
+    s->common = *s->nvidia;
+    s->common.list.items = NULL;
+    s->common.list.count = s->common.list.capacity = 0;
+    struct device_list *list = &s->common.list;
+    s->nvidia_count = (int)s->nvidia->list.count;
+    for (ptrdiff_t i = 0; i < s->nvidia->list.count; i++) {
+        *arena_push(a, &list->items, &list->count, &list->capacity) = s->nvidia->list.items[i];
+    }
+    int next = s->nvidia_count && list->items ? list->items[s->nvidia_count - 1].index + 1 : 0;
+    for (ptrdiff_t i = 0; i < s->amd->list.count; i++) {
+        struct device d = s->amd->list.items[i];
+        d.index += next;
+        *arena_push(a, &list->items, &list->count, &list->capacity) = d;
+    }
+    *ret_session = &s->common;
+    return 0;
+}
+
+void device_live_sample(struct device_session *session, int place, int asked,
+                        struct device_card *card) {
+    const struct session *s = (struct session *)session;
+    if (place < s->nvidia_count)
+        device_nvml_sample(s->nvidia, place, asked, card);
+    else
+        device_amd_sample(s->amd, place - s->nvidia_count, asked, card);
+}
+
+void device_live_close(struct device_session *session) {
+    device_nvml_session_close(((struct session *)session)->nvidia);
+}

@@ -1,0 +1,410 @@
+// SPDX-License-Identifier: Apache-2.0
+// The monitor: one thread asks a machine's cards in turn and shares what they said, guarded by a
+// lock that is held for copying only. Who reads looks whether the thread is late: then the card it
+// asks is held to hang, and a new thread goes on with the others; the late one ends when the driver
+// lets it. So there are never more threads than cards that hang, and one more. Whoever leaves last
+// frees what they share. A sampler is a monitor that asks one card only, and counts.
+#include "machine/device/device_int.h"
+#include "machine/device/thread_int.h"
+
+#include "base/os.h"
+#include "base/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MS = 1000000, USUAL_INTERVAL_MS = 1000, NOBODY = -1, OPENING = -2, ALL = -1 };
+
+struct tally {
+    struct device_peaks peaks; // the means are filled in when they are read
+    double utilisation_sum, power_sum;
+    int utilisation_count, power_count;
+};
+
+struct shared {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int users; // the owner and the threads
+    bool is_stopped;
+    int worker; // the number of the thread that is at work; others are late
+    int asked;  // the place of the card that it asks; NOBODY, or OPENING
+    int64_t asked_since_ns;
+    bool is_open, is_full; // every card was asked once
+    bool is_hanging;       // the driver, while it is opened
+    int failed;
+    struct fail why;
+    struct device_session *session;
+    struct device_card *cards;
+    bool *is_late; // a card that a late thread still waits for
+    int count;
+    struct tally tally; // of a sampler's card
+    // Fixed from the beginning on.
+    const struct device_backend *backend;
+    const char *machine;
+    struct device_watching how;
+    int only; // the place of the one card that is asked; ALL
+    int deadline_ms;
+    struct arena arena; // the first thread's while it opens
+};
+
+struct device_monitor {
+    struct shared *shared;
+};
+
+struct worker {
+    struct shared *shared;
+    int number;
+};
+
+static void shared_drop(struct shared *s) {
+    if (!device_leave(&s->lock, &s->changed, &s->users)) return;
+    if (s->session) s->backend->close(s->session);
+    arena_clear(&s->arena);
+    free(s);
+}
+
+static int open_session(struct shared *s) {
+    struct device_session *session = NULL;
+    struct fail why = {0};
+    int failed = s->backend->open(&s->arena, s->machine, &session, &why);
+    int count = failed ? 0 : (int)session->list.count;
+    struct device_card *cards = arena_new(&s->arena, struct device_card, count + 1);
+    bool *is_late = arena_new(&s->arena, bool, count + 1);
+    for (int i = 0; i < count; i++) {
+        cards[i] = device_card_unknown();
+        device_card_name(&cards[i], &session->list.items[i]);
+    }
+    if (!failed) device_explain_none(&session->list);
+    pthread_mutex_lock(&s->lock);
+    s->failed = failed;
+    s->why = why;
+    s->session = session;
+    if (session) session->speed = s->how.speed;
+    s->cards = cards;
+    s->is_late = is_late;
+    s->count = count;
+    s->is_hanging = session && session->is_hanging;
+    s->is_open = !failed;
+    s->asked = NOBODY;
+    pthread_cond_broadcast(&s->changed);
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+static int wanted_of(const struct shared *s, const struct device_card *card) {
+    if (s->only != ALL) return DEVICE_ASK_OFTEN;
+    int wanted = DEVICE_ASK_OFTEN | DEVICE_ASK_NOW | DEVICE_ASK_PROCESSES;
+    if (s->how.wants_pcie_throughput) wanted |= DEVICE_ASK_PCIE;
+    if (s->how.wants_profile) wanted |= DEVICE_ASK_PROFILE;
+    return card->now.at_ns == 0 ? wanted | DEVICE_ASK_FACTS : wanted; // the settings, once
+}
+
+static void count_in(struct tally *t, const struct device_gauges *now) {
+    t->peaks.samples++;
+    unit_keep_most(&t->peaks.used_bytes, now->used_bytes);
+    if (!isnan(now->utilisation)) {
+        t->utilisation_sum += now->utilisation;
+        t->utilisation_count++;
+    }
+    if (!isnan(now->power_watts)) {
+        t->power_sum += now->power_watts;
+        t->power_count++;
+    }
+}
+
+// False: this thread is late, or told to stop.
+static bool ask_card(struct shared *s, int place, int number) {
+    pthread_mutex_lock(&s->lock);
+    bool is_mine = s->worker == number && !s->is_stopped;
+    if (is_mine && s->is_late[place]) {
+        pthread_mutex_unlock(&s->lock);
+        return true;
+    }
+    struct device_card card = s->cards[place];
+    if (is_mine) s->asked = place;
+    if (is_mine) s->asked_since_ns = os_now_ns();
+    pthread_mutex_unlock(&s->lock);
+    if (!is_mine) return false;
+    struct device_gauges before = card.now;
+    int wanted = wanted_of(s, &card);
+    device_card_renew(&card);
+    s->backend->sample(s->session, place, wanted, &card);
+    if (card.state == DEVICE_HANGS)
+        card.now = before; // said by a recording
+    else if (card.state == DEVICE_ANSWERS || s->only != ALL)
+        card.now.at_ns = os_now_ns();
+    pthread_mutex_lock(&s->lock);
+    s->cards[place] = card;
+    s->is_late[place] = false;
+    count_in(&s->tally, &card.now);
+    is_mine = s->worker == number;
+    if (is_mine) s->asked = NOBODY;
+    pthread_mutex_unlock(&s->lock);
+    return is_mine;
+}
+
+// False: told to stop, or late.
+static bool wait_for_turn(struct shared *s, int number, int64_t *next_ns) {
+    struct timespec end = device_next_turn(next_ns, s->how.interval_ms);
+    pthread_mutex_lock(&s->lock);
+    int late = 0;
+    while (!s->is_stopped && s->worker == number && !late) {
+        late = pthread_cond_timedwait(&s->changed, &s->lock, &end);
+    }
+    bool goes_on = !s->is_stopped && s->worker == number;
+    pthread_mutex_unlock(&s->lock);
+    return goes_on;
+}
+
+static void ask_until_stopped(struct shared *s, int number) {
+    int64_t next_ns = os_now_ns();
+    do {
+        for (int i = 0; i < s->count; i++) {
+            if ((s->only == ALL || s->only == i) && !ask_card(s, i, number)) return;
+        }
+        pthread_mutex_lock(&s->lock);
+        s->is_full = true;
+        pthread_cond_broadcast(&s->changed);
+        pthread_mutex_unlock(&s->lock);
+    } while (wait_for_turn(s, number, &next_ns));
+}
+
+static void *run(void *argument) {
+    struct worker w = *(struct worker *)argument;
+    free(argument);
+    int failed = w.number == 0 ? open_session(w.shared) : 0;
+    if (!failed) ask_until_stopped(w.shared, w.number);
+    shared_drop(w.shared);
+    return NULL;
+}
+
+// Takes part in what is shared: s->users is counted before.
+static bool start_worker(struct shared *s, int number) {
+    struct worker *w = malloc(sizeof *w);
+    if (!w) return false;
+    *w = (struct worker){s, number};
+    if (device_thread(run, w)) return true;
+    free(w);
+    return false;
+}
+
+static struct shared *shared_new(const char *machine, const struct device_watching *how, int only,
+                                 int deadline_ms) {
+    struct shared *s = calloc(1, sizeof *s);
+    if (!s) return NULL;
+    pthread_mutex_init(&s->lock, NULL);
+    device_cond_init(&s->changed);
+    s->users = 2;
+    s->asked = OPENING;
+    s->asked_since_ns = os_now_ns();
+    s->machine = machine ? str_z(&s->arena, str_of(machine)) : NULL;
+    if (how) s->how = *how;
+    if (s->how.interval_ms < 1) s->how.interval_ms = USUAL_INTERVAL_MS;
+    s->only = only;
+    s->tally.peaks.used_bytes = -1;
+    s->deadline_ms = deadline_ms;
+    s->backend = device_backend_of(machine != NULL);
+    return s;
+}
+
+static void hang(struct device_card *card, int deadline_ms) {
+    card->state = DEVICE_HANGS;
+    snprintf(card->reason, sizeof card->reason,
+             "it did not answer within %g s: it hangs (dmesg tells), or wakes up",
+             deadline_ms / 1000.0);
+}
+
+// Under the lock. The cards after the one that hangs get a thread of their own.
+static void replace_late(struct shared *s) {
+    bool is_late =
+        s->asked != NOBODY && os_now_ns() - s->asked_since_ns > (int64_t)s->deadline_ms * MS;
+    if (!is_late) return;
+    if (s->asked == OPENING) {
+        s->is_hanging = !s->is_open;
+        return;
+    }
+    hang(&s->cards[s->asked], s->deadline_ms);
+    s->is_late[s->asked] = true;
+    s->asked = NOBODY;
+    s->worker++;
+    s->users++;
+    if (!start_worker(s, s->worker)) s->users--;
+}
+
+static bool wait_for_first(struct shared *s, struct fail *why) {
+    struct timespec end = device_deadline(s->deadline_ms);
+    pthread_mutex_lock(&s->lock);
+    int late = 0;
+    while (!late && !s->failed && !s->is_full) {
+        late = pthread_cond_timedwait(&s->changed, &s->lock, &end);
+    }
+    bool has_failed = s->failed != 0;
+    if (has_failed && why) *why = s->why;
+    replace_late(s);
+    pthread_mutex_unlock(&s->lock);
+    return !has_failed;
+}
+
+static void stop(struct shared *s) {
+    device_stop(&s->lock, &s->changed, &s->is_stopped);
+    shared_drop(s);
+}
+
+static int open_machine(const char *machine, const struct device_watching *how, int only,
+                        int deadline_ms, struct shared **ret_shared, struct fail *why) {
+    struct shared *s = shared_new(machine, how, only, deadline_ms);
+    if (!s || !start_worker(s, 0)) {
+        if (s) s->users = 1;
+        if (s) shared_drop(s);
+        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the cards with");
+    }
+    if (!wait_for_first(s, why)) {
+        int code = s->why.code;
+        stop(s);
+        return code;
+    }
+    *ret_shared = s;
+    return 0;
+}
+
+int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
+                               const struct device_watching *how,
+                               struct device_monitor **ret_monitor, struct fail *why) {
+    struct device_monitor m;
+    int failed = open_machine(machine, how, ALL, deadline_ms, &m.shared, why);
+    if (failed) return failed;
+    *ret_monitor = arena_new(a, struct device_monitor, 1);
+    **ret_monitor = m;
+    return 0;
+}
+
+int device_monitor_open(struct arena *a, const char *machine, const struct device_watching *how,
+                        struct device_monitor **ret_monitor, struct fail *why) {
+    return device_monitor_open_within(a, DEVICE_DEADLINE_MS, machine, how, ret_monitor, why);
+}
+
+static void copy_texts(struct arena *a, const struct device_session *session,
+                       struct device_snapshot *snapshot) {
+    const struct device_list *list = &session->list;
+    snapshot->driver_version = str_copy(a, list->driver_version);
+    snapshot->cuda_version = str_copy(a, session->cuda_version);
+    snapshot->is_wsl = session->is_wsl;
+    snapshot->why_none = str_copy(a, list->why_none);
+    snapshot->left_out = str_copy(a, list->left_out);
+    snapshot->standin = str_copy(a, list->standin);
+    snapshot->driver_is_absent = list->driver_is_absent;
+}
+
+void device_monitor_read(struct arena *a, struct device_monitor *m,
+                         struct device_snapshot *ret_snapshot) {
+    struct shared *s = m->shared;
+    struct device_snapshot snapshot = {0};
+    pthread_mutex_lock(&s->lock);
+    replace_late(s);
+    snapshot.state = s->is_hanging ? DEVICE_HANGS : s->is_open ? DEVICE_ANSWERS : DEVICE_WAITS;
+    snapshot.count = s->count;
+    snapshot.cards = arena_new(a, struct device_card, s->count + 1);
+    if (s->count) memcpy(snapshot.cards, s->cards, (size_t)s->count * sizeof *s->cards);
+    if (s->session) copy_texts(a, s->session, &snapshot);
+    pthread_mutex_unlock(&s->lock);
+    if (snapshot.state == DEVICE_HANGS) snapshot.why_none = device_code_text(a, NVML_TIMEOUT);
+    *ret_snapshot = snapshot;
+}
+
+const char *device_monitor_root(struct device_monitor *m) {
+    pthread_mutex_lock(&m->shared->lock);
+    const struct device_session *session = m->shared->session;
+    const char *root = session && session->root ? session->root : "";
+    pthread_mutex_unlock(&m->shared->lock);
+    return root;
+}
+
+void device_monitor_close(struct device_monitor *m) {
+    if (!m || !m->shared) return;
+    stop(m->shared);
+    m->shared = NULL;
+}
+
+int device_snapshot_take(struct arena *a, const char *machine, struct device_snapshot *ret_snapshot,
+                         struct fail *why) {
+    struct device_monitor *m;
+    int failed = device_monitor_open(a, machine, NULL, &m, why);
+    if (failed) return failed;
+    device_monitor_read(a, m, ret_snapshot);
+    device_monitor_close(m);
+    return 0;
+}
+
+// --- One card ------------------------------------------------------------------------------------
+
+struct device_sampler {
+    struct shared *shared;
+};
+
+// 0: the card is there and asked.
+static int check_card(struct shared *s, struct fail *why) {
+    int failed = 0;
+    pthread_mutex_lock(&s->lock);
+    if (!s->is_open) {
+        ARENA_AUTO a = {0};
+        failed = fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(device_code_text(&a, NVML_TIMEOUT)));
+    } else if (s->only < 0 || s->only >= s->count) {
+        failed = device_no_card(s->only, &s->session->list, why);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return failed;
+}
+
+int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
+                               int interval_ms, struct device_sampler **ret_sampler,
+                               struct fail *why) {
+    const struct device_watching how = {.interval_ms = interval_ms < 1 ? 1 : interval_ms};
+    struct device_sampler sampler;
+    int failed = open_machine(machine, &how, card, deadline_ms, &sampler.shared, why);
+    if (failed) return failed;
+    failed = check_card(sampler.shared, why);
+    if (failed) {
+        stop(sampler.shared);
+        return failed;
+    }
+    *ret_sampler = arena_new(a, struct device_sampler, 1);
+    **ret_sampler = sampler;
+    return 0;
+}
+
+int device_sampler_open(struct arena *a, const char *machine, int card, int interval_ms,
+                        struct device_sampler **ret_sampler, struct fail *why) {
+    return device_sampler_open_within(a, DEVICE_DEADLINE_MS, machine, card, interval_ms,
+                                      ret_sampler, why);
+}
+
+struct device_sample device_sampler_read(const struct device_sampler *s) {
+    pthread_mutex_lock(&s->shared->lock);
+    struct device_sample newest = device_sample_of(&s->shared->cards[s->shared->only]);
+    pthread_mutex_unlock(&s->shared->lock);
+    return newest;
+}
+
+struct device_peaks device_sampler_peaks(const struct device_sampler *s) {
+    pthread_mutex_lock(&s->shared->lock);
+    struct tally t = s->shared->tally;
+    pthread_mutex_unlock(&s->shared->lock);
+    t.peaks.utilisation_mean =
+        t.utilisation_count ? t.utilisation_sum / t.utilisation_count : (double)NAN;
+    t.peaks.power_mean_watts = t.power_count ? t.power_sum / t.power_count : (double)NAN;
+    return t.peaks;
+}
+
+void device_sampler_reset(struct device_sampler *s) {
+    pthread_mutex_lock(&s->shared->lock);
+    s->shared->tally = (struct tally){.peaks = {.used_bytes = -1}};
+    pthread_mutex_unlock(&s->shared->lock);
+}
+
+void device_sampler_close(struct device_sampler *s) {
+    if (!s || !s->shared) return;
+    stop(s->shared);
+    s->shared = NULL;
+}

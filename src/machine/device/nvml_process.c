@@ -1,0 +1,145 @@
+// SPDX-License-Identifier: Apache-2.0
+// Whose programs are on a card. The list has three calls and three layouts; drivers 530 to 535.86
+// answer nvmlDeviceGet…RunningProcesses_v3 with entries that are 8 bytes longer than all others
+// (nvmlProcessInfo_v3_t of CUDA 12.1 to 12.2), so the version decides, and without one the
+// functions that came and went with that layout.
+#include "machine/device/nvml_int.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+// The beginning of every layout: 16 bytes before _v2, then 24 with the instances, or 32.
+struct entry {
+    uint32_t pid;
+    uint64_t used_bytes; // 2^64-1: not told
+};
+static_assert(sizeof(struct entry) == 16, "nvmlProcessInfo_v1_t");
+enum { ENTRY_V1 = 16, ENTRY_V2 = 24, ENTRY_530 = 32, ENTRIES = 256 };
+
+static const struct {
+    const char *base;
+    int kind;
+} lists[] = {
+    {"nvmlDeviceGetComputeRunningProcesses", DEVICE_COMPUTE},
+    {"nvmlDeviceGetGraphicsRunningProcesses", DEVICE_GRAPHICS},
+    {"nvmlDeviceGetMPSComputeRunningProcesses", DEVICE_MPS},
+};
+enum { LISTS = sizeof lists / sizeof *lists };
+static_assert(LISTS == sizeof((struct nvml_calls *)0)->processes / sizeof(nvml_call),
+              "as declared");
+
+static bool has_long_entries(const struct nvml *n, struct str version) {
+    int64_t major, minor;
+    if (str_to_i64(str_cut(&version, '.'), &major) && str_to_i64(str_cut(&version, '.'), &minor)) {
+        return major >= 530 && (major < 535 || (major == 535 && minor <= 86));
+    }
+    return device_nvml_symbol(n, "nvmlDeviceGetConfComputeMemSizeInfo") &&
+           !device_nvml_symbol(n, "nvmlDeviceGetRunningProcessDetailList");
+}
+
+// The driver numbers processes as the host does. Elsewhere than in the first process namespace
+// (whose inode is fixed: PROC_PID_INIT_INO of Linux) a name would be another process's.
+static bool is_first_namespace(void) {
+    char link[64] = "";
+    ssize_t length = readlink("/proc/self/ns/pid", link, sizeof link - 1);
+    return length > 0 && strcmp(link, "pid:[4026531836]") == 0;
+}
+
+void device_nvml_find_processes(const struct nvml *n, struct str driver_version,
+                                struct nvml_calls *calls) {
+    static const struct {
+        const char *suffix;
+        int bytes;
+    } versions[] = {{"_v3", ENTRY_V2}, {"_v2", ENTRY_V2}, {"", ENTRY_V1}};
+    char symbol[80];
+    for (int i = 0; i < LISTS; i++) {
+        for (int v = 0; !calls->processes[i] && v < 3; v++) {
+            snprintf(symbol, sizeof symbol, "%s%s", lists[i].base, versions[v].suffix);
+            calls->processes[i] = device_nvml_symbol(n, symbol);
+            bool is_long = v == 0 && has_long_entries(n, driver_version);
+            calls->process_bytes[i] = is_long ? ENTRY_530 : versions[v].bytes;
+        }
+    }
+    calls->process_name = device_nvml_symbol(n, "nvmlSystemGetProcessName");
+    calls->has_process_names = n->api.standin || is_first_namespace();
+}
+
+// A process that is in two lists is one.
+static struct device_process *place_for(struct device_card *card, int64_t pid, int64_t used_bytes) {
+    struct device_process *least = card->processes;
+    for (int i = 0; i < card->process_count; i++) {
+        struct device_process *p = &card->processes[i];
+        if (p->pid == pid) return p;
+        if (p->used_bytes < least->used_bytes) least = p;
+    }
+    bool is_full = card->process_count == DEVICE_PROCESSES;
+    if (is_full) card->processes_unlisted++;
+    if (is_full && used_bytes <= least->used_bytes) return NULL; // the largest are kept
+    struct device_process *p = is_full ? least : &card->processes[card->process_count++];
+    *p = (struct device_process){.pid = pid, .used_bytes = -1};
+    return p;
+}
+
+static void add_list(const struct nvml_calls *calls, int list, struct nvml_handle *handle,
+                     struct device_card *card) {
+    _Alignas(uint64_t) char entries[ENTRIES * ENTRY_530] = {0};
+    nvml_call f = calls->processes[list];
+    unsigned count = ENTRIES;
+    if (!f || ((int (*)(struct nvml_handle *, unsigned *, void *))f)(handle, &count, entries)) {
+        return;
+    }
+    card->has_processes = true;
+    for (unsigned i = 0; i < count && i < ENTRIES; i++) {
+        struct entry e;
+        memcpy(&e, entries + (size_t)i * (size_t)calls->process_bytes[list], sizeof e);
+        int64_t bytes = e.used_bytes > (uint64_t)1 << 60 ? -1 : (int64_t)e.used_bytes;
+        struct device_process *p = place_for(card, e.pid, bytes);
+        if (!p) continue;
+        p->kinds |= lists[list].kind;
+        if (bytes > p->used_bytes) p->used_bytes = bytes;
+    }
+}
+
+// "/usr/bin/python3 train.py" is python3; the rest of a command line is nobody's business.
+static void name_process(const struct nvml_calls *calls, struct device_process *p) {
+    char text[512] = "";
+    if (!calls->process_name || !calls->has_process_names) return;
+    int code = ((int (*)(unsigned, char *, unsigned))calls->process_name)((unsigned)p->pid, text,
+                                                                          sizeof text);
+    if (code) return;
+    text[strcspn(text, " ")] = 0;
+    const char *base = strrchr(text, '/');
+    snprintf(p->name, sizeof p->name, "%.47s", base ? base + 1 : text);
+}
+
+static const char *known_name(const struct device_process *before, int count, int64_t pid) {
+    for (int i = 0; i < count; i++) {
+        if (before[i].pid == pid) return before[i].name;
+    }
+    return "";
+}
+
+static int by_memory(const void *a, const void *b) {
+    const struct device_process *x = a, *y = b;
+    if (x->used_bytes != y->used_bytes) return x->used_bytes < y->used_bytes ? 1 : -1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place place,
+                           struct device_card *card) {
+    struct device_process before[DEVICE_PROCESSES];
+    int count = card->process_count;
+    memcpy(before, card->processes, sizeof before);
+    card->process_count = card->processes_unlisted = 0;
+    card->has_processes = false;
+    for (int i = 0; i < LISTS; i++) add_list(calls, i, place.handle, card);
+    for (int i = 0; i < card->process_count; i++) {
+        struct device_process *p = &card->processes[i];
+        snprintf(p->name, sizeof p->name, "%s", known_name(before, count, p->pid));
+        if (!p->name[0]) name_process(calls, p);
+    }
+    qsort(card->processes, (size_t)card->process_count, sizeof *card->processes, by_memory);
+}

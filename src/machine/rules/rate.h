@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// What is to be said about a measured rate beside the range that it should lie in.
+#ifndef RULES_RATE_H
+#define RULES_RATE_H
+
+#include "machine/microbench/microbench.h"
+#include "machine/rules/rules.h"
+
+struct rules_rate {
+    int card; // index into the cards; -1: the processor
+    struct microbench_figure figure;
+    struct microbench_range range;
+    double
+        busy; // share of the card, or of the cores, that others kept busy just before; NaN: unknown
+};
+
+// Adds one finding. Far below the range is a warning, a wrong result a problem; what others who
+// compute on the card may have slowed down is not judged.
+void rules_judge_rate(struct arena *a, const struct rules_facts *facts,
+                      const struct rules_rate *rate, struct finding_insight_findings *findings);
+
+#endif

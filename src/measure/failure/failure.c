@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// Decides how a training ended: all rows of the table that are found, in lines that may decide, and
+// of those the one of the highest rank. Which line may decide is what tells a cause from an error
+// that was handled: the last chain of tracebacks does; earlier ones only when the last one merely
+// reports that somebody else failed, or when the program did not go on after them; log lines only
+// when no exception of the program's own came after. Exit status 0 is a good end, whatever was
+// printed.
+#include "measure/failure/failure_int.h"
+
+#include <signal.h>
+#include <string.h>
+#include <sys/wait.h>
+
+enum {
+    LAST_LINES = 12,
+    LINES_AFTER = 3,      // of them, at most so many after the line that decided
+    WENT_ON = 20,         // so many lines of output after an exception: it was handled
+    WENT_ON_IN_LOG = 100, // the same up to the end of a log whose exit status is unknown
+    RANKS_TELL = 1000,    // … which ends with what other ranks say when one of them failed
+    MESSAGE_LINES = 6,    // a message that was wrapped at a narrow terminal
+};
+
+struct hit {
+    const struct failure_signature *row;
+    ptrdiff_t line; // -1: none
+};
+
+struct ruling {
+    struct arena *arena;
+    const struct failure_facts *facts;
+    struct failure_text t;
+    struct hit *hits;
+    ptrdiff_t count, capacity;
+    const struct failure_signature **rows; // by line, the best that stands in it; NULL: none
+    bool last_is_symptom; // the last exception only reports that somebody else failed
+    bool last_is_own;     // … has no row
+    bool last_is_rank;    // … is another rank's that misses its partner
+    struct hit best;
+};
+
+const char *failure_stop_text(enum failure_class kind) {
+    static const char *const texts[] = {
+        [FAILURE_ENOUGH] = "made the steps that were wanted and was stopped",
+        [FAILURE_NO_START] = "made no step within the time to start",
+        [FAILURE_STALLED] = "stalled: made no further step",
+        [FAILURE_TIME_UP] = "was stopped when its time was up",
+        [FAILURE_INTERRUPTED] = "was interrupted",
+        [FAILURE_RANK_LOST] = "a rank was lost and the others waited for it",
+        [FAILURE_ASKED] = "was stopped so that it could go on with another batch",
+        [FAILURE_REFUSED] = "asked for memory again and again that its limit refused",
+    };
+    return texts[kind];
+}
+
+// The signal that ended it, also when a shell tells by 128 + N; 0: none.
+static int deadly_signal(const struct failure_facts *f) {
+    if (!f->has_status) return 0;
+    if (WIFSIGNALED(f->status)) return WTERMSIG(f->status);
+    int code = WIFEXITED(f->status) ? WEXITSTATUS(f->status) : 0;
+    return code > 128 && code <= 128 + 31 ? code - 128 : 0;
+}
+
+static bool is_clean(const struct failure_facts *f) {
+    return f->has_status && WIFEXITED(f->status) && WEXITSTATUS(f->status) == 0;
+}
+
+static ptrdiff_t line_at(const struct failure_text *t, const char *p) {
+    ptrdiff_t low = 0, high = t->count - 1;
+    while (low < high) {
+        ptrdiff_t middle = low + (high - low + 1) / 2;
+        if (t->lines[middle].text.p <= p)
+            low = middle;
+        else
+            high = middle - 1;
+    }
+    return low;
+}
+
+// One part of a row's text: '^' and '$' are places, the rest stands in the line.
+static bool part_matches(struct str part, const struct failure_line *line) {
+    bool begins = str_starts(part, STR("^")), ends = str_ends(part, STR("$"));
+    struct str text = str_slice(part, begins, part.len - ends);
+    if (begins && ends) return str_equal(str_trim(line->bare), text);
+    if (begins) return str_starts(line->bare, text);
+    if (ends) return str_ends(str_trim(line->text), text);
+    return str_find(line->text, text) >= 0;
+}
+
+static bool all_parts_match(struct str texts, const struct failure_line *line) {
+    while (texts.len > 0) {
+        if (!part_matches(str_cut(&texts, '&'), line)) return false;
+    }
+    return true;
+}
+
+static void note(struct ruling *r, const struct failure_signature *row, ptrdiff_t line) {
+    *arena_push(r->arena, &r->hits, &r->count, &r->capacity) = (struct hit){row, line};
+    if (!r->rows[line] || row->rank > r->rows[line]->rank) r->rows[line] = row;
+}
+
+static void find_texts(struct ruling *r, const struct failure_signature *row,
+                       struct str alternative) {
+    struct str first = alternative, part = str_cut(&first, '&');
+    struct str needle =
+        str_slice(part, str_starts(part, STR("^")), part.len - str_ends(part, STR("$")));
+    struct str rest = r->t.text;
+    for (;;) {
+        ptrdiff_t found = str_find(rest, needle);
+        if (found < 0 || r->t.count == 0) return;
+        ptrdiff_t line = line_at(&r->t, rest.p + found);
+        struct str text = r->t.lines[line].text;
+        if (all_parts_match(alternative, &r->t.lines[line])) note(r, row, line);
+        rest = str_slice(rest, text.p + text.len - rest.p, rest.len);
+    }
+}
+
+static void find_rows(struct ruling *r) {
+    r->rows = arena_new(r->arena, const struct failure_signature *, r->t.count);
+    for (int i = 0; i < failure_signature_count; i++) {
+        struct str texts = str_of(failure_signatures[i].texts);
+        while (texts.len > 0) find_texts(r, &failure_signatures[i], str_cut(&texts, '\n'));
+    }
+}
+
+// A log line of a program that deals with it: fairseq's "ran out of memory, skipping batch",
+// Ultralytics' "CUDA out of memory with batch=16. Reducing to batch=8 and retrying".
+static bool is_notice(struct str line) {
+    static const char *const words[] = {"WARNING", "skipping", "retry",
+                                        "Retry",   "Reducing", "reducing"};
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (str_find(line, str_of(words[i])) >= 0) return true;
+    }
+    return false;
+}
+
+// The program printed much more after it.
+static bool is_survived(const struct ruling *r, ptrdiff_t line) {
+    const struct failure_text *t = &r->t;
+    ptrdiff_t told = t->lines[line].told_before;
+    ptrdiff_t most = r->last_is_rank ? RANKS_TELL : WENT_ON_IN_LOG;
+    if (!r->facts->has_status && t->lines[t->count - 1].told_before - told > most) return true;
+    return t->last_exception >= 0 && line < t->last_start && !r->last_is_symptom &&
+           t->lines[t->last_start].told_before - told > WENT_ON;
+}
+
+static bool may_decide(const struct ruling *r, const struct failure_signature *row, ptrdiff_t at) {
+    const struct failure_line *line = &r->t.lines[at];
+    const struct failure_facts *f = r->facts;
+    if (line->is_ignored || is_survived(r, at)) return false;
+    if (row && row->is_kernels && f->system_oom_kills == 0 && f->oom_kills <= 0) return false;
+    if (line->is_exception) return true;
+    if (line->chain > 0 || is_notice(line->text))
+        return false; // a frame's source text, or a log line
+    if (row && row->is_early) return true;
+    return at >= r->t.last_start || r->last_is_symptom || r->t.last_exception < 0;
+}
+
+static void take(struct ruling *r, const struct failure_signature *row, ptrdiff_t line) {
+    if (r->best.row &&
+        (row->rank < r->best.row->rank || (row->rank == r->best.row->rank && line < r->best.line)))
+        return;
+    r->best = (struct hit){row, line};
+}
+
+// The last exception that may decide and that no row names; -1: none.
+static ptrdiff_t own_exception(const struct ruling *r) {
+    if (!r->last_is_own && !r->last_is_symptom) return -1;
+    for (ptrdiff_t i = r->t.count - 1; i >= 0; i--) {
+        if (r->t.lines[i].is_exception && may_decide(r, NULL, i) && !r->rows[i]) return i;
+    }
+    return -1;
+}
+
+// Rows that no text finds. Each returns whether it is so, and perhaps the line.
+static bool found_cgroup(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return r->facts->oom_kills > 0;
+}
+
+static bool is_killed(const struct ruling *r, ptrdiff_t *ret_line) {
+    if (deadly_signal(r->facts) == SIGKILL) return true;
+    for (ptrdiff_t i = r->count - 1; i >= 0; i--) {
+        bool says_so = strcmp(r->hits[i].row->id, "killed") == 0;
+        if (says_so && may_decide(r, r->hits[i].row, r->hits[i].line)) {
+            *ret_line = r->hits[i].line;
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool found_system(const struct ruling *r, ptrdiff_t *ret_line) {
+    return r->facts->system_oom_kills > 0 && is_killed(r, ret_line);
+}
+
+static bool is_crash(int s) {
+    return s == SIGSEGV || s == SIGABRT || s == SIGFPE || s == SIGILL;
+}
+
+// A crash, or an extension that failed without saying why: so Python's own modules end, too, when
+// they find no memory ("SystemError: error return without exception set").
+static bool found_limit_crash(const struct ruling *r, ptrdiff_t *ret_line) {
+    if (r->facts->memory_limit_bytes <= 0) return false;
+    if (is_crash(deadly_signal(r->facts))) return true;
+    ptrdiff_t own = own_exception(r);
+    if (own < 0 || !str_starts(r->t.lines[own].bare, STR("SystemError: "))) return false;
+    *ret_line = own;
+    return true;
+}
+
+static bool found_refusal(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return r->facts->is_refused;
+}
+
+static bool found_bus(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return deadly_signal(r->facts) == SIGBUS;
+}
+
+static bool found_crash(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    int s = deadly_signal(r->facts);
+    return s != SIGABRT && is_crash(s);
+}
+
+static bool found_abort(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return deadly_signal(r->facts) == SIGABRT;
+}
+
+static bool found_killed(const struct ruling *r, ptrdiff_t *ret_line) {
+    return is_killed(r, ret_line);
+}
+
+static bool found_interrupt(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    int s = deadly_signal(r->facts);
+    return s == SIGINT || s == SIGTERM || s == SIGHUP;
+}
+
+static bool found_signal(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return deadly_signal(r->facts) != 0;
+}
+
+static bool found_own(const struct ruling *r, ptrdiff_t *ret_line) {
+    *ret_line = own_exception(r);
+    return *ret_line >= 0;
+}
+
+static bool found_status(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return r->facts->has_status && !is_clean(r->facts);
+}
+
+static bool found_nothing(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)r;
+    (void)ret_line;
+    return true;
+}
+
+static const struct finder {
+    const char *id;
+    bool (*found)(const struct ruling *r, ptrdiff_t *ret_line);
+} finders[] = {
+    {"cgroup-oom-kill", found_cgroup},
+    {"system-oom-kill", found_system},
+    {"limit-crash", found_limit_crash},
+    {"limit-spin", found_refusal},
+    {"bus-error", found_bus},
+    {"crash", found_crash},
+    {"abort", found_abort},
+    {"killed", found_killed},
+    {"interrupted", found_interrupt},
+    {"signal", found_signal},
+    {"own-error", found_own},
+    {"exit-status", found_status},
+    {"clean", found_nothing},
+};
+
+static const struct failure_signature *row_named(const char *id) {
+    const struct failure_signature *row = failure_signatures;
+    while (row->id && strcmp(row->id, id) != 0) row++;
+    return row;
+}
+
+static void rule(struct ruling *r) {
+    find_rows(r);
+    if (r->t.last_exception >= 0) {
+        const struct failure_signature *row = r->rows[r->t.last_exception];
+        r->last_is_own = !row;
+        r->last_is_symptom = row && row->rank <= RANK_KILLED;
+        r->last_is_rank = row && row->kind == FAILURE_COMMUNICATION;
+    }
+    for (ptrdiff_t i = 0; i < r->count; i++) {
+        if (may_decide(r, r->hits[i].row, r->hits[i].line))
+            take(r, r->hits[i].row, r->hits[i].line);
+    }
+    for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
+        ptrdiff_t line = -1;
+        const struct failure_signature *row = row_named(finders[i].id);
+        bool is_better = !r->best.row || row->rank > r->best.row->rank;
+        if (is_better && finders[i].found(r, &line)) r->best = (struct hit){row, line};
+    }
+}
+
+// From one line on, at most so many more, up to the next that is empty or begins a traceback.
+static struct str lines_from(const struct failure_text *t, ptrdiff_t first, ptrdiff_t more) {
+    ptrdiff_t last = first;
+    while (last + 1 < t->count && last < first + more &&
+           str_trim(t->lines[last + 1].bare).len > 0 && t->lines[last + 1].chain == 0)
+        last++;
+    const char *end = t->lines[last].text.p + t->lines[last].text.len;
+    return (struct str){t->lines[first].text.p, end - t->lines[first].text.p};
+}
+
+static struct str last_lines(struct arena *a, const struct failure_text *t, ptrdiff_t decided) {
+    ptrdiff_t end = t->count, first, wanted = LAST_LINES;
+    struct buf b = buf_new(a);
+    if (decided >= 0 && decided + 1 + LINES_AFTER < end) end = decided + 1 + LINES_AFTER;
+    while (end > 0 && str_trim(t->lines[end - 1].text).len == 0) end--;
+    for (first = end; first > 0 && wanted > 0; first--) {
+        wanted -= str_trim(t->lines[first - 1].text).len > 0;
+    }
+    for (ptrdiff_t i = first; i < end; i++) {
+        if (str_trim(t->lines[i].text).len == 0) continue;
+        buf_add(&b, t->lines[i].text);
+        buf_byte(&b, '\n');
+    }
+    return buf_str(&b);
+}
+
+// The deciding one, else the last that says why, else the last.
+static ptrdiff_t told_exception(const struct ruling *r) {
+    if (r->best.line >= 0 && r->t.lines[r->best.line].is_exception) return r->best.line;
+    ptrdiff_t own = own_exception(r);
+    return own >= 0 ? own : r->t.last_exception;
+}
+
+static void read_numbers(const struct ruling *r, struct failure *e) {
+    e->numbers = (struct failure_numbers){-1, -1, -1, -1, -1, -1, -1, -1};
+    if (r->best.line < 0 || e->signature->kind != FAILURE_MEMORY) return;
+    if (!failure_read_numbers(e->line, &e->numbers))
+        failure_read_numbers(lines_from(&r->t, r->best.line, MESSAGE_LINES), &e->numbers);
+    else if (e->numbers.total_bytes < 0)
+        failure_read_numbers(lines_from(&r->t, r->best.line, MESSAGE_LINES), &e->numbers);
+    e->cause = failure_cause_of(&e->numbers);
+}
+
+void failure_classify(struct arena *a, struct str output, const struct failure_facts *facts,
+                      struct failure *ret_ending) {
+    struct ruling r = {.arena = a, .facts = facts, .best.line = -1};
+    struct failure e = {.exit_status = -1};
+    r.t = failure_lines(a, output);
+    if (is_clean(facts))
+        r.best = (struct hit){row_named("clean"), -1};
+    else
+        rule(&r);
+    e.signature = r.best.row;
+    if (r.best.line >= 0) e.line = r.t.lines[r.best.line].text;
+    ptrdiff_t exception = is_clean(facts) ? -1 : told_exception(&r);
+    if (exception >= 0) e.exception = r.t.lines[exception].bare;
+    e.last_lines = last_lines(a, &r.t, r.best.line);
+    read_numbers(&r, &e);
+    if (facts->has_status && WIFSIGNALED(facts->status)) e.signal = WTERMSIG(facts->status);
+    if (!facts->has_status || WIFEXITED(facts->status))
+        e.exit_status = facts->has_status ? WEXITSTATUS(facts->status) : 0;
+    *ret_ending = e;
+}

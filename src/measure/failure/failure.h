@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// How a training ended: one table of signatures over the last output, the exit status and what the
+// kernel counted. Also used on log files.
+//
+// Recipe: to add a signature, one row in src/measure/failure/signatures.c and one captured text in
+// tests/endings/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
+// goes to tests/endings/not-ID@VARIANT.txt).
+#ifndef FAILURE_FAILURE_H
+#define FAILURE_FAILURE_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+// How a training ended: the one list of it. The class of a signature is one of the first part; a
+// trial may be ended by us, too.
+enum failure_class {
+    // What recovery tells apart; the event log has a word for each (measure/recover/events.c).
+    FAILURE_UNKNOWN, // by itself, and nobody knows how
+    FAILURE_CLEAN,   // exit status 0
+    FAILURE_MEMORY,  // the card's, the machine's or of the limit set on it, /dev/shm's, for threads
+    FAILURE_CRASH,   // the user's own exception, import errors, missing files, wrong arguments
+    FAILURE_KILLED,  // by a signal that nothing explains
+    FAILURE_DEVICE,  // illegal access, lost card: neither batch nor memory
+    FAILURE_COMMUNICATION, // NCCL, Gloo, rendezvous; another rank is usually the cause
+    FAILURE_STALLED,       // by us: no further step within stall_limit_s
+    FAILURE_ASKED,         // by us, to go on with another batch: whole->asks_stop became true
+    FAILURE_INTERRUPTED,   // by the user: *interrupted became true
+    // What is one of these to it.
+    FAILURE_LIMIT, // of a kernel or library, that a smaller batch avoids; not memory
+    // By us, of trials:
+    FAILURE_ENOUGH,    // made the steps that were wanted
+    FAILURE_NO_START,  // no step within start_limit_s
+    FAILURE_TIME_UP,   // time_limit_s
+    FAILURE_RANK_LOST, // a rank ended or ran out of memory and the others waited for it
+    FAILURE_REFUSED,   // asks for memory for ever that its limit refuses
+};
+// What we stopped it for: "stalled: made no further step"; NULL: it ended by itself.
+const char *failure_stop_text(enum failure_class kind);
+
+struct failure_signature {
+    const char *id; // "cuda-oom"; stable, used in JSON and in later rules
+    enum failure_class kind;
+    const char *what; // one line for people: "the card's memory ran out (CUDA caching allocator)"
+    const char *hint; // what to do
+    // Texts of which any must stand in the output, separated by '\n'; all of a row that are joined
+    // by '&' must stand in one line. A text that begins with '^' begins the line (what a launcher
+    // puts in front, "[rank0]: ", not counted), one that ends with '$' ends it. NULL: this row is
+    // found by a function (signals, counters).
+    const char *texts;
+    // A row that explains another one's cause is taken before it: the highest wins (the bands are
+    // in ending_int.h).
+    int rank;
+    bool is_kernels; // not this row when the kernel's counters are known and deny it
+    bool is_early;   // printed before the exception that it leads to
+};
+extern const struct failure_signature failure_signatures[]; // ends with a row without an id
+extern const int failure_signature_count;
+
+// What is known besides the output.
+struct failure_facts {
+    int status; // of waitpid; exit status 0 when there was no process
+    bool has_status;
+    int64_t oom_kills;          // memory.events oom_kill of its cgroup since the start; -1: unknown
+    int64_t system_oom_kills;   // /proc/vmstat oom_kill since the start; -1: unknown
+    int64_t memory_limit_bytes; // that we set; 0: none
+    bool is_refused;            // it was stopped because it asked for ever and that limit said no
+};
+
+// The numbers of PyTorch's message, bytes; -1 where absent.
+struct failure_numbers {
+    int64_t tried_bytes, total_bytes, free_bytes, in_use_bytes, allocated_bytes, reserved_bytes,
+        unallocated_bytes; // reserved but not allocated
+    int device;            // -1: not said
+};
+enum failure_cause {
+    FAILURE_CAUSE_UNKNOWN,
+    FAILURE_CAUSE_NEED,
+    FAILURE_CAUSE_FRAGMENTATION,
+    FAILURE_CAUSE_OTHERS
+};
+
+struct failure {
+    const struct failure_signature *signature; // never NULL
+    struct str line;                           // of the output that decided; empty: none
+    struct str exception;  // "ValueError: …": the last exception of the output
+    struct str last_lines; // at most 12, for the report
+    struct failure_numbers numbers;
+    enum failure_cause cause; // of device memory: fragmentation when what is reserved but
+                              // unallocated would have been enough, and is a twentieth of the card;
+                              // others when other processes hold the rest
+    int signal;               // that killed it; 0: none
+    int exit_status;          // -1: killed
+};
+
+// Reads PyTorch's "Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; …)" of every
+// version from 1.4 to 2.13, HIP's and MPS's too, and the CPU allocator's. False: not such a line.
+bool failure_read_numbers(struct str line, struct failure_numbers *ret_numbers);
+
+// What helps against the cause, in a few words; empty for FAILURE_CAUSE_UNKNOWN.
+const char *failure_cause_hint(enum failure_cause cause);
+
+// `output` is the tail of stdout and stderr (at most some MiB).
+void failure_classify(struct arena *a, struct str output, const struct failure_facts *facts,
+                      struct failure *ret_ending);
+
+#endif

@@ -1,0 +1,340 @@
+// SPDX-License-Identifier: Apache-2.0
+// How programs say that they end: the table alone. Every row has a captured text in tests/endings/
+// whose first line says which program and version printed it.
+#include "measure/failure/failure_int.h"
+
+static const char smaller[] = "a smaller batch; batchfit explain says what else saves memory";
+static const char other_rank[] =
+    "look at the other ranks' output: the first that failed is the cause";
+
+const struct failure_signature failure_signatures[] = {
+    // The card's memory.
+    {"cuda-oom", FAILURE_MEMORY, "the card's memory ran out (PyTorch's CUDA allocator)", smaller,
+     "CUDA out of memory. Tried to allocate\n"
+     "^torch.OutOfMemoryError\n"
+     "^torch.cuda.OutOfMemoryError\n"
+     "^OutOfMemoryError: CUDA",
+     RANK_MEMORY},
+    {"hip-oom", FAILURE_MEMORY, "the card's memory ran out (PyTorch's HIP allocator)", smaller,
+     "HIP out of memory. Tried to allocate\nHIP error: out of memory\nhipErrorOutOfMemory",
+     RANK_MEMORY + 1},
+    {"xpu-oom", FAILURE_MEMORY, "the card's memory ran out (PyTorch's XPU allocator)", smaller,
+     "XPU out of memory. Tried to allocate\ncan NOT allocate memory block with size larger than\n"
+     "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\nZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\n"
+     "PI_ERROR_OUT_OF_RESOURCES\nUR_RESULT_ERROR_OUT_OF_RESOURCES",
+     RANK_MEMORY + 1},
+    {"other-oom", FAILURE_MEMORY, "the device's memory ran out (a PyTorch of its maker's)", smaller,
+     " out of memory. Tried to allocate", RANK_MEMORY - 2},
+    {"mps-oom", FAILURE_MEMORY, "the memory that Metal may use ran out (PyTorch's MPS allocator)",
+     smaller, "MPS backend out of memory (\nkIOGPUCommandBufferCallbackErrorOutOfMemory",
+     RANK_MEMORY},
+    {"cuda-driver-oom", FAILURE_MEMORY,
+     "the driver could not give memory (context, pinned memory, or another process holds the card)",
+     "nvidia-smi shows who else holds the card; a smaller batch, fewer pinned buffers",
+     "CUDA error: out of memory\ncuda runtime error (2) : out of memory\n"
+     "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
+     "cudaMalloc&out of memory\nCUDA failure 2: out of memory",
+     RANK_MEMORY - 1},
+    {"cupy-oom", FAILURE_MEMORY, "the card's memory ran out (CuPy)", smaller,
+     "OutOfMemoryError: Out of memory allocating \nOutOfMemoryError: out of memory to allocate ",
+     RANK_MEMORY},
+    {"paddle-oom", FAILURE_MEMORY, "the card's memory ran out (PaddlePaddle)", smaller,
+     "Out of memory error on GPU ", RANK_MEMORY},
+    {"onnxruntime-oom", FAILURE_MEMORY, "the device's memory ran out (ONNX Runtime)", smaller,
+     "Failed to allocate memory for requested buffer of size ", RANK_MEMORY - 2},
+    {"tensorrt-oom", FAILURE_MEMORY, "the card's memory ran out (TensorRT)", smaller,
+     "Error Code & OutOfMemory\nCuda Runtime (out of memory)\nCuda Error in &: 2 (out of memory)",
+     RANK_MEMORY - 2},
+    {"vllm-oom", FAILURE_MEMORY, "the model leaves no memory for the cache (vLLM)",
+     "a smaller model or a shorter max_model_len; gpu_memory_utilization, if the card is its own",
+     "No available memory for the cache blocks", RANK_LIBRARY},
+    {"cublas-alloc", FAILURE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
+     "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
+    {"cudnn-alloc", FAILURE_MEMORY, "cuDNN could not allocate", smaller,
+     "CUDNN_STATUS_ALLOC_FAILED", RANK_LIBRARY},
+    {"cufft-alloc", FAILURE_MEMORY, "cuFFT could not allocate its workspace", smaller,
+     "CUFFT_ALLOC_FAILED", RANK_LIBRARY},
+    {"nccl-oom", FAILURE_MEMORY, "NCCL found no memory on the card", smaller,
+     "NCCL WARN&out of memory\nLast NCCL warning&out of memory\nCuda failure&'out of memory'",
+     RANK_LIBRARY},
+    {"xla-oom", FAILURE_MEMORY, "the device's memory ran out (JAX, XLA, TensorFlow)", smaller,
+     "RESOURCE_EXHAUSTED: Out of memory\nRESOURCE_EXHAUSTED: Failed to allocate request for\n"
+     "XLA:TPU compile permanent error. Ran out of memory\nResource exhausted: Out of memory\n"
+     "RESOURCE_EXHAUSTED: &That was not possible\nRESOURCE_EXHAUSTED: Ran out of memory",
+     RANK_MEMORY},
+    {"tensorflow-oom", FAILURE_MEMORY, "the device's memory ran out (TensorFlow)", smaller,
+     "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory\n"
+     "ResourceExhaustedError: Out of memory while trying\nDst tensor is not initialized",
+     RANK_MEMORY},
+    {"no-batch-fits", FAILURE_MEMORY, "the program's own search found no batch that fits", smaller,
+     "No executable batch size found, reached zero", RANK_LIBRARY - 1},
+    {"cublas-init", FAILURE_MEMORY,
+     "cuBLAS could not start, most often for want of memory on the card",
+     "a smaller batch; if that does not help, look for indices or labels out of range",
+     "CUBLAS_STATUS_NOT_INITIALIZED", RANK_AMBIGUOUS},
+    {"cudnn-internal", FAILURE_MEMORY,
+     "cuDNN failed inside, most often for want of memory on the card",
+     "a smaller batch; if that does not help, driver, CUDA and cuDNN may not match",
+     "CUDNN_STATUS_INTERNAL_ERROR\nCUDNN_STATUS_NOT_INITIALIZED\n"
+     "Failed to get convolution algorithm. This is probably because cuDNN failed to initialize",
+     RANK_AMBIGUOUS},
+
+    // The machine's memory.
+    {"cgroup-oom-kill", FAILURE_MEMORY,
+     "the kernel killed a process at the memory limit of its group",
+     "a smaller batch, fewer data workers, or a higher limit", NULL, RANK_COUNTED + 5},
+    {"kernel-oom-log", FAILURE_MEMORY, "the kernel killed a process for memory (its log says so)",
+     "ask for more memory, a smaller batch, or fewer data workers",
+     "slurmstepd&oom-kill event\nslurmstepd&oom_kill event\noom-kill:constraint=\n"
+     "Out of memory: Killed process\nMemory cgroup out of memory: Killed process\n"
+     "slurmstepd: error: Exceeded &memory limit\nPBS: job killed: mem \n"
+     "job killed after reaching LSF memory usage limit\nOOMKilled\n"
+     "due to the node running low on memory\nsrun: error: &: Out Of Memory",
+     RANK_COUNTED + 3},
+    {"system-oom-kill", FAILURE_MEMORY, "killed while the kernel was killing for memory",
+     "a smaller batch, fewer data workers, or less beside it on this machine", NULL, RANK_COUNTED},
+    {"cpu-allocator", FAILURE_MEMORY,
+     "the machine's memory, or the limit on it, ran out (PyTorch's CPU allocator)", smaller,
+     "DefaultCPUAllocator: can't allocate memory\nDefaultCPUAllocator: not enough memory\n"
+     "posix_memalign&Cannot allocate memory",
+     RANK_MEMORY},
+    {"numpy-memory", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (NumPy)",
+     "smaller arrays, fewer data workers",
+     "_ArrayMemoryError: Unable to allocate\n"
+     "^MemoryError: Unable to allocate",
+     RANK_MEMORY + 1},
+    {"python-memory", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (Python)",
+     "a smaller batch, fewer data workers", "^MemoryError", RANK_MEMORY - 2},
+    {"bad-alloc", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (C++)",
+     "a smaller batch, fewer data workers", "std::bad_alloc", RANK_MEMORY - 2},
+    {"opencv-memory", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (OpenCV)",
+     "smaller images, fewer data workers", "(-4:Insufficient memory) Failed to allocate",
+     RANK_MEMORY},
+    {"rust-memory", FAILURE_MEMORY,
+     "the machine's memory, or the limit on it, ran out (a Rust library)",
+     "a smaller batch, fewer data workers", "^memory allocation of & bytes failed",
+     RANK_MEMORY - 1},
+    {"loader-memory", FAILURE_MEMORY,
+     "the machine's memory, or the limit on it, ran out while libraries were loaded",
+     "a higher limit: the program did not even start",
+     "failed to map segment from shared object\ncannot allocate memory for thread-local data",
+     RANK_LIBRARY},
+    {"errno-memory", FAILURE_MEMORY, "the system could give no memory",
+     "a smaller batch, fewer data workers", "Cannot allocate memory", RANK_LIBRARY},
+    {"worker-oom", FAILURE_MEMORY, "a data worker was killed, most often by the kernel for memory",
+     "fewer data workers, a smaller prefetch factor, a smaller batch",
+     "DataLoader worker (pid & is killed by signal: Killed", RANK_CRASH + 2, true},
+    {"limit-crash", FAILURE_MEMORY,
+     "crashed under the memory limit: an allocation that was not checked",
+     "a smaller batch or a higher limit", NULL, RANK_OWN + 1},
+    {"limit-spin", FAILURE_MEMORY,
+     "asked for memory for ever, which the limit refused: a library that does not give up",
+     "a smaller batch or a higher limit", NULL, RANK_COUNTED},
+
+    // Shared memory of data workers.
+    {"worker-shm", FAILURE_MEMORY, "a data worker found /dev/shm full",
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
+     "insufficient shared memory (shm)\nworkers are out of shared memory", RANK_MEMORY - 2},
+    {"shm-full", FAILURE_MEMORY, "/dev/shm is full",
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
+     "shared memory&No space left on device\nunable to write to file </torch_\n"
+     "file </torch_&No space left on device\n"
+     "/dev/shm&No space left on device\nError while creating shared memory segment /dev/shm/nccl",
+     RANK_MEMORY - 2},
+    {"bus-error", FAILURE_MEMORY, "bus error: /dev/shm is full, or a mapped file became shorter",
+     "docker run --shm-size=8g (or --ipc=host), fewer data workers",
+     "^Bus error\n Bus error  \nBus error (core dumped)\nis killed by signal: Bus error\n"
+     " (SIGBUS) received by PID\n(exitcode: -7)\nexits with return code = -7$\n"
+     " terminated with signal SIGBUS",
+     RANK_CRASH},
+
+    // Processes and threads.
+    {"java-threads", FAILURE_MEMORY, "no further thread could be started (Java)",
+     "ulimit -u, the pids limit of the container, fewer data workers",
+     "unable to create new native thread\nunable to create native thread", RANK_THREADS},
+    {"python-threads", FAILURE_MEMORY, "no further thread could be started (Python)",
+     "fewer data workers or threads, a smaller batch; ulimit -u; the container's pids limit",
+     "can't start new thread", RANK_THREADS},
+    {"fork", FAILURE_MEMORY, "no further process could be started",
+     "fewer data workers; ulimit -u; the container's pids limit",
+     "fork&Resource temporarily unavailable\n^BlockingIOError: [Errno 11]\n"
+     "pthread_create failed&Resource temporarily unavailable\npthread_create failed (EAGAIN)\n"
+     "Thread creation failed: Resource temporarily unavailable",
+     RANK_THREADS - 1},
+
+    // Limits that a smaller batch avoids.
+    {"cudnn-not-supported", FAILURE_LIMIT, "cuDNN has no kernel for these sizes; not out of memory",
+     "a smaller batch or image, contiguous inputs, another layout", "CUDNN_STATUS_NOT_SUPPORTED",
+     RANK_LIMIT},
+    {"cudnn-engine", FAILURE_LIMIT, "cuDNN found no way to compute this at these sizes",
+     "a smaller batch; if batch 1 fails too, driver, CUDA and cuDNN do not match",
+     "was unable to find an engine to execute this computation", RANK_LIMIT},
+    {"onednn", FAILURE_LIMIT, "oneDNN refuses these sizes on this CPU, or found no memory for them",
+     "a smaller batch or image",
+     "could not create a primitive\ncould not execute a primitive\ncould not create a memory "
+     "object",
+     RANK_LIMIT},
+    {"cufft-limit", FAILURE_LIMIT, "cuFFT refuses these sizes; not out of memory",
+     "a smaller batch or another size",
+     "CUFFT_INVALID_SIZE\nCUFFT_INTERNAL_ERROR\n"
+     "CUFFT_NOT_SUPPORTED\nCUFFT_INVALID_PLAN",
+     RANK_LIMIT},
+    {"grid-limit", FAILURE_LIMIT,
+     "a kernel launch larger than CUDA allows (65535 blocks in y and z); not out of memory",
+     "a smaller batch",
+     "CUDA error: invalid configuration argument\n"
+     "cudaErrorInvalidConfiguration\ntoo many resources requested for launch\n"
+     "CUDA error: invalid argument\ninvalid configuration argument&cuda",
+     RANK_LIMIT},
+    {"index-32-bit", FAILURE_LIMIT,
+     "a tensor of more than 2^31 elements where PyTorch counts with 32 bits", "a smaller batch",
+     "canUse32BitIndexMath\nmust fit into 32-bit index math\n"
+     "more than INT_MAX elements",
+     RANK_LIMIT},
+
+    // The card.
+    {"illegal-access", FAILURE_DEVICE, "illegal memory access on the card: a bug in a kernel",
+     "CUDA_LAUNCH_BLOCKING=1 shows where; neither batch nor memory",
+     "an illegal memory access was encountered\nCUDA error: misaligned address\n"
+     "Memory access fault by GPU node\n"
+     // Those that NVIDIA's list of Xid errors puts down to the application.
+     "NVRM: Xid &): 13,\nNVRM: Xid &): 31,\nNVRM: Xid &): 43,",
+     RANK_FAULT + 1},
+    {"device-assert", FAILURE_DEVICE,
+     "an assertion failed on the card: labels or indices out of range",
+     "compare the labels with the number of classes; CUDA_LAUNCH_BLOCKING=1 shows where",
+     "device-side assert triggered\nblock: [&thread: [&Assertion `", RANK_LIBRARY + 2, false, true},
+    {"launch-failure", FAILURE_DEVICE, "a kernel died on the card",
+     "CUDA_LAUNCH_BLOCKING=1 shows where; dmesg | grep Xid",
+     "unspecified launch failure\n"
+     "CUDNN_STATUS_EXECUTION_FAILED\nCUBLAS_STATUS_EXECUTION_FAILED",
+     RANK_FAULT},
+    {"card-lost", FAILURE_DEVICE, "the card is broken or fell off the bus",
+     "dmesg | grep Xid; reset or replace the card",
+     "uncorrectable ECC error encountered\nGPU is lost\n"
+     "CUDA error: unknown error\nNVRM: Xid",
+     RANK_FAULT},
+    {"card-busy", FAILURE_DEVICE,
+     "the card does not take this process (exclusive mode, or hanging)",
+     "nvidia-smi shows the compute mode and who holds the card",
+     "CUDA-capable device(s) is/are busy or unavailable\nCUDA-capable devices are busy or "
+     "unavailable",
+     RANK_FAULT},
+
+    // Setup.
+    {"no-kernel-image", FAILURE_CRASH, "this PyTorch (or extension) was not built for this card",
+     "install a build that names the card's compute capability", "no kernel image is available",
+     RANK_AMBIGUOUS + 1},
+    {"old-driver", FAILURE_CRASH, "the NVIDIA driver is missing or too old for this PyTorch",
+     "a newer driver, or a PyTorch for an older CUDA",
+     "NVIDIA driver on your system is too old\nCUDA driver version is insufficient\n"
+     "Found no NVIDIA driver on your system",
+     RANK_AMBIGUOUS + 1},
+    {"no-cuda", FAILURE_CRASH, "this PyTorch sees no card",
+     "a PyTorch with CUDA; CUDA_VISIBLE_DEVICES; nvidia-smi",
+     "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
+     "CUDA error: invalid device ordinal\ntorch.cuda.is_available() is False",
+     RANK_AMBIGUOUS + 1},
+    {"import", FAILURE_CRASH, "a Python module is missing or does not fit",
+     "install what is missing; run the command alone, in the same environment",
+     "^ModuleNotFoundError\n^ImportError\nundefined symbol: ", RANK_SETUP},
+    {"missing-file", FAILURE_CRASH, "a file is missing", "the command's folder and paths",
+     "^FileNotFoundError\ncan't open file '&No such file or directory", RANK_SETUP},
+    {"permission", FAILURE_CRASH, "a file may not be used", "the file's owner and mode",
+     "^PermissionError", RANK_SETUP},
+    {"no-command", FAILURE_CRASH, "a command does not exist", "spelling and PATH",
+     ": command not found\n: not found$\nNo such file or directory&exec", RANK_KILLED + 5},
+    {"usage", FAILURE_CRASH, "the program did not accept its arguments",
+     "its --help; batchfit's placeholders are in batchfit fit --help",
+     "error: unrecognized arguments\nerror: the following arguments are required\n"
+     "error: argument &: invalid\nerror: argument &: expected\nerror: ambiguous option\n"
+     "Error: No such option\nError: Missing option\nare not used by the HfArgumentParser\n"
+     "Could not override '\nFATAL Flags parsing error",
+     RANK_SETUP},
+    {"not-a-tty", FAILURE_CRASH, "the program wants a terminal",
+     "switch its prompt or live display off", "Inappropriate ioctl for device\nnot a tty\n(no-tty)",
+     RANK_SETUP},
+    {"no-input", FAILURE_CRASH, "the program asked a question and nobody was there to answer",
+     "an option that answers it (--yes), or its answer in the config",
+     "^EOFError: EOF when reading a line", RANK_SETUP},
+    {"disk-full", FAILURE_CRASH, "a disk is full",
+     "space in the output and temporary folders (of multiprocessing's arrays: /dev/shm)",
+     "No space left on device\nDisk quota exceeded", RANK_SETUP},
+    {"open-files", FAILURE_CRASH, "too many open files",
+     "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')",
+     "Too many open files\nreceived 0 items of ancdata\n"
+     "unable to open shared memory object </torch_&in read-write mode$",
+     RANK_SETUP + 1},
+    {"batch-too-small", FAILURE_CRASH, "batch normalization cannot train on a batch of one",
+     "a larger batch, or drop the last, smaller one",
+     "Expected more than 1 value per channel when training", RANK_SETUP},
+    {"loss-nan", FAILURE_CRASH, "the loss or a gradient is no number",
+     "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16",
+     "Loss became infinite or NaN\nreturned nan values in its \nfound NaN in local \n"
+     "NaN loss during training\nNaN loss detected\nNaN loss encountered\n"
+     "Error: NaN loss\nError: nan loss\nInvalid loss, terminating training\n"
+     "The loss returned in `training_step` is \nloss scale already at minimum\n"
+     "Minimum loss scale reached\nTensor had NaN values\nTensor had Inf and NaN values",
+     RANK_OWN + 1},
+
+    // Others are the cause.
+    {"nccl-timeout", FAILURE_COMMUNICATION, "a collective timed out: another rank did not come",
+     other_rank, "Watchdog caught collective operation timeout", RANK_SYMPTOM + 1},
+    {"nccl", FAILURE_COMMUNICATION, "NCCL failed", other_rank,
+     "NCCL error\n"
+     "unhandled system error\n"
+     "unhandled cuda error\n"
+     "ncclSystemError\n"
+     "ncclInternalError\n"
+     "ncclRemoteError\n"
+     "torch.distributed.DistBackendError",
+     RANK_SYMPTOM},
+    {"gloo", FAILURE_COMMUNICATION, "a partner went away (Gloo)", other_rank,
+     "gloo/transport\nGloo connectFullMesh failed", RANK_SYMPTOM},
+    {"rendezvous", FAILURE_COMMUNICATION, "the ranks did not find each other",
+     "MASTER_ADDR, MASTER_PORT, firewalls; is the port in use?",
+     "RendezvousTimeoutError\nRendezvousConnectionError\nEADDRINUSE\nAddress already in use\n"
+     "The client socket has timed out\nDistStoreError",
+     RANK_SYMPTOM},
+    {"child-failed", FAILURE_COMMUNICATION, "a launcher says only that a child failed", other_rank,
+     "ChildFailedError\n^subprocess.CalledProcessError\n^torch.multiprocessing.spawn.Process\n"
+     "^terminate called without an active exception",
+     RANK_LAUNCHER},
+
+    // Signals.
+    {"crash", FAILURE_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
+     "is killed by signal: Segmentation fault\n^Fatal Python error: Segmentation fault\n"
+     " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)\n"
+     "(exitcode: -11)\nexits with return code = -11$\n terminated with signal SIGSEGV",
+     RANK_KILLED},
+    {"abort", FAILURE_KILLED, "native code gave up (abort)", "the last lines may say why",
+     "is killed by signal: Aborted\n^Fatal Python error: \n (SIGABRT) received by PID\n^Aborted$\n"
+     " Aborted  \nAborted (core dumped)\n(exitcode: -6)\nexits with return code = -6$",
+     RANK_SYMPTOM - 2},
+    {"killed", FAILURE_KILLED, "killed; nothing says by whom",
+     "most often the kernel, for memory: dmesg | grep -i 'killed process'; else a job scheduler",
+     "^Killed$\n Killed  \n (SIGKILL) received by PID\nis killed by signal: Killed\n"
+     "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
+     "terminated with exit code 137\nexited with code 137\n terminated with signal SIGKILL\n"
+     "A process in the process pool was terminated abruptly",
+     RANK_KILLED - 2},
+    {"worker-exited", FAILURE_KILLED, "a data worker ended without a word",
+     "--workers 0 shows its error", "DataLoader worker (pid& exited unexpectedly",
+     RANK_SYMPTOM - 1},
+    {"interrupted", FAILURE_KILLED, "interrupted", "",
+     "^KeyboardInterrupt\n^Terminated$\n"
+     "SignalException: Process & got signal:\nslurmstepd: error: *** & CANCELLED AT \n"
+     "PBS: job killed: walltime \njob killed after reaching LSF run time limit",
+     RANK_LAUNCHER - 1},
+    {"signal", FAILURE_KILLED, "ended by a signal", "", NULL, RANK_STATUS + 1},
+
+    // The rest.
+    {"own-error", FAILURE_CRASH, "the program's own error", "the last lines say what it was", NULL,
+     RANK_OWN},
+    {"exit-status", FAILURE_CRASH, "ended with a failure and no known message",
+     "the last lines may say why", NULL, RANK_STATUS},
+    {"clean", FAILURE_CLEAN, "ended well", "", NULL, RANK_CLEAN},
+    {0},
+};
+const int failure_signature_count =
+    (int)(sizeof failure_signatures / sizeof *failure_signatures) - 1;

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a trial's steps and its end come to: status, times, memory. Ranks wait for one another, so
+// the slowest decides the time; each has its own card, so the one that needs most decides the
+// memory.
+#include "measure/launch/launch_int.h"
+
+#include <math.h>
+#include <stddef.h>
+
+enum { SEED = 20261121 };
+
+// --- Times ---------------------------------------------------------------------------------------
+
+// The steps of one rank after the warm-up; of a run that made fewer, all but the first. Steps
+// beyond those that were wanted, made before the command could be stopped, are left out.
+struct measured {
+    int rank;
+    const struct step **items;
+    ptrdiff_t count;
+};
+
+int64_t launch_steps(const struct launch_options *o) {
+    return o->steps > 0 ? o->steps : LAUNCH_STEPS;
+}
+int64_t launch_warmup(const struct launch_options *o) {
+    return o->warmup > 0 ? o->warmup : LAUNCH_WARMUP;
+}
+
+static struct measured measured_steps(struct arena *a, const struct steps *steps, int rank,
+                                      const struct launch_options *o) {
+    int64_t warmup = launch_warmup(o), wanted = warmup + launch_steps(o);
+    struct measured m = {rank, arena_new(a, const struct step *, steps->count + 1), 0};
+    for (ptrdiff_t i = 0; i < steps->count && m.count < wanted; i++) {
+        if (steps->items[i].rank == rank) m.items[m.count++] = &steps->items[i];
+    }
+    ptrdiff_t skip = m.count > warmup ? warmup : m.count > 1 ? 1 : 0;
+    m.items += skip;
+    m.count -= skip;
+    return m;
+}
+
+// Those of them that say how long they took. Not only the usual ones: data workers deliver in
+// bursts, so that one step in as many as there are workers waits for all of them.
+static struct measured timed_steps(struct arena *a, const struct measured *m) {
+    struct measured timed = {m->rank, arena_new(a, const struct step *, m->count + 1), 0};
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        if (!isnan(m->items[i]->times.total_ms)) timed.items[timed.count++] = m->items[i];
+    }
+    return timed;
+}
+
+// Means of what each time was where a step says it.
+static struct step_times means_of(const struct measured *m) {
+    struct step_times means;
+    for (int t = 0; t < STEP_TIME_COUNT; t++) {
+        double sum = 0;
+        ptrdiff_t n = 0;
+        for (ptrdiff_t i = 0; i < m->count; i++) {
+            double value = m->items[i]->times.ms[t];
+            if (!isnan(value)) sum += value, n++;
+        }
+        means.ms[t] = n > 0 ? sum / (double)n : (double)NAN;
+    }
+    return means;
+}
+
+static struct measured slowest_rank(struct arena *a, const struct steps *steps,
+                                    const struct launch_options *o) {
+    struct measured slowest = measured_steps(a, steps, 0, o);
+    double most = -1;
+    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
+        struct measured m = measured_steps(a, steps, steps->ranks[i].rank, o);
+        struct measured timed = timed_steps(a, &m);
+        double ms = means_of(&timed).total_ms;
+        if (ms > most) most = ms, slowest = m;
+    }
+    return slowest;
+}
+
+// Every rank does the same number of samples in its share of a step.
+static void read_throughput(struct arena *a, const struct measured *m, double ranks,
+                            struct launch_result *r) {
+    double *each = arena_new(a, double, m->count + 1), samples = 0, seconds = 0;
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        const struct step *s = m->items[i];
+        if (isnan(s->times.total_ms) || s->samples <= 0) continue;
+        each[n++] = s->times.total_ms / 1e3 / ((double)s->samples * ranks);
+        samples += (double)s->samples * ranks;
+        seconds += s->times.total_ms / 1e3;
+    }
+    r->seconds_per_sample = each;
+    r->sample_count = n;
+    if (n == 0 || seconds <= 0) return;
+    r->samples_per_s = samples / seconds;
+    struct stats_interval slow = stats_mean_interval(each, n, 0.95, SEED);
+    r->samples_per_s_ci = (struct stats_interval){1 / slow.high, 1 / slow.low};
+}
+
+static void read_times(struct launch *l, struct launch_result *r) {
+    const struct steps *steps = &r->trial.steps;
+    struct measured m = slowest_rank(l->arena, steps, l->options);
+    struct measured timed = timed_steps(l->arena, &m);
+    r->times = means_of(&timed);
+    r->samples_per_s = (double)NAN;
+    r->samples_per_s_ci = (struct stats_interval){(double)NAN, (double)NAN};
+    read_throughput(l->arena, &m, steps->rank_count > 1 ? (double)steps->rank_count : 1, r);
+    r->steps = r->sample_count;
+    int64_t made = steps_of_slowest(steps, 0),
+            wanted = launch_warmup(l->options) + launch_steps(l->options);
+    r->made = made < wanted ? made : wanted;
+}
+
+// --- Memory --------------------------------------------------------------------------------------
+
+static int64_t most_of(const struct steps *steps, size_t member) {
+    int64_t most = -1;
+    for (ptrdiff_t i = 0; i < steps->count; i++) {
+        int64_t value = *(const int64_t *)(const void *)((const char *)&steps->items[i] + member);
+        if (value > most) most = value;
+    }
+    return most;
+}
+
+// What counts against the capacity: on a card what the driver shows beyond what others held before;
+// on the processor what the limit counts; for a program with a device that we do not see, what it
+// says itself.
+static int64_t peak_of(const struct launch *l, const struct launch_result *r) {
+    if (l->place.sampler) {
+        int64_t used = device_sampler_peaks(l->place.sampler).used_bytes - l->place.others_bytes;
+        if (used > r->torch_reserved_bytes) return used;
+    }
+    if (l->place.kind == LAUNCH_CUDA || !steps_on_cpu(&r->trial.steps))
+        return r->torch_reserved_bytes;
+    return r->trial.peak_rss_bytes;
+}
+
+static void read_memory(struct launch *l, struct launch_result *r) {
+    const struct steps *steps = &r->trial.steps;
+    r->torch_allocated_bytes = most_of(steps, offsetof(struct step, peak_allocated_bytes));
+    r->torch_reserved_bytes = most_of(steps, offsetof(struct step, peak_reserved_bytes));
+    r->alloc_retries = most_of(steps, offsetof(struct step, alloc_retries));
+    r->seen_batch = most_of(steps, offsetof(struct step, micro_batch));
+    r->covered = steps->covered;
+    r->device_share = (double)NAN;
+    if (l->place.sampler) r->device_share = device_sampler_peaks(l->place.sampler).utilisation_mean;
+    r->peak_bytes = peak_of(l, r);
+    r->is_on_cpu = l->place.kind == LAUNCH_CPU && steps_on_cpu(steps);
+    bool data_is_more = r->is_on_cpu && r->trial.peak_data_bytes > r->peak_bytes;
+    r->charged_bytes = data_is_more ? r->trial.peak_data_bytes : r->peak_bytes;
+    const struct failure_numbers *n = &r->trial.ending.numbers;
+    r->wanted_bytes = (double)NAN;
+    int64_t held = n->in_use_bytes > 0 ? n->in_use_bytes : n->reserved_bytes;
+    if (n->tried_bytes > 0 && held > 0) r->wanted_bytes = (double)(held + n->tried_bytes);
+}
+
+// --- Status --------------------------------------------------------------------------------------
+
+static const struct step_rank *rank_out_of_memory(const struct steps *steps) {
+    for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
+        if (steps->ranks[i].oom_message.len > 0) return &steps->ranks[i];
+    }
+    return NULL;
+}
+
+static void set_status(struct launch_result *r, enum launch_status status, struct str reason,
+                       struct str hint) {
+    r->status = status;
+    r->reason = reason;
+    r->hint = hint;
+}
+
+static bool ran_well(const struct launch_result *r) {
+    const struct trial *t = &r->trial;
+    return (t->end == FAILURE_ENOUGH || t->end == FAILURE_CLEAN) && t->steps.count > 0;
+}
+
+static bool is_out_of_memory(const struct launch_result *r) {
+    const struct trial *t = &r->trial;
+    if (t->end == FAILURE_ENOUGH) return false;
+    return t->ending.signature->kind == FAILURE_MEMORY || steps_out_of_memory(&t->steps) ||
+           (t->end == FAILURE_RANK_LOST && rank_out_of_memory(&t->steps));
+}
+
+static void judge_failure(struct launch *l, struct launch_result *r) {
+    const struct trial *t = &r->trial;
+    const struct failure_signature *s = t->ending.signature;
+    struct str hint = str_of(s->hint);
+    if (t->end == FAILURE_CLEAN) {
+        set_status(r, LAUNCH_FAILED,
+                   STR("the command ended without a step that batchfit could see"),
+                   STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
+                       "steps protocol itself (doc/formats/steps.md)"));
+    } else if (t->end == FAILURE_NO_START) {
+        set_status(r, LAUNCH_FAILED, STR("no step within --start-limit"),
+                   STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
+                       "steps protocol itself (doc/formats/steps.md)"));
+    } else if (failure_stop_text(t->end)) {
+        set_status(r, LAUNCH_FAILED, str_of(failure_stop_text(t->end)), hint);
+    } else {
+        struct str what = t->ending.exception.len > 0 ? t->ending.exception : t->ending.line;
+        set_status(r, LAUNCH_FAILED,
+                   what.len > 0 ? str_format(l->arena, "%s: %.*s", s->what, STR_ARG(what))
+                                : str_of(s->what),
+                   hint);
+    }
+}
+
+// A command that runs another batch than it was given would be measured wrongly.
+static bool ignores_batch(const struct launch_result *r) {
+    return r->seen_batch > 0 && r->batch > 0 && r->seen_batch != r->batch;
+}
+
+static void judge_run(struct launch *l, struct launch_result *r) {
+    const struct step_rank *caught = rank_out_of_memory(&r->trial.steps);
+    if (caught) {
+        set_status(r, LAUNCH_OOM,
+                   str_format(l->arena,
+                              "memory ran out; the program caught it and went on with %lld",
+                              (long long)r->seen_batch),
+                   (struct str){0});
+    } else if (ignores_batch(r)) {
+        set_status(
+            r, LAUNCH_FAILED,
+            str_format(l->arena, "it ran batches of %lld, not the %lld that it was given",
+                       (long long)r->seen_batch, (long long)r->batch),
+            STR("see that {batch} reaches the data loader, and that the data set has so many "
+                "samples"));
+    } else if (r->alloc_retries > 0) {
+        set_status(r, LAUNCH_ALMOST,
+                   str_format(l->arena,
+                              "the allocator had to free its cache and try again %lld times",
+                              (long long)r->alloc_retries),
+                   (struct str){0});
+    }
+}
+
+void launch_read(struct launch *l, struct launch_result *r) {
+    struct trial *t = &r->trial;
+    read_memory(l, r);
+    read_times(l, r);
+    r->status = LAUNCH_OK;
+    if (t->end == FAILURE_INTERRUPTED) {
+        set_status(r, LAUNCH_INTERRUPTED, STR("interrupted"), (struct str){0});
+    } else if (is_out_of_memory(r)) {
+        const struct step_rank *rank = rank_out_of_memory(&t->steps);
+        struct str line = rank ? rank->oom_message : t->ending.line;
+        set_status(r, LAUNCH_OOM, line.len > 0 ? line : str_of(t->ending.signature->what),
+                   str_of(t->ending.signature->hint));
+    } else if (ran_well(r)) {
+        judge_run(l, r);
+    } else {
+        judge_failure(l, r);
+    }
+}

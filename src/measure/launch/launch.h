@@ -1,0 +1,172 @@
+// SPDX-License-Identifier: Apache-2.0
+// Launching a training: the user's command or the built-in workload, with the values of one plan
+// filled in, as one trial on this machine's device, and the figures it comes to. fit and bench ask
+// here; what is tried next is not this room's business.
+#ifndef LAUNCH_LAUNCH_H
+#define LAUNCH_LAUNCH_H
+
+#include "machine/device/sampler.h"
+#include "measure/registry/registry.h"
+#include "measure/steps/times.h"
+#include "measure/trial/command.h"
+#include "measure/trial/trial.h"
+#include "records/config/config.h"
+#include "stats/stats.h"
+
+// The options of a trial (their rows: measure/launch/rows.h).
+struct launch_options {
+    const char *device;    // auto, cuda, cpu
+    int64_t memory_bytes;  // --memory: as if the device had this much; 0: what it has
+    int64_t steps, warmup; // 0: 10 and 2
+    double start_seconds, stall_seconds, time_seconds; // NaN: the defaults of measure/trial/trial.h
+    const char *python; // for {python}, the workload and --ranks; NULL: $BATCHFIT_PYTHON, python3
+    const char *environment; // NAME=VALUE,… with placeholders
+    const char *config_keys; // [NAME=]PATH,…: the config gets the value instead of the command
+    const char *machine;     // a recorded machine (for its gauges)
+    int64_t ranks;           // 0: one
+    bool is_inference;       // no option: the command only predicts
+    const char *log_folder;  // keeps each trial's output
+    // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order;
+    // NULL: the variable as it is. The first of them is watched.
+    const char *cards;
+};
+
+// Optimizer steps that a trial measures, and that it makes before them, without the options.
+enum { LAUNCH_STEPS = 10, LAUNCH_WARMUP = 2 };
+
+// Memory that a trial may use, and who limits it.
+enum launch_device { LAUNCH_CPU, LAUNCH_CUDA };
+struct launch_place {
+    enum launch_device kind;
+    struct str name;                // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
+    int64_t capacity_bytes;         // the whole card or the machine's available memory, or --memory
+    int64_t others_bytes;           // held by others before we start; 0 on the CPU
+    bool is_capped;                 // --memory was given: capacity_bytes is the trial's own
+    int card;                       // its place in device_list
+    int card_index;                 // the driver's number; -1 on the CPU
+    struct str card_uuid;           // empty: unknown
+    struct str standin;             // set: the driver is a stand-in
+    struct device_sampler *sampler; // NULL: no card
+};
+
+struct launch {
+    struct arena *arena;
+    const struct launch_options *options;
+    char *const *command; // the user's, or {python} {shipped}/start.py batchfit.workload ...
+    struct launch_place place;
+    struct str python, layout; // layout: the folder with our Python files and the hook
+    struct config *config;     // to be patched for {config}; NULL: none
+    struct config_reading *reading;
+    const volatile bool *interrupted;
+    struct str_list notes;              // what one should know about all trials of this launch
+    struct device_cpu_watch *processor; // whose energy is counted; NULL: the card's is
+    int made;                           // trials so far, for the names of logs
+    // Called about ten times a second while a trial runs: for a progress line. May be NULL.
+    void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
+    void *watch_context;
+    // How its trials are announced to those who watch (measure/registry/registry.h): the verb says
+    // what it knows, the rest is filled in. What `about` returns for a batch goes on top; may be
+    // NULL.
+    struct registry_run announced;
+    void (*about)(void *context, int64_t batch, struct registry_run *run);
+    void *about_context;
+};
+
+// What a trial came to.
+enum launch_status {
+    LAUNCH_UNTRIED,
+    LAUNCH_OK,
+    LAUNCH_ALMOST,
+    LAUNCH_OOM,
+    LAUNCH_SPILLS,
+    LAUNCH_FAILED,
+    LAUNCH_INTERRUPTED,
+    LAUNCH_STATUSES
+};
+const char *launch_status_name(enum launch_status status); // "OK", "ALMOST", "OOM", …
+// One that may be kept for another time, OK to SPILLS: what failed may be mended by then, and what
+// was interrupted says nothing.
+bool launch_status_is_kept(enum launch_status status);
+bool launch_status_find(struct str name, enum launch_status *ret_status); // only of those
+
+// One value of the plan for the command: "batch", "64"; see command_value.
+struct launch_values {
+    struct trial_command_value *items;
+    ptrdiff_t count, capacity;
+};
+void launch_value(struct arena *a, struct launch_values *v, const char *name, struct str text);
+void launch_switch(struct arena *a, struct launch_values *v, const char *name, bool on);
+
+// What the trial showed of the slowest rank. Times: ms, means over the steps after the warm-up, so
+// that they add up, and the batch over total_ms is the throughput; NaN unknown. Bytes -1 unknown.
+struct launch_result {
+    enum launch_status status;
+    struct str reason; // one line when not OK
+    struct str hint;
+    int64_t batch;      // asked for
+    int64_t seen_batch; // largest micro-batch that the program reported; -1: it reported none
+    int64_t made;       // optimizer steps, the warm-up included; no more than were wanted
+    int64_t steps;      // measured, after the warm-up
+    struct step_times times;
+    double samples_per_s; // of all ranks together
+    struct stats_interval samples_per_s_ci;
+    const double *seconds_per_sample; // one a measured step, all ranks' samples
+    ptrdiff_t sample_count;
+    double device_share; // utilisation of the card, 0 … 1; NaN: no card
+    int64_t peak_bytes;  // what counts against the capacity: NVML's, or the tree's RSS on the CPU
+    // What is held against the limit: on the CPU the larger of the resident memory of all processes
+    // and of one process's data segment, which RLIMIT_DATA stops.
+    int64_t charged_bytes;
+    bool is_on_cpu; // the program itself says so, or says nothing
+    int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
+    int64_t alloc_retries;
+    double wanted_bytes; // of OOM: what would have been needed at least; NaN
+    // By the card's counter, or the processor's, over the measured steps; NaN, and then why.
+    double joules_per_sample, energy_joules;
+    struct str energy_why;
+    unsigned covered; // enum step_cover
+    struct trial trial;
+};
+
+// What a trial may use when the share `margin` is to stay free.
+int64_t launch_budget(const struct launch_place *place, double margin);
+
+// Finds the device and the Python side. FAIL_MACHINE, FAIL_USAGE.
+int launch_open(struct arena *a, const struct launch_options *options, char *const *command,
+                struct launch *ret_launch, struct fail *why);
+void launch_close(struct launch *l);
+// One trial at these values; {python}, {shipped} (its layout), {device}, {ranks}, {scratch} and
+// {config} are added. An error only when no trial could be made at all (no such command, bad
+// placeholder); else the result says what happened. `asked_bytes`: how much of the device the trial
+// may use; 0: all; on the CPU always 5 % less than is free when it starts. (launch_takes: whether
+// the value of that name reaches the command, by a placeholder, a variable or the config.)
+bool launch_takes(const struct launch *l, struct str name);
+void launch_note(struct launch *l, struct str note);
+int64_t launch_warmup(const struct launch_options *o);
+int64_t launch_steps(const struct launch_options *o);
+int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
+               int64_t asked_bytes, struct launch_result *ret_result, struct fail *why);
+
+// One attempt of a training that is to reach its own end: at the options' limits (0: none) but for
+// steps, warm-up and time. Everything lives in `arena`, which may end with the attempt.
+struct launch_attempt {
+    struct arena *arena;
+    int64_t batch, accumulation;
+    int64_t limit_bytes; // how much of the device it may use; 0: all
+    double grace_s;
+    struct trial_whole whole;
+    // Set once it runs: the time in which it is to announce itself and make a step; the file that
+    // tells the program of another batch (doc/run.md). May be replaced by launch_control from
+    // `watch` on.
+    double start_limit_s;
+    struct str control_path;
+};
+int launch_whole(struct launch *l, const struct launch_values *values,
+                 struct launch_attempt *attempt, struct trial *ret_trial, struct fail *why);
+// Tells the program the batch and the accumulation to go on with. A courtesy: it may fail.
+void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accumulation);
+// The command of such an attempt as it would be given to a shell.
+int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
+                   struct fail *why);
+
+#endif

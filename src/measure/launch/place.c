@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// The device that trials run on: a card that the driver knows, or the processor.
+#include "measure/launch/launch_int.h"
+
+#include "base/unit.h"
+#include "machine/device/cpu.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { SAMPLER_MS = 100 };
+
+static int open_cpu(struct arena *a, const struct launch_options *o, struct launch_place *place,
+                    struct fail *why) {
+    struct device_cpu cpu;
+    device_cpu_read(a, "", &cpu);
+    place->kind = LAUNCH_CPU;
+    place->name = str_format(a, "CPU, %d core%s", cpu.cores, cpu.cores == 1 ? "" : "s");
+    place->capacity_bytes = o->memory_bytes > 0 ? o->memory_bytes : cpu.available_bytes;
+    place->is_capped = o->memory_bytes > 0;
+    if (place->capacity_bytes > 0) return 0;
+    fail_set(why, FAIL_MACHINE, "/proc/meminfo does not say how much memory is available");
+    return fail_hint(why, "say how much the training may use: --memory 8GiB");
+}
+
+static int open_card(struct arena *a, const struct launch_options *o, const struct device *d,
+                     struct launch_place *place, struct fail *why) {
+    place->kind = LAUNCH_CUDA;
+    place->name = d->name;
+    place->card_index = d->index;
+    place->card_uuid = d->uuid;
+    place->others_bytes = d->used_bytes > 0 ? d->used_bytes : 0;
+    place->capacity_bytes = d->total_bytes - (d->reserved_bytes > 0 ? d->reserved_bytes : 0);
+    if (d->total_bytes > 0 && o->memory_bytes > d->total_bytes) {
+        return fail_set(why, FAIL_USAGE, "--memory %s: %.*s has %s only",
+                        unit_bytes(a, o->memory_bytes).p, STR_ARG(d->name),
+                        unit_bytes(a, d->total_bytes).p);
+    }
+    if (o->memory_bytes > 0) {
+        place->capacity_bytes = o->memory_bytes;
+        place->is_capped = true;
+    }
+    return device_sampler_open(a, o->machine, place->card, SAMPLER_MS, &place->sampler, why);
+}
+
+int64_t launch_budget(const struct launch_place *place, double margin) {
+    int64_t budget = (int64_t)((double)place->capacity_bytes * (1 - margin));
+    return place->is_capped ? budget : budget - place->others_bytes;
+}
+
+// The card that CUDA will call the first one: by its number in the driver's order, or by its UUID
+// (or the beginning of one, as CUDA takes it).
+static int find_card(const struct device_list *devices, struct str wanted, int *ret_card,
+                     struct fail *why) {
+    struct str first = str_trim(str_cut(&wanted, ','));
+    int64_t number = first.len == 0 ? 0 : -1;
+    str_to_i64(first, &number);
+    for (ptrdiff_t i = 0; i < devices->count; i++) {
+        const struct device *d = &devices->items[i];
+        if (number == d->index || (number < 0 && str_starts(d->uuid, first))) {
+            *ret_card = (int)i;
+            return 0;
+        }
+    }
+    fail_set(why, FAIL_USAGE, "there is no card '%.*s' on this machine", STR_ARG(first));
+    return fail_hint(why, "it has %td: --gpu-ids, or CUDA_VISIBLE_DEVICES, names one of 0 to %td",
+                     devices->count, devices->count - 1);
+}
+
+static int unknown_device(const char *word, struct fail *why) {
+    return fail_set(why, FAIL_USAGE, "--device %s: not one of auto, cuda, cpu", word);
+}
+
+int launch_place_open(struct arena *a, const struct launch_options *o,
+                      struct launch_place *ret_place, struct fail *why) {
+    const char *word = o->device ? o->device : "auto";
+    bool is_auto = strcmp(word, "auto") == 0, is_cuda = strncmp(word, "cuda", 4) == 0;
+    struct device_list devices = {0};
+    *ret_place = (struct launch_place){.card_index = -1};
+    if (strcmp(word, "cpu") == 0) return open_cpu(a, o, ret_place, why);
+    if (!is_auto && !is_cuda) return unknown_device(word, why);
+    int rc = device_list(a, o->machine, &devices, why);
+    if (rc < 0) return rc;
+    if (devices.count == 0 && is_auto) return open_cpu(a, o, ret_place, why);
+    if (devices.count == 0) {
+        fail_set(why, FAIL_MACHINE, "--device %s: %.*s", word, STR_ARG(devices.why_none));
+        return fail_hint(why, "--device cpu runs the trials on the processor");
+    }
+    const char *wanted = o->cards ? o->cards : getenv("CUDA_VISIBLE_DEVICES");
+    rc = find_card(&devices, str_of(wanted), &ret_place->card, why);
+    if (rc < 0) return rc;
+    ret_place->standin = devices.standin;
+    return open_card(a, o, &devices.items[ret_place->card], ret_place, why);
+}
+
+void launch_place_close(struct launch_place *place) {
+    if (place->sampler) device_sampler_close(place->sampler);
+    place->sampler = NULL;
+}

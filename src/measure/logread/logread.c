@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// Reads a log from front to end. What of a line tells a time, a loss or a place is in
+// journal_line.c; here are the bytes, the lines and what is kept of them.
+#include "measure/logread/logread_int.h"
+
+#include "base/unit.h"
+
+#include <math.h>
+#include <string.h>
+
+enum {
+    TAIL_BYTES = 1 << 18, // as a trial's
+    TAIL_LINES = 1 << 15,
+    LINE_BYTES = 1 << 13, // the rest of a longer line is dropped
+    BINARY_SHARE = 50,    // one in so many bytes
+};
+
+// The newest lines, whole and cleaned: as much as two tails, of which the older half is dropped.
+struct logread_tail {
+    char text[2 * TAIL_BYTES];
+    ptrdiff_t length;
+    struct tail_line {
+        ptrdiff_t begin;
+        int64_t number;
+    } lines[2 * TAIL_LINES];
+    ptrdiff_t count;
+    char line[LINE_BYTES]; // that is being read
+    ptrdiff_t line_length;
+    enum { PLAIN, ESCAPE, SEQUENCE, TITLE } state;
+    bool after_return; // a line end that belongs to the carriage return before
+};
+
+struct logread logread_new(struct arena *a) {
+    struct logread j = {.arena = a, .line = 1, .memory_gib = NAN};
+    j.tail = arena_new(a, struct logread_tail, 1);
+    j.bars = arena_new(a, struct logread_bar, LOGREAD_BARS);
+    return j;
+}
+
+static void drop_half(struct logread_tail *t) {
+    ptrdiff_t from = t->count / 2;
+    while (from < t->count - 1 && t->length - t->lines[from].begin > TAIL_BYTES) from++;
+    ptrdiff_t begin = t->lines[from].begin;
+    memmove(t->text, t->text + begin, (size_t)(t->length - begin));
+    t->length -= begin;
+    for (ptrdiff_t i = from; i < t->count; i++) {
+        t->lines[i - from] = (struct tail_line){t->lines[i].begin - begin, t->lines[i].number};
+    }
+    t->count -= from;
+}
+
+static void end_line(struct logread *j) {
+    struct logread_tail *t = j->tail;
+    struct str line = {t->line, t->line_length};
+    if (t->length + line.len + 1 > 2 * TAIL_BYTES || t->count == 2 * TAIL_LINES) drop_half(t);
+    t->lines[t->count++] = (struct tail_line){t->length, j->line};
+    memcpy(t->text + t->length, line.p, (size_t)line.len);
+    t->length += line.len;
+    t->text[t->length++] = '\n';
+    if (line.len > 0) logread_read_line(j, line);
+    t->line_length = 0;
+}
+
+// Drops ESC [ … letter, ESC ] … BEL, ESC and one character (ECMA-48). True: the byte is none of
+// them.
+static bool passes(struct logread_tail *t, unsigned char c) {
+    switch (t->state) {
+    case PLAIN:
+        if (c != 033) return true;
+        t->state = ESCAPE;
+        return false;
+    case ESCAPE:
+        t->state = c == '[' ? SEQUENCE : c == ']' ? TITLE : PLAIN;
+        return false;
+    case SEQUENCE:
+        if (c >= 0x40 || c == '\n') t->state = PLAIN;
+        return c == '\n';
+    case TITLE:
+        if (c == '\a' || c == '\n' || c == '\\') t->state = PLAIN;
+        return c == '\n';
+    }
+    return true;
+}
+
+void logread_feed(struct logread *j, struct str bytes) {
+    struct logread_tail *t = j->tail;
+    j->bytes += bytes.len;
+    for (ptrdiff_t i = 0; i < bytes.len; i++) {
+        unsigned char c = (unsigned char)bytes.p[i];
+        if (!passes(t, c)) continue;
+        bool returned = t->after_return;
+        t->after_return = c == '\r';
+        if (c == '\r' || c == '\n') {
+            if (c == '\r' || !returned) end_line(j);
+            j->line += c == '\n';
+        } else if ((c >= ' ' || c == '\t') && t->line_length < LINE_BYTES) {
+            t->line[t->line_length++] = (char)c;
+        }
+    }
+}
+
+// A control character that no terminal program prints.
+static bool is_strange(unsigned char c) {
+    return (c < ' ' && !(c >= '\a' && c <= '\r') && c != 033) || c == 0x7f;
+}
+
+const char *logread_refusal(struct str head) {
+    static const struct {
+        const char *magic;
+        ptrdiff_t length;
+        const char *what;
+    } known[] = {
+        {"\x1f\x8b", 2, "it is compressed (gzip): zcat FILE | batchfit doctor -"},
+        {"\x28\xb5\x2f\xfd", 4, "it is compressed (zstd): zstdcat FILE | batchfit doctor -"},
+        {"BZh", 3, "it is compressed (bzip2): bzcat FILE | batchfit doctor -"},
+        {"\xfd"
+         "7zXZ",
+         5, "it is compressed (xz): xzcat FILE | batchfit doctor -"},
+        {"PK\x03\x04", 4, "it is an archive (zip, or a PyTorch checkpoint), no log"},
+        {"\xff\xfe", 2, "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
+        {"\xfe\xff", 2, "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
+    };
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
+        if (str_starts(head, (struct str){known[i].magic, known[i].length})) return known[i].what;
+    }
+    // A log has a few of them where a machine crashed or a pipe was torn.
+    ptrdiff_t strange = 0;
+    for (ptrdiff_t i = 0; i < head.len; i++) strange += is_strange((unsigned char)head.p[i]);
+    return strange * BINARY_SHARE > head.len ? "it is a binary file, no text log" : NULL;
+}
+
+// The number of the newest line with this text.
+static int64_t number_of(const struct logread_tail *t, struct str text) {
+    for (ptrdiff_t i = t->count - 1; i >= 0 && text.len > 0; i--) {
+        ptrdiff_t end = i + 1 < t->count ? t->lines[i + 1].begin : t->length;
+        struct str line = {t->text + t->lines[i].begin, end - t->lines[i].begin - 1};
+        if (str_equal(line, text)) return t->lines[i].number;
+    }
+    return 0;
+}
+
+void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line) {
+    static const struct failure_facts nothing = {.oom_kills = -1, .system_oom_kills = -1};
+    struct logread_tail *t = j->tail;
+    if (t->line_length > 0) end_line(j);
+    ptrdiff_t from = 0;
+    while (from < t->count - 1 && t->length - t->lines[from].begin > TAIL_BYTES) from++;
+    ptrdiff_t begin = t->count > 0 ? t->lines[from].begin : 0;
+    failure_classify(j->arena, (struct str){t->text + begin, t->length - begin}, &nothing,
+                     ret_ending);
+    *ret_line = number_of(t, ret_ending->line);
+}
+
+bool logread_went_on(const struct logread *j, int64_t line) {
+    int64_t oldest = j->progress[j->progress_count % LOGREAD_WENT_ON];
+    return line > 0 && j->progress_count >= LOGREAD_WENT_ON && oldest > line;
+}
+
+const struct logread_bar *logread_training(const struct logread *j) {
+    const struct logread_bar *best = NULL;
+    for (int i = 0; i < j->bar_count; i++) {
+        const struct logread_bar *b = &j->bars[i];
+        if (!b->is_validation && b->count > 0 && (!best || b->steps > best->steps)) best = b;
+    }
+    return best;
+}
+
+int64_t logread_steps(const struct logread *j) {
+    const struct logread_bar *b = logread_training(j);
+    return b ? b->steps : j->bar_count > 0 || j->place.line > 0 ? 0 : -1;
+}

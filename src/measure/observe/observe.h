@@ -1,0 +1,104 @@
+// SPDX-License-Identifier: Apache-2.0
+// A machine and the runs on it over time: what every view of it (watch's screen and log, serve's
+// page and metrics) shows. It keeps the newest readings of each card, turns counters into shares of
+// a window, follows the runs that let themselves be watched, and asks insight what it all means.
+// Draws and prints nothing. Its memory is taken when it is opened and does not grow.
+#ifndef OBSERVE_OBSERVE_H
+#define OBSERVE_OBSERVE_H
+
+#include "machine/device/cpu.h"
+#include "machine/device/gauges.h"
+#include "machine/trend/trend.h"
+
+enum { OBSERVE_RUNS = 16, OBSERVE_STEPS = 256 }; // runs that are shown; steps of one that are kept
+
+// A zeroed one watches this machine, all cards, every second, ten minutes of it.
+struct observe_options {
+    const char *machine;                       // the folder of a recorded machine; NULL: this one
+    int interval_ms;                           // 0: 1000
+    double speed;                              // of a recording; 0: 1
+    bool wants_pcie_throughput, wants_profile; // blocks 20 ms a card; GPM, Hopper and newer
+    const char *gpu_ids;                       // "0,2": the driver's numbers; NULL: all
+    int history;                               // readings of a card that are kept; 0: 600
+    const char *const *steps; // folders or files of the steps protocol, beside the announced runs
+    int steps_count;
+    bool no_runs; // do not look for announced runs
+};
+
+// What the counters of a card say of the time since the window's first reading. NaN: unknown.
+struct observe_window {
+    double seconds;         // that it covers; shares of less than 2 s are unknown
+    double throttled_share; // by heat or the power brake, of the time
+    double power_cap_share; // by the power limit: usual at full load
+    double sync_boost_share, sw_thermal_share, hw_thermal_share, power_brake_share;
+    double clock_lost_share; // how far the SM clock was below its maximum while busy
+    double utilisation_mean, power_mean_watts;
+    double energy_joules; // in the window; by the counter, else integrated from the power
+    bool energy_is_integrated;
+};
+
+// A card of the snapshot, at the same place.
+struct observe_card {
+    const struct device_gauges *history; // oldest first; the last is the newest
+    const int64_t *ours_history;         // ours_bytes at each of them
+    ptrdiff_t history_count;
+    struct observe_window window; // of the last minute
+    struct observe_window since;  // since we watch; counters that were reset are taken care of
+    int64_t ours_bytes;           // held by processes of runs that we know; -1: unknown
+    int64_t others_bytes;         // by all others
+};
+
+enum observe_run_state {
+    OBSERVE_RUN_STARTS,
+    OBSERVE_RUN_STEPS,
+    OBSERVE_RUN_QUIET,
+    OBSERVE_RUN_ENDED
+};
+const char *observe_run_state_name(
+    enum observe_run_state state); // "starts", "steps", "quiet", "ended"
+
+// A run that announced itself (measure/registry/registry.h), or whose steps we were pointed at.
+// Texts are empty, numbers -1 or NaN where not told.
+struct observe_run {
+    struct str id, verb, model, command, precision, standin;
+    int64_t pid, batch, accumulation;
+    int card; // place of its card in the snapshot; -1: the processor, or unknown
+    enum observe_run_state state;
+    int64_t ranks, steps_done, samples_done, alloc_retries;
+    struct step_times phases; // means of the last steps, which add up
+    double samples_per_s;     // of all ranks
+    double samples_per_joule; // of one rank, and the joules of its card in the same steps
+    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card
+    int64_t peak_bytes;             // the most that its processes held on one card so far
+    const struct trend_step *steps; // the newest of the slowest rank, oldest first
+    ptrdiff_t step_count;
+};
+
+struct observe_view {
+    int64_t at_ns; // of the newest reading; os_now_ns, but a recording's time goes with its speed
+    int64_t started_ns; // when we began to watch, on the same clock
+    int64_t at_ms;      // of the newest reading, milliseconds since 1970
+    int interval_ms;
+    const struct device_snapshot *devices;
+    const struct observe_card *cards; // one a card of the snapshot
+    struct device_cpu_gauges cpu;
+    bool has_cpu; // false: a recording without it
+    const struct observe_run *runs;
+    int run_count, runs_unlisted;
+    struct finding_insight_findings findings; // trend.*; judged every few seconds
+    int64_t readings;                         // intervals that we have watched
+    int64_t late_readings;                    // readings of a card later than twice the interval
+};
+
+struct watch; // private
+
+// As device_monitor_open. FAIL_INPUT: no such recording, gpu_ids that are none; FAIL_MACHINE.
+int observe_open(struct arena *a, const struct observe_options *options, struct watch **ret_watch,
+                 struct fail *why);
+// Takes in what is new, without ever waiting for a card. True: the view has changed.
+bool observe_update(struct watch *w);
+// Valid until the next update.
+const struct observe_view *observe_view(const struct watch *w);
+void observe_close(struct watch *w);
+
+#endif

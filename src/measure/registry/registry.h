@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// A run that lets itself be watched: whoever launches a training announces it in a folder of the
+// user's, and watch and serve find it there (doc/formats/runs.md). One folder a run,
+//
+//   $XDG_RUNTIME_DIR/batchfit/runs/PID/   (without the variable: /tmp/batchfit-UID/runs/PID, 0700)
+//     run.json      what is trained, where, and what was predicted
+//     steps.jsonl   the steps protocol; begun anew when it gets long
+//
+// Announcing is a courtesy: a failure is no failure of the run.
+#ifndef REGISTRY_REGISTRY_H
+#define REGISTRY_REGISTRY_H
+
+#include "measure/steps/steps.h"
+
+// Texts empty, numbers -1 where not known (registry_unknown).
+struct registry_run {
+    struct str verb; // "fit", "bench", "run"
+    struct str model, command, precision;
+    struct str device;    // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
+    struct str card_uuid; // empty: the processor
+    struct str standin;   // set: its figures are those of a stand-in
+    int64_t card_index;   // the driver's number
+    int64_t pid;          // of the process whose children train
+    int64_t batch, accumulation;
+    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card, all of the run's memory
+    int64_t started_s;                                   // unix time
+    double repeat_s; // of a recorded run: then it begins again; NaN
+};
+struct registry_run registry_unknown(void);
+
+struct notice; // private; NULL where nothing could be written: all calls below take it
+struct notice *registry_open(struct arena *a, const struct registry_run *run);
+// Adds what is new in `steps` since the last call.
+void registry_steps(struct notice *n, const struct steps *steps);
+void registry_close(struct notice *n); // removes the folder
+
+// The folder of all announced runs of this user. Empty: there is none.
+struct str registry_folder(struct arena *a);
+// The runs that are there and whose process is alive. Folders that dead processes left are removed.
+struct registry_found {
+    struct registry_run run;
+    struct str id; // the name of its folder
+    struct str steps_path;
+};
+int registry_list(struct arena *a, struct registry_found **ret_found);
+// A run.json. False: it is none of this version. Its texts are short and may be shown.
+bool registry_read(struct arena *a, struct str text, struct registry_run *ret_run);
+
+#endif

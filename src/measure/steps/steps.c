@@ -1,0 +1,457 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reader of the steps protocol (doc/formats/steps.md). A program may be in any language and as
+// wrong as it likes: what is no JSON object of version 1 is counted as broken, a field of the wrong
+// type or beyond all sense is not known, and texts lose what a terminal would obey. JSON is read by
+// jansson, integers as doubles: one of 30 digits is no reason to drop a line.
+#include "measure/steps/steps.h"
+
+#include "base/os.h"
+
+#include <float.h>
+#include <jansson.h>
+#include <math.h>
+#include <string.h>
+
+enum {
+    LINE_MAX_BYTES = 64 << 10,
+    BROKEN_MAX_BYTES = 200,
+    TEXT_MAX_BYTES = 2000,
+    RANK_MAX = 1 << 20,
+    PROCESSES_MAX = 4096, // more are no training, and each line looks for its own
+};
+static const double count_max = 0x1p50, time_max_ms = 1e15; // a pebibyte; sums stay in 63 bits
+
+const char *const step_cover_names[] = {
+    "forward", "backward", "second_optimizer_step", "validation", "checkpoint", "last_batch", NULL};
+
+struct steps steps_new(struct arena *a) {
+    return (struct steps){.arena = a};
+}
+
+// Bytes of the UTF-8 character at the beginning; 0: it is none, or one that a terminal obeys (C0,
+// C1).
+static int character_len(const unsigned char *p, ptrdiff_t len) {
+    static const struct {
+        unsigned char mask, lead;
+        int len;
+        uint32_t least;
+    } forms[] = {{0x80, 0x00, 1, 0x20},
+                 {0xe0, 0xc0, 2, 0xa0},
+                 {0xf0, 0xe0, 3, 0x800},
+                 {0xf8, 0xf0, 4, 0x10000}};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        if ((p[0] & forms[i].mask) != forms[i].lead) continue;
+        if (forms[i].len > len) return 0;
+        uint32_t c = p[0] & (unsigned char)~forms[i].mask;
+        for (int k = 1; k < forms[i].len; k++) {
+            if ((p[k] & 0xc0) != 0x80) return 0;
+            c = c << 6 | (p[k] & 0x3fu);
+        }
+        bool is_good = c >= forms[i].least && c <= 0x10ffff && c != 0x7f && c >> 11 != 0x1b;
+        return is_good ? forms[i].len : 0;
+    }
+    return 0;
+}
+
+struct str steps_text(struct arena *a, struct str text, ptrdiff_t max) {
+    struct buf out = buf_new(a);
+    for (ptrdiff_t i = 0; i < text.len;) {
+        int len = character_len((const unsigned char *)text.p + i, text.len - i);
+        struct str one = len ? str_slice(text, i, i + len) : STR("?");
+        if (text.p[i] == '\n' || text.p[i] == '\t') one = text.p[i] == '\n' ? STR("\n") : STR(" ");
+        if (out.count + one.len > max) break;
+        buf_add(&out, one);
+        i += len ? len : 1;
+    }
+    return buf_str(&out);
+}
+
+static void count_broken(struct steps *s, struct str line) {
+    if (s->broken_lines++ == 0) s->first_broken = steps_text(s->arena, line, BROKEN_MAX_BYTES);
+}
+
+// From 0 on.
+static double number_of(const json_t *object, const char *key, double most) {
+    const json_t *value = json_object_get(object, key);
+    double number = json_is_real(value) ? json_real_value(value) : NAN;
+    return number >= 0 && number <= most ? number : NAN;
+}
+
+static double time_of(const json_t *object, const char *key) {
+    return number_of(object, key, time_max_ms);
+}
+
+static int64_t count_value(const json_t *value) {
+    double n = json_is_real(value) ? json_real_value(value) : -1;
+    return n >= 0 && n <= count_max && n == floor(n) ? (int64_t)n : -1;
+}
+
+static int64_t count_of(const json_t *object, const char *key) {
+    return count_value(json_object_get(object, key));
+}
+
+static struct str text_of(const json_t *object, const char *key) {
+    const json_t *value = json_object_get(object, key);
+    return (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)};
+}
+
+// A program that says the same again and again must not fill the memory.
+static void keep_text(struct steps *s, struct str *kept, struct str text) {
+    struct arena_mark before = arena_mark(s->arena);
+    struct str now = steps_text(s->arena, text, TEXT_MAX_BYTES);
+    if (now.len > 0 && !str_equal(now, *kept)) {
+        *kept = now;
+    } else {
+        arena_rewind(s->arena, before);
+    }
+}
+
+// The process that speaks. One that does not give its pid is the latest of its rank. NULL: too
+// many.
+static struct step_rank *rank_of(struct steps *s, const json_t *object) {
+    int64_t rank = count_of(object, "rank"), pid = count_of(object, "pid");
+    if (rank < 0 || rank > RANK_MAX) rank = 0;
+    for (ptrdiff_t i = s->rank_count - 1; i >= 0; i--) {
+        struct step_rank *r = &s->ranks[i];
+        if (r->rank != rank || (r->pid >= 0 && pid >= 0 && r->pid != pid)) continue;
+        if (pid >= 0) r->pid = pid;
+        return r;
+    }
+    if (s->rank_count == PROCESSES_MAX) return NULL;
+    struct step_rank *r = arena_push(s->arena, &s->ranks, &s->rank_count, &s->rank_capacity);
+    *r = (struct step_rank){.rank = (int)rank, .pid = pid, .oom_samples = -1, .samples_began = -1};
+    return r;
+}
+
+static void on_start(struct steps *s, struct step_rank *r, const json_t *object) {
+    int64_t world = count_of(object, "world");
+    if (world > s->world && world <= RANK_MAX) s->world = world;
+    r->state = STEPS_RANK_STARTED;
+    keep_text(s, &r->device, text_of(object, "device"));
+    keep_text(s, &r->framework, text_of(object, "framework"));
+    keep_text(s, &r->framework_version, text_of(object, "framework_version"));
+}
+
+static void see_micro_batch(struct steps *s, struct step_rank *r, int64_t samples) {
+    if (samples <= 0) return;
+    if (samples < r->largest_micro_batch) s->covered |= STEPS_COVER_LAST_BATCH;
+    if (samples > r->largest_micro_batch) r->largest_micro_batch = samples;
+}
+
+// False: there is no list of micro-batches, or not only of numbers.
+static bool read_micro_batches(struct steps *s, struct step_rank *r, const json_t *list,
+                               struct step *step) {
+    size_t count = json_array_size(list);
+    for (size_t i = 0; i < count; i++) {
+        if (count_value(json_array_get(list, i)) < 0) return false;
+    }
+    for (size_t i = 0; i < count; i++) {
+        int64_t samples = count_value(json_array_get(list, i));
+        see_micro_batch(s, r, samples);
+        if (samples > step->micro_batch) step->micro_batch = samples;
+    }
+    if (count > 0) step->micro_count = (int64_t)count;
+    return count > 0;
+}
+
+static void on_step(struct steps *s, struct step_rank *r, const json_t *object) {
+    struct step *step = arena_push(s->arena, &s->items, &s->count, &s->capacity);
+    *step = (struct step){
+        .rank = r->rank,
+        .number = count_of(object, "step"),
+        .samples = count_of(object, "samples"),
+        .micro_batch = -1,
+        .micro_count = -1,
+        .allocated_bytes = count_of(object, "allocated"),
+        .reserved_bytes = count_of(object, "reserved"),
+        .peak_allocated_bytes = count_of(object, "peak_allocated"),
+        .peak_reserved_bytes = count_of(object, "peak_reserved"),
+        .alloc_retries = count_of(object, "alloc_retries"),
+        .t_s = time_of(object, "t"),
+        .made = count_of(object, "made"),
+        .made_samples = count_of(object, "made_samples"),
+    };
+    for (int i = 0; i < STEP_TIME_COUNT; i++)
+        step->times.ms[i] = time_of(object, step_time_keys[i]);
+    // A program that accumulates nothing may leave the list out.
+    const json_t *list = json_object_get(object, "micro_batches");
+    if (!read_micro_batches(s, r, list, step)) see_micro_batch(s, r, step->samples);
+    r->state = STEPS_RANK_STARTED;
+    r->is_saving = false;
+    r->oom_ns = 0;
+    if (r->steps++ == 0 && step->made_samples >= 0 && step->samples >= 0) {
+        int64_t before = step->made_samples - step->samples;
+        r->samples_began = before >= 0 ? before : -1;
+    }
+    r->samples = r->samples >= 0 && step->samples >= 0 ? r->samples + step->samples : -1;
+    step->rank_steps = r->steps;
+    step->rank_samples = r->samples;
+    step->read_s = (double)os_wall_ns() * 1e-9;
+    if (!isnan(step->times.forward_ms)) s->covered |= STEPS_COVER_FORWARD;
+    if (!isnan(step->times.backward_ms)) s->covered |= STEPS_COVER_BACKWARD;
+    if (r->steps > 1) s->covered |= STEPS_COVER_SECOND_STEP;
+}
+
+static struct step_path *path_at(struct steps *s, struct str path) {
+    for (ptrdiff_t i = s->path_count - 1; i >= 0; i--) {
+        if (str_equal(s->paths[i].path, path)) return &s->paths[i];
+    }
+    if (s->path_count == STEP_PATHS_MAX) { // the older half is in run's log
+        s->path_count -= STEP_PATHS_MAX / 2;
+        memmove(s->paths, s->paths + STEP_PATHS_MAX / 2, (size_t)s->path_count * sizeof *s->paths);
+    }
+    struct step_path *p = arena_push(s->arena, &s->paths, &s->path_count, &s->path_capacity);
+    *p = (struct step_path){.path = str_of(str_z(s->arena, path)), .row = -1};
+    return p;
+}
+
+static void keep_path(struct steps *s, const struct step_rank *r, const json_t *object,
+                      const struct step_mark *mark) {
+    struct str path = text_of(object, "path");
+    if (path.len == 0 || path.p[0] != '/') return;
+    struct step_path *p = path_at(s, path);
+    if (p->row < 0) p->row = r->steps;
+    p->rank = r->rank;
+    p->last_row = r->steps;
+    p->samples = r->samples;
+    p->end_s = mark->end_s;
+    p->began_s = mark->end_s - (mark->ms >= 0 ? mark->ms / 1e3 : 0);
+    p->has_new_folder = r->steps > 0 && json_is_true(json_object_get(object, "new_folder"));
+}
+
+static void on_phase(struct steps *s, struct step_rank *r, const json_t *object) {
+    struct str phase = text_of(object, "phase");
+    if (str_is(phase, "validation")) {
+        s->covered |= STEPS_COVER_VALIDATION;
+        r->is_saving = false;
+    }
+    if (!str_is(phase, "checkpoint")) return;
+    s->covered |= STEPS_COVER_CHECKPOINT;
+    r->is_saving = true;
+    double end_s = time_of(object, "at");
+    struct step_mark mark = {
+        .rank = r->rank,
+        .steps = r->steps,
+        .samples = r->samples,
+        .end_s = isnan(end_s) ? (double)os_wall_ns() * 1e-9 : end_s,
+        .ms = time_of(object, "ms"),
+    };
+    s->marks[s->mark_count++ % STEP_MARKS] = mark;
+    keep_path(s, r, object, &mark);
+}
+
+static void on_outputs(struct steps *s, struct step_rank *r, const json_t *object) {
+    struct steps_outputs *o = &s->outputs;
+    (void)r;
+    o->is_said = true;
+    o->max_abs = number_of(object, "max_abs", DBL_MAX);
+    o->mean_abs = number_of(object, "mean_abs", DBL_MAX);
+    o->max_rel = number_of(object, "max_rel", DBL_MAX);
+    o->mean_rel = number_of(object, "mean_rel", DBL_MAX);
+    o->top1 = number_of(object, "top1", 1);
+    o->samples = count_of(object, "samples");
+    keep_text(s, &o->reference, text_of(object, "reference"));
+    keep_text(s, &o->problem, text_of(object, "problem"));
+}
+
+static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
+    if (!str_is(text_of(object, "phase"), "other")) r->is_saving = false; // not while it saves
+    r->oom_ns = r->last_ns;
+    r->oom_samples = count_of(object, "samples");
+    keep_text(s, &r->oom_phase, text_of(object, "phase"));
+    keep_text(s, &r->oom_message, text_of(object, "message"));
+}
+
+static void on_batch(struct steps *s, struct step_rank *r, const json_t *object) {
+    int64_t batch = count_of(object, "batch"), accumulation = count_of(object, "accumulation");
+    (void)s;
+    if (batch < 1 || accumulation < 1) return;
+    r->taken_batch = batch;
+    r->taken_accumulation = accumulation;
+}
+
+static void on_end(struct steps *s, struct step_rank *r, const json_t *object) {
+    const json_t *ok = json_object_get(object, "ok");
+    struct str error = text_of(object, "error");
+    keep_text(s, &r->error, error);
+    bool is_bad = json_is_false(ok) || (!json_is_true(ok) && error.len > 0);
+    r->state = is_bad ? STEPS_RANK_ENDED_BADLY : STEPS_RANK_ENDED_WELL;
+    if (!is_bad) r->is_saving = false;
+}
+
+static void on_fault(struct steps *s, struct step_rank *r, const json_t *object) {
+    (void)s, (void)object;
+    r->is_mute = true;
+}
+
+static const struct {
+    const char *name;
+    void (*read)(struct steps *s, struct step_rank *r, const json_t *object);
+} events[] = {
+    {"start", on_start}, {"step", on_step}, {"phase", on_phase},     {"oom", on_oom},
+    {"batch", on_batch}, {"end", on_end},   {"outputs", on_outputs}, {"fault", on_fault},
+};
+
+static void read_event(struct steps *s, const json_t *object) {
+    struct str name = text_of(object, "event");
+    size_t i = 0, count = sizeof events / sizeof *events;
+    while (i < count && !str_is(name, events[i].name)) i++;
+    struct step_rank *r = i < count ? rank_of(s, object) : NULL;
+    if (!r) {
+        s->unknown_events++;
+        return;
+    }
+    int64_t dropped = count_of(object, "dropped");
+    if (dropped > r->dropped) {
+        s->dropped_lines += dropped - r->dropped;
+        r->dropped = dropped;
+    }
+    r->last_ns = os_now_ns();
+    events[i].read(s, r, object);
+}
+
+void steps_line(struct steps *s, struct str line) {
+    if (str_trim(line).len == 0) return;
+    json_t *object = NULL;
+    if (line.len <= LINE_MAX_BYTES) {
+        object =
+            json_loadb(line.p, (size_t)line.len, JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+    }
+    if (json_is_object(object) && count_of(object, "v") == 1) {
+        read_event(s, object);
+    } else {
+        count_broken(s, line);
+    }
+    json_decref(object);
+}
+
+// A whole line, or the rest of one whose beginning waits.
+static void end_line(struct steps *s, struct step_source *source, struct str rest) {
+    if (source->skipping) {
+        source->skipping = false;
+        return;
+    }
+    if (source->partial.count > 0) {
+        buf_add(&source->partial, rest);
+        rest = buf_str(&source->partial);
+    }
+    steps_line(s, rest);
+    source->partial.count = 0;
+}
+
+// The beginning that will be shown, and the rest of a character that is cut there.
+static struct str beginning(struct str text) {
+    ptrdiff_t max = BROKEN_MAX_BYTES + 4;
+    return str_slice(text, 0, text.len < max ? text.len : max);
+}
+
+static void give_up_line(struct steps *s, struct step_source *source, struct str part) {
+    buf_add(&source->partial, beginning(part));
+    count_broken(s, buf_str(&source->partial));
+    source->partial.count = 0;
+    source->skipping = true;
+}
+
+void steps_feed(struct steps *s, struct step_source *source, struct str bytes) {
+    if (!source->partial.arena) source->partial = buf_new(s->arena);
+    while (bytes.len > 0) {
+        const char *end = memchr(bytes.p, '\n', (size_t)bytes.len);
+        struct str part = str_slice(bytes, 0, end ? end - bytes.p : bytes.len);
+        bytes = str_slice(bytes, part.len + (end != NULL), bytes.len);
+        bool is_overlong = source->partial.count + part.len > LINE_MAX_BYTES;
+        if (is_overlong && !source->skipping) give_up_line(s, source, part);
+        if (end) {
+            end_line(s, source, part);
+        } else if (!source->skipping) {
+            buf_add(&source->partial, part);
+        }
+    }
+}
+
+bool steps_on_cpu(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        struct str device = s->ranks[i].device;
+        if (device.len > 0 && !str_starts(device, STR("cpu"))) return false;
+    }
+    return true;
+}
+
+bool steps_out_of_memory(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].oom_ns != 0) return true;
+    }
+    return false;
+}
+
+bool steps_are_announced(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].state != STEPS_RANK_SILENT) return true;
+    }
+    return false;
+}
+
+bool steps_are_cut(const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].is_mute) return true;
+    }
+    return false;
+}
+
+int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
+    int64_t fewest = INT64_MAX, reporting = 0;
+    if (ranks <= 0) ranks = s->world > 0 ? s->world : 1;
+    // One that has made no step may be a launcher that only loaded the framework.
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (s->ranks[i].steps == 0) continue;
+        reporting++;
+        if (s->ranks[i].steps < fewest) fewest = s->ranks[i].steps;
+    }
+    return reporting >= ranks ? fewest : 0;
+}
+
+bool steps_row_is_over(const struct steps *s, const struct step_path *p) {
+    for (ptrdiff_t i = s->rank_count - 1; i >= 0; i--) {
+        const struct step_rank *r = &s->ranks[i];
+        if (r->rank == p->rank) return !r->is_saving || r->steps > p->last_row;
+    }
+    return true;
+}
+
+void steps_forget(struct steps *s, ptrdiff_t keep) {
+    if (s->count <= keep) return;
+    ptrdiff_t gone = s->count - keep;
+    memmove(s->items, s->items + gone, (size_t)keep * sizeof *s->items);
+    s->count = keep;
+    s->forgotten += gone;
+}
+
+static const struct step *step_of(const struct steps *s, int rank, int64_t made) {
+    for (ptrdiff_t i = s->count - 1; i >= 0; i--) {
+        if (s->items[i].rank == rank && s->items[i].rank_steps == made) return &s->items[i];
+    }
+    return NULL;
+}
+
+// A launcher has started the rank anew: what the first process made is not counted twice.
+static bool is_replaced(const struct steps *s, ptrdiff_t i) {
+    for (ptrdiff_t k = i + 1; k < s->rank_count; k++) {
+        if (s->ranks[k].rank == s->ranks[i].rank && s->ranks[k].steps > 0) return true;
+    }
+    return false;
+}
+
+int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples) {
+    int64_t sum = 0, counted = 0;
+    for (ptrdiff_t i = 0; i < s->rank_count && samples >= 0; i++) {
+        const struct step_rank *r = &s->ranks[i];
+        if (r->steps == 0 || is_replaced(s, i)) continue;
+        const struct step *step = r->rank == rank ? NULL : step_of(s, r->rank, made);
+        int64_t own = step ? step->rank_samples : samples;
+        if (own < 0) return -1;
+        sum += own;
+        counted++;
+    }
+    // Those of which nothing was read yet.
+    if (counted < s->world) sum += (s->world - counted) * samples;
+    return samples < 0 ? -1 : sum;
+}

@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a training program tells of itself: the steps protocol (doc/formats/steps.md), read line by
+// line from any source. Broken lines are counted, never fatal.
+#ifndef STEPS_STEPS_H
+#define STEPS_STEPS_H
+
+#include "base/fail.h"
+#include "base/str.h"
+#include "measure/steps/times.h"
+
+// NaN where the program did not say; bytes and counts -1 where it did not.
+struct step {
+    int rank;
+    int64_t number, samples;
+    int64_t micro_batch; // the largest of its micro-batches
+    int64_t micro_count; // gradient accumulation
+    struct step_times times;
+    int64_t allocated_bytes, reserved_bytes, peak_allocated_bytes, peak_reserved_bytes;
+    int64_t alloc_retries;
+    // What announced and recorded runs add (doc/formats/runs.md): seconds since 1970, or since
+    // somebody began to watch; steps and samples that its rank has made with this one.
+    double t_s;
+    int64_t made, made_samples;
+    // Counted here: what its rank has made in this process with it, and when it was read (unix
+    // time).
+    int64_t rank_steps, rank_samples; // samples -1 when a step did not say them
+    double read_s;
+};
+
+enum step_rank_state {
+    STEPS_RANK_SILENT,
+    STEPS_RANK_STARTED,
+    STEPS_RANK_ENDED_WELL,
+    STEPS_RANK_ENDED_BADLY
+};
+// One process that reports.
+struct step_rank {
+    int rank;
+    int64_t pid;
+    enum step_rank_state state;
+    int64_t steps;
+    int64_t samples;       // of all its steps; -1: one of them did not say
+    int64_t samples_began; // that it says to have made before its first step; -1: it does not say
+    int64_t last_ns;       // when its last line was read (os_now_ns)
+    int64_t oom_ns;        // when it reported that memory ran out and has made no step since; 0: no
+    struct str device;     // "cuda:0", "cpu"; empty: not said
+    struct str framework, framework_version;
+    struct str error; // of `end`
+    struct str oom_message, oom_phase;
+    int64_t oom_samples;
+    bool is_mute;                // its emitter gave up: the training goes on and tells nothing more
+    bool is_saving;              // it has told of a checkpoint, and of nothing else since
+    int64_t largest_micro_batch; // so far; 0: not said
+    int64_t dropped;             // lines that it could not write
+    int64_t taken_batch, taken_accumulation; // that it took over while it runs; 0: it takes none
+};
+
+// How far an inference engine's outputs are from a reference's. NaN, -1: not said.
+struct steps_outputs {
+    bool is_said;
+    double max_abs, mean_abs, max_rel, mean_rel;
+    double top1; // share of samples whose largest output is the same one
+    int64_t samples;
+    struct str reference; // "torch 2.13.0, fp32, CPU"
+    struct str problem;   // why they cannot be compared: they are wrong; empty: they can
+};
+
+// What the run has been seen to do; bits of covered.
+enum step_cover {
+    STEPS_COVER_FORWARD = 1,
+    STEPS_COVER_BACKWARD = 2,
+    STEPS_COVER_SECOND_STEP = 4, // the optimizer's state was there already
+    STEPS_COVER_VALIDATION = 8,
+    STEPS_COVER_CHECKPOINT = 16,
+    STEPS_COVER_LAST_BATCH = 32, // a micro-batch smaller than those before it
+};
+// A checkpoint that a rank says to have written, after these steps of its own.
+struct step_mark {
+    int rank;
+    int64_t steps, samples;
+    double end_s, ms; // when it was written (unix time), and how long it took; NaN
+};
+// A file or folder that checkpoints go to. A row is what is saved between two steps; its number is
+// that of the steps made.
+struct step_path {
+    struct str path;
+    int rank;
+    int64_t row, last_row; // in which it was told first, and last
+    int64_t samples;       // of its rank with the last; -1: not said
+    double began_s, end_s; // of the last saving (unix time)
+    bool has_new_folder;   // its folder was made in its row, after a step
+};
+enum { STEP_MARKS = 64, STEP_PATHS_MAX = 4096 };
+
+extern const char
+    *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
+
+struct steps {
+    struct arena *arena;
+    struct step *items; // in the order they came
+    ptrdiff_t count, capacity;
+    int64_t forgotten;                  // that came before items[0] (steps_forget)
+    struct step_mark marks[STEP_MARKS]; // the newest: number i (from 0) at i % STEP_MARKS
+    int64_t mark_count;                 // all
+    struct step_path *paths; // of checkpoints, each once, as they were told first: the newest
+    ptrdiff_t path_count, path_capacity; // STEP_PATHS_MAX at most
+    struct step_rank *ranks;
+    ptrdiff_t rank_count, rank_capacity;
+    int64_t world; // ranks that a start event announced; 0: none did
+    unsigned covered;
+    struct steps_outputs outputs; // the last that was said
+    int64_t broken_lines, unknown_events, dropped_lines;
+    struct str first_broken; // for the report
+};
+
+struct steps steps_new(struct arena *a);
+// One line without its end. Never fails.
+void steps_line(struct steps *s, struct str line);
+// Cuts bytes as they come from one source into lines. A line over 64 KiB counts as broken.
+struct step_source {
+    struct buf partial;
+    bool skipping; // the rest of an overlong line
+};
+void steps_feed(struct steps *s, struct step_source *source, struct str bytes);
+// A copy of at most `max` bytes that is whole UTF-8 without what a terminal would obey.
+struct str steps_text(struct arena *a, struct str text, ptrdiff_t max);
+// Whether all ranks say that they are on the processor, or say nothing.
+bool steps_on_cpu(const struct steps *s);
+// Whether a rank reported that memory ran out and has made no step since: what a command died of,
+// also where it writes texts that nobody knows. (One that ends well all the same has caught it.)
+bool steps_out_of_memory(const struct steps *s);
+// Whether a process has announced itself: by `start`, or by a step.
+bool steps_are_announced(const struct steps *s);
+// Whether an emitter gave up: what its process does from then on is not known.
+bool steps_are_cut(const struct steps *s);
+// Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
+int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
+// Whether the program has gone on since it told of this path: what it saved with it is whole.
+bool steps_row_is_over(const struct steps *s, const struct step_path *p);
+// Drops all but the newest `keep` steps: a run of a day must not fill the memory.
+void steps_forget(struct steps *s, ptrdiff_t keep);
+// Samples of all ranks once each has made `made` steps: of those whose step is still kept what they
+// say, of the others (also those that have not spoken yet) as many as `rank` has. -1: unknown.
+int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples);
+
+#endif

@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: Apache-2.0
+// The guardian: a process between us and the command. It is a session of its own and the subreaper
+// (prctl(2), PR_SET_CHILD_SUBREAPER) of everything the command starts, so that daemons, too, have
+// it as their last ancestor. It kills them when it is told to, and when the socket to us ends,
+// which it also does when we are killed; then it removes the scratch folder and the cgroup and is
+// gone.
+//
+// It is forked from a process that may have threads, and never calls exec: nothing here allocates
+// or calls what is not async-signal-safe (signal-safety(7)). All signals stay blocked.
+#include "measure/trial/trial_int.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+extern char **environ;
+
+enum {
+    LOWEST_FD = 10,     // above what the child gets
+    ROUND_LEAST_MS = 2, // between two rounds of killing
+    ROUND_MOST_MS = 200,
+    FREEZE_ROUNDS = 8,
+    AFTER_COMMAND_MS = 1000, // for what is left when the command has obeyed SIGTERM
+};
+#define NS_PER_MS INT64_C(1000000)
+
+enum phase { PHASE_RUN, PHASE_TERM, PHASE_KILL };
+
+struct guardian {
+    struct guard_setup *setup;
+    struct tree tree;
+    int signal_fd;
+    pid_t self, command;
+    bool has_cgroup, has_exited, is_told_empty, is_alone, is_after_command, left_group;
+    int strays, round_ms, stop_signal;
+    int64_t own_rss_bytes;
+    enum phase phase;
+    int64_t deadline_ns;
+};
+
+static void tell(const struct guardian *g, struct guard_message m, int flags) {
+    while (send(g->setup->socket_fd, &m, sizeof m, MSG_NOSIGNAL | flags) < 0 && errno == EINTR) {
+    }
+}
+
+static void tell_failed(const struct guardian *g, enum guard_stage stage, int error) {
+    tell(g, (struct guard_message){GUARD_FAILED, (int)stage, error, 0}, 0);
+}
+
+static void close_others(const struct guard_setup *s) {
+    _Alignas(8) char names[4096];
+    int folder = open("/proc/self/fd", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    long bytes;
+    // Names are read ahead of the closing; one that is gone costs nothing.
+    while (folder >= 0 && (bytes = syscall(SYS_getdents64, folder, names, sizeof names)) > 0) {
+        for (long at = 0; at < bytes;) {
+            unsigned short length;
+            memcpy(&length, names + at + 16, sizeof length);
+            const char *name = names + at + 19;
+            at += length;
+            int fd = 0;
+            for (; *name >= '0' && *name <= '9'; name++) fd = fd * 10 + (*name - '0');
+            bool is_kept = fd == s->socket_fd || fd == s->output_fd || fd == s->error_fd ||
+                           fd == s->steps_fd || fd == s->scratch_parent_fd || fd == folder;
+            if (fd > STDERR_FILENO && !is_kept) close(fd);
+        }
+    }
+    if (folder >= 0) close(folder);
+}
+
+// Nothing of the caller is held open: a pipe to "less" ends when batchfit does.
+static bool take_descriptors(struct guard_setup *s) {
+    int *kept[] = {&s->socket_fd, &s->output_fd, &s->error_fd, &s->steps_fd, &s->scratch_parent_fd};
+    for (size_t i = 0; i < sizeof kept / sizeof *kept; i++) {
+        *kept[i] = fcntl(*kept[i], F_DUPFD_CLOEXEC, LOWEST_FD);
+        if (*kept[i] < 0) return false;
+    }
+    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null < 0) return false;
+    for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++) {
+        if (null != fd && dup2(null, fd) < 0) return false;
+    }
+    close_others(s);
+    return true;
+}
+
+static bool read_whole(int fd, void *to, size_t size) {
+    for (size_t at = 0; at < size;) {
+        ssize_t n = read(fd, (char *)to + at, size - at);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        at += (size_t)n;
+    }
+    return true;
+}
+
+// What the child could not do, on a pipe that a successful exec closes.
+struct exec_report {
+    int stage, error, is_fatal, limiter;
+};
+
+static void report(int fd, struct exec_report r) {
+    ssize_t n = write(fd, &r, sizeof r);
+    (void)n;
+    if (r.is_fatal) _exit(127);
+}
+
+static void set_limit(const struct guardian *g, int64_t bytes, int report_fd) {
+    if (bytes <= 0) return;
+    if (g->has_cgroup && trial_limit_join(g->setup->cgroup) == 0) {
+        report(report_fd, (struct exec_report){.limiter = TRIAL_LIMITER_CGROUP});
+        return;
+    }
+    int code = trial_limit_set_data(bytes);
+    if (code < 0) report(report_fd, (struct exec_report){STAGE_LIMIT, -code, 1, 0});
+    report(report_fd, (struct exec_report){.limiter = TRIAL_LIMITER_RLIMIT});
+}
+
+static _Noreturn void become_command(const struct guardian *g, const char *folder,
+                                     char *const *argv, char **environment, int64_t limit_bytes,
+                                     int report_fd) {
+    const struct guard_setup *s = g->setup;
+    setpgid(0, 0);
+    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (getppid() != g->self) _exit(127); // it ended before the line above
+    if (dup2(s->output_fd, STDOUT_FILENO) < 0 || dup2(s->error_fd, STDERR_FILENO) < 0 ||
+        dup2(s->steps_fd, GUARD_STEPS_FD) < 0) {
+        report(report_fd, (struct exec_report){STAGE_DESCRIPTORS, errno, 1, 0});
+    }
+    if (*folder && chdir(folder) < 0) {
+        report(report_fd, (struct exec_report){STAGE_FOLDER, errno, 1, 0});
+    }
+    set_limit(g, limit_bytes, report_fd);
+    sigset_t none;
+    sigemptyset(&none);
+    for (int i = 1; i < NSIG; i++) signal(i, SIG_DFL); // what we ignore, exec would hand on
+    sigprocmask(SIG_SETMASK, &none, NULL);
+    environ = environment; // execvp looks for PATH there
+    execvp(argv[0], argv);
+    report(report_fd, (struct exec_report){STAGE_EXEC, errno, 1, 0});
+    _exit(127);
+}
+
+// The strings of a launch, cut into two NULL-ended arrays.
+struct launch {
+    struct guard_launch head;
+    const char *folder;
+    char **argv, **environment;
+};
+
+static bool read_launch(const struct guardian *g, struct launch *l) {
+    if (!read_whole(g->setup->socket_fd, &l->head, sizeof l->head)) return false;
+    size_t pointers = ((size_t)l->head.argc + (size_t)l->head.envc + 2) * sizeof(char *);
+    size_t size = pointers + (size_t)l->head.bytes;
+    void *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (memory == MAP_FAILED) return false;
+    char *text = (char *)memory + pointers;
+    if (!read_whole(g->setup->socket_fd, text, (size_t)l->head.bytes)) return false;
+    l->argv = memory;
+    l->environment = l->argv + l->head.argc + 1;
+    l->folder = text;
+    for (int i = 0; i < l->head.argc; i++) l->argv[i] = text += strlen(text) + 1;
+    for (int i = 0; i < l->head.envc; i++) l->environment[i] = text += strlen(text) + 1;
+    return true;
+}
+
+// Until exec has happened or failed, or we are alone. 0, or what failed.
+static struct exec_report hear_child(const struct guardian *g, int fd, int *ret_limiter) {
+    struct pollfd watched[2] = {{.fd = fd, .events = POLLIN},
+                                {.fd = g->setup->socket_fd, .events = POLLRDHUP}};
+    struct exec_report r = {0};
+    *ret_limiter = TRIAL_LIMITER_NONE;
+    for (;;) {
+        if (poll(watched, 2, -1) < 0 && errno != EINTR) break;
+        if (watched[0].revents && !read_whole(fd, &r, sizeof r)) return (struct exec_report){0};
+        if (watched[0].revents && r.is_fatal) return r;
+        if (watched[0].revents) *ret_limiter = r.limiter;
+        if (watched[1].revents) break;
+    }
+    return (struct exec_report){0};
+}
+
+static void launch_command(struct guardian *g, const struct launch *l) {
+    struct guard_setup *s = g->setup;
+    int ends[2], limiter;
+    if (pipe2(ends, O_CLOEXEC) < 0) {
+        tell_failed(g, STAGE_FORK, errno);
+        return;
+    }
+    g->command = fork();
+    int error = errno;
+    if (g->command == 0) {
+        become_command(g, l->folder, l->argv, l->environment, l->head.memory_limit_bytes, ends[1]);
+    }
+    close(ends[1]);
+    close(s->output_fd);
+    close(s->error_fd);
+    close(s->steps_fd);
+    s->output_fd = s->error_fd = s->steps_fd = -1;
+    if (g->command < 0) {
+        tell_failed(g, STAGE_FORK, error);
+    } else {
+        setpgid(g->command, g->command); // whoever comes first
+        struct exec_report r = hear_child(g, ends[0], &limiter);
+        if (r.is_fatal) {
+            tell_failed(g, (enum guard_stage)r.stage, r.error);
+        } else {
+            tell(g, (struct guard_message){GUARD_LAUNCHED, g->command, limiter, 0}, 0);
+        }
+    }
+    close(ends[0]);
+}
+
+// True when nothing descends from us any more: a subreaper without children has no descendants.
+static bool reap(struct guardian *g) {
+    struct rusage usage;
+    int status;
+    pid_t pid;
+    while ((pid = wait4(-1, &status, WNOHANG | __WALL, &usage)) > 0) {
+        // Before exec a child is a copy of ours, and the kernel counts that, too.
+        int64_t rss = (int64_t)usage.ru_maxrss * 1024;
+        struct guard_message m = {GUARD_REAPED, pid, status, rss > g->own_rss_bytes ? rss : -1};
+        tell(g, m, pid == g->command ? 0 : MSG_DONTWAIT); // the others' may be lost
+        if (pid == g->command) g->has_exited = true;
+    }
+    return pid < 0 && errno == ECHILD;
+}
+
+static void scan(struct guardian *g) {
+    if (trial_tree_scan(&g->tree, g->self) < 0) return;
+    if (trial_tree_has_left(&g->tree, g->command)) g->left_group = true;
+}
+
+static void count_strays(struct guardian *g) {
+    int living = trial_tree_living(&g->tree);
+    if (g->has_exited && living > g->strays) g->strays = living;
+}
+
+// The polite part: the command's group; what is left of the others once the command is gone.
+static void terminate(struct guardian *g) {
+    if (g->command <= 0) return;
+    scan(g);
+    if (!g->has_exited) {
+        kill(-g->command, g->stop_signal);
+        kill(-g->command, SIGCONT);
+    } else {
+        trial_tree_signal(&g->tree, SIGTERM, (struct tree_spared){0});
+        trial_tree_signal(&g->tree, SIGCONT, (struct tree_spared){0});
+    }
+}
+
+// All are frozen before the first is killed: nobody forks on, restarts another, or reaps one, so
+// that between looking and killing no pid can come to belong to somebody else.
+static void kill_round(struct guardian *g) {
+    if (g->has_cgroup) trial_limit_kill(g->setup->cgroup);
+    scan(g);
+    count_strays(g);
+    for (int i = 0, before = -1; i < FREEZE_ROUNDS && g->tree.count != before; i++) {
+        before = g->tree.count;
+        trial_tree_signal(&g->tree, SIGSTOP, (struct tree_spared){0});
+        scan(g);
+    }
+    trial_tree_signal(&g->tree, SIGKILL, (struct tree_spared){0});
+}
+
+static void obey(struct guardian *g) {
+    struct guard_stop stop;
+    int64_t now_ns = os_now_ns();
+    if (!read_whole(g->setup->socket_fd, &stop, sizeof stop)) {
+        g->is_alone = true;
+        g->phase = PHASE_KILL;
+        return;
+    }
+    if (stop.is_message) {
+        if (g->command > 0 && !g->has_exited) kill(-g->command, stop.signal);
+        return;
+    }
+    if (stop.grace_ms <= 0) g->phase = PHASE_KILL;
+    if (g->phase != PHASE_RUN) return;
+    g->phase = PHASE_TERM;
+    g->stop_signal = stop.signal ? stop.signal : SIGTERM;
+    g->deadline_ns = now_ns + stop.grace_ms * NS_PER_MS;
+    g->is_after_command = g->has_exited;
+    terminate(g);
+    if (g->has_exited) count_strays(g);
+}
+
+// What is due now, and for how long nothing is: ms, -1 for ever.
+static int act(struct guardian *g) {
+    int64_t now_ns = os_now_ns();
+    if (g->phase == PHASE_TERM && g->has_exited && !g->is_after_command) {
+        g->is_after_command = true;
+        int64_t end_ns = now_ns + AFTER_COMMAND_MS * NS_PER_MS;
+        if (end_ns < g->deadline_ns) g->deadline_ns = end_ns;
+        terminate(g);
+    }
+    if (g->phase == PHASE_TERM && now_ns >= g->deadline_ns) g->phase = PHASE_KILL;
+    if (g->phase == PHASE_TERM) return (int)((g->deadline_ns - now_ns) / NS_PER_MS) + 1;
+    if (g->phase != PHASE_KILL) return -1;
+    kill_round(g);
+    g->round_ms = g->round_ms * 2 > ROUND_MOST_MS ? ROUND_MOST_MS : g->round_ms * 2;
+    return g->round_ms;
+}
+
+static void drain_signals(const struct guardian *g) {
+    struct signalfd_siginfo info;
+    while (read(g->signal_fd, &info, sizeof info) > 0) {
+    }
+}
+
+// Until nothing is left below and nobody above.
+static void watch(struct guardian *g) {
+    struct pollfd watched[2] = {{.fd = g->signal_fd, .events = POLLIN},
+                                {.fd = g->setup->socket_fd, .events = POLLIN}};
+    for (;;) {
+        bool is_empty = reap(g);
+        if (is_empty && !g->is_told_empty) {
+            g->is_told_empty = true;
+            tell(g, (struct guard_message){GUARD_EMPTY, g->strays, g->left_group, 0}, 0);
+        }
+        if (is_empty && g->is_alone) return;
+        int wait_ms = is_empty ? -1 : act(g);
+        if (g->is_alone) watched[1].fd = -1;
+        if (poll(watched, 2, wait_ms) < 0 && errno != EINTR) usleep(ROUND_LEAST_MS * 1000);
+        drain_signals(g);
+        if (watched[1].fd >= 0 && watched[1].revents) obey(g);
+    }
+}
+
+static int become_guardian(struct guardian *g) {
+    struct rusage usage;
+    sigset_t child;
+    setsid();
+    prctl(PR_SET_NAME, "batchfit-guard");
+    if (prctl(PR_SET_CHILD_SUBREAPER, 1) < 0 || !take_descriptors(g->setup)) return -errno;
+    signal(SIGCHLD, SIG_DFL); // ignored, there would be nothing to wait for
+    sigemptyset(&child);
+    sigaddset(&child, SIGCHLD);
+    g->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+    if (g->signal_fd < 0) return -errno;
+    if (getrusage(RUSAGE_SELF, &usage) == 0) g->own_rss_bytes = (int64_t)usage.ru_maxrss * 1024;
+    return trial_tree_open(&g->tree);
+}
+
+_Noreturn void trial_guardian_main(struct guard_setup *setup) {
+    struct guardian g = {.setup = setup, .self = getpid(), .round_ms = ROUND_LEAST_MS};
+    struct launch l;
+    int code = become_guardian(&g);
+    if (code < 0) {
+        tell_failed(&g, STAGE_FORK, -code);
+        _exit(1);
+    }
+    code = trial_scratch_make(setup->scratch_parent_fd, setup->scratch_name);
+    if (code < 0) {
+        tell_failed(&g, STAGE_SCRATCH, -code);
+        _exit(0);
+    }
+    int limit =
+        setup->cgroup[0] ? trial_limit_make(setup->cgroup, setup->memory_limit_bytes) : -ENOENT;
+    g.has_cgroup = limit == 0;
+    tell(&g, (struct guard_message){GUARD_READY, 0, -limit, 0}, 0);
+    if (read_launch(&g, &l)) {
+        launch_command(&g, &l);
+        watch(&g);
+    }
+    if (g.has_cgroup) trial_limit_drop(setup->cgroup);
+    _exit(trial_scratch_remove(setup->scratch_parent_fd, setup->scratch_name) ? 0 : 1);
+}

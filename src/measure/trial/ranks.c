@@ -1,0 +1,47 @@
+// SPDX-License-Identifier: Apache-2.0
+// The ranks of a trial as their processes show them: one that is gone, or that ran out of memory,
+// is waited for by the others for ever.
+#include "measure/trial/trial_int.h"
+
+static const double BAD_END_S = 3; // for a launcher to stop the others itself and say why
+static const double OOM_S = 5;     // a program may catch it and go on
+
+void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, int64_t now_ns) {
+    for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
+        struct watched_rank *w = &r->items[i];
+        bool is_there = trial_tree_has(tree, (pid_t)s->ranks[i].pid);
+        w->was_seen = w->was_seen || is_there;
+        if (is_there) w->gone_ns = 0;
+        if (w->was_seen && !is_there && !w->gone_ns) w->gone_ns = now_ns;
+    }
+}
+
+bool trial_rank_is_running(const struct step_rank *rank) {
+    return rank->state == STEPS_RANK_SILENT || rank->state == STEPS_RANK_STARTED;
+}
+
+static bool is_past(int64_t now_ns, int64_t ns, double seconds) {
+    return (double)(now_ns - ns) / 1e9 > seconds;
+}
+
+// Whether the rank can do no further step, for long enough that the others must be waiting.
+static bool is_lost(const struct step_rank *rank, const struct watched_rank *w,
+                    int64_t last_step_ns, int64_t now_ns) {
+    if (rank->state == STEPS_RANK_ENDED_BADLY) return is_past(now_ns, rank->last_ns, BAD_END_S);
+    if (!trial_rank_is_running(rank)) return false;
+    int64_t oom_ns = rank->oom_ns > last_step_ns ? rank->oom_ns : last_step_ns;
+    if (rank->oom_ns && is_past(now_ns, oom_ns, OOM_S)) return true;
+    return w->gone_ns && is_past(now_ns, w->gone_ns, OOM_S);
+}
+
+bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t last_step_ns,
+                          int64_t now_ns, bool are_missing) {
+    int64_t lost = 0, running = 0;
+    for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
+        if (is_lost(&s->ranks[i], &r->items[i], last_step_ns, now_ns))
+            lost++;
+        else if (trial_rank_is_running(&s->ranks[i]) && !r->items[i].gone_ns)
+            running++;
+    }
+    return lost > 0 && (running > 0 || are_missing);
+}

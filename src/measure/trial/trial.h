@@ -1,0 +1,89 @@
+// SPDX-License-Identifier: Apache-2.0
+// One launch of the user's command, watched from inside (steps) and outside (processes, memory) and
+// stopped after enough steps. Nothing is left behind: a guardian process, which is the subreaper of
+// everything the command starts, kills the whole tree when the trial ends, when it is interrupted
+// and when batchfit itself dies, and removes the scratch folder.
+#ifndef TRIAL_TRIAL_H
+#define TRIAL_TRIAL_H
+
+#include "measure/failure/failure.h"
+#include "measure/steps/steps.h"
+
+#include <signal.h>
+
+// What is seen from outside now and then; a caller's gauge may fill the device's part.
+struct trial_outside {
+    double seconds;     // since the start
+    int64_t rss_bytes;  // of the whole tree now; -1: unknown
+    int64_t data_bytes; // the largest process's VmData, what RLIMIT_DATA counts
+    int processes;
+};
+
+// A command that is not tried but run to its own end. It is stopped for want of steps only while a
+// process that has announced itself owes them (start_limit_s counts from there). Its output goes on
+// to ours, its temporary files stay where they are without us, memory does not grow with its steps,
+// and what it says and does while it is being stopped counts.
+struct trial_whole {
+    int out_fd, err_fd; // where its standard output and its standard error go as they come
+    // How often each signal came, by its number (NSIG of them); the caller's handler counts.
+    // SIGINT, SIGTERM and SIGHUP are passed on and end it, after the grace by force, at a second
+    // one (SIGINT) at once; SIGUSR1 and SIGUSR2 are passed on.
+    const volatile sig_atomic_t *signals;
+    bool asks_stop; // `watch` may set it: SIGTERM, then the grace
+};
+
+struct trial_request {
+    char *const *argv;          // NULL-ended; searched in PATH
+    char *const *environment;   // "NAME=value" on top of ours, NULL-ended; may be NULL
+    const char *folder;         // to run in; NULL: ours
+    const char *scratch_parent; // where the scratch folder is made; NULL: $TMPDIR, else /tmp
+    // The scratch folder can be named only by the trial: called once, before the start, to give the
+    // final argv and environment. NULL: argv and environment as they are.
+    int (*prepare)(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
+                   char *const **ret_environment, struct fail *why);
+    void *prepare_context;
+    int64_t warmup_steps, steps; // stop when every rank has made warmup_steps + steps
+    int64_t ranks;               // processes that must report; 0: as many as `world` says, else 1
+    int64_t memory_limit_bytes;  // CPU: of the whole tree (cgroup) or each process (RLIMIT_DATA)
+    // 0: 300, 120, no limit; infinite: none
+    double start_limit_s, stall_limit_s, time_limit_s;
+    double grace_s;                   // from SIGTERM to SIGKILL; 0: 5
+    const volatile bool *interrupted; // set by the caller's signal handler; may be NULL
+    // Called about ten times a second and after each step; must not block. For progress and device
+    // gauges. May be NULL.
+    void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
+    void *watch_context;
+    const char *log_path;      // keeps the whole output here; NULL: only the tail in memory
+    struct trial_whole *whole; // NULL: a trial, stopped when it has made its steps
+};
+
+enum trial_limiter { TRIAL_LIMITER_NONE, TRIAL_LIMITER_CGROUP, TRIAL_LIMITER_RLIMIT };
+struct trial {
+    enum failure_class end; // how; what its output says: ending
+    struct failure ending;
+    struct steps steps;
+    struct str output;                     // tail of stdout and stderr, at most 256 KiB
+    int64_t output_bytes;                  // all that was printed
+    double seconds, seconds_to_first_step; // NaN: no step
+    int64_t peak_rss_bytes;                // of the whole tree
+    int64_t peak_data_bytes;               // largest VmData of one process that was seen
+    int64_t oom_kills;                     // memory.events; -1: no cgroup
+    enum trial_limiter limiter;
+    int killed_strays; // processes that outlived the command and had to be killed
+    bool left_group;   // something changed its process group or session
+    bool is_standin;   // the program said that it plays a scenario (framework "standin")
+    int64_t
+        cgroup_peak_bytes;  // memory.peak, page cache included; -1: no cgroup, or an older kernel
+    int status;             // of waitpid
+    bool has_status;        // false: it did not end by itself and could not be waited for
+    bool was_killed;        // it did not end within the grace
+    bool log_is_cut;        // log_path could not be written to its end (a full disk)
+    struct str left_behind; // the scratch folder, when it could not be removed; empty: it is gone
+};
+
+// 0 and a filled trial however the command ended; FAIL_USAGE/FAIL_INPUT when it does not exist or
+// may not be run, FAIL_MACHINE when no process can be started. Lives in the arena.
+int trial_run(struct arena *a, const struct trial_request *request, struct trial *ret_trial,
+              struct fail *why);
+
+#endif

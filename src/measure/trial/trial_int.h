@@ -1,0 +1,272 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of a trial know of each other: the process tree, the scratch folder, the limiter,
+// the guardian, the log, and the ways steps travel.
+//
+// tree, scratch and trial_limit_make/trial_limit_kill/trial_limit_drop are also called between fork
+// and exec: they allocate nothing and call only what is async-signal-safe.
+#ifndef TRIAL_TRIAL_INT_H
+#define TRIAL_TRIAL_INT_H
+
+#include "measure/trial/trial.h"
+
+#include <limits.h>
+#include <sys/types.h>
+
+// What a folder lists, as getdents64(2) gives it.
+struct folder_entry {
+    uint64_t inode;
+    int64_t offset;
+    unsigned short length;
+    unsigned char type;
+    char name[];
+};
+
+// --- the processes below one process, read from /proc ---
+
+struct tree_process {
+    int64_t start_ticks; // since boot: with pid, the identity of a process
+    pid_t pid, parent, group, session;
+    // Since it started, of all its threads: pages that it got without a disk, time in clock ticks.
+    int64_t faults, user_ticks, kernel_ticks;
+    bool is_zombie, is_below;
+};
+struct tree {
+    struct tree_process *items; // by pid
+    int count;
+    int proc_fd;
+};
+struct tree_memory {
+    int64_t rss_bytes;         // summed; -1: nothing could be read
+    int64_t largest_hwm_bytes; // of one process
+    int64_t largest_data_bytes;
+    const struct tree_process *largest_data; // whose; until the next scan. NULL: nobody's
+    int processes;
+};
+// Both 0 or -errno.
+int trial_tree_open(struct tree *t);
+void trial_tree_close(struct tree *t);
+// All that descend from `root`, without it.
+int trial_tree_scan(struct tree *t, pid_t root);
+bool trial_tree_has(const struct tree *t, pid_t pid); // of the last scan, and not a zombie
+int trial_tree_living(const struct tree *t);
+// True when one is in another process group than `group`.
+bool trial_tree_has_left(const struct tree *t, pid_t group);
+// Who is left alone: a session (0: none), and what started before.
+struct tree_spared {
+    pid_t session;
+    int64_t before_ticks;
+};
+bool trial_tree_is_spared(const struct tree_process *p, struct tree_spared spared);
+// Sends a signal to each of the last scan and, when it cannot be refused, to the groups they are in
+// but for our own.
+void trial_tree_signal(const struct tree *t, int signal, struct tree_spared spared);
+int64_t trial_tree_start_of(const struct tree *t, pid_t pid); // -1: no such process
+struct tree_memory trial_tree_measure(const struct tree *t);
+
+// --- a process that gets no memory and asks for ever ---
+
+struct spin {
+    struct tree_process first; // as it was when it last got a page
+    int64_t since_ns;          // 0: nothing seen
+};
+// `p` as seen at now_ns, below a limit that leaves it room_bytes. True: it has done nothing for
+// long but ask, in vain.
+bool trial_spin_sees(struct spin *s, const struct tree_process *p, int64_t room_bytes,
+                     int64_t now_ns);
+
+// --- the scratch folder ---
+
+// Makes NAME with steps/, out/ and tmp/ in it. 0 or -errno; on an error nothing is left.
+int trial_scratch_make(int parent_fd, const char *name);
+// Removes it with all that is in it, never following a symlink. False: something could not be
+// removed.
+bool trial_scratch_remove(int parent_fd, const char *name);
+
+// --- the memory limit ---
+
+// The folder of a cgroup v2 in which a group with a memory limit may be made, from
+// ROOT/proc/self/{cgroup,mountinfo}; empty: there is none. `root` is "" but for tests.
+struct str trial_limit_find(struct arena *a, const char *root);
+// Makes the group; 0 or -errno; on an error nothing is left.
+int trial_limit_make(const char *folder, int64_t bytes);
+int trial_limit_join(const char *folder); // the calling process
+void trial_limit_kill(const char *folder);
+void trial_limit_drop(const char *folder);
+int trial_limit_set_data(int64_t bytes); // RLIMIT_DATA; 0 or -errno
+int64_t trial_limit_counter(const char *folder, const char *file, const char *key); // -1: unknown
+int64_t trial_limit_system_oom_kills(const char *root); // /proc/vmstat; -1: unknown
+
+// --- the guardian ---
+
+// What the guardian tells. Sent whole.
+enum guard_kind {
+    GUARD_READY,    // the scratch folder is there; value: errno of the cgroup, 0: it is there
+    GUARD_FAILED,   // code: stage, value: errno
+    GUARD_LAUNCHED, // code: pid, value: limiter
+    GUARD_REAPED,   // code: pid, value: status, more: its largest RSS in bytes, -1: unknown
+    GUARD_EMPTY,    // nothing descends from it any more; code: strays killed, value: left_group
+};
+struct guard_message {
+    int kind, code;
+    int64_t value, more;
+};
+enum guard_stage {
+    STAGE_SCRATCH,
+    STAGE_FORK,
+    STAGE_DESCRIPTORS,
+    STAGE_LIMIT,
+    STAGE_FOLDER,
+    STAGE_EXEC
+};
+
+// What is told to the guardian: first the launch, then stops. End of file: clean up and go.
+struct guard_launch {
+    int64_t bytes; // of the strings that follow: folder, argv, environment, each ended by NUL
+    int64_t memory_limit_bytes;
+    int argc, envc;
+};
+struct guard_stop {
+    int64_t grace_ms;
+    int signal;     // that the command's group gets first; 0: SIGTERM
+    int is_message; // only that signal; nothing is stopped
+};
+
+// Set before the fork; all the guardian knows.
+struct guard_setup {
+    int socket_fd, output_fd, error_fd, steps_fd, scratch_parent_fd; // error_fd: of stderr
+    const char *scratch_name;
+    char cgroup[PATH_MAX]; // empty: none
+    int64_t memory_limit_bytes;
+};
+// Where the child finds the pipe for its steps: one digit, since dash knows no others, and none
+// that scripts like to use (3 and 9 are).
+enum { GUARD_STEPS_FD = 7 };
+_Noreturn void trial_guardian_main(struct guard_setup *setup);
+
+// This side of it.
+struct guard {
+    pid_t pid;
+    int socket_fd, parent_fd;
+    bool is_subreaper;                                 // that we were before
+    struct str scratch_name, scratch, out, steps, tmp; // absolute paths but for the name
+    struct str cgroup;                                 // empty: none
+    pid_t command;
+    enum trial_limiter limiter;
+    bool is_launched, has_exited, is_empty, is_lost;
+    int status;
+    int bad_status; // of a reporting process that was adopted and ended badly; 0: none
+    int64_t largest_rss_bytes;
+    int strays;
+    bool left_group;
+    int64_t start_ticks;
+};
+// What the command gets: standard output, standard error (may be the same), the pipe for steps.
+struct guard_pipes {
+    int output_fd, error_fd, steps_fd;
+};
+// Starts the guardian, which makes the scratch folder. Takes over none of the descriptors.
+int trial_guard_open(struct arena *a, const struct trial_request *request, struct guard_pipes pipes,
+                     struct guard *g, struct fail *why);
+int trial_guard_launch(struct arena *a, struct guard *g, const struct trial_request *request,
+                       char *const *argv, char *const *environment, struct fail *why);
+// Reads what the guardian has to tell now; `steps` says whose ends are of interest.
+void trial_guard_hear(struct guard *g, const struct steps *steps);
+// First `signal` (0: SIGTERM) and, after the grace, SIGKILL.
+void trial_guard_stop(struct guard *g, double grace_s, int signal);
+void trial_guard_pass(struct guard *g, int signal); // to the command's group
+// Removes everything. Waits for it, unless processes cannot be killed. False: the scratch folder
+// could not be removed.
+bool trial_guard_close(struct guard *g);
+
+// A pipe that we read, without waiting, and the command writes. `of`: what, for the error.
+int trial_pipe_open(const char *of, int *ret_read_fd, int *ret_write_fd, struct fail *why);
+
+// --- output ---
+
+enum { LOG_TAIL_BYTES = 256 << 10 };
+struct log {
+    char *ring; // LOG_TAIL_BYTES
+    int64_t total_bytes;
+    int file_fd; // -1: none
+    bool is_cut; // the file could not be written
+};
+int trial_log_open(struct arena *a, const char *path, struct log *l, struct fail *why);
+void trial_log_add(struct log *l, struct str text);
+struct str trial_log_tail(struct arena *a, const struct log *l);
+void trial_log_close(struct log *l);
+
+// --- output that goes on to ours ---
+
+// One stream. What is read is kept until it could be written: who reads ours slowly slows the
+// command down, as without us.
+enum { PASS_BYTES = 1 << 16 };
+struct pass {
+    int from_fd, to_fd; // to_fd -1: nowhere, or not any more
+    ptrdiff_t begin, end;
+    char bytes[PASS_BYTES];
+};
+// Moves what can be moved without waiting; `waits`: all that is held, however long it takes, unless
+// a signal interrupts.
+void trial_pass_move(struct pass *p, struct log *l, bool waits);
+static inline bool pass_is_full(const struct pass *p) {
+    return p->begin < p->end;
+}
+
+// --- how steps travel ---
+
+struct transport_file {
+    struct str name;
+    int64_t offset;
+    struct step_source source;
+};
+struct transport {
+    struct arena *arena;
+    int read_fd, write_fd; // the pipe; -1: none
+    struct step_source source;
+    struct str folder;
+    int64_t next_look_ns; // into the folder
+    struct transport_file *files;
+    ptrdiff_t file_count, file_capacity;
+};
+struct transport_row {
+    const char *name;
+    int (*open)(struct transport *t, struct fail *why); // before the guardian starts
+    void (*describe)(const struct transport *t, struct arena *a, char **variables, int *count);
+    // Feeds what is new; NULL for steps: throws it away.
+    void (*read)(struct transport *t, struct steps *steps);
+};
+extern const struct transport_row trial_transports[]; // ends with a row without a name
+enum { TRANSPORT_VARIABLES = 8 };
+int trial_transport_open(struct arena *a, struct transport *t, struct fail *why);
+// Variables for the child, NULL-ended; at most TRANSPORT_VARIABLES.
+void trial_transport_describe(const struct transport *t, struct arena *a, char **variables);
+// `is_last`: nobody writes any more.
+void trial_transport_read(struct transport *t, struct steps *steps, bool is_last);
+void trial_transport_close(struct transport *t);
+
+// --- the command's environment ---
+
+// Ours, the trial's on top, what is wanted on top of that. NULL-ended, as is `wanted` (may be
+// NULL).
+char *const *trial_environment_of(struct arena *a, const struct trial_request *request,
+                                  const struct guard *g, const struct transport *t,
+                                  char *const *wanted);
+
+// --- ranks ---
+
+enum { RANKS_WATCHED = 1024 };
+// Processes that report, seen from outside; at the place of the rank in the steps.
+struct ranks {
+    struct watched_rank {
+        bool was_seen;
+        int64_t gone_ns; // 0: not
+    } items[RANKS_WATCHED];
+};
+void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, int64_t now_ns);
+bool trial_rank_is_running(const struct step_rank *rank);
+// Whether a rank is gone, or can do no further step, while others run and wait for it; are_missing:
+// some have not yet said anything.
+bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t last_step_ns,
+                          int64_t now_ns, bool are_missing);
+
+#endif

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+// One plan on one card: which tape speaks for it, what it needs, whether it fits, how sure that is,
+// and what would help. fit, team, explain (and later check, run, serve) all ask here.
+#ifndef FORECAST_FORECAST_H
+#define FORECAST_FORECAST_H
+
+#include "predict/gpu/gpu.h"
+#include "predict/plan/plan.h"
+#include "predict/sim/sim.h"
+#include "predict/tape/store.h"
+
+// What measured runs say of the predictions here: factors of the allocator's figures
+// (stats_find_correction). runs 0: none.
+struct forecast_correction {
+    int64_t runs, models; // models 1: runs of this very model
+    double factor, fit_factor, upper_factor;
+};
+
+// Where the plan is to run. Bytes.
+struct forecast_card {
+    struct gpu gpu;
+    struct gpu_overhead overhead;
+    int64_t tenants_bytes; // taken by other processes
+    double margin;         // share of the memory to leave free, 0 … 1
+    struct forecast_correction correction;
+};
+// What the allocator can get: usable − overhead − tenants. May be negative.
+int64_t forecast_capacity(const struct forecast_card *card);
+// The same with the margin kept free: usable × (1 − margin) − overhead − tenants.
+int64_t forecast_budget(const struct forecast_card *card);
+
+// A tape in memory, with what has been learned from it; shared by everyone who asks about it.
+struct forecast_loaded;
+
+// The tapes that have been loaded so far: cards and remedies ask about the same ones again and
+// again. One set of allocator options for all.
+struct forecast_shelf {
+    struct arena *arena;
+    const struct tape_store *store;
+    struct sim_options options;
+    struct forecast_loaded **items;
+    ptrdiff_t count, capacity;
+};
+
+// What is known of a kind of plan: the tape that speaks for it. The batch is free.
+struct forecast_tape {
+    const struct tape_entry *entry;
+    const struct tape *tape;
+    struct sim *sim;
+    struct forecast_loaded *loaded;
+    int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes)
+    struct str_list notes; // where the tape differs from the plan, and what that means
+    bool is_upper_bound;   // a larger image or sequence stands in
+};
+
+// A model as people write it, and what it is in the store.
+struct forecast_model {
+    struct str name;       // "timm:swin_base_patch4_window12_384"
+    struct str short_name; // as it was asked for, without folder and suffix
+    int64_t image_size;    // of the alias, 0: none
+};
+
+struct forecast {
+    struct arena *arena;
+    struct forecast_shelf *shelf;
+    struct plan plan;
+    struct forecast_model model;
+    struct forecast_tape *tapes[2]; // [0] one micro-step, [1] several; opened when first asked
+};
+
+// Finds the model ("swin_base_384", "google/mt5-large", "yolo11l.pt") in data/models.tsv and in the
+// store. FAIL_INPUT: the nearest names and the command that records it.
+int forecast_find_model(struct arena *a, const struct tape_store *store, struct str spelled,
+                        struct forecast_model *ret_model, struct fail *why);
+// Fills what the plan leaves open (image size, sequence) from the model's alias or its usual tape,
+// and sees to it that a tape for it exists. FAIL_INPUT says which ones there are and how to record
+// another.
+int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
+                  struct forecast *ret_forecast, struct fail *why);
+// The tape for so many micro-steps per optimizer step.
+int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape **ret_tape,
+                  struct fail *why);
+
+// FITS: also with 3 % less capacity. AT RISK: it runs at the capacity, but not at 1.5 or 3 % less.
+enum forecast_verdict { FORECAST_FITS, FORECAST_AT_RISK, FORECAST_OOM };
+const char *forecast_verdict_name(enum forecast_verdict verdict); // "FITS", "AT RISK", "OOM"
+
+struct forecast_peak {
+    int64_t allocated_bytes, reserved_bytes, needed_bytes; // of the allocator
+    int64_t overhead_bytes;
+    // The most that the whole card should show: reserved with the kernels' scratch, the method's
+    // own error (forecast_band) and the overhead's high end.
+    int64_t upper_bytes;
+    bool needed_is_exact;
+    enum forecast_verdict verdict;
+};
+// How far a reading may lie above the predicted peak of the card, and what that was measured on.
+extern const double forecast_band;
+extern const char forecast_band_source[];
+
+int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
+                int64_t accumulation, struct forecast_peak *ret_peak, struct fail *why);
+// Does it run in the budget, and at the full capacity with 0, 1.5 and 3 % taken off? 1, 0, or an
+// error. Much cheaper than forecast_at.
+int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t batch,
+                  int64_t accumulation, struct fail *why);
+// Cheap and monotone in the batch: false when it cannot fit the budget.
+bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int64_t batch,
+                      int64_t accumulation);
+
+// A change that lowers the need, with what it saves at that batch.
+struct forecast_remedy {
+    struct str what;  // "gradient checkpointing"
+    struct str cost;  // what one pays: "about 30 % slower"
+    struct plan plan; // the plan with the change
+    int64_t needed_bytes, saved_bytes;
+    bool is_enough; // fits the card's budget then
+};
+struct forecast_remedies {
+    struct forecast_remedy *items;
+    ptrdiff_t count, capacity;
+};
+// Every remedy that a tape can speak for, the one that costs the training least first. `batch` is
+// the batch that should fit.
+int forecast_remedies(struct forecast *f, const struct forecast_card *card, int64_t batch,
+                      int64_t accumulation, struct forecast_remedies *ret_remedies,
+                      struct fail *why);
+
+#endif

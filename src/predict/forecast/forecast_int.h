@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of this room share.
+#ifndef FORECAST_FORECAST_INT_H
+#define FORECAST_FORECAST_INT_H
+
+#include "predict/forecast/forecast.h"
+
+// What a tape shows at a batch without any limit, and the least it needs. Bytes.
+struct forecast_figures {
+    int64_t batch, classes;
+    int64_t allocated_bytes, reserved_bytes, needed_bytes;
+    int64_t scratch_bytes; // reserved with the kernels' scratch guessed
+    bool needed_is_exact;
+};
+
+// The entry's tape, loaded once.
+int forecast_load(struct forecast_shelf *shelf, const struct tape_entry *entry,
+                  struct forecast_loaded **ret_loaded, struct fail *why);
+const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded);
+struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);
+// Does it run in that capacity? Answered without a replay where an earlier one tells.
+bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classes,
+                   int64_t capacity_bytes);
+struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
+                                         int64_t classes);
+
+// The entry of the model that serves the plan best, NULL with the property that stands in the way.
+const struct tape_entry *forecast_match(const struct tape_store *store, const struct plan *p,
+                                        const struct forecast_model *m, const char **ret_obstacle);
+// Says where the entry differs from the plan and adds what it lacks to extra_bytes.
+void forecast_match_notes(struct arena *a, const struct plan *p, struct forecast_tape *t);
+
+#endif

@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which tape speaks for a plan. Exactly the plan's own, or the nearest one that may stand in; every
+// substitution has a row in the table below, a penalty that ranks it and a note that says what it
+// does to the figures. What no row allows is not guessed.
+#include "predict/forecast/forecast_int.h"
+
+enum { NO = -1, FREE = 0 };
+
+// How well an entry serves one property of the plan: FREE (equal), NO (cannot), else a penalty.
+struct property {
+    const char *name;
+    int (*serves)(const struct plan *p, const struct forecast_model *m,
+                  const struct tape_header *h);
+    // NULL: nothing to be said.
+    void (*note)(struct arena *a, const struct plan *p, struct forecast_tape *t);
+};
+
+static int serves_mode(const struct plan *p, const struct forecast_model *m,
+                       const struct tape_header *h) {
+    (void)m;
+    return str_is(h->mode, p->inference ? "inference" : "train") ? FREE : NO;
+}
+
+// A larger image or longer sequence needs more: it may stand in as an upper bound.
+static int serves_size(int64_t wanted, int64_t usual, int64_t has) {
+    if (wanted <= 0) wanted = usual;
+    if (wanted <= 0 || has == wanted) return FREE;
+    if (has <= 0 || has < wanted) return NO;
+    return 1000 + (int)((has - wanted) * 1000 / wanted);
+}
+
+static int serves_image(const struct plan *p, const struct forecast_model *m,
+                        const struct tape_header *h) {
+    if (h->image_size <= 0) return FREE;
+    return serves_size(p->image_size, m->image_size, h->image_size);
+}
+
+static void note_image(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    const struct tape_header *h = &t->entry->header;
+    if (p->image_size <= 0 || h->image_size <= 0 || h->image_size == p->image_size) return;
+    t->is_upper_bound = true;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a, "no tape at %lld px: the one at %lld px stands in, so every figure is an upper bound",
+        (long long)p->image_size, (long long)h->image_size);
+}
+
+static int serves_sequence(const struct plan *p, const struct forecast_model *m,
+                           const struct tape_header *h) {
+    (void)m;
+    if (h->sequence_length <= 0) return FREE;
+    int source = serves_size(p->sequence_length, 0, h->sequence_length);
+    int target = h->target_length > 0 ? serves_size(p->target_length, 0, h->target_length) : FREE;
+    return source < 0 || target < 0 ? NO : source + target;
+}
+
+static void note_sequence(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    const struct tape_header *h = &t->entry->header;
+    bool source = h->sequence_length > 0 && p->sequence_length > 0 &&
+                  h->sequence_length != p->sequence_length;
+    bool target =
+        h->target_length > 0 && p->target_length > 0 && h->target_length != p->target_length;
+    if (!source && !target) return;
+    t->is_upper_bound = true;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a,
+        "no tape at %lld tokens: the one at %lld tokens stands in, so every figure is an upper "
+        "bound",
+        (long long)(source ? p->sequence_length : p->target_length),
+        (long long)(source ? h->sequence_length : h->target_length));
+}
+
+// Autocast to bf16 and to fp16 cast the same tensors to two bytes; only GradScaler's few scalars
+// differ.
+static int serves_precision(const struct plan *p, const struct forecast_model *m,
+                            const struct tape_header *h) {
+    (void)m;
+    enum plan_precision has = plan_precision_find(h->precision);
+    enum plan_precision wanted = p->precision ? p->precision : PLAN_FP32;
+    if (has == wanted) return FREE;
+    if (wanted == PLAN_AMP_BF16 && has == PLAN_AMP_FP16) return 1;
+    if (wanted == PLAN_AMP_FP16 && has == PLAN_AMP_BF16) return 1;
+    // Weights of half size run through the same kernels whichever half it is.
+    if (p->inference && wanted == PLAN_FP16 && has == PLAN_BF16) return 1;
+    if (p->inference && wanted == PLAN_BF16 && has == PLAN_FP16) return 1;
+    // Autocast keeps fp32 weights and casts them: it needs more than weights of half size.
+    bool is_half = wanted == PLAN_FP16 || wanted == PLAN_BF16;
+    bool is_cast = has == PLAN_AMP_FP16 || has == PLAN_AMP_BF16;
+    return p->inference && is_half && is_cast ? 50 : NO;
+}
+
+static void note_precision(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    enum plan_precision has = plan_precision_find(t->entry->header.precision);
+    bool is_half = p->precision == PLAN_FP16 || p->precision == PLAN_BF16;
+    if (!p->inference || !is_half || has == PLAN_FP16 || has == PLAN_BF16) return;
+    t->is_upper_bound = true;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
+        str_format(a,
+                   "no tape with weights in %s: the one with %s stands in, which needs more and is "
+                   "slower",
+                   plan_precision_name(p->precision), plan_precision_name(has));
+}
+
+// Optimizers whose state and temporaries have the same sizes.
+static const struct {
+    const char *wanted, *has;
+} equal_states[] = {{"adam", "adamw"}, {"adamw", "adam"}, {"lion", "sgd"}, {"sgd", "lion"}};
+
+static int serves_optimizer(const struct plan *p, const struct forecast_model *m,
+                            const struct tape_header *h) {
+    (void)m;
+    if (p->inference || p->optimizer.len == 0 || str_equal(p->optimizer, h->optimizer)) return FREE;
+    for (size_t i = 0; i < sizeof equal_states / sizeof *equal_states; i++) {
+        if (str_is(p->optimizer, equal_states[i].wanted) &&
+            str_is(h->optimizer, equal_states[i].has)) {
+            return 1;
+        }
+    }
+    return NO;
+}
+
+static void note_optimizer(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    struct str has = t->entry->header.optimizer;
+    if (p->inference || p->optimizer.len == 0 || str_equal(p->optimizer, has)) return;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a, "%.*s is sized as %.*s: the same states", STR_ARG(p->optimizer), STR_ARG(has));
+}
+
+static int64_t micro_steps(int64_t accumulation) {
+    return accumulation > 1 ? 2 : 1;
+}
+
+static int serves_accumulation(const struct plan *p, const struct forecast_model *m,
+                               const struct tape_header *h) {
+    (void)m;
+    if (p->inference) return FREE;
+    int64_t wanted = micro_steps(p->accumulation), has = micro_steps(h->accumulation);
+    return wanted == has ? FREE : wanted > has ? 200 : 100;
+}
+
+// From the second micro-step on the gradients are there during the forward pass.
+static void note_accumulation(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    const struct tape_header *h = &t->entry->header;
+    if (p->inference || micro_steps(p->accumulation) == micro_steps(h->accumulation)) return;
+    bool lacks = p->accumulation > 1 && !str_is(h->zero_grad, "zero") && h->parameters > 0;
+    if (lacks) t->extra_bytes += h->parameters * (p->precision == PLAN_BF16 ? 2 : 4);
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
+        lacks ? STR("no tape with accumulation: the gradients' bytes are added to the figures, an "
+                    "upper bound")
+              : STR("the tape with accumulation stands in for a single step: an upper bound");
+}
+
+static int serves_checkpointing(const struct plan *p, const struct forecast_model *m,
+                                const struct tape_header *h) {
+    (void)m;
+    return p->checkpointing == (h->checkpointing == 1) ? FREE : NO;
+}
+
+// Weights that follow the trained ones: one more fp32 copy of the parameters, resident.
+static int serves_ema(const struct plan *p, const struct forecast_model *m,
+                      const struct tape_header *h) {
+    (void)m;
+    return p->ema == (h->ema == 1) ? FREE : p->ema ? 20 : 40;
+}
+
+static void note_ema(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    const struct tape_header *h = &t->entry->header;
+    if (!p->ema || h->ema == 1 || h->parameters <= 0) return;
+    t->extra_bytes += h->parameters * 4;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
+        STR("EMA: 4 bytes a parameter are added to the figures");
+}
+
+static int serves_layout(const struct plan *p, const struct forecast_model *m,
+                         const struct tape_header *h) {
+    (void)m;
+    bool wants_nhwc = str_is(p->layout, "nhwc");
+    return wants_nhwc == str_is(h->layout, "nhwc") ? FREE : 5;
+}
+
+static void note_layout(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    if (p->layout.len == 0 || str_equal(p->layout, t->entry->header.layout)) return;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a, "recorded as %.*s: the same bytes, other kernels", STR_ARG(t->entry->header.layout));
+}
+
+static const struct property properties[] = {
+    {"mode", serves_mode, NULL},
+    {"image size", serves_image, note_image},
+    {"sequence length", serves_sequence, note_sequence},
+    {"precision", serves_precision, note_precision},
+    {"optimizer", serves_optimizer, note_optimizer},
+    {"checkpointing", serves_checkpointing, NULL},
+    {"accumulation", serves_accumulation, note_accumulation},
+    {"EMA", serves_ema, note_ema},
+    {"layout", serves_layout, note_layout},
+};
+enum { PROPERTIES = sizeof properties / sizeof *properties };
+
+// Penalty, or NO with the first property that stands in the way.
+static int entry_penalty(const struct plan *p, const struct forecast_model *m,
+                         const struct tape_entry *e, int *ret_property) {
+    int sum = 0;
+    for (int i = 0; i < PROPERTIES; i++) {
+        int penalty = properties[i].serves(p, m, &e->header);
+        if (penalty == NO) {
+            *ret_property = i;
+            return NO;
+        }
+        sum += penalty;
+    }
+    return sum;
+}
+
+const struct tape_entry *forecast_match(const struct tape_store *store, const struct plan *p,
+                                        const struct forecast_model *m, const char **ret_obstacle) {
+    const struct tape_entry *best = NULL;
+    int best_penalty = 0, farthest = -1;
+    for (ptrdiff_t i = 0; i < store->count; i++) {
+        const struct tape_entry *e = &store->entries[i];
+        if (!tape_entry_is_model(e, m->name)) continue;
+        int obstacle = 0, penalty = entry_penalty(p, m, e, &obstacle);
+        if (penalty == NO && obstacle > farthest) farthest = obstacle;
+        if (penalty == NO || (best && penalty >= best_penalty)) continue;
+        best = e;
+        best_penalty = penalty;
+    }
+    *ret_obstacle = best || farthest < 0 ? NULL : properties[farthest].name;
+    return best;
+}
+
+void forecast_match_notes(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    for (int i = 0; i < PROPERTIES; i++) {
+        if (properties[i].note) properties[i].note(a, p, t);
+    }
+}

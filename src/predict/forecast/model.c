@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+// From a name as it stands in a config to a model that the store has tapes of.
+#include "base/data.h"
+#include "base/near.h"
+#include "predict/forecast/forecast.h"
+
+// Hub folders, weight files and model files say the same model: google/mt5-large, yolo11l.pt.
+static struct str bare_name(struct str spelled) {
+    static const char *const suffixes[] = {".pt", ".pth", ".yaml", ".yml", ".safetensors"};
+    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
+        if (str_ends(spelled, str_of(suffixes[i]))) {
+            spelled.len -= str_of(suffixes[i]).len;
+            break;
+        }
+    }
+    for (ptrdiff_t i = spelled.len; i > 0; i--) {
+        if (spelled.p[i - 1] == '/') return str_slice(spelled, i, spelled.len);
+    }
+    return spelled;
+}
+
+// Without the source's prefix: "timm:resnet50" -> "resnet50".
+static struct str without_source(struct str model) {
+    struct str source = str_cut(&model, ':');
+    return model.p ? model : source;
+}
+
+static bool has_tapes(const struct tape_store *store, struct str model) {
+    for (ptrdiff_t i = 0; i < store->count; i++) {
+        if (tape_entry_is_model(&store->entries[i], model)) return true;
+    }
+    return false;
+}
+
+// Rows of data/models.tsv: name, model, image_size.
+static int find_alias(struct arena *a, struct str name, struct forecast_model *ret,
+                      struct near *near, struct fail *why) {
+    struct tsv t;
+    int rc = tsv_find(a, "data/models.tsv", &t, why);
+    if (rc < 0) return rc;
+    while ((rc = tsv_next(&t, why)) > 0) {
+        struct str alias = tsv_cell(&t, "name");
+        near_offer(near, alias);
+        if (!str_equal_nocase(alias, name)) continue;
+        ret->name = tsv_cell(&t, "model");
+        ret->image_size = 0;
+        (void)str_to_i64(tsv_cell(&t, "image_size"), &ret->image_size);
+        return 1;
+    }
+    return rc;
+}
+
+// Where a model of that name usually comes from, for the command that records it.
+static const char *likely_source(struct str name) {
+    if (str_find(name, STR(":")) >= 0) return "";
+    if (str_find(name, STR("yolo")) >= 0) return "ultralytics:";
+    return str_find(name, STR("/")) >= 0 ? "hf:" : "timm:";
+}
+
+static int unknown_model(struct arena *a, const struct tape_store *store, struct str name,
+                         struct near *near, struct fail *why) {
+    for (ptrdiff_t i = 0; i < store->count; i++) {
+        struct str model = store->entries[i].header.model;
+        if (i > 0 && str_equal(model, store->entries[i - 1].header.model)) continue;
+        near_offer(near, without_source(model));
+    }
+    fail_set(why, FAIL_INPUT, "no tape of a model '%.*s'", STR_ARG(name));
+    struct str command =
+        str_format(a, "batchfit record %s%.*s", likely_source(name), STR_ARG(bare_name(name)));
+    if (near->count > 0) {
+        return fail_hint(why,
+                         "nearest: %.*s. batchfit list models shows all; any other is added by: "
+                         "%.*s",
+                         STR_ARG(near_text(a, near)), STR_ARG(command));
+    }
+    return fail_hint(why,
+                     "batchfit list models shows what there is; any other is added by: %.*s (or "
+                     "another source: timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
+                     STR_ARG(command));
+}
+
+int forecast_find_model(struct arena *a, const struct tape_store *store, struct str spelled,
+                        struct forecast_model *ret_model, struct fail *why) {
+    struct str bare = bare_name(spelled);
+    const struct str tries[] = {spelled, bare};
+    struct near near = {.typed = without_source(bare)};
+    struct forecast_model model = {.short_name = bare};
+    for (int i = 0; i < 2; i++) {
+        int rc = find_alias(a, tries[i], &model, &near, why);
+        if (rc < 0) return rc;
+        if (rc == 0 && has_tapes(store, tries[i])) model.name = tries[i];
+        if (model.name.len > 0 && has_tapes(store, model.name)) {
+            *ret_model = model;
+            return 0;
+        }
+    }
+    return unknown_model(a, store, spelled, &near, why);
+}

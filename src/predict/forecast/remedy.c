@@ -1,0 +1,121 @@
+// SPDX-License-Identifier: Apache-2.0
+// What helps when a plan does not fit. Each remedy is a change of the plan, and its saving is
+// predicted from a tape of the changed plan, never estimated.
+#include "predict/forecast/forecast_int.h"
+
+static bool use_amp(struct plan *p, const struct gpu *gpu) {
+    if (p->precision != PLAN_FP32 || p->inference || !gpu->has_tensor_cores) return false;
+    p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
+    return true;
+}
+
+static bool use_checkpointing(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->checkpointing || p->inference) return false;
+    p->checkpointing = true;
+    return true;
+}
+
+static bool use_optimizer(struct plan *p, struct str optimizer) {
+    if (p->inference || str_equal(p->optimizer, optimizer)) return false;
+    p->optimizer = optimizer;
+    return true;
+}
+
+static bool use_8bit(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    return use_optimizer(p, STR("adamw8bit"));
+}
+
+static bool use_adafactor(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    return use_optimizer(p, STR("adafactor"));
+}
+
+static bool use_sgd(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    return use_optimizer(p, STR("sgd"));
+}
+
+static bool use_bf16(struct plan *p, const struct gpu *gpu) {
+    if (p->precision == PLAN_BF16 || !gpu->has_bf16 || p->inference) return false;
+    p->precision = PLAN_BF16;
+    return true;
+}
+
+// The next smaller size that there is a tape of is found by asking for it.
+static bool halve_sequence(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->sequence_length < 64) return false;
+    p->sequence_length /= 2;
+    p->target_length /= 2;
+    return true;
+}
+
+static bool use_384(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->image_size <= 384) return false;
+    p->image_size = 384;
+    return true;
+}
+
+static bool use_224(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->image_size <= 224) return false;
+    p->image_size = 224;
+    return true;
+}
+
+// In the order of what they cost the training.
+static const struct {
+    const char *what, *cost;
+    bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
+} remedies[] = {
+    {"mixed precision", "none to speak of; faster on tensor cores", use_amp},
+    {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
+    {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
+    {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
+    {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
+    {"weights in bf16", "loses precision of small updates", use_bf16},
+    {"half the sequence length", "texts are cut", halve_sequence},
+    {"384 px images", "less detail", use_384},
+    {"224 px images", "less detail", use_224},
+};
+
+static int try_remedy(struct forecast *f, const struct forecast_card *card, int which,
+                      int64_t batch, int64_t accumulation, int64_t needed_now,
+                      struct forecast_remedies *list) {
+    struct plan plan = f->plan;
+    plan.accumulation = accumulation;
+    if (!remedies[which].apply(&plan, &card->gpu)) return 0;
+    struct forecast changed;
+    struct forecast_peak peak;
+    struct forecast_tape *t;
+    // No tape speaks for the changed plan: then nothing is said about it.
+    if (forecast_open(f->shelf, &plan, &changed, NULL) < 0) return 0;
+    if (forecast_tape(&changed, accumulation, &t, NULL) < 0 || t->is_upper_bound) return 0;
+    int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
+    if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
+    *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
+        .what = str_of(remedies[which].what),
+        .cost = str_of(remedies[which].cost),
+        .plan = changed.plan,
+        .needed_bytes = peak.needed_bytes,
+        .saved_bytes = needed_now - peak.needed_bytes,
+        .is_enough = forecast_fits(&changed, card, batch, accumulation, NULL) > 0,
+    };
+    return 0;
+}
+
+int forecast_remedies(struct forecast *f, const struct forecast_card *card, int64_t batch,
+                      int64_t accumulation, struct forecast_remedies *ret_remedies,
+                      struct fail *why) {
+    struct forecast_peak now;
+    struct forecast_remedies list = {0};
+    int rc = forecast_at(f, card, batch, accumulation, &now, why);
+    for (size_t i = 0; rc == 0 && i < sizeof remedies / sizeof *remedies; i++) {
+        rc = try_remedy(f, card, (int)i, batch, accumulation, now.needed_bytes, &list);
+    }
+    if (rc == 0) *ret_remedies = list;
+    return rc;
+}

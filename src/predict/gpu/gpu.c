@@ -1,0 +1,245 @@
+// SPDX-License-Identifier: Apache-2.0
+// The catalogue: reading data/gpus.tsv, and what follows from a card's facts by rule: usable
+// memory, tier, precision, attention kernel.
+#include "predict/gpu/gpu.h"
+
+#include "base/data.h"
+#include "base/os.h"
+#include "base/unit.h"
+#include "predict/gpu/overhead.h"
+
+#include <math.h>
+
+// What the driver keeps of the total of nvidia-smi, where no reading of the card is at hand: a line
+// through 17 cards whose cudaMemGetInfo total is published in out-of-memory messages (the rows with
+// a usable_mib in data/gpus.tsv): 190 MiB + 0.9 % errs to the safe side for most of them. The large
+// cards with HBM keep less than the line says (H100 551 MiB, NVML's "reserved" of an H200 614).
+static int64_t reserve_by_rule(int64_t total_bytes) {
+    int64_t reserve = 190 * UNIT_MIB + total_bytes / 1000 * 9;
+    return reserve < 620 * UNIT_MIB ? reserve : 620 * UNIT_MIB;
+}
+
+static void set_usable(struct gpu *g, double usable_mib) {
+    if (!isnan(usable_mib)) {
+        g->usable_bytes = (int64_t)usable_mib * UNIT_MIB;
+        return;
+    }
+    // Shared memory and other vendors: nothing is known about what the driver keeps.
+    bool is_known_family = g->compute_capability && !g->is_unified;
+    g->usable_bytes = g->total_bytes - (is_known_family ? reserve_by_rule(g->total_bytes) : 0);
+    g->usable_source = is_known_family ? STR("total less what drivers keep, by rule")
+                                       : STR("the total: what the driver keeps is not known");
+}
+
+static bool is_yes(const struct tsv *t, const char *column) {
+    return str_is(tsv_cell(t, column), "yes");
+}
+
+static int read_numbers(const struct tsv *t, struct gpu *g, struct fail *why) {
+    double cc = 0, sms = 0, gib = NAN, total = NAN, usable = NAN, gbs = NAN, pcie = 0;
+    struct {
+        const char *column;
+        double *value;
+        double scale;
+    } numbers[] = {
+        {"compute_capability", &cc, 10},
+        {"sms", &sms, 1},
+        {"mem_gib", &gib, 1},
+        {"total_mib", &total, 1},
+        {"usable_mib", &usable, 1},
+        {"bandwidth_gbs", &gbs, 1e9},
+        {"fp32_tflops", &g->fp32, 1e12},
+        {"tf32_tflops", &g->tf32, 1e12},
+        {"fp16_tflops", &g->fp16, 1e12},
+        {"bf16_tflops", &g->bf16, 1e12},
+        {"fp8_tflops", &g->fp8, 1e12},
+        {"fp16_fast_tflops", &g->fp16_fast, 1e12},
+        {"tdp_w", &g->tdp_watts, 1},
+        {"pcie_gen", &pcie, 1},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        int r = gpu_cell_number(t, numbers[i].column, numbers[i].value, why);
+        if (r < 0) return r;
+        *numbers[i].value *= numbers[i].scale;
+    }
+    if (isnan(total)) total = gib * 1024;
+    if (!(total > 0 && total < 1e9)) {
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: neither total_mib nor mem_gib is given",
+                        STR_ARG(t->name), t->line);
+    }
+    g->compute_capability = (int)lround(cc);
+    g->sms = (int)lround(sms);
+    g->pcie_gen = (int)lround(pcie);
+    g->nominal_gb = (int)lround(isnan(gib) ? total / 1024 : gib);
+    g->bandwidth = gbs;
+    g->total_bytes = (int64_t)total * UNIT_MIB;
+    set_usable(g, usable);
+    return 0;
+}
+
+static void set_figures_unknown(struct gpu *g) {
+    g->bandwidth = g->tdp_watts = NAN;
+    g->fp32 = g->tf32 = g->fp16 = g->bf16 = g->fp8 = g->fp16_fast = NAN;
+}
+
+static int read_card(const struct tsv *t, struct gpu *ret, struct fail *why) {
+    struct gpu g = {
+        .name = tsv_cell(t, "name"),
+        .key = tsv_cell(t, "key"),
+        .aliases = tsv_cell(t, "aliases"),
+        .vendor = tsv_cell(t, "vendor"),
+        .market = tsv_cell(t, "market"),
+        .arch = tsv_cell(t, "arch"),
+        .source = tsv_cell(t, "source"),
+        .note = tsv_cell(t, "note"),
+        .usable_source = tsv_cell(t, "usable_source"),
+        .is_usual = is_yes(t, "usual"),
+        .total_is_verified = is_yes(t, "total_verified"),
+        .has_tensor_cores = is_yes(t, "tensor_cores"),
+        .has_bf16 = is_yes(t, "bf16"),
+        .is_unified = is_yes(t, "unified"),
+    };
+    set_figures_unknown(&g);
+    if (g.name.len == 0 || g.key.len == 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: a card needs a name and a key", STR_ARG(t->name),
+                        t->line);
+    }
+    int r = read_numbers(t, &g, why);
+    if (r == 0) *ret = g;
+    return r;
+}
+
+static struct gpu *place_for(struct arena *a, struct gpu_catalogue *c, struct str key) {
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        if (str_equal_nocase(c->gpus[i].key, key)) return &c->gpus[i];
+    }
+    return arena_push(a, &c->gpus, &c->count, &c->capacity);
+}
+
+static int read_cards(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why) {
+    int r;
+    while ((r = tsv_next(t, why)) > 0) {
+        struct gpu g;
+        r = read_card(t, &g, why);
+        if (r < 0) return r;
+        *place_for(a, c, g.key) = g;
+    }
+    return r;
+}
+
+typedef int table_reader(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why);
+
+static int read_text(struct arena *a, struct gpu_catalogue *c, struct str name, struct str text,
+                     table_reader *read, struct fail *why) {
+    struct tsv *t = arena_new(a, struct tsv, 1);
+    int r = tsv_open(t, name, text, why);
+    return r < 0 ? r : read(a, c, t, why);
+}
+
+// The user's additions: NAME.local.tsv beside the files that replace embedded ones.
+static int read_local(struct arena *a, struct gpu_catalogue *c, const char *name,
+                      table_reader *read, struct fail *why) {
+    struct str path, text;
+    if (!data_find_own(a, name, &path)) return 0;
+    int r = os_read(a, path.p, 16 * UNIT_MIB, &text, NULL, why);
+    return r < 0 ? r : read_text(a, c, path, text, read, why);
+}
+
+int gpu_load(struct arena *a, struct gpu_catalogue *ret_catalogue, struct fail *why) {
+    static const struct {
+        const char *name, *local;
+        table_reader *read;
+    } tables[] = {
+        {"data/gpus.tsv", "gpus.local.tsv", read_cards},
+        {"data/overheads.tsv", "overheads.local.tsv", gpu_read_overheads},
+    };
+    struct gpu_catalogue c = {0};
+    for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
+        struct str text;
+        int r = data_find(a, tables[i].name, &text, why);
+        if (r < 0) return r;
+        r = read_text(a, &c, str_of(tables[i].name), text, tables[i].read, why);
+        if (r < 0) return r;
+        r = read_local(a, &c, tables[i].local, tables[i].read, why);
+        if (r < 0) return r;
+    }
+    *ret_catalogue = c;
+    return 0;
+}
+
+struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes) {
+    struct gpu g = {
+        .name = STR("custom card"),
+        .key = STR("custom"),
+        .vendor = STR("NVIDIA"),
+        // What is not known is taken from what teams have most: tensor cores and bf16.
+        .has_tensor_cores = true,
+        .has_bf16 = true,
+        .compute_capability = 80,
+    };
+    set_figures_unknown(&g);
+    if (like) g = *like;
+    g.total_bytes = g.usable_bytes = memory_bytes;
+    g.nominal_gb = (int)((memory_bytes + UNIT_GIB / 2) / UNIT_GIB);
+    g.usable_source = STR("given by the user");
+    g.is_custom = true;
+    return g;
+}
+
+// Half-precision tensor rate counts an eighth of fp32 rate: that is V100's ratio (125 to 15.7), the
+// first card with both. So a card is as fast as its better half.
+static double speed(const struct gpu *g) {
+    double half = isnan(g->fp16) ? g->bf16 : g->fp16;
+    return fmax(g->fp32, half / 8); // fmax passes over a NaN
+}
+
+// The tiers of the team's guide: high_end RTX 4090, 4080, 3090, A100, V100; mid_range RTX 3080,
+// 3070, 4070; budget RTX 3060, 2070, 2080; low_end GTX 1660, GTX 1080 and older. The rule gives all
+// of them:
+//   high_end   16 GB and more, 650 GB/s and more, 13 TFLOPS and more
+//   mid_range   8 GB and more, 13 TFLOPS and more
+//   budget      8 GB and more, tensor cores
+//   low_end    the rest
+// Limits lie between the named cards: 3060 has 12.7 TFLOPS and V100 15.7; 3080 has 10 GB and 4080
+// 16 GB. "16 GB" is 15 GiB and "8 GB" 7 GiB of nvidia-smi's total (T4 15360 MiB, P4 7611 MiB).
+// A card of which only the memory is known is judged by that.
+enum gpu_tier gpu_tier(const struct gpu *g) {
+    double rate = speed(g), gib = (double)g->total_bytes / (double)UNIT_GIB;
+    bool is_fast = isnan(rate) || rate >= 13e12;
+    bool is_wide = isnan(g->bandwidth) || g->bandwidth >= 650e9;
+    if (gib >= 15 && is_wide && is_fast) return GPU_HIGH_END;
+    if (gib >= 7 && is_fast) return GPU_MID_RANGE;
+    if (gib >= 7 && g->has_tensor_cores) return GPU_BUDGET;
+    return GPU_LOW_END;
+}
+
+const char *gpu_tier_name(enum gpu_tier tier) {
+    static const char *const names[GPU_TIERS] = {"low_end", "budget", "mid_range", "high_end"};
+    return names[tier];
+}
+
+double gpu_tier_margin(enum gpu_tier tier) {
+    // The team's guide: 20 % on high-end and mid-range cards, 15 % on budget, 10 % on old ones.
+    static const double margins[GPU_TIERS] = {0.10, 0.15, 0.20, 0.20};
+    return margins[tier];
+}
+
+enum gpu_precision gpu_precision(const struct gpu *g) {
+    if (!g->has_tensor_cores) return GPU_FP32;
+    return g->has_bf16 ? GPU_BF16 : GPU_FP16;
+}
+
+const char *gpu_precision_name(enum gpu_precision precision) {
+    static const char *const names[] = {"fp32", "fp16", "bf16"};
+    return names[precision];
+}
+
+enum gpu_attention gpu_attention(const struct gpu *g) {
+    // PyTorch 2.0 on, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash needs sm_80,
+    // memory-efficient sm_50. AMD's builds have flash for CDNA2 on; older cards are not told apart.
+    if (str_is(g->vendor, "AMD")) {
+        return str_starts(g->arch, STR("CDNA")) ? GPU_ATTENTION_FLASH : GPU_ATTENTION_MATH;
+    }
+    if (g->compute_capability >= 80) return GPU_ATTENTION_FLASH;
+    return g->compute_capability >= 50 ? GPU_ATTENTION_EFFICIENT : GPU_ATTENTION_MATH;
+}

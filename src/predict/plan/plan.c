@@ -1,0 +1,98 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/plan/plan.h"
+
+const char *const plan_precisions[] = {
+    [PLAN_FP32 - 1] = "fp32", [PLAN_AMP_FP16 - 1] = "amp-fp16", [PLAN_AMP_BF16 - 1] = "amp-bf16",
+    [PLAN_BF16 - 1] = "bf16", [PLAN_FP16 - 1] = "fp16",         [PLAN_FP16] = NULL,
+};
+const char *const plan_optimizers[] = {"sgd",  "adam",      "adamw", "adafactor",
+                                       "lion", "adamw8bit", "none",  NULL};
+
+// Spellings as they stand in configs, folded to lower case without punctuation; the first row that
+// is contained wins, so the longer names come first.
+static const struct {
+    const char *contains, *name;
+} optimizer_spellings[] = {
+    {"adamw8bit", "adamw8bit"},
+    {"adamwbnb8bit", "adamw8bit"},
+    {"adam8bit", "adamw8bit"},
+    {"adafactor", "adafactor"},
+    {"adamw", "adamw"},
+    {"lion", "lion"},
+    {"radam", "adam"},
+    {"nadam", "adam"},
+    {"adam", "adam"},
+    {"lamb", "adam"},
+    {"sgd", "sgd"},
+    {"momentum", "sgd"},
+    {"none", "none"},
+};
+
+const char *plan_precision_name(enum plan_precision precision) {
+    return precision ? plan_precisions[precision - 1] : "unknown";
+}
+
+struct str plan_precision_text(enum plan_precision precision) {
+    return precision ? str_of(plan_precision_name(precision)) : (struct str){0};
+}
+
+enum plan_precision plan_precision_find(struct str name) {
+    int i = 0;
+    while (plan_precisions[i] && !str_equal_nocase(name, str_of(plan_precisions[i]))) i++;
+    return plan_precisions[i] ? (enum plan_precision)(i + 1) : PLAN_PRECISION_UNKNOWN;
+}
+
+static struct str fold(struct str s, char *text, ptrdiff_t size) {
+    ptrdiff_t n = 0;
+    for (ptrdiff_t i = 0; i < s.len && n < size; i++) {
+        char c = s.p[i];
+        if (c >= 'A' && c <= 'Z') c = (char)(c + 32);
+        if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) text[n++] = c;
+    }
+    return (struct str){text, n};
+}
+
+const char *plan_optimizer_find(struct str spelled) {
+    char text[64];
+    struct str folded = fold(spelled, text, (ptrdiff_t)sizeof text);
+    for (size_t i = 0; i < sizeof optimizer_spellings / sizeof *optimizer_spellings; i++) {
+        if (str_find(folded, str_of(optimizer_spellings[i].contains)) >= 0) {
+            return optimizer_spellings[i].name;
+        }
+    }
+    return NULL;
+}
+
+int64_t plan_effective(const struct plan *p) {
+    int64_t accumulation = p->accumulation > 0 ? p->accumulation : 1;
+    return p->batch * accumulation * (p->ranks > 0 ? p->ranks : 1);
+}
+
+int64_t plan_accumulation(int64_t effective, int64_t batch, int64_t ranks) {
+    int64_t step = batch * ranks;
+    return effective > step ? (effective + step - 1) / step : 1;
+}
+
+struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *range) {
+    int64_t least = range->least > 0 ? range->least : 1;
+    int64_t most = range->most > 0 ? range->most : 4096;
+    int64_t multiple = range->multiple > 0 ? range->multiple : 4;
+    struct plan_batches list = {0};
+    if (most < least) return list;
+    list.values = arena_new(a, int64_t, most / multiple + multiple + 2);
+    for (int64_t batch = most; batch >= least; batch--) {
+        bool allowed = batch < multiple || batch % multiple == 0 || batch == range->own;
+        if (allowed) list.values[list.count++] = batch;
+    }
+    return list;
+}
+
+struct plan_batches plan_keeping(struct arena *a, struct plan_batches every, int64_t effective,
+                                 int64_t ranks) {
+    struct plan_batches list = {arena_new(a, int64_t, every.count), 0};
+    for (int i = 0; i < every.count; i++) {
+        int64_t step = every.values[i] * (ranks > 0 ? ranks : 1);
+        if (effective % step == 0) list.values[list.count++] = every.values[i];
+    }
+    return list;
+}

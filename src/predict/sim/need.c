@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// The least capacity in which a tape runs. Each replay says between which capacities its course is
+// the same (cache_within), so the next capacity to try is the first one at which anything changes:
+// an exact scan without a step width. It starts at the peak of live bytes, below which nothing can
+// run, and ends at the peak held without limit, from which on nothing fails.
+#include "predict/sim/sim_int.h"
+
+struct scan {
+    struct sim *sim;
+    int64_t batch, classes;
+    int32_t replays, most;
+};
+
+static bool runs_at(struct scan *s, int64_t capacity, struct sim_result *ret) {
+    s->replays++;
+    sim_replay(s->sim, s->batch, s->classes, capacity, ret);
+    return !ret->oom;
+}
+
+// From `low` upward to the first capacity that does. False: the bound was reached first; *ret is
+// then where the scan stopped, and everything below it fails.
+static bool scan_up(struct scan *s, int64_t low, int64_t high, int64_t *ret) {
+    struct sim_result r;
+    for (; low < high; low = r.same_below_bytes) {
+        *ret = low;
+        if (s->replays >= s->most) return false;
+        if (runs_at(s, low, &r)) return true;
+    }
+    *ret = high;
+    return true;
+}
+
+// A capacity that does, with one just below it that fails, between `low` and `high` (which does):
+// the least one where fit is monotone.
+static int64_t crossing(struct scan *s, int64_t low, int64_t high) {
+    struct sim_result r;
+    while (low < high) {
+        if (runs_at(s, low + (high - low) / 2, &r))
+            high = r.same_from_bytes;
+        else
+            low = r.same_below_bytes;
+    }
+    return high;
+}
+
+// From `high`, where it runs, downward as long as it runs, not below `low`. False: the bound.
+static bool scan_down(struct scan *s, int64_t low, int64_t high, int64_t *ret) {
+    struct sim_result r;
+    while (high > low) {
+        *ret = high;
+        if (s->replays >= s->most) return false;
+        if (!runs_at(s, high - 1, &r)) return true;
+        high = r.same_from_bytes;
+    }
+    *ret = low;
+    return true;
+}
+
+static bool start(struct scan *s, struct sim_need *ret, int64_t *ret_low, int64_t *ret_high) {
+    struct sim_result r;
+    *ret = (struct sim_need){0};
+    ret->runs = runs_at(s, SIM_UNLIMITED, &r);
+    *ret_low = sim_live_peak(s->sim, s->batch, s->classes);
+    *ret_high = r.same_from_bytes; // all that was held, and every limit that was looked at
+    return ret->runs;
+}
+
+void sim_needed_least(struct sim *sim, int64_t batch, int64_t classes, int32_t max_replays,
+                      struct sim_need *ret) {
+    struct scan s = {.sim = sim, .batch = batch, .classes = classes, .most = max_replays};
+    int64_t low, high;
+    if (start(&s, ret, &low, &high)) {
+        ret->needed_exact = scan_up(&s, low, high, &low);
+        ret->needed_bytes = ret->needed_exact ? low : crossing(&s, low, high);
+        ret->stable_bytes = high;
+        ret->failing_bytes = high - 1;
+    }
+    ret->replays = s.replays;
+}
+
+void sim_needed(struct sim *sim, int64_t batch, int64_t classes, int32_t max_replays,
+                struct sim_need *ret) {
+    struct scan s = {.sim = sim, .batch = batch, .classes = classes, .most = max_replays};
+    int64_t low, high;
+    if (start(&s, ret, &low, &high)) {
+        ret->needed_exact = scan_up(&s, low, high, &ret->needed_bytes);
+        // If that bound was reached, the scan from above gets half as many replays again.
+        s.most = ret->needed_exact ? max_replays : max_replays + max_replays / 2;
+        int64_t floor = ret->needed_exact ? ret->needed_bytes : low;
+        ret->stable_exact = scan_down(&s, floor, high, &ret->stable_bytes);
+        if (!ret->needed_exact) ret->needed_bytes = ret->stable_bytes;
+        ret->failing_bytes = ret->stable_bytes - 1;
+    }
+    ret->replays = s.replays;
+}

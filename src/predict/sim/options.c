@@ -1,0 +1,235 @@
+// SPDX-License-Identifier: Apache-2.0
+// PYTORCH_CUDA_ALLOC_CONF: "name:value,name:value", blanks ignored, lists in square brackets. Rules
+// of values after c10/cuda/CUDAAllocatorConfig.cpp (2.1 to 2.7) and c10/core/AllocatorConfig.h.
+#include "predict/sim/sim.h"
+
+#include "base/near.h"
+#include "base/unit.h"
+
+struct sim_options sim_options_default(void) {
+    return (struct sim_options){.max_split_bytes = SIM_UNLIMITED,
+                                .max_non_split_rounding_bytes = 20 * UNIT_MIB,
+                                .large_segment_bytes = 20 * UNIT_MIB,
+                                .roundup_bypass_bytes = SIM_UNLIMITED};
+}
+
+static int wrong(struct str name, struct str value, const char *expected, struct fail *why) {
+    return fail_set(why, FAIL_INPUT, "allocator option %.*s: '%.*s' is not %s", STR_ARG(name),
+                    STR_ARG(value), expected);
+}
+
+static int read_flag(struct str name, struct str value, bool *ret, struct fail *why) {
+    if (!str_is(value, "True") && !str_is(value, "False")) {
+        return wrong(name, value, "True or False", why);
+    }
+    *ret = str_is(value, "True");
+    return 0;
+}
+
+static int read_mib(struct str name, struct str value, int64_t least, int64_t *ret,
+                    struct fail *why) {
+    int64_t n = 0;
+    if (!str_to_i64(value, &n) || n < least || n > INT64_C(1) << 40) {
+        fail_set(why, FAIL_INPUT,
+                 "allocator option %.*s: '%.*s' is not a number of MiB from %lld on", STR_ARG(name),
+                 STR_ARG(value), (long long)least);
+        return FAIL_INPUT;
+    }
+    *ret = n * UNIT_MIB;
+    return 0;
+}
+
+static int set_split(struct str name, struct str value, struct sim_options *o, struct fail *why) {
+    return read_mib(name, value, 20, &o->max_split_bytes, why);
+}
+
+static int set_rounding(struct str name, struct str value, struct sim_options *o,
+                        struct fail *why) {
+    return read_mib(name, value, 20, &o->max_non_split_rounding_bytes, why);
+}
+
+// PyTorch takes less than 10, but then a request just below 10 MiB has no segment to fit into.
+static int set_segment(struct str name, struct str value, struct sim_options *o, struct fail *why) {
+    return read_mib(name, value, 10, &o->large_segment_bytes, why);
+}
+
+static int set_bypass(struct str name, struct str value, struct sim_options *o, struct fail *why) {
+    return read_mib(name, value, 1, &o->roundup_bypass_bytes, why);
+}
+
+static int set_expandable(struct str name, struct str value, struct sim_options *o,
+                          struct fail *why) {
+    return read_flag(name, value, &o->expandable_segments, why);
+}
+
+static int set_collection(struct str name, struct str value, struct sim_options *o,
+                          struct fail *why) {
+    double share;
+    if (!str_to_double(value, &share) || !(share > 0 && share < 1)) {
+        return wrong(name, value, "a number between 0 and 1", why);
+    }
+    o->garbage_collection_threshold = share;
+    return 0;
+}
+
+// A limit of 1 is kept by PyTorch as no limit.
+static int set_fraction(struct str name, struct str value, struct sim_options *o,
+                        struct fail *why) {
+    double share;
+    if (!str_to_double(value, &share) || !(share > 0 && share <= 1)) {
+        return wrong(name, value, "a number above 0 and up to 1", why);
+    }
+    o->memory_fraction = share < 1 ? share : 0;
+    return 0;
+}
+
+static int set_backend(struct str name, struct str value, struct sim_options *o, struct fail *why) {
+    (void)o;
+    if (str_is(value, "native")) return 0;
+    if (!str_is(value, "cudaMallocAsync")) return wrong(name, value, "native", why);
+    fail_set(why, FAIL_INPUT, "backend:cudaMallocAsync cannot be simulated");
+    return fail_hint(why, "its pools are the CUDA driver's, whose rules are not published; the "
+                          "forecast for backend:native is the nearest answer");
+}
+
+static int ignore(struct str name, struct str value, struct sim_options *o, struct fail *why) {
+    (void)name, (void)o;
+    return value.len > 0 ? 0 : wrong(name, value, "a value", why);
+}
+
+static bool is_power_of_two(int64_t n) {
+    return n > 0 && (n & (n - 1)) == 0;
+}
+
+static int read_divisions(struct str name, struct str value, int64_t *ret, struct fail *why) {
+    int64_t n = 0;
+    if (!str_to_i64(value, &n) || !is_power_of_two(n)) {
+        return wrong(name, value, "a power of two", why);
+    }
+    *ret = n;
+    return 0;
+}
+
+// Entry of the table for a key in MiB.
+static int read_key(struct str name, struct str key, int *ret, struct fail *why) {
+    int64_t mib;
+    if (!str_to_i64(key, &mib) || !is_power_of_two(mib)) {
+        return wrong(name, key, "a power of two of MiB, or >", why);
+    }
+    *ret = 63 - __builtin_clzll((unsigned long long)mib);
+    return 0;
+}
+
+static void fill(int64_t *divisions, int begin, int end, int64_t value) {
+    for (int i = begin; i < end && i < 16; i++) divisions[i] = value;
+}
+
+// "256:1,512:2,>:8": entries below the first key get its value, ">" fills from the last key on
+// (that one too), entries between two keys stay off.
+static int set_division_list(struct str name, struct str list, struct sim_options *o,
+                             struct fail *why) {
+    int64_t divisions[16] = {0}, n = 0;
+    for (int last = 0, count = 0; list.p; count++) {
+        struct str value = str_cut(&list, ','), key = str_cut(&value, ':');
+        int code = read_divisions(name, value, &n, why);
+        if (code < 0) return code;
+        if (str_is(key, ">")) {
+            fill(divisions, last, 16, n);
+            continue;
+        }
+        code = read_key(name, key, &last, why);
+        if (code < 0) return code;
+        fill(divisions, count == 0 ? 0 : last, last + 1, n);
+    }
+    for (int i = 0; i < 16; i++) o->roundup_divisions[i] = divisions[i];
+    return 0;
+}
+
+static int set_divisions(struct str name, struct str value, struct sim_options *o,
+                         struct fail *why) {
+    if (value.len > 0 && value.p[0] == '[') {
+        return set_division_list(name, str_slice(value, 1, value.len - 1), o, why);
+    }
+    int64_t n = 0;
+    int code = read_divisions(name, value, &n, why);
+    if (code == 0) fill(o->roundup_divisions, 0, 16, n);
+    return code;
+}
+
+static const struct option {
+    const char *name;
+    int (*set)(struct str name, struct str value, struct sim_options *o, struct fail *why);
+} options_known[] = {
+    {"max_split_size_mb", set_split},
+    {"roundup_power2_divisions", set_divisions},
+    {"roundup_bypass_threshold_mb", set_bypass},
+    {"garbage_collection_threshold", set_collection},
+    {"backend", set_backend},
+    {"expandable_segments", set_expandable},
+    {"max_non_split_rounding_mb", set_rounding},
+    {"per_process_memory_fraction", set_fraction},
+    {"large_segment_size_mb", set_segment},
+    // Without effect on the sizes of device memory.
+    {"release_lock_on_cudamalloc", ignore},
+    {"throw_on_cudamalloc_oom", ignore},
+    {"graph_capture_record_stream_reuse", ignore},
+    {"pinned_use_cuda_host_register", ignore},
+    {"pinned_num_register_threads", ignore},
+    {"pinned_use_background_threads", ignore},
+    {"pinned_reserve_segment_size_mb", ignore},
+};
+enum { OPTION_COUNT = (int)(sizeof options_known / sizeof *options_known) };
+
+static int unknown(struct arena *a, struct str name, struct fail *why) {
+    struct near near = {.typed = name};
+    for (int i = 0; i < OPTION_COUNT; i++) near_offer(&near, str_of(options_known[i].name));
+    struct str names = near_text(a, &near);
+    fail_set(why, FAIL_INPUT, "PYTORCH_CUDA_ALLOC_CONF: unknown option '%.*s'", STR_ARG(name));
+    if (names.len == 0) return FAIL_INPUT;
+    return fail_hint(why, "did you mean %.*s?", STR_ARG(names));
+}
+
+// Cuts at the first comma outside square brackets.
+static struct str cut_option(struct str *rest) {
+    int depth = 0;
+    for (ptrdiff_t i = 0; i < rest->len; i++) {
+        depth += (rest->p[i] == '[') - (rest->p[i] == ']');
+        if (rest->p[i] != ',' || depth > 0) continue;
+        struct str head = str_slice(*rest, 0, i);
+        *rest = str_slice(*rest, i + 1, rest->len);
+        return head;
+    }
+    struct str head = *rest;
+    *rest = (struct str){0};
+    return head;
+}
+
+static int set_option(struct arena *a, struct str text, struct sim_options *o, struct fail *why) {
+    struct str value = text, name = str_cut(&value, ':');
+    if (!value.p) {
+        return fail_set(why, FAIL_INPUT, "PYTORCH_CUDA_ALLOC_CONF: '%.*s' has no ':' and value",
+                        STR_ARG(text));
+    }
+    if (value.len > 0 && value.p[0] == '[' && !str_ends(value, STR("]"))) {
+        return wrong(name, value, "closed by ]", why);
+    }
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        if (str_is(name, options_known[i].name)) return options_known[i].set(name, value, o, why);
+    }
+    return unknown(a, name, why);
+}
+
+int sim_options_parse(struct str text, struct sim_options *options, struct fail *why) {
+    ARENA_AUTO scratch = {0};
+    struct buf bare = buf_new(&scratch);
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        if (text.p[i] != ' ') buf_byte(&bare, text.p[i]);
+    }
+    struct sim_options result = *options;
+    for (struct str rest = buf_str(&bare); rest.p && rest.len > 0;) {
+        int code = set_option(&scratch, cut_option(&rest), &result, why);
+        if (code < 0) return code;
+    }
+    *options = result;
+    return 0;
+}

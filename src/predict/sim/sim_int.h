@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the room only: a tape made ready for replaying.
+#ifndef SIM_SIM_INT_H
+#define SIM_SIM_INT_H
+
+#include "predict/sim/cache.h"
+
+// One tape event in 32 bits: what to do in the low two, for what in the others.
+enum sim_do { SIM_DO_ALLOC, SIM_DO_FREE, SIM_DO_ALLOC_SIDE, SIM_DO_OTHER };
+
+struct sim {
+    struct arena *arena;
+    const struct tape *tape;
+    struct cache cache;
+    uint32_t *todo;     // by event: slot << 2 | enum sim_do
+    int32_t *blocks;    // by slot: its block; 0: a request of no bytes
+    int32_t slot_count; // as many as allocations live at once; a free slot is used again
+    int64_t *c, *k;     // by allocation, as on the tape
+    int32_t *sloped;    // those that depend on the number of classes
+    int32_t sloped_count;
+    int64_t c_most, k_most;
+    int64_t *sizes; // by allocation, rounded, for:
+    int64_t batch, classes;
+    struct sim_phase *phases;
+};
+
+// Rounded sizes for a batch, kept until another one is asked for.
+void sim_size_for(struct sim *s, int64_t batch, int64_t classes);
+// Called after each event that was done.
+typedef void sim_watcher(void *context, int32_t event);
+// Replays events 0 … stop - 1; sizes must be there (sim_size_for). Blocks and cache stay as they
+// are after the last one. `each` may be NULL.
+void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, void *context,
+             struct sim_result *ret);
+
+#endif

@@ -1,0 +1,90 @@
+// SPDX-License-Identifier: Apache-2.0
+// How long a step takes and how many samples a second that is, from the tape's work events, without
+// a GPU. The constants are fitted to published runs (data/speed.tsv, doc/speed-model.md) and hold
+// for the card they were fitted on; for others the card's peak rate and bandwidth are put in, and
+// the range is wider. Input pipeline, copies to the card and collectives are not in it.
+#ifndef SPEED_SPEED_H
+#define SPEED_SPEED_H
+
+#include "predict/gpu/gpu.h"
+#include "predict/tape/tape.h"
+
+// F: share of the card's peak, B: of its bandwidth. With NHWC the next one is that of
+// channels_last.
+enum speed_constant {
+    SPEED_F_MM,
+    SPEED_F_BMM,
+    SPEED_F_CONV,
+    SPEED_F_CONV_NHWC,
+    SPEED_F_WGRAD,
+    SPEED_F_WGRAD_NHWC,
+    SPEED_F_GROUP,
+    SPEED_F_GROUP_NHWC,
+    SPEED_F_GROUP_FEW, // grouped convolutions that cuDNN has kernels of their own for
+    SPEED_B_ELEM,
+    SPEED_B_NONCONTIG,
+    SPEED_B_NORM,
+    SPEED_B_REDUCE,
+    SPEED_B_BN,
+    SPEED_B_BN_NHWC,
+    SPEED_B_HEAVY,
+    SPEED_L_MM, // from here on bytes that a multiprocessor loads and stores in a cycle
+    SPEED_L_BMM,
+    SPEED_L_CONV,
+    SPEED_L_CONV_NHWC,
+    SPEED_L_WGRAD,
+    SPEED_L_WGRAD_NHWC,
+    SPEED_L_DEPTHWISE,
+    SPEED_L_DEPTHWISE_NHWC,
+    SPEED_DEPTHWISE_WGRAD, // time of a depthwise weight gradient over that of the same bytes
+    SPEED_KNEE_CHANNELS,   // flops count (1 + knee/cin) (1 + knee/cout) times
+    SPEED_KNEE_GROUP,      // those of grouped convolutions (1 + knee/cin) times, cin of one group
+    SPEED_KNEE_GROUP_NHWC,
+    SPEED_ODD_CHANNELS, // and this many times where channels are no multiple of 8
+    SPEED_LAUNCH_US,    // of each kernel
+    SPEED_CONSTANTS
+};
+
+// A row of data/speed.tsv. The range factors: runs lie between prediction / factor and
+// prediction x factor; which share of the published ones does is in doc/speed-model.md.
+struct speed_row {
+    struct str name, cards, mode, from, note; // cards: keys of data/gpus.tsv, commas between
+    int cc_min, cc_max, torch_min, torch_max; // 86 for 8.6, 112 for 1.12; 0: no bound
+    double constants[SPEED_CONSTANTS];
+    double range, range_doubtful; // on the cards it was fitted on
+    double range_other;           // elsewhere: another card, software or precision
+    double range_measured;        // elsewhere, after some models were measured there
+    double host_us;               // what the host needs to start a kernel, for "host-bound"
+};
+struct speed_table {
+    struct speed_row *rows;
+    ptrdiff_t count, capacity;
+};
+// The embedded table, or the user's file of that name. FAIL_INPUT names file, line and column.
+int speed_load(struct arena *a, struct speed_table *ret, struct fail *why);
+
+// What is timed: one optimizer step on one card.
+struct speed_run {
+    const struct tape *tape;
+    int64_t batch;        // of one micro-step
+    int64_t accumulation; // micro-steps; below 1: 1
+    const struct gpu *gpu;
+    int torch; // 100 * major + minor; 0: that of the tape's rules
+};
+struct speed {
+    const struct speed_row *row;     // whose constants
+    double step_s;                   // on the card, the host kept up
+    double host_s;                   // that the host needs for it, by row->host_us
+    double samples_per_s, low, high; // low is NaN where the host decides
+    double doubtful_share;           // of the time, in kernels that the model is bad at
+    bool is_doubtful;
+    bool is_host_bound; // below the knee: at most `high`
+    bool is_card;       // the card is the row's
+    bool is_fitted;     // card, software and precision are those of the row
+};
+// False when nothing can be said: a tape without work events, a card without facts, no row.
+bool speed_at(const struct speed_table *t, const struct speed_run *run, struct speed *ret);
+// The same with a factor learned from measurements: `range` is what is left of the error.
+void speed_calibrate(struct speed *s, double factor, double range);
+
+#endif

@@ -1,0 +1,186 @@
+// SPDX-License-Identifier: Apache-2.0
+// Line 1 of a tape: a JSON object. Known keys are a table; a key may be absent or null, then its
+// field is unknown; unknown keys stay in the text and are ignored.
+#include "predict/tape/tape_int.h"
+
+#include <jansson.h>
+#include <math.h>
+#include <stddef.h>
+
+enum field_type { FIELD_TEXT, FIELD_NUMBER, FIELD_FLAG };
+
+static const struct field {
+    const char *key;
+    enum field_type type;
+    size_t offset;
+} fields[] = {
+#define TEXT(key) \
+    { #key, FIELD_TEXT, offsetof(struct tape_header, key) }
+#define NUMBER(key) \
+    { #key, FIELD_NUMBER, offsetof(struct tape_header, key) }
+#define FLAG(key) \
+    { #key, FIELD_FLAG, offsetof(struct tape_header, key) }
+    TEXT(model),           TEXT(library),       TEXT(torch),        TEXT(recorder),
+    TEXT(rules),           TEXT(mode),          NUMBER(image_size), NUMBER(sequence_length),
+    NUMBER(target_length), TEXT(precision),     TEXT(layout),       TEXT(optimizer),
+    NUMBER(accumulation),  FLAG(checkpointing), FLAG(ema),          FLAG(grad_scaler),
+    FLAG(cudnn_benchmark), FLAG(prefetch),      TEXT(zero_grad),    TEXT(attention),
+    NUMBER(classes),       NUMBER(parameters),  NUMBER(steps),
+#undef TEXT
+#undef NUMBER
+#undef FLAG
+};
+enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields) };
+
+struct tape_header tape_header_unknown(void) {
+    return (struct tape_header){.image_size = TAPE_UNKNOWN,
+                                .sequence_length = TAPE_UNKNOWN,
+                                .target_length = TAPE_UNKNOWN,
+                                .accumulation = TAPE_UNKNOWN,
+                                .classes = TAPE_UNKNOWN,
+                                .parameters = TAPE_UNKNOWN,
+                                .steps = TAPE_UNKNOWN,
+                                .checkpointing = TAPE_UNKNOWN,
+                                .ema = TAPE_UNKNOWN,
+                                .grad_scaler = TAPE_UNKNOWN,
+                                .cudnn_benchmark = TAPE_UNKNOWN,
+                                .prefetch = TAPE_UNKNOWN,
+                                .seconds = NAN};
+}
+
+static int header_fail(struct str name, const char *key, const char *expected, struct fail *why) {
+    return fail_set(why, FAIL_INPUT, "%.*s:1: \"%s\" is not %s", STR_ARG(name), key, expected);
+}
+
+static int read_field(struct arena *a, struct str name, const struct field *f, json_t *value,
+                      struct tape_header *h, struct fail *why) {
+    char *at = (char *)h + f->offset;
+    switch (f->type) {
+    case FIELD_TEXT:
+        if (!json_is_string(value)) return header_fail(name, f->key, "a string", why);
+        *(struct str *)at = str_copy(
+            a, (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
+        return 0;
+    case FIELD_NUMBER:
+        if (!json_is_integer(value) || json_integer_value(value) < 0) {
+            return header_fail(name, f->key, "a whole number from 0 on", why);
+        }
+        *(int64_t *)at = json_integer_value(value);
+        return 0;
+    case FIELD_FLAG:
+        if (!json_is_boolean(value)) return header_fail(name, f->key, "true or false", why);
+        *(int *)at = json_is_true(value);
+        return 0;
+    }
+    return 0;
+}
+
+static int read_batches(struct arena *a, struct str name, json_t *list, struct tape_header *h,
+                        struct fail *why) {
+    size_t count = json_is_array(list) ? json_array_size(list) : 0;
+    if (count == 0 || count > 1000) {
+        return header_fail(name, "batches", "a list of recorded batches", why);
+    }
+    int64_t *batches = arena_new(a, int64_t, (ptrdiff_t)count);
+    for (size_t i = 0; i < count; i++) {
+        batches[i] = json_integer_value(json_array_get(list, i)); // 0 for what is no integer
+        if (batches[i] < 1 || batches[i] > INT32_MAX) {
+            return header_fail(name, "batches", "a list of recorded batches", why);
+        }
+    }
+    h->batches = batches;
+    h->batch_count = (int)count;
+    return 0;
+}
+
+static int read_object(struct arena *a, struct str name, json_t *root, struct tape_header *h,
+                       struct fail *why) {
+    if (!json_is_object(root)) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: not a JSON object", STR_ARG(name));
+    }
+    json_t *version = json_object_get(root, "tape"), *seconds = json_object_get(root, "seconds");
+    if (!json_is_integer(version)) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: no \"tape\": 1; this is not a tape",
+                        STR_ARG(name));
+    }
+    if (json_integer_value(version) != TAPE_VERSION) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: tape version %lld; this program reads version %d",
+                        STR_ARG(name), (long long)json_integer_value(version), TAPE_VERSION);
+    }
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        json_t *value = json_object_get(root, fields[i].key);
+        if (!value || json_is_null(value)) continue;
+        int code = read_field(a, name, &fields[i], value, h, why);
+        if (code < 0) return code;
+    }
+    if (h->model.len == 0) return header_fail(name, "model", "there", why);
+    if (seconds && !json_is_null(seconds)) {
+        if (!json_is_number(seconds)) return header_fail(name, "seconds", "a number", why);
+        h->seconds = json_number_value(seconds);
+    }
+    return read_batches(a, name, json_object_get(root, "batches"), h, why);
+}
+
+int tape_header_parse(struct arena *a, struct str name, struct str line, struct tape_header *ret,
+                      struct fail *why) {
+    json_error_t error;
+    json_t *root =
+        json_loadb(line.p ? line.p : "", (size_t)line.len, JSON_REJECT_DUPLICATES, &error);
+    if (!root) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: not a JSON object: %s at column %d",
+                        STR_ARG(name), error.text, error.column);
+    }
+    struct tape_header h = tape_header_unknown();
+    h.json = line;
+    int code = read_object(a, name, root, &h, why);
+    json_decref(root);
+    if (code == 0) *ret = h;
+    return code;
+}
+
+int tape_read_header(struct arena *a, struct str name, struct str bytes, struct tape_header *ret,
+                     struct fail *why) {
+    struct str text;
+    int code = tape_unpack(a, name, bytes, TAPE_HEADER_MAX, false, &text, why);
+    if (code < 0) return code;
+    ptrdiff_t end = str_find(text, STR("\n"));
+    if (end < 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: no line end within the first %lld bytes",
+                        STR_ARG(name), (long long)text.len);
+    }
+    return tape_header_parse(a, name, str_slice(text, 0, end), ret, why);
+}
+
+static json_t *field_json(const struct tape_header *h, const struct field *f) {
+    const char *at = (const char *)h + f->offset;
+    if (f->type == FIELD_TEXT) {
+        struct str s = *(const struct str *)at;
+        return s.len > 0 ? json_stringn(s.p, (size_t)s.len) : NULL;
+    }
+    if (f->type == FIELD_NUMBER) {
+        int64_t n = *(const int64_t *)at;
+        return n == TAPE_UNKNOWN ? NULL : json_integer(n);
+    }
+    int flag = *(const int *)at;
+    return flag == TAPE_UNKNOWN ? NULL : json_boolean(flag);
+}
+
+struct str tape_header_text(struct arena *a, const struct tape_header *h) {
+    if (h->json.len > 0) return h->json;
+    json_t *root = json_object(), *batches = json_array();
+    json_object_set_new(root, "tape", json_integer(TAPE_VERSION));
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        json_t *value = field_json(h, &fields[i]);
+        if (value) json_object_set_new(root, fields[i].key, value);
+    }
+    for (int i = 0; i < h->batch_count; i++) {
+        json_array_append_new(batches, json_integer(h->batches[i]));
+    }
+    json_object_set_new(root, "batches", batches);
+    if (!isnan(h->seconds)) json_object_set_new(root, "seconds", json_real(h->seconds));
+    size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
+    char *text = arena_new(a, char, (ptrdiff_t)size + 1);
+    json_dumpb(root, text, size, JSON_COMPACT);
+    json_decref(root);
+    return (struct str){text, (ptrdiff_t)size};
+}

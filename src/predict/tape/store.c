@@ -1,0 +1,228 @@
+// SPDX-License-Identifier: Apache-2.0
+// The store of tapes: rows of index.tsv and the first lines of the user's recordings. Nothing but
+// these is read until a tape is loaded.
+#include "predict/tape/store.h"
+
+#include "base/data.h"
+#include "base/os.h"
+#include "predict/tape/tape_int.h"
+
+#include <stddef.h>
+#include <stdlib.h>
+
+enum { HEAD_BYTES = 1 << 16 }; // of a recording: its header is about 1 KiB
+
+static int row_number(const struct tsv *t, const char *column, int64_t *ret, struct fail *why) {
+    struct str cell = tsv_cell(t, column);
+    if (cell.len == 0) {
+        *ret = TAPE_UNKNOWN;
+        return 0;
+    }
+    if (str_to_i64(cell, ret) && *ret >= 0) return 0;
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s '%.*s' is not a whole number", STR_ARG(t->name),
+                    t->line, column, STR_ARG(cell));
+}
+
+static int row_flag(const struct tsv *t, const char *column, int *ret, struct fail *why) {
+    struct str cell = tsv_cell(t, column);
+    *ret = TAPE_UNKNOWN;
+    if (cell.len == 0) return 0;
+    *ret = str_is(cell, "true") || str_is(cell, "1");
+    if (*ret || str_is(cell, "false") || str_is(cell, "0")) return 0;
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s '%.*s' is not true or false", STR_ARG(t->name),
+                    t->line, column, STR_ARG(cell));
+}
+
+enum cell_type { CELL_TEXT, CELL_NUMBER, CELL_FLAG };
+static const struct column {
+    const char *name;
+    enum cell_type type;
+    size_t offset; // in struct tape_entry
+} columns[] = {
+    {"file", CELL_TEXT, offsetof(struct tape_entry, file)},
+    {"offset", CELL_NUMBER, offsetof(struct tape_entry, offset)},
+    {"length", CELL_NUMBER, offsetof(struct tape_entry, length)},
+    {"aliases", CELL_TEXT, offsetof(struct tape_entry, aliases)},
+#define HEADER(key, type) \
+    { #key, type, offsetof(struct tape_entry, header.key) }
+    HEADER(model, CELL_TEXT),
+    HEADER(library, CELL_TEXT),
+    HEADER(torch, CELL_TEXT),
+    HEADER(recorder, CELL_TEXT),
+    HEADER(rules, CELL_TEXT),
+    HEADER(mode, CELL_TEXT),
+    HEADER(image_size, CELL_NUMBER),
+    HEADER(sequence_length, CELL_NUMBER),
+    HEADER(target_length, CELL_NUMBER),
+    HEADER(precision, CELL_TEXT),
+    HEADER(layout, CELL_TEXT),
+    HEADER(optimizer, CELL_TEXT),
+    HEADER(accumulation, CELL_NUMBER),
+    HEADER(checkpointing, CELL_FLAG),
+    HEADER(ema, CELL_FLAG),
+    HEADER(grad_scaler, CELL_FLAG),
+    HEADER(cudnn_benchmark, CELL_FLAG),
+    HEADER(prefetch, CELL_FLAG),
+    HEADER(zero_grad, CELL_TEXT),
+    HEADER(attention, CELL_TEXT),
+    HEADER(classes, CELL_NUMBER),
+    HEADER(parameters, CELL_NUMBER),
+#undef HEADER
+};
+
+// An empty cell, or a column that is not there, leaves the field unknown.
+static int row_entry(const struct tsv *t, struct tape_entry *e, struct fail *why) {
+    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
+        void *to = (char *)e + columns[i].offset;
+        int code = 0;
+        if (columns[i].type == CELL_TEXT) *(struct str *)to = tsv_cell(t, columns[i].name);
+        if (columns[i].type == CELL_NUMBER) code = row_number(t, columns[i].name, to, why);
+        if (columns[i].type == CELL_FLAG) code = row_flag(t, columns[i].name, to, why);
+        if (code < 0) return code;
+    }
+    if (e->file.len == 0 || e->header.model.len == 0 || e->offset < 0 || e->length < 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: a row needs file, offset, length and model",
+                        STR_ARG(t->name), t->line);
+    }
+    return 0;
+}
+
+// The text of NAME in the store's folder, or in the program's own data/tapes.
+static int bundle_text(struct arena *a, struct str folder, struct str name, struct str *ret,
+                       struct fail *why) {
+    if (folder.len == 0) {
+        struct str path = str_format(a, "data/tapes/%.*s", STR_ARG(name));
+        return data_find(a, path.p, ret, why);
+    }
+    struct str path = str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(name));
+    return os_read(a, path.p, TAPE_TEXT_MAX, ret, NULL, why);
+}
+
+static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why) {
+    struct str text;
+    int code = bundle_text(a, s->folder, STR("index.tsv"), &text, why);
+    // A program built without data/tapes has no tapes of its own; a folder that was named has.
+    if (code == FAIL_BUG && s->folder.len == 0) return 0;
+    if (code < 0) return code;
+    struct tsv t;
+    code = tsv_open(&t, STR("data/tapes/index.tsv"), text, why);
+    while (code == 0 && (code = tsv_next(&t, why)) == 1) {
+        struct tape_entry e = {.shipped = true, .header = tape_header_unknown()};
+        code = row_entry(&t, &e, why);
+        if (code == 0) *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
+    }
+    return code;
+}
+
+// Only the first line is kept.
+static int read_first_line(struct arena *a, struct str path, struct tape_header *ret,
+                           struct fail *why) {
+    ARENA_AUTO scratch = {.escape = a->escape};
+    struct str head;
+    struct tape_header h;
+    int code = os_read_head(&scratch, path.p, HEAD_BYTES, &head, why);
+    if (code == 0) code = tape_read_header(&scratch, path, head, &h, why);
+    return code < 0 ? code : tape_header_parse(a, path, str_copy(a, h.json), ret, why);
+}
+
+static void add_recording(struct arena *a, struct tape_store *s, struct str path) {
+    struct tape_entry e = {.file = path, .length = -1, .offset = -1};
+    struct fail fail;
+    if (read_first_line(a, path, &e.header, &fail) == 0) {
+        *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
+        return;
+    }
+    struct str message = str_copy(a, str_of(fail.message));
+    *arena_push(a, &s->broken, &s->broken_count, &s->broken_capacity) =
+        (struct tape_broken){path, message};
+}
+
+static struct str recordings_folder(struct arena *a, const char *given) {
+    if (given) return str_of(given);
+    const char *own = getenv("BATCHFIT_TAPES");
+    if (own && *own) return str_of(own);
+    return str_format(a, "%.*s/tapes", STR_ARG(os_data_dir(a)));
+}
+
+static int open_recordings(struct arena *a, const char *given, struct tape_store *s,
+                           struct fail *why) {
+    struct str folder = recordings_folder(a, given), *names;
+    ptrdiff_t count;
+    int code = os_list(a, str_z(a, folder), ".tape", &names, &count, why);
+    for (ptrdiff_t i = 0; code == 0 && i < count; i++) {
+        add_recording(a, s, str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(names[i])));
+    }
+    return code;
+}
+
+int tape_store_open(struct arena *a, struct tape_places places, struct tape_store *ret,
+                    struct fail *why) {
+    struct tape_store s = {.folder = str_of(places.bundles)};
+    int code = open_recordings(a, places.recorded, &s, why);
+    if (code == 0) code = open_bundles(a, &s, why);
+    if (code == 0) *ret = s;
+    return code;
+}
+
+int tape_store_load(struct arena *a, const struct tape_store *s, const struct tape_entry *e,
+                    struct tape *ret, struct fail *why) {
+    struct str bytes, text;
+    if (!e->shipped) {
+        int code = os_read(a, str_z(a, e->file), TAPE_TEXT_MAX, &bytes, NULL, why);
+        return code < 0 ? code : tape_read(a, e->file, bytes, ret, why);
+    }
+    int code = bundle_text(a, s->folder, e->file, &bytes, why);
+    if (code == 0) {
+        code = tape_unpack_part(a, e->file, bytes, e->offset, e->length, &text, why);
+    }
+    return code < 0 ? code : tape_read(a, e->header.model, text, ret, why);
+}
+
+struct tape_query tape_query_any(void) {
+    return (struct tape_query){.image_size = TAPE_UNKNOWN,
+                               .sequence_length = TAPE_UNKNOWN,
+                               .target_length = TAPE_UNKNOWN,
+                               .accumulation = TAPE_UNKNOWN,
+                               .checkpointing = TAPE_UNKNOWN};
+}
+
+// "timm:resnet50" is also called "resnet50".
+static bool is_name(struct str name, struct str asked) {
+    ptrdiff_t colon = str_find(name, STR(":"));
+    if (str_equal(name, asked)) return true;
+    return colon >= 0 && str_equal(str_slice(name, colon + 1, name.len), asked);
+}
+
+bool tape_entry_is_model(const struct tape_entry *e, struct str model) {
+    if (is_name(e->header.model, model)) return true;
+    for (struct str rest = e->aliases; rest.len > 0;) {
+        if (is_name(str_trim(str_cut(&rest, ',')), model)) return true;
+    }
+    return false;
+}
+
+static bool same_text(struct str asked, struct str has) {
+    return asked.len == 0 || str_equal(asked, has);
+}
+
+static bool same_number(int64_t asked, int64_t has) {
+    return asked == TAPE_UNKNOWN || asked == has;
+}
+
+// The third micro-step repeats the second, so that 2 stands for every larger number.
+static int64_t accumulation_on_tape(int64_t n) {
+    return n > 2 ? 2 : n;
+}
+
+bool tape_entry_matches(const struct tape_entry *e, const struct tape_query *q) {
+    const struct tape_header *h = &e->header;
+    int64_t accumulation = h->accumulation == TAPE_UNKNOWN ? 1 : h->accumulation;
+    int checkpointing = h->checkpointing == TAPE_UNKNOWN ? 0 : h->checkpointing;
+    return (q->model.len == 0 || tape_entry_is_model(e, q->model)) && same_text(q->mode, h->mode) &&
+           same_text(q->precision, h->precision) && same_text(q->layout, h->layout) &&
+           same_text(q->optimizer, h->optimizer) && same_number(q->image_size, h->image_size) &&
+           same_number(q->sequence_length, h->sequence_length) &&
+           same_number(q->target_length, h->target_length) &&
+           same_number(accumulation_on_tape(q->accumulation), accumulation_on_tape(accumulation)) &&
+           same_number(q->checkpointing, checkpointing);
+}

@@ -1,0 +1,62 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where tapes come from: the bundles shipped with the program (data/tapes, embedded) and the user's
+// own recordings (os_data_dir()/tapes or $BATCHFIT_TAPES). Lists what there is, tells what equals a
+// query, loads one; which tape may stand in for another is for the caller to decide.
+#ifndef TAPE_STORE_H
+#define TAPE_STORE_H
+
+#include "predict/tape/tape.h"
+
+// One tape that can be loaded. For shipped tapes only the columns of index.tsv are known.
+struct tape_entry {
+    struct str file;        // "data/tapes/resnet50.tapes.zst", or the path of a recording
+    int64_t offset, length; // of the text inside a bundle; -1: the whole file
+    bool shipped;
+    struct str aliases;        // other names of the model, separated by commas
+    struct tape_header header; // what selects it
+};
+
+// A recording that could not be read: said, not hidden.
+struct tape_broken {
+    struct str file, message;
+};
+
+struct tape_store {
+    struct str folder; // where bundles are; empty: the program's own data
+    struct tape_entry *entries;
+    ptrdiff_t count, capacity;
+    struct tape_broken *broken;
+    ptrdiff_t broken_count, broken_capacity;
+};
+
+// NULL stands for the usual place; tests and `--tapes` give folders of their own. An absent folder
+// of recordings, or data without data/tapes, is an empty store and no error.
+struct tape_places {
+    const char *bundles;  // a folder with index.tsv
+    const char *recorded; // a folder with *.tape
+};
+// Recordings come first: the user's own tape wins over a shipped one.
+int tape_store_open(struct arena *a, struct tape_places places, struct tape_store *ret,
+                    struct fail *why);
+// Memory used on the way is a few hundred KiB plus the tape itself: a bundle is decompressed only
+// as far as the wanted tape.
+int tape_store_load(struct arena *a, const struct tape_store *s, const struct tape_entry *e,
+                    struct tape *ret, struct fail *why);
+
+// What is asked for. Unknown fields (empty, TAPE_UNKNOWN) match everything. A zeroed struct is not
+// valid: start from tape_query_any().
+struct tape_query {
+    struct str model, mode, precision, layout, optimizer;
+    int64_t image_size, sequence_length, target_length, accumulation;
+    int checkpointing;
+};
+struct tape_query tape_query_any(void);
+// All known fields are equal; the model may be an alias, with or without its "timm:". A field that
+// the entry does not know does not match a known one, except accumulation and checkpointing, whose
+// usual values (1 and false) stand for an absent key. Accumulation above 2 equals 2. The number of
+// classes is not asked for: tape_size scales.
+bool tape_entry_matches(const struct tape_entry *e, const struct tape_query *q);
+// The model's name or one of its aliases.
+bool tape_entry_is_model(const struct tape_entry *e, struct str model);
+
+#endif

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shared by the files of this room only.
+#ifndef TAPE_TAPE_INT_H
+#define TAPE_TAPE_INT_H
+
+#include "predict/tape/tape.h"
+
+enum { TAPE_HEADER_MAX = 1 << 20 }; // bytes of line 1
+
+// Text of a piece of a tape file: as it is, or decompressed when it begins like zstd.
+// at_most: no more than so many bytes are made; more of them is an error when `whole`.
+int tape_unpack(struct arena *a, struct str name, struct str bytes, int64_t at_most, bool whole,
+                struct str *ret_text, struct fail *why);
+// `length` bytes of text from `offset` on; nothing before or after them is kept.
+int tape_unpack_part(struct arena *a, struct str name, struct str bytes, int64_t offset,
+                     int64_t length, struct str *ret_text, struct fail *why);
+
+int tape_header_parse(struct arena *a, struct str name, struct str line, struct tape_header *ret,
+                      struct fail *why);
+
+// The number of a word in a table; -1: not there.
+int tape_word(struct str word, const char *const *words, int count);
+// "param, buffer, …" for messages.
+struct str tape_word_list(struct arena *a, const char *const *words, int count);
+
+#endif

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+// The config as bytes: what must be refused before a YAML parser sees it (libfyaml 0.7.12 gives no
+// document and no error for UTF-16, and stops silently at a NUL), places for messages, and hints
+// for lines that are nearly a pair.
+#include "records/config/tree_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+void config_bytes_place(struct str text, ptrdiff_t at, int *ret_line, int *ret_column) {
+    int line = 1, column = 1;
+    for (ptrdiff_t i = str_starts(text, STR("\xEF\xBB\xBF")) ? 3 : 0; i < at && i < text.len; i++) {
+        const unsigned char byte = (unsigned char)text.p[i];
+        if (byte == '\n' || (byte == '\r' && !(i + 1 < text.len && text.p[i + 1] == '\n'))) {
+            line++;
+            column = 1;
+        } else if ((byte & 0xC0) != 0x80) {
+            column++;
+        }
+    }
+    *ret_line = line;
+    *ret_column = column;
+}
+
+int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, const char *format,
+                      ...) {
+    char message[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    int line, column;
+    config_bytes_place(c->text, at, &line, &column);
+    return fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, message);
+}
+
+// Length of the UTF-8 sequence at s, 0 when it is none (RFC 3629: no overlong forms, no
+// surrogates).
+static int sequence(const unsigned char *s, ptrdiff_t left) {
+    if (s[0] < 0x80) return 1;
+    int n = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
+    if (s[0] < 0xC2 || s[0] > 0xF4 || left < n) return 0;
+    for (int i = 1; i < n; i++) {
+        if ((s[i] & 0xC0) != 0x80) return 0;
+    }
+    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
+        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) {
+        return 0;
+    }
+    return n;
+}
+
+bool config_bytes_is_utf8(struct str text, ptrdiff_t *ret_bad) {
+    for (ptrdiff_t i = 0; i < text.len;) {
+        int n = sequence((const unsigned char *)text.p + i, text.len - i);
+        if (n == 0) {
+            *ret_bad = i;
+            return false;
+        }
+        i += n;
+    }
+    return true;
+}
+
+static int not_utf8(const struct config *c, ptrdiff_t at, struct fail *why) {
+    const unsigned char *s = (const unsigned char *)c->text.p;
+    bool utf16 =
+        c->text.len >= 2 && ((s[0] == 0xFF && s[1] == 0xFE) || (s[0] == 0xFE && s[1] == 0xFF));
+    if (utf16) {
+        fail_set(why, FAIL_INPUT, "%.*s:1:1: not UTF-8 but UTF-16 or UTF-32, expected UTF-8",
+                 STR_ARG(c->name));
+        return fail_hint(why, "convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
+    }
+    config_bytes_fail(c, at, why, "not UTF-8 (byte 0x%02x), expected UTF-8", s[at]);
+    return fail_hint(
+        why, "a Korean file of an older editor is CP949: iconv -f CP949 -t UTF-8 OLD > NEW");
+}
+
+// Characters that PyYAML's reader rejects anywhere (its NON_PRINTABLE, 6.0.3).
+static int forbidden(const struct config *c, struct fail *why) {
+    const struct str t = c->text;
+    for (ptrdiff_t i = 0; i < t.len; i++) {
+        const unsigned char b = (unsigned char)t.p[i];
+        const bool control = (b < 0x20 && b != '\t' && b != '\n' && b != '\r') || b == 0x7F;
+        if (b == 0) {
+            return config_bytes_fail(c, i, why, "NUL byte, expected text (is this a binary file?)");
+        }
+        if (control)
+            return config_bytes_fail(c, i, why, "control character 0x%02x, expected text", b);
+        const unsigned char next = i + 1 < t.len ? (unsigned char)t.p[i + 1] : 0;
+        if (b == 0xC2 && next < 0xA0 && next != 0x85) {
+            return config_bytes_fail(c, i, why, "control character U+00%02X, expected text", next);
+        }
+        if (i > 0 && b == 0xEF && next == 0xBB && i + 2 < t.len &&
+            (unsigned char)t.p[i + 2] == 0xBF) {
+            config_bytes_fail(c, i, why,
+                              "a second byte order mark (U+FEFF), which becomes part of a key");
+            return fail_hint(why, "delete the invisible character");
+        }
+    }
+    return 0;
+}
+
+static bool is_gap(char c) {
+    return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// libfyaml 0.7.12 loses track of its memory (fy_fetch_value) when a colon below an explicit key is
+// followed by a tab: "? a:\t- b" frees twice, "? e: \t>" crashes at the end. PyYAML rejects such a
+// tab as well.
+static int breaks_parser(const struct config *c, struct fail *why) {
+    const struct str t = c->text;
+    bool explicit_key = false;
+    for (ptrdiff_t i = 0; i < t.len; i++) {
+        if (t.p[i] == '?' && (i == 0 || is_gap(t.p[i - 1])) &&
+            (i + 1 == t.len || is_gap(t.p[i + 1]))) {
+            explicit_key = true;
+        }
+        if (t.p[i] != ':' || !explicit_key) continue;
+        ptrdiff_t next = i + 1;
+        while (next < t.len && (t.p[next] == ' ' || t.p[next] == '\t')) next++;
+        if (memchr(t.p + i, '\t', (size_t)(next - i))) {
+            return config_bytes_fail(
+                c, i + 1, why, "a tab behind the colon of an explicit key (?), expected blanks");
+        }
+    }
+    return 0;
+}
+
+int config_bytes_check(const struct config *c, struct fail *why) {
+    if (c->text.len > CONFIG_MAX_BYTES) {
+        return fail_set(why, FAIL_INPUT, "%.*s: more than 16 MiB, expected a training config",
+                        STR_ARG(c->name));
+    }
+    ptrdiff_t bad;
+    const unsigned char *s = (const unsigned char *)c->text.p;
+    if (c->text.len >= 2 && s[0] != 0 && s[1] == 0 && config_bytes_is_utf8(c->text, &bad)) {
+        fail_set(why, FAIL_INPUT, "%.*s:1:2: NUL byte: not UTF-8 but UTF-16, expected UTF-8",
+                 STR_ARG(c->name));
+        return fail_hint(why, "convert it: iconv -f UTF-16LE -t UTF-8 OLD > NEW");
+    }
+    if (!config_bytes_is_utf8(c->text, &bad)) return not_utf8(c, bad, why);
+    int status = forbidden(c, why);
+    if (status) return status;
+    if (str_trim(c->text).len == 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1:1: the file is empty, expected a training config",
+                        STR_ARG(c->name));
+    }
+    return c->format == CONFIG_YAML ? breaks_parser(c, why) : 0;
+}
+
+ptrdiff_t config_bytes_line_begin(struct str text, ptrdiff_t at) {
+    while (at > 0 && text.p[at - 1] != '\n' && text.p[at - 1] != '\r') at--;
+    if (at == 0 && str_starts(text, STR("\xEF\xBB\xBF"))) return 3;
+    return at;
+}
+
+ptrdiff_t config_bytes_line_end(struct str text, ptrdiff_t at) {
+    while (at < text.len && text.p[at] != '\n' && text.p[at] != '\r') at++;
+    return at;
+}
+
+struct str config_bytes_ending(struct str text, ptrdiff_t at) {
+    if (at >= text.len) return (struct str){0};
+    if (text.p[at] == '\r' && at + 1 < text.len && text.p[at + 1] == '\n') {
+        return str_slice(text, at, at + 2);
+    }
+    if (text.p[at] == '\r' || text.p[at] == '\n') return str_slice(text, at, at + 1);
+    return (struct str){0};
+}
+
+struct str config_bytes_ending_before(struct str text, ptrdiff_t line) {
+    if (line > 1 && text.p[line - 1] == '\n' && text.p[line - 2] == '\r')
+        return str_slice(text, line - 2, line);
+    return line > 0 ? config_bytes_ending(text, line - 1) : (struct str){0};
+}
+
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
+
+// Spellings of a pair that are none, with what to do instead.
+static const struct {
+    struct str bytes;
+    const char *what;
+} look_alikes[] = {
+    {{"\xC2\xA0", 2}, "a no-break space (U+00A0)"},
+    {{"\xE3\x80\x80", 3}, "a full-width space (U+3000)"},
+    {{"\xEF\xBC\x9A", 3}, "a full-width colon (U+FF1A)"},
+    {{"\xE2\x80\x8B", 3}, "a zero-width space (U+200B)"},
+    {{"\xEF\xBC\x9D", 3}, "a full-width equals sign (U+FF1D)"},
+};
+
+static bool begins_value(char c) {
+    return is_word(c) || c == '"' || c == '\'' || c == '.' || c == '-';
+}
+
+// Whether the line is KEY:VALUE, a pair but for the missing blank.
+static bool lacks_blank(struct str line) {
+    ptrdiff_t colon = 0;
+    while (colon < line.len && is_word(line.p[colon])) colon++;
+    return colon > 0 && colon + 1 < line.len && line.p[colon] == ':' &&
+           begins_value(line.p[colon + 1]);
+}
+
+// The same for one key, anywhere in the line: "{batch_size:16}".
+static bool key_lacks_blank(struct str line, struct str key) {
+    ptrdiff_t at = str_find(line, key), end = at + key.len;
+    if (at < 0 || end + 1 >= line.len || line.p[end] != ':' || !begins_value(line.p[end + 1]))
+        return false;
+    return at == 0 || strchr(" {,", line.p[at - 1]);
+}
+
+struct str config_bytes_hint(struct arena *a, struct str text, struct str key) {
+    if (str_starts(text, STR("\xEF\xBB\xBF"))) text = str_slice(text, 3, text.len);
+    int number = 0;
+    while (text.p) {
+        struct str line = str_line(&text);
+        number++;
+        struct str trimmed = str_trim(line);
+        if (trimmed.len == 0 || trimmed.p[0] == '#') continue;
+        for (size_t i = 0; i < sizeof look_alikes / sizeof *look_alikes; i++) {
+            ptrdiff_t at = str_find(trimmed, look_alikes[i].bytes);
+            ptrdiff_t comment = str_find(trimmed, STR(" #"));
+            bool named = key.len == 0 || str_find(trimmed, key) >= 0;
+            if (at >= 0 && named && (comment < 0 || at < comment)) {
+                return str_format(a, "%s in line %d: it is text for YAML, not a blank or a colon",
+                                  look_alikes[i].what, number);
+            }
+        }
+        if (key.len ? key_lacks_blank(trimmed, key) : lacks_blank(trimmed)) {
+            return str_format(a,
+                              "no blank after the colon in line %d: \"%.*s\" is one word for YAML",
+                              number, (int)(trimmed.len < 40 ? trimmed.len : 40), trimmed.p);
+        }
+    }
+    return (struct str){0};
+}
+
+static struct str at_line(struct arena *a, const struct config *c, ptrdiff_t at, const char *what) {
+    int line, column;
+    config_bytes_place(c->text, at, &line, &column);
+    return str_format(a, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, what);
+}
+
+static const char tab_message[] =
+    "a tab between the words, which PyYAML does not accept: the trainer will not load this file";
+static const char break_message[] =
+    "a line end that not every YAML parser knows (U+0085, U+2028 or U+2029)";
+
+// Looks for tabs from `at` to `end`, where no quoted text or block scalar is; skips comments.
+static ptrdiff_t tab_between(struct str text, ptrdiff_t at, ptrdiff_t end) {
+    for (; at < end; at++) {
+        if (text.p[at] == '\t') return at;
+        const bool starts = at == 0 || text.p[at - 1] == ' ' || text.p[at - 1] == '\n' ||
+                            text.p[at - 1] == '\r' || text.p[at - 1] == '\t';
+        if (text.p[at] == '#' && starts) at = config_bytes_line_end(text, at);
+    }
+    return -1;
+}
+
+static ptrdiff_t find_odd_break(struct str text) {
+    static const struct str breaks[] = {{"\xC2\x85", 2}, {"\xE2\x80\xA8", 3}, {"\xE2\x80\xA9", 3}};
+    ptrdiff_t first = -1;
+    for (int i = 0; i < 3; i++) {
+        ptrdiff_t at = str_find(text, breaks[i]);
+        if (at >= 0 && (first < 0 || at < first)) first = at;
+    }
+    return first;
+}
+
+struct str config_bytes_unwritable(struct arena *a, const struct config *c,
+                                   struct config_node *const *scalars, ptrdiff_t count) {
+    ptrdiff_t odd = find_odd_break(c->text);
+    if (odd >= 0) return at_line(a, c, odd, break_message);
+    if (c->format == CONFIG_JSON || !memchr(c->text.p, '\t', (size_t)c->text.len)) {
+        return (struct str){0};
+    }
+    ptrdiff_t at = 0;
+    for (ptrdiff_t i = 0; i <= count; i++) {
+        const struct config_node *n = i < count ? scalars[i] : NULL;
+        if (n && (n->style == STYLE_EMPTY || n->style == STYLE_PLAIN)) continue;
+        ptrdiff_t tab = tab_between(c->text, at, n ? n->begin : c->text.len);
+        if (tab >= 0) return at_line(a, c, tab, tab_message);
+        if (n) at = n->end;
+    }
+    return (struct str){0};
+}

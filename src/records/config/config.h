@@ -1,0 +1,271 @@
+// SPDX-License-Identifier: Apache-2.0
+// The user's training config, text in, text out. This room finds keys, says what they mean in the
+// trainer's dialect (data/dialects.tsv) and makes the smallest edit that changes them; it knows no
+// card, no model and no file system. The order of use:
+//
+//     config_parse        text -> tree, or the reason why not
+//     config_read_roles   tree -> dialect, and every role (batch, precision, …) with its place
+//     config_batches      roles -> micro-batch, accumulation, effective batch
+//     config_fit          a wish -> the edits this dialect needs for it
+//     config_patch        edits -> new text in which nothing else has changed
+//
+// Where a dialect cannot be edited (Python, TOML, values on the command line), config_fit fails and
+// config_advice says what to type instead. Everything returned lives in the arena given first, and
+// refers to the text given to config_parse.
+//
+// To add a dialect: one block of lines in data/dialects.tsv, a file in tests/configs/, a line in
+// tests/unit/config_detect.c. Only arithmetic no row can say needs a function
+// (src/records/config/fit.c).
+#ifndef CONFIG_CONFIG_H
+#define CONFIG_CONFIG_H
+
+#include "base/fail.h"
+#include "base/str.h"
+
+// --- Reading -------------------------------------------------------------------------------------
+
+enum config_format {
+    CONFIG_YAML,
+    CONFIG_JSON,    // the name ends in .json: strict JSON or refused
+    CONFIG_FOREIGN, // Python, TOML, INI, shell: never edited, only advised on
+};
+
+struct config_node; // private
+
+struct config {
+    struct str name, text;
+    enum config_format format;
+    struct config_node *root; // NULL in a foreign file
+    // Why nothing may be written into this file although it can be read (a tab that the trainer's
+    // parser rejects, …); empty: it may.
+    struct str unwritable;
+};
+
+enum { CONFIG_MAX_BYTES = 16 << 20 };
+
+// Parses the text of a config. Fails with FAIL_INPUT and "NAME:LINE:COLUMN: what" for everything
+// that the trainer would not load or read differently from us: bytes that are not UTF-8, two
+// documents, duplicate keys, anchors defined twice, undefined aliases, more than 16 MiB, …
+// The name decides about JSON and foreign files only; nothing is opened.
+int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
+                 struct fail *why);
+
+// --- Values --------------------------------------------------------------------------------------
+
+// What a value is for a YAML 1.1 trainer (PyYAML).
+enum config_type {
+    CONFIG_ABSENT,
+    CONFIG_NULL, // key without value, ~, null
+    CONFIG_INT,
+    CONFIG_FLOAT, // 16.0, 1e-4
+    CONFIG_BOOL,
+    CONFIG_TEXT,
+    CONFIG_SPECIAL, // the trainer is to decide or fill in: auto, -1, ???, ${other.key}
+    CONFIG_NESTED,  // a list or a map
+};
+
+struct config_value {
+    enum config_type type;
+    // "training.batch_size", "stages[1].lr"; keys with a dot in them are quoted: "a.b".lr
+    struct str path;
+    struct str text;  // as in the file, without quotes
+    int line, column; // from 1; 0 when the key is not in the file
+    int64_t integer;  // INT, FLOAT without a fraction, the largest of a list of sizes; else 0
+    double number;    // INT and FLOAT; NaN otherwise
+    bool boolean;     // BOOL
+    // Precision only: one of fp32, amp-fp16, amp-bf16, bf16, fp16; empty: not known.
+    struct str word;
+    // Batch roles: 'D' one device's micro-batch, 'G' summed over the devices, 'T' the effective
+    // batch, '?' only the team's code knows.
+    char unit;
+    bool assumed;       // not in the file; the figures are the trainer's documented default
+    struct str refusal; // why this key must not be written as things are; empty: it may
+};
+
+// The value at a path, merge keys and aliases followed. ABSENT is not an error; a path that cannot
+// be read is (FAIL_USAGE).
+int config_get(struct arena *a, const struct config *c, struct str path,
+               struct config_value *ret_value, struct fail *why);
+
+// --- Roles ---------------------------------------------------------------------------------------
+
+enum config_role {
+    CONFIG_MODEL,
+    CONFIG_IMAGE_SIZE,      // pixels of the longer side
+    CONFIG_SEQUENCE_LENGTH, // tokens
+    CONFIG_TARGET_LENGTH,   // tokens, seq2seq
+    CONFIG_BATCH,
+    CONFIG_ACCUMULATION,
+    CONFIG_EFFECTIVE, // the key that holds the effective batch itself, where a dialect has one
+    CONFIG_PRECISION,
+    CONFIG_OPTIMIZER,
+    CONFIG_LR,
+    CONFIG_CHECKPOINTING,
+    CONFIG_WORKERS,
+    CONFIG_CLASSES,
+    CONFIG_EVAL_BATCH,
+    CONFIG_EMA,
+    CONFIG_CHANNELS_LAST,
+    CONFIG_RANKS, // data-parallel devices
+    CONFIG_COMPILE,
+    CONFIG_WEIGHTS_DTYPE, // type in which pretrained weights are loaded
+    CONFIG_ROLES,
+};
+const char *config_role_name(enum config_role role); // "batch", "image_size"; the words of --key
+// CONFIG_ROLES: no such role.
+enum config_role config_role_find(struct str name);
+
+// What the user said about the file; zeroed is fine.
+struct config_options {
+    struct str dialect; // id of a dialect (--dialect): no detection
+    struct str section; // only look below this path first (--section), for files with several runs
+    // --key ROLE=PATH: empty entries are found by the dialect.
+    struct str keys[CONFIG_ROLES];
+    bool inference; // the question is one of inference: guards in its sections count
+};
+
+// A setting that changes what memory is needed and that the forecast does not count.
+struct config_guard {
+    struct str kind;        // adapter, quantisation, sharding, offload, parallel, objective, frozen
+    struct str what;        // "LoRA"
+    struct str path, value; // value empty: a list or a map
+    int line;
+};
+
+struct config_reading {
+    struct str name;      // of the file, for messages
+    struct str dialect;   // "huggingface"; "none" when nothing matched
+    struct str title;     // "Hugging Face TrainingArguments"
+    struct str because;   // the decisive keys
+    struct str runner_up; // id of the next dialect that would have matched; empty: none
+    struct str section;   // the map in which the training keys are; empty: top level
+    bool hydra;           // other files and the command line have a say
+    bool editable;        // false: config_advice
+    struct str refusal;   // why not editable, or why this is no training config; empty otherwise
+    struct config_value values[CONFIG_ROLES];
+    // Why this is a config for inference, not for training; empty: it is for training.
+    struct str inference;
+    struct config_guard *guards;
+    int guard_count, guard_capacity;
+    // For the user to read, most important first: quoted numbers, a second batch_size that nothing
+    // reads, evaluation batches that stay as they are, …
+    struct str *warnings;
+    int warning_count, warning_capacity;
+};
+
+// Finds the dialect and every role. A file that is not a training config at all (wandb record,
+// sweep, data set, model description, CI) gives 0 with editable false and the reason in refusal.
+// FAIL_USAGE: unknown dialect or an unreadable path in the options; FAIL_INPUT: the choice is the
+// user's (two sections with the same key: the message names them and the option).
+int config_read_roles(struct arena *a, const struct config *c, const struct config_options *options,
+                      struct config_reading *ret_reading, struct fail *why);
+
+// One line a dialect, for `list dialects`.
+struct config_dialect_row {
+    struct str id, title, batch_keys, edit;
+};
+int config_dialects(struct arena *a, struct config_dialect_row **ret_rows, int *ret_count,
+                    struct fail *why);
+
+// --- Batches -------------------------------------------------------------------------------------
+
+struct config_batches {
+    int64_t micro;        // samples of one device in one forward/backward
+    int64_t accumulation; // micro-steps per optimizer step
+    int64_t ranks;
+    int64_t effective;  // samples per optimizer step
+    struct str effect;  // "16 x 2 x 1 = 32", for people
+    bool ranks_assumed; // neither the caller nor the file said it: 1
+    bool inexact;       // the trainer rounds: effective is what it says, not what the key says
+};
+// What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
+// say (no batch, auto, a unit that only the team's code knows and more than one rank).
+int config_batches(struct arena *a, const struct config_reading *r, int64_t ranks,
+                   struct config_batches *ret_batches, struct fail *why);
+
+// --- Writing -------------------------------------------------------------------------------------
+
+enum config_flags {
+    // Change a value through its anchor or in the base of a merge, for everybody who uses it
+    // (--force-anchor).
+    CONFIG_EDIT_ANCHOR = 1,
+    // Replace null, auto, -1, ${x}, octal and other spellings that mean more than their digits, and
+    // replace an alias by the value (--force-special).
+    CONFIG_REPLACE_SPECIAL = 2,
+};
+
+struct config_edit {
+    struct str path;
+    // A plain scalar: 12, 0.5, true, bf16-mixed. Written in the file's own spelling of booleans,
+    // quotes and floats.
+    struct str value;
+    bool is_text;     // quote the value where it would be read as a number, boolean or null
+    bool insert;      // the key may be absent: put it into the map
+    struct str after; // insert: name of the sibling to stand behind; empty: the last pair
+    const struct config_edit *children; // insert: a map of these instead of a value
+    int child_count;
+    struct str note; // for the user, when the edit is made; empty: none
+};
+struct config_edits {
+    struct config_edit *items;
+    ptrdiff_t count, capacity;
+};
+void config_edits_add(struct arena *a, struct config_edits *edits, struct config_edit edit);
+
+// What the caller wants the run to be; 0 and empty: leave as it is.
+struct config_wish {
+    int64_t eval_batch;                 // of one device
+    int64_t batch, accumulation, ranks; // micro-batch of one device; ranks 0: as config_batches
+    struct str precision;               // fp32, amp-fp16, amp-bf16, bf16
+    int checkpointing;                  // 1 on, -1 off
+    int64_t image_size, sequence_length;
+    int64_t workers; // -1: 0 workers
+    struct str optimizer;
+    unsigned flags; // enum config_flags
+};
+
+// The edits that this dialect needs for the wish: batch and accumulation together, only the micro
+// key where the effective batch is a key of its own, nbs for Ultralytics, … FAIL_INPUT with the
+// reason when the file must not be written or cannot say it; then see config_advice.
+int config_fit(struct arena *a, const struct config *c, const struct config_reading *r,
+               const struct config_wish *wish, struct config_edits *ret_edits, struct fail *why);
+
+struct config_patched {
+    struct str text;
+    bool changed; // false: the text already says so and is returned as it was
+    // "configs/train.yaml:12: train.batch_size: 32 -> 16", a line an edit
+    struct str *changes;
+    int change_count, change_capacity;
+    struct str *notes; // aliases that follow, figures with a second meaning, …
+    int note_count, note_capacity;
+};
+// Applies all edits or none. Only the bytes of the values change; the result is parsed again and
+// every node but the targets is compared with the original. FAIL_INPUT with the place and the
+// reason when a value must not be replaced (the message names the flag that would allow it).
+int config_patch(struct arena *a, const struct config *c, const struct config_edit *edits,
+                 ptrdiff_t count, unsigned flags, struct config_patched *ret_patched,
+                 struct fail *why);
+
+// What to type when the file is not ours to edit: the trainer's command line option or the line to
+// add, one a line, for what the wish says. Empty when the dialect has no words for it.
+struct str config_advice(struct arena *a, const struct config *c, const struct config_reading *r,
+                         const struct config_wish *wish);
+
+// --- The team's file (team_settings.yaml) --------------------------------------------------------
+
+// One entry of the map team_gpu_settings.
+struct config_card {
+    struct str card;                                    // key: "rtx_3060"
+    int64_t batch, accumulation, effective, image_size; // 0: not said
+    int mixed_precision;                                // 1 yes, -1 no, 0 not said
+    struct str precision, model;                        // empty: not said
+};
+// The entries in the order of the file. A file without the map gives 0 entries.
+int config_team_read(struct arena *a, const struct config *c, struct config_card **ret_cards,
+                     int *ret_count, struct fail *why);
+// `before` NULL: a fresh document with comments. Otherwise the smallest edit of that file: figures
+// of known cards are changed, new cards are appended, nobody else's entry is touched.
+int config_team_write(struct arena *a, const struct config *before, const struct config_card *cards,
+                      int count, struct config_patched *ret_patched, struct fail *why);
+
+#endif

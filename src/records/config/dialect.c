@@ -1,0 +1,336 @@
+// SPDX-License-Identifier: Apache-2.0
+// data/dialects.tsv: reading it, matching its patterns, finding the dialect of a file. A decisive
+// key counts only as a real key of the tree, never in a comment, a block scalar or a text.
+#include "records/config/dialect_int.h"
+
+#include "base/data.h"
+
+#include <string.h>
+
+// --- The table -----------------------------------------------------------------------------------
+
+static int take_role(struct dialect *d, const struct tsv *t, enum config_role role,
+                     struct fail *why) {
+    struct role_row *row = &d->roles[role];
+    const struct str unit = tsv_cell(t, "unit"), insert = tsv_cell(t, "insert");
+    row->places = tsv_cell(t, "value");
+    row->assumed = tsv_cell(t, "default");
+    if (unit.len > 1 || (unit.len == 1 && !strchr("DGT?", unit.p[0]))) {
+        return fail_set(why, FAIL_INPUT, "data/dialects.tsv:%d: unit '%.*s', expected D, G, T or ?",
+                        t->line, STR_ARG(unit));
+    }
+    row->unit = unit.len ? unit.p[0] : 0;
+    row->insert = str_is(insert, "yes")    ? INSERT_YES
+                  : str_is(insert, "warn") ? INSERT_WARN
+                                           : INSERT_NO;
+    return 0;
+}
+
+static void take_guard(struct arena *a, struct dialect *d, const struct tsv *t, struct str kind) {
+    *arena_push(a, &d->guards, &d->guard_count, &d->guard_capacity) =
+        (struct guard_row){kind, tsv_cell(t, "value"), tsv_cell(t, "default")};
+}
+
+static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, struct fail *why) {
+    const struct str item = tsv_cell(t, "item"), value = tsv_cell(t, "value");
+    const struct {
+        const char *name;
+        struct str *to;
+    } texts[] = {{"title", &d->title},    {"detect", &d->detect}, {"refuse", &d->refuse},
+                 {"rule", &d->rule},      {"note", &d->note},     {"record", &d->record},
+                 {"special", &d->special}};
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (str_is(item, texts[i].name)) {
+            *texts[i].to = value;
+            return 0;
+        }
+    }
+    if (str_starts(item, STR("guard."))) {
+        take_guard(a, d, t, str_slice(item, 6, item.len));
+        return 0;
+    }
+    if (str_is(item, "inference")) {
+        *arena_push(a, &d->inferences, &d->inference_count, &d->inference_capacity) =
+            (struct inference_row){value, tsv_cell(t, "default")};
+        return 0;
+    }
+    if (str_is(item, "edit")) {
+        d->editable = str_is(value, "yes");
+        return 0;
+    }
+    const bool option = str_starts(item, STR("flag."));
+    const enum config_role role = config_role_find(option ? str_slice(item, 5, item.len) : item);
+    if (role == CONFIG_ROLES) {
+        return fail_set(why, FAIL_INPUT, "data/dialects.tsv:%d: item '%.*s' is unknown", t->line,
+                        STR_ARG(item));
+    }
+    if (!option) return take_role(d, t, role, why);
+    d->options[role] = value;
+    return 0;
+}
+
+int config_dialects_load(struct arena *a, struct dialects *ret_dialects, struct fail *why) {
+    struct dialects all = {0};
+    struct tsv *t = arena_new(a, struct tsv, 1);
+    int status = tsv_find(a, "data/dialects.tsv", t, why);
+    if (status) return status;
+    while ((status = tsv_next(t, why)) > 0) {
+        const struct str id = tsv_cell(t, "dialect");
+        if (all.count == 0 || !str_equal(all.items[all.count - 1].id, id)) {
+            *arena_push(a, &all.items, &all.count, &all.capacity) = (struct dialect){.id = id};
+        }
+        int bad = take_row(a, &all.items[all.count - 1], t, why);
+        if (bad) return bad;
+    }
+    *ret_dialects = all;
+    return status;
+}
+
+int config_dialects(struct arena *a, struct config_dialect_row **ret_rows, int *ret_count,
+                    struct fail *why) {
+    struct dialects all;
+    int status = config_dialects_load(a, &all, why), count = 0;
+    if (status) return status;
+    struct config_dialect_row *rows = arena_new(a, struct config_dialect_row, all.count);
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        const struct dialect *d = &all.items[i];
+        if (!d->editable && !d->options[CONFIG_BATCH].len) continue; // the refuse list
+        rows[count++] = (struct config_dialect_row){
+            d->id, d->title, d->editable ? d->roles[CONFIG_BATCH].places : d->options[CONFIG_BATCH],
+            d->editable ? STR("yes") : STR("advice")};
+    }
+    *ret_rows = rows;
+    *ret_count = count;
+    return 0;
+}
+
+// --- Patterns ------------------------------------------------------------------------------------
+
+// The brace that closes the first one of the text; -1: none.
+static ptrdiff_t closing_brace(struct str s, ptrdiff_t open) {
+    int depth = 0;
+    for (ptrdiff_t i = open; i < s.len; i++) {
+        depth += (s.p[i] == '{') - (s.p[i] == '}');
+        if (depth == 0) return i;
+    }
+    return -1;
+}
+
+// Cuts at the first comma that is in no brace.
+static struct str cut_comma(struct str *s) {
+    int depth = 0;
+    for (ptrdiff_t i = 0; i < s->len; i++) {
+        depth += (s->p[i] == '{') - (s->p[i] == '}');
+        if (depth == 0 && s->p[i] == ',') {
+            struct str head = str_slice(*s, 0, i);
+            *s = str_slice(*s, i + 1, s->len);
+            return head;
+        }
+    }
+    struct str all = *s;
+    *s = (struct str){0};
+    return all;
+}
+
+void config_braces_expand(struct arena *a, struct str text, struct strs *ret_texts) {
+    const char *open = text.len ? memchr(text.p, '{', (size_t)text.len) : NULL;
+    const ptrdiff_t at = open ? open - text.p : -1, close = open ? closing_brace(text, at) : -1;
+    if (close < 0) {
+        *arena_push(a, &ret_texts->items, &ret_texts->count, &ret_texts->capacity) = text;
+        return;
+    }
+    struct str inside = str_slice(text, at + 1, close);
+    while (inside.p) {
+        struct str choice = cut_comma(&inside);
+        config_braces_expand(a,
+                             str_format(a, "%.*s%.*s%.*s", (int)at, text.p, STR_ARG(choice),
+                                        (int)(text.len - close - 1), text.p + close + 1),
+                             ret_texts);
+    }
+}
+
+bool config_is_evaluation(struct str section) {
+    static const char *const starts[] = {"val",    "test", "eval", "infer", "pred", "bench", "tta",
+                                         "search", "Val",  "Test", "Eval",  "VAL",  "TEST",  NULL};
+    for (int i = 0; starts[i]; i++) {
+        if (str_starts(section, str_of(starts[i]))) return true;
+    }
+    return false;
+}
+
+static bool path_evaluates(struct str path) {
+    while (path.p) {
+        if (config_is_evaluation(str_cut(&path, '.'))) return true;
+    }
+    return false;
+}
+
+static void add_entry(void *self, struct str path, struct config_node *map, struct config_node *key,
+                      struct config_node *value) {
+    struct scope *s = self;
+    // Pairs of one map come one after the other unless a nested map stands between.
+    if (map != s->last_map) s->last_evaluates = path_evaluates(path);
+    s->last_map = map;
+    const struct entry e = {path, map, key, value, s->last_evaluates};
+    *arena_push(s->arena, &s->entries, &s->count, &s->capacity) = e;
+}
+
+void config_scope_open(struct arena *a, const struct config *c, struct scope *ret_scope) {
+    *ret_scope = (struct scope){.arena = a, .config = c, .root = c->root};
+    config_tree_walk(a, c, add_entry, ret_scope);
+}
+
+static void add_match(const struct scope *s, struct matches *m, struct str path,
+                      struct place place) {
+    for (ptrdiff_t i = 0; i < m->count; i++) {
+        if (m->items[i].place.value == place.value) return;
+    }
+    *arena_push(s->arena, &m->items, &m->count, &m->capacity) = (struct match){path, place, 0};
+}
+
+static void find_path(const struct scope *s, struct str path, struct matches *m) {
+    const struct arena_mark mark = arena_mark(s->arena);
+    struct steps steps;
+    struct fail unheard;
+    struct place p = {0};
+    if (!config_path_parse(s->arena, path, &steps, &unheard))
+        p = config_place_find(s->config, &steps);
+    // Most places of the table are not in a file: their steps need not stay.
+    if (p.value)
+        add_match(s, m, path, p);
+    else
+        arena_rewind(s->arena, mark);
+}
+
+bool config_scope_holds(const struct scope *s, const struct entry *e) {
+    if (s->prefix.len == 0 || str_equal(e->path, s->prefix)) return true;
+    return str_starts(e->path, s->prefix) && strchr(".[", e->path.p[s->prefix.len]);
+}
+
+// "~word": the key has it somewhere in its name.
+static bool is_called(struct str name, struct str key) {
+    if (!str_starts(key, STR("~"))) return str_equal(name, key);
+    return str_find(name, str_slice(key, 1, key.len)) >= 0;
+}
+
+static void find_anywhere(const struct scope *s, struct str key, struct matches *m) {
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        const struct entry *e = &s->entries[i];
+        if (e->evaluation || !is_called(e->key->text, key) || !config_scope_holds(s, e)) continue;
+        const struct place p = {.map = e->map, .key = e->key, .value = e->value, .owner = e->map};
+        add_match(s, m, config_path_join(s->arena, e->path, e->key->text), p);
+    }
+}
+
+static struct str joined(const struct scope *s, struct str prefix, struct str path) {
+    return prefix.len ? str_format(s->arena, "%.*s.%.*s", STR_ARG(prefix), STR_ARG(path)) : path;
+}
+
+static void find_in_sections(const struct scope *s, struct str key, struct matches *m) {
+    for (ptrdiff_t i = 0; s->root && s->root->kind == NODE_MAP && i + 1 < s->root->count; i += 2) {
+        const struct config_node *name = s->root->items[i];
+        if (name->kind != NODE_SCALAR || config_is_evaluation(name->text)) continue;
+        if (config_node_follow(s->root->items[i + 1])->kind != NODE_MAP) continue;
+        find_path(s, joined(s, config_path_join(s->arena, s->prefix, name->text), key), m);
+    }
+}
+
+void config_scope_find(const struct scope *s, struct str pattern, struct matches *matches) {
+    if (!s->root || (s->above && str_starts(pattern, STR("*")))) return;
+    if (str_starts(pattern, STR("**."))) {
+        find_anywhere(s, str_slice(pattern, 3, pattern.len), matches);
+    } else if (str_starts(pattern, STR("*."))) {
+        find_in_sections(s, str_slice(pattern, 2, pattern.len), matches);
+    } else if (str_starts(pattern, STR("@."))) {
+        find_path(s, joined(s, s->home, str_slice(pattern, 2, pattern.len)), matches);
+    } else {
+        find_path(s, joined(s, s->prefix, pattern), matches);
+    }
+}
+
+// --- Detection -----------------------------------------------------------------------------------
+
+static bool is_set(const struct config *c, const struct config_node *n) {
+    const struct scalar s = config_scalar_read(c, n);
+    if (s.type == CONFIG_NESTED) return n->count > 0;
+    return s.type != CONFIG_NULL && s.type != CONFIG_ABSENT && n->text.len > 0 &&
+           (s.type != CONFIG_BOOL || s.boolean);
+}
+
+// "true" and "false" mean the boolean, however it is spelled.
+static bool has_word(const struct config *c, const struct config_node *n, struct str word) {
+    const struct scalar s = config_scalar_read(c, n);
+    if (s.type == CONFIG_BOOL) return str_is(word, s.boolean ? "true" : "false");
+    return str_equal(n->text, word);
+}
+
+static bool holds_key(const struct scope *s, struct str term) {
+    struct str kind = {0}, word = {0};
+    const ptrdiff_t colon = str_find(term, STR(":")), equals = str_find(term, STR("="));
+    if (colon >= 0) {
+        kind = str_slice(term, colon + 1, term.len);
+        term = str_slice(term, 0, colon);
+    } else if (equals >= 0) {
+        word = str_slice(term, equals + 1, term.len);
+        term = str_slice(term, 0, equals);
+    }
+    struct matches m = {0};
+    config_scope_find(s, term, &m);
+    for (ptrdiff_t i = 0; i < m.count; i++) {
+        const struct config_node *n = config_node_follow(m.items[i].place.value);
+        const bool right = str_is(kind, "any")    ? true
+                           : str_is(kind, "map")  ? n->kind == NODE_MAP
+                           : str_is(kind, "list") ? n->kind == NODE_LIST
+                           : str_is(kind, "set")
+                               ? is_set(s->config, n)
+                               : n->kind == NODE_SCALAR || config_node_is_template(n);
+        if (right && (!word.p || has_word(s->config, n, word))) return true;
+    }
+    return false;
+}
+
+static bool holds_term(const struct scope *s, struct str term);
+
+// "2of{a,b,c}"
+static bool holds_some(const struct scope *s, struct str term) {
+    struct strs expanded = {0};
+    struct str inside = str_slice(term, 4, term.len - 1);
+    int found = 0;
+    while (inside.p) config_braces_expand(s->arena, cut_comma(&inside), &expanded);
+    for (ptrdiff_t i = 0; i < expanded.count; i++) found += holds_term(s, expanded.items[i]);
+    return found >= term.p[0] - '0';
+}
+
+static bool holds_term(const struct scope *s, struct str term) {
+    if (str_starts(term, STR("!"))) return !holds_term(s, str_slice(term, 1, term.len));
+    if (term.len > 5 && str_starts(str_slice(term, 1, term.len), STR("of{")))
+        return holds_some(s, term);
+    if (str_starts(term, STR("ext:")))
+        return str_ends(s->config->name, str_slice(term, 4, term.len));
+    if (str_starts(term, STR("has:")))
+        return str_find(s->config->text, str_slice(term, 4, term.len)) >= 0;
+    return holds_key(s, term);
+}
+
+static bool holds_all(const struct scope *s, struct str terms) {
+    while (terms.p) {
+        if (!holds_term(s, str_trim(str_cut(&terms, '&')))) return false;
+    }
+    return true;
+}
+
+bool config_scope_is(const struct scope *s, struct str alternatives, struct str *ret_terms) {
+    while (alternatives.len > 0) {
+        *ret_terms = str_trim(str_cut(&alternatives, '|'));
+        if (holds_all(s, *ret_terms)) return true;
+    }
+    return false;
+}
+
+const struct dialect *config_dialect_detect(const struct scope *s, const struct dialects *all,
+                                            ptrdiff_t from, struct str *ret_because) {
+    for (ptrdiff_t i = from; i < all->count; i++) {
+        if (config_scope_is(s, all->items[i].detect, ret_because)) return &all->items[i];
+    }
+    return NULL;
+}

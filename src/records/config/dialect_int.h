@@ -1,0 +1,154 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the config room: a block of data/dialects.tsv, and where its patterns match.
+#ifndef CONFIG_DIALECT_INT_H
+#define CONFIG_DIALECT_INT_H
+
+#include "records/config/tree_int.h"
+
+struct role_row {
+    struct str places, assumed;
+    char unit; // 0: not said
+    enum { INSERT_NO, INSERT_YES, INSERT_WARN } insert;
+};
+// A setting that the forecast does not count: where it stands, and its name by its value.
+struct guard_row {
+    struct str kind, places, cases;
+};
+// When a file is no training, and what people are told of it.
+struct inference_row {
+    struct str when, why;
+};
+struct dialect {
+    struct str id, title, detect, refuse, rule, record, special, note;
+    bool editable;
+    struct role_row roles[CONFIG_ROLES];
+    struct str options[CONFIG_ROLES]; // "--batch-size {}"
+    struct guard_row *guards;
+    ptrdiff_t guard_count, guard_capacity;
+    struct inference_row *inferences;
+    ptrdiff_t inference_count, inference_capacity;
+};
+struct dialects {
+    struct dialect *items;
+    ptrdiff_t count, capacity;
+};
+int config_dialects_load(struct arena *a, struct dialects *ret_dialects, struct fail *why);
+
+// Every key of the file, so that "anywhere" costs one walk.
+struct entry {
+    struct str path; // of the map
+    struct config_node *map, *key, *value;
+    bool evaluation; // below a section that does not train: valid, test, inference, …
+};
+struct scope {
+    struct arena *arena;
+    const struct config *config;
+    struct config_node *root; // of the section that is searched
+    struct str prefix;        // its path; empty: the whole file
+    struct str home;          // path of the map that holds the batch key, for "@."
+    bool above;               // no wildcards: they would look into the other sections
+    struct entry *entries;
+    ptrdiff_t count, capacity;
+    const struct config_node *last_map; // while the entries are collected
+    bool last_evaluates;
+};
+void config_scope_open(struct arena *a, const struct config *c, struct scope *ret_scope);
+
+// Whether the entry is inside of the section that is searched.
+bool config_scope_holds(const struct scope *s, const struct entry *e);
+
+struct match {
+    struct str path;
+    struct place place;
+    char unit;
+};
+struct matches {
+    struct match *items;
+    ptrdiff_t count, capacity;
+};
+// Adds what one pattern (braces spelled out) finds in the scope.
+void config_scope_find(const struct scope *s, struct str pattern, struct matches *matches);
+// Spells out {a,b}; a list in the arena.
+struct strs {
+    struct str *items;
+    ptrdiff_t count, capacity;
+};
+void config_braces_expand(struct arena *a, struct str text, struct strs *ret_texts);
+bool config_is_evaluation(struct str section);
+
+// Whether one of the alternatives holds; which one.
+bool config_scope_is(const struct scope *s, struct str alternatives, struct str *ret_terms);
+// The first dialect whose conditions hold from index `from` on; NULL: none.
+const struct dialect *config_dialect_detect(const struct scope *s, const struct dialects *all,
+                                            ptrdiff_t from, struct str *ret_because);
+
+// --- precision.c ---------------------------------------------------------------------------------
+
+// How a precision key is spelled: the word behind "=" in the table.
+enum spelling {
+    SPELL_NONE,
+    SPELL_AMP,
+    SPELL_FP16,
+    SPELL_BF16,
+    SPELL_TYPE,
+    SPELL_WORD,
+    SPELL_DTYPE,
+    SPELL_PURE16,
+    SPELL_PUREFP16
+};
+struct precision_key {
+    enum spelling spelling;
+    struct match match;
+};
+struct precision_keys {
+    struct precision_key *items;
+    ptrdiff_t count, capacity;
+};
+void config_precision_find(const struct scope *s, struct str places,
+                           struct precision_keys *ret_keys);
+// The key that the user has named, spelled as its name and value suggest.
+void config_precision_guess(const struct scope *s, const struct match *named,
+                            struct precision_keys *ret_keys);
+// Reads them together: word, type, place of the key that decides.
+struct config_value config_precision_read(const struct scope *s, const struct precision_keys *keys,
+                                          struct str assumed);
+// The edits that make it `wanted`; false when the file's keys cannot say it.
+bool config_precision_edits(const struct scope *s, const struct precision_keys *keys,
+                            const struct role_row *row, struct str after, struct str wanted,
+                            struct config_edits *edits);
+
+// --- roles.c
+// ---------------------------------------------------------------------------------------
+
+struct reader {
+    struct arena *arena;
+    const struct config *config;
+    const struct config_options *options;
+    const struct dialect *dialect;
+    struct scope scope;
+    struct config_reading *reading;
+    struct fail *why;
+};
+
+__attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, const char *format,
+                                                              ...);
+// Finds the batch key and with it the map in which the training keys are; FAIL_INPUT when the file
+// leaves a choice.
+int config_reader_batch(struct reader *r);
+int config_reader_role(struct reader *r, enum config_role role);
+
+// --- guard.c -------------------------------------------------------------------------------------
+
+// Fills the reading's guards; `every` are the rows for all dialects.
+void config_reader_guards(struct reader *r, const struct dialect *every);
+
+// --- reading.c, patch.c
+// ----------------------------------------------------------------------------
+
+struct scope config_reading_scope(struct arena *a, const struct config *c,
+                                  const struct config_reading *r);
+// What config_patch would say to this edit, without making it.
+int config_patch_check(struct arena *a, const struct config *c, const struct config_edit *edit,
+                       unsigned flags, struct fail *why);
+
+#endif

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// From figures to keys and back: what the learning sees (effective batch), and which edits make a
+// wish true in a dialect. Most dialects have a micro-batch and an accumulation; the others have a
+// function here, named by the table's "rule".
+#include "records/config/dialect_int.h"
+
+#include <math.h>
+#include <string.h>
+
+static int64_t known(const struct config_value *v) {
+    return v->type == CONFIG_INT || v->assumed ? v->integer : 0;
+}
+
+static bool in_file(const struct config_value *v) {
+    return v->line > 0;
+}
+
+// --- What it is now ------------------------------------------------------------------------------
+
+// Each fills accumulation (and effective, where it is not the product) from micro-batch, ranks and
+// the file. False: the file does not say.
+static bool read_pair(const struct config_reading *r, struct config_batches *b) {
+    const struct config_value *v = &r->values[CONFIG_ACCUMULATION];
+    b->accumulation = known(v);
+    if (!in_file(v) && b->accumulation == 0) b->accumulation = 1;
+    return b->accumulation > 0;
+}
+
+// Ultralytics: accumulate = max(round(nbs / batch), 1), Python's round (half to even).
+static int64_t nbs_accumulation(int64_t nbs, int64_t batch) {
+    const double steps = nearbyint((double)nbs / (double)batch);
+    return steps < 1 ? 1 : (int64_t)steps;
+}
+
+static bool read_nbs(const struct config_reading *r, struct config_batches *b) {
+    const int64_t nbs = known(&r->values[CONFIG_EFFECTIVE]), batch = b->micro * b->ranks;
+    if (nbs < 1) return false;
+    b->accumulation = nbs_accumulation(nbs, batch);
+    b->inexact = batch * b->accumulation != nbs;
+    return true;
+}
+
+// The effective batch is a key; the micro-steps follow.
+static bool read_target(const struct config_reading *r, struct config_batches *b) {
+    const int64_t total = known(&r->values[CONFIG_EFFECTIVE]), step = b->micro * b->ranks;
+    if (total < 1) return false;
+    b->accumulation = total / step < 1 ? 1 : total / step;
+    b->inexact = b->accumulation * step != total;
+    return true;
+}
+
+// Composer splits the batch of a device into microbatches and keeps the total exactly.
+static bool read_target_up(const struct config_reading *r, struct config_batches *b) {
+    const int64_t total = known(&r->values[CONFIG_EFFECTIVE]), step = b->micro * b->ranks;
+    if (total < 1) return false;
+    b->accumulation = (total + step - 1) / step;
+    b->effective = total;
+    return true;
+}
+
+static bool read_deepspeed(const struct config_reading *r, struct config_batches *b) {
+    const struct config_value *accumulation = &r->values[CONFIG_ACCUMULATION];
+    const int64_t total = known(&r->values[CONFIG_EFFECTIVE]);
+    if (known(accumulation) > 0) {
+        b->accumulation = known(accumulation);
+        return true;
+    }
+    if (in_file(accumulation)) return false;
+    if (total < 1) {
+        b->accumulation = 1;
+        return !in_file(&r->values[CONFIG_EFFECTIVE]);
+    }
+    return read_target(r, b);
+}
+
+// Axolotl's batch_size is micro x accumulation, without the ranks.
+static bool read_axolotl(const struct config_reading *r, struct config_batches *b) {
+    const int64_t total = known(&r->values[CONFIG_EFFECTIVE]);
+    if (in_file(&r->values[CONFIG_ACCUMULATION]) || total < 1) return read_pair(r, b);
+    b->accumulation = total / b->micro < 1 ? 1 : total / b->micro;
+    b->inexact = b->accumulation * b->micro != total;
+    return true;
+}
+
+// ms-swift: ceil(16 / (batch x ranks)) when it is not said.
+static bool read_swift(const struct config_reading *r, struct config_batches *b) {
+    const struct config_value *v = &r->values[CONFIG_ACCUMULATION];
+    if (known(v) > 0) return read_pair(r, b);
+    if (in_file(v) && v->type != CONFIG_NULL) return false;
+    b->accumulation = (16 + b->micro * b->ranks - 1) / (b->micro * b->ranks);
+    b->inexact = true;
+    return true;
+}
+
+static bool read_global(const struct config_reading *r, struct config_batches *b) {
+    (void)r;
+    b->accumulation = 1;
+    return true;
+}
+
+// --- Edits ---------------------------------------------------------------------------------------
+
+struct wanted {
+    struct arena *arena;
+    const struct config_reading *reading;
+    const struct dialect *dialect;
+    unsigned flags;
+    struct config_edits *edits;
+    struct fail *why;
+};
+
+static struct str leaf_of(struct str path) {
+    ptrdiff_t at = path.len;
+    while (at > 0 && path.p[at - 1] != '.') at--;
+    return str_slice(path, at, path.len);
+}
+
+static struct str map_of(struct str path) {
+    struct str leaf = leaf_of(path);
+    return str_slice(path, 0, path.len - leaf.len);
+}
+
+static void push(const struct wanted *w, struct config_edit e) {
+    config_edits_add(w->arena, w->edits, e);
+}
+
+static int cannot_insert(const struct wanted *w, enum config_role role, struct str value) {
+    const struct str option = w->dialect->options[role];
+    fail_set(w->why, FAIL_INPUT, "%.*s has no key here for %s = %.*s", STR_ARG(w->dialect->title),
+             config_role_name(role), STR_ARG(value));
+    if (option.len) return fail_hint(w->why, "say it on the command line: %.*s", STR_ARG(option));
+    return fail_hint(w->why, role == CONFIG_ACCUMULATION
+                                 ? "the effective batch cannot be kept in this file"
+                                 : "add the key by hand first");
+}
+
+static int set_text(const struct wanted *w, enum config_role role, struct str value, bool is_text) {
+    const struct config_value *v = &w->reading->values[role];
+    const struct role_row *row = &w->dialect->roles[role];
+    struct config_edit e = {.path = v->path, .value = value, .is_text = is_text};
+    if (in_file(v)) {
+        if (v->refusal.len && !(w->flags & (CONFIG_REPLACE_SPECIAL | CONFIG_EDIT_ANCHOR))) {
+            return fail_set(w->why, FAIL_INPUT, "%.*s", STR_ARG(v->refusal));
+        }
+        push(w, e);
+        return 0;
+    }
+    if (v->assumed && role != CONFIG_CHECKPOINTING && str_equal(v->text, value)) return 0;
+    if (!v->path.len) return cannot_insert(w, role, value);
+    const struct str batch = w->reading->values[CONFIG_BATCH].path;
+    e.insert = true;
+    if (str_equal(map_of(batch), map_of(v->path))) e.after = leaf_of(batch);
+    if (row->insert == INSERT_WARN) {
+        e.note = str_format(
+            w->arena, "%.*s is a new key: %s must read it, or the effective batch shrinks",
+            STR_ARG(v->path),
+            str_is(w->dialect->id, "timm") ? "timm of 2023 or later" : "your training code");
+    }
+    push(w, e);
+    return 0;
+}
+
+static int set_number(const struct wanted *w, enum config_role role, int64_t value) {
+    return set_text(w, role, str_format(w->arena, "%lld", (long long)value), false);
+}
+
+static int set_batch(const struct wanted *w, const struct config_batches *b) {
+    const struct config_value *v = &w->reading->values[CONFIG_BATCH];
+    if (v->unit == '?' && b->ranks > 1) {
+        fail_set(w->why, FAIL_INPUT,
+                 "%.*s: whether %.*s counts one device or all of them only your code knows",
+                 STR_ARG(w->dialect->title), STR_ARG(v->path));
+        return fail_hint(w->why, "with one device there is no difference");
+    }
+    return set_number(w, CONFIG_BATCH, v->unit == 'G' ? b->micro * b->ranks : b->micro);
+}
+
+static int write_pair(const struct wanted *w, const struct config_batches *b) {
+    const struct config_value *v = &w->reading->values[CONFIG_ACCUMULATION];
+    int status = set_batch(w, b);
+    if (status || (!in_file(v) && b->accumulation == 1)) return status;
+    return set_number(w, CONFIG_ACCUMULATION, b->accumulation);
+}
+
+static int write_nbs(const struct wanted *w, const struct config_batches *b) {
+    const int64_t batch = b->micro * b->ranks, effective = batch * b->accumulation;
+    int status = set_batch(w, b);
+    const int64_t now = known(&w->reading->values[CONFIG_EFFECTIVE]);
+    if (status || (now > 0 && batch * nbs_accumulation(now, batch) == effective)) return status;
+    return set_number(w, CONFIG_EFFECTIVE, effective);
+}
+
+static int write_target(const struct wanted *w, const struct config_batches *b) {
+    int status = set_batch(w, b);
+    const int64_t effective = b->micro * b->accumulation * b->ranks;
+    if (status || known(&w->reading->values[CONFIG_EFFECTIVE]) == effective) return status;
+    return set_number(w, CONFIG_EFFECTIVE, effective);
+}
+
+// The three numbers must multiply exactly; those that are in the file must all agree.
+static int write_deepspeed(const struct wanted *w, const struct config_batches *b) {
+    const struct config_value *total = &w->reading->values[CONFIG_EFFECTIVE];
+    const struct config_value *accumulation = &w->reading->values[CONFIG_ACCUMULATION];
+    struct config_reading with_total = *w->reading;
+    struct wanted inner = *w;
+    // Only the total is there: the micro-batch becomes a line beside it.
+    if (!in_file(&w->reading->values[CONFIG_BATCH]) && in_file(total)) {
+        with_total.values[CONFIG_BATCH].path = STR("train_micro_batch_size_per_gpu");
+        inner.reading = &with_total;
+    }
+    int status = set_number(&inner, CONFIG_BATCH, b->micro);
+    if (!status && inner.reading == &with_total)
+        w->edits->items[w->edits->count - 1].after = total->path;
+    if (!status && in_file(total))
+        status = set_number(w, CONFIG_EFFECTIVE, b->micro * b->accumulation * b->ranks);
+    const bool follows = !in_file(accumulation) && (in_file(total) || b->accumulation == 1);
+    return status || follows ? status : set_number(w, CONFIG_ACCUMULATION, b->accumulation);
+}
+
+static int write_axolotl(const struct wanted *w, const struct config_batches *b) {
+    const struct config_value *total = &w->reading->values[CONFIG_EFFECTIVE];
+    if (!in_file(total) || in_file(&w->reading->values[CONFIG_ACCUMULATION]))
+        return write_pair(w, b);
+    int status = set_batch(w, b);
+    return status ? status : set_number(w, CONFIG_EFFECTIVE, b->micro * b->accumulation);
+}
+
+static int write_swift(const struct wanted *w, const struct config_batches *b) {
+    int status = set_batch(w, b);
+    return status ? status : set_number(w, CONFIG_ACCUMULATION, b->accumulation);
+}
+
+static int write_global(const struct wanted *w, const struct config_batches *b) {
+    if (b->accumulation == 1) return set_batch(w, b);
+    fail_set(w->why, FAIL_INPUT,
+             "%.*s has no accumulation: a smaller batch is a smaller effective batch",
+             STR_ARG(w->dialect->title));
+    return fail_hint(w->why, "choose another effective batch, or more devices");
+}
+
+static const struct rule_row {
+    const char *name;
+    bool (*read)(const struct config_reading *r, struct config_batches *b);
+    int (*write)(const struct wanted *w, const struct config_batches *b);
+} rules[] = {
+    {"nbs", read_nbs, write_nbs},
+    {"target", read_target, write_target},
+    {"target_down", read_target, write_target},
+    {"target_up", read_target_up, write_target},
+    {"deepspeed", read_deepspeed, write_deepspeed},
+    {"axolotl", read_axolotl, write_axolotl},
+    {"swift", read_swift, write_swift},
+    {"global", read_global, write_global},
+    {"", read_pair, write_pair}, // all others
+};
+
+static const struct rule_row *rule_of(const struct dialect *d) {
+    const struct rule_row *rule = rules;
+    while (rule->name[0] && !str_is(d->rule, rule->name)) rule++;
+    return rule;
+}
+
+static int dialect_of(struct arena *a, const struct config_reading *r,
+                      const struct dialect **ret_dialect, struct fail *why) {
+    static const struct dialect nothing;
+    struct dialects all;
+    int status = config_dialects_load(a, &all, why);
+    if (status) return status;
+    const struct dialect *items = all.items;
+    *ret_dialect = &nothing;
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        if (str_equal(items[i].id, r->dialect)) *ret_dialect = &items[i];
+    }
+    return 0;
+}
+
+static int no_batch(const struct config_reading *r, struct fail *why) {
+    const struct config_value *v = &r->values[CONFIG_BATCH];
+    if (in_file(v)) {
+        fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %.*s = %.*s is no batch size", STR_ARG(r->name),
+                 v->line, v->column, STR_ARG(v->path), STR_ARG(v->text));
+    } else {
+        fail_set(why, FAIL_INPUT, "%.*s: the file does not say the batch size", STR_ARG(r->name));
+    }
+    return fail_hint(why,
+                     "name the key with --key batch=PATH, or give the batch on the command line");
+}
+
+// DeepSpeed with the total alone: micro-batch = total / ranks.
+static int64_t written_batch(const struct config_reading *r, const struct dialect *d,
+                             int64_t ranks) {
+    const int64_t batch = known(&r->values[CONFIG_BATCH]);
+    if (batch > 0 || !str_is(d->rule, "deepspeed") || in_file(&r->values[CONFIG_BATCH]))
+        return batch;
+    const int64_t steps = known(&r->values[CONFIG_ACCUMULATION]),
+                  total = known(&r->values[CONFIG_EFFECTIVE]);
+    return total / (ranks * (steps > 0 ? steps : 1));
+}
+
+int config_batches(struct arena *a, const struct config_reading *r, int64_t ranks,
+                   struct config_batches *ret_batches, struct fail *why) {
+    const struct dialect *d;
+    struct fail unheard;
+    if (!why) why = &unheard;
+    int status = dialect_of(a, r, &d, why);
+    if (status) return status;
+    const int64_t in_config = known(&r->values[CONFIG_RANKS]);
+    struct config_batches b = {.ranks = ranks > 0 ? ranks : in_config > 0 ? in_config : 1};
+    b.ranks_assumed = ranks < 1 && in_config < 1;
+    const struct config_value *v = &r->values[CONFIG_BATCH];
+    const int64_t batch = written_batch(r, d, b.ranks);
+    if (batch < 1 || batch > INT32_MAX || b.ranks > INT32_MAX) return no_batch(r, why);
+    if (v->unit == '?' && b.ranks > 1) {
+        return fail_set(why, FAIL_INPUT,
+                        "whether %.*s counts one device or all of them only your code knows",
+                        STR_ARG(v->path));
+    }
+    b.micro = v->unit == 'G' ? batch / b.ranks : batch;
+    if (v->unit == 'G' && b.micro * b.ranks != batch) {
+        return fail_set(why, FAIL_INPUT, "%.*s = %lld does not divide by %lld devices",
+                        STR_ARG(v->path), (long long)batch, (long long)b.ranks);
+    }
+    if (!rule_of(d)->read(r, &b) || b.accumulation > INT32_MAX) {
+        return fail_set(why, FAIL_INPUT, "the file does not say the accumulation (%.*s = %.*s)",
+                        STR_ARG(r->values[CONFIG_ACCUMULATION].path),
+                        STR_ARG(r->values[CONFIG_ACCUMULATION].text));
+    }
+    if (__builtin_mul_overflow(b.micro * b.ranks, b.accumulation, &ranks)) return no_batch(r, why);
+    if (!b.effective) b.effective = ranks;
+    b.effect = str_format(a, "%lld x %lld x %lld = %lld", (long long)b.micro,
+                          (long long)b.accumulation, (long long)b.ranks, (long long)b.effective);
+    *ret_batches = b;
+    return 0;
+}
+
+// --- A wish --------------------------------------------------------------------------------------
+
+static int fit_batches(const struct wanted *w, const struct config_wish *wish) {
+    if (!wish->batch && !wish->accumulation) return 0;
+    struct config_batches b = {
+        .micro = wish->batch, .accumulation = wish->accumulation, .ranks = wish->ranks};
+    struct config_batches now = {0};
+    struct fail unheard;
+    const bool readable = config_batches(w->arena, w->reading, wish->ranks, &now, &unheard) == 0;
+    if (!b.ranks) b.ranks = now.ranks ? now.ranks : 1;
+    if (!readable && (!b.micro || !b.accumulation)) {
+        const struct str refusal = w->reading->values[CONFIG_BATCH].refusal;
+        if (!refusal.len) return no_batch(w->reading, w->why);
+        return fail_set(w->why, FAIL_INPUT, "%.*s", STR_ARG(refusal));
+    }
+    if (!b.micro) b.micro = now.micro;
+    if (!b.accumulation) b.accumulation = now.accumulation;
+    int status = rule_of(w->dialect)->write(w, &b);
+    const bool scales =
+        str_is(w->dialect->id, "timm") && w->reading->values[CONFIG_LR].type == CONFIG_NULL;
+    if (!status && readable && scales && now.effective != b.micro * b.accumulation * b.ranks) {
+        w->edits->items[0].note =
+            STR("lr is null: timm derives it from the effective batch, which changes");
+    }
+    return status;
+}
+
+static bool has_path(const struct precision_keys *keys, struct str path) {
+    for (ptrdiff_t i = 0; i < keys->count; i++) {
+        if (str_equal(keys->items[i].match.path, path)) return true;
+    }
+    return false;
+}
+
+static int fit_precision(const struct wanted *w, const struct config *c, struct str wanted) {
+    const struct config_value *v = &w->reading->values[CONFIG_PRECISION];
+    if (!wanted.len || str_equal(v->word, wanted)) return 0;
+    const struct role_row *row = &w->dialect->roles[CONFIG_PRECISION];
+    struct scope scope = config_reading_scope(w->arena, c, w->reading);
+    struct precision_keys keys = {0};
+    config_precision_find(&scope, row->places, &keys);
+    if (in_file(v) && !has_path(&keys, v->path)) {
+        struct matches named = {0}; // by --key: the dialect's own keys do not count
+        config_scope_find(&scope, v->path, &named);
+        keys = (struct precision_keys){0};
+        if (named.count) config_precision_guess(&scope, &named.items[0], &keys);
+    }
+    if (config_precision_edits(&scope, &keys, row, leaf_of(w->reading->values[CONFIG_BATCH].path),
+                               wanted, w->edits))
+        return 0;
+    fail_set(w->why, FAIL_INPUT, "%.*s: the file has no key that can say precision %.*s",
+             STR_ARG(c->name), STR_ARG(wanted));
+    return fail_hint(w->why, "set it by hand, or on the command line");
+}
+
+static int fit_checkpointing(const struct wanted *w, int wish) {
+    const struct config_value *v = &w->reading->values[CONFIG_CHECKPOINTING];
+    if (!wish || ((v->boolean == (wish > 0)) && (in_file(v) || v->assumed))) return 0;
+    const bool inverted = str_starts(w->dialect->roles[CONFIG_CHECKPOINTING].places, STR("!"));
+    return set_text(w, CONFIG_CHECKPOINTING, (wish > 0) != inverted ? STR("true") : STR("false"),
+                    false);
+}
+
+static int fit_rest(const struct wanted *w, const struct config_wish *wish) {
+    int status = 0;
+    if (wish->eval_batch) status = set_number(w, CONFIG_EVAL_BATCH, wish->eval_batch);
+    if (!status && wish->image_size) status = set_number(w, CONFIG_IMAGE_SIZE, wish->image_size);
+    if (!status && wish->sequence_length)
+        status = set_number(w, CONFIG_SEQUENCE_LENGTH, wish->sequence_length);
+    if (!status && wish->workers)
+        status = set_number(w, CONFIG_WORKERS, wish->workers < 0 ? 0 : wish->workers);
+    if (!status && wish->optimizer.len)
+        status = set_text(w, CONFIG_OPTIMIZER, wish->optimizer, true);
+    return status;
+}
+
+int config_fit(struct arena *a, const struct config *c, const struct config_reading *r,
+               const struct config_wish *wish, struct config_edits *ret_edits, struct fail *why) {
+    const struct dialect *d;
+    struct fail unheard;
+    struct config_edits edits = {0};
+    if (!why) why = &unheard;
+    if (!r->editable) {
+        // A refusal that knows its place begins with it.
+        bool has_place = str_starts(r->refusal, c->name);
+        return fail_set(why, FAIL_INPUT, "%.*s%s%.*s", has_place ? 0 : (int)c->name.len, c->name.p,
+                        has_place ? "" : ": not edited: ", STR_ARG(r->refusal));
+    }
+    int status = dialect_of(a, r, &d, why);
+    if (status) return status;
+    const struct wanted w = {a, r, d, wish->flags, &edits, why};
+    status = fit_batches(&w, wish);
+    if (!status) status = fit_precision(&w, c, wish->precision);
+    if (!status) status = fit_checkpointing(&w, wish->checkpointing);
+    if (!status) status = fit_rest(&w, wish);
+    if (status) return status;
+    *ret_edits = edits;
+    return 0;
+}
+
+// --- Advice --------------------------------------------------------------------------------------
+
+static void advise(struct buf *b, const struct config_reading *r, const struct dialect *d,
+                   enum config_role role, struct str value) {
+    struct str option = d->options[role];
+    const struct config_value *v = &r->values[role];
+    if (option.len) {
+        const ptrdiff_t hole = str_find(option, STR("{}"));
+        buf_add(b, hole < 0 ? option : str_slice(option, 0, hole));
+        if (hole >= 0) {
+            buf_add(b, value);
+            buf_add(b, str_slice(option, hole + 2, option.len));
+        }
+    } else if (v->path.len) {
+        // Hydra adds a key that the tree does not have only with a plus.
+        if (r->hydra && !in_file(v)) buf_byte(b, '+');
+        buf_format(b, r->hydra ? "%.*s=%.*s" : "%.*s: %.*s", STR_ARG(v->path), STR_ARG(value));
+    } else {
+        return;
+    }
+    buf_byte(b, '\n');
+}
+
+struct str config_advice(struct arena *a, const struct config *c, const struct config_reading *r,
+                         const struct config_wish *wish) {
+    const struct dialect *d;
+    struct fail unheard;
+    struct buf b = buf_new(a);
+    (void)c;
+    if (dialect_of(a, r, &d, &unheard)) return (struct str){0};
+    const int64_t ranks = wish->ranks > 0 ? wish->ranks : 1;
+    const int64_t steps = wish->accumulation > 0 ? wish->accumulation : 1;
+    const bool global = r->values[CONFIG_BATCH].unit == 'G' || str_is(d->id, "yolo_hyp");
+    const struct {
+        enum config_role role;
+        int64_t value;
+    } numbers[] = {
+        {CONFIG_BATCH, global ? wish->batch * ranks : wish->batch},
+        {CONFIG_ACCUMULATION, wish->accumulation},
+        {CONFIG_EFFECTIVE, d->options[CONFIG_EFFECTIVE].len ? wish->batch * steps * ranks : 0},
+        {CONFIG_EVAL_BATCH, wish->eval_batch},
+        {CONFIG_IMAGE_SIZE, wish->image_size},
+        {CONFIG_SEQUENCE_LENGTH, wish->sequence_length},
+        {CONFIG_WORKERS, wish->workers},
+    };
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
+        if (numbers[i].value > 0)
+            advise(&b, r, d, numbers[i].role, str_format(a, "%lld", (long long)numbers[i].value));
+    }
+    const bool half = wish->precision.len && !str_is(wish->precision, "fp32");
+    if (half && d->options[CONFIG_PRECISION].len)
+        advise(&b, r, d, CONFIG_PRECISION, wish->precision);
+    return buf_str(&b);
+}

@@ -1,0 +1,258 @@
+// SPDX-License-Identifier: Apache-2.0
+// Guards: settings that change what memory a training needs and that nothing here counts, such as
+// LoRA, ZeRO or DPO. Which they are stands in data/dialects.tsv, in rows of two kinds: the
+// dialect's own, and those of the dialect "*" for every file. A dialect that knows a kind of guard
+// itself is the only one to speak of it: in Axolotl "adapter" decides, and a lora_r that was left
+// in the file says nothing. In files that are not parsed (Python, TOML, shell) lines that assign
+// and options of commands are read.
+#include "records/config/dialect_int.h"
+
+#include <string.h>
+
+enum {
+    DEPTH = 3,     // of a map that is looked into: aliases may lead in a circle
+    VALUE_MAX = 60 // bytes of a value that are shown
+};
+
+// --- Off -----------------------------------------------------------------------------------------
+
+static bool is_off_word(struct str text) {
+    static const char *const words[] = {"",        "none",     "null", "no", "off", "false",
+                                        "disable", "disabled", "0",    "[]", "{}",  NULL};
+    for (int i = 0; words[i]; i++) {
+        if (str_equal_nocase(str_trim(text), str_of(words[i]))) return true;
+    }
+    return false;
+}
+
+static bool is_off(const struct config *c, struct config_node *node, int depth);
+
+// A map says it by its switch; without one it is off when everything in it is, as the fsdp_config
+// that Transformers writes into every record of its arguments.
+static bool is_map_off(const struct config *c, struct config_node *map, int depth) {
+    static const char *const switches[] = {"enabled", "enable", "use", NULL};
+    for (int i = 0; switches[i]; i++) {
+        struct config_node *value = config_map_find(map, str_of(switches[i]), true).value;
+        if (value) return is_off(c, value, depth + 1);
+    }
+    for (ptrdiff_t i = 1; i < map->count; i += 2) {
+        if (!is_off(c, map->items[i], depth + 1)) return false;
+    }
+    return true;
+}
+
+static bool is_off(const struct config *c, struct config_node *node, int depth) {
+    struct config_node *n = config_node_follow(node);
+    if (depth > DEPTH || config_node_is_template(n)) return false;
+    if (n->kind == NODE_MAP) return is_map_off(c, n, depth);
+    if (n->kind == NODE_LIST) {
+        for (ptrdiff_t i = 0; i < n->count; i++) {
+            if (!is_off(c, n->items[i], depth + 1)) return false;
+        }
+        return true;
+    }
+    const struct scalar s = config_scalar_read(c, n);
+    if (s.type == CONFIG_INT || s.type == CONFIG_FLOAT) return s.number == 0;
+    if (s.type == CONFIG_BOOL) return !s.boolean;
+    return s.type == CONFIG_NULL || is_off_word(n->text);
+}
+
+// --- Names ---------------------------------------------------------------------------------------
+
+static bool contains(struct arena *a, struct str text, struct str needle) {
+    char *low = str_z(a, text);
+    for (char *p = low; *p; p++) {
+        if (*p >= 'A' && *p <= 'Z') *p = (char)(*p - 'A' + 'a');
+    }
+    return str_find(str_of(low), needle) >= 0;
+}
+
+// Whether a case of the table is the setting's: "*", "~part of KEY: VALUE", ">N", or the value.
+static bool holds_case(struct arena *a, struct str when, struct str key, struct str text,
+                       const struct scalar *s) {
+    int64_t than;
+    if (str_is(when, "*")) return true;
+    if (str_starts(when, STR("~"))) {
+        return contains(a, str_format(a, "%.*s: %.*s", STR_ARG(key), STR_ARG(text)),
+                        str_slice(when, 1, when.len));
+    }
+    if (str_starts(when, STR(">")) && str_to_i64(str_slice(when, 1, when.len), &than))
+        return (s->type == CONFIG_INT || s->type == CONFIG_FLOAT) && s->number > (double)than;
+    return str_equal_nocase(when, text);
+}
+
+// "lora=LoRA | full= | *=an adapter ({})": the name of the first case that holds; empty: none.
+static struct str name_of(struct arena *a, struct str cases, struct str key, struct str text,
+                          const struct scalar *s) {
+    while (cases.len > 0) {
+        struct str name = str_trim(str_cut(&cases, '|')), when = str_cut(&name, '=');
+        if (!holds_case(a, when, key, text, s)) continue;
+        const ptrdiff_t hole = str_find(name, STR("{}"));
+        if (hole < 0) return name;
+        return str_format(a, "%.*s%.*s%.*s", (int)hole, name.p, STR_ARG(text),
+                          (int)(name.len - hole - 2), name.p + hole + 2);
+    }
+    return (struct str){0};
+}
+
+// --- Places --------------------------------------------------------------------------------------
+
+// "a.b" from the top, "**.a.b" anywhere.
+static bool is_at(const struct entry *e, struct str pattern) {
+    const bool anywhere = str_starts(pattern, STR("**."));
+    if (anywhere) pattern = str_slice(pattern, 3, pattern.len);
+    ptrdiff_t dot = pattern.len;
+    while (dot > 0 && pattern.p[dot - 1] != '.') dot--;
+    if (!str_equal(e->key->text, str_slice(pattern, dot, pattern.len))) return false;
+    const struct str above = str_slice(pattern, 0, dot > 0 ? dot - 1 : 0);
+    if (!anywhere || str_equal(e->path, above)) return str_equal(e->path, above) || above.len == 0;
+    return above.len == 0 ||
+           (str_ends(e->path, above) && e->path.p[e->path.len - above.len - 1] == '.');
+}
+
+// What a section does not say may stand at the top for all of them.
+static bool is_asked(const struct reader *r, const struct entry *e) {
+    return (!e->evaluation || r->options->inference) &&
+           (config_scope_holds(&r->scope, e) || e->path.len == 0);
+}
+
+// One line of a value, and not too much of it.
+static struct str shown(struct str text) {
+    ptrdiff_t end = 0;
+    while (end < text.len && end < VALUE_MAX && (unsigned char)text.p[end] >= ' ') end++;
+    while (end > 0 && end < text.len && (text.p[end] & 0xC0) == 0x80) end--; // inside of a letter
+    return str_slice(text, 0, end);
+}
+
+// Of a kind, a setting is named once, and a map not beside what stands in it.
+static bool is_named(const struct reader *r, const struct config_guard *g) {
+    for (int i = 0; i < r->reading->guard_count; i++) {
+        const struct config_guard *other = &r->reading->guards[i];
+        if (!str_equal(other->kind, g->kind)) continue;
+        if (str_starts(other->what, g->what) ||
+            (str_starts(other->path, g->path) && other->path.p[g->path.len] == '.'))
+            return true;
+    }
+    return false;
+}
+
+static void add_guard(struct reader *r, const struct guard_row *row, const struct entry *e) {
+    struct config_node *n = config_node_follow(e->value);
+    if (is_off(r->config, n, 0)) return;
+    const struct scalar s = config_scalar_read(r->config, n);
+    struct str text = n->kind == NODE_SCALAR ? n->text : (struct str){0};
+    struct config_guard g = {.kind = row->kind,
+                             .what = name_of(r->arena, row->cases, e->key->text, text, &s),
+                             .path = config_path_join(r->arena, e->path, e->key->text),
+                             .value = shown(text),
+                             .line = e->key->line};
+    if (g.what.len == 0 || is_named(r, &g)) return;
+    ptrdiff_t count = r->reading->guard_count, capacity = r->reading->guard_capacity;
+    *arena_push(r->arena, &r->reading->guards, &count, &capacity) = g;
+    r->reading->guard_count = (int)count;
+    r->reading->guard_capacity = (int)capacity;
+}
+
+// The places in their order: the first whose key is in the file decides, wherever it stands, also
+// when it says off.
+static void read_row(struct reader *r, const struct scope *s, const struct guard_row *row) {
+    struct str places = row->places;
+    struct strs patterns = {0};
+    while (places.len > 0) config_braces_expand(r->arena, str_cut(&places, ' '), &patterns);
+    bool found = false;
+    for (ptrdiff_t i = 0; i < patterns.count && !found; i++) {
+        for (ptrdiff_t k = 0; k < s->count; k++) {
+            const struct entry *e = &s->entries[k];
+            if (!is_at(e, patterns.items[i]) || !is_asked(r, e)) continue;
+            found = true;
+            add_guard(r, row, e);
+        }
+    }
+}
+
+// --- Files that are not parsed -------------------------------------------------------------------
+
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+static void add_entry(struct scope *s, struct str section, struct str key, struct str value,
+                      int line) {
+    struct config_node *nodes = arena_new(s->arena, struct config_node, 2);
+    nodes[0] = (struct config_node){.line = line, .text = key, .begin = -1};
+    nodes[1] = (struct config_node){.line = line, .text = value, .begin = -1};
+    *arena_push(s->arena, &s->entries, &s->count, &s->capacity) =
+        (struct entry){.path = section, .key = &nodes[0], .value = &nodes[1]};
+}
+
+// Up to a blank, a comma, a comment or the end of a call, without quotes.
+static struct str value_word(struct str text) {
+    text = str_trim(text);
+    const char quote = text.len > 0 && strchr("\"'", text.p[0]) ? text.p[0] : 0;
+    ptrdiff_t end = quote ? 1 : 0;
+    while (end < text.len && (quote ? text.p[end] != quote : !strchr(" \t,;#)", text.p[end])))
+        end++;
+    return str_slice(text, quote ? 1 : 0, end);
+}
+
+// "deepspeed = 'ds.json'  # comment"
+static void read_assignment(struct scope *s, struct str section, struct str text, int line) {
+    ptrdiff_t end = 0;
+    while (end < text.len && is_word(text.p[end])) end++;
+    struct str key = str_slice(text, 0, end), rest = str_trim(str_slice(text, end, text.len));
+    if (key.len == 0 || !str_starts(rest, STR("=")) || str_starts(rest, STR("=="))) return;
+    add_entry(s, section, key, value_word(str_slice(rest, 1, rest.len)), line);
+}
+
+// "--deepspeed ds.json --use-peft \": an option without a value is a switch.
+static void read_flags(struct scope *s, struct str text, int line) {
+    ptrdiff_t at;
+    while ((at = str_find(text, STR("--"))) >= 0) {
+        text = str_slice(text, at + 2, text.len);
+        ptrdiff_t end = 0;
+        while (end < text.len && is_word(text.p[end])) end++;
+        char *key = str_z(s->arena, str_slice(text, 0, end));
+        for (char *p = key; *p; p++) {
+            if (*p == '-') *p = '_';
+        }
+        text = str_slice(text, end, text.len);
+        if (end == 0 || (text.len > 0 && !strchr(" \t=\\", text.p[0]))) continue;
+        text = str_trim(str_slice(text, text.len > 0, text.len));
+        struct str value = value_word(text);
+        const bool is_switch = text.len == 0 || str_starts(value, STR("-")) || str_is(value, "\\");
+        add_entry(s, (struct str){0}, str_of(key), is_switch ? STR("true") : value, line);
+    }
+}
+
+static void read_lines(struct scope *s) {
+    struct str rest = s->config->text, section = {0};
+    for (int line = 1; rest.p && rest.len > 0; line++) {
+        struct str text = str_trim(str_line(&rest));
+        if (text.len == 0 || strchr("#;", text.p[0])) continue;
+        if (text.p[0] == '[' && text.p[text.len - 1] == ']')
+            section = str_slice(text, 1, text.len - 1);
+        else
+            read_assignment(s, section, text, line);
+        read_flags(s, text, line);
+    }
+}
+
+// --- All -----------------------------------------------------------------------------------------
+
+static bool has_kind(const struct dialect *d, struct str kind) {
+    for (ptrdiff_t i = 0; i < d->guard_count; i++) {
+        if (str_equal(d->guards[i].kind, kind)) return true;
+    }
+    return false;
+}
+
+void config_reader_guards(struct reader *r, const struct dialect *every) {
+    struct scope lines = r->scope;
+    const struct dialect *own = r->dialect;
+    if (!r->config->root) read_lines(&lines);
+    for (ptrdiff_t i = 0; i < own->guard_count; i++) read_row(r, &lines, &own->guards[i]);
+    for (ptrdiff_t i = 0; every && i < every->guard_count; i++) {
+        if (!has_kind(own, every->guards[i].kind)) read_row(r, &lines, &every->guards[i]);
+    }
+}

@@ -1,0 +1,393 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text -> tree, from libfyaml's events (0.7.12), which carry byte offsets of the raw input, byte
+// order mark, CRLF and Korean included. Aliases are noted, never expanded, so an alias bomb costs
+// what its text costs. What libfyaml lets pass and a trainer would not (anchors defined twice,
+// unknown aliases, a second document) is refused here.
+#include "records/config/tree_int.h"
+
+#include <jansson.h>
+#include <libfyaml.h>
+#include <string.h>
+
+// PyYAML and OmegaConf recurse a few Python frames a level and stop at 1000 frames.
+enum { DEPTH_MAX = 200 };
+
+// Names -> nodes, open addressing.
+struct names {
+    struct arena *arena;
+    struct {
+        struct str name;
+        struct config_node *node;
+    } * slots;
+    ptrdiff_t size, used;
+};
+
+static void names_put(struct names *t, struct str name, struct config_node *node);
+
+static void names_grow(struct names *t) {
+    struct names bigger = {.arena = t->arena, .size = t->size ? t->size * 2 : 16};
+    bigger.slots =
+        arena_alloc(t->arena, (ptrdiff_t)sizeof *bigger.slots, _Alignof(max_align_t), bigger.size);
+    for (ptrdiff_t i = 0; i < t->size; i++) {
+        if (t->slots[i].node) names_put(&bigger, t->slots[i].name, t->slots[i].node);
+    }
+    *t = bigger;
+}
+
+static ptrdiff_t names_slot(const struct names *t, struct str name) {
+    ptrdiff_t i = (ptrdiff_t)(str_hash(name) & (uint64_t)(t->size - 1));
+    while (t->slots[i].node && !str_equal(t->slots[i].name, name)) i = (i + 1) & (t->size - 1);
+    return i;
+}
+
+static struct config_node *names_get(const struct names *t, struct str name) {
+    return t->size ? t->slots[names_slot(t, name)].node : NULL;
+}
+
+static void names_put(struct names *t, struct str name, struct config_node *node) {
+    if (t->used * 2 >= t->size) names_grow(t);
+    ptrdiff_t i = names_slot(t, name);
+    if (!t->slots[i].node) t->used++;
+    t->slots[i].name = name;
+    t->slots[i].node = node;
+}
+
+struct parse {
+    struct arena *arena;
+    struct config *config;
+    struct fail *why;
+    struct fy_parser *parser;
+    struct names anchors;
+    struct config_node **open; // collections that have begun and not ended
+    ptrdiff_t open_count, open_capacity;
+    struct config_node **scalars;
+    ptrdiff_t scalar_count, scalar_capacity;
+    int documents;
+};
+
+static struct str token_text(struct arena *a, struct fy_token *token) {
+    size_t len = 0;
+    const char *text = token ? fy_token_get_text(token, &len) : NULL;
+    return text ? str_copy(a, (struct str){text, (ptrdiff_t)len}) : (struct str){0};
+}
+
+static ptrdiff_t token_end(struct fy_token *token) {
+    const struct fy_mark *mark = token ? fy_token_end_mark(token) : NULL;
+    return mark ? (ptrdiff_t)mark->input_pos : -1;
+}
+
+static enum node_style style_of(struct fy_token *token) {
+    if (!token) return STYLE_EMPTY;
+    switch (fy_token_scalar_style(token)) {
+    case FYSS_SINGLE_QUOTED:
+        return STYLE_SINGLE;
+    case FYSS_DOUBLE_QUOTED:
+        return STYLE_DOUBLE;
+    case FYSS_LITERAL:
+        return STYLE_LITERAL;
+    case FYSS_FOLDED:
+        return STYLE_FOLDED;
+    default:
+        return STYLE_PLAIN;
+    }
+}
+
+// Where the value of a key without one would be written: behind the colon, or behind an anchor or
+// tag that stands there.
+static ptrdiff_t empty_place(const struct config *c, const struct config_node *key,
+                             ptrdiff_t behind_properties) {
+    if (behind_properties >= 0) return behind_properties;
+    if (!key || key->kind != NODE_SCALAR || key->begin < 0) return -1;
+    ptrdiff_t at = config_node_outer_end(c, key);
+    while (at < c->text.len && (c->text.p[at] == ' ' || c->text.p[at] == '\t')) at++;
+    return at < c->text.len && c->text.p[at] == ':' ? at + 1 : -1;
+}
+
+static struct config_node *key_waiting(const struct parse *p) {
+    const struct config_node *top = p->open_count ? p->open[p->open_count - 1] : NULL;
+    return top && top->kind == NODE_MAP && top->count % 2 == 1 ? top->items[top->count - 1] : NULL;
+}
+
+static void place_node(struct parse *p, struct config_node *n, const struct fy_mark *begin,
+                       const struct fy_mark *end, ptrdiff_t behind_properties) {
+    if (begin && end) {
+        n->begin = (ptrdiff_t)begin->input_pos;
+        n->end = (ptrdiff_t)end->input_pos;
+        n->line = begin->line + 1;
+        n->column = begin->column + 1;
+        return;
+    }
+    const struct config_node *key = key_waiting(p);
+    n->begin = n->end = empty_place(p->config, key, behind_properties);
+    if (key) {
+        n->line = key->line;
+        n->column = key->column;
+    }
+}
+
+static struct config_node *node_begin(struct parse *p, struct fy_event *event) {
+    struct config_node *n = arena_new(p->arena, struct config_node, 1);
+    struct fy_token *token = fy_event_get_token(event);
+    struct fy_token *anchor = fy_event_get_anchor_token(event),
+                    *tag = fy_event_get_tag_token(event);
+    ptrdiff_t behind = token_end(anchor) > token_end(tag) ? token_end(anchor) : token_end(tag);
+    if (event->type != FYET_ALIAS) n->anchor = token_text(p->arena, anchor);
+    n->tag = token_text(p->arena, tag);
+    place_node(p, n, token || event->type == FYET_ALIAS ? fy_event_start_mark(event) : NULL,
+               fy_event_end_mark(event), behind);
+    switch (event->type) {
+    case FYET_MAPPING_START:
+        n->kind = NODE_MAP;
+        break;
+    case FYET_SEQUENCE_START:
+        n->kind = NODE_LIST;
+        break;
+    case FYET_ALIAS:
+        n->kind = NODE_ALIAS;
+        n->text = token_text(p->arena, token);
+        break;
+    default:
+        n->kind = NODE_SCALAR;
+        n->style = style_of(token);
+        n->text = token_text(p->arena, token);
+    }
+    n->flow = (n->kind == NODE_MAP || n->kind == NODE_LIST) &&
+              fy_event_get_node_style(event) == FYNS_FLOW;
+    return n;
+}
+
+static int register_anchor(struct parse *p, struct config_node *n) {
+    if (n->kind == NODE_ALIAS) {
+        n->target = names_get(&p->anchors, n->text);
+        if (n->target) return 0;
+        config_bytes_fail(p->config, n->begin, p->why, "undefined alias *%.*s", STR_ARG(n->text));
+        return fail_hint(p->why, "define it above: key: &%.*s value", STR_ARG(n->text));
+    }
+    if (!n->anchor.p) return 0;
+    const struct config_node *first = names_get(&p->anchors, n->anchor);
+    if (first) {
+        return config_bytes_fail(
+            p->config, n->begin < 0 ? 0 : n->begin, p->why,
+            "anchor &%.*s is defined twice, first in line %d; PyYAML rejects that",
+            STR_ARG(n->anchor), first->line);
+    }
+    names_put(&p->anchors, n->anchor, n);
+    return 0;
+}
+
+static int node_add(struct parse *p, struct config_node *n) {
+    if (p->open_count == 0) {
+        p->config->root = n;
+    } else {
+        struct config_node *top = p->open[p->open_count - 1];
+        *arena_push(p->arena, &top->items, &top->count, &top->capacity) = n;
+        n->is_key = top->kind == NODE_MAP && top->count % 2 == 1;
+    }
+    int status = register_anchor(p, n);
+    if (status) return status;
+    if (n->kind == NODE_SCALAR && n->begin >= 0) {
+        *arena_push(p->arena, &p->scalars, &p->scalar_count, &p->scalar_capacity) = n;
+    }
+    if (n->kind == NODE_SCALAR || n->kind == NODE_ALIAS) return 0;
+    if (p->open_count == DEPTH_MAX) {
+        return config_bytes_fail(p->config, n->begin, p->why, "nested deeper than %d levels",
+                                 DEPTH_MAX);
+    }
+    *arena_push(p->arena, &p->open, &p->open_count, &p->open_capacity) = n;
+    return 0;
+}
+
+static int check_merge(struct parse *p, const struct config_node *value) {
+    const struct config_node *base = config_node_follow((struct config_node *)value);
+    bool good = base->kind == NODE_MAP;
+    if (base->kind == NODE_LIST) {
+        good = true;
+        for (ptrdiff_t i = 0; i < base->count; i++) {
+            good = good && config_node_follow(base->items[i])->kind == NODE_MAP;
+        }
+    }
+    if (good) return 0;
+    return config_bytes_fail(p->config, value->begin < 0 ? 0 : value->begin, p->why,
+                             "a merge (<<) of something that is not a map");
+}
+
+// PyYAML takes the last of two equal keys, OmegaConf and DeepSpeed stop: nobody can have meant it.
+static int check_map(struct parse *p, const struct config_node *map) {
+    struct names seen = {.arena = p->arena};
+    struct arena_mark mark = arena_mark(p->arena);
+    int status = 0;
+    for (ptrdiff_t i = 0; i + 1 < map->count && !status; i += 2) {
+        struct config_node *key = map->items[i];
+        if (key->kind != NODE_SCALAR) continue;
+        const struct config_node *first = names_get(&seen, key->text);
+        if (first) {
+            status = config_bytes_fail(p->config, key->begin < 0 ? 0 : key->begin, p->why,
+                                       "key '%.*s' is there twice, first in line %d",
+                                       (int)(key->text.len < 100 ? key->text.len : 100),
+                                       key->text.p, first->line);
+            fail_hint(p->why, "delete one of the lines %d and %d", first->line, key->line);
+        }
+        names_put(&seen, key->text, key);
+        if (!status && config_node_is_merge(key) && p->config->format == CONFIG_YAML) {
+            status = check_merge(p, map->items[i + 1]);
+        }
+    }
+    arena_rewind(p->arena, mark);
+    return status;
+}
+
+static int node_end(struct parse *p, struct fy_event *event) {
+    if (p->open_count == 0) return 0; // libfyaml ends only what it has begun
+    struct config_node *n = p->open[--p->open_count];
+    const struct fy_mark *end = fy_event_end_mark(event);
+    if (n->flow && end) n->end = (ptrdiff_t)end->input_pos;
+    return n->kind == NODE_MAP ? check_map(p, n) : 0;
+}
+
+static int take_event(struct parse *p, struct fy_event *event) {
+    switch (event->type) {
+    case FYET_DOCUMENT_START:
+        if (p->documents++ == 0) return 0;
+        const struct fy_mark *mark = fy_event_start_mark(event);
+        config_bytes_fail(p->config, mark ? (ptrdiff_t)mark->input_pos : p->config->text.len,
+                          p->why, "a second document (after --- or ...), expected one");
+        return fail_hint(p->why, "trainers load one document a file: split it");
+    case FYET_SCALAR:
+    case FYET_ALIAS:
+    case FYET_MAPPING_START:
+    case FYET_SEQUENCE_START:
+        return node_add(p, node_begin(p, event));
+    case FYET_MAPPING_END:
+    case FYET_SEQUENCE_END:
+        return node_end(p, event);
+    default:
+        return 0;
+    }
+}
+
+// libfyaml's own complaint, with the place, and what the line may have meant.
+static int syntax_error(struct parse *p, struct fy_diag *diag) {
+    void *iterator = NULL;
+    const struct fy_diag_error *error = fy_diag_errors_iterate(diag, &iterator);
+    const struct config *c = p->config;
+    if (error) {
+        fail_set(p->why, FAIL_INPUT, "%.*s:%d:%d: not YAML: %.300s", STR_ARG(c->name), error->line,
+                 error->column, error->msg);
+    } else {
+        fail_set(p->why, FAIL_INPUT, "%.*s:1:1: not YAML", STR_ARG(c->name));
+    }
+    struct str hint = config_bytes_hint(p->arena, c->text, (struct str){0});
+    if (error && strstr(error->msg, "tab")) hint = STR("replace the tab by blanks");
+    if (str_find(c->text, STR("{%")) >= 0 || str_find(c->text, STR("{{")) >= 0) {
+        hint = STR("this is a template: give the file that comes out of it");
+    }
+    return hint.len ? fail_hint(p->why, "%.*s", STR_ARG(hint)) : FAIL_INPUT;
+}
+
+static int parse_events(struct parse *p, struct fy_diag *diag) {
+    struct fy_event *event;
+    while ((event = fy_parser_parse(p->parser))) {
+        int status = take_event(p, event);
+        fy_parser_event_free(p->parser, event);
+        if (status) return status;
+    }
+    if (fy_parser_get_stream_error(p->parser)) return syntax_error(p, diag);
+    return 0;
+}
+
+static int parse_yaml(struct parse *p) {
+    struct fy_diag_cfg quiet;
+    fy_diag_cfg_default(&quiet);
+    quiet.fp = NULL;
+    quiet.colorize = false;
+    struct fy_diag *diag = fy_diag_create(&quiet);
+    // Sloppy flow: PyYAML accepts a closing bracket in column 0. Duplicate keys are ours to report,
+    // with both lines.
+    const struct fy_parse_cfg settings = {
+        .flags = FYPCF_QUIET | FYPCF_COLLECT_DIAG | FYPCF_SLOPPY_FLOW_INDENTATION |
+                 FYPCF_ALLOW_DUPLICATE_KEYS | FYPCF_JSON_NONE,
+        .diag = diag,
+    };
+    fy_diag_set_collect_errors(diag, true);
+    p->parser = fy_parser_create(&settings);
+    const struct config *c = p->config;
+    int status = fy_parser_set_string(p->parser, c->text.p, (size_t)c->text.len);
+    status = status ? fail_set(p->why, FAIL_BUG, "the YAML parser does not start")
+                    : parse_events(p, diag);
+    fy_parser_destroy(p->parser);
+    fy_diag_destroy(diag);
+    return status;
+}
+
+static int check_json(const struct config *c, struct fail *why) {
+    json_error_t error;
+    json_t *value = json_loadb(c->text.p, (size_t)c->text.len, JSON_DECODE_ANY, &error);
+    if (value) {
+        json_decref(value);
+        return 0;
+    }
+    fail_set(why, FAIL_INPUT, "%.*s:%d:%d: not JSON: %s", STR_ARG(c->name), error.line,
+             error.column, error.text);
+    return fail_hint(why, "JSON has no comments and no comma before a closing bracket");
+}
+
+static enum config_format format_of(struct str name) {
+    static const char *const foreign[] = {".py", ".toml", ".ini", ".cfg", ".sh", ".ipynb", NULL};
+    if (str_ends(name, STR(".json"))) return CONFIG_JSON;
+    for (int i = 0; foreign[i]; i++) {
+        if (str_ends(name, str_of(foreign[i]))) return CONFIG_FOREIGN;
+    }
+    return CONFIG_YAML;
+}
+
+static int check_root(const struct config *c, struct arena *a, struct fail *why) {
+    if (!c->root || (c->root->kind == NODE_SCALAR && c->root->begin < 0)) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1:1: only comments, expected a training config",
+                        STR_ARG(c->name));
+    }
+    if (c->root->kind == NODE_MAP) return 0;
+    config_bytes_fail(c, c->root->begin, why, "expected keys with values (key: value), not one %s",
+                      c->root->kind == NODE_LIST ? "list" : "text");
+    struct str hint = config_bytes_hint(a, c->text, (struct str){0});
+    return hint.len ? fail_hint(why, "%.*s", STR_ARG(hint)) : FAIL_INPUT;
+}
+
+// Nodes of the tree with every alias written out, as a trainer that resolves them would see it.
+static double expanded(struct config_node *n) {
+    if (n->expanded > 0) return n->expanded;
+    n->expanded = 1; // also stops at an anchor that contains itself
+    double sum = 1;
+    if (n->kind == NODE_ALIAS && n->target) sum += expanded(n->target);
+    for (ptrdiff_t i = 0; i < n->count; i++) sum += expanded(n->items[i]);
+    return n->expanded = sum;
+}
+
+// Ten lists of ten aliases each are a gigabyte to whoever expands them.
+static int check_bomb(const struct config *c, struct fail *why) {
+    if (!c->root || expanded(c->root) <= CONFIG_MAX_BYTES) return 0;
+    return config_bytes_fail(
+        c, c->root->begin < 0 ? 0 : c->root->begin, why,
+        "the aliases stand for %.0f values when written out, expected fewer than %d",
+        c->root->expanded, CONFIG_MAX_BYTES);
+}
+
+int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
+                 struct fail *why) {
+    struct config c = {.name = name, .text = text, .format = format_of(name)};
+    struct fail unheard;
+    if (!why) why = &unheard;
+    int status = config_bytes_check(&c, why);
+    if (!status && c.format == CONFIG_FOREIGN) {
+        *ret_config = c;
+        return 0;
+    }
+    if (!status && c.format == CONFIG_JSON) status = check_json(&c, why);
+    struct parse p = {.arena = a, .config = &c, .why = why, .anchors = {.arena = a}};
+    if (!status) status = parse_yaml(&p);
+    if (!status) status = check_root(&c, a, why);
+    if (!status) status = check_bomb(&c, why);
+    if (status) return status;
+    c.unwritable = config_bytes_unwritable(a, &c, p.scalars, p.scalar_count);
+    *ret_config = c;
+    return 0;
+}

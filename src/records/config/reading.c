@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: Apache-2.0
+// The reading of a whole file: its dialect, all roles, and what people should know beside them.
+#include "records/config/dialect_int.h"
+
+#include "base/near.h"
+
+// --- What people should know ---------------------------------------------------------------------
+
+static bool is_batch_key(struct str key) {
+    return str_is(key, "batch_size") || str_is(key, "batch_size_per_card") ||
+           str_is(key, "per_device_eval_batch_size") || str_is(key, "eval_batch_size") ||
+           str_is(key, "val_batch_size") || str_is(key, "test_batch_size") ||
+           str_is(key, "valid_batch_size");
+}
+
+static void note_evaluation(struct reader *r) {
+    const struct config_value *batch = &r->reading->values[CONFIG_BATCH];
+    int noted = 0;
+    for (ptrdiff_t i = 0; i < r->scope.count && noted < 3; i++) {
+        const struct entry *e = &r->scope.entries[i];
+        const bool own = !e->evaluation && !str_is(e->key->text, "batch_size") &&
+                         !str_is(e->key->text, "batch_size_per_card");
+        if (!is_batch_key(e->key->text) || !(e->evaluation || own) ||
+            !config_scope_holds(&r->scope, e))
+            continue;
+        if (e->value->kind != NODE_SCALAR || e->value->line == batch->line) continue;
+        struct str path = config_path_join(r->arena, e->path, e->key->text);
+        config_reader_warn(r, "%.*s = %.*s (line %d) is for evaluation and stays as it is",
+                           STR_ARG(path), STR_ARG(e->value->text), e->key->line);
+        noted++;
+    }
+}
+
+static void note_keys(struct reader *r) {
+    static const struct {
+        const char *pattern, *text;
+        bool needs_true;
+    } keys[] = {
+        {"**.auto_find_batch_size", "the trainer halves the batch by itself when memory runs out",
+         true},
+        {"**.auto_scale_batch_size", "the trainer searches the batch by itself", false},
+        {"**.sample_packing",
+         "every row is filled to the sequence length: memory is the worst case in every step",
+         true},
+        {"@.deepspeed", "the batch figures in that file must be the same, or \"auto\"", false},
+        {"batch-size", "keys with a dash are accepted and ignored by timm: batch_size", false},
+    };
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        struct matches m = {0};
+        config_scope_find(&r->scope, str_of(keys[i].pattern), &m);
+        if (m.count == 0) continue;
+        const struct config_node *n = config_node_follow(m.items[0].place.value);
+        const struct scalar s = config_scalar_read(r->config, n);
+        if (s.type == CONFIG_NULL || (s.type == CONFIG_BOOL && !s.boolean) ||
+            (keys[i].needs_true && s.type != CONFIG_BOOL))
+            continue;
+        config_reader_warn(r, "line %d: %.*s: %s", m.items[0].place.value->line,
+                           STR_ARG(m.items[0].path), keys[i].text);
+        struct str *refusal = &r->reading->values[CONFIG_BATCH].refusal;
+        if (i < 2 && !refusal->len) {
+            *refusal =
+                str_format(r->arena, "%.*s: %s (--force-special writes a batch all the same)",
+                           STR_ARG(m.items[0].path), keys[i].text);
+        }
+    }
+}
+
+static void note_quoted_deepspeed(struct reader *r) {
+    static const enum config_role counts[] = {CONFIG_BATCH, CONFIG_ACCUMULATION, CONFIG_EFFECTIVE};
+    if (!str_is(r->dialect->rule, "deepspeed")) return;
+    for (int i = 0; i < 3; i++) {
+        struct config_value *v = &r->reading->values[counts[i]];
+        if (v->type != CONFIG_INT || v->line == 0) continue;
+        struct steps steps;
+        struct fail unheard;
+        if (config_path_parse(r->arena, v->path, &steps, &unheard)) continue;
+        const struct place p = config_place_find(r->config, &steps);
+        if (!p.value ||
+            config_scalar_read(r->config, config_node_follow(p.value)).odd != ODD_QUOTED)
+            continue;
+        v->refusal = str_format(
+            r->arena,
+            "line %d: \"%.*s\" in quotes is not %.*s when the Trainer compares it with its own: "
+            "remove the quotes first",
+            v->line, STR_ARG(v->text), STR_ARG(v->text));
+    }
+}
+
+static bool is_hydra(const struct reader *r) {
+    if (str_find(r->config->text, STR("# @package")) >= 0) return true;
+    for (ptrdiff_t i = 0; i < r->scope.count; i++) {
+        const struct entry *e = &r->scope.entries[i];
+        if (str_is(e->key->text, "_target_")) return true;
+        if (e->path.len == 0 && str_is(e->key->text, "defaults") && e->value->kind == NODE_LIST)
+            return true;
+        if (e->value->kind == NODE_SCALAR && str_find(e->value->text, STR("${")) >= 0) return true;
+    }
+    return false;
+}
+
+// --- The reading ---------------------------------------------------------------------------------
+
+static const struct dialect *dialect_named(const struct dialects *all, struct str id) {
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        if (str_equal(all->items[i].id, id)) return &all->items[i];
+    }
+    return NULL;
+}
+
+static int unknown_dialect(struct reader *r, const struct dialects *all) {
+    struct near near = {.typed = r->options->dialect};
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        if (all->items[i].editable) near_offer(&near, all->items[i].id);
+    }
+    struct str names = near_text(r->arena, &near);
+    fail_set(r->why, FAIL_USAGE, "no dialect is called '%.*s'", STR_ARG(r->options->dialect));
+    return names.len ? fail_hint(r->why, "did you mean %.*s?", STR_ARG(names))
+                     : fail_hint(r->why, "batchfit list dialects shows them");
+}
+
+static int open_section(struct reader *r) {
+    const struct str section = r->options->section;
+    struct config_value v;
+    if (!section.len) return 0;
+    struct steps steps;
+    int status = config_path_parse(r->arena, section, &steps, r->why);
+    if (status) return status;
+    struct place p = config_place_find(r->config, &steps);
+    v = config_value_of(r->arena, r->config, &p, section);
+    if (p.value && config_node_follow(p.value)->kind == NODE_MAP) {
+        r->scope.root = config_node_follow(p.value);
+        r->scope.prefix = section;
+        return 0;
+    }
+    struct near near = {.typed = section};
+    for (ptrdiff_t i = 0; i < r->scope.count; i++) {
+        if (r->scope.entries[i].path.len == 0) near_offer(&near, r->scope.entries[i].key->text);
+    }
+    struct str names = near_text(r->arena, &near);
+    fail_set(r->why, FAIL_USAGE, "%.*s: %s section '%.*s'", STR_ARG(r->config->name),
+             v.line ? "not a" : "there is no", STR_ARG(section));
+    return names.len ? fail_hint(r->why, "did you mean %.*s?", STR_ARG(names))
+                     : fail_hint(r->why, "name a key of the top level");
+}
+
+static int find_dialect(struct reader *r, const struct dialects *all) {
+    struct config_reading *to = r->reading;
+    struct str unheard;
+    if (r->options->dialect.len) {
+        r->dialect = dialect_named(all, r->options->dialect);
+        if (!r->dialect || !r->dialect->detect.len) return unknown_dialect(r, all);
+        to->because = STR("--dialect");
+    } else {
+        r->dialect = config_dialect_detect(&r->scope, all, 0, &to->because);
+        // In a file of several runs the whole may be recognised by what the section lacks.
+        if (!r->dialect && r->scope.prefix.len) {
+            struct scope whole = r->scope;
+            whole.root = r->config->root;
+            whole.prefix = (struct str){0};
+            r->dialect = config_dialect_detect(&whole, all, 0, &to->because);
+        }
+        if (!r->dialect && r->options->keys[CONFIG_BATCH].len)
+            r->dialect = dialect_named(all, STR("sections"));
+    }
+    if (!r->dialect) return 0;
+    const struct dialect *next =
+        config_dialect_detect(&r->scope, all, r->dialect - all->items + 1, &unheard);
+    if (next) to->runner_up = next->id;
+    return 0;
+}
+
+static void not_recognised(struct reader *r) {
+    static const char *const keys[] = {"batch_size", "per_device_train_batch_size",
+                                       "micro_batch_size", NULL};
+    struct config_reading *to = r->reading;
+    to->dialect = STR("none");
+    to->title = STR("no config that we know");
+    to->refusal = STR(
+        "no key in it is the batch size of a trainer that we know; name it with --key batch=PATH");
+    for (int i = 0; keys[i]; i++) {
+        struct str hint = config_bytes_hint(r->arena, r->config->text, str_of(keys[i]));
+        if (hint.len) config_reader_warn(r, "%.*s", STR_ARG(hint));
+    }
+    int noted = 0;
+    for (ptrdiff_t i = 0; i < r->scope.count && noted < 3; i++) {
+        const struct entry *e = &r->scope.entries[i];
+        if (!str_is(e->key->text, "batch_size") && !str_is(e->key->text, "train_batch_size"))
+            continue;
+        struct str path = config_path_join(r->arena, e->path, e->key->text);
+        const struct config_node *value = config_node_follow(e->value);
+        if (noted == 0 && value && (value->kind == NODE_LIST || value->kind == NODE_MAP)) {
+            to->refusal =
+                str_format(r->arena, "%.*s:%d:%d: %.*s is a list or a map, expected one number",
+                           STR_ARG(r->config->name), value->line, value->column, STR_ARG(path));
+        }
+        config_reader_warn(r, "line %d: is it %.*s? then --key batch=%.*s", e->key->line,
+                           STR_ARG(path), STR_ARG(path));
+        noted++;
+    }
+    to->hydra = r->config->root && is_hydra(r);
+    if (to->hydra)
+        config_reader_warn(
+            r, "Hydra: the batch size may be in another file of the tree; data.batch_size=N on "
+               "the command line wins");
+}
+
+// A file without training. Who names the dialect says that it is one.
+static void find_inference(struct reader *r, const struct dialect *d) {
+    struct str terms;
+    for (ptrdiff_t i = 0; d && i < d->inference_count; i++) {
+        if (r->options->dialect.len || r->reading->inference.len) return;
+        if (config_scope_is(&r->scope, d->inferences[i].when, &terms))
+            r->reading->inference = d->inferences[i].why;
+    }
+}
+
+static void judge(struct reader *r) {
+    struct config_reading *to = r->reading;
+    const struct dialect *d = r->dialect;
+    to->dialect = d->id;
+    to->title = d->title;
+    to->editable = d->editable && !d->refuse.len;
+    to->refusal = d->refuse;
+    struct matches record = {0};
+    if (d->record.len && !r->options->dialect.len) config_scope_find(&r->scope, d->record, &record);
+    if (record.count && config_node_follow(record.items[0].place.value)->text.len &&
+        config_scalar_read(r->config, config_node_follow(record.items[0].place.value)).type ==
+            CONFIG_TEXT) {
+        to->editable = false;
+        to->refusal = str_format(
+            r->arena,
+            "the record of a finished run (it has %.*s); --dialect %.*s edits it all the same",
+            STR_ARG(d->record), STR_ARG(d->id));
+    }
+    if (to->editable && r->config->unwritable.len) {
+        to->editable = false;
+        to->refusal = r->config->unwritable;
+    }
+    if (r->config->unwritable.len) config_reader_warn(r, "%.*s", STR_ARG(r->config->unwritable));
+    if (d->note.len) config_reader_warn(r, "%.*s", STR_ARG(d->note));
+}
+
+static void note_all(struct reader *r) {
+    note_quoted_deepspeed(r);
+    note_keys(r);
+    note_evaluation(r);
+    r->reading->hydra = is_hydra(r);
+    if (r->reading->hydra) {
+        config_reader_warn(
+            r,
+            "Hydra or OmegaConf: other files and the command line (KEY=VALUE) win over this file");
+    }
+}
+
+static int read_others(struct reader *r) {
+    int status = 0;
+    for (int i = 0; i < CONFIG_ROLES && !status; i++) {
+        if (i != CONFIG_BATCH) status = config_reader_role(r, (enum config_role)i);
+    }
+    return status;
+}
+
+int config_read_roles(struct arena *a, const struct config *c, const struct config_options *options,
+                      struct config_reading *ret_reading, struct fail *why) {
+    static const struct config_options none;
+    struct fail unheard;
+    struct config_reading reading = {.name = c->name};
+    struct dialects all;
+    struct reader r = {.arena = a,
+                       .config = c,
+                       .options = options ? options : &none,
+                       .reading = &reading,
+                       .why = why ? why : &unheard};
+    int status = config_dialects_load(a, &all, r.why);
+    if (status) return status;
+    config_scope_open(a, c, &r.scope);
+    status = open_section(&r);
+    if (!status) status = find_dialect(&r, &all);
+    if (status) return status;
+    const struct dialect *every = dialect_named(&all, STR("*"));
+    const bool is_known = r.dialect != NULL;
+    // What an unknown file says (model, image size, precision) stands where teams put it.
+    if (!is_known) r.dialect = dialect_named(&all, STR("sections"));
+    find_inference(&r, r.dialect);
+    find_inference(&r, every);
+    config_reader_guards(&r, every);
+    if (!is_known) {
+        not_recognised(&r);
+        status = c->root && r.dialect ? read_others(&r) : 0;
+        if (!status) *ret_reading = reading;
+        return status;
+    }
+    judge(&r);
+    if (c->root) {
+        status = config_reader_batch(&r);
+        const struct str batch = reading.values[CONFIG_BATCH].path;
+        if (str_find(reading.because, STR("of{")) >= 0 && batch.len) reading.because = batch;
+        if (!status) status = read_others(&r);
+        if (!status) note_all(&r);
+    }
+    if (!status) *ret_reading = reading;
+    return status;
+}
+
+struct scope config_reading_scope(struct arena *a, const struct config *c,
+                                  const struct config_reading *r) {
+    struct scope s;
+    config_scope_open(a, c, &s);
+    s.home = r->section;
+    return s;
+}

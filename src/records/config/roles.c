@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the file says about the run: its dialect, and every role with its value, its place and
+// whether it may be written. Where the file leaves a choice (two sections with a batch size) it is
+// the user's, not ours.
+#include "records/config/dialect_int.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum sort {
+    SORT_COUNT,
+    SORT_SIZE,
+    SORT_WORKERS,
+    SORT_NUMBER,
+    SORT_TEXT,
+    SORT_BOOL,
+    SORT_PRECISION
+};
+static const struct {
+    const char *name;
+    enum sort sort;
+} roles[CONFIG_ROLES] = {
+    [CONFIG_MODEL] = {"model", SORT_TEXT},
+    [CONFIG_IMAGE_SIZE] = {"image_size", SORT_SIZE},
+    [CONFIG_SEQUENCE_LENGTH] = {"sequence_length", SORT_SIZE},
+    [CONFIG_TARGET_LENGTH] = {"target_length", SORT_SIZE},
+    [CONFIG_BATCH] = {"batch", SORT_COUNT},
+    [CONFIG_ACCUMULATION] = {"accumulation", SORT_COUNT},
+    [CONFIG_EFFECTIVE] = {"effective", SORT_COUNT},
+    [CONFIG_PRECISION] = {"precision", SORT_PRECISION},
+    [CONFIG_OPTIMIZER] = {"optimizer", SORT_TEXT},
+    [CONFIG_LR] = {"lr", SORT_NUMBER},
+    [CONFIG_CHECKPOINTING] = {"checkpointing", SORT_BOOL},
+    [CONFIG_WORKERS] = {"workers", SORT_WORKERS},
+    [CONFIG_CLASSES] = {"classes", SORT_SIZE},
+    [CONFIG_EVAL_BATCH] = {"eval_batch", SORT_COUNT},
+    [CONFIG_EMA] = {"ema", SORT_BOOL},
+    [CONFIG_CHANNELS_LAST] = {"channels_last", SORT_BOOL},
+    [CONFIG_RANKS] = {"ranks", SORT_SIZE},
+    [CONFIG_COMPILE] = {"compile", SORT_BOOL},
+    [CONFIG_WEIGHTS_DTYPE] = {"weights_dtype", SORT_TEXT},
+};
+
+const char *config_role_name(enum config_role role) {
+    return roles[role].name;
+}
+
+enum config_role config_role_find(struct str name) {
+    int i = 0;
+    while (i < CONFIG_ROLES && !str_is(name, roles[i].name)) i++;
+    return (enum config_role)i;
+}
+
+void config_reader_warn(struct reader *r, const char *format, ...) {
+    char text[500];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    struct config_reading *to = r->reading;
+    ptrdiff_t count = to->warning_count, capacity = to->warning_capacity;
+    *arena_push(r->arena, &to->warnings, &count, &capacity) = str_copy(r->arena, str_of(text));
+    to->warning_count = (int)count;
+    to->warning_capacity = (int)capacity;
+}
+
+// --- Finding -------------------------------------------------------------------------------------
+
+static bool usable(const struct match *m, enum sort sort) {
+    const struct config_node *n = config_node_follow(m->place.value);
+    if (n->kind == NODE_MAP) return config_node_is_template(n);
+    return n->kind == NODE_SCALAR || sort == SORT_SIZE || sort == SORT_COUNT;
+}
+
+// All places of a role in the order of the table, without maps.
+static void find_places(const struct reader *r, const struct role_row *row, enum sort sort,
+                        struct matches *ret) {
+    struct str places = row->places;
+    while (places.p && places.len) {
+        struct str pattern = str_cut(&places, ' ');
+        char unit = row->unit;
+        if (pattern.len > 2 && pattern.p[pattern.len - 2] == '!') {
+            unit = pattern.p[pattern.len - 1];
+            pattern.len -= 2;
+        }
+        if (str_starts(pattern, STR("!"))) pattern = str_slice(pattern, 1, pattern.len);
+        struct strs expanded = {0};
+        config_braces_expand(r->arena, pattern, &expanded);
+        for (ptrdiff_t i = 0; i < expanded.count; i++) {
+            struct matches m = {0};
+            config_scope_find(&r->scope, expanded.items[i], &m);
+            // "Anywhere" means once: of several, nobody knows which.
+            if (m.count > 1 && str_starts(expanded.items[i], STR("**.")) && sort != SORT_COUNT)
+                continue;
+            for (ptrdiff_t k = 0; k < m.count; k++) {
+                m.items[k].unit = unit;
+                if (usable(&m.items[k], sort))
+                    *arena_push(r->arena, &ret->items, &ret->count, &ret->capacity) = m.items[k];
+            }
+        }
+    }
+}
+
+// What a section does not say may stand at the top for all sections.
+static void find_above(struct reader *r, const struct role_row *row, enum sort sort,
+                       struct matches *ret) {
+    const struct scope section = r->scope;
+    r->scope.root = r->config->root;
+    r->scope.prefix = (struct str){0};
+    r->scope.above = true;
+    find_places(r, row, sort, ret);
+    r->scope = section;
+}
+
+static bool find_named(const struct reader *r, enum config_role role, struct match *ret_match,
+                       int *ret_status) {
+    const struct str path = r->options->keys[role];
+    struct steps steps;
+    *ret_status = 0;
+    if (!path.len) return false;
+    *ret_status = config_path_parse(r->arena, path, &steps, r->why);
+    if (*ret_status) return false;
+    *ret_match =
+        (struct match){path, config_place_find(r->config, &steps), r->dialect->roles[role].unit};
+    if (!ret_match->unit && role == CONFIG_BATCH) ret_match->unit = 'D';
+    if (ret_match->place.value) return true;
+    *ret_status = fail_set(r->why, FAIL_USAGE, "%.*s: there is no key '%.*s'",
+                           STR_ARG(r->config->name), STR_ARG(path));
+    return false;
+}
+
+// --- What was found ------------------------------------------------------------------------------
+
+// "[224, 224]", "(640, 672)", "224x224": the longer side.
+static int64_t largest_number(struct str text) {
+    int64_t largest = 0, value = 0;
+    for (ptrdiff_t i = 0; i <= text.len; i++) {
+        const bool digit = i < text.len && text.p[i] >= '0' && text.p[i] <= '9';
+        if (digit && value < 100000000) value = value * 10 + (text.p[i] - '0');
+        if (!digit) {
+            largest = value > largest ? value : largest;
+            value = 0;
+        }
+    }
+    return largest;
+}
+
+static int64_t largest_item(const struct config *c, const struct config_node *list) {
+    int64_t largest = 0;
+    for (ptrdiff_t i = 0; i < list->count; i++) {
+        const struct scalar s = config_scalar_read(c, config_node_follow(list->items[i]));
+        if (s.type == CONFIG_INT && s.integer > largest) largest = s.integer;
+    }
+    return largest;
+}
+
+// ${data.batch_size} whose target is a literal of this file: the target is what is read and
+// written.
+static void follow_reference(struct reader *r, struct match *m) {
+    const struct config_node *n = config_node_follow(m->place.value);
+    if (n->kind != NODE_SCALAR || !str_starts(n->text, STR("${")) || !str_ends(n->text, STR("}")))
+        return;
+    struct str path = str_slice(n->text, 2, n->text.len - 1);
+    struct steps steps;
+    struct fail unheard;
+    if (config_path_parse(r->arena, path, &steps, &unheard)) return;
+    struct place p = config_place_find(r->config, &steps);
+    if (!p.value || config_node_follow(p.value)->kind != NODE_SCALAR) return;
+    if (config_scalar_read(r->config, config_node_follow(p.value)).type == CONFIG_SPECIAL) return;
+    config_reader_warn(r, "%.*s takes its value from %.*s", STR_ARG(m->path), STR_ARG(path));
+    m->path = path;
+    m->place = p;
+}
+
+static void refine_number(struct reader *r, struct config_value *v, enum config_role role,
+                          const struct config_node *n) {
+    const enum sort sort = roles[role].sort;
+    if (role == CONFIG_RANKS && n->kind == NODE_LIST) {
+        v->type = CONFIG_INT; // devices: [0, 1]
+        v->integer = n->count;
+        v->number = (double)n->count;
+    } else if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
+        v->integer = largest_item(r->config, n);
+    } else if (v->type == CONFIG_TEXT && sort == SORT_SIZE && role == CONFIG_IMAGE_SIZE) {
+        v->integer = largest_number(v->text);
+    } else if (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) {
+        const bool whole = v->number == (double)v->integer;
+        if (!whole || v->integer < (sort == SORT_WORKERS ? 0 : 1)) v->type = CONFIG_SPECIAL;
+    }
+    if (v->type == CONFIG_FLOAT) v->type = CONFIG_INT;
+    if (v->type != CONFIG_INT && v->type != CONFIG_NESTED && v->type != CONFIG_TEXT) v->integer = 0;
+}
+
+static void refine_bool(struct config_value *v) {
+    static const char *const off[] = {"none", "None", "null", "false", "False", "no", NULL};
+    if (v->type == CONFIG_INT) v->boolean = v->integer != 0;
+    if (v->type != CONFIG_TEXT) return;
+    // "unsloth", "offload", "full", "selective": some kind of on.
+    v->boolean = v->text.len > 0;
+    for (int i = 0; off[i]; i++) v->boolean &= !str_is(v->text, off[i]);
+}
+
+static struct str refusal_text(struct arena *a, const struct fail *f) {
+    return f->hint[0] ? str_format(a, "%s (%s)", f->message, f->hint)
+                      : str_copy(a, str_of(f->message));
+}
+
+// Asks the patcher itself, with a value that is certainly another one.
+static void ask_patcher(struct reader *r, struct config_value *v, enum sort sort) {
+    struct config_edit e = {.path = v->path};
+    struct fail f = {0};
+    if (sort == SORT_BOOL)
+        e.value = v->boolean ? STR("false") : STR("true");
+    else
+        e.value = str_format(r->arena, "%lld",
+                             (long long)(v->integer < 1           ? 1
+                                         : v->integer < INT64_MAX ? v->integer + 1
+                                                                  : 1));
+    if (config_patch_check(r->arena, r->config, &e, 0, &f)) v->refusal = refusal_text(r->arena, &f);
+    if (v->type == CONFIG_SPECIAL && r->dialect->special.len) {
+        v->refusal =
+            str_format(r->arena, "%.*s; %.*s", STR_ARG(v->refusal), STR_ARG(r->dialect->special));
+    }
+}
+
+static void note_spelling(struct reader *r, const struct config_value *v,
+                          const struct config_node *n) {
+    const struct scalar s = config_scalar_read(r->config, n);
+    if (s.odd == ODD_NONE || s.odd == ODD_FLOAT) return;
+    struct str what = config_scalar_meaning(r->arena, s, v->text);
+    config_reader_warn(r, "line %d: %.*s: %.*s", v->line, STR_ARG(v->path), STR_ARG(what));
+}
+
+static struct config_value take(struct reader *r, enum config_role role, struct match *m) {
+    follow_reference(r, m);
+    const enum sort sort = roles[role].sort;
+    const struct config_node *n = config_node_follow(m->place.value);
+    struct config_value v = config_value_of(r->arena, r->config, &m->place, m->path);
+    v.unit = m->unit;
+    if (sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS) {
+        note_spelling(r, &v, n);
+        refine_number(r, &v, role, n);
+        ask_patcher(r, &v, sort);
+        if (v.type == CONFIG_SPECIAL && !v.refusal.len) {
+            v.refusal = str_format(
+                r->arena,
+                "%.*s:%d:%d: %.*s is %.*s: the trainer decides (--force-special replaces it)%s%.*s",
+                STR_ARG(r->config->name), v.line, v.column, STR_ARG(v.path), STR_ARG(v.text),
+                r->dialect->special.len ? "; " : "", STR_ARG(r->dialect->special));
+        }
+    } else if (sort == SORT_BOOL) {
+        refine_bool(&v);
+        ask_patcher(r, &v, sort);
+    }
+    return v;
+}
+
+// The place at which an absent key would be put: the first of the table whose section is there.
+static struct str place_to_insert(const struct reader *r, struct str places) {
+    while (places.p && places.len) {
+        struct str pattern = str_cut(&places, ' ');
+        if (str_starts(pattern, STR("!"))) pattern = str_slice(pattern, 1, pattern.len);
+        struct strs expanded = {0};
+        config_braces_expand(r->arena, pattern, &expanded);
+        for (ptrdiff_t i = 0; i < expanded.count; i++) {
+            struct str path = expanded.items[i];
+            if (str_find(path, STR("*")) >= 0) continue;
+            const struct str base = str_starts(path, STR("@.")) ? r->scope.home : r->scope.prefix;
+            if (str_starts(path, STR("@."))) path = str_slice(path, 2, path.len);
+            if (base.len) path = str_format(r->arena, "%.*s.%.*s", STR_ARG(base), STR_ARG(path));
+            struct steps steps;
+            struct fail unheard;
+            if (config_path_parse(r->arena, path, &steps, &unheard)) continue;
+            struct place p = config_place_find(r->config, &steps);
+            if (!p.value && p.owner && p.missing + 1 == steps.count) return path;
+        }
+    }
+    return (struct str){0};
+}
+
+static struct config_value absent(const struct reader *r, const struct role_row *row,
+                                  enum config_role role) {
+    struct config_value v = {.number = NAN, .unit = row->unit};
+    const struct scalar s = config_scalar_plain(row->assumed);
+    if (row->insert != INSERT_NO) v.path = place_to_insert(r, row->places);
+    if (!row->assumed.len) return v;
+    v.assumed = true;
+    v.text = row->assumed;
+    v.integer = s.integer;
+    v.number = s.number;
+    v.boolean = s.boolean;
+    (void)role;
+    return v;
+}
+
+int config_reader_role(struct reader *r, enum config_role role) {
+    const struct role_row *row = &r->dialect->roles[role];
+    struct match m;
+    int status;
+    if (find_named(r, role, &m, &status)) {
+        r->reading->values[role] = take(r, role, &m);
+        if (roles[role].sort != SORT_PRECISION) return 0;
+        struct precision_keys named = {0};
+        config_precision_guess(&r->scope, &m, &named);
+        r->reading->values[role] = config_precision_read(&r->scope, &named, (struct str){0});
+        return 0;
+    }
+    if (status) return status;
+    if (roles[role].sort == SORT_PRECISION) {
+        struct precision_keys keys = {0};
+        config_precision_find(&r->scope, row->places, &keys);
+        r->reading->values[role] = config_precision_read(&r->scope, &keys, row->assumed);
+        return 0;
+    }
+    struct matches all = {0};
+    find_places(r, row, roles[role].sort, &all);
+    if (all.count == 0 && r->scope.prefix.len) find_above(r, row, roles[role].sort, &all);
+    struct config_value *v = &r->reading->values[role];
+    *v = all.count ? take(r, role, &all.items[0]) : absent(r, row, role);
+    // disable_gradient_checkpointing: the key says the opposite.
+    if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
+    return 0;
+}
+
+// --- The batch -----------------------------------------------------------------------------------
+
+static struct str parent_of(struct str path) {
+    ptrdiff_t end = path.len;
+    if (end > 0 && path.p[end - 1] == '"') {
+        end--;
+        while (end > 0 && path.p[end - 1] != '"') end--;
+        return str_slice(path, 0, end > 1 ? end - 2 : 0);
+    }
+    while (end > 0 && path.p[end - 1] != '.') end--;
+    return str_slice(path, 0, end > 0 ? end - 1 : 0);
+}
+
+// A section that somebody trains from has these beside its batch.
+static bool has_siblings(const struct match *m) {
+    static const char *const siblings[] = {
+        "epochs",         "num_epochs", "max_epochs",       "n_epochs",  "epoch",      "lr",
+        "learning_rate",  "img_size",   "image_size",       "imgsz",     "max_length", "max_len",
+        "max_seq_length", "optimizer",  "num_train_epochs", "max_steps", NULL};
+    if (!m->place.map) return false;
+    for (int i = 0; siblings[i]; i++) {
+        if (config_map_find(m->place.map, str_of(siblings[i]), true).value) return true;
+    }
+    return false;
+}
+
+static int ask_user(struct reader *r, const struct matches *all) {
+    struct buf places = buf_new(r->arena), sections = buf_new(r->arena);
+    for (ptrdiff_t i = 0; i < all->count && i < 6; i++) {
+        struct str path = all->items[i].path, parent = parent_of(path), top = parent;
+        top = str_cut(&top, '.');
+        buf_format(&places, "%s%.*s (line %d)", i ? ", " : "", STR_ARG(path),
+                   all->items[i].place.value->line);
+        if (i < 2)
+            buf_format(&sections, "%s--section %.*s", i ? " or " : "",
+                       STR_ARG(top.len ? top : parent));
+    }
+    fail_set(r->why, FAIL_INPUT, "%.*s: %td keys may be the batch size: %.*s",
+             STR_ARG(r->config->name), all->count, STR_ARG(buf_str(&places)));
+    return fail_hint(r->why, "say which: --key batch=%.*s, or %.*s", STR_ARG(all->items[0].path),
+                     STR_ARG(buf_str(&sections)));
+}
+
+// Of several places the one beside epochs, rates or sizes; the others are named as possibly dead.
+static int choose(struct reader *r, const struct matches *all, ptrdiff_t *ret_chosen) {
+    ptrdiff_t chosen = -1, with = 0;
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        if (!has_siblings(&all->items[i])) continue;
+        with++;
+        if (chosen < 0) chosen = i;
+    }
+    if (with != 1) return ask_user(r, all);
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        if (i == chosen) continue;
+        config_reader_warn(
+            r,
+            "%.*s in line %d stays as it is: %.*s in line %d is the one beside epochs, rate or "
+            "size, and perhaps nothing reads the other",
+            STR_ARG(all->items[i].path), all->items[i].place.value->line,
+            STR_ARG(all->items[chosen].path), all->items[chosen].place.value->line);
+    }
+    *ret_chosen = chosen;
+    return 0;
+}
+
+int config_reader_batch(struct reader *r) {
+    const struct role_row *row = &r->dialect->roles[CONFIG_BATCH];
+    struct match m;
+    int status;
+    if (!find_named(r, CONFIG_BATCH, &m, &status)) {
+        if (status) return status;
+        struct matches all = {0};
+        ptrdiff_t chosen = 0;
+        find_places(r, row, SORT_COUNT, &all);
+        // Links make one value feed data and model of a Lightning CLI: of two, neither is the dead
+        // one.
+        const bool linked = str_is(r->dialect->rule, "lightning");
+        const bool rivals = str_find(row->places, STR("*.")) >= 0;
+        if (all.count > 1 && linked)
+            status = ask_user(r, &all);
+        else if (all.count > 1 && rivals)
+            status = choose(r, &all, &chosen);
+        if (status) return status;
+        if (all.count == 0) {
+            r->scope.home = r->scope.prefix;
+            r->reading->values[CONFIG_BATCH] = absent(r, row, CONFIG_BATCH);
+            return 0;
+        }
+        m = all.items[chosen];
+    }
+    r->scope.home = parent_of(m.path);
+    r->reading->section = r->scope.home;
+    r->reading->values[CONFIG_BATCH] = take(r, CONFIG_BATCH, &m);
+    return 0;
+}

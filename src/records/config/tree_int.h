@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the config room: the tree that keeps where every byte came from. Does not leave the
+// room.
+#ifndef CONFIG_TREE_INT_H
+#define CONFIG_TREE_INT_H
+
+#include "records/config/config.h"
+
+enum node_kind { NODE_SCALAR, NODE_ALIAS, NODE_LIST, NODE_MAP };
+enum node_style {
+    STYLE_PLAIN,
+    STYLE_SINGLE,
+    STYLE_DOUBLE,
+    STYLE_LITERAL,
+    STYLE_FOLDED,
+    STYLE_EMPTY
+};
+
+struct config_node {
+    enum node_kind kind;
+    enum node_style style; // of a scalar
+    bool flow;             // a list or map in brackets
+    bool is_key;           // an anchor may stand at a key; an edit never renames one
+    int line, column;      // from 1, in characters
+    // Bytes of the value itself: inside the quotes of a quoted scalar, after the * of an alias,
+    // with the brackets of a flow collection. STYLE_EMPTY: where a value would go; -1 when there is
+    // no such place.
+    ptrdiff_t begin, end;
+    struct str text; // decoded scalar; name of the anchor that an alias means
+    struct str anchor, tag;
+    struct config_node *target; // of an alias
+    double expanded;            // nodes below, aliases written out; 0: not counted yet
+    struct config_node **items; // of a list; of a map: key, value, key, value, …
+    ptrdiff_t count, capacity;
+};
+
+// --- bytes.c: what can be said before parsing ----------------------------------------------------
+
+void config_bytes_place(struct str text, ptrdiff_t at, int *ret_line, int *ret_column);
+// Sets *why to "NAME:LINE:COLUMN: message" for a byte offset.
+__attribute__((format(printf, 4, 5))) int config_bytes_fail(const struct config *c, ptrdiff_t at,
+                                                            struct fail *why, const char *format,
+                                                            ...);
+int config_bytes_check(const struct config *c, struct fail *why);
+bool config_bytes_is_utf8(struct str text, ptrdiff_t *ret_bad);
+// First and one-past-last byte of the line that holds `at`, without its ending.
+ptrdiff_t config_bytes_line_begin(struct str text, ptrdiff_t at);
+ptrdiff_t config_bytes_line_end(struct str text, ptrdiff_t at);
+// The line ending at `at`: "\n", "\r\n", "\r" or empty at the end of the text.
+struct str config_bytes_ending(struct str text, ptrdiff_t at);
+struct str config_bytes_ending_before(struct str text,
+                                      ptrdiff_t line); // of the line above; `line` begins one
+// A line that was probably meant to be "key: …" but is none: full-width colon, no-break space, no
+// blank after the colon. key empty: any key. Returns advice or an empty view.
+struct str config_bytes_hint(struct arena *a, struct str text, struct str key);
+// Where PyYAML stops although libfyaml goes on: tabs between tokens, line ends that only one of
+// them knows. Empty when there is nothing. `nodes` are the scalars in the order of the text.
+struct str config_bytes_unwritable(struct arena *a, const struct config *c,
+                                   struct config_node *const *scalars, ptrdiff_t count);
+
+// --- value.c: what a scalar means ----------------------------------------------------------------
+
+enum odd {
+    ODD_NONE,
+    ODD_QUOTED,     // '16'
+    ODD_UNDERSCORE, // 1_000
+    ODD_FLOAT,      // 16.0
+    ODD_EXPONENT,   // 1e3, text for PyYAML
+    ODD_OCTAL,      // 016
+    ODD_BASE,       // 0x10, 0b100
+    ODD_OCTAL12,    // 0o20
+    ODD_ZERO,       // 08
+    ODD_SIXTY,      // 12:30
+    ODD_DATE,       // 2026-01-01
+    ODD_GLUED,      // "16# c"
+    ODD_COMMA,      // "16,"
+    ODD_WIDE,       // full-width digits
+    ODD_BLOCK,      // block scalar or several lines
+    ODD_TEMPLATE,   // {{ x }}
+};
+struct scalar {
+    enum config_type type;
+    enum odd odd;
+    int64_t integer;
+    double number;
+    bool boolean;
+};
+struct scalar config_scalar_read(const struct config *c, const struct config_node *n);
+// The same for a text that would be written plain.
+struct scalar config_scalar_plain(struct str text);
+// What an odd spelling means, for messages: "016 is octal for PyYAML and means 14".
+struct str config_scalar_meaning(struct arena *a, struct scalar s, struct str text);
+// The text spelled as the old value is: True for true where it says False, 8.0 for 8 where it says
+// 16.0.
+struct str config_scalar_spell(struct arena *a, struct scalar old, struct str old_text,
+                               struct str value);
+bool config_node_is_multi_line(const struct config *c, const struct config_node *n);
+bool config_node_is_template(const struct config_node *n);
+
+// --- path.c: where a key is ----------------------------------------------------------------------
+
+struct step {
+    struct str key;
+    int64_t index; // >= 0: list item; -1: key
+};
+struct steps {
+    struct step *items;
+    ptrdiff_t count, capacity;
+};
+int config_path_parse(struct arena *a, struct str path, struct steps *ret_steps, struct fail *why);
+struct str config_path_join(struct arena *a, struct str path,
+                            struct str key); // quotes a dotted key
+
+struct place {
+    struct config_node *map, *key, *value; // value NULL: absent; map: where the pair is
+    struct config_node *owner;             // the map that was asked; differs from map after a merge
+    struct config_node *shared; // alias or merged map passed on the way: others see it too
+    bool inherited;             // the last key was found in the base of a merge
+    ptrdiff_t missing;          // absent: number of steps that were found
+};
+struct place config_place_find(const struct config *c, const struct steps *steps);
+// Own key or, when `merges`, one of the merged bases, as the trainer sees it.
+struct place config_map_find(struct config_node *map, struct str key, bool merges);
+struct config_node *config_node_follow(struct config_node *n); // alias -> what it means
+bool config_node_is_merge(const struct config_node *key);
+// Calls `each` for every pair of every map, aliases not followed. `path` is the map's.
+typedef void pair_visitor(void *self, struct str path, struct config_node *map,
+                          struct config_node *key, struct config_node *value);
+void config_tree_walk(struct arena *a, const struct config *c, pair_visitor *each, void *self);
+// End of a node with its quotes or brackets; of a block collection, of its last item.
+ptrdiff_t config_node_outer_end(const struct config *c, const struct config_node *n);
+ptrdiff_t config_node_outer_begin(const struct config_node *n);
+// Paths of the aliases that follow an anchor: "val.batch_size, test.batch_size".
+struct str config_anchor_users(struct arena *a, const struct config *c,
+                               const struct config_node *n);
+struct config_value config_value_of(struct arena *a, const struct config *c, const struct place *p,
+                                    struct str path);
+
+#endif

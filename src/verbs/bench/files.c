@@ -1,0 +1,285 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of a benchmark as files: CSV for a spreadsheet, JSON, a picture, and a page with all
+// of it. The pictures show throughput and memory over the batch, a line for each combination of the
+// rest; of many combinations the fastest ten, which are all that colours tell apart.
+#include "job/grid/grid.h"
+
+#include "base/unit.h"
+#include "view/html/html.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+// --- CSV -----------------------------------------------------------------------------------------
+
+// RFC 4180: quoted where a comma, a quote or a line end stands in it.
+static void add_field(struct buf *b, struct str text) {
+    bool is_plain = true;
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+        is_plain = is_plain && c != ',' && c != '"' && c != '\n' && c != '\r';
+    }
+    if (b->count > 0 && b->items[b->count - 1] != '\n') buf_byte(b, ',');
+    if (is_plain) {
+        buf_add(b, text);
+        return;
+    }
+    buf_byte(b, '"');
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '"') buf_byte(b, '"');
+        buf_byte(b, text.p[i]);
+    }
+    buf_byte(b, '"');
+}
+
+static void add_number(struct grid *b, struct buf *out, double value) {
+    add_field(out, isnan(value) ? STR("") : str_format(b->arena, "%.10g", value));
+}
+
+static void add_count(struct grid *b, struct buf *out, int64_t value, int64_t least) {
+    add_field(out, value < least ? STR("") : str_format(b->arena, "%lld", (long long)value));
+}
+
+static void add_head(struct grid *b, struct buf *out) {
+    static const char *const before[] = {"batch_size", "workers", "precision", "pin_memory",
+                                         "compile"};
+    static const char *const after[] = {"samples_per_s", "samples_per_s_low", "samples_per_s_high",
+                                        "gpu_percent",   "memory_bytes",      "steps"};
+    static const char *const of_inference[] = {"median_ms", "p99_ms",   "max_abs", "mean_abs",
+                                               "max_rel",   "mean_rel", "top1"};
+    // The first field begins the file, so its comma has to be left out by hand.
+    buf_add(out, str_of(before[0]));
+    for (size_t i = 1; i < sizeof before / sizeof *before; i++) add_field(out, str_of(before[i]));
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, b->grid.axes[i].name);
+    add_field(out, STR("status"));
+    for (int i = 0; i < STEP_TIME_COUNT; i++) add_field(out, str_of(step_time_keys[i]));
+    for (size_t i = 0; i < sizeof after / sizeof *after; i++) add_field(out, str_of(after[i]));
+    for (size_t i = 0; b->is_inference && i < sizeof of_inference / sizeof *of_inference; i++) {
+        add_field(out, str_of(of_inference[i]));
+    }
+    add_field(out, STR("reason"));
+    buf_byte(out, '\n');
+}
+
+static void add_inference(struct grid *b, struct buf *out, const struct grid_row *r) {
+    const struct grid_outputs *o = &r->outputs;
+    const double differences[] = {o->max_abs, o->mean_abs, o->max_rel, o->mean_rel, o->top1};
+    add_number(b, out, grid_batch_ms(r, 0.5));
+    add_number(b, out, grid_p99_ms(r));
+    for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
+        add_number(b, out, o->is_known ? differences[i] : (double)NAN);
+    }
+}
+
+static void add_row(struct grid *b, struct buf *out, const struct grid_row *r) {
+    const struct grid_setting *s = &r->setting;
+    int64_t batch = s->batch > 0 ? s->batch : r->seen_batch;
+    buf_add(out, batch > 0 ? str_format(b->arena, "%lld", (long long)batch) : STR(""));
+    buf_byte(out, ','); // an empty first field looks like a fresh line to add_field
+    buf_add(out, s->workers < 0 ? STR("") : str_format(b->arena, "%lld", (long long)s->workers));
+    add_field(out, s->precision ? str_of(plan_precision_name(s->precision)) : STR(""));
+    add_count(b, out, s->pin_memory, 0);
+    add_count(b, out, s->compile, 0);
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, s->axes[i]);
+    add_field(out, str_of(grid_status_name(r->status)));
+    for (int i = 0; i < STEP_TIME_COUNT; i++) add_number(b, out, r->times.ms[i]);
+    add_number(b, out, r->samples_per_s);
+    add_number(b, out, r->samples_per_s_ci.low);
+    add_number(b, out, r->samples_per_s_ci.high);
+    add_number(b, out, 100 * r->device_share);
+    add_count(b, out, r->peak_bytes, 1);
+    add_count(b, out, r->steps, 0);
+    if (b->is_inference) add_inference(b, out, r);
+    add_field(out, r->reason);
+    buf_byte(out, '\n');
+}
+
+static struct str csv_text(void *context) {
+    struct grid *b = context;
+    struct buf out = buf_new(b->arena);
+    add_head(b, &out);
+    for (ptrdiff_t i = 0; i < b->rows.count; i++) add_row(b, &out, &b->rows.items[i]);
+    return buf_str(&out);
+}
+
+static struct str json_text_of(void *context) {
+    struct grid *b = context;
+    return json_document(b->arena, bench_json(b));
+}
+
+// --- Pictures ------------------------------------------------------------------------------------
+
+struct line {
+    ptrdiff_t combination;
+    const struct grid_row *first;
+    double best; // throughput
+    double *throughput, *memory;
+};
+struct lines {
+    struct line *items;
+    ptrdiff_t count, capacity;
+    struct grid_numbers batches;
+};
+
+static int64_t batch_of(const struct grid_row *r) {
+    return r->setting.batch > 0 ? r->setting.batch : r->seen_batch > 0 ? r->seen_batch : 0;
+}
+
+static double *unknown_values(struct arena *a, ptrdiff_t count) {
+    double *values = arena_new(a, double, count + 1);
+    for (ptrdiff_t i = 0; i < count; i++) values[i] = (double)NAN;
+    return values;
+}
+
+static struct line *line_of(struct grid *b, struct lines *lines, const struct grid_row *r) {
+    for (ptrdiff_t i = 0; i < lines->count; i++) {
+        if (lines->items[i].combination == r->setting.combination) return &lines->items[i];
+    }
+    struct line *line = arena_push(b->arena, &lines->items, &lines->count, &lines->capacity);
+    *line =
+        (struct line){r->setting.combination, r, 0, unknown_values(b->arena, lines->batches.count),
+                      unknown_values(b->arena, lines->batches.count)};
+    return line;
+}
+
+static bool is_drawn(const struct grid_row *r) {
+    return (r->status == LAUNCH_OK || r->status == LAUNCH_SPILLS) && r->sample_count > 0;
+}
+
+static int fastest_first(const void *a, const void *b) {
+    double x = ((const struct line *)a)->best, y = ((const struct line *)b)->best;
+    return (x < y) - (x > y);
+}
+
+static struct lines lines_of(struct grid *b) {
+    struct lines lines = {0};
+    for (ptrdiff_t i = 0; i < b->rows.count; i++) {
+        const struct grid_row *r = &b->rows.items[i];
+        if (is_drawn(r)) grid_add_number(b->arena, &lines.batches, batch_of(r));
+    }
+    for (ptrdiff_t i = 0; i < b->rows.count; i++) {
+        const struct grid_row *r = &b->rows.items[i];
+        if (!is_drawn(r)) continue;
+        struct line *line = line_of(b, &lines, r);
+        ptrdiff_t at = 0;
+        while (lines.batches.items[at] != batch_of(r)) at++;
+        line->throughput[at] = r->samples_per_s;
+        if (r->peak_bytes > 0) line->memory[at] = (double)r->peak_bytes;
+        line->best = fmax(line->best, r->samples_per_s);
+    }
+    if (lines.count > 1) {
+        qsort(lines.items, (size_t)lines.count, sizeof *lines.items, fastest_first);
+    }
+    return lines;
+}
+
+enum { CHARTS = 2 };
+
+static void charts_of(struct grid *b, struct chart *charts) {
+    struct lines lines = lines_of(b);
+    int count = lines.count < CHART_SERIES_MAX ? (int)lines.count : CHART_SERIES_MAX;
+    struct chart_series *speeds = arena_new(b->arena, struct chart_series, count + 1);
+    struct chart_series *bytes = arena_new(b->arena, struct chart_series, count + 1);
+    struct str *names = arena_new(b->arena, struct str, lines.batches.count + 1);
+    for (int i = 0; i < count; i++) {
+        const struct line *line = &lines.items[i];
+        struct str name = grid_setting_text(b->arena, &b->grid, &line->first->setting, false);
+        speeds[i] = (struct chart_series){name, line->throughput};
+        bytes[i] = (struct chart_series){name, line->memory};
+    }
+    for (ptrdiff_t i = 0; i < lines.batches.count; i++) {
+        names[i] = str_format(b->arena, "%lld", (long long)lines.batches.items[i]);
+    }
+    const struct chart common = {.kind = CHART_LINES,
+                                 .x_name = STR("batch"),
+                                 .x_texts = names,
+                                 .point_count = lines.batches.count,
+                                 .series_count = count,
+                                 .limit = (double)NAN,
+                                 .budget = (double)NAN};
+    charts[0] = charts[1] = common;
+    charts[0].title = STR("Throughput over the batch");
+    charts[0].y_name = STR("samples/s");
+    charts[0].series = speeds;
+    charts[1].title = STR("Peak memory over the batch");
+    charts[1].unit = CHART_BYTES;
+    charts[1].y_name = STR("memory");
+    charts[1].series = bytes;
+    if (b->place->capacity_bytes > 0) {
+        charts[1].limit = (double)b->place->capacity_bytes;
+        charts[1].limit_name = STR("all there is");
+    }
+}
+
+static struct str svg_text(void *context) {
+    struct grid *b = context;
+    struct chart charts[CHARTS];
+    struct buf out = buf_new(b->arena);
+    charts_of(b, charts);
+    chart_picture(charts, CHARTS, b->arena, &out);
+    return buf_str(&out);
+}
+
+// --- The page ------------------------------------------------------------------------------------
+
+static struct html_figure figure_of(struct grid *b, const char *name, ptrdiff_t row,
+                                    enum show_tone tone) {
+    const struct grid_row *r = &b->rows.items[row];
+    return (struct html_figure){str_of(name),
+                                str_format(b->arena, "%.1f samples/s", r->samples_per_s),
+                                grid_setting_text(b->arena, &b->grid, &r->setting, true), tone};
+}
+
+static void add_best(struct grid *b, struct buf *page) {
+    if (b->best.throughput < 0) {
+        html_verdict(page, SHOW_BAD, STR("nothing ran"), b->reason);
+        return;
+    }
+    const struct grid_row *efficient =
+        b->best.efficiency >= 0 ? &b->rows.items[b->best.efficiency] : NULL;
+    struct html_figure figures[3];
+    int count = 0;
+    figures[count++] = figure_of(b, b->is_inference ? "recommended" : "recommended for training",
+                                 b->best.recommended, SHOW_GOOD);
+    figures[count++] = figure_of(b, "highest throughput", b->best.throughput, SHOW_PLAIN);
+    if (efficient) {
+        figures[count] = figure_of(b, "best efficiency", b->best.efficiency, SHOW_PLAIN);
+        figures[count++].value =
+            str_format(b->arena, "%.1f samples/s/GB", grid_efficiency(efficient));
+    }
+    html_figures(page, figures, count);
+}
+
+static void add_findings(struct grid *b, struct buf *page) {
+    if (b->findings.count == 0) return;
+    html_section(page, b->is_inference ? STR("Findings")
+                                       : STR("What holds the recommended setting back"));
+    for (ptrdiff_t i = 0; i < b->findings.count; i++) {
+        const struct grid_finding *f = &b->findings.items[i];
+        html_paragraph(
+            page, f->level == GRID_WARNING ? SHOW_WARN : SHOW_PLAIN,
+            str_format(b->arena, "%s: %.*s. Try %s.", f->what, STR_ARG(f->evidence), f->remedy));
+    }
+}
+
+static struct str html_text(void *context) {
+    struct grid *b = context;
+    struct chart charts[CHARTS];
+    struct buf page = buf_new(b->arena);
+    struct show_table table = bench_table(b);
+    charts_of(b, charts);
+    html_open(&page, str_format(b->arena, "Benchmark on %.*s", STR_ARG(b->place->name)), b->title);
+    if (b->place->standin.len > 0) html_paragraph(&page, SHOW_WARN, b->place->standin);
+    add_best(b, &page);
+    for (int i = 0; i < CHARTS; i++) html_chart(&page, &charts[i], b->arena);
+    html_table(&page, &table);
+    add_findings(b, &page);
+    html_notes(&page, &b->notes);
+    html_close(&page, STR("batchfit " BATCHFIT_VERSION));
+    return buf_str(&page);
+}
+
+const struct show_report_kind bench_files[] = {
+    {".csv", csv_text},   {".json", json_text_of}, {".svg", svg_text},
+    {".html", html_text}, {.suffix = NULL},
+};

@@ -1,0 +1,412 @@
+// SPDX-License-Identifier: Apache-2.0
+// The answer of a benchmark as people read it and as JSON: the table, the best settings, what holds
+// the recommended one back.
+#include "job/grid/grid.h"
+
+#include "base/unit.h"
+#include "job/answer/answer.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const double gb = 1e9;
+
+// --- The table -----------------------------------------------------------------------------------
+
+// A column is shown when what it says is varied or known.
+struct column {
+    const char *name;
+    bool (*is_shown)(const struct grid *b); // NULL: always
+    void (*cell)(struct grid *b, struct show_table *t, const struct grid_row *r);
+    enum show_align align;
+};
+
+static bool has_precisions(const struct grid *b) {
+    return b->grid.precisions.count > 0;
+}
+static bool says_amp(const struct grid *b) {
+    return has_precisions(b) && b->grid.by_amp;
+}
+static bool says_precision(const struct grid *b) {
+    return has_precisions(b) && !b->grid.by_amp;
+}
+static bool has_workers(const struct grid *b) {
+    return b->grid.workers.count > 0;
+}
+static bool varies_pins(const struct grid *b) {
+    return b->grid.pins.count > 1;
+}
+static bool varies_compile(const struct grid *b) {
+    return b->grid.compiles.count > 1;
+}
+
+static bool trains(const struct grid *b) {
+    return !b->is_inference;
+}
+static bool infers(const struct grid *b) {
+    return b->is_inference;
+}
+
+static bool is_measured(const struct grid_row *r) {
+    return r->sample_count > 0;
+}
+
+static void cell_batch(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    int64_t batch = r->setting.batch > 0 ? r->setting.batch : r->seen_batch;
+    if (batch > 0)
+        show_table_format(t, SHOW_STRONG, "%lld", (long long)batch);
+    else
+        show_table_unknown(t);
+}
+
+static void cell_workers(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->setting.workers);
+}
+
+static void cell_yes(struct show_table *t, bool yes) {
+    show_table_cell(t, SHOW_PLAIN, yes ? STR("Yes") : STR("No"));
+}
+
+static void cell_amp(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    cell_yes(t, r->setting.precision != PLAN_FP32);
+}
+
+static void cell_precision(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    show_table_cell(t, SHOW_PLAIN, str_of(plan_precision_name(r->setting.precision)));
+}
+
+static void cell_pin(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    cell_yes(t, r->setting.pin_memory > 0);
+}
+
+static void cell_compile(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    cell_yes(t, r->setting.compile > 0);
+}
+
+static void cell_ms(struct show_table *t, const struct grid_row *r, double ms) {
+    // What ran out of memory has no times: its cells stay empty, as in the scripts' tables.
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else if (isnan(ms))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_PLAIN, "%.2f", ms);
+}
+
+#define TIME_CELL(name, time)                                                          \
+    static void name(struct grid *b, struct show_table *t, const struct grid_row *r) { \
+        (void)b;                                                                       \
+        cell_ms(t, r, r->times.time##_ms);                                             \
+    }
+TIME_CELL(cell_io, io)
+TIME_CELL(cell_forward, forward)
+TIME_CELL(cell_backward, backward)
+TIME_CELL(cell_optimizer, optimizer)
+TIME_CELL(cell_total, total)
+
+// The rest of the step: with it the columns add up to the total.
+static void cell_other(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    double h2d = isnan(r->times.h2d_ms) ? 0 : r->times.h2d_ms;
+    cell_ms(t, r, r->times.other_ms + h2d);
+}
+
+static void cell_throughput(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else
+        show_table_format(t, SHOW_STRONG, "%.1f", r->samples_per_s);
+}
+
+static void cell_spread(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    double spread = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2;
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else if (isnan(spread))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_DIM, "%.1f", spread);
+}
+
+static void cell_median(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    cell_ms(t, r, grid_batch_ms(r, 0.5));
+}
+
+static void cell_median_spread(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    struct stats_interval median = grid_median_ms(r);
+    (void)b;
+    cell_ms(t, r, (median.high - median.low) / 2);
+}
+
+static void cell_figure(struct show_table *t, const struct grid_row *r, double value,
+                        struct str text) {
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else if (!r->outputs.is_known || isnan(value))
+        show_table_unknown(t);
+    else
+        show_table_cell(t, r->status == GRID_DIFFERS ? SHOW_BAD : SHOW_PLAIN, text);
+}
+
+static void cell_off(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    cell_figure(t, r, r->outputs.max_rel, str_format(b->arena, "%.1e", r->outputs.max_rel));
+}
+
+static void cell_mean_off(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    cell_figure(t, r, r->outputs.mean_rel, str_format(b->arena, "%.1e", r->outputs.mean_rel));
+}
+
+static void cell_top1(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    cell_figure(t, r, r->outputs.top1, str_format(b->arena, "%.0f", 100 * r->outputs.top1));
+}
+
+static void cell_device(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else if (isnan(r->device_share))
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_PLAIN, "%.1f", 100 * r->device_share);
+}
+
+static void cell_memory(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    if (!is_measured(r))
+        show_table_cell(t, SHOW_DIM, STR(""));
+    else if (r->peak_bytes <= 0)
+        show_table_unknown(t);
+    else
+        show_table_format(t, SHOW_PLAIN, "%.2f", (double)r->peak_bytes / gb);
+}
+
+static void cell_status(struct grid *b, struct show_table *t, const struct grid_row *r) {
+    (void)b;
+    if (r->status == LAUNCH_OK && r->is_almost_out) {
+        show_table_cell(t, SHOW_WARN, STR("OK, almost OOM"));
+        return;
+    }
+    show_table_cell(t, r->status == LAUNCH_OK ? SHOW_GOOD : SHOW_BAD,
+                    str_of(grid_status_name(r->status)));
+}
+
+static const struct column settings_columns[] = {
+    {"Batch", NULL, cell_batch, SHOW_RIGHT},
+    {"Workers", has_workers, cell_workers, SHOW_RIGHT},
+    {"AMP", says_amp, cell_amp, SHOW_RIGHT},
+    {"Precision", says_precision, cell_precision, SHOW_LEFT},
+    {"Pin", varies_pins, cell_pin, SHOW_RIGHT},
+    {"Compile", varies_compile, cell_compile, SHOW_RIGHT},
+    {.name = NULL},
+};
+static const struct column figure_columns[] = {
+    {"I/O(ms)", trains, cell_io, SHOW_RIGHT},
+    {"Fwd(ms)", trains, cell_forward, SHOW_RIGHT},
+    {"Bwd(ms)", trains, cell_backward, SHOW_RIGHT},
+    {"Opt(ms)", trains, cell_optimizer, SHOW_RIGHT},
+    {"Other(ms)", trains, cell_other, SHOW_RIGHT},
+    {"Total(ms)", trains, cell_total, SHOW_RIGHT},
+    {"Median(ms)", infers, cell_median, SHOW_RIGHT},
+    {"\xc2\xb1"
+     "95%(ms)",
+     infers, cell_median_spread, SHOW_RIGHT},
+    {"Samples/s", NULL, cell_throughput, SHOW_RIGHT},
+    {"\xc2\xb1"
+     "95%",
+     NULL, cell_spread, SHOW_RIGHT},
+    {"GPU%", NULL, cell_device, SHOW_RIGHT},
+    {"Mem(GB)", NULL, cell_memory, SHOW_RIGHT},
+    {"Off(max)", infers, cell_off, SHOW_RIGHT},
+    {"Off(mean)", infers, cell_mean_off, SHOW_RIGHT},
+    {"Top1%", infers, cell_top1, SHOW_RIGHT},
+    {"Status", NULL, cell_status, SHOW_LEFT},
+    {.name = NULL},
+};
+
+static void add_columns(const struct grid *b, struct show_table *t, const struct column *columns) {
+    for (const struct column *c = columns; c->name; c++) {
+        if (!c->is_shown || c->is_shown(b)) show_table_column(t, c->name, c->align);
+    }
+}
+
+static void add_cells(struct grid *b, struct show_table *t, const struct column *columns,
+                      const struct grid_row *r) {
+    for (const struct column *c = columns; c->name; c++) {
+        if (!c->is_shown || c->is_shown(b)) c->cell(b, t, r);
+    }
+}
+
+struct show_table bench_table(struct grid *b) {
+    struct show_table t = show_table_new(b->arena, (struct str){0});
+    add_columns(b, &t, settings_columns);
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
+        show_table_column(&t, str_z(b->arena, b->grid.axes[i].name), SHOW_RIGHT);
+    }
+    add_columns(b, &t, figure_columns);
+    for (ptrdiff_t i = 0; i < b->rows.count; i++) {
+        const struct grid_row *r = &b->rows.items[i];
+        add_cells(b, &t, settings_columns, r);
+        for (ptrdiff_t j = 0; j < b->grid.axis_count; j++) {
+            show_table_cell(&t, SHOW_PLAIN, r->setting.axes[j]);
+        }
+        add_cells(b, &t, figure_columns, r);
+    }
+    return t;
+}
+
+// --- The best ------------------------------------------------------------------------------------
+
+// "  Batch Size:      64"
+__attribute__((format(printf, 3, 4))) static void add_line(struct buf *out, const char *name,
+                                                           const char *format, ...) {
+    va_list list;
+    char text[300];
+    va_start(list, format);
+    vsnprintf(text, sizeof text, format, list);
+    va_end(list);
+    buf_format(out, "  %-17s%s\n", name, text);
+}
+
+static void add_setting(struct grid *b, const struct grid_row *r, struct buf *out) {
+    const struct grid_setting *s = &r->setting;
+    int64_t batch = s->batch > 0 ? s->batch : r->seen_batch;
+    if (batch > 0) add_line(out, "Batch Size:", "%lld", (long long)batch);
+    if (s->workers >= 0) add_line(out, "Workers:", "%lld", (long long)s->workers);
+    if (s->precision && b->grid.by_amp) {
+        bool is_on = s->precision != PLAN_FP32;
+        add_line(out, "Mixed Precision:", "%s%s%s%s", is_on ? "Yes" : "No", is_on ? " (" : "",
+                 is_on ? plan_precision_name(s->precision) : "", is_on ? ")" : "");
+    } else if (s->precision) {
+        add_line(out, "Precision:", "%s", plan_precision_name(s->precision));
+    }
+    if (varies_pins(b)) add_line(out, "Pin Memory:", "%s", s->pin_memory > 0 ? "Yes" : "No");
+    if (varies_compile(b)) add_line(out, "Compile:", "%s", s->compile > 0 ? "Yes" : "No");
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
+        struct str name = str_format(b->arena, "%.*s:", STR_ARG(b->grid.axes[i].name));
+        add_line(out, name.p, "%.*s", STR_ARG(s->axes[i]));
+    }
+}
+
+static void add_throughput(const struct grid_row *r, struct buf *out) {
+    add_line(out, "Throughput:", "%.1f samples/sec", r->samples_per_s);
+}
+
+static void add_memory(struct grid *b, const struct grid_row *r, bool says_safe, struct buf *out) {
+    const char *name = b->place->kind == LAUNCH_CUDA ? "GPU Memory:" : "Memory:";
+    double share = grid_share_of(r, b->place->capacity_bytes);
+    if (r->peak_bytes <= 0) return;
+    struct str of = isnan(share) ? STR("") : str_format(b->arena, ", %.0f %%", 100 * share);
+    add_line(out, name, "%.2f GB%.*s%s", (double)r->peak_bytes / gb, STR_ARG(of),
+             !says_safe        ? ""
+             : b->best.is_safe ? " (safe)"
+                               : " (more than 85 %: risky)");
+}
+
+static void add_heading(struct buf *out, struct show_style style, const char *text) {
+    buf_byte(out, '\n');
+    show_text(out, style, SHOW_STRONG, str_of(text));
+    buf_byte(out, '\n');
+}
+
+static void add_best(struct grid *b, struct show_style style, struct buf *out) {
+    const struct grid_best *best = &b->best;
+    const struct grid_row *rows = b->rows.items;
+    if (best->throughput < 0) return;
+    add_heading(out, style, "Highest throughput:");
+    add_setting(b, &rows[best->throughput], out);
+    add_throughput(&rows[best->throughput], out);
+    add_memory(b, &rows[best->throughput], false, out);
+    if (best->efficiency >= 0) {
+        add_heading(out, style, "Best efficiency (samples/s/GB):");
+        add_setting(b, &rows[best->efficiency], out);
+        add_line(out, "Efficiency:", "%.1f samples/sec/GB",
+                 grid_efficiency(&rows[best->efficiency]));
+    }
+    const struct grid_row *r = &rows[best->recommended];
+    add_heading(out, style, b->is_inference ? "Recommended:" : "Recommended for training:");
+    add_setting(b, r, out);
+    add_throughput(r, out);
+    add_memory(b, r, true, out);
+    if (!isnan(r->device_share)) add_line(out, "GPU Util:", "%.1f%%", 100 * r->device_share);
+    add_line(out, "Because:", "%s",
+             !best->is_safe     ? "everything else needs more memory"
+             : best->is_certain ? "the smallest batch within 2 % of the highest throughput in at "
+                                  "most 85 % of the memory"
+                                : "the smallest batch that may be within 2 % of the highest "
+                                  "throughput; more --steps make it certain");
+}
+
+static void add_findings(const struct grid *b, struct show_style style, struct buf *out) {
+    static const enum show_tone tones[] = {[GRID_INFO] = SHOW_PLAIN, [GRID_WARNING] = SHOW_WARN};
+    if (b->findings.count == 0) return;
+    add_heading(out, style,
+                b->is_inference ? "Findings:" : "What holds the recommended setting back:");
+    for (ptrdiff_t i = 0; i < b->findings.count; i++) {
+        const struct grid_finding *f = &b->findings.items[i];
+        buf_add(out, STR("  "));
+        show_text(out, style, tones[f->level], str_of(f->what));
+        buf_format(out, ": %.*s\n    try: %s\n", STR_ARG(f->evidence), f->remedy);
+    }
+}
+
+static void add_notes(const struct grid *b, struct show_style style, struct buf *out) {
+    if (b->notes.count > 0) buf_byte(out, '\n');
+    answer_notes(&b->notes, style, out);
+}
+
+// Rows that failed, each reason once.
+static void add_failures(const struct grid *b, struct show_style style, struct buf *out) {
+    for (ptrdiff_t i = 0; i < b->rows.count; i++) {
+        const struct grid_row *r = &b->rows.items[i];
+        bool is_told =
+            r->reason.len == 0 || r->status == LAUNCH_OK || str_find(b->reason, r->reason) >= 0;
+        for (ptrdiff_t j = 0; j < i; j++) {
+            is_told = is_told || str_equal(b->rows.items[j].reason, r->reason);
+        }
+        if (is_told) continue;
+        show_text(out, style, SHOW_BAD, str_of(grid_status_name(r->status)));
+        buf_format(out,
+                   " at %.*s: ", STR_ARG(grid_setting_text(b->arena, &b->grid, &r->setting, true)));
+        show_text(out, style, SHOW_PLAIN,
+                  show_first_line(b->arena, r->reason, GRID_REASON_COLUMNS));
+        buf_byte(out, '\n');
+    }
+}
+
+void bench_print(struct grid *b) {
+    struct show_style style = show_style_of(STDOUT_FILENO), wide = style;
+    struct buf out = buf_new(b->arena);
+    const struct launch_place *place = b->place;
+    struct show_table table = bench_table(b);
+    show_text(&out, style, SHOW_STRONG, STR("Benchmark summary"));
+    buf_format(&out, ": %.*s%s", STR_ARG(place->name), place->standin.len ? " (stand-in)" : "");
+    if (place->capacity_bytes > 0) {
+        buf_format(&out, ", %s%s", unit_bytes(b->arena, place->capacity_bytes).p,
+                   place->is_capped ? " (--memory)" : "");
+    }
+    buf_byte(&out, '\n');
+    show_text(&out, style, SHOW_DIM, b->title);
+    buf_add(&out, STR("\n\n"));
+    wide.width = 0; // a figure that is cut short is worse than a line that wraps
+    if (b->rows.count > 0) show_table_text(&table, wide, &out);
+    add_failures(b, style, &out);
+    add_best(b, style, &out);
+    if (b->reason.len > 0) {
+        buf_byte(&out, '\n');
+        show_text(&out, style, SHOW_BAD, show_first_line(b->arena, b->reason, GRID_REASON_COLUMNS));
+        buf_byte(&out, '\n');
+    }
+    add_findings(b, style, &out);
+    add_notes(b, style, &out);
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}

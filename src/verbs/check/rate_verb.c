@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit rate: what `check --benchmark` starts for the processor and for each card, so that a
+// card that hangs, or a library that breaks, does so in a process of its own. One figure a line, as
+// JSON, as soon as it is there.
+#include "cli/verb.h"
+#include "verbs/check/rate.h"
+
+#include <stdio.h>
+
+struct rate_options {
+    struct cli_options base;
+    int64_t cores, memory_bytes;
+    const char *card, *libraries;
+};
+
+#define AT(member) offsetof(struct rate_options, member)
+static const struct cli_row rows[] = {
+    {"card", "ID", CLI_TEXT, AT(card), "a card, by UUID or number; without it the processor", ""},
+    {"libraries", "DIRS", CLI_TEXT, AT(libraries), "folders where cuBLAS may be, by colons", ""},
+    {"cores", "N", CLI_COUNT, AT(cores), "threads on the processor", ""},
+    {"memory", "BYTES", CLI_BYTES, AT(memory_bytes), "the processor's free memory", ""},
+    {.name = NULL},
+};
+
+static void print_figure(void *owner, const struct microbench_figure *figure) {
+    json_t *line = check_rate_json(figure);
+    (void)owner;
+    json_dumpf(line, stdout, JSON_COMPACT);
+    putchar('\n');
+    fflush(stdout);
+    json_decref(line);
+}
+
+static int rate_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct rate_options *o = (const struct rate_options *)options;
+    const struct microbench_sink sink = {print_figure, NULL};
+    const struct microbench_host host = {
+        .cores = o->cores > 0 && o->cores < 4096 ? (int)o->cores : 1,
+        .available_bytes = o->memory_bytes > 0 ? o->memory_bytes : -1};
+    const struct microbench_place place = {str_of(o->card), str_of(o->libraries)};
+    if (options->argument_count > 0) return fail_set(why, FAIL_USAGE, "rate takes no arguments");
+    if (o->card)
+        microbench_card(a, &place, &sink);
+    else
+        microbench_cpu(a, &host, &sink);
+    return 0;
+}
+
+const struct cli_verb check_rate_verb = {
+    .name = "rate",
+    .summary = "measures the processor or one card (for check --benchmark)",
+    .description = "The plumbing of check --benchmark: one figure a line, as JSON.",
+    .options = rows,
+    .options_size = sizeof(struct rate_options),
+    .run = rate_run,
+    .hidden = true,
+};

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// A training's output as doctor reads it: how it ended, where, and the times of its progress bars.
+#include "stats/stats.h"
+#include "verbs/doctor/reading.h"
+
+void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line) {
+    struct cause_ending *c = &d->facts.ending;
+    const struct failure_numbers *n = &e->numbers;
+    if (e->signature->kind == FAILURE_CLEAN) return;
+    c->signature = e->signature->id;
+    c->what = e->signature->what;
+    c->hint = e->signature->hint;
+    c->line = e->line;
+    c->line_number = line;
+    c->tried_bytes = n->tried_bytes;
+    c->total_bytes = n->total_bytes;
+    c->free_bytes = n->free_bytes;
+    c->in_use_bytes = n->in_use_bytes;
+    c->allocated_bytes = n->allocated_bytes;
+    c->unallocated_bytes = n->unallocated_bytes;
+    c->is_fragmented = e->cause == FAILURE_CAUSE_FRAGMENTATION;
+    c->by_others = e->cause == FAILURE_CAUSE_OTHERS;
+}
+
+int doctor_reading_log_bytes(struct doctor_reading *r, struct str bytes, struct fail *why) {
+    (void)why;
+    logread_feed(&r->journal, bytes);
+    return 0;
+}
+
+static void take_place(struct doctor_reading *r) {
+    const struct logread *j = &r->journal;
+    struct cause_ending *e = &r->d->facts.ending;
+    e->steps = logread_steps(j);
+    if (j->traceback.line > 0 || j->place_is_validation) {
+        e->place = CAUSE_IN_VALIDATION;
+        e->place_line = str_of(j->traceback.line > 0 ? j->traceback.text : j->place.text);
+    } else if (j->place_is_last_batch) {
+        e->place = CAUSE_IN_LAST_BATCH;
+        e->place_line = str_of(j->place.text);
+    }
+}
+
+int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
+    (void)why;
+    struct logread *j = &r->journal;
+    struct cause_facts *f = &r->d->facts;
+    struct failure ending;
+    int64_t line;
+    logread_end(j, &ending, &line);
+    if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION)
+        str_list_add(r->d->arena, &r->d->notes,
+                     str_format(r->d->arena, "the training went on after line %lld: %.*s",
+                                (long long)line, STR_ARG(str_trim(ending.line))));
+    else
+        doctor_take_ending(r->d, &ending, line);
+    take_place(r);
+    const struct logread_bar *b = logread_training(j);
+    if (b) {
+        f->times_ms = b->times_ms;
+        f->times_at = b->lines;
+        f->time_count = b->count;
+        f->at_is_line = true;
+    }
+    f->nan_line = j->nan.line;
+    f->nan_count = j->nan_count;
+    f->nan_text = str_of(j->nan.text);
+    f->loss_recovered = j->loss_recovered;
+    if (j->io_count > 0) {
+        f->phases.io_ms = stats_median(j->io_ms, j->io_count);
+        f->phases.total_ms = stats_median(j->io_total_ms, j->io_count);
+        f->phase_steps = j->io_count;
+    }
+    int64_t card = j->card_bytes > 0 ? j->card_bytes : r->d->options->gpu_memory;
+    if (card > 0) f->memory_share = j->memory_gib * 1e9 / (double)card; // it prints 10^9 bytes
+    r->d->read = str_format(r->d->arena, "%lld lines", (long long)j->line - (j->bytes > 0));
+    return 0;
+}

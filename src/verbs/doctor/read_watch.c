@@ -1,0 +1,115 @@
+// SPDX-License-Identifier: Apache-2.0
+// The logs of watch as doctor reads them (doc/formats/watch.md, watch-log.md): medians of the
+// gauges, and each finding that was ever a warning.
+#include "stats/stats.h"
+#include "verbs/doctor/reading.h"
+
+#include <math.h>
+#include <string.h>
+
+static void figures_add(struct doctor_figures *f, double value) {
+    if (!isnan(value)) f->values[f->seen++ % DOCTOR_READING_KEPT] = value;
+}
+
+static double figures_median(const struct doctor_figures *f) {
+    return stats_median(f->values, f->seen < DOCTOR_READING_KEPT ? f->seen : DOCTOR_READING_KEPT);
+}
+
+static enum finding_insight_severity severity_named(const char *name) {
+    for (int i = FINDING_OK; i <= FINDING_PROBLEM; i++) {
+        if (name &&
+            strcmp(name, finding_insight_severity_name((enum finding_insight_severity)i)) == 0)
+            return (enum finding_insight_severity)i;
+    }
+    return FINDING_UNKNOWN;
+}
+
+static struct str copy_text(struct doctor *d, const json_t *object, const char *key) {
+    return str_copy(d->arena, str_of(json_string_value(json_object_get(object, key))));
+}
+
+// The last word on each id that was ever a warning.
+static void keep_finding(struct doctor_reading *r, const json_t *object) {
+    const char *id = json_string_value(json_object_get(object, "id"));
+    struct finding_insight_finding f = {
+        .severity = severity_named(json_string_value(json_object_get(object, "severity")))};
+    if (!id || f.severity < FINDING_WARNING) return;
+    for (ptrdiff_t i = 0; i < r->findings.count; i++) {
+        if (strcmp(r->findings.items[i].id, id) == 0) return;
+    }
+    f.id = str_z(r->d->arena, str_of(id));
+    f.evidence = str_format(r->d->arena, "line %lld: %s", (long long)r->lines,
+                            json_string_value(json_object_get(object, "evidence")));
+    f.remedy = copy_text(r->d, object, "remedy");
+    struct finding_insight_findings *all = &r->findings;
+    *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
+}
+
+int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct fail *why) {
+    (void)why;
+    json_t *document = json_loadb(line.p, (size_t)line.len, 0, NULL), *item;
+    size_t i;
+    if (!json_is_object(document) || !json_object_get(document, "watch")) r->broken++;
+    json_array_foreach(json_object_get(document, "findings"), i, item) {
+        keep_finding(r, item);
+    }
+    json_array_foreach(json_object_get(document, "cards"), i, item) {
+        const json_t *memory = json_object_get(item, "memory");
+        figures_add(&r->utilisation,
+                    json_number_at(json_object_get(item, "gauges"), "utilisation"));
+        figures_add(&r->memory,
+                    json_number_at(memory, "used_bytes") / json_number_at(memory, "total_bytes"));
+    }
+    json_decref(document);
+    return 0;
+}
+
+int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why) {
+    if (r->broken == r->lines)
+        return fail_set(why, FAIL_INPUT, "%s: every line of it is broken", r->name);
+    if (r->broken > 0)
+        str_list_add(
+            r->d->arena, &r->d->notes,
+            str_format(r->d->arena, "%lld broken lines were left out", (long long)r->broken));
+    r->d->facts.utilisation = figures_median(&r->utilisation);
+    r->d->facts.memory_share = figures_median(&r->memory);
+    r->d->facts.gauge_count = r->utilisation.seen;
+    r->d->read = str_format(r->d->arena, "%lld readings", (long long)r->lines);
+    return 0;
+}
+
+static const char *const csv_columns[DOCTOR_READING_CSV_COLUMNS] = {"sm", "fb", "total",
+                                                                    "throttled"};
+enum { CSV_SM, CSV_FB, CSV_TOTAL, CSV_THROTTLED };
+
+static void csv_throttled(struct doctor_reading *r, double percent) {
+    if (!(percent >= 1)) return;
+    for (ptrdiff_t i = 0; i < r->findings.count; i++) {
+        if (strcmp(r->findings.items[i].id, "trend.throttled") == 0) return;
+    }
+    struct finding_insight_finding f = {.id = "trend.throttled", .severity = FINDING_WARNING};
+    f.evidence = str_format(r->d->arena,
+                            "line %lld: heat or power brake held the clocks back for %.1f %% of a "
+                            "minute",
+                            (long long)r->lines, percent);
+    struct finding_insight_findings *all = &r->findings;
+    *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
+}
+
+int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fail *why) {
+    (void)why;
+    double cells[DOCTOR_READING_CSV_COLUMNS] = {NAN, NAN, NAN, NAN};
+    for (int column = 0; line.len > 0; column++) {
+        struct str cell = str_trim(str_cut(&line, ','));
+        for (int i = 0; i < DOCTOR_READING_CSV_COLUMNS; i++) {
+            if (r->lines == 1 && str_is(cell, csv_columns[i]))
+                r->columns[i] = column;
+            else if (r->lines > 1 && r->columns[i] == column)
+                str_to_double(cell, &cells[i]);
+        }
+    }
+    figures_add(&r->utilisation, cells[CSV_SM] / 100);
+    figures_add(&r->memory, cells[CSV_FB] / cells[CSV_TOTAL]);
+    csv_throttled(r, cells[CSV_THROTTLED]);
+    return 0;
+}

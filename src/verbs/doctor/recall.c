@@ -1,0 +1,54 @@
+// SPDX-License-Identifier: Apache-2.0
+// A row of the history as doctor reads it.
+#include "measure/failure/failure.h"
+#include "verbs/doctor/doctor.h"
+
+static void take_run(struct doctor *d, const struct store_run *run) {
+    struct cause_facts *f = &d->facts;
+    f->phases = run->times;
+    f->phase_steps = (ptrdiff_t)(run->steps > 0 ? run->steps : 0);
+    f->utilisation = run->device_share;
+    f->is_fp32 |= run->plan.precision == PLAN_FP32;
+    if (run->workers >= 0) f->workers = (int)run->workers;
+    if (run->capacity_bytes > 0 && run->peak_bytes > 0)
+        f->memory_share = (double)run->peak_bytes / (double)run->capacity_bytes;
+    for (int i = 0; i < failure_signature_count; i++) {
+        if (!str_is(run->ending, failure_signatures[i].id) ||
+            failure_signatures[i].kind == FAILURE_CLEAN)
+            continue;
+        f->ending.signature = failure_signatures[i].id;
+        f->ending.what = failure_signatures[i].what;
+        f->ending.hint = failure_signatures[i].hint;
+        f->ending.line = run->reason;
+        f->ending.steps = run->made;
+    }
+    if (str_is(run->status, "SPILLS")) {
+        struct finding_insight_finding *spill =
+            arena_new(d->arena, struct finding_insight_finding, 1);
+        *spill = (struct finding_insight_finding){
+            .id = "trend.spill", .severity = FINDING_PROBLEM, .evidence = run->reason};
+        f->trends = spill;
+        f->trend_count = 1;
+    }
+}
+
+int doctor_recall(struct doctor *d, int64_t id, struct fail *why) {
+    const struct history_options *o = &d->options->h;
+    struct store_run run;
+    struct store *store;
+    d->source = str_format(d->arena, "run %lld", (long long)id);
+    d->kind = STR("run");
+    if (o->is_off)
+        return fail_set(why, FAIL_USAGE, "--run is a run of the history: without --no-history");
+    int rc = store_open(d->arena, store_folder(d->arena, o->store), &store, why);
+    if (rc < 0) return rc;
+    rc = history_run(d->arena, store, id, &run, why);
+    struct str note = store_note(store);
+    if (rc == 0) {
+        take_run(d, &run);
+        d->read = str_format(d->arena, "%.*s, %.*s", STR_ARG(run.kind), STR_ARG(run.status));
+        if (note.len > 0) str_list_add(d->arena, &d->notes, note);
+    }
+    store_close(store);
+    return rc;
+}

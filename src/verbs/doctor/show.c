@@ -1,0 +1,88 @@
+// SPDX-License-Identifier: Apache-2.0
+// What doctor says, as text and as JSON (doc/formats/doctor.md).
+#include "verbs/doctor/doctor.h"
+#include "view/show/style.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static void line(struct buf *out, struct show_style style, const char *name, struct str text) {
+    if (text.len == 0) return;
+    buf_format(out, "     %-9s ", name);
+    show_text(out, style, SHOW_PLAIN, text);
+    buf_byte(out, '\n');
+}
+
+static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, struct buf *out) {
+    const struct cause *c = &d->causes.items[i];
+    buf_format(out, "\n%2td. ", i + 1);
+    show_text(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, str_of(c->what));
+    buf_format(out, "  [%s, %.0f %%]\n", c->id, 100 * cause_confidence(c->strength));
+    line(out, style, "evidence", c->evidence);
+    line(out, style, "remedy", c->remedy);
+    struct str keys = doctor_keys(d, c);
+    while (keys.len > 0) line(out, style, "config", str_cut(&keys, '\n'));
+    if (c->actions & CAUSE_SMALLER_BATCH) line(out, style, "predicted", d->effect);
+}
+
+void doctor_print(struct doctor *d) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_new(d->arena);
+    show_text(&out, style, SHOW_STRONG, d->source);
+    buf_format(&out, " (%.*s%s%.*s): ", STR_ARG(d->kind), d->read.len ? ", " : "",
+               STR_ARG(d->read));
+    if (d->causes.count == 0)
+        buf_add(&out, STR("nothing found\n"));
+    else
+        buf_format(&out, "%td cause%s\n", d->causes.count, d->causes.count == 1 ? "" : "s");
+    for (ptrdiff_t i = 0; i < d->causes.count; i++) add_cause(d, i, style, &out);
+    for (ptrdiff_t i = 0; i < d->notes.count; i++) {
+        buf_add(&out, i == 0 ? STR("\n- ") : STR("- "));
+        show_text(&out, style, SHOW_PLAIN, d->notes.items[i]);
+        buf_byte(&out, '\n');
+    }
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}
+
+// JSON is UTF-8: what is not, in a log, becomes '?'.
+static json_t *safe_text(struct arena *a, struct str s) {
+    json_t *text = s.len > 0 ? json_stringn(s.p, (size_t)s.len) : json_null();
+    if (text) return text;
+    char *copy = str_z(a, s);
+    for (ptrdiff_t i = 0; i < s.len; i++) {
+        if ((unsigned char)copy[i] >= 0x80) copy[i] = '?';
+    }
+    return json_stringn(copy, (size_t)s.len);
+}
+
+static json_t *cause_json(struct doctor *d, const struct cause *c) {
+    json_t *effect = json_null();
+    if ((c->actions & CAUSE_SMALLER_BATCH) && d->effect.len > 0) {
+        effect = json_pack("{s:o, s:I, s:I, s:I}", "text", json_text(d->effect), "batch",
+                           (json_int_t)d->effect_batch, "before_bytes",
+                           (json_int_t)d->effect_before_bytes, "after_bytes",
+                           (json_int_t)d->effect_after_bytes);
+    }
+    json_t *keys = json_array();
+    for (struct str rest = doctor_keys(d, c); rest.len > 0;) {
+        json_array_append_new(keys, json_text(str_cut(&rest, '\n')));
+    }
+    return json_pack("{s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "id", c->id, "what", c->what,
+                     "confidence", cause_confidence(c->strength), "evidence",
+                     safe_text(d->arena, c->evidence), "quote", safe_text(d->arena, c->quote),
+                     "line", json_size(c->line), "remedy", json_text(c->remedy), "config", keys,
+                     "effect", effect);
+}
+
+int doctor_print_json(struct doctor *d, struct fail *why) {
+    json_t *causes = json_array(), *notes = json_array();
+    for (ptrdiff_t i = 0; i < d->causes.count; i++) {
+        json_array_append_new(causes, cause_json(d, &d->causes.items[i]));
+    }
+    for (ptrdiff_t i = 0; i < d->notes.count; i++) {
+        json_array_append_new(notes, safe_text(d->arena, d->notes.items[i]));
+    }
+    return json_print(json_pack("{s:o, s:o, s:o, s:o}", "source", safe_text(d->arena, d->source),
+                                "kind", json_text(d->kind), "causes", causes, "notes", notes),
+                      why);
+}

@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit explain: where do the bytes go at the peak, and what would each remedy save?
+#include "job/answer/breakdown.h"
+#include "job/answer/speed.h"
+#include "job/question/gpus.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+struct explain_options {
+    struct question_options q;
+    const char *gpu, *machine, *html;
+    int64_t gpu_memory;
+};
+
+#define AT(member) offsetof(struct explain_options, member)
+static const struct cli_row rows[] = {
+    QUESTION_ROWS(struct explain_options),
+    QUESTION_ROW_INFERENCE(struct explain_options),
+    {"batch-size", "N", CLI_COUNT, AT(q.batch), "this batch instead of the config's", ""},
+    {"gradient-accumulation-steps", "N", CLI_COUNT, AT(q.accumulation),
+     "with this many micro-steps instead of the config's", ""},
+    CLI_ROW_GPU(AT(gpu)),
+    CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
+    CLI_ROW_MACHINE(AT(machine)),
+    {"html", "FILE", CLI_TEXT, AT(html), "writes a page with the course of the step as a picture",
+     "file"},
+    {.name = NULL},
+};
+
+// One card: the one named, this machine's first, or the first of the team's.
+static int find_card(struct question *q, const struct explain_options *o,
+                     struct forecast_card *ret_card, struct fail *why) {
+    struct question_gpus cards = {0};
+    if (o->gpu || o->gpu_memory > 0) {
+        return question_card(q, str_of(o->gpu), o->gpu_memory, ret_card, why);
+    }
+    int rc = question_gpus_here(q, NULL, o->machine, &cards, why);
+    if (rc == 0 && cards.count == 0) rc = question_gpus_of_team(q, &cards, why);
+    if (rc == 0) *ret_card = cards.items[0];
+    return rc;
+}
+
+// The batch asked for, the config's own, or else the one that fit would choose.
+static int answer(struct question *q, const struct explain_options *o,
+                  const struct forecast_card *card, struct answer *ret, struct fail *why) {
+    int64_t batch = o->q.batch > 0 ? o->q.batch : q->plan.batch;
+    int64_t accumulation = o->q.accumulation > 0 ? o->q.accumulation : q->plan.accumulation;
+    if (batch <= 0) return answer_choose(q, card, ret, why);
+    return answer_at(q, card, batch, accumulation > 0 ? accumulation : 1, ret, why);
+}
+
+static void show(struct question *q, struct answer *a) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_new(q->arena);
+    answer_breakdown_headline(q, a, style, &out);
+    answer_table(q->arena, a, 1, style, &out);
+    answer_speed_text(&a->speed, &out);
+    answer_breakdown_bar(q, a, style, &out);
+    answer_breakdown_tables(q, a, style, &out);
+    answer_breakdown_remedies(q, a, style, &out);
+    answer_notes(&q->notes, style, &out);
+    answer_notes(&a->notes, style, &out);
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}
+
+static int explain_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct explain_options *o = (const struct explain_options *)options;
+    struct question q;
+    struct forecast_card card;
+    struct answer found;
+    int rc = question_open(a, &o->q, &q, why);
+    if (rc == 0) rc = find_card(&q, o, &card, why);
+    if (rc == 0) rc = answer(&q, o, &card, &found, why);
+    if (rc == 0 && o->html)
+        rc = os_replace(a, o->html, answer_breakdown_html(&q, &found), NULL, why);
+    if (rc < 0) return rc;
+    if (options->json) return json_print(answer_breakdown_json(&q, &found), why);
+    show(&q, &found);
+    return 0;
+}
+
+const struct cli_verb explain_verb = {
+    .name = "explain",
+    .summary = "where do the bytes go at the peak, and what would each remedy save?",
+    .description =
+        "Takes the config's own batch (or --batch-size), finds the moment of the step at which "
+        "most memory is in use, and says who stands there: by kind, by part of the model, by "
+        "operation, and the largest tensors. Each remedy's saving is predicted from a recording of "
+        "the changed training, not estimated.",
+    .examples = "batchfit explain --config configs/train.yaml --gpu rtx3060\n"
+                "batchfit explain --config configs/train.yaml --gpu rtx3060 --html memory.html\n"
+                "batchfit explain --model yolo11l --img-size 640 --batch-size 16 --gpu 'rtx 4080 "
+                "super'",
+    .options = rows,
+    .common = "config model img-size precision batch-size gradient-accumulation-steps gpu "
+              "gpu-memory html",
+    .options_size = sizeof(struct explain_options),
+    .run = explain_run,
+};

@@ -1,0 +1,209 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit list: the cards, models and dialects that this program knows, and what it has done.
+#include "base/unit.h"
+#include "predict/gpu/gpu.h"
+#include "predict/tape/store.h"
+#include "records/config/config.h"
+#include "view/show/table.h"
+
+#include "base/json.h"
+#include "cli/verb.h"
+#include "verbs/list/list_runs.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+// One list: as a table for people and as an array for --json.
+struct listing {
+    struct arena *arena;
+    struct show_table table;
+    json_t *rows;
+};
+
+static void columns(struct listing *l, const char *const *names, const char *right) {
+    l->table = show_table_new(l->arena, (struct str){0});
+    for (int i = 0; names[i]; i++) {
+        show_table_column(&l->table, names[i], right[i] == 'r' ? SHOW_RIGHT : SHOW_LEFT);
+    }
+}
+
+static void add_gpu(struct listing *l, const struct gpu *g) {
+    const char *tier = gpu_tier_name(gpu_tier(g));
+    show_table_cell(&l->table, SHOW_STRONG, g->key);
+    show_table_cell(&l->table, SHOW_PLAIN, g->name);
+    show_table_cell(&l->table, SHOW_PLAIN, unit_bytes(l->arena, g->total_bytes));
+    show_table_cell(&l->table, SHOW_PLAIN, g->arch);
+    show_table_cell(&l->table, SHOW_PLAIN, str_of(tier));
+    show_table_cell(&l->table, SHOW_PLAIN, g->has_tensor_cores ? STR("yes") : STR("no"));
+    show_table_cell(&l->table, SHOW_PLAIN, g->has_bf16 ? STR("yes") : STR("no"));
+    if (isnan(g->bandwidth))
+        show_table_unknown(&l->table);
+    else
+        show_table_format(&l->table, SHOW_PLAIN, "%.0f GB/s", g->bandwidth / 1e9);
+    json_array_append_new(
+        l->rows,
+        json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:s, s:b, s:b, s:o}", "key", json_text(g->key),
+                  "name", json_text(g->name), "total_bytes", (json_int_t)g->total_bytes,
+                  "usable_bytes", (json_int_t)g->usable_bytes, "total_is_verified",
+                  g->total_is_verified, "arch", json_text(g->arch), "tier", tier, "tensor_cores",
+                  g->has_tensor_cores, "bf16", g->has_bf16, "bandwidth_bytes_per_second",
+                  isnan(g->bandwidth) ? json_null() : json_real(g->bandwidth)));
+}
+
+static int list_gpus(struct listing *l, struct fail *why) {
+    static const char *const names[] = {"card",         "name",      "memory",
+                                        "architecture", "tier",      "tensor cores",
+                                        "bf16",         "bandwidth", NULL};
+    struct gpu_catalogue catalogue;
+    int rc = gpu_load(l->arena, &catalogue, why);
+    if (rc < 0) return rc;
+    columns(l, names, "llrllllr");
+    for (ptrdiff_t i = 0; i < catalogue.count; i++) add_gpu(l, &catalogue.gpus[i]);
+    return 0;
+}
+
+static struct str size_text(struct arena *a, const struct tape_header *h) {
+    if (h->image_size > 0) return str_format(a, "%lld px", (long long)h->image_size);
+    if (h->target_length > 0) {
+        return str_format(a, "%lld/%lld tokens", (long long)h->sequence_length,
+                          (long long)h->target_length);
+    }
+    if (h->sequence_length > 0) return str_format(a, "%lld tokens", (long long)h->sequence_length);
+    return (struct str){0};
+}
+
+static void add_model(struct listing *l, const struct tape_entry *e, int tapes) {
+    const struct tape_header *h = &e->header;
+    struct str size = size_text(l->arena, h);
+    show_table_cell(&l->table, SHOW_STRONG, h->model);
+    if (size.len > 0)
+        show_table_cell(&l->table, SHOW_PLAIN, size);
+    else
+        show_table_unknown(&l->table);
+    if (h->parameters > 0)
+        show_table_cell(&l->table, SHOW_PLAIN, unit_count(l->arena, h->parameters));
+    else
+        show_table_unknown(&l->table);
+    show_table_format(&l->table, SHOW_PLAIN, "%d", tapes);
+    show_table_cell(&l->table, SHOW_DIM, h->library);
+    show_table_cell(&l->table, SHOW_DIM, e->shipped ? STR("shipped") : e->file);
+    json_array_append_new(l->rows,
+                          json_pack("{s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model",
+                                    json_text(h->model), "image_size", json_size(h->image_size),
+                                    "sequence_length", json_size(h->sequence_length), "parameters",
+                                    (json_int_t)h->parameters, "tapes", tapes, "library",
+                                    json_text(h->library), "shipped", e->shipped));
+}
+
+static bool same_model(const struct tape_entry *a, const struct tape_entry *b) {
+    return a->shipped == b->shipped && str_equal(a->header.model, b->header.model) &&
+           a->header.image_size == b->header.image_size &&
+           a->header.sequence_length == b->header.sequence_length &&
+           a->header.target_length == b->header.target_length;
+}
+
+static bool seen_before(const struct tape_store *s, ptrdiff_t at) {
+    for (ptrdiff_t i = 0; i < at; i++) {
+        if (same_model(&s->entries[i], &s->entries[at])) return true;
+    }
+    return false;
+}
+
+static int list_models(struct listing *l, struct fail *why) {
+    static const char *const names[] = {"model",   "size", "parameters", "tapes",
+                                        "library", "from", NULL};
+    struct tape_store store;
+    int rc = tape_store_open(l->arena, (struct tape_places){0}, &store, why);
+    if (rc < 0) return rc;
+    columns(l, names, "llrrll");
+    for (ptrdiff_t i = 0; i < store.count; i++) {
+        int tapes = 0;
+        if (seen_before(&store, i)) continue;
+        for (ptrdiff_t j = i; j < store.count; j++) {
+            tapes += same_model(&store.entries[i], &store.entries[j]);
+        }
+        add_model(l, &store.entries[i], tapes);
+    }
+    return 0;
+}
+
+static int list_dialects(struct listing *l, struct fail *why) {
+    static const char *const names[] = {"id", "dialect", "batch keys", "edited", NULL};
+    struct config_dialect_row *rows;
+    int count;
+    int rc = config_dialects(l->arena, &rows, &count, why);
+    if (rc < 0) return rc;
+    columns(l, names, "llll");
+    for (int i = 0; i < count; i++) {
+        show_table_cell(&l->table, SHOW_STRONG, rows[i].id);
+        show_table_cell(&l->table, SHOW_PLAIN, rows[i].title);
+        show_table_cell(&l->table, SHOW_PLAIN, rows[i].batch_keys);
+        show_table_cell(&l->table, SHOW_PLAIN, rows[i].edit);
+        json_array_append_new(
+            l->rows, json_pack("{s:o, s:o, s:o, s:o}", "id", json_text(rows[i].id), "title",
+                               json_text(rows[i].title), "batch_keys",
+                               json_text(rows[i].batch_keys), "edited", json_text(rows[i].edit)));
+    }
+    return 0;
+}
+
+static const struct {
+    const char *what;
+    int (*fill)(struct listing *l, struct fail *why);
+} lists[] = {{"gpus", list_gpus}, {"models", list_models}, {"dialects", list_dialects}};
+
+static int print(struct listing *l, bool json, struct fail *why) {
+    if (json) return json_print(json_incref(l->rows), why);
+    struct buf out = buf_new(l->arena);
+    show_table_text(&l->table, show_style_of(STDOUT_FILENO), &out);
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+    return 0;
+}
+
+static int list_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    struct str what = str_of(options->argument_count > 0 ? options->arguments[0] : "");
+    const struct list_options *o = (const struct list_options *)options;
+    if (str_is(what, "runs")) return list_runs(a, o, why);
+    if (o->model || o->gpu || o->kind || o->since || o->store || o->limit > 0) {
+        return fail_set(why, FAIL_USAGE, "these options are for list runs only");
+    }
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
+        if (!str_is(what, lists[i].what)) continue;
+        struct listing l = {.arena = a, .rows = json_array()};
+        int rc = lists[i].fill(&l, why);
+        if (rc == 0) rc = print(&l, options->json, why);
+        json_decref(l.rows);
+        return rc;
+    }
+    return fail_set(why, FAIL_USAGE, "list gpus, list models, list dialects or list runs");
+}
+
+#define AT(member) offsetof(struct list_options, member)
+static const struct cli_row rows[] = {
+    {"model", "TEXT", CLI_TEXT, AT(model), "runs: of models with this in their name", "models"},
+    {"gpu", "TEXT", CLI_TEXT, AT(gpu), "runs: on cards with this in their name", "gpus"},
+    {"kind", "WORD", CLI_TEXT, AT(kind), "runs: fit, trial, bench, compare or run",
+     "fit trial bench compare run"},
+    {"since", "TIME", CLI_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22", ""},
+    {"limit", "N", CLI_COUNT, AT(limit), "runs: at most so many, the newest (50)", ""},
+    {"store", "DIR", CLI_TEXT, AT(store),
+     "runs: where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit",
+     "file"},
+    {.name = NULL},
+};
+
+const struct cli_verb list_verb = {
+    .name = "list",
+    .summary = "the cards, models and config dialects that batchfit knows, and its runs",
+    .arguments = "gpus|models|dialects|runs",
+    .description =
+        "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that you "
+        "have recorded, dialects are the config files that fit can read and change. Runs are what "
+        "fit and bench have measured and predicted on this machine, the newest first.",
+    .examples = "batchfit list gpus\nbatchfit list models --json\n"
+                "batchfit list runs --model resnet --since 7d",
+    .options = rows,
+    .options_size = sizeof(struct list_options),
+    .run = list_run,
+};

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// The part of the verb list that reads the history.
+#ifndef LIST_LIST_RUNS_H
+#define LIST_LIST_RUNS_H
+
+#include "job/history/history.h"
+
+#include <unistd.h>
+
+struct list_options {
+    struct cli_options base;
+    const char *model, *gpu, *kind, *since, *store;
+    int64_t limit;
+};
+
+int list_runs(struct arena *a, const struct list_options *o, struct fail *why);
+
+#endif

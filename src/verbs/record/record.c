@@ -1,0 +1,214 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit),
+// since PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the
+// user's own python3.
+#include "base/json.h"
+#include "base/os.h"
+#include "base/unit.h"
+#include "cli/rows.h"
+#include "measure/launch/python.h"
+#include "predict/tape/tape.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { VALUES = 32 };
+
+struct record_options {
+    struct cli_options base;
+    const char *output, *python;
+    const char *values[VALUES]; // options that go to the recorder as they are
+    bool switches[VALUES];
+};
+
+#define AT(member) offsetof(struct record_options, member)
+#define VALUE(n) offsetof(struct record_options, values) + (n) * sizeof(const char *)
+#define SWITCH(n) offsetof(struct record_options, switches) + (n) * sizeof(bool)
+
+// The first two are ours, the rest the recorder's (python/batchfit/knobs.py).
+enum { OWN_ROWS = 2 };
+static const struct cli_row rows[] = {
+    {"output", "FILE", CLI_TEXT, AT(output),
+     "where the tape goes; without it your own store, where fit finds it", "file", 'o'},
+    CLI_ROW_PYTHON(AT(python)),
+    {"precision", "WORD", CLI_TEXT, VALUE(0),
+     "fp32, amp-fp16, amp-bf16, bf16 or fp16; amp is autocast, fp16 is for inference only",
+     "fp32 amp-fp16 amp-bf16 bf16 fp16"},
+    {"optimizer", "NAME", CLI_TEXT, VALUE(1),
+     "sgd, adam, adamw, adafactor, lion, adamw8bit or none",
+     "sgd adam adamw adafactor lion adamw8bit none"},
+    {"img-size", "N", CLI_TEXT, VALUE(2), "side of the square image in pixels", ""},
+    {"seq-len", "N", CLI_TEXT, VALUE(3), "tokens of the sequence", ""},
+    {"target-len", "N", CLI_TEXT, VALUE(4), "tokens of the target (seq2seq)", ""},
+    {"mode", "WORD", CLI_TEXT, VALUE(5), "train or inference", "train inference"},
+    {"accumulation", "N", CLI_TEXT, VALUE(6),
+     "micro-steps per optimizer step; 2 stands for every larger number", ""},
+    {"checkpointing", NULL, CLI_SWITCH, SWITCH(0), "gradient checkpointing", NULL},
+    {"channels-last", NULL, CLI_SWITCH, SWITCH(1), "the NHWC layout", NULL},
+    {"ema", NULL, CLI_SWITCH, SWITCH(2), "an averaged copy of the weights", NULL},
+    {"grad-scaler", NULL, CLI_SWITCH, SWITCH(3), "with GradScaler (amp-fp16's default)", NULL},
+    {"no-grad-scaler", NULL, CLI_SWITCH, SWITCH(4), "without it", NULL},
+    {"zero-grad", "WORD", CLI_TEXT, VALUE(7), "gradients set to none or filled with zero",
+     "none zero"},
+    {"attention", "WORD", CLI_TEXT, VALUE(8),
+     "fused or math; without it CUDA's own choice for that torch version", "fused math"},
+    {"num-classes", "N", CLI_TEXT, VALUE(9), "outputs of the classifier", ""},
+    {"loss", "WORD", CLI_TEXT, VALUE(10), "ce or label-smoothing", "ce label-smoothing"},
+    {"momentum", "X", CLI_TEXT, VALUE(11), "of SGD; 0: no momentum buffer", ""},
+    {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "Nesterov momentum", NULL},
+    {"weight-decay", "X", CLI_TEXT, VALUE(12), "only zero or not matters", ""},
+    {"foreach", NULL, CLI_SWITCH, SWITCH(6), "the optimizer's multi-tensor kernels", NULL},
+    {"no-foreach", NULL, CLI_SWITCH, SWITCH(7), "one tensor at a time", NULL},
+    {"fused-optimizer", NULL, CLI_SWITCH, SWITCH(8), "the optimizer's fused kernel", NULL},
+    {"clip-grad", "NORM", CLI_TEXT, VALUE(13), "clip_grad_norm_", ""},
+    {"cudnn-benchmark", NULL, CLI_SWITCH, SWITCH(9), "torch.backends.cudnn.benchmark is on", NULL},
+    {"no-cudnn-benchmark", NULL, CLI_SWITCH, SWITCH(10), "it is off", NULL},
+    {"prefetch", NULL, CLI_SWITCH, SWITCH(11), "a loader with a side stream, as timm's", NULL},
+    {"no-prefetch", NULL, CLI_SWITCH, SWITCH(12), "no such loader", NULL},
+    {"rules", "VERSION", CLI_TEXT, VALUE(14),
+     "torch version whose CUDA rules hold (without it the running one's)", ""},
+    {"script-defaults", "WORD", CLI_TEXT, VALUE(15),
+     "the habits of a known script: timm-train, timm-benchmark, hf-trainer, ultralytics, plain",
+     "timm-train timm-benchmark hf-trainer ultralytics plain"},
+    {"task", "WORD", CLI_TEXT, VALUE(16), "the head of an hf: model",
+     "auto classification causal-lm masked-lm seq2seq-lm"},
+    {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)", ""},
+    {"batches", "B,B,B", CLI_TEXT, VALUE(18), "batches at which the sequence is checked (2,4,8)",
+     ""},
+    {"device", "WORD", CLI_TEXT, VALUE(20),
+     "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's card "
+     "(torch 2.0 on)",
+     "meta cuda"},
+    {"classes-derivative", NULL, CLI_SWITCH, SWITCH(13),
+     "also record how sizes depend on the number of classes", NULL},
+    {"name", "NAME", CLI_TEXT, VALUE(19), "the model's name in the tape", ""},
+    {"quiet", NULL, CLI_SWITCH, SWITCH(14), "no progress on stderr", NULL},
+    {.name = NULL},
+};
+
+static char **command(struct arena *a, const struct record_options *o, struct str folder,
+                      const char *output) {
+    struct str_words w = {.arena = a};
+    str_word_add(&w, str_of(launch_python_program(o->python)));
+    str_word_add(&w, str_format(a, "%.*s/start.py", STR_ARG(folder)));
+    str_word_add(&w, STR("batchfit.record"));
+    str_word_add(&w, str_of(o->base.arguments[0]));
+    for (const struct cli_row *row = rows + OWN_ROWS; row->name; row++) {
+        const void *at = (const char *)o + row->offset;
+        const char *value = row->value ? *(const char *const *)at : NULL;
+        if (row->value ? !value : !*(const bool *)at) continue;
+        str_word_add(&w, str_format(a, "--%s", row->name));
+        if (row->value) str_word_add(&w, str_of(value));
+    }
+    str_word_add(&w, STR("--output"));
+    str_word_add(&w, str_of(output));
+    return w.items;
+}
+
+// timm:swin_base -> …/tapes/timm-swin_base-384-amp-fp16-adamw.tape: variants do not overwrite one
+// another.
+static int usual_output(struct arena *a, const struct record_options *o, struct str *ret_path,
+                        struct fail *why) {
+    struct str folder = str_format(a, "%.*s/tapes", STR_ARG(os_data_dir(a)));
+    struct buf path = buf_new(a);
+    buf_format(&path, "%.*s/", STR_ARG(folder));
+    ptrdiff_t start = path.count;
+    buf_add(&path, str_of(o->base.arguments[0]));
+    for (const struct cli_row *row = rows + OWN_ROWS; row->name; row++) {
+        const void *at = (const char *)o + row->offset;
+        if (strcmp(row->name, "quiet") == 0) continue;
+        if (row->value && *(const char *const *)at) {
+            buf_format(&path, "-%s", *(const char *const *)at);
+        } else if (!row->value && *(const bool *)at) {
+            buf_format(&path, "-%s", row->name);
+        }
+    }
+    for (ptrdiff_t i = start; i < path.count; i++) {
+        char c = path.items[i];
+        if (c == '/' || c == ':' || c == ' ') path.items[i] = '-';
+    }
+    buf_add(&path, STR(".tape"));
+    *ret_path = str_copy(a, buf_str(&path));
+    return os_make_dirs(a, folder.p, why);
+}
+
+static int run_recorder(struct arena *a, const struct record_options *o, const char *output,
+                        struct fail *why) {
+    struct str folder;
+    int status, rc = launch_python_lay_out(a, &folder, why);
+    if (rc < 0) return rc;
+    setenv("PYTHONPATH", launch_python_own_path(a, folder).p, 1);
+    rc = os_run(command(a, o, folder, output), &status, why);
+    if (rc < 0) {
+        return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");
+    }
+    if (status == 0) return 0;
+    if (why) why->message[0] = 0; // the recorder has said it in its one line
+    return status <= 5 ? -status : FAIL_BUG;
+}
+
+static int report(struct arena *a, const char *path, bool json, struct fail *why) {
+    struct str bytes;
+    struct tape tape;
+    int rc = os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
+    if (rc < 0) return rc;
+    if (json) {
+        struct str header = tape.header.json;
+        return json_print(json_pack("{s:s, s:i, s:o}", "tape", path, "events",
+                                    (int)tape.event_count, "header",
+                                    json_loadb(header.p, (size_t)header.len, 0, NULL)),
+                          why);
+    }
+    fprintf(stderr, "%s: %.*s, %s parameters, %d events\n", path, STR_ARG(tape.header.model),
+            unit_count(a, tape.header.parameters > 0 ? tape.header.parameters : 0).p,
+            (int)tape.event_count);
+    return 0;
+}
+
+static int record_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct record_options *o = (const struct record_options *)options;
+    struct str output = str_of(o->output);
+    if (options->argument_count != 1) {
+        fail_set(why, FAIL_USAGE, "record takes one source");
+        return fail_hint(why, "timm:NAME, torchvision:NAME, hf:NAME, ultralytics:NAME or "
+                              "python:MODULE:FUNCTION");
+    }
+    int rc = o->output ? 0 : usual_output(a, o, &output, why);
+    if (rc == 0) rc = run_recorder(a, o, output.p, why);
+    if (rc == 0 && !str_is(output, "-")) rc = report(a, output.p, options->json, why);
+    return rc;
+}
+
+const struct cli_verb record_verb = {
+    .name = "record",
+    .summary = "tape of any PyTorch model, recorded without a GPU",
+    .arguments = "SOURCE",
+    .description =
+        "Runs two training steps of the model on PyTorch's meta device (no data, no arithmetic, a "
+        "few seconds) and writes down every allocation. SOURCE is\n"
+        "\n"
+        "timm:NAME, torchvision:NAME or ultralytics:NAME for a model of that library,\n"
+        "hf:NAME or hf:config.json for a transformers model, built from its configuration,\n"
+        "python:MODULE:FUNCTION for your own: the function returns the model, or (model, loss), or "
+        "(model, loss, inputs).\n"
+        "\n"
+        "It uses your own python3, PyTorch and libraries, so that the tape is that of what you "
+        "train with.\n"
+        "\n"
+        "With --device cuda, and a card, it runs the two steps for real at each batch and takes "
+        "the history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS "
+        "and cuDNN really ask for on that card. Such a tape says nothing about time.",
+    .examples =
+        "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer adamw "
+        "-o swin.tape\n"
+        "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
+        "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
+    .options = rows,
+    .common =
+        "output precision optimizer img-size seq-len num-classes mode checkpointing device python",
+    .options_size = sizeof(struct record_options),
+    .run = record_run,
+};

@@ -1,0 +1,173 @@
+// SPDX-License-Identifier: Apache-2.0
+// The event log of a run on the disk (doc/formats/run-log.md). Each event is there before it is
+// acted on. The same command in the same folder finds the log that a killed one has left, and goes
+// on from it; one that came to its end is kept as NAME.old.
+#include "verbs/run/run.h"
+
+#include "base/os.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { LOG_MAX_BYTES = 256 << 20 };
+
+// The folder, the command and the config's path: what makes it the same run.
+static struct str identity(struct arena *a, char *const *command, const char *config) {
+    char *folder = getcwd(NULL, 0);
+    struct str id = str_format(a, "%s\n%.*s\n%s\n", folder ? folder : "",
+                               STR_ARG(trial_command_text(a, command)), config ? config : "");
+    free(folder);
+    return id;
+}
+
+static int log_path(struct run *r, char *const *command, struct fail *why) {
+    struct arena *a = r->arena;
+    if (r->o->log) {
+        r->log.path = str_of(r->o->log);
+        return os_make_dirs(a, dirname(str_z(a, r->log.path)), why);
+    }
+    struct str folder = store_folder(a, r->o->h.store);
+    if (folder.len == 0) {
+        fail_set(why, FAIL_MACHINE, "there is no home folder for the event log of the run");
+        return fail_hint(why, "--log FILE names one");
+    }
+    struct str runs = str_format(a, "%.*s/runs", STR_ARG(folder));
+    uint64_t hash = str_hash(identity(a, command, r->o->config));
+    r->log.path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(runs), (unsigned long long)hash);
+    int rc = os_make_dirs(a, runs.p, why);
+    if (rc < 0) fail_hint(why, "--log FILE, or --store DIR, names another place for the event log");
+    return rc;
+}
+
+static int unwritable(const struct run *r, struct fail *why) {
+    fail_set(why, FAIL_MACHINE, "%.*s: the event log of the run cannot be written: %s",
+             STR_ARG(r->log.path), strerror(errno));
+    return fail_hint(why, "--log FILE names another place for it");
+}
+
+static int open_file(struct run *r, struct fail *why) {
+    r->log.fd = open(str_z(r->arena, r->log.path), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    if (r->log.fd < 0) return unwritable(r, why);
+    if (flock(r->log.fd, LOCK_EX | LOCK_NB) == 0) return 0;
+    fail_set(why, FAIL_MACHINE, "%.*s: another batchfit is at work on this run",
+             STR_ARG(r->log.path));
+    return fail_hint(why, "wait for it, end it, or give this one a log of its own with --log FILE");
+}
+
+static void sync_folder(struct run *r) {
+    const char *path = str_z(r->arena, r->log.path), *slash = strrchr(path, '/');
+    struct str folder =
+        slash ? str_format(r->arena, "%.*s", (int)(slash - path + 1), path) : STR("./");
+    os_sync_folder(folder.p);
+}
+
+// False: it is not on the disk.
+static bool write_line(struct run *r, struct str line) {
+    if (os_write(r->log.fd, line) < 0) return false;
+    return fsync(r->log.fd) == 0 || errno == EINVAL; // a pipe has no disk
+}
+
+void run_log_add(struct run *r, struct recover_event event) {
+    ARENA_AUTO scratch = {0};
+    event.t_s = (double)os_wall_ns() * 1e-9;
+    recover_apply(&r->state, &event);
+    if (r->log.fd < 0 || r->log.is_broken) return;
+    if (write_line(r, recover_event_line(&scratch, &event))) return;
+    r->log.is_broken = true; // the training is worth more than its log
+    run_say("%.*s cannot be written any more (%s): should batchfit be killed, it will not know how "
+            "to go on",
+            STR_ARG(r->log.path), strerror(errno));
+}
+
+static struct recover_event begin_event(struct run *r, char *const *command) {
+    struct recover_event e = recover_event_of(RECOVER_BEGIN);
+    char *folder = getcwd(NULL, 0);
+    e.rules = r->rules;
+    for (int i = 0; command[i]; i++) str_list_add(r->arena, &e.command, str_of(command[i]));
+    e.config = str_of(r->o->config);
+    e.folder = str_copy(r->arena, str_of(folder));
+    free(folder);
+    return e;
+}
+
+static int begin_anew(struct run *r, char *const *command, struct fail *why) {
+    r->state = (struct recover_state){.arena = r->arena};
+    r->began_ns = os_wall_ns();
+    run_log_add(r, begin_event(r, command));
+    sync_folder(r);
+    return r->log.is_broken ? unwritable(r, why) : 0;
+}
+
+// An end by the user's own signal is no end: the next call goes on.
+static void forget_interrupt(struct recover_log *log) {
+    if (log->count == 0) return;
+    const struct recover_event *last = &log->events[log->count - 1];
+    if (last->kind == RECOVER_END && last->end == FAILURE_INTERRUPTED) log->count--;
+}
+
+static double seconds_of(const struct recover_log *log) {
+    double sum = 0, began = 0;
+    for (ptrdiff_t i = 0; i < log->count; i++) {
+        const struct recover_event *e = &log->events[i];
+        if (began > 0 && e->t_s > began) sum += e->t_s - began;
+        began = e->kind == RECOVER_END || e->kind == RECOVER_DECIDE ? 0 : e->t_s;
+    }
+    return sum;
+}
+
+static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
+    int rc = recover_agree(&log->events[0].rules, &r->rules, why);
+    if (rc < 0) {
+        fail_wrap(why, "%.*s: an unfinished run of this command", STR_ARG(r->log.path));
+        return fail_hint(why, "give the settings that it began with, or --fresh to begin anew");
+    }
+    if (log->is_torn && ftruncate(r->log.fd, log->whole_bytes) < 0) return unwritable(r, why);
+    double began_s = log->events[0].t_s; // of a log that was made by hand it may be anything
+    r->began_ns = began_s > 0 && began_s < 9e9 ? (int64_t)(began_s * 1e9) : 0;
+    r->lost_seconds = seconds_of(log);
+    forget_interrupt(log);
+    recover_replay(r->arena, log, &r->state);
+    run_say("goes on with the run that was left unfinished in %.*s (--fresh begins anew)",
+            STR_ARG(r->log.path));
+    return 0;
+}
+
+static int keep_old(struct run *r, struct fail *why) {
+    const char *path = str_z(r->arena, r->log.path);
+    if (rename(path, str_format(r->arena, "%s.old", path).p) < 0) return unwritable(r, why);
+    os_close(&r->log.fd);
+    return open_file(r, why);
+}
+
+int run_log_open(struct run *r, char *const *command, struct fail *why) {
+    struct recover_log log = {0};
+    struct str text = {0};
+    struct stat st;
+    int rc = log_path(r, command, why);
+    if (rc == 0) rc = open_file(r, why);
+    if (rc < 0) return rc;
+    bool is_file = fstat(r->log.fd, &st) == 0 && S_ISREG(st.st_mode);
+    if (is_file) {
+        rc = os_read(r->arena, str_z(r->arena, r->log.path), LOG_MAX_BYTES, &text, NULL, why);
+    }
+    if (rc == 0 && !r->o->fresh) {
+        rc = recover_log_read(r->arena, text, &log, why);
+        if (rc < 0) fail_wrap(why, "%.*s", STR_ARG(r->log.path));
+        if (rc < 0 && !why->hint[0]) fail_hint(why, "--fresh begins anew and keeps it as .old");
+    }
+    if (rc < 0) return rc;
+    if (log.count > 0 && !log.is_finished) return go_on(r, &log, why);
+    if (text.len > 0) rc = keep_old(r, why);
+    return rc < 0 ? rc : begin_anew(r, command, why);
+}
+
+void run_log_close(struct run *r) {
+    os_close(&r->log.fd);
+    r->log.fd = -1;
+}

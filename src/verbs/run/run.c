@@ -1,0 +1,288 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit run: train to the end. Reads what is asked, opens the event log, and then, until the
+// decision is not to start again: command of this attempt, attempt, outcome, decision.
+#include "verbs/run/run.h"
+
+#include "base/os.h"
+
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+#define AT(member) offsetof(struct run_options, member)
+static const struct cli_row rows[] = {
+    {"config", "FILE", CLI_TEXT, AT(config),
+     "the training config; its batch, accumulation and learning rate; {config} is a copy of it "
+     "with those of the attempt",
+     "file"},
+    {"batch-size", "N", CLI_COUNT, AT(batch), "samples of one step and rank, for {batch}", ""},
+    {"accumulation", "N", CLI_COUNT, AT(accumulation),
+     "micro-steps of a step, for {accumulate} (1)", ""},
+    {"lr", "X", CLI_NUMBER, AT(lr), "learning rate at that batch, for {lr}", ""},
+    {"ranks", "N", CLI_COUNT, AT(l.ranks),
+     "data-parallel processes: a script is started by torchrun; all restart together", ""},
+    {"recover", NULL, CLI_SWITCH, AT(recover),
+     "restarts what did not end well; with a smaller batch when memory ran out, as it was else",
+     NULL},
+    {"checkpoint", "GLOB", CLI_TEXT, AT(checkpoint),
+     "the checkpoints that the training writes (files or folders); the newest is {checkpoint}: "
+     "'out/ckpt-*.pt'. Without it, what the program saves with PyTorch",
+     "file"},
+    {"max-restarts", "N", CLI_NUMBER, AT(max_restarts),
+     "restarts after failures (5); those for another batch are not counted", ""},
+    {"backoff", "SECONDS", CLI_NUMBER, AT(backoff),
+     "wait before a restart that follows no progress; doubles up to 60 (1)", ""},
+    {"from-scratch", NULL, CLI_SWITCH, AT(from_scratch),
+     "begins again where no checkpoint is left, though work is lost", NULL},
+    {"resume", NULL, CLI_SWITCH, AT(resume),
+     "begins from a checkpoint that was there before this run", NULL},
+    {"resumes-itself", NULL, CLI_SWITCH, AT(resumes_itself),
+     "the program finds its newest checkpoint by itself", NULL},
+    {"auto-scale-lr", NULL, CLI_SWITCH, AT(auto_scale_lr),
+     "where the command takes no accumulation, the learning rate follows the batch, in {lr}", NULL},
+    {"lr-rule", "WORD", CLI_TEXT, AT(lr_rule), "how it follows: linear (the default) or sqrt",
+     "linear sqrt"},
+    {"adaptive", NULL, CLI_SWITCH, AT(adaptive),
+     "takes a larger batch if it is predicted to fit; at a checkpoint, or when the program asks",
+     NULL},
+    {"initial-batch-size", "N", CLI_COUNT, AT(initial), "batch that --adaptive begins with", ""},
+    {"min-batch-size", "N", CLI_COUNT, AT(least), "never a smaller batch (1)", ""},
+    {"max-batch-size", "N", CLI_COUNT, AT(most), "never a larger batch with --adaptive", ""},
+    {"memory-threshold", "SHARE", CLI_SHARE, AT(threshold),
+     "share of the memory below which a larger batch must be predicted (0.9)", ""},
+    {"adjustment-factor", "X", CLI_NUMBER, AT(factor),
+     "a larger batch is at least so many times larger (1.2)", ""},
+    {"max-memory-usage", "SHARE", CLI_SHARE, AT(share),
+     "share of the device's memory that the training may use", ""},
+    {"memory", "BYTES", CLI_MEMORY, AT(l.memory_bytes), "as if the device had so much memory: 2GiB",
+     ""},
+    {"device", "WORD", CLI_TEXT, AT(l.device), "where it trains: auto, cuda, cpu", "auto cuda cpu"},
+    CLI_ROW_GPU_IDS(AT(l.cards)),
+    {"start-limit", "SECONDS", CLI_NUMBER, AT(l.start_seconds),
+     "no step so long after it announced itself: it hangs; not announced by then: it is watched "
+     "for its end alone (600; 0: no limit)",
+     ""},
+    {"stall-limit", "SECONDS", CLI_NUMBER, AT(l.stall_seconds),
+     "no further step for so long: it hangs (1800; 0: no limit)", ""},
+    {"grace", "SECONDS", CLI_NUMBER, AT(grace),
+     "from a signal to the training until it is killed (30)", ""},
+    CLI_ROW_PYTHON(AT(l.python)),
+    CLI_ROW_ENV(AT(l.environment)),
+    {"config-key", "[NAME=]PATH", CLI_REPEAT, AT(l.config_keys),
+     "where the value NAME (batch, accumulate, lr) goes in the copy of the config (repeatable)",
+     ""},
+    CLI_ROW_CONFIG_DIALECT(AT(dialect)),
+    CLI_ROW_CONFIG_SECTION(AT(section)),
+    {"model", "NAME", CLI_TEXT, AT(model), "name of the model, for watch and the history",
+     "models"},
+    {"log", "FILE", CLI_TEXT, AT(log),
+     "the event log; without it one for each folder and command, beside the history", "file"},
+    {"fresh", NULL, CLI_SWITCH, AT(fresh),
+     "begins anew, also where a run of this command was left unfinished", NULL},
+    {"dry-run", NULL, CLI_SWITCH, AT(dry_run), "shows the commands, and runs none", NULL},
+    HISTORY_ROWS(struct run_options),
+    {.name = NULL},
+};
+
+// --- Signals -------------------------------------------------------------------------------------
+
+static void count_signal(int number) {
+    run_signals[number]++;
+}
+
+static void catch_signals(void) {
+    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
+    struct sigaction action = {.sa_handler = count_signal};
+    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
+        struct sigaction before;
+        sigaction(caught[i], NULL, &before);
+        bool is_nohup = caught[i] == SIGHUP && before.sa_handler == SIG_IGN;
+        if (!is_nohup) sigaction(caught[i], &action, NULL);
+    }
+    signal(SIGPIPE, SIG_IGN); // who read our output is gone: no reason to end a training
+}
+
+// False: a signal came.
+static bool wait_seconds(double seconds) {
+    int64_t end_ns = os_now_ns() + (int64_t)(seconds * 1e9);
+    while (run_stop_signal() == 0) {
+        int64_t left_ms = (end_ns - os_now_ns()) / 1000000;
+        if (left_ms <= 0) return true;
+        (void)poll(NULL, 0, left_ms < 100 ? (int)left_ms : 100);
+    }
+    return false;
+}
+
+// --- The loop ------------------------------------------------------------------------------------
+
+// What was lost anyway, where nobody has told of a checkpoint: a start from the beginning loses no
+// more than the minutes so far. After longer than this the user is asked for a template.
+enum { LOSS_MOST_S = 600 };
+
+static struct recover_decision decide(struct run *r, struct arena *a) {
+    struct recover_rules rules = r->rules;
+    struct run_files files = {0};
+    bool has_any = r->told_checkpoint || r->state.checkpoint_count > 0;
+    if (r->takes_checkpoint && (r->state.phase != RECOVER_FRESH || r->o->resume)) {
+        files = run_files_usable(r, a);
+    }
+    if (!has_any && r->lost_seconds < LOSS_MOST_S) rules.from_scratch = true;
+    return recover_next(a, &rules, &r->state, files.items, files.count);
+}
+
+// What is resumed from before this run counts as nothing seen, unless the program knows better.
+static void log_resumed(struct run *r, struct recover_decision *d) {
+    if (!r->o->resume || d->checkpoint.path.len == 0 || r->state.phase != RECOVER_FRESH) return;
+    struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
+    e.file = d->checkpoint;
+    e.samples = d->samples = 0;
+    run_log_add(r, e);
+}
+
+static int finish(struct run *r, const struct recover_decision *d) {
+    run_log_add(r, recover_finished(&r->state, d));
+    return (int)d->status;
+}
+
+static int resume_matches(const struct run *r, const struct recover_decision *d, struct fail *why) {
+    if (!r->o->resume || !r->takes_checkpoint || d->checkpoint.path.len > 0) return 0;
+    if (r->state.phase != RECOVER_FRESH) return 0;
+    fail_set(why, FAIL_INPUT, "--resume: nothing matches --checkpoint %s", r->o->checkpoint);
+    return fail_hint(why,
+                     "correct the template, or leave --resume out to begin from the beginning");
+}
+
+// Until the decision is not to start again, or a signal comes. The exit status in *ret_status.
+static int keep_alive(struct run *r, int *ret_status, struct fail *why) {
+    int rc = 0;
+    while (rc == 0) {
+        ARENA_AUTO scratch = {0};
+        bool was_interrupted =
+            r->state.phase == RECOVER_ENDED && r->state.end == FAILURE_INTERRUPTED;
+        if (was_interrupted || run_stop_signal()) {
+            *ret_status = was_interrupted && r->state.status >= 0 ? (int)r->state.status
+                                                                  : 128 + run_stop_signal();
+            return 0; // not finished: the same command goes on from here
+        }
+        struct recover_decision d = decide(r, &scratch);
+        rc = resume_matches(r, &d, why);
+        if (rc < 0) return rc;
+        run_say_decision(r, &d);
+        log_resumed(r, &d);
+        run_log_add(r, recover_decided(&d));
+        if (d.action != RECOVER_START) {
+            *ret_status = finish(r, &d);
+            return 0;
+        }
+        if (!wait_seconds(d.delay_s)) continue;
+        rc = run_attempt(r, &d, why);
+    }
+    return rc;
+}
+
+// --- Around it -----------------------------------------------------------------------------------
+
+static void store(struct run *r, int status) {
+    struct store_run run = history_row(&r->history, "run", &r->plan);
+    struct recover_size size = run_size_last(r);
+    run.plan.batch = size.batch;
+    run.plan.accumulation = size.batch > 0 ? size.accumulation : 0;
+    run.status = status == 0 ? STR("OK") : STR("FAILED");
+    run.ending = r->state.ending;
+    run.exit_status = status;
+    run.limit_bytes = r->limit_bytes > 0 ? r->limit_bytes : -1;
+    run.is_standin = r->is_standin ? 1 : r->history.base.is_standin;
+    run.setting = str_format(r->arena, "%lld restart%s", (long long)r->state.restarts,
+                             r->state.restarts == 1 ? "" : "s");
+    run.seconds = 0;
+    for (ptrdiff_t i = 0; i < r->row_count; i++) {
+        run.seconds += r->rows[i].seconds;
+        if (r->rows[i].peak_bytes > run.peak_bytes) run.peak_bytes = r->rows[i].peak_bytes;
+    }
+    int64_t samples = r->state.samples - r->samples_began; // an earlier call's took its own time
+    if (samples > 0 && run.seconds > 0) run.samples_per_s = (double)samples / run.seconds;
+    history_add(&r->history, &run);
+}
+
+static void tell_notes(struct run *r) {
+    for (ptrdiff_t i = 0; i < r->launch.notes.count; i++) {
+        run_say("%.*s", STR_ARG(r->launch.notes.items[i]));
+    }
+    for (ptrdiff_t i = 0; i < r->history.notes.count; i++) {
+        run_say("%.*s", STR_ARG(r->history.notes.items[i]));
+    }
+}
+
+static int train(struct run *r, char *const *command, struct fail *why) {
+    int status = 0;
+    int rc = run_log_open(r, command, why);
+    if (rc < 0) return rc;
+    history_open(r->arena, &r->o->h, &r->history);
+    history_place(&r->history, &r->launch, NULL);
+    history_command(&r->history, command);
+    catch_signals();
+    run_say_resuming(r);
+    rc = keep_alive(r, &status, why);
+    if (rc == 0) store(r, status);
+    tell_notes(r);
+    history_close(&r->history);
+    if (rc == 0) run_say_end(r, status);
+    if (rc == 0 && r->o->base.json) rc = run_print(r, status, why);
+    run_log_close(r);
+    return rc < 0 ? rc : -status;
+}
+
+static int run_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct run_options *o = (const struct run_options *)(const void *)options;
+    struct run r = {.arena = a, .o = o, .log.fd = -1, .out_fd = o->base.json ? 2 : 1};
+    int rc = run_ask(&r, o->base.command, why);
+    if (rc == 0) rc = launch_open(a, &r.l, o->base.command, &r.launch, why);
+    if (rc < 0) return rc;
+    rc = run_ask_device(&r, why);
+    if (rc == 0) run_predict_open(&r);
+    if (rc == 0) rc = o->dry_run ? run_dry(&r, why) : train(&r, o->base.command, why);
+    launch_close(&r.launch);
+    return rc;
+}
+
+static const char description[] =
+    "Starts the command and stays with it to its end. What it prints goes through unchanged, and "
+    "its exit status is batchfit's. At the end one line on standard error says how often it was "
+    "restarted, with which batch it ended, and how many samples the weights have seen.\n"
+    "With --recover a training that does not end well is started again from its newest checkpoint: "
+    "when memory ran out with the next smaller batch and as much more accumulation, so that the "
+    "effective batch stays exactly what it was; else (killed, hanging, a card or a network that "
+    "failed) as it was. A crash that comes again at the same place is not repeated.\n"
+    "In the command {batch}, {accumulate}, {lr} and {config} stand for the values of an attempt, "
+    "{checkpoint} for the newest checkpoint, and {resume:TEXT} for TEXT when there is one: "
+    "{resume:--resume {checkpoint}}, or {resume:--resume} where the program takes its newest "
+    "itself.\n"
+    "SIGINT, SIGTERM and SIGHUP are passed on, and it may save and end within --grace; SIGUSR1 and "
+    "SIGUSR2 are passed on. Should batchfit itself be killed, the training is ended, and the same "
+    "command goes on where it was. The standard input is empty.";
+
+const struct cli_verb run_verb = {
+    .name = "run",
+    .summary =
+        "train to the end: recovers from out-of-memory, crashes, hangs; keeps the effective batch",
+    .description = description,
+    .examples =
+        "batchfit run --config configs/train.yaml --recover --checkpoint 'out/ckpt-*.pt' -- python "
+        "train.py --config {config} {resume:--resume {checkpoint}}\n"
+        "batchfit run --batch-size 64 --recover --checkpoint 'out/ckpt-*.pt' -- python train.py "
+        "--batch-size {batch} --accumulate {accumulate} {resume:--resume {checkpoint}}\n"
+        "batchfit run --batch-size 64 --lr 0.1 --recover --auto-scale-lr -- python train.py "
+        "--batch-size {batch} --lr {lr}\n"
+        "batchfit run --batch-size 64 --adaptive --initial-batch-size 16 --checkpoint 'out/*.pt' "
+        "-- python train.py --batch-size {batch} --accumulate {accumulate} {resume:--resume "
+        "{checkpoint}}",
+    .options = rows,
+    .common = "config batch-size accumulation recover checkpoint resume adaptive max-memory-usage "
+              "device dry-run",
+    .options_size = sizeof(struct run_options),
+    .run = run_run,
+    .takes_command = true,
+};

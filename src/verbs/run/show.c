@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// What a run says: a line for each decision and a closing one on standard error, and one document
+// with --json.
+#include "verbs/run/run.h"
+
+#include "base/json.h"
+#include "base/os.h"
+#include "base/unit.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+void run_say(const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    fputs("batchfit run: ", stderr);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+    va_end(list);
+}
+
+// A command that starts its ranks itself says how many only when it runs.
+static int64_t ranks_of(const struct run *r) {
+    return r->ranks_seen > r->rules.ranks ? r->ranks_seen : r->rules.ranks;
+}
+
+struct str run_size_text(const struct run *r, struct recover_size size) {
+    struct buf b = buf_new(r->arena);
+    buf_format(&b, "batch %lld x %lld", (long long)size.batch, (long long)size.accumulation);
+    if (ranks_of(r) > 1) buf_format(&b, " x %lld ranks", (long long)ranks_of(r));
+    return buf_str(&b);
+}
+
+struct recover_size run_size_last(const struct run *r) {
+    if (r->knows_batch && !r->is_one_micro_batch) return r->state.size;
+    return r->row_count > 0 ? r->rows[r->row_count - 1].size : (struct recover_size){0};
+}
+
+static int64_t effective(const struct run *r, struct recover_size size) {
+    return size.batch * size.accumulation * ranks_of(r);
+}
+
+static struct str samples_text(struct arena *a, int64_t samples) {
+    return samples >= 0 ? str_format(a, "%lld", (long long)samples) : STR("not known");
+}
+
+// Standard error may be a pipe that is read line by line: one line, one write.
+void run_say_decision(struct run *r, const struct recover_decision *d) {
+    struct buf b = buf_new(r->arena);
+    if (r->state.attempt == 0 && d->action == RECOVER_START && d->checkpoint.path.len == 0) return;
+    if (d->action == RECOVER_DONE && d->hint.len == 0) return;
+    buf_add(&b, d->why);
+    if (d->action == RECOVER_START) {
+        if (d->checkpoint.path.len > 0) {
+            buf_format(&b, "; from %.*s", STR_ARG(d->checkpoint.path));
+            if (d->samples >= 0) buf_format(&b, " (%lld samples)", (long long)d->samples);
+        } else if (!r->rules.resumes_itself) {
+            buf_add(&b, STR("; from the beginning"));
+        }
+        if (d->delay_s > 0) buf_format(&b, "; in %.3g s", d->delay_s);
+    }
+    run_say("%.*s%s", STR_ARG(buf_str(&b)), d->action == RECOVER_GIVE_UP ? "; gives up" : "");
+    if (d->hint.len > 0) run_say("%.*s", STR_ARG(d->hint));
+}
+
+void run_say_resuming(struct run *r) {
+    struct launch_values values = run_values(r, r->state.size, STR("CHECKPOINT"));
+    struct str text = {0};
+    if (!r->rules.recover || !r->rules.takes_newest || r->state.phase != RECOVER_FRESH) return;
+    if (launch_preview(&r->launch, &values, &text, NULL) < 0) return;
+    run_say("once it has saved a checkpoint, it is started again as: %.*s", STR_ARG(text));
+}
+
+void run_say_end(struct run *r, int status) {
+    const struct recover_state *s = &r->state;
+    struct buf b = buf_new(r->arena);
+    buf_format(&b, "%lld restart%s, ", (long long)s->restarts, s->restarts == 1 ? "" : "s");
+    struct recover_size size = run_size_last(r);
+    if (size.batch > 0) {
+        buf_format(&b, "%.*s (effective %lld", STR_ARG(run_size_text(r, size)),
+                   (long long)effective(r, size));
+        if (r->is_one_micro_batch) {
+            buf_format(&b, ", not %lld: it does not accumulate", (long long)effective(r, s->size));
+        }
+        buf_add(&b, STR("), "));
+    }
+    buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
+    if (r->is_standin) buf_add(&b, STR("; STAND-IN: the command plays a scenario"));
+    if (status != 0) buf_format(&b, "; exit status %d", status);
+    run_say("%.*s", STR_ARG(buf_str(&b)));
+}
+
+static json_t *known_size(struct recover_size size, int64_t value) {
+    return size.batch > 0 ? json_integer(value) : json_null();
+}
+
+static json_t *attempts(const struct run *r) {
+    json_t *list = json_array();
+    for (ptrdiff_t i = 0; i < r->row_count; i++) {
+        const struct run_row *row = &r->rows[i];
+        json_array_append_new(
+            list,
+            json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "batch",
+                      known_size(row->size, row->size.batch), "accumulation",
+                      known_size(row->size, row->size.accumulation), "lr",
+                      json_number(row->size.lr), "checkpoint", json_text(row->checkpoint), "ending",
+                      json_text(row->ending), "samples", json_count(row->samples), "peak_bytes",
+                      json_size(row->peak_bytes), "seconds", json_number(row->seconds)));
+    }
+    return list;
+}
+
+int run_print(struct run *r, int status, struct fail *why) {
+    const struct recover_state *s = &r->state;
+    const struct recover_size size = run_size_last(r);
+    json_t *document =
+        json_pack("{s:i,s:i,s:o,s:o,s:o,s:i,s:o,s:o,s:o,s:b,s:o,s:o}", "status", status, "restarts",
+                  (int)s->restarts, "batch", known_size(size, size.batch), "accumulation",
+                  known_size(size, size.accumulation), "effective_batch",
+                  known_size(size, effective(r, size)), "ranks", (int)ranks_of(r), "samples",
+                  json_count(s->samples), "ending", json_text(s->ending), "why", json_text(s->why),
+                  "standin", r->is_standin, "attempts", attempts(r), "log", json_text(r->log.path));
+    return json_print(document, why);
+}
+
+// --- Without starting anything -------------------------------------------------------------------
+
+static int add_command(struct run *r, struct buf *out, const char *when, struct recover_size size,
+                       struct str checkpoint, struct fail *why) {
+    struct launch_values values = run_values(r, size, checkpoint);
+    struct str text = {0};
+    int rc = launch_preview(&r->launch, &values, &text, why);
+    if (rc < 0) return rc;
+    buf_format(out, "%s", when);
+    if (r->knows_batch) buf_format(out, " (%.*s)", STR_ARG(run_size_text(r, size)));
+    buf_format(out, ":\n    %.*s\n", STR_ARG(text));
+    return 0;
+}
+
+int run_dry(struct run *r, struct fail *why) {
+    struct buf out = buf_new(r->arena);
+    const struct recover_rules *rules = &r->rules;
+    struct recover_size size = recover_size_first(rules);
+    int rc = add_command(r, &out, "First", size, (struct str){0}, why);
+    struct str checkpoint = r->takes_checkpoint ? STR("CHECKPOINT") : (struct str){0};
+    const char *when = "When memory runs out";
+    if (rc == 0 && rules->recover && r->takes_checkpoint) {
+        rc = add_command(r, &out, "Again, from its newest checkpoint", size, checkpoint, why);
+    }
+    while (rc == 0 && rules->recover && r->takes_batch) {
+        int64_t batch = recover_batch_below(rules, size.batch / 2);
+        if (batch == 0) break;
+        size = recover_size_of(rules, batch);
+        rc = add_command(r, &out, when, size, checkpoint, why);
+        when = "Then";
+    }
+    if (rc < 0) return rc;
+    if (rules->recover && size.batch > 0 && r->takes_batch) {
+        buf_format(&out, "Below that: gives up.\n");
+    } else if (!rules->recover) {
+        buf_add(&out, STR("Whatever happens is the end (--recover goes on).\n"));
+    } else {
+        buf_add(&out, STR("When memory runs out: gives up, as the command takes no {batch}.\n"));
+    }
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+    return 0;
+}

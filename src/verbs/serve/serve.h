@@ -1,0 +1,57 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the files of the verb `serve` share. One thread does everything: it looks at the machine,
+// answers, and renders what is asked for at most once a reading; the same bytes go to everybody.
+#ifndef SERVE_SERVE_H
+#define SERVE_SERVE_H
+
+#include "cli/verb.h"
+#include "measure/observe/observe.h"
+#include "view/http/http.h"
+
+struct serve_options {
+    struct cli_options common;
+    const char *address, *token_file, *machine, *gpu_ids, *steps;
+    double port, interval_s, speed;
+    bool demo, dcgm_names, pcie, profile;
+};
+
+// An answer that is rendered when somebody asks for it, and is good until the next reading.
+struct serve_cached {
+    struct http_page *page;
+    int64_t reading; // that it is of
+    int64_t made_ns;
+    int64_t of; // what else it depends on
+};
+enum serve_cache {
+    SERVE_SNAPSHOT,
+    SERVE_HISTORY,
+    SERVE_MACHINE,
+    SERVE_METRICS,
+    SERVE_OPEN_METRICS,
+    SERVE_CACHES
+};
+
+struct serve {
+    struct arena scratch; // of one answer
+    const struct serve_options *options;
+    struct observe_options watching;
+    struct watch *watch;
+    const struct observe_view *view;
+    struct http *http;
+    struct serve_cached caches[SERVE_CACHES];
+    int64_t reading; // counts the changes of the view
+    int64_t counted; // the view's readings, of which failures were counted
+    struct serve_own {
+        int64_t metrics_rendered, failed_readings;
+        double metrics_seconds; // that the newest took
+    } own;
+};
+
+const struct http_route *serve_routes(struct arena *a);
+// The data of an event of the stream.
+struct str serve_snapshot(void *context);
+// The text for Prometheus, in the arena; `is_open` in OpenMetrics' form.
+struct str serve_metrics(struct arena *a, struct serve *s, bool is_open);
+void serve_forget(struct serve *s); // drops what is cached
+
+#endif

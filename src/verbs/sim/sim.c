@@ -1,0 +1,140 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit sim: replay one tape. The plumbing below fit, for scripts and for checking us.
+#include "base/os.h"
+#include "base/unit.h"
+#include "cli/rows.h"
+#include "job/answer/speed.h"
+#include "predict/sim/alloc_conf.h"
+
+#include <stdio.h>
+
+struct sim_verb_options {
+    struct cli_options base;
+    int64_t batch, classes, capacity;
+    const char *alloc_conf, *gpu, *torch;
+    bool scratch;
+};
+
+#define AT(member) offsetof(struct sim_verb_options, member)
+static const struct cli_row rows[] = {
+    {"batch", "B", CLI_COUNT, AT(batch), "the batch (micro-batch of one device)", ""},
+    {"capacity", "BYTES", CLI_BYTES, AT(capacity),
+     "what the allocator may take: 22GiB. Without it there is no limit", ""},
+    CLI_ROW_NUM_CLASSES(AT(classes)),
+    CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
+    {"scratch", NULL, CLI_SWITCH, AT(scratch),
+     "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
+    {"gpu", "NAME", CLI_TEXT, AT(gpu), "also the speed on this card: rtx3090", "gpus"},
+    {"torch", "VERSION", CLI_TEXT, AT(torch),
+     "PyTorch of the run, for its speed; without it the version whose rules the tape follows", ""},
+    {.name = NULL},
+};
+
+// The figures of a run without limit, whether the tape runs in the capacity, and the least it
+// needs.
+struct figures {
+    struct sim_result free_run, limited;
+    struct sim_need need;
+    bool has_capacity, wants_speed;
+    struct speed speed; // row NULL: nothing can be said
+};
+
+static int print_json(const struct figures *f, struct fail *why) {
+    json_t *document = json_pack(
+        "{s:I, s:I, s:I, s:b, s:o, s:i, s:i}", "allocated_bytes",
+        (json_int_t)f->free_run.allocated_bytes, "reserved_bytes",
+        (json_int_t)f->free_run.reserved_bytes, "needed_bytes", (json_int_t)f->need.needed_bytes,
+        "needed_is_exact", f->need.needed_exact, "fits",
+        f->has_capacity ? json_boolean(!f->limited.oom) : json_null(), "events",
+        (int)f->free_run.events, "retries", f->has_capacity ? (int)f->limited.retries : 0);
+    if (f->has_capacity) {
+        json_object_set_new(document, "reserved_in_capacity_bytes",
+                            json_integer(f->limited.reserved_bytes));
+    }
+    if (f->wants_speed) json_object_set_new(document, "speed", answer_speed_json(&f->speed));
+    return json_print(document, why);
+}
+
+static int predict_speed(struct arena *a, const struct sim_verb_options *o, const struct tape *tape,
+                         struct speed *ret, struct fail *why) {
+    struct gpu_catalogue cards;
+    struct gpu_match match;
+    struct speed_table table;
+    struct gpu_software software = {0};
+    if (o->torch && !gpu_software_parse(str_of(o->torch), &software)) {
+        fail_set(why, FAIL_USAGE, "--torch %s: not a version", o->torch);
+        return fail_hint(why, "for example --torch 2.4");
+    }
+    int rc = gpu_load(a, &cards, why);
+    if (rc == 0) rc = gpu_find(a, &cards, str_of(o->gpu), &match, why);
+    if (rc == 0) rc = speed_load(a, &table, why);
+    if (rc < 0) return rc;
+    const struct speed_run run = {tape, o->batch, 1, match.gpu, software.torch};
+    if (!speed_at(&table, &run, ret)) ret->row = NULL;
+    return 0;
+}
+
+static void print_text(struct arena *a, const struct figures *f, int64_t capacity) {
+    printf("allocated %s\nreserved  %s without pressure\nneeded    %s%s\nevents    %d\n",
+           unit_bytes(a, f->free_run.allocated_bytes).p,
+           unit_bytes(a, f->free_run.reserved_bytes).p, unit_bytes(a, f->need.needed_bytes).p,
+           f->need.needed_exact ? "" : " or less", (int)f->free_run.events);
+    struct buf speed = buf_new(a);
+    answer_speed_text(&f->speed, &speed);
+    if (speed.count > 0) fwrite(speed.items, 1, (size_t)speed.count, stdout);
+    if (!f->has_capacity) return;
+    printf("capacity  %s: %s", unit_bytes(a, capacity).p, f->limited.oom ? "OOM" : "FITS");
+    if (f->limited.oom) {
+        printf(" at event %d, asking for %s", (int)f->limited.oom_event,
+               unit_bytes(a, f->limited.oom_bytes).p);
+    } else if (f->limited.retries > 0) {
+        printf(", after giving back the cache %d times", (int)f->limited.retries);
+    }
+    putchar('\n');
+}
+
+static int sim_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct sim_verb_options *o = (const struct sim_verb_options *)options;
+    struct sim_options how;
+    struct str bytes;
+    struct tape tape;
+    struct figures f = {.has_capacity = o->capacity > 0, .wants_speed = o->gpu != NULL};
+    if (options->argument_count != 1 || o->batch <= 0) {
+        fail_set(why, FAIL_USAGE, "sim takes one tape and --batch B");
+        return fail_hint(why, "batchfit sim swin.tape --batch 32 --capacity 22GiB");
+    }
+    const char *path = options->arguments[0];
+    int rc = sim_alloc_conf_read(o->alloc_conf, &how, why);
+    if (rc == 0) rc = os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
+    if (rc < 0) return rc;
+    how.scratch = o->scratch;
+    struct sim *sim = sim_prepare(a, &tape, &how);
+    sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
+    sim_needed_least(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
+    if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
+    if (o->gpu) rc = predict_speed(a, o, &tape, &f.speed, why);
+    if (rc < 0) return rc;
+    if (options->json)
+        rc = print_json(&f, why);
+    else
+        print_text(a, &f, o->capacity);
+    if (rc < 0) return rc;
+    return f.has_capacity && f.limited.oom ? FAIL_NO : 0;
+}
+
+const struct cli_verb sim_verb = {
+    .name = "sim",
+    .summary = "replays one tape through the caching allocator",
+    .arguments = "TAPE",
+    .description =
+        "Prints the peak of allocated bytes, what the allocator holds without pressure (reserved), "
+        "and the least capacity in which the tape still runs (needed). With --capacity also "
+        "whether it runs there; the exit status is 1 when it does not.",
+    .examples = "batchfit sim swin.tape --batch 32 --capacity 22GiB --json\n"
+                "batchfit sim swin.tape --batch 32 --alloc-conf expandable_segments:True",
+    .options = rows,
+    .options_size = sizeof(struct sim_verb_options),
+    .run = sim_run,
+    .hidden = true,
+};

@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit team: one table and one settings file for all the team's cards; with --collect from what
+// the team's machines measured.
+#include "job/answer/write.h"
+#include "verbs/team/collect.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct team_options {
+    struct question_options q;
+    struct team_collect_options c;
+    const char *gpus, *output;
+    bool collects, force;
+};
+
+#define AT(member) offsetof(struct team_options, member)
+static const struct cli_row rows[] = {
+    QUESTION_ROWS(struct team_options),
+    QUESTION_ROW_INFERENCE(struct team_options),
+    {"gpus", "LIST", CLI_LIST, AT(gpus),
+     "the team's cards: rtx4090,rtx3080; 'all' is the whole catalogue", "gpus"},
+    {"output", "FILE", CLI_TEXT, AT(output),
+     "writes the settings file (team_gpu_settings); an existing one is edited", "file", 'o'},
+    {"collect", NULL, CLI_SWITCH, AT(collects),
+     "puts what this machine measured into its file in DIR (.batchfit/team), and answers from all "
+     "machines' files there",
+     NULL},
+    {"prefer", "WORD", CLI_TEXT, AT(c.prefer),
+     "where machines with the same card disagree: safest (the smallest batch), newest or fastest",
+     "safest newest fastest"},
+    {"name", "TEXT", CLI_TEXT, AT(c.name),
+     "what the team calls this machine; without it a number is all that the file says of it", ""},
+    CLI_ROW_FORCE(AT(force)),
+    CLI_ROW_TEST_ONLY(AT(c.test_only)),
+    CLI_ROW_STORE(AT(c.store)),
+    {"no-history", NULL, CLI_SWITCH, AT(c.no_history),
+     "leaves this machine's history and file alone", NULL},
+    {.name = NULL},
+};
+
+static int every_card(struct question *q, struct question_gpus *cards) {
+    for (ptrdiff_t i = 0; i < q->gpus.count; i++) {
+        question_place(q, q->gpus.gpus[i],
+                       arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+    }
+    return 0;
+}
+
+static int find_cards(struct question *q, const struct team_options *o, struct question_gpus *cards,
+                      struct fail *why) {
+    if (!o->gpus) return question_gpus_of_team(q, cards, why);
+    if (str_is(str_of(o->gpus), "all")) return every_card(q, cards);
+    return question_gpus_named(q, o->gpus, cards, why);
+}
+
+// --- Predicted -----------------------------------------------------------------------------------
+
+// Cards on which nothing fits get no entry: a setting that runs out of memory is no setting.
+static int write_answers(struct question *q, struct answer *answers, ptrdiff_t count,
+                         const char *path, struct buf *report, struct fail *why) {
+    struct config_card *cards = arena_new(q->arena, struct config_card, count);
+    int kept = 0;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        if (answers[i].fits)
+            cards[kept++] = team_settings_of(answers[i].card.gpu.key, &answers[i].plan);
+    }
+    int rc = team_settings_write(q, cards, kept, path, report, why);
+    for (ptrdiff_t i = 0; rc == 0 && i < count; i++) answers[i].config_written = answers[i].fits;
+    return rc;
+}
+
+static void show(struct question *q, const struct answer *answers, ptrdiff_t count,
+                 const struct buf *report) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_new(q->arena);
+    answer_table(q->arena, answers, (int)count, style, &out);
+    answer_notes(&q->notes, style, &out);
+    buf_add(&out, buf_str(report));
+    fwrite(out.items, 1, (size_t)out.count, stdout);
+}
+
+static int predict_run(struct question *q, const struct team_options *o, struct fail *why) {
+    struct question_gpus cards = {0};
+    struct buf report = buf_new(q->arena);
+    int rc = find_cards(q, o, &cards, why);
+    struct answer *answers = arena_new(q->arena, struct answer, cards.count);
+    for (ptrdiff_t i = 0; rc == 0 && i < cards.count; i++) {
+        rc = answer_choose(q, &cards.items[i], &answers[i], why);
+    }
+    bool writes = rc == 0 && o->output && !o->c.test_only;
+    bool is_refused = writes && answer_write_is_refused(q, o->force, &report);
+    if (writes && !is_refused) rc = write_answers(q, answers, cards.count, o->output, &report, why);
+    if (rc < 0) return rc;
+    if (!o->q.base.json)
+        show(q, answers, cards.count, &report);
+    else if (answer_print_json(q, answers, (int)cards.count, why) < 0)
+        return FAIL_BUG;
+    return is_refused ? FAIL_NO : 0;
+}
+
+// --- Collected -----------------------------------------------------------------------------------
+
+// Named, of the config, of the settings file that is to be written. None is no error: what was
+// measured has its row anyway.
+static int find_rows(struct question *q, const struct team_options *o, struct question_gpus *cards,
+                     struct fail *why) {
+    struct config_card *team = NULL;
+    int count = 0;
+    int rc =
+        !o->gpus && q->has_config ? config_team_read(q->arena, &q->config, &team, &count, why) : 0;
+    if (rc == 0 && (o->gpus || count > 0)) rc = find_cards(q, o, cards, why);
+    return rc == 0 && o->output ? team_settings_cards(q, o->output, cards, why) : rc;
+}
+
+// What was measured was measured as the config says; what is predicted may not be.
+static int write_collected(const struct team_collect *c, const char *path, bool force,
+                           struct buf *report, struct fail *why) {
+    struct config_card *cards = arena_new(c->q->arena, struct config_card, c->row_count + 1);
+    int kept = 0;
+    for (ptrdiff_t i = 0; i < c->row_count; i++) {
+        const struct team_collect_row *row = &c->rows[i];
+        const struct survey_choice *taken = team_collect_taken(row);
+        if (taken)
+            cards[kept++] = team_settings_of(taken->record->key, &taken->record->plan);
+        else if (row->is_answered && (force || question_not_modelled(c->q).len == 0))
+            cards[kept++] = team_settings_of(row->predicted.card.gpu.key, &row->predicted.plan);
+    }
+    if (kept == 0) return fail_set(why, FAIL_NO, "%s: no card to write", path);
+    return team_settings_write(c->q, cards, kept, path, report, why);
+}
+
+static int nothing_there(const struct team_collect *c, struct fail *why) {
+    struct buf left = buf_new(c->q->arena);
+    for (ptrdiff_t i = 0; i < c->q->notes.count; i++) {
+        if (!str_starts(c->q->notes.items[i], STR("not collected"))) continue;
+        buf_format(&left, "%.*s\n  ", STR_ARG(c->q->notes.items[i]));
+    }
+    fail_set(why, FAIL_INPUT, "%.*s: no machine has measured this training", STR_ARG(c->folder));
+    return fail_hint(why,
+                     "%smeasure it on a card with batchfit fit --config FILE -- COMMAND, or name "
+                     "cards with --gpus for predictions",
+                     buf_z(&left));
+}
+
+static int collect_run(struct question *q, const struct team_options *o, struct fail *why) {
+    struct team_collect_options options = o->c;
+    struct question_gpus cards = {0};
+    struct team_collect c;
+    struct buf report = buf_new(q->arena);
+    if (o->q.base.argument_count > 0) options.folder = o->q.base.arguments[0];
+    int rc = find_rows(q, o, &cards, why);
+    if (rc == 0) rc = team_collect(q, &options, &cards, &c, why);
+    if (rc < 0) return rc;
+    bool is_same = c.merged.differing == 0;
+    bool writes = o->output && !o->c.test_only && is_same;
+    if (c.row_count == 0 && c.files.left_count == 0 && is_same) return nothing_there(&c, why);
+    if (o->output && !is_same) buf_format(&report, "not written: %s\n", o->output);
+    if (writes) rc = write_collected(&c, o->output, o->force, &report, why);
+    if (rc < 0 && rc != FAIL_NO) return rc;
+    if (!o->q.base.json)
+        team_collect_show(&c, &report);
+    else if (team_collect_print_json(&c, writes && rc == 0 ? o->output : NULL, why) < 0)
+        return FAIL_BUG;
+    return rc < 0 || is_same ? rc : FAIL_NO;
+}
+
+static int team_run(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct team_options *o = (const struct team_options *)options;
+    struct question q;
+    if (options->argument_count > o->collects) {
+        fail_set(why, FAIL_USAGE, "'%s' is not understood", options->arguments[o->collects]);
+        return fail_hint(why, "a folder of results goes with --collect, one only");
+    }
+    int rc = question_open(a, &o->q, &q, why);
+    if (rc < 0) return rc;
+    return o->collects ? collect_run(&q, o, why) : predict_run(&q, o, why);
+}
+
+const struct cli_verb team_verb = {
+    .name = "team",
+    .summary = "one table and one settings file for all the team's cards",
+    .arguments = "[DIR]",
+    .description =
+        "Answers the question of fit for every card of the team: the same effective batch on each, "
+        "mixed precision where the card has tensor cores. Without --gpus the cards of the config's "
+        "team_gpu_settings, or four that span what teams have.\n"
+        "\n"
+        "With --collect the answer comes from what the team's machines measured (fit -- COMMAND). "
+        "Each has its own file in DIR (.batchfit/team), which git carries: this one's is brought "
+        "up to date from its history, and all are read. A card that nobody measured is predicted, "
+        "and marked so. Where machines with the same card disagree, they are named and the "
+        "smallest batch is taken. A machine that measured with another effective batch is named, "
+        "and the exit status is 1.",
+    .examples =
+        "batchfit team --config configs/train.yaml --gpus rtx4090,rtx3080,rtx3060,gtx1080 -o "
+        "configs/team_settings.yaml\n"
+        "batchfit team --collect --config configs/train.yaml -o configs/team_settings.yaml\n"
+        "batchfit team --model resnet50 --gpus all --json",
+    .options = rows,
+    .common = "config model img-size precision effective-batch-size gpus collect output test-only",
+    .options_size = sizeof(struct team_options),
+    .run = team_run,
+};

@@ -1,0 +1,284 @@
+// SPDX-License-Identifier: Apache-2.0
+// Windows over the screen (help, setup, sorting, findings), and what keys do. The keys are those of
+// htop and nvtop as far as they fit; nothing here ends a process.
+#include "verbs/watch/screen.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *const help[][2] = {
+    {"q  Esc  F10", "quit"},
+    {"F1  ?  h", "this window"},
+    {"F2", "setup: what is shown, plots, units"},
+    {"F12", "keep the setup in a file"},
+    {"F6", "sort the processes by another column"},
+    {"+  -", "largest first, smallest first"},
+    {"0 … 9  Left  Right", "choose the card of plots and detail"},
+    {"Up  Down  k  j", "move among the processes"},
+    {"Space", "mark the process under the cursor, or none"},
+    {"/", "show only processes whose name or pid has this"},
+    {"f", "all findings with what to do about them"},
+    {"p", "pause"},
+    {"", ""},
+    {"slow", "share of the last minute held back by heat or power brake"},
+    {"ours", "memory of the runs that batchfit launched"},
+};
+enum { HELP_ROWS = sizeof help / sizeof *help, MARGIN = 2, WINDOW_COLUMNS = 74 };
+
+static struct tui_area frame(struct tui_area area, int rows, const char *title) {
+    struct tui_area window = tui_area_middle(area, rows + 3, WINDOW_COLUMNS);
+    tui_area_fill(window, ' ', SHOW_PLAIN);
+    struct tui_area bar = tui_area_top(&window, 1);
+    tui_area_fill(bar, ' ', TUI_INK_BAND);
+    tui_put_format(bar, 0, MARGIN, TUI_INK_BAND, "%s", title);
+    struct tui_area end = window;
+    end.row += window.rows - 1;
+    end.rows = 1;
+    tui_area_fill(end, ' ', TUI_INK_BAND);
+    window.rows -= 1;
+    return window;
+}
+
+static void scroll_to(struct watch_look *look, int rows) {
+    if (look->window_row >= look->window_rows) look->window_row = look->window_rows - 1;
+    if (look->window_row < 0) look->window_row = 0;
+    if (look->window_row < look->window_first) look->window_first = look->window_row;
+    if (look->window_row >= look->window_first + rows) {
+        look->window_first = look->window_row - rows + 1;
+    }
+}
+
+static void draw_help(struct watch_draw *d, struct tui_area area) {
+    struct tui_area w = frame(area, HELP_ROWS, "Help: any key closes it");
+    d->look->window_rows = 0;
+    for (int i = 0; i < HELP_ROWS; i++) {
+        tui_put_format(w, i, MARGIN, SHOW_STRONG, "%s", help[i][0]);
+        tui_put_format(w, i, MARGIN + 21, SHOW_PLAIN, "%s", help[i][1]);
+    }
+}
+
+static void draw_setup(struct watch_draw *d, struct tui_area area) {
+    struct watch_look *look = d->look;
+    struct tui_area w = frame(area, watch_setting_count,
+                              "Setup: Space changes, F12 keeps it for the next time, Esc closes");
+    look->window_rows = watch_setting_count;
+    scroll_to(look, w.rows);
+    for (int i = 0; i < w.rows && look->window_first + i < watch_setting_count; i++) {
+        int row = look->window_first + i;
+        const struct watch_setting *s = &watch_setting_rows[row];
+        tui_put_format(w, i, MARGIN, SHOW_PLAIN, "%s", s->what);
+        tui_put_field(w, i, MARGIN + 50, 18, SHOW_LEFT, SHOW_STRONG,
+                      str_of(s->words[*watch_setting_at(&look->settings, row)]));
+        if (row == look->window_row) tui_area_row_ink(w, i, TUI_INK_CURSOR);
+    }
+}
+
+static void draw_sort(struct watch_draw *d, struct tui_area area) {
+    struct watch_look *look = d->look;
+    struct tui_area w = frame(area, watch_sort_count(), "Sort the processes by");
+    look->window_rows = watch_sort_count();
+    scroll_to(look, w.rows);
+    for (int i = 0; i < w.rows && i < watch_sort_count(); i++) {
+        tui_put_format(w, i, MARGIN, SHOW_PLAIN, "%s", watch_sort_word(i));
+        if (i == look->window_row) tui_area_row_ink(w, i, TUI_INK_CURSOR);
+    }
+}
+
+static void draw_findings(struct watch_draw *d, struct tui_area area) {
+    int count = watch_findings_shown(d->view);
+    struct tui_area w = tui_area_middle(area, area.rows - 2, area.columns);
+    w = frame(w, w.rows - 3, "Findings: Up and Down scroll, Esc closes");
+    w.column = 0;
+    w.columns = area.columns;
+    tui_area_fill(w, ' ', SHOW_PLAIN);
+    d->look->window_rows = count;
+    scroll_to(d->look, w.rows);
+    if (count == 0) tui_put(w, 0, MARGIN, SHOW_GOOD, STR("nothing is to be said"));
+    watch_draw_findings(d, w, d->look->window_row);
+}
+
+void watch_draw_window(struct watch_draw *d, struct tui_area area) {
+    static void (*const draws[])(struct watch_draw *, struct tui_area) = {
+        [WATCH_WINDOW_HELP] = draw_help,
+        [WATCH_WINDOW_SETUP] = draw_setup,
+        [WATCH_WINDOW_SORT] = draw_sort,
+        [WATCH_WINDOW_FINDINGS] = draw_findings,
+    };
+    if (d->look->window == WATCH_WINDOW_FINDINGS && !d->view) return;
+    draws[d->look->window](d, area);
+}
+
+static void open_window(struct watch_look *look, enum watch_window_kind kind) {
+    look->window = kind;
+    look->window_row = kind == WATCH_WINDOW_SORT ? look->settings.sort : 0;
+    look->window_first = 0;
+}
+
+static void save(struct watch_look *look, struct arena *scratch) {
+    struct fail why = {0};
+    struct str path = {0};
+    struct arena_mark mark = arena_mark(scratch);
+    int rc = watch_settings_save(scratch, &look->settings, &path, &why);
+    if (rc < 0)
+        snprintf(look->message, sizeof look->message, "%s", why.message);
+    else
+        snprintf(look->message, sizeof look->message, "kept in %.*s", STR_ARG(path));
+    arena_rewind(scratch, mark);
+}
+
+static bool is_space(uint32_t key) {
+    return key == ' ' || key == TUI_KEY_ENTER;
+}
+
+// True: the key moved the cursor by so much.
+static bool moved(uint32_t key, int page, int *ret_by) {
+    const struct {
+        uint32_t key;
+        int by;
+    } moves[] = {{TUI_KEY_UP, -1},         {'k', -1},
+                 {TUI_KEY_DOWN, 1},        {'j', 1},
+                 {TUI_KEY_PAGE_UP, -page}, {TUI_KEY_PAGE_DOWN, page},
+                 {TUI_KEY_HOME, -100000},  {TUI_KEY_END, 100000}};
+    for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
+        if (moves[i].key != key) continue;
+        *ret_by = moves[i].by;
+        return true;
+    }
+    return false;
+}
+
+static void change_setting(struct watch_look *look, int by) {
+    const struct watch_setting *row = &watch_setting_rows[look->window_row];
+    int *value = watch_setting_at(&look->settings, look->window_row);
+    *value = (*value + by + row->count) % row->count;
+}
+
+static void window_key(struct watch_look *look, uint32_t key, struct arena *scratch) {
+    int by = 0;
+    if (look->window == WATCH_WINDOW_HELP) {
+        look->window = WATCH_WINDOW_NONE;
+    } else if (moved(key, 10, &by)) {
+        look->window_row += by;
+        if (look->window_row >= look->window_rows) look->window_row = look->window_rows - 1;
+        if (look->window_row < 0) look->window_row = 0;
+    } else if (look->window == WATCH_WINDOW_SETUP && key == TUI_KEY_F0 + 12) {
+        save(look, scratch);
+    } else if (look->window == WATCH_WINDOW_SETUP &&
+               (is_space(key) || key == TUI_KEY_RIGHT || key == 'l')) {
+        change_setting(look, 1);
+    } else if (look->window == WATCH_WINDOW_SETUP && (key == TUI_KEY_LEFT || key == 'h')) {
+        change_setting(look, -1);
+    } else {
+        if (look->window == WATCH_WINDOW_SORT && is_space(key)) {
+            look->settings.sort = look->window_row;
+        }
+        look->window = WATCH_WINDOW_NONE;
+    }
+}
+
+static void type_key(struct watch_look *look, uint32_t key) {
+    size_t length = strlen(look->filter);
+    if (key == TUI_KEY_ENTER || key == TUI_KEY_ESCAPE) {
+        look->is_typing = false;
+        if (key == TUI_KEY_ESCAPE) look->filter[0] = '\0';
+    } else if (key == TUI_KEY_BACKSPACE && length > 0) {
+        look->filter[length - 1] = '\0';
+    } else if (key >= ' ' && key < 127 && length + 1 < sizeof look->filter) {
+        look->filter[length] = (char)key;
+        look->filter[length + 1] = '\0';
+    }
+}
+
+static void toggle_tag(struct watch_look *look) {
+    if (!look->has_cursor) return;
+    for (int i = 0; i < look->tag_count; i++) {
+        if (look->tags[i] != look->cursor_pid) continue;
+        look->tags[i] = look->tags[--look->tag_count];
+        return;
+    }
+    if (look->tag_count < WATCH_TAGS) look->tags[look->tag_count++] = look->cursor_pid;
+}
+
+static void move_cursor(struct watch_look *look, int by) {
+    int to = look->has_cursor ? look->process + by : by > 0 ? 0 : look->process;
+    if (to >= look->process_count) to = look->process_count - 1;
+    look->process = to < 0 ? 0 : to;
+    look->has_cursor = look->cursor_moved = true;
+}
+
+static void choose_card(struct watch_look *look, int place) {
+    int count = look->view ? look->view->devices->count : 0;
+    if (place >= 0 && place < count) look->card = place;
+}
+
+// By the driver's number, as everywhere; of a divided card, its first instance.
+static void choose_index(struct watch_look *look, int index) {
+    int count = look->view ? look->view->devices->count : 0;
+    for (int i = 0; i < count; i++) {
+        if (look->view->devices->cards[i].index != index) continue;
+        choose_card(look, i);
+        return;
+    }
+}
+
+static const struct {
+    uint32_t key;
+    enum watch_window_kind window;
+} windows[] = {{'?', WATCH_WINDOW_HELP},
+               {'h', WATCH_WINDOW_HELP},
+               {TUI_KEY_F0 + 1, WATCH_WINDOW_HELP},
+               {TUI_KEY_F0 + 2, WATCH_WINDOW_SETUP},
+               {TUI_KEY_F0 + 6, WATCH_WINDOW_SORT},
+               {'f', WATCH_WINDOW_FINDINGS}};
+
+static bool opened(struct watch_look *look, uint32_t key) {
+    for (size_t i = 0; i < sizeof windows / sizeof *windows; i++) {
+        if (windows[i].key != key) continue;
+        open_window(look, windows[i].window);
+        return true;
+    }
+    return false;
+}
+
+static void main_key(struct watch_look *look, uint32_t key, struct arena *scratch) {
+    int by = 0;
+    if (opened(look, key)) return;
+    if (moved(key, look->process_rows, &by))
+        move_cursor(look, by);
+    else if (key == TUI_KEY_LEFT)
+        choose_card(look, look->card - 1);
+    else if (key == TUI_KEY_RIGHT || key == 'l' || key == '\t')
+        choose_card(look, look->card + 1);
+    else if (key >= '0' && key <= '9')
+        choose_index(look, (int)(key - '0'));
+    else if (key == '+' || key == '-')
+        look->settings.ascending = key == '-';
+    else if (key == '/')
+        look->is_typing = true;
+    else if (key == ' ')
+        toggle_tag(look);
+    else if (key == 'p')
+        look->is_paused = !look->is_paused;
+    else if (key == TUI_KEY_F0 + 12)
+        save(look, scratch);
+}
+
+bool watch_screen_key(struct watch_look *look, uint32_t key, struct arena *scratch) {
+    look->message[0] = '\0';
+    if (look->is_typing) {
+        type_key(look, key);
+        return true;
+    }
+    if (look->window != WATCH_WINDOW_NONE) {
+        window_key(look, key, scratch);
+        return true;
+    }
+    if (key == TUI_KEY_ESCAPE && (look->filter[0] || look->has_cursor)) {
+        look->filter[0] = '\0'; // first it undoes, then it quits
+        look->has_cursor = false;
+        return true;
+    }
+    if (key == 'q' || key == TUI_KEY_ESCAPE || key == TUI_KEY_F0 + 10) return false;
+    main_key(look, key, scratch);
+    return true;
+}

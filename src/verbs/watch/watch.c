@@ -1,0 +1,250 @@
+// SPDX-License-Identifier: Apache-2.0
+// batchfit watch: what happens on the cards now, on a screen, in logs, or once as text.
+#include "base/os.h"
+#include "cli/rows.h"
+#include "machine/device/demo.h"
+#include "verbs/watch/log.h"
+#include "verbs/watch/screen.h"
+
+#include <math.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#define MS INT64_C(1000000)
+enum { ONCE_ROWS = 400, ONCE_COLUMNS = 80, SLACK_MS = 40 };
+
+struct watch_verb_options {
+    struct cli_options all;
+    double interval, duration, speed;
+    const char *gpu_ids, *machine, *log, *steps;
+    bool pcie, profile, ascii, once, demo;
+};
+
+#define AT(member) offsetof(struct watch_verb_options, member)
+static const struct cli_row rows[] = {
+    {"interval", "SECONDS", CLI_NUMBER, AT(interval),
+     "time between two readings, 0.1 or more; 1 without it", "", 'i'},
+    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "ends by itself after this time", "", 'd'},
+    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these cards, by the driver's numbers: 0,2",
+     ""},
+    {"log", "FILE", CLI_REPEAT, AT(log),
+     "also writes every reading down: .csv has a row a card with the columns of nvidia-smi dmon, "
+     ".jsonl a document; may be repeated",
+     "file", 'l'},
+    {"steps", "DIR", CLI_REPEAT, AT(steps),
+     "a folder or file of the steps protocol to follow, beside the runs of batchfit's own; may be "
+     "repeated",
+     "file"},
+    {"pcie", NULL, CLI_SWITCH, AT(pcie),
+     "also the traffic between card and machine: asking takes 40 ms a card", NULL},
+    CLI_ROW_PROFILE(AT(profile)),
+    {"once", NULL, CLI_SWITCH, AT(once), "one look as text; with --duration, after that time",
+     NULL},
+    {"ascii", NULL, CLI_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
+    CLI_ROW_MACHINE(AT(machine)),
+    {"demo", NULL, CLI_SWITCH, AT(demo), "an invented machine, for a look without a card", NULL},
+    {"speed", "X", CLI_NUMBER, AT(speed), "how many times as fast the recording is played", ""},
+    {.name = NULL},
+};
+
+struct watching {
+    struct arena *arena;
+    const struct watch_verb_options *options;
+    struct observe_options watch;
+    struct watch_settings settings;
+    struct str note;
+    struct watch_log *logs;
+    double duration_s; // 0: without end
+};
+
+// Two columns of dots a character: as wide as plots get.
+enum { HISTORY = 400 };
+
+static int refuse(const struct watch_verb_options *o, struct fail *why) {
+    if (o->interval < 0.1) {
+        fail_set(why, FAIL_USAGE, "--interval %g: a card is asked at most ten times a second",
+                 o->interval);
+        return fail_hint(why, "0.1 or more");
+    }
+    if (o->interval > 86400) return fail_set(why, FAIL_USAGE, "--interval: at most a day, 86400");
+    if (o->speed <= 0) return fail_set(why, FAIL_USAGE, "--speed: more than 0");
+    if (!isnan(o->speed) && !o->machine && !o->demo) {
+        return fail_set(why, FAIL_USAGE, "--speed is of a recorded machine (--machine)");
+    }
+    if (o->all.json && o->once) {
+        return fail_set(why, FAIL_USAGE, "--once is a text; check --json is one document");
+    }
+    return 0;
+}
+
+static int interval_of(const struct watching *w) {
+    const struct watch_verb_options *o = w->options;
+    static const int kept[] = {1000, 250, 500, 1000, 2000, 5000, 10000};
+    return isnan(o->interval) ? kept[w->settings.interval] : (int)lround(o->interval * 1000);
+}
+
+static int prepare(struct watching *w, struct fail *why) {
+    const struct watch_verb_options *o = w->options;
+    const char *machine = NULL;
+    int rc = device_demo_or_machine(w->arena, o->demo, o->machine, &machine, why);
+    if (rc < 0) return rc;
+    w->settings = watch_settings_usual();
+    watch_settings_load(w->arena, &w->settings, &w->note);
+    w->duration_s = o->duration > 0 ? o->duration : 0;
+    w->watch = (struct observe_options){
+        .machine = machine,
+        .interval_ms = interval_of(w),
+        .speed = o->speed > 0 ? o->speed : 1,
+        .history = HISTORY,
+        .wants_pcie_throughput = o->pcie,
+        .wants_profile = o->profile,
+        .gpu_ids = o->gpu_ids,
+    };
+    struct str_words steps = str_words_of(w->arena, str_of(o->steps), '\n');
+    w->watch.steps = (const char *const *)steps.items;
+    w->watch.steps_count = (int)steps.count;
+    signal(SIGPIPE, SIG_IGN); // told by the write
+    tui_terminal_block_signals();
+    return o->log ? watch_logs_open(w->arena, o->log, &w->logs, why) : 0;
+}
+
+static int signals_open(void) {
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGINT);
+    sigaddset(&set, SIGTERM);
+    sigaddset(&set, SIGHUP);
+    return signalfd(-1, &set, SFD_CLOEXEC);
+}
+
+// False: a signal came.
+static bool pause_until(int signals, int64_t until_ns) {
+    int64_t ms = (until_ns - os_now_ns() + MS - 1) / MS;
+    struct pollfd fd = {.fd = signals, .events = POLLIN};
+    return poll(&fd, 1, ms > 0 ? (int)ms : 0) <= 0;
+}
+
+static int64_t next_look(const struct watching *w, const struct observe_view *view,
+                         int64_t end_ns) {
+    int64_t now = os_now_ns(), interval = w->watch.interval_ms * MS;
+    int64_t next = view->at_ns + interval + SLACK_MS * MS;
+    if (next <= now || next > now + interval) next = now + interval;
+    return end_ns < next ? end_ns : next;
+}
+
+static int64_t end_of(const struct watching *w) {
+    bool is_long = w->duration_s == 0 || w->duration_s > 1e9;
+    return is_long ? INT64_MAX : os_now_ns() + (int64_t)(w->duration_s * 1e9);
+}
+
+// Logs, and documents on stdout, without a screen.
+static int follow(struct watching *w, struct watch_log *logs, struct fail *why) {
+    struct watch *watch = NULL;
+    ARENA_AUTO scratch = {.escape = w->arena->escape};
+    OS_FD signals = signals_open();
+    int64_t end = end_of(w);
+    int rc = observe_open(w->arena, &w->watch, &watch, why);
+    if (rc < 0) return rc;
+    bool goes_on = true;
+    do {
+        observe_update(watch);
+        rc = watch_logs_add(logs, observe_view(watch), &scratch, why);
+        if (rc < 0 || os_now_ns() >= end) break;
+        goes_on = pause_until(signals, next_look(w, observe_view(watch), end));
+    } while (goes_on);
+    observe_close(watch);
+    return rc == 0 && !goes_on ? FAIL_INTERRUPTED : rc;
+}
+
+static void print_look(struct watching *w, const struct observe_view *view) {
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    ARENA_AUTO scratch = {.escape = w->arena->escape};
+    struct watch_look look = {.view = view,
+                              .settings = w->settings,
+                              .machine = w->watch.machine,
+                              .speed = w->watch.speed,
+                              .interval_ms = w->watch.interval_ms,
+                              .is_once = true};
+    struct tui_canvas canvas = {0};
+    int columns = style.width > WATCH_LEAST_COLUMNS ? style.width : ONCE_COLUMNS;
+    tui_canvas_begin(&canvas, ONCE_ROWS, columns, style.utf8 && !w->options->ascii);
+    watch_screen_draw(&look, &canvas, &scratch);
+    struct buf b = buf_new(&scratch);
+    tui_canvas_text(&canvas, style.colour, &b);
+    fwrite(b.items, 1, (size_t)b.count, stdout);
+    tui_canvas_free(&canvas);
+}
+
+static int look_once(struct watching *w, struct fail *why) {
+    struct watch *watch = NULL;
+    ARENA_AUTO scratch = {.escape = w->arena->escape};
+    OS_FD signals = signals_open();
+    int64_t end = w->duration_s > 0 ? end_of(w) : os_now_ns();
+    int rc = observe_open(w->arena, &w->watch, &watch, why);
+    if (rc < 0) return rc;
+    observe_update(watch);
+    bool goes_on = true;
+    while (goes_on && os_now_ns() < end) {
+        goes_on = pause_until(signals, next_look(w, observe_view(watch), end));
+        observe_update(watch);
+    }
+    print_look(w, observe_view(watch));
+    if (w->logs) rc = watch_logs_add(w->logs, observe_view(watch), &scratch, why);
+    observe_close(watch);
+    return rc == 0 && !goes_on ? FAIL_INTERRUPTED : rc;
+}
+
+static int show_screen(struct watching *w, struct fail *why) {
+    const struct watch_screen_options screen = {.watch = w->watch,
+                                                .settings = w->settings,
+                                                .note = w->note,
+                                                .duration_s = w->duration_s,
+                                                .ascii = w->options->ascii,
+                                                .logs = w->logs};
+    return watch_screen_run(w->arena, &screen, why);
+}
+
+static int watch_run_verb(struct arena *a, const struct cli_options *options, struct fail *why) {
+    const struct watch_verb_options *o = (const struct watch_verb_options *)options;
+    struct watching w = {.arena = a, .options = o};
+    int rc = refuse(o, why);
+    if (rc == 0) rc = prepare(&w, why);
+    if (rc < 0) return rc;
+    bool is_terminal = isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+    if (options->json) {
+        rc = follow(&w, watch_log_on(a, STDOUT_FILENO, "stdout", w.logs), why);
+    } else if (o->once || (!is_terminal && !w.logs))
+        rc = look_once(&w, why);
+    else if (!is_terminal)
+        rc = follow(&w, w.logs, why);
+    else
+        rc = show_screen(&w, why);
+    watch_logs_close(w.logs);
+    return rc;
+}
+
+const struct cli_verb watch_verb = {
+    .name = "watch",
+    .summary = "what happens on the cards now, and what is holding the training back?",
+    .description =
+        "A live screen of the cards: utilisation, memory (of runs that batchfit launched, of "
+        "others, of the driver), heat, power, clocks, the share of the time in which a card was "
+        "held back, energy; their history, processes, the runs with the parts of their steps, and "
+        "findings with what to do about them. A card that does not answer never stops the screen: "
+        "its figures are shown with their age. h shows the keys; no process is ever ended.\n"
+        "Without a terminal, or with --once, one look as text. --log writes every reading into a "
+        "file (doc/formats/watch-log.md), with or without a screen; --json prints one document a "
+        "line. Settings are kept in $XDG_CONFIG_HOME/batchfit/watch.conf when F12 says so.",
+    .examples = "batchfit watch\n"
+                "batchfit watch --log gpu.csv --interval 5 --duration 3600 --gpu-ids 0,1\n"
+                "batchfit watch --once\n"
+                "batchfit watch --machine tests/machines/h100x8 --speed 10",
+    .options = rows,
+    .options_size = sizeof(struct watch_verb_options),
+    .run = watch_run_verb,
+};

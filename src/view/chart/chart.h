@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// Series over an x axis: stacked areas or lines as SVG, and as rows of blocks in a terminal.
+#ifndef CHART_CHART_H
+#define CHART_CHART_H
+
+#include "view/show/style.h"
+
+enum chart_kind { CHART_AREAS, CHART_LINES };
+enum chart_unit { CHART_NUMBERS, CHART_BYTES };
+
+struct chart_series {
+    struct str name;
+    const double *y; // one value a point; NaN leaves a gap (areas take it as 0)
+};
+// A name under a stretch of the x axis: "forward", "backward".
+struct chart_span {
+    struct str name;
+    double from, to;
+};
+struct chart {
+    enum chart_kind kind;
+    enum chart_unit unit; // of y
+    struct str title, x_name, y_name;
+    const double *x; // not decreasing; NULL: 0, 1, 2, …
+    const struct str
+        *x_texts; // what the points are called instead of their figures; NULL: as those
+    ptrdiff_t point_count;
+    const struct chart_series *series; // areas: the first lies lowest
+    int series_count;                  // at most CHART_SERIES_MAX are told apart by colour
+    const struct chart_span *spans;
+    int span_count;
+    double limit, budget; // horizontal lines; NaN: none
+    struct str limit_name, budget_name;
+};
+enum { CHART_SERIES_MAX = 10 };
+
+// One <figure> for view/html/html.h's page, without script: legend, axes, the peak of the areas
+// marked, values as hover titles, and a sentence with peak and limit as the text alternative.
+// Points beyond what a screen can show are thinned; the highest total of each group of points is
+// kept, so the peak never disappears.
+void chart_svg(const struct chart *c, struct arena *scratch, struct buf *b);
+// The same below one another as a file of its own.
+void chart_picture(const struct chart *charts, int count, struct arena *scratch, struct buf *b);
+// The sum of the areas, or the highest of the lines, in `rows` lines of blocks with the limit
+// marked, and a line that names the peak.
+void chart_text(const struct chart *c, struct show_style style, int rows, struct buf *b);
+
+// Where the sum of all areas, or the highest line, is highest; -1 without points. ret_value may be
+// NULL.
+ptrdiff_t chart_peak(const struct chart *c, double *ret_value);
+
+// The rules of a page (view/html/html.h), those of charts among them.
+extern const char chart_style_sheet[];
+
+#endif

@@ -1,0 +1,169 @@
+// SPDX-License-Identifier: Apache-2.0
+// Stacked bars in a terminal. Every part that is not nothing gets a cell at least, and the cells of
+// all parts are those of the sum, so that what looks full is full.
+#include "view/show/bar.h"
+
+#include <math.h>
+
+enum { FILLS = 6, LEAST_BAR = 10, DEFAULT_WIDTH = 80 };
+
+// With colours all parts are solid; without, they differ by pattern.
+static const char *const fills_utf8[FILLS] = {"█", "▓", "▒", "░", "▚", "╱"};
+static const char *const fills_ascii[FILLS] = {"#", "=", "+", ":", "o", "/"};
+// Blue, cyan, magenta, yellow, green, grey: the terminal's own shades. Red is kept for too much.
+static const char *const fill_codes[FILLS] = {"34", "36", "35", "33", "32", "90"};
+static const char mark_code[] = "33", over_code[] = "31", free_code[] = "2";
+
+static double sum_of(const struct show_bar *bar) {
+    double sum = 0;
+    for (int i = 0; i < bar->segment_count; i++) sum += fmax(0, bar->segments[i].value);
+    return sum;
+}
+
+// Gives each cell its part, or -1 for free memory.
+static void lay_out(const struct show_bar *bar, double scale, int *parts, int cells) {
+    double end = 0;
+    int at = 0;
+    for (int i = 0; i < bar->segment_count; i++) {
+        if (!(bar->segments[i].value > 0)) continue;
+        end += bar->segments[i].value;
+        int to = (int)lround(end * scale);
+        if (to <= at) to = at + 1;
+        while (at < to && at < cells) parts[at++] = i;
+    }
+    while (at < cells) parts[at++] = -1;
+}
+
+struct pen {
+    struct buf *b;
+    bool colour;
+    const char *code; // the colour switched on; NULL: none
+};
+
+// Writes in a colour; the code is sent only where it changes.
+static void put(struct pen *pen, const char *code, const char *text) {
+    if (pen->colour && pen->code != code) {
+        if (pen->code) buf_add(pen->b, STR("\033[0m"));
+        if (code) buf_format(pen->b, "\033[%sm", code);
+        pen->code = code;
+    }
+    buf_add(pen->b, str_of(text));
+}
+
+static const char *fill_of(struct show_style style, int part) {
+    if (!style.utf8) return fills_ascii[part % FILLS];
+    return fills_utf8[style.colour && part < FILLS ? 0 : part % FILLS];
+}
+
+static void draw_cells(const struct show_bar *bar, struct show_style style, double scale, int cells,
+                       struct buf *b) {
+    ARENA_AUTO scratch = {0};
+    int *parts = arena_new(&scratch, int, cells);
+    lay_out(bar, scale, parts, cells);
+    int budget = isnan(bar->budget) ? -1 : (int)lround(bar->budget * scale);
+    int limit = (int)lround(bar->capacity * scale);
+    struct pen pen = {.b = b, .colour = style.colour};
+    for (int i = 0; i < cells; i++) {
+        int part = parts[i];
+        if (i == budget && i < limit)
+            put(&pen, mark_code, style.utf8 ? "┃" : "|");
+        else if (i == limit)
+            put(&pen, over_code, style.utf8 ? "┃" : "]");
+        else if (part >= 0 && i > limit)
+            put(&pen, over_code, fill_of(style, part));
+        else if (part >= 0)
+            put(&pen, fill_codes[part % FILLS], fill_of(style, part));
+        else if (i > limit)
+            put(&pen, NULL, " ");
+        else
+            put(&pen, free_code, style.utf8 ? "·" : ".");
+    }
+    put(&pen, NULL, "");
+}
+
+static int longest_name(const struct show_bar *bars, int count) {
+    int widest = 0;
+    for (int i = 0; i < count; i++) {
+        int width = show_width(bars[i].name);
+        if (width > widest) widest = width;
+    }
+    return widest;
+}
+
+static int longest_text(const struct show_bar *bars, int count) {
+    int widest = 0;
+    for (int i = 0; i < count; i++) {
+        int width = show_width(bars[i].text);
+        if (width > widest) widest = width;
+    }
+    return widest;
+}
+
+// One entry of the legend, on the next line when this one is full.
+static int legend_entry(struct buf *b, int column, int indent, int width, int entry_width) {
+    if (column > indent && column + entry_width > width) {
+        while (b->items[b->count - 1] == ' ') b->count--;
+        buf_byte(b, '\n');
+        column = 0;
+    }
+    for (; column < indent; column++) buf_byte(b, ' ');
+    return column;
+}
+
+static void draw_legend(const struct show_bar *bar, struct show_style style, int indent, int width,
+                        struct buf *b) {
+    int column = 0;
+    for (int i = 0; i < bar->segment_count; i++) {
+        const struct show_segment *s = &bar->segments[i];
+        if (!(s->value > 0)) continue;
+        int entry = 2 + show_width(s->name) + 1 + show_width(s->text) + 2;
+        column = legend_entry(b, column, indent, width, entry);
+        struct pen pen = {.b = b, .colour = style.colour};
+        put(&pen, fill_codes[i % FILLS], fill_of(style, i));
+        put(&pen, NULL, " ");
+        show_text(b, style, SHOW_PLAIN, s->name);
+        buf_byte(b, ' ');
+        show_text(b, style, SHOW_DIM, s->text);
+        buf_add(b, STR("  "));
+        column += entry;
+    }
+    if (!isnan(bar->budget) && bar->budget_text.len) {
+        int entry = 2 + 7 + show_width(bar->budget_text);
+        legend_entry(b, column, indent, width, entry);
+        show_text(b, style, SHOW_WARN, style.utf8 ? STR("┃") : STR("|"));
+        buf_add(b, STR(" budget "));
+        show_text(b, style, SHOW_DIM, bar->budget_text);
+    }
+    while (b->count && b->items[b->count - 1] == ' ') b->count--;
+    buf_byte(b, '\n');
+}
+
+void show_bars(const struct show_bar *bars, int count, struct show_style style, struct buf *b) {
+    double longest = 0;
+    for (int i = 0; i < count; i++)
+        longest = fmax(longest, fmax(bars[i].capacity, sum_of(&bars[i])));
+    if (count == 0 || !(longest > 0)) return;
+    int width = style.width > 0 ? style.width : DEFAULT_WIDTH;
+    int names = longest_name(bars, count), texts = longest_text(bars, count);
+    int indent = names ? names + 2 : 0;
+    int cells = width - indent - 2 - (texts ? texts + 2 : 0);
+    if (cells < LEAST_BAR) cells = LEAST_BAR;
+    for (int i = 0; i < count; i++) {
+        if (names) {
+            show_padded(b, style, SHOW_STRONG, bars[i].name, names, false);
+            buf_add(b, STR("  "));
+        }
+        buf_add(b, style.utf8 ? STR("▕") : STR("["));
+        draw_cells(&bars[i], style, cells / longest, cells, b);
+        bool is_end = bars[i].capacity >= longest;
+        buf_add(b, !is_end ? STR(" ") : style.utf8 ? STR("▏") : STR("]"));
+        if (bars[i].text.len) buf_add(b, STR("  "));
+        show_text(b, style, bars[i].tone, bars[i].text);
+        buf_byte(b, '\n');
+    }
+    draw_legend(&bars[0], style, indent, width, b);
+}
+
+void show_bar(const struct show_bar *bar, struct show_style style, struct buf *b) {
+    show_bars(bar, 1, style, b);
+}

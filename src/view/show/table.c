@@ -1,0 +1,281 @@
+// SPDX-License-Identifier: Apache-2.0
+// Tables. Layout is by display width, so Korean and Chinese line up; a table that is too wide first
+// wraps its columns of prose, then cuts the widest ones.
+#include "view/show/table.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+enum { GAP = 2, LEAST_WRAP = 16, LEAST_CUT = 4 };
+
+struct show_table show_table_new(struct arena *a, struct str title) {
+    return (struct show_table){.arena = a, .title = title};
+}
+
+static void add_column(struct show_table *t, struct show_column column) {
+    *arena_push(t->arena, &t->columns, &t->column_count, &t->column_capacity) = column;
+}
+
+void show_table_column(struct show_table *t, const char *name, enum show_align align) {
+    add_column(t, (struct show_column){.name = str_of(name), .align = align});
+}
+
+void show_table_columns(struct show_table *t, const struct show_heading *headings) {
+    for (; headings->name; headings++) show_table_column(t, headings->name, headings->align);
+}
+
+void show_table_wrapping(struct show_table *t, const char *name) {
+    add_column(t, (struct show_column){.name = str_of(name), .may_wrap = true});
+}
+
+void show_table_cell(struct show_table *t, enum show_tone tone, struct str text) {
+    *arena_push(t->arena, &t->cells, &t->cell_count, &t->cell_capacity) =
+        (struct show_cell){.text = str_copy(t->arena, text), .tone = tone};
+}
+
+void show_table_format(struct show_table *t, enum show_tone tone, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    va_list again;
+    va_copy(again, list);
+    int length = vsnprintf(NULL, 0, format, list);
+    va_end(list);
+    char *text = arena_new(t->arena, char, length + 1);
+    vsnprintf(text, (size_t)length + 1, format, again);
+    va_end(again);
+    *arena_push(t->arena, &t->cells, &t->cell_count, &t->cell_capacity) =
+        (struct show_cell){.text = {text, length}, .tone = tone};
+}
+
+void show_table_unknown(struct show_table *t) {
+    show_table_cell(t, SHOW_DIM, STR("–"));
+}
+
+void show_table_known(struct show_table *t, enum show_tone tone, struct str text) {
+    if (text.len > 0)
+        show_table_cell(t, tone, text);
+    else
+        show_table_unknown(t);
+}
+
+static const struct show_cell *cell_at(const struct show_table *t, ptrdiff_t row,
+                                       ptrdiff_t column) {
+    static const struct show_cell none;
+    ptrdiff_t i = row * t->column_count + column;
+    return i < t->cell_count ? &t->cells[i] : &none;
+}
+
+static ptrdiff_t row_count(const struct show_table *t) {
+    return t->column_count ? (t->cell_count + t->column_count - 1) / t->column_count : 0;
+}
+
+// Widest line of a text of several.
+static int text_width(struct str text) {
+    int widest = 0;
+    while (text.len > 0) {
+        int width = show_width(str_line(&text));
+        if (width > widest) widest = width;
+    }
+    return widest;
+}
+
+static void shrink(const struct show_table *t, int *widths, int surplus, bool only_wrapping) {
+    while (surplus > 0) {
+        ptrdiff_t widest = -1;
+        int least = only_wrapping ? LEAST_WRAP : LEAST_CUT;
+        for (ptrdiff_t i = 0; i < t->column_count; i++) {
+            if (only_wrapping && !t->columns[i].may_wrap) continue;
+            if (widths[i] > least && (widest < 0 || widths[i] > widths[widest])) widest = i;
+        }
+        if (widest < 0) return;
+        widths[widest]--;
+        surplus--;
+    }
+}
+
+static int total_width(const struct show_table *t, const int *widths) {
+    int total = GAP * (int)(t->column_count - 1);
+    for (ptrdiff_t i = 0; i < t->column_count; i++) total += widths[i];
+    return total;
+}
+
+static int *column_widths(const struct show_table *t, struct show_style style) {
+    int *widths = arena_new(t->arena, int, t->column_count + 1);
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        widths[i] = show_width(t->columns[i].name);
+        for (ptrdiff_t row = 0; row < row_count(t); row++) {
+            int width = text_width(cell_at(t, row, i)->text);
+            if (width > widths[i]) widths[i] = width;
+        }
+    }
+    if (style.width > 0) {
+        shrink(t, widths, total_width(t, widths) - style.width, true);
+        shrink(t, widths, total_width(t, widths) - style.width, false);
+    }
+    return widths;
+}
+
+// Takes the next line of at most `width` columns off the text, at a blank where there is one.
+static struct str wrapped_line(struct str *text, int width) {
+    struct str rest = *text, line = str_line(&rest);
+    if (show_width(line) <= width) {
+        *text = rest;
+        return line;
+    }
+    struct str fits = show_fit(line, width);
+    ptrdiff_t cut = fits.len;
+    if (cut == 0) cut = line.len; // a wide character in one column: let it stick out
+    bool is_blank_next = cut < line.len && line.p[cut] == ' ';
+    for (ptrdiff_t i = cut; !is_blank_next && i > 0; i--) {
+        if (line.p[i - 1] != ' ') continue;
+        cut = i;
+        break;
+    }
+    *text = str_slice(*text, cut, text->len);
+    while (text->len > 0 && text->p[0] == ' ') *text = str_slice(*text, 1, text->len);
+    return str_trim(str_slice(line, 0, cut));
+}
+
+static struct str cut_line(struct arena *a, struct str text, int width, struct show_style style) {
+    struct str rest = text, line = str_line(&rest);
+    if (show_width(line) <= width && rest.len == 0) return line;
+    struct str mark = style.utf8 ? STR("…") : STR("..");
+    struct str head = show_fit(line, width - show_width(mark));
+    return str_format(a, "%.*s%.*s", STR_ARG(head), STR_ARG(mark));
+}
+
+// One row, of as many lines as its highest cell. `texts` are used up.
+static void draw_row(const struct show_table *t, struct show_style style, const int *widths,
+                     struct str *texts, const enum show_tone *tones, struct buf *b) {
+    for (bool is_first = true, is_more = true; is_more; is_first = false) {
+        struct buf line = buf_new(t->arena);
+        ptrdiff_t last = -1;
+        is_more = false;
+        for (ptrdiff_t i = 0; i < t->column_count; i++) {
+            const struct show_column *column = &t->columns[i];
+            struct str part = {0};
+            if (column->may_wrap && texts[i].len > 0) {
+                part = wrapped_line(&texts[i], widths[i]);
+                is_more = is_more || texts[i].len > 0;
+            } else if (!column->may_wrap && is_first) {
+                part = cut_line(t->arena, texts[i], widths[i], style);
+            }
+            show_padded(&line, style, tones[i], part, widths[i], column->align == SHOW_RIGHT);
+            if (part.len) last = line.count;
+            if (part.len && column->align == SHOW_LEFT) {
+                last -= widths[i] > show_width(part) ? widths[i] - show_width(part) : 0;
+            }
+            for (int g = 0; i + 1 < t->column_count && g < GAP; g++) buf_byte(&line, ' ');
+        }
+        buf_add(b, str_slice(buf_str(&line), 0, last < 0 ? 0 : last));
+        buf_byte(b, '\n');
+    }
+}
+
+void show_table_text(const struct show_table *t, struct show_style style, struct buf *b) {
+    if (!t->column_count) return;
+    int *widths = column_widths(t, style);
+    struct str *texts = arena_new(t->arena, struct str, t->column_count);
+    enum show_tone *tones = arena_new(t->arena, enum show_tone, t->column_count);
+    if (t->title.len) {
+        show_text(b, style, SHOW_STRONG, t->title);
+        buf_byte(b, '\n');
+    }
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        texts[i] = t->columns[i].name;
+        tones[i] = SHOW_STRONG;
+    }
+    draw_row(t, style, widths, texts, tones, b);
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        for (int w = 0; w < widths[i]; w++) buf_add(b, style.utf8 ? STR("─") : STR("-"));
+        buf_add(b, i + 1 < t->column_count ? STR("  ") : STR("\n"));
+    }
+    for (ptrdiff_t row = 0; row < row_count(t); row++) {
+        for (ptrdiff_t i = 0; i < t->column_count; i++) {
+            texts[i] = cell_at(t, row, i)->text;
+            tones[i] = cell_at(t, row, i)->tone;
+        }
+        draw_row(t, style, widths, texts, tones, b);
+    }
+}
+
+// Text inside a Markdown table: nothing that ends the cell, nothing that becomes HTML.
+static void add_markdown(struct buf *b, struct str text) {
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        char c = text.p[i];
+        if (c == '|' || c == '\\' || c == '`') buf_byte(b, '\\');
+        if (c == '<')
+            buf_add(b, STR("&lt;"));
+        else if (c == '\n')
+            buf_add(b, STR("<br>"));
+        else if ((unsigned char)c >= 0x20)
+            buf_byte(b, c);
+    }
+}
+
+void show_table_markdown(const struct show_table *t, struct buf *b) {
+    if (!t->column_count) return;
+    if (t->title.len) {
+        buf_add(b, STR("**"));
+        add_markdown(b, t->title);
+        buf_add(b, STR("**\n\n"));
+    }
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        buf_add(b, STR("| "));
+        add_markdown(b, t->columns[i].name);
+        buf_byte(b, ' ');
+    }
+    buf_add(b, STR("|\n"));
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        buf_add(b, t->columns[i].align == SHOW_RIGHT ? STR("|---:") : STR("|---"));
+    }
+    buf_add(b, STR("|\n"));
+    for (ptrdiff_t row = 0; row < row_count(t); row++) {
+        for (ptrdiff_t i = 0; i < t->column_count; i++) {
+            buf_add(b, STR("| "));
+            add_markdown(b, cell_at(t, row, i)->text);
+            buf_byte(b, ' ');
+        }
+        buf_add(b, STR("|\n"));
+    }
+}
+
+static void open_cell(struct buf *b, const struct show_cell *cell,
+                      const struct show_column *column) {
+    static const char *const tones[SHOW_TONES] = {"", "strong", "dim", "good", "warn", "bad"};
+    const char *tone = tones[cell->tone];
+    const char *kind = column->align == SHOW_RIGHT ? "n" : column->may_wrap ? "w" : "";
+    if (!*tone && !*kind)
+        buf_add(b, STR("<td>"));
+    else
+        buf_format(b, "<td class=\"%s%s%s\">", kind, *kind && *tone ? " " : "", tone);
+}
+
+void show_table_html(const struct show_table *t, struct buf *b) {
+    if (!t->column_count) return;
+    buf_add(b, STR("<div class=\"scroll\"><table>\n"));
+    if (t->title.len) {
+        buf_add(b, STR("<caption>"));
+        show_escaped(b, t->title);
+        buf_add(b, STR("</caption>\n"));
+    }
+    buf_add(b, STR("<thead><tr>"));
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        bool is_right = t->columns[i].align == SHOW_RIGHT;
+        buf_add(b, is_right ? STR("<th scope=\"col\" class=\"n\">") : STR("<th scope=\"col\">"));
+        show_escaped(b, t->columns[i].name);
+        buf_add(b, STR("</th>"));
+    }
+    buf_add(b, STR("</tr></thead>\n<tbody>\n"));
+    for (ptrdiff_t row = 0; row < row_count(t); row++) {
+        buf_add(b, STR("<tr>"));
+        for (ptrdiff_t i = 0; i < t->column_count; i++) {
+            const struct show_cell *cell = cell_at(t, row, i);
+            open_cell(b, cell, &t->columns[i]);
+            show_escaped(b, cell->text);
+            buf_add(b, STR("</td>"));
+        }
+        buf_add(b, STR("</tr>\n"));
+    }
+    buf_add(b, STR("</tbody></table></div>\n"));
+}
