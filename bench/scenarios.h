@@ -2,7 +2,7 @@
 // Made-up trainings for the search with trials: seeded, so that everybody gets the same ones. The
 // peak is a line over the batch, with noise from launch to launch, and some ranges of batches where
 // another kernel needs much more or much less. Rough ones lie on steps about the line, as what a
-// processor's allocator holds does. bench/search measures on them, a unit test asserts.
+// CPU's allocator holds does. bench/search measures on them, a unit test asserts.
 #ifndef BENCH_SCENARIOS_H
 #define BENCH_SCENARIOS_H
 
@@ -12,7 +12,7 @@
 #include <math.h>
 
 // What a real training had at most, in MiB: the example of ultralytics (yolo11n, 64 px, torch 1.13,
-// one thread) on a processor, the larger of resident and data, one launch of three steps a batch
+// one thread) on a CPU, the larger of resident and data, one launch of three steps a batch
 // and the mean where there were more (they differed by up to 9 MiB).
 static const struct {
     int64_t batch;
@@ -128,7 +128,7 @@ static inline int64_t scenario_truth(const struct scenario *s, const int64_t *ri
     return 0;
 }
 
-// A launch. The card has just the budget; half of the messages say how much was needed at least.
+// A launch. The GPU has just the budget; half of the messages say how much was needed at least.
 static inline struct search_seen scenario_launch(struct scenario *s, int64_t value) {
     struct stats_random *r = &s->random;
     double peak = scenario_peak(s, value) * (1 + s->noise * stats_normal(r));

@@ -41,8 +41,8 @@ static const struct row {
      .rising = integers},
     {"3 % of noise", SCENARIO_NOISY, .rising = integers},
     {"3 % of noise, with a prediction", SCENARIO_NOISY, .is_predicted = true, .rising = integers},
-    {"measured on a processor", SCENARIO_REAL, .rising = integers},
-    {"measured on a processor, from a batch of the user's", SCENARIO_REAL, .has_first = true,
+    {"measured on a CPU", SCENARIO_REAL, .rising = integers},
+    {"measured on a CPU, from a batch of the user's", SCENARIO_REAL, .has_first = true,
      .rising = integers},
     {"memory not to be read", .is_blind = true, .rising = integers},
     {"doubling from 32, then halving to a gap of 5 %", .finder = DOUBLE_TO_GAP, .rising = integers},
@@ -231,6 +231,6 @@ int main(int argc, char **argv) {
     for (int i = 0; i < ROWS; i++) {
         if (rows[i].kind != SCENARIO_REAL) print_limits(&rows[i], &last[i]); // it has its own limit
     }
-    printf("\n%.1f s of processor time\n", seconds);
+    printf("\n%.1f s of CPU time\n", seconds);
     return ok ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -156,7 +156,7 @@ int main(int argc, char **argv) {
     good &= time_lookup(
         "fit: was this asked before?",
         &(struct store_filter){.kind = STR("trial"), .question = STR("0000000000000007")});
-    good &= time_lookup("fit: residuals of this card",
+    good &= time_lookup("fit: residuals of this GPU",
                         &(struct store_filter){.gpu = STR("NVIDIA GeForce RTX 3050"),
                                                .only_predicted = true,
                                                .limit = 500});

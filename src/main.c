@@ -15,7 +15,7 @@
 static void print_overview(FILE *out) {
     fprintf(out,
             "batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
-            "training fits a card, and which batch, accumulation and precision to use.\n\n"
+            "training fits a GPU, and which batch, accumulation and precision to use.\n\n"
             "Usage: batchfit VERB [OPTION...]\n\n");
     for (int i = 0; verbs[i]; i++) {
         if (!verbs[i]->hidden) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);

@@ -11,7 +11,7 @@ program ran it, or taken from the cache in build/accuracy-tapes, and replayed by
 
 Environments, made on first use: build/venv1 (Debian's torch 1.13, as `make build/venv1/.ready` makes it), build/venv2 (the
 newest torch); beside them build/timm-0.6.7, build/timm-1.0.9 and build/transformers-4.24.0 with its tokenizers, each by pip install --no-deps
---target. --setup makes them and stops. --no-cache records everything anew.
+--target. --setup makes them and stops. --no-cache records everything again.
 
 --out gets a line a row: the table's columns, the predicted figures, right/wrong or the error, or why there is none. Progress
 is on stderr. The last line on stdout is one JSON object: rows, right, wrong, unrecorded, median_abs_error, p90_abs_error,

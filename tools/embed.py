@@ -4,7 +4,7 @@
 
 embed.py ROOT OUT.c OUT.d FOLDER|NAME=PATH... writes OUT.c, which pulls every file in with the assembler's
 .incbin and lists them in data_files[] (src/base/data.h) sorted by name, and OUT.d, the list of files
-and folders whose change means that it must be written anew. NAME=PATH is one file from elsewhere, under
+and folders whose change means that it must be written again. NAME=PATH is one file from elsewhere, under
 a name of ours.
 """
 import os

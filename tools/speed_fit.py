@@ -6,14 +6,14 @@
       [--record [--models N]] [--folds N] [--narrow-folds N] [--note TEXT] [--write data/speed.tsv] [--batchfit PROGRAM]
 
 TRUTH.csv: tables with model, image_size, layout, torch, samples_per_sec and batch (or batch_fits), whose rows a profile of
-bench/accuracy/profiles.tsv knows how to record. --gpu and --torch say which rows the constants are fitted to: those whose card
+bench/accuracy/profiles.tsv knows how to record. --gpu and --torch say which rows the constants are fitted to: those whose GPU
 has WORD in its name, and those torch versions. Tapes come from the cache of tools/accuracy.py; rows without one are left out
 and counted, unless --record makes them (--models N: of N models drawn evenly from all families).
 
 Printed: the constants; the error on the rows fitted; the error of cross-validation, in which the rows of a family (the first
 letters of a model's name, see speed_model.py) are predicted with constants that were fitted to the other families, once with
 strict families and once with narrow ones, as the study behind the goals made them; the share
-of rows inside the range; which of a model's two layouts is named the faster one; and, for each --other card, the error after
+of rows inside the range; which of a model's two layouts is named the faster one; and, for each --other GPU, the error after
 its data sheet's figures are put in. --write adds the row, or replaces the one of that name. The program's own predictions are
 compared with the ones fitted here.
 
@@ -64,7 +64,7 @@ class Run:
         return len(self.kernels) > 0
 
 
-# Watts and dense fp16 TFLOPS (fp32 accumulation) of the cards that hold their boost clock: RTX 3090, RTX 4090, RTX 5090, as in speed.c.
+# Watts and dense fp16 TFLOPS (fp32 accumulation) of the GPUs that hold their boost clock: RTX 3090, RTX 4090, RTX 5090, as in speed.c.
 HOLDING = {86: (350, 71.2), 89: (450, 165.2), 120: (575, 209.5)}
 
 
@@ -98,12 +98,12 @@ def all_runs(paths):
 
 
 def chosen(runs, word, versions):
-    """The rows of a card and of some torch versions."""
+    """The rows of a GPU and of some torch versions."""
     return [r for r in runs if word in r.row["gpu"] and (not versions or r.row["torch"] in versions.split(","))]
 
 
 def card_of(runs):
-    """The catalogue's row of the one card that they ran on."""
+    """The catalogue's row of the one GPU that they ran on."""
     names = {r.row["gpu"] for r in runs}
     if len(names) != 1:
         sys.exit("speed_fit: rows of %s: name one card with --gpu" % (", ".join(sorted(names)) or "no card"))
@@ -196,7 +196,7 @@ def report(title, runs, predicted, doubt, factor, factor_doubtful):
 
 
 def others(options, runs, q, own):
-    """Errors on other cards; the predictions and truths of all of them."""
+    """Errors on other GPUs; the predictions and truths of all of them."""
     found = []
     for other in options.other:
         word, _, versions = other.partition(":")

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a tape says of one row, and how that compares with what was measured.
 
-fit      batch_fits must run and batch_fails must not, in the card's total less overhead; a row whose schedule began at
+fit      batch_fits must run and batch_fails must not, in the GPU's total less overhead; a row whose schedule began at
          batch_fits has no batch_fails and is half a test
-device   reserved + overhead against mem_mib, in the card's total less overhead: near the limit the cache is given back. With
+device   reserved + overhead against mem_mib, in the GPU's total less overhead: near the limit the cache is given back. With
          the scratch that convolutions' input gradients may ask for (the tape's w lines), and, for comparison, without
 speed    only the speed (speed.py): the table does not say what memory was needed
-weights  as device, with the tape cut off after the model was put on the card
+weights  as device, with the tape cut off after the model was put on the GPU
 """
 
 import json

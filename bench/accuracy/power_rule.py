@@ -6,7 +6,7 @@
 
 FILE has a row for each run: gpu, model, dataset, batch_per_gpu, optimizer, power_limit_w, average_power_w (both W) and samples_per_sec.
 What a training needs is the watts that it took at the highest limit; a lower limit counts where it is what held the training back
-(it took more than 85 % of it, and the limit is below 90 % of the need). Prints, by card and by tenths of the need that were left, the median share of the
+(it took more than 85 % of it, and the limit is below 90 % of the need). Prints, by GPU and by tenths of the need that were left, the median share of the
 samples per second at the highest limit, and the cube root.
 """
 import collections
@@ -29,7 +29,7 @@ def runs(path):
 
 
 def shares(sweeps):
-    """{(card, tenths of the watts needed): [(share of samples/s, cube root)]}."""
+    """{(GPU, tenths of the watts needed): [(share of samples/s, cube root)]}."""
     found = collections.defaultdict(list)
     for run, sweep in sweeps.items():
         _, need, fastest = sweep[-1]

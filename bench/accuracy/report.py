@@ -37,7 +37,7 @@ def errors(cases, which="error"):
 
 
 def summary(cases):
-    """The object of the last line. Over all rows; `usable` leaves out crashed runs and the card's last 2.5 GB,
+    """The object of the last line. Over all rows; `usable` leaves out crashed runs and the GPU's last 2.5 GB,
     `without_scratch` is over all rows again."""
     count = collections.Counter(c.verdict.status for c in cases)
     fit = [c for c in cases if c.profile and c.profile["judge"] == "fit"]

@@ -49,7 +49,7 @@ def _quantile(values, share):
 
 
 def layouts(cases):
-    """(right, pairs): of a model's two layouts at one size, card and version, was the faster one named?"""
+    """(right, pairs): of a model's two layouts at one size, GPU and version, was the faster one named?"""
     by = collections.defaultdict(dict)
     for c in cases:
         key = tuple(c.row.get(k) for k in ("model", "image_size", "gpu", "torch", "precision"))
@@ -77,7 +77,7 @@ def summary(cases):
 
 
 def details(cases):
-    """A line for each card and layout, and the rows that are furthest off."""
+    """A line for each GPU and layout, and the rows that are furthest off."""
     groups = collections.defaultdict(list)
     timed = [c for c in cases if c.speed]
     for c in timed:

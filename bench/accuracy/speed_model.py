@@ -115,7 +115,7 @@ class Parts:
     """What of the rows' times does not depend on the constants, and the times and their slopes for some constants."""
 
     def __init__(self, m, card):
-        """card: peak, peak_f32 (FLOP/s), bandwidth (bytes/s), cycles (of all multiprocessors, a second)"""
+        """GPU: peak, peak_f32 (FLOP/s), bandwidth (bytes/s), cycles (of all multiprocessors, a second)"""
         kind, self.a, self.b = m[:, KIND], np.maximum(m[:, CIN], 1), np.maximum(m[:, COUT], 1)
         self.f, self.share, self.group = (_constant(m, of) for of in (F_OF, B_OF, GROUP_KNEE_OF))
         self.count = m[:, COUNT]

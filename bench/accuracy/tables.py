@@ -79,7 +79,7 @@ def fitted(row, name):
 
 
 class Overheads:
-    """data/overheads.tsv: bytes outside of the allocator, in parts, by card and software.
+    """data/overheads.tsv: bytes outside of the allocator, in parts, by GPU and software.
 
     Rows that come from the judged table are passed over: no table is judged with a constant that was fitted to it.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""record --device cuda: two real training steps on this machine's card, and a tape from the allocator's own history.
+"""record --device cuda: two real training steps on this machine's GPU, and a tape from the allocator's own history.
 
 The script is the recorder's (script.py) with real tensors, so the tape holds the real work spaces of cuBLAS and cuDNN and the
 real kernels' temporaries. Each batch runs in a process of its own (python3 -m batchfit.cuda_history), because work spaces and
@@ -210,10 +210,10 @@ def _check_device():
     if torch.cuda.is_available():
         return
     if not torch.backends.cuda.is_built():
-        raise NoDevice("no card: torch %s was built without CUDA; record without --device cuda, or on a machine with a card"
+        raise NoDevice("no GPU: torch %s was built without CUDA; record without --device cuda, or on a machine with a GPU"
                        % torch.__version__)
-    raise NoDevice("no card: torch %s sees no CUDA device (no driver, no card, or CUDA_VISIBLE_DEVICES is empty); record "
-                   "without --device cuda, or on a machine with a card" % torch.__version__)
+    raise NoDevice("no GPU: torch %s sees no CUDA device (no driver, no GPU, or CUDA_VISIBLE_DEVICES is empty); record "
+                   "without --device cuda, or on a machine with a GPU" % torch.__version__)
 
 
 def _child(order):
@@ -229,7 +229,7 @@ def _child(order):
     except RecordError as why:
         return {"error": str(why), "status": why.status}
     except torch.cuda.OutOfMemoryError:
-        return {"error": "the card is too small for batch %d while recording; choose smaller --batches" % order["batch"],
+        return {"error": "the GPU is too small for batch %d while recording; choose smaller --batches" % order["batch"],
                 "status": 3}
 
 
@@ -244,7 +244,7 @@ def _ask(source, said, batch):
                               stderr=subprocess.PIPE)
         if not os.path.exists(path):
             last = (done.stderr.strip().split("\n") or [""])[-1][:200]
-            raise RecordError("recording batch %d on the card failed: %s" % (batch, last or "status %d" % done.returncode))
+            raise RecordError("recording batch %d on the GPU failed: %s" % (batch, last or "status %d" % done.returncode))
         with open(path, encoding="utf-8") as f:
             answer = json.load(f)
     if "error" in answer:
@@ -256,8 +256,8 @@ def _ask(source, said, batch):
 def recording(answer):
     """The event list of one answer of trace(), also after JSON."""
     if answer["figures"].get("retries"):
-        raise RecordError("the card was too full: the allocator had to empty its cache and try again; choose smaller "
-                          "--batches, or free the card")
+        raise RecordError("the GPU was too full: the allocator had to empty its cache and try again; choose smaller "
+                          "--batches, or free the GPU")
     marks = [(at, kind, step, micro, {int(a): tuple(label) for a, label in labels.items()})
              for at, kind, step, micro, labels in answer["marks"]]
     return cuda_trace.events(answer["entries"], marks)
@@ -273,7 +273,7 @@ def document(batches, answers, seconds):
 
 
 def record(source, said, say):
-    """The tape of real steps on this machine's card. Raises RecordError, NoDevice."""
+    """The tape of real steps on this machine's GPU. Raises RecordError, NoDevice."""
     _check_device()
     started, known = time.time(), {}
     said = {k: v for k, v in said.items() if v is not None}

@@ -64,7 +64,7 @@ class _Reader:
             self.events.append(("e",))
 
     def oom(self, _, size, *__):
-        raise RecordError("the card ran out of memory while recording (%d bytes were asked for); record at smaller "
+        raise RecordError("the GPU ran out of memory while recording (%d bytes were asked for); record at smaller "
                           "--batches" % size)
 
     def close(self):
@@ -162,7 +162,7 @@ def _split(recording):
 
 
 def _renumbered(recording):
-    """The same with ids counted anew within each phase."""
+    """The same with ids counted again within each phase."""
     out, names, counters, slot = [], {}, {}, None
     for event in recording:
         if event[0] == "a":

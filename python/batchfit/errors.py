@@ -21,7 +21,7 @@ class MissingLibrary(RecordError):
 
 
 class NoDevice(RecordError):
-    """There is no card to record on. Exit status 4."""
+    """There is no GPU to record on. Exit status 4."""
 
     status = 4
 

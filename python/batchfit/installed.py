@@ -2,7 +2,7 @@
 """Which PyTorch this Python has, as one line of JSON on standard output.
 
 `batchfit check` hands the text of this file to the user's Python (python -c TEXT), so it imports nothing of ours, works from
-Python 3.6 and every PyTorch on, and never raises: what cannot be learned is null. No CUDA context is made on any card.
+Python 3.6 and every PyTorch on, and never raises: what cannot be learned is null. No CUDA context is made on any GPU.
 """
 import sys
 
@@ -13,7 +13,7 @@ import json
 import os
 import shutil
 
-# Counts cards by NVML where it can, so that asking does not start CUDA (PyTorch 2.0 and later).
+# Counts GPUs by NVML where it can, so that asking does not start CUDA (PyTorch 2.0 and later).
 os.environ.setdefault('PYTORCH_NVML_BASED_CUDA_CHECK', '1')
 
 

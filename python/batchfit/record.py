@@ -23,7 +23,7 @@ MANY TAPES: --jobs FILE
   that are there ("ok": true, "skipped": true). Options given beside --jobs are defaults for every line.
   Run two processes for two cores; one job at a time in each.
 
-Exit status: 0 done, 2 usage, 3 the model cannot be recorded, 4 a library or the card is missing, 5 a bug of ours.
+Exit status: 0 done, 2 usage, 3 the model cannot be recorded, 4 a library or the GPU is missing, 5 a bug of ours.
 BATCHFIT_DEBUG=1 shows tracebacks.
 """
 

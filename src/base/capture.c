@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One short question to another program: its output is kept, its time is limited. A program that
-// cannot even be killed (a card that hangs in the kernel) is left behind.
+// cannot even be killed (a GPU that hangs in the kernel) is left behind.
 #include "base/os.h"
 
 #include <errno.h>

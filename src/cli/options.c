@@ -63,7 +63,7 @@ static int store_bytes(struct reading *r, const struct cli_row *row, char *text,
     return option_bad(r, row, text, "an amount of memory such as 6GiB, 512MiB or 8e9 bytes");
 }
 
-// No card has 6 bytes: a small bare number is in the unit that people think of cards in.
+// No GPU has 6 bytes: a small bare number is in the unit that people think of GPUs in.
 static int store_memory(struct reading *r, const struct cli_row *row, char *text, void *to) {
     int rc = store_bytes(r, row, text, to);
     int64_t *bytes = to;

@@ -17,19 +17,19 @@
     CLI_ROW("section", "PATH", CLI_TEXT, at, \
             "the part of the config to use, when it holds several runs", "")
 #define CLI_ROW_GPU(at) \
-    CLI_ROW("gpu", "NAME", CLI_TEXT, at, "the card: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
+    CLI_ROW("gpu", "NAME", CLI_TEXT, at, "the GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
 #define CLI_ROW_GPU_MEMORY(at) \
-    CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "a card with this much memory: 6GiB", "")
+    CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "a GPU with this much memory: 6GiB", "")
 #define CLI_ROW_GPU_IDS(at) \
-    CLI_ROW("gpu-ids", "LIST", CLI_TEXT, at, "which of this machine's cards: 0,1", "")
+    CLI_ROW("gpu-ids", "LIST", CLI_TEXT, at, "which of this machine's GPUs: 0,1", "")
 #define CLI_ROW_MACHINE(at) \
     CLI_ROW("machine", "DIR", CLI_TEXT, at, "a recorded machine instead of this one", "file")
 #define CLI_ROW_MACHINE_GAUGES(at)          \
     CLI_ROW("machine", "DIR", CLI_TEXT, at, \
-            "a recorded machine whose card's gauges are read instead of this one's", "file")
+            "a recorded machine whose GPU's gauges are read instead of this one's", "file")
 #define CLI_ROW_DEMO(at)                  \
     CLI_ROW("demo", NULL, CLI_SWITCH, at, \
-            "an invented machine of four cards (it is shipped with this program)", NULL)
+            "an invented machine of four GPUs (it is shipped with this program)", NULL)
 #define CLI_ROW_PROFILE(at)                  \
     CLI_ROW("profile", NULL, CLI_SWITCH, at, \
             "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL)

@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a verb is: a name, its options, and a function. The command line is read by its option table,
-// and --help, the man page and shell completion come from it; nothing else is to be written.
+// What a verb is: a name, its options, and a function. The command line is read by its option
+// table, and --help, the man page and shell completion come from it; nothing else is to be written.
 //
 // Recipe: to add a verb NAME
-//   1. copy tools/recipes/null.c, a verb that works, to src/verbs/NAME/NAME.c: an option table (rows
-//      that other verbs have, too, are in src/cli/rows.h; with more than a dozen, the ten that people
-//      use are its `common`), one `NAME_run` and last `const struct cli_verb NAME_verb`;
-//   2. give the room a line in src/meson.build and one in tools/layers, before that of verbs/record,
+//   1. copy tools/recipes/null.c, a verb that works, to src/verbs/NAME/NAME.c: an option table
+//   (rows
+//      that other verbs have, too, are in src/cli/rows.h; with more than a dozen, the ten that
+//      people use are its `common`), one `NAME_run` and last `const struct cli_verb NAME_verb`;
+//   2. give the room a line in src/meson.build and one in tools/layers, before that of
+//   verbs/record,
 //      then run `tools/layers --write`: doc/house.md shows the house as it is;
 //   3. declare the verb in src/verbs/verbs.h and give it a row in the table of src/verbs/verbs.c;
 //   4. name it in man/meson.build, which installs its page;
@@ -26,7 +28,7 @@ enum cli_kind {
     CLI_TEXT,   // const char *
     CLI_COUNT,  // int64_t, at least 1
     CLI_BYTES,  // int64_t: "6GiB"
-    CLI_MEMORY, // int64_t, of a card: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
+    CLI_MEMORY, // int64_t, of a GPU: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
     CLI_SHARE,  // double in [0, 1): "0.15", "15%"; NaN when absent
     CLI_LIST,   // const char *: repeated values are joined with commas
     CLI_REPEAT, // const char *: repeated values, joined with line ends: they may hold commas

@@ -22,7 +22,7 @@ double stats_median(const double *values, ptrdiff_t count);
 double stats_quantile(const double *values, ptrdiff_t count, double q); // 0 … 1, linear (type 7)
 
 // What a counter counted between two readings; NaN: one of them is unknown. One that went back was
-// begun anew, and cannot have counted more than `most` since: the time that passed, or INFINITY.
+// begun again, and cannot have counted more than `most` since: the time that passed, or INFINITY.
 double stats_counted(double before, double after, double most);
 double stats_or_0(double value);                  // NaN as 0
 int stats_by_value(const void *a, const void *b); // for qsort of doubles: rising

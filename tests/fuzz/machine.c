@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any text as the devices.json of a recorded machine: it is listed and played, or refused with a
-// reason; no number of a card is ever outside of its limits, and both readers see the same devices.
+// reason; no number of a GPU is ever outside of its limits, and both readers see the same devices.
 #include "fuzz.h"
 
 #include "base/os.h"

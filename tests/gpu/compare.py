@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Predicted, torch-reported and driver-reported peaks side by side, on a machine with a card.
+"""Predicted, torch-reported and driver-reported peaks side by side, on a machine with a GPU.
 
     tests/gpu/compare.py --batchfit PROGRAM --out FILE.csv [--models models.tsv] [--only TEXT]
 
-For each line of models.tsv and for both kinds of tape (meta: recorded without the card; cuda: from the card's own history, at
+For each line of models.tsv and for both kinds of tape (meta: recorded without the GPU; cuda: from the GPU's own history, at
 batches 2, 4, 8): `batchfit record`, `batchfit sim` at the line's batch, and one process that trains two steps at that batch and
-tells what torch and the driver saw. The CSV is written anew after every line. Ends with 'N passed, N failed, N skipped': a row
+tells what torch and the driver saw. The CSV is written again after every line. Ends with 'N passed, N failed, N skipped': a row
 passes when all was measured and the cuda tape's peak of allocated bytes is within 2 % of torch's (a meta tape is shown, not
-judged). Exit status: 0, 1 when a row failed, 77 without a card. Without one, nothing is measured and that is said.
+judged). Exit status: 0, 1 when a row failed, 77 without a GPU. Without one, nothing is measured and that is said.
 """
 
 import argparse
@@ -79,7 +79,7 @@ class NoHistory:
 
 
 def describe_card():
-    """What the card is; None without one."""
+    """What the GPU is; None without one."""
     import torch
     if not torch.cuda.is_available():
         return None

@@ -27,7 +27,7 @@ class _Process(ctypes.Structure):
 
 
 class Card:
-    """One card by its uuid, or the first. Raises OSError where there is no driver or no such card."""
+    """One GPU by its uuid, or the first. Raises OSError where there is no driver or no such GPU."""
 
     def __init__(self, uuid=None):
         self._library = self._open()
@@ -58,7 +58,7 @@ class Card:
         return function(*arguments) if function else 13
 
     def used(self):
-        """Bytes that programs hold on the card, without the driver's reserve where it tells it apart."""
+        """Bytes that programs hold on the GPU, without the driver's reserve where it tells it apart."""
         v2, v1 = _MemoryV2(version=MEMORY_V2), _Memory()
         if self._code("nvmlDeviceGetMemoryInfo_v2", self._handle, ctypes.byref(v2)) == 0:
             return v2.used
@@ -85,7 +85,7 @@ class Card:
 
 
 class Watch(threading.Thread):
-    """The most that was used on the card, by asking some hundred times a second."""
+    """The most that was used on the GPU, by asking some hundred times a second."""
 
     def __init__(self, card, seconds=0.005):
         super().__init__(daemon=True)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the driver's libcuda.so.1, for tests of `check --benchmark`: one card whose memory
-// is the processor's and whose clock is reckoned. A copy takes the time that its bytes take at the
+// A stand-in for the driver's libcuda.so.1, for tests of `check --benchmark`: one GPU whose memory
+// is the CPU's and whose clock is reckoned. A copy takes the time that its bytes take at the
 // bandwidth that is played; products (libcublas.c) likewise, and only those elements are computed
 // that are read. BATCHFIT_STANDIN_CUDA says what is played, as KEY=VALUE with commas between:
 //   link, memory (GB/s)
-//   free, total (MiB), capability (86), driver (12040), cards (0: none is seen)
+//   free, total (MiB), capability (86), driver (12040), GPUs (0: none is seen)
 //   fail=NAME:CODE  this function answers with the code      hang=NAME  it never returns
 //   die=NAME  it ends the process                            wrong=copy|product  a result is not
 //   right
@@ -27,7 +27,7 @@ struct event {
 static struct {
     char *begin;
     size_t size;
-} blocks[BLOCKS]; // of the card; never given back but for the count
+} blocks[BLOCKS]; // of the GPU; never given back but for the count
 static size_t used;
 static struct stream streams[4];
 static struct event events[8];
@@ -76,7 +76,7 @@ EXPORT const char *batchfit_standin(void) {
         if (code) return code;             \
     } while (0)
 
-// --- The card ------------------------------------------------------------------------------------
+// --- The GPU ------------------------------------------------------------------------------------
 
 EXPORT int cuInit(unsigned flags) {
     (void)flags;

@@ -3,8 +3,8 @@
 // folder named by BATCHFIT_STANDIN_MACHINE (doc/formats/machine.md), its "samples" from the moment
 // of nvmlInit_v2. What the machine does not know answers NOT_SUPPORTED; "calls" gives any function
 // another code, or lets it hang. The file named by BATCHFIT_STANDIN_USED holds a number of bytes
-// that a stand-in trainer "uses" of the first card now, on top of what the machine says; it is read
-// anew at each question. With STANDIN_OLD the library lacks what drivers before 510 lack, and also
+// that a stand-in trainer "uses" of the first GPU now, on top of what the machine says; it is read
+// again at each question. With STANDIN_OLD the library lacks what drivers before 510 lack, and also
 // the functions that we can do without.
 #include "nvml.h"
 
@@ -80,7 +80,7 @@ static int answer(const json_t *call) {
     return (int)json_integer_value(json_object_get(call, "code"));
 }
 
-// "*" stands for all functions of a card and its instances.
+// "*" stands for all functions of a GPU and its instances.
 int standin_play(const json_t *object, const char *function) {
     const json_t *calls = standin_newest(object, "calls", NULL);
     const json_t *call = json_object_get(calls, function);

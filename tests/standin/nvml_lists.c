@@ -36,7 +36,7 @@ EXPORT int nvmlSystemGetCudaDriverVersion_v2(int *version) {
     return OK;
 }
 
-// The list of now: the last sample's that mentions one, else the card's own.
+// The list of now: the last sample's that mentions one, else the GPU's own.
 static const json_t *processes_of(const json_t *device) {
     const json_t *list = standin_newest(device, "processes", NULL);
     return json_is_array(list) ? list : NULL;
@@ -120,7 +120,7 @@ EXPORT int nvmlSystemGetProcessName(unsigned pid, char *text, unsigned size) {
     return NOT_FOUND;
 }
 
-// One card's errors; told once each.
+// One GPU's errors; told once each.
 struct event_set {
     const json_t *device;
     int64_t told;

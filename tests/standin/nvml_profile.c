@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in driver's performance monitor: two looks at a card that says "sm_active_permille",
+// The stand-in driver's performance monitor: two looks at a GPU that says "sm_active_permille",
 // 100 ms apart or more, make an answer, as in the driver.
 #include "nvml.h"
 
@@ -46,7 +46,7 @@ EXPORT int nvmlGpmSampleFree(struct look *look) {
 EXPORT int nvmlGpmSampleGet(const json_t *device, struct look *look);
 EXPORT int nvmlGpmSampleGet(const json_t *device, struct look *look) {
     int code = standin_play(device, "nvmlGpmSampleGet");
-    if (json_object_get(device, "mig")) return NOT_SUPPORTED; // of the whole card
+    if (json_object_get(device, "mig")) return NOT_SUPPORTED; // of the whole GPU
     look->device = device;
     clock_gettime(CLOCK_MONOTONIC, &look->at);
     return code;
@@ -57,7 +57,7 @@ EXPORT int nvmlDeviceGetGpuInstanceId(const json_t *instance, unsigned *id) {
     const json_t *card = standin_card(instance), *other;
     size_t i;
     json_array_foreach(json_object_get(card, "mig"), i, other) {
-        if (other == instance) *id = (unsigned)i + 1; // 0 would be the whole card
+        if (other == instance) *id = (unsigned)i + 1; // 0 would be the whole GPU
     }
     return card ? OK : NOT_SUPPORTED;
 }

@@ -51,7 +51,7 @@ struct trainer {
 
 // Fills *ret from the command line, or prints what is wrong and exits with 2.
 void scenario_read(int argc, char **argv, struct scenario *ret);
-// It plays a card, whose memory it reports; otherwise it is on the CPU.
+// It plays a GPU, whose memory it reports; otherwise it is on the CPU.
 bool scenario_is_card(const struct scenario *s);
 
 // A normal random number, cut at 3.
@@ -75,7 +75,7 @@ void state_result(const struct trainer *t);
 void state_resume(struct trainer *t); // ends the process when the file is not whole
 void state_faults(struct trainer *t); // may not return
 
-// What the program tells of a card; a CPU has no allocator to ask.
+// What the program tells of a GPU; a CPU has no allocator to ask.
 void memory_report(struct trainer *t);
 
 #endif

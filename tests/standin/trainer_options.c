@@ -23,9 +23,9 @@ static const struct row {
     {"slope", "BYTES", BYTES, AT(slope_bytes), "memory of each sample (1MiB)"},
     {"bump", "LO-HI:BYTES", BUMP, AT(bumps), "batches LO to HI need BYTES more; may be repeated"},
     {"limit", "BYTES", BYTES, AT(limit_bytes),
-     "play a card of this memory, or of $BATCHFIT_MEMORY_CAP when that is less; without it memory "
+     "play a GPU of this memory, or of $BATCHFIT_MEMORY_CAP when that is less; without it memory "
      "ends where the system says"},
-    {"pretend", NULL, SWITCH, AT(pretend), "allocate nothing, play a card that reports its memory"},
+    {"pretend", NULL, SWITCH, AT(pretend), "allocate nothing, play a GPU that reports its memory"},
     {"real", NULL, SWITCH, 0, "allocate and touch the memory (the default)"},
     {"message", "KIND", TEXT, AT(message),
      "how it says that memory ran out: torch (with --limit), cpu (without), cublas, bad_alloc "

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Tapes of a real card, as far as they can be tested without one: hand-made histories in the allocator's documented format
-(every one of them a STAND-IN, no card made them), and the real script on the CPU under a stand-in of the history."""
+"""Tapes of a real GPU, as far as they can be tested without one: hand-made histories in the allocator's documented format
+(every one of them a STAND-IN, no GPU made them), and the real script on the CPU under a stand-in of the history."""
 
 import json
 import unittest
@@ -187,7 +187,7 @@ class NoCard(unittest.TestCase):
     def test_it_is_said(self):
         status, out, err = command("python:models:relu", "--device", "cuda", "-o", "-")
         self.assertEqual((status, out), (4, ""))
-        self.assertRegex(err, "record: error: no card: torch .* (was built without CUDA|sees no CUDA device)")
+        self.assertRegex(err, "record: error: no GPU: torch .* (was built without CUDA|sees no CUDA device)")
         self.assertEqual(len(err.strip().split("\n")), 1)
 
     def test_the_process_of_one_batch_says_it_too(self):
@@ -196,7 +196,7 @@ class NoCard(unittest.TestCase):
 
 
 class StandInHistory:
-    """STAND-IN for the card's allocator: the storages that real operations on the CPU make."""
+    """STAND-IN for the GPU's allocator: the storages that real operations on the CPU make."""
 
     def __init__(self):
         from torch.utils._python_dispatch import TorchDispatchMode

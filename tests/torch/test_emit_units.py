@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the emitter alone. What needs a card runs against stand-ins of torch.cuda, named so: they show that the parts do
+"""Parts of the emitter alone. What needs a GPU runs against stand-ins of torch.cuda, named so: they show that the parts do
 what they should with such answers, not that CUDA gives them."""
 
 import importlib.util
@@ -53,7 +53,7 @@ class StandInCard:
 
 
 class StandInEvent:
-    """Not torch.cuda.Event: query() and elapsed_time() of the stand-in card. There is no synchronize()."""
+    """Not torch.cuda.Event: query() and elapsed_time() of the stand-in GPU. There is no synchronize()."""
 
     def __init__(self, card):
         self.card, self.place = card, None
@@ -99,7 +99,7 @@ class Clocks(unittest.TestCase):
         self.assertEqual((c.ms(first, second), c.ms(second, third)), (10.0, 0.0))
 
     def test_capture_and_error(self):
-        """While a graph is captured nothing is recorded or asked; an error of the card is not ours to raise."""
+        """While a graph is captured nothing is recorded or asked; an error of the GPU is not ours to raise."""
         card = StandInCard()
         c = card.clock()
         before = c.mark()
@@ -110,7 +110,7 @@ class Clocks(unittest.TestCase):
         self.assertIs(c.mark(), before)
 
     def test_machine_on_a_stand_in_card(self):
-        """Steps come when their events have passed, in order, with the card's times."""
+        """Steps come when their events have passed, in order, with the GPU's times."""
         lines = []
         sink = mock.Mock(write=lambda more: lines.extend(map(json.loads, more)), dropped=0)
         card, diary = StandInCard(), journal.Journal(sink)
@@ -158,7 +158,7 @@ class Caps(unittest.TestCase):
             self.assertEqual(seen, [] if expected is None else [(expected, 0)])
 
     def test_before_the_first_allocation(self):
-        """torch runs queued calls when CUDA begins; ours is among them and chooses the launcher's card."""
+        """torch runs queued calls when CUDA begins; ours is among them and chooses the launcher's GPU."""
         queued, seen = [], []
         with mock.patch.object(torch.cuda, "_lazy_call", queued.append), mock.patch.object(hooks, "hook_copies"), \
                 mock.patch.object(torch.cuda, "device_count", lambda: 4), \
@@ -170,7 +170,7 @@ class Caps(unittest.TestCase):
 
 class Copies(unittest.TestCase):
     def test_which_copies_count(self):
-        """Tensor.to of a tensor on the host to a device; the meta device stands in for a card."""
+        """Tensor.to of a tensor on the host to a device; the meta device stands in for a GPU."""
         diary = mock.Mock(busy=False, owner=__import__("threading").get_ident())
         diary.h2d_begin.side_effect = lambda: setattr(diary, "busy", True)
         diary.h2d_end.side_effect = lambda: setattr(diary, "busy", False)

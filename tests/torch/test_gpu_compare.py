@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/gpu without a card: its tables, its verdicts, its questions to a STAND-IN of the driver, and that it skips loudly."""
+"""tests/gpu without a GPU: its tables, its verdicts, its questions to a STAND-IN of the driver, and that it skips loudly."""
 
 import contextlib
 import csv
@@ -134,9 +134,9 @@ class Flow(unittest.TestCase):
 QUESTIONS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from nvml import Card, Watch
-card = Card()
-watch = Watch(card, 0.001)
+from nvml import GPU, Watch
+GPU = GPU()
+watch = Watch(GPU, 0.001)
 watch.start()
 before = card.used()
 open(sys.argv[2], "w").write("1048576")

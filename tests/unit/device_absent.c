@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What exists on which card: every way in which a gauge is not there, from the recording and by the
+// What exists on which GPU: every way in which a gauge is not there, from the recording and by the
 // stand-in driver in LD_LIBRARY_PATH; and what is only there over time: the performance monitor,
-// values that repeat, a card that wakes up.
+// values that repeat, a GPU that wakes up.
 #include "device_machines.h"
 
 #include "machine/device/device_int.h"
@@ -42,8 +42,8 @@ static struct device_snapshot look_twice(struct arena *a, const char *machine) {
     return s;
 }
 
-// By the table of what exists where: consumer cards, servers', WSL, MIG, memory shared with the
-// processor, Jetson. A row is a machine, what it does not have and some of what it does.
+// By the table of what exists where: consumer GPUs, servers', WSL, MIG, memory shared with the
+// CPU, Jetson. A row is a machine, what it does not have and some of what it does.
 static const struct {
     const char *machine;
     int place;
@@ -175,7 +175,7 @@ static void what_costs_is_left_alone(void **state) {
     drop_machine(&a, folder);
 }
 
-// The driver blocks 20 ms for each direction: two cards cost 80 ms a round.
+// The driver blocks 20 ms for each direction: two GPUs cost 80 ms a round.
 static void throughput_of_the_link_takes_its_time(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -252,7 +252,7 @@ static enum device_state wait_for(struct device_monitor *m, enum device_state st
     return DEVICE_WAITS;
 }
 
-// The driver is started when somebody else has woken the card, and the card may sleep again.
+// The driver is started when somebody else has woken the GPU, and the GPU may sleep again.
 static void a_card_that_wakes_up_is_asked(void **state) {
     (void)state;
     ARENA_AUTO a = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor of a machine that is a folder: its counters are written by the test.
+// The CPU of a machine that is a folder: its counters are written by the test.
 #include "device_machines.h"
 
 #include "base/os.h"

@@ -127,7 +127,7 @@ static void a_recording_is_what_was_seen(void **state) {
     }
 }
 
-// 300 ms of a machine that changes; nothing in it names the card.
+// 300 ms of a machine that changes; nothing in it names the GPU.
 static void a_recording_plays_over_time(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -341,8 +341,8 @@ static void a_lost_card_is_told(void **state) {
     drop_machine(&a, folder);
 }
 
-// A folder in which everything is like the files of amdgpu: an RX 7900 XTX, and a processor's own
-// graphics, which are no card to train on.
+// A folder in which everything is like the files of amdgpu: an RX 7900 XTX, and a CPU's own
+// graphics, which are no GPU to train on.
 static const char *make_amd(struct arena *a) {
     static const struct {
         const char *path, *text;
@@ -444,7 +444,7 @@ static void a_broken_recording_is_refused(void **state) {
     assert_string_equal(why.message, "/no/such/machine/devices.json: No such file or directory");
 }
 
-// The first card hangs for 20 s: it is said to hang, the second one is still asked, and nobody
+// The first GPU hangs for 20 s: it is said to hang, the second one is still asked, and nobody
 // waits.
 static void a_hanging_card_leaves_the_others_alone(void **state) {
     (void)state;

@@ -28,8 +28,8 @@ static void broken_recordings_are_refused(void **state) {
         {"{\"machine\":1.5}", ": \"machine\" is not a whole number"},
         {"{\"machine\":1}", ": \"devices\" is not a list"},
         {"{\"machine\":1,\"devices\":[7]}", ": device 0 is not an object"},
-        {"{\"machine\":1,\"devices\":[{}]}", ": card 0 has no name"},
-        {"{\"machine\":1,\"devices\":[{\"name\":\"x\",\"mig\":[3]}]}", ": card 0 has no name"},
+        {"{\"machine\":1,\"devices\":[{}]}", ": GPU 0 has no name"},
+        {"{\"machine\":1,\"devices\":[{\"name\":\"x\",\"mig\":[3]}]}", ": GPU 0 has no name"},
         {"{\"machine\":1,\"devices\":[{\"name\":\"x\",\"memory\":{\"total_bytes\":-1}}]}",
          ": \"total_bytes\" is out of range: -1"},
         {"{\"machine\":1,\"devices\":[{\"name\":\"x\",\"memory\":{\"used_bytes\":\"1\"}}]}",
@@ -63,11 +63,11 @@ static void why_there_is_none(void **state) {
     static const struct {
         const char *json, *text;
     } cases[] = {
-        {"{\"machine\":1,\"devices\":[]}", "none: the NVIDIA driver found no card\n"},
+        {"{\"machine\":1,\"devices\":[]}", "none: the NVIDIA driver found no GPU\n"},
         {"{\"machine\":1,\"calls\":{\"nvmlInit_v2\":{\"code\":999}}}",
          "none: the NVIDIA driver answered with error 999\n"},
         {"{\"machine\":1,\"devices\":[{\"name\":\"x\",\"mig\":[]}]}",
-         "none: card 0: MIG is on, but it has no instance\n"},
+         "none: GPU 0: MIG is on, but it has no instance\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};

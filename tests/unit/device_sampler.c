@@ -111,7 +111,7 @@ static void assert_unknown(struct arena *a, const char *machine) {
     assert_true(isnan(peaks.utilisation_mean) && isnan(peaks.power_mean_watts));
 }
 
-// A card like Jetson's, whose driver answers nothing; a call that fails; a value that cannot be.
+// A GPU like Jetson's, whose driver answers nothing; a call that fails; a value that cannot be.
 static void what_is_not_known_is_not_zero(void **state) {
     (void)state;
     static const char *const machines_without[] = {
@@ -204,13 +204,13 @@ static void what_cannot_be_watched_is_told(void **state) {
         const char *json, *text;
         int card;
     } cases[] = {
-        {"{\"devices\":[]}", "the NVIDIA driver found no card", 0},
-        {"{\"devices\":[{\"name\":\"x\"}]}", "there is no card 1: this machine has 1", 1},
-        {"{\"devices\":[{\"name\":\"x\"}]}", "there is no card -1: this machine has 1", -1},
+        {"{\"devices\":[]}", "the NVIDIA driver found no GPU", 0},
+        {"{\"devices\":[{\"name\":\"x\"}]}", "there is no GPU 1: this machine has 1", 1},
+        {"{\"devices\":[{\"name\":\"x\"}]}", "there is no GPU -1: this machine has 1", -1},
         {"{\"calls\":{\"nvmlInit_v2\":{\"code\":9}}}", "the NVIDIA kernel driver is not loaded", 0},
         {"{\"devices\":[{\"name\":\"x\",\"calls\":"
          "{\"nvmlDeviceGetHandleByIndex_v2\":{\"code\":15}}}]}",
-         "card 0: the driver has lost it", 0},
+         "GPU 0: the driver has lost it", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time model on tapes and constants written here, so that every time can be added up by hand:
-// a card of 100 TFLOP/s (10 in fp32) and 1 TB/s, shares of one half, 10 us a launch.
+// a GPU of 100 TFLOP/s (10 in fp32) and 1 TB/s, shares of one half, 10 us a launch.
 #include "unit.h"
 
 #include "base/data.h"
@@ -197,7 +197,7 @@ static void ranges_by_card_and_software(void **state) {
     assert_near(s.high, 2 / 4020e-6 * 1.4);
 }
 
-// An eighth of the watts that the card needs leaves half of its clock: to tensor cores and to loads
+// An eighth of the watts that the GPU needs leaves half of its clock: to tensor cores and to loads
 // of kernels that multiply, not to the memory, nor to what is computed in fp32.
 static void a_power_limit_takes_clock(void **state) {
     (void)state;
@@ -214,7 +214,7 @@ static void a_power_limit_takes_clock(void **state) {
     struct gpu held = card, other = card, unknown = card;
     held.tdp_watts = 350 / 71.2 * 100 / 8;
     other = held;
-    other.compute_capability = 90; // no card of its process to compare with
+    other.compute_capability = 90; // no GPU of its process to compare with
     unknown.tdp_watts = NAN;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         char text[512];

@@ -195,7 +195,7 @@ static void the_user_s_files_add_and_replace(void **state) {
     setenv("BATCHFIT_DATA", folder, 1);
     put(folder, "gpus.local.tsv",
         "name\tkey\tmem_gib\tvendor\n"
-        "Our Card X1\tour_x1\t10\tNVIDIA\n"
+        "Our GPU X1\tour_x1\t10\tNVIDIA\n"
         "NVIDIA GeForce RTX 3060\trtx_3060\t9\tNVIDIA\n");
     struct gpu_catalogue c;
     struct fail why = {0};

@@ -27,7 +27,7 @@ static void every_card_is_found_by_name_and_key(void **state) {
     }
 }
 
-// What people type, and the card they mean.
+// What people type, and the GPU they mean.
 static const struct {
     const char *typed, *key;
 } typed_names[] = {
@@ -170,7 +170,7 @@ static void unknown_names_fail_with_near_ones(void **state) {
     struct gpu_match match;
     struct fail why = {0};
     assert_int_equal(gpu_find(&arena, &cards, STR("rtx4091"), &match, &why), FAIL_INPUT);
-    assert_string_equal(why.message, "no card \"rtx4091\" in the catalogue");
+    assert_string_equal(why.message, "no GPU \"rtx4091\" in the catalogue");
     assert_non_null(strstr(why.hint, "rtx_4090"));
     assert_int_equal(gpu_find(&arena, &cards, STR("2080ti-22gb"), &match, &why), FAIL_INPUT);
     assert_non_null(strstr(why.hint, "none with 22 GB, but rtx_2080_ti;"));

@@ -29,7 +29,7 @@ static void every_row_is_of_a_known_card_and_says_its_source(void **state) {
         bool is_known = false;
         for (ptrdiff_t j = 0; j < cards.count; j++)
             is_known |= str_equal(cards.gpus[j].key, p->card);
-        if (!is_known) fail_msg("%.*s is no card", STR_ARG(p->card));
+        if (!is_known) fail_msg("%.*s is no GPU", STR_ARG(p->card));
         assert_true(p->date.len >= 4 && p->source.len > 0 && !p->is_own);
         for (ptrdiff_t j = 0; j < i; j++) {
             assert_false(str_equal(prices.items[j].provider, p->provider) &&
@@ -83,7 +83,7 @@ static void the_users_own_file_wins(void **state) {
     unsetenv("BATCHFIT_DATA");
 }
 
-// 20 runs of 90 epochs over 50,000 samples at 1,000 samples/s: 25 hours; 4 cards of 0.5 USD.
+// 20 runs of 90 epochs over 50,000 samples at 1,000 samples/s: 25 hours; 4 GPUs of 0.5 USD.
 static void a_months_hours_and_money(void **state) {
     struct gpu_month month = gpu_cost_of_month(0.5, 4, 50000.0 * 90, 20, 1000);
     (void)state;

@@ -17,7 +17,7 @@ struct machine {
     struct rules_support supports[CARDS];
     struct device_card cards[CARDS];
     struct rules_needs needs;
-    struct finding_insight_findings findings;
+    struct findings findings;
 };
 
 static struct device_card card_of(int index) {
@@ -61,7 +61,7 @@ static void set_up(struct machine *m) {
                   .cuda_devices = 1,
                   .has_triton = 1,
                   .has_compiler = 1},
-        .cpu = {STR("a processor"), 16, 64 * UNIT_GIB, 60 * UNIT_GIB, (double)NAN, {64 * UNIT_GIB}},
+        .cpu = {STR("a CPU"), 16, 64 * UNIT_GIB, 60 * UNIT_GIB, (double)NAN, {64 * UNIT_GIB}},
         .machine_cores = 16,
         .shm_bytes = 32 * UNIT_GIB,
         .shm_free_bytes = 32 * UNIT_GIB,
@@ -74,7 +74,7 @@ static void set_up(struct machine *m) {
 }
 
 // The finding of that id, NULL: the rule says nothing.
-static const struct finding_insight_finding *find(struct machine *m, const char *id) {
+static const struct finding *find(struct machine *m, const char *id) {
     rules_judge(&m->arena, &m->facts, &m->needs, &m->findings);
     for (ptrdiff_t i = 0; i < m->findings.count; i++) {
         if (strcmp(m->findings.items[i].id, id) == 0) return &m->findings.items[i];
@@ -86,14 +86,12 @@ static bool has(struct str text, const char *part) {
     return str_find(text, str_of(part)) >= 0;
 }
 
-static const struct finding_insight_finding *expect(struct machine *m, const char *id,
-                                                    enum finding_insight_severity severity,
-                                                    const char *evidence) {
-    const struct finding_insight_finding *f = find(m, id);
+static const struct finding *expect(struct machine *m, const char *id,
+                                    enum finding_severity severity, const char *evidence) {
+    const struct finding *f = find(m, id);
     if (!f) fail_msg("%s: nothing is said", id);
     if (f->severity != severity || !has(f->evidence, evidence)) {
-        fail_msg("%s: %s \"%.*s\"", id, finding_insight_severity_name(f->severity),
-                 STR_ARG(f->evidence));
+        fail_msg("%s: %s \"%.*s\"", id, finding_severity_name(f->severity), STR_ARG(f->evidence));
     }
     // What is wrong comes with what to do.
     if (severity >= FINDING_WARNING) assert_true(f->remedy.len > 0);
@@ -109,9 +107,9 @@ static void a_healthy_machine_is_fine(void **state) {
     MACHINE;
     assert_null(find(&m, "no such id"));
     for (ptrdiff_t i = 0; i < m.findings.count; i++) {
-        const struct finding_insight_finding *f = &m.findings.items[i];
+        const struct finding *f = &m.findings.items[i];
         if (f->severity > FINDING_NOTE) fail_msg("%s: %.*s", f->id, STR_ARG(f->evidence));
-        for (ptrdiff_t j = 0; j < i; j++) { // ids are unique in a machine and a card
+        for (ptrdiff_t j = 0; j < i; j++) { // ids are unique in a machine and a GPU
             assert_false(m.findings.items[j].card == f->card &&
                          strcmp(m.findings.items[j].id, f->id) == 0);
         }
@@ -150,10 +148,10 @@ static void no_driver_is_an_answer(void **state) {
     m.facts.nvidia_cards = 0;
     m.facts.torch.cuda = (struct str){0};
     expect(&m, "driver.found", FINDING_NOTE, "no NVIDIA driver library");
-    expect(&m, "torch.build", FINDING_OK, "no card");
+    expect(&m, "torch.build", FINDING_OK, "no GPU");
     assert_null(find(&m, "driver.cuda"));
     m.facts.nvidia_cards = 2;
-    expect(&m, "driver.found", FINDING_PROBLEM, "2 NVIDIA cards on the PCI bus");
+    expect(&m, "driver.found", FINDING_PROBLEM, "2 NVIDIA GPUs on the PCI bus");
     m.facts.in_container = true;
     assert_true(has(find(&m, "driver.found")->remedy, "--gpus all"));
     m.facts.nvidia_cards = -1;
@@ -176,7 +174,7 @@ static void drivers_limit_pytorch(void **state) {
     expect(&m, "torch.driver", FINDING_NOTE, "minor version compatibility");
     m.facts.devices.driver_version = STR("470.82.01");
     expect(&m, "driver.cuda", FINDING_WARNING, "2.7 for CUDA 11.8");
-    m.supports[0].compute_capability = 61; // for this card the newest is built for CUDA 12.6
+    m.supports[0].compute_capability = 61; // for this GPU the newest is built for CUDA 12.6
     assert_true(has(expect(&m, "driver.cuda", FINDING_WARNING, "2.7")->remedy, "525.60.13"));
     m.facts.devices.driver_version = STR("550.54.14");
     expect(&m, "driver.cuda", FINDING_OK, "2.14 for CUDA 12.6");
@@ -282,7 +280,7 @@ static void abilities_follow_the_card(void **state) {
     arena_clear(&m.arena);
 }
 
-// Idle cards lower their link, so it is judged under load.
+// Idle GPUs lower their link, so it is judged under load.
 static void a_link_is_judged_under_load(void **state) {
     MACHINE;
     struct device_card *card = &m.cards[0];
@@ -354,7 +352,7 @@ static void health_is_judged(void **state) {
     card->now.recovery_action = 1;
     expect(&m, "card.rows", FINDING_PROBLEM, "recovery action 1");
     card->facts.persistence_mode = 0;
-    assert_null(find(&m, "card.persistence")); // a desktop card
+    assert_null(find(&m, "card.persistence")); // a desktop GPU
     m.supports[0].is_server = true;
     expect(&m, "card.persistence", FINDING_NOTE, "");
     card->facts.compute_mode = 3;
@@ -366,7 +364,7 @@ static void health_is_judged(void **state) {
     arena_clear(&m.arena);
 }
 
-// A card that does not answer: its old figures are not judged.
+// A GPU that does not answer: its old figures are not judged.
 static void silent_cards_are_said(void **state) {
     MACHINE;
     m.cards[0].now.ecc_uncorrected = 5;
@@ -378,8 +376,8 @@ static void silent_cards_are_said(void **state) {
     expect(&m, "card.state", FINDING_PROBLEM, "fell off the bus");
     m.cards[0].state = DEVICE_HANGS;
     expect(&m, "card.state", FINDING_PROBLEM, "");
-    m.facts.devices.left_out = STR("card 1: lost");
-    expect(&m, "driver.left-out", FINDING_PROBLEM, "card 1");
+    m.facts.devices.left_out = STR("GPU 1: lost");
+    expect(&m, "driver.left-out", FINDING_PROBLEM, "GPU 1");
     m.facts.devices.standin = STR("stand-in driver");
     expect(&m, "driver.standin", FINDING_NOTE, "stand-in");
     arena_clear(&m.arena);
@@ -409,7 +407,7 @@ static void the_host_is_judged(void **state) {
     m.facts.cpu.quota_cores = 1.5;
     expect(&m, "host.group", FINDING_NOTE, "2 of its 16 cores");
     m.facts.devices.count = 4;
-    expect(&m, "host.cores", FINDING_WARNING, "4 cards");
+    expect(&m, "host.cores", FINDING_WARNING, "4 GPUs");
     m.facts.cpu = (struct device_cpu){STR("CPU"), 0, -1, -1, (double)NAN, {-1}};
     expect(&m, "host.memory", FINDING_UNKNOWN, "");
     assert_null(find(&m, "host.cores"));

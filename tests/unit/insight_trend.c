@@ -44,9 +44,8 @@ static void set_up(struct run *r, uint64_t seed) {
     r->stretch = (struct trend_stretch){r->gauges, SECONDS, 2700, r->steps, STEPS};
 }
 
-static const struct finding_insight_finding *find(struct run *r, const char *id) {
-    struct finding_insight_findings *found =
-        arena_new(&r->arena, struct finding_insight_findings, 1);
+static const struct finding *find(struct run *r, const char *id) {
+    struct findings *found = arena_new(&r->arena, struct findings, 1);
     trend_judge(&r->arena, &r->stretch, 0, found);
     for (ptrdiff_t i = 0; i < found->count; i++) {
         if (strcmp(found->items[i].id, id) == 0) return &found->items[i];
@@ -54,9 +53,9 @@ static const struct finding_insight_finding *find(struct run *r, const char *id)
     return NULL;
 }
 
-static bool is(struct run *r, const char *id, enum finding_insight_severity severity,
+static bool is(struct run *r, const char *id, enum finding_severity severity,
                const char *evidence) {
-    const struct finding_insight_finding *f = find(r, id);
+    const struct finding *f = find(r, id);
     if (!f) return false;
     if (severity >= FINDING_WARNING && f->remedy.len == 0) return false;
     return f->severity == severity && str_find(f->evidence, str_of(evidence)) >= 0;
@@ -72,7 +71,7 @@ static void clean_runs_raise_no_alarm(void **state) {
         for (size_t i = 0; i < sizeof ids / sizeof *ids; i++)
             alarms += !is(&r, ids[i], FINDING_OK, "");
         assert_null(find(&r, "trend.spill"));
-        r.stretch.step_count = 0; // by the card alone
+        r.stretch.step_count = 0; // by the GPU alone
         alarms += !is(&r, "trend.leak", FINDING_OK, "");
         arena_clear(&r.arena);
     }
@@ -86,7 +85,7 @@ static void throttling_is_the_counters_share(void **state) {
     for (int i = 0; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 100 + 0.25 * i;
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 25.0 % of 119 s"));
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power limit 10.0 %; clock 7 % below"));
-    // The driver was loaded anew in between: counters begin at 0, nothing is lost or negative.
+    // The driver was loaded again in between: counters begin at 0, nothing is lost or negative.
     for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 0.25 * (i - 60);
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 24.8 %"));
     // Nor does what the counter shows afterwards count as all of this time.
@@ -189,7 +188,7 @@ static int first_alarm(series_of *series, uint64_t seed, int steps, int *ret_ala
                                         .step_count = n - begin,
                                         .steps_before = begin,
                                         .earlier_most_bytes = most};
-        struct finding_insight_findings found = {0};
+        struct findings found = {0};
         trend_judge(&a, &stretch, 0, &found);
         ++*ret_looks;
         for (ptrdiff_t i = 0; i < found.count; i++) {
@@ -299,7 +298,7 @@ static void what_goes_wrong_is_said(void **state) {
     assert_true(is(&r, "trend.xid", FINDING_WARNING, "Xid 7"));
     for (int i = 0; i < SECONDS; i++) {
         r.gauges[i].ecc_corrected = 5 + (i > 9);
-        r.gauges[i].ecc_uncorrected = i < 60 ? 7 : 0; // the driver was loaded anew
+        r.gauges[i].ecc_uncorrected = i < 60 ? 7 : 0; // the driver was loaded again
         r.gauges[i].pcie_replays = i;
         r.gauges[i].power_brake_seconds = 0.05 * i;
     }

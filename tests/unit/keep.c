@@ -364,7 +364,7 @@ static void a_bad_checkpoint_is_passed_over(void **state) {
     assert_str(d.passed_over.path, "a");
     assert_true(str_find(d.hint, STR("--from-scratch")) >= 0);
 
-    // Written anew it is another checkpoint.
+    // Written again it is another checkpoint.
     s = begin(&r);
     play(&r, &s, &a);
     play(&r, &s, &b);

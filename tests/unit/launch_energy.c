@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The energy of a trial's measured steps by the counter of a recorded card, which plays in real
+// The energy of a trial's measured steps by the counter of a recorded GPU, which plays in real
 // time.
 #include "unit.h"
 

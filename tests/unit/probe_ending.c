@@ -124,7 +124,7 @@ static const struct {
     {"CUDA out of memory. Tried to allocate 2.00 GiB (GPU 0; 23.69 GiB total capacity; 20.10 GiB "
      "already allocated; 1.25 GiB free; 21.00 GiB reserved in total by PyTorch)",
      2 G, 23.69 G, 1.25 G, NO, 20.10 G, 21 G, 0.9 G, 0, FAILURE_CAUSE_NEED},
-    // 287 MiB in pieces of a card of 7.8 GiB: it is full.
+    // 287 MiB in pieces of a GPU of 7.8 GiB: it is full.
     {"CUDA out of memory. Tried to allocate 196.00 MiB (GPU 0; 7.79 GiB total capacity; 7.30 GiB "
      "already allocated; 17.31 MiB free; 7.58 GiB reserved in total by PyTorch)",
      196 M, 7.79 G, 17.31 M, NO, 7.3 G, 7.58 G, 0.28 G, 0, FAILURE_CAUSE_NEED},

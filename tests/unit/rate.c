@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranges and what is said about figures; the real processor. Cards are measured in
+// Ranges and what is said about figures; the real CPU. GPUs are measured in
 // tests/standin/rate.
 #include "unit.h"
 
@@ -93,9 +93,9 @@ static void a_card_may_have_a_range_of_its_own(void **state) {
     assert_true(range_of(&a, "rate.fp16", &s).high < 1.2 * any.fp32);
 }
 
-static struct finding_insight_finding say(struct arena *a, struct rules_rate r) {
+static struct finding say(struct arena *a, struct rules_rate r) {
     static struct device_card cards[1];
-    struct finding_insight_findings findings = {0};
+    struct findings findings = {0};
     cards[0] = device_card_unknown();
     struct rules_facts facts = {.devices = {.cards = cards, .count = 1}};
     rules_judge_rate(a, &facts, &r, &findings);
@@ -150,7 +150,7 @@ static void rates_are_written_with_three_digits(void **state) {
     assert_int_equal(microbench_text(&a, MICROBENCH_BYTES_S, (double)NAN).len, 0);
 }
 
-// --- The real processor --------------------------------------------------------------------------
+// --- The real CPU --------------------------------------------------------------------------
 
 static struct microbench_figure seen[32];
 static int seen_count;

@@ -280,7 +280,7 @@ static void a_spill_that_comes_first_is_found_later(void **state) {
     assert_int_equal(r.out_of_memory, 0);
 }
 
-// Readings of a training on a processor, which lie on steps: a walk that takes them for a line goes
+// Readings of a training on a CPU, which lie on steps: a walk that takes them for a line goes
 // on by 2 and by 1 where each fits against expectation.
 static void readings_off_a_line_are_not_crept_along(void **state) {
     (void)state;

@@ -91,7 +91,7 @@ static void a_new_measurement_is_one_line(void **state) {
     r.status = STR("OK");
     survey_add(&a, &file, &r);
     assert_true(str_equal(survey_write(&a, &file), changed));
-    r.capacity_bytes = 12 * UNIT_GIB; // another card of the name
+    r.capacity_bytes = 12 * UNIT_GIB; // another GPU of the name
     survey_add(&a, &file, &r);
     assert_int_equal(lines(survey_write(&a, &file)), lines(changed) + 1);
 }
@@ -195,7 +195,7 @@ static void conflicts_and_preferences(void **state) {
     q.prefer = SURVEY_FASTEST;
     assert_int_equal(judge(&a, files, 3, q).cards[0].taken, 0);
     assert_false(judge(&a, files, 1, q).cards[0].is_conflict);
-    y.plan.precision = y.adapted = PLAN_FP32; // suits that card: of the question
+    y.plan.precision = y.adapted = PLAN_FP32; // suits that GPU: of the question
     m = judge(&a, files, 3, asked);
     assert_true(m.cards[0].is_conflict && m.cards[0].count == 3);
 }

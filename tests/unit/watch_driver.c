@@ -58,7 +58,7 @@ static void the_drivers_counters_are_the_truth(void **state) {
     observe_close(w);
 }
 
-// A card that hangs for ten seconds: no update waits for it, the other goes on.
+// A GPU that hangs for ten seconds: no update waits for it, the other goes on.
 static void nobody_waits_for_a_card_that_hangs(void **state) {
     (void)state;
     ARENA_AUTO a = {0};

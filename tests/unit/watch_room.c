@@ -116,7 +116,7 @@ static void every_machine_has_a_document(void **state) {
     }
 }
 
-// Eight cards, and runs: after the start, what is allocated does not grow.
+// Eight GPUs, and runs: after the start, what is allocated does not grow.
 static void memory_does_not_grow(void **state) {
     (void)state;
     ARENA_AUTO a = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Runs that let themselves be watched: they appear, make steps, have their files begun anew, end
+// Runs that let themselves be watched: they appear, make steps, have their files begun again, end
 // and are killed; others' folders are not used; a recorded machine plays its own.
 #include "watch_open.h"
 
@@ -91,7 +91,7 @@ static void a_run_appears_works_and_ends(void **state) {
     observe_close(w);
 }
 
-// The file is begun anew several times; nothing is counted twice or forgotten.
+// The file is begun again several times; nothing is counted twice or forgotten.
 static void a_long_run_counts_each_step_once(void **state) {
     (void)state;
     ARENA_AUTO a = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters as shares of a window, reading by reading: what was begun anew, what is unknown for a
-// while, a card that was away, and the ring that the readings are in.
+// Counters as shares of a window, reading by reading: what was begun again, what is unknown for a
+// while, a GPU that was away, and the ring that the readings are in.
 #include "unit.h"
 
 #include "measure/observe/observe_int.h"
@@ -54,7 +54,7 @@ static void a_window_is_its_end(void **state) {
 static void counters_that_begin_anew(void **state) {
     (void)state;
     set_up();
-    for (int i = 60; i < READINGS; i++) { // the driver was loaded anew
+    for (int i = 60; i < READINGS; i++) { // the driver was loaded again
         readings[i].sw_thermal_seconds = 0.1 * (i - 60);
         readings[i].energy_joules = 200.0 * (i - 60);
     }

@@ -2,7 +2,7 @@
 """When something happened. A clock makes marks; the time between two of them may become known only later.
 
 On the host a mark is a number of nanoseconds. On CUDA it is an event in the compute stream, because the host runs ahead of
-the card: the time between two events is the card's. Events come from a pool, are asked whether they have passed and never
+the GPU: the time between two events is the GPU's. Events come from a pool, are asked whether they have passed and never
 waited for, and go back to the pool as soon as their place in time is known."""
 
 import time

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """CUDA only: the caching allocator's figures once a step, and the cap that a trial puts on the process.
 
-The cap counts the whole process, as nvidia-smi does, so the context (what the card holds besides the allocator's memory and
+The cap counts the whole process, as nvidia-smi does, so the context (what the GPU holds besides the allocator's memory and
 other processes') is taken off it first. Kernels that are loaded during the first steps make the context grow, so it is looked
-at again after them. A cap limits the allocator; it cannot make another card's kernels be chosen."""
+at again after them. A cap limits the allocator; it cannot make another GPU's kernels be chosen."""
 
 import os
 

@@ -58,7 +58,7 @@ class OnnxRuntime:
         name = wanted[0] if isinstance(wanted[0], str) else wanted[0][0]
         if name not in self.ort.get_available_providers():
             raise NotInstalled("onnxruntime %s has no %s: %s" % (
-                self.version, name, "pip install onnxruntime-gpu" if self.device == "cuda" else "it needs a card (--device cuda)"))
+                self.version, name, "pip install onnxruntime-gpu" if self.device == "cuda" else "it needs a GPU (--device cuda)"))
         settings = self.ort.SessionOptions()
         threads = os.environ.get("OMP_NUM_THREADS", "")
         if threads.isdigit() and int(threads) > 0:  # as PyTorch obeys it

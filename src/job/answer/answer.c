@@ -31,11 +31,11 @@ static void adapt_precision(struct question *q, const struct gpu *gpu, struct an
              STR("no tensor cores: mixed precision brings no speed here and is "
                  "switched off (--precision amp-fp16 keeps it)"));
     } else if (p->precision != asked) {
-        note(answer, q->arena, STR("bf16 is emulated on this card: fp16 instead"));
+        note(answer, q->arena, STR("bf16 is emulated on this GPU: fp16 instead"));
     } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
         note(answer, q->arena,
              str_format(q->arena,
-                        "the card has tensor cores: mixed precision (%s) would be faster and "
+                        "the GPU has tensor cores: mixed precision (%s) would be faster and "
                         "smaller",
                         gpu->has_bf16 ? "amp-bf16" : "amp-fp16"));
     }
@@ -257,7 +257,7 @@ json_t *answer_json(const struct answer *answer) {
         json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model),
         "torch", json_text(t->tape->header.torch), "library", json_text(t->tape->header.library),
         "band",
-        answer->card.correction.runs > 0 ? "runs measured on this card" : forecast_band_source,
+        answer->card.correction.runs > 0 ? "runs measured on this GPU" : forecast_band_source,
         "correction", json_correction(&answer->card.correction), "notes",
         answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
     json_object_set_new(object, "eval", answer_eval_json(answer->eval));

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The answer to a question on one card: the plan that was chosen and what it needs. fit, team and
+// The answer to a question on one GPU: the plan that was chosen and what it needs. fit, team and
 // explain show it in their own ways.
 #ifndef ANSWER_ANSWER_H
 #define ANSWER_ANSWER_H
@@ -21,14 +21,14 @@ struct answer {
     bool fits;             // the chosen batch fits the budget
     int64_t largest_batch; // that would fit if the effective batch were free; 0: none
     bool effective_kept;
-    struct str_list notes;             // about this card
+    struct str_list notes;             // about this GPU
     struct forecast_remedies remedies; // when it does not fit
     struct answer_eval *eval;          // the batch of evaluation; NULL: not asked
     struct answer_tta *tta;            // test-time augmentation; NULL: not asked
     bool config_written;
 };
 
-// That suits the card: no AMP without tensor cores, bf16 only where the hardware has it. The user's
+// That suits the GPU: no AMP without tensor cores, bf16 only where the hardware has it. The user's
 // own word stands.
 enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu);
 // Chooses batch and accumulation: the largest batch in the budget that keeps the effective batch.

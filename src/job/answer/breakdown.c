@@ -314,7 +314,7 @@ static void add_figures(struct question *q, const struct answer *answer, struct 
          SHOW_PLAIN},
         {STR("outside"), unit_bytes(q->arena, p->overhead_bytes), STR("CUDA and libraries"),
          SHOW_PLAIN},
-        {STR("at most"), unit_bytes(q->arena, p->upper_bytes), STR("whole card, upper bound"),
+        {STR("at most"), unit_bytes(q->arena, p->upper_bytes), STR("whole GPU, upper bound"),
          SHOW_PLAIN},
         {STR("budget"), unit_bytes(q->arena, answer->budget_bytes), STR("for the allocator"),
          SHOW_PLAIN},
@@ -354,7 +354,7 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
                               STR_ARG(tape_of(answer)->tape->header.model),
                               STR_ARG(tape_of(answer)->tape->header.library),
                               STR_ARG(tape_of(answer)->tape->header.torch),
-                              answer->card.correction.runs > 0 ? "runs measured on this card"
+                              answer->card.correction.runs > 0 ? "runs measured on this GPU"
                                                                : forecast_band_source));
     if (answer->notes.count > 0) {
         html_list(&page, answer->notes.items, (int)answer->notes.count);

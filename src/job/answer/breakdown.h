@@ -8,7 +8,7 @@
 // "configs/train.yaml (…): swin_base_384 at 384 px, adamw, effective batch 48"
 void answer_breakdown_headline(const struct question *q, const struct answer *answer,
                                struct show_style style, struct buf *out);
-// The card's memory as a bar: parts of the need, overhead, budget.
+// The GPU's memory as a bar: parts of the need, overhead, budget.
 void answer_breakdown_bar(struct question *q, struct answer *answer, struct show_style style,
                           struct buf *out);
 // By tag, by module, by operation, and the largest single tensors.

@@ -7,7 +7,7 @@ enum {
     ALLOCATION = 512
 }; // the caching allocator's smallest step (c10/cuda/CUDACachingAllocator.h)
 
-// What a training or an evaluation leaves on the card from one step to the next.
+// What a training or an evaluation leaves on the GPU from one step to the next.
 static int64_t kept_bytes(const struct forecast_tape *t, int64_t classes) {
     int64_t bytes = t->extra_bytes;
     for (int32_t i = 0; i < t->tape->alloc_count; i++) {
@@ -41,7 +41,7 @@ static struct question question_of(const struct question *q, const struct answer
     eval.plan.checkpointing = eval.plan.ema = false;
     eval.plan.accumulation = 1;
     eval.plan.optimizer = (struct str){0};
-    eval.precision_fixed = true; // adapted to the card already
+    eval.precision_fixed = true; // adapted to the GPU already
     eval.effective = 0;
     eval.range.own = now;
     eval.notes = (struct str_list){0};
@@ -89,7 +89,7 @@ void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *
     if (e->now > 0) buf_format(out, " (now %lld)", (long long)e->now);
     buf_format(out, ", needed %s beside %.*s of the training's states\n",
                unit_bytes(a, e->peak.needed_bytes).p, STR_ARG(resident));
-    buf_add(out, STR("- not in it: predictions that the trainer collects on the card (Hugging "
+    buf_add(out, STR("- not in it: predictions that the trainer collects on the GPU (Hugging "
                      "Face: eval_accumulation_steps) and the cache of generated text\n"));
     if (!e->has_key) buf_add(out, STR("- the config has no key for the batch of evaluation\n"));
 }

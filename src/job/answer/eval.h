@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The batch with which a training evaluates between its epochs: no activations are kept for a
 // backward, but the optimizer's states (and gradients, where they are not dropped) stay on the
-// card.
+// GPU.
 #ifndef ANSWER_EVAL_H
 #define ANSWER_EVAL_H
 
@@ -15,7 +15,7 @@ struct answer_eval {
     bool has_key; // the config has a place for it
 };
 
-// For the training's answer on its card. FAIL_INPUT: there is no tape of inference.
+// For the training's answer on its GPU. FAIL_INPUT: there is no tape of inference.
 int answer_eval_choose(struct question *q, const struct answer *training, struct answer_eval **ret,
                        struct fail *why);
 void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *out);

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-// Fewer models than this say less about a card than its data sheet: with one, the error grew
+// Fewer models than this say less about a GPU than its data sheet: with one, the error grew
 // (doc/speed-model.md, "Measured models").
 enum { LEAST_MODELS = 3, MOST_MODELS = 64 };
 
@@ -29,7 +29,7 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
     if (s->is_host_bound) {
         buf_add(out, STR("speed: at most "));
         add_number(out, s->high);
-        buf_add(out, STR(" samples/s: the host, not the card, decides at this batch\n"));
+        buf_add(out, STR(" samples/s: the host, not the GPU, decides at this batch\n"));
         return;
     }
     buf_add(out, STR("speed: about "));
@@ -44,7 +44,7 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
     if (!s->is_fitted) {
         buf_format(out, "; constants of %.*s%s", STR_ARG(s->row->cards),
                    s->is_card ? " with other software, or in another precision"
-                              : ", not of this card and software");
+                              : ", not of this GPU and software");
     }
     if (s->is_doubtful) {
         buf_add(out, STR("; doubtful: kernels that vary much between cuDNN's choices"));
@@ -52,7 +52,7 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
     buf_byte(out, '\n');
 }
 
-// A plan's on a card; row NULL where nothing can be said.
+// A plan's on a GPU; row NULL where nothing can be said.
 static struct speed at(struct question *q, struct forecast *f, const struct gpu *gpu, int64_t batch,
                        int64_t accumulation) {
     struct forecast_tape *t = NULL;
@@ -82,7 +82,7 @@ static int read_measurement(struct str text, struct measurement *ret, struct fai
                      ret->samples_per_s < 1e9;
     if (ret->model.len > 0 && has_batch && has_speed) return 0;
     fail_set(why, FAIL_USAGE, "--measured %.*s: not MODEL=SAMPLES", STR_ARG(text));
-    return fail_hint(why, "samples per second that the card made: --measured resnet50=1170, or "
+    return fail_hint(why, "samples per second that the GPU made: --measured resnet50=1170, or "
                           "resnet50@64=1130 at batch 64");
 }
 
@@ -140,7 +140,7 @@ int answer_speed_calibrate(struct question *q, const char *measured, struct answ
               "what was measured of this model");
     } else if (count >= LEAST_MODELS) {
         double range = answer->speed.is_doubtful ? row->range_doubtful : row->range_measured;
-        apply(q, answer, stats_median(all, count), range, "the models measured on this card");
+        apply(q, answer, stats_median(all, count), range, "the models measured on this GPU");
     } else {
         question_note(q, STR("--measured of another model is not used: fewer than three say less "
                              "than the data sheet; about ten are good"));

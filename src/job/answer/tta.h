@@ -97,7 +97,7 @@ struct answer_tta_measured {
     int64_t batch, peak_bytes;
     struct answer_tta_range per_s; // views
 };
-// For the answer's card; measured may be NULL.
+// For the answer's GPU; measured may be NULL.
 int answer_tta_answer(struct question *q, const struct answer *answer,
                       const struct answer_tta_ask *ask, const struct answer_tta_measured *measured,
                       struct answer_tta **ret, struct fail *why);

@@ -76,7 +76,7 @@ static struct str nearest_text(struct arena *a, const struct answer_tta *t) {
         if (!row->fits || !(isnan(min_f1) || row->type->f1_low >= min_f1)) continue;
         if (!best || row->type->views < best->type->views) best = row;
     }
-    if (!any_fits) return STR("not even the smallest batch fits the card");
+    if (!any_fits) return STR("not even the smallest batch fits the GPU");
     if (!best) return str_format(a, "no type here is known to reach F1 %.4g", min_f1);
     struct str with = isnan(min_f1) ? (struct str){0} : str_format(a, "with F1 %.4g ", min_f1);
     return str_format(a, "%.*sthe fastest is %.*s", STR_ARG(with), STR_ARG(best->type->name));

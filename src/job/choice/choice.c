@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The way from a config to its batch: reads it into a plan, finds the card, forecasts and searches
+// The way from a config to its batch: reads it into a plan, finds the GPU, forecasts and searches
 // or launches trials, shows, patches.
 #include "job/choice/choice.h"
 
@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// The card asked for, else this machine's, else the team's; only the first two may be written for.
+// The GPU asked for, else this machine's, else the team's; only the first two may be written for.
 static int find_cards(struct question *q, const struct choice_options *o,
                       struct question_gpus *ret_cards, bool *ret_is_ours, struct fail *why) {
     *ret_is_ours = true;
@@ -27,13 +27,12 @@ static int find_cards(struct question *q, const struct choice_options *o,
     int rc = question_gpus_here(q, o->gpu_ids, o->machine, ret_cards, why);
     if (rc < 0 || ret_cards->count > 0) return rc;
     *ret_is_ours = false;
-    question_note(q,
-                  STR("answered for the team's cards; the config is not changed. Name a card with "
-                      "--gpu to change it"));
+    question_note(q, STR("answered for the team's GPUs; the config is not changed. Name a GPU with "
+                         "--gpu to change it"));
     return question_gpus_of_team(q, ret_cards, why);
 }
 
-// Data-parallel ranks take the same batch, so the tightest card decides.
+// Data-parallel ranks take the same batch, so the tightest GPU decides.
 static struct answer *tightest(struct answer *answers, ptrdiff_t count) {
     struct answer *least = &answers[0];
     for (ptrdiff_t i = 1; i < count; i++) {
@@ -90,7 +89,7 @@ static int answer_all(struct question *q, const struct question_gpus *cards,
     return 0;
 }
 
-// What is asked beside the batch, for each card.
+// What is asked beside the batch, for each GPU.
 static int answer_more(struct question *q, const struct choice_options *o,
                        const struct answer_tta_ask *ask, struct answer *answers, ptrdiff_t count,
                        struct fail *why) {
@@ -121,13 +120,13 @@ static bool is_yes(const struct answer *answer) {
     return answer->fits && (!answer->tta || answer->tta->recommended);
 }
 
-// Speeds are of one card.
+// Speeds are of one GPU.
 static int calibrate(struct question *q, const struct choice_options *o, struct answer *answers,
                      ptrdiff_t count, struct fail *why) {
     if (count == 1) return answer_speed_calibrate(q, o->measured, &answers[0], why);
-    fail_set(why, FAIL_USAGE, "--measured: there are %d cards, and the speed is one card's",
+    fail_set(why, FAIL_USAGE, "--measured: there are %d GPUs, and the speed is one GPU's",
              (int)count);
-    return fail_hint(why, "name the card with --gpu");
+    return fail_hint(why, "name the GPU with --gpu");
 }
 
 static unsigned write_flags(const struct choice_options *o) {
@@ -141,7 +140,7 @@ static int check_measure_options(const struct choice_options *o, struct fail *wh
         return fail_set(why, FAIL_USAGE, "--prefer %s: not largest or knee", prefer);
     }
     if (!o->gpu && o->gpu_memory <= 0) return 0;
-    fail_set(why, FAIL_USAGE, "trials run on this machine's device, not on a card that is named");
+    fail_set(why, FAIL_USAGE, "trials run on this machine's device, not on a GPU that is named");
     return fail_hint(why, "leave out --gpu; --memory %s lets the trials use only so much",
                      o->gpu_memory > 0 ? "BYTES" : "8GiB");
 }

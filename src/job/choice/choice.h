@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the verbs fit and infer share: the batch for a config on a card, by prediction or by trials.
+// What the verbs fit and infer share: the batch for a config on a GPU, by prediction or by trials.
 #ifndef CHOICE_CHOICE_H
 #define CHOICE_CHOICE_H
 
@@ -29,11 +29,10 @@ struct choice_options {
                 "largest knee"),                                                                   \
         CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                    \
         CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
-        CLI_ROW(                                                                                   \
-            "measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                          \
-            "samples per second that the card made of this model, or of several others (about "    \
-            "ten; MODEL@BATCH=SAMPLES at another batch): corrects the predicted speed",            \
-            ""),                                                                                   \
+        CLI_ROW("measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                      \
+                "samples per second that the GPU made of this model, or of several others (about " \
+                "ten; MODEL@BATCH=SAMPLES at another batch): corrects the predicted speed",        \
+                ""),                                                                               \
         CLI_ROW_TEST_ONLY(CHOICE_AT(test_only)),                                                   \
         CLI_ROW("save-config", "FILE", CLI_TEXT, CHOICE_AT(save_config),                           \
                 "writes the changed config here and leaves the original alone", "file"),           \

@@ -215,7 +215,7 @@ static struct search_seen seen_of(const struct launch_result *r) {
         .value = r->batch,
         .outcome = outcomes[r->status],
         .bytes = r->charged_bytes > 0 ? (double)r->charged_bytes : (double)NAN,
-        // Spilling to the host's memory is a card's way of running out; a busy processor looks
+        // Spilling to the host's memory is a GPU's way of running out; a busy CPU looks
         // alike.
         .seconds_per_item =
             r->samples_per_s > 0 && !r->is_on_cpu ? 1 / r->samples_per_s : (double)NAN,

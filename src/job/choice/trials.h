@@ -22,7 +22,7 @@ struct choice_measured {
     struct forecast_card card;
     double margin;        // share of the device that is kept free in the trials
     int64_t budget_bytes; // what a trial may use
-    bool is_predicted;    // a tape speaks for the plan: predicted is filled
+    bool is_predicted;    // a tape matches the plan: predicted is filled
     struct answer predicted;
     struct choice_trial *trials;
     ptrdiff_t trial_count, trial_capacity;

@@ -230,8 +230,8 @@ static int ask_workers(struct asking *k, struct fail *why) {
     return 0;
 }
 
-// Autocast's type where nobody says it: float16 on a card, as torch.cuda.amp has it, and bfloat16
-// on the processor, which has no other.
+// Autocast's type where nobody says it: float16 on a GPU, as torch.cuda.amp has it, and bfloat16
+// on the CPU, which has no other.
 static enum plan_precision amp_of(const struct asking *k) {
     enum plan_precision own =
         k->asked->has_config ? plan_precision_find(k->asked->reading.values[CONFIG_PRECISION].word)
@@ -295,7 +295,7 @@ static int ask_pins(struct asking *k, struct fail *why) {
     if (k->l->place.kind == LAUNCH_CUDA)
         grid_add_number(k->a, pins, 1);
     else
-        grid_note(k->b, STR("pin_memory makes no difference without a card: not varied "
+        grid_note(k->b, STR("pin_memory makes no difference without a GPU: not varied "
                             "(--pin-memory both does)"));
     return 0;
 }

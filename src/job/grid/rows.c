@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From trials to rows, from rows to the best ones, and what holds a setting back. The thresholds
-// are those that teams use for their own scripts: memory 60 to 80 % of the card, utilisation from
+// are those that teams use for their own scripts: memory 60 to 80 % of the GPU, utilisation from
 // 70 %, 30 ms of waiting for data.
 #include "job/grid/grid.h"
 

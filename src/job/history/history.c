@@ -376,7 +376,7 @@ static ptrdiff_t of_model(const struct store_run *runs, ptrdiff_t count, struct 
     return n;
 }
 
-// Of the newest PyTorch that was seen on the card: another one allocates otherwise.
+// Of the newest PyTorch that was seen on the GPU: another one allocates otherwise.
 static ptrdiff_t same_torch(struct store_run *runs, ptrdiff_t count) {
     ptrdiff_t kept = 0;
     for (ptrdiff_t i = 0; i < count; i++) {
@@ -410,7 +410,7 @@ struct str history_correct(struct history *h, const struct tape_store *tapes, st
     struct str whose = is_own ? STR(" of this model") : str_format(h->arena, " of %td models", n);
     return str_format(
         h->arena,
-        "corrected by %lld measured runs%.*s on this card%s%.*s: %+.1f %%, at most %+.1f %%%s "
+        "corrected by %lld measured runs%.*s on this GPU%s%.*s: %+.1f %%, at most %+.1f %%%s "
         "(--no-history leaves it out)",
         (long long)card->correction.runs, STR_ARG(whose), torch.len > 0 ? ", PyTorch " : "",
         STR_ARG(torch), 100 * (c.factor - 1), 100 * (c.upper_factor - 1),

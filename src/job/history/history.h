@@ -63,7 +63,7 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
                     struct launch_result *ret_result);
 void history_note_recalled(struct history *h, ptrdiff_t trials);
 
-// What measured runs of this card say of predictions: fills card->correction and returns a line
+// What measured runs of this GPU say of predictions: fills card->correction and returns a line
 // that says so, or an empty text.
 struct str history_correct(struct history *h, const struct tape_store *tapes, struct str model,
                            struct forecast_card *card);

@@ -3,7 +3,7 @@
 
 #include "machine/device/device.h"
 
-// When nobody names a card: one of each tier (seeds of teams with mixed cards).
+// When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
 static const char default_team[] = "rtx4090,rtx3080,rtx3060,gtx1080";
 
 int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
@@ -44,7 +44,7 @@ static bool is_asked(const char *ids, int index) {
     return !ids;
 }
 
-// The catalogue knows the card; how much memory it has and who uses it the driver knows better.
+// The catalogue knows the GPU; how much memory it has and who uses it the driver knows better.
 static void place_device(struct question *q, const struct device *d, struct forecast_card *card) {
     const struct gpu *known = gpu_of_name(&q->gpus, d->name, d->total_bytes);
     struct gpu gpu = known ? *known : gpu_custom(NULL, d->total_bytes);
@@ -72,9 +72,9 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
     }
     if (devices.count == 0) {
         question_note(
-            q, str_format(q->arena, "no card in this machine (%.*s)", STR_ARG(devices.why_none)));
+            q, str_format(q->arena, "no GPU in this machine (%.*s)", STR_ARG(devices.why_none)));
     } else if (cards.count == 0) {
-        return fail_set(why, FAIL_USAGE, "--gpu-ids %s: this machine has cards 0 to %td", ids,
+        return fail_set(why, FAIL_USAGE, "--gpu-ids %s: this machine has GPUs 0 to %td", ids,
                         devices.count - 1);
     }
     *ret_cards = cards;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cards a question is answered for.
+// Which GPUs a question is answered for.
 #ifndef QUESTION_GPUS_H
 #define QUESTION_GPUS_H
 
@@ -14,12 +14,12 @@ struct question_gpus {
 // "rtx4090,rtx3080"
 int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
                         struct fail *why);
-// The cards of the config's team_gpu_settings, else four that span what teams have.
+// The GPUs of the config's team_gpu_settings, else four that span what teams have.
 int question_gpus_of_team(struct question *q, struct question_gpus *ret_cards, struct fail *why);
 // This machine's, all or those with the ids "0,2". None is no error: a note says why there is none.
 int question_gpus_here(struct question *q, const char *ids, const char *machine,
                        struct question_gpus *ret_cards, struct fail *why);
-// The card that a command is launched on; where it is limited to a part of it, or on the processor,
+// The GPU that a command is launched on; where it is limited to a part of it, or on the CPU,
 // one of that size.
 int question_gpu_of_place(struct question *q, const struct launch_place *place, const char *machine,
                           struct forecast_card *ret_card, struct fail *why);

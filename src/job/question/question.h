@@ -39,7 +39,7 @@ struct question_options {
         CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                           \
         CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                       \
                 "fp32, amp-fp16, amp-bf16, bf16 or fp16; without it the config's, with AMP only "  \
-                "where the card has tensor cores",                                                 \
+                "where the GPU has tensor cores",                                                  \
                 "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                               \
         CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                       \
                 "sgd, adam, adamw, adafactor, lion or adamw8bit",                                  \
@@ -63,7 +63,7 @@ struct question_options {
                 "batches are multiples of N (4), any number below it", ""),                        \
         CLI_ROW(                                                                                   \
             "safety-margin", "SHARE", CLI_SHARE, QUESTION_AT(type, margin),                        \
-            "share of the card's memory to keep free; without it 0.10 to 0.20 by the card's tier", \
+            "share of the GPU's memory to keep free; without it 0.10 to 0.20 by the GPU's tier",   \
             ""),                                                                                   \
         CLI_ROW(                                                                                   \
             "overhead", "BYTES", CLI_BYTES, QUESTION_AT(type, overhead_bytes),                     \
@@ -71,7 +71,7 @@ struct question_options {
             "small tensor); without it a table's estimate",                                        \
             ""),                                                                                   \
         CLI_ROW("other-processes", "BYTES", CLI_BYTES, QUESTION_AT(type, tenants_bytes),           \
-                "memory that others use on the card", ""),                                         \
+                "memory that others use on the GPU", ""),                                          \
         CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                         \
         CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                                 \
                 "predict from this tape only (batchfit record)", "file"),                          \
@@ -96,7 +96,7 @@ struct question {
     struct config_batches batches; // micro 0: the config does not say
     struct plan plan;              // what is trained now
     int64_t effective;             // to be kept; 0: not known, the batch is free
-    bool precision_fixed;          // by the user: not adapted to the card
+    bool precision_fixed;          // by the user: not adapted to the GPU
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table
@@ -113,10 +113,10 @@ struct question {
 // or the option.
 int question_open(struct arena *a, const struct question_options *o, struct question *ret,
                   struct fail *why);
-// The card by its name or, without one, by its memory.
+// The GPU by its name or, without one, by its memory.
 int question_card(struct question *q, struct str name, int64_t memory_bytes,
                   struct forecast_card *ret_card, struct fail *why);
-// A card that a device or a caller names already.
+// A GPU that a device or a caller names already.
 void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card);
 void question_note(struct question *q, struct str note);
 

@@ -37,18 +37,18 @@ static const struct row {
     const char *remedy; // NULL: the signature's hint
     bool is_seen_too;   // the judge is asked without a signature of the row, too
 } rows[] = {
-    // The card's memory.
+    // The GPU's memory.
     {"memory.leak", "memory that grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
      cause_leak, 0,
      "look for losses or outputs that are kept with their graph (use .item() or .detach()), for "
      "lists that grow, and for inputs that get longer"},
-    {"memory.fragmentation", "the card's memory is fragmented: enough is reserved, in pieces", OOM,
+    {"memory.fragmentation", "the GPU's memory is fragmented: enough is reserved, in pieces", OOM,
      NULL, CAUSE_COUNTED, cause_fragmented, CAUSE_SMALLER_BATCH,
      "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal shapes from step to step (drop_last, "
      "padding to buckets); a smaller batch"},
-    {"memory.others", "other processes hold the card's memory", OOM, NULL, CAUSE_COUNTED,
+    {"memory.others", "other processes hold the GPU's memory", OOM, NULL, CAUSE_COUNTED,
      cause_others, CAUSE_SMALLER_BATCH,
-     "nvidia-smi shows who: end what was left over, or use another card; else a smaller batch"},
+     "nvidia-smi shows who: end what was left over, or use another GPU; else a smaller batch"},
     {"memory.oom-validation", "out of memory in validation", OOM, NULL, CAUSE_SAID,
      cause_validation, LESS_MEMORY,
      "a smaller batch for evaluation (it has one of its own in most trainers), torch.no_grad() "
@@ -62,11 +62,11 @@ static const struct row {
      cause_later, LESS_MEMORY,
      "the longest inputs decide: cap their length, or sort them so that the largest batch comes "
      "first; look for a leak (batchfit doctor on its steps); a smaller batch"},
-    {"memory.oom", "the card's memory ran out", OOM, NULL, CAUSE_SAID, cause_oom, LESS_MEMORY,
+    {"memory.oom", "the GPU's memory ran out", OOM, NULL, CAUSE_SAID, cause_oom, LESS_MEMORY,
      smaller},
-    {"memory.library", "a library failed, most often for want of memory on the card",
+    {"memory.library", "a library failed, most often for want of memory on the GPU",
      "cublas-init cudnn-internal", NULL, CAUSE_AMBIGUOUS, NULL, LESS_MEMORY, NULL},
-    {"memory.spill", "the card's memory is full and spills to the host: many times slower", NULL,
+    {"memory.spill", "the GPU's memory is full and spills to the host: many times slower", NULL,
      NULL, CAUSE_MEASURED, cause_spill, LESS_MEMORY,
      "a smaller batch with more accumulation is faster than one that spills; smaller images; on "
      "Windows the driver's setting 'Prefer No Sysmem Fallback' makes it an error instead"},
@@ -97,18 +97,17 @@ static const struct row {
      CAUSE_SAID, NULL, CAUSE_SMALLER_BATCH, NULL},
     {"batch.one", "batch normalization met a batch of one", "batch-too-small", NULL, CAUSE_SAID,
      NULL, CAUSE_LARGER_BATCH, NULL},
-    {"card.assert", "an assertion failed on the card: labels or indices out of range",
+    {"card.assert", "an assertion failed on the GPU: labels or indices out of range",
      "device-assert", NULL, CAUSE_SAID, NULL, 0, NULL},
-    {"card.fault", "a kernel failed on the card", "illegal-access launch-failure", NULL, CAUSE_SAID,
+    {"card.fault", "a kernel failed on the GPU", "illegal-access launch-failure", NULL, CAUSE_SAID,
      NULL, 0, NULL},
-    {"card.lost", "the card is broken, lost or taken", "card-lost card-busy", NULL, CAUSE_SAID,
-     NULL, 0, NULL},
-    {"card.errors", "the card reports errors", NULL,
-     "trend.state trend.xid trend.ecc trend.replays", CAUSE_SAID, cause_told, 0,
-     "dmesg | grep Xid; reset or replace the card"},
-    {"card.driver", "driver, PyTorch and card do not fit together",
+    {"card.lost", "the GPU is broken, lost or taken", "card-lost card-busy", NULL, CAUSE_SAID, NULL,
+     0, NULL},
+    {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
+     CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
+    {"card.driver", "driver, PyTorch and GPU do not fit together",
      "old-driver no-cuda no-kernel-image", NULL, CAUSE_SAID, NULL, 0, NULL},
-    {"card.throttled", "heat or the power supply holds the card's clocks down", NULL,
+    {"card.throttled", "heat or the power supply holds the GPU's clocks down", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
      "see to the air and the power supply, or lower the power limit: a steady clock is better than "
      "a sawtooth"},
@@ -132,14 +131,14 @@ static const struct row {
     // Speed.
     {"slow.later", "steps became much slower and stayed so", NULL, NULL, CAUSE_MEASURED,
      cause_slowed, 0,
-     "what changed there: memory that filled (watch it: batchfit watch), a card that throttles, "
+     "what changed there: memory that filled (watch it: batchfit watch), a GPU that throttles, "
      "another process, a cache that ended"},
-    {"data.loading", "the card waits for data", NULL, NULL, CAUSE_MEASURED, cause_loading,
+    {"data.loading", "the GPU waits for data", NULL, NULL, CAUSE_MEASURED, cause_loading,
      CAUSE_MORE_WORKERS,
      "more loader workers, pin_memory, data prepared beforehand, cached or on a faster disk"},
     {"data.workers", "data is loaded by the training process itself (0 workers)", NULL, NULL,
      CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "loader workers, and pin_memory"},
-    {"data.pin-memory", "copies to the card wait: the loader's memory is not pinned", NULL, NULL,
+    {"data.pin-memory", "copies to the GPU wait: the loader's memory is not pinned", NULL, NULL,
      CAUSE_MEASURED, cause_pin, 0, "pin_memory: true, and non_blocking=True where it is copied"},
     {"data.disk", "the training waits for a disk", NULL, NULL, CAUSE_MEASURED, cause_disk, 0,
      "data on a local or faster disk, in fewer and larger files, or cached in memory"},
@@ -151,17 +150,17 @@ static const struct row {
     {"host.one-core", "one thread of the training process is the pace", NULL, NULL, CAUSE_MEASURED,
      cause_one_core, CAUSE_LARGER_BATCH,
      "a larger batch, torch.compile or CUDA graphs; less Python, logging and metrics in the loop"},
-    {"sync.host", "the loop waits for the card between steps", NULL, NULL, CAUSE_MEASURED,
+    {"sync.host", "the loop waits for the GPU between steps", NULL, NULL, CAUSE_MEASURED,
      cause_sync, 0,
      "look for .item(), .cpu(), prints and metrics in the loop, and for logging or checkpoints at "
      "every step"},
     {"compute.bound", "forward and backward are the time, in full precision", NULL, NULL,
      CAUSE_MEASURED, cause_compute, CAUSE_MIXED_PRECISION,
      "mixed precision (AMP), a larger batch, torch.compile, or a smaller model"},
-    {"batch.small", "the batch is too small to fill the card", NULL, NULL, CAUSE_MEASURED,
+    {"batch.small", "the batch is too small to fill the GPU", NULL, NULL, CAUSE_MEASURED,
      cause_small, CAUSE_LARGER_BATCH,
      "a larger batch (batchfit bench finds the knee), torch.compile, or CUDA graphs"},
-    {"card.idle", "the card is not well used", NULL, "trend.starved", CAUSE_MEASURED, cause_idle,
+    {"card.idle", "the GPU is not well used", NULL, "trend.starved", CAUSE_MEASURED, cause_idle,
      CAUSE_MORE_WORKERS | CAUSE_LARGER_BATCH,
      "more loader workers and cached data, if it waits for data; else a larger batch. The steps "
      "tell which: batchfit bench -- COMMAND, or batchfit doctor on a steps file"},

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Why a training is slow, or why it died: one const table of rules (cause.c) over what its log, its
-// steps, its card and its processes show. A rule answers with a cause, with what was seen, and with
+// steps, its GPU and its processes show. A rule answers with a cause, with what was seen, and with
 // what can be done. Rules read nothing and print nothing.
 //
 // Recipe: to add a cause
@@ -75,9 +75,9 @@ struct cause_ending {
 struct cause_process {
     double seconds;         // 0: no process was looked at
     int processes, workers; // workers: children of the process that trains
-    double cpus;            // processors that the whole tree keeps busy
+    double cpus;            // CPUs that the whole tree keeps busy
     double main_thread;  // share of the time in which the trainer's busiest thread runs or wants to
-    double workers_busy; // mean share of one processor that a worker uses
+    double workers_busy; // mean share of one CPU that a worker uses
     double disk_share;   // of the looks in which one of its threads waited for a disk
     int64_t shm_total_bytes, shm_free_bytes, open_files, open_files_limit;
     ptrdiff_t looks;
@@ -97,9 +97,9 @@ struct cause_facts {
     struct step_times phases; // medians
     ptrdiff_t phase_steps;    // that they are of
     double utilisation;       // median share of the time in which a kernel ran
-    double memory_share;      // median share of the card's memory in use
+    double memory_share;      // median share of the GPU's memory in use
     ptrdiff_t gauge_count;
-    const struct finding_insight_finding *trends; // verdicts over time (machine/trend/trend.h)
+    const struct finding *trends; // verdicts over time (machine/trend/trend.h)
     ptrdiff_t trend_count;
     bool is_fp32;           // the config, or the run, says that there is no mixed precision
     int workers;            // of the config; -1: unknown

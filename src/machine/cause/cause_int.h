@@ -22,7 +22,7 @@ bool cause_say(struct cause *c, enum cause_strength strength, struct str evidenc
 // The line that ended it, quoted, with its figures behind it.
 bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,
                  const char *more);
-const struct finding_insight_finding *cause_trend(const struct cause_view *v);
+const struct finding *cause_trend(const struct cause_view *v);
 
 // cause_memory.c
 cause_rule cause_leak, cause_fragmented, cause_others, cause_start, cause_validation,

@@ -10,7 +10,7 @@
 enum { MANY_STEPS = 100 }; // what fitted so often is not the model at its usual size
 
 bool cause_leak(const struct cause_view *v, struct cause *c) {
-    const struct finding_insight_finding *f = cause_trend(v);
+    const struct finding *f = cause_trend(v);
     if (!f) return false;
     // Growth to the end, and the end was that memory ran out.
     bool ended_so = v->has_signature && v->facts->ending.tried_bytes > 0;
@@ -23,7 +23,7 @@ static struct str figures(const struct cause_view *v) {
         const char *name;
         int64_t bytes;
     } all[] = {
-        {"tried", e->tried_bytes},         {"card", e->total_bytes},
+        {"tried", e->tried_bytes},         {"GPU", e->total_bytes},
         {"free", e->free_bytes},           {"this process", e->in_use_bytes},
         {"allocated", e->allocated_bytes}, {"reserved but unallocated", e->unallocated_bytes}};
     struct buf b = buf_new(v->arena);

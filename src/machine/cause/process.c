@@ -18,7 +18,7 @@ bool cause_disk(const struct cause_view *v, struct cause *c) {
                                 100 * p->disk_share, p->looks, p->seconds));
 }
 
-// Without a card that is seen to wait it may as well be what a busy loop does while the card works.
+// Without a GPU that is seen to wait it may as well be what a busy loop does while the GPU works.
 bool cause_one_core(const struct cause_view *v, struct cause *c) {
     const struct cause_process *p = &v->facts->process;
     if (!(p->main_thread >= 0.9) || !(p->cpus < p->main_thread + 0.5)) return false;

@@ -32,9 +32,9 @@ bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strengt
     return cause_say(c, strength, buf_str(&b));
 }
 
-const struct finding_insight_finding *cause_trend(const struct cause_view *v) {
+const struct finding *cause_trend(const struct cause_view *v) {
     for (ptrdiff_t i = 0; i < v->facts->trend_count; i++) {
-        const struct finding_insight_finding *f = &v->facts->trends[i];
+        const struct finding *f = &v->facts->trends[i];
         if (f->severity >= FINDING_WARNING && cause_has_word(v->trends, f->id)) return f;
     }
     return NULL;

@@ -8,7 +8,7 @@
 #include <string.h>
 
 // The team's guide (its section on reading the benchmark): more than 30 ms of waiting for data is
-// too much, and less than 70 % of the card is little. A wait of 30 ms in a step of seconds is none,
+// too much, and less than 70 % of the GPU is little. A wait of 30 ms in a step of seconds is none,
 // so it must be a tenth as well.
 static const double io_ms_most = 30, io_share_least = 0.1, io_share_most = 0.3, well_used = 0.7;
 static const double compute_share = 0.7, other_share = 0.3, copy_share = 0.15;
@@ -26,7 +26,7 @@ bool cause_loading(const struct cause_view *v, struct cause *c) {
     buf_format(&b, "%.1f ms (%.0f %%) of a step of %.1f ms wait for data, median of %td steps",
                p->io_ms, 100 * share, p->total_ms, v->facts->phase_steps);
     if (!isnan(v->facts->utilisation))
-        buf_format(&b, "; the card works %.0f %% of the time", 100 * v->facts->utilisation);
+        buf_format(&b, "; the GPU works %.0f %% of the time", 100 * v->facts->utilisation);
     return cause_say(c, cause_measured(v->facts->phase_steps), buf_str(&b));
 }
 
@@ -36,7 +36,7 @@ bool cause_no_workers(const struct cause_view *v, struct cause *c) {
     bool waits = p->io_ms / p->total_ms >= io_share_least;
     if (v->facts->workers != 0 || !(waits || is_idle(v->facts))) return false;
     return cause_say(c, waits ? CAUSE_MEASURED : CAUSE_CONSISTENT,
-                     STR("the config has 0 loader workers, and the card waits"));
+                     STR("the config has 0 loader workers, and the GPU waits"));
 }
 
 bool cause_pin(const struct cause_view *v, struct cause *c) {
@@ -61,28 +61,28 @@ bool cause_compute(const struct cause_view *v, struct cause *c) {
                                 100 * share, p->total_ms));
 }
 
-// Some hundred kernels of 10 us launch time each: below 20 ms the processor is the pace.
+// Some hundred kernels of 10 us launch time each: below 20 ms the CPU is the pace.
 bool cause_small(const struct cause_view *v, struct cause *c) {
     const struct step_times *p = &v->facts->phases;
     if (!is_idle(v->facts) || p->io_ms / p->total_ms >= io_share_most) return false;
     if (p->total_ms < 20) {
         return cause_say(c, cause_measured(v->facts->phase_steps),
                          str_format(v->arena,
-                                    "a step takes %.1f ms, and the card works %.0f %% of the time",
+                                    "a step takes %.1f ms, and the GPU works %.0f %% of the time",
                                     p->total_ms, 100 * v->facts->utilisation));
     }
     // The guide again: less than 60 % of the memory in use leaves room for a larger batch.
     if (!(v->facts->memory_share < 0.6)) return false;
     return cause_say(c, CAUSE_CONSISTENT,
                      str_format(v->arena,
-                                "the card works %.0f %% of the time, %.0f %% of its memory are in "
+                                "the GPU works %.0f %% of the time, %.0f %% of its memory are in "
                                 "use",
                                 100 * v->facts->utilisation, 100 * v->facts->memory_share));
 }
 
 // Where no step tells for what it waits.
 bool cause_idle(const struct cause_view *v, struct cause *c) {
-    const struct finding_insight_finding *f = cause_trend(v);
+    const struct finding *f = cause_trend(v);
     if (f) return cause_say(c, CAUSE_MEASURED, f->evidence);
     if (!is_idle(v->facts) || !isnan(v->facts->phases.io_ms)) return false;
     return cause_say(c, cause_measured(v->facts->gauge_count),
@@ -143,19 +143,19 @@ static bool find_slowdown(const struct cause_view *v, struct cause *c, double *r
                    i.high, before, after / before));
 }
 
-// Measured where the card was seen to be full, consistent where only the steps tell.
+// Measured where the GPU was seen to be full, consistent where only the steps tell.
 bool cause_spill(const struct cause_view *v, struct cause *c) {
     struct cause_view spill = *v;
     struct cause slow = {0};
     spill.trends = "trend.spill";
-    const struct finding_insight_finding *f = cause_trend(&spill);
+    const struct finding *f = cause_trend(&spill);
     if (f) return cause_say(c, CAUSE_MEASURED, f->evidence);
     double times = 0;
     if (!find_slowdown(v, &slow, &times) || times < SPILL_TIMES) return false;
     bool is_full = v->facts->memory_share >= 0.95;
     struct str evidence = slow.evidence;
     if (is_full) {
-        evidence = str_format(v->arena, "%.*s; %.0f %% of the card's memory in use",
+        evidence = str_format(v->arena, "%.*s; %.0f %% of the GPU's memory in use",
                               STR_ARG(evidence), 100 * v->facts->memory_share);
     }
     c->line = slow.line;
@@ -185,7 +185,7 @@ bool cause_nan(const struct cause_view *v, struct cause *c) {
 
 // A verdict over time says it already.
 bool cause_told(const struct cause_view *v, struct cause *c) {
-    const struct finding_insight_finding *f = cause_trend(v);
+    const struct finding *f = cause_trend(v);
     if (!f) return false;
     if (f->remedy.len > 0) c->remedy = f->remedy;
     return cause_say(c, c->strength, f->evidence);

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMD cards through the files of the kernel's amdgpu driver: /sys/class/drm/cardN/device, its
+// AMD GPUs through the files of the kernel's amdgpu driver: /sys/class/drm/cardN/device, its
 // hwmon, and the DRM lines of /proc/PID/fdinfo for processes (kernel.org: gpu/amdgpu/thermal,
 // gpu/drm-usage-stats). No library is needed and nothing blocks. The unique_id, which is a serial
-// number, is not read. A processor's own graphics (less than 4 GiB of memory of its own) are no
-// card to train on. The driver's files would wake a card that sleeps; it is left alone.
+// number, is not read. A CPU's own graphics (less than 4 GiB of memory of its own) are no
+// GPU to train on. The driver's files would wake a GPU that sleeps; it is left alone.
 #include "machine/device/amd_int.h"
 
 #include "base/os.h"
@@ -79,7 +79,7 @@ static const struct {
     {false, "pcie_replay_count", NOW(pcie_replays), 1},
     {false, "current_link_width", NOW(pcie_width), 1},
     {false, "max_link_width", FACT(pcie_width_max), 1},
-    {true, "power1_average", NOW(power_watts), 1e-3}, // uW; newer cards have the other
+    {true, "power1_average", NOW(power_watts), 1e-3}, // uW; newer GPUs have the other
     {true, "power1_input", NOW(power_watts), 1e-3},
     {true, "power1_average", NOW(power_average_watts), 1e-3},
     {true, "power1_input", NOW(power_instant_watts), 1e-3},
@@ -117,7 +117,7 @@ static void read_files(const struct amd_card *c, struct device_card *card) {
     now->free_bytes = now->total_bytes - now->used_bytes;
 }
 
-// Of one open file: the memory that its client has on this card. A process may have the same client
+// Of one open file: the memory that its client has on this GPU. A process may have the same client
 // open several times.
 struct client {
     bool is_ours;
@@ -199,7 +199,7 @@ static void find_hwmon(struct arena *a, struct amd_card *card) {
     snprintf(card->hwmon, sizeof card->hwmon, "%s/%.*s", all, STR_ARG(names[0]));
 }
 
-// Server cards tell their name; of the others there is the number of the device.
+// Server GPUs tell their name; of the others there is the number of the device.
 static struct str name_of(struct arena *a, const struct amd_card *card) {
     char text[128];
     if (text_in(card->folder, "product_name", text, sizeof text) && text[0]) {

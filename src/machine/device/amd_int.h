@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// AMD cards, for the back end that asks the machine at hand (live.c). `root` is put before /proc
+// AMD GPUs, for the back end that asks the machine at hand (live.c). `root` is put before /proc
 // and /sys.
 #ifndef DEVICE_AMD_INT_H
 #define DEVICE_AMD_INT_H

@@ -9,8 +9,8 @@ static const struct {
     {4, "no permission to use it: this user (or container) has no access to /dev/nvidia*"},
     {9, "the NVIDIA kernel driver is not loaded: load it (modprobe nvidia), or reboot after an "
         "update"},
-    {NVML_TIMEOUT, "the NVIDIA driver did not answer within 3 s: a card hangs (dmesg tells), or "
-                   "cards are waking up; try again"},
+    {NVML_TIMEOUT, "the NVIDIA driver did not answer within 3 s: a GPU hangs (dmesg tells), or "
+                   "GPUs are waking up; try again"},
     {NVML_NO_LIBRARY, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine"},
     {NVML_NO_FUNCTION, "the NVIDIA driver is too old to be asked"},
     {NVML_LOST, "the driver has lost it (it fell off the bus or hangs): reset it or reboot"},
@@ -38,6 +38,6 @@ int device_code_of(struct str text) {
 }
 
 void device_leave_out(struct arena *a, struct device_list *list, int index, struct str reason) {
-    list->left_out = str_format(a, "%.*s%scard %d: %.*s", STR_ARG(list->left_out),
+    list->left_out = str_format(a, "%.*s%sGPU %d: %.*s", STR_ARG(list->left_out),
                                 list->left_out.len ? "; " : "", index, STR_ARG(reason));
 }

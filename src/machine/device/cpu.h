@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor as a device to train on: its name, its cores, and the memory that a training may
+// The CPU as a device to train on: its name, its cores, and the memory that a training may
 // have, by /proc and the control group that we are in; and what it does over time. Nothing here
 // blocks for longer than a read of /proc.
 #ifndef DEVICE_CPU_H
@@ -21,7 +21,7 @@ struct device_cpu {
     int cores;               // that we may run on
     int64_t total_bytes;     // of the machine, or the control group's limit where that is less
     int64_t available_bytes; // without swapping; within that limit; -1: unknown
-    double quota_cores;      // the control group's limit, in processors; NaN: none, or unknown
+    double quota_cores;      // the control group's limit, in CPUs; NaN: none, or unknown
     struct device_meminfo machine; // whatever the control group allows
 };
 
@@ -37,7 +37,7 @@ struct device_cpu_gauges {
     double load;                          // tasks that run or want to, mean of a minute
     int64_t total_bytes, available_bytes; // as struct device_cpu
     int64_t swap_total_bytes, swap_used_bytes;
-    double group_cpus;      // the control group's limit, in processors; NaN: none
+    double group_cpus;      // the control group's limit, in CPUs; NaN: none
     double group_used_cpus; // what it uses
     double group_throttled; // share of the time in which it was held back by that limit
     double energy_joules;   // counter of the packages and the memory, from our first look on

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the processor does over time: differences of the counters in /proc/stat, the control group's
+// What the CPU does over time: differences of the counters in /proc/stat, the control group's
 // cpu.stat and the energy counters of powercap (RAPL). The energy counters wrap, at
 // max_energy_range_uj; only root may read them on most systems (since Linux 5.10), which makes them
 // unknown. A virtual machine has none.
@@ -174,7 +174,7 @@ static void read_rates(struct device_cpu_watch *w, const struct counters *now,
     g->io_wait = share(wait, all);
     g->group_used_cpus = share(now->group_used_us - before->group_used_us, us);
     g->group_throttled = share(now->group_throttled_us - before->group_throttled_us, us);
-    if (g->group_throttled > 1) g->group_throttled = 1; // it counts every processor's
+    if (g->group_throttled > 1) g->group_throttled = 1; // it counts every CPU's
     g->power_watts = share(w->joules - w->joules_before, us / 1e6);
 }
 

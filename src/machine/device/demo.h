@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// --demo: the machine that is shipped inside the program, for a look at the views without a card.
+// --demo: the machine that is shipped inside the program, for a look at the views without a GPU.
 // Its values are invented (tools/demo-machine); it says so itself, so every view does.
 #ifndef DEVICE_DEMO_H
 #define DEVICE_DEMO_H

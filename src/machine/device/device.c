@@ -8,7 +8,7 @@
 static const struct device_backend backends[] = {
     {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
      device_recording_close},
-    // Cards are chosen from NVIDIA's; watched are all.
+    // GPUs are chosen from NVIDIA's; watched are all.
     {"live", false, device_nvml_list, device_live_open, device_live_sample, device_live_close},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
@@ -21,20 +21,20 @@ void device_explain_none(struct device_list *list) {
         list->why_none = list->left_out;
         list->left_out = (struct str){0};
     } else if (list->why_none.len == 0) {
-        list->why_none = STR("the NVIDIA driver found no card");
+        list->why_none = STR("the NVIDIA driver found no GPU");
     }
 }
 
 struct str device_standin_note(struct arena *a, struct str standin) {
     if (standin.len == 0) return (struct str){0};
-    return str_format(a, "STAND-IN DRIVER, no real card: %.*s", STR_ARG(standin));
+    return str_format(a, "STAND-IN DRIVER, no real GPU: %.*s", STR_ARG(standin));
 }
 
 int device_no_card(int card, const struct device_list *list, struct fail *why) {
     struct device_list found = *list;
     device_explain_none(&found);
     if (found.count == 0) return fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(found.why_none));
-    return fail_set(why, FAIL_MACHINE, "there is no card %d: this machine has %d%s%.*s", card,
+    return fail_set(why, FAIL_MACHINE, "there is no GPU %d: this machine has %d%s%.*s", card,
                     (int)found.count, found.left_out.len ? "; left out: " : "",
                     STR_ARG(found.left_out));
 }

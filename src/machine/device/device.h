@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What this machine has: its cards and their memory now, asked of the driver, or read from the
+// What this machine has: its GPUs and their memory now, asked of the driver, or read from the
 // folder of a recorded machine (doc/formats/machine.md). Nothing here needs a driver to be built
 // or to run.
 #ifndef DEVICE_DEVICE_H
@@ -8,11 +8,11 @@
 #include "base/fail.h"
 #include "base/str.h"
 
-// One card, or one MIG instance of a card that is divided (the card itself is then not listed,
+// One GPU, or one MIG instance of a GPU that is divided (the GPU itself is then not listed,
 // because no program can compute on it). Bytes are -1 where unknown (memory shared with the
-// processor: GB10, Jetson). total = used + reserved + free.
+// CPU: GB10, Jetson). total = used + reserved + free.
 struct device {
-    int index;       // the driver's number of the card; instances of a card share it
+    int index;       // the driver's number of the GPU; instances of a GPU share it
     struct str name; // as the driver prints it; see gpu_of_name
     struct str uuid; // empty: unknown
     int64_t total_bytes;
@@ -30,7 +30,7 @@ struct device_list {
     ptrdiff_t count, capacity;
     struct str driver_version;
     struct str why_none;   // no driver, no permission, …; empty when devices were found
-    struct str left_out;   // cards that are there but cannot be used: lost, not permitted
+    struct str left_out;   // GPUs that are there but cannot be used: lost, not permitted
     bool driver_is_absent; // there is no library of the driver at all
     struct str standin;    // set: the driver is a stand-in for tests and demos; every view says so
 };

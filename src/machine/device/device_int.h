@@ -6,7 +6,7 @@
 #include "machine/device/gauges.h"
 #include "machine/device/sampler.h"
 
-// How long the driver may take. nvidia-smi on a healthy machine takes well under a second; cards
+// How long the driver may take. nvidia-smi on a healthy machine takes well under a second; GPUs
 // that were asleep need one to two.
 enum { DEVICE_DEADLINE_MS = 3000 };
 
@@ -26,14 +26,14 @@ int device_code_of(struct str text);
 // Adds "card 1: reason" to left_out.
 void device_leave_out(struct arena *a, struct device_list *list, int index, struct str reason);
 
-// No card at this place of the list: FAIL_MACHINE, and why.
+// No GPU at this place of the list: FAIL_MACHINE, and why.
 int device_no_card(int card, const struct device_list *list, struct fail *why);
 // The part of it that trials watch.
 struct device_sample device_sample_of(const struct device_card *card);
 // A sample in which everything is unknown.
 struct device_sample device_sample_unknown(void);
 
-// What is asked of a card; together.
+// What is asked of a GPU; together.
 enum device_ask {
     DEVICE_ASK_OFTEN = 1, // what a trial wants some times a second
     DEVICE_ASK_NOW = 2,   // all that changes
@@ -44,7 +44,7 @@ enum device_ask {
     DEVICE_ASK_ALL = 15, // except those two
 };
 
-// A machine whose cards are asked again and again; the back ends put theirs behind it.
+// A machine whose GPUs are asked again and again; the back ends put theirs behind it.
 struct device_session {
     struct device_list list; // why_none: also where the driver does not start
     struct str cuda_version;
@@ -53,7 +53,7 @@ struct device_session {
     const char *root; // before /proc and /sys; "" is this machine
 };
 
-// Everything may block for as long as a card hangs; the callers see to deadlines, except that
+// Everything may block for as long as a GPU hangs; the callers see to deadlines, except that
 // list keeps its own.
 struct device_backend {
     const char *name;
@@ -72,12 +72,12 @@ const struct device_backend *device_backend_of(bool is_recording);
 void device_card_name(struct device_card *card, const struct device *d);
 // Forgets what a new sample will say.
 void device_card_renew(struct device_card *card);
-// "no card found" and the like, where nothing else says why.
+// "no GPU found" and the like, where nothing else says why.
 void device_explain_none(struct device_list *list);
-// Fills in the memory of a card that shares the processor's, by ROOT/proc/meminfo.
+// Fills in the memory of a GPU that shares the CPU's, by ROOT/proc/meminfo.
 void device_unified_memory(const char *root, struct device_card *card);
 
-// NVIDIA's cards by ROOT/sys/bus/pci, without waking them. True: there are some and all of them
+// NVIDIA's GPUs by ROOT/sys/bus/pci, without waking them. True: there are some and all of them
 // sleep; then they are listed, by ROOT/proc/driver/nvidia.
 bool device_all_asleep(struct arena *a, const char *root, struct device_list *list);
 bool device_is_asleep(const char *root, const char *pci_bus_id);
@@ -99,7 +99,7 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
                         struct device_card *card);
 void device_nvml_session_close(struct device_session *session);
 
-// The machine at hand: NVIDIA's cards and AMD's.
+// The machine at hand: NVIDIA's GPUs and AMD's.
 int device_live_open(struct arena *a, const char *machine, struct device_session **ret_session,
                      struct fail *why);
 void device_live_sample(struct device_session *session, int place, int asked,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of all numbers of a card: what recordings, documents and Prometheus call them, and what
-// is a value at all. Limits are far beyond any card; they are there to refuse the drivers' marks
+// The table of all numbers of a GPU: what recordings, documents and Prometheus call them, and what
+// is a value at all. Limits are far beyond any GPU; they are there to refuse the drivers' marks
 // for "not available" (2^32-1, 2^64-1, 2^63-14 and the like), which must never be shown as figures.
 #include "machine/device/gauges.h"
 
@@ -20,7 +20,7 @@
 #define BYTES_MOST 0x1p60
 const struct device_field device_fields[] = {
     {"memory", "total_bytes", NOW(total_bytes), true, 1, BYTES_MOST,
-     METRIC("memory_total_bytes", "Memory of the card, as the driver says.")},
+     METRIC("memory_total_bytes", "Memory of the GPU, as the driver says.")},
     {"memory", "used_bytes", NOW(used_bytes), true, 1, BYTES_MOST,
      METRIC("memory_used_bytes",
             "Memory that programs hold; without the driver's reserve, where that is told apart.")},
@@ -54,9 +54,9 @@ const struct device_field device_fields[] = {
     {"gauges", "memory_temperature_c", NOW(memory_temperature_celsius), false, 1, 1000, 1, true,
      METRIC("memory_temperature_celsius", "Temperature of the memory.")},
     {"gauges", "fan_percent", NOW(fan), false, 0.01, 200, 0, true,
-     METRIC("fan_speed_ratio", "Fan speed that the card intends, as share of the most.")},
+     METRIC("fan_speed_ratio", "Fan speed that the GPU intends, as share of the most.")},
     {"gauges", "power_mw", NOW(power_watts), false, 0.001, 1e7, 0, true,
-     METRIC("power_draw_watts", "Power that the card draws: from Ampere on the mean of a second.")},
+     METRIC("power_draw_watts", "Power that the GPU draws: from Ampere on the mean of a second.")},
     {"gauges", "power_average_mw", NOW(power_average_watts), false, 0.001, 1e7, 0, true,
      METRIC("power_draw_average_watts", "Power, mean of a second.")},
     {"gauges", "power_instant_mw", NOW(power_instant_watts), false, 0.001, 1e7, 0, true,
@@ -64,7 +64,7 @@ const struct device_field device_fields[] = {
     {"gauges", "power_limit_mw", NOW(power_limit_watts), false, 0.001, 1e7, 0, true,
      METRIC("power_limit_watts", "Power limit that is enforced now.")},
     {"gauges", "energy_mj", NOW(energy_joules), false, 0.001, 0x1p53, 0, true,
-     METRIC("energy_joules_total", "Energy that the card has drawn since the driver was loaded.")},
+     METRIC("energy_joules_total", "Energy that the GPU has drawn since the driver was loaded.")},
     {"gauges", "sm_clock_mhz", NOW(sm_clock_mhz), false, 1, 1e5, 0, true,
      METRIC("sm_clock_hertz", "Clock of the multiprocessors.")},
     {"gauges", "memory_clock_mhz", NOW(memory_clock_mhz), false, 1, 1e5, 0, true,
@@ -90,10 +90,10 @@ const struct device_field device_fields[] = {
      METRIC("row_remap_pending", "1: rows will be replaced at the next reset.")},
     {"gauges", "remap_failed", NOW(remap_failed), true, 1, 1, 0, true,
      METRIC("row_remap_failed",
-            "1: a row could not be replaced; the card belongs back to its maker.")},
+            "1: a row could not be replaced; the GPU belongs back to its maker.")},
     {"gauges", "recovery_action", NOW(recovery_action), true, 1, 100, 0, true,
      METRIC("recovery_action",
-            "What the driver asks for: 0 nothing, 1 reset the card, 2 reboot, 3 drain, 4 drain and "
+            "What the driver asks for: 0 nothing, 1 reset the GPU, 2 reboot, 3 drain, 4 drain and "
             "reset.")},
     {"gauges", "pcie_generation", NOW(pcie_generation), true, 1, 20, 1, true,
      METRIC("pcie_link_generation",
@@ -103,9 +103,9 @@ const struct device_field device_fields[] = {
     {"gauges", "pcie_replays", NOW(pcie_replays), true, 1, 0x1p32 - 2, 0, true,
      METRIC("pcie_replays_total", "PCIe packets that had to be sent again.")},
     {"gauges", "pcie_tx_kb_s", NOW(pcie_tx_bytes_s), false, 1000, 1e10, 0, true,
-     METRIC("pcie_transmit_bytes_per_second", "From the card, over 20 ms; with --pcie.")},
+     METRIC("pcie_transmit_bytes_per_second", "From the GPU, over 20 ms; with --pcie.")},
     {"gauges", "pcie_rx_kb_s", NOW(pcie_rx_bytes_s), false, 1000, 1e10, 0, true,
-     METRIC("pcie_receive_bytes_per_second", "To the card, over 20 ms; with --pcie.")},
+     METRIC("pcie_receive_bytes_per_second", "To the GPU, over 20 ms; with --pcie.")},
     {"gauges", "xid", NOW(xid), true, 1, 1e6, 1, true,
      METRIC("last_xid",
             "Number of the newest Xid error since serve was started; absent: there was none.")},
@@ -115,27 +115,27 @@ const struct device_field device_fields[] = {
     {"facts", "sms", FACT(sms), true, 1, 1e5, 1},
     {"facts", "memory_bus_bits", FACT(memory_bus_bits), true, 1, 1e6, 1, true},
     {"facts", "power_limit_default_mw", FACT(power_limit_default_watts), false, 0.001, 1e7, 1, true,
-     METRIC("power_limit_default_watts", "Power limit that the card comes with.")},
+     METRIC("power_limit_default_watts", "Power limit that the GPU comes with.")},
     {"facts", "power_limit_min_mw", FACT(power_limit_min_watts), false, 0.001, 1e7, 1, true},
     {"facts", "power_limit_max_mw", FACT(power_limit_max_watts), false, 0.001, 1e7, 1, true,
      METRIC("power_limit_max_watts", "Highest power limit that can be set.")},
     {"facts", "pcie_generation_max", FACT(pcie_generation_max), true, 1, 20, 1, true,
-     METRIC("pcie_link_generation_max", "Highest PCIe generation that card and slot can.")},
+     METRIC("pcie_link_generation_max", "Highest PCIe generation that GPU and slot can.")},
     {"facts", "pcie_width_max", FACT(pcie_width_max), true, 1, 64, 1, true,
-     METRIC("pcie_link_width_max", "Most PCIe lanes that card and slot can.")},
+     METRIC("pcie_link_width_max", "Most PCIe lanes that GPU and slot can.")},
     {"facts", "sm_clock_max_mhz", FACT(sm_clock_max_mhz), false, 1, 1e5, 1, true,
      METRIC("sm_clock_max_hertz", "Highest clock of the multiprocessors.")},
     {"facts", "memory_clock_max_mhz", FACT(memory_clock_max_mhz), false, 1, 1e5, 1, true,
      METRIC("memory_clock_max_hertz", "Highest clock of the memory.")},
     {"facts", "slowdown_c", FACT(slowdown_celsius), false, 1, 1000, 1, true,
-     METRIC("slowdown_temperature_celsius", "Temperature from which the card slows down.")},
+     METRIC("slowdown_temperature_celsius", "Temperature from which the GPU slows down.")},
     {"facts", "shutdown_c", FACT(shutdown_celsius), false, 1, 1000, 1, true,
-     METRIC("shutdown_temperature_celsius", "Temperature at which the card switches itself off.")},
+     METRIC("shutdown_temperature_celsius", "Temperature at which the GPU switches itself off.")},
     {"facts", "memory_max_c", FACT(memory_max_celsius), false, 1, 1000, 1, true},
     {"facts", "ecc_mode", FACT(ecc_mode), true, 1, 1, 0, true,
      METRIC("ecc_enabled", "1: ECC is on.")},
     {"facts", "persistence_mode", FACT(persistence_mode), true, 1, 1, 0, true,
-     METRIC("persistence_enabled", "1: the driver stays loaded while nobody uses the card.")},
+     METRIC("persistence_enabled", "1: the driver stays loaded while nobody uses the GPU.")},
     {"facts", "mig_mode", FACT(mig_mode), true, 1, 1, 0, true},
     {"facts", "compute_mode", FACT(compute_mode), true, 1, 3, 0, true},
 };

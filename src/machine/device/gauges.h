@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// All that can be read of a machine's cards, once and over time: a monitor asks every card of a
-// machine some times a second; reading never blocks, also when a card hangs. For the verbs that
-// look at the machine (check, watch, serve); a single card during a trial is
+// All that can be read of a machine's GPUs, once and over time: a monitor asks every GPU of a
+// machine some times a second; reading never blocks, also when a GPU hangs. For the verbs that
+// look at the machine (check, watch, serve); a single GPU during a trial is
 // machine/device/sampler.h.
 #ifndef DEVICE_GAUGES_H
 #define DEVICE_GAUGES_H
@@ -10,12 +10,12 @@
 
 // Unknown is NaN (double), -1 (whole numbers) or an empty text; never 0.
 
-enum { DEVICE_PROCESSES = 32 }; // of one card that are kept; the rest is only counted
+enum { DEVICE_PROCESSES = 32 }; // of one GPU that are kept; the rest is only counted
 
 enum device_state {
     DEVICE_WAITS, // not asked yet
     DEVICE_ANSWERS,
-    DEVICE_ASLEEP, // a laptop's card that is switched off; asking would wake it
+    DEVICE_ASLEEP, // a laptop's GPU that is switched off; asking would wake it
     DEVICE_LOST,   // the driver has lost it; may come back after a reset
     DEVICE_HANGS,  // it, or the driver, did not answer in time; the figures are those of before
 };
@@ -30,7 +30,7 @@ struct device_facts {
     int64_t cores, sms;                   // CUDA cores; multiprocessors
     int64_t memory_bus_bits;
     double power_limit_default_watts, power_limit_min_watts, power_limit_max_watts;
-    int64_t pcie_generation_max, pcie_width_max; // of card and slot together
+    int64_t pcie_generation_max, pcie_width_max; // of GPU and slot together
     double sm_clock_max_mhz, memory_clock_max_mhz;
     double slowdown_celsius, shutdown_celsius, memory_max_celsius; // thresholds
     int64_t ecc_mode, persistence_mode, mig_mode;                  // 0 off, 1 on
@@ -52,8 +52,8 @@ enum {
 
 struct device_gauges {
     int64_t at_ns; // when it was read (os_now_ns); 0: never
-    // As struct device: used is without the driver's reserve unless reserved is -1. Of a card that
-    // shares the processor's memory (is_unified): the machine's, free being what is available.
+    // As struct device: used is without the driver's reserve unless reserved is -1. Of a GPU that
+    // shares the CPU's memory (is_unified): the machine's, free being what is available.
     int64_t total_bytes, used_bytes, reserved_bytes, free_bytes;
     double utilisation; // share of the time in which a kernel ran, 0 … 1
     double memory_utilisation, encoder_utilisation, decoder_utilisation;
@@ -72,7 +72,7 @@ struct device_gauges {
         power_brake_seconds;
     int64_t ecc_corrected, ecc_uncorrected; // since the driver was loaded
     int64_t remapped_rows, remap_pending, remap_failed;
-    int64_t recovery_action;                 // 0 none, 1 reset the card, 2 reboot, 3 drain, …
+    int64_t recovery_action;                 // 0 none, 1 reset the GPU, 2 reboot, 3 drain, …
     int64_t pcie_generation, pcie_width;     // of the link now; lower when idle to save power
     int64_t pcie_replays;                    // counter of packets sent again
     double pcie_tx_bytes_s, pcie_rx_bytes_s; // only with wants_pcie_throughput or wants_profile
@@ -87,10 +87,10 @@ struct device_process {
     int kinds;          // of enum device_process_kind, together
 };
 
-// One card, or one MIG instance. What only the whole card has (power, temperature, clocks,
-// counters, link) is the card's for each of its instances: do not add those up by instance.
+// One GPU, or one MIG instance. What only the whole GPU has (power, temperature, clocks,
+// counters, link) is the GPU's for each of its instances: do not add those up by instance.
 struct device_card {
-    int index; // the driver's number of the card; instances of a card share it
+    int index; // the driver's number of the GPU; instances of a GPU share it
     bool is_mig, is_unified;
     enum device_state state;
     char reason[200]; // of a state other than answers, for people
@@ -103,7 +103,7 @@ struct device_card {
 };
 
 struct device_snapshot {
-    enum device_state state;   // of the driver: answers also where it found no card
+    enum device_state state;   // of the driver: answers also where it found no GPU
     struct device_card *cards; // in the order of device_list
     int count;
     struct str driver_version;
@@ -116,37 +116,37 @@ struct device_snapshot {
 // How to watch; a zeroed one is: every second, nothing that costs much, at the speed of life.
 struct device_watching {
     int interval_ms;
-    bool wants_pcie_throughput; // blocks 20 ms a card and direction
+    bool wants_pcie_throughput; // blocks 20 ms a GPU and direction
     double speed;               // of a recording: 10 plays it ten times as fast
     bool wants_profile;         // the performance monitor (GPM): cheap, from the second look on
 };
 
 struct device_monitor; // private
 
-// Starts asking about all cards of the machine (as for device_list). Returns when every card was
+// Starts asking about all GPUs of the machine (as for device_list). Returns when every GPU was
 // asked once, or after 3 s. No driver and a driver that hangs are answers (device_monitor_read
 // tells), not errors. FAIL_INPUT: the recording is missing or broken; FAIL_MACHINE: the system
 // gives no thread.
 int device_monitor_open(struct arena *a, const char *machine, const struct device_watching *how,
                         struct device_monitor **ret_monitor, struct fail *why);
-// What is known now; never waits for a card. In a loop, rewind the arena. One reader at a time.
+// What is known now; never waits for a GPU. In a loop, rewind the arena. One reader at a time.
 void device_monitor_read(struct arena *a, struct device_monitor *m,
                          struct device_snapshot *ret_snapshot);
 // Stops the thread; one that hangs in the driver is left behind.
 void device_monitor_close(struct device_monitor *m);
 
-// The machine's cards now: the monitor opened, read once and closed.
+// The machine's GPUs now: the monitor opened, read once and closed.
 int device_snapshot_take(struct arena *a, const char *machine, struct device_snapshot *ret_snapshot,
                          struct fail *why);
 
 // Watches for `duration_ms` (0: one look) and writes the folder of a recorded machine
 // (doc/formats/machine.md), which is made if need be: devices.json and the files of /proc and /sys
-// that say what memory the processor has. uuids are replaced; serial numbers, users and host names
+// that say what memory the CPU has. uuids are replaced; serial numbers, users and host names
 // are never read.
 int device_record(struct arena *a, const char *machine, const char *folder, int duration_ms,
                   int interval_ms, struct fail *why);
 
-// Every number of a card and its names: for those who write or read all of them.
+// Every number of a GPU and its names: for those who write or read all of them.
 struct device_field {
     const char *group; // "memory", "gauges", "facts": the object of devices.json and of documents
     const char *key;   // in recordings, in the driver's unit
@@ -156,7 +156,7 @@ struct device_field {
     double factor;     // from the driver's unit to ours
     double most;       // more than this, in the driver's unit, is no value
     double least;
-    bool is_of_card; // instances of a divided card have it from the card
+    bool is_of_card; // instances of a divided GPU have it from the GPU
     // Prometheus' name behind "batchfit_gpu_", in its base units; NULL: none. Ends in _total: a
     // counter. Series of one metric stand together.
     const char *metric;
@@ -171,7 +171,7 @@ const struct device_field *device_field_at(size_t offset);
 double device_field_value(const struct device_card *card, const struct device_field *field);
 // A value of the driver, in its unit; one that is none makes the field unknown.
 void device_field_set(struct device_card *card, const struct device_field *field, double value);
-// A card of which nothing is known.
+// A GPU of which nothing is known.
 struct device_card device_card_unknown(void);
 
 #endif

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The machine at hand, asked again and again: NVIDIA's cards and then AMD's. What trains on
-// batchfit's account is CUDA's, so device_list, by which a card is chosen, has the former only.
+// The machine at hand, asked again and again: NVIDIA's GPUs and then AMD's. What trains on
+// batchfit's account is CUDA's, so device_list, by which a GPU is chosen, has the former only.
 #include "machine/device/amd_int.h"
 
 #include <stdio.h>
@@ -16,7 +16,7 @@ int device_live_open(struct arena *a, const char *machine, struct device_session
     struct session *s = arena_new(a, struct session, 1);
     int failed = device_nvml_open(a, machine, &s->nvidia, why);
     if (failed || !s->nvidia) return failed;
-    // A stand-in driver's machine has the AMD cards of its folder.
+    // A stand-in driver's machine has the AMD GPUs of its folder.
     device_amd_open(a, s->nvidia->root, &s->amd);
     s->common = *s->nvidia;
     s->common.list.items = NULL;

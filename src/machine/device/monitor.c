@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The monitor: one thread asks a machine's cards in turn and shares what they said, guarded by a
-// lock that is held for copying only. Who reads looks whether the thread is late: then the card it
+// The monitor: one thread asks a machine's GPUs in turn and shares what they said, guarded by a
+// lock that is held for copying only. Who reads looks whether the thread is late: then the GPU it
 // asks is held to hang, and a new thread goes on with the others; the late one ends when the driver
-// lets it. So there are never more threads than cards that hang, and one more. Whoever leaves last
-// frees what they share. A sampler is a monitor that asks one card only, and counts.
+// lets it. So there are never more threads than GPUs that hang, and one more. Whoever leaves last
+// frees what they share. A sampler is a monitor that asks one GPU only, and counts.
 #include "machine/device/device_int.h"
 #include "machine/device/thread_int.h"
 
@@ -29,22 +29,22 @@ struct shared {
     int users; // the owner and the threads
     bool is_stopped;
     int worker; // the number of the thread that is at work; others are late
-    int asked;  // the place of the card that it asks; NOBODY, or OPENING
+    int asked;  // the place of the GPU that it asks; NOBODY, or OPENING
     int64_t asked_since_ns;
-    bool is_open, is_full; // every card was asked once
+    bool is_open, is_full; // every GPU was asked once
     bool is_hanging;       // the driver, while it is opened
     int failed;
     struct fail why;
     struct device_session *session;
     struct device_card *cards;
-    bool *is_late; // a card that a late thread still waits for
+    bool *is_late; // a GPU that a late thread still waits for
     int count;
-    struct tally tally; // of a sampler's card
+    struct tally tally; // of a sampler's GPU
     // Fixed from the beginning on.
     const struct device_backend *backend;
     const char *machine;
     struct device_watching how;
-    int only; // the place of the one card that is asked; ALL
+    int only; // the place of the one GPU that is asked; ALL
     int deadline_ms;
     struct arena arena; // the first thread's while it opens
 };
@@ -216,7 +216,7 @@ static void hang(struct device_card *card, int deadline_ms) {
              deadline_ms / 1000.0);
 }
 
-// Under the lock. The cards after the one that hangs get a thread of their own.
+// Under the lock. The GPUs after the one that hangs get a thread of their own.
 static void replace_late(struct shared *s) {
     bool is_late =
         s->asked != NOBODY && os_now_ns() - s->asked_since_ns > (int64_t)s->deadline_ms * MS;
@@ -258,7 +258,7 @@ static int open_machine(const char *machine, const struct device_watching *how, 
     if (!s || !start_worker(s, 0)) {
         if (s) s->users = 1;
         if (s) shared_drop(s);
-        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the cards with");
+        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the GPUs with");
     }
     if (!wait_for_first(s, why)) {
         int code = s->why.code;
@@ -337,13 +337,13 @@ int device_snapshot_take(struct arena *a, const char *machine, struct device_sna
     return 0;
 }
 
-// --- One card ------------------------------------------------------------------------------------
+// --- One GPU ------------------------------------------------------------------------------------
 
 struct device_sampler {
     struct shared *shared;
 };
 
-// 0: the card is there and asked.
+// 0: the GPU is there and asked.
 static int check_card(struct shared *s, struct fail *why) {
     int failed = 0;
     pthread_mutex_lock(&s->lock);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// NVIDIA cards through libnvidia-ml.so.1, which comes with the driver and is loaded when asked for.
+// NVIDIA GPUs through libnvidia-ml.so.1, which comes with the driver and is loaded when asked for.
 // Structs and codes are declared here, after the header of NVML 13.3.29; what an older driver lacks
-// switches off one field. Here are the library and the walk over its cards; nvml_list.c lists them
+// switches off one field. Here are the library and the walk over its GPUs; nvml_list.c lists them
 // within a deadline, nvml_sample.c reads the gauges of one.
 #include "machine/device/nvml_int.h"
 
@@ -154,7 +154,7 @@ int device_nvml_find(struct arena *a, const struct nvml *n, struct nvml_devices 
 }
 
 void device_nvml_close(struct nvml *n) {
-    // Without this a laptop's card would stay awake as long as we run.
+    // Without this a laptop's GPU would stay awake as long as we run.
     if (n->is_started) n->api.shutdown();
     if (n->library) dlclose(n->library);
     *n = (struct nvml){0};

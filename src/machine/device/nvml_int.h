@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's library, as the two who talk to it share it: the list (nvml_list.c) and the
-// sampler's session (nvml_sample.c). Every call may block for minutes when a card hangs, so all of
+// sampler's session (nvml_sample.c). Every call may block for minutes when a GPU hangs, so all of
 // them are made from threads that can be left behind.
 #ifndef DEVICE_NVML_INT_H
 #define DEVICE_NVML_INT_H
@@ -42,7 +42,7 @@ struct nvml {
     bool is_started;
 };
 
-// What the driver knows a device by: itself, and the card of an instance (else NULL).
+// What the driver knows a device by: itself, and the GPU of an instance (else NULL).
 struct nvml_place {
     struct nvml_handle *handle, *parent;
 };
@@ -71,7 +71,7 @@ struct nvml_profile_api {
     int (*compare)(void *metrics);
     int (*instance_id)(struct nvml_handle *instance, unsigned *id);
 };
-// One card's, or instance's: zeroed before the first question, ended after the last.
+// One GPU's, or instance's: zeroed before the first question, ended after the last.
 enum { NVML_PROFILE_VALUES = 6 };
 struct nvml_profile {
     bool is_begun, is_there;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Whose programs are on a card. The list has three calls and three layouts; drivers 530 to 535.86
+// Whose programs are on a GPU. The list has three calls and three layouts; drivers 530 to 535.86
 // answer nvmlDeviceGet…RunningProcesses_v3 with entries that are 8 bytes longer than all others
 // (nvmlProcessInfo_v3_t of CUDA 12.1 to 12.2), so the version decides, and without one the
 // functions that came and went with that layout.

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the card's performance monitor (GPM) tells beyond "some kernel ran": how many
+// What the GPU's performance monitor (GPM) tells beyond "some kernel ran": how many
 // multiprocessors were at work and how full, how busy tensor cores and memory were. Hopper and
 // newer; no daemon and no root. Two looks at least 100 ms apart (nvml.h) make one answer, so the
 // first look tells nothing. Ids and structs are those of NVML 13.3.29.

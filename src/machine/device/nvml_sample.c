@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Every question about one NVIDIA card, as rows: which function or field, how it is called, what it
-// fills in. A gauge that the card, the driver or the mode (MIG, WSL) does not have stays unknown;
+// Every question about one NVIDIA GPU, as rows: which function or field, how it is called, what it
+// fills in. A gauge that the GPU, the driver or the mode (MIG, WSL) does not have stays unknown;
 // that is never an error. Codes, units and struct versions are those of NVML 13.3.29.
 #include "machine/device/nvml_int.h"
 
@@ -243,7 +243,7 @@ static bool is_same_question(const struct gauge *a, const struct gauge *b) {
     return strcmp(a->symbol, b->symbol) == 0 && a->argument == b->argument;
 }
 
-// An instance is asked first, then the card for what only the card has.
+// An instance is asked first, then the GPU for what only the GPU has.
 static int ask(const struct gauge *g, nvml_call f, struct nvml_place place, bool is_of_card,
                int64_t *ret_words) {
     if (!f) return NVML_NO_FUNCTION;

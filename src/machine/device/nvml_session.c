@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A machine's NVIDIA cards asked again and again. Where all of them sleep the driver is not even
+// A machine's NVIDIA GPUs asked again and again. Where all of them sleep the driver is not even
 // started, until one wakes up by itself: NVML would wake them and keep them awake.
 #include "machine/device/nvml_int.h"
 
@@ -33,7 +33,7 @@ struct event {
 };
 enum { EVENT_XID = 8 };
 
-// Events of a card that cannot send them (WSL, no permission) are not watched.
+// Events of a GPU that cannot send them (WSL, no permission) are not watched.
 static void watch_events(struct session *s, int place) {
     nvml_call create = device_nvml_symbol(&s->nvml, "nvmlEventSetCreate");
     nvml_call add = device_nvml_symbol(&s->nvml, "nvmlDeviceRegisterEvents");
@@ -104,7 +104,7 @@ static int load(struct arena *a, struct session *s) {
     return 0;
 }
 
-// True: the driver may be asked. Somebody else uses a card: now we may ask, too. The devices must
+// True: the driver may be asked. Somebody else uses a GPU: now we may ask, too. The devices must
 // be those that were seen asleep, as nobody can be told of others any more.
 static bool wake(struct session *s) {
     ARENA_AUTO scratch = {0};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What /sys and /proc say about cards without asking the driver: whether they sleep (a laptop's
-// switches off when idle, and NVML would wake it), and the memory of the machine where a card
+// What /sys and /proc say about GPUs without asking the driver: whether they sleep (a laptop's
+// switches off when idle, and NVML would wake it), and the memory of the machine where a GPU
 // shares it. `root` is put before /sys and /proc: "" is this machine.
 #include "machine/device/device_int.h"
 
@@ -24,7 +24,7 @@ static struct str model_of(struct arena *a, const char *root, struct str bus_id)
         struct str line = str_line(&text);
         if (str_starts(line, STR("Model:"))) return str_trim(str_slice(line, 6, line.len));
     }
-    return STR("NVIDIA card");
+    return STR("NVIDIA GPU");
 }
 
 static bool is_suspended(struct arena *a, const char *folder) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the folder of a recorded machine (doc/formats/machine.md) from what a monitor sees. What
-// names a card or a person does not get into it: uuids are numbered, and of processes there is the
+// names a GPU or a person does not get into it: uuids are numbered, and of processes there is the
 // program's name alone. /proc and /sys are copied by a list of files, and of cpuinfo one line.
 #include "machine/device/device_int.h"
 
@@ -109,7 +109,7 @@ static void write_name(const char *name, size_t length, const char *kind, int nu
     if (has_uuid) json_object_set_new(object, "uuid", json_string(uuid));
 }
 
-// What is noted while recording: the snapshots' cards, at the same place.
+// What is noted while recording: the snapshots' GPUs, at the same place.
 struct recorder {
     struct arena *arena;
     json_t *root;
@@ -129,7 +129,7 @@ static void write_card(struct recorder *r, const struct device_card *card, json_
     (void)r;
 }
 
-// The card of an instance is known by its instances alone.
+// The GPU of an instance is known by its instances alone.
 static json_t *write_instance(struct recorder *r, const struct device_card *card, json_t *parent) {
     const char *name = card->facts.name, *end = strstr(name, " MIG ");
     bool has_uuid = card->facts.uuid[0] != 0;
@@ -154,10 +154,10 @@ static json_t *card_at(json_t *devices, int index) {
     return json_array_get(devices, (size_t)index);
 }
 
-// "card 1: reason; card 3: reason": a card that is there and cannot be opened.
+// "card 1: reason; GPU 3: reason": a GPU that is there and cannot be opened.
 static void write_left_out(struct arena *a, struct str left_out, json_t *devices) {
     for (int index = 0; index < 64; index++) {
-        struct str begin = str_format(a, "card %d: ", index);
+        struct str begin = str_format(a, "GPU %d: ", index);
         ptrdiff_t at = str_find(left_out, begin);
         if (at < 0) continue;
         struct str reason = str_slice(left_out, at + begin.len, left_out.len);
@@ -191,10 +191,10 @@ static void write_machine(struct recorder *r, const struct device_snapshot *s) {
         r->objects[i] = s->cards[i].is_mig ? write_instance(r, &s->cards[i], card) : card;
         if (!s->cards[i].is_mig) write_card(r, &s->cards[i], card);
     }
-    bool is_of_card = str_starts(s->why_none, STR("card "));
+    bool is_of_card = str_starts(s->why_none, STR("GPU "));
     write_left_out(r->arena, is_of_card ? s->why_none : s->left_out, devices);
     int code = s->state == DEVICE_HANGS ? NVML_TIMEOUT : device_code_of(s->why_none);
-    if (s->count || is_of_card || str_is(s->why_none, "the NVIDIA driver found no card")) return;
+    if (s->count || is_of_card || str_is(s->why_none, "the NVIDIA driver found no GPU")) return;
     json_object_set_new(r->root, "calls",
                         code == NVML_TIMEOUT
                             ? json_pack("{s:{s:i}}", "nvmlInit_v2", "hang_ms", UNTIL_HANGS_MS)
@@ -267,7 +267,7 @@ static int copy_system(struct arena *a, const char *root, const char *folder, st
     return 0;
 }
 
-// A card that sleeps is seen in /sys alone; the bus numbers are made up.
+// A GPU that sleeps is seen in /sys alone; the bus numbers are made up.
 static int write_sleepers(struct arena *a, const struct device_snapshot *s, const char *folder,
                           struct fail *why) {
     for (int i = 0; i < s->count; i++) {

@@ -58,7 +58,7 @@ static int read_device(struct reading *r, const json_t *object, int index, const
     }
     d.name = device_json_text(r->arena, object, "name");
     d.uuid = device_json_text(r->arena, object, "uuid");
-    if (d.name.len == 0) return fail_set(why, FAIL_INPUT, "card %d has no name", index);
+    if (d.name.len == 0) return fail_set(why, FAIL_INPUT, "GPU %d has no name", index);
     struct device_list *list = r->list;
     *arena_push(r->arena, &list->items, &list->count, &list->capacity) = d;
     *arena_push(r->arena, &r->places, &r->count, &r->capacity) = (struct recorded){object, parent};

@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-// A device's object, and its card's where it is an instance (else NULL).
+// A device's object, and its GPU's where it is an instance (else NULL).
 struct recorded {
     const json_t *object, *parent;
 };

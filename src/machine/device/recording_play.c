@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A recorded machine's values over time: each card's own, then each of its "samples" on top of
+// A recorded machine's values over time: each GPU's own, then each of its "samples" on top of
 // those before it. Everything is looked through when the session is opened, so that a recording
 // that is broken somewhere is refused at once. No time ever goes back.
 #include "machine/device/recording_int.h"
@@ -12,7 +12,7 @@
 
 enum { MS_NS = 1000000, MAX_PROCESSES = 100000 };
 
-// What one object (a card's or an instance's) says at a moment.
+// What one object (a GPU's or an instance's) says at a moment.
 struct layer {
     const json_t *object;
     size_t next;   // of its samples
@@ -79,7 +79,7 @@ static int read_processes(const json_t *object, struct device_card *card, struct
     return 0;
 }
 
-// The mark that every call of the card fails, or hangs.
+// The mark that every call of the GPU fails, or hangs.
 static void read_calls(const json_t *object, struct device_card *card) {
     const json_t *calls = json_object_get(object, "calls");
     const json_t *all = json_object_get(calls, "*");
@@ -231,7 +231,7 @@ int device_recording_open(struct arena *a, const char *machine, struct device_se
     return 0;
 }
 
-// What the card has and its instance does not.
+// What the GPU has and its instance does not.
 static void inherit(const struct device_card *parent, struct device_card *card) {
     for (int i = 0; i < device_field_count; i++) {
         const struct device_field *field = &device_fields[i];
@@ -252,7 +252,7 @@ static void play_card(struct layer *layer, int64_t now_ms, struct device_card *r
     count_on(layer, now_ms, ret_card);
 }
 
-// What was not asked for; a card with a performance monitor tells there what its link carries.
+// What was not asked for; a GPU with a performance monitor tells there what its link carries.
 static void leave_out(int asked, struct device_gauges *now) {
     bool is_profiled = (asked & DEVICE_ASK_PROFILE) && !isnan(now->sm_active);
     if (!(asked & DEVICE_ASK_PCIE) && !is_profiled) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One card over time: a thread asks the driver some times a second; reading never blocks, also when
+// One GPU over time: a thread asks the driver some times a second; reading never blocks, also when
 // the driver hangs. Used while a trial runs. Its thread is a monitor's (monitor.c).
 #ifndef DEVICE_SAMPLER_H
 #define DEVICE_SAMPLER_H
@@ -9,7 +9,7 @@
 // NaN and -1 where the driver does not say.
 struct device_sample {
     int64_t at_ns;      // when it was read (os_now_ns); 0: nothing was read yet
-    int64_t used_bytes; // of the whole card, all processes; as struct device
+    int64_t used_bytes; // of the whole GPU, all processes; as struct device
     int64_t total_bytes, free_bytes;
     double utilisation; // share of the time in which a kernel ran, 0 … 1
     double memory_utilisation;
@@ -23,7 +23,7 @@ struct device_sampler; // private
 
 // Starts asking about the device at the place `card` of device_list's items, every `interval_ms`.
 // `machine` as for device_list; a recording plays its values over time, from now on. Returns after
-// the first sample, or after 3 s without one. FAIL_MACHINE: no driver, no such card, or a driver
+// the first sample, or after 3 s without one. FAIL_MACHINE: no driver, no such GPU, or a driver
 // that hangs.
 int device_sampler_open(struct arena *a, const char *machine, int card, int interval_ms,
                         struct device_sampler **ret_sampler, struct fail *why);

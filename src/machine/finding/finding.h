@@ -1,38 +1,37 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rule has found: how bad it is, what was seen, and what can be done. The rules of a machine
-// (insight.h), those over time (trend.h) and those of causes (cause.h) answer with these.
+// (rules.h), those over time (trend.h) and those of causes (cause.h) answer with these.
 #ifndef FINDING_FINDING_H
 #define FINDING_FINDING_H
 
 #include "base/str.h"
 
 // In the order of weight. A note is worth knowing and nothing is wrong.
-enum finding_insight_severity {
+enum finding_severity {
     FINDING_OK,
     FINDING_NOTE,
     FINDING_UNKNOWN,
     FINDING_WARNING, // it trains, but slower or with less than it could
     FINDING_PROBLEM, // it does not train, or the result cannot be trusted
 };
-const char *finding_insight_severity_name(
-    enum finding_insight_severity severity); // "ok", "note", …
+const char *finding_severity_name(enum finding_severity severity); // "ok", "note", …
 
-struct finding_insight_finding {
+struct finding {
     const char *id; // stable: "card.link"
-    enum finding_insight_severity severity;
-    int card;         // index into the cards; -1: about the machine
+    enum finding_severity severity;
+    int card;         // index into the GPUs; -1: about the machine
     const char *what; // "PCIe link"
     struct str value; // in a few words: "gen 4 x16"; may be empty
     struct str evidence;
     struct str remedy; // empty when there is nothing to do
 };
-struct finding_insight_findings {
-    struct finding_insight_finding *items;
+struct findings {
+    struct finding *items;
     ptrdiff_t count, capacity;
 };
 
 // Returns true, for the end of a rule. An empty remedy may be NULL.
-bool finding_insight_say(struct finding_insight_finding *f, enum finding_insight_severity severity,
-                         struct str value, struct str evidence, const char *remedy);
+bool finding_say(struct finding *f, enum finding_severity severity, struct str value,
+                 struct str evidence, const char *remedy);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Single precision matrix product on the processor, through the BLAS that the loader finds: the
+// Single precision matrix product on the CPU, through the BLAS that the loader finds: the
 // Fortran name, which every one of them has. The result is checked, so that a library that computes
 // nothing is not called fast.
 #include "machine/microbench/blas_int.h"

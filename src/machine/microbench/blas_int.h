@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor's matrix product, by a BLAS that is there.
+// The CPU's matrix product, by a BLAS that is there.
 #ifndef MICROBENCH_BLAS_INT_H
 #define MICROBENCH_BLAS_INT_H
 

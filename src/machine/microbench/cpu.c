@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The processor's memory: copy and triad as in McCalpin's STREAM (bytes are counted as there: what
+// The CPU's memory: copy and triad as in McCalpin's STREAM (bytes are counted as there: what
 // is read and what is written, not what the cache reads to be written over), and /dev/shm, where
 // loader workers leave their batches. Each thread first touches what it works on; beyond that
 // nothing is done about NUMA.

@@ -54,7 +54,7 @@ struct cublas_api {
     const char *(*standin)(void);
 };
 
-// One card that is being measured.
+// One GPU that is being measured.
 struct cuda {
     struct arena *arena;
     const struct microbench_sink *sink;
@@ -69,7 +69,7 @@ struct cuda {
     size_t free_bytes;
     void *pinned[2];
     cuda_address buffers[2];
-    size_t copy_bytes;   // of the copies to and from the card
+    size_t copy_bytes;   // of the copies to and from the GPU
     size_t device_bytes; // of those within it
     struct str failed;   // the first call that did, in words
     struct str standin;

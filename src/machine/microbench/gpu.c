@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One card through the driver's CUDA: copies to it, from it, both at once, within it, then
+// One GPU through the driver's CUDA: copies to it, from it, both at once, within it, then
 // products. What a copy brought back is compared with what was sent.
 #include "machine/microbench/cuda_int.h"
 
@@ -11,7 +11,7 @@
 
 enum { TO_DEVICE, TO_HOST, BOTH, PAGEABLE, ON_DEVICE };
 static const int64_t copy_most = 256 * UNIT_MIB, device_most = UNIT_GIB;
-// Less, and neither copies nor products say anything: a card's cache alone is up to 128 MiB.
+// Less, and neither copies nor products say anything: a GPU's cache alone is up to 128 MiB.
 static const size_t free_least = (size_t)256 << 20;
 
 struct copying {
@@ -51,7 +51,7 @@ static int start_copy(const struct copying *x) {
     }
 }
 
-// By the card's own clock.
+// By the GPU's own clock.
 static double copy(void *owner) {
     const struct copying *x = owner;
     struct cuda *c = x->cuda;
@@ -64,7 +64,7 @@ static double copy(void *owner) {
     return microbench_cuda_did(c, code, "a copy") ? (double)ms / 1e3 : -1;
 }
 
-// counts: how often what is copied counts; within the card it is read and written.
+// counts: how often what is copied counts; within the GPU it is read and written.
 static const struct copy_row {
     const char *id;
     int kind;
@@ -90,7 +90,7 @@ static void measure_copy(struct cuda *c, const struct copy_row *row, void *pagea
     if (row->kind == TO_HOST && f.state == MICROBENCH_MEASURED &&
         memcmp(c->pinned[0], c->pinned[1], c->copy_bytes) != 0) {
         f.state = MICROBENCH_WRONG;
-        f.why = STR("what came back is not what had been sent to the card");
+        f.why = STR("what came back is not what had been sent to the GPU");
     }
     microbench_cuda_give(c, &f);
 }
@@ -105,7 +105,7 @@ static bool make_buffers(struct cuda *c) {
     c->device_bytes = at_most(c->free_bytes / 4, device_most);
     for (int i = 0; i < 2; i++) {
         if (!microbench_cuda_did(c, c->api.alloc(&c->buffers[i], c->device_bytes),
-                                 "allocating on the card") ||
+                                 "allocating on the GPU") ||
             !microbench_cuda_did(c, c->api.host_alloc(&c->pinned[i], c->copy_bytes, 0),
                                  "pinning memory")) {
             return false;
@@ -125,35 +125,35 @@ static bool open_device(struct cuda *c) {
     struct cuda_context *context;
     if (!microbench_cuda_did(c, api->init(0), "starting CUDA") ||
         !microbench_cuda_did(c, api->driver_version(&c->driver_version), "asking CUDA's version") ||
-        !microbench_cuda_did(c, api->count(&count), "counting the cards")) {
+        !microbench_cuda_did(c, api->count(&count), "counting the GPUs")) {
         return false;
     }
     if (count < 1) {
-        c->failed = STR("CUDA does not see this card");
+        c->failed = STR("CUDA does not see this GPU");
         return false;
     }
-    if (!microbench_cuda_did(c, api->device(&device, 0), "finding the card") ||
+    if (!microbench_cuda_did(c, api->device(&device, 0), "finding the GPU") ||
         !microbench_cuda_did(c, api->attribute(&major, CUDA_CAPABILITY_MAJOR, device),
-                             "asking the card") ||
+                             "asking the GPU") ||
         !microbench_cuda_did(c, api->attribute(&minor, CUDA_CAPABILITY_MINOR, device),
-                             "asking the card")) {
+                             "asking the GPU")) {
         return false;
     }
     c->compute_capability = 10 * major + minor;
-    return microbench_cuda_did(c, api->retain(&context, device), "making a context on the card") &&
-           microbench_cuda_did(c, api->set_current(context), "making a context on the card");
+    return microbench_cuda_did(c, api->retain(&context, device), "making a context on the GPU") &&
+           microbench_cuda_did(c, api->set_current(context), "making a context on the GPU");
 }
 
 static bool open_card(struct cuda *c) {
     const struct cuda_api *api = &c->api;
     size_t total = 0;
     if (!microbench_cuda_load(c) || !open_device(c) ||
-        !microbench_cuda_did(c, api->memory(&c->free_bytes, &total), "asking the card's memory")) {
+        !microbench_cuda_did(c, api->memory(&c->free_bytes, &total), "asking the GPU's memory")) {
         return false;
     }
     if (c->free_bytes < free_least) {
         c->failed =
-            str_format(c->arena, "the card is full: %.*s of %.*s are free, and %.*s are needed",
+            str_format(c->arena, "the GPU is full: %.*s of %.*s are free, and %.*s are needed",
                        STR_ARG(unit_bytes(c->arena, (int64_t)c->free_bytes)),
                        STR_ARG(unit_bytes(c->arena, (int64_t)total)),
                        STR_ARG(unit_bytes(c->arena, (int64_t)free_least)));

@@ -13,11 +13,11 @@ const struct microbench_measure microbench_measures[] = {
     {"rate.cpu_triad", "memory triad, all cores", MICROBENCH_BYTES_S, false},
     {"rate.shm", "writing to /dev/shm", MICROBENCH_BYTES_S, false},
     {"rate.cpu_sgemm", "matrix product fp32, all cores", MICROBENCH_FLOP_S, false},
-    {"rate.h2d", "host to card", MICROBENCH_BYTES_S, true},
-    {"rate.d2h", "card to host", MICROBENCH_BYTES_S, true},
+    {"rate.h2d", "host to GPU", MICROBENCH_BYTES_S, true},
+    {"rate.d2h", "GPU to host", MICROBENCH_BYTES_S, true},
     {"rate.both", "both ways at once", MICROBENCH_BYTES_S, true},
-    {"rate.h2d_pageable", "host to card, not pinned", MICROBENCH_BYTES_S, true},
-    {"rate.device_copy", "copy in the card's memory", MICROBENCH_BYTES_S, true},
+    {"rate.h2d_pageable", "host to GPU, not pinned", MICROBENCH_BYTES_S, true},
+    {"rate.device_copy", "copy in the GPU's memory", MICROBENCH_BYTES_S, true},
     {"rate.fp32", "matrix product fp32", MICROBENCH_FLOP_S, true},
     {"rate.tf32", "matrix product tf32", MICROBENCH_FLOP_S, true},
     {"rate.fp16", "matrix product fp16", MICROBENCH_FLOP_S, true},
@@ -26,7 +26,7 @@ const struct microbench_measure microbench_measures[] = {
 const int microbench_measure_count = sizeof microbench_measures / sizeof *microbench_measures;
 
 // Enough runs for a median that one disturbed run does not move; a second and a half at most, so
-// that a card is done in fifteen.
+// that a GPU is done in fifteen.
 enum { RUNS_LEAST = 5, RUNS_MOST = 40 };
 static const double agreement = 0.02;
 static const int64_t time_ns = MICROBENCH_SECOND * 3 / 2;

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // How fast memory, links and matrix units of this machine are: timed runs, plain figures out, and
 // the range that a figure should lie in (data/rates.tsv). Made for a process of its own, because
-// what is measured may hang (a card), break (somebody's BLAS) or leave memory behind (a CUDA
+// what is measured may hang (a GPU), break (somebody's BLAS) or leave memory behind (a CUDA
 // context): `check
-// --benchmark` starts one for the processor and one for each card. Judging is the caller's.
+// --benchmark` starts one for the CPU and one for each GPU. Judging is the caller's.
 //
 // Recipe: to add a measurement
 //   1. give it a row in the table of rate.c; the id is for ever;
@@ -22,7 +22,7 @@ struct gpu;
 enum microbench_unit { MICROBENCH_BYTES_S, MICROBENCH_FLOP_S };
 struct microbench_measure {
     const char *id;   // "rate.h2d"
-    const char *what; // "host to card"
+    const char *what; // "host to GPU"
     enum microbench_unit unit;
     bool is_of_card;
 };
@@ -52,7 +52,7 @@ struct microbench_sink {
     void *owner;
 };
 
-// The processor: `cores` threads at most, each on a core of its own, and at most a fifth of
+// The CPU: `cores` threads at most, each on a core of its own, and at most a fifth of
 // `available_bytes`.
 struct microbench_host {
     int cores;
@@ -61,8 +61,8 @@ struct microbench_host {
 void microbench_cpu(struct arena *a, const struct microbench_host *host,
                     const struct microbench_sink *sink);
 
-// A card, by its UUID (or that of an instance) or its number; changes the environment of the
-// process. At most half of the card's free memory is used. `folders`: where the CUDA libraries of
+// A GPU, by its UUID (or that of an instance) or its number; changes the environment of the
+// process. At most half of the GPU's free memory is used. `folders`: where the CUDA libraries of
 // the user's PyTorch are, separated by colons; they are looked into when the loader has none.
 struct microbench_place {
     struct str card, folders;
@@ -81,10 +81,10 @@ int microbench_table_load(struct arena *a, struct microbench_table *ret_table, s
 
 // What is known of what was measured.
 struct microbench_subject {
-    const struct gpu *gpu;           // of the catalogue; NULL: not in it, or the processor
-    int pcie_generation, pcie_width; // what card and slot can do together; 0: unknown
+    const struct gpu *gpu;           // of the catalogue; NULL: not in it, or the CPU
+    int pcie_generation, pcie_width; // what GPU and slot can do together; 0: unknown
     bool is_mig, is_unified;
-    int cores; // of the processor
+    int cores; // of the CPU
 };
 // NaN: no reference, `why_none` says why. Below `floor` is far below; above `high` is a surprise
 // and no fault.

@@ -71,7 +71,7 @@ static double none(struct microbench_range *range, struct str why) {
 
 static double link_peak(const struct asked *q, struct microbench_range *range) {
     const struct microbench_subject *s = q->subject;
-    if (s->is_unified) return none(range, STR("card and processor share their memory: no link"));
+    if (s->is_unified) return none(range, STR("GPU and CPU share their memory: no link"));
     if (s->pcie_generation <= 0 || s->pcie_width <= 0) {
         return none(range, STR("the driver does not tell what the link can do"));
     }
@@ -87,9 +87,9 @@ static double link_peak(const struct asked *q, struct microbench_range *range) {
 static double card_peak(const struct asked *q, struct microbench_range *range,
                         enum microbench_unit unit, double value) {
     const struct microbench_subject *s = q->subject;
-    if (!s->gpu) return none(range, STR("the card is not in the catalogue"));
-    if (s->is_mig) return none(range, STR("an instance has a part of its card: no reference"));
-    if (isnan(value)) return none(range, STR("the catalogue has no figure of this card"));
+    if (!s->gpu) return none(range, STR("the GPU is not in the catalogue"));
+    if (s->is_mig) return none(range, STR("an instance has a part of its GPU: no reference"));
+    if (isnan(value)) return none(range, STR("the catalogue has no figure of this GPU"));
     range->of = str_format(q->arena, "%.*s, %.*s", STR_ARG(s->gpu->name),
                            STR_ARG(microbench_text(q->arena, unit, value)));
     return value;

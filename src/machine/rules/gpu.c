@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules about one card: what it can do, who uses it, and whether it is well. Gauges that a card
-// does not have (facts of what exists where: consumer cards have no ECC, GB10 no link) say nothing.
+// Rules about one GPU: what it can do, who uses it, and whether it is well. Gauges that a GPU
+// does not have (facts of what exists where: consumer GPUs have no ECC, GB10 no link) say nothing.
 #include "machine/rules/rules_int.h"
 
 #include "base/unit.h"
@@ -11,38 +11,38 @@ static bool answers(const struct view *v) {
     return v->card->state == DEVICE_ANSWERS;
 }
 
-bool rules_card_state(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_state(const struct view *v, struct finding *f) {
     struct str reason = str_of(v->card->reason), state = str_of(device_state_name(v->card->state));
     switch (v->card->state) {
     case DEVICE_ANSWERS:
         return false;
     case DEVICE_WAITS:
-        return finding_insight_say(f, FINDING_UNKNOWN, state, STR("it has not answered yet"), NULL);
+        return finding_say(f, FINDING_UNKNOWN, state, STR("it has not answered yet"), NULL);
     case DEVICE_ASLEEP:
-        return finding_insight_say(f, FINDING_NOTE, state,
-                                   reason.len ? reason : STR("it is switched off to save power"),
-                                   "a training wakes it; this look does not");
+        return finding_say(f, FINDING_NOTE, state,
+                           reason.len ? reason : STR("it is switched off to save power"),
+                           "a training wakes it; this look does not");
     case DEVICE_LOST:
-        return finding_insight_say(f, FINDING_PROBLEM, state, reason,
-                                   "nvidia-smi --gpu-reset or a reboot; look for Xid in dmesg");
+        return finding_say(f, FINDING_PROBLEM, state, reason,
+                           "nvidia-smi --gpu-reset or a reboot; look for Xid in dmesg");
     case DEVICE_HANGS:
         break;
     }
-    return finding_insight_say(f, FINDING_PROBLEM, state, reason,
-                               "look for NVRM and Xid in dmesg; reset the card or reboot");
+    return finding_say(f, FINDING_PROBLEM, state, reason,
+                       "look for NVRM and Xid in dmesg; reset the GPU or reboot");
 }
 
-bool rules_card_known(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_known(const struct view *v, struct finding *f) {
     if (v->support->is_known) {
-        return finding_insight_say(
-            f, FINDING_OK, v->support->tier,
-            str_format(v->arena, "%s is in the catalogue", v->card->facts.name), NULL);
+        return finding_say(f, FINDING_OK, v->support->tier,
+                           str_format(v->arena, "%s is in the catalogue", v->card->facts.name),
+                           NULL);
     }
-    return finding_insight_say(
-        f, FINDING_NOTE, STR("unknown"),
-        str_format(v->arena, "%s is not in the catalogue: forecasts go by its memory alone",
-                   v->card->facts.name),
-        "add a line to gpus.local.tsv in your data folder (batchfit list gpus)");
+    return finding_say(f, FINDING_NOTE, STR("unknown"),
+                       str_format(v->arena,
+                                  "%s is not in the catalogue: forecasts go by its memory alone",
+                                  v->card->facts.name),
+                       "add a line to gpus.local.tsv in your data folder (batchfit list gpus)");
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -74,100 +74,97 @@ static struct str holders(const struct view *v) {
                             : STR("the driver does not tell by whom");
 }
 
-bool rules_card_memory(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_memory(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;
     if (!answers(v)) return false;
     if (g->total_bytes <= 0 || g->used_bytes < 0) {
-        return finding_insight_say(f, FINDING_UNKNOWN, (struct str){0},
-                                   STR("the driver does not tell this card's memory"), NULL);
+        return finding_say(f, FINDING_UNKNOWN, (struct str){0},
+                           STR("the driver does not tell this GPU's memory"), NULL);
     }
     struct str free = unit_bytes(v->arena, g->free_bytes),
                total = unit_bytes(v->arena, g->total_bytes);
     struct str value = str_format(v->arena, "%.*s of %.*s", STR_ARG(free), STR_ARG(total));
     if (v->card->is_unified) {
-        return finding_insight_say(
-            f, FINDING_OK, value,
-            STR("shared with the processor: what is available of the machine's"), NULL);
+        return finding_say(f, FINDING_OK, value,
+                           STR("shared with the CPU: what is available of the machine's"), NULL);
     }
-    // A desktop holds a few hundred MiB; a tenth of the card is what the smallest margin keeps
+    // A desktop holds a few hundred MiB; a tenth of the GPU is what the smallest margin keeps
     // free.
     bool is_much = g->used_bytes > g->total_bytes / 10;
     if (g->used_bytes < g->total_bytes / 50) {
-        return finding_insight_say(f, FINDING_OK, value, STR("nobody else uses it"), NULL);
+        return finding_say(f, FINDING_OK, value, STR("nobody else uses it"), NULL);
     }
-    return finding_insight_say(
+    return finding_say(
         f, is_much ? FINDING_WARNING : FINDING_OK, value,
         str_format(v->arena, "%.*s in use: %.*s", STR_ARG(unit_bytes(v->arena, g->used_bytes)),
                    STR_ARG(holders(v))),
-        is_much ? "wait for them or stop them; fit takes what they hold off the card's "
+        is_much ? "wait for them or stop them; fit takes what they hold off the GPU's "
                   "memory"
                 : NULL);
 }
 
 // --- What it can do ------------------------------------------------------------------------------
 
-bool rules_card_precision(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_precision(const struct view *v, struct finding *f) {
     const struct rules_support *s = v->support;
     int cc = s->compute_capability;
     if (!s->is_known && cc <= 0) {
-        return finding_insight_say(f, FINDING_UNKNOWN, (struct str){0},
-                                   STR("neither the catalogue nor the driver tells"), NULL);
+        return finding_say(f, FINDING_UNKNOWN, (struct str){0},
+                           STR("neither the catalogue nor the driver tells"), NULL);
     }
     if (!s->has_tensor_cores) {
-        return finding_insight_say(f, FINDING_NOTE, STR("fp32"),
-                                   STR("no tensor cores: mixed precision saves memory but no time"),
-                                   "train in fp32; fit does so on its own");
+        return finding_say(f, FINDING_NOTE, STR("fp32"),
+                           STR("no tensor cores: mixed precision saves memory but no time"),
+                           "train in fp32; fit does so on its own");
     }
     // tf32 and bf16 from Ampere, fp8 from Ada and Hopper (NVIDIA's architecture papers).
-    return finding_insight_say(
-        f, FINDING_OK,
-        str_format(v->arena, "fp32%s fp16%s%s", cc >= 80 ? " tf32" : "", s->has_bf16 ? " bf16" : "",
-                   cc >= 89 ? " fp8" : ""),
-        s->has_bf16 ? STR("tensor cores; bf16 in hardware")
-                    : STR("tensor cores; bf16 is emulated, so mixed precision is fp16"),
-        NULL);
+    return finding_say(f, FINDING_OK,
+                       str_format(v->arena, "fp32%s fp16%s%s", cc >= 80 ? " tf32" : "",
+                                  s->has_bf16 ? " bf16" : "", cc >= 89 ? " fp8" : ""),
+                       s->has_bf16
+                           ? STR("tensor cores; bf16 in hardware")
+                           : STR("tensor cores; bf16 is emulated, so mixed precision is fp16"),
+                       NULL);
 }
 
 // PyTorch 2's scaled_dot_product_attention: flash from 8.0, memory-efficient from 5.0.
-bool rules_card_attention(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_attention(const struct view *v, struct finding *f) {
     int cc = v->support->compute_capability;
     if (cc <= 0) return false;
     if (cc >= 80) {
-        return finding_insight_say(f, FINDING_OK, STR("flash"),
-                                   STR("compute capability 8.0 and more"), NULL);
+        return finding_say(f, FINDING_OK, STR("flash"), STR("compute capability 8.0 and more"),
+                           NULL);
     }
-    return finding_insight_say(
-        f, FINDING_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
-        str_format(v->arena, "compute capability %d.%d; flash attention is for 8.0 and more",
-                   cc / 10, cc % 10),
-        "nothing to do: PyTorch chooses; a model that asks for flash_attention_2 "
-        "must be told sdpa");
+    return finding_say(f, FINDING_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
+                       str_format(v->arena,
+                                  "compute capability %d.%d; flash attention is for 8.0 and more",
+                                  cc / 10, cc % 10),
+                       "nothing to do: PyTorch chooses; a model that asks for flash_attention_2 "
+                       "must be told sdpa");
 }
 
-bool rules_card_compile(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_compile(const struct view *v, struct finding *f) {
     int cc = v->support->compute_capability;
     if (cc <= 0) return false;
     struct str value = str_format(v->arena, "%d.%d", cc / 10, cc % 10);
     if (cc >= 70) {
-        return finding_insight_say(f, FINDING_OK, value, STR("Triton's kernels run from 7.0 on"),
-                                   NULL);
+        return finding_say(f, FINDING_OK, value, STR("Triton's kernels run from 7.0 on"), NULL);
     }
-    return finding_insight_say(
-        f, FINDING_NOTE, value,
-        STR("torch.compile makes Triton kernels, which need compute capability 7.0"),
-        "leave torch.compile off on this card");
+    return finding_say(f, FINDING_NOTE, value,
+                       STR("torch.compile makes Triton kernels, which need compute capability 7.0"),
+                       "leave torch.compile off on this GPU");
 }
 
 // --- Link ----------------------------------------------------------------------------------------
 
-// An idle card lowers its link to save power, so only a busy one can be judged.
+// An idle GPU lowers its link to save power, so only a busy one can be judged.
 static bool is_busy(const struct view *v) {
     const struct device_gauges *g = &v->card->now;
     bool is_idle = g->event_reasons > 0 && (g->event_reasons & DEVICE_REASON_IDLE);
     return !isnan(g->utilisation) && g->utilisation >= 0.3 && !is_idle;
 }
 
-bool rules_card_link(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_link(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;
     const struct device_facts *k = &v->card->facts;
     // GB10 shows gen 1 x1 for a link that it does not have.
@@ -180,29 +177,28 @@ bool rules_card_link(const struct view *v, struct finding_insight_finding *f) {
                                  (long long)k->pcie_width_max);
     bool is_less = g->pcie_width < k->pcie_width_max || g->pcie_generation < k->pcie_generation_max;
     if (is_less && is_busy(v)) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_WARNING, now,
-            str_format(v->arena, "busy, and card and slot could do %.*s", STR_ARG(most)),
-            "seat the card again, try another slot or riser, look at the slot's setting in the "
+            str_format(v->arena, "busy, and GPU and slot could do %.*s", STR_ARG(most)),
+            "seat the GPU again, try another slot or riser, look at the slot's setting in the "
             "BIOS; data loading suffers first");
     }
     if (is_less) {
-        return finding_insight_say(
-            f, FINDING_OK, now,
-            str_format(v->arena,
-                       "card and slot can do %.*s; an idle card lowers its link, so "
-                       "this is judged under load only",
-                       STR_ARG(most)),
-            NULL);
+        return finding_say(f, FINDING_OK, now,
+                           str_format(v->arena,
+                                      "GPU and slot can do %.*s; an idle GPU lowers its link, so "
+                                      "this is judged under load only",
+                                      STR_ARG(most)),
+                           NULL);
     }
     if (v->support->pcie_generation > k->pcie_generation_max && k->pcie_generation_max > 0) {
-        return finding_insight_say(
-            f, FINDING_NOTE, now,
-            str_format(v->arena, "the card could do gen %d; this slot gives gen %lld",
-                       v->support->pcie_generation, (long long)k->pcie_generation_max),
-            "matters only where data loading or several cards fill the link");
+        return finding_say(f, FINDING_NOTE, now,
+                           str_format(v->arena, "the GPU could do gen %d; this slot gives gen %lld",
+                                      v->support->pcie_generation,
+                                      (long long)k->pcie_generation_max),
+                           "matters only where data loading or several GPUs fill the link");
     }
-    return finding_insight_say(f, FINDING_OK, now, STR("all that card and slot can do"), NULL);
+    return finding_say(f, FINDING_OK, now, STR("all that GPU and slot can do"), NULL);
 }
 
 // --- Throttling ----------------------------------------------------------------------------------
@@ -210,7 +206,7 @@ bool rules_card_link(const struct view *v, struct finding_insight_finding *f) {
 // The worst first.
 static const struct {
     int64_t bit;
-    enum finding_insight_severity severity;
+    enum finding_severity severity;
     const char *what, *remedy;
 } reasons[] = {
     {DEVICE_REASON_HW_THERMAL, FINDING_WARNING, "too hot, the hardware slows it down",
@@ -221,12 +217,12 @@ static const struct {
      "check temperature, power supply and cables"},
     {DEVICE_REASON_SW_THERMAL, FINDING_WARNING, "too warm, the driver slows it down",
      "see to the air, or lower the power limit (nvidia-smi -pl)"},
-    {DEVICE_REASON_SYNC_BOOST, FINDING_NOTE, "held at the pace of other cards (sync boost)", NULL},
+    {DEVICE_REASON_SYNC_BOOST, FINDING_NOTE, "held at the pace of other GPUs (sync boost)", NULL},
     {DEVICE_REASON_POWER_CAP, FINDING_NOTE, "at its power limit, as usual under full load", NULL},
 };
 enum { REASONS = sizeof reasons / sizeof *reasons };
 
-bool rules_card_clocks(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_clocks(const struct view *v, struct finding *f) {
     int64_t now = v->card->now.event_reasons;
     if (!answers(v) || now < 0) return false;
     struct str value = isnan(v->card->now.sm_clock_mhz)
@@ -234,17 +230,17 @@ bool rules_card_clocks(const struct view *v, struct finding_insight_finding *f) 
                            : str_format(v->arena, "%.0f MHz", v->card->now.sm_clock_mhz);
     for (int i = 0; i < REASONS; i++) {
         if (!(now & reasons[i].bit)) continue;
-        return finding_insight_say(f, reasons[i].severity, value, str_of(reasons[i].what),
-                                   reasons[i].remedy);
+        return finding_say(f, reasons[i].severity, value, str_of(reasons[i].what),
+                           reasons[i].remedy);
     }
-    return finding_insight_say(
-        f, FINDING_OK, value,
-        now & DEVICE_REASON_IDLE ? STR("idle") : STR("nothing holds them back"), NULL);
+    return finding_say(f, FINDING_OK, value,
+                       now & DEVICE_REASON_IDLE ? STR("idle") : STR("nothing holds them back"),
+                       NULL);
 }
 
 // Counters run since the driver was loaded; how long that is, nobody says. A minute of heat is a
 // hint.
-bool rules_card_throttled(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_throttled(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;
     const struct {
         const char *what;
@@ -268,20 +264,20 @@ bool rules_card_throttled(const struct view *v, struct finding_insight_finding *
     struct str evidence =
         str_format(v->arena, "since the driver was loaded: %.*s", STR_ARG(buf_str(&b)));
     struct str value = str_format(v->arena, "%.1f s", trouble);
-    return finding_insight_say(
-        f, trouble > 60 ? FINDING_NOTE : FINDING_OK, value, evidence,
-        trouble > 60 ? "see to the air and the power supply if trainings slow down" : NULL);
+    return finding_say(f, trouble > 60 ? FINDING_NOTE : FINDING_OK, value, evidence,
+                       trouble > 60 ? "see to the air and the power supply if trainings slow down"
+                                    : NULL);
 }
 
-bool rules_card_power(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_power(const struct view *v, struct finding *f) {
     double now = v->card->now.power_limit_watts, usual = v->card->facts.power_limit_default_watts;
     if (!answers(v) || isnan(now) || isnan(usual)) return false;
     struct str value = str_format(v->arena, "%.0f W", now);
     if (now >= 0.98 * usual) {
-        return finding_insight_say(f, FINDING_OK, value,
-                                   str_format(v->arena, "default %.0f W", usual), NULL);
+        return finding_say(f, FINDING_OK, value, str_format(v->arena, "default %.0f W", usual),
+                           NULL);
     }
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_WARNING, value,
         str_format(v->arena, "%.0f %% of the default %.0f W", 100 * now / usual, usual),
         str_format(v->arena, "if nobody wants it so: nvidia-smi -i %d -pl %.0f", v->card->index,
@@ -289,110 +285,106 @@ bool rules_card_power(const struct view *v, struct finding_insight_finding *f) {
             .p);
 }
 
-bool rules_card_heat(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_heat(const struct view *v, struct finding *f) {
     double now = v->card->now.temperature_celsius, slow = v->card->facts.slowdown_celsius;
     if (!answers(v) || isnan(now)) return false;
     struct str value = str_format(v->arena, "%.0f C", now);
-    // Below this everything is usual; above it only the card's own threshold tells.
+    // Below this everything is usual; above it only the GPU's own threshold tells.
     if (isnan(slow)) {
         return now < 80
-                   ? finding_insight_say(f, FINDING_OK, value, STR("below 80 C"), NULL)
-                   : finding_insight_say(f, FINDING_NOTE, value,
-                                         STR("warm; the driver does not tell where it slows down"),
-                                         NULL);
+                   ? finding_say(f, FINDING_OK, value, STR("below 80 C"), NULL)
+                   : finding_say(f, FINDING_NOTE, value,
+                                 STR("warm; the driver does not tell where it slows down"), NULL);
     }
     struct str limit = str_format(v->arena, "slows down at %.0f C", slow);
-    if (now < slow - 5) return finding_insight_say(f, FINDING_OK, value, limit, NULL);
-    return finding_insight_say(f, FINDING_WARNING, value, limit,
-                               "clean it, see to the air, lower the power limit (nvidia-smi -pl)");
+    if (now < slow - 5) return finding_say(f, FINDING_OK, value, limit, NULL);
+    return finding_say(f, FINDING_WARNING, value, limit,
+                       "clean it, see to the air, lower the power limit (nvidia-smi -pl)");
 }
 
 // --- Health and settings
 // ---------------------------------------------------------------------------
 
-bool rules_card_errors(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_errors(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;
     if (!answers(v) || g->ecc_uncorrected < 0) return false;
     struct str value = str_format(v->arena, "%lld", (long long)g->ecc_uncorrected);
     if (g->ecc_uncorrected > 0) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_PROBLEM, value,
             str_format(v->arena, "%lld uncorrected memory errors since the driver was loaded",
                        (long long)g->ecc_uncorrected),
-            "do not trust results of that time; reset the card, and have it replaced if they come "
+            "do not trust results of that time; reset the GPU, and have it replaced if they come "
             "back");
     }
     if (g->ecc_corrected > 0) {
-        return finding_insight_say(
-            f, FINDING_NOTE, value,
-            str_format(v->arena,
-                       "%lld memory errors, all corrected, since the driver was "
-                       "loaded",
-                       (long long)g->ecc_corrected),
-            "watch whether they grow");
+        return finding_say(f, FINDING_NOTE, value,
+                           str_format(v->arena,
+                                      "%lld memory errors, all corrected, since the driver was "
+                                      "loaded",
+                                      (long long)g->ecc_corrected),
+                           "watch whether they grow");
     }
-    return finding_insight_say(f, FINDING_OK, value, STR("none since the driver was loaded"), NULL);
+    return finding_say(f, FINDING_OK, value, STR("none since the driver was loaded"), NULL);
 }
 
-bool rules_card_rows(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_rows(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;
     if (!answers(v) || (g->remap_pending < 0 && g->remap_failed < 0 && g->recovery_action < 0)) {
         return false;
     }
     if (g->remap_failed > 0) {
-        return finding_insight_say(f, FINDING_PROBLEM, STR("failed"),
-                                   STR("a broken memory row could not be replaced"),
-                                   "have the card replaced");
+        return finding_say(f, FINDING_PROBLEM, STR("failed"),
+                           STR("a broken memory row could not be replaced"),
+                           "have the GPU replaced");
     }
     if (g->recovery_action > 0) {
-        return finding_insight_say(
-            f, FINDING_PROBLEM, STR("needs a reset"),
-            str_format(v->arena, "the driver asks for recovery action %lld",
-                       (long long)g->recovery_action),
-            "1: reset the card (nvidia-smi --gpu-reset); 2: reboot; more: drain the "
-            "machine first");
+        return finding_say(f, FINDING_PROBLEM, STR("needs a reset"),
+                           str_format(v->arena, "the driver asks for recovery action %lld",
+                                      (long long)g->recovery_action),
+                           "1: reset the GPU (nvidia-smi --gpu-reset); 2: reboot; more: drain the "
+                           "machine first");
     }
     if (g->remap_pending > 0) {
-        return finding_insight_say(f, FINDING_WARNING, STR("pending"),
-                                   STR("a memory row is to be replaced at the next reset"),
-                                   "reset the card when it is free: nvidia-smi --gpu-reset");
+        return finding_say(f, FINDING_WARNING, STR("pending"),
+                           STR("a memory row is to be replaced at the next reset"),
+                           "reset the GPU when it is free: nvidia-smi --gpu-reset");
     }
-    return finding_insight_say(f, FINDING_OK,
-                               g->remapped_rows < 0
-                                   ? (struct str){0}
-                                   : str_format(v->arena, "%lld", (long long)g->remapped_rows),
-                               STR("nothing is pending"), NULL);
+    return finding_say(f, FINDING_OK,
+                       g->remapped_rows < 0
+                           ? (struct str){0}
+                           : str_format(v->arena, "%lld", (long long)g->remapped_rows),
+                       STR("nothing is pending"), NULL);
 }
 
-bool rules_card_persistence(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_persistence(const struct view *v, struct finding *f) {
     int64_t mode = v->card->facts.persistence_mode;
     if (!answers(v) || mode < 0 || !v->support->is_server) return false;
-    if (mode)
-        return finding_insight_say(f, FINDING_OK, STR("on"), STR("the driver stays loaded"), NULL);
-    return finding_insight_say(
+    if (mode) return finding_say(f, FINDING_OK, STR("on"), STR("the driver stays loaded"), NULL);
+    return finding_say(
         f, FINDING_NOTE, STR("off"),
-        STR("without it the driver is set up anew whenever the card was unused, which "
+        STR("without it the driver is set up again whenever the GPU was unused, which "
             "takes seconds and loses its counters"),
         "nvidia-smi -pm 1, or the nvidia-persistenced service");
 }
 
-bool rules_card_mode(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_mode(const struct view *v, struct finding *f) {
     int64_t mode = v->card->facts.compute_mode;
     if (!answers(v) || mode <= 0) return false;
     if (mode == 2) {
-        return finding_insight_say(f, FINDING_PROBLEM, STR("prohibited"),
-                                   STR("no program may compute on this card"), "nvidia-smi -c 0");
+        return finding_say(f, FINDING_PROBLEM, STR("prohibited"),
+                           STR("no program may compute on this GPU"), "nvidia-smi -c 0");
     }
-    return finding_insight_say(f, FINDING_NOTE, STR("exclusive"),
-                               STR("one process at a time; a second one fails at its start"),
-                               "nvidia-smi -c 0 lets several share it");
+    return finding_say(f, FINDING_NOTE, STR("exclusive"),
+                       STR("one process at a time; a second one fails at its start"),
+                       "nvidia-smi -c 0 lets several share it");
 }
 
-bool rules_card_mig(const struct view *v, struct finding_insight_finding *f) {
+bool rules_card_mig(const struct view *v, struct finding *f) {
     if (!v->card->is_mig) return false;
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_NOTE, STR("instance"),
-        STR("a part of a card: its own memory, a share of the multiprocessors; power, "
-            "clocks and link are the whole card's"),
+        STR("a part of a GPU: its own memory, a share of the multiprocessors; power, "
+            "clocks and link are the whole GPU's"),
         "one process uses one instance (CUDA_VISIBLE_DEVICES=MIG-...)");
 }

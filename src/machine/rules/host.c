@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rules about the machine around the cards: shared memory, memory, cores, the container's limits.
+// Rules about the machine around the GPUs: shared memory, memory, cores, the container's limits.
 #include "machine/rules/rules_int.h"
 
 #include "base/unit.h"
@@ -22,7 +22,7 @@ static int usable_cores(const struct rules_facts *k) {
     return quota < k->cpu.cores ? quota : k->cpu.cores;
 }
 
-// Processes that train at once: one a card.
+// Processes that train at once: one a GPU.
 static int trainers(const struct rules_facts *k) {
     int count = 0;
     for (int i = 0; i < k->devices.count; i++) {
@@ -34,7 +34,7 @@ static int trainers(const struct rules_facts *k) {
 int rules_workers(const struct rules_facts *facts) {
     int cores = usable_cores(facts), cards = trainers(facts);
     if (cores <= 0) return -1;
-    // Without a card the cores do the training, too; with one, each trainer keeps a core to itself.
+    // Without a GPU the cores do the training, too; with one, each trainer keeps a core to itself.
     int each = cards > 0 ? cores / cards : cores / 4;
     int workers = cards > 0 && each > 2 ? each - 1 : each;
     int64_t share = facts->cpu.available_bytes / (cards > 0 ? cards : 1);
@@ -44,7 +44,7 @@ int rules_workers(const struct rules_facts *facts) {
     return workers < WORKERS_MAX ? workers : WORKERS_MAX;
 }
 
-bool rules_shm(const struct view *v, struct finding_insight_finding *f) {
+bool rules_shm(const struct view *v, struct finding *f) {
     const struct rules_facts *k = v->facts;
     int workers = k->workers >= 0 ? k->workers : rules_workers(k);
     if (k->shm_bytes < 0 || workers < 0) return false;
@@ -58,22 +58,21 @@ bool rules_shm(const struct view *v, struct finding_insight_finding *f) {
                    k->batch_bytes > 0 ? "" : " (batches of 64 MiB)");
     bool is_dockers = k->shm_bytes <= docker_shm_bytes;
     if (k->shm_free_bytes >= needed && !(is_dockers && workers > 0)) {
-        return finding_insight_say(f, FINDING_OK, value, evidence, NULL);
+        return finding_say(f, FINDING_OK, value, evidence, NULL);
     }
-    return finding_insight_say(
-        f, FINDING_WARNING, value, evidence,
-        is_dockers || k->in_container
-            ? "start the container with --shm-size=8g or --ipc=host, or set "
-              "num_workers to 0; else workers die with \"Bus error\""
-            : "free /dev/shm, or fewer loader workers; else they die with \"Bus "
-              "error\"");
+    return finding_say(f, FINDING_WARNING, value, evidence,
+                       is_dockers || k->in_container
+                           ? "start the container with --shm-size=8g or --ipc=host, or set "
+                             "num_workers to 0; else workers die with \"Bus error\""
+                           : "free /dev/shm, or fewer loader workers; else they die with \"Bus "
+                             "error\"");
 }
 
-bool rules_memory(const struct view *v, struct finding_insight_finding *f) {
+bool rules_memory(const struct view *v, struct finding *f) {
     const struct device_cpu *c = &v->facts->cpu;
     if (c->total_bytes <= 0) {
-        return finding_insight_say(f, FINDING_UNKNOWN, (struct str){0},
-                                   STR("the recording has no /proc/meminfo"), NULL);
+        return finding_say(f, FINDING_UNKNOWN, (struct str){0},
+                           STR("the recording has no /proc/meminfo"), NULL);
     }
     struct str total = unit_bytes(v->arena, c->total_bytes);
     struct str available =
@@ -82,13 +81,12 @@ bool rules_memory(const struct view *v, struct finding_insight_finding *f) {
         str_format(v->arena, "%.*s available without swapping", STR_ARG(available));
     // A Python with PyTorch and one batch of anything needs that much.
     bool is_short = c->available_bytes >= 0 && c->available_bytes < 2 * UNIT_GIB;
-    return finding_insight_say(f, is_short ? FINDING_WARNING : FINDING_OK, total, evidence,
-                               is_short ? "end other programs, or train with fewer loader workers"
-                                        : NULL);
+    return finding_say(f, is_short ? FINDING_WARNING : FINDING_OK, total, evidence,
+                       is_short ? "end other programs, or train with fewer loader workers" : NULL);
 }
 
-// Checkpoints are read into the machine's memory before they reach the card.
-bool rules_memory_cards(const struct view *v, struct finding_insight_finding *f) {
+// Checkpoints are read into the machine's memory before they reach the GPU.
+bool rules_memory_cards(const struct view *v, struct finding *f) {
     const struct rules_facts *k = v->facts;
     int64_t sum = 0, largest = 0;
     for (int i = 0; i < k->devices.count; i++) {
@@ -98,29 +96,29 @@ bool rules_memory_cards(const struct view *v, struct finding_insight_finding *f)
         if (bytes > largest) largest = bytes;
     }
     if (sum == 0 || k->cpu.total_bytes <= 0) return false;
-    struct str evidence = str_format(v->arena, "%.*s of memory beside %.*s on the cards",
+    struct str evidence = str_format(v->arena, "%.*s of memory beside %.*s on the GPUs",
                                      STR_ARG(unit_bytes(v->arena, k->cpu.total_bytes)),
                                      STR_ARG(unit_bytes(v->arena, sum)));
     struct str value = str_format(v->arena, "%.1f to 1", (double)k->cpu.total_bytes / (double)sum);
-    if (k->cpu.total_bytes >= sum) return finding_insight_say(f, FINDING_OK, value, evidence, NULL);
-    return finding_insight_say(
-        f, k->cpu.total_bytes < largest ? FINDING_WARNING : FINDING_NOTE, value, evidence,
-        "load checkpoints with mmap=True or one rank after the other; keep pinned "
-        "memory and worker counts low");
+    if (k->cpu.total_bytes >= sum) return finding_say(f, FINDING_OK, value, evidence, NULL);
+    return finding_say(f, k->cpu.total_bytes < largest ? FINDING_WARNING : FINDING_NOTE, value,
+                       evidence,
+                       "load checkpoints with mmap=True or one rank after the other; keep pinned "
+                       "memory and worker counts low");
 }
 
-bool rules_cores(const struct view *v, struct finding_insight_finding *f) {
+bool rules_cores(const struct view *v, struct finding *f) {
     const struct rules_facts *k = v->facts;
     int cores = usable_cores(k), cards = trainers(k), workers = rules_workers(k);
     if (cores <= 0) return false;
     struct str value = str_format(v->arena, "%d core%s", cores, cores == 1 ? "" : "s");
     struct str evidence =
-        cards > 0 ? str_format(v->arena, "%d loader worker%s for each of %d card%s", workers,
+        cards > 0 ? str_format(v->arena, "%d loader worker%s for each of %d GPU%s", workers,
                                workers == 1 ? "" : "s", cards, cards == 1 ? "" : "s")
                   : str_format(v->arena, "%d loader worker%s, the rest for the training itself",
                                workers, workers == 1 ? "" : "s");
     if (k->workers > cores) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_WARNING, value,
             str_format(v->arena, "the config asks for %d workers; %.*s", k->workers,
                        STR_ARG(evidence)),
@@ -128,14 +126,13 @@ bool rules_cores(const struct view *v, struct finding_insight_finding *f) {
     }
     // One core can neither load data nor launch kernels while it does the other.
     if (cards > 0 && cores < 2 * cards) {
-        return finding_insight_say(
-            f, FINDING_WARNING, value, evidence,
-            "a card needs two cores and more to be fed; prepare the data beforehand");
+        return finding_say(f, FINDING_WARNING, value, evidence,
+                           "a GPU needs two cores and more to be fed; prepare the data beforehand");
     }
-    return finding_insight_say(f, FINDING_OK, value, evidence, NULL);
+    return finding_say(f, FINDING_OK, value, evidence, NULL);
 }
 
-bool rules_group(const struct view *v, struct finding_insight_finding *f) {
+bool rules_group(const struct view *v, struct finding *f) {
     const struct rules_facts *k = v->facts;
     bool by_memory = k->cpu.machine.total_bytes > 0 && k->cpu.total_bytes > 0 &&
                      k->cpu.total_bytes < k->cpu.machine.total_bytes;
@@ -152,7 +149,7 @@ bool rules_group(const struct view *v, struct finding_insight_finding *f) {
         buf_format(&b, "%s%d of its %d cores", by_memory ? ", " : "", usable_cores(k),
                    k->machine_cores);
     }
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_NOTE, STR("yes"), buf_str(&b),
         "workers and advice here go by these limits; ask for more where they are set");
 }

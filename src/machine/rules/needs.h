@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What needs what: CUDA a driver, PyTorch a CUDA and cards of certain compute capabilities. Facts
+// What needs what: CUDA a driver, PyTorch a CUDA and GPUs of certain compute capabilities. Facts
 // of data/cuda.tsv and data/torch.tsv, whose heads name the sources.
 #ifndef RULES_NEEDS_H
 #define RULES_NEEDS_H
@@ -37,7 +37,7 @@ const struct rules_cuda *rules_cuda_find(const struct rules_needs *n, int cuda);
 const struct rules_cuda *rules_cuda_of_driver(const struct rules_needs *n, int64_t driver);
 // Whether a driver starts programs of that toolkit at all; 1, 0, or -1 when the toolkit is unknown.
 int rules_cuda_runs(const struct rules_needs *n, int cuda, int64_t driver);
-// The newest wheels of PyTorch that run on a card with that driver (either 0: whatever it is); of
+// The newest wheels of PyTorch that run on a GPU with that driver (either 0: whatever it is); of
 // one release the newest CUDA. NULL: none.
 const struct rules_build *rules_build_for(const struct rules_needs *n, int64_t driver,
                                           int compute_capability);

@@ -14,16 +14,16 @@ static const struct remedy {
     const char *text;
 } remedies[] = {
     {"rate.h2d", OF_LINK,
-     "seat the card again, try another slot or riser, look at the slot's lanes and generation in "
+     "seat the GPU again, try another slot or riser, look at the slot's lanes and generation in "
      "the BIOS; lspci -vv shows LnkSta under load"},
     {"rate.d2h", OF_LINK,
-     "seat the card again, try another slot or riser, look at the slot's lanes and generation in "
+     "seat the GPU again, try another slot or riser, look at the slot's lanes and generation in "
      "the BIOS; lspci -vv shows LnkSta under load"},
     {"rate.both", OF_LINK,
-     "as for one direction; if those are well, the processor's memory or its bridge is what is "
+     "as for one direction; if those are well, the CPU's memory or its bridge is what is "
      "slow"},
     {"rate.device_copy", OF_OTHER,
-     "look for other processes on the card, a memory clock that was locked (nvidia-smi -q -d "
+     "look for other processes on the GPU, a memory clock that was locked (nvidia-smi -q -d "
      "CLOCK), and memory errors"},
     {"rate.fp32", OF_PRODUCTS,
      "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
@@ -40,8 +40,7 @@ static const struct remedy {
     {"rate.cpu_copy", OF_OTHER,
      "look for other processes; see that the memory modules fill all channels (dmidecode -t "
      "memory)"},
-    {"rate.cpu_copy_one", OF_OTHER,
-     "look for other processes and the processor's frequency governor"},
+    {"rate.cpu_copy_one", OF_OTHER, "look for other processes and the CPU's frequency governor"},
     {"rate.cpu_triad", OF_OTHER,
      "look for other processes; see that the memory modules fill all channels (dmidecode -t "
      "memory)"},
@@ -63,7 +62,7 @@ static bool is_shared(const struct rules_rate *r) {
     return r->busy > (r->card >= 0 ? 0.1 : 0.25);
 }
 
-// What was seen of the card that may explain the figure.
+// What was seen of the GPU that may explain the figure.
 static void add_circumstances(struct buf *b, const struct device_card *card, int kind) {
     const struct device_gauges *g = &card->now;
     const struct device_facts *k = &card->facts;
@@ -97,7 +96,7 @@ static void add_runs(struct buf *b, const struct microbench_figure *f) {
     if (f->how.len > 0) buf_format(b, "; %.*s", STR_ARG(f->how));
 }
 
-static enum finding_insight_severity severity_of(const struct rules_rate *r) {
+static enum finding_severity severity_of(const struct rules_rate *r) {
     const struct microbench_figure *f = &r->figure;
     if (f->state == MICROBENCH_WRONG) return FINDING_PROBLEM;
     if (f->state != MICROBENCH_MEASURED || isnan(r->range.low)) return FINDING_UNKNOWN;
@@ -106,12 +105,12 @@ static enum finding_insight_severity severity_of(const struct rules_rate *r) {
 }
 
 void rules_judge_rate(struct arena *a, const struct rules_facts *facts, const struct rules_rate *r,
-                      struct finding_insight_findings *findings) {
+                      struct findings *findings) {
     const struct microbench_figure *f = &r->figure;
     const struct device_card *card = r->card >= 0 ? &facts->devices.cards[r->card] : NULL;
     const struct remedy *remedy = remedy_of(f->measure->id);
     struct buf b = buf_new(a);
-    struct finding_insight_finding finding = {
+    struct finding finding = {
         .id = f->measure->id,
         .what = f->measure->what,
         .card = r->card,

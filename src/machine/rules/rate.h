@@ -7,16 +7,16 @@
 #include "machine/rules/rules.h"
 
 struct rules_rate {
-    int card; // index into the cards; -1: the processor
+    int card; // index into the GPUs; -1: the CPU
     struct microbench_figure figure;
     struct microbench_range range;
     double
-        busy; // share of the card, or of the cores, that others kept busy just before; NaN: unknown
+        busy; // share of the GPU, or of the cores, that others kept busy just before; NaN: unknown
 };
 
 // Adds one finding. Far below the range is a warning, a wrong result a problem; what others who
-// compute on the card may have slowed down is not judged.
+// compute on the GPU may have slowed down is not judged.
 void rules_judge_rate(struct arena *a, const struct rules_facts *facts,
-                      const struct rules_rate *rate, struct finding_insight_findings *findings);
+                      const struct rules_rate *rate, struct findings *findings);
 
 #endif

@@ -10,21 +10,21 @@ static const struct rule {
     {"driver.standin", "stand-in driver", false, rules_standin},
     {"driver.found", "NVIDIA driver", false, rules_driver},
     {"driver.cuda", "driver and CUDA", false, rules_driver_cuda},
-    {"driver.left-out", "cards left out", false, rules_left_out},
+    {"driver.left-out", "GPUs left out", false, rules_left_out},
     {"torch.found", "PyTorch", false, rules_torch},
     {"torch.build", "PyTorch's build", false, rules_torch_build},
     {"torch.driver", "PyTorch's CUDA and the driver", false, rules_torch_driver},
-    {"torch.cuda", "PyTorch sees the cards", false, rules_torch_cuda},
+    {"torch.cuda", "PyTorch sees the GPUs", false, rules_torch_cuda},
     {"torch.compile", "torch.compile", false, rules_torch_compile},
     {"host.shm", "/dev/shm", false, rules_shm},
     {"host.memory", "memory", false, rules_memory},
-    {"host.memory-cards", "memory beside the cards'", false, rules_memory_cards},
+    {"host.memory-cards", "memory beside the GPUs'", false, rules_memory_cards},
     {"host.cores", "cores for loader workers", false, rules_cores},
     {"host.group", "limits of the container", false, rules_group},
     {"card.state", "card", true, rules_card_state},
     {"card.known", "catalogue", true, rules_card_known},
     {"card.memory", "free memory", true, rules_card_memory},
-    {"card.kernels", "PyTorch's kernels for the card", true, rules_torch_kernels},
+    {"card.kernels", "PyTorch's kernels for the GPU", true, rules_torch_kernels},
     {"card.precision", "precision", true, rules_card_precision},
     {"card.attention", "fused attention", true, rules_card_attention},
     {"card.compile", "compiled kernels", true, rules_card_compile},
@@ -41,19 +41,18 @@ static const struct rule {
 };
 enum { RULES = sizeof rules / sizeof *rules };
 
-static void judge(const struct view *v, bool is_of_card, int card,
-                  struct finding_insight_findings *findings) {
+static void judge(const struct view *v, bool is_of_card, int card, struct findings *findings) {
     for (int i = 0; i < RULES; i++) {
-        struct finding_insight_finding f = {.id = rules[i].id, .what = rules[i].what, .card = card};
+        struct finding f = {.id = rules[i].id, .what = rules[i].what, .card = card};
         if (rules[i].is_of_card != is_of_card || !rules[i].judge(v, &f)) continue;
         *arena_push(v->arena, &findings->items, &findings->count, &findings->capacity) = f;
     }
 }
 
 void rules_judge(struct arena *a, const struct rules_facts *facts, const struct rules_needs *needs,
-                 struct finding_insight_findings *ret_findings) {
+                 struct findings *ret_findings) {
     struct view v = {.arena = a, .facts = facts, .needs = needs};
-    *ret_findings = (struct finding_insight_findings){0};
+    *ret_findings = (struct findings){0};
     judge(&v, false, -1, ret_findings);
     for (int i = 0; i < facts->devices.count; i++) {
         v.card = &facts->devices.cards[i];

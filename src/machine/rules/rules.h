@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is to be said about a machine on which somebody wants to train: one const table of rules
-// (insight.c) over the facts below. A rule answers with a finding: how bad, what was seen, and what
+// (rules.c) over the facts below. A rule answers with a finding: how bad, what was seen, and what
 // can be done. Rules read nothing and print nothing; who gathers the facts decides where they are
 // from.
 //
 // Recipe: to add a finding
 //   1. write its rule beside those of its kind (software.c, card.c, host.c): say nothing (return
 //      false) where it does not apply, FINDING_UNKNOWN where the fact that it needs is not known;
-//   2. give it a row in the table of insight.c; the id is for ever;
+//   2. give it a row in the table of rules.c; the id is for ever;
 //   3. add it to tests/unit/insight.c: a machine on which it holds, one on which it does not;
 //   4. add its row to doc/formats/check.md.
 #ifndef RULES_RULES_H
@@ -18,7 +18,7 @@
 #include "machine/finding/finding.h"
 #include "machine/rules/needs.h"
 
-// What a card can do, from the catalogue: at the place of the card in the snapshot.
+// What a GPU can do, from the catalogue: at the place of the GPU in the snapshot.
 struct rules_support {
     bool is_known;          // in the catalogue; else the rest is by compute capability alone
     struct str tier;        // "high_end"; empty: unknown
@@ -42,7 +42,7 @@ struct rules_torch {
     struct str python_version; // "3.11.2"
     struct str error;
     struct str version; // "2.13.0+cu130"
-    struct str cuda;    // that it was built for; empty: a build for the processor
+    struct str cuda;    // that it was built for; empty: a build for the CPU
     struct str hip;     // ROCm; empty: none
     struct str cudnn;
     struct str libraries; // folders of its CUDA libraries, by colons
@@ -55,7 +55,7 @@ struct rules_torch {
 
 struct rules_facts {
     struct device_snapshot devices;
-    const struct rules_support *supports; // one a card
+    const struct rules_support *supports; // one a GPU
     bool is_recorded;      // of another machine: nothing is known beyond the recording
     int nvidia_cards;      // on the PCI bus, whether or not a driver knows them; -1: unknown
     bool driver_is_absent; // there is no library of the driver at all
@@ -66,14 +66,14 @@ struct rules_facts {
     int64_t shm_bytes, shm_free_bytes; // of /dev/shm; -1
     int64_t batch_bytes;               // of one batch as the loader hands it over; -1: unknown
     int workers;                       // of the config; -1: unknown
-    int64_t own_pid;                   // whose memory on a card is not somebody else's; -1
+    int64_t own_pid;                   // whose memory on a GPU is not somebody else's; -1
 };
 
-// Loader workers for each process that feeds a card.
+// Loader workers for each process that feeds a GPU.
 int rules_workers(const struct rules_facts *facts);
 
-// Runs all rules; machine first, then card by card, in the order of the table.
+// Runs all rules; machine first, then GPU by GPU, in the order of the table.
 void rules_judge(struct arena *a, const struct rules_facts *facts, const struct rules_needs *needs,
-                 struct finding_insight_findings *ret_findings);
+                 struct findings *ret_findings);
 
 #endif

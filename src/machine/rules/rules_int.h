@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The rules, as insight.c's table names them, and what they look at.
+// The rules, as rules.c's table names them, and what they look at.
 #ifndef RULES_RULES_INT_H
 #define RULES_RULES_INT_H
 
@@ -14,7 +14,7 @@ struct view {
 };
 
 // Fills severity, value, evidence and remedy; false: nothing to say here.
-typedef bool rules_rule(const struct view *v, struct finding_insight_finding *f);
+typedef bool rules_rule(const struct view *v, struct finding *f);
 
 // software.c
 rules_rule rules_standin, rules_driver, rules_driver_cuda, rules_left_out, rules_torch,

@@ -16,61 +16,60 @@ static bool has_cuda_build(const struct view *v) {
     return v->facts->torch.state == RULES_TORCH_FOUND && v->facts->torch.cuda.len > 0;
 }
 
-bool rules_standin(const struct view *v, struct finding_insight_finding *f) {
+bool rules_standin(const struct view *v, struct finding *f) {
     struct str standin = v->facts->devices.standin;
     if (standin.len == 0) return false;
-    return finding_insight_say(f, FINDING_NOTE, STR("no real card"), standin,
-                               "what is said about cards is said about a played machine");
+    return finding_say(f, FINDING_NOTE, STR("no real GPU"), standin,
+                       "what is said about GPUs is said about a played machine");
 }
 
-// No card was found: that there is none is as good an answer as any; that it cannot be used is not.
-static bool judge_nothing(const struct view *v, struct finding_insight_finding *f) {
+// No GPU was found: that there is none is as good an answer as any; that it cannot be used is not.
+static bool judge_nothing(const struct view *v, struct finding *f) {
     const struct rules_facts *k = v->facts;
     struct str why = k->devices.why_none;
     if (k->devices.state == DEVICE_HANGS) {
-        return finding_insight_say(f, FINDING_PROBLEM, STR("does not answer"), why,
-                                   "look for NVRM and Xid in dmesg; reset the card or reboot");
+        return finding_say(f, FINDING_PROBLEM, STR("does not answer"), why,
+                           "look for NVRM and Xid in dmesg; reset the GPU or reboot");
     }
     if (k->nvidia_cards > 0) {
-        return finding_insight_say(
-            f, FINDING_PROBLEM, STR("not usable"),
-            str_format(v->arena, "%d NVIDIA card%s on the PCI bus, but: %.*s", k->nvidia_cards,
-                       k->nvidia_cards == 1 ? "" : "s", STR_ARG(why)),
-            k->in_container ? "give the container the cards (docker run --gpus all)"
-                            : "install the NVIDIA driver, or load it (modprobe "
-                              "nvidia), then nvidia-smi must list the card");
+        return finding_say(f, FINDING_PROBLEM, STR("not usable"),
+                           str_format(v->arena, "%d NVIDIA GPU%s on the PCI bus, but: %.*s",
+                                      k->nvidia_cards, k->nvidia_cards == 1 ? "" : "s",
+                                      STR_ARG(why)),
+                           k->in_container ? "give the container the GPUs (docker run --gpus all)"
+                                           : "install the NVIDIA driver, or load it (modprobe "
+                                             "nvidia), then nvidia-smi must list the GPU");
     }
     if (k->driver_is_absent || k->devices.state == DEVICE_ANSWERS) {
-        return finding_insight_say(
-            f, FINDING_NOTE, STR("none"), why,
-            "trainings run on the processor here; fit, team and explain predict for "
-            "any card (--gpu NAME)");
+        return finding_say(f, FINDING_NOTE, STR("none"), why,
+                           "trainings run on the CPU here; fit, team and explain predict for "
+                           "any GPU (--gpu NAME)");
     }
-    return finding_insight_say(f, FINDING_PROBLEM, STR("not usable"), why,
-                               "nvidia-smi must list the card before PyTorch can use it");
+    return finding_say(f, FINDING_PROBLEM, STR("not usable"), why,
+                       "nvidia-smi must list the GPU before PyTorch can use it");
 }
 
-bool rules_driver(const struct view *v, struct finding_insight_finding *f) {
+bool rules_driver(const struct view *v, struct finding *f) {
     const struct device_snapshot *d = &v->facts->devices;
     if (d->count == 0) return judge_nothing(v, f);
     if (d->state == DEVICE_HANGS) {
-        return finding_insight_say(f, FINDING_PROBLEM, STR("does not answer"),
-                                   STR("the driver listed its cards and then stopped answering"),
-                                   "look for NVRM and Xid in dmesg; reset the card or reboot");
+        return finding_say(f, FINDING_PROBLEM, STR("does not answer"),
+                           STR("the driver listed its GPUs and then stopped answering"),
+                           "look for NVRM and Xid in dmesg; reset the GPU or reboot");
     }
     if (d->driver_version.len == 0) {
-        return finding_insight_say(f, FINDING_UNKNOWN, (struct str){0},
-                                   STR("the driver does not say its version"), NULL);
+        return finding_say(f, FINDING_UNKNOWN, (struct str){0},
+                           STR("the driver does not say its version"), NULL);
     }
-    return finding_insight_say(
-        f, FINDING_OK, d->driver_version,
-        str_format(v->arena, "driver %.*s, %d device%s%s%.*s", STR_ARG(d->driver_version), d->count,
-                   d->count == 1 ? "" : "s", d->cuda_version.len ? ", CUDA up to " : "",
-                   STR_ARG(d->cuda_version)),
-        NULL);
+    return finding_say(f, FINDING_OK, d->driver_version,
+                       str_format(v->arena, "driver %.*s, %d device%s%s%.*s",
+                                  STR_ARG(d->driver_version), d->count, d->count == 1 ? "" : "s",
+                                  d->cuda_version.len ? ", CUDA up to " : "",
+                                  STR_ARG(d->cuda_version)),
+                       NULL);
 }
 
-// The oldest card decides which wheels are of use; 0: unknown.
+// The oldest GPU decides which wheels are of use; 0: unknown.
 static int least_capability(const struct view *v) {
     int least = 0;
     for (int i = 0; i < v->facts->devices.count; i++) {
@@ -87,7 +86,7 @@ static bool is_jetson(const struct view *v) {
 }
 
 // What PyTorch's own wheels ask of the driver.
-bool rules_driver_cuda(const struct view *v, struct finding_insight_finding *f) {
+bool rules_driver_cuda(const struct view *v, struct finding *f) {
     int64_t driver = driver_of(v);
     int least = least_capability(v);
     const struct rules_cuda *full = rules_cuda_of_driver(v->needs, driver);
@@ -99,7 +98,7 @@ bool rules_driver_cuda(const struct view *v, struct finding_insight_finding *f) 
     const struct rules_cuda *wants = rules_cuda_find(v->needs, newest->cuda);
     struct str needed = wants ? wants->runs_from_text : STR("newer");
     if (!runs) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_WARNING, value,
             str_format(v->arena, "driver %.*s starts none of PyTorch's CUDA builds from 1.12 on",
                        STR_ARG(v->facts->devices.driver_version)),
@@ -109,29 +108,27 @@ bool rules_driver_cuda(const struct view *v, struct finding_insight_finding *f) 
         str_format(v->arena, "the newest PyTorch build that it starts is %d.%d for CUDA %d.%d",
                    runs->torch / 100, runs->torch % 100, runs->cuda / 100, runs->cuda % 100);
     if (runs->torch < newest->torch) {
-        return finding_insight_say(
-            f, FINDING_WARNING, value, build,
-            str_format(v->arena, "update the driver to %.*s or later for PyTorch %d.%d",
-                       STR_ARG(needed), newest->torch / 100, newest->torch % 100)
-                .p);
+        return finding_say(f, FINDING_WARNING, value, build,
+                           str_format(v->arena,
+                                      "update the driver to %.*s or later for PyTorch %d.%d",
+                                      STR_ARG(needed), newest->torch / 100, newest->torch % 100)
+                               .p);
     }
     if (runs->cuda < newest->cuda) {
-        return finding_insight_say(f, FINDING_NOTE, value, build,
-                                   str_format(v->arena, "builds for CUDA %d.%d need driver %.*s",
-                                              newest->cuda / 100, newest->cuda % 100,
-                                              STR_ARG(needed))
-                                       .p);
+        return finding_say(f, FINDING_NOTE, value, build,
+                           str_format(v->arena, "builds for CUDA %d.%d need driver %.*s",
+                                      newest->cuda / 100, newest->cuda % 100, STR_ARG(needed))
+                               .p);
     }
-    return finding_insight_say(f, FINDING_OK, value, build, NULL);
+    return finding_say(f, FINDING_OK, value, build, NULL);
 }
 
-bool rules_left_out(const struct view *v, struct finding_insight_finding *f) {
+bool rules_left_out(const struct view *v, struct finding *f) {
     struct str left_out = v->facts->devices.left_out;
     if (left_out.len == 0) return false;
-    return finding_insight_say(
-        f, FINDING_PROBLEM, STR("not usable"), left_out,
-        "a lost card comes back after nvidia-smi --gpu-reset or a reboot; look for "
-        "Xid in dmesg");
+    return finding_say(f, FINDING_PROBLEM, STR("not usable"), left_out,
+                       "a lost GPU comes back after nvidia-smi --gpu-reset or a reboot; look for "
+                       "Xid in dmesg");
 }
 
 // Which wheels to install on this machine.
@@ -141,147 +138,141 @@ static struct str advice(const struct view *v) {
     if (v->facts->devices.count == 0) {
         return STR("install PyTorch (pip install torch), or name the Python that has it: --python");
     }
-    if (!b) return STR("no build of PyTorch from 1.12 on runs on this driver and card");
+    if (!b) return STR("no build of PyTorch from 1.12 on runs on this driver and GPU");
     return str_format(v->arena,
                       "install a build of PyTorch for CUDA (here %d.%d for CUDA %d.%d), or name "
                       "the Python that has one: --python",
                       b->torch / 100, b->torch % 100, b->cuda / 100, b->cuda % 100);
 }
 
-bool rules_torch(const struct view *v, struct finding_insight_finding *f) {
+bool rules_torch(const struct view *v, struct finding *f) {
     const struct rules_torch *t = &v->facts->torch;
     switch (t->state) {
     case RULES_TORCH_UNASKED:
-        return finding_insight_say(f, FINDING_UNKNOWN, (struct str){0},
-                                   STR("a recorded machine does not tell which PyTorch it had"),
-                                   NULL);
+        return finding_say(f, FINDING_UNKNOWN, (struct str){0},
+                           STR("a recorded machine does not tell which PyTorch it had"), NULL);
     case RULES_TORCH_NO_PYTHON:
-        return finding_insight_say(f, FINDING_WARNING, STR("no Python"), t->error, advice(v).p);
+        return finding_say(f, FINDING_WARNING, STR("no Python"), t->error, advice(v).p);
     case RULES_TORCH_MISSING:
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_WARNING, STR("cannot be imported"),
             str_format(v->arena, "%.*s: %.*s", STR_ARG(t->python), STR_ARG(t->error)), advice(v).p);
     case RULES_TORCH_HANGS:
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_PROBLEM, STR("no answer"), t->error,
-            "run python -c 'import torch; torch.cuda.is_available()' by hand: a card that hangs, "
+            "run python -c 'import torch; torch.cuda.is_available()' by hand: a GPU that hangs, "
             "or a file system that is slow");
     case RULES_TORCH_FOUND:
         break;
     }
-    return finding_insight_say(f, FINDING_OK, t->version,
-                               str_format(v->arena, "Python %.*s (%.*s)%s%.*s%s%.*s%s%.*s",
-                                          STR_ARG(t->python_version), STR_ARG(t->python),
-                                          t->cuda.len ? ", CUDA " : "", STR_ARG(t->cuda),
-                                          t->hip.len ? ", ROCm " : "", STR_ARG(t->hip),
-                                          t->cudnn.len ? ", cuDNN " : "", STR_ARG(t->cudnn)),
-                               NULL);
+    return finding_say(f, FINDING_OK, t->version,
+                       str_format(v->arena, "Python %.*s (%.*s)%s%.*s%s%.*s%s%.*s",
+                                  STR_ARG(t->python_version), STR_ARG(t->python),
+                                  t->cuda.len ? ", CUDA " : "", STR_ARG(t->cuda),
+                                  t->hip.len ? ", ROCm " : "", STR_ARG(t->hip),
+                                  t->cudnn.len ? ", cuDNN " : "", STR_ARG(t->cudnn)),
+                       NULL);
 }
 
-bool rules_torch_build(const struct view *v, struct finding_insight_finding *f) {
+bool rules_torch_build(const struct view *v, struct finding *f) {
     const struct rules_torch *t = &v->facts->torch;
     bool is_cpu = t->cuda.len == 0 && t->hip.len == 0;
     if (t->state != RULES_TORCH_FOUND) return false;
     if (is_cpu && v->facts->devices.count > 0) {
-        return finding_insight_say(
-            f, FINDING_PROBLEM, STR("for the processor"),
-            str_format(v->arena,
-                       "PyTorch %.*s is a build without CUDA, and the machine has a "
-                       "card",
-                       STR_ARG(t->version)),
-            advice(v).p);
+        return finding_say(f, FINDING_PROBLEM, STR("for the CPU"),
+                           str_format(v->arena,
+                                      "PyTorch %.*s is a build without CUDA, and the machine has a "
+                                      "GPU",
+                                      STR_ARG(t->version)),
+                           advice(v).p);
     }
     if (is_cpu) {
-        return finding_insight_say(f, FINDING_OK, STR("for the processor"),
-                                   STR("no CUDA in it, and no card in the machine"), NULL);
+        return finding_say(f, FINDING_OK, STR("for the CPU"),
+                           STR("no CUDA in it, and no GPU in the machine"), NULL);
     }
-    return finding_insight_say(f, FINDING_OK,
-                               str_format(v->arena, "%s %.*s", t->cuda.len ? "CUDA" : "ROCm",
-                                          STR_ARG(t->cuda.len ? t->cuda : t->hip)),
-                               STR("a build for cards"), NULL);
+    return finding_say(f, FINDING_OK,
+                       str_format(v->arena, "%s %.*s", t->cuda.len ? "CUDA" : "ROCm",
+                                  STR_ARG(t->cuda.len ? t->cuda : t->hip)),
+                       STR("a build for GPUs"), NULL);
 }
 
-bool rules_torch_driver(const struct view *v, struct finding_insight_finding *f) {
+bool rules_torch_driver(const struct view *v, struct finding *f) {
     int64_t driver = driver_of(v);
     int cuda = rules_version(v->facts->torch.cuda);
     const struct rules_cuda *row = rules_cuda_find(v->needs, cuda);
     if (!has_cuda_build(v) || driver == 0) return false;
     struct str name = version_text(v->arena, cuda), now = v->facts->devices.driver_version;
     if (!row) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_UNKNOWN, name,
             str_format(v->arena, "CUDA %.*s is not in the table of drivers", STR_ARG(name)), NULL);
     }
     if (driver < row->runs_from) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_PROBLEM, now,
             str_format(v->arena, "PyTorch's CUDA %.*s needs driver %.*s, this is %.*s",
                        STR_ARG(name), STR_ARG(row->runs_from_text), STR_ARG(now)),
             str_format(v->arena, "update the driver, or %.*s", STR_ARG(advice(v))).p);
     }
     if (row->driver > driver) {
-        return finding_insight_say(
-            f, FINDING_NOTE, now,
-            str_format(v->arena,
-                       "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
-                       "version compatibility: no kernels compiled at run time from "
-                       "PTX",
-                       STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now)),
-            "nothing to do unless an extension fails; a newer driver lifts it");
+        return finding_say(f, FINDING_NOTE, now,
+                           str_format(v->arena,
+                                      "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
+                                      "version compatibility: no kernels compiled at run time from "
+                                      "PTX",
+                                      STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now)),
+                           "nothing to do unless an extension fails; a newer driver lifts it");
     }
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_OK, now,
         str_format(v->arena, "CUDA %.*s asks for %.*s", STR_ARG(name),
                    STR_ARG(row->driver > 0 ? row->driver_text : row->runs_from_text)),
         NULL);
 }
 
-bool rules_torch_cuda(const struct view *v, struct finding_insight_finding *f) {
+bool rules_torch_cuda(const struct view *v, struct finding *f) {
     const struct rules_torch *t = &v->facts->torch;
     int count = v->facts->devices.count;
     if (!has_cuda_build(v) || count == 0 || t->cuda_available < 0) return false;
     if (!t->cuda_available) {
-        return finding_insight_say(
-            f, FINDING_PROBLEM, STR("no"),
-            str_format(v->arena, "torch.cuda.is_available() is False%s%.*s",
-                       t->cuda_error.len ? ": " : "", STR_ARG(t->cuda_error)),
-            "look at CUDA_VISIBLE_DEVICES, at the permissions of /dev/nvidia*, and "
-            "at the driver's version above");
+        return finding_say(f, FINDING_PROBLEM, STR("no"),
+                           str_format(v->arena, "torch.cuda.is_available() is False%s%.*s",
+                                      t->cuda_error.len ? ": " : "", STR_ARG(t->cuda_error)),
+                           "look at CUDA_VISIBLE_DEVICES, at the permissions of /dev/nvidia*, and "
+                           "at the driver's version above");
     }
     struct str value = str_format(v->arena, "%d of %d", t->cuda_devices, count);
     if (t->cuda_devices >= 0 && t->cuda_devices < count) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_NOTE, value,
             str_format(v->arena, "PyTorch sees %d of the %d devices", t->cuda_devices, count),
             "CUDA_VISIBLE_DEVICES chooses; of MIG instances one process sees one");
     }
-    return finding_insight_say(f, FINDING_OK, value, STR("torch.cuda.is_available() is True"),
-                               NULL);
+    return finding_say(f, FINDING_OK, value, STR("torch.cuda.is_available() is True"), NULL);
 }
 
-bool rules_torch_compile(const struct view *v, struct finding_insight_finding *f) {
+bool rules_torch_compile(const struct view *v, struct finding *f) {
     const struct rules_torch *t = &v->facts->torch;
     if (t->state != RULES_TORCH_FOUND) return false;
     if (rules_version(t->version) < 200) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_NOTE, STR("no"),
             str_format(v->arena, "PyTorch %.*s has none; it came with 2.0", STR_ARG(t->version)),
             "PyTorch 2 also has fused attention");
     }
     if (v->facts->devices.count > 0 && t->has_triton == 0) {
-        return finding_insight_say(f, FINDING_NOTE, STR("no"), STR("Triton cannot be imported"),
-                                   "pip install triton, if the training compiles its model");
+        return finding_say(f, FINDING_NOTE, STR("no"), STR("Triton cannot be imported"),
+                           "pip install triton, if the training compiles its model");
     }
     if (t->has_compiler == 0) {
-        return finding_insight_say(f, FINDING_NOTE, STR("no"),
-                                   STR("there is no C++ compiler (g++, clang++)"),
-                                   "install one, if the training compiles its model");
+        return finding_say(f, FINDING_NOTE, STR("no"),
+                           STR("there is no C++ compiler (g++, clang++)"),
+                           "install one, if the training compiles its model");
     }
-    return finding_insight_say(
-        f, FINDING_OK, STR("yes"),
-        str_format(v->arena, "PyTorch %.*s, %s", STR_ARG(t->version),
-                   t->has_triton > 0 ? "Triton and a compiler" : "a compiler"),
-        NULL);
+    return finding_say(f, FINDING_OK, STR("yes"),
+                       str_format(v->arena, "PyTorch %.*s, %s", STR_ARG(t->version),
+                                  t->has_triton > 0 ? "Triton and a compiler" : "a compiler"),
+                       NULL);
 }
 
 // "sm_86" runs on 8.6 to 8.9, "sm_90a" on 9.0 only, "compute_80" is compiled for anything from 8.0.
@@ -304,23 +295,22 @@ static bool has_kernels(struct str archs, int capability) {
     return false;
 }
 
-bool rules_torch_kernels(const struct view *v, struct finding_insight_finding *f) {
+bool rules_torch_kernels(const struct view *v, struct finding *f) {
     const struct rules_torch *t = &v->facts->torch;
     int cc = v->support->compute_capability;
     if (!has_cuda_build(v) || cc <= 0) return false;
     struct str value = str_format(v->arena, "sm_%d", cc);
     if (t->archs.len == 0) {
-        return finding_insight_say(f, FINDING_UNKNOWN, value,
-                                   STR("this PyTorch does not say what it was built for"), NULL);
+        return finding_say(f, FINDING_UNKNOWN, value,
+                           STR("this PyTorch does not say what it was built for"), NULL);
     }
     struct str built = str_format(v->arena, "PyTorch %.*s was built for %.*s", STR_ARG(t->version),
                                   STR_ARG(t->archs));
-    if (has_kernels(t->archs, cc)) return finding_insight_say(f, FINDING_OK, value, built, NULL);
-    return finding_insight_say(
-        f, FINDING_PROBLEM, value,
-        str_format(v->arena,
-                   "%.*s: nothing for this card (compute capability %d.%d); it "
-                   "fails with \"no kernel image is available\"",
-                   STR_ARG(built), cc / 10, cc % 10),
-        advice(v).p);
+    if (has_kernels(t->archs, cc)) return finding_say(f, FINDING_OK, value, built, NULL);
+    return finding_say(f, FINDING_PROBLEM, value,
+                       str_format(v->arena,
+                                  "%.*s: nothing for this GPU (compute capability %d.%d); it "
+                                  "fails with \"no kernel image is available\"",
+                                  STR_ARG(built), cc / 10, cc % 10),
+                       advice(v).p);
 }

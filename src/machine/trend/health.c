@@ -1,16 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// A card that goes wrong while we watch: lost, reporting errors, its counters of them growing. All
+// A GPU that goes wrong while we watch: lost, reporting errors, its counters of them growing. All
 // well is not said; check says it.
 #include "machine/trend/trend_int.h"
 
 #include <math.h>
 #include <stddef.h>
 
-bool trend_state(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_state(const struct trend *t, struct finding *f) {
     enum device_state state = t->stretch->state;
     if (state != DEVICE_LOST && state != DEVICE_HANGS) return false;
     const char *reason = t->stretch->reason ? t->stretch->reason : "";
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_PROBLEM, str_of(device_state_name(state)), str_copy(t->arena, str_of(reason)),
         state == DEVICE_LOST
             ? "end what uses it; `nvidia-smi -r` or a reboot may bring it back; if it "
@@ -21,27 +21,27 @@ bool trend_state(const struct trend *t, struct finding_insight_finding *f) {
 // NVIDIA's Xid catalogue: what asks for a reset, what may, and what a program does wrong by itself.
 static const struct {
     int64_t xid;
-    enum finding_insight_severity severity;
+    enum finding_severity severity;
     const char *what, *remedy;
 } xids[] = {
     {13, FINDING_NOTE, "a kernel failed", "usually the program: an index out of range"},
     {31, FINDING_NOTE, "a memory page fault", "usually the program: an address out of range"},
     {43, FINDING_NOTE, "a channel was stopped", "usually the program"},
     {45, FINDING_NOTE, "a channel was stopped with its program", NULL},
-    {48, FINDING_PROBLEM, "a double bit ECC error", "reset the card; replace it if it comes back"},
-    {62, FINDING_PROBLEM, "the card's controller halted", "reset the card"},
-    {63, FINDING_NOTE, "a memory row was replaced", "reset the card when convenient"},
-    {64, FINDING_PROBLEM, "a memory row could not be replaced", "have the card replaced"},
-    {74, FINDING_PROBLEM, "an NVLink error", "reset the card; see to the link"},
-    {79, FINDING_PROBLEM, "the card fell off the bus", "reboot; see to power, heat and seating"},
+    {48, FINDING_PROBLEM, "a double bit ECC error", "reset the GPU; replace it if it comes back"},
+    {62, FINDING_PROBLEM, "the GPU's controller halted", "reset the GPU"},
+    {63, FINDING_NOTE, "a memory row was replaced", "reset the GPU when convenient"},
+    {64, FINDING_PROBLEM, "a memory row could not be replaced", "have the GPU replaced"},
+    {74, FINDING_PROBLEM, "an NVLink error", "reset the GPU; see to the link"},
+    {79, FINDING_PROBLEM, "the GPU fell off the bus", "reboot; see to power, heat and seating"},
     {92, FINDING_NOTE, "many single bit ECC errors", NULL},
     {94, FINDING_WARNING, "a contained ECC error", "the program that had it must be started again"},
-    {95, FINDING_PROBLEM, "an uncontained ECC error", "reset the card"},
-    {119, FINDING_PROBLEM, "the card's processor (GSP) does not answer", "reset the card"},
-    {120, FINDING_PROBLEM, "the card's processor (GSP) failed", "reset the card"},
+    {95, FINDING_PROBLEM, "an uncontained ECC error", "reset the GPU"},
+    {119, FINDING_PROBLEM, "the GPU's CPU (GSP) does not answer", "reset the GPU"},
+    {120, FINDING_PROBLEM, "the GPU's CPU (GSP) failed", "reset the GPU"},
 };
 
-bool trend_xid(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_xid(const struct trend *t, struct finding *f) {
     const struct trend_stretch *k = t->stretch;
     int64_t xid = k->gauge_count ? k->gauges[k->gauge_count - 1].xid : -1;
     if (xid <= 0) return false;
@@ -52,8 +52,8 @@ bool trend_xid(const struct trend *t, struct finding_insight_finding *f) {
     struct str evidence =
         str_format(t->arena, "the driver reported Xid %lld since we watch%s%s", (long long)xid,
                    is_known ? ": " : "", is_known ? xids[i].what : "");
-    return finding_insight_say(f, is_known ? xids[i].severity : FINDING_WARNING, value, evidence,
-                               is_known ? xids[i].remedy : "dmesg has the whole message");
+    return finding_say(f, is_known ? xids[i].severity : FINDING_WARNING, value, evidence,
+                       is_known ? xids[i].remedy : "dmesg has the whole message");
 }
 
 // How much a counter grew over the stretch, resets apart; -1: unknown.
@@ -72,18 +72,18 @@ static int64_t grown(const struct trend_stretch *k, size_t offset) {
     return is_known ? sum : -1;
 }
 
-bool trend_ecc(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_ecc(const struct trend *t, struct finding *f) {
     int64_t worse = grown(t->stretch, offsetof(struct device_gauges, ecc_uncorrected));
     int64_t mended = grown(t->stretch, offsetof(struct device_gauges, ecc_corrected));
     if (worse > 0) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_PROBLEM, str_format(t->arena, "%lld", (long long)worse),
             str_format(t->arena, "%lld uncorrected errors while we watch", (long long)worse),
-            "results since then cannot be trusted: go back to a checkpoint, reset the card, "
+            "results since then cannot be trusted: go back to a checkpoint, reset the GPU, "
             "replace it if they come back");
     }
     if (mended <= 0) return false;
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_NOTE, str_format(t->arena, "%lld corrected", (long long)mended),
         str_format(t->arena, "%lld corrected errors while we watch", (long long)mended), NULL);
 }
@@ -91,16 +91,16 @@ bool trend_ecc(const struct trend *t, struct finding_insight_finding *f) {
 // One now and then is a disturbance, which the link mends by itself.
 enum { REPLAYS_A_MINUTE = 10 };
 
-bool trend_replays(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_replays(const struct trend *t, struct finding *f) {
     const struct trend_stretch *k = t->stretch;
     int64_t replays = grown(k, offsetof(struct device_gauges, pcie_replays));
     if (replays <= 0) return false;
     double seconds = trend_seconds(&k->gauges[0], &k->gauges[k->gauge_count - 1]);
     double a_minute = (double)replays / fmax(seconds, 60) * 60;
     bool is_bad = a_minute >= REPLAYS_A_MINUTE;
-    return finding_insight_say(
+    return finding_say(
         f, is_bad ? FINDING_WARNING : FINDING_NOTE,
         str_format(t->arena, "%.0f replays a minute", a_minute),
         str_format(t->arena, "%lld packets were sent again in %.0f s", (long long)replays, seconds),
-        is_bad ? "seat the card anew; see to the riser or the slot" : NULL);
+        is_bad ? "seat the GPU again; see to the riser or the slot" : NULL);
 }

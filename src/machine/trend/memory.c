@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a run does to the memory: a leak, a spill to the host, a card that is nearly full, a
+// What a run does to the memory: a leak, a spill to the host, a GPU that is nearly full, a
 // prediction that was missed.
 #include "machine/trend/trend_int.h"
 
@@ -36,7 +36,7 @@ static void series_add(struct series *s, double x, double y) {
     s->y[s->count++] = y;
 }
 
-// Memory over steps where the run tells it, else of the whole card over seconds.
+// Memory over steps where the run tells it, else of the whole GPU over seconds.
 static struct series memory_of(const struct trend *t, bool *ret_by_step) {
     const struct trend_stretch *k = t->stretch;
     struct series steps = series_new(t->arena, k->step_count);
@@ -108,7 +108,7 @@ struct leak {
 // collector.
 static bool find_leak(const struct trend *t, const struct series *s, bool by_step,
                       struct leak *ret_leak) {
-    // What the driver shows of a card moves in segments of 2 MiB and 20 MiB, and others use it,
+    // What the driver shows of a GPU moves in segments of 2 MiB and 20 MiB, and others use it,
     // too.
     double least = (by_step ? 8.0 : 64.0) * (double)UNIT_MIB, last_floor = 0;
     // A run's first steps fill caches.
@@ -127,15 +127,14 @@ static bool find_leak(const struct trend *t, const struct series *s, bool by_ste
            growth >= deviations_least * scatter_of(t->arena, &few, slope.slope);
 }
 
-bool trend_leak(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_leak(const struct trend *t, struct finding *f) {
     bool by_step;
     struct leak leak;
     struct series s = memory_of(t, &by_step);
     if (s.count < LEAK_POINTS_MIN) return false;
     if (!find_leak(t, &s, by_step, &leak)) {
-        return finding_insight_say(f, FINDING_OK, STR("steady"),
-                                   str_format(t->arena, "%td readings, no lasting growth", s.count),
-                                   NULL);
+        return finding_say(f, FINDING_OK, STR("steady"),
+                           str_format(t->arena, "%td readings, no lasting growth", s.count), NULL);
     }
     const char *unit = by_step ? "step" : "s";
     const struct stats_slope *slope = &leak.slope;
@@ -152,10 +151,9 @@ bool trend_leak(const struct trend *t, struct finding_insight_finding *f) {
         buf_format(&b, "; full in about %.0f more %s", (double)free / slope->slope,
                    by_step ? "steps" : "s");
     }
-    return finding_insight_say(
-        f, FINDING_WARNING, value, buf_str(&b),
-        "look for losses or outputs that are kept with their graph (use .item() or "
-        ".detach()), for lists that grow, and for inputs that get longer");
+    return finding_say(f, FINDING_WARNING, value, buf_str(&b),
+                       "look for losses or outputs that are kept with their graph (use .item() or "
+                       ".detach()), for lists that grow, and for inputs that get longer");
 }
 
 // --- Spill
@@ -165,7 +163,7 @@ bool trend_is_full(const struct device_gauges *g) {
     return g->total_bytes > 0 && g->free_bytes >= 0 && g->free_bytes < g->total_bytes / 50;
 }
 
-// When the card became full and stayed so; -1: it is not.
+// When the GPU became full and stayed so; -1: it is not.
 static int64_t full_since_ns(const struct trend_stretch *k) {
     int64_t since = -1;
     for (ptrdiff_t i = k->gauge_count - 1; i >= 0 && trend_is_full(&k->gauges[i]); i--) {
@@ -188,40 +186,40 @@ static double step_median(const struct trend *t, int64_t from_ns, int64_t to_ns)
 
 // Full alone is what a caching allocator does. Full, and steps many times slower than before it
 // was: the driver moves memory to the host and back (managed memory, Windows' fallback).
-static bool swaps(const struct trend *t, struct finding_insight_finding *f) {
+static bool swaps(const struct trend *t, struct finding *f) {
     double grown = t->stretch->swap_grown_bytes;
     if (!(grown >= 256.0 * (double)UNIT_MIB)) return false;
     struct str value = unit_bytes(t->arena, (int64_t)grown);
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_PROBLEM, value,
         str_format(t->arena,
-                   "card and processor share the memory, and %.*s of it went to swap in the last "
+                   "GPU and CPU share the memory, and %.*s of it went to swap in the last "
                    "minute",
                    STR_ARG(value)),
         "a smaller batch or fewer loader workers; what is in swap is a thousand times slower");
 }
 
-bool trend_spill(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_spill(const struct trend *t, struct finding *f) {
     if (t->stretch->is_unified) return swaps(t, f);
     int64_t since = full_since_ns(t->stretch);
     if (since < 0 || t->stretch->step_count == 0) return false;
     double before = step_median(t, 1, since), after = step_median(t, since, INT64_MAX);
     if (isnan(before) || isnan(after)) return false;
     struct str evidence = str_format(
-        t->arena, "the card is full, and steps take %.1f ms, before it was full %.1f ms%s", after,
+        t->arena, "the GPU is full, and steps take %.1f ms, before it was full %.1f ms%s", after,
         before, t->stretch->is_wsl ? "; WSL moves memory to the host unasked" : "");
     struct str value = str_format(t->arena, "%.1f times slower", after / before);
-    if (after < 3 * before) return finding_insight_say(f, FINDING_OK, STR("none"), evidence, NULL);
-    return finding_insight_say(
+    if (after < 3 * before) return finding_say(f, FINDING_OK, STR("none"), evidence, NULL);
+    return finding_say(
         f, FINDING_PROBLEM, value, evidence,
         "memory goes to the host and back: a smaller batch is faster (batchfit fit)");
 }
 
 // --- Full, and missed ---
 
-// A caching allocator may fill a card without harm. It is at its end when it has to give back what
+// A caching allocator may fill a GPU without harm. It is at its end when it has to give back what
 // it cached, and try again.
-bool trend_full(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_full(const struct trend *t, struct finding *f) {
     const struct trend_stretch *k = t->stretch;
     const struct device_gauges *g = k->gauge_count ? &k->gauges[k->gauge_count - 1] : NULL;
     if (!g || k->is_unified || k->step_count == 0 || !trend_is_full(g)) return false;
@@ -240,26 +238,25 @@ bool trend_full(const struct trend *t, struct finding_insight_finding *f) {
         buf_format(&b, "; the allocator gave its cache back and tried again %lld times",
                    (long long)k->alloc_retries);
     }
-    return finding_insight_say(
-        f, retries ? FINDING_WARNING : FINDING_NOTE, unit_bytes(t->arena, g->free_bytes),
-        buf_str(&b),
-        retries ? "a smaller batch with accumulation, or what `batchfit explain` "
-                  "says would save memory"
-                : NULL);
+    return finding_say(f, retries ? FINDING_WARNING : FINDING_NOTE,
+                       unit_bytes(t->arena, g->free_bytes), buf_str(&b),
+                       retries ? "a smaller batch with accumulation, or what `batchfit explain` "
+                                 "says would save memory"
+                               : NULL);
 }
 
-bool trend_missed(const struct trend *t, struct finding_insight_finding *f) {
+bool trend_missed(const struct trend *t, struct finding *f) {
     const struct trend_stretch *k = t->stretch;
     if (k->peak_bytes <= 0 || k->predicted_upper_bytes <= 0) return false;
     struct str seen = unit_bytes(t->arena, k->peak_bytes);
     struct str upper = unit_bytes(t->arena, k->predicted_upper_bytes);
     struct str evidence =
-        str_format(t->arena, "the run holds %.*s of the card, at most %.*s were predicted",
+        str_format(t->arena, "the run holds %.*s of the GPU, at most %.*s were predicted",
                    STR_ARG(seen), STR_ARG(upper));
     if (k->peak_bytes <= k->predicted_upper_bytes) {
-        return finding_insight_say(f, FINDING_OK, seen, evidence, NULL);
+        return finding_say(f, FINDING_OK, seen, evidence, NULL);
     }
-    return finding_insight_say(f, FINDING_WARNING, seen, evidence,
-                               "fit the batch by trials (batchfit fit -- COMMAND) or with a larger "
-                               "--safety-margin; a report of it makes the prediction better");
+    return finding_say(f, FINDING_WARNING, seen, evidence,
+                       "fit the batch by trials (batchfit fit -- COMMAND) or with a larger "
+                       "--safety-margin; a report of it makes the prediction better");
 }

@@ -41,7 +41,7 @@ static struct shares shares_of(const struct trend_stretch *s) {
     return shares;
 }
 
-// How far the clock was below its maximum while the card was busy; NaN: unknown.
+// How far the clock was below its maximum while the GPU was busy; NaN: unknown.
 static double clock_lost(const struct trend_stretch *s) {
     double sum = 0;
     ptrdiff_t count = 0;
@@ -55,7 +55,7 @@ static double clock_lost(const struct trend_stretch *s) {
     return is_known ? fmax(1 - sum / (double)count / s->sm_clock_max_mhz, 0) : (double)NAN;
 }
 
-static bool throttled(const struct trend *t, struct finding_insight_finding *f) {
+static bool throttled(const struct trend *t, struct finding *f) {
     struct shares s = shares_of(t->stretch);
     double lost = clock_lost(t->stretch);
     if (s.seconds < SECONDS_MIN || (isnan(s.heat) && isnan(s.power_cap))) return false;
@@ -68,51 +68,49 @@ static bool throttled(const struct trend *t, struct finding_insight_finding *f) 
     if (!isnan(lost)) buf_format(&b, "; clock %.0f %% below its maximum while busy", 100 * lost);
     struct str value = str_format(t->arena, "%.1f %%", 100 * stats_or_0(s.heat));
     if (s.heat >= 0.01) {
-        return finding_insight_say(
+        return finding_say(
             f, FINDING_WARNING, value, buf_str(&b),
             "see to the air and the power supply, or lower the power limit: a steady clock is "
             "better than a sawtooth");
     }
-    return finding_insight_say(f, s.power_cap >= 0.5 ? FINDING_NOTE : FINDING_OK, value,
-                               buf_str(&b), NULL);
+    return finding_say(f, s.power_cap >= 0.5 ? FINDING_NOTE : FINDING_OK, value, buf_str(&b), NULL);
 }
 
-// Said only where there is one: the card's power connector tells it to slow down.
-static bool brake(const struct trend *t, struct finding_insight_finding *f) {
+// Said only where there is one: the GPU's power connector tells it to slow down.
+static bool brake(const struct trend *t, struct finding *f) {
     struct shares s = shares_of(t->stretch);
     if (s.seconds < SECONDS_MIN || !(s.brake >= 0.001)) return false;
-    return finding_insight_say(
-        f, FINDING_PROBLEM, str_format(t->arena, "%.1f %%", 100 * s.brake),
-        str_format(t->arena,
-                   "the power brake held the clocks back for %.1f %% of %.0f s: the "
-                   "machine cannot feed the card",
-                   100 * s.brake, s.seconds),
-        "see to the power supply, its cables and what else it feeds; until then "
-        "lower the power limit (nvidia-smi -pl)");
+    return finding_say(f, FINDING_PROBLEM, str_format(t->arena, "%.1f %%", 100 * s.brake),
+                       str_format(t->arena,
+                                  "the power brake held the clocks back for %.1f %% of %.0f s: the "
+                                  "machine cannot feed the GPU",
+                                  100 * s.brake, s.seconds),
+                       "see to the power supply, its cables and what else it feeds; until then "
+                       "lower the power limit (nvidia-smi -pl)");
 }
 
 static const struct {
     const char *id, *what;
     trend_rule *judge;
 } rules[] = {
-    {"trend.state", "the card", trend_state},
+    {"trend.state", "the GPU", trend_state},
     {"trend.throttled", "time throttled", throttled},
     {"trend.brake", "power brake", brake},
-    {"trend.xid", "error of the card", trend_xid},
+    {"trend.xid", "error of the GPU", trend_xid},
     {"trend.ecc", "memory errors", trend_ecc},
     {"trend.replays", "PCIe link", trend_replays},
     {"trend.leak", "memory that grows", trend_leak},
     {"trend.spill", "memory spilled to the host", trend_spill},
     {"trend.full", "memory nearly full", trend_full},
     {"trend.missed", "predicted memory", trend_missed},
-    {"trend.starved", "card that waits", trend_starved},
+    {"trend.starved", "GPU that waits", trend_starved},
 };
 
 void trend_judge(struct arena *a, const struct trend_stretch *stretch, int card,
-                 struct finding_insight_findings *findings) {
+                 struct findings *findings) {
     const struct trend t = {a, stretch};
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
-        struct finding_insight_finding f = {.id = rules[i].id, .what = rules[i].what, .card = card};
+        struct finding f = {.id = rules[i].id, .what = rules[i].what, .card = card};
         if (!rules[i].judge(&t, &f)) continue;
         *arena_push(a, &findings->items, &findings->count, &findings->capacity) = f;
     }

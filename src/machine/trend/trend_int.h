@@ -12,14 +12,14 @@ struct trend {
 };
 
 // As rules_rule: false where there is nothing to say.
-typedef bool trend_rule(const struct trend *t, struct finding_insight_finding *f);
+typedef bool trend_rule(const struct trend *t, struct finding *f);
 
 enum { TREND_POINTS_MIN = 20 };
 
 static inline double trend_seconds(const struct device_gauges *a, const struct device_gauges *b) {
     return (double)(b->at_ns - a->at_ns) * 1e-9;
 }
-// A card of which less than this share is free is full.
+// A GPU of which less than this share is free is full.
 bool trend_is_full(const struct device_gauges *g);
 
 // trend_memory.c

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A card that waits, and for what.
+// A GPU that waits, and for what.
 #include "machine/trend/trend_int.h"
 
 #include "stats/stats.h"
@@ -32,60 +32,54 @@ struct seen {
 };
 
 // Each cause with what shows it and what helps; the first that holds is said.
-static bool waits_for_data(const struct trend *t, const struct seen *s,
-                           struct finding_insight_finding *f) {
+static bool waits_for_data(const struct trend *t, const struct seen *s, struct finding *f) {
     if (!(s->io >= 0.3)) return false;
     struct str evidence = str_format(t->arena, "%.0f %% of a step of %.1f ms waits for data",
                                      100 * s->io, s->step_ms);
-    return finding_insight_say(f, FINDING_WARNING, f->value, evidence,
-                               "more loader workers, data prepared beforehand or on a faster disk, "
-                               "pin_memory");
+    return finding_say(f, FINDING_WARNING, f->value, evidence,
+                       "more loader workers, data prepared beforehand or on a faster disk, "
+                       "pin_memory");
 }
 
-static bool synchronises(const struct trend *t, const struct seen *s,
-                         struct finding_insight_finding *f) {
+static bool synchronises(const struct trend *t, const struct seen *s, struct finding *f) {
     if (!(s->other >= 0.3)) return false;
     struct buf b = buf_new(t->arena);
     buf_format(&b, "%.0f %% of a step of %.1f ms is neither data, model nor optimizer",
                100 * s->other, s->step_ms);
     if (s->cpus >= 0.9 && s->cpus < 1.5) {
-        buf_format(&b, "; the process keeps %.1f processors busy: one thread is the pace", s->cpus);
+        buf_format(&b, "; the process keeps %.1f CPUs busy: one thread is the pace", s->cpus);
     }
-    return finding_insight_say(
+    return finding_say(
         f, FINDING_WARNING, f->value, buf_str(&b),
-        "look for .item(), .cpu(), prints and metrics in the loop, which wait for the card, and "
+        "look for .item(), .cpu(), prints and metrics in the loop, which wait for the GPU, and "
         "for logging or checkpoints at every step");
 }
 
-// Some hundred kernels of 10 us launch time each: below 20 ms the processor is the pace.
-static bool is_small(const struct trend *t, const struct seen *s,
-                     struct finding_insight_finding *f) {
+// Some hundred kernels of 10 us launch time each: below 20 ms the CPU is the pace.
+static bool is_small(const struct trend *t, const struct seen *s, struct finding *f) {
     if (s->step_ms >= 20) return false;
     struct str evidence = str_format(t->arena,
-                                     "a step takes %.1f ms: the processor launches kernels no "
-                                     "faster than the card runs them",
+                                     "a step takes %.1f ms: the CPU launches kernels no "
+                                     "faster than the GPU runs them",
                                      s->step_ms);
-    return finding_insight_say(
-        f, FINDING_WARNING, f->value, evidence,
-        "a larger batch (`batchfit bench` finds the knee), torch.compile, or CUDA "
-        "graphs");
+    return finding_say(f, FINDING_WARNING, f->value, evidence,
+                       "a larger batch (`batchfit bench` finds the knee), torch.compile, or CUDA "
+                       "graphs");
 }
 
-static bool waits_for_something(const struct trend *t, const struct seen *s,
-                                struct finding_insight_finding *f) {
-    return finding_insight_say(
+static bool waits_for_something(const struct trend *t, const struct seen *s, struct finding *f) {
+    return finding_say(
         f, FINDING_WARNING, f->value,
         str_format(t->arena, "steps of %.1f ms without waiting for data", s->step_ms),
-        "look for .item(), .cpu() and prints in the loop, which wait for the card, and for work on "
-        "the processor between steps");
+        "look for .item(), .cpu() and prints in the loop, which wait for the GPU, and for work on "
+        "the CPU between steps");
 }
 
-static bool (*const causes[])(const struct trend *, const struct seen *,
-                              struct finding_insight_finding *) = {waits_for_data, synchronises,
-                                                                   is_small, waits_for_something};
+static bool (*const causes[])(const struct trend *, const struct seen *, struct finding *) = {
+    waits_for_data, synchronises, is_small, waits_for_something};
 
-// Of less than 70 % the team's guide says that the card is not well used.
-bool trend_starved(const struct trend *t, struct finding_insight_finding *f) {
+// Of less than 70 % the team's guide says that the GPU is not well used.
+bool trend_starved(const struct trend *t, struct finding *f) {
     const struct trend_stretch *k = t->stretch;
     if (k->gauge_count < TREND_POINTS_MIN || k->step_count < 3) return false;
     struct seen s = {
@@ -98,7 +92,7 @@ bool trend_starved(const struct trend *t, struct finding_insight_finding *f) {
     if (isnan(s.busy) || isnan(s.step_ms)) return false;
     f->value = str_format(t->arena, "%.0f %% busy", 100 * s.busy);
     if (s.busy >= 0.7) {
-        return finding_insight_say(f, FINDING_OK, f->value, STR("the card is well used"), NULL);
+        return finding_say(f, FINDING_OK, f->value, STR("the GPU is well used"), NULL);
     }
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         if (causes[i](t, &s, f)) return true;

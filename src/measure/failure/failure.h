@@ -17,10 +17,10 @@ enum failure_class {
     // What recovery tells apart; the event log has a word for each (measure/recover/events.c).
     FAILURE_UNKNOWN, // by itself, and nobody knows how
     FAILURE_CLEAN,   // exit status 0
-    FAILURE_MEMORY,  // the card's, the machine's or of the limit set on it, /dev/shm's, for threads
+    FAILURE_MEMORY,  // the GPU's, the machine's or of the limit set on it, /dev/shm's, for threads
     FAILURE_CRASH,   // the user's own exception, import errors, missing files, wrong arguments
     FAILURE_KILLED,  // by a signal that nothing explains
-    FAILURE_DEVICE,  // illegal access, lost card: neither batch nor memory
+    FAILURE_DEVICE,  // illegal access, lost GPU: neither batch nor memory
     FAILURE_COMMUNICATION, // NCCL, Gloo, rendezvous; another rank is usually the cause
     FAILURE_STALLED,       // by us: no further step within stall_limit_s
     FAILURE_ASKED,         // by us, to go on with another batch: whole->asks_stop became true
@@ -40,7 +40,7 @@ const char *failure_stop_text(enum failure_class kind);
 struct failure_signature {
     const char *id; // "cuda-oom"; stable, used in JSON and in later rules
     enum failure_class kind;
-    const char *what; // one line for people: "the card's memory ran out (CUDA caching allocator)"
+    const char *what; // one line for people: "the GPU's memory ran out (CUDA caching allocator)"
     const char *hint; // what to do
     // Texts of which any must stand in the output, separated by '\n'; all of a row that are joined
     // by '&' must stand in one line. A text that begins with '^' begins the line (what a launcher
@@ -86,7 +86,7 @@ struct failure {
     struct str last_lines; // at most 12, for the report
     struct failure_numbers numbers;
     enum failure_cause cause; // of device memory: fragmentation when what is reserved but
-                              // unallocated would have been enough, and is a twentieth of the card;
+                              // unallocated would have been enough, and is a twentieth of the GPU;
                               // others when other processes hold the rest
     int signal;               // that killed it; 0: none
     int exit_status;          // -1: killed

@@ -160,7 +160,7 @@ bool failure_read_numbers(struct str line, struct failure_numbers *ret_numbers) 
 // Outside the allocator a process holds its CUDA context and the kernels it loaded: 300 to 900 MiB
 // (data/overheads.tsv). What is missing beyond that is not ours.
 static const int64_t overhead_bytes = UNIT_GIB;
-// Pieces of a few hundredths of the card are left over in every full one.
+// Pieces of a few hundredths of the GPU are left over in every full one.
 enum { FRAGMENTS_LEAST = 20 };
 
 enum failure_cause failure_cause_of(const struct failure_numbers *n) {
@@ -185,7 +185,7 @@ const char *failure_cause_hint(enum failure_cause cause) {
             "enough memory was reserved but cut up: "
             "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True (PyTorch 2.1 and "
             "later) or max_split_size_mb:128",
-        [FAILURE_CAUSE_OTHERS] = "other processes hold the card's memory: nvidia-smi names them",
+        [FAILURE_CAUSE_OTHERS] = "other processes hold the GPU's memory: nvidia-smi names them",
     };
     return hints[cause];
 }

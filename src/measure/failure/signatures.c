@@ -8,17 +8,17 @@ static const char other_rank[] =
     "look at the other ranks' output: the first that failed is the cause";
 
 const struct failure_signature failure_signatures[] = {
-    // The card's memory.
-    {"cuda-oom", FAILURE_MEMORY, "the card's memory ran out (PyTorch's CUDA allocator)", smaller,
+    // The GPU's memory.
+    {"cuda-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's CUDA allocator)", smaller,
      "CUDA out of memory. Tried to allocate\n"
      "^torch.OutOfMemoryError\n"
      "^torch.cuda.OutOfMemoryError\n"
      "^OutOfMemoryError: CUDA",
      RANK_MEMORY},
-    {"hip-oom", FAILURE_MEMORY, "the card's memory ran out (PyTorch's HIP allocator)", smaller,
+    {"hip-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's HIP allocator)", smaller,
      "HIP out of memory. Tried to allocate\nHIP error: out of memory\nhipErrorOutOfMemory",
      RANK_MEMORY + 1},
-    {"xpu-oom", FAILURE_MEMORY, "the card's memory ran out (PyTorch's XPU allocator)", smaller,
+    {"xpu-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's XPU allocator)", smaller,
      "XPU out of memory. Tried to allocate\ncan NOT allocate memory block with size larger than\n"
      "UR_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\nZE_RESULT_ERROR_OUT_OF_DEVICE_MEMORY\n"
      "PI_ERROR_OUT_OF_RESOURCES\nUR_RESULT_ERROR_OUT_OF_RESOURCES",
@@ -29,24 +29,24 @@ const struct failure_signature failure_signatures[] = {
      smaller, "MPS backend out of memory (\nkIOGPUCommandBufferCallbackErrorOutOfMemory",
      RANK_MEMORY},
     {"cuda-driver-oom", FAILURE_MEMORY,
-     "the driver could not give memory (context, pinned memory, or another process holds the card)",
-     "nvidia-smi shows who else holds the card; a smaller batch, fewer pinned buffers",
+     "the driver could not give memory (context, pinned memory, or another process holds the GPU)",
+     "nvidia-smi shows who else holds the GPU; a smaller batch, fewer pinned buffers",
      "CUDA error: out of memory\ncuda runtime error (2) : out of memory\n"
      "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
      "cudaMalloc&out of memory\nCUDA failure 2: out of memory",
      RANK_MEMORY - 1},
-    {"cupy-oom", FAILURE_MEMORY, "the card's memory ran out (CuPy)", smaller,
+    {"cupy-oom", FAILURE_MEMORY, "the GPU's memory ran out (CuPy)", smaller,
      "OutOfMemoryError: Out of memory allocating \nOutOfMemoryError: out of memory to allocate ",
      RANK_MEMORY},
-    {"paddle-oom", FAILURE_MEMORY, "the card's memory ran out (PaddlePaddle)", smaller,
+    {"paddle-oom", FAILURE_MEMORY, "the GPU's memory ran out (PaddlePaddle)", smaller,
      "Out of memory error on GPU ", RANK_MEMORY},
     {"onnxruntime-oom", FAILURE_MEMORY, "the device's memory ran out (ONNX Runtime)", smaller,
      "Failed to allocate memory for requested buffer of size ", RANK_MEMORY - 2},
-    {"tensorrt-oom", FAILURE_MEMORY, "the card's memory ran out (TensorRT)", smaller,
+    {"tensorrt-oom", FAILURE_MEMORY, "the GPU's memory ran out (TensorRT)", smaller,
      "Error Code & OutOfMemory\nCuda Runtime (out of memory)\nCuda Error in &: 2 (out of memory)",
      RANK_MEMORY - 2},
     {"vllm-oom", FAILURE_MEMORY, "the model leaves no memory for the cache (vLLM)",
-     "a smaller model or a shorter max_model_len; gpu_memory_utilization, if the card is its own",
+     "a smaller model or a shorter max_model_len; gpu_memory_utilization, if the GPU is its own",
      "No available memory for the cache blocks", RANK_LIBRARY},
     {"cublas-alloc", FAILURE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
      "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
@@ -54,7 +54,7 @@ const struct failure_signature failure_signatures[] = {
      "CUDNN_STATUS_ALLOC_FAILED", RANK_LIBRARY},
     {"cufft-alloc", FAILURE_MEMORY, "cuFFT could not allocate its workspace", smaller,
      "CUFFT_ALLOC_FAILED", RANK_LIBRARY},
-    {"nccl-oom", FAILURE_MEMORY, "NCCL found no memory on the card", smaller,
+    {"nccl-oom", FAILURE_MEMORY, "NCCL found no memory on the GPU", smaller,
      "NCCL WARN&out of memory\nLast NCCL warning&out of memory\nCuda failure&'out of memory'",
      RANK_LIBRARY},
     {"xla-oom", FAILURE_MEMORY, "the device's memory ran out (JAX, XLA, TensorFlow)", smaller,
@@ -69,11 +69,11 @@ const struct failure_signature failure_signatures[] = {
     {"no-batch-fits", FAILURE_MEMORY, "the program's own search found no batch that fits", smaller,
      "No executable batch size found, reached zero", RANK_LIBRARY - 1},
     {"cublas-init", FAILURE_MEMORY,
-     "cuBLAS could not start, most often for want of memory on the card",
+     "cuBLAS could not start, most often for want of memory on the GPU",
      "a smaller batch; if that does not help, look for indices or labels out of range",
      "CUBLAS_STATUS_NOT_INITIALIZED", RANK_AMBIGUOUS},
     {"cudnn-internal", FAILURE_MEMORY,
-     "cuDNN failed inside, most often for want of memory on the card",
+     "cuDNN failed inside, most often for want of memory on the GPU",
      "a smaller batch; if that does not help, driver, CUDA and cuDNN may not match",
      "CUDNN_STATUS_INTERNAL_ERROR\nCUDNN_STATUS_NOT_INITIALIZED\n"
      "Failed to get convolution algorithm. This is probably because cuDNN failed to initialize",
@@ -192,8 +192,8 @@ const struct failure_signature failure_signatures[] = {
      "more than INT_MAX elements",
      RANK_LIMIT},
 
-    // The card.
-    {"illegal-access", FAILURE_DEVICE, "illegal memory access on the card: a bug in a kernel",
+    // The GPU.
+    {"illegal-access", FAILURE_DEVICE, "illegal memory access on the GPU: a bug in a kernel",
      "CUDA_LAUNCH_BLOCKING=1 shows where; neither batch nor memory",
      "an illegal memory access was encountered\nCUDA error: misaligned address\n"
      "Memory access fault by GPU node\n"
@@ -201,36 +201,35 @@ const struct failure_signature failure_signatures[] = {
      "NVRM: Xid &): 13,\nNVRM: Xid &): 31,\nNVRM: Xid &): 43,",
      RANK_FAULT + 1},
     {"device-assert", FAILURE_DEVICE,
-     "an assertion failed on the card: labels or indices out of range",
+     "an assertion failed on the GPU: labels or indices out of range",
      "compare the labels with the number of classes; CUDA_LAUNCH_BLOCKING=1 shows where",
      "device-side assert triggered\nblock: [&thread: [&Assertion `", RANK_LIBRARY + 2, false, true},
-    {"launch-failure", FAILURE_DEVICE, "a kernel died on the card",
+    {"launch-failure", FAILURE_DEVICE, "a kernel died on the GPU",
      "CUDA_LAUNCH_BLOCKING=1 shows where; dmesg | grep Xid",
      "unspecified launch failure\n"
      "CUDNN_STATUS_EXECUTION_FAILED\nCUBLAS_STATUS_EXECUTION_FAILED",
      RANK_FAULT},
-    {"card-lost", FAILURE_DEVICE, "the card is broken or fell off the bus",
-     "dmesg | grep Xid; reset or replace the card",
+    {"card-lost", FAILURE_DEVICE, "the GPU is broken or fell off the bus",
+     "dmesg | grep Xid; reset or replace the GPU",
      "uncorrectable ECC error encountered\nGPU is lost\n"
      "CUDA error: unknown error\nNVRM: Xid",
      RANK_FAULT},
-    {"card-busy", FAILURE_DEVICE,
-     "the card does not take this process (exclusive mode, or hanging)",
-     "nvidia-smi shows the compute mode and who holds the card",
+    {"card-busy", FAILURE_DEVICE, "the GPU does not take this process (exclusive mode, or hanging)",
+     "nvidia-smi shows the compute mode and who holds the GPU",
      "CUDA-capable device(s) is/are busy or unavailable\nCUDA-capable devices are busy or "
      "unavailable",
      RANK_FAULT},
 
     // Setup.
-    {"no-kernel-image", FAILURE_CRASH, "this PyTorch (or extension) was not built for this card",
-     "install a build that names the card's compute capability", "no kernel image is available",
+    {"no-kernel-image", FAILURE_CRASH, "this PyTorch (or extension) was not built for this GPU",
+     "install a build that names the GPU's compute capability", "no kernel image is available",
      RANK_AMBIGUOUS + 1},
     {"old-driver", FAILURE_CRASH, "the NVIDIA driver is missing or too old for this PyTorch",
      "a newer driver, or a PyTorch for an older CUDA",
      "NVIDIA driver on your system is too old\nCUDA driver version is insufficient\n"
      "Found no NVIDIA driver on your system",
      RANK_AMBIGUOUS + 1},
-    {"no-cuda", FAILURE_CRASH, "this PyTorch sees no card",
+    {"no-cuda", FAILURE_CRASH, "this PyTorch sees no GPU",
      "a PyTorch with CUDA; CUDA_VISIBLE_DEVICES; nvidia-smi",
      "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
      "CUDA error: invalid device ordinal\ntorch.cuda.is_available() is False",

@@ -11,7 +11,7 @@
 enum { CHANGES_LEAST = 20, LOOK_NS = 50000000 };
 static const double seconds_least = 2;
 
-// The card's, at the sampler's last look; or the processor's now.
+// The GPU's, at the sampler's last look; or the CPU's now.
 static double counter_of(struct launch *l, int64_t *ret_at_ns) {
     if (l->place.sampler) {
         struct device_sample sample = device_sampler_read(l->place.sampler);
@@ -59,8 +59,8 @@ void launch_energy_read(const struct launch_energy *e, struct launch *l, struct 
     r->joules_per_sample = r->energy_joules = (double)NAN;
     if (!has_counter(e, l)) {
         r->energy_why = l->place.sampler
-                            ? STR("the card has no energy counter that the driver shows")
-                            : STR("the processor's energy counter (RAPL) cannot be read");
+                            ? STR("the GPU has no energy counter that the driver shows")
+                            : STR("the CPU's energy counter (RAPL) cannot be read");
     } else if (e->looked_ns == 0) {
         r->energy_why = STR("too short: it was over before the counter could be looked at");
     } else if (e->fell_back) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a trial's steps and its end come to: status, times, memory. Ranks wait for one another, so
-// the slowest decides the time; each has its own card, so the one that needs most decides the
+// the slowest decides the time; each has its own GPU, so the one that needs most decides the
 // memory.
 #include "measure/launch/launch_int.h"
 
@@ -122,8 +122,8 @@ static int64_t most_of(const struct steps *steps, size_t member) {
     return most;
 }
 
-// What counts against the capacity: on a card what the driver shows beyond what others held before;
-// on the processor what the limit counts; for a program with a device that we do not see, what it
+// What counts against the capacity: on a GPU what the driver shows beyond what others held before;
+// on the CPU what the limit counts; for a program with a device that we do not see, what it
 // says itself.
 static int64_t peak_of(const struct launch *l, const struct launch_result *r) {
     if (l->place.sampler) {

@@ -326,9 +326,9 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
                            "it); it cannot imitate another chip's choice of kernels"));
     }
     if (l->place.others_bytes > 0) {
-        launch_note(
-            l, str_format(a, "other processes hold %s of the card; the trials get what is left",
-                          unit_bytes(a, l->place.others_bytes).p));
+        launch_note(l,
+                    str_format(a, "other processes hold %s of the GPU; the trials get what is left",
+                               unit_bytes(a, l->place.others_bytes).p));
     }
     is_interrupted = false;
     catch_signals(interrupt);

@@ -39,14 +39,14 @@ enum launch_device { LAUNCH_CPU, LAUNCH_CUDA };
 struct launch_place {
     enum launch_device kind;
     struct str name;                // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
-    int64_t capacity_bytes;         // the whole card or the machine's available memory, or --memory
+    int64_t capacity_bytes;         // the whole GPU or the machine's available memory, or --memory
     int64_t others_bytes;           // held by others before we start; 0 on the CPU
     bool is_capped;                 // --memory was given: capacity_bytes is the trial's own
     int card;                       // its place in device_list
     int card_index;                 // the driver's number; -1 on the CPU
     struct str card_uuid;           // empty: unknown
     struct str standin;             // set: the driver is a stand-in
-    struct device_sampler *sampler; // NULL: no card
+    struct device_sampler *sampler; // NULL: no GPU
 };
 
 struct launch {
@@ -59,7 +59,7 @@ struct launch {
     struct config_reading *reading;
     const volatile bool *interrupted;
     struct str_list notes;              // what one should know about all trials of this launch
-    struct device_cpu_watch *processor; // whose energy is counted; NULL: the card's is
+    struct device_cpu_watch *processor; // whose energy is counted; NULL: the GPU's is
     int made;                           // trials so far, for the names of logs
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
@@ -112,7 +112,7 @@ struct launch_result {
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample; // one a measured step, all ranks' samples
     ptrdiff_t sample_count;
-    double device_share; // utilisation of the card, 0 … 1; NaN: no card
+    double device_share; // utilisation of the GPU, 0 … 1; NaN: no GPU
     int64_t peak_bytes;  // what counts against the capacity: NVML's, or the tree's RSS on the CPU
     // What is held against the limit: on the CPU the larger of the resident memory of all processes
     // and of one process's data segment, which RLIMIT_DATA stops.
@@ -121,7 +121,7 @@ struct launch_result {
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;
     double wanted_bytes; // of OOM: what would have been needed at least; NaN
-    // By the card's counter, or the processor's, over the measured steps; NaN, and then why.
+    // By the GPU's counter, or the CPU's, over the measured steps; NaN, and then why.
     double joules_per_sample, energy_joules;
     struct str energy_why;
     unsigned covered; // enum step_cover

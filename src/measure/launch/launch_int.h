@@ -4,8 +4,8 @@
 
 #include "measure/launch/launch.h"
 
-// Finds the device that the options ask for. FAIL_USAGE: no such word or card; FAIL_MACHINE: no
-// card although one was asked for.
+// Finds the device that the options ask for. FAIL_USAGE: no such word or GPU; FAIL_MACHINE: no
+// GPU although one was asked for.
 int launch_place_open(struct arena *a, const struct launch_options *o,
                       struct launch_place *ret_place, struct fail *why);
 void launch_place_close(struct launch_place *place);

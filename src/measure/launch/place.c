@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The device that trials run on: a card that the driver knows, or the processor.
+// The device that trials run on: a GPU that the driver knows, or the CPU.
 #include "measure/launch/launch_int.h"
 
 #include "base/unit.h"
@@ -48,7 +48,7 @@ int64_t launch_budget(const struct launch_place *place, double margin) {
     return place->is_capped ? budget : budget - place->others_bytes;
 }
 
-// The card that CUDA will call the first one: by its number in the driver's order, or by its UUID
+// The GPU that CUDA will call the first one: by its number in the driver's order, or by its UUID
 // (or the beginning of one, as CUDA takes it).
 static int find_card(const struct device_list *devices, struct str wanted, int *ret_card,
                      struct fail *why) {
@@ -62,7 +62,7 @@ static int find_card(const struct device_list *devices, struct str wanted, int *
             return 0;
         }
     }
-    fail_set(why, FAIL_USAGE, "there is no card '%.*s' on this machine", STR_ARG(first));
+    fail_set(why, FAIL_USAGE, "there is no GPU '%.*s' on this machine", STR_ARG(first));
     return fail_hint(why, "it has %td: --gpu-ids, or CUDA_VISIBLE_DEVICES, names one of 0 to %td",
                      devices->count, devices->count - 1);
 }
@@ -84,7 +84,7 @@ int launch_place_open(struct arena *a, const struct launch_options *o,
     if (devices.count == 0 && is_auto) return open_cpu(a, o, ret_place, why);
     if (devices.count == 0) {
         fail_set(why, FAIL_MACHINE, "--device %s: %.*s", word, STR_ARG(devices.why_none));
-        return fail_hint(why, "--device cpu runs the trials on the processor");
+        return fail_hint(why, "--device cpu runs the trials on the CPU");
     }
     const char *wanted = o->cards ? o->cards : getenv("CUDA_VISIBLE_DEVICES");
     rc = find_card(&devices, str_of(wanted), &ret_place->card, why);

@@ -10,10 +10,10 @@
 #define LAUNCH_AT(type, member) offsetof(type, l.member)
 #define LAUNCH_ROWS(type)                                                                         \
     CLI_ROW("device", "WORD", CLI_TEXT, LAUNCH_AT(type, device),                                  \
-            "where the trials run: auto, cuda, cpu; auto is a card when there is one",            \
+            "where the trials run: auto, cuda, cpu; auto is a GPU when there is one",             \
             "auto cuda cpu"),                                                                     \
         CLI_ROW("memory", "BYTES", CLI_MEMORY, LAUNCH_AT(type, memory_bytes),                     \
-                "as if the device had so much memory: 2GiB. On a card the caching allocator is "  \
+                "as if the device had so much memory: 2GiB. On a GPU the caching allocator is "   \
                 "capped, on the CPU the training is (control group or RLIMIT_DATA)",              \
                 ""),                                                                              \
         CLI_ROW("steps", "N", CLI_COUNT, LAUNCH_AT(type, steps),                                  \

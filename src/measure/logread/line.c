@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What one line of a log tells: a rate of tqdm ("12.3it/s", "1.5s/it"), the times that trainers
 // print by name (timm, torchvision's reference scripts, MMEngine, Megatron), a loss that is no
-// number, the size of the card and what is used of it (Ultralytics), and whether it is validation.
+// number, the size of the GPU and what is used of it (Ultralytics), and whether it is validation.
 #include "measure/logread/logread_int.h"
 
 #include "base/unit.h"

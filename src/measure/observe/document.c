@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One table a kind of object: its members by their keys. The gauges of cards are those of
+// One table a kind of object: its members by their keys. The gauges of GPUs are those of
 // device_fields.
 #include "measure/observe/document.h"
 
@@ -22,7 +22,7 @@ static json_t *chars(const char *text) {
     return json_text(str_of(text));
 }
 
-// --- Cards ---------------------------------------------------------------------------------------
+// --- GPUs ---------------------------------------------------------------------------------------
 
 static void add_fields(json_t *to, const struct device_card *card, const char *group) {
     for (const struct device_field *f = device_fields; f < device_fields + device_field_count;
@@ -178,7 +178,7 @@ static json_t *cpu_of(const struct observe_view *view) {
     return made;
 }
 
-json_t *observe_document_findings(const struct finding_insight_findings *findings) {
+json_t *observe_document_findings(const struct findings *findings) {
     // check's words: a note is ok, a warning warn, a problem fail.
     static const char *const statuses[] = {
         [FINDING_OK] = "ok",        [FINDING_NOTE] = "ok",      [FINDING_UNKNOWN] = "unknown",
@@ -186,12 +186,11 @@ json_t *observe_document_findings(const struct finding_insight_findings *finding
     };
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < findings->count; i++) {
-        const struct finding_insight_finding *f = &findings->items[i];
+        const struct finding *f = &findings->items[i];
         json_t *made = json_object();
         json_object_set_new(made, "id", json_string(f->id));
         json_object_set_new(made, "status", json_string(statuses[f->severity]));
-        json_object_set_new(made, "severity",
-                            json_string(finding_insight_severity_name(f->severity)));
+        json_object_set_new(made, "severity", json_string(finding_severity_name(f->severity)));
         json_object_set_new(made, "card", f->card >= 0 ? json_integer(f->card) : json_null());
         json_object_set_new(made, "what", json_string(f->what));
         json_object_set_new(made, "value", json_text(f->value));

@@ -71,7 +71,7 @@ void observe_judge_turn(struct judge *j, struct runs *runs, struct observe_view 
     if (real_ns < j->next_ns && !is_urgent) return;
     j->next_ns = real_ns + EVERY_NS;
     arena_rewind(&j->arena, j->begin);
-    view->findings = (struct finding_insight_findings){0};
+    view->findings = (struct findings){0};
     double swap = swap_grown(j, view);
     for (int i = 0; i < view->devices->count; i++) {
         struct trend_stretch stretch = stretch_of(view, i);

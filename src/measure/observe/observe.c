@@ -14,7 +14,7 @@
 enum { USUAL_INTERVAL_MS = 1000, USUAL_HISTORY = 600, LEAST_HISTORY = 2, IDS_MOST = 64 };
 static const double window_seconds = 60;
 
-// What is kept of one card.
+// What is kept of one GPU.
 struct kept {
     struct ring ring;
     struct sums since;
@@ -35,7 +35,7 @@ struct watch {
     struct observe_card *cards;
     struct runs *runs;
     struct judge *judge;
-    bool is_urgent; // a card is lost, or came back
+    bool is_urgent; // a GPU is lost, or came back
     struct device_snapshot devices;
     struct observe_view view;
 };
@@ -54,9 +54,9 @@ static int read_ids(struct watch *w, struct fail *why) {
         struct str word = str_trim(str_cut(&rest, ','));
         int64_t id;
         if (!str_to_i64(word, &id) || id < 0 || id > 9999 || w->id_count == IDS_MOST) {
-            fail_set(why, FAIL_INPUT, "--gpu-ids %s: not a list of cards' numbers",
+            fail_set(why, FAIL_INPUT, "--gpu-ids %s: not a list of GPUs' numbers",
                      w->options.gpu_ids);
-            return fail_hint(why, "as in --gpu-ids 0,2; `batchfit check` lists the cards");
+            return fail_hint(why, "as in --gpu-ids 0,2; `batchfit check` lists the GPUs");
         }
         w->ids[w->id_count++] = (int)id;
     }
@@ -87,15 +87,15 @@ static bool has_card(const struct device_snapshot *s, int index) {
     return false;
 }
 
-// A driver that hangs may still know the card.
+// A driver that hangs may still know the GPU.
 static int check_ids(const struct watch *w, struct fail *why) {
     const struct device_snapshot *s = &w->devices;
     for (int i = 0; i < w->id_count && s->state == DEVICE_ANSWERS; i++) {
         if (has_card(s, w->ids[i])) continue;
-        fail_set(why, FAIL_INPUT, "--gpu-ids %s: there is no card %d", w->options.gpu_ids,
+        fail_set(why, FAIL_INPUT, "--gpu-ids %s: there is no GPU %d", w->options.gpu_ids,
                  w->ids[i]);
         if (s->why_none.len) return fail_hint(why, "%.*s", STR_ARG(s->why_none));
-        return fail_hint(why, "`batchfit check` lists the cards");
+        return fail_hint(why, "`batchfit check` lists the GPUs");
     }
     return 0;
 }
@@ -110,7 +110,7 @@ static int64_t played_ns(const struct watch *w, int64_t real_ns) {
     return w->opened_ns + (int64_t)((double)(real_ns - w->opened_ns) * w->options.speed);
 }
 
-// The cards of a driver become known once.
+// The GPUs of a driver become known once.
 static void keep_cards(struct watch *w, int count) {
     if (count <= w->kept_count) return;
     w->kept = arena_new(w->arena, struct kept, count);
@@ -188,7 +188,7 @@ static void show_time(struct watch *w, int64_t now_ns) {
     for (int i = 0; i < w->kept_count; i++) {
         if (w->kept[i].read_ns > newest_ns) newest_ns = w->kept[i].read_ns;
     }
-    if (newest_ns == 0) newest_ns = now_ns; // a machine without a card
+    if (newest_ns == 0) newest_ns = now_ns; // a machine without a GPU
     w->view.at_ns = played_ns(w, newest_ns);
     w->view.at_ms = (newest_ns + w->wall_ahead_ns) / 1000000;
 }

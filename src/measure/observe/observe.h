@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A machine and the runs on it over time: what every view of it (watch's screen and log, serve's
-// page and metrics) shows. It keeps the newest readings of each card, turns counters into shares of
-// a window, follows the runs that let themselves be watched, and asks insight what it all means.
+// page and metrics) shows. It keeps the newest readings of each GPU, turns counters into shares of
+// a window, follows the runs that let themselves be watched, and asks the rules what it all means.
 // Draws and prints nothing. Its memory is taken when it is opened and does not grow.
 #ifndef OBSERVE_OBSERVE_H
 #define OBSERVE_OBSERVE_H
@@ -12,20 +12,20 @@
 
 enum { OBSERVE_RUNS = 16, OBSERVE_STEPS = 256 }; // runs that are shown; steps of one that are kept
 
-// A zeroed one watches this machine, all cards, every second, ten minutes of it.
+// A zeroed one watches this machine, all GPUs, every second, ten minutes of it.
 struct observe_options {
     const char *machine;                       // the folder of a recorded machine; NULL: this one
     int interval_ms;                           // 0: 1000
     double speed;                              // of a recording; 0: 1
-    bool wants_pcie_throughput, wants_profile; // blocks 20 ms a card; GPM, Hopper and newer
+    bool wants_pcie_throughput, wants_profile; // blocks 20 ms a GPU; GPM, Hopper and newer
     const char *gpu_ids;                       // "0,2": the driver's numbers; NULL: all
-    int history;                               // readings of a card that are kept; 0: 600
+    int history;                               // readings of a GPU that are kept; 0: 600
     const char *const *steps; // folders or files of the steps protocol, beside the announced runs
     int steps_count;
     bool no_runs; // do not look for announced runs
 };
 
-// What the counters of a card say of the time since the window's first reading. NaN: unknown.
+// What the counters of a GPU say of the time since the window's first reading. NaN: unknown.
 struct observe_window {
     double seconds;         // that it covers; shares of less than 2 s are unknown
     double throttled_share; // by heat or the power brake, of the time
@@ -37,7 +37,7 @@ struct observe_window {
     bool energy_is_integrated;
 };
 
-// A card of the snapshot, at the same place.
+// A GPU of the snapshot, at the same place.
 struct observe_card {
     const struct device_gauges *history; // oldest first; the last is the newest
     const int64_t *ours_history;         // ours_bytes at each of them
@@ -62,14 +62,14 @@ const char *observe_run_state_name(
 struct observe_run {
     struct str id, verb, model, command, precision, standin;
     int64_t pid, batch, accumulation;
-    int card; // place of its card in the snapshot; -1: the processor, or unknown
+    int card; // place of its GPU in the snapshot; -1: the CPU, or unknown
     enum observe_run_state state;
     int64_t ranks, steps_done, samples_done, alloc_retries;
     struct step_times phases; // means of the last steps, which add up
     double samples_per_s;     // of all ranks
-    double samples_per_joule; // of one rank, and the joules of its card in the same steps
-    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card
-    int64_t peak_bytes;             // the most that its processes held on one card so far
+    double samples_per_joule; // of one rank, and the joules of its GPU in the same steps
+    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the GPU
+    int64_t peak_bytes;             // the most that its processes held on one GPU so far
     const struct trend_step *steps; // the newest of the slowest rank, oldest first
     ptrdiff_t step_count;
 };
@@ -80,14 +80,14 @@ struct observe_view {
     int64_t at_ms;      // of the newest reading, milliseconds since 1970
     int interval_ms;
     const struct device_snapshot *devices;
-    const struct observe_card *cards; // one a card of the snapshot
+    const struct observe_card *cards; // one a GPU of the snapshot
     struct device_cpu_gauges cpu;
     bool has_cpu; // false: a recording without it
     const struct observe_run *runs;
     int run_count, runs_unlisted;
-    struct finding_insight_findings findings; // trend.*; judged every few seconds
-    int64_t readings;                         // intervals that we have watched
-    int64_t late_readings;                    // readings of a card later than twice the interval
+    struct findings findings; // trend.*; judged every few seconds
+    int64_t readings;         // intervals that we have watched
+    int64_t late_readings;    // readings of a GPU later than twice the interval
 };
 
 struct watch; // private
@@ -95,7 +95,7 @@ struct watch; // private
 // As device_monitor_open. FAIL_INPUT: no such recording, gpu_ids that are none; FAIL_MACHINE.
 int observe_open(struct arena *a, const struct observe_options *options, struct watch **ret_watch,
                  struct fail *why);
-// Takes in what is new, without ever waiting for a card. True: the view has changed.
+// Takes in what is new, without ever waiting for a GPU. True: the view has changed.
 bool observe_update(struct watch *w);
 // Valid until the next update.
 const struct observe_view *observe_view(const struct watch *w);

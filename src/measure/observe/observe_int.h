@@ -10,7 +10,7 @@
 
 #include <sys/types.h>
 
-// The newest readings of one card, always in one piece: they move to the front of a buffer that is
+// The newest readings of one GPU, always in one piece: they move to the front of a buffer that is
 // an eighth longer when its end is reached.
 struct ring {
     struct device_gauges *items;
@@ -43,7 +43,7 @@ struct observe_window observe_window_of(const struct device_gauges *items, ptrdi
                                         double seconds, double sm_clock_max_mhz);
 
 // A file of the steps protocol that somebody writes. What was taken in is known by its inode and
-// how far we are; a file that is another one, or shorter, begins anew.
+// how far we are; a file that is another one, or shorter, begins again.
 struct tail {
     bool is_open;
     dev_t device;
@@ -63,7 +63,7 @@ struct tail_reader {
     bool holds; // keeps the file open
 };
 // Takes in what is new, at most TAIL_BACK bytes a call: of a longer file that is met for the first
-// time its beginning and its last TAIL_BACK bytes. True: the file was begun anew.
+// time its beginning and its last TAIL_BACK bytes. True: the file was begun again.
 bool observe_tail_read(struct tail *t, const char *path, const struct tail_reader *reader);
 void observe_tail_close(struct tail *t);
 
@@ -101,12 +101,12 @@ void observe_progress_add(struct progress *p, const struct steps *steps,
 // Without what its folder says: ended means that all of its processes said so.
 enum observe_run_state observe_progress_state(const struct progress *p, int64_t now_ns);
 void observe_progress_show(const struct progress *p, struct observe_run *run);
-// Samples that its rank made for each joule that its card took in the same time; NaN: unknown, or
+// Samples that its rank made for each joule that its GPU took in the same time; NaN: unknown, or
 // too short to tell.
 double observe_progress_samples_per_joule(const struct progress *p,
                                           const struct device_gauges *history, ptrdiff_t count);
 
-// Whose processes are on the cards: asked of /proc now and then only.
+// Whose processes are on the GPUs: asked of /proc now and then only.
 struct owner_root {
     int64_t pid;
     int run;
@@ -134,11 +134,11 @@ struct runs *observe_runs_open(struct arena *a, const struct observe_options *op
 // Looks for runs that are new or gone and reads their steps. `now_ns` is the watch's clock, and
 // wall_ns the same moment since 1970.
 void observe_runs_follow(struct runs *r, int64_t now_ns, int64_t wall_ns, int64_t opened_ns);
-// Which cards they are on, whose the memory is; fills the view.
+// Which GPUs they are on, whose the memory is; fills the view.
 void observe_runs_show(struct runs *r, const struct device_snapshot *devices,
                        struct observe_card *cards, int64_t now_ns, struct observe_view *view);
 void observe_runs_close(struct runs *r);
-// What is known of the run on a card, for its verdicts; nothing where there is none.
+// What is known of the run on a GPU, for its verdicts; nothing where there is none.
 void observe_runs_tell(struct runs *r, const struct observe_view *view, int card, int64_t now_ns,
                        struct trend_stretch *stretch);
 

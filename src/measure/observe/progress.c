@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of a run did, in memory that does not grow: sums of each rank, and the newest
 // steps of the slowest, the one with the fewest. Steps of announced runs carry how many came before
-// them, so a file that is begun anew counts nothing twice.
+// them, so a file that is begun again counts nothing twice.
 #include "measure/observe/observe_int.h"
 
 #include "base/unit.h"
@@ -11,7 +11,7 @@
 #include <string.h>
 
 enum { BUFFER = OBSERVE_STEPS + OBSERVE_STEPS / 8, SHOWN = 32, LEAD = 3 };
-// Energy counters step about ten times a second (hardware: ~100 ms on recent cards), so shorter
+// Energy counters step about ten times a second (hardware: ~100 ms on recent GPUs), so shorter
 // stretches are mostly their grain; longer ones than this are history.
 static const double joule_seconds_least = 2, joule_seconds_most = 60;
 

@@ -34,7 +34,7 @@ struct slot {
     struct progress progress;
     int64_t peak_bytes, gone_ns, round;
     bool is_seen;
-    int64_t cpu_pid, cpu_ns; // processor time of the rank that is followed, as last looked at
+    int64_t cpu_pid, cpu_ns; // CPU time of the rank that is followed, as last looked at
     double cpu_seconds;
 };
 
@@ -289,7 +289,7 @@ void observe_runs_close(struct runs *r) {
     arena_clear(&r->scratch);
 }
 
-// --- Which cards they are on
+// --- Which GPUs they are on
 // -------------------------------------------------------------------------
 
 static void set_owner(struct runs *r) {
@@ -321,20 +321,20 @@ static int card_by_index(const struct device_snapshot *d, int64_t index) {
     int found = -1;
     for (int i = 0; i < d->count; i++) {
         if (d->cards[i].index != index) continue;
-        if (found >= 0) return -1; // instances of one card
+        if (found >= 0) return -1; // instances of one GPU
         found = i;
     }
     return found;
 }
 
 // "cuda:N" counts within CUDA_VISIBLE_DEVICES, which we do not know: it tells only where there is
-// one card.
+// one GPU.
 static int card_by_device(const struct device_snapshot *d, const char *device) {
     return d->count == 1 && strncmp(device, "cuda", 4) == 0 ? 0 : -1;
 }
 
 struct held {
-    int64_t bytes[OBSERVE_RUNS]; // of the card, by each run; -1: not told
+    int64_t bytes[OBSERVE_RUNS]; // of the GPU, by each run; -1: not told
     bool is_there[OBSERVE_RUNS];
 };
 
@@ -356,7 +356,7 @@ static void show_memory(const struct runs *r, const struct device_card *card, in
     int64_t ours = 0;
     for (int i = 0; i < OBSERVE_RUNS; i++) {
         const struct slot *s = &r->slots[i];
-        // A run on this card that is not among its processes: another container's numbers.
+        // A run on this GPU that is not among its processes: another container's numbers.
         bool is_hidden = s->kind != FREE && !s->gone_ns && cards_of[i] == place &&
                          !held->is_there[i] && s->progress.count > 0;
         if (held->bytes[i] < 0 || is_hidden) ours = -1;

@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Counters over time as shares of a window. A counter that goes back was begun anew (the driver was
-// loaded again): what it shows since then counts. One that is unknown for a while takes that while
-// out of its own share only.
+// Counters over time as shares of a window. A counter that goes back was begun again (the driver
+// was loaded again): what it shows since then counts. One that is unknown for a while takes that
+// while out of its own share only.
 #include "measure/observe/observe_int.h"
 
 #include "stats/stats.h"
 
 #include <math.h>
 
-// Throttle counters and energy step about ten times a second (NVML on recent cards, ~100 ms): less
+// Throttle counters and energy step about ten times a second (NVML on recent GPUs, ~100 ms): less
 // than two seconds are mostly their grain.
 static const double seconds_least = 2;
 // Power between two readings further apart than this is not known.

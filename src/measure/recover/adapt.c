@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Another batch while it trains: smaller when memory is near its end, larger when an adaptive run
-// has room. The peak of a larger batch is foretold from the measured ones, or from the tape's
+// has room. The peak of a larger batch is predicted from the measured ones, or from the tape's
 // forecast moved to what was measured; without either nothing grows.
 #include "measure/recover/recover_int.h"
 

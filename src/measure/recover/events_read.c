@@ -89,7 +89,7 @@ static int read_event(struct arena *a, const json_t *object, struct recover_even
     if (json_integer_value(version) != VERSION) {
         fail_set(why, FAIL_INPUT, "version %lld of the log; this batchfit knows %d",
                  (long long)json_integer_value(version), VERSION);
-        return fail_hint(why, "go on with the batchfit that wrote it, or begin anew with --fresh");
+        return fail_hint(why, "go on with the batchfit that wrote it, or begin again with --fresh");
     }
     int kind = find_word(recover_event_names, json_object_get(object, "event"));
     if (kind < 0) return fail_set(why, FAIL_INPUT, "no such event");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What comes next after an end: a row a way to end. Memory: the next smaller batch of the same
 // effective batch. A crash: again while the training gets further, never twice for the same one.
-// What comes from outside (a kill, the card, the network, a hang): the same again, waiting longer
+// What comes from outside (a kill, the GPU, the network, a hang): the same again, waiting longer
 // each time that nothing was gained.
 #include "measure/recover/recover_int.h"
 
@@ -142,7 +142,7 @@ static const struct {
     [FAILURE_MEMORY] = {"memory ran out", next_smaller, false},
     [FAILURE_CRASH] = {"it failed", next_crash, false},
     [FAILURE_KILLED] = {"killed by a signal that nothing explains", next_same, false},
-    [FAILURE_DEVICE] = {"the card failed", next_same, false},
+    [FAILURE_DEVICE] = {"the GPU failed", next_same, false},
     [FAILURE_COMMUNICATION] = {"its processes lost each other", next_same, false},
     [FAILURE_STALLED] = {"no step for too long", next_same, false},
     [FAILURE_ASKED] = {"stopped at a checkpoint", next_wanted, true},

@@ -26,7 +26,7 @@ enum {
     RUN_BYTES_MOST = 64 << 10,
     TEXT_MOST = 400,
     STEPS_BYTES_MOST = 1 << 20,
-    STEPS_KEPT = 1000, // of the newest, when the file is begun anew: about 300 KiB
+    STEPS_KEPT = 1000, // of the newest, when the file is begun again: about 300 KiB
     RANKS_MOST = 1024,
 };
 

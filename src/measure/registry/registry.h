@@ -4,7 +4,7 @@
 //
 //   $XDG_RUNTIME_DIR/batchfit/runs/PID/   (without the variable: /tmp/batchfit-UID/runs/PID, 0700)
 //     run.json      what is trained, where, and what was predicted
-//     steps.jsonl   the steps protocol; begun anew when it gets long
+//     steps.jsonl   the steps protocol; begun again when it gets long
 //
 // Announcing is a courtesy: a failure is no failure of the run.
 #ifndef REGISTRY_REGISTRY_H
@@ -17,12 +17,12 @@ struct registry_run {
     struct str verb; // "fit", "bench", "run"
     struct str model, command, precision;
     struct str device;    // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
-    struct str card_uuid; // empty: the processor
+    struct str card_uuid; // empty: the CPU
     struct str standin;   // set: its figures are those of a stand-in
     int64_t card_index;   // the driver's number
     int64_t pid;          // of the process whose children train
     int64_t batch, accumulation;
-    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the card, all of the run's memory
+    int64_t predicted_peak_bytes, predicted_upper_bytes; // of the GPU, all of the run's memory
     int64_t started_s;                                   // unix time
     double repeat_s; // of a recorded run: then it begins again; NaN
 };

@@ -432,7 +432,7 @@ static const struct step *step_of(const struct steps *s, int rank, int64_t made)
     return NULL;
 }
 
-// A launcher has started the rank anew: what the first process made is not counted twice.
+// A launcher has started the rank again: what the first process made is not counted twice.
 static bool is_replaced(const struct steps *s, ptrdiff_t i) {
     for (ptrdiff_t k = i + 1; k < s->rank_count; k++) {
         if (s->ranks[k].rank == s->ranks[i].rank && s->ranks[k].steps > 0) return true;

@@ -23,7 +23,7 @@ static bool is_set_in(char *const *list, const char *variable) {
 // Python's data workers leave theirs (pymp-…) when they are killed. Not where the path would become
 // too long for the sockets in them (unix(7): 108 bytes; multiprocessing adds 32). TorchInductor's
 // cache stays where it is without us (torch/_inductor/runtime/cache_dir_utils.py of 2.x,
-// default_cache_dir): nobody wants each trial to compile anew.
+// default_cache_dir): nobody wants each trial to compile again.
 static void describe_scratch(struct arena *a, const struct guard *g, bool is_whole,
                              char **variables) {
     const char *user = getenv("LOGNAME"), *tmp = getenv("TMPDIR");

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/forecast/forecast_int.h"
 
-// The share by which a reading of the whole card may lie above the prediction: 97.5 % of the
+// The share by which a reading of the whole GPU may lie above the prediction: 97.5 % of the
 // published A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
 const double forecast_band = 0.08;
 const char forecast_band_source[] =

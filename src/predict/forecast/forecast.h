@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan on one card: which tape speaks for it, what it needs, whether it fits, how sure that is,
+// One plan on one GPU: which tape speaks for it, what it needs, whether it fits, how sure that is,
 // and what would help. fit, team, explain (and later check, run, serve) all ask here.
 #ifndef FORECAST_FORECAST_H
 #define FORECAST_FORECAST_H
@@ -32,7 +32,7 @@ int64_t forecast_budget(const struct forecast_card *card);
 // A tape in memory, with what has been learned from it; shared by everyone who asks about it.
 struct forecast_loaded;
 
-// The tapes that have been loaded so far: cards and remedies ask about the same ones again and
+// The tapes that have been loaded so far: GPUs and remedies ask about the same ones again and
 // again. One set of allocator options for all.
 struct forecast_shelf {
     struct arena *arena;
@@ -88,13 +88,13 @@ const char *forecast_verdict_name(enum forecast_verdict verdict); // "FITS", "AT
 struct forecast_peak {
     int64_t allocated_bytes, reserved_bytes, needed_bytes; // of the allocator
     int64_t overhead_bytes;
-    // The most that the whole card should show: reserved with the kernels' scratch, the method's
+    // The most that the whole GPU should show: reserved with the kernels' scratch, the method's
     // own error (forecast_band) and the overhead's high end.
     int64_t upper_bytes;
     bool needed_is_exact;
     enum forecast_verdict verdict;
 };
-// How far a reading may lie above the predicted peak of the card, and what that was measured on.
+// How far a reading may lie above the predicted peak of the GPU, and what that was measured on.
 extern const double forecast_band;
 extern const char forecast_band_source[];
 
@@ -114,7 +114,7 @@ struct forecast_remedy {
     struct str cost;  // what one pays: "about 30 % slower"
     struct plan plan; // the plan with the change
     int64_t needed_bytes, saved_bytes;
-    bool is_enough; // fits the card's budget then
+    bool is_enough; // fits the GPU's budget then
 };
 struct forecast_remedies {
     struct forecast_remedy *items;

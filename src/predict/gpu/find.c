@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// From what a person types, or a driver prints, to a card. A name is taken apart by rule: vendor's
+// From what a person types, or a driver prints, to a GPU. A name is taken apart by rule: vendor's
 // words are dropped, memory ("80GB"), form ("SXM4", "PCIe") and "Laptop" are set apart, and what is
-// left is the core: small letters and digits. Cards with the typed core (or alias) are the
+// left is the core: small letters and digits. GPUs with the typed core (or alias) are the
 // variants; memory, form and laptop, where typed, choose among them, else the usual one is taken
 // with a note.
 #include "predict/gpu/gpu.h"
@@ -161,7 +161,7 @@ static bool has_alias(const struct gpu *g, const struct name *typed) {
     return false;
 }
 
-// The typed core is the card's core with its memory behind it: "a10080gb".
+// The typed core is the GPU's core with its memory behind it: "a10080gb".
 static bool is_core_with_memory(const struct gpu *g, const struct name *card, const char *typed) {
     size_t length = strlen(card->core);
     return strncmp(typed, card->core, length) == 0 && memory_word(typed + length) == g->nominal_gb;
@@ -217,7 +217,7 @@ static const struct gpu *choose(const struct gpu_catalogue *c, const struct name
     return best;
 }
 
-// Which other cards the same words could mean; only those whose memory differs matter here.
+// Which other GPUs the same words could mean; only those whose memory differs matter here.
 static struct str note_of_variants(struct arena *a, const struct gpu_catalogue *c,
                                    const struct name *typed, const struct gpu *chosen,
                                    enum closeness how) {
@@ -235,7 +235,7 @@ static struct str note_of_variants(struct arena *a, const struct gpu_catalogue *
                       STR_ARG(chosen->name), chosen->nominal_gb, STR_ARG(buf_str(&others)));
 }
 
-// "rtx3060" equals the whole name of the 12 GB card, but says nothing of the memory either.
+// "rtx3060" equals the whole name of the 12 GB GPU, but says nothing of the memory either.
 static bool is_explicit(const struct name *typed, const struct gpu *chosen) {
     struct name card = parse(chosen->name);
     return typed->gb || typed->is_laptop ||
@@ -253,10 +253,10 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
         if (!name->gb || compare(&c->gpus[i], &without_memory) >= SHORTHAND) continue;
         buf_format(&variants, "%s%.*s", variants.count ? ", " : "", STR_ARG(c->gpus[i].key));
     }
-    fail_set(why, FAIL_INPUT, "no card \"%.*s\" in the catalogue", STR_ARG(typed));
+    fail_set(why, FAIL_INPUT, "no GPU \"%.*s\" in the catalogue", STR_ARG(typed));
     if (variants.count) {
         return fail_hint(why,
-                         "there is none with %d GB, but %.*s; for a card with other memory give "
+                         "there is none with %d GB, but %.*s; for a GPU with other memory give "
                          "that with --gpu-memory",
                          name->gb, STR_ARG(buf_str(&variants)));
     }
@@ -264,10 +264,10 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
     if (names.len) {
         return fail_hint(why,
                          "did you mean %.*s? `batchfit list gpus` prints all of them; for another "
-                         "card give --gpu-memory",
+                         "GPU give --gpu-memory",
                          STR_ARG(names));
     }
-    return fail_hint(why, "`batchfit list gpus` prints all cards; for another one give "
+    return fail_hint(why, "`batchfit list gpus` prints all GPUs; for another one give "
                           "--gpu-memory, for example --gpu-memory 12GiB");
 }
 

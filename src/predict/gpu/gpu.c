@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The catalogue: reading data/gpus.tsv, and what follows from a card's facts by rule: usable
+// The catalogue: reading data/gpus.tsv, and what follows from a GPU's facts by rule: usable
 // memory, tier, precision, attention kernel.
 #include "predict/gpu/gpu.h"
 
@@ -10,10 +10,10 @@
 
 #include <math.h>
 
-// What the driver keeps of the total of nvidia-smi, where no reading of the card is at hand: a line
-// through 17 cards whose cudaMemGetInfo total is published in out-of-memory messages (the rows with
+// What the driver keeps of the total of nvidia-smi, where no reading of the GPU is at hand: a line
+// through 17 GPUs whose cudaMemGetInfo total is published in out-of-memory messages (the rows with
 // a usable_mib in data/gpus.tsv): 190 MiB + 0.9 % errs to the safe side for most of them. The large
-// cards with HBM keep less than the line says (H100 551 MiB, NVML's "reserved" of an H200 614).
+// GPUs with HBM keep less than the line says (H100 551 MiB, NVML's "reserved" of an H200 614).
 static int64_t reserve_by_rule(int64_t total_bytes) {
     int64_t reserve = 190 * UNIT_MIB + total_bytes / 1000 * 9;
     return reserve < 620 * UNIT_MIB ? reserve : 620 * UNIT_MIB;
@@ -101,7 +101,7 @@ static int read_card(const struct tsv *t, struct gpu *ret, struct fail *why) {
     };
     set_figures_unknown(&g);
     if (g.name.len == 0 || g.key.len == 0) {
-        return fail_set(why, FAIL_INPUT, "%.*s:%d: a card needs a name and a key", STR_ARG(t->name),
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: a GPU needs a name and a key", STR_ARG(t->name),
                         t->line);
     }
     int r = read_numbers(t, &g, why);
@@ -169,7 +169,7 @@ int gpu_load(struct arena *a, struct gpu_catalogue *ret_catalogue, struct fail *
 
 struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes) {
     struct gpu g = {
-        .name = STR("custom card"),
+        .name = STR("custom GPU"),
         .key = STR("custom"),
         .vendor = STR("NVIDIA"),
         // What is not known is taken from what teams have most: tensor cores and bf16.
@@ -187,7 +187,7 @@ struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes) {
 }
 
 // Half-precision tensor rate counts an eighth of fp32 rate: that is V100's ratio (125 to 15.7), the
-// first card with both. So a card is as fast as its better half.
+// first GPU with both. So a GPU is as fast as its better half.
 static double speed(const struct gpu *g) {
     double half = isnan(g->fp16) ? g->bf16 : g->fp16;
     return fmax(g->fp32, half / 8); // fmax passes over a NaN
@@ -200,9 +200,9 @@ static double speed(const struct gpu *g) {
 //   mid_range   8 GB and more, 13 TFLOPS and more
 //   budget      8 GB and more, tensor cores
 //   low_end    the rest
-// Limits lie between the named cards: 3060 has 12.7 TFLOPS and V100 15.7; 3080 has 10 GB and 4080
+// Limits lie between the named GPUs: 3060 has 12.7 TFLOPS and V100 15.7; 3080 has 10 GB and 4080
 // 16 GB. "16 GB" is 15 GiB and "8 GB" 7 GiB of nvidia-smi's total (T4 15360 MiB, P4 7611 MiB).
-// A card of which only the memory is known is judged by that.
+// A GPU of which only the memory is known is judged by that.
 enum gpu_tier gpu_tier(const struct gpu *g) {
     double rate = speed(g), gib = (double)g->total_bytes / (double)UNIT_GIB;
     bool is_fast = isnan(rate) || rate >= 13e12;
@@ -219,7 +219,7 @@ const char *gpu_tier_name(enum gpu_tier tier) {
 }
 
 double gpu_tier_margin(enum gpu_tier tier) {
-    // The team's guide: 20 % on high-end and mid-range cards, 15 % on budget, 10 % on old ones.
+    // The team's guide: 20 % on high-end and mid-range GPUs, 15 % on budget, 10 % on old ones.
     static const double margins[GPU_TIERS] = {0.10, 0.15, 0.20, 0.20};
     return margins[tier];
 }
@@ -236,7 +236,7 @@ const char *gpu_precision_name(enum gpu_precision precision) {
 
 enum gpu_attention gpu_attention(const struct gpu *g) {
     // PyTorch 2.0 on, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash needs sm_80,
-    // memory-efficient sm_50. AMD's builds have flash for CDNA2 on; older cards are not told apart.
+    // memory-efficient sm_50. AMD's builds have flash for CDNA2 on; older GPUs are not told apart.
     if (str_is(g->vendor, "AMD")) {
         return str_starts(g->arch, STR("CDNA")) ? GPU_ATTENTION_FLASH : GPU_ATTENTION_MATH;
     }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which cards exist: the catalogue (data/gpus.tsv), the names people type for them, their tier, and
-// what a training process costs on them outside of PyTorch's allocator (data/overheads.tsv). Cards
-// and overheads are facts in tables; nothing here names a card in code.
+// Which GPUs exist: the catalogue (data/gpus.tsv), the names people type for them, their tier, and
+// what a training process costs on them outside of PyTorch's allocator (data/overheads.tsv). GPUs
+// and overheads are facts in tables; nothing here names a GPU in code.
 #ifndef GPU_GPU_H
 #define GPU_GPU_H
 
@@ -22,20 +22,20 @@ struct gpu {
     int sms;
     int nominal_gb;         // as sold: "24 GB"
     int64_t total_bytes;    // nvidia-smi's memory.total; the nominal size where that is not known
-    bool total_is_verified; // read from the output of a real card
+    bool total_is_verified; // read from the output of a real GPU
     // What a CUDA process is told by cudaMemGetInfo: less than nvidia-smi's total by what the
-    // driver keeps. Read from published out-of-memory messages for some cards, by a rule (gpu.c)
+    // driver keeps. Read from published out-of-memory messages for some GPUs, by a rule (gpu.c)
     // for others.
     int64_t usable_bytes;
     struct str usable_source; // where usable_bytes comes from
     double bandwidth;
     double fp32, tf32, fp16, bf16, fp8;
-    double fp16_fast; // fp16 with fp16 accumulation: the vendor's figure for GeForce cards
+    double fp16_fast; // fp16 with fp16 accumulation: the vendor's figure for GeForce GPUs
     double tdp_watts;
     int pcie_gen;
     bool has_tensor_cores; // also AMD's matrix cores, Intel's XMX and the like
     bool has_bf16;         // in hardware, not emulated
-    bool is_unified;       // memory shared with the processor
+    bool is_unified;       // memory shared with the CPU
     bool is_custom;        // made by gpu_custom
     struct str source, note;
 };
@@ -52,32 +52,32 @@ struct gpu_catalogue {
 
 // Reads both tables: the embedded ones, each replaced by the file of that name in the user's data
 // folder if there is one; after them the user's gpus.local.tsv and overheads.local.tsv, whose rows
-// add to the tables (a card of a known name is replaced). FAIL_INPUT names file and line.
+// add to the tables (a GPU of a known name is replaced). FAIL_INPUT names file and line.
 int gpu_load(struct arena *a, struct gpu_catalogue *ret_catalogue, struct fail *why);
 
 struct gpu_match {
     const struct gpu *gpu;
-    struct str note; // what the user should know: "the 12 GB desktop card; …". Empty: nothing
+    struct str note; // what the user should know: "the 12 GB desktop GPU; …". Empty: nothing
 };
 
-// The card that a person means by "rtx4090", "3080 Ti", "a100-80gb", "NVIDIA GeForce RTX 3090" or
+// The GPU that a person means by "rtx4090", "3080 Ti", "a100-80gb", "NVIDIA GeForce RTX 3090" or
 // "3060 laptop". Of several variants the usual one, with a note. FAIL_INPUT with the nearest names.
 int gpu_find(struct arena *a, const struct gpu_catalogue *c, struct str typed,
              struct gpu_match *ret_match, struct fail *why);
-// The card of exactly the name that the driver prints (old drivers leave out "NVIDIA"), and, as two
-// cards may share a name, with memory nearest to total_bytes (0: not known). NULL: not in the
+// The GPU of exactly the name that the driver prints (old drivers leave out "NVIDIA"), and, as two
+// GPUs may share a name, with memory nearest to total_bytes (0: not known). NULL: not in the
 // catalogue.
 const struct gpu *gpu_of_name(const struct gpu_catalogue *c, struct str name, int64_t total_bytes);
 
-// A card with that much usable memory (total and usable are both it). `like` gives everything else
-// and may be NULL: a card of which only the memory is known.
+// A GPU with that much usable memory (total and usable are both it). `like` gives everything else
+// and may be NULL: a GPU of which only the memory is known.
 struct gpu gpu_custom(const struct gpu *like, int64_t memory_bytes);
 
-// Classes of cards for advice to a team. A rule over facts (gpu.c), not a list.
+// Classes of GPUs for advice to a team. A rule over facts (gpu.c), not a list.
 enum gpu_tier { GPU_LOW_END, GPU_BUDGET, GPU_MID_RANGE, GPU_HIGH_END, GPU_TIERS };
 enum gpu_tier gpu_tier(const struct gpu *g);
 const char *gpu_tier_name(enum gpu_tier tier); // "high_end"
-// The share of the memory that a team keeps free on such a card: 0.20 for high_end.
+// The share of the memory that a team keeps free on such a GPU: 0.20 for high_end.
 double gpu_tier_margin(enum gpu_tier tier);
 
 // What mixed precision should be: none without tensor cores, fp16 where bf16 is emulated, else
@@ -101,7 +101,7 @@ struct gpu_software {
     enum gpu_loading loading;
     bool uses_cudnn;  // the network has a convolution (or a cuDNN recurrent layer)
     bool uses_nccl;   // several ranks
-    bool has_display; // the card also drives a desktop
+    bool has_display; // the GPU also drives a desktop
     bool is_wsl;      // Windows Subsystem for Linux
     // Rows whose `from` is this file are passed over, so that a table of truths is never judged
     // with a constant that came from it. Empty: use all rows.
@@ -117,15 +117,15 @@ struct gpu_overhead_part {
     int64_t bytes, low_bytes, high_bytes;
     struct str from, note; // the data the row came from, and what it says
 };
-// Bytes on the card outside of the allocator: best estimate, and the band in which published
-// readings for such a card and software lie.
+// Bytes on the GPU outside of the allocator: best estimate, and the band in which published
+// readings for such a GPU and software lie.
 struct gpu_overhead {
     int64_t bytes, low_bytes, high_bytes;
     struct gpu_overhead_part parts[GPU_OVERHEAD_PARTS];
     int part_count;
     struct str source; // one line for people, naming where the parts come from
 };
-// `g` may be NULL: any card. Lives in the arena and in the catalogue.
+// `g` may be NULL: any GPU. Lives in the arena and in the catalogue.
 void gpu_overhead(struct arena *a, const struct gpu_catalogue *c, const struct gpu *g,
                   const struct gpu_software *software, struct gpu_overhead *ret_overhead);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a training process holds on the card outside of PyTorch's allocator: data/overheads.tsv says
+// What a training process holds on the GPU outside of PyTorch's allocator: data/overheads.tsv says
 // how much and where each figure comes from; here only which row matches. cuBLAS work spaces are
 // not here: from PyTorch 2.0 on they come from the allocator and stand in the tape.
 #include "predict/gpu/overhead.h"
@@ -137,7 +137,7 @@ static int64_t bytes_of_mib(double mib) {
 
 static void add_part(struct gpu_overhead *o, const struct gpu_overhead_row *row,
                      const struct gpu *g) {
-    // Without a count of SMs: 80 stands for the middle of the cards of the table (40 to 170), and
+    // Without a count of SMs: 80 stands for the middle of the GPUs of the table (40 to 170), and
     // the band takes in both ends.
     bool is_known = g && g->sms > 0;
     double slope = row->mib_per_sm, extra = is_known ? 0 : slope * 45;

@@ -19,10 +19,10 @@ static int read_price(const struct tsv *t, bool is_own, struct gpu_price *ret, s
     bool is_price =
         str_to_double(usd, &ret->usd_per_hour) && ret->usd_per_hour > 0 && ret->usd_per_hour < 1e6;
     if (ret->provider.len > 0 && ret->card.len > 0 && is_price) return 0;
-    fail_set(why, FAIL_INPUT, "%.*s:%d: not a provider, a card and a price: '%.*s' '%.*s' '%.*s'",
+    fail_set(why, FAIL_INPUT, "%.*s:%d: not a provider, a GPU and a price: '%.*s' '%.*s' '%.*s'",
              STR_ARG(t->name), t->line, STR_ARG(ret->provider), STR_ARG(ret->card), STR_ARG(usd));
     return fail_hint(why,
-                     "columns provider, card (the key of gpus.tsv) and usd_per_hour, with tabs in "
+                     "columns provider, GPU (the key of gpus.tsv) and usd_per_hour, with tabs in "
                      "between");
 }
 
@@ -66,7 +66,7 @@ static int no_provider(struct arena *a, const struct gpu_prices *prices, struct 
         buf_format(&all, "%s%.*s", all.count > 0 ? ", " : "", STR_ARG(name));
     }
     fail_set(why, FAIL_USAGE, "--cost %.*s: neither a provider nor a price", STR_ARG(provider));
-    return fail_hint(why, "%.*s; or USD for a card's hour, such as 1.29", STR_ARG(buf_str(&all)));
+    return fail_hint(why, "%.*s; or USD for a GPU's hour, such as 1.29", STR_ARG(buf_str(&all)));
 }
 
 int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str provider,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What an hour of a card costs at a provider: data/prices.tsv, and before it the user's own
+// What an hour of a GPU costs at a provider: data/prices.tsv, and before it the user's own
 // prices.local.tsv.
 #ifndef GPU_PRICE_H
 #define GPU_PRICE_H
@@ -8,8 +8,8 @@
 #include "base/str.h"
 
 struct gpu_price {
-    struct str provider, card;                 // "aws"; the card's key in the catalogue: "t4"
-    double usd_per_hour;                       // of one card
+    struct str provider, card;                 // "aws"; the GPU's key in the catalogue: "t4"
+    double usd_per_hour;                       // of one GPU
     struct str instance, region, date, source; // empty: not said
     bool is_own;                               // of the user's file
 };
@@ -21,15 +21,15 @@ struct gpu_prices {
 // FAIL_INPUT names file and line.
 int gpu_prices_load(struct arena *a, struct gpu_prices *ret_prices, struct fail *why);
 
-// The price of the card with this key. FAIL_USAGE: no such provider, with those there are;
-// FAIL_INPUT: the provider has no price for the card, and the hint says for which ones it has.
+// The price of the GPU with this key. FAIL_USAGE: no such provider, with those there are;
+// FAIL_INPUT: the provider has no price for the GPU, and the hint says for which ones it has.
 int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str provider,
                    struct str card, const struct gpu_price **ret_price, struct fail *why);
 
 // What training at this speed costs. NaN where a figure is.
 double gpu_cost_per_million(double usd_per_hour, double cards, double samples_per_s);
 struct gpu_month {
-    double hours, usd; // of the machine's time; of its cards
+    double hours, usd; // of the machine's time; of its GPUs
 };
 // `runs` of `samples` each in a month.
 struct gpu_month gpu_cost_of_month(double usd_per_hour, double cards, double samples, double runs,

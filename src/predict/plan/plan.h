@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plan is all decisions of one training run that decide its memory. This room knows what the
-// decisions are called, which values they take and how they hang together; it knows no card, no
+// decisions are called, which values they take and how they hang together; it knows no GPU, no
 // tape and no file.
 #ifndef PLAN_PLAN_H
 #define PLAN_PLAN_H

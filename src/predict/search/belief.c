@@ -12,8 +12,8 @@
 #include <string.h>
 
 static const double reading_noise = 0.01; // of a peak between two launches
-// What launches are off a line, and how usual that is: public measurements of cards lie on lines;
-// what a processor's allocators hold goes in steps of some per cent.
+// What launches are off a line, and how usual that is: public measurements of GPUs lie on lines;
+// what a CPU's allocators hold goes in steps of some per cent.
 static const struct {
     double noise, usual;
 } noises[BELIEF_NOISES] = {{0.01, 0.92}, {0.025, 0.05}, {0.06, 0.03}};
@@ -196,7 +196,7 @@ static double agreement(const struct forming *f, const struct belief_guess *g) {
     return product;
 }
 
-// What is usual: parameters, optimizer state and context take 5 to 60 % of a card that is used
+// What is usual: parameters, optimizer state and context take 5 to 60 % of a GPU that is used
 // well; the limit lies within a few doublings of the user's own batch, or of 32.
 static double usual(const struct forming *f, const struct belief_guess *g) {
     const struct search_space *space = &f->belief->trials->space;

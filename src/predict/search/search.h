@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Walks values of a knob with a test given from outside; knows no card and no model.
+// Walks values of a knob with a test given from outside; knows no GPU and no model.
 #ifndef SEARCH_SEARCH_H
 #define SEARCH_SEARCH_H
 

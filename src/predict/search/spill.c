@@ -14,7 +14,7 @@ static const double many_times = 2.2;
 // The least whose whole step is not explained by noise and the larger batch, and the most that is.
 static const double spill_least = 2.8, clean_most = 1.8;
 static const double time_doubt = 0.15; // two deviations of a step's time between launches
-// Drivers hold back some memory of a full card.
+// Drivers hold back some memory of a full GPU.
 static const double full_share = 0.95;
 
 bool search_at_ceiling(const struct search_seen *seen, double ceiling_bytes) {

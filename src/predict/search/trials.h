@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finds the largest value (batch) that fits with few expensive trials: ask for the next value, try
-// it, tell what came of it. Knows no card, no process and no file; the same walk is run by fit with
+// it, tell what came of it. Knows no GPU, no process and no file; the same walk is run by fit with
 // real launches and by bench/search with made-up ones.
 //
 //     struct search_trials s = search_trials_open(a, &space);
@@ -66,7 +66,7 @@ struct search_trials_result {
 void search_trials_answer(const struct search_trials *s, struct search_trials_result *ret_result);
 
 // Spill: seconds per item many times those of a smaller value while the memory is at the ceiling.
-// Seed 004 saw 10 to 20 times on a card that swaps over PCIe. Marks items of the list in place.
+// Seed 004 saw 10 to 20 times on a GPU that swaps over PCIe. Marks items of the list in place.
 void search_mark_spills(struct search_seen *items, ptrdiff_t count, double ceiling_bytes);
 
 #endif

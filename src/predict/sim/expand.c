@@ -85,7 +85,7 @@ static bool has_space(const struct cache *c, int32_t block, int64_t size) {
     return bytes >= size;
 }
 
-// A range of 9/8 of the card, in whole pages; without a known card it has no end to speak of.
+// A range of 9/8 of the GPU, in whole pages; without a known GPU it has no end to speak of.
 static int32_t new_range(struct cache *c, struct cache_pool *pool, int64_t size) {
     int64_t device = c->options.device_bytes;
     int64_t bytes = device > 0 ? device + device / 8 : SIM_UNLIMITED / 2;

@@ -4,7 +4,7 @@
 // peak. No GPU, no clock; one core, no threads inside (a struct sim belongs to one thread).
 //
 // Rules after c10/cuda/CUDACachingAllocator.cpp of PyTorch 1.13 to 2.9, whose default behaviour on
-// sizes is the same. `capacity` is what the allocator may take from the driver: the card's memory
+// sizes is the same. `capacity` is what the allocator may take from the driver: the GPU's memory
 // less everything outside the allocator.
 #ifndef SIM_SIM_H
 #define SIM_SIM_H
@@ -23,7 +23,7 @@ struct sim_options {
     int64_t roundup_divisions[16];        // by size from 1 MiB to 32 GiB and above; 0 or 1: off
     double garbage_collection_threshold;  // 0: off. Does nothing without memory_fraction
     double memory_fraction;               // of device_bytes; 0: not set
-    int64_t device_bytes; // the whole card, for memory_fraction and the virtual range of
+    int64_t device_bytes; // the whole GPU, for memory_fraction and the virtual range of
                           // expandable segments; 0: the capacity, and a range without end
     bool scratch;         // pessimistic: each `w` is allocated and freed at once
 };

@@ -13,7 +13,7 @@
 // From here on the run's time is in doubt: a tenth of it is spent in kernels whose choice by cuDNN
 // the model does not know (doc/speed-model.md).
 static const double doubtful_from = 0.1;
-// The host decides unless the card needs clearly longer than it.
+// The host decides unless the GPU needs clearly longer than it.
 static const double host_keeps_up = 2;
 enum { LARGE_TAPS = 25 }; // depthwise kernels from 5 x 5 on are slower than their bytes say
 // cuDNN computes a convolution as a matrix product in whole tiles: 64 x 64 are the smallest sides
@@ -145,7 +145,7 @@ static struct kernel read_kernel(const struct tape *t, const struct tape_work *w
     return k;
 }
 
-// What the GeForce cards that hold their boost clock have in watts for a dense TFLOPS of their
+// What the GeForce GPUs that hold their boost clock have in watts for a dense TFLOPS of their
 // tensor cores (fp32 accumulation), by compute capability, so by process: RTX 3090 (8 nm), RTX
 // 4090, RTX 5090 (both 4N). Data sheets, as in data/gpus.tsv.
 static const struct {
@@ -153,7 +153,7 @@ static const struct {
     double watts, tflops;
 } holding[] = {{86, 350, 71.2}, {89, 450, 165.2}, {120, 575, 209.5}};
 
-// Share of the boost clock that the power limit leaves: 1 where the card has as many watts for what
+// Share of the boost clock that the power limit leaves: 1 where the GPU has as many watts for what
 // its tensor cores do as those above. Switching takes C V^2 f, and V goes about with f: P ~ f^3.
 static double clock_share(const struct gpu *g) {
     for (size_t i = 0; g->has_tensor_cores && i < sizeof holding / sizeof *holding; i++) {
@@ -164,7 +164,7 @@ static double clock_share(const struct gpu *g) {
     return 1;
 }
 
-// The card's rate for a kernel's arithmetic. torch's defaults: TF32 for convolutions in fp32, not
+// The GPU's rate for a kernel's arithmetic. torch's defaults: TF32 for convolutions in fp32, not
 // for matrix products (torch.backends.cuda.matmul.allow_tf32 from 1.12 on).
 static double peak_of(const struct gpu *g, const struct kernel *k) {
     double half = str_is(k->dtype, "bf16") && !isnan(g->bf16) ? g->bf16 : g->fp16;
@@ -177,7 +177,7 @@ static bool is_group(enum kind kind) {
     return kind == GROUP || kind == GROUP_FEW;
 }
 
-// Small matrices fill the card badly: flops count so many times.
+// Small matrices fill the GPU badly: flops count so many times.
 static double knee_of(const struct kernel *k, const double *constants) {
     double knee = constants[SPEED_KNEE_CHANNELS], in = fmax(k->inputs, 1),
            out = fmax(k->outputs, 1);
@@ -199,7 +199,7 @@ static double cycles_of(const struct gpu *g) {
 }
 
 // Bytes a second. Where a kernel multiplies, its loads and stores keep the multiprocessors busy
-// before they fill the memory's bandwidth, so that it is faster on a card with more of those.
+// before they fill the memory's bandwidth, so that it is faster on a GPU with more of those.
 static double rate_of(const struct kernel *k, const struct gpu *g, const double *constants) {
     double c = constants[shares[k->kind].b + (shares[k->kind].has_nhwc && k->is_nhwc)];
     if (!shares[k->kind].is_by_cycle) return c * g->bandwidth;
@@ -261,7 +261,7 @@ static bool names_card(struct str list, struct str key) {
     return false;
 }
 
-// The card decides before the software, the first of equals.
+// The GPU decides before the software, the first of equals.
 static const struct speed_row *choose(const struct speed_table *t, const struct speed_run *run,
                                       int torch, bool *ret_is_card, bool *ret_is_fitted) {
     const struct tape_header *h = &run->tape->header;

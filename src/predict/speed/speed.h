@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // How long a step takes and how many samples a second that is, from the tape's work events, without
 // a GPU. The constants are fitted to published runs (data/speed.tsv, doc/speed-model.md) and hold
-// for the card they were fitted on; for others the card's peak rate and bandwidth are put in, and
-// the range is wider. Input pipeline, copies to the card and collectives are not in it.
+// for the GPU they were fitted on; for others the GPU's peak rate and bandwidth are put in, and
+// the range is wider. Input pipeline, copies to the GPU and collectives are not in it.
 #ifndef SPEED_SPEED_H
 #define SPEED_SPEED_H
 
 #include "predict/gpu/gpu.h"
 #include "predict/tape/tape.h"
 
-// F: share of the card's peak, B: of its bandwidth. With NHWC the next one is that of
+// F: share of the GPU's peak, B: of its bandwidth. With NHWC the next one is that of
 // channels_last.
 enum speed_constant {
     SPEED_F_MM,
@@ -48,11 +48,11 @@ enum speed_constant {
 // A row of data/speed.tsv. The range factors: runs lie between prediction / factor and
 // prediction x factor; which share of the published ones does is in doc/speed-model.md.
 struct speed_row {
-    struct str name, cards, mode, from, note; // cards: keys of data/gpus.tsv, commas between
+    struct str name, cards, mode, from, note; // GPUs: keys of data/gpus.tsv, commas between
     int cc_min, cc_max, torch_min, torch_max; // 86 for 8.6, 112 for 1.12; 0: no bound
     double constants[SPEED_CONSTANTS];
-    double range, range_doubtful; // on the cards it was fitted on
-    double range_other;           // elsewhere: another card, software or precision
+    double range, range_doubtful; // on the GPUs it was fitted on
+    double range_other;           // elsewhere: another GPU, software or precision
     double range_measured;        // elsewhere, after some models were measured there
     double host_us;               // what the host needs to start a kernel, for "host-bound"
 };
@@ -63,7 +63,7 @@ struct speed_table {
 // The embedded table, or the user's file of that name. FAIL_INPUT names file, line and column.
 int speed_load(struct arena *a, struct speed_table *ret, struct fail *why);
 
-// What is timed: one optimizer step on one card.
+// What is timed: one optimizer step on one GPU.
 struct speed_run {
     const struct tape *tape;
     int64_t batch;        // of one micro-step
@@ -73,16 +73,16 @@ struct speed_run {
 };
 struct speed {
     const struct speed_row *row;     // whose constants
-    double step_s;                   // on the card, the host kept up
+    double step_s;                   // on the GPU, the host kept up
     double host_s;                   // that the host needs for it, by row->host_us
     double samples_per_s, low, high; // low is NaN where the host decides
     double doubtful_share;           // of the time, in kernels that the model is bad at
     bool is_doubtful;
     bool is_host_bound; // below the knee: at most `high`
-    bool is_card;       // the card is the row's
-    bool is_fitted;     // card, software and precision are those of the row
+    bool is_card;       // the GPU is the row's
+    bool is_fitted;     // GPU, software and precision are those of the row
 };
-// False when nothing can be said: a tape without work events, a card without facts, no row.
+// False when nothing can be said: a tape without work events, a GPU without facts, no row.
 bool speed_at(const struct speed_table *t, const struct speed_run *run, struct speed *ret);
 // The same with a factor learned from measurements: `range` is what is left of the error.
 void speed_calibrate(struct speed *s, double factor, double range);

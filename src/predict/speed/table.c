@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Reading data/speed.tsv. A row that lacks a constant, or has one that no card could have, is
+// Reading data/speed.tsv. A row that lacks a constant, or has one that no GPU could have, is
 // refused with its line and column: a wrong constant would go unnoticed otherwise.
 #include "base/data.h"
 #include "predict/speed/speed.h"

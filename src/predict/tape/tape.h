@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tape (doc/formats/tape.md): what some training steps ask of the memory allocator, in order,
 // every size affine in the batch. This room reads, checks, writes and sizes tapes; it knows nothing
-// of allocators (sim) or cards (gpu). Bytes are signed 64-bit; unknown is TAPE_UNKNOWN, NaN or an
+// of allocators (sim) or GPUs (gpu). Bytes are signed 64-bit; unknown is TAPE_UNKNOWN, NaN or an
 // empty view, never zero.
 #ifndef TAPE_TAPE_H
 #define TAPE_TAPE_H

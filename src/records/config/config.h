@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The user's training config, text in, text out. This room finds keys, says what they mean in the
 // trainer's dialect (data/dialects.tsv) and makes the smallest edit that changes them; it knows no
-// card, no model and no file system. The order of use:
+// GPU, no model and no file system. The order of use:
 //
 //     config_parse        text -> tree, or the reason why not
 //     config_read_roles   tree -> dialect, and every role (batch, precision, …) with its place
@@ -264,7 +264,7 @@ struct config_card {
 int config_team_read(struct arena *a, const struct config *c, struct config_card **ret_cards,
                      int *ret_count, struct fail *why);
 // `before` NULL: a fresh document with comments. Otherwise the smallest edit of that file: figures
-// of known cards are changed, new cards are appended, nobody else's entry is touched.
+// of known GPUs are changed, new GPUs are appended, nobody else's entry is touched.
 int config_team_write(struct arena *a, const struct config *before, const struct config_card *cards,
                       int count, struct config_patched *ret_patched, struct fail *why);
 

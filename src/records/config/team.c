@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The team's file: one map, team_gpu_settings, with an entry a card. Read, written fresh, or
+// The team's file: one map, team_gpu_settings, with an entry a GPU. Read, written fresh, or
 // brought up to date with the same smallest edits as any other config.
 #include "records/config/dialect_int.h"
 
@@ -8,9 +8,9 @@
 static const char map_name[] = "team_gpu_settings";
 
 static const char preamble[] =
-    "# Recommended settings for every card of the team, written by `batchfit team`.\n"
+    "# Recommended settings for every GPU of the team, written by `batchfit team`.\n"
     "# Effective batch = batch_size x gradient_accumulation_steps (x number of GPUs): the same on "
-    "every card.\n"
+    "every GPU.\n"
     "# Figures may be edited by hand; the next run changes figures only and keeps comments.\n";
 
 static int64_t count_of(const struct config *c, struct config_node *map, const char *key) {
@@ -44,7 +44,7 @@ int config_team_read(struct arena *a, const struct config *c, struct config_card
     if (map->kind == NODE_SCALAR && config_scalar_read(c, map).type == CONFIG_NULL) return 0;
     if (map->kind != NODE_MAP) {
         return config_bytes_fail(c, map->begin < 0 ? 0 : map->begin, why ? why : &(struct fail){0},
-                                 "%s is not a map of cards", map_name);
+                                 "%s is not a map of GPUs", map_name);
     }
     struct config_card *cards = arena_new(a, struct config_card, map->count / 2 + 1);
     int count = 0;
@@ -156,7 +156,7 @@ static struct config_node *entry_of(const struct config *c, struct str card) {
                : NULL;
 }
 
-// `entry` is the card's map in the file; NULL: it has none yet.
+// `entry` is the GPU's map in the file; NULL: it has none yet.
 static void update_card(struct arena *a, const struct config_card *card, struct config_node *entry,
                         struct config_edits *edits) {
     struct config_edit *keys = arena_new(a, struct config_edit, ENTRY_KEYS);
@@ -195,9 +195,9 @@ int config_team_write(struct arena *a, const struct config *before, const struct
     status = config_team_read(a, before, &old, &old_count, why);
     if (status) return status;
     if (old_count == 0) {
-        fail_set(why, FAIL_INPUT, "%.*s: there is no %s with a card in it", STR_ARG(before->name),
+        fail_set(why, FAIL_INPUT, "%.*s: there is no %s with a GPU in it", STR_ARG(before->name),
                  map_name);
-        return fail_hint(why, "write to a new file, or add the first card by hand");
+        return fail_hint(why, "write to a new file, or add the first GPU by hand");
     }
     struct config_edits edits = {0};
     for (int i = 0; i < count; i++)

@@ -52,7 +52,7 @@ static int add_columns(sqlite3 *db, int version) {
     return code;
 }
 
-// All columns at once: one by one SQLite reads the schema anew for each.
+// All columns at once: one by one SQLite reads the schema again for each.
 static int create(sqlite3 *db, int version) {
     ARENA_AUTO a = {0};
     struct buf sql = buf_new(&a);

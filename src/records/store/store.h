@@ -28,7 +28,7 @@ struct store_run {
     struct str library; // "timm 1.0.9"
     int64_t workers;
     struct str device;      // cuda, cpu
-    struct str gpu;         // the card's name, or the processor's
+    struct str gpu;         // the GPU's name, or the CPU's
     struct str gpu_hash;    // of its UUID
     int64_t capacity_bytes; // of the device
     int64_t limit_bytes;    // that it was allowed; -1: all
@@ -41,13 +41,13 @@ struct store_run {
     struct str status; // OK, ALMOST, OOM, SPILLS, FAILED; of fit and compare FITS, OOM, …
     int64_t steps, seen_batch;
     int64_t allocated_bytes, reserved_bytes; // peaks of the framework's allocator
-    int64_t peak_bytes;                      // of the card, or resident on the processor
+    int64_t peak_bytes;                      // of the GPU, or resident on the CPU
     int64_t charged_bytes;                   // what was held against the limit
     int64_t alloc_retries;
     double samples_per_s, samples_per_s_low, samples_per_s_high;
     struct step_times times;
     double device_share, energy_joules, seconds;
-    int64_t predicted_bytes;          // the card's peak
+    int64_t predicted_bytes;          // the GPU's peak
     int64_t predicted_reserved_bytes; // of the allocator, without pressure
     int64_t predicted_upper_bytes;    // end of the band
     // What an answer from the history needs besides.

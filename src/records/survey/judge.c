@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the machines' records come to. Of one machine and card only what was measured with the
+// What the machines' records come to. Of one machine and GPU only what was measured with the
 // PyTorch of its newest record counts, and a batch that ran once and ran out of memory later is no
-// answer. Of several machines with one card the smallest batch is the safe one: it ran everywhere
+// answer. Of several machines with one GPU the smallest batch is the safe one: it ran everywhere
 // that it was tried, and the larger one did not, or was not tried.
 #include "records/survey/survey.h"
 
@@ -55,7 +55,7 @@ static struct str difference(struct arena *a, const struct survey_record *r,
         return str_format(a, "%s %.*s, here %.*s", asked[i].what, STR_ARG(said(a, &r->plan, f)),
                           STR_ARG(said(a, &q->plan, f)));
     }
-    if (r->key.len == 0) return STR("only a part of the card's memory (--memory)");
+    if (r->key.len == 0) return STR("only a part of the GPU's memory (--memory)");
     return (struct str){0};
 }
 
@@ -83,7 +83,7 @@ static struct survey_part part_of(struct arena *a, const struct survey_file *fil
     return part;
 }
 
-// --- One machine, one card -----------------------------------------------------------------------
+// --- One machine, one GPU -----------------------------------------------------------------------
 
 // The records of one machine that are of the question and keep the effective batch.
 struct view {
@@ -91,7 +91,7 @@ struct view {
     const struct survey_question *q;
     const struct survey_record **records;
     ptrdiff_t count;
-    struct str key, torch; // of the card that is looked at
+    struct str key, torch; // of the GPU that is looked at
 };
 
 static struct view view_of(struct arena *a, const struct survey_file *file,
@@ -128,7 +128,7 @@ static bool is_refuted(const struct view *v, const struct survey_record *r) {
     return false;
 }
 
-// The precision that suits the card comes first, then what was asked for.
+// The precision that suits the GPU comes first, then what was asked for.
 static bool is_better(const struct view *v, const struct survey_record *a,
                       const struct survey_record *b) {
     if (!b) return true;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The members of a record, by which it is read, written and compared. Known by its question, card
+// The members of a record, by which it is read, written and compared. Known by its question, GPU
 // and batch: a later measurement of the same replaces it.
 #include "records/survey/survey_int.h"
 

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the machines of a team measured: one text file a machine, in a folder that git carries
 // (doc/formats/team-results.md). This room reads and writes these files and finds what they come to
-// together: one setting a card, who differs, what was left out and why. It knows no card and no
-// history: who asks says which entry a record's card is.
+// together: one setting a GPU, who differs, what was left out and why. It knows no GPU and no
+// history: who asks says which entry a record's GPU is.
 //
 // Recipe: to add a figure to the records, a member here, a row of `survey_members` in
 // src/records/survey/record.c, and a row of doc/formats/team-results.md. A figure that older
@@ -28,8 +28,8 @@ struct survey_record {
     int64_t peak_bytes, reserved_bytes, charged_bytes;
     double samples_per_s;
     // Not in the file; who asks fills them in before survey_judge.
-    struct str key; // the card's entry in the settings file; empty: the record is passed over
-    enum plan_precision adapted; // that suits the card, beside the question's own
+    struct str key; // the GPU's entry in the settings file; empty: the record is passed over
+    enum plan_precision adapted; // that suits the GPU, beside the question's own
 };
 struct survey_record survey_record_unknown(void);
 // A member that no file may hold; NULL: it can be written and is read again.
@@ -51,7 +51,7 @@ int survey_read(struct arena *a, struct str path, struct str text, struct survey
                 int64_t *ret_line, struct fail *why);
 // The records sorted, one a line: the same records are the same text.
 struct str survey_write(struct arena *a, struct survey_file *file);
-// Puts a record in, in place of one that is of the same question, card and batch and no newer.
+// Puts a record in, in place of one that is of the same question, GPU and batch and no newer.
 void survey_add(struct arena *a, struct survey_file *file, const struct survey_record *record);
 
 // --- A folder of them ----------------------------------------------------------------------------
@@ -81,11 +81,11 @@ struct survey_question {
     struct plan plan;  // its batch does not count; precision UNKNOWN: any
     struct str also;   // the name of the model's tape: either counts
     int64_t effective; // what every machine must keep; 0: the batch is free
-    double margin;     // share of the card that must have been free; NaN: what the trials kept
+    double margin;     // share of the GPU that must have been free; NaN: what the trials kept
     enum survey_prefer prefer;
 };
 
-// What one machine measured on one card.
+// What one machine measured on one GPU.
 struct survey_choice {
     const struct survey_file *file;
     const struct survey_record *record;  // NULL: nothing ran

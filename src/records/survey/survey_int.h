@@ -14,7 +14,7 @@ struct survey_member {
 extern const struct survey_member
     survey_members[]; // in the order of the alphabet; ends without a name
 
-// By what records are known by; 0: of the same question, card and batch.
+// By what records are known by; 0: of the same question, GPU and batch.
 int survey_compare(const struct survey_record *a, const struct survey_record *b);
 
 #endif

@@ -326,7 +326,7 @@ static int nothing_fits(struct grid *b, const struct grid_row *r) {
         grid_note(b, STR("nothing smaller was tried: give smaller --batch-sizes"));
     } else {
         grid_note(b, STR("what helps: a smaller model or image, gradient checkpointing, mixed "
-                         "precision, a card with more memory (batchfit explain)"));
+                         "precision, a GPU with more memory (batchfit explain)"));
     }
     return FAIL_NO;
 }

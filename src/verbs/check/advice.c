@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What to set: by the card's abilities, the machine's cores, the PyTorch that is there, and, where
+// What to set: by the GPU's abilities, the machine's cores, the PyTorch that is there, and, where
 // a tape speaks for the model, the batch that fit would choose.
 #include "verbs/check/check.h"
 
@@ -9,7 +9,7 @@ static bool wants_channels_last(const struct check *c, const struct rules_suppor
     return s->has_tensor_cores && c->question.plan.sequence_length <= 0;
 }
 
-// From PyTorch 2.0 and compute capability 7.0; of an unknown PyTorch the card decides.
+// From PyTorch 2.0 and compute capability 7.0; of an unknown PyTorch the GPU decides.
 static bool wants_compile(const struct check *c, int capability) {
     const struct rules_torch *t = &c->facts.torch;
     bool may = t->state == RULES_TORCH_FOUND ? rules_version(t->version) >= 200 : true;
@@ -26,7 +26,7 @@ static int choose(struct check *c, int card, struct check_advice *advice, struct
     struct fail unsaid = {0};
     if (asked.model.len == 0 || d->now.total_bytes <= 0) {
         advice->why_no_answer = asked.model.len == 0 ? STR("no model is named (--config, --model)")
-                                                     : STR("the card's memory is not known");
+                                                     : STR("the GPU's memory is not known");
         return 0;
     }
     if (c->gpus[card]) gpu.usable_bytes += d->now.total_bytes - gpu.total_bytes;
@@ -71,7 +71,7 @@ static void advise_processor(struct check *c) {
         .precision = GPU_FP32,
         .compile = wants_compile(c, -1),
         .workers = rules_workers(&c->facts),
-        .why_no_answer = STR("batches are forecast for cards: batchfit fit --gpu NAME"),
+        .why_no_answer = STR("batches are forecast for GPUs: batchfit fit --gpu NAME"),
     };
 }
 

@@ -16,20 +16,20 @@ static const struct cli_row rows[] = {
     {"detailed", NULL, CLI_SWITCH, AT(detailed), "also what is fine, and the ids of all findings",
      NULL},
     {"benchmark", NULL, CLI_SWITCH, AT(benchmark),
-     "also measures memory, links and matrix products (of the processor and of every card) and "
-     "says how fast they should be; takes about half a minute, and as long again for each card",
+     "also measures memory, links and matrix products (of the CPU and of every GPU) and "
+     "says how fast they should be; takes about half a minute, and as long again for each GPU",
      NULL},
     {"deadline", "SECONDS", CLI_COUNT, AT(deadline),
-     "what --benchmark may take for the processor and for each card (60)", ""},
+     "what --benchmark may take for the CPU and for each GPU (60)", ""},
     {"only", "WHAT", CLI_TEXT, AT(only), "--benchmark measures just the 'cards', or just the 'cpu'",
-     "cards cpu"},
+     "GPUs cpu"},
     {"recommend", NULL, CLI_SWITCH, AT(recommend), "only the recommended settings", NULL},
     {"matrix", NULL, CLI_SWITCH, AT(matrix),
-     "which batch of which model fits which card; from the tapes, instead of the rest", NULL},
+     "which batch of which model fits which GPU; from the tapes, instead of the rest", NULL},
     {"models", "LIST", CLI_MANY, AT(models),
      "the models of --matrix; without it the config's, or all that tapes are shipped of", "models"},
     {"gpus", "LIST", CLI_LIST, AT(gpus),
-     "the cards of --matrix: rtx4090,rtx3060; 'all' is the whole catalogue; without it this "
+     "the GPUs of --matrix: rtx4090,rtx3060; 'all' is the whole catalogue; without it this "
      "machine's and the team's",
      "gpus"},
     {"batch-size", "N", CLI_COUNT, AT(q.batch),
@@ -132,14 +132,14 @@ const struct cli_verb check_verb = {
     .name = "check",
     .summary = "what is this machine, is it healthy, what should I set?",
     .description =
-        "Looks at driver, cards, PyTorch, memory, /dev/shm and cores, says what is wrong with the "
+        "Looks at driver, GPUs, PyTorch, memory, /dev/shm and cores, says what is wrong with the "
         "evidence and what to do, and recommends settings: precision, workers, pin_memory, "
         "channels_last, compile and, for a model that a tape speaks for, the batch. A machine "
-        "without a card is told so; that is no error. Exit status 0: all is well, 1: there are "
+        "without a GPU is told so; that is no error. Exit status 0: all is well, 1: there are "
         "warnings, 2: there are problems (doc/formats/exit.md).\n"
-        "--benchmark measures as well, each card in a process of its own; a figure far below its "
+        "--benchmark measures as well, each GPU in a process of its own; a figure far below its "
         "range is a warning, a wrong result a problem.\n"
-        "--matrix answers for models and cards instead: the largest batch, or whether --batch-size "
+        "--matrix answers for models and GPUs instead: the largest batch, or whether --batch-size "
         "fits.",
     .examples = "batchfit check\n"
                 "batchfit check --demo\n"

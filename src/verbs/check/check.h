@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of the verb check: facts are gathered, judged (insight), turned into settings, and
+// The parts of the verb check: facts are gathered, judged (rules), turned into settings, and
 // shown.
 #ifndef CHECK_CHECK_H
 #define CHECK_CHECK_H
@@ -13,13 +13,13 @@ struct check_options {
     struct question_options q;
     const char *machine, *python, *models, *gpus, *output, *record;
     bool detailed, matrix, recommend, benchmark, demo;
-    const char *only; // cards, cpu: all that --benchmark measures; NULL: both
+    const char *only; // GPUs, cpu: all that --benchmark measures; NULL: both
     int64_t deadline; // seconds of one benchmark; 0: the usual
 };
 
-// What to set for a training on one card, or on the processor. Unknown: -1, NaN, an empty text.
+// What to set for a training on one GPU, or on the CPU. Unknown: -1, NaN, an empty text.
 struct check_advice {
-    int card; // index; -1: the processor
+    int card; // index; -1: the CPU
     enum gpu_precision precision;
     bool tf32, pin_memory, channels_last, compile, cudnn_benchmark;
     int workers;
@@ -34,12 +34,12 @@ struct check {
     struct question question;
     struct rules_facts facts;
     struct rules_support *supports;
-    const struct gpu **gpus; // of the catalogue, one a card; NULL: not in it
+    const struct gpu **gpus; // of the catalogue, one a GPU; NULL: not in it
     struct rules_needs needs;
-    struct trend_stretch *stretches; // with --detailed: what was watched, one a card
-    struct finding_insight_findings findings;
+    struct trend_stretch *stretches; // with --detailed: what was watched, one a GPU
+    struct findings findings;
     struct check_rates rates;    // with --benchmark
-    struct check_advice *advice; // one a card that answers, or one for the processor
+    struct check_advice *advice; // one a GPU that answers, or one for the CPU
     int advice_count;
 };
 
@@ -48,7 +48,7 @@ struct check {
 int check_gather(struct check *c, struct fail *why);
 // check_torch.c: asks the user's Python about its PyTorch, within 30 s.
 void check_ask_torch(struct arena *a, const char *python, struct rules_torch *ret_torch);
-// Watches the cards for about three seconds, for the share of time that only counters tell.
+// Watches the GPUs for about three seconds, for the share of time that only counters tell.
 int check_watch(struct check *c, struct fail *why);
 struct rules_torch check_torch_unasked(void); // nothing is known
 // check_advice.c
@@ -60,7 +60,7 @@ json_t *check_json(struct check *c);
 // 0: all is well, 1: there are warnings, 2: there are problems.
 int check_status(const struct check *c);
 
-// check_matrix.c: models by cards, on standard output or into the file of --output (.md, .html,
+// check_matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
 // .json, .csv by its name).
 int check_matrix(struct check *c, struct fail *why);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What there is to know of the machine: cards by the driver, what they can do by the catalogue, the
+// What there is to know of the machine: GPUs by the driver, what they can do by the catalogue, the
 // rest by /proc, /sys and /dev/shm. Of a recorded machine only what is in the recording: nothing of
 // this machine gets mixed in.
 #include "verbs/check/check.h"
@@ -11,9 +11,9 @@
 
 enum { WATCH_MS = 250, LOOKS = 12 };
 
-// --- Cards ---------------------------------------------------------------------------------------
+// --- GPUs ---------------------------------------------------------------------------------------
 
-// An instance has its card's abilities: "NVIDIA A100-SXM4-40GB MIG 3g.20gb".
+// An instance has its GPU's abilities: "NVIDIA A100-SXM4-40GB MIG 3g.20gb".
 static struct str card_name(const struct device_card *card) {
     struct str name = str_of(card->facts.name);
     ptrdiff_t mig = card->is_mig ? str_find(name, STR(" MIG ")) : -1;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// check --matrix: models by cards. A cell says the largest batch that the card's budget takes or,
-// of a given batch, whether it fits. Models are asked at mixed precision where the card has tensor
+// check --matrix: models by GPUs. A cell says the largest batch that the GPU's budget takes or,
+// of a given batch, whether it fits. Models are asked at mixed precision where the GPU has tensor
 // cores, unless config or command line say otherwise.
 #include "verbs/check/check.h"
 
@@ -56,7 +56,7 @@ static void add_catalogue(struct question *q, struct question_gpus *cards) {
     }
 }
 
-// This machine's cards first, then the team's.
+// This machine's GPUs first, then the team's.
 static int find_cards(struct matrix *m, struct fail *why) {
     struct check *c = m->check;
     const struct check_options *o = c->options;
@@ -137,7 +137,7 @@ static void show_cell(const struct matrix *m, struct show_table *t, const struct
     }
 }
 
-// Of the first cell that is known: it is the same for all cards.
+// Of the first cell that is known: it is the same for all GPUs.
 static void show_size(const struct matrix *m, struct show_table *t, ptrdiff_t row) {
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
         const struct cell *cell = &m->cells[row * m->cards.count + j];
@@ -175,7 +175,7 @@ static struct show_table table_of(const struct matrix *m) {
 static struct str title_of(const struct matrix *m) {
     struct arena *a = m->check->arena;
     if (!m->at_batch)
-        return STR("The largest batch that fits, with the margin of the card's tier kept "
+        return STR("The largest batch that fits, with the margin of the GPU's tier kept "
                    "free");
     return str_format(a, "Does a batch of %lld fit?", (long long)m->check->options->q.batch);
 }
@@ -185,7 +185,7 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
     struct question *q = &m->check->question;
     str_list_add(q->arena, notes,
                  str_format(q->arena,
-                            "%s on cards with tensor cores, fp32 on the others; optimizer %.*s",
+                            "%s on GPUs with tensor cores, fp32 on the others; optimizer %.*s",
                             q->has_config || q->precision_fixed ? "the config's precision"
                                                                 : "mixed precision (amp-fp16)",
                             STR_ARG(q->plan.optimizer.len ? q->plan.optimizer
@@ -240,7 +240,7 @@ static struct str html_text(const struct matrix *m) {
     struct show_table t = table_of(m);
     struct str_list notes = {0};
     collect_notes(m, &notes);
-    html_open(&b, STR("Models and cards"), title_of(m));
+    html_open(&b, STR("Models and GPUs"), title_of(m));
     html_table(&b, &t);
     html_list(&b, notes.items, (int)notes.count);
     html_close(&b, STR("batchfit " BATCHFIT_VERSION));
@@ -253,7 +253,7 @@ static struct str csv_text(const struct matrix *m) {
     for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
         const struct cell *cell = &m->cells[i];
         const struct answer *x = &cell->answer;
-        // Names of models and keys of cards hold neither commas nor quotes.
+        // Names of models and keys of GPUs hold neither commas nor quotes.
         buf_format(&b, "%.*s,%.*s,", STR_ARG(m->models.items[i / m->cards.count]),
                    STR_ARG(m->cards.items[i % m->cards.count].gpu.key));
         if (cell->is_known && x->fits) buf_format(&b, "%lld", (long long)x->plan.batch);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// check --benchmark: starts a process for the processor and then one for each card, one after the
+// check --benchmark: starts a process for the CPU and then one for each GPU, one after the
 // other, each with a deadline, and joins what they measured with the ranges and the findings.
 #include "verbs/check/check.h"
 
@@ -48,7 +48,7 @@ static bool has_figure(const struct check *c, int card, const struct microbench_
     return false;
 }
 
-// What a card cannot do in hardware, and a single core's second figure, are no gaps.
+// What a GPU cannot do in hardware, and a single core's second figure, are no gaps.
 static bool is_expected(const struct check *c, int card, const struct microbench_measure *m) {
     int cc = card >= 0 ? c->supports[card].compute_capability : 0;
     struct str id = str_of(m->id);
@@ -122,11 +122,11 @@ static void measure_cpu(struct check *c, const struct microbench_table *table) {
 static struct str why_not(const struct check *c, int card) {
     const struct device_card *d = &c->facts.devices.cards[card];
     if (d->state != DEVICE_ANSWERS) {
-        return str_format(c->arena, "not measured: the card %s", device_state_name(d->state));
+        return str_format(c->arena, "not measured: the GPU %s", device_state_name(d->state));
     }
     if (d->now.free_bytes < 0 || d->now.free_bytes >= free_least) return (struct str){0};
     return str_format(c->arena,
-                      "not measured: the card is full, %.*s of %.*s are free and %.*s are needed",
+                      "not measured: the GPU is full, %.*s of %.*s are free and %.*s are needed",
                       STR_ARG(unit_bytes(c->arena, d->now.free_bytes)),
                       STR_ARG(unit_bytes(c->arena, d->now.total_bytes)),
                       STR_ARG(unit_bytes(c->arena, free_least)));
@@ -162,13 +162,12 @@ static double busy_cores(struct check *c) {
 
 static void say_recorded(struct check *c) {
     *arena_push(c->arena, &c->findings.items, &c->findings.count, &c->findings.capacity) =
-        (struct finding_insight_finding){.id = "rate.machine",
-                                         .severity = FINDING_UNKNOWN,
-                                         .card = -1,
-                                         .what = "benchmark",
-                                         .evidence = STR("a recorded machine cannot be measured"),
-                                         .remedy =
-                                             STR("run check --benchmark on the machine itself")};
+        (struct finding){.id = "rate.machine",
+                         .severity = FINDING_UNKNOWN,
+                         .card = -1,
+                         .what = "benchmark",
+                         .evidence = STR("a recorded machine cannot be measured"),
+                         .remedy = STR("run check --benchmark on the machine itself")};
 }
 
 static bool is_asked(const struct check *c, const char *what) {

@@ -37,16 +37,15 @@ void check_rate_read(struct arena *a, const json_t *line, struct microbench_figu
 
 // --- The table -----------------------------------------------------------------------------------
 
-static const struct finding_insight_finding *finding_of(const struct check *c,
-                                                        const struct rules_rate *r) {
+static const struct finding *finding_of(const struct check *c, const struct rules_rate *r) {
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
-        const struct finding_insight_finding *f = &c->findings.items[i];
+        const struct finding *f = &c->findings.items[i];
         if (f->card == r->card && str_is(str_of(f->id), r->figure.measure->id)) return f;
     }
     return NULL;
 }
 
-static enum show_tone tone_of(const struct finding_insight_finding *f) {
+static enum show_tone tone_of(const struct finding *f) {
     static const enum show_tone tones[] = {SHOW_GOOD, SHOW_PLAIN, SHOW_DIM, SHOW_WARN, SHOW_BAD};
     return f ? tones[f->severity] : SHOW_PLAIN;
 }
@@ -65,7 +64,7 @@ static void add_row(const struct check *c, struct show_table *t, const struct ru
     bool is_measured = f->state == MICROBENCH_MEASURED;
     show_table_cell(t, SHOW_PLAIN,
                     r->card < 0 ? STR("processor")
-                                : str_format(a, "card %d", c->facts.devices.cards[r->card].index));
+                                : str_format(a, "GPU %d", c->facts.devices.cards[r->card].index));
     show_table_cell(t, SHOW_STRONG, str_of(f->measure->what));
     show_table_known(t, tone, microbench_text(a, f->measure->unit, f->median));
     show_table_known(t, SHOW_PLAIN,
@@ -94,7 +93,7 @@ void check_rates_show(const struct check *c, struct show_style style, struct buf
 // --- The document --------------------------------------------------------------------------------
 
 static json_t *rate_json(const struct check *c, const struct rules_rate *r) {
-    const struct finding_insight_finding *f = finding_of(c, r);
+    const struct finding *f = finding_of(c, r);
     const struct microbench_range *g = &r->range;
     json_t *document = check_rate_json(&r->figure);
     json_t *range =
@@ -109,7 +108,7 @@ static json_t *rate_json(const struct check *c, const struct rules_rate *r) {
                         r->card < 0 ? json_null()
                                     : json_integer(c->facts.devices.cards[r->card].index));
     json_object_set_new(document, "severity",
-                        f ? json_string(finding_insight_severity_name(f->severity)) : json_null());
+                        f ? json_string(finding_severity_name(f->severity)) : json_null());
     json_object_set_new(document, "range", range);
     return document;
 }

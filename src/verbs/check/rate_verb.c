@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit rate: what `check --benchmark` starts for the processor and for each card, so that a
-// card that hangs, or a library that breaks, does so in a process of its own. One figure a line, as
+// batchfit rate: what `check --benchmark` starts for the CPU and for each GPU, so that a
+// GPU that hangs, or a library that breaks, does so in a process of its own. One figure a line, as
 // JSON, as soon as it is there.
 #include "cli/verb.h"
 #include "verbs/check/rate.h"
@@ -15,10 +15,10 @@ struct rate_options {
 
 #define AT(member) offsetof(struct rate_options, member)
 static const struct cli_row rows[] = {
-    {"card", "ID", CLI_TEXT, AT(card), "a card, by UUID or number; without it the processor", ""},
+    {"card", "ID", CLI_TEXT, AT(card), "a GPU, by UUID or number; without it the CPU", ""},
     {"libraries", "DIRS", CLI_TEXT, AT(libraries), "folders where cuBLAS may be, by colons", ""},
-    {"cores", "N", CLI_COUNT, AT(cores), "threads on the processor", ""},
-    {"memory", "BYTES", CLI_BYTES, AT(memory_bytes), "the processor's free memory", ""},
+    {"cores", "N", CLI_COUNT, AT(cores), "threads on the CPU", ""},
+    {"memory", "BYTES", CLI_BYTES, AT(memory_bytes), "the CPU's free memory", ""},
     {.name = NULL},
 };
 
@@ -48,7 +48,7 @@ static int rate_run(struct arena *a, const struct cli_options *options, struct f
 
 const struct cli_verb check_rate_verb = {
     .name = "rate",
-    .summary = "measures the processor or one card (for check --benchmark)",
+    .summary = "measures the CPU or one GPU (for check --benchmark)",
     .description = "The plumbing of check --benchmark: one figure a line, as JSON.",
     .options = rows,
     .options_size = sizeof(struct rate_options),

@@ -14,7 +14,7 @@ static const char *const statuses[] = {"ok", "ok", "unknown", "warn", "fail"};
 int check_status(const struct check *c) {
     int status = 0;
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
-        enum finding_insight_severity severity = c->findings.items[i].severity;
+        enum finding_severity severity = c->findings.items[i].severity;
         if (severity == FINDING_PROBLEM) status = 2;
         if (severity == FINDING_WARNING && status < 1) status = 1;
     }
@@ -28,10 +28,10 @@ static struct str bytes_text(struct arena *a, int64_t bytes) {
     return bytes >= 0 ? unit_bytes(a, bytes) : (struct str){0};
 }
 
-// The value of a finding about a card, so that the overview and the findings never disagree.
+// The value of a finding about a GPU, so that the overview and the findings never disagree.
 static struct str config_value_of(const struct check *c, int card, const char *id) {
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
-        const struct finding_insight_finding *f = &c->findings.items[i];
+        const struct finding *f = &c->findings.items[i];
         if (f->card == card && str_is(str_of(id), f->id)) return f->value;
     }
     return (struct str){0};
@@ -109,19 +109,18 @@ static void show_machine(const struct check *c, struct show_style style, struct 
 // --- Findings
 // ----------------------------------------------------------------------------------------
 
-static struct str subject(const struct check *c, const struct finding_insight_finding *f) {
+static struct str subject(const struct check *c, const struct finding *f) {
     if (f->card < 0) return STR("machine");
     const struct device_card *d = &c->facts.devices.cards[f->card];
-    if (d->is_mig) return str_format(c->arena, "card %d, instance at place %d", d->index, f->card);
-    return str_format(c->arena, "card %d", d->index);
+    if (d->is_mig) return str_format(c->arena, "GPU %d, instance at place %d", d->index, f->card);
+    return str_format(c->arena, "GPU %d", d->index);
 }
 
-static void add_finding(const struct check *c, struct show_table *t,
-                        const struct finding_insight_finding *f) {
+static void add_finding(const struct check *c, struct show_table *t, const struct finding *f) {
     struct buf b = buf_new(c->arena);
     if (f->value.len > 0) buf_format(&b, "%.*s", STR_ARG(f->value));
     if (f->evidence.len > 0) buf_format(&b, "%s%.*s", b.count ? ": " : "", STR_ARG(f->evidence));
-    show_table_cell(t, tones[f->severity], str_of(finding_insight_severity_name(f->severity)));
+    show_table_cell(t, tones[f->severity], str_of(finding_severity_name(f->severity)));
     show_table_cell(t, SHOW_PLAIN, subject(c, f));
     show_table_cell(t, SHOW_STRONG, str_of(f->what));
     show_table_cell(t, SHOW_PLAIN, buf_str(&b));
@@ -130,7 +129,7 @@ static void add_finding(const struct check *c, struct show_table *t,
 }
 
 // The table of what was measured has it, with the same words.
-static bool is_in_rates(const struct check *c, const struct finding_insight_finding *f) {
+static bool is_in_rates(const struct check *c, const struct finding *f) {
     return c->rates.count > 0 && f->severity < FINDING_WARNING &&
            str_starts(str_of(f->id), STR("rate."));
 }
@@ -139,7 +138,7 @@ static bool is_in_rates(const struct check *c, const struct finding_insight_find
 static void show_findings(const struct check *c, struct show_style style, struct buf *out) {
     struct show_table t = show_table_new(c->arena, (struct str){0});
     int counts[FINDING_PROBLEM + 1] = {0};
-    enum finding_insight_severity least = c->options->detailed ? FINDING_OK : FINDING_NOTE;
+    enum finding_severity least = c->options->detailed ? FINDING_OK : FINDING_NOTE;
     show_table_column(&t, "", SHOW_LEFT);
     show_table_column(&t, "about", SHOW_LEFT);
     show_table_column(&t, "what", SHOW_LEFT);
@@ -148,7 +147,7 @@ static void show_findings(const struct check *c, struct show_style style, struct
     if (c->options->detailed) show_table_column(&t, "id", SHOW_LEFT);
     for (int severity = FINDING_PROBLEM; severity >= FINDING_OK; severity--) {
         for (ptrdiff_t i = 0; i < c->findings.count; i++) {
-            const struct finding_insight_finding *f = &c->findings.items[i];
+            const struct finding *f = &c->findings.items[i];
             if ((int)f->severity != severity) continue;
             counts[severity]++;
             if (f->severity >= least && !is_in_rates(c, f)) add_finding(c, &t, f);
@@ -223,7 +222,7 @@ static bool same_card(const struct check *c, const struct check_advice *a,
            a->answer.peak.verdict == b->answer.peak.verdict;
 }
 
-// Eight equal cards get one table.
+// Eight equal GPUs get one table.
 static bool is_repeated(const struct check *c, int at) {
     for (int i = 0; i < at; i++) {
         if (same_card(c, &c->advice[i], &c->advice[at])) return true;
@@ -235,14 +234,14 @@ static struct str advice_title(const struct check *c, int at) {
     const struct check_advice *d = &c->advice[at];
     struct buf b = buf_new(c->arena);
     int count = 0, last = -1;
-    if (d->card < 0) return STR("Recommended on the processor");
+    if (d->card < 0) return STR("Recommended on the CPU");
     for (int i = at; i < c->advice_count; i++) {
         int index = c->facts.devices.cards[c->advice[i].card].index;
         if (index == last || !same_card(c, d, &c->advice[i])) continue;
         buf_format(&b, "%s%d", count++ ? ", " : "", index);
         last = index;
     }
-    return str_format(c->arena, "Recommended for card%s %.*s, %s", count == 1 ? "" : "s",
+    return str_format(c->arena, "Recommended for GPU%s %.*s, %s", count == 1 ? "" : "s",
                       STR_ARG(buf_str(&b)), c->facts.devices.cards[d->card].facts.name);
 }
 
@@ -258,7 +257,7 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     add_setting(&t, "precision", check_precision_text(d), config_says(c, CONFIG_PRECISION),
                 d->precision == GPU_BF16   ? "bf16 in hardware; no loss scaling needed"
                 : d->precision == GPU_FP16 ? "tensor cores without bf16; with loss scaling"
-                : is_cpu                   ? "processors train in fp32, but for the newest servers'"
+                : is_cpu                   ? "CPUs train in fp32, but for the newest servers'"
                                            : "no tensor cores");
     if (d->tf32) {
         add_setting(
@@ -268,9 +267,9 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     add_setting(&t, "num_workers", number(c->arena, d->workers), config_says(c, CONFIG_WORKERS),
                 d->workers < 0 ? "the cores are not known" : "by the cores and memory there are");
     add_setting(&t, "pin_memory", yes(d->pin_memory), (struct str){0},
-                d->pin_memory ? "copies to the card run beside it"
-                : is_cpu      ? "there is no card to copy to"
-                              : "card and processor share their memory");
+                d->pin_memory ? "copies to the GPU run beside it"
+                : is_cpu      ? "there is no GPU to copy to"
+                              : "GPU and CPU share their memory");
     if (!is_cpu) {
         add_setting(&t, "channels_last", yes(d->channels_last),
                     config_says(c, CONFIG_CHANNELS_LAST),
@@ -279,7 +278,7 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     }
     add_setting(&t, "compile", yes(d->compile), config_says(c, CONFIG_COMPILE),
                 d->compile ? "for long trainings: the first steps take minutes"
-                           : "PyTorch 2, a compiler and, on a card, capability 7.0 and Triton are "
+                           : "PyTorch 2, a compiler and, on a GPU, capability 7.0 and Triton are "
                              "needed");
     add_batch(c, &t, d);
     show_table_text(&t, style, out);
@@ -304,13 +303,13 @@ void check_show(struct check *c, struct show_style style, struct buf *out) {
 // --- The document
 // --------------------------------------------------------------------------------------
 
-static json_t *finding_json(const struct check *c, const struct finding_insight_finding *f) {
-    return json_pack(
-        "{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "id", f->id, "status", statuses[f->severity],
-        "severity", finding_insight_severity_name(f->severity), "card",
-        f->card < 0 ? json_null() : json_integer(c->facts.devices.cards[f->card].index), "what",
-        f->what, "value", json_text(f->value), "evidence", json_text(f->evidence), "remedy",
-        json_text(f->remedy));
+static json_t *finding_json(const struct check *c, const struct finding *f) {
+    return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "id", f->id, "status",
+                     statuses[f->severity], "severity", finding_severity_name(f->severity), "card",
+                     f->card < 0 ? json_null()
+                                 : json_integer(c->facts.devices.cards[f->card].index),
+                     "what", f->what, "value", json_text(f->value), "evidence",
+                     json_text(f->evidence), "remedy", json_text(f->remedy));
 }
 
 static json_t *advice_json(const struct check *c, const struct check_advice *d) {

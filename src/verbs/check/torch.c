@@ -6,7 +6,7 @@
 #include "base/data.h"
 #include "measure/launch/python.h"
 
-// A first import over a network file system takes its time; a card that hangs takes for ever.
+// A first import over a network file system takes its time; a GPU that hangs takes for ever.
 enum { DEADLINE_MS = 30000, OUTPUT_MAX = 1 << 20 };
 
 static int known_of(const json_t *object, const char *key) {

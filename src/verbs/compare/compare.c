@@ -17,13 +17,13 @@ static const struct cli_row option_rows[] = {
      "throughput memory energy time"},
     {"pairs", "N", CLI_COUNT, AT(pairs), "trials of each side that count (10, at least 4)", ""},
     {"cool-down", "SECONDS", CLI_NUMBER, AT(cool_seconds),
-     "the longest wait before a trial until the card is as cool as before the first (60)", ""},
+     "the longest wait before a trial until the GPU is as cool as before the first (60)", ""},
     {"report", "FILE", CLI_REPEAT, AT(reports),
      "also writes the answer as .html, .md or .json (repeatable)", "file"},
     {"runs", "N M", CLI_MANY, AT(runs),
      "compares two runs of the history instead (batchfit list runs)", ""},
     {"cost", "WORD", CLI_TEXT, AT(cost),
-     "also the cost: a provider (aws), with a card if need be (aws:t4), or USD for a card's hour",
+     "also the cost: a provider (aws), with a GPU if need be (aws:t4), or USD for a GPU's hour",
      "aws gcp azure lambda runpod"},
     {"runs-per-month", "N", CLI_COUNT, AT(runs_per_month),
      "with --samples: hours and money of a month", ""},
@@ -43,9 +43,8 @@ static const struct cli_row option_rows[] = {
 static void say_energy_of_machine(struct compare *c, const struct launch *l) {
     const struct compare_result *r = &c->results[COMPARE_ENERGY];
     if (!r->is_asked || !r->is_measured || l->place.kind != LAUNCH_CPU) return;
-    compare_note(c,
-                 STR("the energy is that of the whole processor and its memory, with whatever else "
-                     "ran on it"));
+    compare_note(c, STR("the energy is that of the whole CPU and its memory, with whatever else "
+                        "ran on it"));
 }
 
 static int both_failed(const struct compare *c, struct fail *why) {
@@ -138,13 +137,13 @@ const struct cli_verb compare_verb = {
         "stopped after some steps, and says for each metric which side is better, with the ratio, "
         "its 95 % interval and the p of a rank test (Mann and Whitney), or that there is no "
         "difference, and how many pairs would tell. One trial of each side comes before and does "
-        "not count; where a card tells its temperature, each trial waits until it is as cool as "
+        "not count; where a GPU tells its temperature, each trial waits until it is as cool as "
         "before the first.\n"
         "\n"
         "The command after -- takes the config's path as {config}. Without a command the built-in "
         "workload trains what both configs say.\n"
         "\n"
-        "Energy is joules for each sample by the card's counter, or the processor's; measured "
+        "Energy is joules for each sample by the GPU's counter, or the CPU's; measured "
         "steps of less than two seconds are too short for it. The cost takes data/prices.tsv, or "
         "prices.local.tsv in your data folder.",
     .examples = "batchfit compare --a configs/train.yaml --b configs/train_highperf.yaml --report "

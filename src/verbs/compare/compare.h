@@ -105,7 +105,7 @@ int compare_recall(struct compare *c, struct fail *why);
 // --- What it comes to (compare_judge.c, compare_cost.c) ------------------------------------------
 
 void compare_judge(struct compare *c);
-// FAIL_USAGE, FAIL_INPUT: no such provider, no price for the card.
+// FAIL_USAGE, FAIL_INPUT: no such provider, no price for the GPU.
 int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes, int64_t ranks,
                      struct fail *why);
 void compare_count_cost(struct compare *c);
@@ -114,7 +114,7 @@ void compare_count_cost(struct compare *c);
 
 struct show_table compare_table(const struct compare *c);
 struct show_table compare_cost_table(const struct compare *c);
-// "0.526 USD for a card's hour: aws, t4, …"
+// "0.526 USD for a GPU's hour: aws, t4, …"
 struct str compare_price(const struct compare *c);
 // A sentence a metric.
 struct str_list compare_sentences(const struct compare *c);

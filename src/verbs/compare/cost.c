@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both sides cost by a price for the card's hour, and what the better one saves in a month.
+// What both sides cost by a price for the GPU's hour, and what the better one saves in a month.
 #include "verbs/compare/compare.h"
 
 #include "predict/gpu/gpu.h"
@@ -76,7 +76,7 @@ int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes
     if (!o->cost) return 0;
     if (!str_to_double(str_of(o->cost), &price)) return find_price(c, card_name, card_bytes, why);
     if (!(price > 0) || price > 1e6) {
-        return fail_set(why, FAIL_USAGE, "--cost %s: not a price for an hour of a card in USD",
+        return fail_set(why, FAIL_USAGE, "--cost %s: not a price for an hour of a GPU in USD",
                         o->cost);
     }
     c->cost.usd_per_hour = price;

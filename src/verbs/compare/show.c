@@ -94,7 +94,7 @@ struct show_table compare_cost_table(const struct compare *c) {
 }
 
 struct str compare_price(const struct compare *c) {
-    return str_format(c->arena, "%.4g USD for a card's hour: %.*s", c->cost.usd_per_hour,
+    return str_format(c->arena, "%.4g USD for a GPU's hour: %.*s", c->cost.usd_per_hour,
                       STR_ARG(c->cost.source));
 }
 

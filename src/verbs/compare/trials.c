@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The trials of a comparison: one of each side that does not count, then A B B A A B …, each begun
-// when the card is as cool as before the first.
+// when the GPU is as cool as before the first.
 #include "verbs/compare/compare.h"
 
 #include "machine/device/sampler.h"
@@ -21,7 +21,7 @@ struct measuring {
     struct show_progress progress;
     struct str now;
     int64_t done;
-    double cool_celsius; // NaN: no card tells it
+    double cool_celsius; // NaN: no GPU tells it
     bool was_hot;
 };
 
@@ -236,9 +236,9 @@ int compare_measure(struct compare *c, struct launch *l, struct history *h, stru
     if (rc == 0) rc = run_all(&m, why);
     if (rc < 0) return rc;
     if (m.was_hot) {
-        compare_note(
-            c, STR("the card did not cool down between some trials (--cool-down SECONDS waits "
-                   "longer)"));
+        compare_note(c,
+                     STR("the GPU did not cool down between some trials (--cool-down SECONDS waits "
+                         "longer)"));
     }
     compare_judge(c);
     for (int i = 0; i < COMPARE_SIDES; i++) {

@@ -12,7 +12,7 @@ static const struct cli_row rows[] = {
     QUESTION_ROW_INFERENCE(struct doctor_options),
     HISTORY_ROWS(struct doctor_options),
     {"batch-size", "N", CLI_COUNT, AT(q.batch), "the batch of that run, for the prediction", ""},
-    {"gpu", "NAME", CLI_TEXT, AT(gpu), "the card it ran on: rtx3060, a100-80gb", "gpus"},
+    {"gpu", "NAME", CLI_TEXT, AT(gpu), "the GPU it ran on: rtx3060, a100-80gb", "gpus"},
     CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
     {"pid", "N", CLI_COUNT, AT(pid), "a process that trains now, with its children", ""},
     {"duration", "SECONDS", CLI_NUMBER, AT(duration), "how long to look at it; 10 without it", "",
@@ -83,7 +83,7 @@ const struct cli_verb doctor_verb = {
         "batchfit watch, a result of batchfit bench --json, a run of the history, or looks at a "
         "live process and its children, and names the causes, the surest first, each with what "
         "shows it and what helps. With --config the remedy is in the config's own keys; where the "
-        "model and the card are known, what a smaller batch would need is predicted.\n"
+        "model and the GPU are known, what a smaller batch would need is predicted.\n"
         "The exit status is 1 when a cause was found, 0 when nothing was. The causes and how sure "
         "each kind of evidence is: doc/formats/doctor.md.",
     .examples = "batchfit doctor logs/train.log\n"

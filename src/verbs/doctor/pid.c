@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A live training from outside: its processes and threads in /proc (proc(5)), the card's gauges,
+// A live training from outside: its processes and threads in /proc (proc(5)), the GPU's gauges,
 // and its steps where it announced itself. Nothing is attached to it and nothing is sent to it.
 #include "base/os.h"
 #include "base/unit.h"
@@ -41,7 +41,7 @@ struct looking {
         thread_last; // of the busiest thread, by the one that is busiest at the end
     int64_t thread;
     struct device_gauges *gauges;
-    ptrdiff_t looks, disk_looks, busy_looks; // busy: that thread runs, or waits for a processor
+    ptrdiff_t looks, disk_looks, busy_looks; // busy: that thread runs, or waits for a CPU
 };
 
 // -1 where it is none.
@@ -195,15 +195,15 @@ static void sum_up(struct looking *w, int64_t trainer) {
     count_shm(p);
 }
 
-// Memory that grows while we look, by the rule for a card's memory over time.
-static void judge_size(struct looking *w, struct finding_insight_findings *ret_findings) {
+// Memory that grows while we look, by the rule for a GPU's memory over time.
+static void judge_size(struct looking *w, struct findings *ret_findings) {
     struct trend_stretch stretch = {
         .gauges = w->gauges, .gauge_count = w->looks, .state = DEVICE_ANSWERS};
-    struct finding_insight_findings found = {0};
+    struct findings found = {0};
     stretch.sm_clock_max_mhz = NAN;
     trend_judge(w->d->arena, &stretch, -1, &found);
     for (ptrdiff_t i = 0; i < found.count; i++) {
-        struct finding_insight_finding f = found.items[i];
+        struct finding f = found.items[i];
         if (strcmp(f.id, "trend.leak") != 0) continue;
         f.evidence = str_format(w->d->arena, "resident %.*s", STR_ARG(f.evidence));
         *arena_push(w->d->arena, &ret_findings->items, &ret_findings->count,
@@ -218,9 +218,9 @@ static bool holds(const struct look *l, const struct device_card *card) {
     return false;
 }
 
-// What the watch saw of the cards on which a process of the tree is, and of its own run.
+// What the watch saw of the GPUs on which a process of the tree is, and of its own run.
 static void take_watch(struct looking *w, const struct observe_view *view,
-                       struct finding_insight_findings *findings) {
+                       struct findings *findings) {
     struct cause_facts *f = &w->d->facts;
     for (int i = 0; i < view->devices->count; i++) {
         const struct observe_card *card = &view->cards[i];
@@ -230,7 +230,7 @@ static void take_watch(struct looking *w, const struct observe_view *view,
         f->utilisation = stats_median(busy, card->history_count);
         f->gauge_count = card->history_count;
         for (ptrdiff_t k = 0; k < view->findings.count; k++) {
-            struct finding_insight_finding one = view->findings.items[k];
+            struct finding one = view->findings.items[k];
             if (one.card != i) continue;
             one.evidence = str_copy(w->d->arena, one.evidence);
             one.remedy = str_copy(w->d->arena, one.remedy);
@@ -274,7 +274,7 @@ static int look_on(struct looking *w, struct watch *watch, double seconds, struc
 
 int doctor_look(struct doctor *d, int64_t pid, double seconds, struct fail *why) {
     struct looking *w = arena_new(d->arena, struct looking, 1);
-    struct finding_insight_findings findings = {0};
+    struct findings findings = {0};
     struct watch *watch = NULL;
     struct fail ignored = {0};
     int rc = check(pid, why);
@@ -289,7 +289,7 @@ int doctor_look(struct doctor *d, int64_t pid, double seconds, struct fail *why)
     w->trainer = trainer;
     w->thread = busiest_thread(trainer);
     w->thread_first = thread_seconds(trainer, w->thread);
-    // A machine without a card, or whose driver does not answer, still has processes.
+    // A machine without a GPU, or whose driver does not answer, still has processes.
     if (observe_open(d->arena, &(struct observe_options){0}, &watch, &ignored) < 0) watch = NULL;
     rc = look_on(w, watch, seconds, why);
     w->thread_last = thread_seconds(trainer, w->thread);

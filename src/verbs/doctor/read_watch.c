@@ -15,11 +15,10 @@ static double figures_median(const struct doctor_figures *f) {
     return stats_median(f->values, f->seen < DOCTOR_READING_KEPT ? f->seen : DOCTOR_READING_KEPT);
 }
 
-static enum finding_insight_severity severity_named(const char *name) {
+static enum finding_severity severity_named(const char *name) {
     for (int i = FINDING_OK; i <= FINDING_PROBLEM; i++) {
-        if (name &&
-            strcmp(name, finding_insight_severity_name((enum finding_insight_severity)i)) == 0)
-            return (enum finding_insight_severity)i;
+        if (name && strcmp(name, finding_severity_name((enum finding_severity)i)) == 0)
+            return (enum finding_severity)i;
     }
     return FINDING_UNKNOWN;
 }
@@ -31,8 +30,8 @@ static struct str copy_text(struct doctor *d, const json_t *object, const char *
 // The last word on each id that was ever a warning.
 static void keep_finding(struct doctor_reading *r, const json_t *object) {
     const char *id = json_string_value(json_object_get(object, "id"));
-    struct finding_insight_finding f = {
-        .severity = severity_named(json_string_value(json_object_get(object, "severity")))};
+    struct finding f = {.severity =
+                            severity_named(json_string_value(json_object_get(object, "severity")))};
     if (!id || f.severity < FINDING_WARNING) return;
     for (ptrdiff_t i = 0; i < r->findings.count; i++) {
         if (strcmp(r->findings.items[i].id, id) == 0) return;
@@ -41,7 +40,7 @@ static void keep_finding(struct doctor_reading *r, const json_t *object) {
     f.evidence = str_format(r->d->arena, "line %lld: %s", (long long)r->lines,
                             json_string_value(json_object_get(object, "evidence")));
     f.remedy = copy_text(r->d, object, "remedy");
-    struct finding_insight_findings *all = &r->findings;
+    struct findings *all = &r->findings;
     *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
 }
 
@@ -87,12 +86,12 @@ static void csv_throttled(struct doctor_reading *r, double percent) {
     for (ptrdiff_t i = 0; i < r->findings.count; i++) {
         if (strcmp(r->findings.items[i].id, "trend.throttled") == 0) return;
     }
-    struct finding_insight_finding f = {.id = "trend.throttled", .severity = FINDING_WARNING};
+    struct finding f = {.id = "trend.throttled", .severity = FINDING_WARNING};
     f.evidence = str_format(r->d->arena,
                             "line %lld: heat or power brake held the clocks back for %.1f %% of a "
                             "minute",
                             (long long)r->lines, percent);
-    struct finding_insight_findings *all = &r->findings;
+    struct findings *all = &r->findings;
     *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
 }
 

@@ -33,7 +33,7 @@ struct doctor_reading {
     ptrdiff_t time_count;
     int64_t stride, event_line, lines, broken;
     struct doctor_figures utilisation, memory;
-    struct finding_insight_findings findings;
+    struct findings findings;
     struct buf line, document;
     bool skips;
     int columns[DOCTOR_READING_CSV_COLUMNS];

@@ -23,9 +23,8 @@ static void take_run(struct doctor *d, const struct store_run *run) {
         f->ending.steps = run->made;
     }
     if (str_is(run->status, "SPILLS")) {
-        struct finding_insight_finding *spill =
-            arena_new(d->arena, struct finding_insight_finding, 1);
-        *spill = (struct finding_insight_finding){
+        struct finding *spill = arena_new(d->arena, struct finding, 1);
+        *spill = (struct finding){
             .id = "trend.spill", .severity = FINDING_PROBLEM, .evidence = run->reason};
         f->trends = spill;
         f->trend_count = 1;

@@ -66,7 +66,7 @@ static int64_t needs(const struct answer *a) {
     return a->peak.needed_bytes + a->peak.overhead_bytes;
 }
 
-// Half the batch, on the card that was named or that the message tells. Silent where nobody knows
+// Half the batch, on the GPU that was named or that the message tells. Silent where nobody knows
 // the model: a doctor needs no tape.
 void doctor_predict(struct doctor *d) {
     const struct doctor_options *o = d->options;

@@ -28,7 +28,7 @@ static const struct cli_row rows[] = {
     {.name = NULL},
 };
 
-// One card: the one named, this machine's first, or the first of the team's.
+// One GPU: the one named, this machine's first, or the first of the team's.
 static int find_card(struct question *q, const struct explain_options *o,
                      struct forecast_card *ret_card, struct fail *why) {
     struct question_gpus cards = {0};

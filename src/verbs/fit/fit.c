@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit fit: which batch and accumulation for this config on this card?
+// batchfit fit: which batch and accumulation for this config on this GPU?
 #include "job/choice/choice.h"
 
 #include <math.h>
@@ -20,19 +20,19 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
 
 const struct cli_verb fit_verb = {
     .name = "fit",
-    .summary = "which batch and accumulation for this config on this card?",
+    .summary = "which batch and accumulation for this config on this GPU?",
     .description =
-        "Reads the training config, predicts the peak memory of its model on the card, and takes "
+        "Reads the training config, predicts the peak memory of its model on the GPU, and takes "
         "the largest batch that fits and keeps the effective batch exactly. Then it changes the "
         "config: only the bytes of the values, with a backup beside it (--test-only changes "
         "nothing).\n"
         "\n"
-        "Without --gpu it answers for this machine's card; where there is none, for the cards of "
+        "Without --gpu it answers for this machine's GPU; where there is none, for the GPUs of "
         "the config's team_gpu_settings, and changes nothing.\n"
         "\n"
-        "A batch fits when the allocator's need stays within the card's memory less the safety "
+        "A batch fits when the allocator's need stays within the GPU's memory less the safety "
         "margin, the memory outside the allocator and what others use, and when it also runs with "
-        "3 % less than the card has.\n"
+        "3 % less than the GPU has.\n"
         "\n"
         "With -- COMMAND the answer is measured: the training itself is launched a few times on "
         "this machine, watched, and stopped after some steps. No line of it needs to change: "

@@ -17,7 +17,7 @@ static int infer_run(struct arena *a, const struct cli_options *options, struct 
 
 const struct cli_verb infer_verb = {
     .name = "infer",
-    .summary = "which batch for inference or evaluation on this card, and what does TTA cost?",
+    .summary = "which batch for inference or evaluation on this GPU, and what does TTA cost?",
     .description =
         "Predicts from the model's tape of inference: no gradients, no optimizer, nothing kept for "
         "a backward. The largest batch that fits is taken, with a tenth of the memory kept free, "

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit list: the cards, models and dialects that this program knows, and what it has done.
+// batchfit list: the GPUs, models and dialects that this program knows, and what it has done.
 #include "base/unit.h"
 #include "predict/gpu/gpu.h"
 #include "predict/tape/store.h"
@@ -182,7 +182,7 @@ static int list_run(struct arena *a, const struct cli_options *options, struct f
 #define AT(member) offsetof(struct list_options, member)
 static const struct cli_row rows[] = {
     {"model", "TEXT", CLI_TEXT, AT(model), "runs: of models with this in their name", "models"},
-    {"gpu", "TEXT", CLI_TEXT, AT(gpu), "runs: on cards with this in their name", "gpus"},
+    {"gpu", "TEXT", CLI_TEXT, AT(gpu), "runs: on GPUs with this in their name", "gpus"},
     {"kind", "WORD", CLI_TEXT, AT(kind), "runs: fit, trial, bench, compare or run",
      "fit trial bench compare run"},
     {"since", "TIME", CLI_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22", ""},
@@ -195,10 +195,10 @@ static const struct cli_row rows[] = {
 
 const struct cli_verb list_verb = {
     .name = "list",
-    .summary = "the cards, models and config dialects that batchfit knows, and its runs",
+    .summary = "the GPUs, models and config dialects that batchfit knows, and its runs",
     .arguments = "gpus|models|dialects|runs",
     .description =
-        "Cards come from data/gpus.tsv, models are those that a tape is shipped of or that you "
+        "GPUs come from data/gpus.tsv, models are those that a tape is shipped of or that you "
         "have recorded, dialects are the config files that fit can read and change. Runs are what "
         "fit and bench have measured and predicted on this machine, the newest first.",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"

@@ -84,7 +84,7 @@ static void print_verb(const struct cli_verb *verb) {
 static void print_program(const struct cli_verb *const *verbs) {
     puts(".Dd November 21, 2026\n.Dt BATCHFIT 1\n.Os\n.Sh NAME\n.Nm batchfit\n"
          ".Nd fit a training job to a GPU\n.Sh SYNOPSIS\n.Nm\n.Ar verb\n.Op Ar options\n"
-         ".Sh DESCRIPTION\nPredicts, without a GPU, whether a PyTorch training fits a card, and\n"
+         ".Sh DESCRIPTION\nPredicts, without a GPU, whether a PyTorch training fits a GPU, and\n"
          "which batch size, gradient accumulation and precision to use.\nThe verbs are:\n"
          ".Bl -tag -width Ds");
     for (int i = 0; verbs[i]; i++) {

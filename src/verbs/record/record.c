@@ -78,7 +78,7 @@ static const struct cli_row rows[] = {
     {"batches", "B,B,B", CLI_TEXT, VALUE(18), "batches at which the sequence is checked (2,4,8)",
      ""},
     {"device", "WORD", CLI_TEXT, VALUE(20),
-     "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's card "
+     "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's GPU "
      "(torch 2.0 on)",
      "meta cuda"},
     {"classes-derivative", NULL, CLI_SWITCH, SWITCH(13),
@@ -198,9 +198,9 @@ const struct cli_verb record_verb = {
         "It uses your own python3, PyTorch and libraries, so that the tape is that of what you "
         "train with.\n"
         "\n"
-        "With --device cuda, and a card, it runs the two steps for real at each batch and takes "
+        "With --device cuda, and a GPU, it runs the two steps for real at each batch and takes "
         "the history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS "
-        "and cuDNN really ask for on that card. Such a tape says nothing about time.",
+        "and cuDNN really ask for on that GPU. Such a tape says nothing about time.",
     .examples =
         "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer adamw "
         "-o swin.tape\n"

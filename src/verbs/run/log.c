@@ -125,7 +125,7 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     int rc = recover_agree(&log->events[0].rules, &r->rules, why);
     if (rc < 0) {
         fail_wrap(why, "%.*s: an unfinished run of this command", STR_ARG(r->log.path));
-        return fail_hint(why, "give the settings that it began with, or --fresh to begin anew");
+        return fail_hint(why, "give the settings that it began with, or --fresh to begin again");
     }
     if (log->is_torn && ftruncate(r->log.fd, log->whole_bytes) < 0) return unwritable(r, why);
     double began_s = log->events[0].t_s; // of a log that was made by hand it may be anything
@@ -133,7 +133,7 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     r->lost_seconds = seconds_of(log);
     forget_interrupt(log);
     recover_replay(r->arena, log, &r->state);
-    run_say("goes on with the run that was left unfinished in %.*s (--fresh begins anew)",
+    run_say("goes on with the run that was left unfinished in %.*s (--fresh begins again)",
             STR_ARG(r->log.path));
     return 0;
 }
@@ -159,7 +159,7 @@ int run_log_open(struct run *r, char *const *command, struct fail *why) {
     if (rc == 0 && !r->o->fresh) {
         rc = recover_log_read(r->arena, text, &log, why);
         if (rc < 0) fail_wrap(why, "%.*s", STR_ARG(r->log.path));
-        if (rc < 0 && !why->hint[0]) fail_hint(why, "--fresh begins anew and keeps it as .old");
+        if (rc < 0 && !why->hint[0]) fail_hint(why, "--fresh begins again and keeps it as .old");
     }
     if (rc < 0) return rc;
     if (log.count > 0 && !log.is_finished) return go_on(r, &log, why);

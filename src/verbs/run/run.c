@@ -81,7 +81,7 @@ static const struct cli_row rows[] = {
     {"log", "FILE", CLI_TEXT, AT(log),
      "the event log; without it one for each folder and command, beside the history", "file"},
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
-     "begins anew, also where a run of this command was left unfinished", NULL},
+     "begins again, also where a run of this command was left unfinished", NULL},
     {"dry-run", NULL, CLI_SWITCH, AT(dry_run), "shows the commands, and runs none", NULL},
     HISTORY_ROWS(struct run_options),
     {.name = NULL},
@@ -254,7 +254,7 @@ static const char description[] =
     "restarted, with which batch it ended, and how many samples the weights have seen.\n"
     "With --recover a training that does not end well is started again from its newest checkpoint: "
     "when memory ran out with the next smaller batch and as much more accumulation, so that the "
-    "effective batch stays exactly what it was; else (killed, hanging, a card or a network that "
+    "effective batch stays exactly what it was; else (killed, hanging, a GPU or a network that "
     "failed) as it was. A crash that comes again at the same place is not repeated.\n"
     "In the command {batch}, {accumulate}, {lr} and {config} stand for the values of an attempt, "
     "{checkpoint} for the newest checkpoint, and {resume:TEXT} for TEXT when there is one: "

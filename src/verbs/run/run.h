@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the files of the verb `run` share. What is decided is measure/recover's; here a process is started,
-// watched, and what became of it is written down.
+// What the files of the verb `run` share. What is decided is measure/recover's; here a process is
+// started, watched, and what became of it is written down.
 #ifndef RUN_RUN_H
 #define RUN_RUN_H
 
@@ -52,7 +52,7 @@ struct run {
     struct recover_state state;
     struct run_log log;
     struct history history;
-    struct run_prediction *prediction; // NULL: nothing is foretold
+    struct run_prediction *prediction; // NULL: nothing is predicted
     int64_t limit_bytes;               // of the device's memory that an attempt may use; 0: all
     int64_t began_ns;                  // of the run, over all its calls; unix time
     double lost_seconds;         // of attempts so far: what a start from the beginning would lose
@@ -79,7 +79,7 @@ struct launch_values run_values(struct run *r, struct recover_size size, struct 
 
 // predict.c
 void run_predict_open(struct run *r); // once the device and the rules are known
-// The peak of a batch on the card. False: not known.
+// The peak of a batch on the GPU. False: not known.
 bool run_predict(const struct run *r, int64_t batch, struct forecast_peak *ret_peak);
 
 // log.c

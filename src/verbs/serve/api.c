@@ -53,7 +53,7 @@ struct str serve_snapshot(void *context) {
 // The cached page, or NULL when the machine was read since, or something else is wanted.
 static struct http_page *cached(const struct serve *s, enum serve_cache which, int64_t of) {
     const struct serve_cached *c = &s->caches[which];
-    // Not for ever either, should no card be read any more.
+    // Not for ever either, should no GPU be read any more.
     int64_t most_ns = (int64_t)s->watching.interval_ms * 2000000;
     bool is_good =
         c->page && c->reading == s->reading && c->of == of && os_now_ns() - c->made_ns < most_ns;

@@ -12,7 +12,7 @@
 #define COUNT(member) offsetof(struct device_card, now.member), true
 static const double PERCENT = 100, MIB = 1.0 / 1048576, MILLI = 1000, MICRO = 1e6;
 
-// Of an instance of a divided card, too; the rest is the whole card's.
+// Of an instance of a divided GPU, too; the rest is the whole GPU's.
 enum { INSTANCE_ROWS = 5 };
 static const struct serve_metric_row rows[] = {
     {"DCGM_FI_DEV_FB_FREE", SERVE_METRIC_GAUGE, NULL, COUNT(free_bytes), MIB,

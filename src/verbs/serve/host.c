@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// /metrics: the processor, the runs, and the server itself.
+// /metrics: the CPU, the runs, and the server itself.
 #include "verbs/serve/metrics.h"
 
 #include "base/os.h"
@@ -10,7 +10,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-// --- The processor
+// --- The CPU
 
 #define CPU(member) offsetof(struct device_cpu_gauges, member), false
 #define CPU_WHOLE(member) offsetof(struct device_cpu_gauges, member), true
@@ -36,11 +36,11 @@ static const struct serve_metric_row of_cpu[] = {
     {"batchfit_host_cgroup_throttled_ratio", SERVE_METRIC_GAUGE, NULL, CPU(group_throttled), 1,
      "Share of the time in which that limit held it back."},
     {"batchfit_host_cpu_energy_joules_total", SERVE_METRIC_COUNTER, NULL, CPU(energy_joules), 1,
-     "Energy of the processor packages and the memory since serve was started."},
+     "Energy of the CPU packages and the memory since serve was started."},
     {"batchfit_host_cpu_power_watts", SERVE_METRIC_GAUGE, NULL, CPU(power_watts), 1,
-     "Power of the processor packages and the memory."},
+     "Power of the CPU packages and the memory."},
     {"batchfit_host_cpu_temperature_celsius", SERVE_METRIC_GAUGE, NULL, CPU(temperature_celsius), 1,
-     "Temperature of the hottest processor package."},
+     "Temperature of the hottest CPU package."},
     {"batchfit_host_memory_stalled_ratio", SERVE_METRIC_GAUGE, NULL, CPU(memory_stalled), 1,
      "Share of the last 10 s in which some task waited for memory."},
     SERVE_METRIC_ROWS_END,
@@ -51,17 +51,17 @@ static void add_driver(struct arena *a, struct serve_metric_sheet *sheet,
     struct buf labels = buf_new(a);
     serve_metric_add(
         sheet, "batchfit_driver_up", SERVE_METRIC_GAUGE,
-        "1: the cards' driver answers, also without a card; 0: there is none, or it hangs.",
+        "1: the GPUs' driver answers, also without a GPU; 0: there is none, or it hangs.",
         (struct str){0}, d->state == DEVICE_ANSWERS && d->why_none.len == 0);
     if (d->driver_version.len > 0) {
         serve_metric_label(&labels, "version", d->driver_version);
         if (d->cuda_version.len > 0) serve_metric_label(&labels, "cuda", d->cuda_version);
         serve_metric_add(sheet, "batchfit_driver_info", SERVE_METRIC_GAUGE,
-                         "The cards' driver and the newest CUDA that it supports; always 1.",
+                         "The GPUs' driver and the newest CUDA that it supports; always 1.",
                          buf_str(&labels), 1);
     }
     serve_metric_add(sheet, "batchfit_gpus", SERVE_METRIC_GAUGE,
-                     "Cards and instances of cards in the list.", (struct str){0}, d->count);
+                     "GPUs and instances of GPUs in the list.", (struct str){0}, d->count);
     if (d->standin.len == 0) return;
     struct buf what = buf_new(a);
     serve_metric_label(&what, "what", d->standin);
@@ -104,20 +104,20 @@ static const struct serve_metric_row of_run[] = {
     {"batchfit_run_samples_per_second", SERVE_METRIC_GAUGE, NULL, RUN(samples_per_s), 1,
      "Throughput of the last steps, all ranks."},
     {"batchfit_run_samples_per_joule", SERVE_METRIC_GAUGE, NULL, RUN(samples_per_joule), 1,
-     "Samples for a joule of the card, last steps."},
+     "Samples for a joule of the GPU, last steps."},
     {"batchfit_run_step_duration_seconds", SERVE_METRIC_GAUGE, NULL, RUN(phases.total_ms), MS,
      "Time of a step, mean of the last ones."},
     STEP_PARTS(PHASE),
     {"batchfit_run_predicted_peak_bytes", SERVE_METRIC_GAUGE, NULL, RUN_WHOLE(predicted_peak_bytes),
-     1, "Memory of the card that was predicted."},
+     1, "Memory of the GPU that was predicted."},
     {"batchfit_run_predicted_upper_bytes", SERVE_METRIC_GAUGE, NULL,
      RUN_WHOLE(predicted_upper_bytes), 1, "Upper end of that prediction's band."},
     {"batchfit_run_peak_bytes", SERVE_METRIC_GAUGE, NULL, RUN_WHOLE(peak_bytes), 1,
-     "Most memory of the card that the run has held so far."},
+     "Most memory of the GPU that the run has held so far."},
     SERVE_METRIC_ROWS_END,
 };
 
-// Model, verb and card tell a run: no process ids, which would make new series for ever.
+// Model, verb and GPU tell a run: no process ids, which would make new series for ever.
 static struct str run_labels(struct arena *a, const struct observe_view *view,
                              const struct observe_run *r) {
     struct buf labels = buf_new(a);
@@ -208,10 +208,10 @@ void serve_metrics_of_serve(struct arena *a, struct serve_metric_sheet *sheet, s
                      "Times that the machine was read.", (struct str){0},
                      (double)s->view->readings);
     serve_metric_add(sheet, "batchfit_late_readings_total", SERVE_METRIC_COUNTER,
-                     "Readings of a card that came later than twice the interval.", (struct str){0},
+                     "Readings of a GPU that came later than twice the interval.", (struct str){0},
                      (double)s->view->late_readings);
     serve_metric_add(sheet, "batchfit_failed_readings_total", SERVE_METRIC_COUNTER,
-                     "Readings in which a card was lost or hung, summed over the cards.",
+                     "Readings in which a GPU was lost or hung, summed over the GPUs.",
                      (struct str){0}, (double)s->own.failed_readings);
     serve_metric_add(sheet, "batchfit_last_reading_timestamp_seconds", SERVE_METRIC_GAUGE,
                      "When the machine was last read.", (struct str){0},

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// /metrics: the cards, in Prometheus' text format. Names, units and labels follow its conventions:
+// /metrics: the GPUs, in Prometheus' text format. Names, units and labels follow its conventions:
 // base units, ratios from 0 to 1, counters end in _total; what is not known is absent, never 0; a
-// card that does not answer has none of its figures of before. Counters are the driver's own, so a
+// GPU that does not answer has none of its figures of before. Counters are the driver's own, so a
 // reset of the driver's is seen as one.
 #include "verbs/serve/metrics.h"
 
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-// --- Cards
+// --- GPUs
 
 static const double MHZ = 1e6;
 
@@ -35,7 +35,7 @@ static const struct serve_metric_row of_window[] = {
     {"batchfit_gpu_power_capped_ratio", SERVE_METRIC_GAUGE, NULL, WINDOW(power_cap_share), 1,
      "Share of the last minute in which the power limit held the clocks back."},
     {"batchfit_gpu_clock_lost_ratio", SERVE_METRIC_GAUGE, NULL, WINDOW(clock_lost_share), 1,
-     "How far below its maximum the clock was while the card was busy, in the last minute."},
+     "How far below its maximum the clock was while the GPU was busy, in the last minute."},
     SERVE_METRIC_ROWS_END,
 };
 static const struct serve_metric_row of_holders[] = {
@@ -47,13 +47,13 @@ static const struct serve_metric_row of_holders[] = {
     SERVE_METRIC_ROWS_END,
 };
 
-// A card (or instance) with its labels, made once for all of its series.
+// A GPU (or instance) with its labels, made once for all of its series.
 struct labelled {
     const struct device_card *card;
     const struct observe_card *watched;
     struct str labels;       // of what the instance has
-    struct str whole_labels; // of what the whole card has
-    bool is_first;           // of the instances of its card
+    struct str whole_labels; // of what the whole GPU has
+    bool is_first;           // of the instances of its GPU
     bool answers;
 };
 
@@ -92,7 +92,7 @@ static const struct serve_metric_row *gauge_rows(struct arena *a, bool is_of_car
     return rows;
 }
 
-// By row and then by card: series of one name must stand together.
+// By row and then by GPU: series of one name must stand together.
 static void add_rows(struct serve_metric_sheet *sheet, const struct serve_metric_row *rows,
                      const struct labelled *cards, int count, bool is_whole, bool is_watched) {
     for (const struct serve_metric_row *row = rows; row->name; row++) {
@@ -137,7 +137,7 @@ static void add_info(struct arena *a, struct serve_metric_sheet *sheet,
         serve_metric_label(&labels, "mig", cards[i].card->is_mig ? STR("1") : STR("0"));
         serve_metric_label(&labels, "unified", cards[i].card->is_unified ? STR("1") : STR("0"));
         serve_metric_add(sheet, "batchfit_gpu_info", SERVE_METRIC_GAUGE,
-                         "A card, or an instance of one; always 1. Join it by uuid.",
+                         "A GPU, or an instance of one; always 1. Join it by uuid.",
                          buf_str(&labels), 1);
     }
 }
@@ -156,13 +156,13 @@ static void add_states(const struct serve *s, struct serve_metric_sheet *sheet,
         if (cards[i].card->state == DEVICE_WAITS) continue;
         serve_metric_add(
             sheet, "batchfit_gpu_up", SERVE_METRIC_GAUGE,
-            "1: the card answers; 0: it is lost, hangs or sleeps, and has no figures here.",
+            "1: the GPU answers; 0: it is lost, hangs or sleeps, and has no figures here.",
             cards[i].labels, cards[i].answers);
     }
     for (int i = 0; i < count; i++) {
         int64_t at_ns = cards[i].card->now.at_ns;
         serve_metric_add(sheet, "batchfit_gpu_reading_age_seconds", SERVE_METRIC_GAUGE,
-                         "Since the card was last read.", cards[i].labels,
+                         "Since the GPU was last read.", cards[i].labels,
                          at_ns > 0 ? age_s(s, at_ns) : (double)NAN);
     }
 }
@@ -185,11 +185,11 @@ static void add_cards(struct arena *a, struct serve_metric_sheet *sheet, const s
 static void add_findings(struct arena *a, struct serve_metric_sheet *sheet,
                          const struct observe_view *view) {
     for (ptrdiff_t i = 0; i < view->findings.count; i++) {
-        const struct finding_insight_finding *f = &view->findings.items[i];
+        const struct finding *f = &view->findings.items[i];
         if (f->severity < FINDING_WARNING) continue;
         struct buf labels = buf_new(a);
         serve_metric_label(&labels, "id", str_of(f->id));
-        serve_metric_label(&labels, "severity", str_of(finding_insight_severity_name(f->severity)));
+        serve_metric_label(&labels, "severity", str_of(finding_severity_name(f->severity)));
         serve_metric_label_card(a, &labels, view, f->card);
         serve_metric_add(sheet, "batchfit_finding", SERVE_METRIC_GAUGE,
                          "What is wrong now, by batchfit's rules; absent when it is not.",

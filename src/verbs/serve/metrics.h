@@ -39,7 +39,7 @@ void serve_metric_add_row(struct serve_metric_sheet *sheet, const struct serve_m
 // A label of any text: 'name="value"', what must be escaped is.
 void serve_metric_label(struct buf *labels, const char *name, struct str value);
 
-// gpu and uuid of a card by its place in the list; none for another number.
+// gpu and uuid of a GPU by its place in the list; none for another number.
 void serve_metric_label_card(struct arena *a, struct buf *labels, const struct observe_view *view,
                              int card);
 

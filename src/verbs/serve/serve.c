@@ -28,11 +28,11 @@ static const struct cli_row rows[] = {
     {"token-file", "FILE", CLI_TEXT, AT(token_file),
      "everybody must show what this file holds ($BATCHFIT_TOKEN)", "file"},
     {"interval", "SECONDS", CLI_NUMBER, AT(interval_s), "between readings: 1 without it", ""},
-    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these cards: 0,2", ""},
+    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these GPUs: 0,2", ""},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also the trainings that write their steps there (doc/formats/steps.md); may be repeated",
      "file"},
-    {"pcie", NULL, CLI_SWITCH, AT(pcie), "also PCIe throughput: each reading takes 40 ms a card",
+    {"pcie", NULL, CLI_SWITCH, AT(pcie), "also PCIe throughput: each reading takes 40 ms a GPU",
      NULL},
     CLI_ROW_PROFILE(AT(profile)),
     {"dcgm-names", NULL, CLI_SWITCH, AT(dcgm_names),
@@ -201,7 +201,7 @@ const struct cli_verb serve_verb = {
     .name = "serve",
     .summary = "the machine in a browser, and for Prometheus",
     .description =
-        "Shows the cards of this machine and the runs on them: a page at /, live; figures for "
+        "Shows the GPUs of this machine and the runs on them: a page at /, live; figures for "
         "Prometheus at /metrics; JSON at /api/v1/machine, /api/v1/snapshot and /api/v1/history, "
         "and as server-sent events at /api/v1/stream; /-/healthy and /-/ready for those who keep "
         "services alive (doc/formats/serve.md). Nothing can be changed through it.\n"

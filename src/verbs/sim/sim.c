@@ -24,7 +24,7 @@ static const struct cli_row rows[] = {
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, CLI_SWITCH, AT(scratch),
      "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
-    {"gpu", "NAME", CLI_TEXT, AT(gpu), "also the speed on this card: rtx3090", "gpus"},
+    {"gpu", "NAME", CLI_TEXT, AT(gpu), "also the speed on this GPU: rtx3090", "gpus"},
     {"torch", "VERSION", CLI_TEXT, AT(torch),
      "PyTorch of the run, for its speed; without it the version whose rules the tape follows", ""},
     {.name = NULL},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// All machines' files, judged, and a row for each card: measured where a machine of the team did,
+// All machines' files, judged, and a row for each GPU: measured where a machine of the team did,
 // else predicted.
 #include "verbs/team/collect.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // team --collect: what this machine measured goes into its file, what all machines measured comes
-// out as one row a card (doc/team.md).
+// out as one row a GPU (doc/team.md).
 #ifndef TEAM_COLLECT_H
 #define TEAM_COLLECT_H
 
@@ -17,7 +17,7 @@ struct team_collect_options {
     bool test_only;     // no file is
 };
 
-// One card of the table.
+// One GPU of the table.
 struct team_collect_row {
     struct forecast_card card;
     struct answer predicted;
@@ -43,13 +43,13 @@ struct team_collect {
 // `cards`: those that are to have a row in any case.
 int team_collect(struct question *q, const struct team_collect_options *o,
                  const struct question_gpus *cards, struct team_collect *ret, struct fail *why);
-// What is in force on the row's card; NULL: nobody measured it, or nothing ran.
+// What is in force on the row's GPU; NULL: nobody measured it, or nothing ran.
 const struct survey_choice *team_collect_taken(const struct team_collect_row *row);
 
 // What this machine measured of the question, put into its file (own.c).
 int team_collect_own(struct team_collect *c, const struct team_collect_options *o,
                      struct fail *why);
-// Fills in which card the record is of and what precision suits it.
+// Fills in which GPU the record is of and what precision suits it.
 void team_collect_place(struct question *q, struct survey_record *record);
 
 void team_collect_show(const struct team_collect *c, const struct buf *report);
@@ -58,10 +58,10 @@ int team_collect_print_json(const struct team_collect *c, const char *settings, 
 // --- The settings file ---------------------------------------------------------------------------
 
 struct config_card team_settings_of(struct str key, const struct plan *p);
-// Writes the cards to `path`, new or by the smallest edit; lines for people go to *report.
+// Writes the GPUs to `path`, new or by the smallest edit; lines for people go to *report.
 int team_settings_write(struct question *q, const struct config_card *cards, int count,
                         const char *path, struct buf *report, struct fail *why);
-// The cards of an existing settings file, added to *cards where they are not there yet.
+// The GPUs of an existing settings file, added to *GPUs where they are not there yet.
 int team_settings_cards(struct question *q, const char *path, struct question_gpus *cards,
                         struct fail *why);
 

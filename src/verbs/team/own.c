@@ -11,12 +11,12 @@
 #include <time.h>
 
 enum { FILE_BYTES_MOST = 8 << 20, DIGITS = 16 };
-// A trial with --memory had only a part of the card: what the driver keeps is far less than this.
+// A trial with --memory had only a part of the GPU: what the driver keeps is far less than this.
 static const double least_share = 0.9, most_share = 1.1;
 
-// --- Which card ----------------------------------------------------------------------------------
+// --- Which GPU ----------------------------------------------------------------------------------
 
-// "tesla_k80_12gb", for a card that the catalogue lacks.
+// "tesla_k80_12gb", for a GPU that the catalogue lacks.
 static struct str key_of_name(struct arena *a, const struct survey_record *r) {
     struct buf key = buf_new(a);
     for (ptrdiff_t i = 0; i < r->card.len; i++) {
@@ -141,9 +141,9 @@ static void note_left(struct team_collect *c, const struct left_out *left) {
         ptrdiff_t count;
         const char *what;
     } rows[] = {
-        {left->on_cpu, "on the processor"},
+        {left->on_cpu, "on the CPU"},
         {left->standins, "of stand-ins"},
-        {left->capped, "with a part of the card's memory (--memory)"},
+        {left->capped, "with a part of the GPU's memory (--memory)"},
         {left->unsound, "whose names are no text for a file"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

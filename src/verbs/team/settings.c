@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The team's settings file: read for its cards, written with the smallest edit.
+// The team's settings file: read for its GPUs, written with the smallest edit.
 #include "job/answer/write.h"
 #include "verbs/team/collect.h"
 
@@ -39,7 +39,7 @@ int team_settings_write(struct question *q, const struct config_card *cards, int
         rc = answer_write_file(q->arena, path, patched.text, &stamp, report, why);
     }
     if (rc < 0) return rc;
-    buf_format(report, "%s: %s, %d cards\n", exists && !patched.changed ? "already so" : "written",
+    buf_format(report, "%s: %s, %d GPUs\n", exists && !patched.changed ? "already so" : "written",
                path, count);
     return 0;
 }
@@ -61,7 +61,7 @@ int team_settings_cards(struct question *q, const char *path, struct question_gp
     int rc = read_settings(q, path, &before, NULL, why);
     if (rc == 0) rc = config_team_read(q->arena, &before, &there, &count, why);
     for (int i = 0; rc == 0 && i < count; i++) {
-        // An entry of a card that the catalogue lacks is the team's own business.
+        // An entry of a GPU that the catalogue lacks is the team's own business.
         if (gpu_find(q->arena, &q->gpus, there[i].card, &match, NULL) < 0) continue;
         if (is_there(cards, match.gpu->key)) continue;
         question_place(q, *match.gpu,

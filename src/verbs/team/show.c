@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How team --collect looks: a row a card, then who disagrees, who differs and what was left out
+// How team --collect looks: a row a GPU, then who disagrees, who differs and what was left out
 // (doc/formats/team-results.md for the document).
 #include "verbs/team/collect.h"
 
@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// Two machines with the same card and batch should be as fast within this share.
+// Two machines with the same GPU and batch should be as fast within this share.
 static const double much_slower = 0.8;
 
 // --- The table -----------------------------------------------------------------------------------

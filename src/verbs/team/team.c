@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit team: one table and one settings file for all the team's cards; with --collect from what
+// batchfit team: one table and one settings file for all the team's GPUs; with --collect from what
 // the team's machines measured.
 #include "job/answer/write.h"
 #include "verbs/team/collect.h"
@@ -20,7 +20,7 @@ static const struct cli_row rows[] = {
     QUESTION_ROWS(struct team_options),
     QUESTION_ROW_INFERENCE(struct team_options),
     {"gpus", "LIST", CLI_LIST, AT(gpus),
-     "the team's cards: rtx4090,rtx3080; 'all' is the whole catalogue", "gpus"},
+     "the team's GPUs: rtx4090,rtx3080; 'all' is the whole catalogue", "gpus"},
     {"output", "FILE", CLI_TEXT, AT(output),
      "writes the settings file (team_gpu_settings); an existing one is edited", "file", 'o'},
     {"collect", NULL, CLI_SWITCH, AT(collects),
@@ -28,7 +28,7 @@ static const struct cli_row rows[] = {
      "machines' files there",
      NULL},
     {"prefer", "WORD", CLI_TEXT, AT(c.prefer),
-     "where machines with the same card disagree: safest (the smallest batch), newest or fastest",
+     "where machines with the same GPU disagree: safest (the smallest batch), newest or fastest",
      "safest newest fastest"},
     {"name", "TEXT", CLI_TEXT, AT(c.name),
      "what the team calls this machine; without it a number is all that the file says of it", ""},
@@ -57,7 +57,7 @@ static int find_cards(struct question *q, const struct team_options *o, struct q
 
 // --- Predicted -----------------------------------------------------------------------------------
 
-// Cards on which nothing fits get no entry: a setting that runs out of memory is no setting.
+// GPUs on which nothing fits get no entry: a setting that runs out of memory is no setting.
 static int write_answers(struct question *q, struct answer *answers, ptrdiff_t count,
                          const char *path, struct buf *report, struct fail *why) {
     struct config_card *cards = arena_new(q->arena, struct config_card, count);
@@ -127,7 +127,7 @@ static int write_collected(const struct team_collect *c, const char *path, bool 
         else if (row->is_answered && (force || question_not_modelled(c->q).len == 0))
             cards[kept++] = team_settings_of(row->predicted.card.gpu.key, &row->predicted.plan);
     }
-    if (kept == 0) return fail_set(why, FAIL_NO, "%s: no card to write", path);
+    if (kept == 0) return fail_set(why, FAIL_NO, "%s: no GPU to write", path);
     return team_settings_write(c->q, cards, kept, path, report, why);
 }
 
@@ -139,8 +139,8 @@ static int nothing_there(const struct team_collect *c, struct fail *why) {
     }
     fail_set(why, FAIL_INPUT, "%.*s: no machine has measured this training", STR_ARG(c->folder));
     return fail_hint(why,
-                     "%smeasure it on a card with batchfit fit --config FILE -- COMMAND, or name "
-                     "cards with --gpus for predictions",
+                     "%smeasure it on a GPU with batchfit fit --config FILE -- COMMAND, or name "
+                     "GPUs with --gpus for predictions",
                      buf_z(&left));
 }
 
@@ -180,17 +180,17 @@ static int team_run(struct arena *a, const struct cli_options *options, struct f
 
 const struct cli_verb team_verb = {
     .name = "team",
-    .summary = "one table and one settings file for all the team's cards",
+    .summary = "one table and one settings file for all the team's GPUs",
     .arguments = "[DIR]",
     .description =
-        "Answers the question of fit for every card of the team: the same effective batch on each, "
-        "mixed precision where the card has tensor cores. Without --gpus the cards of the config's "
+        "Answers the question of fit for every GPU of the team: the same effective batch on each, "
+        "mixed precision where the GPU has tensor cores. Without --gpus the GPUs of the config's "
         "team_gpu_settings, or four that span what teams have.\n"
         "\n"
         "With --collect the answer comes from what the team's machines measured (fit -- COMMAND). "
         "Each has its own file in DIR (.batchfit/team), which git carries: this one's is brought "
-        "up to date from its history, and all are read. A card that nobody measured is predicted, "
-        "and marked so. Where machines with the same card disagree, they are named and the "
+        "up to date from its history, and all are read. A GPU that nobody measured is predicted, "
+        "and marked so. Where machines with the same GPU disagree, they are named and the "
         "smallest batch is taken. A machine that measured with another effective batch is named, "
         "and the exit status is 1.",
     .examples =

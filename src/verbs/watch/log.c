@@ -26,7 +26,7 @@ struct watch_log {
     const char *name;
     int fd;
     bool is_csv, is_file, is_ours_to_close;
-    int64_t logged_ns[CARDS_MOST]; // when each card's last row was read
+    int64_t logged_ns[CARDS_MOST]; // when each GPU's last row was read
     int64_t readings;              // that were logged as documents
 };
 
@@ -38,7 +38,7 @@ static const struct column {
     const char *name;
     int decimals;
     double factor;
-    struct field field, more; // of the card, or of what was watched of it; what is added to it
+    struct field field, more; // of the GPU, or of what was watched of it; what is added to it
     bool is_watched;
 } columns[] = {
     {"gpu", 0, 1, CARD(index)},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Logs of a watched machine: CSV with dmon's column names, one row a card and reading
+// Logs of a watched machine: CSV with dmon's column names, one row a GPU and reading
 // (doc/formats/watch-log.md), and JSON Lines, one document a reading (doc/formats/watch.md). What
 // is in the file are whole lines, whatever happens.
 #ifndef WATCH_LOG_H

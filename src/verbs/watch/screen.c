@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The loop of the screen: take in what is new, draw, wait for a key, a signal or the next reading.
-// Nothing here waits for a card: the machine is opened on a thread of its own while the screen
+// Nothing here waits for a GPU: the machine is opened on a thread of its own while the screen
 // already answers to keys, and a reading is taken from the view only when it is there.
 #include "verbs/watch/screen.h"
 
@@ -54,7 +54,7 @@ static int begin_opening(struct session *s, struct fail *why) {
     if (o) o->done = eventfd(0, EFD_CLOEXEC);
     if (!o || o->done < 0 || pthread_create(&thread, NULL, open_watch, o) != 0) {
         free(o);
-        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the cards with");
+        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the GPUs with");
     }
     pthread_detach(thread);
     s->opening = o;

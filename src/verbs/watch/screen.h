@@ -19,7 +19,7 @@ struct watch_settings {
     int plots[WATCH_FIGURES];           // 1: this figure is plotted
     int plot_kind;                      // enum tui_plot_kind
     int cpu, runs, findings, processes; // 1: this part is shown
-    int cards;                          // 0: as there is room, 1: blocks, 2: one line a card
+    int cards;                          // 0: as there is room, 1: blocks, 2: one line a GPU
     int fahrenheit;
     int sort, ascending; // column of the processes
     int interval;        // place in the words of its row; 0: as usual
@@ -66,7 +66,7 @@ struct watch_look {
     int process, first_process;      // under the cursor; at the top
     int process_count, process_rows; // as drawn last
     bool has_cursor, cursor_moved;
-    int64_t cursor_pid; // the process that the cursor stays on, and its card
+    int64_t cursor_pid; // the process that the cursor stays on, and its GPU
     int cursor_card;
     int64_t tags[WATCH_TAGS];
     int tag_count;

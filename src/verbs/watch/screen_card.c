@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A card on the screen: as a block of four or five rows, or as one line of a table with a detail
+// A GPU on the screen: as a block of four or five rows, or as one line of a table with a detail
 // of the chosen one below. Thresholds of utilisation and memory are nvitop's (10 and 75 %, 10 and
-// 80 %); ours say that a busy card is good, because this is about training. Temperatures are held
-// against the card's own threshold, else against those of all-smi's alerts (80 and 90 °C).
+// 80 %); ours say that a busy GPU is good, because this is about training. Temperatures are held
+// against the GPU's own threshold, else against those of all-smi's alerts (80 and 90 °C).
 #include "verbs/watch/screen.h"
 
 #include <math.h>
@@ -44,7 +44,7 @@ static bool is_fresh(const struct device_card *card) {
     return card->state == DEVICE_ANSWERS;
 }
 
-// How old the figures are, where the card does not answer; empty where it does.
+// How old the figures are, where the GPU does not answer; empty where it does.
 static struct str staleness(struct watch_draw *d, const struct device_card *card) {
     if (is_fresh(card)) return STR("");
     const char *state = device_state_name(card->state);
@@ -187,7 +187,7 @@ static void draw_memory(struct watch_draw *d, struct tui_area area, int place) {
         watch_flow_add(d, &flow, SHOW_DIM, "%s %.*s driver", tui_meter_sign(area.canvas, 2),
                        STR_ARG(watch_text_bytes(d, g->reserved_bytes)));
     }
-    if (card->is_unified) watch_flow_add(d, &flow, SHOW_DIM, "shared with the processor");
+    if (card->is_unified) watch_flow_add(d, &flow, SHOW_DIM, "shared with the CPU");
 }
 
 // What throttled it, the most first to be seen: " (heat 10 %, power brake 2 %)".
@@ -260,7 +260,7 @@ static void flow_traffic(struct watch_draw *d, struct watch_flow *flow,
                          const struct device_gauges *g) {
     if (isnan(g->pcie_rx_bytes_s) && isnan(g->pcie_tx_bytes_s)) return;
     double received = g->pcie_rx_bytes_s / 1e9, sent = g->pcie_tx_bytes_s / 1e9;
-    watch_flow_add(d, flow, SHOW_PLAIN, "to card %.*s from card %.*s",
+    watch_flow_add(d, flow, SHOW_PLAIN, "to GPU %.*s from GPU %.*s",
                    STR_ARG(watch_text_number(d, received, " GB/s")),
                    STR_ARG(watch_text_number(d, sent, " GB/s")));
 }
@@ -312,7 +312,7 @@ void watch_draw_detail(struct watch_draw *d, struct tui_area area, int place) {
     draw_notes(d, &flow, place);
 }
 
-// Columns of the table of cards; what is left of the width is shared by name and meters.
+// Columns of the table of GPUs; what is left of the width is shared by name and meters.
 struct columns {
     int name, busy, memory;
 };

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which part of the screen goes where: one function of the size and of what there is to show.
-// From the top: what machine, its processor, its cards, runs, findings, plots, processes, keys.
+// From the top: what machine, its CPU, its GPUs, runs, findings, plots, processes, keys.
 #include "verbs/watch/screen.h"
 
 #include "base/os.h"
@@ -23,7 +23,7 @@ static void draw_header(struct watch_draw *d, struct tui_area area) {
         watch_flow_add(d, &flow, SHOW_PLAIN, "CUDA %.*s", STR_ARG(devices->cuda_version));
     }
     if (devices->is_wsl) watch_flow_add(d, &flow, SHOW_PLAIN, "WSL");
-    watch_flow_add(d, &flow, SHOW_PLAIN, devices->count == 1 ? "%d card" : "%d cards",
+    watch_flow_add(d, &flow, SHOW_PLAIN, devices->count == 1 ? "%d GPU" : "%d GPUs",
                    devices->count);
     if (d->look->is_logging) watch_flow_add(d, &flow, SHOW_GOOD, "logging");
     if (d->look->is_once) return;
@@ -35,7 +35,7 @@ static void draw_header(struct watch_draw *d, struct tui_area area) {
                   d->look->is_paused ? STR("PAUSED") : every);
 }
 
-// Said on every screen where the cards are not this machine's.
+// Said on every screen where the GPUs are not this machine's.
 static struct str notice(struct watch_draw *d) {
     const struct device_snapshot *devices = d->view ? d->view->devices : NULL;
     if (devices && devices->standin.len) return devices->standin;
@@ -108,13 +108,13 @@ static void draw_keys(struct watch_draw *d, struct tui_area area) {
     }
 }
 
-// No driver, or no card that answers: that is said, and the processor goes on.
+// No driver, or no GPU that answers: that is said, and the CPU goes on.
 static void draw_none(struct watch_draw *d, struct tui_area *body) {
     const struct device_snapshot *devices = d->view->devices;
     if (devices->count == 0) {
-        struct str why = devices->why_none.len ? devices->why_none : STR("no card was found");
+        struct str why = devices->why_none.len ? devices->why_none : STR("no GPU was found");
         struct tui_area rows = *body;
-        why = str_format(d->scratch, "no card: %.*s", STR_ARG(why));
+        why = str_format(d->scratch, "no GPU: %.*s", STR_ARG(why));
         tui_area_top(body, tui_put_wrapped(rows, 0, 3, SHOW_WARN, why) + 1);
     }
     if (devices->left_out.len) {

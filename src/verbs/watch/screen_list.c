@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is below the cards: the runs that let themselves be watched, what is to be said of the
-// machine, and the processes on its cards.
+// What is below the GPUs: the runs that let themselves be watched, what is to be said of the
+// machine, and the processes on its GPUs.
 #include "verbs/watch/screen.h"
 
 #include <math.h>
@@ -33,7 +33,7 @@ static void draw_run_title(struct watch_draw *d, struct tui_area area,
     if (run->standin.len) watch_flow_add(d, &flow, SHOW_WARN, "%.*s", STR_ARG(run->standin));
     bool has_card = run->card >= 0 && run->card < d->view->devices->count;
     if (has_card) {
-        watch_flow_add(d, &flow, SHOW_PLAIN, "card %d", d->view->devices->cards[run->card].index);
+        watch_flow_add(d, &flow, SHOW_PLAIN, "GPU %d", d->view->devices->cards[run->card].index);
     }
     if (run->batch > 0) {
         bool accumulates = run->accumulation > 1;
@@ -92,7 +92,7 @@ void watch_draw_run(struct watch_draw *d, struct tui_area area, int number) {
     if (area.rows >= 3 && !isnan(run->phases.total_ms)) draw_run_steps(d, area, run);
 }
 
-static bool is_shown(const struct finding_insight_finding *f) {
+static bool is_shown(const struct finding *f) {
     return f->severity >= FINDING_WARNING;
 }
 
@@ -103,12 +103,11 @@ int watch_findings_shown(const struct observe_view *view) {
     return count;
 }
 
-static void draw_finding(struct watch_draw *d, struct tui_area area,
-                         const struct finding_insight_finding *f) {
+static void draw_finding(struct watch_draw *d, struct tui_area area, const struct finding *f) {
     int ink = f->severity == FINDING_PROBLEM ? SHOW_BAD : SHOW_WARN;
     int at = tui_put(area, 0, 0, ink, STR("▲ "));
     if (f->card >= 0 && f->card < d->view->devices->count) {
-        at = tui_put_format(area, 0, at, ink, "card %d  ", d->view->devices->cards[f->card].index);
+        at = tui_put_format(area, 0, at, ink, "GPU %d  ", d->view->devices->cards[f->card].index);
     }
     at = tui_put_format(area, 0, at, ink, "%s", f->what);
     if (f->value.len) at = tui_put_format(area, 0, at, ink, ": %.*s", STR_ARG(f->value));
@@ -124,7 +123,7 @@ void watch_draw_findings(struct watch_draw *d, struct tui_area area, int first) 
     int count = watch_findings_shown(d->view), skipped = 0;
     for (int s = FINDING_PROBLEM; s >= FINDING_WARNING; s--) {
         for (ptrdiff_t i = 0; i < d->view->findings.count && area.rows > 0; i++) {
-            const struct finding_insight_finding *f = &d->view->findings.items[i];
+            const struct finding *f = &d->view->findings.items[i];
             if ((int)f->severity != s || skipped++ < first) continue;
             bool has_remedy = f->remedy.len && (area.rows >= 2 * count || area.rows >= 4);
             struct tui_area one = tui_area_top(&area, has_remedy ? 2 : 1);
@@ -240,7 +239,7 @@ static void draw_process_title(struct watch_draw *d, struct tui_area area, int c
     const struct watch_look *look = d->look;
     tui_area_fill((struct tui_area){area.canvas, area.row, area.column, 1, area.columns}, ' ',
                   TUI_INK_BAND);
-    tui_put(area, 0, 2, TUI_INK_BAND, STR("     pid  card  kind      memory      %  process"));
+    tui_put(area, 0, 2, TUI_INK_BAND, STR("     pid  GPU  kind      memory      %  process"));
     const char *arrow = look->settings.ascending ? "↑" : "↓";
     struct str by =
         str_format(d->scratch, "%s%s%d by %s %s ", look->filter, look->filter[0] ? ": " : "", count,
@@ -294,7 +293,7 @@ void watch_draw_processes(struct watch_draw *d, struct tui_area area) {
         bool knows = knows_processes(d->view->devices);
         tui_put(area, 1, 2, SHOW_DIM,
                 look->filter[0] ? STR("no process matches the filter")
-                : knows         ? STR("no process on the cards")
+                : knows         ? STR("no process on the GPUs")
                                 : STR("the driver does not tell the processes"));
     } else if (more > 0 && count < room) {
         tui_put_format(area, 1 + count, 2, SHOW_DIM, "and %d more", more);

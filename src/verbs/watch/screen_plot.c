@@ -132,11 +132,11 @@ static void draw_card(struct watch_draw *d, struct tui_area area, int place) {
     }
 }
 
-// "─ card 0 ─────────"
+// "─ GPU 0 ─────────"
 static void draw_rule(struct watch_draw *d, struct tui_area area, int place) {
     for (int i = 0; i < area.columns - 1; i++) tui_put(area, 0, i, SHOW_DIM, STR("─"));
     const struct device_card *card = &d->view->devices->cards[place];
-    int at = tui_put_format(area, 0, 2, SHOW_DIM, " card %d ", card->index);
+    int at = tui_put_format(area, 0, 2, SHOW_DIM, " GPU %d ", card->index);
     int dots = tui_plot_dots(area.canvas, (enum tui_plot_kind)d->look->settings.plot_kind);
     int64_t shown = (int64_t)(area.columns - LABEL - VALUE) * dots * step_of(d->look);
     struct str span = watch_text_span(d, shown);

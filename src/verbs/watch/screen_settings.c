@@ -27,7 +27,7 @@ const struct watch_setting watch_setting_rows[] = {
     {"plot-clock", "plot: clock", AT(plots[4]), no_yes, 2},
     {"plot-memory-traffic", "plot: memory traffic", AT(plots[5]), no_yes, 2},
     {"plot-style", "plots are drawn in", AT(plot_kind), kinds, 3},
-    {"cards", "cards as", AT(cards), layouts, 3},
+    {"cards", "GPUs as", AT(cards), layouts, 3},
     {"cpu", "processor", AT(cpu), no_yes, 2},
     {"runs", "runs", AT(runs), no_yes, 2},
     {"findings", "findings", AT(findings), no_yes, 2},

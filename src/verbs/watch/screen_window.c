@@ -13,7 +13,7 @@ static const char *const help[][2] = {
     {"F12", "keep the setup in a file"},
     {"F6", "sort the processes by another column"},
     {"+  -", "largest first, smallest first"},
-    {"0 … 9  Left  Right", "choose the card of plots and detail"},
+    {"0 … 9  Left  Right", "choose the GPU of plots and detail"},
     {"Up  Down  k  j", "move among the processes"},
     {"Space", "mark the process under the cursor, or none"},
     {"/", "show only processes whose name or pid has this"},
@@ -211,7 +211,7 @@ static void choose_card(struct watch_look *look, int place) {
     if (place >= 0 && place < count) look->card = place;
 }
 
-// By the driver's number, as everywhere; of a divided card, its first instance.
+// By the driver's number, as everywhere; of a divided GPU, its first instance.
 static void choose_index(struct watch_look *look, int index) {
     int count = look->view ? look->view->devices->count : 0;
     for (int i = 0; i < count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// batchfit watch: what happens on the cards now, on a screen, in logs, or once as text.
+// batchfit watch: what happens on the GPUs now, on a screen, in logs, or once as text.
 #include "base/os.h"
 #include "cli/rows.h"
 #include "machine/device/demo.h"
@@ -30,10 +30,9 @@ static const struct cli_row rows[] = {
     {"interval", "SECONDS", CLI_NUMBER, AT(interval),
      "time between two readings, 0.1 or more; 1 without it", "", 'i'},
     {"duration", "SECONDS", CLI_NUMBER, AT(duration), "ends by itself after this time", "", 'd'},
-    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these cards, by the driver's numbers: 0,2",
-     ""},
+    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these GPUs, by the driver's numbers: 0,2", ""},
     {"log", "FILE", CLI_REPEAT, AT(log),
-     "also writes every reading down: .csv has a row a card with the columns of nvidia-smi dmon, "
+     "also writes every reading down: .csv has a row a GPU with the columns of nvidia-smi dmon, "
      ".jsonl a document; may be repeated",
      "file", 'l'},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
@@ -41,13 +40,13 @@ static const struct cli_row rows[] = {
      "repeated",
      "file"},
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
-     "also the traffic between card and machine: asking takes 40 ms a card", NULL},
+     "also the traffic between GPU and machine: asking takes 40 ms a GPU", NULL},
     CLI_ROW_PROFILE(AT(profile)),
     {"once", NULL, CLI_SWITCH, AT(once), "one look as text; with --duration, after that time",
      NULL},
     {"ascii", NULL, CLI_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
     CLI_ROW_MACHINE(AT(machine)),
-    {"demo", NULL, CLI_SWITCH, AT(demo), "an invented machine, for a look without a card", NULL},
+    {"demo", NULL, CLI_SWITCH, AT(demo), "an invented machine, for a look without a GPU", NULL},
     {"speed", "X", CLI_NUMBER, AT(speed), "how many times as fast the recording is played", ""},
     {.name = NULL},
 };
@@ -67,7 +66,7 @@ enum { HISTORY = 400 };
 
 static int refuse(const struct watch_verb_options *o, struct fail *why) {
     if (o->interval < 0.1) {
-        fail_set(why, FAIL_USAGE, "--interval %g: a card is asked at most ten times a second",
+        fail_set(why, FAIL_USAGE, "--interval %g: a GPU is asked at most ten times a second",
                  o->interval);
         return fail_hint(why, "0.1 or more");
     }
@@ -230,12 +229,12 @@ static int watch_run_verb(struct arena *a, const struct cli_options *options, st
 
 const struct cli_verb watch_verb = {
     .name = "watch",
-    .summary = "what happens on the cards now, and what is holding the training back?",
+    .summary = "what happens on the GPUs now, and what is holding the training back?",
     .description =
-        "A live screen of the cards: utilisation, memory (of runs that batchfit launched, of "
-        "others, of the driver), heat, power, clocks, the share of the time in which a card was "
+        "A live screen of the GPUs: utilisation, memory (of runs that batchfit launched, of "
+        "others, of the driver), heat, power, clocks, the share of the time in which a GPU was "
         "held back, energy; their history, processes, the runs with the parts of their steps, and "
-        "findings with what to do about them. A card that does not answer never stops the screen: "
+        "findings with what to do about them. A GPU that does not answer never stops the screen: "
         "its figures are shown with their age. h shows the keys; no process is ever ended.\n"
         "Without a terminal, or with --once, one look as text. --log writes every reading into a "
         "file (doc/formats/watch-log.md), with or without a screen; --json prints one document a "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A screen: a canvas of characters that is drawn anew for each look, and the terminal that shows
+// A screen: a canvas of characters that is drawn again for each look, and the terminal that shows
 // it and tells which key was pressed. The canvas needs no terminal; the terminal sends only what
-// differs from what it shows already. Draws text, meters and plots; knows no cards.
+// differs from what it shows already. Draws text, meters and plots; knows no GPUs.
 #ifndef TUI_TUI_H
 #define TUI_TUI_H
 
@@ -101,7 +101,7 @@ enum tui_key {
 enum tui_event {
     TUI_EVENT_TIME,
     TUI_EVENT_KEY,
-    TUI_EVENT_SCREEN, // of another size, or to be drawn anew
+    TUI_EVENT_SCREEN, // of another size, or to be drawn again
     TUI_EVENT_FD,     // the other descriptor can be read
     TUI_EVENT_END,    // SIGINT, SIGTERM, SIGHUP, or the terminal is gone
 };
