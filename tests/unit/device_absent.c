@@ -87,7 +87,7 @@ static const struct {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static double config_value_of(const struct device_card *card, struct str key) {
+static double value_of(const struct device_card *card, struct str key) {
     for (int i = 0; i < device_field_count; i++) {
         if (!str_is(key, device_fields[i].key)) continue;
         return device_field_value(card, &device_fields[i]);
@@ -101,7 +101,7 @@ static void assert_known(const struct device_card *card, const char *keys, bool 
     struct str rest = str_of(keys);
     while (rest.len > 0) {
         struct str key = str_cut(&rest, ' ');
-        double value = config_value_of(card, key);
+        double value = value_of(card, key);
         if (isnan(value) != is_known) continue;
         fail_msg("%s, %s: %.*s is %g", machine, way, STR_ARG(key), value);
     }

@@ -101,7 +101,7 @@ static struct disk_file *find_file(struct recover_file wanted) {
     return NULL;
 }
 
-static struct disk_file *answer_write_file(int64_t samples) {
+static struct disk_file *write_file(int64_t samples) {
     struct str path =
         w.one_path ? STR("last.pt") : str_format(&arena, "ckpt-%lld.pt", (long long)w.clock);
     if (w.one_path || w.file_count == FILES_MAX) {
@@ -174,7 +174,7 @@ static void over(struct attempt *t, struct recover_event end) {
 }
 
 static void write_checkpoint(struct recover_state *s, struct attempt *t) {
-    struct disk_file *file = answer_write_file(t->samples);
+    struct disk_file *file = write_file(t->samples);
     if (chance(w.tear)) { // killed while it wrote
         file->is_torn = true;
         over(t, ended(FAILURE_KILLED, ""));

@@ -16,8 +16,8 @@ static const char *const switch_keys[] = {"tta", "use_tta", NULL};
 static const char *const mode_keys[] = {"tta_mode", NULL};
 static const char *const images_keys[] = {"num_images", "num_test_images", "n_images", NULL};
 
-static bool config_value_of(struct question *q, const char *const *keys, struct str *ret_path,
-                            struct config_value *ret) {
+static bool value_of(struct question *q, const char *const *keys, struct str *ret_path,
+                     struct config_value *ret) {
     return q->has_config && question_infer_key(q->arena, &q->config, q->section, keys, ret_path) &&
            config_get(q->arena, &q->config, *ret_path, ret, NULL) == 0;
 }
@@ -26,9 +26,9 @@ static bool config_value_of(struct question *q, const char *const *keys, struct 
 static void note_unasked(struct question *q) {
     struct config_value on, type;
     struct str path;
-    bool has_switch = config_value_of(q, switch_keys, &path, &on) && on.type == CONFIG_BOOL;
+    bool has_switch = value_of(q, switch_keys, &path, &on) && on.type == CONFIG_BOOL;
     if (has_switch && !on.boolean) return;
-    if (!config_value_of(q, type_keys, &path, &type) || str_is(type.text, "none")) return;
+    if (!value_of(q, type_keys, &path, &type) || str_is(type.text, "none")) return;
     question_note(q, str_format(q->arena,
                                 "%.*s = %.*s: this is without its views; --tta %.*s says what they "
                                 "cost",
@@ -89,12 +89,12 @@ int answer_tta_ask_open(struct question *q, const struct answer_tta_options *o,
         if (q->plan.inference) note_unasked(q);
         return 0;
     }
-    if (ret->images <= 0 && config_value_of(q, images_keys, &path, &v)) {
+    if (ret->images <= 0 && value_of(q, images_keys, &path, &v)) {
         ret->images = v.type == CONFIG_INT && v.integer > 0 ? v.integer : 0;
     }
     ret->knows_images = ret->images > 0;
     if (!ret->knows_images) ret->images = USUAL_IMAGES;
-    ret->stacks = config_value_of(q, mode_keys, &path, &v) &&
+    ret->stacks = value_of(q, mode_keys, &path, &v) &&
                   (str_starts(v.text, STR("stack")) || str_starts(v.text, STR("batch")));
     int rc = take_types(q, o, ret, why);
     return rc == 0 ? take_limits(q, o, ret, why) : rc;
@@ -106,11 +106,11 @@ struct config_edits answer_tta_edits(struct question *q, const struct answer_tta
     struct config_value v;
     bool is_on = type->views > 1;
     if (batch.len == 0 || q->batch_is_trainings) return edits;
-    if (config_value_of(q, type_keys, &path, &v)) {
+    if (value_of(q, type_keys, &path, &v)) {
         config_edits_add(q->arena, &edits,
                          (struct config_edit){.path = path, .value = type->name, .is_text = true});
     }
-    if (config_value_of(q, switch_keys, &path, &v) && v.type == CONFIG_BOOL && v.boolean != is_on) {
+    if (value_of(q, switch_keys, &path, &v) && v.type == CONFIG_BOOL && v.boolean != is_on) {
         struct str word = is_on ? STR("true") : STR("false");
         config_edits_add(q->arena, &edits, (struct config_edit){.path = path, .value = word});
     }

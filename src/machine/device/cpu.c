@@ -7,7 +7,7 @@
 #include <sched.h>
 
 // The value behind "KEY<blanks>:" or "KEY " of the first line that has it; empty: none.
-static struct str config_value_of(struct str text, struct str key) {
+static struct str value_of(struct str text, struct str key) {
     while (text.p) {
         struct str line = str_line(&text);
         if (!str_starts(line, key)) continue;
@@ -19,7 +19,7 @@ static struct str config_value_of(struct str text, struct str key) {
 }
 
 static int64_t kib_of(struct str meminfo, struct str key) {
-    struct str value = config_value_of(meminfo, key);
+    struct str value = value_of(meminfo, key);
     int64_t kib;
     return str_to_i64(str_cut(&value, ' '), &kib) ? kib * 1024 : -1;
 }
@@ -75,7 +75,7 @@ void device_cpu_read(struct arena *a, const char *root, struct device_cpu *ret_c
     struct device_meminfo machine = device_meminfo_read(a, root);
     cpu_set_t set;
     struct device_cpu cpu = {
-        .name = config_value_of(os_read_small(a, root, "/proc/cpuinfo"), STR("model name")),
+        .name = value_of(os_read_small(a, root, "/proc/cpuinfo"), STR("model name")),
         .cores = sched_getaffinity(0, sizeof set, &set) == 0 ? CPU_COUNT(&set) : 1,
         .total_bytes = machine.total_bytes,
         .available_bytes = machine.available_bytes,

@@ -230,8 +230,8 @@ static void write_sample(struct recorder *r, const struct device_snapshot *s, in
     }
 }
 
-static int answer_write_file(struct arena *a, const char *folder, const char *path, struct str text,
-                             struct fail *why) {
+static int write_file(struct arena *a, const char *folder, const char *path, struct str text,
+                      struct fail *why) {
     const char *whole = str_format(a, "%s/%s", folder, path).p;
     struct str parent = str_slice(str_of(whole), 0, strrchr(whole, '/') - whole);
     int failed = os_make_dirs(a, str_z(a, parent), why);
@@ -261,7 +261,7 @@ static int copy_system(struct arena *a, const char *root, const char *folder, st
         struct str line = key ? str_line(&text) : text;
         while (key && line.p && !str_starts(line, str_of(key))) line = str_line(&text);
         if (key) line = str_format(a, "%.*s\n", STR_ARG(line));
-        int failed = answer_write_file(a, folder, system_files[i].path, line, why);
+        int failed = write_file(a, folder, system_files[i].path, line, why);
         if (failed) return failed;
     }
     return 0;
@@ -288,7 +288,7 @@ static int write_sleepers(struct arena *a, const struct device_snapshot *s, cons
                         STR_ARG(s->driver_version))},
         };
         for (size_t f = 0; f < sizeof files / sizeof *files; f++) {
-            int failed = answer_write_file(a, folder, files[f].path, files[f].text, why);
+            int failed = write_file(a, folder, files[f].path, files[f].text, why);
             if (failed) return failed;
         }
     }
@@ -312,7 +312,7 @@ static int write_folder(struct recorder *r, const struct device_snapshot *first,
     if (!text) return fail_set(why, FAIL_BUG, "the machine cannot be written down");
     struct str whole = str_format(r->arena, "%s\n", text);
     free(text);
-    int failed = answer_write_file(r->arena, folder, "devices.json", whole, why);
+    int failed = write_file(r->arena, folder, "devices.json", whole, why);
     if (!failed) failed = copy_system(r->arena, root, folder, why);
     return failed ? failed : write_sleepers(r->arena, first, folder, why);
 }

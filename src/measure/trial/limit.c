@@ -24,7 +24,7 @@ static bool join(char *path, size_t size, const char *folder, const char *file) 
     return true;
 }
 
-static int answer_write_file(const char *folder, const char *file, const char *text) {
+static int write_file(const char *folder, const char *file, const char *text) {
     char path[PATH_MAX];
     if (!join(path, sizeof path, folder, file)) return -ENAMETOOLONG;
     OS_FD fd = open(path, O_WRONLY | O_CLOEXEC);
@@ -49,7 +49,7 @@ static bool is_usable(struct arena *a, const char *folder) {
     if (os_read(a, control, PROC_BYTES, &enabled, NULL, NULL) < 0) return false;
     if (has_word(enabled, "memory")) return true;
     // Refused while the group has processes of its own, unless it is the root of all.
-    return answer_write_file(folder, "cgroup.subtree_control", "+memory") == 0 &&
+    return write_file(folder, "cgroup.subtree_control", "+memory") == 0 &&
            os_read(a, control, PROC_BYTES, &enabled, NULL, NULL) == 0 &&
            has_word(enabled, "memory");
 }
@@ -108,20 +108,20 @@ int trial_limit_make(const char *folder, int64_t bytes) {
     char text[24];
     decimal(text, bytes);
     if (mkdir(folder, 0755) < 0) return -errno;
-    int code = answer_write_file(folder, "memory.max", text);
+    int code = write_file(folder, "memory.max", text);
     // Without swap accounting there is no such file; then there is rarely any swap either.
-    (void)answer_write_file(folder, "memory.swap.max", "0");
-    (void)answer_write_file(folder, "memory.oom.group", "1");
+    (void)write_file(folder, "memory.swap.max", "0");
+    (void)write_file(folder, "memory.oom.group", "1");
     if (code < 0) rmdir(folder);
     return code;
 }
 
 int trial_limit_join(const char *folder) {
-    return answer_write_file(folder, "cgroup.procs", "0");
+    return write_file(folder, "cgroup.procs", "0");
 }
 
 void trial_limit_kill(const char *folder) {
-    (void)answer_write_file(folder, "cgroup.kill", "1");
+    (void)write_file(folder, "cgroup.kill", "1");
 } // Linux 5.14
 
 void trial_limit_drop(const char *folder) {

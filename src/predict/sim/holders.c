@@ -85,8 +85,8 @@ static struct sim_shares by_top(struct arena *a, const struct sim_shares *module
 }
 
 // What is alive once event `stop` - 1 is done.
-static struct sim_holder *team_collect(struct arena *a, const struct sim *s, int32_t stop,
-                                       int64_t classes, ptrdiff_t *ret_count) {
+static struct sim_holder *collect(struct arena *a, const struct sim *s, int32_t stop,
+                                  int64_t classes, ptrdiff_t *ret_count) {
     const struct tape *t = s->tape;
     struct sim_holder *alive = arena_new(a, struct sim_holder, s->slot_count);
     ptrdiff_t count = 0;
@@ -124,7 +124,7 @@ void sim_peak_holders(struct arena *a, struct sim *s, int64_t batch, int64_t cla
     fill_place(s->tape, &r, ret);
     ret->reserved_bytes = s->cache.reserved;
     ptrdiff_t count;
-    struct sim_holder *alive = team_collect(&scratch, s, ret->event + 1, classes, &count);
+    struct sim_holder *alive = collect(&scratch, s, ret->event + 1, classes, &count);
     for (ptrdiff_t i = 0; i < count; i++) {
         ret->allocated_bytes += alive[i].bytes;
         ret->requested_bytes += alive[i].requested_bytes;

@@ -241,7 +241,7 @@ static json_t *text_or_null(struct str s) {
     return text ? text : json_null();
 }
 
-static json_t *config_value_of(const struct survey_record *r, const struct survey_member *m) {
+static json_t *value_of(const struct survey_record *r, const struct survey_member *m) {
     const struct field *f = &m->field;
     enum field_type type = field_outside(f);
     if (type == FIELD_TEXT) return text_or_null(field_text(r, f));
@@ -258,7 +258,7 @@ struct str survey_write(struct arena *a, struct survey_file *file) {
     for (ptrdiff_t i = 0; i < file->count; i++) {
         json_t *object = json_object();
         for (const struct survey_member *m = survey_members; m->field.name; m++) {
-            json_object_set_new(object, m->field.name, config_value_of(&file->records[i], m));
+            json_object_set_new(object, m->field.name, value_of(&file->records[i], m));
         }
         put(&b, object);
     }

@@ -29,7 +29,7 @@ static struct str bytes_text(struct arena *a, int64_t bytes) {
 }
 
 // The value of a finding about a GPU, so that the overview and the findings never disagree.
-static struct str config_value_of(const struct check *c, int card, const char *id) {
+static struct str value_of(const struct check *c, int card, const char *id) {
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
         const struct finding *f = &c->findings.items[i];
         if (f->card == card && str_is(str_of(id), f->id)) return f->value;
@@ -58,9 +58,9 @@ static void show_cards(const struct check *c, struct show_style style, struct bu
         show_table_known(&t, SHOW_PLAIN,
                          cc > 0 ? str_format(c->arena, "%d.%d", cc / 10, cc % 10)
                                 : (struct str){0});
-        show_table_known(&t, SHOW_PLAIN, config_value_of(c, i, "card.precision"));
-        show_table_known(&t, SHOW_PLAIN, config_value_of(c, i, "card.link"));
-        show_table_known(&t, SHOW_PLAIN, config_value_of(c, i, "card.heat"));
+        show_table_known(&t, SHOW_PLAIN, value_of(c, i, "card.precision"));
+        show_table_known(&t, SHOW_PLAIN, value_of(c, i, "card.link"));
+        show_table_known(&t, SHOW_PLAIN, value_of(c, i, "card.heat"));
         show_table_known(&t, SHOW_PLAIN,
                          isnan(d->now.power_watts)
                              ? (struct str){0}

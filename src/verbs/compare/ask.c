@@ -59,8 +59,8 @@ static const char hint_alike[] =
     "a comparison changes how it is trained, not what: make them the same in that, and compare "
     "again";
 
-static const struct config_value *config_value_of(const struct compare *c, int side,
-                                                  enum config_role role) {
+static const struct config_value *value_of(const struct compare *c, int side,
+                                           enum config_role role) {
     return &c->sides[side].asked.reading.values[role];
 }
 
@@ -74,8 +74,8 @@ int compare_check_alike(const struct compare *c, struct fail *why) {
                  {CONFIG_SEQUENCE_LENGTH, "samples: sequence lengths"},
                  {CONFIG_TARGET_LENGTH, "samples: target lengths"}};
     for (size_t i = 0; i < sizeof roles / sizeof *roles; i++) {
-        const struct config_value *a = config_value_of(c, COMPARE_A, roles[i].role);
-        const struct config_value *b = config_value_of(c, COMPARE_B, roles[i].role);
+        const struct config_value *a = value_of(c, COMPARE_A, roles[i].role);
+        const struct config_value *b = value_of(c, COMPARE_B, roles[i].role);
         if (a->text.len == 0 || b->text.len == 0 || str_equal(a->text, b->text)) continue;
         fail_set(why, FAIL_INPUT, "%.*s:%d and %.*s:%d train different %s: %.*s, %.*s",
                  STR_ARG(c->sides[COMPARE_A].name), a->line, STR_ARG(c->sides[COMPARE_B].name),

@@ -93,7 +93,7 @@ static void add_field(struct buf *b, const char *text) {
     if (!is_plain) buf_byte(b, '"');
 }
 
-static double config_value_of(const void *of, const struct column *c) {
+static double value_of(const void *of, const struct column *c) {
     double value = field_number(of, &c->field);
     return (c->more.name ? value + field_number(of, &c->more) : value) * c->factor;
 }
@@ -103,8 +103,7 @@ static void add_row(struct buf *b, const struct device_card *card,
     add_time(b);
     for (int i = 0; i < COLUMNS; i++) {
         const struct column *c = &columns[i];
-        double value =
-            config_value_of(c->is_watched ? (const void *)watched : (const void *)card, c);
+        double value = value_of(c->is_watched ? (const void *)watched : (const void *)card, c);
         buf_byte(b, ',');
         if (isfinite(value)) buf_format(b, "%.*f", c->decimals, value);
     }

@@ -82,8 +82,8 @@ static void sweep(struct http *h) {
 // --- One request
 
 // By its length: what is behind a NUL counts, too.
-static struct str config_value_of(const struct http *h, struct MHD_Connection *connection,
-                                  enum MHD_ValueKind kind, const char *name) {
+static struct str value_of(const struct http *h, struct MHD_Connection *connection,
+                           enum MHD_ValueKind kind, const char *name) {
     const char *value = NULL;
     size_t size = 0;
     if (h->library.lookup_connection_value_n(connection, kind, name, strlen(name), &value, &size) !=
@@ -96,7 +96,7 @@ static struct str config_value_of(const struct http *h, struct MHD_Connection *c
 
 static struct str header(const struct http *h, struct MHD_Connection *connection,
                          const char *name) {
-    return config_value_of(h, connection, MHD_HEADER_KIND, name);
+    return value_of(h, connection, MHD_HEADER_KIND, name);
 }
 
 // What of a request's headers is looked at before anything else. Two proxies that take different
@@ -170,7 +170,7 @@ static enum pass pass_of(const struct http *h, struct MHD_Connection *connection
     struct str cookie = http_cookie(header(h, connection, MHD_HTTP_HEADER_COOKIE), h->cookie_name);
     if (http_same_secret(bearer, token)) return PASS_YES;
     if (http_same_secret(cookie, str_of(h->session))) return PASS_YES;
-    struct str query = config_value_of(h, connection, MHD_GET_ARGUMENT_KIND, "token");
+    struct str query = value_of(h, connection, MHD_GET_ARGUMENT_KIND, "token");
     return http_same_secret(query, token) ? PASS_BY_QUERY : PASS_NO;
 }
 
@@ -282,7 +282,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
 }
 
 struct str http_query(const struct http_request *r, const char *key) {
-    return config_value_of(r->http, r->connection, MHD_GET_ARGUMENT_KIND, key);
+    return value_of(r->http, r->connection, MHD_GET_ARGUMENT_KIND, key);
 }
 
 // --- The server
