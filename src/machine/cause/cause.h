@@ -16,7 +16,7 @@
 #define CAUSE_CAUSE_H
 
 #include "machine/finding/finding.h"
-#include "measure/steps/times.h"
+#include "step/times.h"
 
 // How strong the evidence is. The confidence of a cause is that of its strength, never a figure of
 // its own: the table is in cause.c.

@@ -6,7 +6,7 @@
 #define TREND_TREND_H
 
 #include "machine/rules/rules.h"
-#include "measure/steps/times.h"
+#include "step/times.h"
 
 // One optimizer step of the run. NaN: not told.
 struct trend_step {

@@ -7,7 +7,7 @@
 
 #include "machine/device/sampler.h"
 #include "measure/registry/registry.h"
-#include "measure/steps/times.h"
+#include "step/times.h"
 #include "measure/trial/command.h"
 #include "measure/trial/trial.h"
 #include "records/config/config.h"

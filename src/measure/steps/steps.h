@@ -6,7 +6,7 @@
 
 #include "base/fail.h"
 #include "base/str.h"
-#include "measure/steps/times.h"
+#include "step/times.h"
 
 // NaN where the program did not say; bytes and counts -1 where it did not.
 struct step {

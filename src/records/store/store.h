@@ -10,7 +10,7 @@
 #define STORE_STORE_H
 
 #include "base/fail.h"
-#include "measure/steps/times.h"
+#include "step/times.h"
 #include "predict/plan/plan.h"
 
 #include <stdbool.h>

@@ -2,8 +2,8 @@
 // The times of a training step: one record for what a program says of a step, for means and medians
 // of many, and for what is shown and stored of them. Who shows or stores them makes the rows of its
 // table from the list below, so that a key, a column and a metric cannot differ.
-#ifndef STEPS_TIMES_H
-#define STEPS_TIMES_H
+#ifndef STEP_TIMES_H
+#define STEP_TIMES_H
 
 // The parts of a step, which add up to its total. Each is a member NAME_ms, the key "NAME_ms" in
 // JSON, CSV and the history, and phase="NAME" for Prometheus.

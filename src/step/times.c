@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "measure/steps/times.h"
+#include "step/times.h"
 
 #include <math.h>
 
