@@ -7,10 +7,8 @@
 
 // The parts of a step, which add up to its total. Each is a member NAME_ms, the key "NAME_ms" in
 // JSON, CSV and the history, and phase="NAME" for Prometheus.
-#define STEP_PARTS(CLI_ROW)                                                             \
-    CLI_ROW(io), CLI_ROW(h2d), CLI_ROW(forward), CLI_ROW(backward), CLI_ROW(optimizer), \
-        CLI_ROW(other)
-#define STEP_TIMES(CLI_ROW) STEP_PARTS(CLI_ROW), CLI_ROW(total)
+#define STEP_PARTS(ROW) ROW(io), ROW(h2d), ROW(forward), ROW(backward), ROW(optimizer), ROW(other)
+#define STEP_TIMES(ROW) STEP_PARTS(ROW), ROW(total)
 enum { STEP_PART_COUNT = 6, STEP_TIME_COUNT };
 
 // Milliseconds: io_ms, …, total_ms. NaN: not told.
