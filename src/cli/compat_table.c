@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rows are read from the top; tests/cli/seeds.tsv has the commands that they come from, and
-// tests/unit/compat.c fails on a row that names what does not exist.
+// tests/unit/cli_compat.c fails on a row that names what does not exist.
 #include "cli/compat.h"
 
 #define PREDICTS "fit infer explain team check doctor"

@@ -10,7 +10,7 @@
 //      cause_memory.c, cause_speed.c or cause_process.c, which says nothing (returns false) where
 //      it does not hold;
 //   2. a log on which it comes first in tests/doctor/ID.log, or a case in
-//   tests/unit/insight_cause.c;
+//   tests/unit/cause.c;
 //   3. its row in doc/formats/doctor.md.
 #ifndef CAUSE_CAUSE_H
 #define CAUSE_CAUSE_H

@@ -8,7 +8,7 @@
 //   1. write its rule beside those of its kind (software.c, card.c, host.c): say nothing (return
 //      false) where it does not apply, FINDING_UNKNOWN where the fact that it needs is not known;
 //   2. give it a row in the table of rules.c; the id is for ever;
-//   3. add it to tests/unit/insight.c: a machine on which it holds, one on which it does not;
+//   3. add it to tests/unit/rules.c: a machine on which it holds, one on which it does not;
 //   4. add its row to doc/formats/check.md.
 #ifndef RULES_RULES_H
 #define RULES_RULES_H

@@ -3,8 +3,8 @@
 // kernel counted. Also used on log files.
 //
 // Recipe: to add a signature, one row in src/measure/failure/signatures.c and one captured text in
-// tests/endings/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
-// goes to tests/endings/not-ID@VARIANT.txt).
+// tests/failures/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
+// goes to tests/failures/not-ID@VARIANT.txt).
 #ifndef FAILURE_FAILURE_H
 #define FAILURE_FAILURE_H
 

@@ -2,7 +2,7 @@
 // The numbers in an allocator's message. Every quantity of the text ("2.00 GiB", "4096 bytes") is
 // looked up by the words that stand right before or after it, so the order and the sentences
 // around, which change with the version, do not matter. Messages as printed by PyTorch 1.0 to 2.13
-// (CUDA, HIP, XPU, MPS, CPU), NumPy, OpenCV, JAX and TensorFlow: tests/endings/.
+// (CUDA, HIP, XPU, MPS, CPU), NumPy, OpenCV, JAX and TensorFlow: tests/failures/.
 #include "measure/failure/failure_int.h"
 
 #include "base/unit.h"

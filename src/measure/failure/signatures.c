@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How programs say that they end: the table alone. Every row has a captured text in tests/endings/
+// How programs say that they end: the table alone. Every row has a captured text in tests/failures/
 // whose first line says which program and version printed it.
 #include "measure/failure/failure_int.h"
 

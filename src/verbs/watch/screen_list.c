@@ -239,7 +239,7 @@ static void draw_process_title(struct watch_draw *d, struct tui_area area, int c
     const struct watch_look *look = d->look;
     tui_area_fill((struct tui_area){area.canvas, area.row, area.column, 1, area.columns}, ' ',
                   TUI_INK_BAND);
-    tui_put(area, 0, 2, TUI_INK_BAND, STR("     pid  GPU  kind      memory      %  process"));
+    tui_put(area, 0, 2, TUI_INK_BAND, STR("     pid   GPU  kind      memory      %  process"));
     const char *arrow = look->settings.ascending ? "↑" : "↓";
     struct str by =
         str_format(d->scratch, "%s%s%d by %s %s ", look->filter, look->filter[0] ? ": " : "", count,

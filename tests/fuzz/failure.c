@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any bytes as the output of a training, with facts made from them: some row is always found, a
 // good end is one with exit status 0 or without a status, views lie in what they were taken from,
-// and numbers are absent or not negative. The corpus is tests/endings/.
+// and numbers are absent or not negative. The corpus is tests/failures/.
 #include "fuzz.h"
 
 #include "measure/failure/failure_int.h"

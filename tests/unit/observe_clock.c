@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time that a view tells, on a machine so busy that another process has the CPU whenever the
 // wall clock is read: it is the time of the reading all the same.
-#include "watch_open.h"
+#include "observe_open.h"
 
 #include "base/os.h"
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory limit by a cgroup of the kernel's own, where one may be made; not so in most
 // containers.
-#include "probe_trial.h"
+#include "trial.h"
 
 #include "measure/trial/trial_int.h"
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trials from start to end: what is reported of programs that behave, and of those that do not.
-#include "probe_trial.h"
+#include "trial.h"
 
 #include <fcntl.h>
 #include <math.h>

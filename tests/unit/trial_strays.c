@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Programs that are hard to stop: whatever they start, nothing of it is left, and nobody else's
 // process is touched.
-#include "probe_trial.h"
+#include "trial.h"
 
 // A reporting process of rank N in a shell of its own.
 #define RANK(text) "sh -c \"$P \"'" text "' & "

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands that are run to their own end: output that goes on to ours, signals that are passed on,
 // steps without end, checkpoints.
-#include "probe_trial.h"
+#include "trial.h"
 
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// How a training ended. The texts of tests/endings/ are what real programs printed: ID.txt and
+// How a training ended. The texts of tests/failures/ are what real programs printed: ID.txt and
 // ID@VARIANT.txt must be taken for ID, not-ID@VARIANT.txt must not. Their first line names the
 // program; a second one, "# facts:", gives what is known besides (default: exit status 1).
 #include "unit.h"
@@ -44,7 +44,7 @@ static struct failure_facts facts_of(struct str words) {
 
 static struct failure classify_file(struct arena *a, struct str name) {
     struct str path =
-        str_format(a, "%s/tests/endings/%.*s", getenv("BATCHFIT_SOURCE"), STR_ARG(name));
+        str_format(a, "%s/tests/failures/%.*s", getenv("BATCHFIT_SOURCE"), STR_ARG(name));
     struct str text, facts = {0};
     struct fail why = {0};
     struct failure e;
@@ -68,7 +68,7 @@ static void every_text_decides_its_row(void **state) {
     ptrdiff_t count;
     struct fail why;
     int wrong = 0;
-    const char *folder = str_format(&a, "%s/tests/endings", getenv("BATCHFIT_SOURCE")).p;
+    const char *folder = str_format(&a, "%s/tests/failures", getenv("BATCHFIT_SOURCE")).p;
     assert_int_equal(os_list(&a, folder, ".txt", &names, &count, &why), 0);
     assert_true(count > 100);
     for (ptrdiff_t i = 0; i < count; i++) {
@@ -88,7 +88,7 @@ static void every_row_has_a_text(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     for (int i = 0; i < failure_signature_count; i++) {
-        struct str path = str_format(&a, "%s/tests/endings/%s.txt", getenv("BATCHFIT_SOURCE"),
+        struct str path = str_format(&a, "%s/tests/failures/%s.txt", getenv("BATCHFIT_SOURCE"),
                                      failure_signatures[i].id);
         if (!os_exists(path.p)) fail_msg("%s: no text", failure_signatures[i].id);
         assert_non_null(failure_signatures[i].what);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Runs that let themselves be watched: they appear, make steps, have their files begun again, end
 // and are killed; others' folders are not used; a recorded machine plays its own.
-#include "watch_open.h"
+#include "observe_open.h"
 
 #include "measure/observe/observe.h"
 #include "measure/registry/registry.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A watched machine as its views see it, by the recording back end: counters become shares, what is
 // unknown stays so, the history keeps its length, and the document says it all.
-#include "watch_open.h"
+#include "observe_open.h"
 
 #include "base/os.h"
 #include "measure/observe/document.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a trial by themselves: process tree, scratch folder, memory limit, log.
-#include "probe_trial.h"
+#include "trial.h"
 
 #include "measure/trial/trial_int.h"
 

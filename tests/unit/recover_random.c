@@ -4,7 +4,7 @@
 // an event, after which only the log's bytes are left. Where the last step can be reached it is,
 // with exactly the right samples; where it cannot, the run is given up; no attempt has another
 // effective batch; and the state is always the one that the log's events give.
-#include "keep_room.h"
+#include "recover_room.h"
 
 enum { RUNS = 10000, FILES_MAX = 512, EVENTS_MAX = 8192, ATTEMPTS_MAX = 1500 };
 static const int64_t capacity = 1000000;

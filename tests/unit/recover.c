@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "keep_room.h"
+#include "recover_room.h"
 
 #include <math.h>
 
