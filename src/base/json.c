@@ -45,6 +45,16 @@ json_t *json_field(const void *record, const struct field *f) {
                                    : json_count(field_whole(record, f));
 }
 
+void json_add_fields(json_t *to, const void *record, const struct field *rows) {
+    for (; rows->name; rows++) json_object_set_new(to, rows->name, json_field(record, rows));
+}
+
+json_t *json_fields(const void *record, const struct field *rows) {
+    json_t *made = json_object();
+    json_add_fields(made, record, rows);
+    return made;
+}
+
 struct str json_text_at(struct arena *a, const json_t *object, const char *key) {
     const json_t *value = json_object_get(object, key);
     return str_copy(a,

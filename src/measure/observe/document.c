@@ -8,16 +8,6 @@
 #include <stddef.h>
 #include <string.h>
 
-static void add_rows(json_t *to, const void *object, const struct field *rows) {
-    for (; rows->name; rows++) json_object_set_new(to, rows->name, json_field(object, rows));
-}
-
-static json_t *object_of(const void *object, const struct field *rows) {
-    json_t *made = json_object();
-    add_rows(made, object, rows);
-    return made;
-}
-
 static json_t *chars(const char *text) {
     return json_text(str_of(text));
 }
@@ -87,7 +77,7 @@ static json_t *card_of(const struct device_card *card, const struct observe_card
                                           {.name = NULL}};
     json_t *made = json_object(), *bytes = json_object(), *gauges = json_object();
     add_fields(bytes, card, "memory");
-    add_rows(bytes, watched, owners);
+    json_add_fields(bytes, watched, owners);
     add_fields(gauges, card, "gauges");
     json_object_set_new(made, "index", json_integer(card->index));
     json_object_set_new(made, "name", chars(card->facts.name));
@@ -99,8 +89,8 @@ static json_t *card_of(const struct device_card *card, const struct observe_card
     json_object_set_new(made, "facts", facts_of(card));
     json_object_set_new(made, "memory", bytes);
     json_object_set_new(made, "gauges", gauges);
-    json_object_set_new(made, "window", object_of(&watched->window, window));
-    json_object_set_new(made, "since", object_of(&watched->since, window));
+    json_object_set_new(made, "window", json_fields(&watched->window, window));
+    json_object_set_new(made, "since", json_fields(&watched->since, window));
     json_object_set_new(made, "processes", processes_of(card));
     json_object_set_new(made, "processes_unlisted", json_integer(card->processes_unlisted));
     return made;
@@ -139,9 +129,9 @@ static const struct field phases[] = {STEP_TIMES(P), {.name = NULL}};
 #undef P
 
 static json_t *run_of(const struct observe_run *r) {
-    json_t *made = object_of(r, run);
+    json_t *made = json_fields(r, run);
     json_object_set_new(made, "state", json_string(observe_run_state_name(r->state)));
-    json_object_set_new(made, "phases_ms", object_of(&r->phases, phases));
+    json_object_set_new(made, "phases_ms", json_fields(&r->phases, phases));
     return made;
 }
 
@@ -159,7 +149,7 @@ static json_t *driver_of(const struct device_snapshot *s) {
 #undef D
     json_t *made = json_object();
     json_object_set_new(made, "state", json_string(device_state_name(s->state)));
-    add_rows(made, s, texts);
+    json_add_fields(made, s, texts);
     return made;
 }
 
@@ -174,7 +164,7 @@ static json_t *cpu_of(const struct observe_view *view) {
     if (!view->has_cpu) return json_null();
     json_t *made = json_object();
     json_object_set_new(made, "cores", json_size(view->cpu.cores));
-    add_rows(made, &view->cpu, rows);
+    json_add_fields(made, &view->cpu, rows);
     return made;
 }
 
