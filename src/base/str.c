@@ -72,6 +72,26 @@ bool str_is(struct str s, const char *terminated) {
     return str_equal(s, str_of(terminated));
 }
 
+bool str_is_one_of(struct str s, const char *const *words) {
+    while (*words && !str_is(s, *words)) words++;
+    return *words;
+}
+
+bool str_is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool str_is_alnum(char c) {
+    return str_is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
+}
+
+bool str_is_made_of(struct str s, const char *others) {
+    for (ptrdiff_t i = 0; i < s.len; i++) {
+        if (!str_is_alnum(s.p[i]) && (s.p[i] == 0 || !strchr(others, s.p[i]))) return false;
+    }
+    return s.len > 0;
+}
+
 bool str_starts(struct str s, struct str prefix) {
     return s.len >= prefix.len && str_equal(str_slice(s, 0, prefix.len), prefix);
 }

@@ -43,6 +43,10 @@ struct str_words str_words_of(struct arena *a, struct str joined, char separator
 bool str_equal(struct str a, struct str b);
 bool str_equal_nocase(struct str a, struct str b); // ASCII letters
 bool str_is(struct str s, const char *terminated);
+bool str_is_one_of(struct str s, const char *const *words); // NULL-ended
+bool str_is_made_of(struct str s, const char *others); // ASCII letters, digits and these; not empty
+bool str_is_alnum(char c);                             // ASCII, whatever the locale
+bool str_is_digit(char c);
 bool str_starts(struct str s, struct str prefix);
 bool str_ends(struct str s, struct str suffix);
 ptrdiff_t str_find(struct str s, struct str needle); // -1: absent

@@ -43,7 +43,7 @@ static void fit(struct arena *a, const struct config *c, const struct config_opt
     struct config_batches b;
     struct fail why = {0};
     if (said(config_fit(a, c, r, wish, &edits, &why), &why)) {
-        config_advice(a, c, r, wish);
+        config_advice(a, r, wish);
         return;
     }
     if (said(config_patch(a, c, edits.items, edits.count, wish->flags, &p, &why), &why)) return;

@@ -146,8 +146,8 @@ static void one_file(void **state) {
     if (row->refusal && str_find(r.refusal, str_of(row->refusal)) < 0)
         fail_msg("refusal is \"%.*s\"", STR_ARG(r.refusal));
     bool warned = row->warning == NULL;
-    for (int i = 0; i < r.warning_count; i++)
-        warned |= !warned && str_find(r.warnings[i], str_of(row->warning)) >= 0;
+    for (int i = 0; i < r.warnings.count; i++)
+        warned |= !warned && str_find(r.warnings.items[i], str_of(row->warning)) >= 0;
     if (!warned) fail_msg("no warning says \"%s\"", row->warning);
     struct config_batches b = {0};
     const int status = config_batches(&a, &r, 1, &b, &why);
@@ -251,7 +251,7 @@ static void a_batch_size_deep_down_is_offered(void **state) {
     struct config_reading r;
     read_text(&a, "a:\n  b:\n    stages:\n    - batch_size: 8\n", NULL, &r);
     assert_str(r.dialect, "none");
-    assert_str(r.warnings[0],
+    assert_str(r.warnings.items[0],
                "line 4: is it a.b.stages[0].batch_size? then --key batch=a.b.stages[0].batch_size");
 }
 
@@ -284,8 +284,8 @@ static void what_looks_like_a_key_is_pointed_at(void **state) {
         struct config_reading r;
         read_text(&a, cases[i].text, NULL, &r);
         assert_str(r.dialect, "none");
-        assert_int_equal(r.warning_count, 1);
-        assert_non_null(strstr(str_z(&a, r.warnings[0]), cases[i].warning));
+        assert_int_equal(r.warnings.count, 1);
+        assert_non_null(strstr(str_z(&a, r.warnings.items[0]), cases[i].warning));
     }
 }
 

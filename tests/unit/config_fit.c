@@ -318,7 +318,8 @@ static void one_row(void **state) {
     if (status) fail_msg("%s (%s)", why.message, why.hint);
     if (!str_equal(p.text, str_of(row->after)))
         fail_msg("got\n%.*s\nexpected\n%s", STR_ARG(p.text), row->after);
-    if (row->note) assert_true(p.note_count > 0 && str_find(p.notes[0], str_of(row->note)) >= 0);
+    if (row->note)
+        assert_true(p.notes.count > 0 && str_find(p.notes.items[0], str_of(row->note)) >= 0);
     status = fit(&a, str_of(row->file), p.text, &row->wish, row->options, &c, &r, &e, &p, &why);
     assert_int_equal(status, 0);
     assert_false(p.changed);
@@ -469,7 +470,7 @@ static void what_is_not_edited_is_advised(void **state) {
         assert_int_equal(config_parse(&a, str_of(cases[i].file), str_of(cases[i].text), &c, NULL),
                          0);
         assert_int_equal(config_read_roles(&a, &c, NULL, &r, NULL), 0);
-        struct str advice = config_advice(&a, &c, &r, &wish);
+        struct str advice = config_advice(&a, &r, &wish);
         if (!str_equal(advice, str_of(cases[i].advice))) fail_msg("got\n%.*s", STR_ARG(advice));
     }
 }

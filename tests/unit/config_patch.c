@@ -342,8 +342,8 @@ static void one_row(void **state) {
         fail_msg("got\n%.*s\nexpected\n%s", STR_ARG(p.text), r->expected);
     }
     assert_int_equal(p.changed, !r->no_write);
-    if (r->note) expect("note", p.note_count ? str_z(&a, p.notes[0]) : "", r->note);
-    assert_int_equal(p.change_count, p.changed);
+    if (r->note) expect("note", p.notes.count ? str_z(&a, p.notes.items[0]) : "", r->note);
+    assert_int_equal(p.changes.count, p.changed);
     struct config_patched again = {0};
     assert_int_equal(patch_row(&a, r, p.text, &again, &why), 0);
     assert_false(again.changed);
@@ -477,7 +477,7 @@ static void several_edits_in_one_go(void **state) {
         0);
     assert_int_equal(config_patch(&a, &c, edits, 4, 0, &p, &why), 0);
     assert_str(p.text, "lr: 0.1 # x\ntrain:\n  batch_size: 4\n  accumulate: 4\n  amp: true\n");
-    assert_int_equal(p.change_count, 4);
+    assert_int_equal(p.changes.count, 4);
     const struct config_edit twice[] = {edits[1],
                                         {.path = STR("train.batch_size"), .value = STR("2")}};
     assert_int_equal(config_patch(&a, &c, twice, 2, 0, &p, &why), FAIL_INPUT);

@@ -190,7 +190,7 @@ json_t *answer_notes_json(const struct str_list *notes) {
 
 json_t *answer_not_modelled_json(const struct question *q) {
     json_t *list = json_array();
-    for (int i = 0; i < q->reading.guard_count; i++) {
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;
         json_array_append_new(list,

@@ -19,8 +19,10 @@ static struct config_wish wish_of(const struct question *q, const struct answer 
     return wish;
 }
 
-static void report_lines(struct buf *report, const struct str *lines, int count) {
-    for (int i = 0; i < count; i++) buf_format(report, "%.*s\n", STR_ARG(lines[i]));
+static void report_lines(struct buf *report, const struct str_list *lines) {
+    for (ptrdiff_t i = 0; i < lines->count; i++) {
+        buf_format(report, "%.*s\n", STR_ARG(lines->items[i]));
+    }
 }
 
 int answer_write_file(struct arena *a, const char *path, struct str text,
@@ -37,7 +39,7 @@ int answer_write_file(struct arena *a, const char *path, struct str text,
 // Where the file cannot be edited, the user is told what to type.
 static int advise(struct question *q, const struct config_wish *wish, const struct fail *why,
                   struct buf *report) {
-    struct str advice = config_advice(q->arena, &q->config, &q->reading, wish);
+    struct str advice = config_advice(q->arena, &q->reading, wish);
     if (advice.len > 0) buf_format(report, "set it yourself:\n%.*s\n", STR_ARG(advice));
     return why->code;
 }
@@ -107,8 +109,8 @@ int answer_write(struct question *q, struct answer *answer,
         if (rc < 0) return rc;
         answer->config_written = true;
     }
-    report_lines(report, patched.changes, patched.change_count);
-    report_lines(report, patched.notes, patched.note_count);
+    report_lines(report, &patched.changes);
+    report_lines(report, &patched.notes);
     if (!patched.changed)
         buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
     else

@@ -45,7 +45,7 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
 
 struct str question_not_modelled(const struct question *q) {
     struct buf text = buf_new(q->arena);
-    for (int i = 0; i < q->reading.guard_count; i++) {
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;
         buf_format(&text, "%s%.*s (%.*s%s%.*s)", text.count > 0 ? ", " : "", STR_ARG(g->what),
@@ -98,7 +98,9 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     if (rc < 0) return rc;
     q->has_config = true;
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
-    for (int i = 0; i < q->reading.warning_count; i++) question_note(q, q->reading.warnings[i]);
+    for (ptrdiff_t i = 0; i < q->reading.warnings.count; i++) {
+        question_note(q, q->reading.warnings.items[i]);
+    }
     return 0;
 }
 

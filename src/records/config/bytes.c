@@ -31,7 +31,7 @@ int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, co
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     int line, column;
-    config_bytes_place(c->text, at, &line, &column);
+    config_bytes_place(c->text, at < 0 ? 0 : at, &line, &column);
     return fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, message);
 }
 
@@ -177,7 +177,7 @@ struct str config_bytes_ending_before(struct str text, ptrdiff_t line) {
 }
 
 static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+    return str_is_alnum(c) || c == '_';
 }
 
 // Spellings of a pair that are none, with what to do instead.

@@ -146,11 +146,10 @@ struct config_reading {
     // Why this is a config for inference, not for training; empty: it is for training.
     struct str inference;
     struct config_guard *guards;
-    int guard_count, guard_capacity;
+    ptrdiff_t guard_count, guard_capacity;
     // For the user to read, most important first: quoted numbers, a second batch_size that nothing
     // reads, evaluation batches that stay as they are, …
-    struct str *warnings;
-    int warning_count, warning_capacity;
+    struct str_list warnings;
 };
 
 // Finds the dialect and every role. A file that is not a training config at all (wandb record,
@@ -234,10 +233,8 @@ struct config_patched {
     struct str text;
     bool changed; // false: the text already says so and is returned as it was
     // "configs/train.yaml:12: train.batch_size: 32 -> 16", a line an edit
-    struct str *changes;
-    int change_count, change_capacity;
-    struct str *notes; // aliases that follow, figures with a second meaning, …
-    int note_count, note_capacity;
+    struct str_list changes;
+    struct str_list notes; // aliases that follow, figures with a second meaning, …
 };
 // Applies all edits or none. Only the bytes of the values change; the result is parsed again and
 // every node but the targets is compared with the original. FAIL_INPUT with the place and the
@@ -248,7 +245,7 @@ int config_patch(struct arena *a, const struct config *c, const struct config_ed
 
 // What to type when the file is not ours to edit: the trainer's command line option or the line to
 // add, one a line, for what the wish says. Empty when the dialect has no words for it.
-struct str config_advice(struct arena *a, const struct config *c, const struct config_reading *r,
+struct str config_advice(struct arena *a, const struct config_reading *r,
                          const struct config_wish *wish);
 
 // --- The team's file (team_settings.yaml) --------------------------------------------------------

@@ -132,11 +132,11 @@ static struct str cut_comma(struct str *s) {
     return all;
 }
 
-void config_braces_expand(struct arena *a, struct str text, struct strs *ret_texts) {
+void config_braces_expand(struct arena *a, struct str text, struct str_list *ret_texts) {
     const char *open = text.len ? memchr(text.p, '{', (size_t)text.len) : NULL;
     const ptrdiff_t at = open ? open - text.p : -1, close = open ? closing_brace(text, at) : -1;
     if (close < 0) {
-        *arena_push(a, &ret_texts->items, &ret_texts->count, &ret_texts->capacity) = text;
+        str_list_add(a, ret_texts, text);
         return;
     }
     struct str inside = str_slice(text, at + 1, close);
@@ -149,7 +149,7 @@ void config_braces_expand(struct arena *a, struct str text, struct strs *ret_tex
     }
 }
 
-bool config_is_evaluation(struct str section) {
+static bool is_evaluation(struct str section) {
     static const char *const starts[] = {"val",    "test", "eval", "infer", "pred", "bench", "tta",
                                          "search", "Val",  "Test", "Eval",  "VAL",  "TEST",  NULL};
     for (int i = 0; starts[i]; i++) {
@@ -160,7 +160,7 @@ bool config_is_evaluation(struct str section) {
 
 static bool path_evaluates(struct str path) {
     while (path.p) {
-        if (config_is_evaluation(str_cut(&path, '.'))) return true;
+        if (is_evaluation(str_cut(&path, '.'))) return true;
     }
     return false;
 }
@@ -191,10 +191,8 @@ static void add_match(const struct scope *s, struct matches *m, struct str path,
 static void find_path(const struct scope *s, struct str path, struct matches *m) {
     const struct arena_mark mark = arena_mark(s->arena);
     struct steps steps;
-    struct fail unheard;
     struct place p = {0};
-    if (!config_path_parse(s->arena, path, &steps, &unheard))
-        p = config_place_find(s->config, &steps);
+    if (!config_path_parse(s->arena, path, &steps, NULL)) p = config_place_find(s->config, &steps);
     // Most places of the table are not in a file: their steps need not stay.
     if (p.value)
         add_match(s, m, path, p);
@@ -229,7 +227,7 @@ static struct str joined(const struct scope *s, struct str prefix, struct str pa
 static void find_in_sections(const struct scope *s, struct str key, struct matches *m) {
     for (ptrdiff_t i = 0; s->root && s->root->kind == NODE_MAP && i + 1 < s->root->count; i += 2) {
         const struct config_node *name = s->root->items[i];
-        if (name->kind != NODE_SCALAR || config_is_evaluation(name->text)) continue;
+        if (name->kind != NODE_SCALAR || is_evaluation(name->text)) continue;
         if (config_node_follow(s->root->items[i + 1])->kind != NODE_MAP) continue;
         find_path(s, joined(s, config_path_join(s->arena, s->prefix, name->text), key), m);
     }
@@ -293,7 +291,7 @@ static bool holds_term(const struct scope *s, struct str term);
 
 // "2of{a,b,c}"
 static bool holds_some(const struct scope *s, struct str term) {
-    struct strs expanded = {0};
+    struct str_list expanded = {0};
     struct str inside = str_slice(term, 4, term.len - 1);
     int found = 0;
     while (inside.p) config_braces_expand(s->arena, cut_comma(&inside), &expanded);

@@ -68,13 +68,8 @@ struct matches {
 };
 // Adds what one pattern (braces spelled out) finds in the scope.
 void config_scope_find(const struct scope *s, struct str pattern, struct matches *matches);
-// Spells out {a,b}; a list in the arena.
-struct strs {
-    struct str *items;
-    ptrdiff_t count, capacity;
-};
-void config_braces_expand(struct arena *a, struct str text, struct strs *ret_texts);
-bool config_is_evaluation(struct str section);
+// Spells out {a,b}.
+void config_braces_expand(struct arena *a, struct str text, struct str_list *ret_texts);
 
 // Whether one of the alternatives holds; which one.
 bool config_scope_is(const struct scope *s, struct str alternatives, struct str *ret_terms);
@@ -117,8 +112,7 @@ bool config_precision_edits(const struct scope *s, const struct precision_keys *
                             const struct role_row *row, struct str after, struct str wanted,
                             struct config_edits *edits);
 
-// --- roles.c
-// ---------------------------------------------------------------------------------------
+// --- roles.c -------------------------------------------------------------------------------------
 
 struct reader {
     struct arena *arena;
@@ -142,8 +136,7 @@ int config_reader_role(struct reader *r, enum config_role role);
 // Fills the reading's guards; `every` are the rows for all dialects.
 void config_reader_guards(struct reader *r, const struct dialect *every);
 
-// --- reading.c, patch.c
-// ----------------------------------------------------------------------------
+// --- reading.c, patch.c --------------------------------------------------------------------------
 
 struct scope config_reading_scope(struct arena *a, const struct config *c,
                                   const struct config_reading *r);

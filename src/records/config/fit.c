@@ -340,8 +340,7 @@ static int fit_batches(const struct wanted *w, const struct config_wish *wish) {
     struct config_batches b = {
         .micro = wish->batch, .accumulation = wish->accumulation, .ranks = wish->ranks};
     struct config_batches now = {0};
-    struct fail unheard;
-    const bool readable = config_batches(w->arena, w->reading, wish->ranks, &now, &unheard) == 0;
+    const bool readable = config_batches(w->arena, w->reading, wish->ranks, &now, NULL) == 0;
     if (!b.ranks) b.ranks = now.ranks ? now.ranks : 1;
     if (!readable && (!b.micro || !b.accumulation)) {
         const struct str refusal = w->reading->values[CONFIG_BATCH].refusal;
@@ -456,13 +455,11 @@ static void advise(struct buf *b, const struct config_reading *r, const struct d
     buf_byte(b, '\n');
 }
 
-struct str config_advice(struct arena *a, const struct config *c, const struct config_reading *r,
+struct str config_advice(struct arena *a, const struct config_reading *r,
                          const struct config_wish *wish) {
     const struct dialect *d;
-    struct fail unheard;
     struct buf b = buf_new(a);
-    (void)c;
-    if (dialect_of(a, r, &d, &unheard)) return (struct str){0};
+    if (dialect_of(a, r, &d, NULL)) return (struct str){0};
     const int64_t ranks = wish->ranks > 0 ? wish->ranks : 1;
     const int64_t steps = wish->accumulation > 0 ? wish->accumulation : 1;
     const bool global = r->values[CONFIG_BATCH].unit == 'G' || str_is(d->id, "yolo_hyp");

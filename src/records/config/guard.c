@@ -126,7 +126,7 @@ static struct str shown(struct str text) {
 
 // Of a kind, a setting is named once, and a map not beside what stands in it.
 static bool is_named(const struct reader *r, const struct config_guard *g) {
-    for (int i = 0; i < r->reading->guard_count; i++) {
+    for (ptrdiff_t i = 0; i < r->reading->guard_count; i++) {
         const struct config_guard *other = &r->reading->guards[i];
         if (!str_equal(other->kind, g->kind)) continue;
         if (str_starts(other->what, g->what) ||
@@ -147,17 +147,15 @@ static void add_guard(struct reader *r, const struct guard_row *row, const struc
                              .value = shown(text),
                              .line = e->key->line};
     if (g.what.len == 0 || is_named(r, &g)) return;
-    ptrdiff_t count = r->reading->guard_count, capacity = r->reading->guard_capacity;
-    *arena_push(r->arena, &r->reading->guards, &count, &capacity) = g;
-    r->reading->guard_count = (int)count;
-    r->reading->guard_capacity = (int)capacity;
+    struct config_reading *to = r->reading;
+    *arena_push(r->arena, &to->guards, &to->guard_count, &to->guard_capacity) = g;
 }
 
 // The places in their order: the first whose key is in the file decides, wherever it stands, also
 // when it says off.
 static void read_row(struct reader *r, const struct scope *s, const struct guard_row *row) {
     struct str places = row->places;
-    struct strs patterns = {0};
+    struct str_list patterns = {0};
     while (places.len > 0) config_braces_expand(r->arena, str_cut(&places, ' '), &patterns);
     bool found = false;
     for (ptrdiff_t i = 0; i < patterns.count && !found; i++) {
@@ -173,8 +171,7 @@ static void read_row(struct reader *r, const struct scope *s, const struct guard
 // --- Files that are not parsed -------------------------------------------------------------------
 
 static bool is_word(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '-';
+    return str_is_alnum(c) || c == '_' || c == '-';
 }
 
 static void add_entry(struct scope *s, struct str section, struct str key, struct str value,

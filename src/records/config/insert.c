@@ -22,7 +22,7 @@ static ptrdiff_t pair_end(const struct config *c, struct config_node *const *pai
 }
 
 static int no_place(struct patch *p, const struct config_node *map, struct str key) {
-    config_bytes_fail(p->config, map->begin < 0 ? 0 : map->begin, p->why,
+    config_bytes_fail(p->config, map->begin, p->why,
                       "there is no good place to add '%.*s' to this map", STR_ARG(key));
     return fail_hint(p->why, "add the key by hand first");
 }
@@ -40,30 +40,15 @@ static void blanks(struct buf *b, ptrdiff_t n) {
     for (ptrdiff_t i = 0; i < n; i++) buf_byte(b, ' ');
 }
 
-static void add_key(struct patch *p, struct buf *b, struct str key, bool quoted) {
-    (void)p;
-    if (quoted) buf_byte(b, '"');
-    buf_add(b, key);
-    if (quoted) buf_byte(b, '"');
-    buf_byte(b, ':');
-}
-
-static bool is_plain_key(struct str key) {
-    if (key.len == 0 || config_scalar_plain(key).type != CONFIG_TEXT) return false;
-    for (ptrdiff_t i = 0; i < key.len; i++) {
-        const char k = key.p[i];
-        const bool word =
-            (k >= '0' && k <= '9') || (k >= 'a' && k <= 'z') || (k >= 'A' && k <= 'Z');
-        if (!word && k != '_' && !(i > 0 && k == '-')) return false;
-    }
-    return true;
+static void add_key(struct buf *b, struct str key, bool quoted) {
+    buf_format(b, quoted ? "\"%.*s\":" : "%.*s:", STR_ARG(key));
 }
 
 // "key: value", or a map in brackets for children.
 static struct str flow_pair(struct patch *p, struct str key, const struct config_edit *e,
                             bool quoted, bool tight) {
     struct buf b = buf_new(p->arena);
-    add_key(p, &b, key, quoted);
+    add_key(&b, key, quoted);
     if (!tight) buf_byte(&b, ' ');
     if (!e->children) {
         buf_add(&b, config_patch_quoted(p, e, e->value));
@@ -93,7 +78,7 @@ static ptrdiff_t indent_step(const struct config_node *map) {
 static void block_pair(struct patch *p, struct buf *b, struct str key, const struct config_edit *e,
                        ptrdiff_t indent, ptrdiff_t step, struct str ending, bool quoted) {
     blanks(b, indent);
-    add_key(p, b, key, quoted);
+    add_key(b, key, quoted);
     if (!e->children) {
         buf_byte(b, ' ');
         buf_add(b, config_patch_quoted(p, e, e->value));
@@ -102,7 +87,7 @@ static void block_pair(struct patch *p, struct buf *b, struct str key, const str
     for (int i = 0; i < e->child_count; i++) {
         buf_add(b, ending);
         blanks(b, indent + step);
-        add_key(p, b, e->children[i].path, quoted);
+        add_key(b, e->children[i].path, quoted);
         buf_byte(b, ' ');
         buf_add(b, config_patch_quoted(p, &e->children[i], e->children[i].value));
     }
@@ -212,9 +197,10 @@ static int insert_flow(struct patch *p, struct config_node *map, struct str key,
 int config_patch_insert(struct patch *p, struct config_node *map, struct str key,
                         const struct config_edit *e) {
     for (int i = 0; i < e->child_count; i++) {
-        if (!is_plain_key(e->children[i].path)) return no_place(p, map, e->children[i].path);
+        if (!config_scalar_is_key(e->children[i].path))
+            return no_place(p, map, e->children[i].path);
     }
-    if (map->kind != NODE_MAP || map->count == 0 || !is_plain_key(key))
+    if (map->kind != NODE_MAP || map->count == 0 || !config_scalar_is_key(key))
         return no_place(p, map, key);
     int status = map->flow ? insert_flow(p, map, key, e) : insert_block(p, map, key, e);
     if (status) return status;

@@ -167,7 +167,7 @@ static int register_anchor(struct parse *p, struct config_node *n) {
     const struct config_node *first = names_get(&p->anchors, n->anchor);
     if (first) {
         return config_bytes_fail(
-            p->config, n->begin < 0 ? 0 : n->begin, p->why,
+            p->config, n->begin, p->why,
             "anchor &%.*s is defined twice, first in line %d; PyYAML rejects that",
             STR_ARG(n->anchor), first->line);
     }
@@ -207,7 +207,7 @@ static int check_merge(struct parse *p, const struct config_node *value) {
         }
     }
     if (good) return 0;
-    return config_bytes_fail(p->config, value->begin < 0 ? 0 : value->begin, p->why,
+    return config_bytes_fail(p->config, value->begin, p->why,
                              "a merge (<<) of something that is not a map");
 }
 
@@ -221,10 +221,9 @@ static int check_map(struct parse *p, const struct config_node *map) {
         if (key->kind != NODE_SCALAR) continue;
         const struct config_node *first = names_get(&seen, key->text);
         if (first) {
-            status = config_bytes_fail(p->config, key->begin < 0 ? 0 : key->begin, p->why,
-                                       "key '%.*s' is there twice, first in line %d",
-                                       (int)(key->text.len < 100 ? key->text.len : 100),
-                                       key->text.p, first->line);
+            status = config_bytes_fail(
+                p->config, key->begin, p->why, "key '%.*s' is there twice, first in line %d",
+                (int)(key->text.len < 100 ? key->text.len : 100), key->text.p, first->line);
             fail_hint(p->why, "delete one of the lines %d and %d", first->line, key->line);
         }
         names_put(&seen, key->text, key);

@@ -14,14 +14,11 @@ void config_edits_add(struct arena *a, struct config_edits *edits, struct config
 }
 
 static void add_note(struct patch *p, struct str note) {
-    struct config_patched *r = &p->result;
-    for (int i = 0; i < r->note_count; i++) {
-        if (str_equal(r->notes[i], note)) return;
+    const struct str_list *notes = &p->result.notes;
+    for (ptrdiff_t i = 0; i < notes->count; i++) {
+        if (str_equal(notes->items[i], note)) return;
     }
-    ptrdiff_t count = r->note_count, capacity = r->note_capacity;
-    *arena_push(p->arena, &r->notes, &count, &capacity) = note;
-    r->note_count = (int)count;
-    r->note_capacity = (int)capacity;
+    str_list_add(p->arena, &p->result.notes, note);
 }
 
 // --- May this value be replaced? -----------------------------------------------------------------
@@ -62,8 +59,8 @@ static bool type_fits(struct scalar old, struct str text, struct scalar new) {
 
 static int refuse_special(struct patch *p, const struct config_node *n, struct str path,
                           const char *what) {
-    config_bytes_fail(p->config, n->begin < 0 ? 0 : n->begin, p->why,
-                      "%.*s is %s, expected a plain value", STR_ARG(path), what);
+    config_bytes_fail(p->config, n->begin, p->why, "%.*s is %s, expected a plain value",
+                      STR_ARG(path), what);
     return fail_hint(p->why, "%s", special_hint);
 }
 
@@ -72,7 +69,7 @@ static int check_old(struct patch *p, const struct config_node *n, struct str pa
     const bool consent = (p->flags & CONFIG_REPLACE_SPECIAL) != 0;
     const int shown = (int)(n->text.len < 60 ? n->text.len : 60);
     if (old.type == CONFIG_NESTED && old.odd == ODD_NONE) {
-        return config_bytes_fail(p->config, n->begin < 0 ? 0 : n->begin, p->why,
+        return config_bytes_fail(p->config, n->begin, p->why,
                                  "%.*s is a list or a map, expected one plain value",
                                  STR_ARG(path));
     }
@@ -118,16 +115,6 @@ static int check_old(struct patch *p, const struct config_node *n, struct str pa
 
 // --- Replacing -----------------------------------------------------------------------------------
 
-static bool is_safe(struct str s) {
-    for (ptrdiff_t i = 0; i < s.len; i++) {
-        const char b = s.p[i];
-        const bool word =
-            (b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z');
-        if (!word && (b == 0 || !strchr("_.+-/", b))) return false;
-    }
-    return s.len > 0;
-}
-
 // A tag of somebody's own, or one that the new value does not fit: !!int "bf16" does not load.
 static bool tag_forbids(const struct config_node *n, enum config_type type) {
     static const struct {
@@ -164,7 +151,7 @@ static int replace_value(struct patch *p, struct config_node *n, const struct co
     int status = check_old(p, n, e->path, old, new);
     if (status) return status;
     if (n->begin < 0 || n->is_key || tag_forbids(n, new.type)) {
-        return config_bytes_fail(p->config, n->begin < 0 ? 0 : n->begin, p->why,
+        return config_bytes_fail(p->config, n->begin, p->why,
                                  "%.*s: there is no place for a plain value", STR_ARG(e->path));
     }
     const bool quoted = n->style == STYLE_SINGLE || n->style == STYLE_DOUBLE;
@@ -236,9 +223,15 @@ static int absent(struct patch *p, const struct config_edit *e, const struct pla
                      STR_ARG(missing->key), STR_ARG(s->items[s->count - 1].key), STR_ARG(e->value));
 }
 
+static bool says_already(const struct patch *p, const struct config_node *n,
+                         const struct config_edit *e) {
+    return config_patch_same_value(config_scalar_read(p->config, n), n->text,
+                                   config_patch_wanted(e), e->value);
+}
+
 static int refuse_shared(struct patch *p, const struct config_edit *e,
                          const struct config_node *n) {
-    config_bytes_fail(p->config, n->begin < 0 ? 0 : n->begin, p->why,
+    config_bytes_fail(p->config, n->begin, p->why,
                       "%.*s is shared through an anchor: others would change with it",
                       STR_ARG(e->path));
     return fail_hint(p->why, "--force-anchor changes it for all of them");
@@ -249,7 +242,8 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
     int status = config_path_parse(p->arena, e->path, &steps, p->why);
     if (status) return status;
     const enum config_type type = config_patch_wanted(e).type;
-    if (!e->children && (!is_safe(e->value) || type == CONFIG_NULL || type == CONFIG_SPECIAL)) {
+    if (!e->children &&
+        (!str_is_made_of(e->value, "_.+-/") || type == CONFIG_NULL || type == CONFIG_SPECIAL)) {
         return fail_set(p->why, FAIL_USAGE, "'%.*s' is no value to write", STR_ARG(e->value));
     }
     struct place at = config_place_find(p->config, &steps);
@@ -263,21 +257,15 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
         return config_patch_insert(p, at.owner, steps.items[steps.count - 1].key, e);
     }
     if (e->children) {
-        return config_bytes_fail(p->config, at.value->begin < 0 ? 0 : at.value->begin, p->why,
-                                 "%.*s is there already", STR_ARG(e->path));
+        return config_bytes_fail(p->config, at.value->begin, p->why, "%.*s is there already",
+                                 STR_ARG(e->path));
     }
     if (at.shared && !(p->flags & CONFIG_EDIT_ANCHOR)) {
-        struct scalar old = config_scalar_read(p->config, config_node_follow(at.value));
-        if (config_patch_same_value(old, config_node_follow(at.value)->text, config_patch_wanted(e),
-                                    e->value))
-            return 0;
+        if (says_already(p, config_node_follow(at.value), e)) return 0;
         return refuse_shared(p, e, at.shared);
     }
     if (at.inherited && !(p->flags & CONFIG_EDIT_ANCHOR)) {
-        struct scalar old = config_scalar_read(p->config, config_node_follow(at.value));
-        if (config_patch_same_value(old, config_node_follow(at.value)->text, config_patch_wanted(e),
-                                    e->value))
-            return 0;
+        if (says_already(p, config_node_follow(at.value), e)) return 0;
         add_note(
             p, str_format(p->arena,
                           "%.*s came from the merged map in line %d and now has a line of its own",

@@ -78,7 +78,7 @@ void config_precision_find(const struct scope *s, struct str places,
         const ptrdiff_t equals = str_find(pattern, STR("="));
         if (equals < 0) continue;
         const struct str name = str_slice(pattern, equals + 1, pattern.len);
-        struct strs expanded = {0};
+        struct str_list expanded = {0};
         config_braces_expand(s->arena, str_slice(pattern, 0, equals), &expanded);
         for (size_t k = 0; k < sizeof spellings / sizeof *spellings; k++) {
             if (!str_is(name, spellings[k].name)) continue;

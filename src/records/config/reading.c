@@ -6,23 +6,21 @@
 
 // --- What people should know ---------------------------------------------------------------------
 
-static bool is_batch_key(struct str key) {
-    return str_is(key, "batch_size") || str_is(key, "batch_size_per_card") ||
-           str_is(key, "per_device_eval_batch_size") || str_is(key, "eval_batch_size") ||
-           str_is(key, "val_batch_size") || str_is(key, "test_batch_size") ||
-           str_is(key, "valid_batch_size");
-}
-
 static void note_evaluation(struct reader *r) {
+    static const char *const any[] = {"batch_size", "batch_size_per_card", NULL};
+    static const char *const own[] = {"per_device_eval_batch_size",
+                                      "eval_batch_size",
+                                      "val_batch_size",
+                                      "test_batch_size",
+                                      "valid_batch_size",
+                                      NULL};
     const struct config_value *batch = &r->reading->values[CONFIG_BATCH];
     int noted = 0;
     for (ptrdiff_t i = 0; i < r->scope.count && noted < 3; i++) {
         const struct entry *e = &r->scope.entries[i];
-        const bool own = !e->evaluation && !str_is(e->key->text, "batch_size") &&
-                         !str_is(e->key->text, "batch_size_per_card");
-        if (!is_batch_key(e->key->text) || !(e->evaluation || own) ||
-            !config_scope_holds(&r->scope, e))
-            continue;
+        const bool evaluates =
+            str_is_one_of(e->key->text, own) || (e->evaluation && str_is_one_of(e->key->text, any));
+        if (!evaluates || !config_scope_holds(&r->scope, e)) continue;
         if (e->value->kind != NODE_SCALAR || e->value->line == batch->line) continue;
         struct str path = config_path_join(r->arena, e->path, e->key->text);
         config_reader_warn(r, "%.*s = %.*s (line %d) is for evaluation and stays as it is",
@@ -72,8 +70,7 @@ static void note_quoted_deepspeed(struct reader *r) {
         struct config_value *v = &r->reading->values[counts[i]];
         if (v->type != CONFIG_INT || v->line == 0) continue;
         struct steps steps;
-        struct fail unheard;
-        if (config_path_parse(r->arena, v->path, &steps, &unheard)) continue;
+        if (config_path_parse(r->arena, v->path, &steps, NULL)) continue;
         const struct place p = config_place_find(r->config, &steps);
         if (!p.value ||
             config_scalar_read(r->config, config_node_follow(p.value)).odd != ODD_QUOTED)

@@ -59,11 +59,7 @@ void config_reader_warn(struct reader *r, const char *format, ...) {
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    struct config_reading *to = r->reading;
-    ptrdiff_t count = to->warning_count, capacity = to->warning_capacity;
-    *arena_push(r->arena, &to->warnings, &count, &capacity) = str_copy(r->arena, str_of(text));
-    to->warning_count = (int)count;
-    to->warning_capacity = (int)capacity;
+    str_list_add(r->arena, &r->reading->warnings, str_copy(r->arena, str_of(text)));
 }
 
 // --- Finding -------------------------------------------------------------------------------------
@@ -86,7 +82,7 @@ static void find_places(const struct reader *r, const struct role_row *row, enum
             pattern.len -= 2;
         }
         if (str_starts(pattern, STR("!"))) pattern = str_slice(pattern, 1, pattern.len);
-        struct strs expanded = {0};
+        struct str_list expanded = {0};
         config_braces_expand(r->arena, pattern, &expanded);
         for (ptrdiff_t i = 0; i < expanded.count; i++) {
             struct matches m = {0};
@@ -137,7 +133,7 @@ static bool find_named(const struct reader *r, enum config_role role, struct mat
 static int64_t largest_number(struct str text) {
     int64_t largest = 0, value = 0;
     for (ptrdiff_t i = 0; i <= text.len; i++) {
-        const bool digit = i < text.len && text.p[i] >= '0' && text.p[i] <= '9';
+        const bool digit = i < text.len && str_is_digit(text.p[i]);
         if (digit && value < 100000000) value = value * 10 + (text.p[i] - '0');
         if (!digit) {
             largest = value > largest ? value : largest;
@@ -164,8 +160,7 @@ static void follow_reference(struct reader *r, struct match *m) {
         return;
     struct str path = str_slice(n->text, 2, n->text.len - 1);
     struct steps steps;
-    struct fail unheard;
-    if (config_path_parse(r->arena, path, &steps, &unheard)) return;
+    if (config_path_parse(r->arena, path, &steps, NULL)) return;
     struct place p = config_place_find(r->config, &steps);
     if (!p.value || config_node_follow(p.value)->kind != NODE_SCALAR) return;
     if (config_scalar_read(r->config, config_node_follow(p.value)).type == CONFIG_SPECIAL) return;
@@ -194,12 +189,10 @@ static void refine_number(struct reader *r, struct config_value *v, enum config_
 }
 
 static void refine_bool(struct config_value *v) {
-    static const char *const off[] = {"none", "None", "null", "false", "False", "no", NULL};
+    static const char *const off[] = {"", "none", "None", "null", "false", "False", "no", NULL};
     if (v->type == CONFIG_INT) v->boolean = v->integer != 0;
-    if (v->type != CONFIG_TEXT) return;
     // "unsloth", "offload", "full", "selective": some kind of on.
-    v->boolean = v->text.len > 0;
-    for (int i = 0; off[i]; i++) v->boolean &= !str_is(v->text, off[i]);
+    if (v->type == CONFIG_TEXT) v->boolean = !str_is_one_of(v->text, off);
 }
 
 static struct str refusal_text(struct arena *a, const struct fail *f) {
@@ -262,7 +255,7 @@ static struct str place_to_insert(const struct reader *r, struct str places) {
     while (places.p && places.len) {
         struct str pattern = str_cut(&places, ' ');
         if (str_starts(pattern, STR("!"))) pattern = str_slice(pattern, 1, pattern.len);
-        struct strs expanded = {0};
+        struct str_list expanded = {0};
         config_braces_expand(r->arena, pattern, &expanded);
         for (ptrdiff_t i = 0; i < expanded.count; i++) {
             struct str path = expanded.items[i];
@@ -271,8 +264,7 @@ static struct str place_to_insert(const struct reader *r, struct str places) {
             if (str_starts(path, STR("@."))) path = str_slice(path, 2, path.len);
             if (base.len) path = str_format(r->arena, "%.*s.%.*s", STR_ARG(base), STR_ARG(path));
             struct steps steps;
-            struct fail unheard;
-            if (config_path_parse(r->arena, path, &steps, &unheard)) continue;
+            if (config_path_parse(r->arena, path, &steps, NULL)) continue;
             struct place p = config_place_find(r->config, &steps);
             if (!p.value && p.owner && p.missing + 1 == steps.count) return path;
         }
@@ -280,8 +272,7 @@ static struct str place_to_insert(const struct reader *r, struct str places) {
     return (struct str){0};
 }
 
-static struct config_value absent(const struct reader *r, const struct role_row *row,
-                                  enum config_role role) {
+static struct config_value absent(const struct reader *r, const struct role_row *row) {
     struct config_value v = {.number = NAN, .unit = row->unit};
     const struct scalar s = config_scalar_plain(row->assumed);
     if (row->insert != INSERT_NO) v.path = place_to_insert(r, row->places);
@@ -291,7 +282,6 @@ static struct config_value absent(const struct reader *r, const struct role_row 
     v.integer = s.integer;
     v.number = s.number;
     v.boolean = s.boolean;
-    (void)role;
     return v;
 }
 
@@ -318,7 +308,7 @@ int config_reader_role(struct reader *r, enum config_role role) {
     find_places(r, row, roles[role].sort, &all);
     if (all.count == 0 && r->scope.prefix.len) find_above(r, row, roles[role].sort, &all);
     struct config_value *v = &r->reading->values[role];
-    *v = all.count ? take(r, role, &all.items[0]) : absent(r, row, role);
+    *v = all.count ? take(r, role, &all.items[0]) : absent(r, row);
     // disable_gradient_checkpointing: the key says the opposite.
     if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
     return 0;
@@ -409,7 +399,7 @@ int config_reader_batch(struct reader *r) {
         if (status) return status;
         if (all.count == 0) {
             r->scope.home = r->scope.prefix;
-            r->reading->values[CONFIG_BATCH] = absent(r, row, CONFIG_BATCH);
+            r->reading->values[CONFIG_BATCH] = absent(r, row);
             return 0;
         }
         m = all.items[chosen];

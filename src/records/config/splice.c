@@ -12,13 +12,9 @@ void config_patch_splice(struct patch *p, ptrdiff_t begin, ptrdiff_t end, struct
 
 void config_patch_change(struct patch *p, int line, struct str path, struct str old,
                          struct str new) {
-    struct config_patched *r = &p->result;
-    ptrdiff_t count = r->change_count, capacity = r->change_capacity;
-    *arena_push(p->arena, &r->changes, &count, &capacity) =
-        str_format(p->arena, "%.*s:%d: %.*s: %.*s -> %.*s", STR_ARG(p->config->name), line,
-                   STR_ARG(path), STR_ARG(old), STR_ARG(new));
-    r->change_count = (int)count;
-    r->change_capacity = (int)capacity;
+    str_list_add(p->arena, &p->result.changes,
+                 str_format(p->arena, "%.*s:%d: %.*s: %.*s -> %.*s", STR_ARG(p->config->name), line,
+                            STR_ARG(path), STR_ARG(old), STR_ARG(new)));
 }
 
 bool config_patch_same_value(struct scalar old, struct str old_text, struct scalar new,

@@ -43,8 +43,7 @@ int config_team_read(struct arena *a, const struct config *c, struct config_card
     struct config_node *map = config_node_follow(p.value);
     if (map->kind == NODE_SCALAR && config_scalar_read(c, map).type == CONFIG_NULL) return 0;
     if (map->kind != NODE_MAP) {
-        return config_bytes_fail(c, map->begin < 0 ? 0 : map->begin, why ? why : &(struct fail){0},
-                                 "%s is not a map of GPUs", map_name);
+        return config_bytes_fail(c, map->begin, why, "%s is not a map of GPUs", map_name);
     }
     struct config_card *cards = arena_new(a, struct config_card, map->count / 2 + 1);
     int count = 0;
@@ -100,19 +99,9 @@ static int entry_edits(struct arena *a, const struct config_card *card, struct c
     return count;
 }
 
-static bool is_name(struct str s) {
-    for (ptrdiff_t i = 0; i < s.len; i++) {
-        const char b = s.p[i];
-        const bool word =
-            (b >= '0' && b <= '9') || (b >= 'a' && b <= 'z') || (b >= 'A' && b <= 'Z') || b == '_';
-        if (!word && !(i > 0 && b == '-')) return false;
-    }
-    return s.len > 0 && config_scalar_plain(s).type == CONFIG_TEXT;
-}
-
 static int check_names(const struct config_card *cards, int count, struct fail *why) {
     for (int i = 0; i < count; i++) {
-        if (is_name(cards[i].card)) continue;
+        if (config_scalar_is_key(cards[i].card)) continue;
         return fail_set(why, FAIL_USAGE, "'%.*s' is no name for an entry of %s",
                         STR_ARG(cards[i].card), map_name);
     }

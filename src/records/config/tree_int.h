@@ -37,7 +37,8 @@ struct config_node {
 // --- bytes.c: what can be said before parsing ----------------------------------------------------
 
 void config_bytes_place(struct str text, ptrdiff_t at, int *ret_line, int *ret_column);
-// Sets *why to "NAME:LINE:COLUMN: message" for a byte offset.
+// Sets *why to "NAME:LINE:COLUMN: message" for a byte offset; below 0 (a node without a place) it
+// is the first.
 __attribute__((format(printf, 4, 5))) int config_bytes_fail(const struct config *c, ptrdiff_t at,
                                                             struct fail *why, const char *format,
                                                             ...);
@@ -94,7 +95,8 @@ struct str config_scalar_meaning(struct arena *a, struct scalar s, struct str te
 // 16.0.
 struct str config_scalar_spell(struct arena *a, struct scalar old, struct str old_text,
                                struct str value);
-bool config_node_is_multi_line(const struct config *c, const struct config_node *n);
+// A key of letters, digits, _ and - that needs no quotes and is no number, boolean or null.
+bool config_scalar_is_key(struct str text);
 bool config_node_is_template(const struct config_node *n);
 
 // --- path.c: where a key is ----------------------------------------------------------------------

@@ -6,17 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-static bool one_of(struct str s, const char *const *words) {
-    for (; *words; words++) {
-        if (str_is(s, *words)) return true;
-    }
-    return false;
-}
-
 // The exact spellings; "y", "tRuE" and "None" are text.
 static const char *const true_words[] = {"true", "True", "TRUE", "yes", "Yes",
                                          "YES",  "on",   "On",   "ON",  NULL};
@@ -38,7 +27,7 @@ static bool digits(struct str s, int base, int64_t *ret) {
     bool any = false;
     for (ptrdiff_t i = 0; i < s.len; i++) {
         if (s.p[i] == '_') continue;
-        int d = is_digit(s.p[i]) ? s.p[i] - '0' : (s.p[i] | 32) - 'a' + 10;
+        int d = str_is_digit(s.p[i]) ? s.p[i] - '0' : (s.p[i] | 32) - 'a' + 10;
         if (d < 0 || d >= base || __builtin_mul_overflow(value, base, &value) ||
             __builtin_add_overflow(value, d, &value)) {
             return false;
@@ -78,7 +67,7 @@ static struct scalar text(enum odd odd) {
 static bool read_integer(struct str s, struct scalar *ret) {
     bool negative = s.len > 0 && s.p[0] == '-';
     if (s.len > 0 && (s.p[0] == '-' || s.p[0] == '+')) s = str_slice(s, 1, s.len);
-    if (s.len == 0 || !is_digit(s.p[0])) return false;
+    if (s.len == 0 || !str_is_digit(s.p[0])) return false;
     int64_t value;
     enum odd odd = memchr(s.p, '_', (size_t)s.len) ? ODD_UNDERSCORE : ODD_NONE;
     if (str_starts(s, STR("0b")) && digits(str_slice(s, 2, s.len), 2, &value)) {
@@ -124,13 +113,13 @@ static bool read_float(struct str s, struct scalar *ret) {
 
 static bool is_date(struct str s) {
     return s.len >= 8 && s.len <= 30 && all_of(str_slice(s, 0, 4), "0123456789") && s.p[4] == '-' &&
-           is_digit(s.p[5]) && all_of(s, "0123456789-:.TtZz +");
+           str_is_digit(s.p[5]) && all_of(s, "0123456789-:.TtZz +");
 }
 
 // Text that was meant as a number.
 static enum odd odd_text(struct str s) {
     ptrdiff_t i = 0;
-    while (i < s.len && is_digit(s.p[i])) i++;
+    while (i < s.len && str_is_digit(s.p[i])) i++;
     if (str_find(s, STR("{{")) >= 0) return ODD_TEMPLATE;
     if (str_find(s, STR("\xEF\xBC")) == 0) return ODD_WIDE;
     if (i == 0) return ODD_NONE;
@@ -144,18 +133,23 @@ static enum odd odd_text(struct str s) {
 
 struct scalar config_scalar_plain(struct str s) {
     struct scalar r;
-    if (s.len == 0 || one_of(s, null_words))
+    if (s.len == 0 || str_is_one_of(s, null_words))
         return (struct scalar){.type = CONFIG_NULL, .number = NAN};
-    if (one_of(s, true_words)) return (struct scalar){CONFIG_BOOL, ODD_NONE, 0, NAN, true};
-    if (one_of(s, false_words)) return (struct scalar){CONFIG_BOOL, ODD_NONE, 0, NAN, false};
-    if (one_of(s, special_words) || str_find(s, STR("${")) >= 0) {
+    if (str_is_one_of(s, true_words)) return (struct scalar){CONFIG_BOOL, ODD_NONE, 0, NAN, true};
+    if (str_is_one_of(s, false_words)) return (struct scalar){CONFIG_BOOL, ODD_NONE, 0, NAN, false};
+    if (str_is_one_of(s, special_words) || str_find(s, STR("${")) >= 0) {
         return (struct scalar){.type = CONFIG_SPECIAL, .number = NAN};
     }
     if (read_integer(s, &r) || read_float(s, &r)) return r;
     return text(odd_text(s));
 }
 
-bool config_node_is_multi_line(const struct config *c, const struct config_node *n) {
+bool config_scalar_is_key(struct str text) {
+    return str_is_made_of(text, "_-") && text.p[0] != '-' &&
+           config_scalar_plain(text).type == CONFIG_TEXT;
+}
+
+static bool is_multi_line(const struct config *c, const struct config_node *n) {
     if (n->kind != NODE_SCALAR || n->begin < 0) return false;
     struct str raw = str_slice(c->text, n->begin, n->end);
     return raw.len > 0 &&
@@ -178,7 +172,7 @@ struct scalar config_scalar_read(const struct config *c, const struct config_nod
     }
     struct scalar r = config_scalar_plain(n->text);
     const bool quoted = n->style == STYLE_SINGLE || n->style == STYLE_DOUBLE;
-    if (n->style == STYLE_LITERAL || n->style == STYLE_FOLDED || config_node_is_multi_line(c, n)) {
+    if (n->style == STYLE_LITERAL || n->style == STYLE_FOLDED || is_multi_line(c, n)) {
         return text(ODD_BLOCK);
     }
     if (is_core_tag(n->tag, "int") || is_core_tag(n->tag, "float") || is_core_tag(n->tag, "bool")) {

@@ -47,10 +47,10 @@ struct str doctor_keys(struct doctor *d, const struct cause *c) {
     if (rc == 0)
         rc = config_patch(d->arena, &q->config, edits.items, edits.count, wish.flags, &patched,
                           &why);
-    if (rc < 0) return config_advice(d->arena, &q->config, &q->reading, &wish);
-    for (int i = 0; i < patched.change_count; i++) {
+    if (rc < 0) return config_advice(d->arena, &q->reading, &wish);
+    for (ptrdiff_t i = 0; i < patched.changes.count; i++) {
         if (b.count > 0) buf_byte(&b, '\n');
-        buf_add(&b, patched.changes[i]);
+        buf_add(&b, patched.changes.items[i]);
     }
     return buf_str(&b);
 }
