@@ -3,7 +3,8 @@
 // and the events that a decision makes.
 #include "measure/recover/recover_int.h"
 
-#include <jansson.h>
+#include "base/json.h"
+
 #include <math.h>
 #include <string.h>
 
@@ -135,24 +136,12 @@ struct recover_event recover_finished(const struct recover_state *state,
 
 // --- Writing -------------------------------------------------------------------------------------
 
-// jansson takes UTF-8 only; a path may be any bytes.
-static json_t *text_json(struct str text) {
-    json_t *value = json_stringn(text.p ? text.p : "", (size_t)text.len);
-    if (value) return value;
-    ARENA_AUTO a = {0};
-    char *plain = str_z(&a, text);
-    for (ptrdiff_t i = 0; i < text.len; i++) {
-        if ((unsigned char)plain[i] >= 0x80) plain[i] = '?';
-    }
-    return json_stringn(plain, (size_t)text.len);
-}
-
 // NULL: not known, so it is not written.
 static json_t *value_json(const struct recover_field *f, const void *base) {
     const void *at = (const char *)base + f->offset;
     if (f->type == RECOVER_FIELD_TEXT) {
         struct str text = *(const struct str *)at;
-        return text.len > 0 ? text_json(text) : NULL;
+        return text.len > 0 ? json_text(text) : NULL;
     }
     if (f->type == RECOVER_FIELD_WHOLE) {
         int64_t value = *(const int64_t *)at;
@@ -178,7 +167,8 @@ static void put_fields(json_t *object, const struct recover_field *fields, unsig
 static json_t *words_json(const struct str_list *words) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < words->count; i++)
-        json_array_append_new(list, text_json(words->items[i]));
+        json_array_append_new(list, words->items[i].len > 0 ? json_text(words->items[i])
+                                                            : json_string(""));
     return list;
 }
 

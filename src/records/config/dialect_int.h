@@ -5,6 +5,17 @@
 
 #include "records/config/tree_int.h"
 
+enum role_sort {
+    SORT_COUNT,
+    SORT_SIZE,
+    SORT_WORKERS,
+    SORT_NUMBER,
+    SORT_TEXT,
+    SORT_BOOL,
+    SORT_PRECISION
+};
+enum role_sort config_role_sort(enum config_role role);
+
 struct role_row {
     struct str places, assumed;
     char unit; // 0: not said

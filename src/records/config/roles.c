@@ -9,50 +9,6 @@
 #include <stdio.h>
 #include <string.h>
 
-enum sort {
-    SORT_COUNT,
-    SORT_SIZE,
-    SORT_WORKERS,
-    SORT_NUMBER,
-    SORT_TEXT,
-    SORT_BOOL,
-    SORT_PRECISION
-};
-static const struct {
-    const char *name;
-    enum sort sort;
-} roles[CONFIG_ROLES] = {
-    [CONFIG_MODEL] = {"model", SORT_TEXT},
-    [CONFIG_IMAGE_SIZE] = {"image_size", SORT_SIZE},
-    [CONFIG_SEQUENCE_LENGTH] = {"sequence_length", SORT_SIZE},
-    [CONFIG_TARGET_LENGTH] = {"target_length", SORT_SIZE},
-    [CONFIG_BATCH] = {"batch", SORT_COUNT},
-    [CONFIG_ACCUMULATION] = {"accumulation", SORT_COUNT},
-    [CONFIG_EFFECTIVE] = {"effective", SORT_COUNT},
-    [CONFIG_PRECISION] = {"precision", SORT_PRECISION},
-    [CONFIG_OPTIMIZER] = {"optimizer", SORT_TEXT},
-    [CONFIG_LR] = {"lr", SORT_NUMBER},
-    [CONFIG_CHECKPOINTING] = {"checkpointing", SORT_BOOL},
-    [CONFIG_WORKERS] = {"workers", SORT_WORKERS},
-    [CONFIG_CLASSES] = {"classes", SORT_SIZE},
-    [CONFIG_EVAL_BATCH] = {"eval_batch", SORT_COUNT},
-    [CONFIG_EMA] = {"ema", SORT_BOOL},
-    [CONFIG_CHANNELS_LAST] = {"channels_last", SORT_BOOL},
-    [CONFIG_RANKS] = {"ranks", SORT_SIZE},
-    [CONFIG_COMPILE] = {"compile", SORT_BOOL},
-    [CONFIG_WEIGHTS_DTYPE] = {"weights_dtype", SORT_TEXT},
-};
-
-const char *config_role_name(enum config_role role) {
-    return roles[role].name;
-}
-
-enum config_role config_role_find(struct str name) {
-    int i = 0;
-    while (i < CONFIG_ROLES && !str_is(name, roles[i].name)) i++;
-    return (enum config_role)i;
-}
-
 void config_reader_warn(struct reader *r, const char *format, ...) {
     char text[500];
     va_list args;
@@ -64,14 +20,14 @@ void config_reader_warn(struct reader *r, const char *format, ...) {
 
 // --- Finding -------------------------------------------------------------------------------------
 
-static bool usable(const struct match *m, enum sort sort) {
+static bool usable(const struct match *m, enum role_sort sort) {
     const struct config_node *n = config_node_follow(m->place.value);
     if (n->kind == NODE_MAP) return config_node_is_template(n);
     return n->kind == NODE_SCALAR || sort == SORT_SIZE || sort == SORT_COUNT;
 }
 
 // All places of a role in the order of the table, without maps.
-static void find_places(const struct reader *r, const struct role_row *row, enum sort sort,
+static void find_places(const struct reader *r, const struct role_row *row, enum role_sort sort,
                         struct matches *ret) {
     struct str places = row->places;
     while (places.p && places.len) {
@@ -100,7 +56,7 @@ static void find_places(const struct reader *r, const struct role_row *row, enum
 }
 
 // What a section does not say may stand at the top for all sections.
-static void find_above(struct reader *r, const struct role_row *row, enum sort sort,
+static void find_above(struct reader *r, const struct role_row *row, enum role_sort sort,
                        struct matches *ret) {
     const struct scope section = r->scope;
     r->scope.root = r->config->root;
@@ -171,7 +127,7 @@ static void follow_reference(struct reader *r, struct match *m) {
 
 static void refine_number(struct reader *r, struct config_value *v, enum config_role role,
                           const struct config_node *n) {
-    const enum sort sort = roles[role].sort;
+    const enum role_sort sort = config_role_sort(role);
     if (role == CONFIG_RANKS && n->kind == NODE_LIST) {
         v->type = CONFIG_INT; // devices: [0, 1]
         v->integer = n->count;
@@ -201,7 +157,7 @@ static struct str refusal_text(struct arena *a, const struct fail *f) {
 }
 
 // Asks the patcher itself, with a value that is certainly another one.
-static void ask_patcher(struct reader *r, struct config_value *v, enum sort sort) {
+static void ask_patcher(struct reader *r, struct config_value *v, enum role_sort sort) {
     struct config_edit e = {.path = v->path};
     struct fail f = {0};
     if (sort == SORT_BOOL)
@@ -228,7 +184,7 @@ static void note_spelling(struct reader *r, const struct config_value *v,
 
 static struct config_value take(struct reader *r, enum config_role role, struct match *m) {
     follow_reference(r, m);
-    const enum sort sort = roles[role].sort;
+    const enum role_sort sort = config_role_sort(role);
     const struct config_node *n = config_node_follow(m->place.value);
     struct config_value v = config_value_of(r->arena, r->config, &m->place, m->path);
     v.unit = m->unit;
@@ -291,22 +247,22 @@ int config_reader_role(struct reader *r, enum config_role role) {
     int status;
     if (find_named(r, role, &m, &status)) {
         r->reading->values[role] = take(r, role, &m);
-        if (roles[role].sort != SORT_PRECISION) return 0;
+        if (config_role_sort(role) != SORT_PRECISION) return 0;
         struct precision_keys named = {0};
         config_precision_guess(&r->scope, &m, &named);
         r->reading->values[role] = config_precision_read(&r->scope, &named, (struct str){0});
         return 0;
     }
     if (status) return status;
-    if (roles[role].sort == SORT_PRECISION) {
+    if (config_role_sort(role) == SORT_PRECISION) {
         struct precision_keys keys = {0};
         config_precision_find(&r->scope, row->places, &keys);
         r->reading->values[role] = config_precision_read(&r->scope, &keys, row->assumed);
         return 0;
     }
     struct matches all = {0};
-    find_places(r, row, roles[role].sort, &all);
-    if (all.count == 0 && r->scope.prefix.len) find_above(r, row, roles[role].sort, &all);
+    find_places(r, row, config_role_sort(role), &all);
+    if (all.count == 0 && r->scope.prefix.len) find_above(r, row, config_role_sort(role), &all);
     struct config_value *v = &r->reading->values[role];
     *v = all.count ? take(r, role, &all.items[0]) : absent(r, row);
     // disable_gradient_checkpointing: the key says the opposite.

@@ -5,7 +5,8 @@
 // unusable: who wrote it must look at it, the others are not stopped.
 #include "records/survey/survey_int.h"
 
-#include <jansson.h>
+#include "base/json.h"
+
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,24 +50,19 @@ static bool is_date(struct str s) {
     static const char shape[] = "0000-00-00T00:00:00Z";
     if (s.len != (ptrdiff_t)sizeof shape - 1) return false;
     for (ptrdiff_t i = 0; i < s.len; i++) {
-        bool is_digit = s.p[i] >= '0' && s.p[i] <= '9';
-        if (shape[i] == '0' ? !is_digit : s.p[i] != shape[i]) return false;
+        if (shape[i] == '0' ? !str_is_digit(s.p[i]) : s.p[i] != shape[i]) return false;
     }
     return true;
 }
 
 static bool is_status(struct str s) {
-    static const char *const words[] = {"OK", "ALMOST", "OOM", "SPILLS"};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (str_is(s, words[i])) return true;
-    }
-    return false;
+    static const char *const words[] = {"OK", "ALMOST", "OOM", "SPILLS", NULL};
+    return str_is_one_of(s, words);
 }
 
 static bool is_machine(struct str s) {
     for (ptrdiff_t i = 0; i < s.len; i++) {
-        bool is_hex = (s.p[i] >= '0' && s.p[i] <= '9') || (s.p[i] >= 'a' && s.p[i] <= 'f');
-        if (!is_hex) return false;
+        if (!strchr("0123456789abcdef", s.p[i]) || !s.p[i]) return false;
     }
     return s.len == MACHINE_DIGITS;
 }
@@ -236,29 +232,15 @@ static void put(struct buf *b, json_t *object) {
     json_decref(object);
 }
 
-static json_t *text_or_null(struct str s) {
-    json_t *text = s.len > 0 ? json_stringn(s.p, (size_t)s.len) : NULL;
-    return text ? text : json_null();
-}
-
-static json_t *value_of(const struct survey_record *r, const struct survey_member *m) {
-    const struct field *f = &m->field;
-    enum field_type type = field_outside(f);
-    if (type == FIELD_TEXT) return text_or_null(field_text(r, f));
-    if (type == FIELD_REAL)
-        return isfinite(field_real(r, f)) ? json_real(field_real(r, f)) : json_null();
-    return field_whole(r, f) < 0 ? json_null() : json_integer(field_whole(r, f));
-}
-
 struct str survey_write(struct arena *a, struct survey_file *file) {
     struct buf b = buf_new(a);
     tidy(file);
     put(&b, json_pack("{s:i, s:o, s:o}", "batchfit_team", SURVEY_VERSION, "machine",
-                      text_or_null(file->machine), "name", text_or_null(file->name)));
+                      json_text(file->machine), "name", json_text(file->name)));
     for (ptrdiff_t i = 0; i < file->count; i++) {
         json_t *object = json_object();
         for (const struct survey_member *m = survey_members; m->field.name; m++) {
-            json_object_set_new(object, m->field.name, value_of(&file->records[i], m));
+            json_object_set_new(object, m->field.name, json_field(&file->records[i], &m->field));
         }
         put(&b, object);
     }

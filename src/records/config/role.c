@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the roles are called, and what kind of value each has.
+#include "records/config/dialect_int.h"
+
+static const struct {
+    const char *name;
+    enum role_sort sort;
+} roles[CONFIG_ROLES] = {
+    [CONFIG_MODEL] = {"model", SORT_TEXT},
+    [CONFIG_IMAGE_SIZE] = {"image_size", SORT_SIZE},
+    [CONFIG_SEQUENCE_LENGTH] = {"sequence_length", SORT_SIZE},
+    [CONFIG_TARGET_LENGTH] = {"target_length", SORT_SIZE},
+    [CONFIG_BATCH] = {"batch", SORT_COUNT},
+    [CONFIG_ACCUMULATION] = {"accumulation", SORT_COUNT},
+    [CONFIG_EFFECTIVE] = {"effective", SORT_COUNT},
+    [CONFIG_PRECISION] = {"precision", SORT_PRECISION},
+    [CONFIG_OPTIMIZER] = {"optimizer", SORT_TEXT},
+    [CONFIG_LR] = {"lr", SORT_NUMBER},
+    [CONFIG_CHECKPOINTING] = {"checkpointing", SORT_BOOL},
+    [CONFIG_WORKERS] = {"workers", SORT_WORKERS},
+    [CONFIG_CLASSES] = {"classes", SORT_SIZE},
+    [CONFIG_EVAL_BATCH] = {"eval_batch", SORT_COUNT},
+    [CONFIG_EMA] = {"ema", SORT_BOOL},
+    [CONFIG_CHANNELS_LAST] = {"channels_last", SORT_BOOL},
+    [CONFIG_RANKS] = {"ranks", SORT_SIZE},
+    [CONFIG_COMPILE] = {"compile", SORT_BOOL},
+    [CONFIG_WEIGHTS_DTYPE] = {"weights_dtype", SORT_TEXT},
+};
+
+const char *config_role_name(enum config_role role) {
+    return roles[role].name;
+}
+
+enum config_role config_role_find(struct str name) {
+    int i = 0;
+    while (i < CONFIG_ROLES && !str_is(name, roles[i].name)) i++;
+    return (enum config_role)i;
+}
+
+enum role_sort config_role_sort(enum config_role role) {
+    return roles[role].sort;
+}
