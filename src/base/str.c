@@ -22,16 +22,22 @@ struct str str_copy(struct arena *a, struct str s) {
     return (struct str){str_z(a, s), s.len};
 }
 
-struct str str_format(struct arena *a, const char *format, ...) {
-    va_list args, again;
-    va_start(args, format);
+struct str str_format_list(struct arena *a, const char *format, va_list args) {
+    va_list again;
     va_copy(again, args);
     int len = vsnprintf(NULL, 0, format, args);
     char *text = arena_alloc(a, 1, 1, len + 1);
     vsnprintf(text, (size_t)len + 1, format, again);
     va_end(again);
-    va_end(args);
     return (struct str){text, len};
+}
+
+struct str str_format(struct arena *a, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    struct str text = str_format_list(a, format, args);
+    va_end(args);
+    return text;
 }
 
 void str_list_add(struct arena *a, struct str_list *list, struct str text) {

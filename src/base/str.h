@@ -7,6 +7,7 @@
 
 #include "base/arena.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ char *str_z(struct arena *a, struct str s); // a terminated copy
 struct str str_copy(struct arena *a, struct str s);
 __attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, const char *format,
                                                             ...);
+struct str str_format_list(struct arena *a, const char *format, va_list args);
 
 // Texts in a row: notes, names. Add with str_list_add.
 struct str_list {

@@ -6,9 +6,14 @@
 #include "predict/search/search.h"
 
 #include <assert.h>
+#include <stdarg.h>
 
-static void note(struct answer *answer, struct arena *a, struct str text) {
-    str_list_add(a, &answer->notes, text);
+__attribute__((format(printf, 3, 4))) static void note(struct answer *answer, struct arena *a,
+                                                       const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    str_list_add(a, &answer->notes, str_format_list(a, format, args));
+    va_end(args);
 }
 
 enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu) {
@@ -26,16 +31,15 @@ static void adapt_precision(struct question *q, const struct gpu *gpu, struct an
     p->precision = answer_precision(q, gpu);
     if (p->precision != asked && p->precision == PLAN_FP32) {
         note(answer, q->arena,
-             STR("no tensor cores: mixed precision brings no speed here and is "
-                 "switched off (--precision amp-fp16 keeps it)"));
+             "no tensor cores: mixed precision brings no speed here and is "
+             "switched off (--precision amp-fp16 keeps it)");
     } else if (p->precision != asked) {
-        note(answer, q->arena, STR("bf16 is emulated on this GPU: fp16 instead"));
+        note(answer, q->arena, "bf16 is emulated on this GPU: fp16 instead");
     } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
         note(answer, q->arena,
-             str_format(q->arena,
-                        "the GPU has tensor cores: mixed precision (%s) would be faster and "
-                        "smaller",
-                        gpu->has_bf16 ? "amp-bf16" : "amp-fp16"));
+             "the GPU has tensor cores: mixed precision (%s) would be faster and "
+             "smaller",
+             gpu->has_bf16 ? "amp-bf16" : "amp-fp16");
     }
 }
 
@@ -80,10 +84,9 @@ static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
     }
     if (answer->plan.batch >= least || h->batch_count == 0) return;
     note(answer, a,
-         str_format(a,
-                    "the tape was checked from batch %lld on; below it the figures may be a little "
-                    "high",
-                    (long long)least));
+         "the tape was checked from batch %lld on; below it the figures may be a little "
+         "high",
+         (long long)least);
 }
 
 static int measure(struct question *q, struct answer *answer, struct fail *why) {
@@ -94,7 +97,8 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
     if (rc == 0) rc = forecast_tape(&answer->forecast, p->accumulation, &t, why);
     if (rc < 0) return rc;
     assert(t);
-    for (ptrdiff_t i = 0; i < t->notes.count; i++) note(answer, q->arena, t->notes.items[i]);
+    for (ptrdiff_t i = 0; i < t->notes.count; i++)
+        note(answer, q->arena, "%.*s", STR_ARG(t->notes.items[i]));
     note_unchecked_batch(q->arena, t, answer);
     answer_speed_predict(q, answer);
     return 0;
@@ -105,18 +109,15 @@ static void note_choice(struct question *q, struct answer *answer) {
     if (!answer->effective_kept || largest <= batch || answer->plan.batch == 0) return;
     if (answer->plan.accumulation == 1) {
         note(answer, q->arena,
-             str_format(q->arena,
-                        "batch %lld is the whole effective batch; %lld would fit "
-                        "(--effective-batch-size)",
-                        batch, largest));
+             "batch %lld is the whole effective batch; %lld would fit "
+             "(--effective-batch-size)",
+             batch, largest);
         return;
     }
     note(answer, q->arena,
-         str_format(q->arena,
-                    "%lld would fit but does not divide the effective batch %lld: keeping it "
-                    "exactly costs %.0f %% of the batch",
-                    largest, (long long)q->effective,
-                    100.0 * (double)(largest - batch) / (double)largest));
+         "%lld would fit but does not divide the effective batch %lld: keeping it "
+         "exactly costs %.0f %% of the batch",
+         largest, (long long)q->effective, 100.0 * (double)(largest - batch) / (double)largest);
 }
 
 // Without a known effective batch every batch is as good as another: the largest.
@@ -144,10 +145,9 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
         answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
         answer->fits = true;
         note(answer, q->arena,
-             str_format(q->arena,
-                        "no batch that is allowed and fits divides the effective batch %lld: it "
-                        "becomes %lld",
-                        (long long)q->effective, (long long)plan_effective(&answer->plan)));
+             "no batch that is allowed and fits divides the effective batch %lld: it "
+             "becomes %lld",
+             (long long)q->effective, (long long)plan_effective(&answer->plan));
     }
     return 0;
 }

@@ -104,17 +104,17 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
         at(q, &f, &answer->card.gpu, batch, *ret_is_same ? answer->plan.accumulation : 1);
     *ret_ratio = s.row && !s.is_host_bound ? m->samples_per_s / s.samples_per_s : NAN;
     if (!isnan(*ret_ratio)) return 0;
-    question_note(q, str_format(q->arena,
-                                "--measured %.*s is not used: the host decides at that batch, or "
-                                "nothing is predicted for it",
-                                STR_ARG(m->model)));
+    question_say(q,
+                 "--measured %.*s is not used: the host decides at that batch, or "
+                 "nothing is predicted for it",
+                 STR_ARG(m->model));
     return 0;
 }
 
 static void apply(struct question *q, struct answer *answer, double factor, double range,
                   const char *from) {
     speed_calibrate(&answer->speed, factor, range);
-    question_note(q, str_format(q->arena, "speed: predicted x %.2f, from %s", factor, from));
+    question_say(q, "speed: predicted x %.2f, from %s", factor, from);
 }
 
 int answer_speed_calibrate(struct question *q, const char *measured, struct answer *answer,

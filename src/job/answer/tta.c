@@ -29,10 +29,10 @@ static void note_unasked(struct question *q) {
     bool has_switch = value_of(q, switch_keys, &path, &on) && on.type == CONFIG_BOOL;
     if (has_switch && !on.boolean) return;
     if (!value_of(q, type_keys, &path, &type) || str_is(type.text, "none")) return;
-    question_note(q, str_format(q->arena,
-                                "%.*s = %.*s: this is without its views; --tta %.*s says what they "
-                                "cost",
-                                STR_ARG(path), STR_ARG(type.text), STR_ARG(type.text)));
+    question_say(q,
+                 "%.*s = %.*s: this is without its views; --tta %.*s says what they "
+                 "cost",
+                 STR_ARG(path), STR_ARG(type.text), STR_ARG(type.text));
 }
 
 static int take_types(struct question *q, const struct answer_tta_options *o,

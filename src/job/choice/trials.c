@@ -50,7 +50,7 @@ static void predict(struct choice_measured *m) {
     if (answer_choose(q, &m->card, &m->predicted, &why) == 0)
         m->is_predicted = true;
     else
-        question_note(q, str_format(q->arena, "nothing is predicted: %s", why.message));
+        question_say(q, "nothing is predicted: %s", why.message);
 }
 
 static double predicted_bytes(void *context, int64_t batch) {

@@ -71,8 +71,7 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
                      arena_push(q->arena, &cards.items, &cards.count, &cards.capacity));
     }
     if (devices.count == 0) {
-        question_note(
-            q, str_format(q->arena, "no GPU in this machine (%.*s)", STR_ARG(devices.why_none)));
+        question_say(q, "no GPU in this machine (%.*s)", STR_ARG(devices.why_none));
     } else if (cards.count == 0) {
         return fail_set(why, FAIL_USAGE, "--gpu-ids %s: this machine has GPUs 0 to %td", ids,
                         devices.count - 1);

@@ -14,7 +14,14 @@
 static const double inference_margin = 0.10;
 
 void question_note(struct question *q, struct str note) {
-    *arena_push(q->arena, &q->notes.items, &q->notes.count, &q->notes.capacity) = note;
+    str_list_add(q->arena, &q->notes, note);
+}
+
+void question_say(struct question *q, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    question_note(q, str_format_list(q->arena, format, args));
+    va_end(args);
 }
 
 // "batch=train.bs,model=net.name" into the places of config_options.
@@ -63,8 +70,7 @@ static void note_not_modelled(struct question *q, bool is_measured) {
                                               : "this counts full fine-tuning on one GPU";
     struct str_list notes = q->notes;
     q->notes = (struct str_list){0};
-    question_note(q,
-                  str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead));
+    question_say(q, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead);
     for (ptrdiff_t i = 0; i < notes.count; i++) question_note(q, notes.items[i]);
 }
 
@@ -75,10 +81,10 @@ static int read_roles(struct question *q, struct question_options *o,
     if (!o->inference) rc = config_read_roles(q->arena, &q->config, options, &q->reading, why);
     if (rc < 0 || (!o->inference && q->reading.inference.len == 0)) return rc;
     if (!o->inference) {
-        question_note(q, str_format(q->arena,
-                                    "answered as inference: the config has %.*s (--dialect NAME "
-                                    "reads it as a training)",
-                                    STR_ARG(q->reading.inference)));
+        question_say(q,
+                     "answered as inference: the config has %.*s (--dialect NAME "
+                     "reads it as a training)",
+                     STR_ARG(q->reading.inference));
     }
     o->inference = true;
     return question_infer_roles(q->arena, &q->config, options, &q->reading, &q->batch_is_trainings,
@@ -140,10 +146,10 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     if (option) return unknown_optimizer(q, spelled, why);
     const char *known = plan_optimizer_find(spelled);
     if (!known) {
-        question_note(q, str_format(q->arena,
-                                    "optimizer '%.*s' is not known: sized as adamw (two fp32 "
-                                    "states a parameter)",
-                                    STR_ARG(spelled)));
+        question_say(q,
+                     "optimizer '%.*s' is not known: sized as adamw (two fp32 "
+                     "states a parameter)",
+                     STR_ARG(spelled));
     }
     q->plan.optimizer = str_of(known ? known : "adamw");
     return 0;
@@ -154,8 +160,7 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
     if (!spelled) {
         q->plan.precision = plan_precision_find(v->word);
         if (v->type != CONFIG_ABSENT && q->plan.precision == PLAN_PRECISION_UNKNOWN) {
-            question_note(q, str_format(q->arena, "precision '%.*s' is not known: taken as fp32",
-                                        STR_ARG(v->text)));
+            question_say(q, "precision '%.*s' is not known: taken as fp32", STR_ARG(v->text));
         }
         if (!q->plan.precision) q->plan.precision = PLAN_FP32;
         return 0;
@@ -210,9 +215,8 @@ static int fill_batches(struct question *q, const struct question_options *o, st
         struct fail unsaid;
         int rc = config_batches(q->arena, &q->reading, o->ranks, &q->batches, &unsaid);
         if (rc < 0 && o->effective <= 0) {
-            question_note(q, str_format(q->arena,
-                                        "%s: the batch is free (--effective-batch-size keeps one)",
-                                        unsaid.message));
+            question_say(q, "%s: the batch is free (--effective-batch-size keeps one)",
+                         unsaid.message);
         }
     }
     p->batch = q->batches.micro;
@@ -263,8 +267,7 @@ static void follow_tape(struct question *q, const struct question_options *o) {
 
 static void say_broken_tapes(struct question *q) {
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++) {
-        question_note(
-            q, str_format(q->arena, "passed over: %.*s", STR_ARG(q->store.broken[i].message)));
+        question_say(q, "passed over: %.*s", STR_ARG(q->store.broken[i].message));
     }
 }
 
@@ -315,8 +318,7 @@ int question_card(struct question *q, struct str name, int64_t memory_bytes,
         int rc = gpu_find(q->arena, &q->gpus, name, &match, why);
         if (rc < 0) return rc;
         if (match.note.len > 0) {
-            question_note(q, str_format(q->arena, "%.*s: %.*s", STR_ARG(match.gpu->name),
-                                        STR_ARG(match.note)));
+            question_say(q, "%.*s: %.*s", STR_ARG(match.gpu->name), STR_ARG(match.note));
         }
     }
     assert(match.gpu || memory_bytes > 0);

@@ -119,6 +119,8 @@ int question_card(struct question *q, struct str name, int64_t memory_bytes,
 // A GPU that a device or a caller names already.
 void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card);
 void question_note(struct question *q, struct str note);
+__attribute__((format(printf, 2, 3))) void question_say(struct question *q, const char *format,
+                                                        ...);
 
 // The config's settings that the answer does not count: "LoRA (finetuning_type: lora), …"; empty:
 // none. The first note says so, and begins with these words.

@@ -88,8 +88,7 @@ bool cause_shm_low(const struct cause_view *v, struct cause *c) {
     const struct cause_process *p = &v->facts->process;
     if (p->seconds <= 0 || p->shm_total_bytes <= 0 || p->shm_free_bytes < 0) return false;
     if (p->shm_free_bytes > p->shm_total_bytes / 10) return false;
-    return cause_say(c, CAUSE_MEASURED,
-                     str_format(v->arena, "%.*s of %.*s are free in /dev/shm",
-                                STR_ARG(unit_bytes(v->arena, p->shm_free_bytes)),
-                                STR_ARG(unit_bytes(v->arena, p->shm_total_bytes))));
+    return cause_tell(v, c, CAUSE_MEASURED, "%.*s of %.*s are free in /dev/shm",
+                      STR_ARG(unit_bytes(v->arena, p->shm_free_bytes)),
+                      STR_ARG(unit_bytes(v->arena, p->shm_total_bytes)));
 }

@@ -2,6 +2,8 @@
 // What a rule of a cause has seen, in the words of its cause.
 #include "machine/cause/cause_int.h"
 
+#include <stdarg.h>
+
 bool cause_has_word(const char *words, const char *word) {
     struct str rest = str_of(words);
     while (word && rest.len > 0) {
@@ -18,6 +20,15 @@ bool cause_say(struct cause *c, enum cause_strength strength, struct str evidenc
     c->strength = strength;
     c->evidence = evidence;
     return true;
+}
+
+bool cause_tell(const struct cause_view *v, struct cause *c, enum cause_strength strength,
+                const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    struct str evidence = str_format_list(v->arena, format, args);
+    va_end(args);
+    return cause_say(c, strength, evidence);
 }
 
 bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strength strength,

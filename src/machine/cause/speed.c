@@ -43,11 +43,11 @@ bool cause_pin(const struct cause_view *v, struct cause *c) {
     const struct step_times *p = &v->facts->phases;
     double share = p->h2d_ms / p->total_ms;
     if (!(share >= copy_share)) return false;
-    return cause_say(
-        c, v->facts->pin_memory_is_off ? cause_measured(v->facts->phase_steps) : CAUSE_CONSISTENT,
-        str_format(v->arena, "%.1f ms (%.0f %%) of a step of %.1f ms copy the batch%s", p->h2d_ms,
-                   100 * share, p->total_ms,
-                   v->facts->pin_memory_is_off ? ", and pin_memory is off" : ""));
+    return cause_tell(
+        v, c,
+        v->facts->pin_memory_is_off ? cause_measured(v->facts->phase_steps) : CAUSE_CONSISTENT,
+        "%.1f ms (%.0f %%) of a step of %.1f ms copy the batch%s", p->h2d_ms, 100 * share,
+        p->total_ms, v->facts->pin_memory_is_off ? ", and pin_memory is off" : "");
 }
 
 // That a training computes is no fault: only with a known way to compute less.
@@ -55,10 +55,9 @@ bool cause_compute(const struct cause_view *v, struct cause *c) {
     const struct step_times *p = &v->facts->phases;
     double share = (p->forward_ms + p->backward_ms) / p->total_ms;
     if (!v->facts->is_fp32 || !(share > compute_share)) return false;
-    return cause_say(c, cause_measured(v->facts->phase_steps),
-                     str_format(v->arena,
-                                "forward and backward are %.0f %% of a step of %.1f ms, in fp32",
-                                100 * share, p->total_ms));
+    return cause_tell(v, c, cause_measured(v->facts->phase_steps),
+                      "forward and backward are %.0f %% of a step of %.1f ms, in fp32", 100 * share,
+                      p->total_ms);
 }
 
 // Some hundred kernels of 10 us launch time each: below 20 ms the CPU is the pace.
@@ -66,18 +65,16 @@ bool cause_small(const struct cause_view *v, struct cause *c) {
     const struct step_times *p = &v->facts->phases;
     if (!is_idle(v->facts) || p->io_ms / p->total_ms >= io_share_most) return false;
     if (p->total_ms < 20) {
-        return cause_say(c, cause_measured(v->facts->phase_steps),
-                         str_format(v->arena,
-                                    "a step takes %.1f ms, and the GPU works %.0f %% of the time",
-                                    p->total_ms, 100 * v->facts->utilisation));
+        return cause_tell(v, c, cause_measured(v->facts->phase_steps),
+                          "a step takes %.1f ms, and the GPU works %.0f %% of the time",
+                          p->total_ms, 100 * v->facts->utilisation);
     }
     // The guide again: less than 60 % of the memory in use leaves room for a larger batch.
     if (!(v->facts->memory_share < 0.6)) return false;
-    return cause_say(c, CAUSE_CONSISTENT,
-                     str_format(v->arena,
-                                "the GPU works %.0f %% of the time, %.0f %% of its memory are in "
-                                "use",
-                                100 * v->facts->utilisation, 100 * v->facts->memory_share));
+    return cause_tell(v, c, CAUSE_CONSISTENT,
+                      "the GPU works %.0f %% of the time, %.0f %% of its memory are in "
+                      "use",
+                      100 * v->facts->utilisation, 100 * v->facts->memory_share);
 }
 
 // Where no step tells for what it waits.
@@ -85,20 +82,19 @@ bool cause_idle(const struct cause_view *v, struct cause *c) {
     const struct finding *f = cause_trend(v);
     if (f) return cause_say(c, CAUSE_MEASURED, f->evidence);
     if (!is_idle(v->facts) || !isnan(v->facts->phases.io_ms)) return false;
-    return cause_say(c, cause_measured(v->facts->gauge_count),
-                     str_format(v->arena, "it works %.0f %% of the time, median of %td readings",
-                                100 * v->facts->utilisation, v->facts->gauge_count));
+    return cause_tell(v, c, cause_measured(v->facts->gauge_count),
+                      "it works %.0f %% of the time, median of %td readings",
+                      100 * v->facts->utilisation, v->facts->gauge_count);
 }
 
 bool cause_sync(const struct cause_view *v, struct cause *c) {
     const struct step_times *p = &v->facts->phases;
     double share = p->other_ms / p->total_ms;
     if (!(share >= other_share)) return false;
-    return cause_say(c, cause_measured(v->facts->phase_steps),
-                     str_format(v->arena,
-                                "%.0f %% of a step of %.1f ms is neither data, model nor "
-                                "optimizer, median of %td steps",
-                                100 * share, p->total_ms, v->facts->phase_steps));
+    return cause_tell(v, c, cause_measured(v->facts->phase_steps),
+                      "%.0f %% of a step of %.1f ms is neither data, model nor "
+                      "optimizer, median of %td steps",
+                      100 * share, p->total_ms, v->facts->phase_steps);
 }
 
 // --- Steps that became slower ---
@@ -134,13 +130,11 @@ static bool find_slowdown(const struct cause_view *v, struct cause *c, double *r
     struct stats_interval i = stats_median_interval(f->times_ms + best, n - best, 0.95, 1);
     c->line = f->at_is_line ? f->times_at[best] : 0;
     *ret_times = after / before;
-    return cause_say(
-        c, n >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY,
-        str_format(v->arena,
-                   "from %s %lld on a step takes %.4g ms (95 %%: %.4g to %.4g), before %.4g ms: "
-                   "%.1f times slower",
-                   f->at_is_line ? "line" : "step", (long long)f->times_at[best], after, i.low,
-                   i.high, before, after / before));
+    return cause_tell(v, c, n >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY,
+                      "from %s %lld on a step takes %.4g ms (95 %%: %.4g to %.4g), before %.4g ms: "
+                      "%.1f times slower",
+                      f->at_is_line ? "line" : "step", (long long)f->times_at[best], after, i.low,
+                      i.high, before, after / before);
 }
 
 // Measured where the GPU was seen to be full, consistent where only the steps tell.

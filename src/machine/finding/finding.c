@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "machine/finding/finding.h"
 
+#include <stdarg.h>
+
 const char *finding_severity_name(enum finding_severity severity) {
     static const char *const names[] = {"ok", "note", "unknown", "warning", "problem"};
     return names[severity];
@@ -13,4 +15,13 @@ bool finding_say(struct finding *f, enum finding_severity severity, struct str v
     f->evidence = evidence;
     f->remedy = str_of(remedy);
     return true;
+}
+
+bool finding_tell(struct arena *a, struct finding *f, enum finding_severity severity,
+                  struct str value, const char *remedy, const char *evidence, ...) {
+    va_list args;
+    va_start(args, evidence);
+    struct str text = str_format_list(a, evidence, args);
+    va_end(args);
+    return finding_say(f, severity, value, text, remedy);
 }

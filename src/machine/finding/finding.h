@@ -33,5 +33,10 @@ struct findings {
 // Returns true, for the end of a rule. An empty remedy may be NULL.
 bool finding_say(struct finding *f, enum finding_severity severity, struct str value,
                  struct str evidence, const char *remedy);
+// The same with the evidence behind the remedy, as printf takes it.
+__attribute__((format(printf, 6, 7))) bool finding_tell(struct arena *a, struct finding *f,
+                                                        enum finding_severity severity,
+                                                        struct str value, const char *remedy,
+                                                        const char *evidence, ...);
 
 #endif

@@ -34,15 +34,13 @@ bool rules_card_state(const struct view *v, struct finding *f) {
 
 bool rules_card_known(const struct view *v, struct finding *f) {
     if (v->support->is_known) {
-        return finding_say(f, FINDING_OK, v->support->tier,
-                           str_format(v->arena, "%s is in the catalogue", v->card->facts.name),
-                           NULL);
+        return finding_tell(v->arena, f, FINDING_OK, v->support->tier, NULL,
+                            "%s is in the catalogue", v->card->facts.name);
     }
-    return finding_say(f, FINDING_NOTE, STR("unknown"),
-                       str_format(v->arena,
-                                  "%s is not in the catalogue: forecasts go by its memory alone",
-                                  v->card->facts.name),
-                       "add a line to gpus.local.tsv in your data folder (batchfit list gpus)");
+    return finding_tell(v->arena, f, FINDING_NOTE, STR("unknown"),
+                        "add a line to gpus.local.tsv in your data folder (batchfit list gpus)",
+                        "%s is not in the catalogue: forecasts go by its memory alone",
+                        v->card->facts.name);
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -94,13 +92,12 @@ bool rules_card_memory(const struct view *v, struct finding *f) {
     if (g->used_bytes < g->total_bytes / 50) {
         return finding_say(f, FINDING_OK, value, STR("nobody else uses it"), NULL);
     }
-    return finding_say(
-        f, is_much ? FINDING_WARNING : FINDING_OK, value,
-        str_format(v->arena, "%.*s in use: %.*s", STR_ARG(unit_bytes(v->arena, g->used_bytes)),
-                   STR_ARG(holders(v))),
+    return finding_tell(
+        v->arena, f, is_much ? FINDING_WARNING : FINDING_OK, value,
         is_much ? "wait for them or stop them; fit takes what they hold off the GPU's "
                   "memory"
-                : NULL);
+                : NULL,
+        "%.*s in use: %.*s", STR_ARG(unit_bytes(v->arena, g->used_bytes)), STR_ARG(holders(v)));
 }
 
 // --- What it can do ------------------------------------------------------------------------------
@@ -135,12 +132,11 @@ bool rules_card_attention(const struct view *v, struct finding *f) {
         return finding_say(f, FINDING_OK, STR("flash"), STR("compute capability 8.0 and more"),
                            NULL);
     }
-    return finding_say(f, FINDING_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
-                       str_format(v->arena,
-                                  "compute capability %d.%d; flash attention is for 8.0 and more",
-                                  cc / 10, cc % 10),
-                       "nothing to do: PyTorch chooses; a model that asks for flash_attention_2 "
-                       "must be told sdpa");
+    return finding_tell(v->arena, f, FINDING_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
+                        "nothing to do: PyTorch chooses; a model that asks for flash_attention_2 "
+                        "must be told sdpa",
+                        "compute capability %d.%d; flash attention is for 8.0 and more", cc / 10,
+                        cc % 10);
 }
 
 bool rules_card_compile(const struct view *v, struct finding *f) {
@@ -177,26 +173,23 @@ bool rules_card_link(const struct view *v, struct finding *f) {
                                  (long long)k->pcie_width_max);
     bool is_less = g->pcie_width < k->pcie_width_max || g->pcie_generation < k->pcie_generation_max;
     if (is_less && is_busy(v)) {
-        return finding_say(
-            f, FINDING_WARNING, now,
-            str_format(v->arena, "busy, and GPU and slot could do %.*s", STR_ARG(most)),
+        return finding_tell(
+            v->arena, f, FINDING_WARNING, now,
             "seat the GPU again, try another slot or riser, look at the slot's setting in the "
-            "BIOS; data loading suffers first");
+            "BIOS; data loading suffers first",
+            "busy, and GPU and slot could do %.*s", STR_ARG(most));
     }
     if (is_less) {
-        return finding_say(f, FINDING_OK, now,
-                           str_format(v->arena,
-                                      "GPU and slot can do %.*s; an idle GPU lowers its link, so "
-                                      "this is judged under load only",
-                                      STR_ARG(most)),
-                           NULL);
+        return finding_tell(v->arena, f, FINDING_OK, now, NULL,
+                            "GPU and slot can do %.*s; an idle GPU lowers its link, so "
+                            "this is judged under load only",
+                            STR_ARG(most));
     }
     if (v->support->pcie_generation > k->pcie_generation_max && k->pcie_generation_max > 0) {
-        return finding_say(f, FINDING_NOTE, now,
-                           str_format(v->arena, "the GPU could do gen %d; this slot gives gen %lld",
-                                      v->support->pcie_generation,
-                                      (long long)k->pcie_generation_max),
-                           "matters only where data loading or several GPUs fill the link");
+        return finding_tell(v->arena, f, FINDING_NOTE, now,
+                            "matters only where data loading or several GPUs fill the link",
+                            "the GPU could do gen %d; this slot gives gen %lld",
+                            v->support->pcie_generation, (long long)k->pcie_generation_max);
     }
     return finding_say(f, FINDING_OK, now, STR("all that GPU and slot can do"), NULL);
 }
@@ -274,15 +267,13 @@ bool rules_card_power(const struct view *v, struct finding *f) {
     if (!answers(v) || isnan(now) || isnan(usual)) return false;
     struct str value = str_format(v->arena, "%.0f W", now);
     if (now >= 0.98 * usual) {
-        return finding_say(f, FINDING_OK, value, str_format(v->arena, "default %.0f W", usual),
-                           NULL);
+        return finding_tell(v->arena, f, FINDING_OK, value, NULL, "default %.0f W", usual);
     }
-    return finding_say(
-        f, FINDING_WARNING, value,
-        str_format(v->arena, "%.0f %% of the default %.0f W", 100 * now / usual, usual),
-        str_format(v->arena, "if nobody wants it so: nvidia-smi -i %d -pl %.0f", v->card->index,
-                   usual)
-            .p);
+    return finding_tell(v->arena, f, FINDING_WARNING, value,
+                        str_format(v->arena, "if nobody wants it so: nvidia-smi -i %d -pl %.0f",
+                                   v->card->index, usual)
+                            .p,
+                        "%.0f %% of the default %.0f W", 100 * now / usual, usual);
 }
 
 bool rules_card_heat(const struct view *v, struct finding *f) {
@@ -310,20 +301,18 @@ bool rules_card_errors(const struct view *v, struct finding *f) {
     if (!answers(v) || g->ecc_uncorrected < 0) return false;
     struct str value = str_format(v->arena, "%lld", (long long)g->ecc_uncorrected);
     if (g->ecc_uncorrected > 0) {
-        return finding_say(
-            f, FINDING_PROBLEM, value,
-            str_format(v->arena, "%lld uncorrected memory errors since the driver was loaded",
-                       (long long)g->ecc_uncorrected),
+        return finding_tell(
+            v->arena, f, FINDING_PROBLEM, value,
             "do not trust results of that time; reset the GPU, and have it replaced if they come "
-            "back");
+            "back",
+            "%lld uncorrected memory errors since the driver was loaded",
+            (long long)g->ecc_uncorrected);
     }
     if (g->ecc_corrected > 0) {
-        return finding_say(f, FINDING_NOTE, value,
-                           str_format(v->arena,
-                                      "%lld memory errors, all corrected, since the driver was "
-                                      "loaded",
-                                      (long long)g->ecc_corrected),
-                           "watch whether they grow");
+        return finding_tell(v->arena, f, FINDING_NOTE, value, "watch whether they grow",
+                            "%lld memory errors, all corrected, since the driver was "
+                            "loaded",
+                            (long long)g->ecc_corrected);
     }
     return finding_say(f, FINDING_OK, value, STR("none since the driver was loaded"), NULL);
 }
@@ -339,11 +328,11 @@ bool rules_card_rows(const struct view *v, struct finding *f) {
                            "have the GPU replaced");
     }
     if (g->recovery_action > 0) {
-        return finding_say(f, FINDING_PROBLEM, STR("needs a reset"),
-                           str_format(v->arena, "the driver asks for recovery action %lld",
-                                      (long long)g->recovery_action),
-                           "1: reset the GPU (nvidia-smi --gpu-reset); 2: reboot; more: drain the "
-                           "machine first");
+        return finding_tell(v->arena, f, FINDING_PROBLEM, STR("needs a reset"),
+                            "1: reset the GPU (nvidia-smi --gpu-reset); 2: reboot; more: drain the "
+                            "machine first",
+                            "the driver asks for recovery action %lld",
+                            (long long)g->recovery_action);
     }
     if (g->remap_pending > 0) {
         return finding_say(f, FINDING_WARNING, STR("pending"),

@@ -118,11 +118,10 @@ bool rules_cores(const struct view *v, struct finding *f) {
                   : str_format(v->arena, "%d loader worker%s, the rest for the training itself",
                                workers, workers == 1 ? "" : "s");
     if (k->workers > cores) {
-        return finding_say(
-            f, FINDING_WARNING, value,
-            str_format(v->arena, "the config asks for %d workers; %.*s", k->workers,
-                       STR_ARG(evidence)),
-            "set num_workers to that number: more than cores get in each other's way");
+        return finding_tell(
+            v->arena, f, FINDING_WARNING, value,
+            "set num_workers to that number: more than cores get in each other's way",
+            "the config asks for %d workers; %.*s", k->workers, STR_ARG(evidence));
     }
     // One core can neither load data nor launch kernels while it does the other.
     if (cards > 0 && cores < 2 * cards) {

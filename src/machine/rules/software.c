@@ -32,13 +32,12 @@ static bool judge_nothing(const struct view *v, struct finding *f) {
                            "look for NVRM and Xid in dmesg; reset the GPU or reboot");
     }
     if (k->nvidia_cards > 0) {
-        return finding_say(f, FINDING_PROBLEM, STR("not usable"),
-                           str_format(v->arena, "%d NVIDIA GPU%s on the PCI bus, but: %.*s",
-                                      k->nvidia_cards, k->nvidia_cards == 1 ? "" : "s",
-                                      STR_ARG(why)),
-                           k->in_container ? "give the container the GPUs (docker run --gpus all)"
-                                           : "install the NVIDIA driver, or load it (modprobe "
-                                             "nvidia), then nvidia-smi must list the GPU");
+        return finding_tell(v->arena, f, FINDING_PROBLEM, STR("not usable"),
+                            k->in_container ? "give the container the GPUs (docker run --gpus all)"
+                                            : "install the NVIDIA driver, or load it (modprobe "
+                                              "nvidia), then nvidia-smi must list the GPU",
+                            "%d NVIDIA GPU%s on the PCI bus, but: %.*s", k->nvidia_cards,
+                            k->nvidia_cards == 1 ? "" : "s", STR_ARG(why));
     }
     if (k->driver_is_absent || k->devices.state == DEVICE_ANSWERS) {
         return finding_say(f, FINDING_NOTE, STR("none"), why,
@@ -61,12 +60,10 @@ bool rules_driver(const struct view *v, struct finding *f) {
         return finding_say(f, FINDING_UNKNOWN, (struct str){0},
                            STR("the driver does not say its version"), NULL);
     }
-    return finding_say(f, FINDING_OK, d->driver_version,
-                       str_format(v->arena, "driver %.*s, %d device%s%s%.*s",
-                                  STR_ARG(d->driver_version), d->count, d->count == 1 ? "" : "s",
-                                  d->cuda_version.len ? ", CUDA up to " : "",
-                                  STR_ARG(d->cuda_version)),
-                       NULL);
+    return finding_tell(v->arena, f, FINDING_OK, d->driver_version, NULL,
+                        "driver %.*s, %d device%s%s%.*s", STR_ARG(d->driver_version), d->count,
+                        d->count == 1 ? "" : "s", d->cuda_version.len ? ", CUDA up to " : "",
+                        STR_ARG(d->cuda_version));
 }
 
 // The oldest GPU decides which wheels are of use; 0: unknown.
@@ -98,11 +95,11 @@ bool rules_driver_cuda(const struct view *v, struct finding *f) {
     const struct rules_cuda *wants = rules_cuda_find(v->needs, newest->cuda);
     struct str needed = wants ? wants->runs_from_text : STR("newer");
     if (!runs) {
-        return finding_say(
-            f, FINDING_WARNING, value,
-            str_format(v->arena, "driver %.*s starts none of PyTorch's CUDA builds from 1.12 on",
-                       STR_ARG(v->facts->devices.driver_version)),
-            str_format(v->arena, "update the driver to %.*s or later", STR_ARG(needed)).p);
+        return finding_tell(
+            v->arena, f, FINDING_WARNING, value,
+            str_format(v->arena, "update the driver to %.*s or later", STR_ARG(needed)).p,
+            "driver %.*s starts none of PyTorch's CUDA builds from 1.12 on",
+            STR_ARG(v->facts->devices.driver_version));
     }
     struct str build =
         str_format(v->arena, "the newest PyTorch build that it starts is %d.%d for CUDA %d.%d",
@@ -154,9 +151,8 @@ bool rules_torch(const struct view *v, struct finding *f) {
     case RULES_TORCH_NO_PYTHON:
         return finding_say(f, FINDING_WARNING, STR("no Python"), t->error, advice(v).p);
     case RULES_TORCH_MISSING:
-        return finding_say(
-            f, FINDING_WARNING, STR("cannot be imported"),
-            str_format(v->arena, "%.*s: %.*s", STR_ARG(t->python), STR_ARG(t->error)), advice(v).p);
+        return finding_tell(v->arena, f, FINDING_WARNING, STR("cannot be imported"), advice(v).p,
+                            "%.*s: %.*s", STR_ARG(t->python), STR_ARG(t->error));
     case RULES_TORCH_HANGS:
         return finding_say(
             f, FINDING_PROBLEM, STR("no answer"), t->error,
@@ -165,13 +161,11 @@ bool rules_torch(const struct view *v, struct finding *f) {
     case RULES_TORCH_FOUND:
         break;
     }
-    return finding_say(f, FINDING_OK, t->version,
-                       str_format(v->arena, "Python %.*s (%.*s)%s%.*s%s%.*s%s%.*s",
-                                  STR_ARG(t->python_version), STR_ARG(t->python),
-                                  t->cuda.len ? ", CUDA " : "", STR_ARG(t->cuda),
-                                  t->hip.len ? ", ROCm " : "", STR_ARG(t->hip),
-                                  t->cudnn.len ? ", cuDNN " : "", STR_ARG(t->cudnn)),
-                       NULL);
+    return finding_tell(v->arena, f, FINDING_OK, t->version, NULL,
+                        "Python %.*s (%.*s)%s%.*s%s%.*s%s%.*s", STR_ARG(t->python_version),
+                        STR_ARG(t->python), t->cuda.len ? ", CUDA " : "", STR_ARG(t->cuda),
+                        t->hip.len ? ", ROCm " : "", STR_ARG(t->hip),
+                        t->cudnn.len ? ", cuDNN " : "", STR_ARG(t->cudnn));
 }
 
 bool rules_torch_build(const struct view *v, struct finding *f) {
@@ -179,12 +173,10 @@ bool rules_torch_build(const struct view *v, struct finding *f) {
     bool is_cpu = t->cuda.len == 0 && t->hip.len == 0;
     if (t->state != RULES_TORCH_FOUND) return false;
     if (is_cpu && v->facts->devices.count > 0) {
-        return finding_say(f, FINDING_PROBLEM, STR("for the CPU"),
-                           str_format(v->arena,
-                                      "PyTorch %.*s is a build without CUDA, and the machine has a "
-                                      "GPU",
-                                      STR_ARG(t->version)),
-                           advice(v).p);
+        return finding_tell(v->arena, f, FINDING_PROBLEM, STR("for the CPU"), advice(v).p,
+                            "PyTorch %.*s is a build without CUDA, and the machine has a "
+                            "GPU",
+                            STR_ARG(t->version));
     }
     if (is_cpu) {
         return finding_say(f, FINDING_OK, STR("for the CPU"),
@@ -203,31 +195,27 @@ bool rules_torch_driver(const struct view *v, struct finding *f) {
     if (!has_cuda_build(v) || driver == 0) return false;
     struct str name = version_text(v->arena, cuda), now = v->facts->devices.driver_version;
     if (!row) {
-        return finding_say(
-            f, FINDING_UNKNOWN, name,
-            str_format(v->arena, "CUDA %.*s is not in the table of drivers", STR_ARG(name)), NULL);
+        return finding_tell(v->arena, f, FINDING_UNKNOWN, name, NULL,
+                            "CUDA %.*s is not in the table of drivers", STR_ARG(name));
     }
     if (driver < row->runs_from) {
-        return finding_say(
-            f, FINDING_PROBLEM, now,
-            str_format(v->arena, "PyTorch's CUDA %.*s needs driver %.*s, this is %.*s",
-                       STR_ARG(name), STR_ARG(row->runs_from_text), STR_ARG(now)),
-            str_format(v->arena, "update the driver, or %.*s", STR_ARG(advice(v))).p);
+        return finding_tell(
+            v->arena, f, FINDING_PROBLEM, now,
+            str_format(v->arena, "update the driver, or %.*s", STR_ARG(advice(v))).p,
+            "PyTorch's CUDA %.*s needs driver %.*s, this is %.*s", STR_ARG(name),
+            STR_ARG(row->runs_from_text), STR_ARG(now));
     }
     if (row->driver > driver) {
-        return finding_say(f, FINDING_NOTE, now,
-                           str_format(v->arena,
-                                      "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
-                                      "version compatibility: no kernels compiled at run time from "
-                                      "PTX",
-                                      STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now)),
-                           "nothing to do unless an extension fails; a newer driver lifts it");
+        return finding_tell(v->arena, f, FINDING_NOTE, now,
+                            "nothing to do unless an extension fails; a newer driver lifts it",
+                            "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
+                            "version compatibility: no kernels compiled at run time from "
+                            "PTX",
+                            STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now));
     }
-    return finding_say(
-        f, FINDING_OK, now,
-        str_format(v->arena, "CUDA %.*s asks for %.*s", STR_ARG(name),
-                   STR_ARG(row->driver > 0 ? row->driver_text : row->runs_from_text)),
-        NULL);
+    return finding_tell(v->arena, f, FINDING_OK, now, NULL, "CUDA %.*s asks for %.*s",
+                        STR_ARG(name),
+                        STR_ARG(row->driver > 0 ? row->driver_text : row->runs_from_text));
 }
 
 bool rules_torch_cuda(const struct view *v, struct finding *f) {
@@ -235,18 +223,17 @@ bool rules_torch_cuda(const struct view *v, struct finding *f) {
     int count = v->facts->devices.count;
     if (!has_cuda_build(v) || count == 0 || t->cuda_available < 0) return false;
     if (!t->cuda_available) {
-        return finding_say(f, FINDING_PROBLEM, STR("no"),
-                           str_format(v->arena, "torch.cuda.is_available() is False%s%.*s",
-                                      t->cuda_error.len ? ": " : "", STR_ARG(t->cuda_error)),
-                           "look at CUDA_VISIBLE_DEVICES, at the permissions of /dev/nvidia*, and "
-                           "at the driver's version above");
+        return finding_tell(v->arena, f, FINDING_PROBLEM, STR("no"),
+                            "look at CUDA_VISIBLE_DEVICES, at the permissions of /dev/nvidia*, and "
+                            "at the driver's version above",
+                            "torch.cuda.is_available() is False%s%.*s",
+                            t->cuda_error.len ? ": " : "", STR_ARG(t->cuda_error));
     }
     struct str value = str_format(v->arena, "%d of %d", t->cuda_devices, count);
     if (t->cuda_devices >= 0 && t->cuda_devices < count) {
-        return finding_say(
-            f, FINDING_NOTE, value,
-            str_format(v->arena, "PyTorch sees %d of the %d devices", t->cuda_devices, count),
-            "CUDA_VISIBLE_DEVICES chooses; of MIG instances one process sees one");
+        return finding_tell(v->arena, f, FINDING_NOTE, value,
+                            "CUDA_VISIBLE_DEVICES chooses; of MIG instances one process sees one",
+                            "PyTorch sees %d of the %d devices", t->cuda_devices, count);
     }
     return finding_say(f, FINDING_OK, value, STR("torch.cuda.is_available() is True"), NULL);
 }
@@ -255,10 +242,9 @@ bool rules_torch_compile(const struct view *v, struct finding *f) {
     const struct rules_torch *t = &v->facts->torch;
     if (t->state != RULES_TORCH_FOUND) return false;
     if (rules_version(t->version) < 200) {
-        return finding_say(
-            f, FINDING_NOTE, STR("no"),
-            str_format(v->arena, "PyTorch %.*s has none; it came with 2.0", STR_ARG(t->version)),
-            "PyTorch 2 also has fused attention");
+        return finding_tell(v->arena, f, FINDING_NOTE, STR("no"),
+                            "PyTorch 2 also has fused attention",
+                            "PyTorch %.*s has none; it came with 2.0", STR_ARG(t->version));
     }
     if (v->facts->devices.count > 0 && t->has_triton == 0) {
         return finding_say(f, FINDING_NOTE, STR("no"), STR("Triton cannot be imported"),
@@ -269,10 +255,9 @@ bool rules_torch_compile(const struct view *v, struct finding *f) {
                            STR("there is no C++ compiler (g++, clang++)"),
                            "install one, if the training compiles its model");
     }
-    return finding_say(f, FINDING_OK, STR("yes"),
-                       str_format(v->arena, "PyTorch %.*s, %s", STR_ARG(t->version),
-                                  t->has_triton > 0 ? "Triton and a compiler" : "a compiler"),
-                       NULL);
+    return finding_tell(v->arena, f, FINDING_OK, STR("yes"), NULL, "PyTorch %.*s, %s",
+                        STR_ARG(t->version),
+                        t->has_triton > 0 ? "Triton and a compiler" : "a compiler");
 }
 
 // "sm_86" runs on 8.6 to 8.9, "sm_90a" on 9.0 only, "compute_80" is compiled for anything from 8.0.
@@ -307,10 +292,8 @@ bool rules_torch_kernels(const struct view *v, struct finding *f) {
     struct str built = str_format(v->arena, "PyTorch %.*s was built for %.*s", STR_ARG(t->version),
                                   STR_ARG(t->archs));
     if (has_kernels(t->archs, cc)) return finding_say(f, FINDING_OK, value, built, NULL);
-    return finding_say(f, FINDING_PROBLEM, value,
-                       str_format(v->arena,
-                                  "%.*s: nothing for this GPU (compute capability %d.%d); it "
-                                  "fails with \"no kernel image is available\"",
-                                  STR_ARG(built), cc / 10, cc % 10),
-                       advice(v).p);
+    return finding_tell(v->arena, f, FINDING_PROBLEM, value, advice(v).p,
+                        "%.*s: nothing for this GPU (compute capability %d.%d); it "
+                        "fails with \"no kernel image is available\"",
+                        STR_ARG(built), cc / 10, cc % 10);
 }

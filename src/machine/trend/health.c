@@ -76,16 +76,16 @@ bool trend_ecc(const struct trend *t, struct finding *f) {
     int64_t worse = grown(t->stretch, offsetof(struct device_gauges, ecc_uncorrected));
     int64_t mended = grown(t->stretch, offsetof(struct device_gauges, ecc_corrected));
     if (worse > 0) {
-        return finding_say(
-            f, FINDING_PROBLEM, str_format(t->arena, "%lld", (long long)worse),
-            str_format(t->arena, "%lld uncorrected errors while we watch", (long long)worse),
+        return finding_tell(
+            t->arena, f, FINDING_PROBLEM, str_format(t->arena, "%lld", (long long)worse),
             "results since then cannot be trusted: go back to a checkpoint, reset the GPU, "
-            "replace it if they come back");
+            "replace it if they come back",
+            "%lld uncorrected errors while we watch", (long long)worse);
     }
     if (mended <= 0) return false;
-    return finding_say(
-        f, FINDING_NOTE, str_format(t->arena, "%lld corrected", (long long)mended),
-        str_format(t->arena, "%lld corrected errors while we watch", (long long)mended), NULL);
+    return finding_tell(t->arena, f, FINDING_NOTE,
+                        str_format(t->arena, "%lld corrected", (long long)mended), NULL,
+                        "%lld corrected errors while we watch", (long long)mended);
 }
 
 // One now and then is a disturbance, which the link mends by itself.
@@ -98,9 +98,8 @@ bool trend_replays(const struct trend *t, struct finding *f) {
     double seconds = trend_seconds(&k->gauges[0], &k->gauges[k->gauge_count - 1]);
     double a_minute = (double)replays / fmax(seconds, 60) * 60;
     bool is_bad = a_minute >= REPLAYS_A_MINUTE;
-    return finding_say(
-        f, is_bad ? FINDING_WARNING : FINDING_NOTE,
-        str_format(t->arena, "%.0f replays a minute", a_minute),
-        str_format(t->arena, "%lld packets were sent again in %.0f s", (long long)replays, seconds),
-        is_bad ? "seat the GPU again; see to the riser or the slot" : NULL);
+    return finding_tell(t->arena, f, is_bad ? FINDING_WARNING : FINDING_NOTE,
+                        str_format(t->arena, "%.0f replays a minute", a_minute),
+                        is_bad ? "seat the GPU again; see to the riser or the slot" : NULL,
+                        "%lld packets were sent again in %.0f s", (long long)replays, seconds);
 }

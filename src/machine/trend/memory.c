@@ -133,8 +133,8 @@ bool trend_leak(const struct trend *t, struct finding *f) {
     struct series s = memory_of(t, &by_step);
     if (s.count < LEAK_POINTS_MIN) return false;
     if (!find_leak(t, &s, by_step, &leak)) {
-        return finding_say(f, FINDING_OK, STR("steady"),
-                           str_format(t->arena, "%td readings, no lasting growth", s.count), NULL);
+        return finding_tell(t->arena, f, FINDING_OK, STR("steady"), NULL,
+                            "%td readings, no lasting growth", s.count);
     }
     const char *unit = by_step ? "step" : "s";
     const struct stats_slope *slope = &leak.slope;
@@ -190,13 +190,12 @@ static bool swaps(const struct trend *t, struct finding *f) {
     double grown = t->stretch->swap_grown_bytes;
     if (!(grown >= 256.0 * (double)UNIT_MIB)) return false;
     struct str value = unit_bytes(t->arena, (int64_t)grown);
-    return finding_say(
-        f, FINDING_PROBLEM, value,
-        str_format(t->arena,
-                   "GPU and CPU share the memory, and %.*s of it went to swap in the last "
-                   "minute",
-                   STR_ARG(value)),
-        "a smaller batch or fewer loader workers; what is in swap is a thousand times slower");
+    return finding_tell(
+        t->arena, f, FINDING_PROBLEM, value,
+        "a smaller batch or fewer loader workers; what is in swap is a thousand times slower",
+        "GPU and CPU share the memory, and %.*s of it went to swap in the last "
+        "minute",
+        STR_ARG(value));
 }
 
 bool trend_spill(const struct trend *t, struct finding *f) {

@@ -80,13 +80,13 @@ static bool throttled(const struct trend *t, struct finding *f) {
 static bool brake(const struct trend *t, struct finding *f) {
     struct shares s = shares_of(t->stretch);
     if (s.seconds < SECONDS_MIN || !(s.brake >= 0.001)) return false;
-    return finding_say(f, FINDING_PROBLEM, str_format(t->arena, "%.1f %%", 100 * s.brake),
-                       str_format(t->arena,
-                                  "the power brake held the clocks back for %.1f %% of %.0f s: the "
-                                  "machine cannot feed the GPU",
-                                  100 * s.brake, s.seconds),
-                       "see to the power supply, its cables and what else it feeds; until then "
-                       "lower the power limit (nvidia-smi -pl)");
+    return finding_tell(t->arena, f, FINDING_PROBLEM,
+                        str_format(t->arena, "%.1f %%", 100 * s.brake),
+                        "see to the power supply, its cables and what else it feeds; until then "
+                        "lower the power limit (nvidia-smi -pl)",
+                        "the power brake held the clocks back for %.1f %% of %.0f s: the "
+                        "machine cannot feed the GPU",
+                        100 * s.brake, s.seconds);
 }
 
 static const struct {

@@ -68,11 +68,11 @@ static bool is_small(const struct trend *t, const struct seen *s, struct finding
 }
 
 static bool waits_for_something(const struct trend *t, const struct seen *s, struct finding *f) {
-    return finding_say(
-        f, FINDING_WARNING, f->value,
-        str_format(t->arena, "steps of %.1f ms without waiting for data", s->step_ms),
+    return finding_tell(
+        t->arena, f, FINDING_WARNING, f->value,
         "look for .item(), .cpu() and prints in the loop, which wait for the GPU, and for work on "
-        "the CPU between steps");
+        "the CPU between steps",
+        "steps of %.1f ms without waiting for data", s->step_ms);
 }
 
 static bool (*const causes[])(const struct trend *, const struct seen *, struct finding *) = {

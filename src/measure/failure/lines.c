@@ -42,8 +42,7 @@ static struct str clean(struct arena *a, struct str s) {
 }
 
 static bool is_name(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
-           c == '.';
+    return str_is_alnum(c) || c == '_' || c == '.';
 }
 
 static ptrdiff_t count_of(struct str s, ptrdiff_t from, const char *set) {

@@ -53,12 +53,8 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }
 
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
 static bool is_word(char c) {
-    return is_digit(c) || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || c == '.';
+    return str_is_alnum(c) || c == '_' || c == '.';
 }
 
 static bool follows(struct str text, ptrdiff_t at, const char *phrase) {
@@ -92,7 +88,7 @@ static bool read_quantity(struct str text, ptrdiff_t begin, ptrdiff_t *ret_end,
                           int64_t *ret_bytes) {
     ptrdiff_t end = begin;
     double value;
-    while (end < text.len && (is_digit(text.p[end]) || text.p[end] == '.')) end++;
+    while (end < text.len && (str_is_digit(text.p[end]) || text.p[end] == '.')) end++;
     *ret_end = end;
     if (!str_to_double(str_slice(text, begin, end), &value)) return false;
     while (end < text.len && is_blank(text.p[end])) end++;
@@ -144,7 +140,7 @@ bool failure_read_numbers(struct str line, struct failure_numbers *ret_numbers) 
     for (ptrdiff_t i = 0; i < line.len; i++) {
         ptrdiff_t end;
         int64_t bytes;
-        if (!is_digit(line.p[i]) || (i > 0 && is_word(line.p[i - 1]))) continue;
+        if (!str_is_digit(line.p[i]) || (i > 0 && is_word(line.p[i - 1]))) continue;
         if (read_quantity(line, i, &end, &bytes))
             note(line, i, end, bytes, &n);
         else if (n.device < 0)

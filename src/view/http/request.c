@@ -76,13 +76,7 @@ bool http_same_secret(struct str given, struct str secret) {
 }
 
 bool http_token_is_sound(struct str token) {
-    for (ptrdiff_t i = 0; i < token.len; i++) {
-        char c = token.p[i];
-        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        bool is_other = c == '-' || c == '.' || c == '_' || c == '~' || c == '+' || c == '/';
-        if (!is_letter && !(c >= '0' && c <= '9') && !is_other && c != '=') return false;
-    }
-    return token.len >= HTTP_TOKEN_LEAST;
+    return str_is_made_of(token, "-._~+/=") && token.len >= HTTP_TOKEN_LEAST;
 }
 
 // The quality (0 to 1000) of "q=0.75" among a type's parameters; 1000 without one.
@@ -115,13 +109,7 @@ bool http_prefers(struct str accept, const char *type, const char *rather_than) 
 }
 
 bool http_is_name(struct str name) {
-    static const char others[] = "!#$%&'*+-.^_`|~";
-    for (ptrdiff_t i = 0; i < name.len; i++) {
-        char c = name.p[i];
-        bool is_letter = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
-        if (!is_letter && !(c >= '0' && c <= '9') && (c == 0 || !strchr(others, c))) return false;
-    }
-    return name.len > 0;
+    return str_is_made_of(name, "!#$%&'*+-.^_`|~");
 }
 
 static int hex(char c) {

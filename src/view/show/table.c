@@ -4,7 +4,6 @@
 #include "view/show/table.h"
 
 #include <stdarg.h>
-#include <stdio.h>
 
 enum { GAP = 2, LEAST_WRAP = 16, LEAST_CUT = 4 };
 
@@ -34,17 +33,10 @@ void show_table_cell(struct show_table *t, enum show_tone tone, struct str text)
 }
 
 void show_table_format(struct show_table *t, enum show_tone tone, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    va_list again;
-    va_copy(again, list);
-    int length = vsnprintf(NULL, 0, format, list);
-    va_end(list);
-    char *text = arena_new(t->arena, char, length + 1);
-    vsnprintf(text, (size_t)length + 1, format, again);
-    va_end(again);
-    *arena_push(t->arena, &t->cells, &t->cell_count, &t->cell_capacity) =
-        (struct show_cell){.text = {text, length}, .tone = tone};
+    va_list args;
+    va_start(args, format);
+    show_table_cell(t, tone, str_format_list(t->arena, format, args));
+    va_end(args);
 }
 
 void show_table_unknown(struct show_table *t) {
