@@ -46,6 +46,19 @@ for step in range(begin, 60):
         os.remove("dies")
         os.kill(os.getpid(), 9)
 """
+# Updates that are written by hand: the emitter sees the backward that announces it, and no step.
+BY_HAND = """
+import time, torch
+net = torch.nn.Linear(64, 64)
+until = time.monotonic() + 6
+while time.monotonic() < until:
+    net(torch.randn(8, 64)).sum().backward()
+    with torch.no_grad():
+        for p in net.parameters():
+            p -= 1e-3 * p.grad
+            p.grad = None
+torch.save(net.state_dict(), "done.pt")
+"""
 EXACT = dict(rtol=1e-3, atol=2e-4)  # sums of fp32 in another order
 
 
@@ -160,6 +173,13 @@ class Run(InFolder):
         said = self.run_text(RESUMES, "4", options=options, python=("-I",))
         self.assertEqual(said.count("watched for its end alone"), 1, said)
         self.assertIn("0 restarts, batch 4 x 1 (effective 4), samples seen: not known\n", said)
+
+    def test_updates_by_hand_are_no_hang(self):
+        options = ("--log", "log", "--batch-size", "8", "--recover", "--start-limit", "2", "--stall-limit", "2")
+        said = self.run_text(BY_HAND, options=options)
+        self.assertEqual(said.count("no steps are seen"), 1, said)
+        self.assertIn("0 restarts, batch 8 x 1 (effective 8), samples seen: not known\n", said)
+        self.assertTrue(os.path.exists(os.path.join(self.folder, "done.pt")))
 
     def test_many_checkpoints_of_one_moment_hold_what_each_holds(self):
         """The clock of files ticks every few milliseconds: their times do not tell them apart."""

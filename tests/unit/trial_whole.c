@@ -207,7 +207,7 @@ static void temporary_files_are_its_own(void **state) {
 static void what_never_spoke_is_left_alone(void **state) {
     (void)state;
     static const char words[] =
-        "end() { say '{\"v\":1,\"event\":\"end\",\"ok\":true,\"pid\":'$$'}'; }; "
+        "end() { say '{\"v\":1,\"event\":\"end\",\"ok\":true,\"pid\":'$$',\"rank\":'${1:-0}'}'; }; "
         "mute() { say '{\"v\":1,\"event\":\"fault\",\"pid\":'$$'}'; };";
     static const struct {
         const char *text;
@@ -217,6 +217,13 @@ static void what_never_spoke_is_left_alone(void **state) {
         {"sleep 1.7; start; step 1", FAILURE_UNKNOWN}, // what it did before it spoke is its own
         {"start; step 1; mute; sleep 1.7", FAILURE_UNKNOWN},
         {"sh -c 'eval \"$P$W\"; start; step 1; end'; sleep 1.7", FAILURE_UNKNOWN},
+        // Steps that nobody sees: it lives.
+        {"start; i=0; while [ $i -lt 17 ]; do printf . >&2; i=$((i + 1)); sleep .1; done",
+         FAILURE_UNKNOWN},
+        {"start; sh -c 'eval \"$P$W\"; start 1; step 1 1; end 1'; i=0; "
+         "while [ $i -lt 17 ]; do printf . >&2; i=$((i + 1)); sleep .1; done",
+         FAILURE_UNKNOWN},
+        {"start; timeout 1.7 sh -c 'while :; do :; done'; true", FAILURE_UNKNOWN},
         {"start; sleep 60", FAILURE_NO_START},
         {"start; step 1; sleep 60", FAILURE_STALLED},
         {"start; step 1; end; sleep 60", FAILURE_STALLED}, // it did not leave

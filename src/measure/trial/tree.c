@@ -73,7 +73,7 @@ static int64_t number_at(const char **p) {
 }
 
 // proc(5): pid (name) state ppid pgrp …; the name may hold blanks and brackets. Field 10 is minflt,
-// 14 and 15 are utime and stime, 22 is starttime.
+// 14 to 17 are utime, stime, cutime and cstime, 22 is starttime.
 static bool read_stat(const struct tree *t, pid_t pid, struct tree_process *p) {
     char text[1024];
     if (read_file(t, pid, "stat", text, sizeof text) <= 0) return false;
@@ -89,7 +89,9 @@ static bool read_stat(const struct tree *t, pid_t pid, struct tree_process *p) {
     for (int field = 11; field < 14; field++) number_at(&at);
     p->user_ticks = number_at(&at);
     p->kernel_ticks = number_at(&at);
-    for (int field = 16; field < 22; field++) number_at(&at);
+    p->reaped_ticks = number_at(&at);
+    p->reaped_ticks += number_at(&at);
+    for (int field = 18; field < 22; field++) number_at(&at);
     p->start_ticks = number_at(&at);
     return true;
 }
@@ -155,6 +157,15 @@ int trial_tree_living(const struct tree *t) {
     int count = 0;
     for (int i = 0; i < t->count; i++) count += !t->items[i].is_zombie;
     return count;
+}
+
+int64_t trial_tree_ticks(const struct tree *t) {
+    int64_t ticks = 0;
+    for (int i = 0; i < t->count; i++) {
+        const struct tree_process *p = &t->items[i];
+        ticks += p->user_ticks + p->kernel_ticks + p->reaped_ticks;
+    }
+    return ticks;
 }
 
 bool trial_tree_has_left(const struct tree *t, pid_t group) {

@@ -47,6 +47,7 @@ struct run {
     int64_t start_ns, now_ns, exit_ns;
     int64_t scan_ns, measure_ns, next_measure_ns, next_watch_ns; // scan_ns: when last scanned
     int64_t first_step_ns, last_step_ns, last_line_ns;
+    struct life life;
     int64_t steps_seen;
     struct trial_outside outside;
     struct ranks ranks;
@@ -100,6 +101,7 @@ static void measure(struct run *r) {
     r->outside.data_bytes = m.largest_data_bytes;
     r->outside.processes = m.processes;
     see_refusal(r, &m);
+    trial_life_see(&r->life, &r->tree, r->log.total_bytes, r->last_line_ns, r->now_ns);
     int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
     // Of a day that is run, the highest water marks of processes tell enough.
     int64_t least_ms = r->request->whole ? MEASURE_MOST_MS : TICK_MS;
@@ -158,28 +160,40 @@ static int stops_wanted(const struct run *r) {
     return n ? n[SIGINT] + n[SIGTERM] + n[SIGHUP] : 0;
 }
 
-// Whether somebody is there of whom steps may be expected. A trial is for its steps; but a training
-// that is run is judged by them only where a process has announced itself, can still tell, and did
-// not end well: what never spoke trains unseen, or does something else.
-static bool owes_steps(const struct run *r) {
+// Whether a process that has announced itself, can still tell, and did not end well is there: one
+// that has made steps, or one that has made none.
+static bool is_expected(const struct run *r, bool has_stepped) {
     const struct steps *s = &r->trial->steps;
-    for (ptrdiff_t i = 0; r->request->whole && i < s->rank_count; i++) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
         const struct step_rank *rank = &s->ranks[i];
         bool has_ended =
             rank->state == STEPS_RANK_ENDED_WELL && !trial_tree_has(&r->tree, (pid_t)rank->pid);
-        if (rank->state != STEPS_RANK_SILENT && !rank->is_mute && !has_ended) return true;
+        if (rank->state != STEPS_RANK_SILENT && !rank->is_mute && !has_ended &&
+            (rank->steps > 0) == has_stepped)
+            return true;
     }
-    return !r->request->whole;
+    return false;
+}
+
+// A trial is for its steps. A training that is run owes further ones only where it has made some:
+// what never spoke, or spoke and steps in a way that nobody sees, may be healthy. Of the latter it
+// is expected to show that it lives.
+static bool is_late(const struct run *r) {
+    double limit_s = limit_or(r->request->start_limit_s, 300);
+    if (!r->request->whole) return !r->first_step_ns && seconds_since(r, r->start_ns) > limit_s;
+    return seconds_since(r, r->life.ns) > limit_s && is_expected(r, false) && !is_expected(r, true);
+}
+
+static bool is_stalled(const struct run *r) {
+    int64_t line_ns = r->last_line_ns > r->last_step_ns ? r->last_line_ns : r->last_step_ns;
+    if (!r->first_step_ns || seconds_since(r, line_ns) <= limit_or(r->request->stall_limit_s, 120))
+        return false;
+    return !r->request->whole || is_expected(r, true);
 }
 
 // The order is that of certainty.
 static bool must_stop(const struct run *r, enum failure_class *end) {
     const struct trial_request *q = r->request;
-    double start_s = limit_or(q->start_limit_s, 300), stall_s = limit_or(q->stall_limit_s, 120);
-    int64_t line_ns = r->last_line_ns > r->last_step_ns ? r->last_line_ns : r->last_step_ns;
-    int64_t ready_ns = q->whole ? line_ns : r->start_ns; // what it did before it spoke is its own
-    bool is_late = !r->first_step_ns && seconds_since(r, ready_ns) > start_s && owes_steps(r);
-    bool is_stalled = r->first_step_ns && seconds_since(r, line_ns) > stall_s && owes_steps(r);
     bool is_over = q->time_limit_s > 0 && seconds_since(r, r->start_ns) > q->time_limit_s;
     const struct {
         bool holds;
@@ -191,8 +205,8 @@ static bool must_stop(const struct run *r, enum failure_class *end) {
         {q->whole && q->whole->asks_stop, FAILURE_ASKED},
         {r->is_refused, FAILURE_REFUSED},
         {has_lost_rank(r), FAILURE_RANK_LOST},
-        {is_late, FAILURE_NO_START},
-        {is_stalled, FAILURE_STALLED},
+        {is_late(r), FAILURE_NO_START},
+        {is_stalled(r), FAILURE_STALLED},
         {is_over, FAILURE_TIME_UP},
     };
     for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
@@ -364,7 +378,7 @@ static int launch(struct run *r, struct fail *why) {
     os_close(&r->transport.write_fd);
     r->output_write_fd = r->error_write_fd = r->transport.write_fd = -1;
     int code = trial_guard_launch(r->arena, &r->guard, q, argv, environment, why);
-    r->start_ns = r->now_ns = os_now_ns();
+    r->start_ns = r->now_ns = r->life.ns = os_now_ns();
     r->trial->limiter = r->guard.limiter;
     return code;
 }

@@ -20,8 +20,8 @@ struct trial_outside {
 };
 
 // A command that is not tried but run to its own end. It is stopped for want of steps only while a
-// process that has announced itself owes them (start_limit_s counts from there). Its output goes on
-// to ours, its temporary files stay where they are without us, memory does not grow with its steps,
+// process that has made some is there, and after start_limit_s without any sign of life where one
+// has announced itself and none has made a step. Its output goes on to ours, its temporary files stay where they are without us, memory does not grow with its steps,
 // and what it says and does while it is being stopped counts.
 struct trial_whole {
     int out_fd, err_fd; // where its standard output and its standard error go as they come

@@ -28,6 +28,7 @@ struct tree_process {
     pid_t pid, parent, group, session;
     // Since it started, of all its threads: pages that it got without a disk, time in clock ticks.
     int64_t faults, user_ticks, kernel_ticks;
+    int64_t reaped_ticks; // of its children that are gone
     bool is_zombie, is_below;
 };
 struct tree {
@@ -49,6 +50,7 @@ void trial_tree_close(struct tree *t);
 int trial_tree_scan(struct tree *t, pid_t root);
 bool trial_tree_has(const struct tree *t, pid_t pid); // of the last scan, and not a zombie
 int trial_tree_living(const struct tree *t);
+int64_t trial_tree_ticks(const struct tree *t); // CPU time of all, and of those that they outlived
 // True when one is in another process group than `group`.
 bool trial_tree_has_left(const struct tree *t, pid_t group);
 // Who is left alone: a session (0: none), and what started before.
@@ -73,6 +75,17 @@ struct spin {
 // long but ask, in vain.
 bool trial_spin_sees(struct spin *s, const struct tree_process *p, int64_t room_bytes,
                      int64_t now_ns);
+
+// --- whether it lives ---
+
+struct life {
+    int64_t ns;                  // when it last showed that it does
+    int64_t ticks, output_bytes; // what it had used of the CPUs and printed by then
+};
+// Signs of life of a training whose steps are not seen: it uses a CPU, prints, or tells of anything
+// (line_ns: when it last did).
+void trial_life_see(struct life *l, const struct tree *t, int64_t output_bytes, int64_t line_ns,
+                    int64_t now_ns);
 
 // --- the scratch folder ---
 

@@ -41,10 +41,16 @@ static const struct step_rank *slowest(const struct steps *s) {
     return least;
 }
 
+// PyTorch is announced by its first backward: without a step, nobody sees what makes them.
+static bool steps_by_hand(const struct steps *s) {
+    return s->rank_count > 0 && str_is(s->ranks[0].framework, "torch");
+}
+
 static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     const struct step_rank *r = slowest(s);
     bool is_good = w->trial->has_status && w->trial->status == 0;
-    bool is_silent = !steps_are_announced(s) && (is_good || w->is_unseen);
+    bool has_trained = is_good && (!steps_are_announced(s) || steps_by_hand(s));
+    bool is_silent = !r && (has_trained || w->is_unseen);
     if (is_silent || steps_are_cut(s)) return -1; // it trained, and told nobody
     if (w->base < 0 || !r) return w->base;
     int64_t made = r->samples >= 0 ? steps_samples_after(s, r->rank, r->steps, r->samples) : -1;
@@ -266,15 +272,21 @@ static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
             "reads: --config-key accumulate=PATH");
 }
 
-// Nothing is asked of what does not tell of its steps: whether it trains cannot be seen.
+// No steps are asked of what has not told of any: whether it trains cannot be seen.
 static void see_silence(struct run_watch *w, const struct steps *s) {
     bool is_late = w->outside.seconds > w->attempt.start_limit_s;
-    w->is_unseen = is_late && !steps_are_announced(s);
+    w->is_unseen = is_late && !slowest(s);
     if (!w->is_unseen || w->run->told_unseen) return;
     w->run->told_unseen = true;
-    run_say("no steps are seen: nothing in the training has announced itself in %.3g s; it is "
-            "watched for its end alone",
-            w->attempt.start_limit_s);
+    if (steps_are_announced(s)) {
+        run_say("no steps are seen: the training has announced itself and told of none in %.3g s; "
+                "it is left alone while it works, prints or saves",
+                w->attempt.start_limit_s);
+    } else {
+        run_say("no steps are seen: nothing in the training has announced itself in %.3g s; it is "
+                "watched for its end alone",
+                w->attempt.start_limit_s);
+    }
 }
 
 static void watch(void *context, const struct steps *s, const struct trial_outside *outside) {

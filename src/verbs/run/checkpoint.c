@@ -181,7 +181,7 @@ int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
     double at_s = (double)file.written * 1e-9;
     // Of what told no step, or tells no more, nobody knows how far it was.
     bool is_over = w->is_unseen || w->trial->has_status;
-    if (!steps_are_announced(steps)) return is_over ? -1 : RUN_UNFINISHED;
+    if (w->is_unseen || !steps_are_announced(steps)) return is_over ? -1 : RUN_UNFINISHED;
     if (steps_are_cut(steps)) return is_old ? -1 : RUN_UNFINISHED;
     const struct step_path *told = path_told(steps, file.path);
     if (told && is_of_telling(told, at_s)) {

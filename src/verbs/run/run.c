@@ -62,8 +62,8 @@ static const struct cli_row rows[] = {
     {"device", "WORD", CLI_TEXT, AT(l.device), "where it trains: auto, cuda, cpu", "auto cuda cpu"},
     CLI_ROW_GPU_IDS(AT(l.cards)),
     {"start-limit", "SECONDS", CLI_NUMBER, AT(l.start_seconds),
-     "no step so long after it announced itself: it hangs; not announced by then: it is watched "
-     "for its end alone (600; 0: no limit)",
+     "announced, no step yet, and no sign of life for so long: it hangs; not announced by then: "
+     "it is watched for its end alone (600; 0: no limit)",
      ""},
     {"stall-limit", "SECONDS", CLI_NUMBER, AT(l.stall_seconds),
      "no further step for so long: it hangs (1800; 0: no limit)", ""},
