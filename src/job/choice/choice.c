@@ -228,7 +228,7 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
     for (ptrdiff_t i = 0; i < history.notes.count; i++) {
         if (rc == 0) question_note(&q, history.notes.items[i]);
     }
-    if (rc < 0) return rc;
+    if (rc < 0) return question_failed(&q, rc);
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
     struct answer_write_options write = {

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <math.h>
+#include <stdio.h>
 
 // Nothing grows from one batch to the next and no training is lost, so less is kept free than in
 // training: teams' scripts run inference with a memory fraction of 0.9.
@@ -61,16 +62,29 @@ struct str question_not_modelled(const struct question *q) {
     return buf_str(&text);
 }
 
-// Before all other notes.
-static void note_not_modelled(struct question *q, bool is_measured) {
+// Empty: there is nothing of the kind.
+static struct str guard_text(const struct question *q, bool is_measured) {
     struct str what = question_not_modelled(q);
-    if (what.len == 0) return;
     const char *instead = is_measured         ? "the trials run it as it is"
                           : q->plan.inference ? "this counts plain inference on one GPU"
                                               : "this counts full fine-tuning on one GPU";
+    if (what.len == 0) return what;
+    return str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead);
+}
+
+int question_failed(const struct question *q, int rc) {
+    struct str text = guard_text(q, false);
+    if (text.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(text));
+    return rc;
+}
+
+// Before all other notes.
+static void note_not_modelled(struct question *q, bool is_measured) {
+    struct str text = guard_text(q, is_measured);
+    if (text.len == 0) return;
     struct str_list notes = q->notes;
     q->notes = (struct str_list){0};
-    question_say(q, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead);
+    question_note(q, text);
     for (ptrdiff_t i = 0; i < notes.count; i++) question_note(q, notes.items[i]);
 }
 

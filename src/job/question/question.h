@@ -126,6 +126,8 @@ __attribute__((format(printf, 2, 3))) void question_say(struct question *q, cons
 // none. The first note says so, and begins with these words.
 #define QUESTION_NOT_MODELLED "not modelled: "
 struct str question_not_modelled(const struct question *q);
+// For a prediction that ends in an error and shows no notes: says the same on stderr. Returns rc.
+int question_failed(const struct question *q, int rc);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
 
 #endif

@@ -15,5 +15,6 @@ void trial_life_see(struct life *l, const struct tree *t, int64_t output_bytes, 
     double used_s = (double)(ticks - l->ticks) / (double)sysconf(_SC_CLK_TCK);
     bool works = used_s > TRICKLE_SHARE * (double)(now_ns - l->ns) / 1e9;
     bool speaks = output_bytes > l->output_bytes || line_ns > l->ns;
-    if (works || speaks) *l = (struct life){now_ns, ticks, output_bytes};
+    l->looked_ns = now_ns;
+    if (works || speaks) *l = (struct life){now_ns, now_ns, ticks, output_bytes};
 }

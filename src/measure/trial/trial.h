@@ -21,8 +21,9 @@ struct trial_outside {
 
 // A command that is not tried but run to its own end. It is stopped for want of steps only while a
 // process that has made some is there, and after start_limit_s without any sign of life where one
-// has announced itself and none has made a step. Its output goes on to ours, its temporary files stay where they are without us, memory does not grow with its steps,
-// and what it says and does while it is being stopped counts.
+// has announced itself and none has made a step. Its output goes on to ours, its temporary files
+// stay where they are without us, memory does not grow with its steps, and what it says and does
+// while it is being stopped counts.
 struct trial_whole {
     int out_fd, err_fd; // where its standard output and its standard error go as they come
     // How often each signal came, by its number (NSIG of them); the caller's handler counts.

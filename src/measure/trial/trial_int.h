@@ -79,7 +79,7 @@ bool trial_spin_sees(struct spin *s, const struct tree_process *p, int64_t room_
 // --- whether it lives ---
 
 struct life {
-    int64_t ns;                  // when it last showed that it does
+    int64_t ns, looked_ns;       // when it last showed that it does, and when it was last looked at
     int64_t ticks, output_bytes; // what it had used of the CPUs and printed by then
 };
 // Signs of life of a training whose steps are not seen: it uses a CPU, prints, or tells of anything

@@ -74,7 +74,7 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
     if (rc == 0) rc = answer(&q, o, &card, &found, why);
     if (rc == 0 && o->html)
         rc = os_replace(a, o->html, answer_breakdown_html(&q, &found), NULL, why);
-    if (rc < 0) return rc;
+    if (rc < 0) return question_failed(&q, rc);
     if (options->json) return json_print(answer_breakdown_json(&q, &found), why);
     show(&q, &found);
     return 0;

@@ -92,7 +92,7 @@ static int predict_run(struct question *q, const struct team_options *o, struct 
     bool writes = rc == 0 && o->output && !o->c.test_only;
     bool is_refused = writes && answer_write_is_refused(q, o->force, &report);
     if (writes && !is_refused) rc = write_answers(q, answers, cards.count, o->output, &report, why);
-    if (rc < 0) return rc;
+    if (rc < 0) return question_failed(q, rc);
     if (!o->q.base.json)
         show(q, answers, cards.count, &report);
     else if (answer_print_json(q, answers, (int)cards.count, why) < 0)
@@ -174,7 +174,7 @@ static int team_run(struct arena *a, const struct cli_options *options, struct f
         return fail_hint(why, "a folder of results goes with --collect, one only");
     }
     int rc = question_open(a, &o->q, &q, why);
-    if (rc < 0) return rc;
+    if (rc < 0) return question_failed(&q, rc);
     return o->collects ? collect_run(&q, o, why) : predict_run(&q, o, why);
 }
 
