@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The words of older scripts, for all verbs in one table (cli_compat_table.c). They stand in no
+// The words of older scripts, for all verbs in one table (compat_table.c). They stand in no
 // --help, no man page and no completion, and an option that a verb has itself is never looked up
 // here.
 #ifndef CLI_COMPAT_H

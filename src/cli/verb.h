@@ -43,8 +43,8 @@ struct cli_row {
     enum cli_kind kind;
     size_t offset; // of the member in the verb's struct of options
     const char *help;
-    const char
-        *words;  // what shell completion offers: "file", "gpus", "models", "a b c"; may be NULL
+    // What shell completion offers: "file", "gpus", "models", "a b c"; may be NULL.
+    const char *words;
     char letter; // a short form; 0: none
 };
 

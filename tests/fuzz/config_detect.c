@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Any text through all that `fit` and `team` do with it: dialect, roles, batches, edits, advice. No
-// crash, every refusal has a reason, and what a fit has written is read back as it was wished.
+// crash, every refusal has a reason, and what a fit has written is read back as it was asked for.
 //
-// Input: format, which section or dialect option, wish, flags; then the text.
+// Input: format, which section or dialect option, change, flags; then the text.
 #include "fuzz.h"
 
 #include "records/config/config.h"
@@ -35,27 +35,28 @@ static void team(struct arena *a, const struct config *c) {
 }
 
 static void fit(struct arena *a, const struct config *c, const struct config_options *o,
-                const struct config_reading *r, const struct config_wish *wish) {
+                const struct config_reading *r, const struct config_change *change) {
     struct config_edits edits;
     struct config_patched p;
     struct config after;
     struct config_reading again;
     struct config_batches b;
     struct fail why = {0};
-    if (said(config_fit(a, c, r, wish, &edits, &why), &why)) {
-        config_advice(a, r, wish);
+    if (said(config_fit(a, c, r, change, &edits, &why), &why)) {
+        config_advice(a, r, change);
         return;
     }
-    if (said(config_patch(a, c, edits.items, edits.count, wish->flags, &p, &why), &why)) return;
+    if (said(config_patch(a, c, edits.items, edits.count, change->flags, &p, &why), &why)) return;
     if (config_parse(a, c->name, p.text, &after, &why)) abort();
-    if (!wish->batch || config_read_roles(a, &after, o, &again, &why)) return;
-    if (!str_equal(again.dialect, r->dialect) || config_batches(a, &again, wish->ranks, &b, &why))
+    if (!change->batch || config_read_roles(a, &after, o, &again, &why)) return;
+    if (!str_equal(again.dialect, r->dialect) || config_batches(a, &again, change->ranks, &b, &why))
         return;
-    if (b.micro != wish->batch || b.effective != wish->batch * wish->accumulation * wish->ranks) {
+    if (b.micro != change->batch ||
+        b.effective != change->batch * change->accumulation * change->ranks) {
         fprintf(stderr,
-                "wished %d x %d x %d, got %.*s in %.*s\n--- before\n%.*s\n--- after\n%.*s\n",
-                (int)wish->batch, (int)wish->accumulation, (int)wish->ranks, STR_ARG(b.effect),
-                STR_ARG(r->dialect), STR_ARG(c->text), STR_ARG(p.text));
+                "asked for %d x %d x %d, got %.*s in %.*s\n--- before\n%.*s\n--- after\n%.*s\n",
+                (int)change->batch, (int)change->accumulation, (int)change->ranks,
+                STR_ARG(b.effect), STR_ARG(r->dialect), STR_ARG(c->text), STR_ARG(p.text));
         abort();
     }
 }
@@ -77,7 +78,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     if (data[0] & 16) o.keys[CONFIG_BATCH] = STR("train.batch_size");
     if (said(config_read_roles(&a, &c, &o, &r, &why), &why)) return 0;
     said(config_batches(&a, &r, 0, &b, &why), &why);
-    const struct config_wish wish = {
+    const struct config_change change = {
         .batch = data[1] % 17,
         .accumulation = data[1] % 17 ? 1 + data[1] / 17 % 4 : 0,
         .ranks = 1 + (data[2] & 1),
@@ -87,7 +88,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         .image_size = data[3] & 4 ? 384 : 0,
         .flags = data[3] & 3u,
     };
-    fit(&a, &c, &o, &r, &wish);
+    fit(&a, &c, &o, &r, &change);
     team(&a, &c);
     return 0;
 }

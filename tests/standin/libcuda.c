@@ -76,7 +76,7 @@ EXPORT const char *batchfit_standin(void) {
         if (code) return code;             \
     } while (0)
 
-// --- The GPU ------------------------------------------------------------------------------------
+// --- The GPU -------------------------------------------------------------------------------------
 
 EXPORT int cuInit(unsigned flags) {
     (void)flags;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A wish in every dialect: which keys change, that the effective batch is what was wished, that a
-// second run changes nothing, and that no other key of the tree is different afterwards.
+// A change in every dialect: which keys change, that the effective batch is what was asked for,
+// that a second run changes nothing, and that no other key of the tree is different afterwards.
 #include "unit.h"
 
 #include "base/os.h"
@@ -13,7 +13,7 @@
 
 struct row {
     const char *name, *file, *before;
-    struct config_wish wish;
+    struct config_change change;
     const char *after; // NULL: an error that contains `error`
     const char *error, *note;
     const char *options; // dialect
@@ -289,14 +289,15 @@ static const struct row rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 
-static int fit(struct arena *a, struct str name, struct str text, const struct config_wish *wish,
-               const char *dialect, struct config *c, struct config_reading *r,
-               struct config_edits *e, struct config_patched *p, struct fail *why) {
+static int fit(struct arena *a, struct str name, struct str text,
+               const struct config_change *change, const char *dialect, struct config *c,
+               struct config_reading *r, struct config_edits *e, struct config_patched *p,
+               struct fail *why) {
     const struct config_options options = {.dialect = str_of(dialect)};
     int status = config_parse(a, name, text, c, why);
     if (!status) status = config_read_roles(a, c, &options, r, why);
-    if (!status) status = config_fit(a, c, r, wish, e, why);
-    return status ? status : config_patch(a, c, e->items, e->count, wish->flags, p, why);
+    if (!status) status = config_fit(a, c, r, change, e, why);
+    return status ? status : config_patch(a, c, e->items, e->count, change->flags, p, why);
 }
 
 static void one_row(void **state) {
@@ -307,7 +308,7 @@ static void one_row(void **state) {
     struct config_edits e;
     struct config_patched p;
     struct fail why = {0};
-    int status = fit(&a, str_of(row->file), str_of(row->before), &row->wish, row->options, &c, &r,
+    int status = fit(&a, str_of(row->file), str_of(row->before), &row->change, row->options, &c, &r,
                      &e, &p, &why);
     if (!row->after) {
         assert_int_equal(status, FAIL_INPUT);
@@ -320,7 +321,7 @@ static void one_row(void **state) {
         fail_msg("got\n%.*s\nexpected\n%s", STR_ARG(p.text), row->after);
     if (row->note)
         assert_true(p.notes.count > 0 && str_find(p.notes.items[0], str_of(row->note)) >= 0);
-    status = fit(&a, str_of(row->file), p.text, &row->wish, row->options, &c, &r, &e, &p, &why);
+    status = fit(&a, str_of(row->file), p.text, &row->change, row->options, &c, &r, &e, &p, &why);
     assert_int_equal(status, 0);
     assert_false(p.changed);
 }
@@ -374,35 +375,35 @@ static void only_asked_keys_differ(struct arena *a, const struct config *before,
     }
 }
 
-static int check_wish(struct arena *a, struct str name, struct str text,
-                      const struct config_wish *wish) {
+static int check_change(struct arena *a, struct str name, struct str text,
+                        const struct config_change *change) {
     struct config c, again;
     struct config_reading r, s;
     struct config_edits e, unused;
     struct config_patched p, q;
     struct config_batches b;
     struct fail why = {0};
-    if (fit(a, name, text, wish, NULL, &c, &r, &e, &p, &why)) {
+    if (fit(a, name, text, change, NULL, &c, &r, &e, &p, &why)) {
         assert_true(why.message[0] != 0);
         return 0;
     }
-    int status = fit(a, name, p.text, wish, NULL, &again, &s, &unused, &q, &why);
+    int status = fit(a, name, p.text, change, NULL, &again, &s, &unused, &q, &why);
     if (status) fail_msg("%.*s, second run: %s", STR_ARG(name), why.message);
     assert_false(q.changed);
     only_asked_keys_differ(a, &c, &again, &e);
-    if (wish->batch) {
-        if (config_batches(a, &s, wish->ranks, &b, &why))
+    if (change->batch) {
+        if (config_batches(a, &s, change->ranks, &b, &why))
             fail_msg("%.*s: %s", STR_ARG(name), why.message);
-        if (b.micro != wish->batch ||
-            b.effective != wish->batch * wish->accumulation * wish->ranks) {
-            fail_msg("%.*s: %.*s, wished %d x %d x %d", STR_ARG(name), STR_ARG(b.effect),
-                     (int)wish->batch, (int)wish->accumulation, (int)wish->ranks);
+        if (b.micro != change->batch ||
+            b.effective != change->batch * change->accumulation * change->ranks) {
+            fail_msg("%.*s: %.*s, asked for %d x %d x %d", STR_ARG(name), STR_ARG(b.effect),
+                     (int)change->batch, (int)change->accumulation, (int)change->ranks);
         }
     }
-    if (wish->precision.len)
-        assert_true(str_equal(s.values[CONFIG_PRECISION].word, wish->precision));
-    if (wish->checkpointing)
-        assert_int_equal(s.values[CONFIG_CHECKPOINTING].boolean, wish->checkpointing > 0);
+    if (change->precision.len)
+        assert_true(str_equal(s.values[CONFIG_PRECISION].word, change->precision));
+    if (change->checkpointing)
+        assert_int_equal(s.values[CONFIG_CHECKPOINTING].boolean, change->checkpointing > 0);
     return 1;
 }
 
@@ -411,17 +412,17 @@ static int check_file(struct arena *a, struct str name, struct str text) {
     int done = 0;
     for (int i = 0; i < 3 * 3 * 2 * 2; i++) {
         static const int64_t batches[] = {1, 6, 48}, steps[] = {1, 2, 5};
-        const struct config_wish wish = {
+        const struct config_change change = {
             .batch = batches[i % 3],
             .accumulation = steps[i / 3 % 3],
             .ranks = 1 + i / 9 % 2,
             .flags = i / 18 ? CONFIG_REPLACE_SPECIAL | CONFIG_EDIT_ANCHOR : 0};
-        done += check_wish(a, name, text, &wish);
+        done += check_change(a, name, text, &change);
     }
     for (int i = 0; i < 4; i++) {
-        const struct config_wish wish = {.precision = str_of(precisions[i]),
-                                         .checkpointing = i % 2 ? 1 : -1};
-        done += check_wish(a, name, text, &wish);
+        const struct config_change change = {.precision = str_of(precisions[i]),
+                                             .checkpointing = i % 2 ? 1 : -1};
+        done += check_change(a, name, text, &change);
     }
     return done;
 }
@@ -466,11 +467,11 @@ static void what_is_not_edited_is_advised(void **state) {
         ARENA_AUTO a = {0};
         struct config c;
         struct config_reading r;
-        const struct config_wish wish = {.batch = 8, .accumulation = 2, .ranks = 2};
+        const struct config_change change = {.batch = 8, .accumulation = 2, .ranks = 2};
         assert_int_equal(config_parse(&a, str_of(cases[i].file), str_of(cases[i].text), &c, NULL),
                          0);
         assert_int_equal(config_read_roles(&a, &c, NULL, &r, NULL), 0);
-        struct str advice = config_advice(&a, &r, &wish);
+        struct str advice = config_advice(&a, &r, &change);
         if (!str_equal(advice, str_of(cases[i].advice))) fail_msg("got\n%.*s", STR_ARG(advice));
     }
 }
@@ -485,7 +486,7 @@ static void a_file_of_200_lines_takes_milliseconds(void **state) {
                    "two}\n  on: true\n",
                    i, i);
     buf_add(&b, STR("train:\n  batch_size: 16\n  lr: 0.1\n"));
-    const struct config_wish wish = {.batch = 8, .accumulation = 2};
+    const struct config_change change = {.batch = 8, .accumulation = 2};
     int64_t best = INT64_MAX;
     for (int i = 0; i < 5; i++) {
         struct config c;
@@ -493,7 +494,8 @@ static void a_file_of_200_lines_takes_milliseconds(void **state) {
         struct config_edits e;
         struct config_patched p;
         const int64_t begin = os_now_ns();
-        assert_int_equal(fit(&a, STR("c.yaml"), buf_str(&b), &wish, NULL, &c, &r, &e, &p, NULL), 0);
+        assert_int_equal(fit(&a, STR("c.yaml"), buf_str(&b), &change, NULL, &c, &r, &e, &p, NULL),
+                         0);
         const int64_t took = os_now_ns() - begin;
         best = took < best ? took : best;
     }

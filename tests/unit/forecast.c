@@ -59,11 +59,11 @@ static int drop_tapes(void **state) {
 static struct forecast open_toy(struct arena *a, struct tape_store *store, struct plan plan) {
     struct fail why = {0};
     struct forecast f;
-    struct forecast_shelf *shelf = arena_new(a, struct forecast_shelf, 1);
-    *shelf = (struct forecast_shelf){.arena = a, .store = store, .options = sim_options_default()};
+    struct forecast_cache *cache = arena_new(a, struct forecast_cache, 1);
+    *cache = (struct forecast_cache){.arena = a, .store = store, .options = sim_options_default()};
     plan.model = STR("python:toy:net");
     assert_int_equal(tape_store_open(a, (struct tape_places){folder, folder}, store, &why), 0);
-    int rc = forecast_open(shelf, &plan, &f, &why);
+    int rc = forecast_open(cache, &plan, &f, &why);
     if (rc < 0) fail_msg("%s", why.message);
     return f;
 }
@@ -119,7 +119,7 @@ static void the_margin_is_a_share_of_the_card(void **state) {
     struct forecast f = open_toy(&a, &store, amp);
     struct forecast_card card = card_of(1000);
     card.margin = 0.2;
-    card.tenants_bytes = 50 * UNIT_MIB;
+    card.others_bytes = 50 * UNIT_MIB;
     assert_int_equal(forecast_capacity(&card), 850 * UNIT_MIB);
     assert_int_equal(forecast_budget(&card), 650 * UNIT_MIB);
     assert_int_equal(forecast_fits(&f, &card, 32, 1, NULL), 1); // 642 MiB
@@ -184,12 +184,12 @@ static void what_no_tape_serves_is_an_error_with_a_command(void **state) {
     struct forecast f = open_toy(&a, &store, amp);
     struct plan plan = f.plan;
     plan.optimizer = STR("adafactor");
-    assert_int_equal(forecast_open(f.shelf, &plan, &f, &why), FAIL_INPUT);
+    assert_int_equal(forecast_open(f.cache, &plan, &f, &why), FAIL_INPUT);
     assert_non_null(strstr(why.message, "no tape with that optimizer"));
     assert_non_null(strstr(why.hint, "batchfit record python:toy:net --precision amp-fp16 "
                                      "--optimizer adafactor --img-size 64"));
     plan.model = STR("python:toy:nett");
-    assert_int_equal(forecast_open(f.shelf, &plan, &f, &why), FAIL_INPUT);
+    assert_int_equal(forecast_open(f.cache, &plan, &f, &why), FAIL_INPUT);
     assert_non_null(strstr(why.hint, "nearest"));
 }
 

@@ -150,7 +150,7 @@ static void rates_are_written_with_three_digits(void **state) {
     assert_int_equal(microbench_text(&a, MICROBENCH_BYTES_S, (double)NAN).len, 0);
 }
 
-// --- The real CPU --------------------------------------------------------------------------
+// --- The real CPU --------------------------------------------------------------------------------
 
 static struct microbench_figure seen[32];
 static int seen_count;

@@ -59,7 +59,7 @@ static void a_run_appears_works_and_ends(void **state) {
     struct watch *w = open_watch(&a, &quick);
     assert_int_equal(watch_for(w, 20)->run_count, 0);
     const struct registry_run run = a_run();
-    struct notice *n = registry_open(&a, &run);
+    struct registry_entry *n = registry_open(&a, &run);
     assert_non_null(n);
     const struct observe_view *v = watch_for(w, 20);
     assert_int_equal(v->run_count, 1);
@@ -97,7 +97,7 @@ static void a_long_run_counts_each_step_once(void **state) {
     ARENA_AUTO a = {0};
     struct watch *w = open_watch(&a, &quick);
     const struct registry_run run = a_run();
-    struct notice *n = registry_open(&a, &run);
+    struct registry_entry *n = registry_open(&a, &run);
     struct steps s = steps_new(&a);
     const struct observe_view *v = NULL;
     char path[200];
@@ -142,7 +142,7 @@ static void a_killed_run_is_gone(void **state) {
     pid_t child = fork();
     if (child == 0) {
         struct registry_run run = a_run();
-        struct notice *n = registry_open(&a, &run);
+        struct registry_entry *n = registry_open(&a, &run);
         if (write(ready[1], n ? "y" : "n", 1) != 1) _exit(1);
         for (;;) pause();
     }
@@ -297,11 +297,11 @@ static void a_recorded_run_plays_in_time(void **state) {
     assert_int_equal(remove_all(folder), 0);
 }
 
-static void nothing_is_announced_on_a_recorded_machine(void **state) {
+static void nothing_is_registered_on_a_recorded_machine(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     const struct registry_run run = a_run();
-    struct notice *n = registry_open(&a, &run);
+    struct registry_entry *n = registry_open(&a, &run);
     const char *folder = make_machine(&a, bare);
     const struct observe_options options = {.machine = folder, .interval_ms = 5};
     struct watch *w = open_watch(&a, &options);
@@ -321,7 +321,7 @@ int main(void) {
         WITH_FOLDER(a_file_may_be_cut_replaced_and_broken),
         WITH_FOLDER(a_folder_has_the_ranks),
         WITH_FOLDER(a_recorded_run_plays_in_time),
-        WITH_FOLDER(nothing_is_announced_on_a_recorded_machine),
+        WITH_FOLDER(nothing_is_registered_on_a_recorded_machine),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

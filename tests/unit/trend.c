@@ -124,7 +124,7 @@ static void a_leak_is_found_and_a_cache_is_none(void **state) {
     }
 }
 
-// --- A run as watch sees it: its newest steps, judged now and then -----------------------------
+// --- A run as watch sees it: its newest steps, judged now and then -------------------------------
 
 enum { KEPT = 256, JUDGED_EVERY = 16, RUN_STEPS = 10000, SEEDS = 20 };
 

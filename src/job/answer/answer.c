@@ -66,7 +66,7 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
         (struct answer){.card = *card, .plan = q->plan, .budget_bytes = forecast_budget(card)};
     adapt_precision(q, &card->gpu, answer);
     answer->plan.accumulation = 1;
-    int rc = forecast_open(&q->shelf, &answer->plan, &answer->forecast, why);
+    int rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
     if (rc < 0) return rc;
     int64_t ranks = answer->plan.ranks;
     answer->plan = answer->forecast.plan;

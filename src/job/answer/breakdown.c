@@ -82,10 +82,10 @@ void answer_breakdown_bar(struct question *q, struct answer *answer, struct show
     segment(a, segments, &count, STR("fragmentation"),
             answer->peak.needed_bytes - h.allocated_bytes - extra);
     segment(a, segments, &count, STR("CUDA and libraries"), answer->card.overhead.bytes);
-    segment(a, segments, &count, STR("other processes"), answer->card.tenants_bytes);
+    segment(a, segments, &count, STR("other processes"), answer->card.others_bytes);
     int64_t usable = answer->card.gpu.usable_bytes;
     int64_t used =
-        answer->peak.needed_bytes + answer->card.overhead.bytes + answer->card.tenants_bytes;
+        answer->peak.needed_bytes + answer->card.overhead.bytes + answer->card.others_bytes;
     double budget = (double)usable * (1 - answer->card.margin);
     const struct show_bar bar = {
         .name = answer->card.gpu.name,

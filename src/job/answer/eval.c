@@ -60,14 +60,14 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
     struct question eval = question_of(q, training, e->now);
     struct forecast of = training->forecast;
     int rc = forecast_tape(&of, training->plan.accumulation, &of_training, why);
-    if (rc == 0) rc = forecast_open(&eval.shelf, &eval.plan, &forecast, why);
+    if (rc == 0) rc = forecast_open(&eval.tape_cache, &eval.plan, &forecast, why);
     if (rc == 0) rc = forecast_tape(&forecast, 1, &of_eval, why);
     if (rc < 0) return rc;
     int64_t beside = kept_bytes(of_training, training->plan.classes) -
                      kept_bytes(of_eval, training->plan.classes);
     e->resident_bytes = beside > 0 ? beside : 0;
     struct forecast_card card = training->card;
-    card.tenants_bytes += e->resident_bytes;
+    card.others_bytes += e->resident_bytes;
     rc = answer_choose(&eval, &card, &answer, why);
     if (rc < 0) return rc;
     e->batch = answer.plan.batch;

@@ -94,7 +94,7 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
     plan.model = m->model;
     plan.image_size = plan.sequence_length = plan.target_length = 0;
     plan.accumulation = 1;
-    int rc = forecast_open(&q->shelf, &plan, &f, why);
+    int rc = forecast_open(&q->tape_cache, &plan, &f, why);
     if (rc < 0) return rc;
     int64_t batch = m->batch > 0 ? m->batch : answer->plan.batch;
     *ret_is_same = str_equal(f.model.name, answer->forecast.model.name);

@@ -63,7 +63,7 @@ static int take_limits(struct question *q, const struct answer_tta_options *o,
         return fail_set(why, FAIL_USAGE, "--target-time %s: not a time such as 20m, 1h30m or 90s",
                         o->target_time);
     }
-    if (!o->target_time || ask->knows_images) return 0;
+    if (!o->target_time || ask->has_images) return 0;
     ask->within_s = ask->target_s;
     ask->target_s = NAN;
     str_list_add(q->arena, &ask->notes,
@@ -92,8 +92,8 @@ int answer_tta_ask_open(struct question *q, const struct answer_tta_options *o,
     if (ret->images <= 0 && value_of(q, images_keys, &path, &v)) {
         ret->images = v.type == CONFIG_INT && v.integer > 0 ? v.integer : 0;
     }
-    ret->knows_images = ret->images > 0;
-    if (!ret->knows_images) ret->images = USUAL_IMAGES;
+    ret->has_images = ret->images > 0;
+    if (!ret->has_images) ret->images = USUAL_IMAGES;
     ret->stacks = value_of(q, mode_keys, &path, &v) &&
                   (str_starts(v.text, STR("stack")) || str_starts(v.text, STR("batch")));
     int rc = take_types(q, o, ret, why);

@@ -52,7 +52,7 @@ struct answer_tta_ask {
     bool stacks;                   // the config has all views of an image in one batch
     struct answer_tta_table types; // that are compared: one, or with auto all of the table
     int64_t images;                // that the times are for
-    bool knows_images;             // else they are the usual thousand
+    bool has_images;               // else they are the usual thousand
     double target_s, min_f1;       // NaN: none
     double within_s;       // a target that cannot be judged, for want of `images`; NaN: none
     struct str_list notes; // for the user

@@ -102,7 +102,7 @@ void answer_tta_show(struct arena *a, const struct answer_tta *t, struct show_st
     buf_format(out,
                "\ntest-time augmentation, time for %lld images%s; without loading them and making "
                "the views. F1 is not measured here (--tta-table has your own)\n\n",
-               (long long)t->ask->images, t->ask->knows_images ? "" : " (--images says how many)");
+               (long long)t->ask->images, t->ask->has_images ? "" : " (--images says how many)");
     show_rows(a, t, style, out);
     if (t->recommended) {
         show_recommended(a, t, style, out);
@@ -130,7 +130,7 @@ static json_t *json_row(const struct answer_tta *t, const struct answer_tta_row 
         (json_int_t)(row->batch * row->at_once), "needed_bytes", (json_int_t)row->needed_bytes,
         "fits", row->fits, "samples_per_s", json_number(images / row->time_s.likely),
         "minutes_per_1000_images", json_range(&row->time_s, 1000 / images / 60), "time_s",
-        json_range(&row->time_s, t->ask->knows_images ? 1 : (double)NAN), "f1_low",
+        json_range(&row->time_s, t->ask->has_images ? 1 : (double)NAN), "f1_low",
         json_number(row->type->f1_low), "f1_high", json_number(row->type->f1_high), "f1_source",
         isnan(row->type->f1_low) ? json_null() : json_text(row->type->source), "verdict",
         word_of(t, row), "is_chosen", true, "is_recommended", row == t->recommended);
@@ -146,5 +146,5 @@ void answer_tta_json(json_t *to, const struct answer_tta *t) {
     json_object_set_new(to, "tta", list);
     json_object_set_new(to, "recommended", best ? json_text(best->type->name) : json_null());
     json_object_set_new(to, "nearest", best ? json_null() : json_text(nearest_text(&scratch, t)));
-    json_object_set_new(to, "images", json_size(t->ask->knows_images ? t->ask->images : 0));
+    json_object_set_new(to, "images", json_size(t->ask->has_images ? t->ask->images : 0));
 }

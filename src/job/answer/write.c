@@ -5,18 +5,18 @@
 
 // Only what the answer changed is wished for; what the command line said to this run alone
 // (--img-size, --precision) stays out of the file.
-static struct config_wish wish_of(const struct question *q, const struct answer *answer,
-                                  unsigned flags) {
+static struct config_change change_of(const struct question *q, const struct answer *answer,
+                                      unsigned flags) {
     const struct plan *p = &answer->plan;
-    struct config_wish wish = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
+    struct config_change change = {.batch = p->batch, .ranks = p->ranks, .flags = flags};
     const struct answer_eval *eval = answer->eval;
-    if (eval && eval->fits && eval->has_key) wish.eval_batch = eval->batch;
-    if (!p->inference) wish.accumulation = p->accumulation;
+    if (eval && eval->fits && eval->has_key) change.eval_batch = eval->batch;
+    if (!p->inference) change.accumulation = p->accumulation;
     bool is_inferences = p->inference && q->reading.values[CONFIG_PRECISION].line > 0;
     if (p->precision != q->plan.precision && (!p->inference || is_inferences)) {
-        wish.precision = str_of(plan_precision_name(p->precision));
+        change.precision = str_of(plan_precision_name(p->precision));
     }
-    return wish;
+    return change;
 }
 
 static void report_lines(struct buf *report, const struct str_list *lines) {
@@ -37,23 +37,23 @@ int answer_write_file(struct arena *a, const char *path, struct str text,
 }
 
 // Where the file cannot be edited, the user is told what to type.
-static int advise(struct question *q, const struct config_wish *wish, const struct fail *why,
+static int advise(struct question *q, const struct config_change *change, const struct fail *why,
                   struct buf *report) {
-    struct str advice = config_advice(q->arena, &q->reading, wish);
+    struct str advice = config_advice(q->arena, &q->reading, change);
     if (advice.len > 0) buf_format(report, "set it yourself:\n%.*s\n", STR_ARG(advice));
     return why->code;
 }
 
-static int patch(struct question *q, const struct config_wish *wish,
+static int patch(struct question *q, const struct config_change *change,
                  const struct config_edits *more, struct config_patched *ret_patched,
                  struct fail *why) {
     struct config_edits edits = {0};
-    int rc = config_fit(q->arena, &q->config, &q->reading, wish, &edits, why);
+    int rc = config_fit(q->arena, &q->config, &q->reading, change, &edits, why);
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < more->count; i++) {
         config_edits_add(q->arena, &edits, more->items[i]);
     }
-    return config_patch(q->arena, &q->config, edits.items, edits.count, wish->flags, ret_patched,
+    return config_patch(q->arena, &q->config, edits.items, edits.count, change->flags, ret_patched,
                         why);
 }
 
@@ -85,23 +85,23 @@ static void say_no_key(const struct question *q, struct buf *report) {
 
 int answer_write(struct question *q, struct answer *answer,
                  const struct answer_write_options *options, struct buf *report, struct fail *why) {
-    struct config_wish wish = wish_of(q, answer, options->flags);
+    struct config_change change = change_of(q, answer, options->flags);
     struct config_patched patched;
     if (q->batch_is_trainings) {
         say_no_key(q, report);
         return 0;
     }
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
-    int rc = patch(q, &wish, &options->more, &patched, why);
-    if (rc < 0 && wish.precision.len > 0) {
+    int rc = patch(q, &change, &options->more, &patched, why);
+    if (rc < 0 && change.precision.len > 0) {
         // A file without a word for the precision still gets its batch.
-        struct str precision = wish.precision;
-        wish.precision = (struct str){0};
-        rc = patch(q, &wish, &options->more, &patched, why);
+        struct str precision = change.precision;
+        change.precision = (struct str){0};
+        rc = patch(q, &change, &options->more, &patched, why);
         buf_format(report, "the file has no key for it: train with precision %.*s\n",
                    STR_ARG(precision));
     }
-    if (rc < 0) return advise(q, &wish, why, report);
+    if (rc < 0) return advise(q, &change, why, report);
     const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);
     if (patched.changed || options->save_config) {
         const struct os_stamp *stamp = options->save_config ? NULL : &q->stamp;

@@ -61,7 +61,7 @@ ptrdiff_t grid_settings(struct arena *a, const struct grid_space *grid,
 struct str grid_setting_text(struct arena *a, const struct grid_space *grid,
                              const struct grid_setting *s, bool with_batch);
 
-// --- What it showed (bench_rows.c) ---------------------------------------------------------------
+// --- What it showed (rows.c) ---------------------------------------------------------------------
 
 // What an inference engine's trial showed of its outputs. NaN: unknown.
 struct grid_outputs {
@@ -155,7 +155,7 @@ double grid_share_of(const struct grid_row *row, int64_t capacity_bytes); // of 
 void grid_diagnose(struct arena *a, const struct grid_rows *rows, ptrdiff_t row,
                    int64_t capacity_bytes, bool is_inference, struct grid_findings *ret_findings);
 
-// --- Going on after an interrupt (bench_state.c) -------------------------------------------------
+// --- Going on after an interrupt (state.c) -------------------------------------------------------
 
 struct grid_state {
     struct str path;
@@ -175,7 +175,7 @@ void grid_state_add(struct grid_state *s, struct arena *a, ptrdiff_t row,
 json_t *grid_outputs_json(const struct grid_outputs *o);
 void grid_state_close(struct grid_state *s, bool done);
 
-// --- What is shown (bench_report.c, bench_files.c) -----------------------------------------------
+// --- What is shown (verbs/bench/report.c, verbs/bench/files.c) -----------------------------------
 
 struct grid {
     struct arena *arena;
@@ -206,7 +206,7 @@ struct str bench_setting_words(struct grid *b, const struct grid_row *row);
 // The kinds of file that --output writes, by their suffix.
 extern const struct show_report_kind bench_files[];
 
-// --- What is asked (grid_ask.c) -----------------------------------------------------------------
+// --- What is asked (ask.c) -----------------------------------------------------------------------
 
 struct grid_options {
     struct cli_options base;

@@ -54,7 +54,7 @@ static void place_device(struct question *q, const struct device *d, struct fore
         gpu.total_bytes = d->total_bytes;
     }
     question_place(q, gpu, card);
-    if (q->tenants_bytes <= 0 && d->used_bytes > 0) card->tenants_bytes = d->used_bytes;
+    if (q->others_bytes <= 0 && d->used_bytes > 0) card->others_bytes = d->used_bytes;
 }
 
 int question_gpus_here(struct question *q, const char *ids, const char *machine,

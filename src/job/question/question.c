@@ -246,8 +246,8 @@ static int fill_batches(struct question *q, const struct question_options *o, st
 }
 
 static int fill_sim(struct question *q, const char *alloc_conf, struct fail *why) {
-    q->shelf = (struct forecast_shelf){.arena = q->arena, .store = &q->store};
-    return sim_alloc_conf_read(alloc_conf, &q->shelf.options, why);
+    q->tape_cache = (struct forecast_cache){.arena = q->arena, .store = &q->store};
+    return sim_alloc_conf_read(alloc_conf, &q->tape_cache.options, why);
 }
 
 // A tape named on the command line is the whole store, and says which model it is.
@@ -291,7 +291,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     *q = (struct question){.arena = a,
                            .margin = o->margin,
                            .overhead_bytes = o->overhead_bytes,
-                           .tenants_bytes = o->tenants_bytes};
+                           .others_bytes = o->others_bytes};
     struct question_options asked = *o;
     int rc = o->config ? read_config(q, &asked, why) : 0;
     if (rc == 0) rc = fill_plan(q, &asked, why);
@@ -312,7 +312,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
 void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card) {
     // Text models have no convolution, and cuDNN is loaded at its first use only.
     const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0};
-    struct forecast_card card = {.gpu = gpu, .tenants_bytes = q->tenants_bytes};
+    struct forecast_card card = {.gpu = gpu, .others_bytes = q->others_bytes};
     double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));
     card.margin = isnan(q->margin) ? usual : q->margin;
     gpu_overhead(q->arena, &q->gpus, &gpu, &software, &card.overhead);

@@ -18,7 +18,7 @@ struct question_options {
     int64_t batch, accumulation, effective, least, most, multiple;
     bool checkpointing, inference, ema, channels_last;
     double margin;
-    int64_t overhead_bytes, tenants_bytes;
+    int64_t overhead_bytes, others_bytes;
     bool model_is_optional; // no option: trials need none
     bool is_measured;       // no option: trials answer, whatever the config asks for
 };
@@ -70,7 +70,7 @@ struct question_options {
             "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one " \
             "small tensor); without it a table's estimate",                                        \
             ""),                                                                                   \
-        CLI_ROW("other-processes", "BYTES", CLI_BYTES, QUESTION_AT(type, tenants_bytes),           \
+        CLI_ROW("other-processes", "BYTES", CLI_BYTES, QUESTION_AT(type, others_bytes),            \
                 "memory that others use on the GPU", ""),                                          \
         CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                         \
         CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                                 \
@@ -100,13 +100,13 @@ struct question {
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table
-    int64_t tenants_bytes;
+    int64_t others_bytes;
     struct plan_range range;
     struct gpu_catalogue gpus;
     struct speed_table speeds;
     struct tape_store store;
-    struct forecast_shelf shelf; // on the store
-    struct str_list notes;       // for the user to read
+    struct forecast_cache tape_cache; // on the store
+    struct str_list notes;            // for the user to read
 };
 
 // Reads the config and fills the question, which must not be moved afterwards. Errors name the file

@@ -28,9 +28,9 @@ static const char smaller[] =
 
 static const struct row {
     const char *id, *what;
-    const char
-        *signatures;    // of measure/failure/failure.h, blanks between; the row is asked only then
-    const char *trends; // of machine/trend/trend.h; the row is asked only then
+    // Of measure/failure/failure.h, blanks between, and of machine/trend/trend.h; where either is
+    // set the row is asked only then.
+    const char *signatures, *trends;
     enum cause_strength strength;
     cause_rule *judge; // NULL: the signature is all that it takes
     unsigned actions;

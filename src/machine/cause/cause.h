@@ -7,7 +7,7 @@
 //   1. a row in the table of cause.c; the id is for ever. A row that the program's last words
 //   decide
 //      names signatures of measure/failure/failure.h and needs no judge; any other has one, in
-//      cause_memory.c, cause_speed.c or cause_process.c, which says nothing (returns false) where
+//      memory.c, speed.c or process.c, which says nothing (returns false) where
 //      it does not hold;
 //   2. a log on which it comes first in tests/doctor/ID.log, or a case in
 //   tests/unit/cause.c;

@@ -27,13 +27,13 @@ bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strengt
                  const char *more);
 const struct finding *cause_trend(const struct cause_view *v);
 
-// cause_memory.c
+// memory.c
 cause_rule cause_leak, cause_fragmented, cause_others, cause_start, cause_validation,
     cause_last_batch, cause_later, cause_oom, cause_shm_low;
-// cause_speed.c
+// speed.c
 cause_rule cause_loading, cause_no_workers, cause_pin, cause_compute, cause_small, cause_idle,
     cause_sync, cause_slowed, cause_spill, cause_nan, cause_told;
-// cause_process.c
+// process.c
 cause_rule cause_disk, cause_one_core, cause_workers_pace, cause_files_low;
 
 #endif

@@ -337,7 +337,7 @@ int device_snapshot_take(struct arena *a, const char *machine, struct device_sna
     return 0;
 }
 
-// --- One GPU ------------------------------------------------------------------------------------
+// --- One GPU -------------------------------------------------------------------------------------
 
 struct device_sampler {
     struct shared *shared;

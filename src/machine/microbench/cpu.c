@@ -53,7 +53,7 @@ static void *labour(void *argument) {
     cpu_set_t set;
     CPU_ZERO(&set);
     CPU_SET((size_t)w->core, &set);
-    pthread_setaffinity_np(pthread_self(), sizeof set, &set); // a wish: it works without
+    pthread_setaffinity_np(pthread_self(), sizeof set, &set); // it works without
     for (;;) {
         pthread_barrier_wait(&crew->begin);
         enum work work = crew->work;

@@ -6,8 +6,8 @@
 // --benchmark` starts one for the CPU and one for each GPU. Judging is the caller's.
 //
 // Recipe: to add a measurement
-//   1. give it a row in the table of rate.c; the id is for ever;
-//   2. write it beside those of its kind (cpu.c, card.c): what is run once is timed by
+//   1. give it a row in the table of microbench.c; the id is for ever;
+//   2. write it beside those of its kind (cpu.c, gpu.c): what is run once is timed by
 //   microbench_repeat;
 //   3. give it a row in data/rates.tsv, with its source, and a remedy in src/machine/rules/rate.c;
 //   4. add its row to doc/formats/check.md.

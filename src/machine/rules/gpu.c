@@ -293,8 +293,7 @@ bool rules_card_heat(const struct view *v, struct finding *f) {
                        "clean it, see to the air, lower the power limit (nvidia-smi -pl)");
 }
 
-// --- Health and settings
-// ---------------------------------------------------------------------------
+// --- Health and settings -------------------------------------------------------------------------
 
 bool rules_card_errors(const struct view *v, struct finding *f) {
     const struct device_gauges *g = &v->card->now;

@@ -10,8 +10,8 @@ struct rules_rate {
     int card; // index into the GPUs; -1: the CPU
     struct microbench_figure figure;
     struct microbench_range range;
-    double
-        busy; // share of the GPU, or of the cores, that others kept busy just before; NaN: unknown
+    // Share of the GPU, or of the cores, that others kept busy just before; NaN: unknown.
+    double busy;
 };
 
 // Adds one finding. Far below the range is a warning, a wrong result a problem; what others who

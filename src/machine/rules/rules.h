@@ -5,7 +5,7 @@
 // from.
 //
 // Recipe: to add a finding
-//   1. write its rule beside those of its kind (software.c, card.c, host.c): say nothing (return
+//   1. write its rule beside those of its kind (software.c, gpu.c, host.c): say nothing (return
 //      false) where it does not apply, FINDING_UNKNOWN where the fact that it needs is not known;
 //   2. give it a row in the table of rules.c; the id is for ever;
 //   3. add it to tests/unit/rules.c: a machine on which it holds, one on which it does not;

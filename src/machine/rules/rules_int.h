@@ -20,7 +20,7 @@ typedef bool rules_rule(const struct view *v, struct finding *f);
 rules_rule rules_standin, rules_driver, rules_driver_cuda, rules_left_out, rules_torch,
     rules_torch_build, rules_torch_driver, rules_torch_cuda, rules_torch_compile,
     rules_torch_kernels;
-// card.c
+// gpu.c
 rules_rule rules_card_state, rules_card_known, rules_card_memory, rules_card_precision,
     rules_card_attention, rules_card_compile, rules_card_link, rules_card_clocks,
     rules_card_throttled, rules_card_power, rules_card_heat, rules_card_errors, rules_card_rows,

@@ -156,8 +156,7 @@ bool trend_leak(const struct trend *t, struct finding *f) {
                        ".detach()), for lists that grow, and for inputs that get longer");
 }
 
-// --- Spill
-// -------------------------------------------------------------------------------------------
+// --- Spill ---------------------------------------------------------------------------------------
 
 bool trend_is_full(const struct device_gauges *g) {
     return g->total_bytes > 0 && g->free_bytes >= 0 && g->free_bytes < g->total_bytes / 50;

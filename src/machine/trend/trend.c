@@ -8,8 +8,7 @@
 // Counters step about ten times a second; a share of less than two seconds is mostly their grain.
 enum { SECONDS_MIN = 2 };
 
-// --- Throttled
-// -------------------------------------------------------------------------------------
+// --- Throttled -----------------------------------------------------------------------------------
 
 struct shares {
     double heat, power_cap, brake; // of the time; NaN: unknown

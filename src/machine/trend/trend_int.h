@@ -22,11 +22,11 @@ static inline double trend_seconds(const struct device_gauges *a, const struct d
 // A GPU of which less than this share is free is full.
 bool trend_is_full(const struct device_gauges *g);
 
-// trend_memory.c
+// memory.c
 trend_rule trend_leak, trend_spill, trend_full, trend_missed;
-// trend_use.c
+// use.c
 trend_rule trend_starved;
-// trend_health.c
+// health.c
 trend_rule trend_state, trend_xid, trend_ecc, trend_replays;
 
 #endif

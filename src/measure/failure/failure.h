@@ -48,7 +48,7 @@ struct failure_signature {
     // found by a function (signals, counters).
     const char *texts;
     // A row that explains another one's cause is taken before it: the highest wins (the bands are
-    // in ending_int.h).
+    // in failure_int.h).
     int rank;
     bool is_kernels; // not this row when the kernel's counters are known and deny it
     bool is_early;   // printed before the exception that it leads to
@@ -68,9 +68,9 @@ struct failure_facts {
 
 // The numbers of PyTorch's message, bytes; -1 where absent.
 struct failure_numbers {
-    int64_t tried_bytes, total_bytes, free_bytes, in_use_bytes, allocated_bytes, reserved_bytes,
-        unallocated_bytes; // reserved but not allocated
-    int device;            // -1: not said
+    int64_t tried_bytes, total_bytes, free_bytes, in_use_bytes, allocated_bytes, reserved_bytes;
+    int64_t unallocated_bytes; // reserved but not allocated
+    int device;                // -1: not said
 };
 enum failure_cause {
     FAILURE_CAUSE_UNKNOWN,

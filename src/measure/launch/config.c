@@ -72,7 +72,7 @@ static int edits_by_role(struct launch *l, const struct launch_values *v,
                          struct config_edits *edits, struct fail *why) {
     const struct trial_command_value *precision = find_value(v, STR("precision"));
     int64_t workers = count_of(v, STR("workers"), INT64_MIN);
-    struct config_wish wish = {
+    struct config_change change = {
         .batch = count_of(v, STR("batch"), 0),
         .accumulation = count_of(v, STR("accumulate"), 0),
         .ranks = l->options->ranks,
@@ -82,7 +82,7 @@ static int edits_by_role(struct launch *l, const struct launch_values *v,
                                         : workers,
         .flags = CONFIG_EDIT_ANCHOR | CONFIG_REPLACE_SPECIAL, // only a copy is changed
     };
-    int rc = config_fit(l->arena, l->config, l->reading, &wish, edits, why);
+    int rc = config_fit(l->arena, l->config, l->reading, &change, edits, why);
     if (rc == 0) add_lr(l, v, edits);
     return rc;
 }

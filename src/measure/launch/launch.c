@@ -209,13 +209,13 @@ int launch_preview(struct launch *l, const struct launch_values *values, struct 
 // A trial that others may watch while we do.
 struct showing {
     struct launch *l;
-    struct notice *notice;
+    struct registry_entry *entry;
     struct launch_energy energy;
 };
 
 static void show(void *context, const struct steps *steps, const struct trial_outside *outside) {
     struct showing *s = context;
-    registry_steps(s->notice, steps);
+    registry_steps(s->entry, steps);
     launch_energy_look(&s->energy, s->l, steps);
     if (s->l->watch) s->l->watch(s->l->watch_context, steps, outside);
 }
@@ -228,8 +228,8 @@ static struct str words_of(struct arena *a, char *const *command) {
     return buf_str(&b);
 }
 
-struct notice *launch_announce(struct launch *l, int64_t batch) {
-    struct registry_run run = l->announced;
+struct registry_entry *launch_register(struct launch *l, int64_t batch) {
+    struct registry_run run = l->registered;
     run.command = words_of(l->arena, l->command);
     run.device = l->place.name;
     run.card_uuid = l->place.card_uuid;
@@ -297,9 +297,9 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     }
     *ret_result = (struct launch_result){.batch = batch};
     if (l->place.sampler) device_sampler_reset(l->place.sampler);
-    showing.notice = launch_announce(l, batch);
+    showing.entry = launch_register(l, batch);
     int rc = trial_run(l->arena, &request, &ret_result->trial, why);
-    registry_close(showing.notice);
+    registry_close(showing.entry);
     if (rc < 0) return rc;
     launch_read(l, ret_result);
     say_limit(l, asked_bytes, limit_bytes, ret_result);
@@ -314,7 +314,7 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
                          .options = options,
                          .command = command,
                          .interrupted = &is_interrupted,
-                         .announced = registry_unknown()};
+                         .registered = registry_unknown()};
     l->python = str_of(launch_python_program(options->python));
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);

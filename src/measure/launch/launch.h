@@ -64,10 +64,10 @@ struct launch {
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
     void *watch_context;
-    // How its trials are announced to those who watch (measure/registry/registry.h): the verb says
-    // what it knows, the rest is filled in. What `about` returns for a batch goes on top; may be
-    // NULL.
-    struct registry_run announced;
+    // How its trials are registered for those who watch (measure/registry/registry.h): the verb
+    // says what it knows, the rest is filled in. What `about` returns for a batch goes on top; may
+    // be NULL.
+    struct registry_run registered;
     void (*about)(void *context, int64_t batch, struct registry_run *run);
     void *about_context;
 };

@@ -47,7 +47,7 @@ struct launch_making launch_making_of(struct launch *l, const struct launch_valu
                                       int64_t limit_bytes);
 int launch_prepare(void *context, struct arena *a, const char *scratch, char *const **ret_argv,
                    char *const **ret_environment, struct fail *why);
-struct notice *launch_announce(struct launch *l, int64_t batch);
+struct registry_entry *launch_register(struct launch *l, int64_t batch);
 
 // Fills the result from result->trial: what it came to, the times and the memory. The slowest rank
 // and the one that needs most decide.

@@ -11,12 +11,12 @@ static const double start_limit_s = 600, stall_limit_s = 1800; // doc/run.md say
 
 struct watching {
     struct launch *l;
-    struct notice *notice;
+    struct registry_entry *entry;
 };
 
 static void show(void *context, const struct steps *steps, const struct trial_outside *outside) {
     struct watching *w = context;
-    registry_steps(w->notice, steps);
+    registry_steps(w->entry, steps);
     if (w->l->watch) w->l->watch(w->l->watch_context, steps, outside);
 }
 
@@ -46,8 +46,8 @@ int launch_whole(struct launch *l, const struct launch_values *values,
     };
     l->made++;
     if (l->place.sampler) device_sampler_reset(l->place.sampler);
-    watching.notice = launch_announce(l, attempt->batch);
+    watching.entry = launch_register(l, attempt->batch);
     int rc = trial_run(attempt->arena, &request, ret_trial, why);
-    registry_close(watching.notice);
+    registry_close(watching.entry);
     return rc;
 }

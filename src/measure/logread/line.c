@@ -38,7 +38,7 @@ static double number_at(struct str s, ptrdiff_t *ret_length) {
     return value;
 }
 
-// --- Places -------------------------------------------------------------------------------------
+// --- Places --------------------------------------------------------------------------------------
 
 static bool has_nocase(struct str s, const char *word) {
     ptrdiff_t n = (ptrdiff_t)strlen(word);
@@ -80,7 +80,7 @@ static bool is_last_batch(struct str after_bar) {
     return m > 0 && all >= 3 && done >= all - 1 && done <= all;
 }
 
-// --- Times --------------------------------------------------------------------------------------
+// --- Times ---------------------------------------------------------------------------------------
 
 static struct logread_bar *bar_of(struct logread *j, struct str label) {
     uint64_t hash = label_of(label);
@@ -178,7 +178,7 @@ static void read_times(struct logread *j, struct str line) {
     if (bar >= 0) {
         struct str label = str_slice(line, 0, bar);
         mark(&j->place, j->line, line);
-        j->told_progress = true;
+        j->has_progress = true;
         j->place_is_validation = is_validation(label);
         j->place_is_last_batch = is_last_batch(str_slice(line, bar, line.len));
         if (read_rate(line, &total)) add_time(j, label, total);
@@ -186,7 +186,7 @@ static void read_times(struct logread *j, struct str line) {
     }
     if (!read_named(line, false, &total) && !read_rate(line, &total)) return;
     struct str label = str_slice(line, 0, line.len < 24 ? line.len : 24);
-    j->told_progress = true;
+    j->has_progress = true;
     mark(&j->place, j->line, line);
     j->place_is_validation = is_validation(label);
     j->place_is_last_batch = false;
@@ -194,7 +194,7 @@ static void read_times(struct logread *j, struct str line) {
     if (!j->place_is_validation && read_named(line, true, &io)) add_io(j, io, total);
 }
 
-// --- Losses -------------------------------------------------------------------------------------
+// --- Losses --------------------------------------------------------------------------------------
 
 // What may stand between a loss's name and its value: "loss: nan", "'loss': nan", "loss=inf",
 // "Loss is nan", "[Loss] nan", "loss: tensor(nan, ". Not "loss decreased (inf --> 0.51)".
@@ -231,7 +231,7 @@ static bool is_record(struct str line, ptrdiff_t at) {
 }
 
 static void add_loss(struct logread *j, struct str line, int kind) {
-    if (kind == 0) j->told_progress = true;
+    if (kind == 0) j->has_progress = true;
     if (kind == 0) j->loss_recovered = j->nan_count > 0;
     if (kind != 1) return;
     if (j->nan_count++ == 0) mark(&j->nan, j->line, line);
@@ -273,7 +273,7 @@ static void read_losses(struct logread *j, struct str line) {
     add_loss(j, line, worst);
 }
 
-// --- Tables -------------------------------------------------------------------------------------
+// --- Tables --------------------------------------------------------------------------------------
 // A header, "epoch,train_loss,val_loss", and rows of figures: Lightning's CSVLogger and Keras
 // (','), fastai (blanks), tables with tabs or bars.
 
@@ -364,7 +364,7 @@ static void read_card(struct logread *j, struct str line) {
 }
 
 void logread_read_line(struct logread *j, struct str line) {
-    j->told_progress = false;
+    j->has_progress = false;
     ptrdiff_t frame = str_find(line, STR(", in "));
     if (str_find(line, STR("Traceback (most recent call last)")) >= 0)
         j->traceback.line = 0;
@@ -376,5 +376,5 @@ void logread_read_line(struct logread *j, struct str line) {
     read_table(j, line);
     read_columns(j, line);
     read_card(j, line);
-    if (j->told_progress) j->progress[j->progress_count++ % LOGREAD_WENT_ON] = j->line;
+    if (j->has_progress) j->progress[j->progress_count++ % LOGREAD_WENT_ON] = j->line;
 }

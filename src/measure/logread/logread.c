@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads a log from front to end. What of a line tells a time, a loss or a place is in
-// journal_line.c; here are the bytes, the lines and what is kept of them.
+// line.c; here are the bytes, the lines and what is kept of them.
 #include "measure/logread/logread_int.h"
 
 #include "base/unit.h"

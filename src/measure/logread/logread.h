@@ -49,7 +49,7 @@ struct logread {
     char table_separator;
     int64_t progress[LOGREAD_WENT_ON]; // lines that told a time or a finite loss, the newest ones
     int64_t progress_count;
-    bool told_progress;        // the line that is being read
+    bool has_progress;         // the line that is being read
     struct logread_mark place; // the last bar or line that tells where the training is
     bool place_is_validation, place_is_last_batch;
     struct logread_mark traceback; // a frame of the last traceback that is of validation

@@ -12,7 +12,7 @@ static json_t *chars(const char *text) {
     return json_text(str_of(text));
 }
 
-// --- GPUs ---------------------------------------------------------------------------------------
+// --- GPUs ----------------------------------------------------------------------------------------
 
 static void add_fields(json_t *to, const struct device_card *card, const char *group) {
     for (const struct device_field *f = device_fields; f < device_fields + device_field_count;

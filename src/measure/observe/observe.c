@@ -45,8 +45,7 @@ const char *observe_run_state_name(enum observe_run_state state) {
     return names[state];
 }
 
-// --- Options
-// -----------------------------------------------------------------------------------------
+// --- Options -------------------------------------------------------------------------------------
 
 static int read_ids(struct watch *w, struct fail *why) {
     struct str rest = str_of(w->options.gpu_ids);
@@ -100,8 +99,7 @@ static int check_ids(const struct watch *w, struct fail *why) {
     return 0;
 }
 
-// --- Readings
-// ----------------------------------------------------------------------------------------
+// --- Readings ------------------------------------------------------------------------------------
 
 // A recording's time goes faster with its speed, and so do its counters: all that is kept is on its
 // clock.
@@ -222,8 +220,7 @@ bool observe_update(struct watch *w) {
     return true;
 }
 
-// --- Life
-// --------------------------------------------------------------------------------------------
+// --- Life ----------------------------------------------------------------------------------------
 
 static struct observe_options complete(const struct observe_options *options) {
     struct observe_options o = options ? *options : (struct observe_options){0};

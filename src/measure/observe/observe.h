@@ -20,9 +20,9 @@ struct observe_options {
     bool wants_pcie_throughput, wants_profile; // blocks 20 ms a GPU; GPM, Hopper and newer
     const char *gpu_ids;                       // "0,2": the driver's numbers; NULL: all
     int history;                               // readings of a GPU that are kept; 0: 600
-    const char *const *steps; // folders or files of the steps protocol, beside the announced runs
+    const char *const *steps; // folders or files of the steps protocol, beside the registered runs
     int steps_count;
-    bool no_runs; // do not look for announced runs
+    bool no_runs; // do not look for registered runs
 };
 
 // What the counters of a GPU say of the time since the window's first reading. NaN: unknown.
@@ -57,7 +57,7 @@ enum observe_run_state {
 const char *observe_run_state_name(
     enum observe_run_state state); // "starts", "steps", "quiet", "ended"
 
-// A run that announced itself (measure/registry/registry.h), or whose steps we were pointed at.
+// A registered run (measure/registry/registry.h), or whose steps we were pointed at.
 // Texts are empty, numbers -1 or NaN where not told.
 struct observe_run {
     struct str id, verb, model, command, precision, standin;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the processes of a run did, in memory that does not grow: sums of each rank, and the newest
-// steps of the slowest, the one with the fewest. Steps of announced runs carry how many came before
-// them, so a file that is begun again counts nothing twice.
+// steps of the slowest, the one with the fewest. Steps of registered runs carry how many came
+// before them, so a file that is begun again counts nothing twice.
 #include "measure/observe/observe_int.h"
 
 #include "base/unit.h"
@@ -137,8 +137,7 @@ void observe_progress_add(struct progress *p, const struct steps *steps,
     choose_followed(p);
 }
 
-// --- Shown
-// -------------------------------------------------------------------------------------------
+// --- Shown ---------------------------------------------------------------------------------------
 
 struct mean {
     double sum;
@@ -207,8 +206,7 @@ void observe_progress_show(const struct progress *p, struct observe_run *run) {
     run->step_count = p->count;
 }
 
-// --- Energy
-// ------------------------------------------------------------------------------------------
+// --- Energy --------------------------------------------------------------------------------------
 
 // The counter at a moment between two readings; NaN: there are none, or it was reset.
 static double joules_at(const struct device_gauges *h, ptrdiff_t count, int64_t at_ns) {

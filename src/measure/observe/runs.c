@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The runs that are watched: announced ones of this user, files and folders that we were pointed
+// The runs that are watched: registered ones of this user, files and folders that we were pointed
 // at, and those of a recorded machine. Each has a slot that is taken when the watch is opened.
 #include "measure/observe/observe_int.h"
 
@@ -17,7 +17,7 @@ enum { FILES_MOST = 16, TEXTS_BYTES = 2048, PATH_BYTES = 512 };
 // How long a run that has ended is still shown.
 #define ENDED_SHOWN_NS INT64_C(30000000000)
 
-enum kind { FREE, ANNOUNCED, POINTED, RECORDED };
+enum kind { FREE, REGISTERED, POINTED, RECORDED };
 
 struct slot {
     enum kind kind;
@@ -42,7 +42,7 @@ struct runs {
     struct arena scratch;
     struct arena_mark scratch_begin;
     char *buffer;
-    bool looks_for_announced;
+    bool looks_for_registered;
     struct slot slots[OBSERVE_RUNS];
     int unlisted;
     struct owner owner;
@@ -50,8 +50,7 @@ struct runs {
     struct slot *shown_slots[OBSERVE_RUNS];
 };
 
-// --- Slots
-// -------------------------------------------------------------------------------------------
+// --- Slots ---------------------------------------------------------------------------------------
 
 static struct str keep_text(struct slot *s, struct str text) {
     size_t room = sizeof s->texts - s->texts_used;
@@ -105,8 +104,7 @@ static struct slot *take_slot(struct runs *r, enum kind kind, const struct regis
     return taken;
 }
 
-// --- Steps
-// -------------------------------------------------------------------------------------------
+// --- Steps ---------------------------------------------------------------------------------------
 
 struct reading {
     struct steps steps;
@@ -183,7 +181,7 @@ static void read_steps(struct runs *r, struct slot *s, int64_t now_ns, int64_t w
     const struct progress_clock clock = clock_of(s, now_ns, wall_ns, opened_ns);
     struct reading reading = {steps_new(&r->scratch), s->kind == RECORDED,
                               ((double)now_ns - clock.t_offset_ns) / 1e9};
-    const struct tail_reader reader = {r->buffer, take_line, &reading, s->kind == ANNOUNCED};
+    const struct tail_reader reader = {r->buffer, take_line, &reading, s->kind == REGISTERED};
     bool is_anew = false;
     find_files(s);
     for (int i = 0; i < s->file_count; i++) {
@@ -199,44 +197,43 @@ static void read_steps(struct runs *r, struct slot *s, int64_t now_ns, int64_t w
     arena_rewind(&r->scratch, r->scratch_begin);
 }
 
-// --- Which runs there are
-// ----------------------------------------------------------------------------
+// --- Which runs there are ------------------------------------------------------------------------
 
-static struct slot *announced_slot(struct runs *r, const struct registry_found *f) {
+static struct slot *registered_slot(struct runs *r, const struct registry_found *f) {
     for (int i = 0; i < OBSERVE_RUNS; i++) {
         struct slot *s = &r->slots[i];
-        bool is_it = s->kind == ANNOUNCED && !s->gone_ns && str_equal(s->id, f->id) &&
+        bool is_it = s->kind == REGISTERED && !s->gone_ns && str_equal(s->id, f->id) &&
                      s->run.started_s == f->run.started_s && s->run.batch == f->run.batch;
         if (is_it) return s;
     }
     // A trial that follows another of the same process takes its place.
     for (int i = 0; i < OBSERVE_RUNS; i++) {
         struct slot *s = &r->slots[i];
-        if (s->kind == ANNOUNCED && str_equal(s->id, f->id)) free_slot(s);
+        if (s->kind == REGISTERED && str_equal(s->id, f->id)) free_slot(s);
     }
-    return take_slot(r, ANNOUNCED, &f->run, f->id, f->steps_path);
+    return take_slot(r, REGISTERED, &f->run, f->id, f->steps_path);
 }
 
-static void find_announced(struct runs *r, int64_t now_ns) {
+static void find_registered(struct runs *r, int64_t now_ns) {
     struct registry_found *found = NULL;
-    int count = r->looks_for_announced ? registry_list(&r->scratch, &found) : 0;
+    int count = r->looks_for_registered ? registry_list(&r->scratch, &found) : 0;
     r->unlisted = 0;
-    for (int i = 0; i < OBSERVE_RUNS; i++) r->slots[i].is_seen = r->slots[i].kind != ANNOUNCED;
+    for (int i = 0; i < OBSERVE_RUNS; i++) r->slots[i].is_seen = r->slots[i].kind != REGISTERED;
     for (int i = 0; i < count; i++) {
-        struct slot *s = announced_slot(r, &found[i]);
+        struct slot *s = registered_slot(r, &found[i]);
         if (s) s->is_seen = true;
         r->unlisted += !s;
     }
     arena_rewind(&r->scratch, r->scratch_begin);
     for (int i = 0; i < OBSERVE_RUNS; i++) {
         struct slot *s = &r->slots[i];
-        if (s->kind == ANNOUNCED && !s->is_seen && !s->gone_ns) s->gone_ns = now_ns;
+        if (s->kind == REGISTERED && !s->is_seen && !s->gone_ns) s->gone_ns = now_ns;
         if (s->gone_ns && now_ns - s->gone_ns > ENDED_SHOWN_NS) free_slot(s);
     }
 }
 
 void observe_runs_follow(struct runs *r, int64_t now_ns, int64_t wall_ns, int64_t opened_ns) {
-    find_announced(r, now_ns);
+    find_registered(r, now_ns);
     for (int i = 0; i < OBSERVE_RUNS; i++) {
         if (r->slots[i].kind != FREE) read_steps(r, &r->slots[i], now_ns, wall_ns, opened_ns);
     }
@@ -275,7 +272,7 @@ struct runs *observe_runs_open(struct arena *a, const struct observe_options *op
     arena_new(&r->scratch, char, 1); // so that a rewind does not give the first chunk back
     r->scratch_begin = arena_mark(&r->scratch);
     r->buffer = arena_new(a, char, TAIL_LINE_MAX);
-    r->looks_for_announced = !options->no_runs && !options->machine;
+    r->looks_for_registered = !options->no_runs && !options->machine;
     r->owner.asks_proc = !options->machine;
     for (int i = 0; i < OBSERVE_RUNS; i++) observe_progress_open(&r->slots[i].progress, a);
     for (int i = 0; i < options->steps_count; i++) open_pointed(r, options->steps[i]);
@@ -289,8 +286,7 @@ void observe_runs_close(struct runs *r) {
     arena_clear(&r->scratch);
 }
 
-// --- Which GPUs they are on
-// -------------------------------------------------------------------------
+// --- Which GPUs they are on ----------------------------------------------------------------------
 
 static void set_owner(struct runs *r) {
     struct owner_root roots[OWNER_ROOTS];
@@ -434,8 +430,7 @@ void observe_runs_show(struct runs *r, const struct device_snapshot *devices,
     view->runs_unlisted = r->unlisted;
 }
 
-// --- For the verdicts
-// ------------------------------------------------------------------------------------
+// --- For the verdicts ----------------------------------------------------------------------------
 
 static int64_t followed_pid(const struct slot *s) {
     for (int i = 0; i < s->progress.rank_count; i++) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The event log's fields, as tables that its writer (here) and its reader (journal_read.c) share,
+// The event log's fields, as tables that its writer (here) and its reader read.c share,
 // and the events that a decision makes.
 #include "measure/recover/recover_int.h"
 

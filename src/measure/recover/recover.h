@@ -5,19 +5,20 @@
 // The state changes by events only, and each event is written to the log before it is acted on
 // (measure/recover/events.h). So the state of a run that was killed is that of its log:
 //
-//     append(begin), recover_apply                   (or recover_replay of an unfinished log)
+//     append(begin), recover_apply          (or recover_replay of an unfinished log)
 //     for (;;) {
 //         d = recover_next(a, rules, &state, checkpoints on the disk)
-//         append(decide), recover_apply              (recover_decided makes the event)
+//         append(decide), recover_apply     (recover_decided makes the event)
 //         if (d.action != RECOVER_START) { append(finish); return d.status; }
 //         wait d.delay_s
-//         append(start), recover_apply               (recover_started; attempt, batch, checkpoint,
-//         samples) run it; on each checkpoint append(checkpoint), recover_apply; then recover_adapt
+//         append(start), recover_apply      (recover_started)
+//         run it with the attempt's batch, checkpoint and samples; on each checkpoint
+//             append(checkpoint), recover_apply, recover_adapt
 //         append(end), recover_apply
 //     }
 //
-// Recipe: a way to end is a member of ending_kind (measure/failure/failure.h), its word in
-// journal.c, a row in keep.c and in doc/run.md.
+// Recipe: a way to end is a member of enum failure_class (measure/failure/failure.h), its word in
+// events.c, a row in recover.c, in doc/run.md and in tests/unit/keep.c.
 #ifndef RECOVER_RECOVER_H
 #define RECOVER_RECOVER_H
 

@@ -9,7 +9,7 @@
 // of. 0: there is none.
 int64_t recover_batch_smaller(const struct recover_rules *rules, const struct recover_state *s);
 
-// --- The log's fields (journal.c) ----------------------------------------------------------------
+// --- The event log's fields (events.c) -----------------------------------------------------------
 
 enum recover_field_type {
     RECOVER_FIELD_TEXT,
@@ -21,7 +21,7 @@ enum recover_field_type {
 struct recover_field {
     const char *name;
     enum recover_field_type type;
-    unsigned events;          // bits of keep_event_kind that have it; 0 in the rules' table
+    unsigned events;          // bits of recover_event_kind that have it; 0 in the rules' table
     size_t offset;            // in struct recover_event, or in struct recover_rules
     bool is_needed;           // else it may be absent or null
     int64_t least;            // of a whole number that is there

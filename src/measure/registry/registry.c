@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Announced runs (doc/formats/runs.md). The folder is ours alone: one that is somebody else's, that
-// others may enter, or that is a symlink is not used. A folder whose process is gone is removed by
-// whoever lists them; a process number that was given again is known by when the process began, and
-// another container's numbers, which mean nothing here, by their namespace.
+// The run registry (doc/formats/runs.md). The folder is ours alone: one that is somebody else's,
+// that others may enter, or that is a symlink is not used. A folder whose process is gone is
+// removed by whoever lists them; a process number that was given again is known by when the process
+// began, and another container's numbers, which mean nothing here, by their namespace.
 #include "measure/registry/registry.h"
 
 #include "base/field.h"
@@ -30,7 +30,7 @@ enum {
     RANKS_MOST = 1024,
 };
 
-struct notice {
+struct registry_entry {
     int folder_fd, runs_fd, steps_fd; // runs/PID, runs, steps.jsonl
     char name[24];
     int64_t bytes;
@@ -188,9 +188,9 @@ static bool write_run(int folder_fd, const struct registry_run *run, int64_t pid
     return is_written && renameat(folder_fd, "run.json.new", folder_fd, "run.json") == 0;
 }
 
-struct notice *registry_open(struct arena *a, const struct registry_run *run) {
-    struct notice *n = arena_new(a, struct notice, 1);
-    *n = (struct notice){.folder_fd = -1, .steps_fd = -1, .runs_fd = open_runs(a, true)};
+struct registry_entry *registry_open(struct arena *a, const struct registry_run *run) {
+    struct registry_entry *n = arena_new(a, struct registry_entry, 1);
+    *n = (struct registry_entry){.folder_fd = -1, .steps_fd = -1, .runs_fd = open_runs(a, true)};
     if (n->runs_fd < 0) return NULL;
     int64_t pid = run->pid >= 0 ? run->pid : getpid();
     snprintf(n->name, sizeof n->name, "%lld", (long long)pid);
@@ -202,7 +202,7 @@ struct notice *registry_open(struct arena *a, const struct registry_run *run) {
     return NULL;
 }
 
-void registry_close(struct notice *n) {
+void registry_close(struct registry_entry *n) {
     if (!n) return;
     remove_run(n->runs_fd, n->name);
     os_close(&n->steps_fd);
@@ -255,7 +255,8 @@ static void add_start(struct buf *b, const struct step_rank *r, int64_t world) {
 
 // The times at which the steps from `from` on ended: the newest of a rank now, those before it as
 // much earlier as they took.
-static void add_steps(struct buf *b, struct notice *n, const struct steps *steps, ptrdiff_t from) {
+static void add_steps(struct buf *b, struct registry_entry *n, const struct steps *steps,
+                      ptrdiff_t from) {
     ARENA_AUTO scratch = {0};
     double now = unix_s(), *t = arena_new(&scratch, double, steps->count - from + 1);
     double *later = arena_new(&scratch, double, RANKS_MOST);
@@ -284,7 +285,7 @@ static void add_steps(struct buf *b, struct notice *n, const struct steps *steps
     n->steps = steps->forgotten + steps->count;
 }
 
-static void add_ends(struct buf *b, struct notice *n, const struct steps *steps) {
+static void add_ends(struct buf *b, struct registry_entry *n, const struct steps *steps) {
     for (ptrdiff_t i = 0; i < steps->rank_count; i++) {
         const struct step_rank *r = &steps->ranks[i];
         struct counted *c = &n->counted[r->rank % RANKS_MOST];
@@ -296,7 +297,7 @@ static void add_ends(struct buf *b, struct notice *n, const struct steps *steps)
 }
 
 // A new file with the ranks and the newest steps takes the old one's place.
-static void begin_anew(struct notice *n, const struct steps *steps) {
+static void begin_anew(struct registry_entry *n, const struct steps *steps) {
     ARENA_AUTO scratch = {0};
     struct buf b = buf_new(&scratch);
     ptrdiff_t from = steps->count > STEPS_KEPT ? steps->count - STEPS_KEPT : 0;
@@ -314,7 +315,7 @@ static void begin_anew(struct notice *n, const struct steps *steps) {
     n->bytes = b.count;
 }
 
-void registry_steps(struct notice *n, const struct steps *steps) {
+void registry_steps(struct registry_entry *n, const struct steps *steps) {
     if (!n || n->steps_fd < 0) return;
     ARENA_AUTO scratch = {0};
     struct buf b = buf_new(&scratch);

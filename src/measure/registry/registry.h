@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// A run that lets itself be watched: whoever launches a training announces it in a folder of the
+// A run that lets itself be watched: whoever launches a training registers it in a folder of the
 // user's, and watch and serve find it there (doc/formats/runs.md). One folder a run,
 //
 //   $XDG_RUNTIME_DIR/batchfit/runs/PID/   (without the variable: /tmp/batchfit-UID/runs/PID, 0700)
 //     run.json      what is trained, where, and what was predicted
 //     steps.jsonl   the steps protocol; begun again when it gets long
 //
-// Announcing is a courtesy: a failure is no failure of the run.
+// Registering is a courtesy: where it fails, the run goes on.
 #ifndef REGISTRY_REGISTRY_H
 #define REGISTRY_REGISTRY_H
 
@@ -28,13 +28,13 @@ struct registry_run {
 };
 struct registry_run registry_unknown(void);
 
-struct notice; // private; NULL where nothing could be written: all calls below take it
-struct notice *registry_open(struct arena *a, const struct registry_run *run);
+struct registry_entry; // private; NULL where nothing could be written: all calls below take it
+struct registry_entry *registry_open(struct arena *a, const struct registry_run *run);
 // Adds what is new in `steps` since the last call.
-void registry_steps(struct notice *n, const struct steps *steps);
-void registry_close(struct notice *n); // removes the folder
+void registry_steps(struct registry_entry *n, const struct steps *steps);
+void registry_close(struct registry_entry *n); // removes the folder
 
-// The folder of all announced runs of this user. Empty: there is none.
+// The folder of all registered runs of this user. Empty: there is none.
 struct str registry_folder(struct arena *a);
 // The runs that are there and whose process is alive. Folders that dead processes left are removed.
 struct registry_found {

@@ -17,7 +17,7 @@ struct step {
     struct step_times times;
     int64_t allocated_bytes, reserved_bytes, peak_allocated_bytes, peak_reserved_bytes;
     int64_t alloc_retries;
-    // What announced and recorded runs add (doc/formats/runs.md): seconds since 1970, or since
+    // What registered and recorded runs add (doc/formats/runs.md): seconds since 1970, or since
     // somebody began to watch; steps and samples that its rank has made with this one.
     double t_s;
     int64_t made, made_samples;
@@ -106,7 +106,7 @@ struct steps {
     ptrdiff_t path_count, path_capacity; // STEP_PATHS_MAX at most
     struct step_rank *ranks;
     ptrdiff_t rank_count, rank_capacity;
-    int64_t world; // ranks that a start event announced; 0: none did
+    int64_t world; // ranks that a start event named; 0: none did
     unsigned covered;
     struct steps_outputs outputs; // the last that was said
     int64_t broken_lines, unknown_events, dropped_lines;

@@ -145,7 +145,7 @@ static bool is_blank(char c) {
     return c == ' ' || c == '\t' || c == '\n';
 }
 
-// To the end of this TEXT (0), or of the command (1: at depth 0 that is what was wished).
+// To the end of this TEXT (0), or of the command (1: at depth 0 that is what was asked for).
 static int expand(struct expander *x, int depth, bool emits) {
     struct braces b = {0};
     for (;;) {

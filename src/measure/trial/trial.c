@@ -414,7 +414,7 @@ static void run_to_end(struct run *r) {
     r->is_reading_steps = true;
     while (!must_stop(r, &t->end) && !r->guard.is_lost) turn(r);
     t->seconds = seconds_since(r, r->start_ns);
-    // What a signal or a wish made of a whole run is its end, too.
+    // What a signal or a request made of a whole run is its end, too.
     bool is_own_end = t->end == FAILURE_UNKNOWN;
     if (r->request->whole) is_own_end |= t->end == FAILURE_INTERRUPTED || t->end == FAILURE_ASKED;
     if (!is_own_end) judge(r);

@@ -73,8 +73,8 @@ struct trial {
     int killed_strays; // processes that outlived the command and had to be killed
     bool left_group;   // something changed its process group or session
     bool is_standin;   // the program said that it plays a scenario (framework "standin")
-    int64_t
-        cgroup_peak_bytes;  // memory.peak, page cache included; -1: no cgroup, or an older kernel
+    // memory.peak, page cache included; -1: no cgroup, or an older kernel.
+    int64_t cgroup_peak_bytes;
     int status;             // of waitpid
     bool has_status;        // false: it did not end by itself and could not be waited for
     bool was_killed;        // it did not end within the grace

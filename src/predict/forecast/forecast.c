@@ -13,12 +13,12 @@ static const double shortfalls[] = {0.03, 0.015, 0};
 enum { SHORTFALLS = sizeof shortfalls / sizeof *shortfalls };
 
 int64_t forecast_capacity(const struct forecast_card *card) {
-    return card->gpu.usable_bytes - card->overhead.bytes - card->tenants_bytes;
+    return card->gpu.usable_bytes - card->overhead.bytes - card->others_bytes;
 }
 
 int64_t forecast_budget(const struct forecast_card *card) {
     double kept = (double)card->gpu.usable_bytes * (1 - card->margin);
-    return (int64_t)kept - card->overhead.bytes - card->tenants_bytes;
+    return (int64_t)kept - card->overhead.bytes - card->others_bytes;
 }
 
 const char *forecast_verdict_name(enum forecast_verdict verdict) {
@@ -64,7 +64,7 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
                    struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s: no tape with that %s (there are tapes at %.*s)",
              STR_ARG(f->model.name), obstacle ? obstacle : "setting",
-             STR_ARG(sizes_there(f->arena, f->shelf->store, &f->model)));
+             STR_ARG(sizes_there(f->arena, f->cache->store, &f->model)));
     return fail_hint(why, "this adds it: %.*s", STR_ARG(record_command(f->arena, p, &f->model)));
 }
 
@@ -77,9 +77,9 @@ int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape
     plan.accumulation = accumulation;
     const char *obstacle;
     struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
-    t->entry = forecast_match(f->shelf->store, &plan, &f->model, &obstacle);
+    t->entry = forecast_match(f->cache->store, &plan, &f->model, &obstacle);
     if (!t->entry) return no_tape(f, &plan, obstacle, why);
-    int rc = forecast_load(f->shelf, t->entry, &t->loaded, why);
+    int rc = forecast_load(f->cache, t->entry, &t->loaded, why);
     if (rc < 0) return rc;
     t->tape = forecast_loaded_tape(t->loaded);
     t->sim = forecast_loaded_sim(t->loaded);
@@ -101,10 +101,10 @@ static void fill_open(struct forecast *f, const struct tape_header *h) {
     if (f->plan.optimizer.len == 0 && !f->plan.inference) f->plan.optimizer = h->optimizer;
 }
 
-int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
+int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why) {
-    struct forecast f = {.arena = shelf->arena, .shelf = shelf, .plan = *plan};
-    int rc = forecast_find_model(f.arena, shelf->store, plan->model, &f.model, why);
+    struct forecast f = {.arena = cache->arena, .cache = cache, .plan = *plan};
+    int rc = forecast_find_model(f.arena, cache->store, plan->model, &f.model, why);
     if (rc < 0) return rc;
     if (f.plan.image_size <= 0) f.plan.image_size = f.model.image_size;
     struct forecast_tape *t;

@@ -20,13 +20,13 @@ struct forecast_correction {
 struct forecast_card {
     struct gpu gpu;
     struct gpu_overhead overhead;
-    int64_t tenants_bytes; // taken by other processes
-    double margin;         // share of the memory to leave free, 0 … 1
+    int64_t others_bytes; // taken by other processes
+    double margin;        // share of the memory to leave free, 0 … 1
     struct forecast_correction correction;
 };
-// What the allocator can get: usable − overhead − tenants. May be negative.
+// What the allocator can get: usable − overhead − others. May be negative.
 int64_t forecast_capacity(const struct forecast_card *card);
-// The same with the margin kept free: usable × (1 − margin) − overhead − tenants.
+// The same with the margin kept free: usable × (1 − margin) − overhead − others.
 int64_t forecast_budget(const struct forecast_card *card);
 
 // A tape in memory, with what has been learned from it; shared by everyone who asks about it.
@@ -34,7 +34,7 @@ struct forecast_loaded;
 
 // The tapes that have been loaded so far: GPUs and remedies ask about the same ones again and
 // again. One set of allocator options for all.
-struct forecast_shelf {
+struct forecast_cache {
     struct arena *arena;
     const struct tape_store *store;
     struct sim_options options;
@@ -62,7 +62,7 @@ struct forecast_model {
 
 struct forecast {
     struct arena *arena;
-    struct forecast_shelf *shelf;
+    struct forecast_cache *cache;
     struct plan plan;
     struct forecast_model model;
     struct forecast_tape *tapes[2]; // [0] one micro-step, [1] several; opened when first asked
@@ -75,7 +75,7 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
 // Fills what the plan leaves open (image size, sequence) from the model's alias or its usual tape,
 // and sees to it that a tape for it exists. FAIL_INPUT says which ones there are and how to record
 // another.
-int forecast_open(struct forecast_shelf *shelf, const struct plan *plan,
+int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why);
 // The tape for so many micro-steps per optimizer step.
 int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape **ret_tape,

@@ -14,7 +14,7 @@ struct forecast_figures {
 };
 
 // The entry's tape, loaded once.
-int forecast_load(struct forecast_shelf *shelf, const struct tape_entry *entry,
+int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
                   struct forecast_loaded **ret_loaded, struct fail *why);
 const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded);
 struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);

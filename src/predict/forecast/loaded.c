@@ -22,22 +22,22 @@ struct forecast_loaded {
     int next_outcome, next_figures;
 };
 
-int forecast_load(struct forecast_shelf *shelf, const struct tape_entry *entry,
+int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
                   struct forecast_loaded **ret_loaded, struct fail *why) {
-    for (ptrdiff_t i = 0; i < shelf->count; i++) {
-        if (shelf->items[i]->entry != entry) continue;
-        *ret_loaded = shelf->items[i];
+    for (ptrdiff_t i = 0; i < cache->count; i++) {
+        if (cache->items[i]->entry != entry) continue;
+        *ret_loaded = cache->items[i];
         return 0;
     }
-    struct forecast_loaded *l = arena_new(shelf->arena, struct forecast_loaded, 1);
-    int rc = tape_store_load(shelf->arena, shelf->store, entry, &l->tape, why);
+    struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
+    int rc = tape_store_load(cache->arena, cache->store, entry, &l->tape, why);
     if (rc < 0) return rc;
-    struct sim_options pessimistic = shelf->options;
+    struct sim_options pessimistic = cache->options;
     pessimistic.scratch = true;
     l->entry = entry;
-    l->sim = sim_prepare(shelf->arena, &l->tape, &shelf->options);
-    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(shelf->arena, &l->tape, &pessimistic);
-    *arena_push(shelf->arena, &shelf->items, &shelf->count, &shelf->capacity) = l;
+    l->sim = sim_prepare(cache->arena, &l->tape, &cache->options);
+    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(cache->arena, &l->tape, &pessimistic);
+    *arena_push(cache->arena, &cache->items, &cache->count, &cache->capacity) = l;
     *ret_loaded = l;
     return 0;
 }

@@ -46,8 +46,7 @@ struct search_space {
 struct search_trials {
     struct arena *arena;
     struct search_space space;
-    struct search_seen
-        *items; // in the order of telling; outcomes may be corrected to SEARCH_SPILLS
+    struct search_seen *items; // in the order of telling; SEARCH_SPILLS may correct an outcome
     ptrdiff_t count, capacity;
 };
 

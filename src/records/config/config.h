@@ -6,7 +6,7 @@
 //     config_parse        text -> tree, or the reason why not
 //     config_read_roles   tree -> dialect, and every role (batch, precision, …) with its place
 //     config_batches      roles -> micro-batch, accumulation, effective batch
-//     config_fit          a wish -> the edits this dialect needs for it
+//     config_fit          a requested change -> the edits this dialect needs for it
 //     config_patch        edits -> new text in which nothing else has changed
 //
 // Where a dialect cannot be edited (Python, TOML, values on the command line), config_fit fails and
@@ -212,7 +212,7 @@ struct config_edits {
 void config_edits_add(struct arena *a, struct config_edits *edits, struct config_edit edit);
 
 // What the caller wants the run to be; 0 and empty: leave as it is.
-struct config_wish {
+struct config_change {
     int64_t eval_batch;                 // of one device
     int64_t batch, accumulation, ranks; // micro-batch of one device; ranks 0: as config_batches
     struct str precision;               // fp32, amp-fp16, amp-bf16, bf16
@@ -223,11 +223,12 @@ struct config_wish {
     unsigned flags; // enum config_flags
 };
 
-// The edits that this dialect needs for the wish: batch and accumulation together, only the micro
+// The edits that this dialect needs for the change: batch and accumulation together, only the micro
 // key where the effective batch is a key of its own, nbs for Ultralytics, … FAIL_INPUT with the
 // reason when the file must not be written or cannot say it; then see config_advice.
 int config_fit(struct arena *a, const struct config *c, const struct config_reading *r,
-               const struct config_wish *wish, struct config_edits *ret_edits, struct fail *why);
+               const struct config_change *change, struct config_edits *ret_edits,
+               struct fail *why);
 
 struct config_patched {
     struct str text;
@@ -244,9 +245,9 @@ int config_patch(struct arena *a, const struct config *c, const struct config_ed
                  struct fail *why);
 
 // What to type when the file is not ours to edit: the trainer's command line option or the line to
-// add, one a line, for what the wish says. Empty when the dialect has no words for it.
+// add, one a line, for what the change says. Empty when the dialect has no words for it.
 struct str config_advice(struct arena *a, const struct config_reading *r,
-                         const struct config_wish *wish);
+                         const struct config_change *change);
 
 // --- The team's file (team_settings.yaml) --------------------------------------------------------
 

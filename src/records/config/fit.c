@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // From figures to keys and back: what the learning sees (effective batch), and which edits make a
-// wish true in a dialect. Most dialects have a micro-batch and an accumulation; the others have a
+// change true in a dialect. Most dialects have a micro-batch and an accumulation; the others have a
 // function here, named by the table's "rule".
 #include "records/config/dialect_int.h"
 
@@ -333,14 +333,14 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     return 0;
 }
 
-// --- A wish --------------------------------------------------------------------------------------
+// --- A requested change --------------------------------------------------------------------------
 
-static int fit_batches(const struct wanted *w, const struct config_wish *wish) {
-    if (!wish->batch && !wish->accumulation) return 0;
+static int fit_batches(const struct wanted *w, const struct config_change *change) {
+    if (!change->batch && !change->accumulation) return 0;
     struct config_batches b = {
-        .micro = wish->batch, .accumulation = wish->accumulation, .ranks = wish->ranks};
+        .micro = change->batch, .accumulation = change->accumulation, .ranks = change->ranks};
     struct config_batches now = {0};
-    const bool readable = config_batches(w->arena, w->reading, wish->ranks, &now, NULL) == 0;
+    const bool readable = config_batches(w->arena, w->reading, change->ranks, &now, NULL) == 0;
     if (!b.ranks) b.ranks = now.ranks ? now.ranks : 1;
     if (!readable && (!b.micro || !b.accumulation)) {
         const struct str refusal = w->reading->values[CONFIG_BATCH].refusal;
@@ -387,29 +387,31 @@ static int fit_precision(const struct wanted *w, const struct config *c, struct 
     return fail_hint(w->why, "set it by hand, or on the command line");
 }
 
-static int fit_checkpointing(const struct wanted *w, int wish) {
+static int fit_checkpointing(const struct wanted *w, int change) {
     const struct config_value *v = &w->reading->values[CONFIG_CHECKPOINTING];
-    if (!wish || ((v->boolean == (wish > 0)) && (in_file(v) || v->assumed))) return 0;
+    if (!change || ((v->boolean == (change > 0)) && (in_file(v) || v->assumed))) return 0;
     const bool inverted = str_starts(w->dialect->roles[CONFIG_CHECKPOINTING].places, STR("!"));
-    return set_text(w, CONFIG_CHECKPOINTING, (wish > 0) != inverted ? STR("true") : STR("false"),
+    return set_text(w, CONFIG_CHECKPOINTING, (change > 0) != inverted ? STR("true") : STR("false"),
                     false);
 }
 
-static int fit_rest(const struct wanted *w, const struct config_wish *wish) {
+static int fit_rest(const struct wanted *w, const struct config_change *change) {
     int status = 0;
-    if (wish->eval_batch) status = set_number(w, CONFIG_EVAL_BATCH, wish->eval_batch);
-    if (!status && wish->image_size) status = set_number(w, CONFIG_IMAGE_SIZE, wish->image_size);
-    if (!status && wish->sequence_length)
-        status = set_number(w, CONFIG_SEQUENCE_LENGTH, wish->sequence_length);
-    if (!status && wish->workers)
-        status = set_number(w, CONFIG_WORKERS, wish->workers < 0 ? 0 : wish->workers);
-    if (!status && wish->optimizer.len)
-        status = set_text(w, CONFIG_OPTIMIZER, wish->optimizer, true);
+    if (change->eval_batch) status = set_number(w, CONFIG_EVAL_BATCH, change->eval_batch);
+    if (!status && change->image_size)
+        status = set_number(w, CONFIG_IMAGE_SIZE, change->image_size);
+    if (!status && change->sequence_length)
+        status = set_number(w, CONFIG_SEQUENCE_LENGTH, change->sequence_length);
+    if (!status && change->workers)
+        status = set_number(w, CONFIG_WORKERS, change->workers < 0 ? 0 : change->workers);
+    if (!status && change->optimizer.len)
+        status = set_text(w, CONFIG_OPTIMIZER, change->optimizer, true);
     return status;
 }
 
 int config_fit(struct arena *a, const struct config *c, const struct config_reading *r,
-               const struct config_wish *wish, struct config_edits *ret_edits, struct fail *why) {
+               const struct config_change *change, struct config_edits *ret_edits,
+               struct fail *why) {
     const struct dialect *d;
     struct fail unheard;
     struct config_edits edits = {0};
@@ -422,11 +424,11 @@ int config_fit(struct arena *a, const struct config *c, const struct config_read
     }
     int status = dialect_of(a, r, &d, why);
     if (status) return status;
-    const struct wanted w = {a, r, d, wish->flags, &edits, why};
-    status = fit_batches(&w, wish);
-    if (!status) status = fit_precision(&w, c, wish->precision);
-    if (!status) status = fit_checkpointing(&w, wish->checkpointing);
-    if (!status) status = fit_rest(&w, wish);
+    const struct wanted w = {a, r, d, change->flags, &edits, why};
+    status = fit_batches(&w, change);
+    if (!status) status = fit_precision(&w, c, change->precision);
+    if (!status) status = fit_checkpointing(&w, change->checkpointing);
+    if (!status) status = fit_rest(&w, change);
     if (status) return status;
     *ret_edits = edits;
     return 0;
@@ -456,31 +458,31 @@ static void advise(struct buf *b, const struct config_reading *r, const struct d
 }
 
 struct str config_advice(struct arena *a, const struct config_reading *r,
-                         const struct config_wish *wish) {
+                         const struct config_change *change) {
     const struct dialect *d;
     struct buf b = buf_new(a);
     if (dialect_of(a, r, &d, NULL)) return (struct str){0};
-    const int64_t ranks = wish->ranks > 0 ? wish->ranks : 1;
-    const int64_t steps = wish->accumulation > 0 ? wish->accumulation : 1;
+    const int64_t ranks = change->ranks > 0 ? change->ranks : 1;
+    const int64_t steps = change->accumulation > 0 ? change->accumulation : 1;
     const bool global = r->values[CONFIG_BATCH].unit == 'G' || str_is(d->id, "yolo_hyp");
     const struct {
         enum config_role role;
         int64_t value;
     } numbers[] = {
-        {CONFIG_BATCH, global ? wish->batch * ranks : wish->batch},
-        {CONFIG_ACCUMULATION, wish->accumulation},
-        {CONFIG_EFFECTIVE, d->options[CONFIG_EFFECTIVE].len ? wish->batch * steps * ranks : 0},
-        {CONFIG_EVAL_BATCH, wish->eval_batch},
-        {CONFIG_IMAGE_SIZE, wish->image_size},
-        {CONFIG_SEQUENCE_LENGTH, wish->sequence_length},
-        {CONFIG_WORKERS, wish->workers},
+        {CONFIG_BATCH, global ? change->batch * ranks : change->batch},
+        {CONFIG_ACCUMULATION, change->accumulation},
+        {CONFIG_EFFECTIVE, d->options[CONFIG_EFFECTIVE].len ? change->batch * steps * ranks : 0},
+        {CONFIG_EVAL_BATCH, change->eval_batch},
+        {CONFIG_IMAGE_SIZE, change->image_size},
+        {CONFIG_SEQUENCE_LENGTH, change->sequence_length},
+        {CONFIG_WORKERS, change->workers},
     };
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         if (numbers[i].value > 0)
             advise(&b, r, d, numbers[i].role, str_format(a, "%lld", (long long)numbers[i].value));
     }
-    const bool half = wish->precision.len && !str_is(wish->precision, "fp32");
+    const bool half = change->precision.len && !str_is(change->precision, "fp32");
     if (half && d->options[CONFIG_PRECISION].len)
-        advise(&b, r, d, CONFIG_PRECISION, wish->precision);
+        advise(&b, r, d, CONFIG_PRECISION, change->precision);
     return buf_str(&b);
 }

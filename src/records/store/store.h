@@ -21,8 +21,8 @@ struct store_run {
     int64_t at_ms;      // when it ended; since 1970
     struct str kind;    // fit, trial, bench, compare, run
     struct str version; // of batchfit
-    int64_t
-        is_standin; // 1: a program or driver that plays a scenario; never used to correct real runs
+    // 1: a program or driver that plays a scenario; never used to correct real runs.
+    int64_t is_standin;
     // What identifies it.
     struct plan plan;   // unknown in its own way; `classes` is not stored
     struct str library; // "timm 1.0.9"

@@ -83,7 +83,7 @@ static struct survey_part part_of(struct arena *a, const struct survey_file *fil
     return part;
 }
 
-// --- One machine, one GPU -----------------------------------------------------------------------
+// --- One machine, one GPU ------------------------------------------------------------------------
 
 // The records of one machine that are of the question and keep the effective batch.
 struct view {

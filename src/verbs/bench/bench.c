@@ -437,8 +437,8 @@ static int bench_run(struct arena *a, const struct cli_options *options, struct 
     if (rc == 0) rc = launch_open(a, &asked.l, asked.command, &launch, why);
     if (rc < 0) return rc;
     b.place = &launch.place;
-    launch.announced.verb = STR("bench");
-    launch.announced.model = b.title;
+    launch.registered.verb = STR("bench");
+    launch.registered.model = b.title;
     struct measuring m = {.b = &b, .o = o, .asked = &asked, .l = &launch, .state = {.fd = -1}};
     rc = measure(&m, why);
     launch_close(&launch);

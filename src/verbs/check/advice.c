@@ -33,8 +33,8 @@ static int choose(struct check *c, int card, struct check_advice *advice, struct
     gpu.total_bytes = d->now.total_bytes;
     gpu.name = str_of(d->facts.name);
     question_place(q, gpu, &place);
-    if (q->tenants_bytes <= 0 && d->now.used_bytes > 0 && !d->is_unified) {
-        place.tenants_bytes = d->now.used_bytes;
+    if (q->others_bytes <= 0 && d->now.used_bytes > 0 && !d->is_unified) {
+        place.others_bytes = d->now.used_bytes;
     }
     if (!q->precision_fixed && advice->precision != GPU_FP32) {
         q->plan.precision = advice->precision == GPU_BF16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;

@@ -43,24 +43,24 @@ struct check {
     int advice_count;
 };
 
-// check_facts.c: all that is known of the machine (the options', or this one). FAIL_INPUT: a broken
+// facts.c: all that is known of the machine (the options', or this one). FAIL_INPUT: a broken
 // recording.
 int check_gather(struct check *c, struct fail *why);
-// check_torch.c: asks the user's Python about its PyTorch, within 30 s.
+// torch.c: asks the user's Python about its PyTorch, within 30 s.
 void check_ask_torch(struct arena *a, const char *python, struct rules_torch *ret_torch);
 // Watches the GPUs for about three seconds, for the share of time that only counters tell.
 int check_watch(struct check *c, struct fail *why);
 struct rules_torch check_torch_unasked(void); // nothing is known
-// check_advice.c
+// advice.c
 int check_advise(struct check *c, struct fail *why);
 struct str check_precision_text(const struct check_advice *advice); // "amp-bf16"
-// check_show.c
+// show.c
 void check_show(struct check *c, struct show_style style, struct buf *out);
 json_t *check_json(struct check *c);
 // 0: all is well, 1: there are warnings, 2: there are problems.
 int check_status(const struct check *c);
 
-// check_matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
+// matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
 // .json, .csv by its name).
 int check_matrix(struct check *c, struct fail *why);
 

@@ -11,7 +11,7 @@
 
 enum { WATCH_MS = 250, LOOKS = 12 };
 
-// --- GPUs ---------------------------------------------------------------------------------------
+// --- GPUs ----------------------------------------------------------------------------------------
 
 // An instance has its GPU's abilities: "NVIDIA A100-SXM4-40GB MIG 3g.20gb".
 static struct str card_name(const struct device_card *card) {
@@ -74,8 +74,7 @@ static int count_pci(struct arena *a) {
     return cards;
 }
 
-// --- The machine around them
-// -----------------------------------------------------------------------
+// --- The machine around them ---------------------------------------------------------------------
 
 static int count_processors(struct str cpuinfo) {
     int count = 0;
@@ -107,8 +106,7 @@ static void gather_host(struct check *c) {
     if (!f->is_recorded) gather_live(c);
 }
 
-// --- The training
-// ----------------------------------------------------------------------------------
+// --- The training --------------------------------------------------------------------------------
 
 // As the loader hands it over: three channels in fp32, or two rows of 64-bit numbers a token.
 static int64_t batch_bytes(const struct plan *p) {

@@ -22,8 +22,7 @@ struct matrix {
     bool at_batch;      // --batch-size
 };
 
-// --- What is asked
-// -------------------------------------------------------------------------------------
+// --- What is asked -------------------------------------------------------------------------------
 
 static bool has_text(const struct str_list *list, struct str text) {
     for (ptrdiff_t i = 0; i < list->count; i++) {
@@ -71,8 +70,7 @@ static int find_cards(struct matrix *m, struct fail *why) {
     return rc;
 }
 
-// --- Answers
-// -------------------------------------------------------------------------------------------
+// --- Answers -------------------------------------------------------------------------------------
 
 static void ask(struct matrix *m, const struct forecast_card *card, struct cell *cell) {
     struct question *q = &m->check->question;
@@ -113,8 +111,7 @@ static int refuse_unknown(const struct matrix *m, struct fail *why) {
     return 0;
 }
 
-// --- Showing
-// -------------------------------------------------------------------------------------------
+// --- Showing -------------------------------------------------------------------------------------
 
 static const char *verdict(const struct cell *cell) {
     if (!cell->is_known) return NULL;
@@ -159,7 +156,7 @@ static struct show_table table_of(const struct matrix *m) {
     show_table_column(&t, "size", SHOW_RIGHT);
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
         struct str name = m->cards.items[j].gpu.key;
-        if (m->cards.items[j].tenants_bytes > 0) name = m->cards.items[j].gpu.name;
+        if (m->cards.items[j].others_bytes > 0) name = m->cards.items[j].gpu.name;
         show_table_column(&t, str_z(a, name), SHOW_RIGHT);
     }
     for (ptrdiff_t i = 0; i < m->models.count; i++) {

@@ -16,9 +16,9 @@ struct check_rates {
     double busy; // share of the cores that others kept busy before we began; NaN: unknown
 };
 
-// check_rate.c: measures and adds the findings. FAIL_INPUT: a broken rates.tsv.
+// rate.c: measures and adds the findings. FAIL_INPUT: a broken rates.tsv.
 int check_measure(struct check *c, struct fail *why);
-// check_rate_show.c
+// rate_show.c
 json_t *check_rate_json(const struct microbench_figure *figure); // one line between the processes
 void check_rate_read(struct arena *a, const json_t *line, struct microbench_figure *ret_figure);
 void check_rates_show(const struct check *c, struct show_style style, struct buf *out);

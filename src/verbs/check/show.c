@@ -21,8 +21,7 @@ int check_status(const struct check *c) {
     return status;
 }
 
-// --- The machine
-// -----------------------------------------------------------------------------------
+// --- The machine ---------------------------------------------------------------------------------
 
 static struct str bytes_text(struct arena *a, int64_t bytes) {
     return bytes >= 0 ? unit_bytes(a, bytes) : (struct str){0};
@@ -106,8 +105,7 @@ static void show_machine(const struct check *c, struct show_style style, struct 
     if (f->devices.count > 0) show_cards(c, style, out);
 }
 
-// --- Findings
-// ----------------------------------------------------------------------------------------
+// --- Findings ------------------------------------------------------------------------------------
 
 static struct str subject(const struct check *c, const struct finding *f) {
     if (f->card < 0) return STR("machine");
@@ -162,8 +160,7 @@ static void show_findings(const struct check *c, struct show_style style, struct
                c->options->detailed || counts[FINDING_OK] == 0 ? "" : " (--detailed shows them)");
 }
 
-// --- Settings
-// ----------------------------------------------------------------------------------------
+// --- Settings ------------------------------------------------------------------------------------
 
 static struct str yes(bool is_on) {
     return is_on ? STR("yes") : STR("no");
@@ -300,8 +297,7 @@ void check_show(struct check *c, struct show_style style, struct buf *out) {
     answer_notes(&c->question.notes, style, out);
 }
 
-// --- The document
-// --------------------------------------------------------------------------------------
+// --- The document --------------------------------------------------------------------------------
 
 static json_t *finding_json(const struct check *c, const struct finding *f) {
     return json_pack("{s:s, s:s, s:s, s:o, s:s, s:o, s:o, s:o}", "id", f->id, "status",

@@ -110,8 +110,8 @@ static int compare_configs(struct compare *c, struct fail *why) {
     struct launch launch;
     int rc = launch_open(c->arena, &c->options->l, c->sides[COMPARE_A].asked.command, &launch, why);
     if (rc < 0) return rc;
-    launch.announced.verb = STR("compare");
-    launch.announced.model = c->sides[COMPARE_A].bench.title;
+    launch.registered.verb = STR("compare");
+    launch.registered.model = c->sides[COMPARE_A].bench.title;
     c->command = c->sides[COMPARE_A].bench.title;
     rc = measure(c, &launch, why);
     launch_close(&launch);

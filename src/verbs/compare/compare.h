@@ -87,7 +87,7 @@ struct compare {
 void compare_note(struct compare *c, struct str note);
 const char *compare_side_name(int side); // "a", "b"
 
-// --- What is asked (compare_ask.c) ---------------------------------------------------------------
+// --- What is asked (ask.c) -----------------------------------------------------------------------
 
 // Reads metrics, configs and report names. FAIL_INPUT: the sides cannot be compared.
 int compare_ask(struct compare *c, struct fail *why);
@@ -96,13 +96,13 @@ int compare_check_alike(const struct compare *c, struct fail *why);
 // The values that a config gives to the built-in workload.
 int compare_values(struct compare *c, struct compare_side *side, struct fail *why);
 
-// --- Measuring (compare_trials.c, compare_runs.c) ------------------------------------------------
+// --- Measuring (trials.c, runs.c) ----------------------------------------------------------------
 
 int compare_measure(struct compare *c, struct launch *l, struct history *h, struct fail *why);
 // Two runs of the history.
 int compare_recall(struct compare *c, struct fail *why);
 
-// --- What it comes to (compare_judge.c, compare_cost.c) ------------------------------------------
+// --- What it comes to (judge.c, cost.c) ----------------------------------------------------------
 
 void compare_judge(struct compare *c);
 // FAIL_USAGE, FAIL_INPUT: no such provider, no price for the GPU.
@@ -110,7 +110,7 @@ int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes
                      struct fail *why);
 void compare_count_cost(struct compare *c);
 
-// --- What is shown (compare_show.c, compare_files.c, compare_diff.c) -----------------------------
+// --- What is shown (show.c, files.c, diff.c) -----------------------------------------------------
 
 struct show_table compare_table(const struct compare *c);
 struct show_table compare_cost_table(const struct compare *c);

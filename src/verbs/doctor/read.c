@@ -92,7 +92,7 @@ static struct doctor_reading *reading_new(struct doctor *d, const char *name) {
     struct doctor_reading *r = arena_new(a, struct doctor_reading, 1);
     *r = (struct doctor_reading){.d = d,
                                  .name = name,
-                                 .journal = logread_new(a),
+                                 .log = logread_new(a),
                                  .steps = steps_new(a),
                                  .kept = arena_new(a, struct step, DOCTOR_READING_KEPT),
                                  .times = arena_new(a, double, DOCTOR_READING_KEPT),

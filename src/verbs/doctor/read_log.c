@@ -24,12 +24,12 @@ void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line)
 
 int doctor_reading_log_bytes(struct doctor_reading *r, struct str bytes, struct fail *why) {
     (void)why;
-    logread_feed(&r->journal, bytes);
+    logread_feed(&r->log, bytes);
     return 0;
 }
 
 static void take_place(struct doctor_reading *r) {
-    const struct logread *j = &r->journal;
+    const struct logread *j = &r->log;
     struct cause_ending *e = &r->d->facts.ending;
     e->steps = logread_steps(j);
     if (j->traceback.line > 0 || j->place_is_validation) {
@@ -43,7 +43,7 @@ static void take_place(struct doctor_reading *r) {
 
 int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     (void)why;
-    struct logread *j = &r->journal;
+    struct logread *j = &r->log;
     struct cause_facts *f = &r->d->facts;
     struct failure ending;
     int64_t line;

@@ -23,7 +23,7 @@ struct doctor_figures {
 struct doctor_reading {
     struct doctor *d;
     const char *name;
-    struct logread journal;
+    struct logread log;
     struct steps steps;
     struct step *kept; // the newest, of one rank; a ring
     int64_t kept_seen;

@@ -5,12 +5,12 @@
 #include "verbs/doctor/doctor.h"
 
 // What doctor would set, where the file says what it is now. False: nothing.
-static bool wish_of(struct doctor *d, unsigned actions, struct config_wish *ret_wish) {
+static bool change_of(struct doctor *d, unsigned actions, struct config_change *ret_change) {
     const struct question *q = &d->question;
     const struct config_value *values = q->reading.values;
     int64_t micro = q->batches.micro, accumulation = q->batches.accumulation;
     int64_t workers = values[CONFIG_WORKERS].integer;
-    struct config_wish w = {0};
+    struct config_change w = {0};
     if ((actions & CAUSE_SMALLER_BATCH) && micro >= 2 && micro % 2 == 0) {
         w.batch = micro / 2;
         w.accumulation = accumulation > 0 ? 2 * accumulation : 2;
@@ -30,24 +30,24 @@ static bool wish_of(struct doctor *d, unsigned actions, struct config_wish *ret_
                    str_is(values[CONFIG_PRECISION].word, "fp16");
     if ((actions & CAUSE_MIXED_PRECISION) && is_fp32 && w.batch == 0) w.precision = STR("amp-fp16");
     if ((actions & CAUSE_FULL_PRECISION) && is_fp16) w.precision = STR("fp32");
-    *ret_wish = w;
+    *ret_change = w;
     return w.batch > 0 || w.workers != 0 || w.precision.len > 0;
 }
 
 struct str doctor_keys(struct doctor *d, const struct cause *c) {
-    struct config_wish wish;
+    struct config_change change;
     struct config_edits edits = {0};
     struct config_patched patched = {0};
     struct fail why = {0};
     struct question *q = &d->question;
-    if (!d->has_question || !q->has_config || !wish_of(d, c->actions, &wish))
+    if (!d->has_question || !q->has_config || !change_of(d, c->actions, &change))
         return (struct str){0};
     struct buf b = buf_new(d->arena);
-    int rc = config_fit(d->arena, &q->config, &q->reading, &wish, &edits, &why);
+    int rc = config_fit(d->arena, &q->config, &q->reading, &change, &edits, &why);
     if (rc == 0)
-        rc = config_patch(d->arena, &q->config, edits.items, edits.count, wish.flags, &patched,
+        rc = config_patch(d->arena, &q->config, edits.items, edits.count, change.flags, &patched,
                           &why);
-    if (rc < 0) return config_advice(d->arena, &q->reading, &wish);
+    if (rc < 0) return config_advice(d->arena, &q->reading, &change);
     for (ptrdiff_t i = 0; i < patched.changes.count; i++) {
         if (b.count > 0) buf_byte(&b, '\n');
         buf_add(&b, patched.changes.items[i]);

@@ -68,7 +68,7 @@ static int read_size(struct run *r, struct fail *why) {
         }
     }
     r->rules.batch = first_of(o->batch, of_config.micro);
-    r->knows_batch = r->rules.batch > 0;
+    r->has_batch = r->rules.batch > 0;
     r->rules.batch = first_of(r->rules.batch, 1);
     r->rules.accumulation = first_of(o->accumulation, first_of(of_config.accumulation, 1));
     r->rules.ranks = first_of(o->l.ranks, first_of(of_config.ranks, 1));
@@ -122,7 +122,7 @@ static int check_checkpoint(struct run *r, struct fail *why) {
     bool is_named = mentions(r, "checkpoint"); // else a flag makes it take its newest
     r->takes_checkpoint = is_named || mentions(r, "resume");
     r->rules.takes_newest = r->takes_checkpoint && !is_named;
-    r->seeks_checkpoints = r->takes_checkpoint || r->o->checkpoint;
+    r->wants_checkpoints = r->takes_checkpoint || r->o->checkpoint;
     if (r->o->resume && !r->o->checkpoint) {
         fail_set(why, FAIL_USAGE, "--resume: nothing says where the checkpoints are");
         return fail_hint(why, "--checkpoint 'out/ckpt-*.pt' names the files or folders that the "
@@ -167,13 +167,13 @@ int run_ask(struct run *r, char *const *command, struct fail *why) {
 // A config by its roles takes an accumulation where its dialect has words for it.
 static bool takes_accumulation(struct run *r) {
     struct config_edits edits = {0};
-    struct config_wish wish = {.batch = 1,
-                               .accumulation = 2,
-                               .ranks = r->rules.ranks,
-                               .flags = CONFIG_EDIT_ANCHOR | CONFIG_REPLACE_SPECIAL};
+    struct config_change change = {.batch = 1,
+                                   .accumulation = 2,
+                                   .ranks = r->rules.ranks,
+                                   .flags = CONFIG_EDIT_ANCHOR | CONFIG_REPLACE_SPECIAL};
     if (!launch_takes(&r->launch, STR("accumulate"))) return false;
     if (mentions(r, "accumulate") || r->l.config_keys || !r->has_config) return true;
-    return config_fit(r->arena, &r->config, &r->reading, &wish, &edits, NULL) == 0;
+    return config_fit(r->arena, &r->config, &r->reading, &change, &edits, NULL) == 0;
 }
 
 static int check_changing(struct run *r, struct fail *why) {
@@ -189,7 +189,7 @@ static int check_changing(struct run *r, struct fail *why) {
         return fail_hint(why, "write {batch} where it takes the number, or {config} where it takes "
                               "the config");
     }
-    if (!r->knows_batch) {
+    if (!r->has_batch) {
         fail_set(why, FAIL_USAGE, "the command takes {batch}, and nothing says how much that is");
         return fail_hint(why, "--batch-size N, or --config FILE");
     }
@@ -220,8 +220,8 @@ int run_ask_device(struct run *r, struct fail *why) {
     int rc = check_changing(r, why);
     if (rc == 0) rc = recover_check(&r->rules, why);
     if (rc < 0) return rc;
-    r->plan.batch = r->knows_batch ? r->rules.batch : 0;
-    r->plan.accumulation = r->knows_batch ? r->rules.accumulation : 0;
+    r->plan.batch = r->has_batch ? r->rules.batch : 0;
+    r->plan.accumulation = r->has_batch ? r->rules.accumulation : 0;
     r->plan.ranks = r->rules.ranks;
     return 0;
 }

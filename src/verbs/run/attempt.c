@@ -54,7 +54,7 @@ static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     if (is_silent || steps_are_cut(s)) return -1; // it trained, and told nobody
     if (w->base < 0 || !r) return w->base;
     int64_t made = r->samples >= 0 ? steps_samples_after(s, r->rank, r->steps, r->samples) : -1;
-    if (made < 0 && !w->has_changed && w->run->knows_batch) {
+    if (made < 0 && !w->has_changed && w->run->has_batch) {
         made = r->steps * w->attempt.batch * w->attempt.accumulation * w->run->rules.ranks;
     }
     return made < 0 ? -1 : w->base + made;
@@ -119,7 +119,7 @@ static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, boo
         if (f) run_folder_count(w->run, f);
         is_new = true;
     }
-    if (is_last && run_folders_told(w->run, &folders, s)) w->run->told_checkpoint = true;
+    if (is_last && run_folders_told(w->run, &folders, s)) w->run->has_said_checkpoint = true;
     return is_new;
 }
 
@@ -158,8 +158,8 @@ static void see_batch(struct run_watch *w, const struct step *step) {
     if (w->has_changed || w->is_asking || step->micro_batch <= 0) return;
     if (step->micro_batch == asked) r->obeyed_batch = asked;
     bool is_old = step->micro_batch == r->obeyed_batch && r->obeyed_batch > asked;
-    if (!is_old || w->is_disobedient_told) return;
-    w->is_disobedient_told = true;
+    if (!is_old || w->has_warned_disobedient) return;
+    w->has_warned_disobedient = true;
     run_say("the program goes on with the batch of before, %lld: it does not take {batch} when it "
             "resumes",
             (long long)step->micro_batch);
@@ -236,13 +236,13 @@ static void read_taken(struct run_watch *w, const struct steps *s) {
     w->changed_at = w->steps_seen;
     log_adapt(w, size, STR("the program took it"), true);
     w->retry_steps = 0;
-    w->is_near_told = false;
+    w->has_warned_near = false;
 }
 
 static void warn_if_near(struct run_watch *w) {
     struct recover_sight sight = sight_of(w);
-    if (w->is_near_told || !recover_is_near(&w->run->rules, &sight)) return;
-    w->is_near_told = true;
+    if (w->has_warned_near || !recover_is_near(&w->run->rules, &sight)) return;
+    w->has_warned_near = true;
     run_say("memory is near its end; the batch will be made smaller %s",
             w->is_asking ? "when the program asks for it" : "at the next checkpoint");
 }
@@ -251,7 +251,7 @@ static void warn_if_near(struct run_watch *w) {
 // what reads the config, does not know the key.
 static bool ignores_accumulation(const struct run_watch *w, const struct steps *s) {
     const struct recover_size *size = &w->run->state.size;
-    if (!w->run->knows_batch || size->accumulation < 2 || w->has_changed) return false;
+    if (!w->run->has_batch || size->accumulation < 2 || w->has_changed) return false;
     for (ptrdiff_t i = 0; i < s->count; i++) {
         const struct step *step = &s->items[i];
         bool is_one = step->micro_count == 1 && step->samples > 0 && step->samples <= size->batch;
@@ -262,8 +262,8 @@ static bool ignores_accumulation(const struct run_watch *w, const struct steps *
 
 static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
     struct run *r = w->run;
-    if (r->told_accumulation || !ignores_accumulation(w, s)) return;
-    r->told_accumulation = true;
+    if (r->has_warned_accumulation || !ignores_accumulation(w, s)) return;
+    r->has_warned_accumulation = true;
     run_say("the training does not accumulate: its steps take %lld samples, not %lld x %lld; the "
             "effective batch is not kept",
             (long long)r->state.size.batch, (long long)r->state.size.batch,
@@ -276,8 +276,8 @@ static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
 static void see_silence(struct run_watch *w, const struct steps *s) {
     bool is_late = w->outside.seconds > w->attempt.start_limit_s;
     w->is_unseen = is_late && !slowest(s);
-    if (!w->is_unseen || w->run->told_unseen) return;
-    w->run->told_unseen = true;
+    if (!w->is_unseen || w->run->has_warned_unseen) return;
+    w->run->has_warned_unseen = true;
     if (steps_are_announced(s)) {
         run_say("no steps are seen: the training has announced itself and told of none in %.3g s; "
                 "it is left alone while it works, prints or saves",
@@ -301,7 +301,7 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
     if (w->steps_seen >= RAMP_STEPS) warn_of_accumulation(w, s);
     int64_t now_ns = os_now_ns();
     bool is_told = s->mark_count > w->marks_seen, is_new = false;
-    if (w->run->seeks_checkpoints && (is_told || now_ns >= w->next_look_ns)) {
+    if (w->run->wants_checkpoints && (is_told || now_ns >= w->next_look_ns)) {
         w->next_look_ns = now_ns + LOOK_MS * INT64_C(1000000);
         is_new = look_for_checkpoints(w, s, false);
     }
@@ -371,8 +371,8 @@ static void add_row(struct run_watch *w, const struct recover_event *end,
     warn_of_accumulation(w, &t->steps);
     r->is_one_micro_batch = ignores_accumulation(w, &t->steps);
     *arena_push(r->arena, &r->rows, &r->row_count, &r->row_capacity) = (struct run_row){
-        .size = r->knows_batch && !r->is_one_micro_batch ? r->state.size
-                                                         : size_seen(&t->steps, r->state.size.lr),
+        .size = r->has_batch && !r->is_one_micro_batch ? r->state.size
+                                                       : size_seen(&t->steps, r->state.size.lr),
         .ending = str_copy(r->arena, end->ending),
         .checkpoint = str_copy(r->arena, d->checkpoint.path),
         .samples = end->samples,
@@ -408,16 +408,16 @@ static void tell_trial(const struct trial *t, const struct run_watch *w) {
 
 // --- All of it -----------------------------------------------------------------------------------
 
-static void announce(void *context, int64_t batch, struct registry_run *run) {
+static void about_run(void *context, int64_t batch, struct registry_run *run) {
     const struct run *r = context;
     (void)batch;
     run->verb = STR("run");
     run->model = r->plan.model;
-    run->batch = r->knows_batch ? r->state.size.batch : -1;
-    run->accumulation = r->knows_batch ? r->state.size.accumulation : -1;
+    run->batch = r->has_batch ? r->state.size.batch : -1;
+    run->accumulation = r->has_batch ? r->state.size.accumulation : -1;
     run->precision = plan_precision_text(r->plan.precision);
     struct forecast_peak peak;
-    if (!r->knows_batch || !run_predict(r, r->state.size.batch, &peak)) return;
+    if (!r->has_batch || !run_predict(r, r->state.size.batch, &peak)) return;
     run->predicted_peak_bytes = peak.reserved_bytes + peak.overhead_bytes;
     run->predicted_upper_bytes = peak.upper_bytes;
 }
@@ -446,12 +446,12 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
     };
     r->launch.watch = watch;
     r->launch.watch_context = &w;
-    r->launch.about = announce;
+    r->launch.about = about_run;
     r->launch.about_context = r;
     int rc = launch_whole(&r->launch, &values, &w.attempt, &trial, why);
     if (rc < 0) return rc;
     believe(&w, &trial.steps);
-    if (r->seeks_checkpoints) look_for_checkpoints(&w, &trial.steps, true);
+    if (r->wants_checkpoints) look_for_checkpoints(&w, &trial.steps, true);
     r->is_standin |= trial.is_standin;
     r->lost_seconds += trial.seconds;
     log_end(&w, d, &trial);

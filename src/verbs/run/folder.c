@@ -227,7 +227,7 @@ void run_folder_count(struct run *r, const struct run_folder *f) {
     r->folder_entries = entries_in(f->path);
 }
 
-// --- By itself ----------------------------------------------------------------------------------
+// --- By itself -----------------------------------------------------------------------------------
 
 // A file in a folder that was told itself, as torch.distributed.checkpoint's are, is a part of
 // that.

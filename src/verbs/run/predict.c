@@ -15,7 +15,7 @@ struct run_prediction {
 
 void run_predict_open(struct run *r) {
     const struct launch_place *place = &r->launch.place;
-    if (place->kind != LAUNCH_CUDA || !r->knows_batch || r->plan.model.len == 0) return;
+    if (place->kind != LAUNCH_CUDA || !r->has_batch || r->plan.model.len == 0) return;
     struct run_prediction *p = arena_new(r->arena, struct run_prediction, 1);
     struct question_options o = {
         .config = r->o->config,

@@ -125,7 +125,7 @@ enum { LOSS_MOST_S = 600 };
 static struct recover_decision decide(struct run *r, struct arena *a) {
     struct recover_rules rules = r->rules;
     struct run_files files = {0};
-    bool has_any = r->told_checkpoint || r->state.checkpoint_count > 0;
+    bool has_any = r->has_said_checkpoint || r->state.checkpoint_count > 0;
     if (r->takes_checkpoint && (r->state.phase != RECOVER_FRESH || r->o->resume)) {
         files = run_files_usable(r, a);
     }

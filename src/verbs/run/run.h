@@ -46,8 +46,8 @@ struct run {
     struct config config;
     struct config_reading reading;
     struct plan plan;
-    bool takes_batch, knows_batch, takes_checkpoint;
-    bool seeks_checkpoints; // there is a template, or the command takes what the program tells of
+    bool takes_batch, has_batch, takes_checkpoint;
+    bool wants_checkpoints; // there is a template, or the command takes what the program tells of
     struct recover_rules rules;
     struct recover_state state;
     struct run_log log;
@@ -56,14 +56,14 @@ struct run {
     int64_t limit_bytes;               // of the device's memory that an attempt may use; 0: all
     int64_t began_ns;                  // of the run, over all its calls; unix time
     double lost_seconds;         // of attempts so far: what a start from the beginning would lose
-    bool told_checkpoint;        // the program has said that it wrote one
+    bool has_said_checkpoint;    // the program has said that it wrote one
     int64_t obeyed_batch;        // that the steps of an earlier attempt really had; 0: not known
     int64_t folder_entries;      // of the newest checkpoint that is a folder; 0: not known
     struct str_list new_folders; // that attempts of this run made for what they saved
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
-    bool told_accumulation, told_unseen;
+    bool has_warned_accumulation, has_warned_unseen;
     bool is_one_micro_batch; // the last attempt took one a step, and was asked for more
     int64_t ranks_seen;      // that the program said it has; 0: none
     int64_t samples_began;   // that the weights had seen when this call began to train
@@ -163,7 +163,7 @@ struct run_watch {
     int64_t peak_bytes;      // less what the allocator only kept in its cache; -1: unknown
     int64_t card_peak_bytes; // with it
     int64_t cached_bytes;    // of the allocator's peak; -1: it does not say
-    bool is_believed, is_disobedient_told, is_near_told, is_asking, has_shrunk;
+    bool is_believed, has_warned_disobedient, has_warned_near, is_asking, has_shrunk;
     bool is_unseen;   // it had its time to announce itself, and did not
     bool has_changed; // the batch, while it ran
     bool is_settled;  // the file in question has not changed for long

@@ -33,7 +33,7 @@ struct str run_size_text(const struct run *r, struct recover_size size) {
 }
 
 struct recover_size run_size_last(const struct run *r) {
-    if (r->knows_batch && !r->is_one_micro_batch) return r->state.size;
+    if (r->has_batch && !r->is_one_micro_batch) return r->state.size;
     return r->row_count > 0 ? r->rows[r->row_count - 1].size : (struct recover_size){0};
 }
 
@@ -133,7 +133,7 @@ static int add_command(struct run *r, struct buf *out, const char *when, struct 
     int rc = launch_preview(&r->launch, &values, &text, why);
     if (rc < 0) return rc;
     buf_format(out, "%s", when);
-    if (r->knows_batch) buf_format(out, " (%.*s)", STR_ARG(run_size_text(r, size)));
+    if (r->has_batch) buf_format(out, " (%.*s)", STR_ARG(run_size_text(r, size)));
     buf_format(out, ":\n    %.*s\n", STR_ARG(text));
     return 0;
 }

@@ -14,7 +14,7 @@ enum { FILE_BYTES_MOST = 8 << 20, DIGITS = 16 };
 // A trial with --memory had only a part of the GPU: what the driver keeps is far less than this.
 static const double least_share = 0.9, most_share = 1.1;
 
-// --- Which GPU ----------------------------------------------------------------------------------
+// --- Which GPU -----------------------------------------------------------------------------------
 
 // "tesla_k80_12gb", for a GPU that the catalogue lacks.
 static struct str key_of_name(struct arena *a, const struct survey_record *r) {

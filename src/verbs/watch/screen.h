@@ -3,7 +3,7 @@
 // pure function of the view, the settings and what the user has chosen; the keys change the latter.
 //
 // Recipe: to show one more figure as a history plot
-//   1. give it a row in the table of watch_screen_plot.c: its word, its colour, where it is from;
+//   1. give it a row in the table of screen_plot.c: its word, its colour, where it is from;
 //   2. that is all: setup, the file of settings and the plots go by the table.
 #ifndef WATCH_SCREEN_H
 #define WATCH_SCREEN_H

@@ -248,7 +248,7 @@ static void draw_process_title(struct watch_draw *d, struct tui_area area, int c
     tui_put_field(area, 0, 50, area.columns - 50, SHOW_RIGHT, TUI_INK_BAND, by);
 }
 
-static bool knows_processes(const struct device_snapshot *devices) {
+static bool has_processes(const struct device_snapshot *devices) {
     for (int i = 0; i < devices->count; i++) {
         if (devices->cards[i].has_processes) return true;
     }
@@ -290,7 +290,7 @@ void watch_draw_processes(struct watch_draw *d, struct tui_area area) {
     }
     int more = unlisted(d->view->devices);
     if (count == 0) {
-        bool knows = knows_processes(d->view->devices);
+        bool knows = has_processes(d->view->devices);
         tui_put(area, 1, 2, SHOW_DIM,
                 look->filter[0] ? STR("no process matches the filter")
                 : knows         ? STR("no process on the GPUs")

@@ -21,9 +21,8 @@ struct chart {
     enum chart_kind kind;
     enum chart_unit unit; // of y
     struct str title, x_name, y_name;
-    const double *x; // not decreasing; NULL: 0, 1, 2, …
-    const struct str
-        *x_texts; // what the points are called instead of their figures; NULL: as those
+    const double *x;           // not decreasing; NULL: 0, 1, 2, …
+    const struct str *x_texts; // names of the points instead of their figures; NULL: none
     ptrdiff_t point_count;
     const struct chart_series *series; // areas: the first lies lowest
     int series_count;                  // at most CHART_SERIES_MAX are told apart by colour

@@ -7,7 +7,7 @@
 
 #include <microhttpd.h>
 
-// The functions of libmicrohttpd that we call; see http_library.c.
+// The functions of libmicrohttpd that we call; see library.c.
 #define HTTP_LIBRARY_CALLS(X)        \
     X(start_daemon)                  \
     X(stop_daemon)                   \
@@ -98,10 +98,10 @@ struct http {
     struct http_counts counts;
 };
 
-// http_listen.c: a socket that listens; its port in *port.
+// listen.c: a socket that listens; its port in *port.
 int http_listen(struct arena *a, const char *address, int *port, int *ret_fd, struct fail *why);
 
-// http_request.c: parsing of what a client sends; no state, no memory.
+// request.c: parsing of what a client sends; no state, no memory.
 bool http_host_is_local(struct str host, const char *address);
 struct str http_bearer(struct str authorization);
 struct str http_cookie(struct str cookies, const char *name);
@@ -112,13 +112,13 @@ size_t http_unescape(char *text);
 bool http_is_name(struct str name);         // of a header: a token of RFC 9110
 bool http_token_is_sound(struct str token); // long enough, and of the characters of RFC 6750
 
-// http_stream.c
+// stream.c
 enum MHD_Result http_stream_open(struct http *h, struct MHD_Connection *connection,
                                  struct http_link *link);
 void http_stream_heartbeat(struct http *h);
 void http_streams_end(struct http *h);
 
-// http_page.c
+// page.c
 void http_headers(const struct http *h, struct MHD_Response *response, const char *type,
                   const char *cache);
 struct http_page *http_page_error(struct http *h, int status, const char *what);
