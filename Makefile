@@ -73,7 +73,7 @@ accuracy-sample: all build/venv1/.ready build/venv2/.ready
 	@/usr/bin/python3 tools/accuracy.py --sample --jobs $(JOBS)
 
 .PHONY: tapes
-tapes: all build/venv2/.ready ## record the shipped tapes anew; see CONTRIBUTING.md
+tapes: all build/venv2/.ready ## record the shipped tapes again; see CONTRIBUTING.md
 	/usr/bin/python3 tools/tapes.py --jobs $(JOBS)
 
 .PHONY: bench

@@ -125,7 +125,7 @@ def arguments():
     p.add_argument("--seed", type=int, default=1, help="of the draw (default 1)")
     p.add_argument("--jobs", type=int, default=2, help="recorder processes (default 2)")
     p.add_argument("--out", metavar="ROWS.csv")
-    p.add_argument("--no-cache", action="store_true", help="record all tapes anew")
+    p.add_argument("--no-cache", action="store_true", help="record all tapes again")
     p.add_argument("--sample", action="store_true", help="the small tables in the repository, against their bounds")
     p.add_argument("--setup", action="store_true", help="make the environments and stop")
     p.add_argument("--batchfit", default=os.path.join(ROOT, "build", "batchfit"), help=argparse.SUPPRESS)

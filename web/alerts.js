@@ -219,7 +219,7 @@ export class Alerts {
             () => alertView(this.go),
         );
         eachOf(this.ids['fine-list'], this.fine_views, fine, (row) => row.key, fineView);
-        const none = entries.length ? 'Nothing to report.' : 'No card is watched.';
+        const none = entries.length ? 'Nothing to report.' : 'No GPU is watched.';
         setText(this.ids['alerts-none'], none);
         setShown(this.ids['alerts-none'], bad.length === 0);
         setShown(this.ids.fine, fine.length > 0);

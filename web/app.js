@@ -36,7 +36,7 @@ function keyOf(card, place) {
 // windows.
 const HELD_MS = 10000;
 const HEAT = ['sw_thermal_seconds', 'hw_thermal_seconds', 'power_brake_seconds'];
-function heldBack(card, key, at_ms) {
+function clocksLimited(card, key, at_ms) {
     const kept = page.counters.get(key) || [];
     page.counters.set(key, kept);
     while (kept.length > 1 && kept[1].at_ms <= at_ms - HELD_MS) kept.shift();
@@ -85,7 +85,7 @@ function keepReadings(snapshot) {
         if (page.machine && page.machine.interval_ms)
             series.gap_ms = Math.max(10000, 3 * page.machine.interval_ms);
         if (card.state === 'answers') {
-            const held = heldBack(card, key, snapshot.at_ms);
+            const held = clocksLimited(card, key, snapshot.at_ms);
             series.push(snapshot.at_ms, { ...card.gauges, ...card.memory, ...held });
         } else {
             page.counters.delete(key);
@@ -139,7 +139,7 @@ function draw() {
 
 function drawBanner(snapshot) {
     const what = snapshot.standin || (page.machine?.is_recorded ? 'a recorded machine' : null);
-    setText(by('banner'), what ? `Not this machine's own cards: ${clip(what, 300)}` : '');
+    setText(by('banner'), what ? `Not this machine's own GPUs: ${clip(what, 300)}` : '');
     setShown(by('banner'), Boolean(what));
 }
 

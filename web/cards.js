@@ -16,7 +16,7 @@ export function stateWords(state) {
 }
 
 export function shortName(card) {
-    return clip(card.name || 'unnamed card', 60).replace(/^NVIDIA (GeForce )?/, '');
+    return clip(card.name || 'unnamed GPU', 60).replace(/^NVIDIA (GeForce )?/, '');
 }
 
 // Instances of a divided card share its number and have one of their own.
@@ -212,7 +212,7 @@ export class Overview {
             () => tile(this.choose),
         );
         setAttribute(this.list, 'data-count', String(entries.length));
-        const why = entries.length ? driver.left_out : driver.why_none || 'No card was found.';
+        const why = entries.length ? driver.left_out : driver.why_none || 'No GPU was found.';
         setText(this.nothing, clip(why, 600));
         setShown(this.nothing, Boolean(why));
     }

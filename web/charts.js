@@ -213,7 +213,7 @@ export class ChartGroup {
         }
     }
 
-    // Colours are the theme's and a size is the page's: begin anew.
+    // Colours are the theme's and a size is the page's: begin again.
     restyle() {
         this.close();
         this.drawn_at = -Infinity;

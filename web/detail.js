@@ -69,7 +69,7 @@ const FIGURES = [
 ];
 
 const FACTS = [
-    { label: 'Held back now by', value: (c) => reasonWords(c.gauges.event_reasons) },
+    { label: 'Clocks limited now by', value: (c) => reasonWords(c.gauges.event_reasons) },
     {
         label: 'Energy',
         value: (c) => figure(c.since.energy_joules, 'joules'),
@@ -184,7 +184,7 @@ const CHARTS = [
         range: (c) => [0, most(c.facts.sm_clock_max_mhz * 1.04, null)],
     },
     {
-        label: 'Held back',
+        label: 'Clocks limited',
         unit: 'share',
         range: () => [0, 1.02],
         lines: [
@@ -200,7 +200,7 @@ const SHARES = [
     ['sw_thermal_share', 'Heat, by the driver', ''],
     ['hw_thermal_share', 'Heat, by the hardware', ''],
     ['power_brake_share', 'Power brake', ''],
-    ['sync_boost_share', 'Sync boost', 'waits for other cards'],
+    ['sync_boost_share', 'Sync boost', 'waits for other GPUs'],
     ['throttled_share', 'Throttled: heat or brake', ''],
     ['clock_lost_share', 'Clock below its maximum', 'while busy'],
 ];
@@ -238,8 +238,8 @@ function panel(title, ...children) {
 }
 
 function throttlePanel() {
-    const t = table('Share of time in which the clocks were held back', [
-        'Held back by',
+    const t = table('Share of time with limited clocks', [
+        'Limited by',
         'last minute',
         'since start',
     ]);
@@ -275,7 +275,7 @@ function memoryPanel() {
             ),
         };
     });
-    const t = table('Programs on this card', ['Program', 'pid', 'memory']);
+    const t = table('Programs on this GPU', ['Program', 'pid', 'memory']);
     const views = new Map();
     const none = el('p', { class: 'quiet' });
     return {
@@ -380,7 +380,7 @@ export function spanSwitch(span, choose) {
 }
 
 const KINDS = {
-    mig: 'An instance of a divided card: power, temperature and clocks are the whole card\u2019s.',
+    mig: 'A MIG instance: power, temperature and clocks are the whole GPU\u2019s.',
     unified: 'It has no memory of its own: the memory is that of the machine.',
 };
 
@@ -409,7 +409,7 @@ export class Detail {
                 { class: 'panels' },
                 this.memory.node,
                 this.throttle.node,
-                panel('More of this card', this.facts.node),
+                panel('More of this GPU', this.facts.node),
             ),
         );
     }
@@ -421,7 +421,7 @@ export class Detail {
         const is_other = this.key !== entry.key || this.span !== span;
         this.key = entry.key;
         this.span = span;
-        setText(this.title, `${entry.label} · ${clip(card.name || 'unnamed card', 120)}`);
+        setText(this.title, `${entry.label} · ${clip(card.name || 'unnamed GPU', 120)}`);
         const kind = card.is_mig ? KINDS.mig : card.is_unified ? KINDS.unified : '';
         setText(this.kind, kind);
         setShown(this.kind, kind !== '');

@@ -164,8 +164,8 @@ function runView(context, run) {
                 'data-level',
                 r.state === 'quiet' ? 'warn' : r.state === 'steps' ? 'ok' : '',
             );
-            const where = card ? card.label : 'processor';
-            const standin = r.standin ? `stand-in: ${clip(r.standin, 80)}` : null;
+            const where = card ? card.label : 'CPU';
+            const standin = r.standin ? `fake: ${clip(r.standin, 80)}` : null;
             setText(
                 sub,
                 [where, r.verb && clip(r.verb, 20), known(r.pid) && `pid ${r.pid}`, standin]

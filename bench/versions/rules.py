@@ -144,7 +144,7 @@ RULES = (
          "and one for backward's, and stay; before, they lay outside of it",
          "aten/src/ATen/cuda/CublasHandlePool.cpp", _workspace),
     Rule("zero-grad-none", "2.0", "rules", "zero_grad() drops the gradients instead of filling them with zeros: each backward "
-         "allocates them anew instead of adding a temporary to those that stayed",
+         "allocates them again instead of adding a temporary to those that stayed",
          "torch/optim/optimizer.py, set_to_none", _zero_grad),
     Rule("optimizer-foreach", "2.0", "rules", "optimizers update all parameters in one call: one temporary for every "
          "parameter at the same time, instead of one or two after the other",

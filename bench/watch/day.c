@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-// Every block of the process, the stand-in driver's too. __libc_*: glibc's own names.
+// Every block of the process, the fake driver's too. __libc_*: glibc's own names.
 void *__libc_malloc(size_t bytes);
 void *__libc_calloc(size_t count, size_t bytes);
 void *__libc_realloc(void *block, size_t bytes);

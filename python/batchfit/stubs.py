@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stand-ins for packages that model libraries import but training on meta does not need.
+"""Fakes for packages that model libraries import but training on meta does not need.
 
 torchvision without its compiled ops, or none at all; inplace_abn, whose CUDA kernel keeps only its output.
 """

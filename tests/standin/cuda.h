@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the stand-ins for CUDA and cuBLAS share.
+// What the parts of the fakes for CUDA and cuBLAS share.
 #ifndef STANDIN_CUDA_H
 #define STANDIN_CUDA_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for libcublas.so.12 beside that for libcuda.so.1: a product takes the time that it
+// A fake for libcublas.so.12 beside that for libcuda.so.1: a product takes the time that it
 // takes at the rate that is played (fp32, tf32, fp16, bf16 in TFLOP/s of BATCHFIT_STANDIN_CUDA).
 #include "cuda.h"
 
@@ -7,7 +7,7 @@ static void *stream;
 
 EXPORT const char *batchfit_standin(void);
 EXPORT const char *batchfit_standin(void) {
-    return "stand-in for cuBLAS, its rates are played";
+    return "fake for cuBLAS, its rates are played";
 }
 
 EXPORT int cublasCreate_v2(void **handle) {

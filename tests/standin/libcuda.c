@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the driver's libcuda.so.1, for tests of `check --benchmark`: one GPU whose memory
+// A fake for the driver's libcuda.so.1, for tests of `check --benchmark`: one GPU whose memory
 // is the CPU's and whose clock is reckoned. A copy takes the time that its bytes take at the
 // bandwidth that is played; products (libcublas.c) likewise, and only those elements are computed
 // that are read. BATCHFIT_STANDIN_CUDA says what is played, as KEY=VALUE with commas between:
@@ -67,7 +67,7 @@ int standin_play(const char *function) {
 
 EXPORT const char *batchfit_standin(void);
 EXPORT const char *batchfit_standin(void) {
-    return "stand-in for CUDA, its rates are played";
+    return "fake for CUDA, its rates are played";
 }
 
 #define PLAY()                             \
@@ -262,7 +262,7 @@ EXPORT int cuEventElapsedTime(float *ms, struct event *begin, struct event *end)
     return 0;
 }
 
-// --- For the stand-in of cuBLAS ------------------------------------------------------------------
+// --- For the fake of cuBLAS ------------------------------------------------------------------
 
 EXPORT void batchfit_standin_multiply(const struct standin_product *p, void *stream,
                                       double tflops) {

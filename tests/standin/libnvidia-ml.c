@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// A stand-in for the driver's libnvidia-ml.so.1, for tests and demos: plays the machine in the
+// A fake for the driver's libnvidia-ml.so.1, for tests and demos: plays the machine in the
 // folder named by BATCHFIT_STANDIN_MACHINE (doc/formats/machine.md), its "samples" from the moment
 // of nvmlInit_v2. What the machine does not know answers NOT_SUPPORTED; "calls" gives any function
 // another code, or lets it hang. The file named by BATCHFIT_STANDIN_USED holds a number of bytes
-// that a stand-in trainer "uses" of the first GPU now, on top of what the machine says; it is read
+// that a fake trainer "uses" of the first GPU now, on top of what the machine says; it is read
 // again at each question. With STANDIN_OLD the library lacks what drivers before 510 lack, and also
 // the functions that we can do without.
 #include "nvml.h"
@@ -103,7 +103,7 @@ EXPORT const char *batchfit_standin(void) {
     static _Thread_local char text[600];
     const char *folder = getenv("BATCHFIT_STANDIN_MACHINE");
     const char *name = folder ? strrchr(folder, '/') : NULL;
-    snprintf(text, sizeof text, "stand-in driver, plays the machine \"%.500s\"",
+    snprintf(text, sizeof text, "fake driver, plays the machine \"%.500s\"",
              name     ? name + 1
              : folder ? folder
                       : "");

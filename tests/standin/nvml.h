@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the parts of the stand-in driver share.
+// What the parts of the fake driver share.
 #ifndef STANDIN_NVML_H
 #define STANDIN_NVML_H
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in driver's gauges: what each function of the driver takes, and the key of the machine
+// The fake driver's gauges: what each function of the driver takes, and the key of the machine
 // that it plays.
 #include "nvml.h"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in driver's texts, processes and events.
+// The fake driver's texts, processes and events.
 #include "nvml.h"
 
 #include <stdio.h>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The stand-in driver's performance monitor: two looks at a GPU that says "sm_active_permille",
+// The fake driver's performance monitor: two looks at a GPU that says "sm_active_permille",
 // 100 ms apart or more, make an answer, as in the driver.
 #include "nvml.h"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Words for a stand-in training that saves files: step; save FILE [new]; folder PATH; die. To be sourced: a start that resumes ends
+# Words for a fake training that saves files: step; save FILE [new]; folder PATH; die. To be sourced: a start that resumes ends
 # there, unless $again is set.
 made=0
 say() { printf '{"v":1,"rank":0,"pid":%d,%s}\n' $$ "$1" >&"$BATCHFIT_FD"; }

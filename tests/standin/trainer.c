@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A trainer that plays scenarios, for tests and demos: a training that needs constant + slope x
 // batch bytes and takes step + sample x batch ms, and everything that goes wrong with trainings. It
-// says on its standard output that it is a stand-in, and in the steps protocol that its framework
+// says on its standard output that it is a fake, and in the steps protocol that its framework
 // is "standin". Starts within a few ms: a search is tried out with over a thousand launches.
 #include "trainer.h"
 
@@ -178,7 +178,7 @@ static void train(const struct scenario *s, int rank, volatile int64_t *arrived)
     if (s->fast) t.steps.clock_ns = played_clock;
     t.steps.framework = "standin";
     t.steps.device = device;
-    t.steps.device_name = "stand-in";
+    t.steps.device_name = "fake";
     t.steps.program = "trainer";
     t.random = (uint64_t)s->seed * 1000003u + (uint64_t)t.steps.rank;
     t.memory_factor = 1 + s->noise * trainer_random(&t);
@@ -201,7 +201,7 @@ static void train(const struct scenario *s, int rank, volatile int64_t *arrived)
 static void start_strays(const struct scenario *s) {
     for (int64_t i = 0; i < s->stray; i++) {
         pid_t pid = fork();
-        if (pid > 0) printf("stand-in trainer: stray %d\n", (int)pid);
+        if (pid > 0) printf("fake trainer: stray %d\n", (int)pid);
         if (pid != 0) continue;
         if (i == 0) setsid();
         if (i == 1) signal(SIGTERM, SIG_IGN);
@@ -230,7 +230,7 @@ static int train_ranks(const struct scenario *s) {
 int main(int argc, char **argv) {
     static struct scenario s;
     scenario_read(argc, argv, &s);
-    printf("stand-in trainer: plays a scenario and trains nothing; batch %lld\n",
+    printf("fake trainer: plays a scenario and trains nothing; batch %lld\n",
            (long long)s.batch);
     fflush(stdout);
     if (s.needs_tty && !isatty(STDIN_FILENO)) {

@@ -136,7 +136,7 @@ void scenario_read(int argc, char **argv, struct scenario *ret) {
         options,
         on_option,
         NULL,
-        "A stand-in for a training, for tests and demos: it plays a scenario and trains nothing. "
+        "A fake for a training, for tests and demos: it plays a scenario and trains nothing. "
         "It writes the steps protocol (framework \"standin\") and takes memory and time that are "
         "affine in the batch.",
         NULL,

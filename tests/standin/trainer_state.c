@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 
-static const char head[] = "stand-in state, trained nothing", foot[] = "end of the state";
+static const char head[] = "fake state, trained nothing", foot[] = "end of the state";
 
 // --- Saving --------------------------------------------------------------------------------------
 

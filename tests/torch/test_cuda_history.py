@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tapes of a real GPU, as far as they can be tested without one: hand-made histories in the allocator's documented format
-(every one of them a STAND-IN, no GPU made them), and the real script on the CPU under a stand-in of the history."""
+(every one of them a FAKE, no GPU made them), and the real script on the CPU under a fake of the history."""
 
 import json
 import unittest
@@ -25,7 +25,7 @@ def free(address, size, where=MAIN):
 
 
 def history(batch, workspace=None, kernels=1):
-    """STAND-IN: a parameter, two steps of input, forward, backward, optimizer. workspace: bytes of the convolution's scratch;
+    """FAKE: a parameter, two steps of input, forward, backward, optimizer. workspace: bytes of the convolution's scratch;
     kernels: how many scratch blocks it takes one after the other."""
     entries, marks = [("segment_alloc", 100, 2097152) + MAIN], []
 
@@ -59,10 +59,10 @@ def history(batch, workspace=None, kernels=1):
 
 
 def answer(batch, **more):
-    """STAND-IN for cuda_history.trace()."""
+    """FAKE for cuda_history.trace()."""
     entries, marks = history(batch, **more)
     return {"entries": entries, "marks": marks, "figures": {"allocated": 9000000 + 100 * batch, "reserved": 20971520, "retries": 0},
-            "header": {"tape": 1, "model": "stand-in", "batches": [batch], "recorded_on": {"device": "stand-in, no card"}}}
+            "header": {"tape": 1, "model": "fake", "batches": [batch], "recorded_on": {"device": "fake, no card"}}}
 
 
 def tape_of(batches, answers):
@@ -196,7 +196,7 @@ class NoCard(unittest.TestCase):
 
 
 class StandInHistory:
-    """STAND-IN for the GPU's allocator: the storages that real operations on the CPU make."""
+    """FAKE for the GPU's allocator: the storages that real operations on the CPU make."""
 
     def __init__(self):
         from torch.utils._python_dispatch import TorchDispatchMode
@@ -232,7 +232,7 @@ class StandInHistory:
 
 @unittest.skipUnless(modern(), "SKIPPED: torch 1.x keeps no history of allocations")
 class OnTheProcessor(unittest.TestCase):
-    """The real script with real tensors; only the history is a stand-in."""
+    """The real script with real tensors; only the history is a fake."""
 
     def traced(self, source, batch, **said):
         history = StandInHistory()

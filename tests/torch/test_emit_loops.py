@@ -216,7 +216,7 @@ for x, y in loader:
 
     def test_scaler_that_skips(self):
         """An attempt that the scaler leaves out is a step. (A CPU scaler exists from torch 2.3 on; before, torch's own
-        GradScaler is given a subclass's step, as a stand-in.)"""
+        GradScaler is given a subclass's step, as a fake.)"""
         text = """
 scaler = torch.amp.GradScaler("cpu")
 for i, (x, y) in enumerate(loader):

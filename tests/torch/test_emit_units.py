@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Parts of the emitter alone. What needs a GPU runs against stand-ins of torch.cuda, named so: they show that the parts do
+"""Parts of the emitter alone. What needs a GPU runs against fakes of torch.cuda, named so: they show that the parts do
 what they should with such answers, not that CUDA gives them."""
 
 import importlib.util
@@ -53,7 +53,7 @@ class StandInCard:
 
 
 class StandInEvent:
-    """Not torch.cuda.Event: query() and elapsed_time() of the stand-in GPU. There is no synchronize()."""
+    """Not torch.cuda.Event: query() and elapsed_time() of the fake GPU. There is no synchronize()."""
 
     def __init__(self, card):
         self.card, self.place = card, None
@@ -146,7 +146,7 @@ class Clocks(unittest.TestCase):
 
 class Caps(unittest.TestCase):
     def test_cap(self):
-        """The context and the other processes are taken off, on a stand-in of torch.cuda's memory calls."""
+        """The context and the other processes are taken off, on a fake of torch.cuda's memory calls."""
         gib = 1 << 30
         for cap, others, expected in ((8 * gib, 2 * gib, 7 / 16), (0, 0, None), (gib // 2, 2 * gib, 0.0), (99 * gib, 2 * gib, 1.0)):
             seen = []
@@ -215,7 +215,7 @@ class Samples(unittest.TestCase):
 
 class Transports(unittest.TestCase):
     def test_full_disk(self):
-        """A line that was cut does not swallow the next one, and is counted. (A stand-in of a full disk: os.write.)"""
+        """A line that was cut does not swallow the next one, and is counted. (A fake of a full disk: os.write.)"""
         with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, BATCHFIT_STEPS_DIR=folder):
             os.environ.pop("BATCHFIT_FD", None)
             sender, real = transport.Transport(), os.write

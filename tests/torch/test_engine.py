@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batchfit bench --engine on the real PyTorch and the real onnxruntime, on the CPU; trtexec is a stand-in (tests/engines)."""
+"""batchfit bench --engine on the real PyTorch and the real onnxruntime, on the CPU; trtexec is a fake (tests/engines)."""
 
 import csv
 import importlib.util
@@ -299,7 +299,7 @@ class Files(Bench):
 
 @needs_ort
 class StandIn(Bench):
-    """The stand-in of trtexec: its options are ours, its outputs onnxruntime's, its times made up."""
+    """The fake of trtexec: its options are ours, its outputs onnxruntime's, its times made up."""
 
     def play(self, plays, *words, status=0, **more):
         with mock.patch.dict(os.environ, {"TRTEXEC_PLAYS": plays, "PATH": os.path.dirname(sys.executable) + ":" + os.environ["PATH"]}):
@@ -313,7 +313,7 @@ class StandIn(Bench):
         self.assertLess(row["outputs"]["max_rel"], 1e-5)
         self.assertTrue(2 <= row["median_ms"] <= 2.5, row)
         self.assertEqual(row["engine_version"], "10.3.0")
-        self.assertTrue(any("stand-in" in note for note in found["notes"]), found["notes"])
+        self.assertTrue(any("fake" in note for note in found["notes"]), found["notes"])
 
     def test_wrong_outputs(self):
         found = self.play("off", status=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""tests/gpu without a GPU: its tables, its verdicts, its questions to a STAND-IN of the driver, and that it skips loudly."""
+"""tests/gpu without a GPU: its tables, its verdicts, its questions to a FAKE of the driver, and that it skips loudly."""
 
 import contextlib
 import csv
@@ -24,10 +24,10 @@ MIB = 1 << 20
 
 
 def row(kind="cuda", predicted=1000 * MIB, measured=1000 * MIB, **more):
-    """STAND-IN for a measured row."""
-    return dict(dict(source="stand-in:net", knobs="precision=fp32", batch=32, tape=kind, predicted_allocated=predicted,
+    """FAKE for a measured row."""
+    return dict(dict(source="fake:net", knobs="precision=fp32", batch=32, tape=kind, predicted_allocated=predicted,
                      torch_allocated=measured, predicted_reserved=1200 * MIB, torch_reserved=1200 * MIB, predicted_needed=1100 * MIB,
-                     nvml_process=1700 * MIB, nvml_device=1710 * MIB, device="stand-in, no card"), **more)
+                     nvml_process=1700 * MIB, nvml_device=1710 * MIB, device="fake, no card"), **more)
 
 
 class Tables(unittest.TestCase):
@@ -96,10 +96,10 @@ class Flow(unittest.TestCase):
                 return status, out.getvalue(), list(csv.DictReader(f))
 
     def test_two_rows_a_line(self):
-        """STAND-INS for the processes and the program."""
+        """FAKES for the processes and the program."""
         def child(what, order):
             if what == "card":
-                return {"device": "stand-in, no card", "uuid": None, "torch": "2", "cuda": "12", "cudnn": 9}
+                return {"device": "fake, no card", "uuid": None, "torch": "2", "cuda": "12", "cudnn": 9}
             return {"torch_allocated": 100, "torch_reserved": 200, "nvml_process": None, "nvml_device": 300, "driver": "1"}
 
         def predict(batchfit, source, knobs, batch, kind, folder):
@@ -112,7 +112,7 @@ class Flow(unittest.TestCase):
     def test_what_fails_is_in_the_table(self):
         def child(what, order):
             if what == "card":
-                return {"device": "stand-in, no card"}
+                return {"device": "fake, no card"}
             raise RuntimeError("CUDA error")
 
         def predict(*_):
@@ -149,7 +149,7 @@ print(before, watch.finish(), card.driver(), card.processes(), card.process({}))
 class Driver(unittest.TestCase):
     def test_the_questions_to_the_driver(self):
         if not os.path.exists(os.path.join(STANDIN, "libnvidia-ml.so.1")):
-            self.skipTest("SKIPPED: the stand-in driver is not built")
+            self.skipTest("SKIPPED: the fake driver is not built")
         with tempfile.TemporaryDirectory() as folder:
             used = os.path.join(folder, "used")
             done = subprocess.run(

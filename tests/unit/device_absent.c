@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What exists on which GPU: every way in which a gauge is not there, from the recording and by the
-// stand-in driver in LD_LIBRARY_PATH; and what is only there over time: the performance monitor,
+// fake driver in LD_LIBRARY_PATH; and what is only there over time: the performance monitor,
 // values that repeat, a GPU that wakes up.
 #include "device_machines.h"
 
@@ -116,7 +116,7 @@ static void what_a_card_lacks_is_unknown(void **state) {
         const char *const ways[] = {NULL, folder};
         for (int w = 0; w < 2; w++) {
             struct device_snapshot s = look_twice(&a, ways[w]);
-            const char *way = w ? "recording" : "stand-in driver";
+            const char *way = w ? "recording" : "fake driver";
             assert_true(rows[i].place < s.count);
             const struct device_card *card = &s.cards[rows[i].place];
             assert_known(card, rows[i].absent, false, rows[i].machine, way);

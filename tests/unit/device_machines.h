@@ -36,7 +36,7 @@ static void write_device(struct buf *b, const struct device *d) {
     buf_format(b, "%s\n", d->is_mig ? " (MIG)" : "");
 }
 
-// All that was found, without the label of the stand-in.
+// All that was found, without the label of the fake.
 static inline struct str write_list(struct arena *a, const struct device_list *list) {
     struct buf b = buf_new(a);
     if (list->driver_version.len) buf_format(&b, "driver %.*s\n", STR_ARG(list->driver_version));

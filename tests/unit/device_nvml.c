@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With the stand-in driver in LD_LIBRARY_PATH; called with "old", with the one that lacks
+// With the fake driver in LD_LIBRARY_PATH; called with "old", with the one that lacks
 // functions.
 #include "device_machines.h"
 
@@ -23,7 +23,7 @@ static void played_machines_are_listed(void **state) {
         list_machine(&a, machine_folder(&a, machines[i]), &list);
         double seconds = (double)(os_now_ns() - begin) / 1e9;
         assert_machine(&a, machines[i], &list);
-        struct str label = str_format(&a, "stand-in driver, plays the machine \"%s\"", machines[i]);
+        struct str label = str_format(&a, "fake driver, plays the machine \"%s\"", machines[i]);
         assert_string_equal(str_z(&a, list.standin), label.p);
         bool is_wedged = strcmp(machines[i], "wedged") == 0;
         if (seconds < (is_wedged ? 2.9 : 0.0) || seconds > 4) fail_msg("%f s", seconds);
@@ -80,7 +80,7 @@ static void a_late_answer_is_dropped(void **state) {
     drop_machine(&a, getenv("BATCHFIT_STANDIN_MACHINE"));
 }
 
-// 0x02000028 is size | version << 24; the stand-in refuses any other, as the driver does.
+// 0x02000028 is size | version << 24; the fake refuses any other, as the driver does.
 static void used_is_without_the_reserve(void **state) {
     (void)state;
     ARENA_AUTO a = {0};

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// With the stand-in driver in LD_LIBRARY_PATH. The argument chooses what is tested: "new" and "old"
+// With the fake driver in LD_LIBRARY_PATH. The argument chooses what is tested: "new" and "old"
 // drivers, "none", and drivers that hang, each in a process of its own because a hanging thread
 // stays behind with the machine it plays.
 #include "device_machines.h"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A watch with the stand-in driver in LD_LIBRARY_PATH. The argument chooses the test, each in a
+// A watch with the fake driver in LD_LIBRARY_PATH. The argument chooses the test, each in a
 // process of its own: a driver that hangs stays behind with the machine that it plays.
 #include "device_machines.h"
 

@@ -65,7 +65,7 @@ class Machine:
         self.forget_step()
 
     def forget_step(self):
-        """The step that is under way is none: the next begins with its first event."""
+        """The step that is under way does not count: the next begins with its first event."""
         self.since, self.phase = None, OTHER
         self.group, self.group_is, self.sure_validation, self.after_validation = [], UNDECIDED, False, False
         self.step = Record(None)

@@ -20,7 +20,7 @@ def open_inherited():
     said = os.environ.get("BATCHFIT_FD_ID")
     if said != "%d:%d" % (seen.st_dev, seen.st_ino) if said else not stat.S_ISFIFO(seen.st_mode):
         return None
-    try:  # opened anew, so that O_NONBLOCK is ours alone and the program may close its own
+    try:  # opened again, so that O_NONBLOCK is ours alone and the program may close its own
         return os.open("/proc/self/fd/%d" % number, os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY)
     except OSError:
         own = os.dup(number)

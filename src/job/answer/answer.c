@@ -203,7 +203,7 @@ void answer_table(struct arena *a, const struct answer *answers, int count, stru
     static const struct show_heading columns[] = {
         {"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
         {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-        {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"card", SHOW_RIGHT},
+        {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"of GPU", SHOW_RIGHT},
         {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(a, (struct str){0});
     show_table_columns(&t, columns);

@@ -154,9 +154,9 @@ static struct show_table largest_table(struct question *q, const struct answer *
 }
 
 static struct str peak_sentence(struct question *q, const struct sim_holders *h) {
-    return str_format(q->arena, "The peak of %s stands in the %s of step %d%s%.*s%s%.*s.",
+    return str_format(q->arena, "peak: %s, %s, step %d%s%.*s%s%s%.*s",
                       unit_bytes(q->arena, h->allocated_bytes).p, tape_phase_names[h->phase],
-                      (int)h->step, h->op.len ? ", at " : "", STR_ARG(h->op),
+                      (int)h->step, h->op.len ? ", `" : "", STR_ARG(h->op), h->op.len ? "`" : "",
                       h->module.len ? " in " : "", STR_ARG(h->module));
 }
 
@@ -178,7 +178,7 @@ void answer_breakdown_tables(struct question *q, struct answer *answer, struct s
 }
 
 static struct show_table remedy_table(struct question *q, const struct answer *answer) {
-    struct show_table t = show_table_new(q->arena, STR("What would help, the cheapest first"));
+    struct show_table t = show_table_new(q->arena, STR("Ways to make it fit, cheapest first"));
     show_table_column(&t, "remedy", SHOW_LEFT);
     show_table_column(&t, "saves", SHOW_RIGHT);
     show_table_column(&t, "needed then", SHOW_RIGHT);
@@ -298,7 +298,7 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
                                 .span_count = span_count,
                                 .limit = (double)forecast_capacity(&answer->card),
                                 .budget = (double)answer->budget_bytes,
-                                .limit_name = STR("card"),
+                                .limit_name = STR("GPU memory"),
                                 .budget_name = STR("budget")};
     html_chart(page, &chart, q->arena);
 }

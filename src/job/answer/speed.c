@@ -3,7 +3,9 @@
 
 #include "stats/stats.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <string.h>
 
 // Fewer models than this say less about a GPU than its data sheet: with one, the error grew
 // (doc/speed-model.md, "Measured models").
@@ -24,12 +26,20 @@ static void add_number(struct buf *out, double value) {
     buf_format(out, "%.*f", value < 10 ? 2 : value < 100 ? 1 : 0, value);
 }
 
+// "an RTX 3090" of the key "rtx_3090".
+static void add_card(struct buf *out, struct str key) {
+    buf_format(out, "%s ", key.len > 0 && strchr("aefhilmnorsx", key.p[0]) ? "an" : "a");
+    for (ptrdiff_t i = 0; i < key.len; i++) {
+        buf_byte(out, key.p[i] == '_' ? ' ' : (char)toupper((unsigned char)key.p[i]));
+    }
+}
+
 void answer_speed_text(const struct speed *s, struct buf *out) {
     if (!s->row) return;
     if (s->is_host_bound) {
         buf_add(out, STR("speed: at most "));
         add_number(out, s->high);
-        buf_add(out, STR(" samples/s: the host, not the GPU, decides at this batch\n"));
+        buf_add(out, STR(" samples/s: at this batch the CPU is the limit, not the GPU\n"));
         return;
     }
     buf_add(out, STR("speed: about "));
@@ -42,12 +52,13 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
     add_number(out, s->step_s * 1e3);
     buf_add(out, STR(" ms a step without loading data"));
     if (!s->is_fitted) {
-        buf_format(out, "; constants of %.*s%s", STR_ARG(s->row->cards),
-                   s->is_card ? " with other software, or in another precision"
-                              : ", not of this GPU and software");
+        buf_add(out, STR("; calibrated on "));
+        add_card(out, s->row->cards);
+        buf_add(out, s->is_card ? STR(" with other software, or in another precision")
+                                : STR(", not on this GPU and software"));
     }
     if (s->is_doubtful) {
-        buf_add(out, STR("; doubtful: kernels that vary much between cuDNN's choices"));
+        buf_add(out, STR("; doubtful: kernels whose time depends much on cuDNN's choice"));
     }
     buf_byte(out, '\n');
 }

@@ -344,7 +344,7 @@ static void note_standin(struct choice_measured *m) {
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         if (!m->trials[i].result.trial.is_standin) continue;
         launch_note(&m->launch,
-                    STR("STAND-IN: the command says that it plays a scenario; nothing was "
+                    STR("FAKE: the command says that it plays a scenario; nothing was "
                         "trained"));
         return;
     }

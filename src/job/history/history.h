@@ -41,7 +41,7 @@ int history_run(struct arena *a, struct store *store, int64_t id, struct store_r
                 struct fail *why);
 
 // The device of the trials, for all rows that follow. `machine`: a recorded one, which makes them
-// rows of a stand-in.
+// rows of a fake.
 void history_place(struct history *h, const struct launch *l, const char *machine);
 // What must be the same for an earlier trial to answer: of the command, its files, the config less
 // its batch, the plan less its batch, the device, the driver.

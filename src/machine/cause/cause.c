@@ -38,7 +38,7 @@ static const struct row {
     bool is_seen_too;   // the judge is asked without a signature of the row, too
 } rows[] = {
     // The GPU's memory.
-    {"memory.leak", "memory that grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
+    {"memory.leak", "memory leak: it grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
      cause_leak, 0,
      "look for losses or outputs that are kept with their graph (use .item() or .detach()), for "
      "lists that grow, and for inputs that get longer"},

@@ -113,7 +113,7 @@ void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes
 
 // Every id, for the documents and tests. NULL from the end on.
 const char *cause_id(int index);
-// The row that speaks for a signature; NULL: no row does.
+// The row of a signature; NULL: no row does.
 const char *cause_of_signature(const char *signature);
 
 #endif

@@ -39,7 +39,7 @@ struct device_cpu_gauges {
     int64_t swap_total_bytes, swap_used_bytes;
     double group_cpus;      // the control group's limit, in CPUs; NaN: none
     double group_used_cpus; // what it uses
-    double group_throttled; // share of the time in which it was held back by that limit
+    double group_throttled; // share of the time in which that limit slowed it down
     double energy_joules;   // counter of the packages and the memory, from our first look on
     double power_watts;
     double temperature_celsius; // the hottest of the packages

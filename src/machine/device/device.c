@@ -27,7 +27,7 @@ void device_explain_none(struct device_list *list) {
 
 struct str device_standin_note(struct arena *a, struct str standin) {
     if (standin.len == 0) return (struct str){0};
-    return str_format(a, "STAND-IN DRIVER, no real GPU: %.*s", STR_ARG(standin));
+    return str_format(a, "FAKE DRIVER, no real GPU: %.*s", STR_ARG(standin));
 }
 
 int device_no_card(int card, const struct device_list *list, struct fail *why) {

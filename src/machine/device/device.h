@@ -32,7 +32,7 @@ struct device_list {
     struct str why_none;   // no driver, no permission, …; empty when devices were found
     struct str left_out;   // GPUs that are there but cannot be used: lost, not permitted
     bool driver_is_absent; // there is no library of the driver at all
-    struct str standin;    // set: the driver is a stand-in for tests and demos; every view says so
+    struct str standin;    // set: the driver is a fake for tests and demos; every view says so
 };
 
 // The line that every view of such a machine begins with; empty where `standin` is.

@@ -111,7 +111,7 @@ void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_lis
 int device_sampler_open_within(struct arena *a, int deadline_ms, const char *machine, int card,
                                int interval_ms, struct device_sampler **ret_sampler,
                                struct fail *why);
-// The machine's root; may change from "" when the driver is a stand-in.
+// The machine's root; may change from "" when the driver is a fake.
 const char *device_monitor_root(struct device_monitor *m);
 int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
                                const struct device_watching *how,

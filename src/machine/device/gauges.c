@@ -13,9 +13,10 @@
 #define FACT(member) #member, offsetof(struct device_card, facts.member)
 #define METRIC(name, what) .metric = name, .help = what
 #define SERIES(name, labels, what) .metric = name, .label = labels, .help = what
-#define THROTTLED                                                                                 \
-    "Time in which the clocks were held back, by reason, since the driver was loaded; the power " \
-    "cap is usual at full load."
+#define THROTTLED                                                                               \
+    "Time in which the clocks were limited, by reason, since the driver was loaded; the power " \
+    "cap "                                                                                      \
+    "is usual at full load."
 #define ECC "Errors of the memory since the driver was loaded."
 #define BYTES_MOST 0x1p60
 const struct device_field device_fields[] = {

@@ -169,7 +169,7 @@ extern const int device_field_count;
 const struct device_field *device_field_at(size_t offset);
 // In our unit; NaN: unknown.
 double device_field_value(const struct device_card *card, const struct device_field *field);
-// A value of the driver, in its unit; one that is none makes the field unknown.
+// A value of the driver, in its unit; one that is not a figure makes the field unknown.
 void device_field_set(struct device_card *card, const struct device_field *field, double value);
 // A GPU of which nothing is known.
 struct device_card device_card_unknown(void);

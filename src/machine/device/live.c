@@ -16,7 +16,7 @@ int device_live_open(struct arena *a, const char *machine, struct device_session
     struct session *s = arena_new(a, struct session, 1);
     int failed = device_nvml_open(a, machine, &s->nvidia, why);
     if (failed || !s->nvidia) return failed;
-    // A stand-in driver's machine has the AMD GPUs of its folder.
+    // A fake driver's machine has the AMD GPUs of its folder.
     device_amd_open(a, s->nvidia->root, &s->amd);
     s->common = *s->nvidia;
     s->common.list.items = NULL;

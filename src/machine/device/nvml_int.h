@@ -31,7 +31,7 @@ struct nvml_api {
     int (*mig_mode)(struct nvml_handle *device, unsigned *now, unsigned *pending);
     int (*mig_max)(struct nvml_handle *device, unsigned *count);
     int (*mig_by_index)(struct nvml_handle *device, unsigned index, struct nvml_handle **instance);
-    // Only our stand-in driver has them: its label; the folder in whose proc and sys it lives.
+    // Only our fake driver has them: its label; the folder in whose proc and sys it lives.
     const char *(*standin)(void);
     const char *(*standin_root)(void);
 };

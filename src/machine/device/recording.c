@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recorded machine as a back end: MACHINE/devices.json, described in doc/formats/machine.md. It
-// says what the driver would answer, so a recording and the stand-in driver that plays it give the
+// says what the driver would answer, so a recording and the fake driver that plays it give the
 // same list.
 #include "machine/device/recording_int.h"
 

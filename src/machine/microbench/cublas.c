@@ -49,7 +49,7 @@ static void name_it(struct cuda *c) {
     bool has_path = dladdr(*(void **)&c->blas_api.gemm, &info) && info.dli_fname;
     if (c->blas_api.version) c->blas_api.version(c->blas, &version);
     c->blas_path = str_format(c->arena, "%s%s", has_path ? info.dli_fname : "cuBLAS",
-                              c->blas_api.standin ? " (stand-in)" : "");
+                              c->blas_api.standin ? " (fake)" : "");
     if (version > 0) {
         // 12.8.4 is 120804 from 12 on, 11.10.3 is 111003.
         c->blas_path = str_format(c->arena, "%.*s, version %d.%d", STR_ARG(c->blas_path),

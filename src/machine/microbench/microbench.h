@@ -44,7 +44,7 @@ struct microbench_figure {
     double variation;         // standard deviation over mean; NaN: fewer than two runs
     int count;                // runs that were timed
     struct str how, why;      // "256 MiB, pinned"; of what was measured and with what
-    struct str standin;       // set: a library of the measurement is a stand-in for tests
+    struct str standin;       // set: a library of the measurement is a fake for tests
 };
 // Called with every figure as soon as it is there.
 struct microbench_sink {

@@ -227,8 +227,7 @@ bool rules_card_clocks(const struct view *v, struct finding *f) {
                            reasons[i].remedy);
     }
     return finding_say(f, FINDING_OK, value,
-                       now & DEVICE_REASON_IDLE ? STR("idle") : STR("nothing holds them back"),
-                       NULL);
+                       now & DEVICE_REASON_IDLE ? STR("idle") : STR("not limited"), NULL);
 }
 
 // Counters run since the driver was loaded; how long that is, nobody says. A minute of heat is a

@@ -26,7 +26,7 @@ struct rules_needs {
 
 int rules_needs_load(struct arena *a, struct rules_needs *ret_needs, struct fail *why);
 
-// "535.183.01" -> 535183001; 0 when it is none.
+// "535.183.01" -> 535183001; 0 when it is not a version.
 int64_t rules_driver_number(struct str version);
 // "12.8" -> 1208, "2.13.0+cu130" -> 213; 0 when there is no version at the beginning.
 int rules_version(struct str text);

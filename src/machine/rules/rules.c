@@ -7,7 +7,7 @@ static const struct rule {
     bool is_of_card;
     rules_rule *judge;
 } rules[] = {
-    {"driver.standin", "stand-in driver", false, rules_standin},
+    {"driver.standin", "fake driver", false, rules_standin},
     {"driver.found", "NVIDIA driver", false, rules_driver},
     {"driver.cuda", "driver and CUDA", false, rules_driver_cuda},
     {"driver.left-out", "GPUs left out", false, rules_left_out},
@@ -29,7 +29,7 @@ static const struct rule {
     {"card.attention", "fused attention", true, rules_card_attention},
     {"card.compile", "compiled kernels", true, rules_card_compile},
     {"card.link", "PCIe link", true, rules_card_link},
-    {"card.clocks", "clocks held back now", true, rules_card_clocks},
+    {"card.clocks", "clocks limited now", true, rules_card_clocks},
     {"card.throttled", "time throttled", true, rules_card_throttled},
     {"card.power", "power limit", true, rules_card_power},
     {"card.heat", "temperature", true, rules_card_heat},

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of the rules, and those about clocks that are held back.
+// The table of the rules, and those about clocks that are limited.
 #include "machine/trend/trend_int.h"
 #include "stats/stats.h"
 
@@ -98,11 +98,11 @@ static const struct {
     {"trend.xid", "error of the GPU", trend_xid},
     {"trend.ecc", "memory errors", trend_ecc},
     {"trend.replays", "PCIe link", trend_replays},
-    {"trend.leak", "memory that grows", trend_leak},
+    {"trend.leak", "memory leak", trend_leak},
     {"trend.spill", "memory spilled to the host", trend_spill},
     {"trend.full", "memory nearly full", trend_full},
     {"trend.missed", "predicted memory", trend_missed},
-    {"trend.starved", "GPU that waits", trend_starved},
+    {"trend.starved", "GPU starved", trend_starved},
 };
 
 void trend_judge(struct arena *a, const struct trend_stretch *stretch, int card,

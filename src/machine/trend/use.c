@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A GPU that waits, and for what.
+// A starved GPU, and what it waits for.
 #include "machine/trend/trend_int.h"
 
 #include "stats/stats.h"

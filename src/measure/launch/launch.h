@@ -45,7 +45,7 @@ struct launch_place {
     int card;                       // its place in device_list
     int card_index;                 // the driver's number; -1 on the CPU
     struct str card_uuid;           // empty: unknown
-    struct str standin;             // set: the driver is a stand-in
+    struct str standin;             // set: the driver is a fake
     struct device_sampler *sampler; // NULL: no GPU
 };
 

@@ -238,7 +238,7 @@ static void add_loss(struct logread *j, struct str line, int kind) {
     j->loss_recovered = false;
 }
 
-// The length of the name of a loss at the beginning; 0: it is none.
+// The length of the name of a loss at the beginning; 0: not a loss.
 static ptrdiff_t loss_name(struct str s) {
     if (s.len > 4 && strncasecmp(s.p, "loss", 4) == 0) return 4;
     return str_starts(s, STR("손실")) ? STR("손실").len : 0; // "loss" in Korean

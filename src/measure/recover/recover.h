@@ -173,7 +173,7 @@ bool recover_is_near(const struct recover_rules *rules, const struct recover_sig
 bool recover_adapt(struct arena *a, const struct recover_rules *rules,
                    const struct recover_state *state, const struct recover_sight *sight,
                    struct recover_size *ret_size, struct str *ret_why);
-// The peak of `batch` as the measured ones foretell it; -1: nothing was measured.
+// The peak of `batch` as predicted from the measured ones; -1: nothing was measured.
 int64_t recover_predict(const struct recover_state *state, int64_t batch);
 
 #endif

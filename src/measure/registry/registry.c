@@ -297,7 +297,7 @@ static void add_ends(struct buf *b, struct registry_entry *n, const struct steps
 }
 
 // A new file with the ranks and the newest steps takes the old one's place.
-static void begin_anew(struct registry_entry *n, const struct steps *steps) {
+static void begin_again(struct registry_entry *n, const struct steps *steps) {
     ARENA_AUTO scratch = {0};
     struct buf b = buf_new(&scratch);
     ptrdiff_t from = steps->count > STEPS_KEPT ? steps->count - STEPS_KEPT : 0;
@@ -327,7 +327,7 @@ void registry_steps(struct registry_entry *n, const struct steps *steps) {
     add_ends(&b, n, steps);
     if (b.count == 0) return;
     if (n->bytes + b.count > STEPS_BYTES_MOST) {
-        begin_anew(n, steps);
+        begin_again(n, steps);
         return;
     }
     if (os_write(n->steps_fd, buf_str(&b)) < 0) { // a full disk: no more of it

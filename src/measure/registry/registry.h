@@ -18,7 +18,7 @@ struct registry_run {
     struct str model, command, precision;
     struct str device;    // "NVIDIA GeForce RTX 3090", "CPU, 8 cores"
     struct str card_uuid; // empty: the CPU
-    struct str standin;   // set: its figures are those of a stand-in
+    struct str standin;   // set: its figures are those of a fake
     int64_t card_index;   // the driver's number
     int64_t pid;          // of the process whose children train
     int64_t batch, accumulation;
@@ -43,7 +43,7 @@ struct registry_found {
     struct str steps_path;
 };
 int registry_list(struct arena *a, struct registry_found **ret_found);
-// A run.json. False: it is none of this version. Its texts are short and may be shown.
+// A run.json. False: not one of this version. Its texts are short and may be shown.
 bool registry_read(struct arena *a, struct str text, struct registry_run *ret_run);
 
 #endif

@@ -28,7 +28,7 @@ struct steps steps_new(struct arena *a) {
     return (struct steps){.arena = a};
 }
 
-// Bytes of the UTF-8 character at the beginning; 0: it is none, or one that a terminal obeys (C0,
+// Bytes of the UTF-8 character at the beginning; 0: not a character, or one that a terminal obeys (C0,
 // C1).
 static int character_len(const unsigned char *p, ptrdiff_t len) {
     static const struct {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One plan on one GPU: which tape speaks for it, what it needs, whether it fits, how sure that is,
+// One plan on one GPU: which tape matches it, what it needs, whether it fits, how sure that is,
 // and what would help. fit, team, explain (and later check, run, serve) all ask here.
 #ifndef FORECAST_FORECAST_H
 #define FORECAST_FORECAST_H
@@ -42,7 +42,7 @@ struct forecast_cache {
     ptrdiff_t count, capacity;
 };
 
-// What is known of a kind of plan: the tape that speaks for it. The batch is free.
+// What is known of a kind of plan: the tape that matches it. The batch is free.
 struct forecast_tape {
     const struct tape_entry *entry;
     const struct tape *tape;
@@ -120,7 +120,7 @@ struct forecast_remedies {
     struct forecast_remedy *items;
     ptrdiff_t count, capacity;
 };
-// Every remedy that a tape can speak for, the one that costs the training least first. `batch` is
+// Every remedy that a tape matches, the one that costs the training least first. `batch` is
 // the batch that should fit.
 int forecast_remedies(struct forecast *f, const struct forecast_card *card, int64_t batch,
                       int64_t accumulation, struct forecast_remedies *ret_remedies,

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which tape speaks for a plan. Exactly the plan's own, or the nearest one that may stand in; every
+// Which tape matches a plan. Exactly the plan's own, or the nearest one that may stand in; every
 // substitution has a row in the table below, a penalty that ranks it and a note that says what it
 // does to the figures. What no row allows is not guessed.
 #include "predict/forecast/forecast_int.h"

@@ -91,7 +91,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     struct forecast changed;
     struct forecast_peak peak;
     struct forecast_tape *t;
-    // No tape speaks for the changed plan: then nothing is said about it.
+    // No tape matches the changed plan: then nothing is said about it.
     if (forecast_open(f->cache, &plan, &changed, NULL) < 0) return 0;
     if (forecast_tape(&changed, accumulation, &t, NULL) < 0 || t->is_upper_bound) return 0;
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);

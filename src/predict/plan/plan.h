@@ -41,7 +41,7 @@ enum plan_precision plan_precision_find(struct str name);      // UNKNOWN: no su
 extern const char *const plan_precisions[];                    // NULL-ended, PLAN_FP32 first
 extern const char *const plan_optimizers[];                    // NULL-ended
 // "AdamW", "adamw_torch_fused", "torch.optim.SGD", "adamw_bnb_8bit" -> the name of plan_optimizers,
-// NULL when it is none of them.
+// NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
 
 // A member of a plan that stands `at` bytes into a record, as a row of the record's table.

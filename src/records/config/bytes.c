@@ -35,7 +35,7 @@ int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, co
     return fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, message);
 }
 
-// Length of the UTF-8 sequence at s, 0 when it is none (RFC 3629: no overlong forms, no
+// Length of the UTF-8 sequence at s, 0 when it is not one (RFC 3629: no overlong forms, no
 // surrogates).
 static int sequence(const unsigned char *s, ptrdiff_t left) {
     if (s[0] < 0x80) return 1;

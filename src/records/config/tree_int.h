@@ -51,7 +51,7 @@ ptrdiff_t config_bytes_line_end(struct str text, ptrdiff_t at);
 struct str config_bytes_ending(struct str text, ptrdiff_t at);
 struct str config_bytes_ending_before(struct str text,
                                       ptrdiff_t line); // of the line above; `line` begins one
-// A line that was probably meant to be "key: …" but is none: full-width colon, no-break space, no
+// A line that was probably meant to be "key: …" but is not: full-width colon, no-break space, no
 // blank after the colon. key empty: any key. Returns advice or an empty view.
 struct str config_bytes_hint(struct arena *a, struct str text, struct str key);
 // Where PyYAML stops although libfyaml goes on: tabs between tokens, line ends that only one of

@@ -89,7 +89,7 @@ struct store_filter {
     struct str gpu_like, model_like; // part of the name, as people write it
     struct str model;                // the name
     int64_t since_ms;
-    bool only_real;      // no stand-ins
+    bool only_real;      // no fakes
     bool only_predicted; // with a predicted and a measured size of the allocator, and no retries
     int64_t id;          // 0: any
     int64_t limit;       // 0: all

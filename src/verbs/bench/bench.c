@@ -389,7 +389,7 @@ static int answer(struct measuring *m, struct fail *why) {
         grid_note(b, m->history.notes.items[i]);
     }
     if (b->is_standin) {
-        grid_note(b, STR("the command is a stand-in that plays a scenario: nothing was trained"));
+        grid_note(b, STR("the command is a fake that plays a scenario: nothing was trained"));
     }
     int rc = verdict(b, why);
     struct fail unwritten;

@@ -389,7 +389,7 @@ void bench_print(struct grid *b) {
     const struct launch_place *place = b->place;
     struct show_table table = bench_table(b);
     show_text(&out, style, SHOW_STRONG, STR("Benchmark summary"));
-    buf_format(&out, ": %.*s%s", STR_ARG(place->name), place->standin.len ? " (stand-in)" : "");
+    buf_format(&out, ": %.*s%s", STR_ARG(place->name), place->standin.len ? " (fake)" : "");
     if (place->capacity_bytes > 0) {
         buf_format(&out, ", %s%s", unit_bytes(b->arena, place->capacity_bytes).p,
                    place->is_capped ? " (--memory)" : "");

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to set: by the GPU's abilities, the machine's cores, the PyTorch that is there, and, where
-// a tape speaks for the model, the batch that fit would choose.
+// a tape matches the model, the batch that fit would choose.
 #include "verbs/check/check.h"
 
 // Convolutions on tensor cores are faster in NHWC (PyTorch's channels_last tutorial); without

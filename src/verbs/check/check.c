@@ -134,7 +134,7 @@ const struct cli_verb check_verb = {
     .description =
         "Looks at driver, GPUs, PyTorch, memory, /dev/shm and cores, says what is wrong with the "
         "evidence and what to do, and recommends settings: precision, workers, pin_memory, "
-        "channels_last, compile and, for a model that a tape speaks for, the batch. A machine "
+        "channels_last, compile and, where a tape matches the model, the batch. A machine "
         "without a GPU is told so; that is no error. Exit status 0: all is well, 1: there are "
         "warnings, 2: there are problems (doc/formats/exit.md).\n"
         "--benchmark measures as well, each GPU in a process of its own; a figure far below its "

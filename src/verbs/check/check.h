@@ -23,7 +23,7 @@ struct check_advice {
     enum gpu_precision precision;
     bool tf32, pin_memory, channels_last, compile, cudnn_benchmark;
     int workers;
-    bool has_answer; // a tape speaks for the config's model
+    bool has_answer; // a tape matches the config's model
     struct answer answer;
     struct str why_no_answer;
 };

@@ -100,7 +100,7 @@ static void fill(struct matrix *m) {
     q->effective = effective;
 }
 
-// A model for which no tape speaks, named by the user, is an error as it is for fit.
+// A model that no tape matches, named by the user, is an error as it is for fit.
 static int refuse_unknown(const struct matrix *m, struct fail *why) {
     struct question *q = &m->check->question;
     struct forecast_model found;

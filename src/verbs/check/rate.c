@@ -34,7 +34,7 @@ static void add_figure(struct check *c, const struct microbench_table *table, in
     microbench_range_find(c->arena, table, figure->measure, &subject, &r.range);
     *arena_push(c->arena, &c->rates.items, &c->rates.count, &c->rates.capacity) = r;
     rules_judge_rate(c->arena, &c->facts, &r, &c->findings);
-    // A stand-in of CUDA is as unreal as one of the driver: every view says so.
+    // A fake of CUDA is as unreal as one of the driver: every view says so.
     if (figure->standin.len > 0 && c->facts.devices.standin.len == 0) {
         c->facts.devices.standin = figure->standin;
     }
@@ -185,7 +185,7 @@ int check_measure(struct check *c, struct fail *why) {
     int rc = microbench_table_load(c->arena, &table, why);
     if (rc < 0) return rc;
     struct show_progress p = show_progress_open(STDERR_FILENO, STR("measuring"), cards + 1);
-    show_progress_set(&p, 0, STR("processor"));
+    show_progress_set(&p, 0, STR("CPU"));
     c->rates.busy = busy_cores(c);
     if (is_asked(c, "cpu")) measure_cpu(c, &table);
     for (int i = 0; i < cards; i++) {

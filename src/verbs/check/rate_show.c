@@ -63,7 +63,7 @@ static void add_row(const struct check *c, struct show_table *t, const struct ru
     enum show_tone tone = tone_of(finding_of(c, r));
     bool is_measured = f->state == MICROBENCH_MEASURED;
     show_table_cell(t, SHOW_PLAIN,
-                    r->card < 0 ? STR("processor")
+                    r->card < 0 ? STR("CPU")
                                 : str_format(a, "GPU %d", c->facts.devices.cards[r->card].index));
     show_table_cell(t, SHOW_STRONG, str_of(f->measure->what));
     show_table_known(t, tone, microbench_text(a, f->measure->unit, f->median));

@@ -60,7 +60,7 @@ static int answer(struct compare *c, struct fail *why) {
         return both_failed(c, why);
     if (c->is_standin && !c->is_of_runs) {
         compare_note(c,
-                     STR("the command is a stand-in that plays a scenario: nothing was trained"));
+                     STR("the command is a fake that plays a scenario: nothing was trained"));
     }
     if (c->is_interrupted) {
         compare_note(c, str_format(c->arena, "interrupted: %td of %lld pairs were measured",

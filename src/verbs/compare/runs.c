@@ -87,7 +87,7 @@ static int check_alike(struct compare *c, const struct store_run *runs, struct f
                     same[i].b.len > 0 ? same[i].b : none, why);
     }
     if (rc == 0 && a->is_standin != b->is_standin) {
-        rc = differ(runs, "one is of a stand-in:", a->kind, b->kind, why);
+        rc = differ(runs, "one is of a fake:", a->kind, b->kind, why);
     }
     return rc;
 }
@@ -162,7 +162,7 @@ int compare_recall(struct compare *c, struct fail *why) {
     }
     c->is_standin = runs[COMPARE_A].is_standin == 1;
     c->device = runs[COMPARE_B].gpu;
-    if (c->is_standin) compare_note(c, STR("the runs are of a stand-in: nothing was trained"));
+    if (c->is_standin) compare_note(c, STR("the runs are of a fake: nothing was trained"));
     say_how_sure(c, runs);
     compare_judge(c);
     return 0;

@@ -144,7 +144,7 @@ struct str_list compare_sentences(const struct compare *c) {
 
 static void add_title(const struct compare *c, struct show_style style, struct buf *out) {
     show_text(out, style, SHOW_STRONG, STR("Comparison"));
-    buf_format(out, ": %.*s%s", STR_ARG(c->device), c->standin.len ? " (stand-in)" : "");
+    buf_format(out, ": %.*s%s", STR_ARG(c->device), c->standin.len ? " (fake)" : "");
     if (!c->is_of_runs) buf_format(out, ", %td pairs", c->pairs);
     for (int i = 0; i < COMPARE_SIDES; i++) {
         buf_format(out, "\n%c: %.*s", 'A' + i, STR_ARG(c->sides[i].name));

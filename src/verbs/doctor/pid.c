@@ -44,7 +44,7 @@ struct looking {
     ptrdiff_t looks, disk_looks, busy_looks; // busy: that thread runs, or waits for a CPU
 };
 
-// -1 where it is none.
+// -1 where it is not one.
 static int64_t whole(const char *text) {
     int64_t number;
     return str_to_i64(str_of(text), &number) ? number : -1;

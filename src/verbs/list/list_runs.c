@@ -51,7 +51,7 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     show_table_format(t, SHOW_DIM, "%lld", (long long)run->id);
     show_table_cell(t, SHOW_DIM, history_date(a, run->at_ms));
     show_table_format(t, SHOW_PLAIN, "%.*s%s", STR_ARG(run->kind),
-                      run->is_standin == 1 ? " (stand-in)" : "");
+                      run->is_standin == 1 ? " (fake)" : "");
     show_table_known(t, SHOW_STRONG, run->plan.model);
     show_table_known(t, SHOW_PLAIN, run->gpu);
     count_cell(t, run->plan.batch);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a tape foretells of the training's memory on the GPU: for --adaptive, and for those who
-// watch. Nothing is predicted without a model that a tape speaks for, and on the CPU, whose
+// What a tape predicts of the training's memory on the GPU: for --adaptive, and for those who
+// watch. Nothing is predicted without a model that a tape matches, and on the CPU, whose
 // allocator is another one.
 #include "job/question/gpus.h"
 #include "verbs/run/run.h"

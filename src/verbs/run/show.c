@@ -86,7 +86,7 @@ void run_say_end(struct run *r, int status) {
         buf_add(&b, STR("), "));
     }
     buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
-    if (r->is_standin) buf_add(&b, STR("; STAND-IN: the command plays a scenario"));
+    if (r->is_standin) buf_add(&b, STR("; FAKE: the command plays a scenario"));
     if (status != 0) buf_format(&b, "; exit status %d", status);
     run_say("%.*s", STR_ARG(buf_str(&b)));
 }

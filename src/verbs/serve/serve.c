@@ -117,7 +117,7 @@ static int say(const struct serve *s, struct fail *why) {
                                     http_port(s->http), "standin", json_text(standin)),
                           why);
     }
-    if (standin.len > 0) printf("STAND-IN, no real machine: %.*s\n", STR_ARG(standin));
+    if (standin.len > 0) printf("FAKE, no real machine: %.*s\n", STR_ARG(standin));
     printf("batchfit serves %.*s and %.*smetrics; Ctrl-C ends it\n", STR_ARG(url), STR_ARG(url));
     return 0;
 }

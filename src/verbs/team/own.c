@@ -142,9 +142,9 @@ static void note_left(struct team_collect *c, const struct left_out *left) {
         const char *what;
     } rows[] = {
         {left->on_cpu, "on the CPU"},
-        {left->standins, "of stand-ins"},
+        {left->standins, "on fakes"},
         {left->capped, "with a part of the GPU's memory (--memory)"},
-        {left->unsound, "whose names are no text for a file"},
+        {left->unsound, "whose names are not valid UTF-8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].count == 0) continue;

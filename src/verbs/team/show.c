@@ -89,7 +89,7 @@ static void table(const struct team_collect *c, struct show_style style, struct 
     static const struct show_heading columns[] = {
         {"GPU", SHOW_LEFT},      {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
         {"accum.", SHOW_RIGHT},  {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-        {"peak", SHOW_RIGHT},    {"card", SHOW_RIGHT},      {"samples/s", SHOW_RIGHT},
+        {"peak", SHOW_RIGHT},    {"of GPU", SHOW_RIGHT},    {"samples/s", SHOW_RIGHT},
         {"known by", SHOW_LEFT}, {"machine", SHOW_LEFT},    {"on (UTC)", SHOW_LEFT},
         {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(c->q->arena, (struct str){0});

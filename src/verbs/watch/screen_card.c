@@ -145,7 +145,7 @@ static struct str power_text(struct watch_draw *d, const struct device_gauges *g
 
 static void draw_busy(struct watch_draw *d, struct tui_area area, const struct device_card *card) {
     int half = area.columns / 2, power_at = half + 2, bar = half - LABEL - 7;
-    tui_put(area, 1, 3, SHOW_DIM, STR("gpu"));
+    tui_put(area, 1, 3, SHOW_DIM, STR("util"));
     meter_utilisation(card, area, 1, LABEL, bar);
     tui_put_field(area, 1, LABEL + bar, 6, SHOW_RIGHT, busy_ink(card->now.utilisation),
                   watch_text_percent(d, card->now.utilisation));
@@ -350,10 +350,10 @@ void watch_draw_line_title(struct watch_draw *d, struct tui_area area) {
     (void)d;
     struct places p = places_of(columns_of(area.columns), area.columns);
     tui_put(area, 0, 2, SHOW_DIM, STR("#"));
-    tui_put(area, 0, p.name, SHOW_DIM, STR("card"));
-    tui_put_field(area, 0, p.busy_text, 5, SHOW_RIGHT, SHOW_DIM, STR("gpu"));
+    tui_put(area, 0, p.name, SHOW_DIM, STR("GPU"));
+    tui_put_field(area, 0, p.busy_text, 5, SHOW_RIGHT, SHOW_DIM, STR("util"));
     tui_put_field(area, 0, p.memory_text, 12, SHOW_RIGHT, SHOW_DIM, STR("memory"));
-    tui_put_field(area, 0, p.warm, 6, SHOW_RIGHT, SHOW_DIM, STR("heat"));
+    tui_put_field(area, 0, p.warm, 6, SHOW_RIGHT, SHOW_DIM, STR("temp"));
     tui_put_field(area, 0, p.throttled, 6, SHOW_RIGHT, SHOW_DIM, STR("slow"));
     if (area.columns < ROOM) return;
     tui_put_field(area, 0, p.power, 9, SHOW_RIGHT, SHOW_DIM, STR("power"));

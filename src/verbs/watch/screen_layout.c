@@ -73,7 +73,7 @@ static void draw_cpu(struct watch_draw *d, struct tui_area area) {
                        STR_ARG(watch_text_percent(d, c->io_wait)));
     }
     if (c->group_throttled > 0.01) {
-        watch_flow_add(d, &flow, SHOW_WARN, "held back by its group %.*s",
+        watch_flow_add(d, &flow, SHOW_WARN, "CPU quota reached %.*s",
                        STR_ARG(watch_text_percent(d, c->group_throttled)));
     }
     if (c->swap_used_bytes > 0) {

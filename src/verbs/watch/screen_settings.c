@@ -28,7 +28,7 @@ const struct watch_setting watch_setting_rows[] = {
     {"plot-memory-traffic", "plot: memory traffic", AT(plots[5]), no_yes, 2},
     {"plot-style", "plots are drawn in", AT(plot_kind), kinds, 3},
     {"cards", "GPUs as", AT(cards), layouts, 3},
-    {"cpu", "processor", AT(cpu), no_yes, 2},
+    {"cpu", "CPU", AT(cpu), no_yes, 2},
     {"runs", "runs", AT(runs), no_yes, 2},
     {"findings", "findings", AT(findings), no_yes, 2},
     {"processes", "processes", AT(processes), no_yes, 2},

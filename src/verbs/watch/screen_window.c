@@ -20,7 +20,7 @@ static const char *const help[][2] = {
     {"f", "all findings with what to do about them"},
     {"p", "pause"},
     {"", ""},
-    {"slow", "share of the last minute held back by heat or power brake"},
+    {"slow", "share of the last minute limited by heat or power"},
     {"ours", "memory of the runs that batchfit launched"},
 };
 enum { HELP_ROWS = sizeof help / sizeof *help, MARGIN = 2, WINDOW_COLUMNS = 74 };

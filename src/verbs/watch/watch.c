@@ -232,8 +232,9 @@ const struct cli_verb watch_verb = {
     .summary = "what happens on the GPUs now, and what is holding the training back?",
     .description =
         "A live screen of the GPUs: utilisation, memory (of runs that batchfit launched, of "
-        "others, of the driver), heat, power, clocks, the share of the time in which a GPU was "
-        "held back, energy; their history, processes, the runs with the parts of their steps, and "
+        "others, of the driver), temperature, power, clocks, the share of the time in which they "
+        "were limited, energy; their history, processes, the runs with the parts of their steps, "
+        "and "
         "findings with what to do about them. A GPU that does not answer never stops the screen: "
         "its figures are shown with their age. h shows the keys; no process is ever ended.\n"
         "Without a terminal, or with --once, one look as text. --log writes every reading into a "

@@ -103,7 +103,7 @@ static struct str header(const struct http *h, struct MHD_Connection *connection
 // ones of several for the true one can be made to disagree about where a request ends.
 struct outline {
     int hosts, lengths;
-    bool has_body, is_odd; // a name that is none: "Content-Length : 5"
+    bool has_body, is_odd; // not a name: "Content-Length : 5"
 };
 
 static enum MHD_Result outline_add(void *context, enum MHD_ValueKind kind, const char *key,

@@ -15,7 +15,7 @@ static struct str trim(struct str s) {
     return s;
 }
 
-// The host of "host", "host:port" or "[v6]:port"; empty when it is none of these.
+// The host of "host", "host:port" or "[v6]:port"; empty when it is not one of these.
 static struct str host_name(struct str host) {
     ptrdiff_t end =
         str_starts(host, STR("[")) ? str_find(host, STR("]")) + 1 : str_find(host, STR(":"));

@@ -111,7 +111,7 @@ struct show_terminal; // private; one at a time
 // SIGINT, SIGTERM, SIGHUP, SIGTSTP, SIGCONT and SIGWINCH are blocked from here on, for the wait
 // below, also in threads that are started later. Nothing is changed on the terminal.
 void tui_terminal_block_signals(void);
-// Takes over the terminal at stdin and stdout. FAIL_MACHINE: it is none, or cannot place the
+// Takes over the terminal at stdin and stdout. FAIL_MACHINE: not a terminal, or it cannot place the
 // cursor. The only place where the program's locale is set (for characters only).
 int tui_terminal_open(struct arena *a, bool ascii, struct show_terminal **ret_terminal,
                       struct fail *why);
@@ -120,7 +120,7 @@ void tui_terminal_size(const struct show_terminal *t, int *ret_rows, int *ret_co
 void tui_terminal_present(struct show_terminal *t, const struct tui_canvas *canvas);
 // Until something happens, at most timeout_ms (-1: however long). `fd`: another to wait for; -1.
 enum tui_event tui_terminal_wait(struct show_terminal *t, int fd, int timeout_ms);
-// The next key that waits: a character, or of enum tui_key; TUI_KEY_NONE when there is none.
+// The next key pressed: a character, or of enum tui_key; TUI_KEY_NONE when there is none.
 uint32_t tui_terminal_key(struct show_terminal *t);
 // Gives the terminal back as it was; also done when the program crashes or exits.
 void tui_terminal_close(struct show_terminal *t);
