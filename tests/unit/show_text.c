@@ -89,14 +89,14 @@ static void tables_line_up_by_display_width(void **state) {
     struct buf b = buf_new(&a);
     show_table_text(&t, utf8, &b);
     assert_str(buf_str(&b), "팀 설정\n"
-                            "Card      Batch  Advice\n"
+                            "GPU       Batch  Advice\n"
                             "────────  ─────  ─────────────────────────────────────\n"
                             "RTX 3060     12  accumulate 4 batches; 그래디언트 누적\n"
                             "팀 서버       –  a|b <i>\n");
     b = buf_new(&a);
     show_table_text(&t, (struct show_style){.width = 40}, &b);
     assert_str(buf_str(&b), "팀 설정\n"
-                            "Card      Batch  Advice\n"
+                            "GPU       Batch  Advice\n"
                             "--------  -----  -----------------------\n"
                             "RTX 3060     12  accumulate 4 batches;\n"
                             "                 그래디언트 누적\n"
@@ -127,7 +127,7 @@ static void tables_as_markdown(void **state) {
     struct buf b = buf_new(&a);
     show_table_markdown(&t, &b);
     assert_str(buf_str(&b), "**팀 설정**\n\n"
-                            "| Card | Batch | Advice |\n"
+                            "| GPU | Batch | Advice |\n"
                             "|---|---:|---|\n"
                             "| RTX 3060 | 12 | accumulate 4 batches; 그래디언트 누적 |\n"
                             "| 팀 서버 | – | a\\|b &lt;i> |\n");
