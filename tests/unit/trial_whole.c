@@ -213,17 +213,17 @@ static void what_never_spoke_is_left_alone(void **state) {
         const char *text;
         enum failure_class end; // FAILURE_UNKNOWN: its own
     } cases[] = {
-        {"sleep 1.7", FAILURE_UNKNOWN},
-        {"sleep 1.7; start; step 1", FAILURE_UNKNOWN}, // what it did before it spoke is its own
-        {"start; step 1; mute; sleep 1.7", FAILURE_UNKNOWN},
-        {"sh -c 'eval \"$P$W\"; start; step 1; end'; sleep 1.7", FAILURE_UNKNOWN},
+        {"sleep 3", FAILURE_UNKNOWN},
+        {"sleep 3; start; step 1", FAILURE_UNKNOWN}, // what it did before it spoke is its own
+        {"start; step 1; mute; sleep 3", FAILURE_UNKNOWN},
+        {"sh -c 'eval \"$P$W\"; start; step 1; end'; sleep 3", FAILURE_UNKNOWN},
         // Steps that nobody sees: it lives.
-        {"start; i=0; while [ $i -lt 17 ]; do printf . >&2; i=$((i + 1)); sleep .1; done",
+        {"start; i=0; while [ $i -lt 30 ]; do printf . >&2; i=$((i + 1)); sleep .1; done",
          FAILURE_UNKNOWN},
         {"start; sh -c 'eval \"$P$W\"; start 1; step 1 1; end 1'; i=0; "
-         "while [ $i -lt 17 ]; do printf . >&2; i=$((i + 1)); sleep .1; done",
+         "while [ $i -lt 30 ]; do printf . >&2; i=$((i + 1)); sleep .1; done",
          FAILURE_UNKNOWN},
-        {"start; timeout 1.7 sh -c 'while :; do :; done'; true", FAILURE_UNKNOWN},
+        {"start; timeout 3 sh -c 'while :; do :; done'; true", FAILURE_UNKNOWN},
         {"start; sleep 60", FAILURE_NO_START},
         {"start; step 1; sleep 60", FAILURE_STALLED},
         {"start; step 1; end; sleep 60", FAILURE_STALLED}, // it did not leave
@@ -233,7 +233,7 @@ static void what_never_spoke_is_left_alone(void **state) {
         ARENA_AUTO a = {0};
         struct trial_request q = script(&a, str_format(&a, "eval \"$W\"; %s", cases[i].text).p);
         struct trial_whole whole = {.out_fd = 1, .err_fd = 2};
-        q.start_limit_s = q.stall_limit_s = .7;
+        q.start_limit_s = q.stall_limit_s = 1.4;
         q.grace_s = .1;
         q.whole = &whole;
         struct trial t = try(&a, &q);
