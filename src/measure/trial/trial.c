@@ -181,7 +181,8 @@ static bool is_expected(const struct run *r, bool has_stepped) {
 static bool is_late(const struct run *r) {
     double limit_s = limit_or(r->request->start_limit_s, 300);
     if (!r->request->whole) return !r->first_step_ns && seconds_since(r, r->start_ns) > limit_s;
-    double without_s = (double)(r->life.looked_ns - r->life.ns) / NS_PER_S;
+    int64_t life_ns = r->last_line_ns > r->life.ns ? r->last_line_ns : r->life.ns;
+    double without_s = (double)(r->life.looked_ns - life_ns) / NS_PER_S;
     return without_s > limit_s && is_expected(r, false) && !is_expected(r, true);
 }
 
