@@ -52,6 +52,7 @@ int grid_read_switch(struct arena *a, const char *option, struct str text,
 // "fp32,amp-bf16"
 int grid_read_precisions(struct arena *a, struct str text, struct grid_numbers *ret_precisions,
                          struct fail *why);
+bool grid_axis_has(const struct grid_axis *axis, struct str value);
 // Lines of "NAME=V,V,…".
 int grid_read_axes(struct arena *a, const char *lines, struct grid_space *grid, struct fail *why);
 // Every setting, in the order of the first round: one combination after the other, batches rising.
@@ -145,6 +146,7 @@ void grid_row_add(struct arena *a, struct grid_row *row, const struct grid_trial
 // Marks what spills, within each combination.
 void grid_mark_spills(struct arena *a, struct grid_rows *rows, int64_t capacity_bytes);
 struct grid_best grid_pick(struct arena *a, const struct grid_rows *rows, int64_t capacity_bytes);
+int64_t grid_batch_of(const struct grid_row *row); // asked for, or seen; 0: not known
 // Milliseconds of a batch at a quantile of all that were timed. NaN: not measured.
 double grid_batch_ms(const struct grid_row *row, double quantile);
 double grid_p99_ms(const struct grid_row *row);                   // NaN with fewer than 100 batches
@@ -201,7 +203,6 @@ void grid_note(struct grid *b, struct str note);
 void bench_print(struct grid *b);
 json_t *bench_json(struct grid *b);
 struct show_table bench_table(struct grid *b);
-struct str bench_setting_words(struct grid *b, const struct grid_row *row);
 
 // The kinds of file that --output writes, by their suffix.
 extern const struct show_report_kind bench_files[];

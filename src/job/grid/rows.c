@@ -183,8 +183,12 @@ double grid_share_of(const struct grid_row *row, int64_t capacity_bytes) {
     return (double)row->charged_bytes / (double)capacity_bytes;
 }
 
+int64_t grid_batch_of(const struct grid_row *row) {
+    return row->setting.batch > 0 ? row->setting.batch : row->seen_batch > 0 ? row->seen_batch : 0;
+}
+
 static double batch_of(const struct grid_row *row) {
-    int64_t batch = row->setting.batch > 0 ? row->setting.batch : row->seen_batch;
+    int64_t batch = grid_batch_of(row);
     return batch > 0 ? (double)batch : (double)NAN;
 }
 

@@ -12,93 +12,79 @@
 
 // --- CSV -----------------------------------------------------------------------------------------
 
-// RFC 4180: quoted where a comma, a quote or a line end stands in it.
-static void add_field(struct buf *b, struct str text) {
-    bool is_plain = true;
-    for (ptrdiff_t i = 0; i < text.len; i++) {
-        char c = text.p[i];
-        is_plain = is_plain && c != ',' && c != '"' && c != '\n' && c != '\r';
-    }
-    if (b->count > 0 && b->items[b->count - 1] != '\n') buf_byte(b, ',');
-    if (is_plain) {
-        buf_add(b, text);
-        return;
-    }
-    buf_byte(b, '"');
-    for (ptrdiff_t i = 0; i < text.len; i++) {
-        if (text.p[i] == '"') buf_byte(b, '"');
-        buf_byte(b, text.p[i]);
-    }
-    buf_byte(b, '"');
+static void add_number(struct show_table *t, double value) {
+    show_table_cell(t, SHOW_PLAIN, isnan(value) ? STR("") : str_format(t->arena, "%.10g", value));
 }
 
-static void add_number(struct grid *b, struct buf *out, double value) {
-    add_field(out, isnan(value) ? STR("") : str_format(b->arena, "%.10g", value));
+static void add_count(struct show_table *t, int64_t value, int64_t least) {
+    show_table_cell(t, SHOW_PLAIN,
+                    value < least ? STR("") : str_format(t->arena, "%lld", (long long)value));
 }
 
-static void add_count(struct grid *b, struct buf *out, int64_t value, int64_t least) {
-    add_field(out, value < least ? STR("") : str_format(b->arena, "%lld", (long long)value));
+static void add_names(struct show_table *t, const char *const *names) {
+    for (; *names; names++) show_table_column(t, *names, SHOW_LEFT);
 }
 
-static void add_head(struct grid *b, struct buf *out) {
-    static const char *const before[] = {"batch_size", "workers", "precision", "pin_memory",
-                                         "compile"};
-    static const char *const after[] = {"samples_per_s", "samples_per_s_low", "samples_per_s_high",
-                                        "gpu_percent",   "memory_bytes",      "steps"};
+static void add_head(struct grid *b, struct show_table *t) {
+    static const char *const before[] = {"batch_size", "workers", "precision",
+                                         "pin_memory", "compile", NULL};
+    static const char *const after[] = {"samples_per_s",
+                                        "samples_per_s_low",
+                                        "samples_per_s_high",
+                                        "gpu_percent",
+                                        "memory_bytes",
+                                        "steps",
+                                        NULL};
     static const char *const of_inference[] = {"median_ms", "p99_ms",   "max_abs", "mean_abs",
-                                               "max_rel",   "mean_rel", "top1"};
-    // The first field begins the file, so its comma has to be left out by hand.
-    buf_add(out, str_of(before[0]));
-    for (size_t i = 1; i < sizeof before / sizeof *before; i++) add_field(out, str_of(before[i]));
-    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, b->grid.axes[i].name);
-    add_field(out, STR("status"));
-    for (int i = 0; i < STEP_TIME_COUNT; i++) add_field(out, str_of(step_time_keys[i]));
-    for (size_t i = 0; i < sizeof after / sizeof *after; i++) add_field(out, str_of(after[i]));
-    for (size_t i = 0; b->is_inference && i < sizeof of_inference / sizeof *of_inference; i++) {
-        add_field(out, str_of(of_inference[i]));
+                                               "max_rel",   "mean_rel", "top1",    NULL};
+    add_names(t, before);
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
+        show_table_column(t, str_z(b->arena, b->grid.axes[i].name), SHOW_LEFT);
     }
-    add_field(out, STR("reason"));
-    buf_byte(out, '\n');
+    show_table_column(t, "status", SHOW_LEFT);
+    for (int i = 0; i < STEP_TIME_COUNT; i++) show_table_column(t, step_time_keys[i], SHOW_LEFT);
+    add_names(t, after);
+    if (b->is_inference) add_names(t, of_inference);
+    show_table_column(t, "reason", SHOW_LEFT);
 }
 
-static void add_inference(struct grid *b, struct buf *out, const struct grid_row *r) {
+static void add_inference(struct show_table *t, const struct grid_row *r) {
     const struct grid_outputs *o = &r->outputs;
     const double differences[] = {o->max_abs, o->mean_abs, o->max_rel, o->mean_rel, o->top1};
-    add_number(b, out, grid_batch_ms(r, 0.5));
-    add_number(b, out, grid_p99_ms(r));
+    add_number(t, grid_batch_ms(r, 0.5));
+    add_number(t, grid_p99_ms(r));
     for (size_t i = 0; i < sizeof differences / sizeof *differences; i++) {
-        add_number(b, out, o->is_known ? differences[i] : (double)NAN);
+        add_number(t, o->is_known ? differences[i] : (double)NAN);
     }
 }
 
-static void add_row(struct grid *b, struct buf *out, const struct grid_row *r) {
+static void add_row(const struct grid *b, struct show_table *t, const struct grid_row *r) {
     const struct grid_setting *s = &r->setting;
-    int64_t batch = s->batch > 0 ? s->batch : r->seen_batch;
-    buf_add(out, batch > 0 ? str_format(b->arena, "%lld", (long long)batch) : STR(""));
-    buf_byte(out, ','); // an empty first field looks like a fresh line to add_field
-    buf_add(out, s->workers < 0 ? STR("") : str_format(b->arena, "%lld", (long long)s->workers));
-    add_field(out, s->precision ? str_of(plan_precision_name(s->precision)) : STR(""));
-    add_count(b, out, s->pin_memory, 0);
-    add_count(b, out, s->compile, 0);
-    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) add_field(out, s->axes[i]);
-    add_field(out, str_of(grid_status_name(r->status)));
-    for (int i = 0; i < STEP_TIME_COUNT; i++) add_number(b, out, r->times.ms[i]);
-    add_number(b, out, r->samples_per_s);
-    add_number(b, out, r->samples_per_s_ci.low);
-    add_number(b, out, r->samples_per_s_ci.high);
-    add_number(b, out, 100 * r->device_share);
-    add_count(b, out, r->peak_bytes, 1);
-    add_count(b, out, r->steps, 0);
-    if (b->is_inference) add_inference(b, out, r);
-    add_field(out, r->reason);
-    buf_byte(out, '\n');
+    add_count(t, grid_batch_of(r), 1);
+    add_count(t, s->workers, 0);
+    show_table_cell(t, SHOW_PLAIN, str_of(s->precision ? plan_precision_name(s->precision) : ""));
+    add_count(t, s->pin_memory, 0);
+    add_count(t, s->compile, 0);
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) show_table_cell(t, SHOW_PLAIN, s->axes[i]);
+    show_table_cell(t, SHOW_PLAIN, str_of(grid_status_name(r->status)));
+    for (int i = 0; i < STEP_TIME_COUNT; i++) add_number(t, r->times.ms[i]);
+    add_number(t, r->samples_per_s);
+    add_number(t, r->samples_per_s_ci.low);
+    add_number(t, r->samples_per_s_ci.high);
+    add_number(t, 100 * r->device_share);
+    add_count(t, r->peak_bytes, 1);
+    add_count(t, r->steps, 0);
+    if (b->is_inference) add_inference(t, r);
+    show_table_cell(t, SHOW_PLAIN, r->reason);
 }
 
 static struct str csv_text(void *context) {
     struct grid *b = context;
     struct buf out = buf_new(b->arena);
-    add_head(b, &out);
-    for (ptrdiff_t i = 0; i < b->rows.count; i++) add_row(b, &out, &b->rows.items[i]);
+    struct show_table t = show_table_new(b->arena, (struct str){0});
+    add_head(b, &t);
+    for (ptrdiff_t i = 0; i < b->rows.count; i++) add_row(b, &t, &b->rows.items[i]);
+    show_table_csv(&t, &out);
     return buf_str(&out);
 }
 
@@ -120,10 +106,6 @@ struct lines {
     ptrdiff_t count, capacity;
     struct grid_numbers batches;
 };
-
-static int64_t batch_of(const struct grid_row *r) {
-    return r->setting.batch > 0 ? r->setting.batch : r->seen_batch > 0 ? r->seen_batch : 0;
-}
 
 static double *unknown_values(struct arena *a, ptrdiff_t count) {
     double *values = arena_new(a, double, count + 1);
@@ -155,14 +137,14 @@ static struct lines lines_of(struct grid *b) {
     struct lines lines = {0};
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
         const struct grid_row *r = &b->rows.items[i];
-        if (is_drawn(r)) grid_add_number(b->arena, &lines.batches, batch_of(r));
+        if (is_drawn(r)) grid_add_number(b->arena, &lines.batches, grid_batch_of(r));
     }
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
         const struct grid_row *r = &b->rows.items[i];
         if (!is_drawn(r)) continue;
         struct line *line = line_of(b, &lines, r);
         ptrdiff_t at = 0;
-        while (lines.batches.items[at] != batch_of(r)) at++;
+        while (lines.batches.items[at] != grid_batch_of(r)) at++;
         line->throughput[at] = r->samples_per_s;
         if (r->peak_bytes > 0) line->memory[at] = (double)r->peak_bytes;
         line->best = fmax(line->best, r->samples_per_s);

@@ -22,9 +22,8 @@ static json_t *axes_json(const struct grid *b, const struct grid_setting *s) {
 static json_t *setting_json(const struct grid *b, const struct grid_row *r) {
     const struct grid_setting *s = &r->setting;
     json_t *precision = s->precision ? json_string(plan_precision_name(s->precision)) : json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "batch_size",
-                     json_size(s->batch > 0 ? s->batch : r->seen_batch), "workers",
-                     json_count(s->workers), "precision", precision, "pin_memory",
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "batch_size", json_size(grid_batch_of(r)),
+                     "workers", json_count(s->workers), "precision", precision, "pin_memory",
                      yes_or_no(s->pin_memory), "compile", yes_or_no(s->compile), "axes",
                      axes_json(b, s));
 }

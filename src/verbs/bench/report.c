@@ -18,8 +18,12 @@ static const double gb = 1e9;
 struct column {
     const char *name;
     bool (*is_shown)(const struct grid *b); // NULL: always
-    void (*cell)(struct grid *b, struct show_table *t, const struct grid_row *r);
+    void (*cell)(struct show_table *t, const struct grid_row *r);
     enum show_align align;
+    // Or a figure, where there is no cell:
+    double (*figure)(const struct grid_row *r); // NaN: unknown
+    int decimals;
+    enum show_tone tone; // BAD: where the outputs differ
 };
 
 static bool has_precisions(const struct grid *b) {
@@ -48,21 +52,15 @@ static bool infers(const struct grid *b) {
     return b->is_inference;
 }
 
-static bool is_measured(const struct grid_row *r) {
-    return r->sample_count > 0;
-}
-
-static void cell_batch(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    int64_t batch = r->setting.batch > 0 ? r->setting.batch : r->seen_batch;
+static void cell_batch(struct show_table *t, const struct grid_row *r) {
+    int64_t batch = grid_batch_of(r);
     if (batch > 0)
         show_table_format(t, SHOW_STRONG, "%lld", (long long)batch);
     else
         show_table_unknown(t);
 }
 
-static void cell_workers(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
+static void cell_workers(struct show_table *t, const struct grid_row *r) {
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->setting.workers);
 }
 
@@ -70,128 +68,62 @@ static void cell_yes(struct show_table *t, bool yes) {
     show_table_cell(t, SHOW_PLAIN, yes ? STR("Yes") : STR("No"));
 }
 
-static void cell_amp(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
+static void cell_amp(struct show_table *t, const struct grid_row *r) {
     cell_yes(t, r->setting.precision != PLAN_FP32);
 }
 
-static void cell_precision(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
+static void cell_precision(struct show_table *t, const struct grid_row *r) {
     show_table_cell(t, SHOW_PLAIN, str_of(plan_precision_name(r->setting.precision)));
 }
 
-static void cell_pin(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
+static void cell_pin(struct show_table *t, const struct grid_row *r) {
     cell_yes(t, r->setting.pin_memory > 0);
 }
 
-static void cell_compile(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
+static void cell_compile(struct show_table *t, const struct grid_row *r) {
     cell_yes(t, r->setting.compile > 0);
 }
 
-static void cell_ms(struct show_table *t, const struct grid_row *r, double ms) {
-    // What ran out of memory has no times: its cells stay empty, as in the scripts' tables.
-    if (!is_measured(r))
-        show_table_cell(t, SHOW_DIM, STR(""));
-    else if (isnan(ms))
-        show_table_unknown(t);
-    else
-        show_table_format(t, SHOW_PLAIN, "%.2f", ms);
-}
-
-#define TIME_CELL(name, time)                                                          \
-    static void name(struct grid *b, struct show_table *t, const struct grid_row *r) { \
-        (void)b;                                                                       \
-        cell_ms(t, r, r->times.time##_ms);                                             \
+#define FIGURE(name, value)                                 \
+    static double figure_##name(const struct grid_row *r) { \
+        return value;                                       \
     }
-TIME_CELL(cell_io, io)
-TIME_CELL(cell_forward, forward)
-TIME_CELL(cell_backward, backward)
-TIME_CELL(cell_optimizer, optimizer)
-TIME_CELL(cell_total, total)
-
+FIGURE(io, r->times.io_ms)
+FIGURE(forward, r->times.forward_ms)
+FIGURE(backward, r->times.backward_ms)
+FIGURE(optimizer, r->times.optimizer_ms)
 // The rest of the step: with it the columns add up to the total.
-static void cell_other(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    double h2d = isnan(r->times.h2d_ms) ? 0 : r->times.h2d_ms;
-    cell_ms(t, r, r->times.other_ms + h2d);
-}
+FIGURE(other, r->times.other_ms + (isnan(r->times.h2d_ms) ? 0 : r->times.h2d_ms))
+FIGURE(total, r->times.total_ms)
+FIGURE(median, grid_batch_ms(r, 0.5))
+FIGURE(median_spread, (grid_median_ms(r).high - grid_median_ms(r).low) / 2)
+FIGURE(throughput, r->samples_per_s)
+FIGURE(spread, (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2)
+FIGURE(device, 100 * r->device_share)
+FIGURE(memory, r->peak_bytes > 0 ? (double)r->peak_bytes / gb : (double)NAN)
+FIGURE(off, r->outputs.is_known ? r->outputs.max_rel : (double)NAN)
+FIGURE(mean_off, r->outputs.is_known ? r->outputs.mean_rel : (double)NAN)
+FIGURE(top1, r->outputs.is_known ? 100 * r->outputs.top1 : (double)NAN)
+#undef FIGURE
 
-static void cell_throughput(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    if (!is_measured(r))
-        show_table_cell(t, SHOW_DIM, STR(""));
-    else
-        show_table_format(t, SHOW_STRONG, "%.1f", r->samples_per_s);
-}
+enum { EXPONENT = -1 }; // instead of decimals: 1.2e-03
 
-static void cell_spread(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    double spread = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2;
-    if (!is_measured(r))
+static void cell_figure(const struct column *c, struct show_table *t, const struct grid_row *r) {
+    double value = r->sample_count > 0 ? c->figure(r) : 0;
+    bool is_right = c->tone == SHOW_BAD && r->status != GRID_DIFFERS;
+    enum show_tone tone = is_right ? SHOW_PLAIN : c->tone;
+    // What ran out of memory has no figures: its cells stay empty, as in the scripts' tables.
+    if (r->sample_count == 0)
         show_table_cell(t, SHOW_DIM, STR(""));
-    else if (isnan(spread))
+    else if (isnan(value))
         show_table_unknown(t);
+    else if (c->decimals == EXPONENT)
+        show_table_format(t, tone, "%.1e", value);
     else
-        show_table_format(t, SHOW_DIM, "%.1f", spread);
+        show_table_format(t, tone, "%.*f", c->decimals, value);
 }
 
-static void cell_median(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    cell_ms(t, r, grid_batch_ms(r, 0.5));
-}
-
-static void cell_median_spread(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    struct stats_interval median = grid_median_ms(r);
-    (void)b;
-    cell_ms(t, r, (median.high - median.low) / 2);
-}
-
-static void cell_figure(struct show_table *t, const struct grid_row *r, double value,
-                        struct str text) {
-    if (!is_measured(r))
-        show_table_cell(t, SHOW_DIM, STR(""));
-    else if (!r->outputs.is_known || isnan(value))
-        show_table_unknown(t);
-    else
-        show_table_cell(t, r->status == GRID_DIFFERS ? SHOW_BAD : SHOW_PLAIN, text);
-}
-
-static void cell_off(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    cell_figure(t, r, r->outputs.max_rel, str_format(b->arena, "%.1e", r->outputs.max_rel));
-}
-
-static void cell_mean_off(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    cell_figure(t, r, r->outputs.mean_rel, str_format(b->arena, "%.1e", r->outputs.mean_rel));
-}
-
-static void cell_top1(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    cell_figure(t, r, r->outputs.top1, str_format(b->arena, "%.0f", 100 * r->outputs.top1));
-}
-
-static void cell_device(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    if (!is_measured(r))
-        show_table_cell(t, SHOW_DIM, STR(""));
-    else if (isnan(r->device_share))
-        show_table_unknown(t);
-    else
-        show_table_format(t, SHOW_PLAIN, "%.1f", 100 * r->device_share);
-}
-
-static void cell_memory(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
-    if (!is_measured(r))
-        show_table_cell(t, SHOW_DIM, STR(""));
-    else if (r->peak_bytes <= 0)
-        show_table_unknown(t);
-    else
-        show_table_format(t, SHOW_PLAIN, "%.2f", (double)r->peak_bytes / gb);
-}
-
-static void cell_status(struct grid *b, struct show_table *t, const struct grid_row *r) {
-    (void)b;
+static void cell_status(struct show_table *t, const struct grid_row *r) {
     if (r->status == LAUNCH_OK && r->is_almost_out) {
         show_table_cell(t, SHOW_WARN, STR("OK, almost OOM"));
         return;
@@ -201,35 +133,31 @@ static void cell_status(struct grid *b, struct show_table *t, const struct grid_
 }
 
 static const struct column settings_columns[] = {
-    {"Batch", NULL, cell_batch, SHOW_RIGHT},
-    {"Workers", has_workers, cell_workers, SHOW_RIGHT},
-    {"AMP", says_amp, cell_amp, SHOW_RIGHT},
-    {"Precision", says_precision, cell_precision, SHOW_LEFT},
-    {"Pin", varies_pins, cell_pin, SHOW_RIGHT},
-    {"Compile", varies_compile, cell_compile, SHOW_RIGHT},
+    {"Batch", NULL, cell_batch, SHOW_RIGHT, NULL, 0, SHOW_PLAIN},
+    {"Workers", has_workers, cell_workers, SHOW_RIGHT, NULL, 0, SHOW_PLAIN},
+    {"AMP", says_amp, cell_amp, SHOW_RIGHT, NULL, 0, SHOW_PLAIN},
+    {"Precision", says_precision, cell_precision, SHOW_LEFT, NULL, 0, SHOW_PLAIN},
+    {"Pin", varies_pins, cell_pin, SHOW_RIGHT, NULL, 0, SHOW_PLAIN},
+    {"Compile", varies_compile, cell_compile, SHOW_RIGHT, NULL, 0, SHOW_PLAIN},
     {.name = NULL},
 };
 static const struct column figure_columns[] = {
-    {"I/O(ms)", trains, cell_io, SHOW_RIGHT},
-    {"Fwd(ms)", trains, cell_forward, SHOW_RIGHT},
-    {"Bwd(ms)", trains, cell_backward, SHOW_RIGHT},
-    {"Opt(ms)", trains, cell_optimizer, SHOW_RIGHT},
-    {"Other(ms)", trains, cell_other, SHOW_RIGHT},
-    {"Total(ms)", trains, cell_total, SHOW_RIGHT},
-    {"Median(ms)", infers, cell_median, SHOW_RIGHT},
-    {"\xc2\xb1"
-     "95%(ms)",
-     infers, cell_median_spread, SHOW_RIGHT},
-    {"Samples/s", NULL, cell_throughput, SHOW_RIGHT},
-    {"\xc2\xb1"
-     "95%",
-     NULL, cell_spread, SHOW_RIGHT},
-    {"GPU%", NULL, cell_device, SHOW_RIGHT},
-    {"Mem(GB)", NULL, cell_memory, SHOW_RIGHT},
-    {"Off(max)", infers, cell_off, SHOW_RIGHT},
-    {"Off(mean)", infers, cell_mean_off, SHOW_RIGHT},
-    {"Top1%", infers, cell_top1, SHOW_RIGHT},
-    {"Status", NULL, cell_status, SHOW_LEFT},
+    {"I/O(ms)", trains, NULL, SHOW_RIGHT, figure_io, 2, SHOW_PLAIN},
+    {"Fwd(ms)", trains, NULL, SHOW_RIGHT, figure_forward, 2, SHOW_PLAIN},
+    {"Bwd(ms)", trains, NULL, SHOW_RIGHT, figure_backward, 2, SHOW_PLAIN},
+    {"Opt(ms)", trains, NULL, SHOW_RIGHT, figure_optimizer, 2, SHOW_PLAIN},
+    {"Other(ms)", trains, NULL, SHOW_RIGHT, figure_other, 2, SHOW_PLAIN},
+    {"Total(ms)", trains, NULL, SHOW_RIGHT, figure_total, 2, SHOW_PLAIN},
+    {"Median(ms)", infers, NULL, SHOW_RIGHT, figure_median, 2, SHOW_PLAIN},
+    {"±95%(ms)", infers, NULL, SHOW_RIGHT, figure_median_spread, 2, SHOW_PLAIN},
+    {"Samples/s", NULL, NULL, SHOW_RIGHT, figure_throughput, 1, SHOW_STRONG},
+    {"±95%", NULL, NULL, SHOW_RIGHT, figure_spread, 1, SHOW_DIM},
+    {"GPU%", NULL, NULL, SHOW_RIGHT, figure_device, 1, SHOW_PLAIN},
+    {"Mem(GB)", NULL, NULL, SHOW_RIGHT, figure_memory, 2, SHOW_PLAIN},
+    {"Off(max)", infers, NULL, SHOW_RIGHT, figure_off, EXPONENT, SHOW_BAD},
+    {"Off(mean)", infers, NULL, SHOW_RIGHT, figure_mean_off, EXPONENT, SHOW_BAD},
+    {"Top1%", infers, NULL, SHOW_RIGHT, figure_top1, 0, SHOW_BAD},
+    {"Status", NULL, cell_status, SHOW_LEFT, NULL, 0, SHOW_PLAIN},
     {.name = NULL},
 };
 
@@ -239,10 +167,14 @@ static void add_columns(const struct grid *b, struct show_table *t, const struct
     }
 }
 
-static void add_cells(struct grid *b, struct show_table *t, const struct column *columns,
+static void add_cells(const struct grid *b, struct show_table *t, const struct column *columns,
                       const struct grid_row *r) {
     for (const struct column *c = columns; c->name; c++) {
-        if (!c->is_shown || c->is_shown(b)) c->cell(b, t, r);
+        if (c->is_shown && !c->is_shown(b)) continue;
+        if (c->figure)
+            cell_figure(c, t, r);
+        else
+            c->cell(t, r);
     }
 }
 
@@ -279,7 +211,7 @@ __attribute__((format(printf, 3, 4))) static void add_line(struct buf *out, cons
 
 static void add_setting(struct grid *b, const struct grid_row *r, struct buf *out) {
     const struct grid_setting *s = &r->setting;
-    int64_t batch = s->batch > 0 ? s->batch : r->seen_batch;
+    int64_t batch = grid_batch_of(r);
     if (batch > 0) add_line(out, "Batch Size:", "%lld", (long long)batch);
     if (s->workers >= 0) add_line(out, "Workers:", "%lld", (long long)s->workers);
     if (s->precision && b->grid.by_amp) {

@@ -4,6 +4,7 @@
 #include "view/show/table.h"
 
 #include <stdarg.h>
+#include <string.h>
 
 enum { GAP = 2, LEAST_WRAP = 16, LEAST_CUT = 4 };
 
@@ -229,6 +230,30 @@ void show_table_markdown(const struct show_table *t, struct buf *b) {
             buf_byte(b, ' ');
         }
         buf_add(b, STR("|\n"));
+    }
+}
+
+// RFC 4180: quoted where a comma, a quote or a line end stands in it.
+static void add_csv(struct buf *b, struct str text, char end) {
+    bool is_plain = true;
+    for (ptrdiff_t i = 0; i < text.len; i++)
+        is_plain = is_plain && !memchr(",\"\r\n", text.p[i], 4);
+    if (!is_plain) buf_byte(b, '"');
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '"') buf_byte(b, '"');
+        buf_byte(b, text.p[i]);
+    }
+    if (!is_plain) buf_byte(b, '"');
+    buf_byte(b, end);
+}
+
+void show_table_csv(const struct show_table *t, struct buf *b) {
+    ptrdiff_t last = t->column_count - 1;
+    for (ptrdiff_t i = 0; i <= last; i++) add_csv(b, t->columns[i].name, i < last ? ',' : '\n');
+    for (ptrdiff_t row = 0; row < row_count(t); row++) {
+        for (ptrdiff_t i = 0; i <= last; i++) {
+            add_csv(b, cell_at(t, row, i)->text, i < last ? ',' : '\n');
+        }
     }
 }
 

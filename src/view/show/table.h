@@ -50,6 +50,7 @@ void show_table_known(struct show_table *t, enum show_tone tone, struct str text
 // widest columns are cut with "…" (".." in ASCII).
 void show_table_text(const struct show_table *t, struct show_style style, struct buf *b);
 void show_table_markdown(const struct show_table *t, struct buf *b);
+void show_table_csv(const struct show_table *t, struct buf *b); // without the title
 void show_table_html(const struct show_table *t,
                      struct buf *b); // a <table> for view/html/html.h's page
 
