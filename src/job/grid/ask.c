@@ -230,12 +230,15 @@ static int ask_workers(struct asking *k, struct fail *why) {
     return 0;
 }
 
+static enum plan_precision own_precision(const struct asking *k) {
+    if (!k->asked->has_config) return PLAN_PRECISION_UNKNOWN;
+    return plan_precision_find(k->asked->reading.values[CONFIG_PRECISION].word);
+}
+
 // Autocast's type where nobody says it: float16 on a GPU, as torch.cuda.amp has it, and bfloat16
 // on the CPU, which has no other.
 static enum plan_precision amp_of(const struct asking *k) {
-    enum plan_precision own =
-        k->asked->has_config ? plan_precision_find(k->asked->reading.values[CONFIG_PRECISION].word)
-                             : PLAN_PRECISION_UNKNOWN;
+    enum plan_precision own = own_precision(k);
     if (own == PLAN_AMP_FP16 || own == PLAN_AMP_BF16) return own;
     return k->l->place.kind == LAUNCH_CUDA ? PLAN_AMP_FP16 : PLAN_AMP_BF16;
 }
@@ -269,9 +272,7 @@ static int ask_precisions(struct asking *k, struct fail *why) {
     }
     amp_switch(k, &amp);
     if (precisions->count > 0 || !is_taken) return 0;
-    enum plan_precision own =
-        k->asked->has_config ? plan_precision_find(k->asked->reading.values[CONFIG_PRECISION].word)
-                             : PLAN_PRECISION_UNKNOWN;
+    enum plan_precision own = own_precision(k);
     if (own)
         grid_add_number(k->a, precisions, own);
     else if (k->asked->is_workload)

@@ -120,11 +120,8 @@ int grid_engine_axis(const struct grid_options *o, struct grid *b, struct fail *
         struct str word = str_trim(str_cut(&rest, ','));
         int rc = check_engine(b->arena, word, why);
         if (rc < 0) return rc;
-        bool is_there = false;
-        for (ptrdiff_t i = 0; i < axis.count; i++) {
-            is_there = is_there || str_equal(axis.values[i], word);
-        }
-        if (!is_there) *arena_push(b->arena, &axis.values, &axis.count, &axis.capacity) = word;
+        if (!grid_axis_has(&axis, word))
+            *arena_push(b->arena, &axis.values, &axis.count, &axis.capacity) = word;
     }
     struct grid_space *g = &b->grid;
     *arena_push(b->arena, &g->axes, &g->axis_count, &g->axis_capacity) = axis;

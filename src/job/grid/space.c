@@ -12,7 +12,7 @@
 static const int64_t largest_number = 1000000000;
 
 void grid_note(struct grid *b, struct str note) {
-    *arena_push(b->arena, &b->notes.items, &b->notes.count, &b->notes.capacity) = note;
+    str_list_add(b->arena, &b->notes, note);
 }
 
 struct config_value grid_config_value(struct arena *a, const struct grid_asked *asked,
@@ -156,7 +156,7 @@ static int axis_name_is_free(const struct grid_space *g, struct str name, struct
     return 0;
 }
 
-static bool has_value(const struct grid_axis *axis, struct str value) {
+bool grid_axis_has(const struct grid_axis *axis, struct str value) {
     for (ptrdiff_t i = 0; i < axis->count; i++) {
         if (str_equal(axis->values[i], value)) return true;
     }
@@ -170,7 +170,7 @@ static int read_axis(struct arena *a, struct str line, struct grid_space *g, str
     struct grid_axis axis = {.name = name};
     while (values.p) {
         struct str value = str_cut(&values, ',');
-        if (value.len == 0 || has_value(&axis, value)) continue;
+        if (value.len == 0 || grid_axis_has(&axis, value)) continue;
         *arena_push(a, &axis.values, &axis.count, &axis.capacity) = value;
     }
     if (axis.count == 0) {

@@ -20,11 +20,6 @@ static bool is_axis(const struct grid *b, const char *name) {
     return false;
 }
 
-static int64_t accumulation_of(const struct grid_asked *asked) {
-    const struct config_value *v = &asked->reading.values[CONFIG_ACCUMULATION];
-    return asked->has_config && v->type == CONFIG_INT && v->integer > 0 ? v->integer : 1;
-}
-
 void grid_values(const struct grid_options *o, const struct grid *b, const struct grid_asked *asked,
                  const struct grid_setting *s, struct launch_values *ret_values) {
     struct arena *a = b->arena;
@@ -40,8 +35,9 @@ void grid_values(const struct grid_options *o, const struct grid *b, const struc
     launch_switch(a, v, "compile", s->compile > 0);
     launch_value(a, v, "data_path", str_of(o->data_path));
     if (b->is_inference) grid_engine_values(b, v);
+    int64_t accumulation = grid_config_number(asked, CONFIG_ACCUMULATION);
     if (!is_axis(b, "accumulate"))
-        launch_value(a, v, "accumulate", number(a, accumulation_of(asked)));
+        launch_value(a, v, "accumulate", number(a, accumulation > 0 ? accumulation : 1));
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
         struct trial_command_value value = {b->grid.axes[i].name, s->axes[i], is_off(s->axes[i])};
         *arena_push(a, &v->items, &v->count, &v->capacity) = value;
