@@ -23,8 +23,16 @@ static enum finding_severity severity_named(const char *name) {
     return FINDING_UNKNOWN;
 }
 
-static struct str copy_text(struct doctor *d, const json_t *object, const char *key) {
-    return str_copy(d->arena, str_of(json_string_value(json_object_get(object, key))));
+static bool is_found(const struct doctor_reading *r, const char *id) {
+    for (ptrdiff_t i = 0; i < r->findings.count; i++) {
+        if (strcmp(r->findings.items[i].id, id) == 0) return true;
+    }
+    return false;
+}
+
+static void add_finding(struct doctor_reading *r, struct finding f) {
+    struct findings *all = &r->findings;
+    *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
 }
 
 // The last word on each id that was ever a warning.
@@ -33,15 +41,12 @@ static void keep_finding(struct doctor_reading *r, const json_t *object) {
     struct finding f = {.severity =
                             severity_named(json_string_value(json_object_get(object, "severity")))};
     if (!id || f.severity < FINDING_WARNING) return;
-    for (ptrdiff_t i = 0; i < r->findings.count; i++) {
-        if (strcmp(r->findings.items[i].id, id) == 0) return;
-    }
+    if (is_found(r, id)) return;
     f.id = str_z(r->d->arena, str_of(id));
     f.evidence = str_format(r->d->arena, "line %lld: %s", (long long)r->lines,
                             json_string_value(json_object_get(object, "evidence")));
-    f.remedy = copy_text(r->d, object, "remedy");
-    struct findings *all = &r->findings;
-    *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
+    f.remedy = json_text_at(r->d->arena, object, "remedy");
+    add_finding(r, f);
 }
 
 int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct fail *why) {
@@ -82,17 +87,13 @@ static const char *const csv_columns[DOCTOR_READING_CSV_COLUMNS] = {"sm", "fb", 
 enum { CSV_SM, CSV_FB, CSV_TOTAL, CSV_THROTTLED };
 
 static void csv_throttled(struct doctor_reading *r, double percent) {
-    if (!(percent >= 1)) return;
-    for (ptrdiff_t i = 0; i < r->findings.count; i++) {
-        if (strcmp(r->findings.items[i].id, "trend.throttled") == 0) return;
-    }
+    if (!(percent >= 1) || is_found(r, "trend.throttled")) return;
     struct finding f = {.id = "trend.throttled", .severity = FINDING_WARNING};
     f.evidence = str_format(r->d->arena,
                             "line %lld: heat or power brake held the clocks back for %.1f %% of a "
                             "minute",
                             (long long)r->lines, percent);
-    struct findings *all = &r->findings;
-    *arena_push(r->d->arena, &all->items, &all->count, &all->capacity) = f;
+    add_finding(r, f);
 }
 
 int doctor_reading_csv_line(struct doctor_reading *r, struct str line, struct fail *why) {

@@ -44,17 +44,6 @@ void doctor_print(struct doctor *d) {
     fwrite(out.items, 1, (size_t)out.count, stdout);
 }
 
-// JSON is UTF-8: what is not, in a log, becomes '?'.
-static json_t *safe_text(struct arena *a, struct str s) {
-    json_t *text = s.len > 0 ? json_stringn(s.p, (size_t)s.len) : json_null();
-    if (text) return text;
-    char *copy = str_z(a, s);
-    for (ptrdiff_t i = 0; i < s.len; i++) {
-        if ((unsigned char)copy[i] >= 0x80) copy[i] = '?';
-    }
-    return json_stringn(copy, (size_t)s.len);
-}
-
 static json_t *cause_json(struct doctor *d, const struct cause *c) {
     json_t *effect = json_null();
     if ((c->actions & CAUSE_SMALLER_BATCH) && d->effect.len > 0) {
@@ -69,9 +58,9 @@ static json_t *cause_json(struct doctor *d, const struct cause *c) {
     }
     return json_pack("{s:s, s:s, s:f, s:o, s:o, s:o, s:o, s:o, s:o}", "id", c->id, "what", c->what,
                      "confidence", cause_confidence(c->strength), "evidence",
-                     safe_text(d->arena, c->evidence), "quote", safe_text(d->arena, c->quote),
-                     "line", json_size(c->line), "remedy", json_text(c->remedy), "config", keys,
-                     "effect", effect);
+                     json_text(c->evidence), "quote", json_text(c->quote), "line",
+                     json_size(c->line), "remedy", json_text(c->remedy), "config", keys, "effect",
+                     effect);
 }
 
 int doctor_print_json(struct doctor *d, struct fail *why) {
@@ -80,9 +69,9 @@ int doctor_print_json(struct doctor *d, struct fail *why) {
         json_array_append_new(causes, cause_json(d, &d->causes.items[i]));
     }
     for (ptrdiff_t i = 0; i < d->notes.count; i++) {
-        json_array_append_new(notes, safe_text(d->arena, d->notes.items[i]));
+        json_array_append_new(notes, json_text(d->notes.items[i]));
     }
-    return json_print(json_pack("{s:o, s:o, s:o, s:o}", "source", safe_text(d->arena, d->source),
-                                "kind", json_text(d->kind), "causes", causes, "notes", notes),
+    return json_print(json_pack("{s:o, s:o, s:o, s:o}", "source", json_text(d->source), "kind",
+                                json_text(d->kind), "causes", causes, "notes", notes),
                       why);
 }
