@@ -42,13 +42,12 @@ static void add_gpu(struct listing *l, const struct gpu *g) {
     else
         show_table_format(&l->table, SHOW_PLAIN, "%.0f GB/s", g->bandwidth / 1e9);
     json_array_append_new(
-        l->rows,
-        json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:s, s:b, s:b, s:o}", "key", json_text(g->key),
-                  "name", json_text(g->name), "total_bytes", (json_int_t)g->total_bytes,
-                  "usable_bytes", (json_int_t)g->usable_bytes, "total_is_verified",
-                  g->total_is_verified, "arch", json_text(g->arch), "tier", tier, "tensor_cores",
-                  g->has_tensor_cores, "bf16", g->has_bf16, "bandwidth_bytes_per_second",
-                  isnan(g->bandwidth) ? json_null() : json_real(g->bandwidth)));
+        l->rows, json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:s, s:b, s:b, s:o}", "key",
+                           json_text(g->key), "name", json_text(g->name), "total_bytes",
+                           (json_int_t)g->total_bytes, "usable_bytes", (json_int_t)g->usable_bytes,
+                           "total_is_verified", g->total_is_verified, "arch", json_text(g->arch),
+                           "tier", tier, "tensor_cores", g->has_tensor_cores, "bf16", g->has_bf16,
+                           "bandwidth_bytes_per_second", json_number(g->bandwidth)));
 }
 
 static int list_gpus(struct listing *l, struct fail *why) {
@@ -75,16 +74,10 @@ static struct str size_text(struct arena *a, const struct tape_header *h) {
 
 static void add_model(struct listing *l, const struct tape_entry *e, int tapes) {
     const struct tape_header *h = &e->header;
-    struct str size = size_text(l->arena, h);
     show_table_cell(&l->table, SHOW_STRONG, h->model);
-    if (size.len > 0)
-        show_table_cell(&l->table, SHOW_PLAIN, size);
-    else
-        show_table_unknown(&l->table);
-    if (h->parameters > 0)
-        show_table_cell(&l->table, SHOW_PLAIN, unit_count(l->arena, h->parameters));
-    else
-        show_table_unknown(&l->table);
+    show_table_known(&l->table, SHOW_PLAIN, size_text(l->arena, h));
+    show_table_known(&l->table, SHOW_PLAIN,
+                     h->parameters > 0 ? unit_count(l->arena, h->parameters) : (struct str){0});
     show_table_format(&l->table, SHOW_PLAIN, "%d", tapes);
     show_table_cell(&l->table, SHOW_DIM, h->library);
     show_table_cell(&l->table, SHOW_DIM, e->shipped ? STR("shipped") : e->file);

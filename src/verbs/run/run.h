@@ -15,7 +15,7 @@ struct run_options {
     struct cli_options base;
     struct launch_options l;
     struct history_options h;
-    const char *config, *dialect, *section, *keys, *model;
+    const char *config, *dialect, *section, *model;
     const char *checkpoint, *log, *lr_rule;
     int64_t batch, accumulation, least, most, initial;
     double lr, max_restarts, backoff, grace, threshold, factor, share;

@@ -91,9 +91,7 @@ static struct http_page *answer_history(void *context, const struct http_request
     }
     struct http_page *page = cached(s, SERVE_HISTORY, seconds);
     if (page) return page;
-    struct arena_mark mark = arena_mark(&s->scratch);
     page = json_page(s, 200, observe_document_history(s->view, (double)seconds, HISTORY_POINTS));
-    arena_rewind(&s->scratch, mark);
     return keep(s, SERVE_HISTORY, seconds, page);
 }
 

@@ -20,10 +20,7 @@ static void plan_cells(struct show_table *t, int64_t batch, int64_t accumulation
     show_table_format(t, SHOW_STRONG, "%lld", (long long)batch);
     show_table_format(t, SHOW_STRONG, "%lld", (long long)accumulation);
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)effective);
-    if (precision.len > 0)
-        show_table_cell(t, SHOW_PLAIN, precision);
-    else
-        show_table_unknown(t);
+    show_table_known(t, SHOW_PLAIN, precision);
 }
 
 static void use_cells(struct arena *a, struct show_table *t, int64_t bytes, int64_t capacity,

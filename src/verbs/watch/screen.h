@@ -109,7 +109,6 @@ void watch_draw_line(struct watch_draw *d, struct tui_area area, int row, int ca
 void watch_draw_detail(struct watch_draw *d, struct tui_area area, int card);
 void watch_draw_plots(struct watch_draw *d, struct tui_area area);
 int watch_plot_count(const struct watch_settings *settings);
-const char *watch_plot_word(int figure);
 void watch_draw_run(struct watch_draw *d, struct tui_area area, int run);
 int watch_findings_shown(const struct observe_view *view);
 void watch_draw_findings(struct watch_draw *d, struct tui_area area, int first);

@@ -39,31 +39,24 @@ static double clock_max(const struct device_card *card) {
     return card->facts.sm_clock_max_mhz > 0 ? card->facts.sm_clock_max_mhz : 3000;
 }
 
-static struct str degrees(struct watch_draw *d, double v) {
-    return watch_text_temperature(d, v);
-}
 static struct str megahertz(struct watch_draw *d, double v) {
     return isnan(v) ? STR("–") : str_format(d->scratch, "%.0f", v);
 }
 
 static const struct {
-    const char *word, *label;
+    const char *label;
     int ink;
     double (*of)(const struct device_gauges *);
     double (*most)(const struct device_card *);
     struct str (*text)(struct watch_draw *, double);
 } figures[WATCH_FIGURES] = {
-    {"utilisation", "gpu", TUI_INK_D, utilisation_of, whole, watch_text_percent},
-    {"memory", "memory", TUI_INK_A, memory_of, whole, watch_text_percent},
-    {"power", "power", TUI_INK_B, power_of, whole, watch_text_percent},
-    {"temperature", "heat", TUI_INK_E, heat_of, hundred, degrees},
-    {"clock", "MHz", TUI_INK_C, clock_of, clock_max, megahertz},
-    {"memory traffic", "traffic", TUI_INK_C, traffic_of, whole, watch_text_percent},
+    {"gpu", TUI_INK_D, utilisation_of, whole, watch_text_percent},
+    {"memory", TUI_INK_A, memory_of, whole, watch_text_percent},
+    {"power", TUI_INK_B, power_of, whole, watch_text_percent},
+    {"heat", TUI_INK_E, heat_of, hundred, watch_text_temperature},
+    {"MHz", TUI_INK_C, clock_of, clock_max, megahertz},
+    {"traffic", TUI_INK_C, traffic_of, whole, watch_text_percent},
 };
-
-const char *watch_plot_word(int figure) {
-    return figures[figure].word;
-}
 
 int watch_plot_count(const struct watch_settings *settings) {
     int count = 0;
