@@ -37,7 +37,7 @@ static struct str value_of(const struct check *c, int card, const char *id) {
 }
 
 static void show_cards(const struct check *c, struct show_style style, struct buf *out) {
-    static const char *const names[] = {"#",    "card",       "tier",       "memory",
+    static const char *const names[] = {"#",    "GPU",       "tier",       "memory",
                                         "free", "capability", "precisions", "link",
                                         "heat", "power",      "busy"};
     struct show_table t = show_table_new(c->arena, (struct str){0});
