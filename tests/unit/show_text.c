@@ -70,7 +70,7 @@ static void text_cannot_drive_the_terminal(void **state) {
 
 static struct show_table small_table(struct arena *a) {
     struct show_table t = show_table_new(a, STR("팀 설정"));
-    show_table_column(&t, "Card", SHOW_LEFT);
+    show_table_column(&t, "GPU", SHOW_LEFT);
     show_table_column(&t, "Batch", SHOW_RIGHT);
     show_table_wrapping(&t, "Advice");
     show_table_cell(&t, SHOW_PLAIN, STR("RTX 3060"));
