@@ -24,7 +24,8 @@ char *str_z(struct arena *a, struct str s); // a terminated copy
 struct str str_copy(struct arena *a, struct str s);
 __attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, const char *format,
                                                             ...);
-struct str str_format_list(struct arena *a, const char *format, va_list args);
+__attribute__((format(printf, 2, 0))) struct str str_format_list(struct arena *a,
+                                                                 const char *format, va_list args);
 
 // Texts in a row: notes, names. Add with str_list_add.
 struct str_list {

@@ -4,9 +4,9 @@
 
 #include <unistd.h>
 
-// Of one CPU, since it last showed life: what timers and a launcher that polls take is less, and a
-// training that hangs has them, too.
-static const double TRICKLE_SHARE = .02;
+// Of one CPU, since it last showed life: what timers and ranks that poll for a lost one take is
+// less, and a training that hangs has them, too.
+static const double TRICKLE_SHARE = .1;
 
 void trial_life_see(struct life *l, const struct tree *t, int64_t output_bytes, int64_t line_ns,
                     int64_t now_ns) {
