@@ -134,9 +134,9 @@ class Flow(unittest.TestCase):
 QUESTIONS = """
 import sys
 sys.path.insert(0, sys.argv[1])
-from nvml import GPU, Watch
-GPU = GPU()
-watch = Watch(GPU, 0.001)
+from nvml import Card, Watch
+card = Card()
+watch = Watch(card, 0.001)
 watch.start()
 before = card.used()
 open(sys.argv[2], "w").write("1048576")

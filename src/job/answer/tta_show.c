@@ -127,7 +127,7 @@ static json_t *json_row(const struct answer_tta *t, const struct answer_tta_row 
         "{s:o, s:I, s:I, s:I, s:I, s:I, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b, s:b}", "type",
         json_text(row->type->name), "views", (json_int_t)row->type->views, "views_at_once",
         (json_int_t)row->at_once, "batch_size", (json_int_t)row->batch, "forward_batch_size",
-        (json_int_t)(row->batch * row->at_once), "needed_bytes", (json_int_t)row->needed_bytes,
+        (json_int_t)row->batch * row->at_once, "needed_bytes", (json_int_t)row->needed_bytes,
         "fits", row->fits, "samples_per_s", json_number(images / row->time_s.likely),
         "minutes_per_1000_images", json_range(&row->time_s, 1000 / images / 60), "time_s",
         json_range(&row->time_s, t->ask->has_images ? 1 : (double)NAN), "f1_low",

@@ -11,8 +11,8 @@
 
 #define NOW(member) #member, offsetof(struct device_card, now.member)
 #define FACT(member) #member, offsetof(struct device_card, facts.member)
-#define METRIC(name, what) .metric = name, .help = what
-#define SERIES(name, labels, what) .metric = name, .label = labels, .help = what
+#define METRIC(name, what) .metric = (name), .help = (what)
+#define SERIES(name, labels, what) .metric = (name), .label = (labels), .help = (what)
 #define THROTTLED                                                                               \
     "Time in which the clocks were limited, by reason, since the driver was loaded; the power " \
     "cap "                                                                                      \
