@@ -26,7 +26,7 @@ struct field {
 #define FIELD(record, member)                                \
     {                                                        \
         .name = #member, .offset = offsetof(record, member), \
-        .type = _Generic(((record *)NULL)->member,           \
+        .type = _Generic(((record *)1)->member, /* unevaluated */ \
             struct str: FIELD_TEXT,                          \
             int64_t: FIELD_WHOLE,                            \
             int: FIELD_INT,                                  \

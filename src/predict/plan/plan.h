@@ -50,7 +50,7 @@ const char *plan_optimizer_find(struct str spelled);
     {                                                                    \
         .name = #member, .offset = (at) + offsetof(struct plan, member), \
         .words = plan_precisions,                                        \
-        .type = _Generic(((struct plan *)NULL)->member,                  \
+        .type = _Generic(((struct plan *)1)->member, /* unevaluated */           \
             struct str: FIELD_TEXT,                                      \
             int64_t: FIELD_COUNT,                                        \
             bool: FIELD_SWITCH,                                          \

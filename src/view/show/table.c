@@ -237,7 +237,7 @@ void show_table_markdown(const struct show_table *t, struct buf *b) {
 static void add_csv(struct buf *b, struct str text, char end) {
     bool is_plain = true;
     for (ptrdiff_t i = 0; i < text.len; i++)
-        is_plain = is_plain && !memchr(",\"\r\n", text.p[i], 4);
+        is_plain = is_plain && (text.p[i] == '\0' || !strchr(",\"\r\n", text.p[i]));
     if (!is_plain) buf_byte(b, '"');
     for (ptrdiff_t i = 0; i < text.len; i++) {
         if (text.p[i] == '"') buf_byte(b, '"');
