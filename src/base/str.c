@@ -83,6 +83,13 @@ bool str_is_one_of(struct str s, const char *const *words) {
     return *words;
 }
 
+bool str_has_word(struct str words, struct str word) {
+    while (words.len > 0) {
+        if (str_equal(str_cut(&words, ' '), word)) return true;
+    }
+    return false;
+}
+
 bool str_is_digit(char c) {
     return c >= '0' && c <= '9';
 }

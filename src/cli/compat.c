@@ -16,14 +16,6 @@ struct walk {
     struct str_words to;
 };
 
-static bool has_word(const char *words, struct str word) {
-    struct str rest = str_of(words);
-    while (rest.p) {
-        if (str_equal(str_cut(&rest, ' '), word)) return true;
-    }
-    return false;
-}
-
 static bool is_own(const struct cli_verb *verb, struct str name) {
     for (const struct cli_row *row = verb->options; row->name; row++) {
         if (str_is(name, row->name)) return true;
@@ -35,9 +27,9 @@ static const struct cli_compat_row *row_of(struct walk *w, struct str name, bool
     if (is_own(w->verb, name)) return NULL;
     struct str with_value = str_format(w->arena, "%.*s=", STR_ARG(name));
     for (const struct cli_compat_row *row = cli_compat_table; row->verbs; row++) {
-        if (!has_word(row->verbs, str_of(w->verb->name))) continue;
-        *ret_takes_value = has_word(row->options, with_value);
-        if (*ret_takes_value || has_word(row->options, name)) return row;
+        if (!str_has_word(str_of(row->verbs), str_of(w->verb->name))) continue;
+        *ret_takes_value = str_has_word(str_of(row->options), with_value);
+        if (*ret_takes_value || str_has_word(str_of(row->options), name)) return row;
     }
     return NULL;
 }

@@ -185,7 +185,7 @@ const char *cause_id(int index) {
 
 const char *cause_of_signature(const char *signature) {
     for (int i = 0; i < ROWS; i++) {
-        if (cause_has_word(rows[i].signatures, signature)) return rows[i].id;
+        if (str_has_word(str_of(rows[i].signatures), str_of(signature))) return rows[i].id;
     }
     return NULL;
 }
@@ -214,7 +214,7 @@ struct cause_facts cause_facts_unknown(void) {
 
 static bool judge(const struct cause_view *v, const struct row *row, struct cause *c) {
     const struct cause_ending *e = &v->facts->ending;
-    bool is_said = cause_has_word(row->signatures ? row->signatures : "", e->signature);
+    bool is_said = str_has_word(str_of(row->signatures), str_of(e->signature));
     if (row->signatures && !is_said && !row->is_seen_too) return false;
     if (!row->judge) {
         if (!row->remedy) c->remedy = str_of(e->hint);

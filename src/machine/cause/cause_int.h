@@ -17,7 +17,6 @@ typedef bool cause_rule(const struct cause_view *v, struct cause *c);
 enum { CAUSE_READINGS = 20 }; // as trend.h's rules: fewer are BRIEFLY
 
 enum cause_strength cause_measured(ptrdiff_t readings);
-bool cause_has_word(const char *words, const char *word); // blanks in between
 bool cause_say(struct cause *c, enum cause_strength strength, struct str evidence);
 __attribute__((format(printf, 4, 5))) bool cause_tell(const struct cause_view *v, struct cause *c,
                                                       enum cause_strength strength,

@@ -4,14 +4,6 @@
 
 #include <stdarg.h>
 
-bool cause_has_word(const char *words, const char *word) {
-    struct str rest = str_of(words);
-    while (word && rest.len > 0) {
-        if (str_is(str_cut(&rest, ' '), word)) return true;
-    }
-    return false;
-}
-
 enum cause_strength cause_measured(ptrdiff_t readings) {
     return readings >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY;
 }
@@ -46,7 +38,8 @@ bool cause_quote(const struct cause_view *v, struct cause *c, enum cause_strengt
 const struct finding *cause_trend(const struct cause_view *v) {
     for (ptrdiff_t i = 0; i < v->facts->trend_count; i++) {
         const struct finding *f = &v->facts->trends[i];
-        if (f->severity >= FINDING_WARNING && cause_has_word(v->trends, f->id)) return f;
+        if (f->severity >= FINDING_WARNING && str_has_word(str_of(v->trends), str_of(f->id)))
+            return f;
     }
     return NULL;
 }

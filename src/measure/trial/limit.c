@@ -32,14 +32,6 @@ static int write_file(const char *folder, const char *file, const char *text) {
     return write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
-static bool has_word(struct str text, const char *word) {
-    text = str_trim(text);
-    while (text.len > 0) {
-        if (str_is(str_cut(&text, ' '), word)) return true;
-    }
-    return false;
-}
-
 // The folder hands the memory controller on to groups in it, or may be told to, and we may make
 // one.
 static bool is_usable(struct arena *a, const char *folder) {
@@ -47,11 +39,11 @@ static bool is_usable(struct arena *a, const char *folder) {
     const char *control = str_format(a, "%s/cgroup.subtree_control", folder).p;
     if (access(folder, W_OK) < 0) return false;
     if (os_read(a, control, PROC_BYTES, &enabled, NULL, NULL) < 0) return false;
-    if (has_word(enabled, "memory")) return true;
+    if (str_has_word(str_trim(enabled), STR("memory"))) return true;
     // Refused while the group has processes of its own, unless it is the root of all.
     return write_file(folder, "cgroup.subtree_control", "+memory") == 0 &&
            os_read(a, control, PROC_BYTES, &enabled, NULL, NULL) == 0 &&
-           has_word(enabled, "memory");
+           str_has_word(str_trim(enabled), STR("memory"));
 }
 
 // Our group, "0::/user.slice/…"; empty: the kernel has no cgroup v2.
