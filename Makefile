@@ -42,11 +42,12 @@ tree-clang:
 	@$(call setup,build-clang,CC=clang)
 	@ninja -C build-clang all meson-test-prereq
 
+# HALF=--slow: only what the gate leaves out; HALF=--all: both (tests/unittests).
 .PHONY: test-torch1 test-torch2
-test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's torch 1.13
-	@tests/torch/run build/venv1/bin/python
+test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's torch 1.13 (HALF=--slow, --all)
+	@tests/unittests tests/torch build/venv1/bin/python $(HALF)
 test-torch2: all build/venv2/.ready ## the same on the newest 2.x
-	@tests/torch/run build/venv2/bin/python
+	@tests/unittests tests/torch build/venv2/bin/python $(HALF)
 
 .PHONY: test-gpu
 test-gpu: all ## on a machine with a GPU: predicted and measured peaks side by side (tests/gpu/README.md)
@@ -54,9 +55,9 @@ test-gpu: all ## on a machine with a GPU: predicted and measured peaks side by s
 
 .PHONY: test-frameworks1 test-frameworks2
 test-frameworks1: all build/frameworks1/.ready ## the examples of real frameworks, alone and under batchfit, on torch 1.13
-	build/frameworks1/bin/python -W ignore -m unittest discover -s tests/frameworks
+	@tests/unittests tests/frameworks build/frameworks1/bin/python $(HALF)
 test-frameworks2: all build/frameworks2/.ready ## the same on the newest 2.x
-	build/frameworks2/bin/python -W ignore -m unittest discover -s tests/frameworks
+	@tests/unittests tests/frameworks build/frameworks2/bin/python $(HALF)
 
 build/venv1/.ready: tests/torch/requirements-torch1.txt tools/venv
 	tools/venv build/venv1 --system $<
