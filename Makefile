@@ -30,6 +30,9 @@ test: ## the gate, what every change must pass; ends with 'N passed, N failed' (
 	@tools/run-tests $(SUITES)
 test-all: ## every suite: before a release, and before an issue is resolved
 	@tools/run-tests --all
+.PHONY: soak
+soak: ## RUNS (20) times the gate's release suite beside LOOPS (3) busy loops: what fails now and then?
+	@tools/soak $(or $(RUNS),20) $(or $(LOOPS),3)
 
 # All that the tests of a build folder need.
 .PHONY: tree-release tree-asan tree-clang
