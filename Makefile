@@ -97,8 +97,8 @@ fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
 
 .PHONY: analyze format layers
-analyze: tree-clang ## clang-tidy and cppcheck
-	@tools/analyze build-clang $(JOBS)
+analyze: tree-clang ## clang-tidy and cppcheck (NODES=225000: clang's analyzer as deep as it goes)
+	@tools/analyze build-clang $(JOBS) $(NODES)
 format: ## clang-format on every C file
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 layers: ## who includes whom
