@@ -63,6 +63,8 @@ EXACT = dict(rtol=1e-3, atol=2e-4)  # sums of fp32 in another order
 
 
 class Run(InFolder):
+    plain = None
+
     def run_it(self, name, *words, options=(), batch=48, extra=(), ranks=1, meanwhile=None, template=True):
         """One run to its end: the document, and the weights. template: the run is told where checkpoints are."""
         folder = os.path.join(self.folder, name)
@@ -83,6 +85,12 @@ class Run(InFolder):
             helper.join()
         self.assertEqual(process.returncode, 0, out + error)
         return json.loads(out), torch.load(folder + "/out/final.pt", map_location="cpu"), error
+
+    def undisturbed(self):
+        """The weights that the same training has when nothing happens to it."""
+        if Run.plain is None:
+            Run.plain = self.run_it("plain")[1]
+        return Run.plain
 
     def assert_same(self, found, wanted):
         self.assertEqual(found["samples"], wanted["samples"])
@@ -118,7 +126,7 @@ class Run(InFolder):
         return kill
 
     def test_what_is_killed_goes_on_from_its_checkpoint(self):
-        _, wanted, _ = self.run_it("plain")
+        wanted = self.undisturbed()
         found, weights, error = self.run_it("killed", meanwhile=self.kill_one(TRAIN, 1))
         self.assertIsNotNone(self.killed)
         self.assertEqual((found["restarts"], found["samples"], found["batch"]), (1, 1920, 48), error)
@@ -131,14 +139,14 @@ class Run(InFolder):
 
     @unittest.skipIf(torch.__version__.startswith("1.") and sys.version_info >= (3, 11), "torch 1.13's torchrun fails under Python 3.11")
     def test_ranks_restart_together(self):
-        _, wanted, _ = self.run_it("plain")
+        wanted = self.undisturbed()
         found, weights, error = self.run_it("ranks", batch=24, ranks=2, meanwhile=self.kill_one(TRAIN, 2))
         self.assertIsNotNone(self.killed)
         self.assertEqual((found["restarts"], found["samples"], found["effective_batch"]), (1, 1920, 48), error)
         self.assert_same(weights, wanted)
 
     def test_a_program_that_asks_grows_without_a_restart(self):
-        _, wanted, _ = self.run_it("plain")
+        wanted = self.undisturbed()
         options = ("--adaptive", "--initial-batch-size", "12", "--memory", "64GiB")
         found, weights, error = self.run_it("asks", options=options, extra=("--ask",))
         self.assertEqual((found["restarts"], found["effective_batch"], found["samples"]), (0, 48, 1920), error)
