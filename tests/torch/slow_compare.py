@@ -5,6 +5,8 @@ import unittest
 
 from helper import InFolder
 
+MEASURES = True
+
 
 class Compare(InFolder):
     def test_the_built_in_workload_by_both_configs(self):

@@ -8,6 +8,8 @@ import unittest
 
 from helper import InFolder
 
+MEASURES = True
+
 SCRIPT = textwrap.dedent("""
     import sys
     import torch
