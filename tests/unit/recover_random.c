@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ten thousand runs of a made-up training, by a fixed seed: a line of memory with noise, faults at
-// random steps, checkpoints that are torn, and deaths of batchfit itself in the middle of writing
-// an event, after which only the log's bytes are left. Where the last step can be reached it is,
-// with exactly the right samples; where it cannot, the run is given up; no attempt has another
-// effective batch; and the state is always the one that the log's events give.
+// Thousands of runs (recover_random [RUNS]) of a made-up training, by a fixed seed: a line of
+// memory with noise, faults at random steps, checkpoints that are torn, and deaths of batchfit
+// itself in the middle of writing an event, after which only the log's bytes are left. Where the
+// last step can be reached it is, with exactly the right samples; where it cannot, the run is given
+// up; no attempt has another effective batch; and the state is always the one that the log's events
+// give.
 #include "recover_room.h"
 
-enum { RUNS = 10000, FILES_MAX = 512, EVENTS_MAX = 8192, ATTEMPTS_MAX = 1500 };
+#include <stdlib.h>
+
+enum { FILES_MAX = 512, EVENTS_MAX = 8192, ATTEMPTS_MAX = 1500 };
+static int run_count = 2500;
 static const int64_t capacity = 1000000;
 
 struct disk_file {
@@ -321,7 +325,7 @@ static struct recover_decision play(struct recover_state *s) {
 static void the_last_step_is_reached(void **state) {
     (void)state;
     int64_t attempts = 0, deaths = 0, smaller = 0;
-    for (int i = 0; i < RUNS; i++) {
+    for (int i = 0; i < run_count; i++) {
         struct recover_state s;
         make_world(i);
         struct recover_decision d = play(&s);
@@ -337,15 +341,15 @@ static void the_last_step_is_reached(void **state) {
         arena_clear(&arena);
     }
     print_message("# %d runs: %lld attempts, %lld deaths of batchfit, %lld with memory too small\n",
-                  RUNS, (long long)attempts, (long long)deaths, (long long)smaller);
+                  run_count, (long long)attempts, (long long)deaths, (long long)smaller);
     // Else nothing was tried.
-    assert_true(attempts > 3 * RUNS && deaths > RUNS / 4 && smaller > RUNS / 10);
+    assert_true(attempts > 3 * run_count && deaths > run_count / 4 && smaller > run_count / 10);
 }
 
 // Too little memory for one sample; a sample that it always fails at.
 static void what_cannot_be_reached_is_given_up(void **state) {
     (void)state;
-    for (int i = 0; i < RUNS / 10; i++) {
+    for (int i = 0; i < run_count / 10; i++) {
         struct recover_state s;
         make_world(i);
         if (i % 2 == 0) {
@@ -363,7 +367,8 @@ static void what_cannot_be_reached_is_given_up(void **state) {
     }
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) run_count = atoi(argv[1]);
     const struct CMUnitTest tests[] = {
         TEST(the_last_step_is_reached),
         TEST(what_cannot_be_reached_is_given_up),
