@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training with JAX and no PyTorch at all: what there is to see are the steps that it prints, and its checkpoints."""
+import argparse
+import os
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--steps", type=int, default=400)
+parser.add_argument("--output", default="out")
+parser.add_argument("--resume")
+args = parser.parse_args()
+os.makedirs(args.output, exist_ok=True)
+
+
+def loss_of(weights, x, y):
+    hidden = jnp.tanh(x @ weights["w1"])
+    return jnp.mean((hidden @ weights["w2"] - y) ** 2)
+
+
+@jax.jit
+def train_step(weights, x, y):
+    loss, gradients = jax.value_and_grad(loss_of)(weights, x, y)
+    return {name: weights[name] - 0.01 * gradients[name] for name in weights}, loss
+
+
+pick = np.random.default_rng(5)
+weights = {"w1": jnp.array(pick.normal(size=(256, 512)) / 16), "w2": jnp.array(pick.normal(size=(512, 1)) / 16)}
+first = 0
+if args.resume:
+    saved = np.load(args.resume)
+    weights, first = {name: jnp.array(saved[name]) for name in weights}, int(saved["step"])
+for step in range(first + 1, args.steps + 1):
+    x = jnp.array(pick.normal(size=(args.batch_size, 256)))
+    weights, loss = train_step(weights, x, x.sum(1, keepdims=True))
+    if step % 1 == 0:
+        print(f"step {step}: loss {float(loss):.5f}", flush=True)
+    if step % 100 == 0:
+        np.savez(os.path.join(args.output, "ckpt-%d.npz" % step), step=step, **weights)
