@@ -61,7 +61,7 @@ TRAINERS = [
     Trainer("nanoGPT's manner", "torch",
             f"{script('nanogpt.py')} --data={{data}}/tokens.bin --out_dir={{out}} --batch_size={{batch}} "
             "--gradient_accumulation_steps={accumulate} --max_iters={steps} --eval_interval=5 {resume:--init_from=resume}", 600),
-    Trainer("mnist's manner", "torch", f"{script('mnist.py')} --batch-size {{batch}} --epochs 1", 600),
+    Trainer("mnist's manner", "torch", f"{script('mnist.py')} --batch-size {{batch}} --lr {{lr}} --epochs 1", 600),
     Trainer("timm's train.py's manner", "timm",
             f"{script('timm_train.py')} --batch-size {{batch}} --grad-accum-steps {{accumulate}} --output {{out}} "
             "{resume:--resume {checkpoint}}", 900, needs=("timm", "torchvision")),
@@ -72,9 +72,9 @@ TRAINERS = [
             "yolo detect train data={data}/boxes/data.yaml model=yolo11n.yaml imgsz=64 batch={batch} device=cpu workers=0 plots=False "
             "epochs=3 project={out} {resume:resume={checkpoint}}", 900, needs=("ultralytics", "torchvision")),
     Trainer("Keras 3 on torch", "keras",
-            f"{script('keras_fit.py')} --batch-size {{batch}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 900, needs=("keras",)),
+            f"{script('keras_fit.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 900, needs=("keras",)),
     Trainer("JAX", "jax",
-            f"{script('jax_loop.py')} --batch-size {{batch}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600, needs=("jax",)),
+            f"{script('jax_loop.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600, needs=("jax",)),
 ]
 
 
@@ -112,6 +112,7 @@ class Folder:
         for word in trainer.words():
             for name, value in words.items():
                 word = word.replace(name, value)
+            word = word if verb[0] == "run" else word.replace("{lr}", "1.0")
             if verb[0] == "run" or not word.startswith("{resume:"):
                 command.append(word)
         status, answer, said = self.call([BATCHFIT, *verb, "--json", "--device", "cpu", "--python", sys.executable, "--", *command],
@@ -168,7 +169,7 @@ def of_run(folder, trainer):
     """To its end under `run`, killed once after a checkpoint where it can resume, and not by us."""
     resumes = any(word.startswith("{resume:") for word in trainer.words())
     status, answer, said = folder.batchfit(trainer, "run", "--recover", "--batch-size", "4", "--backoff", "0", "--start-limit", "60",
-                                           meanwhile=kill_after_a_checkpoint if resumes else None)
+                                           *(["--auto-scale-lr", "--lr", "1.0"] if "{lr}" in trainer.command else []), meanwhile=kill_after_a_checkpoint if resumes else None)
     if answer is None:
         return complaint(said)
     if status or answer["restarts"] > (1 if resumes else 0):

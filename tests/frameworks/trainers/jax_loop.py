@@ -9,6 +9,7 @@ import numpy as np
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch-size", type=int, default=64)
+parser.add_argument("--accumulate", type=int, default=1)
 parser.add_argument("--steps", type=int, default=400)
 parser.add_argument("--output", default="out")
 parser.add_argument("--resume")
@@ -21,10 +22,12 @@ def loss_of(weights, x, y):
     return jnp.mean((hidden @ weights["w2"] - y) ** 2)
 
 
-@jax.jit
-def train_step(weights, x, y):
-    loss, gradients = jax.value_and_grad(loss_of)(weights, x, y)
-    return {name: weights[name] - 0.01 * gradients[name] for name in weights}, loss
+gradients_of = jax.jit(jax.value_and_grad(loss_of))
+
+
+def train_step(weights, batches):
+    losses, sums = zip(*(gradients_of(weights, x, x.sum(1, keepdims=True)) for x in batches))
+    return {name: weights[name] - 1e-4 * sum(g[name] for g in sums) / len(sums) for name in weights}, sum(losses) / len(losses)
 
 
 pick = np.random.default_rng(5)
@@ -34,9 +37,7 @@ if args.resume:
     saved = np.load(args.resume)
     weights, first = {name: jnp.array(saved[name]) for name in weights}, int(saved["step"])
 for step in range(first + 1, args.steps + 1):
-    x = jnp.array(pick.normal(size=(args.batch_size, 256)))
-    weights, loss = train_step(weights, x, x.sum(1, keepdims=True))
-    if step % 1 == 0:
-        print(f"step {step}: loss {float(loss):.5f}", flush=True)
+    weights, loss = train_step(weights, [jnp.array(pick.normal(size=(args.batch_size, 256))) for _ in range(args.accumulate)])
+    print(f"step {step}: loss {float(loss):.5f}", flush=True)
     if step % 100 == 0:
         np.savez(os.path.join(args.output, "ckpt-%d.npz" % step), step=step, **weights)

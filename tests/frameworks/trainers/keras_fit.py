@@ -9,6 +9,7 @@ import numpy as np  # noqa: E402
 
 parser = argparse.ArgumentParser()
 parser.add_argument("--batch-size", type=int, default=32)
+parser.add_argument("--accumulate", type=int, default=1)
 parser.add_argument("--epochs", type=int, default=3)
 parser.add_argument("--output", default="out")
 parser.add_argument("--resume")
@@ -23,6 +24,7 @@ if args.resume:
 else:
     model = keras.Sequential([keras.Input((28, 28, 1)), keras.layers.Conv2D(16, 3, activation="relu"), keras.layers.MaxPooling2D(),
                               keras.layers.Flatten(), keras.layers.Dense(10, activation="softmax")])
-    model.compile(optimizer="adam", loss="sparse_categorical_crossentropy", metrics=["accuracy"])
+    model.compile(optimizer=keras.optimizers.Adam(gradient_accumulation_steps=args.accumulate if args.accumulate > 1 else None),
+                  loss="sparse_categorical_crossentropy", metrics=["accuracy"])
 model.fit(images, labels, batch_size=args.batch_size, epochs=args.epochs, initial_epoch=first,
           callbacks=[keras.callbacks.ModelCheckpoint(os.path.join(args.output, "epoch-{epoch}.keras"))])

@@ -22,6 +22,7 @@ class Net(nn.Module):
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--batch-size", type=int, default=64)
+    parser.add_argument("--lr", type=float, default=1.0)
     parser.add_argument("--epochs", type=int, default=2)
     parser.add_argument("--samples", type=int, default=1024)
     parser.add_argument("--log-interval", type=int, default=5)
@@ -31,7 +32,7 @@ def main():
     train = torch.utils.data.DataLoader(digits, batch_size=args.batch_size, shuffle=True)
     test = torch.utils.data.DataLoader(digits, batch_size=256)
     model = Net()
-    optimizer = torch.optim.Adadelta(model.parameters(), lr=1.0)
+    optimizer = torch.optim.Adadelta(model.parameters(), lr=args.lr)
     for epoch in range(1, args.epochs + 1):
         model.train()
         for number, (data, target) in enumerate(train):
