@@ -3,6 +3,7 @@
 // the median. Every replay is of another batch than the one before, as a search does it.
 //   replay [--batch N] [--conf PYTORCH_CUDA_ALLOC_CONF] [--need] [TAPE …]
 //   replay --shipped     the tapes of data/tapes; fails when the median is below the goal
+#include "../tests/unit/tape_write.h"
 #include "base/os.h"
 #include "predict/sim/sim.h"
 #include "predict/tape/store.h"
@@ -105,7 +106,7 @@ static int measure(struct str name, struct str text, const struct sim_options *o
     if (need) {
         struct sim_need n;
         int64_t begin = now_ns();
-        sim_needed_least(s, batch, 0, SIM_NEED_REPLAYS, &n);
+        sim_needed(s, batch, 0, SIM_NEED_REPLAYS, &n);
         ret->need_ms = seconds_since(begin) * 1e3;
         ret->replays = n.replays;
     }

@@ -265,7 +265,6 @@ static void devices_may_be_a_list(void **state) {
     assert_int_equal(config_batches(&a, &r, 0, &b, NULL), 0);
     assert_int_equal(b.ranks, 2);
     assert_str(b.effect, "8 x 1 x 2 = 16");
-    assert_false(b.ranks_assumed);
 }
 
 static void what_looks_like_a_key_is_pointed_at(void **state) {

@@ -56,20 +56,6 @@ static void margins_are_those_of_the_team_s_guide(void **state) {
     assert_string_equal(gpu_tier_name(GPU_LOW_END), "low_end");
 }
 
-static void precision_follows_the_hardware(void **state) {
-    (void)state;
-    assert_int_equal(gpu_precision(card("gtx1080")), GPU_FP32);
-    assert_int_equal(gpu_precision(card("gtx1660")), GPU_FP32);
-    assert_int_equal(gpu_precision(card("v100")), GPU_FP16);
-    assert_int_equal(gpu_precision(card("t4")), GPU_FP16);
-    assert_int_equal(gpu_precision(card("rtx2080ti")), GPU_FP16);
-    assert_int_equal(gpu_precision(card("rtx3060")), GPU_BF16);
-    assert_int_equal(gpu_precision(card("h200")), GPU_BF16);
-    assert_int_equal(gpu_attention(card("a100")), GPU_ATTENTION_FLASH);
-    assert_int_equal(gpu_attention(card("v100")), GPU_ATTENTION_EFFICIENT);
-    assert_int_equal(gpu_attention(card("k80")), GPU_ATTENTION_MATH);
-}
-
 static void facts_are_within_reason(void **state) {
     (void)state;
     for (ptrdiff_t i = 0; i < cards.count; i++) {
@@ -240,7 +226,6 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(tiers_are_those_of_the_team_s_guide),
         cmocka_unit_test(margins_are_those_of_the_team_s_guide),
-        cmocka_unit_test(precision_follows_the_hardware),
         cmocka_unit_test(facts_are_within_reason),
         cmocka_unit_test(a_card_can_be_made_of_its_memory),
         cmocka_unit_test(overheads_by_card_and_software),

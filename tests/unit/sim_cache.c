@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The allocator itself: hand-worked vectors of what PyTorch does with default and other options.
+#include "sim_check.h"
 #include "unit.h"
 
 #include "base/unit.h"
-#include "predict/sim/cache.h"
-#include "predict/sim/set.h"
 
 #define MIB UNIT_MIB
 
@@ -22,14 +21,14 @@ static void fresh(const char *conf, int64_t capacity) {
 static int32_t take(int64_t bytes) {
     int64_t size = sim_cache_round_size(&cache.options, bytes);
     int32_t block = size > 0 ? sim_cache_malloc(&cache, size, 0) : 0;
-    const char *wrong = sim_cache_check(&cache);
+    const char *wrong = sim_check(&cache);
     if (wrong) fail_msg("%s", wrong);
     return block;
 }
 
 static void give(int32_t block) {
     sim_cache_free(&cache, block);
-    assert_null(sim_cache_check(&cache));
+    assert_null(sim_check(&cache));
 }
 
 static int64_t smallest_rest(void) {
@@ -255,7 +254,7 @@ static void expandable_segments_give_back_whole_pages(void **state) {
     assert_bytes(55 * MIB + 2048, 62 * MIB);
     give(a);
     sim_cache_empty(&cache); // 0…40 goes, 40…50 stays with b's page
-    assert_null(sim_cache_check(&cache));
+    assert_null(sim_check(&cache));
     assert_bytes(5 * MIB + 2048, 22 * MIB);
     take(44 * MIB); // the hole and the free part behind it: mapped again
     assert_bytes(49 * MIB + 2048, 62 * MIB);
@@ -274,7 +273,7 @@ static void all_given_back_is_nothing_held(void **state) {
         for (int i = 0; i < 20; i++) blocks[i] = take((int64_t)700000 * (i + 1) * (i % 4 + 1));
         for (int i = 0; i < 20; i++) give(blocks[(i * 7) % 20]);
         sim_cache_empty(&cache);
-        assert_null(sim_cache_check(&cache));
+        assert_null(sim_check(&cache));
         assert_bytes(0, 0);
     }
 }

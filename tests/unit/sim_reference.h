@@ -5,7 +5,7 @@
 #ifndef TESTS_SIM_REFERENCE_H
 #define TESTS_SIM_REFERENCE_H
 
-#include "predict/sim/cache.h"
+#include "sim_check.h"
 
 #include <string.h>
 
@@ -316,7 +316,7 @@ static const char *ref_compare(const struct cache *c, const struct ref *r) {
     if (c->allocated != r->allocated) return "allocated differs from the reference";
     if (c->reserved != r->reserved) return "reserved differs from the reference";
     if (c->retries != r->retries) return "retries differ from the reference";
-    return sim_cache_check(c);
+    return sim_check(c);
 }
 
 // Plays what the bytes say on both; NULL when they agree all along.

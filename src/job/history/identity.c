@@ -46,8 +46,9 @@ static void add_packages(struct arena *a, struct buf *b, struct str program) {
     }
 }
 
-// What it is named does not say which Python it belongs to.
-void history_identity_program(struct arena *a, struct buf *b, struct str name) {
+// The program that PATH leads to, and the folder of its Python packages where it has one: what was
+// installed since is another PyTorch. What it is named does not say which Python it belongs to.
+static void add_program(struct arena *a, struct buf *b, struct str name) {
     struct str rest = str_of(getenv("PATH")), path = name;
     bool is_found = name.len == 0 || str_find(name, STR("/")) >= 0;
     while (rest.p && !is_found) {
@@ -74,9 +75,9 @@ void history_identity_launch(struct arena *a, struct buf *b, char *const *comman
     history_identity_line(b, "folder", str_of(getcwd(folder, sizeof folder)));
     history_identity_line(b, "command", trial_command_text(a, command));
     for (int i = 0; command[i]; i++) history_identity_file(b, command[i]);
-    history_identity_program(a, b, str_of(command[0]));
+    add_program(a, b, str_of(command[0]));
     history_identity_line(b, "python", l->python);
-    history_identity_program(a, b, l->python);
+    add_program(a, b, l->python);
     history_identity_line(b, "layout", l->layout);
     history_identity_line(b, "env", str_of(o->environment));
     history_identity_line(b, "keys", str_of(o->config_keys));

@@ -10,9 +10,6 @@
 void history_identity_line(struct buf *b, const char *name, struct str text);
 // Name, size and time of change. Not a regular file, or NULL: nothing.
 void history_identity_file(struct buf *b, const char *path);
-// The program that PATH leads to, and the folder of its Python packages where it has one: what was
-// installed since is another PyTorch.
-void history_identity_program(struct arena *a, struct buf *b, struct str name);
 // The command, its files, the Python, the environment and the options of its trials.
 void history_identity_launch(struct arena *a, struct buf *b, char *const *command,
                              const struct launch *l, const struct launch_options *o);

@@ -3,18 +3,13 @@
 
 #include "base/data.h"
 
-int device_demo_machine(struct arena *a, const char **ret_folder, struct fail *why) {
-    struct str folder;
-    int rc = data_lay_out(a, "data/demo/", "demo", &folder, why);
-    if (rc < 0) return rc;
-    *ret_folder = str_z(a, folder);
-    return 0;
-}
-
 int device_demo_or_machine(struct arena *a, bool demo, const char *machine, const char **ret_folder,
                            struct fail *why) {
+    struct str folder;
     *ret_folder = machine;
     if (!demo) return 0;
     if (machine) return fail_set(why, FAIL_USAGE, "--demo is a machine of its own: not --machine");
-    return device_demo_machine(a, ret_folder, why);
+    int rc = data_lay_out(a, "data/demo/", "demo", &folder, why);
+    if (rc == 0) *ret_folder = str_z(a, folder);
+    return rc;
 }

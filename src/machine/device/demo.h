@@ -7,9 +7,8 @@
 #include "base/fail.h"
 #include "base/str.h"
 
-// The machine's folder (as for --machine), unpacked into the user's cache.
-int device_demo_machine(struct arena *a, const char **ret_folder, struct fail *why);
-// What --machine and --demo say together: NULL is this machine. FAIL_USAGE: both were given.
+// What --machine and --demo say together, the latter's folder unpacked into the user's cache; NULL
+// is this machine. FAIL_USAGE: both were given.
 int device_demo_or_machine(struct arena *a, bool demo, const char *machine, const char **ret_folder,
                            struct fail *why);
 

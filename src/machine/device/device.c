@@ -55,11 +55,6 @@ struct device_sample device_sample_of(const struct device_card *card) {
     };
 }
 
-struct device_sample device_sample_unknown(void) {
-    struct device_card card = device_card_unknown();
-    return device_sample_of(&card);
-}
-
 const struct device_backend *device_backend_of(bool is_recording) {
     int i = 0;
     while (backends[i].is_recording != is_recording) i++; // there is one of each

@@ -30,8 +30,6 @@ void device_leave_out(struct arena *a, struct device_list *list, int index, stru
 int device_no_card(int card, const struct device_list *list, struct fail *why);
 // The part of it that trials watch.
 struct device_sample device_sample_of(const struct device_card *card);
-// A sample in which everything is unknown.
-struct device_sample device_sample_unknown(void);
 
 // What is asked of a GPU; together.
 enum device_ask {

@@ -158,14 +158,15 @@ bool trend_leak(const struct trend *t, struct finding *f) {
 
 // --- Spill ---------------------------------------------------------------------------------------
 
-bool trend_is_full(const struct device_gauges *g) {
+// Less than 2 % is free.
+static bool is_full(const struct device_gauges *g) {
     return g->total_bytes > 0 && g->free_bytes >= 0 && g->free_bytes < g->total_bytes / 50;
 }
 
 // When the GPU became full and stayed so; -1: it is not.
 static int64_t full_since_ns(const struct trend_stretch *k) {
     int64_t since = -1;
-    for (ptrdiff_t i = k->gauge_count - 1; i >= 0 && trend_is_full(&k->gauges[i]); i--) {
+    for (ptrdiff_t i = k->gauge_count - 1; i >= 0 && is_full(&k->gauges[i]); i--) {
         since = k->gauges[i].at_ns;
     }
     return since;
@@ -220,7 +221,7 @@ bool trend_spill(const struct trend *t, struct finding *f) {
 bool trend_full(const struct trend *t, struct finding *f) {
     const struct trend_stretch *k = t->stretch;
     const struct device_gauges *g = k->gauge_count ? &k->gauges[k->gauge_count - 1] : NULL;
-    if (!g || k->is_unified || k->step_count == 0 || !trend_is_full(g)) return false;
+    if (!g || k->is_unified || k->step_count == 0 || !is_full(g)) return false;
     struct buf b = buf_new(t->arena);
     buf_format(&b, "%.*s of %.*s are free", STR_ARG(unit_bytes(t->arena, g->free_bytes)),
                STR_ARG(unit_bytes(t->arena, g->total_bytes)));

@@ -19,8 +19,6 @@ enum { TREND_POINTS_MIN = 20 };
 static inline double trend_seconds(const struct device_gauges *a, const struct device_gauges *b) {
     return (double)(b->at_ns - a->at_ns) * 1e-9;
 }
-// A GPU of which less than this share is free is full.
-bool trend_is_full(const struct device_gauges *g);
 
 // memory.c
 trend_rule trend_leak, trend_spill, trend_full, trend_missed;

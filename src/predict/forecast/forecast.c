@@ -3,7 +3,7 @@
 
 // The share by which a reading of the whole GPU may lie above the prediction: 97.5 % of the
 // published A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
-const double forecast_band = 0.08;
+static const double band = 0.08;
 const char forecast_band_source[] =
     "39 of 40 published readings (2,580, A100) lie below the prediction + 8 %";
 
@@ -159,8 +159,8 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
         .needed_bytes = figures.needed_bytes + t->extra_bytes,
         .needed_is_exact = figures.needed_is_exact,
         .overhead_bytes = card->overhead.bytes,
-        .upper_bytes = (int64_t)((double)(most + t->extra_bytes) * (1 + forecast_band)) +
-                       card->overhead.high_bytes,
+        .upper_bytes =
+            (int64_t)((double)(most + t->extra_bytes) * (1 + band)) + card->overhead.high_bytes,
         .verdict = verdict_at(f, t, batch, room(card, forecast_capacity(card), t)),
     };
     correct(card, ret_peak);

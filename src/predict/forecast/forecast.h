@@ -55,9 +55,8 @@ struct forecast_tape {
 
 // A model as people write it, and what it is in the store.
 struct forecast_model {
-    struct str name;       // "timm:swin_base_patch4_window12_384"
-    struct str short_name; // as it was asked for, without folder and suffix
-    int64_t image_size;    // of the alias, 0: none
+    struct str name;    // "timm:swin_base_patch4_window12_384"
+    int64_t image_size; // of the alias, 0: none
 };
 
 struct forecast {
@@ -89,13 +88,12 @@ struct forecast_peak {
     int64_t allocated_bytes, reserved_bytes, needed_bytes; // of the allocator
     int64_t overhead_bytes;
     // The most that the whole GPU should show: reserved with the kernels' scratch, the method's
-    // own error (forecast_band) and the overhead's high end.
+    // own error (band) and the overhead's high end.
     int64_t upper_bytes;
     bool needed_is_exact;
     enum forecast_verdict verdict;
 };
-// How far a reading may lie above the predicted peak of the GPU, and what that was measured on.
-extern const double forecast_band;
+// What upper_bytes was measured on.
 extern const char forecast_band_source[];
 
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,

@@ -77,7 +77,7 @@ struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batc
     }
     struct sim_need need;
     struct sim_result run = replay(l, batch, classes, SIM_UNLIMITED), scratch = run;
-    sim_needed_least(l->sim, batch, classes, NEED_REPLAYS, &need);
+    sim_needed(l->sim, batch, classes, NEED_REPLAYS, &need);
     if (l->pessimist) sim_replay(l->pessimist, batch, classes, SIM_UNLIMITED, &scratch);
     const struct forecast_figures figures = {
         .batch = batch,

@@ -84,7 +84,7 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
     struct str bare = bare_name(spelled);
     const struct str tries[] = {spelled, bare};
     struct near near = {.typed = without_source(bare)};
-    struct forecast_model model = {.short_name = bare};
+    struct forecast_model model = {0};
     for (int i = 0; i < 2; i++) {
         int rc = find_alias(a, tries[i], &model, &near, why);
         if (rc < 0) return rc;

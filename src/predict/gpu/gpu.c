@@ -223,23 +223,3 @@ double gpu_tier_margin(enum gpu_tier tier) {
     static const double margins[GPU_TIERS] = {0.10, 0.15, 0.20, 0.20};
     return margins[tier];
 }
-
-enum gpu_precision gpu_precision(const struct gpu *g) {
-    if (!g->has_tensor_cores) return GPU_FP32;
-    return g->has_bf16 ? GPU_BF16 : GPU_FP16;
-}
-
-const char *gpu_precision_name(enum gpu_precision precision) {
-    static const char *const names[] = {"fp32", "fp16", "bf16"};
-    return names[precision];
-}
-
-enum gpu_attention gpu_attention(const struct gpu *g) {
-    // PyTorch 2.0 on, aten/src/ATen/native/transformers/cuda/sdp_utils.cpp: flash needs sm_80,
-    // memory-efficient sm_50. AMD's builds have flash for CDNA2 on; older GPUs are not told apart.
-    if (str_is(g->vendor, "AMD")) {
-        return str_starts(g->arch, STR("CDNA")) ? GPU_ATTENTION_FLASH : GPU_ATTENTION_MATH;
-    }
-    if (g->compute_capability >= 80) return GPU_ATTENTION_FLASH;
-    return g->compute_capability >= 50 ? GPU_ATTENTION_EFFICIENT : GPU_ATTENTION_MATH;
-}

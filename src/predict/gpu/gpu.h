@@ -83,13 +83,6 @@ double gpu_tier_margin(enum gpu_tier tier);
 // What mixed precision should be: none without tensor cores, fp16 where bf16 is emulated, else
 // bf16.
 enum gpu_precision { GPU_FP32, GPU_FP16, GPU_BF16 };
-enum gpu_precision gpu_precision(const struct gpu *g);
-const char *gpu_precision_name(enum gpu_precision precision); // "fp16"
-
-// Kernels of PyTorch's scaled_dot_product_attention (2.0 on): flash from compute capability 8.0,
-// memory-efficient from 5.0, else the one that stores all scores.
-enum gpu_attention { GPU_ATTENTION_MATH, GPU_ATTENTION_EFFICIENT, GPU_ATTENTION_FLASH };
-enum gpu_attention gpu_attention(const struct gpu *g);
 
 // When CUDA loads kernels: all at once, or each at its first use (CUDA_MODULE_LOADING).
 enum gpu_loading { GPU_LOADING_BY_VERSION, GPU_LOADING_LAZY, GPU_LOADING_EAGER };

@@ -76,8 +76,6 @@ int64_t sim_cache_segment_size(const struct sim_options *options, int64_t size);
 int32_t sim_cache_malloc(struct cache *c, int64_t size, int32_t stream);
 void sim_cache_free(struct cache *c, int32_t block);
 void sim_cache_empty(struct cache *c); // torch.cuda.empty_cache()
-// What is wrong with the state, NULL when nothing is. Slow; for tests.
-const char *sim_cache_check(const struct cache *c);
 
 // Between the files of the allocator, as block.h.
 int32_t sim_cache_expand(struct cache *c, struct cache_pool *pool, int64_t size);

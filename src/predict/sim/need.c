@@ -43,19 +43,6 @@ static int64_t crossing(struct scan *s, int64_t low, int64_t high) {
     return high;
 }
 
-// From `high`, where it runs, downward as long as it runs, not below `low`. False: the bound.
-static bool scan_down(struct scan *s, int64_t low, int64_t high, int64_t *ret) {
-    struct sim_result r;
-    while (high > low) {
-        *ret = high;
-        if (s->replays >= s->most) return false;
-        if (!runs_at(s, high - 1, &r)) return true;
-        high = r.same_from_bytes;
-    }
-    *ret = low;
-    return true;
-}
-
 static bool start(struct scan *s, struct sim_need *ret, int64_t *ret_low, int64_t *ret_high) {
     struct sim_result r;
     *ret = (struct sim_need){0};
@@ -65,31 +52,13 @@ static bool start(struct scan *s, struct sim_need *ret, int64_t *ret_low, int64_
     return ret->runs;
 }
 
-void sim_needed_least(struct sim *sim, int64_t batch, int64_t classes, int32_t max_replays,
-                      struct sim_need *ret) {
-    struct scan s = {.sim = sim, .batch = batch, .classes = classes, .most = max_replays};
-    int64_t low, high;
-    if (start(&s, ret, &low, &high)) {
-        ret->needed_exact = scan_up(&s, low, high, &low);
-        ret->needed_bytes = ret->needed_exact ? low : crossing(&s, low, high);
-        ret->stable_bytes = high;
-        ret->failing_bytes = high - 1;
-    }
-    ret->replays = s.replays;
-}
-
 void sim_needed(struct sim *sim, int64_t batch, int64_t classes, int32_t max_replays,
                 struct sim_need *ret) {
     struct scan s = {.sim = sim, .batch = batch, .classes = classes, .most = max_replays};
     int64_t low, high;
     if (start(&s, ret, &low, &high)) {
-        ret->needed_exact = scan_up(&s, low, high, &ret->needed_bytes);
-        // If that bound was reached, the scan from above gets half as many replays again.
-        s.most = ret->needed_exact ? max_replays : max_replays + max_replays / 2;
-        int64_t floor = ret->needed_exact ? ret->needed_bytes : low;
-        ret->stable_exact = scan_down(&s, floor, high, &ret->stable_bytes);
-        if (!ret->needed_exact) ret->needed_bytes = ret->stable_bytes;
-        ret->failing_bytes = ret->stable_bytes - 1;
+        ret->needed_exact = scan_up(&s, low, high, &low);
+        ret->needed_bytes = ret->needed_exact ? low : crossing(&s, low, high);
     }
     ret->replays = s.replays;
 }

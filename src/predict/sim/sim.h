@@ -74,21 +74,16 @@ int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes);
 // "Does it fit" is not monotone in the capacity: giving back the cache changes later fits. So the
 // least capacity is not found by bisection; every capacity at which anything changes is tried.
 struct sim_need {
-    bool runs;             // false: it does not even run without a limit (a size beyond 2^60)
-    int64_t needed_bytes;  // the least capacity at which the tape runs
-    int64_t stable_bytes;  // from this capacity on it always runs; = needed_bytes when monotone
-    int64_t failing_bytes; // the largest capacity that fails (stable_bytes - 1)
-    bool needed_exact, stable_exact; // false: the bound on replays was reached; the figure is then
-                                     // a capacity that is known to do, not the least one
+    bool runs;            // false: it does not even run without a limit (a size beyond 2^60)
+    int64_t needed_bytes; // the least capacity at which the tape runs
+    bool needed_exact;    // false: the bound on replays was reached; the figure is then a capacity
+                          // that is known to do, with one just below it that fails
     int32_t replays;
 };
 enum { SIM_NEED_REPLAYS = 4000 }; // a fair bound for max_replays: about a second
+// When the bound is reached, a dozen replays more find the figure.
 void sim_needed(struct sim *s, int64_t batch, int64_t classes, int32_t max_replays,
                 struct sim_need *ret);
-// Only needed_bytes: stable_bytes is set to the peak without limit and stable_exact to false. When
-// the bound is reached, a dozen replays more find a capacity that does and fails just below.
-void sim_needed_least(struct sim *s, int64_t batch, int64_t classes, int32_t max_replays,
-                      struct sim_need *ret);
 
 // A sum over the allocations alive at the peak.
 struct sim_share {

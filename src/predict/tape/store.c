@@ -178,14 +178,6 @@ int tape_store_load(struct arena *a, const struct tape_store *s, const struct ta
     return code < 0 ? code : tape_read(a, e->header.model, text, ret, why);
 }
 
-struct tape_query tape_query_any(void) {
-    return (struct tape_query){.image_size = TAPE_UNKNOWN,
-                               .sequence_length = TAPE_UNKNOWN,
-                               .target_length = TAPE_UNKNOWN,
-                               .accumulation = TAPE_UNKNOWN,
-                               .checkpointing = TAPE_UNKNOWN};
-}
-
 // "timm:resnet50" is also called "resnet50".
 static bool is_name(struct str name, struct str asked) {
     ptrdiff_t colon = str_find(name, STR(":"));
@@ -199,30 +191,4 @@ bool tape_entry_is_model(const struct tape_entry *e, struct str model) {
         if (is_name(str_trim(str_cut(&rest, ',')), model)) return true;
     }
     return false;
-}
-
-static bool same_text(struct str asked, struct str has) {
-    return asked.len == 0 || str_equal(asked, has);
-}
-
-static bool same_number(int64_t asked, int64_t has) {
-    return asked == TAPE_UNKNOWN || asked == has;
-}
-
-// The third micro-step repeats the second, so that 2 stands for every larger number.
-static int64_t accumulation_on_tape(int64_t n) {
-    return n > 2 ? 2 : n;
-}
-
-bool tape_entry_matches(const struct tape_entry *e, const struct tape_query *q) {
-    const struct tape_header *h = &e->header;
-    int64_t accumulation = h->accumulation == TAPE_UNKNOWN ? 1 : h->accumulation;
-    int checkpointing = h->checkpointing == TAPE_UNKNOWN ? 0 : h->checkpointing;
-    return (q->model.len == 0 || tape_entry_is_model(e, q->model)) && same_text(q->mode, h->mode) &&
-           same_text(q->precision, h->precision) && same_text(q->layout, h->layout) &&
-           same_text(q->optimizer, h->optimizer) && same_number(q->image_size, h->image_size) &&
-           same_number(q->sequence_length, h->sequence_length) &&
-           same_number(q->target_length, h->target_length) &&
-           same_number(accumulation_on_tape(q->accumulation), accumulation_on_tape(accumulation)) &&
-           same_number(q->checkpointing, checkpointing);
 }

@@ -43,20 +43,7 @@ int tape_store_open(struct arena *a, struct tape_places places, struct tape_stor
 int tape_store_load(struct arena *a, const struct tape_store *s, const struct tape_entry *e,
                     struct tape *ret, struct fail *why);
 
-// What is asked for. Unknown fields (empty, TAPE_UNKNOWN) match everything. A zeroed struct is not
-// valid: start from tape_query_any().
-struct tape_query {
-    struct str model, mode, precision, layout, optimizer;
-    int64_t image_size, sequence_length, target_length, accumulation;
-    int checkpointing;
-};
-struct tape_query tape_query_any(void);
-// All known fields are equal; the model may be an alias, with or without its "timm:". A field that
-// the entry does not know does not match a known one, except accumulation and checkpointing, whose
-// usual values (1 and false) stand for an absent key. Accumulation above 2 equals 2. The number of
-// classes is not asked for: tape_size scales.
-bool tape_entry_matches(const struct tape_entry *e, const struct tape_query *q);
-// The model's name or one of its aliases.
+// The model's name or one of its aliases, with or without its "timm:".
 bool tape_entry_is_model(const struct tape_entry *e, struct str model);
 
 #endif

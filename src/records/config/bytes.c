@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-void config_bytes_place(struct str text, ptrdiff_t at, int *ret_line, int *ret_column) {
+static void place_of(struct str text, ptrdiff_t at, int *ret_line, int *ret_column) {
     int line = 1, column = 1;
     for (ptrdiff_t i = str_starts(text, STR("\xEF\xBB\xBF")) ? 3 : 0; i < at && i < text.len; i++) {
         const unsigned char byte = (unsigned char)text.p[i];
@@ -31,7 +31,7 @@ int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, co
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     int line, column;
-    config_bytes_place(c->text, at < 0 ? 0 : at, &line, &column);
+    place_of(c->text, at < 0 ? 0 : at, &line, &column);
     return fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, message);
 }
 
@@ -51,7 +51,7 @@ static int sequence(const unsigned char *s, ptrdiff_t left) {
     return n;
 }
 
-bool config_bytes_is_utf8(struct str text, ptrdiff_t *ret_bad) {
+static bool is_utf8(struct str text, ptrdiff_t *ret_bad) {
     for (ptrdiff_t i = 0; i < text.len;) {
         int n = sequence((const unsigned char *)text.p + i, text.len - i);
         if (n == 0) {
@@ -135,12 +135,12 @@ int config_bytes_check(const struct config *c, struct fail *why) {
     }
     ptrdiff_t bad;
     const unsigned char *s = (const unsigned char *)c->text.p;
-    if (c->text.len >= 2 && s[0] != 0 && s[1] == 0 && config_bytes_is_utf8(c->text, &bad)) {
+    if (c->text.len >= 2 && s[0] != 0 && s[1] == 0 && is_utf8(c->text, &bad)) {
         fail_set(why, FAIL_INPUT, "%.*s:1:2: NUL byte: not UTF-8 but UTF-16, expected UTF-8",
                  STR_ARG(c->name));
         return fail_hint(why, "convert it: iconv -f UTF-16LE -t UTF-8 OLD > NEW");
     }
-    if (!config_bytes_is_utf8(c->text, &bad)) return not_utf8(c, bad, why);
+    if (!is_utf8(c->text, &bad)) return not_utf8(c, bad, why);
     int status = forbidden(c, why);
     if (status) return status;
     if (str_trim(c->text).len == 0) {
@@ -240,7 +240,7 @@ struct str config_bytes_hint(struct arena *a, struct str text, struct str key) {
 
 static struct str at_line(struct arena *a, const struct config *c, ptrdiff_t at, const char *what) {
     int line, column;
-    config_bytes_place(c->text, at, &line, &column);
+    place_of(c->text, at, &line, &column);
     return str_format(a, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, what);
 }
 

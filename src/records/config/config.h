@@ -172,10 +172,8 @@ struct config_batches {
     int64_t micro;        // samples of one device in one forward/backward
     int64_t accumulation; // micro-steps per optimizer step
     int64_t ranks;
-    int64_t effective;  // samples per optimizer step
-    struct str effect;  // "16 x 2 x 1 = 32", for people
-    bool ranks_assumed; // neither the caller nor the file said it: 1
-    bool inexact;       // the trainer rounds: effective is what it says, not what the key says
+    int64_t effective; // samples per optimizer step
+    struct str effect; // "16 x 2 x 1 = 32", for people
 };
 // What the learning sees now. ranks 0: take the file's, else 1. FAIL_INPUT when the file does not
 // say (no batch, auto, a unit that only the team's code knows and more than one rank).

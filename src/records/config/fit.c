@@ -36,7 +36,6 @@ static bool read_nbs(const struct config_reading *r, struct config_batches *b) {
     const int64_t nbs = known(&r->values[CONFIG_EFFECTIVE]), batch = b->micro * b->ranks;
     if (nbs < 1) return false;
     b->accumulation = nbs_accumulation(nbs, batch);
-    b->inexact = batch * b->accumulation != nbs;
     return true;
 }
 
@@ -45,7 +44,6 @@ static bool read_target(const struct config_reading *r, struct config_batches *b
     const int64_t total = known(&r->values[CONFIG_EFFECTIVE]), step = b->micro * b->ranks;
     if (total < 1) return false;
     b->accumulation = total / step < 1 ? 1 : total / step;
-    b->inexact = b->accumulation * step != total;
     return true;
 }
 
@@ -78,7 +76,6 @@ static bool read_axolotl(const struct config_reading *r, struct config_batches *
     const int64_t total = known(&r->values[CONFIG_EFFECTIVE]);
     if (in_file(&r->values[CONFIG_ACCUMULATION]) || total < 1) return read_pair(r, b);
     b->accumulation = total / b->micro < 1 ? 1 : total / b->micro;
-    b->inexact = b->accumulation * b->micro != total;
     return true;
 }
 
@@ -88,7 +85,6 @@ static bool read_swift(const struct config_reading *r, struct config_batches *b)
     if (known(v) > 0) return read_pair(r, b);
     if (in_file(v) && v->type != CONFIG_NULL) return false;
     b->accumulation = (16 + b->micro * b->ranks - 1) / (b->micro * b->ranks);
-    b->inexact = true;
     return true;
 }
 
@@ -306,7 +302,6 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     if (status) return status;
     const int64_t in_config = known(&r->values[CONFIG_RANKS]);
     struct config_batches b = {.ranks = ranks > 0 ? ranks : in_config > 0 ? in_config : 1};
-    b.ranks_assumed = ranks < 1 && in_config < 1;
     const struct config_value *v = &r->values[CONFIG_BATCH];
     const int64_t batch = written_batch(r, d, b.ranks);
     if (batch < 1 || batch > INT32_MAX || b.ranks > INT32_MAX) return no_batch(r, why);

@@ -36,14 +36,12 @@ struct config_node {
 
 // --- bytes.c: what can be said before parsing ----------------------------------------------------
 
-void config_bytes_place(struct str text, ptrdiff_t at, int *ret_line, int *ret_column);
 // Sets *why to "NAME:LINE:COLUMN: message" for a byte offset; below 0 (a node without a place) it
 // is the first.
 __attribute__((format(printf, 4, 5))) int config_bytes_fail(const struct config *c, ptrdiff_t at,
                                                             struct fail *why, const char *format,
                                                             ...);
 int config_bytes_check(const struct config *c, struct fail *why);
-bool config_bytes_is_utf8(struct str text, ptrdiff_t *ret_bad);
 // First and one-past-last byte of the line that holds `at`, without its ending.
 ptrdiff_t config_bytes_line_begin(struct str text, ptrdiff_t at);
 ptrdiff_t config_bytes_line_end(struct str text, ptrdiff_t at);

@@ -65,7 +65,7 @@ static const struct config_value *value_of(const struct compare *c, int side,
 }
 
 // Roles that say what is trained. One that only one config says is no difference.
-int compare_check_alike(const struct compare *c, struct fail *why) {
+static int check_alike(const struct compare *c, struct fail *why) {
     static const struct {
         enum config_role role;
         const char *word;
@@ -157,7 +157,7 @@ int compare_ask(struct compare *c, struct fail *why) {
     rc = check_command(c, why);
     if (rc == 0) rc = read_side(c, COMPARE_A, o->a, why);
     if (rc == 0) rc = read_side(c, COMPARE_B, o->b, why);
-    return rc == 0 ? compare_check_alike(c, why) : rc;
+    return rc == 0 ? check_alike(c, why) : rc;
 }
 
 // --- The built-in workload -----------------------------------------------------------------------

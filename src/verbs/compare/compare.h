@@ -91,8 +91,6 @@ const char *compare_side_name(int side); // "a", "b"
 
 // Reads metrics, configs and report names. FAIL_INPUT: the sides cannot be compared.
 int compare_ask(struct compare *c, struct fail *why);
-// Whether both sides train the same. FAIL_INPUT says what differs.
-int compare_check_alike(const struct compare *c, struct fail *why);
 // The values that a config gives to the built-in workload.
 int compare_values(struct compare *c, struct compare_side *side, struct fail *why);
 

@@ -24,8 +24,6 @@ struct serve_metric_row {
     double factor;
     const char *help;
 };
-// NaN where it is not known (-1 of whole numbers).
-double serve_metric_value(const void *of, const struct serve_metric_row *row);
 #define SERVE_METRIC_ROWS_END \
     { .name = NULL }
 

@@ -6,7 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-double serve_metric_value(const void *of, const struct serve_metric_row *row) {
+// NaN where it is not known (-1 of whole numbers).
+static double value_of(const void *of, const struct serve_metric_row *row) {
     const char *place = (const char *)of + row->offset;
     if (!row->is_whole) return *(const double *)(const void *)place * row->factor;
     int64_t n = *(const int64_t *)(const void *)place;
@@ -37,7 +38,7 @@ void serve_metric_add(struct serve_metric_sheet *sheet, const char *name,
 
 void serve_metric_add_row(struct serve_metric_sheet *sheet, const struct serve_metric_row *row,
                           struct str labels, const void *of) {
-    double value = serve_metric_value(of, row);
+    double value = value_of(of, row);
     if (!isfinite(value)) return;
     char both[1024];
     if (row->label) {

@@ -111,7 +111,7 @@ static int sim_run(struct arena *a, const struct cli_options *options, struct fa
     how.scratch = o->scratch;
     struct sim *sim = sim_prepare(a, &tape, &how);
     sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
-    sim_needed_least(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
+    sim_needed(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
     if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
     if (o->gpu) rc = predict_speed(a, o, &tape, &f.speed, why);
     if (rc < 0) return rc;

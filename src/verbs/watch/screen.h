@@ -30,7 +30,6 @@ struct watch_settings watch_settings_usual(void);
 void watch_settings_load(struct arena *a, struct watch_settings *settings, struct str *ret_note);
 int watch_settings_save(struct arena *a, const struct watch_settings *settings,
                         struct str *ret_path, struct fail *why);
-void watch_settings_parse(struct str text, struct watch_settings *settings, int *ret_bad_line);
 
 // A row of the setup window: what it is, and the words of its values 0, 1, …
 struct watch_setting {
@@ -77,8 +76,6 @@ struct watch_look {
     char message[WATCH_MESSAGE_MAX];           // instead of the line of keys; empty: none
 };
 
-// The moment on the clock of the view: a recording's goes as fast as it is played.
-int64_t watch_screen_now(const struct watch_look *look);
 // Draws all of it. Scratch memory is taken from the arena and given back.
 void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struct arena *scratch);
 // False: the key ends the screen.

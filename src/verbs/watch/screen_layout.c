@@ -256,7 +256,8 @@ static void draw_all(struct watch_draw *d, struct tui_area area) {
     draw_rest(d, &area);
 }
 
-int64_t watch_screen_now(const struct watch_look *look) {
+// The moment on the clock of the view: a recording's goes as fast as it is played.
+static int64_t now_of(const struct watch_look *look) {
     int64_t now = os_now_ns();
     if (!look->view || !look->machine) return now;
     int64_t begun = look->view->started_ns;
@@ -265,7 +266,7 @@ int64_t watch_screen_now(const struct watch_look *look) {
 
 void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struct arena *scratch) {
     struct arena_mark mark = arena_mark(scratch);
-    look->now_ns = watch_screen_now(look);
+    look->now_ns = now_of(look);
     struct watch_draw d = {look, look->view, scratch};
     struct tui_area all = tui_area_of(canvas);
     int count = look->view ? look->view->devices->count : 0;

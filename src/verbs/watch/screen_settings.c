@@ -57,7 +57,7 @@ static bool take(struct watch_settings *settings, struct str key, struct str val
     return false;
 }
 
-void watch_settings_parse(struct str text, struct watch_settings *settings, int *ret_bad_line) {
+static void parse(struct str text, struct watch_settings *settings, int *ret_bad_line) {
     *ret_bad_line = 0;
     for (int number = 1; text.len > 0; number++) {
         struct str line = str_trim(str_line(&text));
@@ -84,7 +84,7 @@ void watch_settings_load(struct arena *a, struct watch_settings *settings, struc
         return;
     }
     int bad = 0;
-    watch_settings_parse(text, settings, &bad);
+    parse(text, settings, &bad);
     if (bad) *ret_note = str_format(a, "watch.conf:%d is not understood and passed over", bad);
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Series over an x axis: stacked areas or lines as SVG, and as rows of blocks in a terminal.
+// Series over an x axis: stacked areas or lines, as SVG.
 #ifndef CHART_CHART_H
 #define CHART_CHART_H
 
@@ -40,9 +40,6 @@ enum { CHART_SERIES_MAX = 10 };
 void chart_svg(const struct chart *c, struct arena *scratch, struct buf *b);
 // The same below one another as a file of its own.
 void chart_picture(const struct chart *charts, int count, struct arena *scratch, struct buf *b);
-// The sum of the areas, or the highest of the lines, in `rows` lines of blocks with the limit
-// marked, and a line that names the peak.
-void chart_text(const struct chart *c, struct show_style style, int rows, struct buf *b);
 
 // Where the sum of all areas, or the highest line, is highest; -1 without points. ret_value may be
 // NULL.

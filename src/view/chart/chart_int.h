@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What both drawings of a chart need.
+// Inside of the chart room: heights, marks and points for the drawing.
 #ifndef CHART_CHART_INT_H
 #define CHART_CHART_INT_H
 
@@ -7,7 +7,6 @@
 
 double chart_x(const struct chart *c, ptrdiff_t i);
 double chart_sum(const struct chart *c, ptrdiff_t i);
-double chart_height(const struct chart *c, ptrdiff_t i);
 double chart_top(const struct chart *c); // highest value that the axis must hold, above 0
 struct str chart_text_of(struct arena *a, enum chart_unit unit, double value);
 // The name of a mark on an axis whose marks are `step` apart: all in the unit of the step.

@@ -251,7 +251,6 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     (void)body;
     if (!*request_context) {
         *request_context = h;
-        h->counts.requests++;
         struct http_link *link = link_of(h, connection);
         if (link && link->state != HTTP_LINK_STREAMS) link->state = HTTP_LINK_ANSWERS;
         if (link) link->since_ns = os_now_ns();

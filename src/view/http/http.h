@@ -73,9 +73,9 @@ void http_publish(struct http *h, struct str data);
 struct http_counts {
     int64_t connections; // accepted
     int connections_now, streams_now;
-    int64_t requests, answers[6]; // by the first digit of the status
-    int64_t timed_out;            // connections that were let go for saying or taking nothing
-    int64_t streams_dropped;      // clients of the stream that did not keep up
+    int64_t answers[6];      // by the first digit of the status
+    int64_t timed_out;       // connections that were let go for saying or taking nothing
+    int64_t streams_dropped; // clients of the stream that did not keep up
 };
 struct http_counts http_count(const struct http *h);
 

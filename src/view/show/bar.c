@@ -81,24 +81,6 @@ static void draw_cells(const struct show_bar *bar, struct show_style style, doub
     put(&pen, NULL, "");
 }
 
-static int longest_name(const struct show_bar *bars, int count) {
-    int widest = 0;
-    for (int i = 0; i < count; i++) {
-        int width = show_width(bars[i].name);
-        if (width > widest) widest = width;
-    }
-    return widest;
-}
-
-static int longest_text(const struct show_bar *bars, int count) {
-    int widest = 0;
-    for (int i = 0; i < count; i++) {
-        int width = show_width(bars[i].text);
-        if (width > widest) widest = width;
-    }
-    return widest;
-}
-
 // One entry of the legend, on the next line when this one is full.
 static int legend_entry(struct buf *b, int column, int indent, int width, int entry_width) {
     if (column > indent && column + entry_width > width) {
@@ -138,32 +120,24 @@ static void draw_legend(const struct show_bar *bar, struct show_style style, int
     buf_byte(b, '\n');
 }
 
-void show_bars(const struct show_bar *bars, int count, struct show_style style, struct buf *b) {
-    double longest = 0;
-    for (int i = 0; i < count; i++)
-        longest = fmax(longest, fmax(bars[i].capacity, sum_of(&bars[i])));
-    if (count == 0 || !(longest > 0)) return;
-    int width = style.width > 0 ? style.width : DEFAULT_WIDTH;
-    int names = longest_name(bars, count), texts = longest_text(bars, count);
-    int indent = names ? names + 2 : 0;
-    int cells = width - indent - 2 - (texts ? texts + 2 : 0);
-    if (cells < LEAST_BAR) cells = LEAST_BAR;
-    for (int i = 0; i < count; i++) {
-        if (names) {
-            show_padded(b, style, SHOW_STRONG, bars[i].name, names, false);
-            buf_add(b, STR("  "));
-        }
-        buf_add(b, style.utf8 ? STR("▕") : STR("["));
-        draw_cells(&bars[i], style, cells / longest, cells, b);
-        bool is_end = bars[i].capacity >= longest;
-        buf_add(b, !is_end ? STR(" ") : style.utf8 ? STR("▏") : STR("]"));
-        if (bars[i].text.len) buf_add(b, STR("  "));
-        show_text(b, style, bars[i].tone, bars[i].text);
-        buf_byte(b, '\n');
-    }
-    draw_legend(&bars[0], style, indent, width, b);
-}
-
 void show_bar(const struct show_bar *bar, struct show_style style, struct buf *b) {
-    show_bars(bar, 1, style, b);
+    double longest = fmax(bar->capacity, sum_of(bar));
+    if (!(longest > 0)) return;
+    int width = style.width > 0 ? style.width : DEFAULT_WIDTH;
+    int name = show_width(bar->name), text = show_width(bar->text);
+    int indent = name ? name + 2 : 0;
+    int cells = width - indent - 2 - (text ? text + 2 : 0);
+    if (cells < LEAST_BAR) cells = LEAST_BAR;
+    if (name) {
+        show_text(b, style, SHOW_STRONG, bar->name);
+        buf_add(b, STR("  "));
+    }
+    buf_add(b, style.utf8 ? STR("▕") : STR("["));
+    draw_cells(bar, style, cells / longest, cells, b);
+    bool is_end = bar->capacity >= longest;
+    buf_add(b, !is_end ? STR(" ") : style.utf8 ? STR("▏") : STR("]"));
+    if (text) buf_add(b, STR("  "));
+    show_text(b, style, bar->tone, bar->text);
+    buf_byte(b, '\n');
+    draw_legend(bar, style, indent, width, b);
 }

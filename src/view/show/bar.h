@@ -25,8 +25,5 @@ struct show_bar {
 };
 // Two lines: the bar, and its legend (wrapped within the width). style.width 0 draws 80 columns.
 void show_bar(const struct show_bar *bar, struct show_style style, struct buf *b);
-// Several bars on one scale (the largest capacity), names aligned, one legend for all: bars with
-// the same parts in the same order.
-void show_bars(const struct show_bar *bars, int count, struct show_style style, struct buf *b);
 
 #endif

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// The allocator's invariants, for tests and fuzzing.
+// The allocator's invariants.
+#ifndef TESTS_SIM_CHECK_H
+#define TESTS_SIM_CHECK_H
+
 #include "predict/sim/cache.h"
 #include "predict/sim/set.h"
 
@@ -48,7 +51,8 @@ static const char *check_set(const struct cache *c, int32_t pool, int64_t *ret_c
     return NULL;
 }
 
-const char *sim_cache_check(const struct cache *c) {
+// What is wrong with the state, NULL when nothing is.
+static const char *sim_check(const struct cache *c) {
     int64_t counts[CACHE_GONE] = {0}, free_count = 0, unmapped_count = 0;
     const char *wrong = check_blocks(c, counts);
     for (int32_t i = 0; i < c->pool_count && !wrong; i++) {
@@ -62,3 +66,5 @@ const char *sim_cache_check(const struct cache *c) {
     if (c->reserved > c->capacity) return "more reserved than the capacity";
     return NULL;
 }
+
+#endif
