@@ -62,15 +62,16 @@ static void judge_pairs(struct compare *c, int metric, struct compare_result *r)
     }
 }
 
-// A side that did not run has lost.
+// A side that cannot run has lost, to one that can: a comparison may end before the other was
+// tried.
 static void judge_failed(const struct compare *c, struct compare_result *r) {
     int failed = c->sides[COMPARE_A].has_failed ? COMPARE_A : COMPARE_B;
     const struct compare_side *side = &c->sides[failed];
-    r->verdict = compare_side_name(1 - failed);
+    r->is_measured = c->sides[1 - failed].count > 0;
+    r->verdict = r->is_measured ? compare_side_name(1 - failed) : "no difference";
     r->reason = str_format(c->arena, "%s %s: %.*s", compare_side_name(failed),
                            side->status == LAUNCH_OOM ? "ran out of memory" : "failed",
                            STR_ARG(side->reason));
-    r->is_measured = true;
 }
 
 static void judge(struct compare *c, int metric) {
