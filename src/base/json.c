@@ -66,6 +66,21 @@ double json_number_at(const json_t *object, const char *key) {
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
+void json_read_fields(struct arena *a, const json_t *from, void *record, const struct field *rows) {
+    for (; rows->name; rows++) {
+        const json_t *value = json_object_get(from, rows->name);
+        enum field_type outside = field_outside(rows);
+        if (outside == FIELD_TEXT)
+            field_set_text(record, rows, json_text_at(a, from, rows->name));
+        else if (outside == FIELD_REAL)
+            field_set_real(record, rows, json_number_at(from, rows->name));
+        else if (json_is_integer(value))
+            field_set_whole(record, rows, json_integer_value(value));
+        else
+            field_set_whole(record, rows, json_is_true(value) ? 1 : -1);
+    }
+}
+
 int json_print(json_t *document, struct fail *why) {
     int rc = document ? json_dumpf(document, stdout, FORMAT) : -1;
     putchar('\n');

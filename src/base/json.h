@@ -18,6 +18,8 @@ json_t *json_field(const void *record, const struct field *f);
 // The members of a table, which ends at a row without a name: added to an object, or as one.
 void json_add_fields(json_t *to, const void *record, const struct field *rows);
 json_t *json_fields(const void *record, const struct field *rows);
+// The other way: what the object lacks becomes unknown.
+void json_read_fields(struct arena *a, const json_t *from, void *record, const struct field *rows);
 // A text, a number of an object that was read: empty, NaN where it has none.
 struct str json_text_at(struct arena *a, const json_t *object, const char *key);
 double json_number_at(const json_t *object, const char *key);

@@ -10,6 +10,6 @@ extern const struct cli_verb *const verbs[];
 
 extern const struct cli_verb check_verb, fit_verb, bench_verb, compare_verb, explain_verb,
     team_verb, record_verb, list_verb, watch_verb, doctor_verb, serve_verb, sim_verb, manual_verb,
-    completion_verb, check_rate_verb, run_verb, infer_verb;
+    completion_verb, check_microbench_verb, run_verb, infer_verb;
 
 #endif

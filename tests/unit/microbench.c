@@ -3,7 +3,7 @@
 // tests/standin/rate.
 #include "unit.h"
 
-#include "machine/rules/rate.h"
+#include "machine/rules/microbench.h"
 #include "predict/gpu/gpu.h"
 
 #include <math.h>
@@ -93,12 +93,12 @@ static void a_card_may_have_a_range_of_its_own(void **state) {
     assert_true(range_of(&a, "rate.fp16", &s).high < 1.2 * any.fp32);
 }
 
-static struct finding say(struct arena *a, struct rules_rate r) {
+static struct finding say(struct arena *a, struct rules_microbench r) {
     static struct device_card cards[1];
     struct findings findings = {0};
     cards[0] = device_card_unknown();
     struct rules_facts facts = {.devices = {.cards = cards, .count = 1}};
-    rules_judge_rate(a, &facts, &r, &findings);
+    rules_judge_microbench(a, &facts, &r, &findings);
     assert_int_equal(findings.count, 1);
     return findings.items[0];
 }
@@ -106,7 +106,7 @@ static struct finding say(struct arena *a, struct rules_rate r) {
 static void figures_are_judged(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct rules_rate r = {
+    struct rules_microbench r = {
         .card = 0,
         .busy = (double)NAN,
         .figure = {.measure = measure("rate.h2d"),

@@ -33,30 +33,25 @@ static bool read_samples(struct arena *a, const json_t *object, struct grid_tria
     return json_is_array(list);
 }
 
-static struct grid_outputs read_outputs(struct arena *a, const json_t *object) {
-    return (struct grid_outputs){.is_known = json_is_object(object),
-                                 .max_abs = json_number_at(object, "max_abs"),
-                                 .mean_abs = json_number_at(object, "mean_abs"),
-                                 .max_rel = json_number_at(object, "max_rel"),
-                                 .mean_rel = json_number_at(object, "mean_rel"),
-                                 .top1 = json_number_at(object, "top1"),
-                                 .samples = count_of(object, "samples"),
-                                 .reference = json_text_at(a, object, "reference")};
-}
+static const struct field outputs_fields[] = {
+    FIELD(struct grid_outputs, reference), FIELD(struct grid_outputs, samples),
+    FIELD(struct grid_outputs, max_abs),   FIELD(struct grid_outputs, mean_abs),
+    FIELD(struct grid_outputs, max_rel),   FIELD(struct grid_outputs, mean_rel),
+    FIELD(struct grid_outputs, top1),      {.name = NULL},
+};
+static const struct field trial_fields[] = {
+    FIELD(struct grid_trial, reason),         FIELD(struct grid_trial, hint),
+    FIELD(struct grid_trial, steps),          FIELD(struct grid_trial, seen_batch),
+    FIELD(struct grid_trial, peak_bytes),     FIELD(struct grid_trial, charged_bytes),
+    FIELD(struct grid_trial, device_share),   FIELD(struct grid_trial, differs),
+    FIELD(struct grid_trial, engine_version), {.name = NULL},
+};
 
 static bool read_trial(struct arena *a, const json_t *object, struct grid_trial *t) {
-    *t = (struct grid_trial){
-        .reason = json_text_at(a, object, "reason"),
-        .hint = json_text_at(a, object, "hint"),
-        .steps = count_of(object, "steps"),
-        .seen_batch = count_of(object, "seen_batch"),
-        .peak_bytes = count_of(object, "peak_bytes"),
-        .charged_bytes = count_of(object, "charged_bytes"),
-        .device_share = json_number_at(object, "device_share"),
-        .differs = json_is_true(json_object_get(object, "differs")),
-        .outputs = read_outputs(a, json_object_get(object, "outputs")),
-        .engine_version = json_text_at(a, object, "engine_version"),
-    };
+    const json_t *outputs = json_object_get(object, "outputs");
+    *t = (struct grid_trial){.outputs.is_known = json_is_object(outputs)};
+    json_read_fields(a, object, t, trial_fields);
+    json_read_fields(a, outputs, &t->outputs, outputs_fields);
     for (int i = 0; i < STEP_TIME_COUNT; i++)
         t->times.ms[i] = json_number_at(object, step_time_keys[i]);
     struct str status = str_of(json_string_value(json_object_get(object, "status")));
@@ -96,11 +91,7 @@ static bool read_state(struct arena *a, struct str text, struct str identity,
 }
 
 json_t *grid_outputs_json(const struct grid_outputs *o) {
-    if (!o->is_known) return json_null();
-    return json_pack("{s:o, s:I, s:o, s:o, s:o, s:o, s:o}", "reference", json_text(o->reference),
-                     "samples", (json_int_t)o->samples, "max_abs", json_number(o->max_abs),
-                     "mean_abs", json_number(o->mean_abs), "max_rel", json_number(o->max_rel),
-                     "mean_rel", json_number(o->mean_rel), "top1", json_number(o->top1));
+    return o->is_known ? json_fields(o, outputs_fields) : json_null();
 }
 
 // --- Writing -------------------------------------------------------------------------------------
@@ -133,23 +124,12 @@ void grid_state_add(struct grid_state *s, struct arena *a, ptrdiff_t row,
     for (ptrdiff_t i = 0; i < trial->sample_count; i++) {
         json_array_append_new(samples, json_real(trial->seconds_per_sample[i]));
     }
-    json_t *object =
-        json_pack("{s:I, s:s, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o}", "row", (json_int_t)row,
-                  "status", launch_status_name(trial->status), "reason", json_text(trial->reason),
-                  "hint", json_text(trial->hint), "steps", (json_int_t)trial->steps, "seen_batch",
-                  (json_int_t)trial->seen_batch, "peak_bytes", (json_int_t)trial->peak_bytes,
-                  "charged_bytes", (json_int_t)trial->charged_bytes, "device_share",
-                  json_number(trial->device_share), "seconds_per_sample", samples);
-    for (int i = 0; object && i < STEP_TIME_COUNT; i++) {
+    json_t *object = json_pack("{s:I, s:s, s:o, s:o}", "row", (json_int_t)row, "status",
+                               launch_status_name(trial->status), "outputs",
+                               grid_outputs_json(&trial->outputs), "seconds_per_sample", samples);
+    json_add_fields(object, trial, trial_fields);
+    for (int i = 0; i < STEP_TIME_COUNT; i++)
         json_object_set_new(object, step_time_keys[i], json_number(trial->times.ms[i]));
-    }
-    if (object && trial->outputs.is_known) {
-        json_object_set_new(object, "outputs", grid_outputs_json(&trial->outputs));
-    }
-    if (object && trial->differs) json_object_set_new(object, "differs", json_true());
-    if (object && trial->engine_version.len > 0) {
-        json_object_set_new(object, "engine_version", json_text(trial->engine_version));
-    }
     put(s, a, object);
     s->added++;
 }

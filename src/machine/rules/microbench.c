@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rule about measured rates: one for all of them, with a remedy for each.
-#include "machine/rules/rate.h"
+#include "machine/rules/microbench.h"
 
 #include "base/unit.h"
 
@@ -58,7 +58,7 @@ static const struct remedy *remedy_of(const char *id) {
 }
 
 // Then a slow figure says nothing.
-static bool is_shared(const struct rules_rate *r) {
+static bool is_shared(const struct rules_microbench *r) {
     return r->busy > (r->card >= 0 ? 0.1 : 0.25);
 }
 
@@ -79,7 +79,7 @@ static void add_circumstances(struct buf *b, const struct device_card *card, int
     }
 }
 
-static void add_range(struct buf *b, const struct rules_rate *r) {
+static void add_range(struct buf *b, const struct rules_microbench *r) {
     const struct microbench_range *g = &r->range;
     enum microbench_unit unit = r->figure.measure->unit;
     if (isnan(g->low)) {
@@ -96,7 +96,7 @@ static void add_runs(struct buf *b, const struct microbench_figure *f) {
     if (f->how.len > 0) buf_format(b, "; %.*s", STR_ARG(f->how));
 }
 
-static enum finding_severity severity_of(const struct rules_rate *r) {
+static enum finding_severity severity_of(const struct rules_microbench *r) {
     const struct microbench_figure *f = &r->figure;
     if (f->state == MICROBENCH_WRONG) return FINDING_PROBLEM;
     if (f->state != MICROBENCH_MEASURED || isnan(r->range.low)) return FINDING_UNKNOWN;
@@ -104,8 +104,8 @@ static enum finding_severity severity_of(const struct rules_rate *r) {
     return f->median < r->range.low ? FINDING_NOTE : FINDING_OK;
 }
 
-void rules_judge_rate(struct arena *a, const struct rules_facts *facts, const struct rules_rate *r,
-                      struct findings *findings) {
+void rules_judge_microbench(struct arena *a, const struct rules_facts *facts,
+                            const struct rules_microbench *r, struct findings *findings) {
     const struct microbench_figure *f = &r->figure;
     const struct device_card *card = r->card >= 0 ? &facts->devices.cards[r->card] : NULL;
     const struct remedy *remedy = remedy_of(f->measure->id);

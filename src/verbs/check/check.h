@@ -7,7 +7,7 @@
 #include "job/answer/answer.h"
 #include "job/question/gpus.h"
 #include "machine/trend/trend.h"
-#include "verbs/check/rate.h"
+#include "verbs/check/microbench.h"
 
 struct check_options {
     struct question_options q;
@@ -38,8 +38,8 @@ struct check {
     struct rules_needs needs;
     struct trend_stretch *stretches; // with --detailed: what was watched, one a GPU
     struct findings findings;
-    struct check_rates rates;    // with --benchmark
-    struct check_advice *advice; // one a GPU that answers, or one for the CPU
+    struct check_microbenches rates; // with --benchmark
+    struct check_advice *advice;     // one a GPU that answers, or one for the CPU
     int advice_count;
 };
 

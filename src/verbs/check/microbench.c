@@ -29,11 +29,11 @@ static struct microbench_subject subject_of(const struct check *c, int card) {
 static void add_figure(struct check *c, const struct microbench_table *table, int card,
                        const struct microbench_figure *figure) {
     struct microbench_subject subject = subject_of(c, card);
-    struct rules_rate r = {.card = card, .figure = *figure};
+    struct rules_microbench r = {.card = card, .figure = *figure};
     r.busy = card < 0 ? c->rates.busy : c->facts.devices.cards[card].now.utilisation;
     microbench_range_find(c->arena, table, figure->measure, &subject, &r.range);
     *arena_push(c->arena, &c->rates.items, &c->rates.count, &c->rates.capacity) = r;
-    rules_judge_rate(c->arena, &c->facts, &r, &c->findings);
+    rules_judge_microbench(c->arena, &c->facts, &r, &c->findings);
     // A fake of CUDA is as unreal as one of the driver: every view says so.
     if (figure->standin.len > 0 && c->facts.devices.standin.len == 0) {
         c->facts.devices.standin = figure->standin;
@@ -42,7 +42,7 @@ static void add_figure(struct check *c, const struct microbench_table *table, in
 
 static bool has_figure(const struct check *c, int card, const struct microbench_measure *m) {
     for (ptrdiff_t i = 0; i < c->rates.count; i++) {
-        const struct rules_rate *r = &c->rates.items[i];
+        const struct rules_microbench *r = &c->rates.items[i];
         if (r->card == card && r->figure.measure == m) return true;
     }
     return false;
@@ -92,7 +92,7 @@ static void measure_one(struct check *c, const struct microbench_table *table, i
         struct str line = str_line(&rest);
         struct microbench_figure f = {0};
         json_t *document = line.len ? json_loadb(line.p, (size_t)line.len, 0, NULL) : NULL;
-        if (document) check_rate_read(c->arena, document, &f);
+        if (document) check_figure_read(c->arena, document, &f);
         if (f.measure && f.measure->is_of_card == (card >= 0)) add_figure(c, table, card, &f);
         json_decref(document);
     }

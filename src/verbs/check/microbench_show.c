@@ -9,27 +9,31 @@
 
 // --- Between the processes -----------------------------------------------------------------------
 
-json_t *check_rate_json(const struct microbench_figure *f) {
-    return json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:i, s:o, s:o, s:o}", "id", f->measure->id,
-                     "state", microbench_state_name(f->state), "value", json_number(f->median),
-                     "low", json_number(f->low), "high", json_number(f->high), "variation",
-                     json_number(f->variation), "runs", f->count, "how", json_text(f->how), "why",
-                     json_text(f->why), "standin", json_text(f->standin));
+#define AT(member) offsetof(struct microbench_figure, member)
+static const struct field figure_fields[] = {
+    {"value", FIELD_REAL, AT(median), NULL},
+    {"low", FIELD_REAL, AT(low), NULL},
+    {"high", FIELD_REAL, AT(high), NULL},
+    {"variation", FIELD_REAL, AT(variation), NULL},
+    {"runs", FIELD_INT, AT(count), NULL},
+    {"how", FIELD_TEXT, AT(how), NULL},
+    {"why", FIELD_TEXT, AT(why), NULL},
+    {"standin", FIELD_TEXT, AT(standin), NULL},
+    {.name = NULL},
+};
+
+json_t *check_figure_json(const struct microbench_figure *f) {
+    json_t *line =
+        json_pack("{s:s, s:s}", "id", f->measure->id, "state", microbench_state_name(f->state));
+    json_add_fields(line, f, figure_fields);
+    return line;
 }
 
-void check_rate_read(struct arena *a, const json_t *line, struct microbench_figure *ret_figure) {
+void check_figure_read(struct arena *a, const json_t *line, struct microbench_figure *ret_figure) {
     struct str state = json_text_at(a, line, "state");
-    *ret_figure = (struct microbench_figure){
-        .measure = microbench_find(json_text_at(a, line, "id")),
-        .median = json_number_at(line, "value"),
-        .low = json_number_at(line, "low"),
-        .high = json_number_at(line, "high"),
-        .variation = json_number_at(line, "variation"),
-        .count = (int)json_integer_value(json_object_get(line, "runs")),
-        .how = json_text_at(a, line, "how"),
-        .why = json_text_at(a, line, "why"),
-        .standin = json_text_at(a, line, "standin"),
-    };
+    *ret_figure =
+        (struct microbench_figure){.measure = microbench_find(json_text_at(a, line, "id"))};
+    json_read_fields(a, line, ret_figure, figure_fields);
     for (int s = MICROBENCH_UNKNOWN; s <= MICROBENCH_WRONG; s++) {
         if (str_is(state, microbench_state_name(s))) ret_figure->state = s;
     }
@@ -37,7 +41,7 @@ void check_rate_read(struct arena *a, const json_t *line, struct microbench_figu
 
 // --- The table -----------------------------------------------------------------------------------
 
-static const struct finding *finding_of(const struct check *c, const struct rules_rate *r) {
+static const struct finding *finding_of(const struct check *c, const struct rules_microbench *r) {
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
         const struct finding *f = &c->findings.items[i];
         if (f->card == r->card && str_is(str_of(f->id), r->figure.measure->id)) return f;
@@ -50,14 +54,14 @@ static enum show_tone tone_of(const struct finding *f) {
     return f ? tones[f->severity] : SHOW_PLAIN;
 }
 
-static struct str range_text(struct arena *a, const struct rules_rate *r) {
+static struct str range_text(struct arena *a, const struct rules_microbench *r) {
     enum microbench_unit unit = r->figure.measure->unit;
     if (isnan(r->range.low)) return (struct str){0};
     return str_format(a, "%.*s to %.*s", STR_ARG(microbench_text(a, unit, r->range.low)),
                       STR_ARG(microbench_text(a, unit, r->range.high)));
 }
 
-static void add_row(const struct check *c, struct show_table *t, const struct rules_rate *r) {
+static void add_row(const struct check *c, struct show_table *t, const struct rules_microbench *r) {
     const struct microbench_figure *f = &r->figure;
     struct arena *a = c->arena;
     enum show_tone tone = tone_of(finding_of(c, r));
@@ -75,7 +79,7 @@ static void add_row(const struct check *c, struct show_table *t, const struct ru
     show_table_known(t, is_measured ? SHOW_DIM : tone, is_measured ? f->how : f->why);
 }
 
-void check_rates_show(const struct check *c, struct show_style style, struct buf *out) {
+void check_microbench_show(const struct check *c, struct show_style style, struct buf *out) {
     struct show_table t = show_table_new(c->arena, STR("Measured"));
     if (c->rates.count == 0) return;
     show_table_column(&t, "about", SHOW_LEFT);
@@ -92,10 +96,10 @@ void check_rates_show(const struct check *c, struct show_style style, struct buf
 
 // --- The document --------------------------------------------------------------------------------
 
-static json_t *rate_json(const struct check *c, const struct rules_rate *r) {
+static json_t *rate_json(const struct check *c, const struct rules_microbench *r) {
     const struct finding *f = finding_of(c, r);
     const struct microbench_range *g = &r->range;
-    json_t *document = check_rate_json(&r->figure);
+    json_t *document = check_figure_json(&r->figure);
     json_t *range =
         json_pack("{s:o, s:o, s:o, s:o, s:o, s:o}", "low", json_number(g->low), "high",
                   json_number(g->high), "floor", json_number(g->floor), "of", json_text(g->of),
@@ -113,7 +117,7 @@ static json_t *rate_json(const struct check *c, const struct rules_rate *r) {
     return document;
 }
 
-json_t *check_rates_json(const struct check *c) {
+json_t *check_microbench_json(const struct check *c) {
     json_t *rates = json_array();
     for (ptrdiff_t i = 0; i < c->rates.count; i++) {
         json_array_append_new(rates, rate_json(c, &c->rates.items[i]));

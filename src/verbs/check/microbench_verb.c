@@ -3,7 +3,7 @@
 // GPU that hangs, or a library that breaks, does so in a process of its own. One figure a line, as
 // JSON, as soon as it is there.
 #include "cli/verb.h"
-#include "verbs/check/rate.h"
+#include "verbs/check/microbench.h"
 
 #include <stdio.h>
 
@@ -23,7 +23,7 @@ static const struct cli_row rows[] = {
 };
 
 static void print_figure(void *owner, const struct microbench_figure *figure) {
-    json_t *line = check_rate_json(figure);
+    json_t *line = check_figure_json(figure);
     (void)owner;
     json_dumpf(line, stdout, JSON_COMPACT);
     putchar('\n');
@@ -46,7 +46,7 @@ static int rate_run(struct arena *a, const struct cli_options *options, struct f
     return 0;
 }
 
-const struct cli_verb check_rate_verb = {
+const struct cli_verb check_microbench_verb = {
     .name = "rate",
     .summary = "measures the CPU or one GPU (for check --benchmark)",
     .description = "The plumbing of check --benchmark: one figure a line, as JSON.",

@@ -37,7 +37,7 @@ static struct str value_of(const struct check *c, int card, const char *id) {
 }
 
 static void show_cards(const struct check *c, struct show_style style, struct buf *out) {
-    static const char *const names[] = {"#",    "GPU",       "tier",       "memory",
+    static const char *const names[] = {"#",    "GPU",        "tier",       "memory",
                                         "free", "capability", "precisions", "link",
                                         "heat", "power",      "busy"};
     struct show_table t = show_table_new(c->arena, (struct str){0});
@@ -286,7 +286,7 @@ void check_show(struct check *c, struct show_style style, struct buf *out) {
     show_standin(c, style, out);
     if (!c->options->recommend) {
         show_machine(c, style, out);
-        check_rates_show(c, style, out);
+        check_microbench_show(c, style, out);
         show_findings(c, style, out);
     }
     for (int i = 0; i < c->advice_count; i++) {
@@ -358,7 +358,7 @@ json_t *check_json(struct check *c) {
         json_array_append_new(each, advice_json(c, &c->advice[i]));
     }
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "machine", machine_json(c), "findings",
-                     findings, "rates", check_rates_json(c), "recommended",
+                     findings, "rates", check_microbench_json(c), "recommended",
                      advice_json(c, &c->advice[0]), "recommended_by_card", each, "notes",
                      answer_notes_json(&c->question.notes), "exit", check_status(c));
 }
