@@ -140,15 +140,8 @@ static struct show_table largest_table(struct question *q, const struct answer *
         const struct tape_alloc *alloc = h->largest[i].alloc;
         show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, h->largest[i].bytes));
         show_table_cell(&t, SHOW_PLAIN, str_of(tag_titles[alloc->tag]));
-        struct str op = tape->strings[alloc->op], module = tape->strings[alloc->module];
-        if (op.len > 0)
-            show_table_cell(&t, SHOW_PLAIN, op);
-        else
-            show_table_unknown(&t);
-        if (module.len > 0)
-            show_table_cell(&t, SHOW_PLAIN, module);
-        else
-            show_table_unknown(&t);
+        show_table_known(&t, SHOW_PLAIN, tape->strings[alloc->op]);
+        show_table_known(&t, SHOW_PLAIN, tape->strings[alloc->module]);
     }
     return t;
 }

@@ -12,13 +12,6 @@ static enum show_tone tone_of(enum launch_status status) {
     return status == LAUNCH_OK ? SHOW_GOOD : status == LAUNCH_ALMOST ? SHOW_WARN : SHOW_BAD;
 }
 
-static void bytes_cell(struct show_table *t, struct arena *a, int64_t bytes) {
-    if (bytes > 0)
-        show_table_cell(t, SHOW_PLAIN, unit_bytes(a, bytes));
-    else
-        show_table_unknown(t);
-}
-
 static void rate_cells(struct show_table *t, const struct launch_result *r) {
     show_table_known(t, SHOW_PLAIN, unit_number(t->arena, r->samples_per_s));
     double half = (r->samples_per_s_ci.high - r->samples_per_s_ci.low) / 2;
@@ -42,7 +35,7 @@ static void add_row(struct show_table *t, struct arena *a, ptrdiff_t number,
     show_table_format(t, SHOW_STRONG, "%lld", (long long)trial->plan.batch);
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)trial->plan.accumulation);
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)r->made);
-    bytes_cell(t, a, r->peak_bytes);
+    show_table_bytes(t, SHOW_PLAIN, r->peak_bytes);
     rate_cells(t, r);
     if (trial->is_recalled)
         show_table_cell(t, SHOW_DIM, STR("stored"));

@@ -42,10 +42,6 @@ static void count_cell(struct show_table *t, int64_t value) {
         show_table_unknown(t);
 }
 
-static void bytes_cell(struct arena *a, struct show_table *t, int64_t bytes) {
-    show_table_known(t, SHOW_PLAIN, bytes > 0 ? unit_bytes(a, bytes) : (struct str){0});
-}
-
 static void add_row(struct arena *a, struct show_table *t, const struct store_run *run) {
     bool is_good = str_is(run->status, "OK") || str_is(run->status, "FITS");
     show_table_format(t, SHOW_DIM, "%lld", (long long)run->id);
@@ -57,8 +53,8 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     count_cell(t, run->plan.batch);
     count_cell(t, run->plan.accumulation);
     show_table_known(t, SHOW_PLAIN, plan_precision_text(run->plan.precision));
-    bytes_cell(a, t, run->peak_bytes);
-    bytes_cell(a, t, run->predicted_bytes);
+    show_table_bytes(t, SHOW_PLAIN, run->peak_bytes);
+    show_table_bytes(t, SHOW_PLAIN, run->predicted_bytes);
     show_table_known(t, SHOW_PLAIN, unit_number(a, run->samples_per_s));
     show_table_known(t, is_good ? SHOW_GOOD : SHOW_WARN, run->status);
 }

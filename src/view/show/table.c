@@ -3,6 +3,8 @@
 // wraps its columns of prose, then cuts the widest ones.
 #include "view/show/table.h"
 
+#include "base/unit.h"
+
 #include <stdarg.h>
 #include <string.h>
 
@@ -49,6 +51,10 @@ void show_table_known(struct show_table *t, enum show_tone tone, struct str text
         show_table_cell(t, tone, text);
     else
         show_table_unknown(t);
+}
+
+void show_table_bytes(struct show_table *t, enum show_tone tone, int64_t bytes) {
+    show_table_known(t, tone, bytes > 0 ? unit_bytes(t->arena, bytes) : (struct str){0});
 }
 
 static const struct show_cell *cell_at(const struct show_table *t, ptrdiff_t row,

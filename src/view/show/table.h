@@ -45,6 +45,8 @@ __attribute__((format(printf, 3, 4))) void show_table_format(struct show_table *
 void show_table_unknown(struct show_table *t);
 // The text, or the unknown where it is empty.
 void show_table_known(struct show_table *t, enum show_tone tone, struct str text);
+// "11.4 GiB", or the unknown for 0 and below.
+void show_table_bytes(struct show_table *t, enum show_tone tone, int64_t bytes);
 
 // Aligned by display width. When style.width is too small, wrapping columns wrap first, then the
 // widest columns are cut with "…" (".." in ASCII).
