@@ -44,6 +44,12 @@ void str_list_add(struct arena *a, struct str_list *list, struct str text) {
     *arena_push(a, &list->items, &list->count, &list->capacity) = text;
 }
 
+bool str_list_has(const struct str_list *list, struct str text) {
+    ptrdiff_t i = 0;
+    while (i < list->count && !str_equal(list->items[i], text)) i++;
+    return i < list->count;
+}
+
 void str_word_add(struct str_words *w, struct str word) {
     *arena_push(w->arena, &w->items, &w->count, &w->capacity) = str_z(w->arena, word);
     *arena_push(w->arena, &w->items, &w->count, &w->capacity) = NULL;

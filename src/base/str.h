@@ -33,6 +33,7 @@ struct str_list {
     ptrdiff_t count, capacity;
 };
 void str_list_add(struct arena *a, struct str_list *list, struct str text);
+bool str_list_has(const struct str_list *list, struct str text);
 
 // The words of a command or an environment, with a NULL behind the last as exec wants them.
 struct str_words {

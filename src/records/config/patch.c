@@ -14,11 +14,7 @@ void config_edits_add(struct arena *a, struct config_edits *edits, struct config
 }
 
 static void add_note(struct patch *p, struct str note) {
-    const struct str_list *notes = &p->result.notes;
-    for (ptrdiff_t i = 0; i < notes->count; i++) {
-        if (str_equal(notes->items[i], note)) return;
-    }
-    str_list_add(p->arena, &p->result.notes, note);
+    if (!str_list_has(&p->result.notes, note)) str_list_add(p->arena, &p->result.notes, note);
 }
 
 // --- May this value be replaced? -----------------------------------------------------------------

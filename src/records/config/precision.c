@@ -197,6 +197,19 @@ static const char *word_for(enum spelling spelling, struct str text, int precisi
     return word;
 }
 
+// The precisions, beside fp32, that a key can say: those at which a boolean is true; words say all
+// of them, and the type beside a boolean none by itself.
+static const unsigned says[] = {
+    [SPELL_AMP] = 1u << AMP_FP16 | 1u << AMP_BF16,
+    [SPELL_FP16] = 1u << AMP_FP16,
+    [SPELL_BF16] = 1u << AMP_BF16,
+    [SPELL_TYPE] = 0,
+    [SPELL_WORD] = ~0u,
+    [SPELL_DTYPE] = ~0u,
+    [SPELL_PURE16] = 1u << BF16,
+    [SPELL_PUREFP16] = 1u << FP16,
+};
+
 static bool edit_key(const struct scope *s, const struct precision_keys *keys,
                      const struct precision_key *k, int wanted, struct config_edits *edits) {
     struct str text;
@@ -215,11 +228,7 @@ static bool edit_key(const struct scope *s, const struct precision_keys *keys,
         config_edits_add(s->arena, edits, e);
         return true;
     }
-    bool on = (k->spelling == SPELL_AMP && says_amp) ||
-              (k->spelling == SPELL_FP16 && wanted == AMP_FP16) ||
-              (k->spelling == SPELL_BF16 && wanted == AMP_BF16) ||
-              (k->spelling == SPELL_PURE16 && wanted == BF16) ||
-              (k->spelling == SPELL_PUREFP16 && wanted == FP16);
+    const bool on = says[k->spelling] >> wanted & 1;
     // A lone "amp: true" means fp16; without a type beside it, bf16 cannot be said.
     if (k->spelling == SPELL_AMP && wanted == AMP_BF16 && !find_key(keys, SPELL_TYPE)) return false;
     if (on) e.value = STR("true");
@@ -228,25 +237,6 @@ static bool edit_key(const struct scope *s, const struct precision_keys *keys,
         return r.type == CONFIG_NULL || one_precision(s, keys, k) == -1;
     config_edits_add(s->arena, edits, e);
     return true;
-}
-
-static bool can_say(enum spelling spelling, int wanted) {
-    switch (spelling) {
-    case SPELL_AMP:
-        return wanted == FP32 || wanted == AMP_FP16 || wanted == AMP_BF16;
-    case SPELL_FP16:
-        return wanted == FP32 || wanted == AMP_FP16;
-    case SPELL_BF16:
-        return wanted == FP32 || wanted == AMP_BF16;
-    case SPELL_PURE16:
-        return wanted == BF16;
-    case SPELL_PUREFP16:
-        return wanted == FP16;
-    case SPELL_TYPE:
-        return false;
-    default:
-        return true;
-    }
 }
 
 // A key of the table that the file lacks and that would say it: "@.bf16=bf16".
@@ -294,7 +284,7 @@ bool config_precision_edits(const struct scope *s, const struct precision_keys *
     for (ptrdiff_t i = 0; i < keys->count; i++) {
         const struct precision_key *k = &keys->items[i];
         if (!edit_key(s, keys, k, target, edits)) return false;
-        said |= can_say(k->spelling, target);
+        said |= says[k->spelling] >> target & 1;
     }
     if (keys->count == 0 && target == FP32) return str_is(row->assumed, "fp32");
     return said || insert_key(s, row, after, target, edits);

@@ -24,13 +24,6 @@ struct matrix {
 
 // --- What is asked -------------------------------------------------------------------------------
 
-static bool has_text(const struct str_list *list, struct str text) {
-    for (ptrdiff_t i = 0; i < list->count; i++) {
-        if (str_equal(list->items[i], text)) return true;
-    }
-    return false;
-}
-
 static void find_models(struct matrix *m) {
     struct question *q = &m->check->question;
     struct str rest = str_of(m->check->options->models);
@@ -44,7 +37,7 @@ static void find_models(struct matrix *m) {
     bool wants_all = m->models.count == 0;
     for (ptrdiff_t i = 0; wants_all && i < q->store.count; i++) {
         struct str model = q->store.entries[i].header.model;
-        if (!has_text(&m->models, model)) str_list_add(q->arena, &m->models, model);
+        if (!str_list_has(&m->models, model)) str_list_add(q->arena, &m->models, model);
     }
 }
 
@@ -189,7 +182,7 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
                                                           : STR("adamw, or the tape's own"))));
     for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
         const struct cell *cell = &m->cells[i];
-        if (!cell->is_known && !has_text(notes, cell->why))
+        if (!cell->is_known && !str_list_has(notes, cell->why))
             str_list_add(q->arena, notes, cell->why);
     }
     for (ptrdiff_t i = 0; i < q->notes.count; i++) str_list_add(q->arena, notes, q->notes.items[i]);
