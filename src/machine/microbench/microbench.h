@@ -9,7 +9,8 @@
 //   1. give it a row in the table of microbench.c; the id is for ever;
 //   2. write it beside those of its kind (cpu.c, gpu.c): what is run once is timed by
 //   microbench_repeat;
-//   3. give it a row in data/rates.tsv, with its source, and a remedy in src/machine/rules/microbench.c;
+//   3. give it a row in data/rates.tsv, with its source, and a remedy in the table of
+//      src/machine/rules/microbench.c;
 //   4. add its row to doc/formats/check.md.
 #ifndef MICROBENCH_MICROBENCH_H
 #define MICROBENCH_MICROBENCH_H
