@@ -55,7 +55,6 @@ struct rules_torch check_torch_unasked(void); // nothing is known
 int check_advise(struct check *c, struct fail *why);
 struct str check_precision_text(const struct check_advice *advice); // "amp-bf16"
 // show.c
-extern const enum show_tone check_tones[]; // by enum finding_severity
 void check_show(struct check *c, struct show_style style, struct buf *out);
 json_t *check_json(struct check *c);
 // 0: all is well, 1: there are warnings, 2: there are problems.

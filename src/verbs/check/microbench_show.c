@@ -50,7 +50,8 @@ static const struct finding *finding_of(const struct check *c, const struct rule
 }
 
 static enum show_tone tone_of(const struct finding *f) {
-    return f ? check_tones[f->severity] : SHOW_PLAIN;
+    static const enum show_tone tones[] = {SHOW_GOOD, SHOW_PLAIN, SHOW_DIM, SHOW_WARN, SHOW_BAD};
+    return f ? tones[f->severity] : SHOW_PLAIN;
 }
 
 static struct str range_text(struct arena *a, const struct rules_microbench *r) {

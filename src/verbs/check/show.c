@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-const enum show_tone check_tones[] = {SHOW_GOOD, SHOW_PLAIN, SHOW_DIM, SHOW_WARN, SHOW_BAD};
+static const enum show_tone tones[] = {SHOW_GOOD, SHOW_PLAIN, SHOW_DIM, SHOW_WARN, SHOW_BAD};
 // The contract's words; a note is nothing wrong.
 static const char *const statuses[] = {"ok", "ok", "unknown", "warn", "fail"};
 
@@ -118,7 +118,7 @@ static void add_finding(const struct check *c, struct show_table *t, const struc
     struct buf b = buf_new(c->arena);
     if (f->value.len > 0) buf_format(&b, "%.*s", STR_ARG(f->value));
     if (f->evidence.len > 0) buf_format(&b, "%s%.*s", b.count ? ": " : "", STR_ARG(f->evidence));
-    show_table_cell(t, check_tones[f->severity], str_of(finding_severity_name(f->severity)));
+    show_table_cell(t, tones[f->severity], str_of(finding_severity_name(f->severity)));
     show_table_cell(t, SHOW_PLAIN, subject(c, f));
     show_table_cell(t, SHOW_STRONG, str_of(f->what));
     show_table_cell(t, SHOW_PLAIN, buf_str(&b));
