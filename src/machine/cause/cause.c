@@ -26,6 +26,10 @@ static const char smaller[] =
     "cudnn-alloc cufft-alloc nccl-oom no-batch-fits other-oom cupy-oom paddle-oom "         \
     "onnxruntime-oom tensorrt-oom vllm-oom"
 
+// Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
+static const char likely[] = "cublas-alloc save-failed network-warned bus-error nccl gloo "
+                             "rendezvous child-failed";
+
 static const struct row {
     const char *id, *what;
     // Of measure/failure/failure.h, blanks between, and of machine/trend/trend.h; where either is
@@ -93,8 +97,8 @@ static const struct row {
      CAUSE_SMALLER_BATCH | CAUSE_FEWER_WORKERS, NULL},
     // What a smaller batch avoids, and what it does not.
     {"size.limit", "a kernel or library refuses these sizes; not out of memory",
-     "cudnn-not-supported cudnn-engine onednn cufft-limit grid-limit index-32-bit", NULL,
-     CAUSE_SAID, NULL, CAUSE_SMALLER_BATCH, NULL},
+     "cudnn-not-supported cudnn-engine onednn cufft-limit grid-limit index-32-bit triton-resources",
+     NULL, CAUSE_SAID, cause_limit, CAUSE_SMALLER_BATCH, NULL},
     {"batch.one", "batch normalization met a batch of one", "batch-too-small", NULL, CAUSE_SAID,
      NULL, CAUSE_LARGER_BATCH, NULL},
     {"card.assert", "an assertion failed on the GPU: labels or indices out of range",
@@ -106,17 +110,20 @@ static const struct row {
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
     {"card.driver", "driver, PyTorch and GPU do not fit together",
-     "old-driver no-cuda no-kernel-image", NULL, CAUSE_SAID, NULL, 0, NULL},
+     "old-driver no-cuda no-kernel-image no-bf16 library-mismatch", NULL, CAUSE_SAID, NULL, 0,
+     NULL},
     {"card.throttled", "heat or the power supply holds the GPU's clocks down", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
      "see to the air and the power supply, or lower the power limit: a steady clock is better than "
      "a sawtooth"},
     // Setup.
-    {"setup.software", "a module, file or permission is missing",
-     "import missing-file permission no-command", NULL, CAUSE_SAID, NULL, 0, NULL},
-    {"setup.arguments", "the program did not accept how it was started", "usage not-a-tty no-input",
+    {"setup.software", "a module, library, file or permission is missing, or does not fit",
+     "import bitsandbytes cuda-extension missing-file permission no-command network hub-access "
+     "network-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
-    {"setup.disk", "a disk is full", "disk-full", NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"setup.arguments", "the program did not accept how it was started",
+     "usage no-launcher not-a-tty no-input wandb-login", NULL, CAUSE_SAID, NULL, 0, NULL},
+    {"setup.disk", "a disk is full", "disk-full save-failed", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.open-files", "too many open files", "open-files", NULL, CAUSE_SAID, NULL,
      CAUSE_FEWER_WORKERS, NULL},
     {"setup.open-files-low", "nearly all files that it may open are open", NULL, NULL,
@@ -168,9 +175,12 @@ static const struct row {
     {"ranks.timeout", "a collective timed out: another rank did not come", "nccl-timeout", NULL,
      CAUSE_SAID, NULL, 0, NULL},
     {"ranks.failed", "another rank failed or could not be reached",
-     "nccl gloo rendezvous child-failed", NULL, CAUSE_AMBIGUOUS, NULL, 0, NULL},
-    {"ended.error", "the program's own error", "own-error exit-status", NULL, CAUSE_SAID, NULL, 0,
-     NULL},
+     "nccl gloo rendezvous child-failed port-in-use duplicate-gpu", NULL, CAUSE_SAID, cause_named,
+     0, NULL},
+    {"ended.error", "the program's own error",
+     "own-error exit-status state-dict checkpoint-broken weights-only shapes wrong-device "
+     "unused-parameters cuda-fork compile",
+     NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"ended.crash", "native code crashed", "crash abort signal", NULL, CAUSE_AMBIGUOUS, NULL, 0,
      NULL},
     {"ended.interrupted", "it was interrupted", "interrupted", NULL, CAUSE_SAID, NULL, 0,
@@ -216,11 +226,9 @@ static bool judge(const struct cause_view *v, const struct row *row, struct caus
     const struct cause_ending *e = &v->facts->ending;
     bool is_said = str_has_word(str_of(row->signatures), str_of(e->signature));
     if (row->signatures && !is_said && !row->is_seen_too) return false;
-    if (!row->judge) {
-        if (!row->remedy) c->remedy = str_of(e->hint);
-        return cause_quote(v, c, row->strength, NULL);
-    }
-    return row->judge(v, c);
+    if (!row->remedy) c->remedy = str_of(e->hint);
+    if (row->judge) return row->judge(v, c);
+    return v->is_likely ? cause_named(v, c) : cause_quote(v, c, row->strength, NULL);
 }
 
 // The surest first; equal ones stay in the order of the table.
@@ -237,6 +245,7 @@ static void sort(struct causes *causes) {
 
 void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes *ret_causes) {
     bool has_signature = cause_of_signature(facts->ending.signature) != NULL;
+    bool is_likely = str_has_word(str_of(likely), str_of(facts->ending.signature));
     *ret_causes = (struct causes){0};
     for (int i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
@@ -245,7 +254,7 @@ void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes
                           .strength = row->strength,
                           .remedy = str_of(row->remedy),
                           .actions = row->actions};
-        const struct cause_view v = {a, facts, row->trends, has_signature};
+        const struct cause_view v = {a, facts, row->trends, has_signature, is_likely};
         if (!judge(&v, row, &c)) continue;
         *arena_push(a, &ret_causes->items, &ret_causes->count, &ret_causes->capacity) = c;
     }

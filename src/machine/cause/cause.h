@@ -89,6 +89,8 @@ struct cause_facts {
     int64_t nan_line, nan_count; // the first loss that was no number; how many lines; 0: none
     struct str nan_text;
     bool loss_recovered; // a finite one came after the last
+    int64_t scale_line;  // from which on the fp16 loss scale was at its end; 0: it never was
+    struct str scale_text;
     // Times of steps, oldest first, and the line (or number) of each.
     const double *times_ms;
     const int64_t *times_at;

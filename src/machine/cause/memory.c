@@ -6,6 +6,7 @@
 #include "base/unit.h"
 
 #include <math.h>
+#include <string.h>
 
 enum { MANY_STEPS = 100 }; // what fitted so often is not the model at its usual size
 
@@ -39,7 +40,7 @@ static bool oom(const struct cause_view *v, struct cause *c, const char *where) 
     const struct cause_ending *e = &v->facts->ending;
     struct cause_view leak = *v;
     leak.trends = "trend.leak";
-    bool has_reason = e->is_fragmented || e->by_others || cause_trend(&leak);
+    bool has_reason = v->is_likely || e->is_fragmented || e->by_others || cause_trend(&leak);
     struct buf b = buf_new(v->arena);
     buf_add(&b, figures(v));
     if (where) buf_format(&b, "%s%s", b.count ? "; " : "", where);
@@ -82,6 +83,12 @@ bool cause_oom(const struct cause_view *v, struct cause *c) {
     if (e->place != CAUSE_ANYWHERE || e->steps == 0 || e->steps >= MANY_STEPS) return false;
     if (e->steps < 0) return oom(v, c, NULL);
     return oom(v, c, str_format(v->arena, "after %lld steps", (long long)e->steps).p);
+}
+
+// Of the limits one has nothing to do with the batch.
+bool cause_limit(const struct cause_view *v, struct cause *c) {
+    if (strcmp(v->facts->ending.signature, "triton-resources") == 0) c->actions = 0;
+    return cause_named(v, c);
 }
 
 bool cause_shm_low(const struct cause_view *v, struct cause *c) {

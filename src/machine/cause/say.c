@@ -43,3 +43,8 @@ const struct finding *cause_trend(const struct cause_view *v) {
     }
     return NULL;
 }
+
+bool cause_named(const struct cause_view *v, struct cause *c) {
+    c->what = v->facts->ending.what;
+    return cause_quote(v, c, v->is_likely ? CAUSE_AMBIGUOUS : c->strength, NULL);
+}

@@ -162,10 +162,20 @@ bool cause_slowed(const struct cause_view *v, struct cause *c) {
     return find_slowdown(v, c, &times) && !cause_spill(v, &spill);
 }
 
+// fp16's scaler halves its scale at every overflow; at its end there is nothing left to halve.
+static bool collapsed(const struct cause_facts *f, const struct cause_view *v, struct cause *c) {
+    c->what = "the loss scale has collapsed: the gradients overflow at every step";
+    c->quote = str_trim(f->scale_text);
+    c->line = f->scale_line;
+    return cause_tell(v, c, CAUSE_AMBIGUOUS, "line %lld: %.*s", (long long)f->scale_line,
+                      STR_ARG(c->quote));
+}
+
 bool cause_nan(const struct cause_view *v, struct cause *c) {
     const struct cause_facts *f = v->facts;
     bool ended_so = f->ending.signature && strcmp(f->ending.signature, "loss-nan") == 0;
-    if (f->nan_count == 0) return ended_so && cause_quote(v, c, CAUSE_SAID, NULL);
+    if (f->nan_count == 0 && ended_so) return cause_quote(v, c, CAUSE_SAID, NULL);
+    if (f->nan_count == 0) return f->scale_line > 0 && collapsed(f, v, c);
     struct buf b = buf_new(v->arena);
     if (f->nan_line > 0) buf_format(&b, "line %lld: ", (long long)f->nan_line);
     buf_add(&b, str_trim(f->nan_text));

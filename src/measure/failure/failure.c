@@ -122,11 +122,38 @@ static void find_rows(struct ruling *r) {
     }
 }
 
+// "RuntimeError:" whose message begins on the next line; -1: it has none.
+static ptrdiff_t message_of(const struct failure_text *t, ptrdiff_t exception) {
+    if (!str_ends(str_trim(t->lines[exception].bare), STR(":"))) return -1;
+    for (ptrdiff_t i = exception + 1; i < t->count && i <= exception + MESSAGE_LINES; i++) {
+        if (t->lines[i].chain > 0) return -1;
+        if (str_trim(t->lines[i].bare).len > 0) return i;
+    }
+    return -1;
+}
+
+// Such an exception is what its message is.
+static void find_messages(struct ruling *r) {
+    for (ptrdiff_t i = 0; i < r->t.count; i++) {
+        ptrdiff_t message = r->t.lines[i].is_exception && !r->rows[i] ? message_of(&r->t, i) : -1;
+        if (message >= 0) r->rows[i] = r->rows[message];
+    }
+}
+
 // A log line of a program that deals with it: fairseq's "ran out of memory, skipping batch",
 // Ultralytics' "CUDA out of memory with batch=16. Reducing to batch=8 and retrying".
 static bool is_notice(struct str line) {
-    static const char *const words[] = {"WARNING", "skipping", "retry",
-                                        "Retry",   "Reducing", "reducing"};
+    static const char *const words[] = {
+        "WARNING",
+        "skipping",
+        " retry",
+        "Retrying",
+        "educing batch",
+        "educing the batch",
+        "educing to ",
+        // docker inspect of a container that was not killed
+        "\"OOMKilled\": false",
+    };
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (str_find(line, str_of(words[i])) >= 0) return true;
     }
@@ -287,6 +314,7 @@ static const struct failure_signature *row_named(const char *id) {
 
 static void rule(struct ruling *r) {
     find_rows(r);
+    find_messages(r);
     if (r->t.last_exception >= 0) {
         const struct failure_signature *row = r->rows[r->t.last_exception];
         r->last_is_own = !row;
@@ -338,6 +366,13 @@ static ptrdiff_t told_exception(const struct ruling *r) {
     return own >= 0 ? own : r->t.last_exception;
 }
 
+// The deciding one, or its message.
+static ptrdiff_t told_line(const struct ruling *r) {
+    bool is_head = r->t.lines[r->best.line].is_exception && !r->rows[r->best.line];
+    ptrdiff_t message = is_head ? message_of(&r->t, r->best.line) : -1;
+    return message >= 0 ? message : r->best.line;
+}
+
 static void read_numbers(const struct ruling *r, struct failure *e) {
     e->numbers = (struct failure_numbers){-1, -1, -1, -1, -1, -1, -1, -1};
     if (r->best.line < 0 || e->signature->kind != FAILURE_MEMORY) return;
@@ -358,7 +393,7 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
     else
         rule(&r);
     e.signature = r.best.row;
-    if (r.best.line >= 0) e.line = r.t.lines[r.best.line].text;
+    if (r.best.line >= 0) e.line = r.t.lines[told_line(&r)].text;
     ptrdiff_t exception = is_clean(facts) ? -1 : told_exception(&r);
     if (exception >= 0) e.exception = r.t.lines[exception].bare;
     e.last_lines = last_lines(a, &r.t, r.best.line);

@@ -4,19 +4,24 @@
 #include "measure/failure/failure_int.h"
 
 static const char smaller[] = "a smaller batch; batchfit explain says what else saves memory";
+static const char fewer[] = "a smaller batch, fewer data workers";
+static const char larger_shm[] =
+    "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch";
+static const char offline[] = "the connection and its proxy; or fetch it beforehand and set "
+                              "HF_HUB_OFFLINE=1 (HF_ENDPOINT names a mirror)";
 static const char other_rank[] =
     "look at the other ranks' output: the first that failed is the cause";
 
 const struct failure_signature failure_signatures[] = {
     // The GPU's memory.
     {"cuda-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's CUDA allocator)", smaller,
-     "CUDA out of memory. Tried to allocate\n"
-     "^torch.OutOfMemoryError\n"
-     "^torch.cuda.OutOfMemoryError\n"
-     "^OutOfMemoryError: CUDA",
+     "CUDA out of memory. Tried to allocate\n^torch.OutOfMemoryError\n"
+     "^torch.cuda.OutOfMemoryError\n^OutOfMemoryError: CUDA\nOutOfMemoryError: Allocation on "
+     "device",
      RANK_MEMORY},
     {"hip-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's HIP allocator)", smaller,
-     "HIP out of memory. Tried to allocate\nHIP error: out of memory\nhipErrorOutOfMemory",
+     "HIP out of memory. Tried to allocate\nHSA_STATUS_ERROR_OUT_OF_RESOURCES\nHIP error: out of "
+     "memory\nhipErrorOutOfMemory",
      RANK_MEMORY + 1},
     {"xpu-oom", FAILURE_MEMORY, "the GPU's memory ran out (PyTorch's XPU allocator)", smaller,
      "XPU out of memory. Tried to allocate\ncan NOT allocate memory block with size larger than\n"
@@ -31,7 +36,8 @@ const struct failure_signature failure_signatures[] = {
     {"cuda-driver-oom", FAILURE_MEMORY,
      "the driver could not give memory (context, pinned memory, or another process holds the GPU)",
      "nvidia-smi shows who else holds the GPU; a smaller batch, fewer pinned buffers",
-     "CUDA error: out of memory\ncuda runtime error (2) : out of memory\n"
+     "CUDA error: out of memory\nCUDA driver error: out of memory\ncuda runtime error (2) : out of "
+     "memory\n"
      "CUDA_ERROR_OUT_OF_MEMORY\ncudaErrorMemoryAllocation\nout_of_memory: CUDA error\n"
      "cudaMalloc&out of memory\nCUDA failure 2: out of memory",
      RANK_MEMORY - 1},
@@ -47,7 +53,10 @@ const struct failure_signature failure_signatures[] = {
      RANK_MEMORY - 2},
     {"vllm-oom", FAILURE_MEMORY, "the model leaves no memory for the cache (vLLM)",
      "a smaller model or a shorter max_model_len; gpu_memory_utilization, if the GPU is its own",
-     "No available memory for the cache blocks", RANK_LIBRARY},
+     "No available memory for the cache blocks\nnumber of tokens that can be stored in KV cache\n"
+     "larger than the available KV cache memory\nis less than desired GPU memory utilization\n"
+     "Not enough memory. Please try to increase --mem-fraction-static",
+     RANK_LIBRARY},
     {"cublas-alloc", FAILURE_MEMORY, "cuBLAS could not allocate its workspace", smaller,
      "CUBLAS_STATUS_ALLOC_FAILED", RANK_LIBRARY},
     {"cudnn-alloc", FAILURE_MEMORY, "cuDNN could not allocate", smaller,
@@ -60,7 +69,8 @@ const struct failure_signature failure_signatures[] = {
     {"xla-oom", FAILURE_MEMORY, "the device's memory ran out (JAX, XLA, TensorFlow)", smaller,
      "RESOURCE_EXHAUSTED: Out of memory\nRESOURCE_EXHAUSTED: Failed to allocate request for\n"
      "XLA:TPU compile permanent error. Ran out of memory\nResource exhausted: Out of memory\n"
-     "RESOURCE_EXHAUSTED: &That was not possible\nRESOURCE_EXHAUSTED: Ran out of memory",
+     "RESOURCE_EXHAUSTED: &That was not possible\nRESOURCE_EXHAUSTED: Ran out of memory\n"
+     "Ran out of memory in memory space hbm\nunlikely to have enough memory. Requires ",
      RANK_MEMORY},
     {"tensorflow-oom", FAILURE_MEMORY, "the device's memory ran out (TensorFlow)", smaller,
      "OOM when allocating tensor with shape\nResourceExhaustedError&failed to allocate memory\n"
@@ -71,7 +81,7 @@ const struct failure_signature failure_signatures[] = {
     {"cublas-init", FAILURE_MEMORY,
      "cuBLAS could not start, most often for want of memory on the GPU",
      "a smaller batch; if that does not help, look for indices or labels out of range",
-     "CUBLAS_STATUS_NOT_INITIALIZED", RANK_AMBIGUOUS},
+     "CUBLAS_STATUS_NOT_INITIALIZED\nCUBLAS_STATUS_INTERNAL_ERROR", RANK_AMBIGUOUS},
     {"cudnn-internal", FAILURE_MEMORY,
      "cuDNN failed inside, most often for want of memory on the GPU",
      "a smaller batch; if that does not help, driver, CUDA and cuDNN may not match",
@@ -89,7 +99,11 @@ const struct failure_signature failure_signatures[] = {
      "Out of memory: Killed process\nMemory cgroup out of memory: Killed process\n"
      "slurmstepd: error: Exceeded &memory limit\nPBS: job killed: mem \n"
      "job killed after reaching LSF memory usage limit\nOOMKilled\n"
-     "due to the node running low on memory\nsrun: error: &: Out Of Memory",
+     "due to the node running low on memory\nsrun: error: &: Out Of Memory\n"
+     "invoked oom-killer: \nkilled due to memory pressure (OOM)\n"
+     "The node was low on resource: memory\nContainer killed by YARN for exceeding &memory limits\n"
+     "running beyond physical memory limits\nYour notebook tried to allocate more memory than is\n"
+     "Your session crashed after using all available RAM",
      RANK_COUNTED + 3},
     {"system-oom-kill", FAILURE_MEMORY, "killed while the kernel was killing for memory",
      "a smaller batch, fewer data workers, or less beside it on this machine", NULL, RANK_COUNTED},
@@ -100,27 +114,24 @@ const struct failure_signature failure_signatures[] = {
      RANK_MEMORY},
     {"numpy-memory", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (NumPy)",
      "smaller arrays, fewer data workers",
-     "_ArrayMemoryError: Unable to allocate\n"
-     "^MemoryError: Unable to allocate",
-     RANK_MEMORY + 1},
+     "_ArrayMemoryError: Unable to allocate\n^MemoryError: Unable to allocate", RANK_MEMORY + 1},
     {"python-memory", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (Python)",
-     "a smaller batch, fewer data workers", "^MemoryError", RANK_MEMORY - 2},
-    {"bad-alloc", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (C++)",
-     "a smaller batch, fewer data workers", "std::bad_alloc", RANK_MEMORY - 2},
+     fewer, "^MemoryError\nCould not allocate bytes object!", RANK_MEMORY - 2},
+    {"bad-alloc", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (C++)", fewer,
+     "std::bad_alloc", RANK_MEMORY - 2},
     {"opencv-memory", FAILURE_MEMORY, "the machine's memory, or the limit on it, ran out (OpenCV)",
      "smaller images, fewer data workers", "(-4:Insufficient memory) Failed to allocate",
      RANK_MEMORY},
     {"rust-memory", FAILURE_MEMORY,
-     "the machine's memory, or the limit on it, ran out (a Rust library)",
-     "a smaller batch, fewer data workers", "^memory allocation of & bytes failed",
-     RANK_MEMORY - 1},
+     "the machine's memory, or the limit on it, ran out (a Rust library)", fewer,
+     "^memory allocation of & bytes failed", RANK_MEMORY - 1},
     {"loader-memory", FAILURE_MEMORY,
      "the machine's memory, or the limit on it, ran out while libraries were loaded",
      "a higher limit: the program did not even start",
      "failed to map segment from shared object\ncannot allocate memory for thread-local data",
      RANK_LIBRARY},
-    {"errno-memory", FAILURE_MEMORY, "the system could give no memory",
-     "a smaller batch, fewer data workers", "Cannot allocate memory", RANK_LIBRARY},
+    {"errno-memory", FAILURE_MEMORY, "the system could give no memory", fewer,
+     "Cannot allocate memory\n[WinError 1455]\nos error 1455", RANK_LIBRARY},
     {"worker-oom", FAILURE_MEMORY, "a data worker was killed, most often by the kernel for memory",
      "fewer data workers, a smaller prefetch factor, a smaller batch",
      "DataLoader worker (pid & is killed by signal: Killed", RANK_CRASH + 2, true},
@@ -132,14 +143,12 @@ const struct failure_signature failure_signatures[] = {
      "a smaller batch or a higher limit", NULL, RANK_COUNTED},
 
     // Shared memory of data workers.
-    {"worker-shm", FAILURE_MEMORY, "a data worker found /dev/shm full",
-     "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
+    {"worker-shm", FAILURE_MEMORY, "a data worker found /dev/shm full", larger_shm,
      "insufficient shared memory (shm)\nworkers are out of shared memory", RANK_MEMORY - 2},
-    {"shm-full", FAILURE_MEMORY, "/dev/shm is full",
-     "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch",
+    {"shm-full", FAILURE_MEMORY, "/dev/shm is full", larger_shm,
      "shared memory&No space left on device\nunable to write to file </torch_\n"
-     "file </torch_&No space left on device\n"
-     "/dev/shm&No space left on device\nError while creating shared memory segment /dev/shm/nccl",
+     "file </torch_&No space left on device\n/dev/shm&No space left on device\nError while "
+     "creating shared memory segment /dev/shm/nccl",
      RANK_MEMORY - 2},
     {"bus-error", FAILURE_MEMORY, "bus error: /dev/shm is full, or a mapped file became shorter",
      "docker run --shm-size=8g (or --ipc=host), fewer data workers",
@@ -188,15 +197,22 @@ const struct failure_signature failure_signatures[] = {
      RANK_LIMIT},
     {"index-32-bit", FAILURE_LIMIT,
      "a tensor of more than 2^31 elements where PyTorch counts with 32 bits", "a smaller batch",
-     "canUse32BitIndexMath\nmust fit into 32-bit index math\n"
-     "more than INT_MAX elements",
+     "canUse32BitIndexMath\nmust fit into 32-bit index math\nmore than INT_MAX elements",
+     RANK_LIMIT},
+    // Not FAILURE_LIMIT: the batch is not in its shared memory.
+    {"triton-resources", FAILURE_CRASH,
+     "a Triton kernel wants more shared memory or registers than a multiprocessor of this GPU has",
+     "smaller blocks or fewer stages (BLOCK_SIZE, num_stages), a smaller head dimension, another "
+     "version of the library, or its kernels switched off; not the batch",
+     "out of resource: shared memory\nout of resource: tensor memory\nout of resource: registers\n"
+     "OutOfResources: out of resource",
      RANK_LIMIT},
 
     // The GPU.
     {"illegal-access", FAILURE_DEVICE, "illegal memory access on the GPU: a bug in a kernel",
      "CUDA_LAUNCH_BLOCKING=1 shows where; neither batch nor memory",
-     "an illegal memory access was encountered\nCUDA error: misaligned address\n"
-     "Memory access fault by GPU node\n"
+     "an illegal memory access was encountered\nan illegal instruction was encountered\n"
+     "CUDA error: misaligned address\nMemory access fault by GPU node\n"
      // Those that NVIDIA's list of Xid errors puts down to the application.
      "NVRM: Xid &): 13,\nNVRM: Xid &): 31,\nNVRM: Xid &): 43,",
      RANK_FAULT + 1},
@@ -206,13 +222,15 @@ const struct failure_signature failure_signatures[] = {
      "device-side assert triggered\nblock: [&thread: [&Assertion `", RANK_LIBRARY + 2, false, true},
     {"launch-failure", FAILURE_DEVICE, "a kernel died on the GPU",
      "CUDA_LAUNCH_BLOCKING=1 shows where; dmesg | grep Xid",
-     "unspecified launch failure\n"
-     "CUDNN_STATUS_EXECUTION_FAILED\nCUBLAS_STATUS_EXECUTION_FAILED",
+     "unspecified launch failure\nthe launch timed out and was terminated\n"
+     "CUDNN_STATUS_MAPPING_ERROR\n"
+     "HSA_STATUS_ERROR_EXCEPTION\nCUDNN_STATUS_EXECUTION_FAILED\nCUBLAS_STATUS_EXECUTION_FAILED",
      RANK_FAULT},
     {"card-lost", FAILURE_DEVICE, "the GPU is broken or fell off the bus",
      "dmesg | grep Xid; reset or replace the GPU",
-     "uncorrectable ECC error encountered\nGPU is lost\n"
-     "CUDA error: unknown error\nNVRM: Xid",
+     "uncorrectable ECC error encountered\nCUDA_ERROR_ECC_UNCORRECTABLE\nfallen off the bus\n"
+     "GPU is lost\nUnable to determine the device handle for \nCUDA error: unknown error\nNVRM: "
+     "Xid",
      RANK_FAULT},
     {"card-busy", FAILURE_DEVICE, "the GPU does not take this process (exclusive mode, or hanging)",
      "nvidia-smi shows the compute mode and who holds the GPU",
@@ -222,25 +240,74 @@ const struct failure_signature failure_signatures[] = {
 
     // Setup.
     {"no-kernel-image", FAILURE_CRASH, "this PyTorch (or extension) was not built for this GPU",
-     "install a build that names the GPU's compute capability", "no kernel image is available",
+     "install a build that names the GPU's compute capability",
+     "no kernel image is available\nis not compatible with the current PyTorch installation\n"
+     "PTX was compiled with an unsupported toolchain\ninvalid device function\n"
+     "FlashAttention only supports Ampere GPUs or newer",
      RANK_AMBIGUOUS + 1},
-    {"old-driver", FAILURE_CRASH, "the NVIDIA driver is missing or too old for this PyTorch",
-     "a newer driver, or a PyTorch for an older CUDA",
+    {"no-bf16", FAILURE_CRASH, "this GPU has no bfloat16", "fp16 or fp32 in place of bf16",
+     "Your setup doesn't support bf16\nBfloat16 is only supported on GPUs with compute capability",
+     RANK_AMBIGUOUS + 1},
+    {"library-mismatch", FAILURE_CRASH, "two versions of cuDNN or another CUDA library are mixed",
+     "only the libraries of this PyTorch (TensorFlow): an empty LD_LIBRARY_PATH, no second cuDNN",
+     "Could not load library libcu\nUnable to load any of {libcudnn\nLoaded runtime CuDNN library: "
+     "\n"
+     "cuDNN version incompatibility\nCUDNN_STATUS_VERSION_MISMATCH",
+     RANK_AMBIGUOUS + 1},
+    {"old-driver", FAILURE_CRASH,
+     "the NVIDIA driver is missing, too old for this PyTorch, or not ready",
+     "a newer driver, or a PyTorch for an older CUDA; where it is not yet initialized: "
+     "nvidia-fabricmanager of the driver's version",
      "NVIDIA driver on your system is too old\nCUDA driver version is insufficient\n"
-     "Found no NVIDIA driver on your system",
-     RANK_AMBIGUOUS + 1},
+     "Found no NVIDIA driver on your system\n"
+     "forward compatibility was attempted on non supported HW\n"
+     "system not yet initialized\nCUDA_ERROR_SYSTEM_NOT_READY\n"
+     "Driver/library version mismatch\ndriver/library version mismatch",
+     RANK_AMBIGUOUS + 2},
     {"no-cuda", FAILURE_CRASH, "this PyTorch sees no GPU",
      "a PyTorch with CUDA; CUDA_VISIBLE_DEVICES; nvidia-smi",
      "Torch not compiled with CUDA enabled\nNo CUDA GPUs are available\n"
-     "CUDA error: invalid device ordinal\ntorch.cuda.is_available() is False",
+     "no CUDA-capable device is detected\nUnexpected error from cudaGetDeviceCount()\n"
+     "Failed to initialize NVML: Unknown Error\nCUDA error: invalid device ordinal\n"
+     "torch.cuda.is_available() is False",
      RANK_AMBIGUOUS + 1},
     {"import", FAILURE_CRASH, "a Python module is missing or does not fit",
      "install what is missing; run the command alone, in the same environment",
-     "^ModuleNotFoundError\n^ImportError\nundefined symbol: ", RANK_SETUP},
+     "^ModuleNotFoundError\n^ImportError\nundefined symbol: \n"
+     "^RuntimeError: Failed to import &because of the following error\n"
+     "numpy.dtype size changed, may indicate binary incompatibility\n"
+     "AttributeError: module 'numpy' has no attribute '\nwas removed in the NumPy 2.0 release",
+     RANK_SETUP},
+    {"bitsandbytes", FAILURE_CRASH, "bitsandbytes found no CUDA library that fits",
+     "python -m bitsandbytes shows what it looked for: a newer bitsandbytes, the CUDA of this "
+     "PyTorch, LD_LIBRARY_PATH",
+     "CUDA Setup failed despite GPU being available\nCUDA SETUP: Setup Failed\n"
+     "Could not load bitsandbytes native library\nbitsandbytes was compiled without GPU support",
+     RANK_SETUP + 3, false, true},
+    {"cuda-extension", FAILURE_CRASH, "a CUDA extension could not be built on this machine",
+     "a CUDA toolkit of the version with which this PyTorch was built (CUDA_HOME, nvcc "
+     "--version), ninja and a compiler; or a wheel that is built already",
+     "unable to compile cuda/cpp extensions\nError building extension '\n^ninja: build stopped: \n"
+     "CUDA_HOME environment variable is not set\n"
+     "The detected CUDA version (&mismatches the version that was used to compile",
+     RANK_SETUP + 3, false, true},
+    {"network", FAILURE_CRASH, "a download failed: the network, a proxy or the server", offline,
+     "Error: &Max retries exceeded with url\n^OSError: We couldn't connect to '\n"
+     "Temporary failure in name resolution\nError: &CERTIFICATE_VERIFY_FAILED\n"
+     "^huggingface_hub.&Error: \n^urllib.error.",
+     RANK_SETUP},
+    {"hub-access", FAILURE_CRASH,
+     "the hub has no such model or data set, or does not give it to you",
+     "the spelling of the name or path; huggingface-cli login, and the model's terms accepted",
+     "is not a local folder and is not a\nRepository Not Found for url\nRepositoryNotFoundError\n"
+     "You are trying to access a gated repo\ndoes not appear to have a file named",
+     RANK_SETUP},
+    {"network-warned", FAILURE_CRASH, "the hub was not reached, and nothing came after", offline,
+     "thrown while requesting HEAD\nthrown while requesting GET", RANK_STATUS + 2},
     {"missing-file", FAILURE_CRASH, "a file is missing", "the command's folder and paths",
      "^FileNotFoundError\ncan't open file '&No such file or directory", RANK_SETUP},
     {"permission", FAILURE_CRASH, "a file may not be used", "the file's owner and mode",
-     "^PermissionError", RANK_SETUP},
+     "^PermissionError\n[Errno 30] Read-only file system", RANK_SETUP},
     {"no-command", FAILURE_CRASH, "a command does not exist", "spelling and PATH",
      ": command not found\n: not found$\nNo such file or directory&exec", RANK_KILLED + 5},
     {"usage", FAILURE_CRASH, "the program did not accept its arguments",
@@ -250,20 +317,38 @@ const struct failure_signature failure_signatures[] = {
      "Error: No such option\nError: Missing option\nare not used by the HfArgumentParser\n"
      "Could not override '\nFATAL Flags parsing error",
      RANK_SETUP},
+    {"no-launcher", FAILURE_CRASH, "a training of several ranks was started without a launcher",
+     "torchrun, accelerate launch, or srun with MASTER_ADDR, MASTER_PORT, RANK and WORLD_SIZE",
+     "environment variable RANK expected, but not set\n"
+     "environment variable MASTER_ADDR expected, but not set\n"
+     "Default process group has not been initialized",
+     RANK_SETUP},
     {"not-a-tty", FAILURE_CRASH, "the program wants a terminal",
      "switch its prompt or live display off", "Inappropriate ioctl for device\nnot a tty\n(no-tty)",
      RANK_SETUP},
     {"no-input", FAILURE_CRASH, "the program asked a question and nobody was there to answer",
      "an option that answers it (--yes), or its answer in the config",
      "^EOFError: EOF when reading a line", RANK_SETUP},
+    {"wandb-login", FAILURE_CRASH, "Weights & Biases has no key, and there is nobody to ask for it",
+     "wandb login, WANDB_API_KEY, or WANDB_MODE=offline (disabled)", "api_key not configured",
+     RANK_SETUP + 1},
+    // The texts of torch.save, which do not say why. What the system says is taken before them.
+    {"save-failed", FAILURE_CRASH,
+     "a file could not be written to its end, most often because the disk or quota is full",
+     "df -h and df -i of the output folder, its quota, and whether the mount is there; fewer "
+     "checkpoints kept (save_total_limit)",
+     "PytorchStreamWriter failed writing\n] . unexpected pos \niostream error\n"
+     "RuntimeError: write(): fd &failed with\nbasic_ios::clear",
+     RANK_SETUP},
     {"disk-full", FAILURE_CRASH, "a disk is full",
      "space in the output and temporary folders (of multiprocessing's arrays: /dev/shm)",
-     "No space left on device\nDisk quota exceeded", RANK_SETUP},
+     "No space left on device\nDisk quota exceeded\nThere is not enough space on the disk",
+     RANK_SETUP + 1},
     {"open-files", FAILURE_CRASH, "too many open files",
      "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')",
      "Too many open files\nreceived 0 items of ancdata\n"
      "unable to open shared memory object </torch_&in read-write mode$",
-     RANK_SETUP + 1},
+     RANK_SETUP + 2},
     {"batch-too-small", FAILURE_CRASH, "batch normalization cannot train on a batch of one",
      "a larger batch, or drop the last, smaller one",
      "Expected more than 1 value per channel when training", RANK_SETUP},
@@ -273,59 +358,135 @@ const struct failure_signature failure_signatures[] = {
      "NaN loss during training\nNaN loss detected\nNaN loss encountered\n"
      "Error: NaN loss\nError: nan loss\nInvalid loss, terminating training\n"
      "The loss returned in `training_step` is \nloss scale already at minimum\n"
+     "to satisfy the constraint Real(), but found invalid values:\n"
+     "probability tensor contains either `inf`, `nan` or element < 0\n"
+     "for gradients from `parameters` is non-finite\ninvalid value (nan) encountered in\n"
      "Minimum loss scale reached\nTensor had NaN values\nTensor had Inf and NaN values",
      RANK_OWN + 1},
 
     // Others are the cause.
     {"nccl-timeout", FAILURE_COMMUNICATION, "a collective timed out: another rank did not come",
-     other_rank, "Watchdog caught collective operation timeout", RANK_SYMPTOM + 1},
+     other_rank,
+     "Watchdog caught collective operation timeout\n"
+     "Some NCCL operations have failed or timed out\nfailed to pass monitoredBarrier in\n"
+     "watchdog got stuck for",
+     RANK_SYMPTOM + 1},
+    {"duplicate-gpu", FAILURE_CRASH, "two ranks were given the same GPU",
+     "no more ranks than GPUs (--nproc_per_node, CUDA_VISIBLE_DEVICES), and "
+     "torch.cuda.set_device(local_rank) before the first collective",
+     "Duplicate GPU detected", RANK_SETUP, false, true},
     {"nccl", FAILURE_COMMUNICATION, "NCCL failed", other_rank,
-     "NCCL error\n"
-     "unhandled system error\n"
-     "unhandled cuda error\n"
-     "ncclSystemError\n"
-     "ncclInternalError\n"
-     "ncclRemoteError\n"
-     "torch.distributed.DistBackendError",
+     "NCCL error\nunhandled system error\nunhandled cuda error\nncclSystemError\n"
+     "ncclInternalError\nncclRemoteError\ntorch.distributed.DistBackendError",
      RANK_SYMPTOM},
-    {"gloo", FAILURE_COMMUNICATION, "a partner went away (Gloo)", other_rank,
-     "gloo/transport\nGloo connectFullMesh failed", RANK_SYMPTOM},
+    {"gloo", FAILURE_COMMUNICATION, "a partner went away: a connection was lost", other_rank,
+     "gloo/transport\nGloo connectFullMesh failed\n^RuntimeError: Connection reset by peer\n"
+     "^RuntimeError: Broken pipe\n^RuntimeError: Connection refused\n^ConnectionResetError\n"
+     "^BrokenPipeError\n^ConnectionRefusedError",
+     RANK_SYMPTOM},
+    {"port-in-use", FAILURE_COMMUNICATION, "the port is in use, perhaps by a left-over",
+     "another --master_port (MASTER_PORT), or --rdzv-endpoint localhost:0; ss -tlnp shows who",
+     "EADDRINUSE\nAddress already in use\naddress already in use\n"
+     "The server socket has failed to listen on any local network",
+     RANK_SYMPTOM + 1},
     {"rendezvous", FAILURE_COMMUNICATION, "the ranks did not find each other",
-     "MASTER_ADDR, MASTER_PORT, firewalls; is the port in use?",
-     "RendezvousTimeoutError\nRendezvousConnectionError\nEADDRINUSE\nAddress already in use\n"
-     "The client socket has timed out\nDistStoreError",
+     "MASTER_ADDR, MASTER_PORT, firewalls; NCCL_SOCKET_IFNAME names the adapter",
+     "RendezvousTimeoutError\nRendezvousConnectionError\nRendezvousClosedError\n"
+     "The client socket has timed out\nDistStoreError\n^RuntimeError: Socket Timeout\n"
+     "Timeout waiting for key: default_pg\nThe connection to the C10d store has failed",
      RANK_SYMPTOM},
-    {"child-failed", FAILURE_COMMUNICATION, "a launcher says only that a child failed", other_rank,
+    {"child-failed", FAILURE_COMMUNICATION,
+     "a launcher says only that a rank ended: its own output is needed",
+     "the output of the rank that is named first: torchrun --log-dir DIR --tee 3 keeps it, @record "
+     "around main() puts its traceback into the summary",
      "ChildFailedError\n^subprocess.CalledProcessError\n^torch.multiprocessing.spawn.Process\n"
-     "^terminate called without an active exception",
+     "^terminate called without an active exception\nRoot Cause (first observed failure):\n"
+     "torchelastic.worker.status.FAILED\nCHILD PROCESS FAILED WITH NO ERROR_FILE\n"
+     "multiprocessing&failed (exitcode: \n] exits with return code = \n"
+     "Horovod has been shut down\n^Primary job  terminated normally, but \n"
+     "mpirun&detected that one or more processes exited with non-zero status\n"
+     "BAD TERMINATION OF ONE OF YOUR APPLICATION PROCESSES\n"
+     "srun: error: &: Exited with exit code \nActorDiedError\nray.exceptions.RayActorError\n"
+     "WorkerCrashedError\nwhile executing a task by an unexpected system error",
      RANK_LAUNCHER},
 
     // Signals.
     {"crash", FAILURE_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
      "is killed by signal: Segmentation fault\n^Fatal Python error: Segmentation fault\n"
      " (SIGSEGV) received by PID\n^Segmentation fault\nSegmentation fault (core dumped)\n"
-     "(exitcode: -11)\nexits with return code = -11$\n terminated with signal SIGSEGV",
+     "(exitcode: -11)\nexits with return code = -11$\n terminated with signal SIGSEGV\n"
+     "exited on signal 11 \nsrun: error: &: Segmentation fault\n"
+     "Illegal instruction (core dumped)\nfinished with exit code 139\n"
+     "finished with exit code -1073741819\nSignal: Segmentation fault (11)\ndied with "
+     "<Signals.SIGSEGV: \n"
+     "Unexpected segmentation fault encountered in worker",
      RANK_KILLED},
     {"abort", FAILURE_KILLED, "native code gave up (abort)", "the last lines may say why",
      "is killed by signal: Aborted\n^Fatal Python error: \n (SIGABRT) received by PID\n^Aborted$\n"
-     " Aborted  \nAborted (core dumped)\n(exitcode: -6)\nexits with return code = -6$",
+     " Aborted  \nAborted (core dumped)\n(exitcode: -6)\nexits with return code = -6$\n"
+     "died with <Signals.SIGABRT: \nexited on signal 6 \n"
+     "^terminate called after throwing an instance of \n^free(): invalid \n^double free or "
+     "corruption\n^corrupted \n^malloc(): \n^munmap_chunk(): ",
      RANK_SYMPTOM - 2},
     {"killed", FAILURE_KILLED, "killed; nothing says by whom",
      "most often the kernel, for memory: dmesg | grep -i 'killed process'; else a job scheduler",
-     "^Killed$\n Killed  \n (SIGKILL) received by PID\nis killed by signal: Killed\n"
+     "^Killed$\n^Killed: 9$\n Killed  \n (SIGKILL) received by PID\nis killed by signal: Killed\n"
      "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
-     "terminated with exit code 137\nexited with code 137\n terminated with signal SIGKILL\n"
-     "A process in the process pool was terminated abruptly",
+     "exited with code 137\n terminated with signal SIGKILL\n"
+     "A process in the process pool was terminated abruptly\ndied with <Signals.SIGKILL: \n"
+     "exit code 137\nexit code: 137\nExitCode: 137\nexited on signal 9 \n"
+     "srun: error: &: Killed\nKILLED BY SIGNAL: 9\n"
+     "Canceled future for execute_request message before replies were done",
      RANK_KILLED - 2},
     {"worker-exited", FAILURE_KILLED, "a data worker ended without a word",
-     "--workers 0 shows its error", "DataLoader worker (pid& exited unexpectedly",
+     "--workers 0 shows its error; dmesg | grep -i 'killed process' tells whether memory ran out",
+     "DataLoader worker (pid& exited unexpectedly\nbackground workers are no longer alive",
      RANK_SYMPTOM - 1},
     {"interrupted", FAILURE_KILLED, "interrupted", "",
      "^KeyboardInterrupt\n^Terminated$\n"
-     "SignalException: Process & got signal:\nslurmstepd: error: *** & CANCELLED AT \n"
+     "(exitcode: -15)\nexits with return code = -15$\n"
+     "SignalException: Process & got signal:\nslurmstepd: & CANCELLED AT \n"
      "PBS: job killed: walltime \njob killed after reaching LSF run time limit",
      RANK_LAUNCHER - 1},
     {"signal", FAILURE_KILLED, "ended by a signal", "", NULL, RANK_STATUS + 1},
+
+    // The program's own errors for which the usual help is known.
+    {"state-dict", FAILURE_CRASH, "the checkpoint is of another model",
+     "the model's settings with which it was saved (classes, widths, vocabulary); strict=False, or "
+     "only the weights that fit, where that is meant",
+     "Error(s) in loading state_dict for", RANK_OWN},
+    {"checkpoint-broken", FAILURE_CRASH, "a checkpoint cannot be read: cut off, or no checkpoint",
+     "the size of the file (git lfs pull, if it is a pointer), the one before it, or a new "
+     "download",
+     "PytorchStreamReader failed\n_pickle.UnpicklingError: invalid load key\n"
+     "unexpected EOF, expected &more bytes. The file might be corrupted\n"
+     "SafetensorError: Error while deserializing",
+     RANK_OWN},
+    {"weights-only", FAILURE_CRASH,
+     "a checkpoint holds more than weights, which torch.load refuses",
+     "torch.load(..., weights_only=False) for a file that you trust, or add_safe_globals",
+     "Weights only load failed", RANK_OWN},
+    {"cuda-fork", FAILURE_CRASH, "a forked process, most often a data worker, uses CUDA",
+     "tensors of a data set on the CPU; or multiprocessing_context='spawn' (set_start_method)",
+     "Cannot re-initialize CUDA in forked subprocess", RANK_OWN},
+    {"compile", FAILURE_CRASH, "torch.compile could not compile the model",
+     "TORCH_COMPILE_DISABLE=1 runs it without; a C compiler (gcc); the lines above name the code",
+     "torch._dynamo.exc.BackendCompilerFailed\ntorch._inductor.exc.InductorError\n"
+     "Failed to find C compiler",
+     RANK_OWN},
+    {"shapes", FAILURE_CRASH, "the sizes of a layer and its input do not fit",
+     "features, channels, classes and sequence length in the config against the data",
+     "shapes cannot be multiplied\nsize mismatch, m1: \nThe size of tensor a (&must match\n"
+     "Sizes of tensors must match except in dimension\nto match target batch_size (",
+     RANK_OWN},
+    {"wrong-device", FAILURE_CRASH, "a tensor is on another device than the model",
+     ".to(device) for the inputs and for tensors that are made in the forward pass",
+     "Expected all tensors to be on the same device\n"
+     "Input type (&and weight type (&should be the same",
+     RANK_OWN},
+    {"unused-parameters", FAILURE_CRASH, "DDP waits for gradients of parameters that were not used",
+     "find_unused_parameters=True, or no such parameters",
+     "Expected to have finished reduction in the prior iteration", RANK_OWN},
 
     // The rest.
     {"own-error", FAILURE_CRASH, "the program's own error", "the last lines say what it was", NULL,

@@ -48,13 +48,30 @@ static bool has_nocase(struct str s, const char *word) {
     return false;
 }
 
+// Behind no other letter: not in "raise_if_cache_size_invalid".
+static bool has_word_nocase(struct str s, const char *word) {
+    ptrdiff_t n = (ptrdiff_t)strlen(word);
+    for (ptrdiff_t i = 0; i + n <= s.len; i++) {
+        if (i > 0 && isalpha((unsigned char)s.p[i - 1])) continue;
+        if (strncasecmp(s.p + i, word, (size_t)n) == 0) return true;
+    }
+    return false;
+}
+
 // The bar of validation, or a frame of a traceback: "in validate", "Evaluating:  12%|".
 static bool is_validation(struct str label) {
     static const char *const words[] = {"valid",   "evaluat",      "eval_",
                                         "val ",    "val:",         "val_loop",
                                         "Testing", "Sanity Check", "Class     Images"};
+    // Functions that look whether settings are valid.
+    static const char *const checks[] = {"validate_arg",   "validate_config", "validate_env",
+                                         "validate_input", "validate_kwargs", "validate_model",
+                                         "validate_param", "evaluate_guard"};
+    for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
+        if (has_word_nocase(label, checks[i])) return false;
+    }
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (has_nocase(label, words[i])) return true;
+        if (has_word_nocase(label, words[i])) return true;
     }
     return false;
 }
@@ -261,7 +278,8 @@ static void read_losses(struct logread *j, struct str line) {
         if (!strchr("lLg\xec", line.p[i]) || line.p[i] == 0) continue; // most bytes begin no name
         struct str from = str_slice(line, i, line.len);
         ptrdiff_t name = loss_name(from);
-        bool is_norm = from.len > 9 && str_starts(from, STR("grad_norm"));
+        bool is_norm = from.len > 9 && (str_starts(from, STR("grad_norm")) ||
+                                        str_starts(from, STR("grad norm"))); // Megatron-LM
         if ((name == 0 && !is_norm) || is_record(line, i)) continue;
         struct str rest = str_slice(from, is_norm ? 9 : name, from.len);
         int kind = value_kind(str_slice(rest, skip_between(rest), rest.len));
@@ -271,6 +289,30 @@ static void read_losses(struct logread *j, struct str line) {
         if (kind > worst) worst = kind;
     }
     add_loss(j, line, worst);
+}
+
+// DeepSpeed's scaler and apex's end at 1, fairseq's at 1/8192.
+static void read_scale(struct logread *j, struct str line) {
+    static const struct {
+        const char *before;
+        double end;
+    } texts[] = {{"reducing to ", 1},
+                 {"reducing loss scale to ", 1},
+                 {"setting loss scale to: ", 1.0 / 1024}};
+    if (str_find(line, STR("loss scale")) < 0) return;
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        ptrdiff_t at = str_find(line, str_of(texts[i].before)), length;
+        if (at < 0) continue;
+        at += (ptrdiff_t)strlen(texts[i].before);
+        double value = number_at(str_slice(line, at, line.len), &length);
+        if (length == 0) continue;
+        if (value > texts[i].end) {
+            j->scale_count = 0;
+            continue;
+        }
+        if (j->scale_count++ == 0) mark(&j->scale, j->line, line);
+        j->scale_last = j->line;
+    }
 }
 
 // --- Tables --------------------------------------------------------------------------------------
@@ -373,6 +415,7 @@ void logread_read_line(struct logread *j, struct str line) {
         mark(&j->traceback, j->line, line);
     read_times(j, line);
     read_losses(j, line);
+    read_scale(j, line);
     read_table(j, line);
     read_columns(j, line);
     read_card(j, line);

@@ -156,6 +156,10 @@ bool logread_went_on(const struct logread *j, int64_t line) {
     return line > 0 && j->progress_count >= LOGREAD_WENT_ON && oldest > line;
 }
 
+bool logread_scale_is_gone(const struct logread *j) {
+    return j->scale_count >= 2 && !logread_went_on(j, j->scale_last);
+}
+
 const struct logread_bar *logread_training(const struct logread *j) {
     const struct logread_bar *best = NULL;
     for (int i = 0; i < j->bar_count; i++) {

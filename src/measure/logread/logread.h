@@ -44,6 +44,9 @@ struct logread {
     struct logread_mark nan;
     int64_t nan_count;
     bool loss_recovered;
+    // The first line of the last stretch in which the fp16 loss scale was at its end, and the last.
+    struct logread_mark scale;
+    int64_t scale_last, scale_count;
     uint64_t table_columns; // of the last header of a table: those with a loss in their name
     int table_fields;       // … how many its lines have; 0: no header yet
     char table_separator;
@@ -70,6 +73,8 @@ const char *logread_refusal(struct str head);
 void logread_end(struct logread *j, struct failure *ret_ending, int64_t *ret_line);
 // Whether the training went on after that line.
 bool logread_went_on(const struct logread *j, int64_t line);
+// Whether the loss scale had fallen to its end when the log ended.
+bool logread_scale_is_gone(const struct logread *j);
 // The bar with most steps that is not validation's; NULL: no times were found.
 const struct logread_bar *logread_training(const struct logread *j);
 // Steps of training that were seen; -1: the log tells none, so nobody knows.

@@ -66,6 +66,10 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     f->nan_count = j->nan_count;
     f->nan_text = str_of(j->nan.text);
     f->loss_recovered = j->loss_recovered;
+    if (logread_scale_is_gone(j)) {
+        f->scale_line = j->scale.line;
+        f->scale_text = str_of(j->scale.text);
+    }
     if (j->io_count > 0) {
         f->phases.io_ms = stats_median(j->io_ms, j->io_count);
         f->phases.total_ms = stats_median(j->io_total_ms, j->io_count);
