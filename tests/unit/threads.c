@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What doctor says of the logs in tests/failures/threads: excerpts of what real trainings printed,
+// What doctor says of the logs in tests/doctor/threads: excerpts of what real trainings printed,
 // from public issue threads. The first line of each is its source; the second has the causes of
 // which one must come first ("healthy": none may), as that thread found them, not as our rules do.
 #include "unit.h"
@@ -52,7 +52,7 @@ static void logs_are_understood(void **state) {
     ptrdiff_t count, right = 0, confidently_wrong = 0;
     struct fail why;
     struct str folder =
-        str_format(&names_arena, "%s/tests/failures/threads", getenv("BATCHFIT_SOURCE"));
+        str_format(&names_arena, "%s/tests/doctor/threads", getenv("BATCHFIT_SOURCE"));
     assert_int_equal(os_list(&names_arena, folder.p, ".log", &names, &count, &why), 0);
     assert_true(count >= LOGS_LEAST);
     for (ptrdiff_t i = 0; i < count; i++) {

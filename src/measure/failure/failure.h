@@ -5,7 +5,7 @@
 // Recipe: to add a signature, one row in src/measure/failure/signatures.c and one captured text in
 // tests/failures/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
 // goes to tests/failures/not-ID@VARIANT.txt). A real log, with its source and the right answer,
-// goes to tests/failures/threads/.
+// goes to tests/doctor/threads/.
 #ifndef FAILURE_FAILURE_H
 #define FAILURE_FAILURE_H
 
