@@ -95,20 +95,13 @@ def load_emitter():
     return module
 
 
-def is_notebook():
-    """Is this process the kernel of a notebook? Its cells are no training program."""
-    kernel = sys.modules.get("ipykernel.kernelapp")
-    main = getattr(getattr(sys.modules.get("__main__"), "__spec__", None), "name", None) or ""
-    return main.startswith("ipykernel") or bool(kernel and kernel.IPKernelApp.initialized())
-
-
 def arm():
     if not any(os.environ.get(name) for name in VARIABLES):
         return
     watch = ImportWatch()
 
     def torch_is_there():
-        if not is_notebook() and "_batchfit_emit" not in sys.modules:
+        if "_batchfit_emit" not in sys.modules:
             load_emitter().install(watch.when_imported)
 
     sys.meta_path.insert(0, watch)

@@ -11,6 +11,7 @@ the training.
     hooks.py       where in PyTorch something is noted
     journal.py     the notes: what began or ended, and when; all that a training step pays for
     machine.py     reads them a little later: in which phase the training was; cuts time into steps
+    byhand.py      whether a program without torch.optim has changed its weights
     inference.py   the journal and the machine of a program that only predicts (BATCHFIT_MODE=inference)
     samples.py     how many samples a batch has
     cuda.py        the allocator's figures, and its cap

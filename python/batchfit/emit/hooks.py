@@ -155,6 +155,7 @@ def hook_optimizers(journal):
     @functools.wraps(init)
     def __init__(self, *args, **kwargs):
         init(self, *args, **kwargs)
+        journal.has_optimizer = True
         step = getattr(type(self), "step", None)
         if step is not None and not hasattr(step, "_batchfit"):
             type(self).step = wrap(step)

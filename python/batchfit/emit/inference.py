@@ -16,7 +16,6 @@ from . import events
 from .cuda import tighten_cap
 from .journal import Journal, careful
 from .machine import FORWARD, IO, OTHER, Machine, Record
-from .samples import count_arguments
 
 
 class InferenceMachine(Machine):
@@ -96,7 +95,7 @@ class InferenceJournal(Journal):
         is_model = self.model is not None and self.model() is module
         figures = self.figures() if is_model and self.forwards and not self.uses_loader else None
         if self.model is not None:
-            number = count_arguments(arguments, named) if is_model else None
+            number = self.counter.count_arguments(arguments, named) if is_model else None
             self.forwards = True
             self.notes.append(("forward_begin", self.mark(), (number, is_model, figures)))
 

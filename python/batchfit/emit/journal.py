@@ -9,14 +9,16 @@ import threading
 import weakref
 from time import perf_counter_ns
 
+from .byhand import ByHand
 from .clock import HostClock
 from .cuda import memory_figures
 from .events import last_error
 from .machine import SILENT_STEPS, Machine
-from .samples import SampleCounter, batch_size_of, count_arguments
+from .samples import SampleCounter, batch_size_of
 
 READ_NS = 100_000_000  # the machine reads at the end of a step when it has not for so long
 READ_NOTES = 512  # or when so much is written down
+QUIET_NS = 2_000_000_000  # of forwards without a backward, after which they are told
 
 
 def careful(method):
@@ -38,6 +40,7 @@ class Journal:
 
     def __init__(self, transport):
         self.transport = transport
+        self.has_optimizer = False  # of torch's: also in a fork
         self.reset()
 
     def reset(self):
@@ -51,6 +54,8 @@ class Journal:
         self.saved_to = self.saved = None  # paths of the checkpoint that is being written, and of the last that was
         self.made = set()  # folders, since the last step
         self.on_cuda = False
+        self.first_forward_ns = 0  # of those before the first backward; None: they were told
+        self.by_hand = None  # looks for updates where no optimizer was made
         self.use_clock(HostClock())
         self.machine = self.machine_class(self, self.transport)
 
@@ -71,6 +76,8 @@ class Journal:
     # Begins and ends, in the order of a step
 
     def io_begin(self):
+        if self.by_hand is not None:
+            self.see_update()
         self.busy = True
         if self.due:
             self.read(True)
@@ -96,14 +103,26 @@ class Journal:
 
     @careful
     def forward_begin(self, module, arguments, named, grad_enabled):
+        if self.by_hand is not None:
+            self.see_update()
         self.busy = True
         if self.due or len(self.notes) > READ_NOTES:
             self.read(True)
+        if not self.seen_backward and self.first_forward_ns is not None:
+            self.see_forward(grad_enabled)
         known = self.modules.get(id(module))
         if known is None or known[0]() is not module:
             known = self.remember(module)
-        number = count_arguments(arguments, named) if self.unfetched >= SILENT_STEPS else None
+        number = self.counter.count_arguments(arguments, named) if self.unfetched >= SILENT_STEPS else None
         self.notes.append(("forward_begin", self.mark(), (grad_enabled, module.training, known, number)))
+
+    def see_forward(self, grad_enabled):
+        """A program that only predicts would never say a word."""
+        now = perf_counter_ns()
+        self.first_forward_ns = self.first_forward_ns or now
+        if now - self.first_forward_ns > QUIET_NS:
+            self.first_forward_ns = None
+            self.machine.write({"event": "seen", "what": "forward", "gradients": grad_enabled})
 
     def remember(self, module):
         """[reference, has it parameters that want gradients, was it trained]. Looking at the parameters is slow."""
@@ -113,6 +132,10 @@ class Journal:
 
     @careful
     def backward_begin(self, tensors):
+        if not self.has_optimizer:
+            self.see_update()
+            self.by_hand = self.by_hand or ByHand()
+            self.by_hand.backward_begin(tensors)
         self.busy = self.in_backward = True
         if self.due or self.device is None:
             self.read(True)
@@ -128,6 +151,24 @@ class Journal:
         if self.stepped_in_backward:  # optimizers called by the gradients' hooks
             self.stepped_in_backward, more = False, self.figures()
         self.notes.append(("backward_end", self.mark(), more))
+        if self.by_hand is not None:
+            self.see_backward()
+
+    @careful
+    def see_backward(self):
+        if self.has_optimizer:
+            self.by_hand = None
+        else:
+            self.by_hand.backward_end()
+
+    @careful
+    def see_update(self):
+        """Without an optimizer of torch's: has the program changed its weights since the last backward?"""
+        if self.by_hand is None or not self.by_hand.waits or not self.by_hand.has_stepped():
+            return
+        self.by_hand.waits = False
+        self.optimizer_begin()
+        self.optimizer_end(True)
 
     def grad_taken(self):
         """torch.autograd.grad: gradients that are no phase of their own."""
@@ -155,12 +196,13 @@ class Journal:
 
     def grads_dropped(self):
         """zero_grad."""
-        if not self.in_optimizer:
+        if not self.in_optimizer and self.by_hand is None:  # else before the first backward with an optimizer
             self.due = self.due or len(self.notes) > READ_NOTES
             self.notes.append(("grads_dropped", self.mark(), None))
 
     @careful
     def checkpoint_begin(self):
+        self.see_update()
         self.busy = True
         self.read(True)
         self.machine.checkpoint_begin(self.mark())
@@ -213,6 +255,7 @@ class Journal:
     @careful
     def say_end(self):
         error = last_error()
+        self.see_update()
         told = error is not None and self.was_told(error)
         self.machine.read(self.notes)
         self.notes = []

@@ -307,7 +307,10 @@ class Machine:
         if not self.started:
             self.rank, world = events.rank_and_world()
             self.started = True
-            self.write(events.start_event(device, world))
+            event = events.start_event(device, world)
+            if self.journal.counter.dimension:
+                event["batch_dim"] = self.journal.counter.dimension
+            self.write(event)
 
     def send(self, record):
         """A record is written as soon as its times are known, in order."""
