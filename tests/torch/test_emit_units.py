@@ -114,6 +114,7 @@ class Clocks(unittest.TestCase):
         lines = []
         sink = mock.Mock(write=lambda more: lines.extend(map(json.loads, more)), dropped=0)
         card, diary = StandInCard(), journal.Journal(sink)
+        diary.has_optimizer = True
         net = torch.nn.Linear(2, 2)
         memory = {"allocated": 1, "peak_allocated": 2, "reserved": 3, "peak_reserved": 4, "alloc_retries": 0}
         with mock.patch.object(machine, "cuda_clock", lambda device: card.clock()), \

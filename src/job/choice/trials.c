@@ -82,7 +82,21 @@ struct watching {
     struct show_progress progress;
     struct arena *arena;
     long long batch;
+    ptrdiff_t trial;
+    double next_say_s;
 };
+
+static const double silent_s = 2, first_say_s = 10; // without a step; each word waits twice as long
+
+// What was seen so far of a training that has made no step.
+static struct str sight_of(struct watching *w, const struct steps *steps,
+                           const struct trial_outside *outside) {
+    if (steps_of_slowest(steps, 0) > 0 || outside->seconds < silent_s || !outside->sight)
+        return (struct str){0};
+    struct str seen = trial_sight_text(w->arena, outside->sight, steps, outside->seconds, NULL);
+    return str_format(w->arena, "; no step yet: %.*s; %.1f CPUs busy", STR_ARG(seen),
+                      outside->sight->cpus);
+}
 
 static void watch(void *context, const struct steps *steps, const struct trial_outside *outside) {
     struct watching *w = context;
@@ -91,7 +105,13 @@ static void watch(void *context, const struct steps *steps, const struct trial_o
         str_format(w->arena, "batch %lld, %.0f s%s%s", w->batch, outside->seconds,
                    outside->rss_bytes > 0 ? ", " : "",
                    outside->rss_bytes > 0 ? unit_bytes(w->arena, outside->rss_bytes).p : "");
-    show_progress_set(&w->progress, steps_of_slowest(steps, 0), item);
+    struct str sight = sight_of(w, steps, outside);
+    show_progress_set(&w->progress, steps_of_slowest(steps, 0),
+                      str_format(w->arena, "%.*s%.*s", STR_ARG(item), STR_ARG(sight)));
+    if (sight.len > 0 && outside->seconds >= w->next_say_s && !isatty(STDERR_FILENO)) {
+        fprintf(stderr, "trial %td: %.*s%.*s\n", w->trial, STR_ARG(item), STR_ARG(sight));
+        w->next_say_s *= 2;
+    }
     arena_rewind(w->arena, mark);
 }
 
@@ -147,7 +167,7 @@ static int try_batch(struct choice_measured *m, int64_t batch, struct choice_tri
                      struct fail *why) {
     struct arena *a = m->q->arena;
     ARENA_AUTO scratch = {0};
-    struct watching w = {.arena = &scratch, .batch = batch};
+    struct watching w = {.arena = &scratch, .batch = batch, .next_say_s = first_say_s};
     struct choice_trial *t = arena_push(a, &m->trials, &m->trial_count, &m->trial_capacity);
     struct plan plan = m->q->plan;
     plan.batch = batch;
@@ -159,6 +179,7 @@ static int try_batch(struct choice_measured *m, int64_t batch, struct choice_tri
         return 0;
     }
     const struct launch_options *o = m->launch.options;
+    w.trial = m->trial_count;
     w.progress =
         show_progress_open(STDERR_FILENO, str_format(&scratch, "trial %td, step", m->trial_count),
                            launch_warmup(o) + launch_steps(o));
@@ -343,9 +364,8 @@ static int check_command(const struct choice_measured *m, struct fail *why) {
 static void note_standin(struct choice_measured *m) {
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         if (!m->trials[i].result.trial.is_standin) continue;
-        launch_note(&m->launch,
-                    STR("FAKE: the command says that it plays a scenario; nothing was "
-                        "trained"));
+        launch_note(&m->launch, STR("FAKE: the command says that it plays a scenario; nothing was "
+                                    "trained"));
         return;
     }
 }

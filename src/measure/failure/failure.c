@@ -42,6 +42,7 @@ const char *failure_stop_text(enum failure_class kind) {
     static const char *const texts[] = {
         [FAILURE_ENOUGH] = "made the steps that were wanted and was stopped",
         [FAILURE_NO_START] = "made no step within the time to start",
+        [FAILURE_BLIND] = "trains where batchfit cannot see it",
         [FAILURE_STALLED] = "stalled: made no further step",
         [FAILURE_TIME_UP] = "was stopped when its time was up",
         [FAILURE_INTERRUPTED] = "was interrupted",

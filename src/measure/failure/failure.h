@@ -33,6 +33,7 @@ enum failure_class {
     FAILURE_NO_START,  // no step within start_limit_s
     FAILURE_TIME_UP,   // time_limit_s
     FAILURE_RANK_LOST, // a rank ended or ran out of memory and the others waited for it
+    FAILURE_BLIND,     // PyTorch runs where the emitter cannot be
     FAILURE_REFUSED,   // asks for memory for ever that its limit refuses
 };
 // What we stopped it for: "stalled: made no further step"; NULL: it ended by itself.

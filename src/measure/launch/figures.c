@@ -182,19 +182,26 @@ static bool is_out_of_memory(const struct launch_result *r) {
            (t->end == FAILURE_RANK_LOST && rank_out_of_memory(&t->steps));
 }
 
+// It ended, or was stopped, without a step: what was seen of it instead.
+static void judge_unseen(struct launch *l, struct launch_result *r) {
+    static const char *const texts[] = {
+        [FAILURE_CLEAN] = "the command ended without a step that batchfit could see: ",
+        [FAILURE_NO_START] = "no step within --start-limit: ",
+        [FAILURE_BLIND] = "",
+    };
+    const struct trial *t = &r->trial;
+    struct str hint;
+    struct str seen = trial_sight_text(l->arena, &t->sight, &t->steps, (double)NAN, &hint);
+    set_status(r, LAUNCH_FAILED, str_format(l->arena, "%s%.*s", texts[t->end], STR_ARG(seen)),
+               hint);
+}
+
 static void judge_failure(struct launch *l, struct launch_result *r) {
     const struct trial *t = &r->trial;
     const struct failure_signature *s = t->ending.signature;
     struct str hint = str_of(s->hint);
-    if (t->end == FAILURE_CLEAN) {
-        set_status(r, LAUNCH_FAILED,
-                   STR("the command ended without a step that batchfit could see"),
-                   STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
-                       "steps protocol itself (doc/formats/steps.md)"));
-    } else if (t->end == FAILURE_NO_START) {
-        set_status(r, LAUNCH_FAILED, STR("no step within --start-limit"),
-                   STR("it must train with PyTorch in a Python that reads PYTHONPATH, or write the "
-                       "steps protocol itself (doc/formats/steps.md)"));
+    if (t->end == FAILURE_CLEAN || t->end == FAILURE_NO_START || t->end == FAILURE_BLIND) {
+        judge_unseen(l, r);
     } else if (failure_stop_text(t->end)) {
         set_status(r, LAUNCH_FAILED, str_of(failure_stop_text(t->end)), hint);
     } else {
@@ -235,8 +242,42 @@ static void judge_run(struct launch *l, struct launch_result *r) {
     }
 }
 
+// Where the steps or their samples were not told but taken from something else, once for all
+// trials.
+static void note_source(struct launch *l, const struct launch_result *r) {
+    const struct steps *steps = &r->trial.steps;
+    if (r->trial.printed.len > 0 && !l->has_said_printed) {
+        l->has_said_printed = true;
+        launch_note(
+            l,
+            str_format(l->arena,
+                       "the steps were read from what the command prints (\"%.*s\"): no "
+                       "phases, and each is taken for batch x accumulation samples%s",
+                       STR_ARG(r->trial.printed),
+                       l->place.kind == LAUNCH_CUDA ? "; nothing caps its memory on the GPU" : ""));
+    }
+    int64_t dim = steps->rank_count > 0 ? steps->ranks[0].batch_dim : 0;
+    if (dim <= 0 || l->options->batch_dim > 0) return;
+    if (!l->dimension_note) {
+        launch_note(l,
+                    str_format(l->arena,
+                               "samples are counted along dimension %lld of the tensors, which has "
+                               "the size of {batch} (--batch-dim %lld says so)",
+                               (long long)dim, (long long)dim));
+        l->dimension_note = &l->notes.items[l->notes.count - 1];
+        l->dimension_batch = r->batch;
+    } else if (r->batch != l->dimension_batch) {
+        *l->dimension_note =
+            str_format(l->arena,
+                       "samples are counted along dimension %lld of the tensors: it "
+                       "followed {batch} from trial to trial",
+                       (long long)dim);
+    }
+}
+
 void launch_read(struct launch *l, struct launch_result *r) {
     struct trial *t = &r->trial;
+    note_source(l, r);
     read_memory(l, r);
     read_times(l, r);
     r->status = LAUNCH_OK;

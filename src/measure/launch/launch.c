@@ -97,6 +97,39 @@ static bool runs(const struct launch *l, const char *module) {
     return false;
 }
 
+// The user's own PYTHONPATH comes behind our folders: theirs is the rest of the path, as without
+// us.
+static void join_path(struct str_words *w, struct str folders) {
+    static const char name[] = "PYTHONPATH=";
+    ptrdiff_t kept = 1; // the first is ours
+    for (ptrdiff_t i = 1; i < w->count; i++) {
+        if (strncmp(w->items[i], name, sizeof name - 1) == 0) {
+            const char *rest = w->items[i] + sizeof name - 1;
+            w->items[0] = (char *)str_format(w->arena, "%s%.*s%s%s", name, STR_ARG(folders),
+                                             *rest ? ":" : "", rest)
+                              .p;
+        } else {
+            w->items[kept++] = w->items[i];
+        }
+    }
+    w->items[kept] = NULL;
+    w->count = kept;
+}
+
+// What a trial has given to the command: whose tensors have the samples along another dimension
+// than the first is seen by it.
+static void tell_batch(struct launch_making *m, struct str_words *w) {
+    const struct launch *l = m->l;
+    struct arena *a = l->arena;
+    for (ptrdiff_t i = 0; i < m->values.count && launch_takes(l, STR("batch")); i++) {
+        if (!str_is(m->values.items[i].name, "batch")) continue;
+        str_word_add(w, str_format(a, "BATCHFIT_BATCH=%.*s", STR_ARG(m->values.items[i].text)));
+    }
+    if (l->options->batch_dim > 0) {
+        str_word_add(w, str_format(a, "BATCHFIT_BATCH_DIM=%lld", (long long)l->options->batch_dim));
+    }
+}
+
 static int environment(struct launch_making *m, char *const **ret_environment, struct fail *why) {
     struct launch *l = m->l;
     const struct launch_values *v = &m->values;
@@ -131,7 +164,9 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     if (m->attempt) {
         str_word_add(&w, str_format(a, "BATCHFIT_CONTROL=%.*s", STR_ARG(m->attempt->control_path)));
     }
+    tell_batch(m, &w);
     int rc = user_variables(l, v, &w, why);
+    join_path(&w, folders);
     *ret_environment = w.items;
     return rc;
 }
@@ -170,6 +205,14 @@ int launch_prepare(void *context, struct arena *a, const char *scratch, char *co
     if (rc == 0) rc = environment(m, ret_environment, why);
     *ret_argv = expanded;
     return rc;
+}
+
+static int64_t count_value(const struct launch_values *v, const char *name, int64_t absent) {
+    int64_t number;
+    for (ptrdiff_t i = 0; i < v->count; i++) {
+        if (str_is(v->items[i].name, name) && str_to_i64(v->items[i].text, &number)) return number;
+    }
+    return absent;
 }
 
 static double seconds_or_default(double seconds) {
@@ -279,6 +322,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
         .warmup_steps = launch_warmup(o),
         .steps = launch_steps(o),
         .ranks = o->ranks,
+        .samples_each = batch > 0 ? batch * count_value(values, "accumulate", 1) : 0,
         .memory_limit_bytes = l->place.kind == LAUNCH_CPU ? limit_bytes : 0,
         .start_limit_s = seconds_or_default(o->start_seconds),
         .stall_limit_s = seconds_or_default(o->stall_seconds),

@@ -7,11 +7,11 @@
 
 #include "machine/device/sampler.h"
 #include "measure/registry/registry.h"
-#include "step/times.h"
 #include "measure/trial/command.h"
 #include "measure/trial/trial.h"
 #include "records/config/config.h"
 #include "stats/stats.h"
+#include "step/times.h"
 
 // The options of a trial (their rows: measure/launch/rows.h).
 struct launch_options {
@@ -29,6 +29,7 @@ struct launch_options {
     // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order;
     // NULL: the variable as it is. The first of them is watched.
     const char *cards;
+    int64_t batch_dim; // of the program's tensors, along which the samples are; 0: the first
 };
 
 // Optimizer steps that a trial measures, and that it makes before them, without the options.
@@ -60,7 +61,11 @@ struct launch {
     const volatile bool *interrupted;
     struct str_list notes;              // what one should know about all trials of this launch
     struct device_cpu_watch *processor; // whose energy is counted; NULL: the GPU's is
-    int made;                           // trials so far, for the names of logs
+    struct str
+        *dimension_note;     // that samples are counted along another dimension; NULL: they are not
+    int64_t dimension_batch; // … at which batch that was seen first
+    bool has_said_printed;
+    int made; // trials so far, for the names of logs
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
     void *watch_context;

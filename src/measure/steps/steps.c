@@ -28,8 +28,8 @@ struct steps steps_new(struct arena *a) {
     return (struct steps){.arena = a};
 }
 
-// Bytes of the UTF-8 character at the beginning; 0: not a character, or one that a terminal obeys (C0,
-// C1).
+// Bytes of the UTF-8 character at the beginning; 0: not a character, or one that a terminal obeys
+// (C0, C1).
 static int character_len(const unsigned char *p, ptrdiff_t len) {
     static const struct {
         unsigned char mask, lead;
@@ -127,6 +127,8 @@ static void on_start(struct steps *s, struct step_rank *r, const json_t *object)
     int64_t world = count_of(object, "world");
     if (world > s->world && world <= RANK_MAX) s->world = world;
     r->state = STEPS_RANK_STARTED;
+    int64_t batch_dim = count_of(object, "batch_dim");
+    if (batch_dim > 0) r->batch_dim = batch_dim;
     keep_text(s, &r->device, text_of(object, "device"));
     keep_text(s, &r->framework, text_of(object, "framework"));
     keep_text(s, &r->framework_version, text_of(object, "framework_version"));
@@ -292,8 +294,19 @@ static const struct {
     {"batch", on_batch}, {"end", on_end},   {"outputs", on_outputs}, {"fault", on_fault},
 };
 
+// Of a process that may only predict, or help: it is no rank yet.
+static void on_seen(struct steps *s, const json_t *object) {
+    if (!str_is(text_of(object, "what"), "forward")) return;
+    s->has_forwards = true;
+    s->has_gradients = s->has_gradients || json_is_true(json_object_get(object, "gradients"));
+}
+
 static void read_event(struct steps *s, const json_t *object) {
     struct str name = text_of(object, "event");
+    if (str_is(name, "seen")) {
+        on_seen(s, object);
+        return;
+    }
     size_t i = 0, count = sizeof events / sizeof *events;
     while (i < count && !str_is(name, events[i].name)) i++;
     struct step_rank *r = i < count ? rank_of(s, object) : NULL;

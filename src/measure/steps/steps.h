@@ -48,6 +48,7 @@ struct step_rank {
     struct str error; // of `end`
     struct str oom_message, oom_phase;
     int64_t oom_samples;
+    int64_t batch_dim;           // of its tensors, along which the samples are
     bool is_mute;                // its emitter gave up: the training goes on and tells nothing more
     bool is_saving;              // it has told of a checkpoint, and of nothing else since
     int64_t largest_micro_batch; // so far; 0: not said
@@ -108,7 +109,8 @@ struct steps {
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event named; 0: none did
     unsigned covered;
-    struct steps_outputs outputs; // the last that was said
+    bool has_forwards, has_gradients; // before any backward: a model is called; with gradients
+    struct steps_outputs outputs;     // the last that was said
     int64_t broken_lines, unknown_events, dropped_lines;
     struct str first_broken; // for the report
 };

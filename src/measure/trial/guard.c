@@ -300,3 +300,20 @@ bool trial_guard_close(struct guard *g) {
     g->pid = g->socket_fd = g->parent_fd = -1;
     return is_removed;
 }
+
+struct failure_facts trial_guard_facts(const struct guard *g, int64_t oom_kills_before,
+                                       int64_t memory_limit_bytes) {
+    struct failure_facts f = {.has_status = g->has_exited, .status = g->status};
+    // A launcher that ended well while what it launched did not.
+    if (g->bad_status != 0 && g->status == 0) {
+        f.has_status = true;
+        f.status = g->bad_status;
+    }
+    int64_t system_now = trial_limit_system_oom_kills("");
+    bool is_known = system_now >= 0 && oom_kills_before >= 0;
+    f.system_oom_kills = is_known ? system_now - oom_kills_before : -1;
+    bool is_grouped = g->limiter == TRIAL_LIMITER_CGROUP && g->cgroup.len > 0;
+    f.oom_kills = is_grouped ? trial_limit_counter(g->cgroup.p, "memory.events", "oom_kill") : -1;
+    f.memory_limit_bytes = g->limiter == TRIAL_LIMITER_NONE ? 0 : memory_limit_bytes;
+    return f;
+}

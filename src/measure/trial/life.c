@@ -8,6 +8,25 @@
 // less, and a training that hangs has them, too.
 static const double TRICKLE_SHARE = .1;
 
+// Pages that it got since it last showed more than a busy CPU: ranks that ask each other for ever,
+// as NCCL's do, get none; what compiles, loads or computes gets them by the thousand.
+static const int64_t FAULTS_LEAST = 256;
+
+static int64_t faults_of(const struct tree *t) {
+    int64_t faults = 0;
+    for (int i = 0; i < t->count; i++) faults += t->items[i].faults;
+    return faults;
+}
+
+static void see_more(struct life *l, const struct tree *t, bool speaks, int64_t now_ns) {
+    int64_t faults = faults_of(t);
+    bool is_more = speaks || t->count != l->processes || faults > l->faults + FAULTS_LEAST;
+    if (!is_more) return;
+    l->more_ns = now_ns;
+    l->faults = faults;
+    l->processes = t->count;
+}
+
 void trial_life_see(struct life *l, const struct tree *t, int64_t output_bytes, int64_t line_ns,
                     int64_t now_ns) {
     int64_t ticks = trial_tree_ticks(t);
@@ -16,5 +35,9 @@ void trial_life_see(struct life *l, const struct tree *t, int64_t output_bytes, 
     bool works = used_s > TRICKLE_SHARE * (double)(now_ns - l->ns) / 1e9;
     bool speaks = output_bytes > l->output_bytes || line_ns > l->ns;
     l->looked_ns = now_ns;
-    if (works || speaks) *l = (struct life){now_ns, now_ns, ticks, output_bytes};
+    see_more(l, t, speaks, now_ns);
+    if (!works && !speaks) return;
+    l->ns = now_ns;
+    l->ticks = ticks;
+    l->output_bytes = output_bytes;
 }

@@ -50,6 +50,8 @@ void trial_pass_move(struct pass *p, struct log *l, bool waits) {
             return;
         }
         trial_log_add(l, (struct str){p->bytes, n});
+        if (p->printed)
+            steps_printed_feed(p->printed, &p->source, (struct str){p->bytes, n}, os_now_ns());
         p->end = n;
         total += n;
     }

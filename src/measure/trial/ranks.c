@@ -45,3 +45,15 @@ bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t 
     }
     return lost > 0 && (running > 0 || are_missing);
 }
+
+bool trial_ranks_are_expected(const struct steps *s, const struct tree *tree, bool has_stepped) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        const struct step_rank *rank = &s->ranks[i];
+        bool has_ended =
+            rank->state == STEPS_RANK_ENDED_WELL && !trial_tree_has(tree, (pid_t)rank->pid);
+        if (rank->state != STEPS_RANK_SILENT && !rank->is_mute && !has_ended &&
+            (rank->steps > 0) == has_stepped)
+            return true;
+    }
+    return false;
+}

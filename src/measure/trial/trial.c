@@ -29,6 +29,7 @@ static const double INTERRUPT_GRACE_S = 3;
 static const double STRAY_GRACE_S = 1;
 static const double LINGER_S = 0.3; // for processes that end because the command did
 static const double UNKILLABLE_S = 30;
+static const double BLIND_S = 2; // for a process that only looks whether PyTorch is there
 
 struct run {
     struct arena *arena;
@@ -39,6 +40,8 @@ struct run {
     struct log log;
     struct tree tree;
     struct spin spin;
+    struct sight sight;
+    struct printed *printed;
     bool is_refused;
     struct pass out, error; // error: of a whole run alone; in a trial both come by `out`
     int output_write_fd, error_write_fd;
@@ -85,6 +88,11 @@ static void see_refusal(struct run *r, const struct tree_memory *m) {
     r->is_refused = trial_spin_sees(&r->spin, m->largest_data, room_bytes, r->now_ns);
 }
 
+static void see_processes(struct run *r) {
+    trial_sight_see(&r->sight, &r->tree, (double)(r->now_ns - r->start_ns) / NS_PER_S);
+    r->trial->sight = r->sight.seen;
+}
+
 static void measure(struct run *r) {
     if (r->now_ns < r->next_measure_ns) return;
     int64_t begin_ns = os_now_ns();
@@ -101,6 +109,7 @@ static void measure(struct run *r) {
     r->outside.data_bytes = m.largest_data_bytes;
     r->outside.processes = m.processes;
     see_refusal(r, &m);
+    if (r->steps_seen == 0 && r->guard.command > 0) see_processes(r);
     trial_life_see(&r->life, &r->tree, r->log.total_bytes, r->last_line_ns, r->now_ns);
     int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
     // Of a day that is run, the highest water marks of processes tell enough.
@@ -127,7 +136,20 @@ static int64_t ranks_wanted(const struct run *r) {
 
 static bool has_enough(const struct run *r) {
     int64_t wanted = r->request->warmup_steps + r->request->steps;
-    return wanted > 0 && steps_of_slowest(&r->trial->steps, ranks_wanted(r)) >= wanted;
+    if (wanted <= 0) return false;
+    if (r->steps_seen > 0 || steps_are_announced(&r->trial->steps))
+        return steps_of_slowest(&r->trial->steps, ranks_wanted(r)) >= wanted;
+    const struct printed_bar *bar = steps_printed_best(r->printed);
+    return bar && bar->made >= wanted;
+}
+
+// Nobody told of steps: those that were printed count.
+static void take_printed(struct run *r) {
+    const struct printed_bar *bar = steps_printed_best(r->printed);
+    if (r->request->whole || r->steps_seen > 0 || steps_are_announced(&r->trial->steps) || !bar)
+        return;
+    r->trial->printed = str_copy(r->arena, str_of(bar->example));
+    steps_printed_take(bar, r->request->samples_each, &r->trial->steps);
 }
 
 static bool has_lost_rank(const struct run *r) {
@@ -160,21 +182,6 @@ static int stops_wanted(const struct run *r) {
     return n ? n[SIGINT] + n[SIGTERM] + n[SIGHUP] : 0;
 }
 
-// Whether a process that has announced itself, can still tell, and did not end well is there: one
-// that has made steps, or one that has made none.
-static bool is_expected(const struct run *r, bool has_stepped) {
-    const struct steps *s = &r->trial->steps;
-    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
-        const struct step_rank *rank = &s->ranks[i];
-        bool has_ended =
-            rank->state == STEPS_RANK_ENDED_WELL && !trial_tree_has(&r->tree, (pid_t)rank->pid);
-        if (rank->state != STEPS_RANK_SILENT && !rank->is_mute && !has_ended &&
-            (rank->steps > 0) == has_stepped)
-            return true;
-    }
-    return false;
-}
-
 // A trial is for its steps. A training that is run owes further ones only where it has made some:
 // what never spoke, or spoke and steps in a way that nobody sees, may be healthy. Of the latter it
 // is expected to show that it lives.
@@ -183,14 +190,24 @@ static bool is_late(const struct run *r) {
     if (!r->request->whole) return !r->first_step_ns && seconds_since(r, r->start_ns) > limit_s;
     int64_t life_ns = r->last_line_ns > r->life.ns ? r->last_line_ns : r->life.ns;
     double without_s = (double)(r->life.looked_ns - life_ns) / NS_PER_S;
-    return without_s > limit_s && is_expected(r, false) && !is_expected(r, true);
+    return without_s > limit_s && trial_ranks_are_expected(&r->trial->steps, &r->tree, false) &&
+           !trial_ranks_are_expected(&r->trial->steps, &r->tree, true);
 }
 
 static bool is_stalled(const struct run *r) {
     int64_t line_ns = r->last_line_ns > r->last_step_ns ? r->last_line_ns : r->last_step_ns;
     if (!r->first_step_ns || seconds_since(r, line_ns) <= limit_or(r->request->stall_limit_s, 120))
         return false;
-    return !r->request->whole || is_expected(r, true);
+    return !r->request->whole || trial_ranks_are_expected(&r->trial->steps, &r->tree, true);
+}
+
+// PyTorch was loaded where nothing of it can be seen, and nowhere else: no step will be told.
+static bool is_unseeable(const struct run *r) {
+    const struct trial_sight *s = &r->sight.seen;
+    if (r->request->whole || r->steps_seen > 0 || s->has_emitter || s->blind == TRIAL_SEES)
+        return false;
+    return seconds_since(r, r->start_ns) - s->blind_s > BLIND_S &&
+           !steps_are_announced(&r->trial->steps);
 }
 
 // The order is that of certainty.
@@ -207,6 +224,7 @@ static bool must_stop(const struct run *r, enum failure_class *end) {
         {q->whole && q->whole->asks_stop, FAILURE_ASKED},
         {r->is_refused, FAILURE_REFUSED},
         {has_lost_rank(r), FAILURE_RANK_LOST},
+        {is_unseeable(r), FAILURE_BLIND},
         {is_late(r), FAILURE_NO_START},
         {is_stalled(r), FAILURE_STALLED},
         {is_over, FAILURE_TIME_UP},
@@ -233,6 +251,9 @@ static void pass_signals(struct run *r) {
 
 static void show(struct run *r) {
     r->outside.seconds = seconds_since(r, r->start_ns);
+    r->outside.sight = &r->trial->sight;
+    r->outside.is_only_busy =
+        seconds_since(r, r->life.more_ns) > limit_or(r->request->start_limit_s, 300);
     if (!r->request->watch || r->now_ns < r->next_watch_ns) return;
     r->next_watch_ns = r->now_ns + WATCH_MS * NS_PER_MS;
     r->request->watch(r->request->watch_context, &r->trial->steps, &r->outside);
@@ -340,6 +361,8 @@ static void stop(struct run *r, enum failure_class end) {
 // A trial has one pipe for both, a whole run one for each.
 static int open_outputs(struct run *r, struct fail *why) {
     const struct trial_whole *whole = r->request->whole;
+    r->printed = arena_new(r->arena, struct printed, 1);
+    r->out.printed = r->error.printed = r->printed;
     r->out.to_fd = whole ? whole->out_fd : -1;
     r->error.to_fd = whole ? whole->err_fd : -1;
     int code = trial_pipe_open("output", &r->out.from_fd, &r->output_write_fd, why);
@@ -373,6 +396,7 @@ static int launch(struct run *r, struct fail *why) {
     }
     r->transport.folder = r->guard.steps;
     environment = trial_environment_of(r->arena, q, &r->guard, &r->transport, environment);
+    r->sight.hook = trial_sight_hook(r->arena, environment);
     r->oom_kills_before = trial_limit_system_oom_kills("");
     // Only the command holds the writing ends from here on: their end is its end.
     os_close(&r->output_write_fd);
@@ -380,31 +404,15 @@ static int launch(struct run *r, struct fail *why) {
     os_close(&r->transport.write_fd);
     r->output_write_fd = r->error_write_fd = r->transport.write_fd = -1;
     int code = trial_guard_launch(r->arena, &r->guard, q, argv, environment, why);
-    r->start_ns = r->now_ns = r->life.ns = os_now_ns();
+    r->start_ns = r->now_ns = r->life.ns = r->life.more_ns = os_now_ns();
     r->trial->limiter = r->guard.limiter;
     return code;
 }
 
-static struct failure_facts facts_of(const struct run *r) {
-    const struct guard *g = &r->guard;
-    struct failure_facts f = {.has_status = g->has_exited, .status = g->status};
-    // A launcher that ended well while what it launched did not.
-    if (g->bad_status != 0 && g->status == 0) {
-        f.has_status = true;
-        f.status = g->bad_status;
-    }
-    int64_t system_now = trial_limit_system_oom_kills("");
-    bool is_known = system_now >= 0 && r->oom_kills_before >= 0;
-    f.system_oom_kills = is_known ? system_now - r->oom_kills_before : -1;
-    bool is_grouped = g->limiter == TRIAL_LIMITER_CGROUP && g->cgroup.len > 0;
-    f.oom_kills = is_grouped ? trial_limit_counter(g->cgroup.p, "memory.events", "oom_kill") : -1;
-    f.memory_limit_bytes = g->limiter == TRIAL_LIMITER_NONE ? 0 : r->request->memory_limit_bytes;
-    f.is_refused = r->trial->end == FAILURE_REFUSED;
-    return f;
-}
-
 static void judge(struct run *r) {
-    struct failure_facts facts = facts_of(r);
+    struct failure_facts facts =
+        trial_guard_facts(&r->guard, r->oom_kills_before, r->request->memory_limit_bytes);
+    facts.is_refused = r->trial->end == FAILURE_REFUSED;
     r->trial->oom_kills = facts.oom_kills;
     failure_classify(r->arena, trial_log_tail(r->arena, &r->log), &facts, &r->trial->ending);
     if (r->trial->end == FAILURE_UNKNOWN) r->trial->end = r->trial->ending.signature->kind;
@@ -415,12 +423,14 @@ static void run_to_end(struct run *r) {
     r->is_reading_steps = true;
     while (!must_stop(r, &t->end) && !r->guard.is_lost) turn(r);
     t->seconds = seconds_since(r, r->start_ns);
+    if (t->end == FAILURE_ENOUGH) take_printed(r);
     // What a signal or a request made of a whole run is its end, too.
     bool is_own_end = t->end == FAILURE_UNKNOWN;
     if (r->request->whole) is_own_end |= t->end == FAILURE_INTERRUPTED || t->end == FAILURE_ASKED;
     if (!is_own_end) judge(r);
     stop(r, t->end);
     if (is_own_end) judge(r);
+    if (t->end == FAILURE_CLEAN) take_printed(r);
 }
 
 static void fill(struct run *r) {

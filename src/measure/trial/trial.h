@@ -11,12 +11,36 @@
 
 #include <signal.h>
 
+// What the processes of a command are before they tell of a step, as /proc shows it.
+enum trial_blind {
+    TRIAL_SEES,
+    TRIAL_BLIND_OPTION,      // Python was told to read no PYTHONPATH, or no sitecustomize
+    TRIAL_BLIND_ENVIRONMENT, // a launcher has dropped the variables
+};
+struct trial_sight {
+    bool has_python;
+    const char *framework;       // that was seen loaded, PyTorch before others; NULL: none
+    double framework_s;          // when, since the start
+    bool has_torch, has_emitter; // PyTorch is loaded; in a process that our emitter can be in
+    enum trial_blind blind;      // of a process with PyTorch that it cannot be in
+    char option;                 // … 'I', 'E' or 'S'
+    int64_t blind_pid;           // … 0: there is none
+    double blind_s;              // … when it was seen first; infinite: it has ended
+    double cpus;                 // that are busy now
+};
+// What was seen, for a process that has made no step; now_s: since the start, NaN: it has ended.
+// ret_hint: what to do; may be NULL.
+struct str trial_sight_text(struct arena *a, const struct trial_sight *s, const struct steps *steps,
+                            double now_s, struct str *ret_hint);
+
 // What is seen from outside now and then; a caller's gauge may fill the device's part.
 struct trial_outside {
     double seconds;     // since the start
     int64_t rss_bytes;  // of the whole tree now; -1: unknown
     int64_t data_bytes; // the largest process's VmData, what RLIMIT_DATA counts
     int processes;
+    const struct trial_sight *sight;
+    bool is_only_busy; // no sign of life but a busy CPU for start_limit_s
 };
 
 // A command that is not tried but run to its own end. It is stopped for want of steps only while a
@@ -45,6 +69,7 @@ struct trial_request {
     void *prepare_context;
     int64_t warmup_steps, steps; // stop when every rank has made warmup_steps + steps
     int64_t ranks;               // processes that must report; 0: as many as `world` says, else 1
+    int64_t samples_each;        // of a step that is only printed; 0: unknown
     int64_t memory_limit_bytes;  // CPU: of the whole tree (cgroup) or each process (RLIMIT_DATA)
     // 0: 300, 120, no limit; infinite: none
     double start_limit_s, stall_limit_s, time_limit_s;
@@ -63,6 +88,8 @@ struct trial {
     enum failure_class end; // how; what its output says: ending
     struct failure ending;
     struct steps steps;
+    struct str printed; // one of the lines that steps were read from; empty: they were told
+    struct trial_sight sight;
     struct str output;                     // tail of stdout and stderr, at most 256 KiB
     int64_t output_bytes;                  // all that was printed
     double seconds, seconds_to_first_step; // NaN: no step

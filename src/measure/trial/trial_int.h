@@ -7,6 +7,7 @@
 #ifndef TRIAL_TRIAL_INT_H
 #define TRIAL_TRIAL_INT_H
 
+#include "measure/steps/printed.h"
 #include "measure/trial/trial.h"
 
 #include <limits.h>
@@ -76,11 +77,29 @@ struct spin {
 bool trial_spin_sees(struct spin *s, const struct tree_process *p, int64_t room_bytes,
                      int64_t now_ns);
 
+// --- what its processes are ---
+
+enum { SIGHT_KNOWN = 64 };
+struct sight {
+    struct trial_sight seen;
+    const char *hook;                       // our folder in PYTHONPATH; NULL: nothing is looked for
+    struct tree_process known[SIGHT_KNOWN]; // with PyTorch: they need no further look
+    int known_count;
+    double next_s, ticks_s;
+    int64_t ticks;
+};
+// now_s: since the start.
+void trial_sight_see(struct sight *s, const struct tree *t, double now_s);
+const char *trial_sight_hook(struct arena *a, char *const *environment); // as the command gets it
+
 // --- whether it lives ---
 
 struct life {
     int64_t ns, looked_ns;       // when it last showed that it does, and when it was last looked at
     int64_t ticks, output_bytes; // what it had used of the CPUs and printed by then
+    // When it last showed more than a busy CPU, and what it had got of memory and started by then.
+    int64_t more_ns, faults;
+    int processes;
 };
 // Signs of life of a training whose steps are not seen: it uses a CPU, prints, or tells of anything
 // (line_ns: when it last did).
@@ -187,6 +206,9 @@ void trial_guard_hear(struct guard *g, const struct steps *steps);
 // First `signal` (0: SIGTERM) and, after the grace, SIGKILL.
 void trial_guard_stop(struct guard *g, double grace_s, int signal);
 void trial_guard_pass(struct guard *g, int signal); // to the command's group
+// What is known of the command's end besides its output.
+struct failure_facts trial_guard_facts(const struct guard *g, int64_t oom_kills_before,
+                                       int64_t memory_limit_bytes);
 // Removes everything. Waits for it, unless processes cannot be killed. False: the scratch folder
 // could not be removed.
 bool trial_guard_close(struct guard *g);
@@ -216,6 +238,8 @@ enum { PASS_BYTES = 1 << 16 };
 struct pass {
     int from_fd, to_fd; // to_fd -1: nowhere, or not any more
     ptrdiff_t begin, end;
+    struct printed *printed; // what it tells of progress; NULL: nobody asks
+    struct printed_source source;
     char bytes[PASS_BYTES];
 };
 // Moves what can be moved without waiting; `waits`: all that is held, however long it takes, unless
@@ -276,6 +300,9 @@ struct ranks {
     } items[RANKS_WATCHED];
 };
 void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, int64_t now_ns);
+// Whether a process that has announced itself, can still tell, and did not end well is there: one
+// that has made steps, or one that has made none.
+bool trial_ranks_are_expected(const struct steps *s, const struct tree *tree, bool has_stepped);
 bool trial_rank_is_running(const struct step_rank *rank);
 // Whether a rank is gone, or can do no further step, while others run and wait for it; are_missing:
 // some have not yet said anything.

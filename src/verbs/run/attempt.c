@@ -17,6 +17,7 @@ enum { LOOK_MS = 1000, OLD_MS = 1000, SETTLED_MS = 5000, GRACE_S = 30 };
 // ACCUMULATION_STEPS: fewer may all be the last of an epoch. RAMP_STEPS: some trainers
 // (Ultralytics) accumulate more and more in their first hundred.
 enum { ACCUMULATION_STEPS = 3, RAMP_STEPS = 200 };
+static const double BLIND_S = 2; // for a process that only looks whether PyTorch is there
 enum { MEASURED_STEPS = 3 }; // after which the peak of a batch is known: the second has them all
 
 volatile sig_atomic_t run_signals[NSIG];
@@ -272,6 +273,29 @@ static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
             "reads: --config-key accumulate=PATH");
 }
 
+// What a training shows that makes no step. It is said, and nothing is done: it may be healthy.
+static void see_what_it_is(struct run_watch *w, const struct steps *s) {
+    ARENA_AUTO scratch = {0};
+    const struct trial_sight *sight = w->outside.sight;
+    struct run *r = w->run;
+    if (slowest(s) || !sight) return;
+    bool is_blind = sight->blind != TRIAL_SEES && !sight->has_emitter &&
+                    w->outside.seconds > sight->blind_s + BLIND_S;
+    if (is_blind && !r->has_warned_blind) {
+        struct str hint;
+        struct str seen = trial_sight_text(&scratch, sight, s, w->outside.seconds, &hint);
+        run_say("no steps will be seen: %.*s", STR_ARG(seen));
+        run_say("%.*s", STR_ARG(hint));
+        r->has_warned_blind = true;
+    }
+    if (!w->outside.is_only_busy || !steps_are_announced(s) || r->has_warned_busy) return;
+    r->has_warned_busy = true;
+    run_say(
+        "for %.3g s it has shown no sign of life but %.1f busy CPUs: it may compute or compile, or "
+        "its ranks may wait for each other (NCCL asks without end); it is left alone",
+        w->attempt.start_limit_s, sight->cpus);
+}
+
 // No steps are asked of what has not told of any: whether it trains cannot be seen.
 static void see_silence(struct run_watch *w, const struct steps *s) {
     bool is_late = w->outside.seconds > w->attempt.start_limit_s;
@@ -293,6 +317,7 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
     struct run_watch *w = context;
     w->outside = *outside;
     see_silence(w, s);
+    see_what_it_is(w, s);
     believe(w, s);
     read_new_steps(w, s);
     read_peak(w, s);

@@ -69,6 +69,11 @@ static const struct cli_row rows[] = {
      "no further step for so long: it hangs (1800; 0: no limit)", ""},
     {"grace", "SECONDS", CLI_NUMBER, AT(grace),
      "from a signal to the training until it is killed (30)", ""},
+    CLI_ROW(
+        "batch-dim", "N", CLI_COUNT, AT(l.batch_dim),
+        "the dimension of the program's tensors along which the samples are: 1 where the sequence "
+        "comes first",
+        ""),
     CLI_ROW_PYTHON(AT(l.python)),
     CLI_ROW_ENV(AT(l.environment)),
     {"config-key", "[NAME=]PATH", CLI_REPEAT, AT(l.config_keys),

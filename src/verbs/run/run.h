@@ -63,7 +63,7 @@ struct run {
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
-    bool has_warned_accumulation, has_warned_unseen;
+    bool has_warned_accumulation, has_warned_unseen, has_warned_blind, has_warned_busy;
     bool is_one_micro_batch; // the last attempt took one a step, and was asked for more
     int64_t ranks_seen;      // that the program said it has; 0: none
     int64_t samples_began;   // that the weights had seen when this call began to train
