@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { COMMAND_SHOWN = 300 };
+enum { COMMAND_SHOWN = 300, DIMENSION_MOST = 3 };
 static const double margin_on_cpu = 0.05; // of what is free, for everything else on the machine
 
 static volatile bool is_interrupted;
@@ -359,6 +359,13 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
                          .command = command,
                          .interrupted = &is_interrupted,
                          .registered = registry_unknown()};
+    if (options->batch_dim > DIMENSION_MOST) {
+        fail_set(why, FAIL_USAGE, "--batch-dim %lld: no dimension of a batch's tensors",
+                 (long long)options->batch_dim);
+        return fail_hint(why,
+                         "it is 1 where the sequence comes first; the batch itself goes into the "
+                         "command, as {batch}");
+    }
     l->python = str_of(launch_python_program(options->python));
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);

@@ -302,14 +302,17 @@ static void see_silence(struct run_watch *w, const struct steps *s) {
     w->is_unseen = is_late && !slowest(s);
     if (!w->is_unseen || w->run->has_warned_unseen) return;
     w->run->has_warned_unseen = true;
+    ARENA_AUTO scratch = {0};
+    const struct trial_sight *sight = w->outside.sight;
+    struct str seen = trial_sight_text(&scratch, sight, s, w->outside.seconds, NULL);
     if (steps_are_announced(s)) {
         run_say("no steps are seen: the training has announced itself and told of none in %.3g s; "
                 "it is left alone while it works, prints or saves",
                 w->attempt.start_limit_s);
     } else {
         run_say("no steps are seen: nothing in the training has announced itself in %.3g s; it is "
-                "watched for its end alone",
-                w->attempt.start_limit_s);
+                "watched for its end alone (%.*s)",
+                w->attempt.start_limit_s, STR_ARG(seen));
     }
 }
 
