@@ -39,16 +39,20 @@ def main():
 if __name__ == "__main__": main()
 """
 ACCELERATE = """
-import torch
-from accelerate import Accelerator
-accelerator = Accelerator(cpu=True)
-net = torch.nn.Linear(8, 3)
-data = torch.utils.data.TensorDataset(torch.randn(48, 8), torch.randint(0, 3, (48,)))
-net, optimizer, loader = accelerator.prepare(net, torch.optim.SGD(net.parameters(), 0.1), torch.utils.data.DataLoader(data, batch_size=8))
-for x, y in loader:
-    accelerator.backward(torch.nn.functional.cross_entropy(net(x), y)); optimizer.step(); optimizer.zero_grad()
-accelerator.wait_for_everyone()
-accelerator.end_training()
+import sys, torch
+from accelerate import Accelerator, debug_launcher
+def main():
+    accelerator = Accelerator(cpu=True)
+    net = torch.nn.Linear(8, 3)
+    data = torch.utils.data.TensorDataset(torch.randn(48, 8), torch.randint(0, 3, (48,)))
+    net, optimizer, loader = accelerator.prepare(net, torch.optim.SGD(net.parameters(), 0.1),
+                                                 torch.utils.data.DataLoader(data, batch_size=8))
+    for x, y in loader:
+        accelerator.backward(torch.nn.functional.cross_entropy(net(x), y)); optimizer.step(); optimizer.zero_grad()
+    accelerator.wait_for_everyone()
+    accelerator.end_training()
+if __name__ == "__main__":
+    debug_launcher(main, num_processes=2) if sys.argv[1:] == ["2"] else main()
 """
 FORKS = """
 import multiprocessing, runpy, torch
@@ -145,8 +149,7 @@ class Launchers(unittest.TestCase):
         launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_machines", "1", "--mixed_precision", "no",
                   "--dynamo_backend", "no", "--num_processes"]
         self.trained([*launch, "1", script], samples=[8] * 6)
-        if importlib.util.find_spec("lightning"):  # torchrun of torch 1.13 does not run under Python 3.11
-            self.trained([*launch, "2", script], samples=[8] * 3, world=2)
+        self.trained([sys.executable, script, "2"], samples=[8] * 3, world=2)  # forked ranks, gloo
 
     def test_uv(self):
         self.trained([program("uv"), "run", "--no-project", "--offline", "--python", sys.executable, self.script])
