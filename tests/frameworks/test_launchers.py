@@ -172,6 +172,26 @@ class Launchers(unittest.TestCase):
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertRegex(done.stderr, reason)
 
+    def test_jax_by_its_printed_steps(self):
+        packages("jax")
+        script = self.put("jaxed.py", """
+import jax, jax.numpy as jnp, sys, time
+step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w))
+w, x = jnp.ones((8, 8)), jnp.ones((int(sys.argv[1]), 8))
+for i in range(100000):
+    w = step(w, x).block_until_ready()
+    time.sleep(0.02)
+    print("step: %d, loss: %.3f" % (i, float(w.sum())))
+""")
+        done = subprocess.run([BATCHFIT, "fit", "--device", "cpu", "--memory", "3GiB", "--min-batch-size", "8", "--max-batch-size", "8",
+                               "--json", "--", sys.executable, script, "{batch}"], capture_output=True, text=True, cwd=self.folder,
+                              timeout=280, env=examples.environment(self.folder, BATCHFIT_STORE=os.path.join(self.folder, "history")))
+        self.assertEqual(done.returncode, 0, done.stderr)
+        answer = json.loads(done.stdout)
+        self.assertEqual([(t["batch_size"], t["status"]) for t in answer["trials"]], [(8, "OK")])
+        self.assertLess(answer["trials"][0]["samples_per_s"], 8 / 0.02)
+        self.assertTrue(any("read from what the command prints" in note for note in answer["notes"]), answer["notes"])
+
     def test_refused(self):
         for option in ("-I", "-E", "-S"):
             with self.subTest(option):
