@@ -234,44 +234,134 @@ static void out_of_memory_is_over_with_the_next_step(void **state) {
     assert_int_equal(s.ranks[0].oom_ns, 0);
 }
 
-static void save(struct steps *s, int rank, const char *path, const char *more) {
+// One word on a checkpoint a line: STATE PATH [MORE]; "step" is a step of 8 samples, "phase" the
+// event of that name.
+static void say(struct steps *s, const char *words) {
     ARENA_AUTO scratch = {0};
-    steps_line(s, str_format(&scratch,
-                             "{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\",\"rank\":%d,"
-                             "\"path\":\"%s\"%s}",
-                             rank, path, more));
+    struct str text = str_of(words);
+    while (text.len > 0) {
+        struct str line = str_line(&text), state = str_cut(&line, ' '), path = str_cut(&line, ' ');
+        struct str more = line.len > 0 ? str_format(&scratch, ",%.*s", STR_ARG(line)) : line;
+        struct str event = STR("{\"v\":1,\"event\":\"step\",\"samples\":8}");
+        if (str_is(state, "good")) event = STR("{\"v\":1,\"event\":\"end\",\"ok\":true}");
+        if (str_is(state, "phase")) {
+            event = str_format(&scratch,
+                               "{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\","
+                               "\"path\":\"%.*s\"}",
+                               STR_ARG(path));
+        } else if (path.len > 0) {
+            event = str_format(&scratch,
+                               "{\"v\":1,\"event\":\"checkpoint\",\"state\":\"%.*s\","
+                               "\"path\":\"%.*s\"%.*s}",
+                               STR_ARG(state), STR_ARG(path), STR_ARG(more));
+        }
+        steps_line(s, event);
+    }
 }
 
-static void paths_are_kept_with_their_rows(void **state) {
+// The letter of a path's trust while it runs, and once it has ended: No, Maybe, Sure.
+static struct str trust_of(struct arena *a, const struct steps *s, const char *path) {
+    const struct step_save *save = steps_save_find(s, str_of(path));
+    if (!save) return STR("--");
+    return str_format(a, "%c%c", "NMS"[steps_save_trust(s, save, false)],
+                      "NMS"[steps_save_trust(s, save, true)]);
+}
+
+static const struct {
+    const char *words, *path, *trust;
+} checkpoint_words[] = {
+    {"phase /a", "/a", "SS"}, // of programs in other languages
+    {"phase relative", "relative", "--"},
+    {"begin /a", "/a", "NN"},
+    {"begin /a\nend /a", "/a", "SS"},
+    {"end /a", "/a", "SS"},
+    {"begin /a\nfailed /a \"error\":\"full\"", "/a", "NN"},
+    {"begin /a\nend /a\nbegin /a", "/a", "NN"}, // written over
+    {"begin /a\nfailed /a\nbegin /a\nend /a", "/a", "SS"},
+    // The event `phase` of who says the other: a time, no checkpoint.
+    {"begin /a\nphase /a\nfailed /a", "/a", "NN"},
+    // Two ranks, one after the other, or at once; one that fails.
+    {"begin /a \"ranks\":2,\"step\":0\nend /a \"step\":0", "/a", "NM"},
+    {"begin /a \"ranks\":2,\"step\":0\nend /a \"step\":0\nstep", "/a", "SS"}, // one of them saves
+    {"begin /a \"ranks\":2,\"step\":0\nend /a\nbegin /a \"ranks\":2,\"step\":0", "/a", "NN"},
+    {"begin /a \"ranks\":2,\"step\":0\nend /a\nbegin /a \"ranks\":2,\"step\":0\nend /a", "/a",
+     "SS"},
+    {"begin /a \"ranks\":2,\"step\":0\nbegin /a \"ranks\":2,\"step\":0\nend /a", "/a", "NN"},
+    {"begin /a \"ranks\":2,\"step\":0\nbegin /a \"ranks\":2,\"step\":0\nfailed /a\nend /a", "/a",
+     "NN"},
+    // A file in a checkpoint is none; nor is a folder into which files are saved later.
+    {"begin /d1\nend /d1\nend /d1/extra", "/d1/extra", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"", "/d1/a", "NM"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"", "/d1", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nstep", "/d1/a", "SS"}, // it was one file
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\ngood", "/d1/a", "SS"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"",
+     "/d1/b", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"",
+     "/d1", "NN"}, // how many make one is not known yet
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"\nbegin /d1/c",
+     "/d1", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nbegin /d1/b", "/d1/a", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1 "
+     "\"by\":\"files\"\nstep",
+     "/d1", "SS"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1 "
+     "\"by\":\"files\"\nstep",
+     "/d1/b", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1 "
+     "\"by\":\"files\"\nstep\nend /d1/a \"by\":\"torch.save\"",
+     "/d1", "NN"},
+    {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/d1\"\nend /d1 "
+     "\"by\":\"files\"\nstep\nend /d1/a \"by\":\"torch.save\"",
+     "/d1/a", "SS"},
+    // Another name.
+    {"end /a.tmp\nrenamed /a \"from\":\"/a.tmp\"", "/a", "SS"},
+    {"end /a.tmp\nrenamed /a \"from\":\"/a.tmp\"", "/a.tmp", "--"},
+    {"end /a\nend /a.tmp\nrenamed /a \"from\":\"/a.tmp\"", "/a", "SS"},
+    {"end /t1/a \"by\":\"torch.save\",\"folder\":\"/t1\"\nend /t1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/t1\"\nrenamed /d1 "
+     "\"from\":\"/t1\"\nend /d1 \"by\":\"files\"",
+     "/d1", "SS"},
+    {"end /t1/a \"by\":\"torch.save\",\"folder\":\"/t1\"\nend /t1/b "
+     "\"by\":\"torch.save\",\"folder\":\"/t1\"\nrenamed /d1 \"from\":\"/t1\"",
+     "/d1/b", "NN"},
+};
+
+static void checkpoints_by_their_words(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof checkpoint_words / sizeof *checkpoint_words; i++) {
+        ARENA_AUTO a = {0};
+        struct steps s = read_text(&a, "{\"v\":1,\"event\":\"start\"}\n");
+        say(&s, checkpoint_words[i].words);
+        struct str got = trust_of(&a, &s, checkpoint_words[i].path);
+        if (!str_is(got, checkpoint_words[i].trust)) {
+            fail_msg("%s: %s is %.*s, not %s", checkpoint_words[i].words, checkpoint_words[i].path,
+                     STR_ARG(got), checkpoint_words[i].trust);
+        }
+    }
+}
+
+static void a_checkpoint_holds_its_steps(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct steps s = read_text(&a, "{\"v\":1,\"event\":\"start\"}\n");
-    save(&s, 0, "/o/0", ",\"new_folder\":true");
-    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"samples\":8}"));
-    save(&s, 0, "/o/1", ",\"new_folder\":true");
-    save(&s, 1, "/o/2", "");
-    save(&s, 0, "relative", "");
-    assert_int_equal(s.path_count, 3);
-    assert_false(s.paths[0].has_new_folder); // before the first step any folder may be new
-    assert_true(s.paths[1].has_new_folder);
-    assert_int_equal(s.paths[1].row, 1);
-    assert_int_equal(s.paths[1].samples, 8);
-    assert_int_equal(s.paths[2].row, 0);
-    assert_true(steps_row_is_over(&s, &s.paths[0]));
-    assert_false(steps_row_is_over(&s, &s.paths[1]));
-    steps_line(&s, STR("{\"v\":1,\"event\":\"oom\",\"phase\":\"other\"}")); // while it saves
-    steps_line(&s, STR("{\"v\":1,\"event\":\"end\",\"ok\":false}"));
-    assert_false(steps_row_is_over(&s, &s.paths[1]));
-    steps_line(&s, STR("{\"v\":1,\"event\":\"step\",\"samples\":8}"));
-    assert_true(steps_row_is_over(&s, &s.paths[1]));
-    assert_false(steps_row_is_over(&s, &s.paths[2])); // another rank's
-    save(&s, 0, "/o/1", "");
-    assert_int_equal(s.path_count, 3);
-    assert_int_equal(s.paths[1].row, 1);
-    assert_int_equal(s.paths[1].last_row, 2);
-    for (int i = 3; i <= STEP_PATHS_MAX; i++) save(&s, 0, str_format(&a, "/o/%d", i).p, "");
-    assert_int_equal(s.path_count, STEP_PATHS_MAX / 2 + 1); // the newest stay
-    assert_int_equal(s.paths[s.path_count - 1].row, 2);
+    say(&s, "step\nbegin /a \"step\":1\nstep\nend /a"); // behind the training's back
+    assert_int_equal(steps_save_find(&s, STR("/a"))->row, 1);
+    assert_int_equal(steps_save_find(&s, STR("/a"))->samples, 8);
+    say(&s, "begin /b \"background\":true\nend /b \"background\":true");
+    assert_int_equal(steps_save_find(&s, STR("/b"))->row, -1); // nobody knows
+    assert_int_equal(steps_save_find(&s, STR("/b"))->samples, -1);
+    for (int i = 0; i <= STEP_SAVES_MAX; i++) say(&s, str_format(&a, "end /o/%d", i).p);
+    assert_true(s.save_count <= STEP_SAVES_MAX);
+    assert_null(steps_save_find(&s, STR("/o/0"))); // the newest stay
+    assert_non_null(steps_save_find(&s, str_format(&a, "/o/%d", STEP_SAVES_MAX)));
 }
 
 static void ends_are_good_or_bad(void **state) {
@@ -344,7 +434,8 @@ int main(void) {
         cmocka_unit_test(an_overlong_line_is_one_broken_line),
         cmocka_unit_test(what_the_run_has_done_is_seen),
         cmocka_unit_test(out_of_memory_is_over_with_the_next_step),
-        cmocka_unit_test(paths_are_kept_with_their_rows),
+        cmocka_unit_test(checkpoints_by_their_words),
+        cmocka_unit_test(a_checkpoint_holds_its_steps),
         cmocka_unit_test(ends_are_good_or_bad),
         cmocka_unit_test(the_slowest_counts_when_all_report),
         cmocka_unit_test(processes_are_told_apart),

@@ -9,6 +9,7 @@ the training.
     events.py      what a line says
     clock.py       when something happened: on the host, or in the stream of a CUDA device
     hooks.py       where in PyTorch something is noted
+    checkpoints.py who saves a checkpoint, and whether it came to its end
     journal.py     the notes: what began or ended, and when; all that a training step pays for
     machine.py     reads them a little later: in which phase the training was; cuts time into steps
     byhand.py      whether a program without torch.optim has changed its weights
@@ -18,7 +19,8 @@ the training.
 
 Recipes:
 
-- a hook (another place that saves checkpoints, another loader of data): write a function `hook_NAME(journal)` in hooks.py
+- a framework that saves checkpoints: the recipe of checkpoints.py.
+- a hook (another loader of data): write a function `hook_NAME(journal)` in hooks.py
   that replaces the callable by one made with `wrapped` or by hand after `wrap_module_call`'s pattern (not the owner's thread,
   or busy: straight on; otherwise begin, call, end in `finally`), and add a row (name of the module, function) to HOOKS: it is
   called when that module has been imported. A test in tests/torch/test_emit_*.py trains with it.

@@ -6,27 +6,14 @@ torch.compile: its tracer takes is_dynamo_compiling() for a constant, so what it
 frames of this package are marked to be run as they are. Nothing is hooked on instances: copies and pickles stay the same."""
 
 import functools
-import os
 import sys
 import types
 from threading import get_ident
 
-from . import cuda
-from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER, OTHER
+from . import checkpoints, cuda
+from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER
+from .tracing import is_tracing, never
 
-MADE_MAX = 1000  # folders that are remembered between two steps
-PATH_MAX = 2000  # characters of JSON: with the rest of its event it fits a line
-
-
-def never():
-    return False
-
-
-def is_tracing():
-    """The function that torch.compile's tracer takes for a constant, or one that is cheap where there is no tracer."""
-    import torch
-    compiler = getattr(torch, "compiler", None)
-    return getattr(compiler, "is_dynamo_compiling", never)
 
 
 def wrapped(journal, original, begin, end, phase):
@@ -173,83 +160,6 @@ def hook_optimizers(journal):
             scaler.step = wrap(scaler.step)
 
 
-def path_of(target):
-    """The absolute path of the file or folder that something is saved to; None where that is not known."""
-    is_path = isinstance(target, (str, os.PathLike))  # pathlib's have a name, too: without their folder
-    name = target if is_path else getattr(target, "name", None)  # of an open file
-    if not isinstance(name, (str, os.PathLike)):
-        return None
-    path = os.path.abspath(os.fspath(name))
-    return path if isinstance(path, str) and len(ascii(path)) <= PATH_MAX else None
-
-
-def saving(journal, original, place, keyword):
-    """original, told as a checkpoint; where it goes is its argument number `place`, or `keyword`."""
-    told = wrapped(journal, original, journal.checkpoint_begin, journal.checkpoint_end, OTHER)
-
-    @functools.wraps(original)
-    def save(*args, **kwargs):
-        if not journal.busy:
-            journal.saved_to = path_of(args[place] if place < len(args) else kwargs.get(keyword))
-        return told(*args, **kwargs)
-
-    return save
-
-
-def hook_save(journal):
-    import torch
-    original = torch.save
-    told = saving(journal, original, 1, "f")
-
-    @functools.wraps(original)
-    def save(*args, **kwargs):
-        if args and "Storage" in type(args[0]).__name__:  # how torch pickles a single tensor
-            return original(*args, **kwargs)
-        return told(*args, **kwargs)
-
-    torch.save = torch.serialization.save = save
-
-
-def hook_renaming(journal):
-    """Whoever wants the whole checkpoint or none writes it under another name first."""
-    def told(original):
-        @functools.wraps(original)
-        def rename(src, dst, *args, **kwargs):
-            result = original(src, dst, *args, **kwargs)
-            if journal.saved is not None:
-                if path_of(src) in (journal.saved, os.path.dirname(journal.saved)):  # it, or the folder of several
-                    journal.checkpoint_renamed(path_of(dst))
-            return result
-        return rename
-
-    os.replace, os.rename = told(os.replace), told(os.rename)
-
-
-def hook_making(journal):
-    """A checkpoint of several files gets a folder of its own, made just before."""
-    original = os.mkdir
-
-    @functools.wraps(original)
-    def mkdir(path, *args, **kwargs):
-        result = original(path, *args, **kwargs)
-        if len(journal.made) < MADE_MAX:
-            journal.made.add(path_of(path))
-        return result
-
-    os.mkdir = mkdir
-
-
-def hook_safetensors(journal):
-    module = sys.modules["safetensors.torch"]
-    module.save_file = saving(journal, module.save_file, 1, "filename")
-
-
-def hook_distributed_save(journal):
-    module = sys.modules["torch.distributed.checkpoint"]
-    if hasattr(module, "save"):
-        module.save = saving(journal, module.save, 1, "checkpoint_id")
-
-
 def hook_loader(journal):
     """A loader's iterators, and their making: that is where workers are started."""
     module = sys.modules["torch.utils.data.dataloader"]
@@ -368,13 +278,8 @@ HOOKS = (
     ("torch", hook_modules),
     ("torch", hook_backward),
     ("torch", hook_optimizers),
-    ("torch", hook_save),
-    ("torch", hook_renaming),
-    ("torch", hook_making),
     ("torch", hook_cuda),
     ("torch.utils.data.dataloader", hook_loader),
-    ("safetensors.torch", hook_safetensors),
-    ("torch.distributed.checkpoint", hook_distributed_save),
     ("multiprocessing.util", hook_multiprocessing),
     ("torch._dynamo.eval_frame", hook_dynamo),
 )
@@ -383,10 +288,12 @@ HOOKS = (
 def install(journal, when_imported):
     """Each hook as soon as its module is there, which torch is; and once more when the module is loaded again. One that a torch
     without that name makes fail is left out."""
-    for module, hook in HOOKS:
-        def callback(hook=hook):
+    rows = [(module, hook, journal) for module, hook in HOOKS]
+    rows += [(module, hook, journal.saves) for module, hook in checkpoints.HOOKS]
+    for module, hook, about in rows:
+        def callback(hook=hook, about=about):
             try:
-                hook(journal)
+                hook(about)
             except (AttributeError, TypeError):
                 pass
         if module == "torch":

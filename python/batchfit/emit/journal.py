@@ -10,6 +10,7 @@ import weakref
 from time import perf_counter_ns
 
 from .byhand import ByHand
+from .checkpoints import Saves
 from .clock import HostClock
 from .cuda import memory_figures
 from .events import last_error
@@ -41,6 +42,7 @@ class Journal:
     def __init__(self, transport):
         self.transport = transport
         self.has_optimizer = False  # of torch's: also in a fork
+        self.saves = Saves(self)
         self.reset()
 
     def reset(self):
@@ -51,8 +53,7 @@ class Journal:
         self.modules = {}
         self.counter, self.unfetched = SampleCounter(), SILENT_STEPS  # steps since a batch of known size
         self.seen_error = self.device = None
-        self.saved_to = self.saved = None  # paths of the checkpoint that is being written, and of the last that was
-        self.made = set()  # folders, since the last step
+        self.saves.reset()
         self.on_cuda = False
         self.first_forward_ns = 0  # of those before the first backward; None: they were told
         self.by_hand = None  # looks for updates where no optimizer was made
@@ -137,6 +138,8 @@ class Journal:
             self.by_hand = self.by_hand or ByHand()
             self.by_hand.backward_begin(tensors)
         self.busy = self.in_backward = True
+        if self.saves.made:
+            self.saves.row_is_over()
         if self.due or self.device is None:
             self.read(True)
         if self.device is None:
@@ -176,8 +179,6 @@ class Journal:
 
     def optimizer_begin(self):
         self.in_optimizer = True
-        if self.made:
-            self.made.clear()
         self.notes.append(("optimizer_begin", self.mark(), None))
 
     @careful
@@ -201,22 +202,29 @@ class Journal:
             self.notes.append(("grads_dropped", self.mark(), None))
 
     @careful
-    def checkpoint_begin(self):
+    def checkpoint_begin(self, event):
+        """event: what is said of it, which gets the number of steps that it holds."""
         self.see_update()
         self.busy = True
         self.read(True)
+        event["step"] = self.machine.steps
+        self.machine.say_checkpoint(dict(event, state="begin"))
         self.machine.checkpoint_begin(self.mark())
 
     @careful
-    def checkpoint_end(self):
+    def checkpoint_end(self, event):
         self.busy = False
-        self.saved, self.saved_to = self.saved_to, None
-        self.machine.checkpoint_end(self.mark(), self.saved, bool(self.made) and os.path.dirname(self.saved or "") in self.made)
+        self.machine.checkpoint_end(self.mark(), event["path"] if event["state"] == "end" else None)
+        self.machine.say_checkpoint(event)
 
     @careful
-    def checkpoint_renamed(self, path):
-        self.saved = path
+    def say_checkpoint(self, event):
+        self.machine.say_checkpoint(event)
+
+    @careful
+    def checkpoint_renamed(self, src, path):
         self.machine.checkpoint_renamed(path)
+        self.machine.say_checkpoint({"state": "renamed", "path": path, "from": src})
 
     # What does not happen in every step
 
@@ -257,6 +265,7 @@ class Journal:
         error = last_error()
         self.see_update()
         told = error is not None and self.was_told(error)
+        self.saves.row_is_over()
         self.machine.read(self.notes)
         self.notes = []
         self.machine.finish(self.mark(), error, told)

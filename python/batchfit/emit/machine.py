@@ -17,6 +17,7 @@ launchers and data workers stay silent. Only one thread is looked at: the main o
 import os
 import time
 from collections import deque
+from threading import get_ident
 
 from . import events
 from .clock import cuda_clock
@@ -58,7 +59,7 @@ class Machine:
     def __init__(self, journal, transport):
         self.journal, self.transport = journal, transport
         self.started = self.entered = self.seen_backward = self.steps_guessed = False
-        self.rank, self.pid, self.steps = 0, os.getpid(), 0
+        self.rank, self.world, self.pid, self.steps = 0, 1, os.getpid(), 0
         self.outbox, self.validation, self.ended = deque(), None, None
         self.loader_silent = SILENT_STEPS + 1
         self.in_optimizer = False
@@ -266,10 +267,8 @@ class Machine:
         self.opened_by_save = self.since is None
         self.turn(OTHER, now)
 
-    def checkpoint_end(self, now, path=None, is_folder_new=False):
+    def checkpoint_end(self, now, path=None):
         record = Record({"event": "phase", "phase": "checkpoint", "at": time.time(), "path": path})
-        if is_folder_new:
-            record.event["new_folder"] = True
         begin, self.since = self.since, now
         record.parts.append((OTHER, begin, now))
         self.phase = self.before_save
@@ -281,6 +280,17 @@ class Machine:
     def checkpoint_renamed(self, path):
         self.send(Record({"event": "phase", "phase": "checkpoint", "at": time.time(), "path": path}))
         self.flush()
+
+    def say_checkpoint(self, event):
+        """Behind the steps that it holds. Its beginning does not wait for them: they may never be heard of."""
+        if event["path"] is None:
+            return
+        event = dict(event, event="checkpoint", at=time.time())
+        if event["state"] != "begin" and get_ident() == self.journal.owner:
+            self.send(Record(event))
+            self.flush()
+        elif self.started:
+            self.write(event)
 
     # What happens outside of steps
 
@@ -305,9 +315,9 @@ class Machine:
 
     def start(self, device):
         if not self.started:
-            self.rank, world = events.rank_and_world()
+            self.rank, self.world = events.rank_and_world()
             self.started = True
-            event = events.start_event(device, world)
+            event = events.start_event(device, self.world)
             if self.journal.counter.dimension:
                 event["batch_dim"] = self.journal.counter.dimension
             self.write(event)
@@ -325,12 +335,13 @@ class Machine:
         while self.outbox and self.started and self.outbox[0].fold(clock):
             record = self.outbox.popleft()
             event = record.event
-            if "step" in event:
+            if "event" not in event:  # a step
                 if self.transport.dropped:
                     event["dropped"] = self.transport.dropped
                 lines.append(self.step_line(event, record.sums))
             else:
-                event["ms"] = round(sum(record.sums), 4)
+                if "phase" in event:
+                    event["ms"] = round(sum(record.sums), 4)
                 lines.append(self.line_of(event))
         if lines:
             self.transport.write(lines)

@@ -3,7 +3,7 @@
 // wrong as it likes: what is no JSON object of version 1 is counted as broken, a field of the wrong
 // type or beyond all sense is not known, and texts lose what a terminal would obey. JSON is read by
 // jansson, integers as doubles: one of 30 digits is no reason to drop a line.
-#include "measure/steps/steps.h"
+#include "measure/steps/steps_int.h"
 
 #include "base/os.h"
 
@@ -26,44 +26,6 @@ const char *const step_cover_names[] = {
 
 struct steps steps_new(struct arena *a) {
     return (struct steps){.arena = a};
-}
-
-// Bytes of the UTF-8 character at the beginning; 0: not a character, or one that a terminal obeys
-// (C0, C1).
-static int character_len(const unsigned char *p, ptrdiff_t len) {
-    static const struct {
-        unsigned char mask, lead;
-        int len;
-        uint32_t least;
-    } forms[] = {{0x80, 0x00, 1, 0x20},
-                 {0xe0, 0xc0, 2, 0xa0},
-                 {0xf0, 0xe0, 3, 0x800},
-                 {0xf8, 0xf0, 4, 0x10000}};
-    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
-        if ((p[0] & forms[i].mask) != forms[i].lead) continue;
-        if (forms[i].len > len) return 0;
-        uint32_t c = p[0] & (unsigned char)~forms[i].mask;
-        for (int k = 1; k < forms[i].len; k++) {
-            if ((p[k] & 0xc0) != 0x80) return 0;
-            c = c << 6 | (p[k] & 0x3fu);
-        }
-        bool is_good = c >= forms[i].least && c <= 0x10ffff && c != 0x7f && c >> 11 != 0x1b;
-        return is_good ? forms[i].len : 0;
-    }
-    return 0;
-}
-
-struct str steps_text(struct arena *a, struct str text, ptrdiff_t max) {
-    struct buf out = buf_new(a);
-    for (ptrdiff_t i = 0; i < text.len;) {
-        int len = character_len((const unsigned char *)text.p + i, text.len - i);
-        struct str one = len ? str_slice(text, i, i + len) : STR("?");
-        if (text.p[i] == '\n' || text.p[i] == '\t') one = text.p[i] == '\n' ? STR("\n") : STR(" ");
-        if (out.count + one.len > max) break;
-        buf_add(&out, one);
-        i += len ? len : 1;
-    }
-    return buf_str(&out);
 }
 
 static void count_broken(struct steps *s, struct str line) {
@@ -179,7 +141,6 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     const json_t *list = json_object_get(object, "micro_batches");
     if (!read_micro_batches(s, r, list, step)) see_micro_batch(s, r, step->samples);
     r->state = STEPS_RANK_STARTED;
-    r->is_saving = false;
     r->oom_ns = 0;
     if (r->steps++ == 0 && step->made_samples >= 0 && step->samples >= 0) {
         int64_t before = step->made_samples - step->samples;
@@ -194,42 +155,11 @@ static void on_step(struct steps *s, struct step_rank *r, const json_t *object) 
     if (r->steps > 1) s->covered |= STEPS_COVER_SECOND_STEP;
 }
 
-static struct step_path *path_at(struct steps *s, struct str path) {
-    for (ptrdiff_t i = s->path_count - 1; i >= 0; i--) {
-        if (str_equal(s->paths[i].path, path)) return &s->paths[i];
-    }
-    if (s->path_count == STEP_PATHS_MAX) { // the older half is in run's log
-        s->path_count -= STEP_PATHS_MAX / 2;
-        memmove(s->paths, s->paths + STEP_PATHS_MAX / 2, (size_t)s->path_count * sizeof *s->paths);
-    }
-    struct step_path *p = arena_push(s->arena, &s->paths, &s->path_count, &s->path_capacity);
-    *p = (struct step_path){.path = str_of(str_z(s->arena, path)), .row = -1};
-    return p;
-}
-
-static void keep_path(struct steps *s, const struct step_rank *r, const json_t *object,
-                      const struct step_mark *mark) {
-    struct str path = text_of(object, "path");
-    if (path.len == 0 || path.p[0] != '/') return;
-    struct step_path *p = path_at(s, path);
-    if (p->row < 0) p->row = r->steps;
-    p->rank = r->rank;
-    p->last_row = r->steps;
-    p->samples = r->samples;
-    p->end_s = mark->end_s;
-    p->began_s = mark->end_s - (mark->ms >= 0 ? mark->ms / 1e3 : 0);
-    p->has_new_folder = r->steps > 0 && json_is_true(json_object_get(object, "new_folder"));
-}
-
 static void on_phase(struct steps *s, struct step_rank *r, const json_t *object) {
     struct str phase = text_of(object, "phase");
-    if (str_is(phase, "validation")) {
-        s->covered |= STEPS_COVER_VALIDATION;
-        r->is_saving = false;
-    }
+    if (str_is(phase, "validation")) s->covered |= STEPS_COVER_VALIDATION;
     if (!str_is(phase, "checkpoint")) return;
     s->covered |= STEPS_COVER_CHECKPOINT;
-    r->is_saving = true;
     double end_s = time_of(object, "at");
     struct step_mark mark = {
         .rank = r->rank,
@@ -239,7 +169,27 @@ static void on_phase(struct steps *s, struct step_rank *r, const json_t *object)
         .ms = time_of(object, "ms"),
     };
     s->marks[s->mark_count++ % STEP_MARKS] = mark;
-    keep_path(s, r, object, &mark);
+    if (!r->says_saves) steps_save_written(s, r, text_of(object, "path"), &mark);
+}
+
+static void on_checkpoint(struct steps *s, struct step_rank *r, const json_t *object) {
+    double at_s = time_of(object, "at");
+    struct str by = text_of(object, "by");
+    struct steps_save_word word = {
+        .state = text_of(object, "state"),
+        .path = text_of(object, "path"),
+        .from = text_of(object, "from"),
+        .folder = text_of(object, "folder"),
+        .error = text_of(object, "error"),
+        .is_of_files = str_is(by, "files"),
+        .is_file = str_is(by, "torch.save") || str_is(by, "safetensors"),
+        .step = count_of(object, "step"),
+        .ranks = count_of(object, "ranks"),
+        .at_s = isnan(at_s) ? (double)os_wall_ns() * 1e-9 : at_s,
+        .is_background = json_is_true(json_object_get(object, "background")),
+    };
+    r->says_saves = true;
+    steps_save_said(s, r, &word);
 }
 
 static void on_outputs(struct steps *s, struct step_rank *r, const json_t *object) {
@@ -257,7 +207,6 @@ static void on_outputs(struct steps *s, struct step_rank *r, const json_t *objec
 }
 
 static void on_oom(struct steps *s, struct step_rank *r, const json_t *object) {
-    if (!str_is(text_of(object, "phase"), "other")) r->is_saving = false; // not while it saves
     r->oom_ns = r->last_ns;
     r->oom_samples = count_of(object, "samples");
     keep_text(s, &r->oom_phase, text_of(object, "phase"));
@@ -278,7 +227,6 @@ static void on_end(struct steps *s, struct step_rank *r, const json_t *object) {
     keep_text(s, &r->error, error);
     bool is_bad = json_is_false(ok) || (!json_is_true(ok) && error.len > 0);
     r->state = is_bad ? STEPS_RANK_ENDED_BADLY : STEPS_RANK_ENDED_WELL;
-    if (!is_bad) r->is_saving = false;
 }
 
 static void on_fault(struct steps *s, struct step_rank *r, const json_t *object) {
@@ -290,8 +238,9 @@ static const struct {
     const char *name;
     void (*read)(struct steps *s, struct step_rank *r, const json_t *object);
 } events[] = {
-    {"start", on_start}, {"step", on_step}, {"phase", on_phase},     {"oom", on_oom},
-    {"batch", on_batch}, {"end", on_end},   {"outputs", on_outputs}, {"fault", on_fault},
+    {"start", on_start},           {"step", on_step},   {"phase", on_phase},
+    {"checkpoint", on_checkpoint}, {"batch", on_batch}, {"end", on_end},
+    {"outputs", on_outputs},       {"fault", on_fault}, {"oom", on_oom},
 };
 
 // Of a process that may only predict, or help: it is no rank yet.
@@ -422,27 +371,12 @@ int64_t steps_of_slowest(const struct steps *s, int64_t ranks) {
     return reporting >= ranks ? fewest : 0;
 }
 
-bool steps_row_is_over(const struct steps *s, const struct step_path *p) {
-    for (ptrdiff_t i = s->rank_count - 1; i >= 0; i--) {
-        const struct step_rank *r = &s->ranks[i];
-        if (r->rank == p->rank) return !r->is_saving || r->steps > p->last_row;
-    }
-    return true;
-}
-
 void steps_forget(struct steps *s, ptrdiff_t keep) {
     if (s->count <= keep) return;
     ptrdiff_t gone = s->count - keep;
     memmove(s->items, s->items + gone, (size_t)keep * sizeof *s->items);
     s->count = keep;
     s->forgotten += gone;
-}
-
-static const struct step *step_of(const struct steps *s, int rank, int64_t made) {
-    for (ptrdiff_t i = s->count - 1; i >= 0; i--) {
-        if (s->items[i].rank == rank && s->items[i].rank_steps == made) return &s->items[i];
-    }
-    return NULL;
 }
 
 // A launcher has started the rank again: what the first process made is not counted twice.
@@ -458,7 +392,7 @@ int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64
     for (ptrdiff_t i = 0; i < s->rank_count && samples >= 0; i++) {
         const struct step_rank *r = &s->ranks[i];
         if (r->steps == 0 || is_replaced(s, i)) continue;
-        const struct step *step = r->rank == rank ? NULL : step_of(s, r->rank, made);
+        const struct step *step = r->rank == rank ? NULL : steps_step_of(s, r->rank, made);
         int64_t own = step ? step->rank_samples : samples;
         if (own < 0) return -1;
         sum += own;

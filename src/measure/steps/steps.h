@@ -50,7 +50,7 @@ struct step_rank {
     int64_t oom_samples;
     int64_t batch_dim;           // of its tensors, along which the samples are
     bool is_mute;                // its emitter gave up: the training goes on and tells nothing more
-    bool is_saving;              // it has told of a checkpoint, and of nothing else since
+    bool says_saves;             // it tells of checkpoints by the event `checkpoint`
     int64_t largest_micro_batch; // so far; 0: not said
     int64_t dropped;             // lines that it could not write
     int64_t taken_batch, taken_accumulation; // that it took over while it runs; 0: it takes none
@@ -81,17 +81,35 @@ struct step_mark {
     int64_t steps, samples;
     double end_s, ms; // when it was written (unix time), and how long it took; NaN
 };
-// A file or folder that checkpoints go to. A row is what is saved between two steps; its number is
-// that of the steps made.
-struct step_path {
-    struct str path;
-    int rank;
-    int64_t row, last_row; // in which it was told first, and last
-    int64_t samples;       // of its rank with the last; -1: not said
-    double began_s, end_s; // of the last saving (unix time)
-    bool has_new_folder;   // its folder was made in its row, after a step
+// A file or folder that a program says it saves as a checkpoint: one state for each path.
+enum step_save_state {
+    STEPS_SAVE_BEGUN, // not ended, by one rank at least
+    STEPS_SAVE_ENDED,
+    STEPS_SAVE_BAD, // saving failed; or it turned out to be none
 };
-enum { STEP_MARKS = 64, STEP_PATHS_MAX = 4096 };
+struct step_save {
+    struct str path;
+    enum step_save_state state;
+    int64_t number; // of the last word on it, from 1, over all paths
+    int rank;
+    int64_t row, samples;  // its rank's steps that it holds, and their samples; -1: not known
+    int64_t open, ended;   // ranks that have begun and not ended; that have ended
+    int64_t ranks;         // that take part; 1: whoever saves
+    int64_t parts;         // of a folder: files that went into it one by one
+    struct str folder;     // of a file that may be one of several: theirs
+    bool is_guess;         // a folder of which nobody has said yet that all is in it
+    bool is_of_files;      // a folder whose files were told one by one
+    bool is_file;          // that the program saved itself, through no framework
+    double began_s, end_s; // of the last saving (unix time)
+    struct str error;      // of the last saving that failed; empty: none did
+};
+enum { STEP_MARKS = 64, STEP_SAVES_MAX = 4096 };
+// Whether all of it is there.
+enum step_save_trust {
+    STEPS_SAVE_NO,    // or it is a part of another one
+    STEPS_SAVE_MAYBE, // nothing more was heard: worth a trial where there is nothing better
+    STEPS_SAVE_SURE,
+};
 
 extern const char
     *const step_cover_names[]; // by bit, NULL-ended: "forward", "second_optimizer_step"
@@ -100,11 +118,12 @@ struct steps {
     struct arena *arena;
     struct step *items; // in the order they came
     ptrdiff_t count, capacity;
-    int64_t forgotten;                  // that came before items[0] (steps_forget)
-    struct step_mark marks[STEP_MARKS]; // the newest: number i (from 0) at i % STEP_MARKS
-    int64_t mark_count;                 // all
-    struct step_path *paths; // of checkpoints, each once, as they were told first: the newest
-    ptrdiff_t path_count, path_capacity; // STEP_PATHS_MAX at most
+    int64_t forgotten;                   // that came before items[0] (steps_forget)
+    struct step_mark marks[STEP_MARKS];  // the newest: number i (from 0) at i % STEP_MARKS
+    int64_t mark_count;                  // all
+    struct step_save *saves;             // each path once, as it was told first
+    ptrdiff_t save_count, save_capacity; // STEP_SAVES_MAX at most: the newest
+    int64_t save_number;                 // the last that was given
     struct step_rank *ranks;
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event named; 0: none did
@@ -137,8 +156,11 @@ bool steps_are_announced(const struct steps *s);
 bool steps_are_cut(const struct steps *s);
 // Steps of the rank that has made the fewest; 0 when fewer than `ranks` processes report.
 int64_t steps_of_slowest(const struct steps *s, int64_t ranks);
-// Whether the program has gone on since it told of this path: what it saved with it is whole.
-bool steps_row_is_over(const struct steps *s, const struct step_path *p);
+// The newest word on a path; NULL: none.
+const struct step_save *steps_save_find(const struct steps *s, struct str path);
+// is_ended: nothing more will be heard.
+enum step_save_trust steps_save_trust(const struct steps *s, const struct step_save *save,
+                                      bool is_ended);
 // Drops all but the newest `keep` steps: a run of a day must not fill the memory.
 void steps_forget(struct steps *s, ptrdiff_t keep);
 // Samples of all ranks once each has made `made` steps: of those whose step is still kept what they

@@ -13,7 +13,7 @@
 #include <sys/wait.h>
 
 #define NS_PER_S INT64_C(1000000000)
-enum { LOOK_MS = 1000, OLD_MS = 1000, SETTLED_MS = 5000, GRACE_S = 30 };
+enum { LOOK_MS = 1000, GRACE_S = 30 };
 // ACCUMULATION_STEPS: fewer may all be the last of an epoch. RAMP_STEPS: some trainers
 // (Ultralytics) accumulate more and more in their first hundred.
 enum { ACCUMULATION_STEPS = 3, RAMP_STEPS = 200 };
@@ -78,50 +78,10 @@ static void believe(struct run_watch *w, const struct steps *s) {
 
 // --- Checkpoints ---------------------------------------------------------------------------------
 
-static void log_checkpoint(struct run_watch *w, struct recover_file file, int64_t samples) {
-    struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
-    e.file = file;
-    e.samples = samples;
-    e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
-    run_log_add(w->run, e);
-}
-
-// What a folder of this attempt holds. It is looked at once: what becomes of it later is not the
-// training's saving (its removal changes its time, too).
-static int64_t samples_of_folder(const struct run_watch *w, const struct steps *s,
-                                 const struct run_folders *folders, const struct run_folder *f) {
-    const struct recover_state *state = &w->run->state;
-    for (ptrdiff_t i = 0; i < state->checkpoint_count; i++) {
-        const struct recover_file *file = &state->checkpoints[i].file;
-        if (file->written >= w->began_ns && str_equal(file->path, f->path)) return RUN_UNFINISHED;
-    }
-    if (!run_folder_is_whole(w->run, folders, f)) return RUN_UNFINISHED;
-    return run_folder_samples(w, s, f);
-}
-
-// New files of this attempt, the oldest first. True: one was found complete.
+// New ones of this attempt, into the log. True: one was found whole.
 static bool look_for_checkpoints(struct run_watch *w, const struct steps *s, bool is_last) {
-    ARENA_AUTO scratch = {0};
-    struct run_folders folders = run_folders_read(w->run, &scratch, s, is_last);
-    struct run_files files = run_files_find(w->run, &scratch, s, &folders);
-    int64_t now_ns = os_wall_ns();
-    bool is_new = false;
-    for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
-        struct recover_file file = files.items[i];
-        if (file.written < w->began_ns - NS_PER_S / 50 || run_files_logged(&w->run->state, file))
-            continue;
-        int64_t age_ms = (now_ns - file.written) / 1000000;
-        w->is_settled = age_ms >= SETTLED_MS;
-        const struct run_folder *f = run_folders_at(&folders, file.path);
-        int64_t samples = f ? samples_of_folder(w, s, &folders, f)
-                            : run_files_samples(w, s, file, is_last || age_ms >= OLD_MS);
-        if (samples == RUN_UNFINISHED) continue;
-        log_checkpoint(w, file, samples);
-        if (f) run_folder_count(w->run, f);
-        is_new = true;
-    }
-    if (is_last && run_folders_told(w->run, &folders, s)) w->run->has_said_checkpoint = true;
-    return is_new;
+    bool is_told = run_told_look(w, s, is_last);
+    return w->run->o->checkpoint ? run_files_look(w, s, is_last) : is_told;
 }
 
 // --- Memory --------------------------------------------------------------------------------------
@@ -328,12 +288,12 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
     warn_if_near(w);
     if (w->steps_seen >= RAMP_STEPS) warn_of_accumulation(w, s);
     int64_t now_ns = os_now_ns();
-    bool is_told = s->mark_count > w->marks_seen, is_new = false;
+    bool is_told = s->save_number + s->mark_count > w->marks_seen, is_new = false;
     if (w->run->wants_checkpoints && (is_told || now_ns >= w->next_look_ns)) {
         w->next_look_ns = now_ns + LOOK_MS * INT64_C(1000000);
         is_new = look_for_checkpoints(w, s, false);
     }
-    w->marks_seen = s->mark_count;
+    w->marks_seen = s->save_number + s->mark_count;
     bool is_measured = w->is_asking && w->steps_seen >= w->changed_at + MEASURED_STEPS;
     if (is_new || is_measured) adapt(w, is_new);
 }
@@ -455,12 +415,14 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
     struct trial trial = {.peak_rss_bytes = -1};
     struct launch_values values = run_values(r, d->size, d->checkpoint.path);
     run_log_add(r, recover_started(&r->state, d));
+    struct run_files before = {0};
+    if (r->o->checkpoint) before = run_files_find(r, &scratch);
     if (r->row_count == 0) r->samples_began = d->samples > 0 ? d->samples : 0;
     struct run_watch w = {
         .run = r,
         .trial = &trial,
         .base = d->samples,
-        .began_ns = os_wall_ns(),
+        .before = before,
         .peak_bytes = -1,
         .card_peak_bytes = -1,
         .cached_bytes = -1,

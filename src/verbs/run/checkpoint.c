@@ -8,7 +8,7 @@
 
 #include "base/os.h"
 
-#include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
@@ -16,6 +16,7 @@
 #include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
+enum { OLD_MS = 1000, SETTLED_MS = 5000 };
 static const double slack_s = 1; // between a program's clock reading and its line
 
 static int64_t written_ns(const struct stat *st) {
@@ -33,43 +34,50 @@ static struct str ended(struct arena *a, struct str path) { // for stat and strv
     return str_of(str_z(a, path));
 }
 
-// What the template matches; without one, what the program said that it wrote: in this attempt, or
-// by the log.
-static struct str_list paths_of(struct run *r, struct arena *a, const struct steps *s,
-                                const struct run_folders *folders) {
+static bool is_below(struct str path, struct str folder) {
+    return path.len > folder.len && path.p[folder.len] == '/' && str_starts(path, folder);
+}
+
+// A folder into which files were saved one by one later was none; and the files that were in the
+// log before it was known for one are parts of it.
+static bool is_refuted(const struct recover_state *s, ptrdiff_t at) {
+    struct str path = s->checkpoints[at].file.path;
+    for (ptrdiff_t i = at + 1; i < s->checkpoint_count; i++) {
+        struct str later = s->checkpoints[i].file.path;
+        if (is_below(later, path) || is_below(path, later)) return true;
+    }
+    return false;
+}
+
+// What the template matches; without one, what the log has.
+static struct str_list paths_of(struct run *r, struct arena *a) {
     struct str_list paths = {0};
     glob_t found = {0};
-    if (r->o->checkpoint) {
-        if (glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found) != 0) return paths;
-        for (size_t i = 0; i < found.gl_pathc; i++) {
-            str_list_add(a, &paths, str_of(str_z(a, str_of(found.gl_pathv[i]))));
-        }
-        globfree(&found);
-        return paths;
-    }
-    for (ptrdiff_t i = 0; !folders && i < r->state.checkpoint_count; i++) {
-        bool is_one = !run_folders_refute(&r->state, i);
+    for (ptrdiff_t i = 0; !r->o->checkpoint && i < r->state.checkpoint_count; i++) {
+        bool is_one = !is_refuted(&r->state, i);
         if (is_one) str_list_add(a, &paths, ended(a, r->state.checkpoints[i].file.path));
     }
-    for (ptrdiff_t i = 0; folders && i < s->path_count; i++) {
-        struct str path = s->paths[i].path;
-        if (run_folders_spare(r, folders, s, path)) str_list_add(a, &paths, path);
+    if (!r->o->checkpoint || glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found) != 0) return paths;
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        str_list_add(a, &paths, str_of(str_z(a, str_of(found.gl_pathv[i]))));
     }
-    for (ptrdiff_t i = 0; folders && i < folders->count; i++) {
-        if (folders->items[i].is_checkpoint) str_list_add(a, &paths, folders->items[i].path);
-    }
+    globfree(&found);
     return paths;
 }
 
-struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s,
-                                const struct run_folders *folders) {
-    struct run_files files = {0};
-    struct str_list paths = paths_of(r, a, s, folders);
+bool run_file_at(struct str path, struct recover_file *ret_file) {
     struct stat st;
+    if (stat(path.p, &st) < 0) return false;
+    *ret_file = (struct recover_file){path, written_ns(&st)};
+    return true;
+}
+
+struct run_files run_files_find(struct run *r, struct arena *a) {
+    struct run_files files = {0};
+    struct str_list paths = paths_of(r, a);
     files.items = arena_new(a, struct recover_file, paths.count + 1);
-    for (ptrdiff_t i = 0; i < paths.count; i++) {
-        if (stat(paths.items[i].p, &st) < 0) continue; // gone in between
-        files.items[files.count++] = (struct recover_file){paths.items[i], written_ns(&st)};
+    for (ptrdiff_t i = 0; i < paths.count; i++) { // some may be gone in between
+        files.count += run_file_at(paths.items[i], &files.items[files.count]);
     }
     if (files.count > 1) {
         qsort(files.items, (size_t)files.count, sizeof *files.items, compare);
@@ -77,12 +85,52 @@ struct run_files run_files_find(struct run *r, struct arena *a, const struct ste
     return files;
 }
 
-bool run_files_logged(const struct recover_state *s, struct recover_file file) {
-    for (ptrdiff_t i = s->checkpoint_count - 1; i >= 0; i--) {
-        const struct recover_file *f = &s->checkpoints[i].file;
-        if (f->written == file.written && str_equal(f->path, file.path)) return true;
+static bool is_same(struct recover_file a, struct recover_file b) {
+    return a.written == b.written && str_equal(a.path, b.path);
+}
+
+static bool is_among(struct run_files files, struct recover_file file) {
+    for (ptrdiff_t i = 0; i < files.count; i++) {
+        if (is_same(files.items[i], file)) return true;
     }
     return false;
+}
+
+// -1: the log does not know this writing of the file.
+static ptrdiff_t place_in_log(const struct recover_state *s, struct recover_file file) {
+    ptrdiff_t i = s->checkpoint_count - 1;
+    while (i >= 0 && !is_same(s->checkpoints[i].file, file)) i--;
+    return i;
+}
+
+bool run_files_logged(const struct recover_state *s, struct recover_file file) {
+    return place_in_log(s, file) >= 0;
+}
+
+void run_file_torn(struct run *r, struct str path) {
+    struct recover_file file;
+    if (!run_file_at(path, &file)) return;
+    file.path = str_copy(r->arena, path);
+    *arena_push(r->arena, &r->torn.items, &r->torn.count, &r->torn_capacity) = file;
+}
+
+// torch.save's files are zip archives, whose end is written last: a record of 22 bytes and a
+// comment (APPNOTE 4.3.16). What begins as one and has no such end was cut short.
+static bool is_cut_short(struct str path) {
+    enum { END_BYTES = 22, COMMENT_MAX = 0xffff };
+    static char tail[END_BYTES + COMMENT_MAX];
+    char head[4] = {0};
+    struct stat st;
+    int fd = open(path.p, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    bool is_zip = fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) &&
+                  pread(fd, head, sizeof head, 0) == sizeof head && memcmp(head, "PK\3\4", 4) == 0;
+    ssize_t got = 0;
+    if (is_zip) {
+        off_t at = st.st_size > (off_t)sizeof tail ? st.st_size - (off_t)sizeof tail : 0;
+        got = pread(fd, tail, sizeof tail, at);
+    }
+    os_close(&fd);
+    return is_zip && got >= 0 && !memmem(tail, (size_t)got, "PK\5\6", 4);
 }
 
 // What was there before the run is another run's.
@@ -91,20 +139,33 @@ static bool is_of_this_run(const struct run *r, struct recover_file file) {
            r->began_ns - NS_PER_S / 50; // file systems keep the time of the last tick
 }
 
+// The newest of what the log knows is what was told last, whatever the clock said then.
+static void add_logged(const struct run *r, struct run_files all, struct run_files *usable) {
+    for (ptrdiff_t at = r->state.checkpoint_count - 1; at >= 0; at--) {
+        for (ptrdiff_t i = 0; i < all.count; i++) {
+            if (is_same(r->state.checkpoints[at].file, all.items[i])) {
+                usable->items[usable->count++] = all.items[i];
+                break;
+            }
+        }
+    }
+}
+
 struct run_files run_files_usable(struct run *r, struct arena *a) {
-    struct run_files all = run_files_find(r, a, NULL, NULL), usable = {0};
+    struct run_files all = run_files_find(r, a), usable = {0};
     // What it holds is not known: written when batchfit was being killed, or half. Whoever would
     // rather begin again is spared it.
     bool takes_unknown = !r->o->from_scratch || r->state.phase == RECOVER_FRESH;
-    usable.items = arena_new(a, struct recover_file, all.count + 1);
-    for (int pass = r->rules.takes_newest ? 0 : 1; pass >= 0; pass--) {
-        for (ptrdiff_t i = 0; i < all.count; i++) {
-            bool is_logged = run_files_logged(&r->state, all.items[i]);
-            bool is_wanted = r->rules.takes_newest || is_logged == (pass == 1);
-            bool is_ours =
-                is_logged || r->o->resume || (takes_unknown && is_of_this_run(r, all.items[i]));
-            if (is_wanted && is_ours) usable.items[usable.count++] = all.items[i];
-        }
+    bool takes_newest = r->rules.takes_newest;
+    usable.items = arena_new(a, struct recover_file, 2 * all.count + 1);
+    if (!takes_newest) add_logged(r, all, &usable);
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        struct recover_file file = all.items[i];
+        bool is_logged = run_files_logged(&r->state, file);
+        bool is_ours = is_logged || r->o->resume || (takes_unknown && is_of_this_run(r, file));
+        bool is_torn = is_among(r->torn, file) || (!is_logged && is_cut_short(file.path));
+        if (!is_ours || (!takes_newest && (is_logged || is_torn))) continue;
+        usable.items[usable.count++] = file;
     }
     return usable;
 }
@@ -119,9 +180,9 @@ static const struct step *step_before(const struct steps *s, int rank, double at
     return NULL;
 }
 
-static int64_t samples_after(const struct run_watch *w, const struct steps *steps, int rank,
-                             int64_t made, int64_t samples) {
-    if (w->base < 0) return -1;
+int64_t run_samples_after(const struct run_watch *w, const struct steps *steps, int rank,
+                          int64_t made, int64_t samples) {
+    if (w->base < 0 || made < 0) return -1;
     if (samples >= 0) {
         samples = steps_samples_after(steps, rank, made, samples);
     } else if (!w->has_changed) { // the steps do not say
@@ -133,7 +194,7 @@ static int64_t samples_after(const struct run_watch *w, const struct steps *step
 static int64_t by_time(const struct run_watch *w, const struct steps *steps, int rank,
                        double at_s) {
     const struct step *step = step_before(steps, rank, at_s);
-    if (step) return samples_after(w, steps, rank, step->rank_steps, step->rank_samples);
+    if (step) return run_samples_after(w, steps, rank, step->rank_steps, step->rank_samples);
     return steps->forgotten > 0 ? -1 : w->base;
 }
 
@@ -147,11 +208,6 @@ static const struct step_mark *mark_after(const struct steps *s, double at_s) {
     return NULL;
 }
 
-int64_t run_folder_samples(const struct run_watch *w, const struct steps *steps,
-                           const struct run_folder *f) {
-    return samples_after(w, steps, f->first->rank, f->first->row, f->first->samples);
-}
-
 // As the emitter tells it: whole. The program's folder is ours.
 static struct str as_told(struct arena *a, struct str path) {
     char folder[PATH_MAX];
@@ -161,43 +217,79 @@ static struct str as_told(struct arena *a, struct str path) {
     return str_format(a, "%s/%.*s", folder, STR_ARG(path));
 }
 
-static const struct step_path *path_told(const struct steps *s, struct str path) {
+static const struct step_save *save_told(const struct steps *s, struct str path) {
     ARENA_AUTO scratch = {0};
-    path = as_told(&scratch, path);
-    for (ptrdiff_t i = s->path_count - 1; i >= 0; i--) {
-        if (str_equal(s->paths[i].path, path)) return &s->paths[i];
-    }
-    return NULL;
+    return steps_save_find(s, as_told(&scratch, path));
 }
 
 // By the file's name, where it was told: file systems keep the time of the last tick, and small
 // models save several times in one.
-static bool is_of_telling(const struct step_path *p, double at_s) {
-    return at_s <= p->end_s && at_s >= p->began_s - slack_s;
+static bool is_of_telling(const struct step_save *save, double at_s) {
+    return at_s <= save->end_s && at_s >= save->began_s - slack_s;
 }
 
-int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
+// Samples that a file holds which this attempt has written (`is_old`: not just now); -1: not known;
+// UNFINISHED: it may still be being written, or never was to its end.
+enum { UNFINISHED = -2 };
+
+static int64_t samples_of(const struct run_watch *w, const struct steps *steps,
                           struct recover_file file, bool is_old) {
     double at_s = (double)file.written * 1e-9;
     // Of what told no step, or tells no more, nobody knows how far it was.
     bool is_over = w->is_unseen || w->trial->has_status;
-    if (w->is_unseen || !steps_are_announced(steps)) return is_over ? -1 : RUN_UNFINISHED;
-    if (steps_are_cut(steps)) return is_old ? -1 : RUN_UNFINISHED;
-    const struct step_path *told = path_told(steps, file.path);
+    const struct step_save *told = save_told(steps, file.path);
+    bool is_open = told && (told->state == STEPS_SAVE_BEGUN || told->error.len > 0);
+    if (is_open || is_cut_short(file.path)) return UNFINISHED;
+    if (w->is_unseen || !steps_are_announced(steps)) return is_over ? -1 : UNFINISHED;
+    if (steps_are_cut(steps)) return is_old ? -1 : UNFINISHED;
+    if (told && told->ended < told->ranks && !is_old) return UNFINISHED;
     if (told && is_of_telling(told, at_s)) {
-        return samples_after(w, steps, told->rank, told->last_row, told->samples);
+        return run_samples_after(w, steps, told->rank, told->row, told->samples);
     }
-    if (!told && steps->path_count > 0 && !is_old) return RUN_UNFINISHED; // it may be told yet
+    if (!told && steps->save_count > 0 && !is_old) return UNFINISHED; // it may be told yet
     const struct step_mark *mark = mark_after(steps, at_s);
     if (mark) {
         double began_s = mark->end_s - (mark->ms >= 0 ? mark->ms / 1e3 : 0) - slack_s;
         if (at_s < began_s) return by_time(w, steps, mark->rank, at_s);
-        return samples_after(w, steps, mark->rank, mark->steps, mark->samples);
+        return run_samples_after(w, steps, mark->rank, mark->steps, mark->samples);
     }
-    if (steps->mark_count == 0) return is_old ? by_time(w, steps, 0, at_s) : RUN_UNFINISHED;
+    if (steps->mark_count == 0) return is_old ? by_time(w, steps, 0, at_s) : UNFINISHED;
     mark = &steps->marks[(steps->mark_count - 1) % STEP_MARKS];
     const struct step *step = step_before(steps, mark->rank, at_s);
-    bool is_same = !step || step->rank_steps <= mark->steps; // a later file of the same checkpoint
-    if (is_same && is_old) return samples_after(w, steps, mark->rank, mark->steps, mark->samples);
-    return is_old && w->is_settled ? by_time(w, steps, mark->rank, at_s) : RUN_UNFINISHED;
+    bool is_same_one = !step || step->rank_steps <= mark->steps; // a later file of the checkpoint
+    if (is_same_one && is_old) {
+        return run_samples_after(w, steps, mark->rank, mark->steps, mark->samples);
+    }
+    return is_old && w->is_settled ? by_time(w, steps, mark->rank, at_s) : UNFINISHED;
+}
+
+// --- Into the log --------------------------------------------------------------------------------
+
+void run_log_checkpoint(struct run_watch *w, struct recover_file file, int64_t samples) {
+    struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
+    e.file = file;
+    e.samples = samples;
+    e.peak_bytes = w->has_shrunk ? -1 : w->peak_bytes;
+    run_log_add(w->run, e);
+}
+
+// The oldest first.
+bool run_files_look(struct run_watch *w, const struct steps *s, bool is_last) {
+    ARENA_AUTO scratch = {0};
+    struct run *r = w->run;
+    struct run_files files = run_files_find(r, &scratch);
+    int64_t now_ns = os_wall_ns();
+    bool is_new = false;
+    for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
+        struct recover_file file = files.items[i];
+        if (is_among(w->before, file) || run_files_logged(&r->state, file)) continue;
+        int64_t age_ms = (now_ns - file.written) / 1000000;
+        w->is_settled = age_ms >= SETTLED_MS;
+        int64_t samples = samples_of(w, s, file, is_last || age_ms >= OLD_MS);
+        if (samples == UNFINISHED) continue;
+        run_log_checkpoint(w, file, samples);
+        is_new = true;
+    }
+    if (is_last && s->mark_count > 0) r->has_said_checkpoint = true;
+    return is_new;
 }

@@ -37,6 +37,11 @@ struct run_row {
     double seconds;
 };
 
+struct run_files {
+    struct recover_file *items;
+    ptrdiff_t count;
+};
+
 struct run {
     struct arena *arena;
     const struct run_options *o;
@@ -55,11 +60,11 @@ struct run {
     struct run_prediction *prediction; // NULL: nothing is predicted
     int64_t limit_bytes;               // of the device's memory that an attempt may use; 0: all
     int64_t began_ns;                  // of the run, over all its calls; unix time
-    double lost_seconds;         // of attempts so far: what a start from the beginning would lose
-    bool has_said_checkpoint;    // the program has said that it wrote one
-    int64_t obeyed_batch;        // that the steps of an earlier attempt really had; 0: not known
-    int64_t folder_entries;      // of the newest checkpoint that is a folder; 0: not known
-    struct str_list new_folders; // that attempts of this run made for what they saved
+    double lost_seconds;      // of attempts so far: what a start from the beginning would lose
+    bool has_said_checkpoint; // the program has said that it wrote one
+    int64_t obeyed_batch;     // that the steps of an earlier attempt really had; 0: not known
+    struct run_files torn; // checkpoints that are not whole: saving them failed, or was cut short
+    ptrdiff_t torn_capacity;
     bool is_standin;
     struct run_row *rows;
     ptrdiff_t row_count, row_capacity;
@@ -89,65 +94,29 @@ int run_log_open(struct run *r, char *const *command, struct fail *why);
 void run_log_add(struct run *r, struct recover_event event);
 void run_log_close(struct run *r);
 
-// folder.c: what the program told that it saved, by the folder that it went to.
-struct run_folder {
-    struct str path;
-    const struct step_path *first; // that was saved into it
-    ptrdiff_t count;               // different files
-    int64_t last_row;
-    bool is_numbered; // its name has a number
-    bool is_new;      // this run made it, between two steps
-    bool is_once;     // all of it in one row
-    bool is_together; // two or more in one row
-    bool is_over;     // … which is over
-    bool is_checkpoint;
-};
-struct run_folders {
-    struct run_folder *items;
-    ptrdiff_t count;
-    bool has_checkpoint; // this attempt, or one before, wrote a folder as a checkpoint
-    bool is_ended;       // the attempt is
-};
-struct run_folders run_folders_read(struct run *r, struct arena *a, const struct steps *s,
-                                    bool is_ended);
-// The folder, if it is a checkpoint; NULL.
-const struct run_folder *run_folders_at(const struct run_folders *folders, struct str path);
-// Whether a path that was told is a checkpoint by itself, and no part of a folder's.
-bool run_folders_spare(const struct run *r, const struct run_folders *folders,
-                       const struct steps *s, struct str path);
-// Whether the program has told of a checkpoint, whole or not known to be torn.
-bool run_folders_told(const struct run *r, const struct run_folders *folders,
-                      const struct steps *s);
-// Whether all of the folder is there.
-bool run_folder_is_whole(const struct run *r, const struct run_folders *folders,
-                         const struct run_folder *f);
-// Remembers how much is in a whole one: the program may remove it before the next is whole.
-void run_folder_count(struct run *r, const struct run_folder *f);
-// Whether what the log has later tells that this path of it is no checkpoint.
-bool run_folders_refute(const struct recover_state *s, ptrdiff_t at);
+// told.c: what the program says of its checkpoints, into the log: those that are whole now.
+struct run_watch;
+// is_last: the attempt has ended. True: there was one.
+bool run_told_look(struct run_watch *w, const struct steps *s, bool is_last);
 
 // checkpoint.c
-// What the template matches now, or without one what was told (`folders`; NULL: what the log has);
-// the newest first.
-struct run_files {
-    struct recover_file *items;
-    ptrdiff_t count;
-};
-struct run_files run_files_find(struct run *r, struct arena *a, const struct steps *s,
-                                const struct run_folders *folders);
-// What may be resumed: those that the log knows, then others (where the program takes its newest,
-// all by their time); nothing older than the run, unless the user says so.
+// What the template matches now, or without one what the log has; the newest first.
+struct run_files run_files_find(struct run *r, struct arena *a);
+// What may be resumed: those that the log knows, as they were told, then others (where the program
+// takes its newest, all by their time); nothing older than the run, unless the user says so.
 struct run_files run_files_usable(struct run *r, struct arena *a);
 // Whether the log knows this writing of the file.
 bool run_files_logged(const struct recover_state *s, struct recover_file file);
-// Samples that a file holds which this attempt has written (`is_old`: not just now); -1: not known;
-// RUN_UNFINISHED: it may still be being written.
-enum { RUN_UNFINISHED = -2 };
-struct run_watch;
-int64_t run_files_samples(const struct run_watch *w, const struct steps *steps,
-                          struct recover_file file, bool is_old);
-int64_t run_folder_samples(const struct run_watch *w, const struct steps *steps,
-                           const struct run_folder *f);
+// New files of the template, into the log. True: one was found complete.
+bool run_files_look(struct run_watch *w, const struct steps *s, bool is_last);
+// The writing of a path that the disk has; false: none. The path ends with a NUL.
+bool run_file_at(struct str path, struct recover_file *ret_file);
+// That of a checkpoint that is not whole: never resumed.
+void run_file_torn(struct run *r, struct str path);
+// Samples that the weights had seen once `rank` had made `made` steps of this attempt. -1: unknown.
+int64_t run_samples_after(const struct run_watch *w, const struct steps *steps, int rank,
+                          int64_t made, int64_t samples);
+void run_log_checkpoint(struct run_watch *w, struct recover_file file, int64_t samples);
 
 // attempt.c: one attempt, from `start` to `end` in the log.
 struct run_watch {
@@ -155,8 +124,7 @@ struct run_watch {
     struct launch_attempt attempt;
     const struct trial *trial;
     struct trial_outside outside;
-    int64_t base;     // samples at the start; -1: unknown
-    int64_t began_ns; // unix time
+    int64_t base; // samples at the start; -1: unknown
     int64_t next_look_ns, marks_seen, steps_seen;
     int64_t changed_at; // steps seen when the program took another batch
     int64_t retries, retry_steps;
@@ -164,9 +132,13 @@ struct run_watch {
     int64_t card_peak_bytes; // with it
     int64_t cached_bytes;    // of the allocator's peak; -1: it does not say
     bool is_believed, has_warned_disobedient, has_warned_near, is_asking, has_shrunk;
-    bool is_unseen;   // it had its time to announce itself, and did not
-    bool has_changed; // the batch, while it ran
-    bool is_settled;  // the file in question has not changed for long
+    bool is_unseen;          // it had its time to announce itself, and did not
+    bool has_changed;        // the batch, while it ran
+    bool is_settled;         // the file in question has not changed for long
+    struct run_files before; // that were there when it began
+    int64_t *told;           // numbers of the words on checkpoints that are in the log
+    ptrdiff_t told_count, told_capacity;
+    bool has_warned_unsaved;
 };
 int run_attempt(struct run *r, const struct recover_decision *d, struct fail *why);
 extern volatile sig_atomic_t run_signals[NSIG];

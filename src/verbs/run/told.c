@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// Checkpoints by the program's own word (steps protocol, event `checkpoint`), where no template
+// names them: what is whole goes into the log, with the samples of the steps that it holds. No time
+// of a file is asked, so a clock that jumps moves nothing.
+#include "verbs/run/run.h"
+
+static bool is_logged(const struct run_watch *w, const struct step_save *save) {
+    for (ptrdiff_t i = w->told_count - 1; i >= 0; i--) {
+        if (w->told[i] == save->number) return true;
+    }
+    return false;
+}
+
+// True: it is on the disk.
+static bool log_save(struct run_watch *w, const struct steps *s, const struct step_save *save) {
+    struct recover_file file;
+    *arena_push(w->attempt.arena, &w->told, &w->told_count, &w->told_capacity) = save->number;
+    if (!run_file_at(save->path, &file)) return false; // removed since, or renamed
+    run_log_checkpoint(w, file, run_samples_after(w, s, save->rank, save->row, save->samples));
+    return true;
+}
+
+// The oldest that is not in the log yet.
+static const struct step_save *next_save(const struct run_watch *w, const struct steps *s,
+                                         enum step_save_trust least, bool is_last) {
+    const struct step_save *next = NULL;
+    for (ptrdiff_t i = 0; i < s->save_count; i++) {
+        const struct step_save *save = &s->saves[i];
+        if ((next && save->number > next->number) || is_logged(w, save)) continue;
+        if (steps_save_trust(s, save, is_last) >= least) next = save;
+    }
+    return next;
+}
+
+static bool log_all(struct run_watch *w, const struct steps *s, enum step_save_trust least,
+                    bool is_last) {
+    const struct step_save *save;
+    bool is_any = false;
+    while ((save = next_save(w, s, least, is_last))) is_any |= log_save(w, s, save);
+    return is_any;
+}
+
+// A checkpoint that could not be saved: the training may go on, and its user must know.
+static void warn_unsaved(struct run_watch *w, const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->save_count && !w->has_warned_unsaved; i++) {
+        const struct step_save *save = &s->saves[i];
+        if (save->state != STEPS_SAVE_BAD || save->error.len == 0) continue;
+        struct str error = save->error, line = str_line(&error);
+        w->has_warned_unsaved = true;
+        run_say("%.*s could not be saved, and is no checkpoint: %.*s", STR_ARG(save->path),
+                STR_ARG(line));
+    }
+}
+
+static void keep_torn(struct run *r, const struct steps *s) {
+    for (ptrdiff_t i = 0; i < s->save_count; i++) {
+        const struct step_save *save = &s->saves[i];
+        bool is_torn = save->state == STEPS_SAVE_BEGUN ||
+                       (save->state == STEPS_SAVE_BAD && save->error.len > 0);
+        if (is_torn) run_file_torn(r, save->path);
+    }
+}
+
+bool run_told_look(struct run_watch *w, const struct steps *s, bool is_last) {
+    ARENA_AUTO scratch = {0};
+    struct run *r = w->run;
+    bool is_new = false;
+    warn_unsaved(w, s);
+    if (is_last) keep_torn(r, s);
+    if (!r->o->checkpoint) {
+        is_new = log_all(w, s, STEPS_SAVE_SURE, is_last);
+        if (is_last && run_files_usable(r, &scratch).count == 0) {
+            is_new |= log_all(w, s, STEPS_SAVE_MAYBE, is_last);
+        }
+    }
+    for (ptrdiff_t i = 0; i < s->save_count && is_last; i++) {
+        r->has_said_checkpoint |= steps_save_trust(s, &s->saves[i], is_last) > STEPS_SAVE_NO;
+    }
+    return is_new;
+}
