@@ -99,11 +99,56 @@ static struct recover_decision next_older(struct arena *a, const struct recover_
     return d;
 }
 
+// Space does not come back by itself at once: somebody has to make it. The last checkpoint that was
+// saved is as good as it was.
+static struct recover_decision next_disk(struct arena *a, const struct recover_rules *rules,
+                                         const struct recover_state *s) {
+    enum { SLOWER = 60 }; // than after a crash that time alone may cure
+    struct recover_decision d = next_same(a, rules, s, "a checkpoint or file could not be written");
+    int64_t tries = s->fruitless > 1 ? s->fruitless : 1;
+    d.delay_s = fmin(SLOWER * rules->backoff_s * exp2((double)(tries < 60 ? tries - 1 : 60)),
+                     SLOWER * rules->most_backoff_s);
+    d.hint = STR("make space there meanwhile (df -h, df -i, the quota); what was cut short is no "
+                 "checkpoint");
+    return d;
+}
+
+// It started well without the words that resume it, and was refused with them: no fault of the
+// checkpoint.
+static struct recover_decision next_refused(struct arena *a, const struct recover_rules *rules,
+                                            const struct recover_state *s) {
+    struct str why = str_format(a, "the program does not know the words that resume it (%.*s)",
+                                STR_ARG(s->ending));
+    struct str hint = str_format(a,
+                                 "nothing is lost: correct {resume:...}, then give the command "
+                                 "with --resume --checkpoint '%.*s'",
+                                 STR_ARG(s->resumed.path));
+    (void)rules;
+    return stop(RECOVER_GIVE_UP, s, why, hint);
+}
+
+// Crashes that the same again, or an older checkpoint, does not cure.
+static const struct {
+    const char *ending; // id of the signature
+    bool at_resuming; // only before the first step from a checkpoint, which a start came to before
+    struct recover_decision (*next)(struct arena *a, const struct recover_rules *rules,
+                                    const struct recover_state *s);
+} crashes[] = {
+    {"disk-full", false, next_disk},
+    {"save-failed", false, next_disk},
+    {"usage", true, next_refused},
+};
+
 static struct recover_decision next_crash(struct arena *a, const struct recover_rules *rules,
                                           const struct recover_state *s, const char *what) {
     const char *hint = "mend it, then give the same command again with --resume";
     bool has_no_step = !s->is_gain && s->steps == 0;
     bool can_choose = s->resumed.path.len > 0 && !rules->takes_newest;
+    bool is_resuming = has_no_step && s->attempt > 1 && s->resumed.path.len > 0;
+    for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
+        if (!str_is(s->ending, crashes[i].ending)) continue;
+        if (is_resuming || !crashes[i].at_resuming) return crashes[i].next(a, rules, s);
+    }
     if (has_no_step && can_choose) return next_older(a, rules, s);
     if (s->is_repeated) {
         struct str why =

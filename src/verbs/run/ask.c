@@ -9,8 +9,11 @@
 #include <math.h>
 #include <string.h>
 
+// The command or a variable of --env: a flag in the one, its path in the other.
 static bool mentions(const struct run *r, const char *name) {
-    return trial_command_mentions(r->o->base.command, str_of(name));
+    const char *variables[] = {r->o->l.environment ? r->o->l.environment : "", NULL};
+    return trial_command_mentions(r->o->base.command, str_of(name)) ||
+           trial_command_mentions((char *const *)(uintptr_t)variables, str_of(name));
 }
 
 // --- The config ----------------------------------------------------------------------------------
@@ -123,11 +126,6 @@ static int check_checkpoint(struct run *r, struct fail *why) {
     r->takes_checkpoint = is_named || mentions(r, "resume");
     r->rules.takes_newest = r->takes_checkpoint && !is_named;
     r->wants_checkpoints = r->takes_checkpoint || r->o->checkpoint;
-    if (r->o->resume && !r->o->checkpoint) {
-        fail_set(why, FAIL_USAGE, "--resume: nothing says where the checkpoints are");
-        return fail_hint(why, "--checkpoint 'out/ckpt-*.pt' names the files or folders that the "
-                              "training writes");
-    }
     if (!r->o->checkpoint) return 0;
     int code = glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found);
     if (code == 0) globfree(&found);

@@ -20,16 +20,6 @@ enum { ACCUMULATION_STEPS = 3, RAMP_STEPS = 200 };
 static const double BLIND_S = 2; // for a process that only looks whether PyTorch is there
 enum { MEASURED_STEPS = 3 }; // after which the peak of a batch is known: the second has them all
 
-volatile sig_atomic_t run_signals[NSIG];
-
-int run_stop_signal(void) {
-    static const int signals[] = {SIGINT, SIGTERM, SIGHUP};
-    for (int i = 0; i < 3; i++) {
-        if (run_signals[signals[i]] > 0) return signals[i];
-    }
-    return 0;
-}
-
 // --- Samples -------------------------------------------------------------------------------------
 
 // The rank that has made the fewest steps: what all have made.
@@ -294,6 +284,7 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
         is_new = look_for_checkpoints(w, s, false);
     }
     w->marks_seen = s->save_number + s->mark_count;
+    run_requeue_look(w, s, is_new);
     bool is_measured = w->is_asking && w->steps_seen >= w->changed_at + MEASURED_STEPS;
     if (is_new || is_measured) adapt(w, is_new);
 }
@@ -313,6 +304,10 @@ static bool is_own_fault(int signal) {
 // As recovery tells ends apart.
 static enum failure_class end_of(const struct trial *t) {
     enum failure_class said = t->ending.signature->kind;
+    // Who was asked to save and end may end well.
+    bool is_asked = run_ends_soon() &&
+                    (t->end == FAILURE_CLEAN || said == FAILURE_KILLED || said == FAILURE_CLEAN);
+    if (is_asked) return FAILURE_INTERRUPTED;
     if (t->end == FAILURE_INTERRUPTED || t->end == FAILURE_ASKED || t->end == FAILURE_CLEAN)
         return t->end;
     if (is_memory(said) || steps_out_of_memory(&t->steps)) return FAILURE_MEMORY;
@@ -446,5 +441,6 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
     r->lost_seconds += trial.seconds;
     log_end(&w, d, &trial);
     tell_trial(&trial, &w);
+    run_requeue_told(&w, &trial);
     return 0;
 }

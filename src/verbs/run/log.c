@@ -138,6 +138,49 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     return 0;
 }
 
+// --- Over what is there already ------------------------------------------------------------------
+
+// The newest checkpoint of a run that has ended, as the disk still has it; NULL: none.
+static const struct recover_checkpoint *left_by(const struct recover_state *old) {
+    struct recover_file file;
+    for (ptrdiff_t i = old->checkpoint_count - 1; i >= 0; i--) {
+        const struct recover_checkpoint *c = &old->checkpoints[i];
+        bool is_there = run_file_at(c->file.path, &file) && file.written == c->file.written;
+        if (is_there && !c->is_passed_over) return c;
+    }
+    return NULL;
+}
+
+// A training that begins at 0 writes over what another one has come to.
+static int check_left(struct run *r, const struct recover_state *old, struct fail *why) {
+    const struct recover_checkpoint *left = left_by(old);
+    if (r->o->resume && !r->o->checkpoint && !left) {
+        fail_set(why, FAIL_USAGE, "--resume: nothing says where the checkpoints are");
+        return fail_hint(why, "--checkpoint 'out/ckpt-*.pt' names the files or folders that the "
+                              "training writes");
+    }
+    if (!left || r->o->resume || r->o->fresh || r->rules.resumes_itself) return 0;
+    struct buf holds = buf_new(r->arena);
+    if (left->samples > 0) buf_format(&holds, " (%lld samples)", (long long)left->samples);
+    fail_set(why, FAIL_USAGE,
+             "this command has run to an end (%s), and left the checkpoint %.*s%.*s: it is not "
+             "begun again over it",
+             old->status == 0 ? "its own" : "it gave up", STR_ARG(left->file.path),
+             STR_ARG(buf_str(&holds)));
+    return fail_hint(why, "--resume goes on from it; --fresh begins again");
+}
+
+// What it holds is known from the log of the run before.
+static void take_over(struct run *r, const struct recover_state *old) {
+    for (ptrdiff_t i = 0; i < old->checkpoint_count && r->o->resume; i++) {
+        const struct recover_checkpoint *c = &old->checkpoints[i];
+        struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
+        e.file = c->file;
+        e.samples = c->samples;
+        if (!c->is_passed_over) run_log_add(r, e);
+    }
+}
+
 static int keep_old(struct run *r, struct fail *why) {
     const char *path = str_z(r->arena, r->log.path);
     if (rename(path, str_format(r->arena, "%s.old", path).p) < 0) return unwritable(r, why);
@@ -156,6 +199,7 @@ int run_log_open(struct run *r, char *const *command, struct fail *why) {
     if (is_file) {
         rc = os_read(r->arena, str_z(r->arena, r->log.path), LOG_MAX_BYTES, &text, NULL, why);
     }
+    struct recover_state old = {.arena = r->arena};
     if (rc == 0 && !r->o->fresh) {
         rc = recover_log_read(r->arena, text, &log, why);
         if (rc < 0) fail_wrap(why, "%.*s", STR_ARG(r->log.path));
@@ -163,8 +207,12 @@ int run_log_open(struct run *r, char *const *command, struct fail *why) {
     }
     if (rc < 0) return rc;
     if (log.count > 0 && !log.is_finished) return go_on(r, &log, why);
-    if (text.len > 0) rc = keep_old(r, why);
-    return rc < 0 ? rc : begin_anew(r, command, why);
+    recover_replay(r->arena, &log, &old);
+    rc = check_left(r, &old, why);
+    if (rc == 0 && text.len > 0) rc = keep_old(r, why);
+    if (rc == 0) rc = begin_anew(r, command, why);
+    if (rc == 0) take_over(r, &old);
+    return rc;
 }
 
 void run_log_close(struct run *r) {

@@ -38,7 +38,9 @@ static const struct cli_row rows[] = {
     {"from-scratch", NULL, CLI_SWITCH, AT(from_scratch),
      "begins again where no checkpoint is left, though work is lost", NULL},
     {"resume", NULL, CLI_SWITCH, AT(resume),
-     "begins from a checkpoint that was there before this run", NULL},
+     "begins from a checkpoint that was there before this run: what --checkpoint matches, or what "
+     "the last run of this command has left",
+     NULL},
     {"resumes-itself", NULL, CLI_SWITCH, AT(resumes_itself),
      "the program finds its newest checkpoint by itself", NULL},
     {"auto-scale-lr", NULL, CLI_SWITCH, AT(auto_scale_lr),
@@ -86,7 +88,8 @@ static const struct cli_row rows[] = {
     {"log", "FILE", CLI_TEXT, AT(log),
      "the event log; without it one for each folder and command, beside the history", "file"},
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
-     "begins again, also where a run of this command was left unfinished", NULL},
+     "begins again, also where a run of this command was left unfinished or has left a checkpoint",
+     NULL},
     {"dry-run", NULL, CLI_SWITCH, AT(dry_run), "shows the commands, and runs none", NULL},
     HISTORY_ROWS(struct run_options),
     {.name = NULL},
@@ -94,26 +97,10 @@ static const struct cli_row rows[] = {
 
 // --- Signals -------------------------------------------------------------------------------------
 
-static void count_signal(int number) {
-    run_signals[number]++;
-}
-
-static void catch_signals(void) {
-    static const int caught[] = {SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2};
-    struct sigaction action = {.sa_handler = count_signal};
-    for (size_t i = 0; i < sizeof caught / sizeof *caught; i++) {
-        struct sigaction before;
-        sigaction(caught[i], NULL, &before);
-        bool is_nohup = caught[i] == SIGHUP && before.sa_handler == SIG_IGN;
-        if (!is_nohup) sigaction(caught[i], &action, NULL);
-    }
-    signal(SIGPIPE, SIG_IGN); // who read our output is gone: no reason to end a training
-}
-
 // False: a signal came.
 static bool wait_seconds(double seconds) {
     int64_t end_ns = os_now_ns() + (int64_t)(seconds * 1e9);
-    while (run_stop_signal() == 0) {
+    while (run_stop_signal() == 0 && !run_ends_soon()) {
         int64_t left_ms = (end_ns - os_now_ns()) / 1000000;
         if (left_ms <= 0) return true;
         (void)poll(NULL, 0, left_ms < 100 ? (int)left_ms : 100);
@@ -142,6 +129,7 @@ static struct recover_decision decide(struct run *r, struct arena *a) {
 static void log_resumed(struct run *r, struct recover_decision *d) {
     if (!r->o->resume || d->checkpoint.path.len == 0 || r->state.phase != RECOVER_FRESH) return;
     struct recover_event e = recover_event_of(RECOVER_CHECKPOINT);
+    if (d->samples >= 0) return; // of the run before, by its log
     e.file = d->checkpoint;
     e.samples = d->samples = 0;
     run_log_add(r, e);
@@ -155,7 +143,8 @@ static int finish(struct run *r, const struct recover_decision *d) {
 static int resume_matches(const struct run *r, const struct recover_decision *d, struct fail *why) {
     if (!r->o->resume || !r->takes_checkpoint || d->checkpoint.path.len > 0) return 0;
     if (r->state.phase != RECOVER_FRESH) return 0;
-    fail_set(why, FAIL_INPUT, "--resume: nothing matches --checkpoint %s", r->o->checkpoint);
+    fail_set(why, FAIL_INPUT, "--resume: nothing matches --checkpoint %s",
+             r->o->checkpoint ? r->o->checkpoint : "(none was given)");
     return fail_hint(why,
                      "correct the template, or leave --resume out to begin from the beginning");
 }
@@ -167,9 +156,11 @@ static int keep_alive(struct run *r, int *ret_status, struct fail *why) {
         ARENA_AUTO scratch = {0};
         bool was_interrupted =
             r->state.phase == RECOVER_ENDED && r->state.end == FAILURE_INTERRUPTED;
-        if (was_interrupted || run_stop_signal()) {
-            *ret_status = was_interrupted && r->state.status >= 0 ? (int)r->state.status
-                                                                  : 128 + run_stop_signal();
+        if (was_interrupted || run_stop_signal() || run_ends_soon()) {
+            int signal = run_stop_signal() ? run_stop_signal() : SIGUSR1;
+            int status =
+                was_interrupted && r->state.status >= 0 ? (int)r->state.status : 128 + signal;
+            *ret_status = run_status_stopped(r, status);
             return 0; // not finished: the same command goes on from here
         }
         struct recover_decision d = decide(r, &scratch);
@@ -228,7 +219,7 @@ static int train(struct run *r, char *const *command, struct fail *why) {
     history_open(r->arena, &r->o->h, &r->history);
     history_place(&r->history, &r->launch, NULL);
     history_command(&r->history, command);
-    catch_signals();
+    run_catch_signals();
     run_say_resuming(r);
     rc = keep_alive(r, &status, why);
     if (rc == 0) store(r, status);
@@ -266,7 +257,11 @@ static const char description[] =
     "{resume:--resume {checkpoint}}, or {resume:--resume} where the program takes its newest "
     "itself.\n"
     "SIGINT, SIGTERM and SIGHUP are passed on, and it may save and end within --grace; SIGUSR1 and "
-    "SIGUSR2 are passed on. Should batchfit itself be killed, the training is ended, and the same "
+    "SIGUSR2 are passed on. With --recover a stop by SIGTERM ends with status 75: the same "
+    "command, "
+    "queued again, goes on. Under Slurm SIGUSR1 (--signal=B:USR1@120) announces that: it is passed "
+    "on to a training that has a handler for it, and another one is stopped at its next "
+    "checkpoint. Should batchfit itself be killed, the training is ended, and the same "
     "command goes on where it was. The standard input is empty.";
 
 const struct cli_verb run_verb = {

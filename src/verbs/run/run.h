@@ -139,17 +139,33 @@ struct run_watch {
     int64_t *told;           // numbers of the words on checkpoints that are in the log
     ptrdiff_t told_count, told_capacity;
     bool has_warned_unsaved;
+    uint64_t handlers; // bits of the signals that the training handles
+    int64_t next_handlers_ns;
+    bool knows_handlers;
+    bool is_ending; // it was heard that the machine is wanted back
 };
 int run_attempt(struct run *r, const struct recover_decision *d, struct fail *why);
+
+// requeue.c
+enum { RUN_REQUEUE = 75 }; // the exit status of what is to be queued again: EX_TEMPFAIL, sysexits.h
 extern volatile sig_atomic_t run_signals[NSIG];
+void run_catch_signals(void);
 int run_stop_signal(void); // that we got; 0: none
+bool run_ends_soon(void);  // a scheduler has said so
+// The exit status of a run that was stopped and is not at its end.
+int run_status_stopped(const struct run *r, int status);
+// is_saved: a checkpoint has come since the last look.
+void run_requeue_look(struct run_watch *w, const struct steps *s, bool is_saved);
+void run_requeue_told(const struct run_watch *w, const struct trial *t);
 
 // show.c
 __attribute__((format(printf, 1, 2))) void run_say(const char *format, ...);
 struct str run_size_text(const struct run *r, struct recover_size size);
 // Of the last attempt; batch 0: not known.
 struct recover_size run_size_last(const struct run *r);
-// Before the first attempt: how a program that takes its newest checkpoint itself is told to.
+// What to write for the trainer that the command seems to be (words.c).
+struct str run_resume_words(struct arena *a, char *const *command);
+// Before the first attempt: as what it is started again; or what is missing for that.
 void run_say_resuming(struct run *r);
 void run_say_decision(struct run *r, const struct recover_decision *d);
 void run_say_end(struct run *r, int status);

@@ -67,9 +67,13 @@ void run_say_decision(struct run *r, const struct recover_decision *d) {
 void run_say_resuming(struct run *r) {
     struct launch_values values = run_values(r, r->state.size, STR("CHECKPOINT"));
     struct str text = {0};
-    if (!r->rules.recover || !r->rules.takes_newest || r->state.phase != RECOVER_FRESH) return;
-    if (launch_preview(&r->launch, &values, &text, NULL) < 0) return;
-    run_say("once it has saved a checkpoint, it is started again as: %.*s", STR_ARG(text));
+    if (!r->rules.recover || r->state.phase != RECOVER_FRESH || r->rules.resumes_itself) return;
+    if (!r->takes_checkpoint) {
+        struct str words = run_resume_words(r->arena, r->o->base.command);
+        run_say("the command takes no {resume}: a restart begins at 0; %.*s", STR_ARG(words));
+    } else if (launch_preview(&r->launch, &values, &text, NULL) == 0) {
+        run_say("once it has saved a checkpoint, it is started again as: %.*s", STR_ARG(text));
+    }
 }
 
 void run_say_end(struct run *r, int status) {
@@ -87,6 +91,7 @@ void run_say_end(struct run *r, int status) {
     }
     buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
     if (r->is_standin) buf_add(&b, STR("; FAKE: the command plays a scenario"));
+    if (status == RUN_REQUEUE) buf_add(&b, STR("; stopped: the same command goes on"));
     if (status != 0) buf_format(&b, "; exit status %d", status);
     run_say("%.*s", STR_ARG(buf_str(&b)));
 }

@@ -40,6 +40,20 @@ static bool log_all(struct run_watch *w, const struct steps *s, enum step_save_t
     return is_any;
 }
 
+// Something was added to the newest one, a folder, after it was whole: its time is another one.
+static void log_again(struct run_watch *w, const struct steps *s) {
+    const struct step_save *newest = NULL;
+    struct recover_file file;
+    for (ptrdiff_t i = 0; i < s->save_count; i++) {
+        const struct step_save *save = &s->saves[i];
+        bool is_later = !newest || save->number > newest->number;
+        if (is_later && is_logged(w, save) && steps_save_trust(s, save, true) == STEPS_SAVE_SURE)
+            newest = save;
+    }
+    bool is_there = newest && run_file_at(newest->path, &file);
+    if (is_there && !run_files_logged(&w->run->state, file)) log_save(w, s, newest);
+}
+
 // A checkpoint that could not be saved: the training may go on, and its user must know.
 static void warn_unsaved(struct run_watch *w, const struct steps *s) {
     for (ptrdiff_t i = 0; i < s->save_count && !w->has_warned_unsaved; i++) {
@@ -69,6 +83,7 @@ bool run_told_look(struct run_watch *w, const struct steps *s, bool is_last) {
     if (is_last) keep_torn(r, s);
     if (!r->o->checkpoint) {
         is_new = log_all(w, s, STEPS_SAVE_SURE, is_last);
+        if (is_last) log_again(w, s);
         if (is_last && run_files_usable(r, &scratch).count == 0) {
             is_new |= log_all(w, s, STEPS_SAVE_MAYBE, is_last);
         }

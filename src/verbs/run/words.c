@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// How the usual trainers are told to resume: looked for in the command and in the script that it
+// names, which is read and never run. A proposal for people: nothing is decided by it.
+#include "verbs/run/run.h"
+
+#include "base/os.h"
+
+#include <string.h>
+
+enum { SCRIPT_MAX_BYTES = 1 << 20 };
+
+static const struct {
+    const char *text;    // in the command or in the script
+    const char *trainer; // its name
+    const char *words;
+} trainers[] = {
+    {"yolo", "Ultralytics", "{resume:resume={checkpoint}}"},
+    {"ultralytics", "Ultralytics", "{resume:resume={checkpoint}}"},
+    {"init_from", "nanoGPT", "{resume:--init_from=resume}"},
+    {"lightning", "Lightning", "{resume:--ckpt_path {checkpoint}}"},
+    {"transformers", "Hugging Face", "{resume:--resume_from_checkpoint {checkpoint}}"},
+    {"accelerate", "accelerate", "{resume:--resume_from_checkpoint {checkpoint}}"},
+    {"timm", "timm", "{resume:--resume {checkpoint}}"},
+};
+
+static struct str script_of(struct arena *a, char *const *command) {
+    struct str text = {0};
+    for (int i = 0; command[i]; i++) {
+        bool is_script = str_ends(str_of(command[i]), STR(".py"));
+        if (is_script && os_read(a, command[i], SCRIPT_MAX_BYTES, &text, NULL, NULL) == 0) break;
+    }
+    return text;
+}
+
+struct str run_resume_words(struct arena *a, char *const *command) {
+    struct str script = script_of(a, command), words = trial_command_text(a, command);
+    for (size_t i = 0; i < sizeof trainers / sizeof *trainers; i++) {
+        struct str text = str_of(trainers[i].text);
+        if (str_find(words, text) < 0 && str_find(script, text) < 0) continue;
+        return str_format(a, "for %s write %s behind it, if the script has that option",
+                          trainers[i].trainer, trainers[i].words);
+    }
+    return STR(
+        "write its flag behind it: {resume:--resume {checkpoint}}, or {resume:--resume} where "
+        "it takes its newest itself");
+}
