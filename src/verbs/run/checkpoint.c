@@ -19,10 +19,6 @@
 enum { OLD_MS = 1000, SETTLED_MS = 5000 };
 static const double slack_s = 1; // between a program's clock reading and its line
 
-static int64_t written_ns(const struct stat *st) {
-    return (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
-}
-
 // Newest first; of the same moment the one that sorts last: ckpt-20 after ckpt-9.
 static int compare(const void *a, const void *b) {
     const struct recover_file *x = a, *y = b;
@@ -63,13 +59,6 @@ static struct str_list paths_of(struct run *r, struct arena *a) {
     }
     globfree(&found);
     return paths;
-}
-
-bool run_file_at(struct str path, struct recover_file *ret_file) {
-    struct stat st;
-    if (stat(path.p, &st) < 0) return false;
-    *ret_file = (struct recover_file){path, written_ns(&st)};
-    return true;
 }
 
 struct run_files run_files_find(struct run *r, struct arena *a) {

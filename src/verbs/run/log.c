@@ -15,6 +15,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#define NS_PER_S INT64_C(1000000000)
 enum { LOG_MAX_BYTES = 256 << 20 };
 
 // The folder, the command and the config's path: what makes it the same run.
@@ -136,6 +137,17 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     run_say("goes on with the run that was left unfinished in %.*s (--fresh begins again)",
             STR_ARG(r->log.path));
     return 0;
+}
+
+static int64_t written_ns(const struct stat *st) {
+    return (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
+}
+
+bool run_file_at(struct str path, struct recover_file *ret_file) {
+    struct stat st;
+    if (stat(path.p, &st) < 0) return false;
+    *ret_file = (struct recover_file){path, written_ns(&st)};
+    return true;
 }
 
 // --- Over what is there already ------------------------------------------------------------------

@@ -93,6 +93,8 @@ int run_log_open(struct run *r, char *const *command, struct fail *why);
 // Writes the event, waits until the disk has it, and applies it to the state.
 void run_log_add(struct run *r, struct recover_event event);
 void run_log_close(struct run *r);
+// The writing of a path that the disk has; false: none. The path ends with a NUL.
+bool run_file_at(struct str path, struct recover_file *ret_file);
 
 // told.c: what the program says of its checkpoints, into the log: those that are whole now.
 struct run_watch;
@@ -109,8 +111,6 @@ struct run_files run_files_usable(struct run *r, struct arena *a);
 bool run_files_logged(const struct recover_state *s, struct recover_file file);
 // New files of the template, into the log. True: one was found complete.
 bool run_files_look(struct run_watch *w, const struct steps *s, bool is_last);
-// The writing of a path that the disk has; false: none. The path ends with a NUL.
-bool run_file_at(struct str path, struct recover_file *ret_file);
 // That of a checkpoint that is not whole: never resumed.
 void run_file_torn(struct run *r, struct str path);
 // Samples that the weights had seen once `rank` had made `made` steps of this attempt. -1: unknown.
