@@ -84,23 +84,27 @@ def stop():
 
 KINDS = {"kill": lambda: os.kill(os.getpid(), signal.SIGKILL), "stall": stop, "oom": out_of_memory, "memory": fill_memory,
          "crash": crash}
-saving = []  # kinds that wait for the next torch.save
+saving = []  # (number, kind) that wait for this rank's next torch.save
 
 
 def meet(seen):
     for number, at, kind in planned():
-        if seen >= at and happens(number):
-            if kind in KINDS:
-                KINDS[kind]()
-            else:
-                saving.append(kind)
+        if seen < at:
+            continue
+        if kind not in KINDS:
+            if (number, kind) not in saving:
+                saving.append((number, kind))
+        elif happens(number):
+            KINDS[kind]()
 
 
 save = torch.save
 
 
 def faulty_save(what, place, *args, **named):
-    kind = saving.pop() if saving else None
+    number, kind = saving.pop() if saving else (None, None)
+    if number is not None and not happens(number):
+        kind = None
     if kind == "full":  # the system's own words, and torch's
         resource.setrlimit(resource.RLIMIT_FSIZE, (500, resource.RLIM_INFINITY))
     if kind in ("save-killed", "save-raises") and isinstance(place, (str, os.PathLike)):
