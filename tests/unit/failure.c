@@ -34,6 +34,8 @@ static struct failure_facts facts_of(struct str words) {
             f.memory_limit_bytes = n;
         else if (str_is(name, "refused"))
             f.is_refused = true;
+        else if (str_is(name, "over"))
+            f.is_over = true;
         else if (str_is(name, "none"))
             f.has_status = false, f.status = 0;
         else
@@ -263,6 +265,7 @@ static void facts_decide(void **state) {
         {{137 << 8, true, -1, -1, 0}, "killed", FAILURE_KILLED},
         {{SIGSEGV, true, -1, -1, 1 << 30}, "limit-crash", FAILURE_MEMORY},
         {{0, false, -1, -1, 1 << 30, true}, "limit-spin", FAILURE_MEMORY},
+        {{SIGKILL, true, -1, 0, 1 << 30, false, true}, "limit-over", FAILURE_MEMORY},
         {{SIGSEGV | 0x80, true, -1, -1, 0}, "crash", FAILURE_KILLED},
         {{SIGBUS, true, -1, -1, 0}, "bus-error", FAILURE_MEMORY},
         {{SIGTERM, true, -1, -1, 0}, "interrupted", FAILURE_KILLED},

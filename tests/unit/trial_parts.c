@@ -81,9 +81,13 @@ static void a_tree_is_found_and_measured(void **state) {
     for (int i = 0; i < t.count; i++) assert_true(trial_tree_has(&t, t.items[i].pid));
     assert_true(trial_tree_start_of(&t, root) >= trial_tree_start_of(&t, beside));
     assert_true(trial_tree_start_of(&t, beside) > 0);
-    struct tree_memory m = trial_tree_measure(&t);
+    struct meter meter = {.peak_bytes = -1};
+    trial_meter_look(&meter, &t, -1, os_now_ns());
+    struct tree_memory m = meter.last;
     assert_int_equal(m.processes, 4);
     assert_true(m.largest_hwm_bytes > 0 && m.rss_bytes > m.largest_hwm_bytes);
+    assert_true(meter.is_exact && meter.now_bytes > 0 && meter.now_bytes < m.rss_bytes);
+    assert_int_equal(meter.peak_bytes, meter.now_bytes);
     // Spared are the session of `root` and all that began before.
     struct tree_spared by_session = {.session = getsid(0)};
     struct tree_spared by_time = {.before_ticks = INT64_MAX};
@@ -99,6 +103,49 @@ static void a_tree_is_found_and_measured(void **state) {
     assert_int_equal(waitpid(beside, NULL, WNOHANG), 0);
     kill(beside, SIGKILL);
     waitpid(beside, NULL, 0);
+    trial_tree_close(&t);
+}
+
+// What is shared counts once, and what was given back between two looks is not lost.
+static void memory_is_counted_once(void **state) {
+    (void)state;
+    enum { HELD = 64 << 20, CHILDREN = 4 };
+    int ready[2], go[2];
+    char byte;
+    assert_true(pipe(ready) == 0 && pipe(go) == 0);
+    pid_t root = fork();
+    if (root == 0) {
+        pid_t holder = fork();
+        if (holder != 0) pause();
+        char *held = malloc(HELD);
+        memset(held, 1, HELD);
+        for (int i = 0; i < CHILDREN; i++) {
+            if (fork() == 0) pause();
+        }
+        (void)!write(ready[1], "", 1);
+        (void)!read(go[0], &byte, 1);
+        volatile char *more = malloc(HELD);
+        for (int i = 0; i < HELD; i += 4096) more[i] = 1;
+        free((char *)more);
+        (void)!write(ready[1], "", 1);
+        pause();
+    }
+    struct tree t;
+    struct meter m = {.peak_bytes = -1};
+    assert_int_equal(trial_tree_open(&t), 0);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    for (int i = 0; i < 1000 && t.count < 1 + CHILDREN; i++) trial_tree_scan(&t, root);
+    trial_meter_look(&m, &t, -1, os_now_ns());
+    assert_true(m.last.rss_bytes > CHILDREN * (int64_t)HELD); // what their sum would say
+    assert_true(m.peak_bytes > HELD && m.peak_bytes < HELD + (8 << 20));
+    assert_int_equal(write(go[1], "", 1), 1);
+    assert_int_equal(read(ready[0], &byte, 1), 1);
+    trial_meter_look(&m, &t, -1, os_now_ns() + INT64_C(60000000000));
+    assert_true(m.now_bytes < HELD + (8 << 20));
+    assert_true(m.peak_bytes > 2 * HELD && m.peak_bytes < 2 * HELD + (8 << 20));
+    kill(root, SIGKILL);
+    trial_tree_signal(&t, SIGKILL, (struct tree_spared){0});
+    waitpid(root, NULL, 0);
     trial_tree_close(&t);
 }
 
@@ -235,6 +282,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         TEST(a_scratch_folder_goes_whatever_is_in_it),
         TEST(a_tree_is_found_and_measured),
+        TEST(memory_is_counted_once),
         TEST(a_place_for_a_group_is_found),
         TEST(counters_are_read),
         TEST(the_data_limit_stops_malloc),

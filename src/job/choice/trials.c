@@ -103,8 +103,8 @@ static void watch(void *context, const struct steps *steps, const struct trial_o
     struct arena_mark mark = arena_mark(w->arena);
     struct str item =
         str_format(w->arena, "batch %lld, %.0f s%s%s", w->batch, outside->seconds,
-                   outside->rss_bytes > 0 ? ", " : "",
-                   outside->rss_bytes > 0 ? unit_bytes(w->arena, outside->rss_bytes).p : "");
+                   outside->held_bytes > 0 ? ", " : "",
+                   outside->held_bytes > 0 ? unit_bytes(w->arena, outside->held_bytes).p : "");
     struct str sight = sight_of(w, steps, outside);
     show_progress_set(&w->progress, steps_of_slowest(steps, 0),
                       str_format(w->arena, "%.*s%.*s", STR_ARG(item), STR_ARG(sight)));
@@ -163,6 +163,20 @@ static void store_trial(struct choice_measured *m, const struct choice_trial *t)
     history_add(m->history, &run);
 }
 
+// What ran may still have needed more than it may: the limit is watched, not walled, and a GPU is
+// capped by its allocator only.
+static void judge_memory(const struct choice_measured *m, struct launch_result *r) {
+    struct arena *a = m->q->arena;
+    int64_t capacity = m->launch.place.capacity_bytes;
+    if (r->status != LAUNCH_OK || r->charged_bytes <= m->budget_bytes) return;
+    bool is_over = r->charged_bytes > capacity;
+    r->status = is_over ? LAUNCH_OOM : LAUNCH_ALMOST;
+    r->reason = is_over ? str_format(a, "made its steps, but with %s of %s",
+                                     unit_bytes(a, r->charged_bytes).p, unit_bytes(a, capacity).p)
+                        : STR("runs, but leaves less than the margin free");
+    if (is_over) r->wanted_bytes = (double)r->charged_bytes;
+}
+
 static int try_batch(struct choice_measured *m, int64_t batch, struct choice_trial **ret_trial,
                      struct fail *why) {
     struct arena *a = m->q->arena;
@@ -191,10 +205,7 @@ static int try_batch(struct choice_measured *m, int64_t batch, struct choice_tri
     m->launch.watch_context = NULL;
     m->launch.watch = NULL;
     if (rc < 0) return rc;
-    if (t->result.status == LAUNCH_OK && t->result.charged_bytes > m->budget_bytes) {
-        t->result.status = LAUNCH_ALMOST;
-        t->result.reason = STR("runs, but leaves less than the margin free");
-    }
+    judge_memory(m, &t->result);
     say_trial(m, t);
     store_trial(m, t);
     return 0;

@@ -82,7 +82,7 @@ static const struct row {
     {"memory.host", "the machine's memory, or the limit on it, ran out",
      "cgroup-oom-kill kernel-oom-log system-oom-kill cpu-allocator numpy-memory python-memory "
      "bad-alloc opencv-memory rust-memory loader-memory errno-memory worker-oom limit-crash "
-     "limit-spin",
+     "limit-spin limit-over",
      NULL, CAUSE_SAID, NULL, CAUSE_FEWER_WORKERS | CAUSE_SMALLER_BATCH, NULL},
     {"memory.host-killed", "killed, most often by the kernel for memory", "killed", NULL,
      CAUSE_AMBIGUOUS, NULL, CAUSE_SMALLER_BATCH | CAUSE_FEWER_WORKERS,

@@ -241,6 +241,11 @@ static bool found_refusal(const struct ruling *r, ptrdiff_t *ret_line) {
     return r->facts->is_refused;
 }
 
+static bool found_over(const struct ruling *r, ptrdiff_t *ret_line) {
+    (void)ret_line;
+    return r->facts->is_over;
+}
+
 static bool found_bus(const struct ruling *r, ptrdiff_t *ret_line) {
     (void)ret_line;
     return deadly_signal(r->facts) == SIGBUS;
@@ -296,6 +301,7 @@ static const struct finder {
     {"system-oom-kill", found_system},
     {"limit-crash", found_limit_crash},
     {"limit-spin", found_refusal},
+    {"limit-over", found_over},
     {"bus-error", found_bus},
     {"crash", found_crash},
     {"abort", found_abort},

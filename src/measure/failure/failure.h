@@ -66,6 +66,7 @@ struct failure_facts {
     int64_t system_oom_kills;   // /proc/vmstat oom_kill since the start; -1: unknown
     int64_t memory_limit_bytes; // that we set; 0: none
     bool is_refused;            // it was stopped because it asked for ever and that limit said no
+    bool is_over;               // it was killed because all its processes held more than that
 };
 
 // The numbers of PyTorch's message, bytes; -1 where absent.

@@ -141,6 +141,8 @@ const struct failure_signature failure_signatures[] = {
     {"limit-spin", FAILURE_MEMORY,
      "asked for memory for ever, which the limit refused: a library that does not give up",
      "a smaller batch or a higher limit", NULL, RANK_COUNTED},
+    {"limit-over", FAILURE_MEMORY, "held more memory than its limit, and was stopped for it",
+     "a smaller batch, fewer data workers, or a higher limit", NULL, RANK_COUNTED + 6},
 
     // Shared memory of data workers.
     {"worker-shm", FAILURE_MEMORY, "a data worker found /dev/shm full", larger_shm,

@@ -132,7 +132,7 @@ static int64_t peak_of(const struct launch *l, const struct launch_result *r) {
     }
     if (l->place.kind == LAUNCH_CUDA || !steps_on_cpu(&r->trial.steps))
         return r->torch_reserved_bytes;
-    return r->trial.peak_rss_bytes;
+    return r->trial.peak_bytes;
 }
 
 static void read_memory(struct launch *l, struct launch_result *r) {
@@ -146,12 +146,12 @@ static void read_memory(struct launch *l, struct launch_result *r) {
     if (l->place.sampler) r->device_share = device_sampler_peaks(l->place.sampler).utilisation_mean;
     r->peak_bytes = peak_of(l, r);
     r->is_on_cpu = l->place.kind == LAUNCH_CPU && steps_on_cpu(steps);
-    bool data_is_more = r->is_on_cpu && r->trial.peak_data_bytes > r->peak_bytes;
-    r->charged_bytes = data_is_more ? r->trial.peak_data_bytes : r->peak_bytes;
+    r->charged_bytes = r->peak_bytes;
     const struct failure_numbers *n = &r->trial.ending.numbers;
     r->wanted_bytes = (double)NAN;
     int64_t held = n->in_use_bytes > 0 ? n->in_use_bytes : n->reserved_bytes;
     if (n->tried_bytes > 0 && held > 0) r->wanted_bytes = (double)(held + n->tried_bytes);
+    if (r->trial.over_bytes > 0) r->wanted_bytes = (double)r->trial.over_bytes;
 }
 
 // --- Status --------------------------------------------------------------------------------------

@@ -118,10 +118,8 @@ struct launch_result {
     const double *seconds_per_sample; // one a measured step, all ranks' samples
     ptrdiff_t sample_count;
     double device_share; // utilisation of the GPU, 0 … 1; NaN: no GPU
-    int64_t peak_bytes;  // what counts against the capacity: NVML's, or the tree's RSS on the CPU
-    // What is held against the limit: on the CPU the larger of the resident memory of all processes
-    // and of one process's data segment, which RLIMIT_DATA stops.
-    int64_t charged_bytes;
+    int64_t peak_bytes;  // what counts against the capacity: NVML's, or the tree's PSS on the CPU
+    int64_t charged_bytes; // the same; of stored trials what was held against the limit then
     bool is_on_cpu; // the program itself says so, or says nothing
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;

@@ -226,6 +226,7 @@ static bool reports(const struct steps *steps, int64_t pid) {
 void trial_guard_hear(struct guard *g, const struct steps *steps) {
     struct guard_message m;
     while (!g->is_lost && next_message(g, false, &m)) {
+        if (m.kind == GUARD_OVER) g->over_bytes = m.value;
         if (m.kind == GUARD_REAPED && m.more > g->largest_rss_bytes) g->largest_rss_bytes = m.more;
         if (m.kind == GUARD_REAPED && m.code == g->command) {
             g->has_exited = true;
@@ -315,5 +316,6 @@ struct failure_facts trial_guard_facts(const struct guard *g, int64_t oom_kills_
     bool is_grouped = g->limiter == TRIAL_LIMITER_CGROUP && g->cgroup.len > 0;
     f.oom_kills = is_grouped ? trial_limit_counter(g->cgroup.p, "memory.events", "oom_kill") : -1;
     f.memory_limit_bytes = g->limiter == TRIAL_LIMITER_NONE ? 0 : memory_limit_bytes;
+    f.is_over = g->over_bytes > 0;
     return f;
 }

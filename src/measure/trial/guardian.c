@@ -33,6 +33,13 @@ enum {
     ROUND_MOST_MS = 200,
     FREEZE_ROUNDS = 8,
     AFTER_COMMAND_MS = 1000, // for what is left when the command has obeyed SIGTERM
+    // Between two looks at the memory: what the fastest machines fill meanwhile fits into the room
+    // that is left. And between two looks for new processes.
+    LOOK_LEAST_MS = 2,
+    LOOK_MOST_MS = 20,
+    FILLED_IN_MS = 64 << 20,
+    SCAN_MS = 50,
+    SCAN_SHARE = 20, // of the time that one takes
 };
 #define NS_PER_MS INT64_C(1000000)
 
@@ -48,6 +55,9 @@ struct guardian {
     int64_t own_rss_bytes;
     enum phase phase;
     int64_t deadline_ns;
+    int64_t limit_bytes; // that is ours to keep; 0: none
+    int64_t next_scan_ns;
+    struct meter meter;
 };
 
 static void tell(const struct guardian *g, struct guard_message m, int flags) {
@@ -123,9 +133,10 @@ static void set_limit(const struct guardian *g, int64_t bytes, int report_fd) {
         report(report_fd, (struct exec_report){.limiter = TRIAL_LIMITER_CGROUP});
         return;
     }
-    int code = trial_limit_set_data(bytes);
+    trial_limit_offer();
+    int code = trial_limit_set_data(trial_limit_backstop(bytes));
     if (code < 0) report(report_fd, (struct exec_report){STAGE_LIMIT, -code, 1, 0});
-    report(report_fd, (struct exec_report){.limiter = TRIAL_LIMITER_RLIMIT});
+    report(report_fd, (struct exec_report){.limiter = TRIAL_LIMITER_GUARD});
 }
 
 static _Noreturn void become_command(const struct guardian *g, const char *folder,
@@ -217,6 +228,7 @@ static void launch_command(struct guardian *g, const struct launch *l) {
         if (r.is_fatal) {
             tell_failed(g, (enum guard_stage)r.stage, r.error);
         } else {
+            if (limiter == TRIAL_LIMITER_GUARD) g->limit_bytes = l->head.memory_limit_bytes;
             tell(g, (struct guard_message){GUARD_LAUNCHED, g->command, limiter, 0}, 0);
         }
     }
@@ -314,6 +326,27 @@ static int act(struct guardian *g) {
     return g->round_ms;
 }
 
+// Keeps the limit. For how long it need not be looked at: ms, -1 for ever.
+static int look(struct guardian *g) {
+    if (g->limit_bytes <= 0 || g->phase == PHASE_KILL) return -1;
+    int64_t now_ns = os_now_ns();
+    if (now_ns >= g->next_scan_ns) {
+        scan(g);
+        int64_t end_ns = os_now_ns(), wait_ns = (end_ns - now_ns) * SCAN_SHARE;
+        g->next_scan_ns = end_ns + (wait_ns > SCAN_MS * NS_PER_MS ? wait_ns : SCAN_MS * NS_PER_MS);
+    }
+    trial_meter_look(&g->meter, &g->tree, g->limit_bytes, now_ns);
+    int64_t room_bytes = g->limit_bytes - g->meter.now_bytes;
+    if (room_bytes < 0 && g->meter.is_exact) {
+        if (g->command > 0 && !g->has_exited) kill(-g->command, SIGKILL);
+        tell(g, (struct guard_message){GUARD_OVER, 0, g->meter.now_bytes, 0}, 0);
+        g->phase = PHASE_KILL;
+        return 0;
+    }
+    int64_t ms = room_bytes / FILLED_IN_MS;
+    return ms < LOOK_LEAST_MS ? LOOK_LEAST_MS : ms > LOOK_MOST_MS ? LOOK_MOST_MS : (int)ms;
+}
+
 static void drain_signals(const struct guardian *g) {
     struct signalfd_siginfo info;
     while (read(g->signal_fd, &info, sizeof info) > 0) {
@@ -331,7 +364,8 @@ static void watch(struct guardian *g) {
             tell(g, (struct guard_message){GUARD_EMPTY, g->strays, g->left_group, 0}, 0);
         }
         if (is_empty && g->is_alone) return;
-        int wait_ms = is_empty ? -1 : act(g);
+        int look_ms = is_empty ? -1 : look(g), wait_ms = is_empty ? -1 : act(g);
+        if (look_ms >= 0 && (wait_ms < 0 || look_ms < wait_ms)) wait_ms = look_ms;
         if (g->is_alone) watched[1].fd = -1;
         if (poll(watched, 2, wait_ms) < 0 && errno != EINTR) usleep(ROUND_LEAST_MS * 1000);
         drain_signals(g);

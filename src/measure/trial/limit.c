@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // The memory limit of a trial on the CPU: a cgroup v2 of its own where one may be made (the
-// kernel's Documentation/admin-guide/cgroup-v2.rst), else RLIMIT_DATA (setrlimit(2): private
-// writable memory of each process by itself, so a tree of n processes may use n times as much).
+// kernel's Documentation/admin-guide/cgroup-v2.rst), else the guardian, which looks at what the
+// tree holds. Behind the latter stand RLIMIT_DATA (setrlimit(2): what each process reserves, whether
+// it uses it or not, hence a generous one) and the kernel, which is offered the trial first.
 #include "measure/trial/trial_int.h"
 
 #include "base/os.h"
@@ -128,6 +129,16 @@ int trial_limit_set_data(int64_t bytes) {
     if (limit.rlim_max == RLIM_INFINITY || wanted < limit.rlim_max) limit.rlim_max = wanted;
     limit.rlim_cur = limit.rlim_max;
     return setrlimit(RLIMIT_DATA, &limit) < 0 ? -errno : 0;
+}
+
+// Thread stacks, arenas and buffers that are reserved and never touched come to some GiB beside
+// what is used; a single request far beyond the limit is refused at once all the same.
+int64_t trial_limit_backstop(int64_t bytes) {
+    return 2 * bytes + (INT64_C(4) << 30);
+}
+
+void trial_limit_offer(void) {
+    (void)write_file("/proc/self", "oom_score_adj", "1000"); // proc_pid_oom_score_adj(5)
 }
 
 int64_t trial_limit_counter(const char *folder, const char *file, const char *key) {

@@ -210,21 +210,25 @@ static int64_t status_bytes(const char *text, const char *key) {
     return number_at(&line) * 1024;
 }
 
-struct tree_memory trial_tree_measure(const struct tree *t) {
-    struct tree_memory m = {.rss_bytes = -1, .largest_hwm_bytes = -1, .largest_data_bytes = -1};
+bool trial_tree_held(const struct tree *t, const struct tree_process *p, struct tree_held *ret) {
+    char text[4096];
+    if (p->is_zombie || read_file(t, p->pid, "status", text, sizeof text) <= 0) return false;
+    *ret = (struct tree_held){.rss_bytes = status_bytes(text, "\nVmRSS:"),
+                              .hwm_bytes = status_bytes(text, "\nVmHWM:"),
+                              .data_bytes = status_bytes(text, "\nVmData:")};
+    return ret->rss_bytes >= 0;
+}
+
+int64_t trial_tree_pss(const struct tree *t) {
+    int64_t sum = -1;
     for (int i = 0; i < t->count; i++) {
-        char text[4096];
+        char text[2048];
+        struct tree_held held;
         if (t->items[i].is_zombie) continue;
-        if (read_file(t, t->items[i].pid, "status", text, sizeof text) <= 0) continue;
-        int64_t rss = status_bytes(text, "\nVmRSS:"), hwm = status_bytes(text, "\nVmHWM:");
-        int64_t data = status_bytes(text, "\nVmData:");
-        if (rss < 0) continue;
-        m.processes++;
-        m.rss_bytes = m.rss_bytes < 0 ? rss : m.rss_bytes + rss;
-        if (hwm > m.largest_hwm_bytes) m.largest_hwm_bytes = hwm;
-        if (data <= m.largest_data_bytes) continue;
-        m.largest_data_bytes = data;
-        m.largest_data = &t->items[i];
+        bool is_read = read_file(t, t->items[i].pid, "smaps_rollup", text, sizeof text) > 0;
+        int64_t bytes = is_read ? status_bytes(text, "\nPss:") : -1;
+        if (bytes < 0) bytes = trial_tree_held(t, &t->items[i], &held) ? held.rss_bytes : -1;
+        if (bytes >= 0) sum = sum < 0 ? bytes : sum + bytes;
     }
-    return m;
+    return sum;
 }

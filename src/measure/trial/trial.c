@@ -39,6 +39,7 @@ struct run {
     struct transport transport;
     struct log log;
     struct tree tree;
+    struct meter meter;
     struct spin spin;
     struct sight sight;
     struct printed *printed;
@@ -82,9 +83,10 @@ static void read_steps(struct run *r, bool is_last) {
 
 // RLIMIT_DATA says no to who asks; a cgroup kills.
 static void see_refusal(struct run *r, const struct tree_memory *m) {
-    if (r->guard.limiter != TRIAL_LIMITER_RLIMIT || !m->largest_data) return;
+    if (r->guard.limiter != TRIAL_LIMITER_GUARD || !m->largest_data) return;
     if (r->last_line_ns > r->spin.since_ns) r->spin = (struct spin){0};
-    int64_t room_bytes = r->request->memory_limit_bytes - m->largest_data_bytes;
+    int64_t most_bytes = trial_limit_backstop(r->request->memory_limit_bytes);
+    int64_t room_bytes = most_bytes - m->largest_data_bytes;
     r->is_refused = trial_spin_sees(&r->spin, m->largest_data, room_bytes, r->now_ns);
 }
 
@@ -101,14 +103,11 @@ static void measure(struct run *r) {
         trial_ranks_see(&r->ranks, &r->trial->steps, &r->tree, r->now_ns);
         if (trial_tree_has_left(&r->tree, r->guard.command)) r->guard.left_group = true;
     }
-    struct tree_memory m = trial_tree_measure(&r->tree);
-    unit_keep_most(&r->trial->peak_rss_bytes, m.rss_bytes);
-    unit_keep_most(&r->trial->peak_rss_bytes, m.largest_hwm_bytes);
-    unit_keep_most(&r->trial->peak_data_bytes, m.largest_data_bytes);
-    r->outside.rss_bytes = m.rss_bytes;
-    r->outside.data_bytes = m.largest_data_bytes;
-    r->outside.processes = m.processes;
-    see_refusal(r, &m);
+    trial_meter_look(&r->meter, &r->tree, -1, r->now_ns);
+    if (r->meter.read_ns == r->now_ns) begin_ns += r->meter.read_cost_ns; // it keeps its own pace
+    r->outside.held_bytes = r->meter.last.processes > 0 ? r->meter.now_bytes : -1;
+    r->outside.processes = r->meter.last.processes;
+    see_refusal(r, &r->meter.last);
     if (r->steps_seen == 0 && r->guard.command > 0) see_processes(r);
     trial_life_see(&r->life, &r->tree, r->log.total_bytes, r->last_line_ns, r->now_ns);
     int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
@@ -446,7 +445,11 @@ static void fill(struct run *r) {
     t->status = g->status;
     t->killed_strays = g->strays;
     t->left_group = g->left_group;
-    unit_keep_most(&t->peak_rss_bytes, g->largest_rss_bytes);
+    t->peak_bytes = r->meter.peak_bytes;
+    t->over_bytes = g->over_bytes;
+    // What was too short to be looked at, or was killed between two looks.
+    if (t->peak_bytes < 0) t->peak_bytes = g->largest_rss_bytes;
+    unit_keep_most(&t->peak_bytes, g->over_bytes);
     if (g->limiter == TRIAL_LIMITER_CGROUP && g->cgroup.len > 0) {
         t->cgroup_peak_bytes = trial_limit_counter(g->cgroup.p, "memory.peak", NULL);
     }
@@ -471,15 +474,14 @@ int trial_run(struct arena *a, const struct trial_request *request, struct trial
               struct fail *why) {
     struct run *r = arena_new(a, struct run, 1);
     *ret_trial = (struct trial){.steps = steps_new(a),
-                                .peak_rss_bytes = -1,
-                                .peak_data_bytes = -1,
+                                .peak_bytes = -1,
                                 .oom_kills = -1,
                                 .cgroup_peak_bytes = -1,
                                 .seconds_to_first_step = NAN};
     r->arena = a;
     r->request = request;
     r->trial = ret_trial;
-    r->outside = (struct trial_outside){.rss_bytes = -1, .data_bytes = -1};
+    r->outside.held_bytes = r->meter.peak_bytes = -1;
     r->out.from_fd = r->error.from_fd = r->output_write_fd = r->error_write_fd = -1;
     r->log.file_fd = r->tree.proc_fd = -1;
     r->transport.read_fd = r->transport.write_fd = -1;

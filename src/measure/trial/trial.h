@@ -36,8 +36,7 @@ struct str trial_sight_text(struct arena *a, const struct trial_sight *s, const 
 // What is seen from outside now and then; a caller's gauge may fill the device's part.
 struct trial_outside {
     double seconds;     // since the start
-    int64_t rss_bytes;  // of the whole tree now; -1: unknown
-    int64_t data_bytes; // the largest process's VmData, what RLIMIT_DATA counts
+    int64_t held_bytes; // by the whole tree now (PSS, read or estimated); -1: unknown
     int processes;
     const struct trial_sight *sight;
     bool is_only_busy; // no sign of life but a busy CPU for start_limit_s
@@ -70,7 +69,7 @@ struct trial_request {
     int64_t warmup_steps, steps; // stop when every rank has made warmup_steps + steps
     int64_t ranks;               // processes that must report; 0: as many as `world` says, else 1
     int64_t samples_each;        // of a step that is only printed; 0: unknown
-    int64_t memory_limit_bytes;  // CPU: of the whole tree (cgroup) or each process (RLIMIT_DATA)
+    int64_t memory_limit_bytes;  // CPU: of the whole tree
     // 0: 300, 120, no limit; infinite: none
     double start_limit_s, stall_limit_s, time_limit_s;
     double grace_s;                   // from SIGTERM to SIGKILL; 0: 5
@@ -83,7 +82,8 @@ struct trial_request {
     struct trial_whole *whole; // NULL: a trial, stopped when it has made its steps
 };
 
-enum trial_limiter { TRIAL_LIMITER_NONE, TRIAL_LIMITER_CGROUP, TRIAL_LIMITER_RLIMIT };
+// GUARD: our own process, which watches the tree's PSS and kills it when it is over.
+enum trial_limiter { TRIAL_LIMITER_NONE, TRIAL_LIMITER_CGROUP, TRIAL_LIMITER_GUARD };
 struct trial {
     enum failure_class end; // how; what its output says: ending
     struct failure ending;
@@ -93,8 +93,8 @@ struct trial {
     struct str output;                     // tail of stdout and stderr, at most 256 KiB
     int64_t output_bytes;                  // all that was printed
     double seconds, seconds_to_first_step; // NaN: no step
-    int64_t peak_rss_bytes;                // of the whole tree
-    int64_t peak_data_bytes;               // largest VmData of one process that was seen
+    int64_t peak_bytes;                    // of the whole tree, what is shared counted once (PSS)
+    int64_t over_bytes; // that it held when it was killed for it by our own guard; 0: it was not
     int64_t oom_kills;                     // memory.events; -1: no cgroup
     enum trial_limiter limiter;
     int killed_strays; // processes that outlived the command and had to be killed

@@ -2,7 +2,7 @@
 // What the files of a trial know of each other: the process tree, the scratch folder, the limiter,
 // the guardian, the log, and the ways steps travel.
 //
-// tree, scratch and trial_limit_make/trial_limit_kill/trial_limit_drop are also called between fork
+// tree, meter, scratch and trial_limit_make/trial_limit_kill/trial_limit_drop are also called between fork
 // and exec: they allocate nothing and call only what is async-signal-safe.
 #ifndef TRIAL_TRIAL_INT_H
 #define TRIAL_TRIAL_INT_H
@@ -38,7 +38,7 @@ struct tree {
     int proc_fd;
 };
 struct tree_memory {
-    int64_t rss_bytes;         // summed; -1: nothing could be read
+    int64_t rss_bytes;         // summed, what several share as often; -1: nothing could be read
     int64_t largest_hwm_bytes; // of one process
     int64_t largest_data_bytes;
     const struct tree_process *largest_data; // whose; until the next scan. NULL: nobody's
@@ -64,7 +64,38 @@ bool trial_tree_is_spared(const struct tree_process *p, struct tree_spared spare
 // but for our own.
 void trial_tree_signal(const struct tree *t, int signal, struct tree_spared spared);
 int64_t trial_tree_start_of(const struct tree *t, pid_t pid); // -1: no such process
-struct tree_memory trial_tree_measure(const struct tree *t);
+// What a process of the last scan holds; false: it is gone.
+struct tree_held {
+    int64_t rss_bytes, hwm_bytes, data_bytes;
+};
+bool trial_tree_held(const struct tree *t, const struct tree_process *p, struct tree_held *ret);
+// What all hold, what several share counted once (PSS). Walks all their pages: 20 ms a GiB.
+// A process whose pages may not be looked at counts with its RSS. -1: nothing could be read.
+int64_t trial_tree_pss(const struct tree *t);
+
+// --- the memory of a tree, now and at its most ---
+
+// PSS is what the tree takes from the machine, but slow to read; RSS is read in microseconds. So
+// PSS is read now and then, and between two readings taken to be RSS less what was shared at the
+// last. Highest water marks tell what was there between two looks.
+enum { METER_MOST = 512 }; // processes whose marks are kept
+struct meter {
+    struct meter_mark {
+        pid_t pid;
+        int64_t start_ticks, hwm_bytes;
+    } marks[METER_MOST]; // of the look before, by pid
+    int count;
+    int64_t shared_bytes;  // RSS less PSS, at the last reading
+    int64_t read_ns;       // when that was; 0: never
+    int64_t read_cost_ns;  // what it took
+    int64_t now_bytes;     // PSS, read or estimated
+    bool is_exact;         // read just now, or of one process
+    int64_t peak_bytes;    // -1: nothing was read
+    struct tree_memory last;
+};
+// Looks at a tree that was just scanned. PSS is read where it may be above `most_bytes` (-1: above
+// the peak so far), and from time to time.
+void trial_meter_look(struct meter *m, const struct tree *t, int64_t most_bytes, int64_t now_ns);
 
 // --- a process that gets no memory and asks for ever ---
 
@@ -125,6 +156,10 @@ int trial_limit_join(const char *folder); // the calling process
 void trial_limit_kill(const char *folder);
 void trial_limit_drop(const char *folder);
 int trial_limit_set_data(int64_t bytes); // RLIMIT_DATA; 0 or -errno
+// Behind the guardian, which watches the tree's memory where no cgroup does: what one process may
+// reserve, and the system's first choice when memory runs out all the same.
+int64_t trial_limit_backstop(int64_t bytes);
+void trial_limit_offer(void); // the calling process
 int64_t trial_limit_counter(const char *folder, const char *file, const char *key); // -1: unknown
 int64_t trial_limit_system_oom_kills(const char *root); // /proc/vmstat; -1: unknown
 
@@ -137,6 +172,7 @@ enum guard_kind {
     GUARD_LAUNCHED, // code: pid, value: limiter
     GUARD_REAPED,   // code: pid, value: status, more: its largest RSS in bytes, -1: unknown
     GUARD_EMPTY,    // nothing descends from it any more; code: strays killed, value: left_group
+    GUARD_OVER,     // the tree held more than its limit and is being killed; value: bytes
 };
 struct guard_message {
     int kind, code;
@@ -188,6 +224,7 @@ struct guard {
     int status;
     int bad_status; // of a reporting process that was adopted and ended badly; 0: none
     int64_t largest_rss_bytes;
+    int64_t over_bytes; // that it held when it was killed for it; 0: it was not
     int strays;
     bool left_group;
     int64_t start_ticks;

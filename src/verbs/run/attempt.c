@@ -87,9 +87,7 @@ static void read_peak(struct run_watch *w, const struct steps *s) {
             w->peak_bytes = w->card_peak_bytes - (w->cached_bytes > 0 ? w->cached_bytes : 0);
         }
     } else if (place->kind == LAUNCH_CPU && steps_on_cpu(s)) {
-        unit_keep_most(&w->peak_bytes, w->outside.rss_bytes);
-        if (w->trial->limiter == TRIAL_LIMITER_RLIMIT)
-            unit_keep_most(&w->peak_bytes, w->outside.data_bytes);
+        unit_keep_most(&w->peak_bytes, w->outside.held_bytes);
     }
 }
 
@@ -407,7 +405,7 @@ static void about_run(void *context, int64_t batch, struct registry_run *run) {
 
 int run_attempt(struct run *r, const struct recover_decision *d, struct fail *why) {
     ARENA_AUTO scratch = {0};
-    struct trial trial = {.peak_rss_bytes = -1};
+    struct trial trial = {.peak_bytes = -1};
     struct launch_values values = run_values(r, d->size, d->checkpoint.path);
     run_log_add(r, recover_started(&r->state, d));
     struct run_files before = {0};
