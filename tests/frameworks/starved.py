@@ -3,7 +3,7 @@
 
     starved.py --batch-size B
 
-It leaves 100 MiB below the limit of its data segment. OpenBLAS wants 128 MiB then, and asks for them for ever.
+It reserves all but 100 MiB of what its data segment may have, and uses nothing of it. OpenBLAS wants 128 MiB then, and asks for them for ever.
 """
 import resource
 import sys
@@ -20,7 +20,7 @@ def data_bytes():
 
 def main():
     limit = resource.getrlimit(resource.RLIMIT_DATA)[0]
-    held = torch.zeros((limit - data_bytes() - LEFT) // 4)
+    held = torch.empty((limit - data_bytes() - LEFT) // 4)
     model = torch.nn.Linear(1024, 1024)
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     for _ in range(20):

@@ -17,7 +17,16 @@ class Fit(Fitting):
         self.assertFalse(os.path.exists(os.path.join(self.folder, "runs")), "the user's own output folder was used")
 
     def test_huggingface(self):
-        self.confirmed(examples.huggingface("{scratch}", "{batch}", "--gradient_accumulation_steps", "{accumulate}"), 700)
+        self.confirmed(examples.huggingface("{scratch}", "{batch}", "--gradient_accumulation_steps", "{accumulate}"), 700, "--free-batch")
+
+    def test_the_batch_that_the_command_trains_with_by_itself(self):
+        """No option names it: its own parser does. With {accumulate} it is kept, without it the answer says what changes."""
+        command = examples.huggingface("{scratch}", "{batch}", "--gradient_accumulation_steps", "{accumulate}")
+        answer = self.ask(command, 700)
+        self.assertEqual(answer["effective_batch_size"], {"before": 8, "after": 8, "from": "default", "is_kept": True})
+        answer = self.ask(examples.huggingface("{scratch}", "{batch}"), 700, "--min-batch-size", "12", "--max-batch-size", "12")
+        self.assertEqual(answer["effective_batch_size"], {"before": 8, "after": 12, "from": "default", "is_kept": False})
+        self.assertTrue(any("{accumulate}" in note and "learning rate (x 1.5 for SGD" in note for note in answer["notes"]))
 
     def lose_a_rank(self, *options):
         """The last of two ranks runs out of memory, the other waits for it: the trial and all of it ends soon."""

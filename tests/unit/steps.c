@@ -198,6 +198,8 @@ static void what_the_run_has_done_is_seen(void **state) {
         {"{\"v\":1,\"event\":\"phase\",\"phase\":\"checkpoint\",\"ms\":3}\n",
          STEPS_COVER_CHECKPOINT},
         {"{\"v\":1,\"event\":\"phase\",\"phase\":\"lunch\"}\n", 0},
+        {"{\"v\":1,\"event\":\"lengths\",\"looked\":64,\"samples\":99,\"longest\":9}\n",
+         STEPS_COVER_LONGEST},
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[8,8,3]}\n", STEPS_COVER_LAST_BATCH},
         {"{\"v\":1,\"event\":\"step\",\"micro_batches\":[3,8,8]}\n", 0},
         {"{\"v\":1,\"event\":\"step\",\"samples\":8}\n{\"v\":1,\"event\":\"step\",\"samples\":"
@@ -214,7 +216,7 @@ static void what_the_run_has_done_is_seen(void **state) {
     }
     int names = 0;
     while (step_cover_names[names]) names++;
-    assert_int_equal(1 << (names - 1), STEPS_COVER_LAST_BATCH);
+    assert_int_equal(1 << (names - 1), STEPS_COVER_LONGEST);
     assert_string_equal(step_cover_names[2], "second_optimizer_step");
 }
 

@@ -15,6 +15,7 @@ the training.
     byhand.py      whether a program without torch.optim has changed its weights
     inference.py   the journal and the machine of a program that only predicts (BATCHFIT_MODE=inference)
     samples.py     how many samples a batch has
+    longest.py     the longest batch first, in a trial that is to see it
     cuda.py        the allocator's figures, and its cap
 
 Recipes:

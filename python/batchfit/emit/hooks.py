@@ -186,6 +186,33 @@ def hook_loader(journal):
                                          lambda: journal.io_end(None, None, "loader"), IO)
 
 
+def hook_order(journal):
+    """The first indices that a loader asks for, of each data set once: those of its longest samples."""
+    if not os.environ.get("BATCHFIT_LONGEST_FIRST"):
+        return
+    from . import longest
+    base = sys.modules["torch.utils.data.dataloader"]._BaseDataLoaderIter
+    original, looked = base._next_index, []
+
+    @functools.wraps(original)
+    def _next_index(self):
+        indices = original(self)
+        dataset = getattr(self, "_dataset", None)
+        if any(dataset is known for known in looked):
+            return indices
+        looked.append(dataset)
+        busy, journal.busy = journal.busy, True
+        try:
+            indices, said = longest.first_batch(self, indices)
+        finally:
+            journal.busy = busy
+        if said is not None:
+            journal.lengths_seen(said)
+        return indices
+
+    base._next_index = _next_index
+
+
 def names_other_device(target):
     """Does an argument of Tensor.to name a device that is not the host?"""
     import torch
@@ -242,6 +269,37 @@ def hook_multiprocessing(journal):
     util.register_after_fork(journal, lambda journal: util.Finalize(journal, journal.at_exit, exitpriority=0))
 
 
+def default_of(parser, option):
+    """The number that a parser takes for an option without a word of it; None where it has no such option, or no number."""
+    for action in parser._actions:
+        if option in action.option_strings:
+            value = parser.get_default(action.dest)
+            if isinstance(value, str) and value.isdigit():
+                value = int(value)
+            return value if type(value) is int and value > 0 else None
+    return None
+
+
+def hook_parser(journal):
+    """What the command would do without the options that a trial gives it: BATCHFIT_DEFAULTS names them, "batch=--batch-size"."""
+    options = dict(entry.split("=", 1) for entry in os.environ.get("BATCHFIT_DEFAULTS", "").split() if "=" in entry)
+    if not options:
+        return
+    parser = sys.modules["argparse"].ArgumentParser
+    original = parser.parse_known_args
+
+    @functools.wraps(original)
+    def parse_known_args(self, *args, **kwargs):
+        result = original(self, *args, **kwargs)
+        for name, option in options.items():
+            value = default_of(self, option)
+            if value is not None:
+                journal.defaults[name] = value
+        return result
+
+    parser.parse_known_args = parse_known_args
+
+
 def hook_dynamo(journal):
     """torch.compile's frame evaluation leaves the functions of this package alone (and goes on with what they call)."""
     skip_code = sys.modules["torch._dynamo.eval_frame"].skip_code
@@ -280,7 +338,9 @@ HOOKS = (
     ("torch", hook_optimizers),
     ("torch", hook_cuda),
     ("torch.utils.data.dataloader", hook_loader),
+    ("torch.utils.data.dataloader", hook_order),
     ("multiprocessing.util", hook_multiprocessing),
+    ("argparse", hook_parser),
     ("torch._dynamo.eval_frame", hook_dynamo),
 )
 

@@ -54,6 +54,7 @@ class Journal:
         self.counter, self.unfetched = SampleCounter(), SILENT_STEPS  # steps since a batch of known size
         self.seen_error = self.device = None
         self.saves.reset()
+        self.defaults = {}  # of the program's own parser: batch, accumulate
         self.on_cuda = False
         self.first_forward_ns = 0  # of those before the first backward; None: they were told
         self.by_hand = None  # looks for updates where no optimizer was made
@@ -225,6 +226,10 @@ class Journal:
     def checkpoint_renamed(self, src, path):
         self.machine.checkpoint_renamed(path)
         self.machine.say_checkpoint({"state": "renamed", "path": path, "from": src})
+
+    @careful
+    def lengths_seen(self, said):
+        self.machine.lengths = said
 
     # What does not happen in every step
 

@@ -63,6 +63,7 @@ class Machine:
         self.outbox, self.validation, self.ended = deque(), None, None
         self.loader_silent = SILENT_STEPS + 1
         self.in_optimizer = False
+        self.lengths = None  # of the data, to be told
         self.forget_step()
 
     def forget_step(self):
@@ -320,6 +321,8 @@ class Machine:
             event = events.start_event(device, self.world)
             if self.journal.counter.dimension:
                 event["batch_dim"] = self.journal.counter.dimension
+            if self.journal.defaults:
+                event["defaults"] = dict(self.journal.defaults)
             self.write(event)
 
     def send(self, record):
@@ -328,6 +331,9 @@ class Machine:
 
     def flush(self):
         """Writes what is known."""
+        if self.lengths is not None and self.started:
+            said, self.lengths = self.lengths, None
+            self.write(said)
         clock = self.journal.clock
         clock.poll()
         self.step.fold(clock)

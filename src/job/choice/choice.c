@@ -166,7 +166,9 @@ static int check_eval(const struct choice_options *o, bool is_inference, struct 
 // With a command: the batch is found by launching it.
 static int fit_by_trials(struct arena *a, const struct choice_options *o, struct fail *why) {
     struct question_options asked = o->q;
-    struct choice_trials_options measure = {o->l, o->prefer && strcmp(o->prefer, "knee") == 0};
+    struct choice_trials_options measure = {.l = o->l,
+                                            .prefers_knee = o->prefer && !strcmp(o->prefer, "knee"),
+                                            .is_free = o->free_batch};
     struct answer_write_options write = {
         .save_config = o->save_config, .flags = write_flags(o), .is_measured = true};
     struct buf report = buf_new(a);
@@ -182,6 +184,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);
     if (rc < 0) return rc;
+    if (o->free_batch) q.effective = 0;
     measure.l.is_inference = q.plan.inference;
     // The command decides it where neither the config nor the options do.
     bool is_said = asked.precision || (q.has_config && q.reading.values[CONFIG_PRECISION].text.len);
@@ -216,6 +219,7 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
     bool is_ours = false;
     struct answer_tta_ask ask = {0};
     int rc = question_open(a, &o->q, &q, why);
+    if (rc == 0 && o->free_batch) q.effective = 0;
     if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);

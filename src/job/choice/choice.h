@@ -14,7 +14,7 @@ struct choice_options {
     struct answer_tta_options t; // of infer only
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured;
     int64_t gpu_memory;
-    bool eval_batch, test_only, force, force_anchor, force_special, profile_memory;
+    bool eval_batch, test_only, free_batch, force, force_anchor, force_special, profile_memory;
 };
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
@@ -23,6 +23,10 @@ struct choice_options {
         HISTORY_ROWS(struct choice_options),                                                       \
         CLI_ROW("fresh", NULL, CLI_SWITCH, CHOICE_AT(h.fresh),                                     \
                 "runs trials again that the history has", NULL),                                   \
+        CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
+                "the effective batch need not be kept, neither the config's nor the one that the " \
+                "command trains with by itself",                                                   \
+                NULL),                                                                             \
         CLI_ROW("prefer", "WORD", CLI_TEXT, CHOICE_AT(prefer),                                     \
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
                 "that was as fast within 2 %)",                                                    \

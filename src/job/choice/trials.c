@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Finding the batch by trials. A trial runs within the device's memory less the margin, so that
 // what ran is known to run with the margin free, and not only inferred from a reading.
-#include "job/choice/trials.h"
+#include "job/choice/trials_int.h"
 
 #include "base/unit.h"
-#include "job/question/gpus.h"
 #include "view/show/progress.h"
 
 #include <math.h>
@@ -20,61 +19,6 @@ static const double margin_on_card = 0.03, margin_on_cpu = 0.05;
 enum { MICRO_STEPS_MAX = 2, SEED = 20261121 };
 // Sizes on the CPU are not those of the CUDA allocator that the tape is replayed in.
 static const double error_on_card = 0.05, error_on_cpu = 0.3;
-
-// --- What is predicted ---------------------------------------------------------------------------
-
-static int open_card(struct choice_measured *m, struct fail *why) {
-    const struct launch_options *o = m->launch.options;
-    const struct launch_place *place = &m->launch.place;
-    int rc = question_gpu_of_place(m->q, place, o->machine, &m->card, why);
-    if (rc < 0) return rc;
-    m->card.margin = m->margin;
-    struct str note = {0};
-    if (place->kind == LAUNCH_CUDA) {
-        note = history_correct(m->history, &m->q->store, m->q->plan.model, &m->card);
-    }
-    if (note.len > 0) question_note(m->q, note);
-    return 0;
-}
-
-// No tape is no error here: the trials find the batch without one, in a launch or two more.
-static void predict(struct choice_measured *m) {
-    struct fail why = {0};
-    struct question *q = m->q;
-    if (q->plan.model.len == 0) {
-        question_note(
-            q, STR("no model is named, so nothing is predicted; with --model or the config's "
-                   "key the first trial would be nearer"));
-        return;
-    }
-    if (answer_choose(q, &m->card, &m->predicted, &why) == 0)
-        m->is_predicted = true;
-    else
-        question_say(q, "nothing is predicted: %s", why.message);
-}
-
-static double predicted_bytes(void *context, int64_t batch) {
-    struct choice_measured *m = context;
-    struct forecast_peak peak;
-    int rc = forecast_at(&m->predicted.forecast, &m->card, batch,
-                         plan_accumulation(m->q->effective, batch, m->q->plan.ranks), &peak, NULL);
-    return rc < 0 ? (double)NAN : (double)(peak.needed_bytes + peak.overhead_bytes);
-}
-
-// What others see of the trial that runs (launch.h).
-static void about(void *context, int64_t batch, struct registry_run *run) {
-    struct choice_measured *m = context;
-    struct forecast_peak peak;
-    run->verb = STR("fit");
-    run->model = m->q->plan.model;
-    run->precision = plan_precision_text(m->q->plan.precision);
-    run->accumulation = plan_accumulation(m->q->effective, batch, m->q->plan.ranks);
-    if (!m->is_predicted || m->launch.place.kind != LAUNCH_CUDA) return;
-    if (forecast_at(&m->predicted.forecast, &m->card, batch, run->accumulation, &peak, NULL) < 0)
-        return;
-    run->predicted_peak_bytes = peak.reserved_bytes + peak.overhead_bytes;
-    run->predicted_upper_bytes = peak.upper_bytes;
-}
 
 // --- One trial -----------------------------------------------------------------------------------
 
@@ -207,6 +151,7 @@ static int try_batch(struct choice_measured *m, int64_t batch, struct choice_tri
     if (rc < 0) return rc;
     judge_memory(m, &t->result);
     say_trial(m, t);
+    choice_see_prediction(m, t);
     store_trial(m, t);
     return 0;
 }
@@ -282,14 +227,26 @@ static struct plan_batches candidates(struct question *q) {
     return kept;
 }
 
+// What the last trial taught about all that follow: a prediction that was refuted guides nothing
+// any more, and the batch of the unmodified command says what is to be kept.
+static void learn(struct choice_measured *m, struct search_trials *s) {
+    if (!m->is_predicted) s->space.predict = NULL;
+    if (!choice_learn_effective(m)) return;
+    struct plan_batches batches = candidates(m->q);
+    s->space.rising = batches.values;
+    s->space.count = batches.count;
+    m->cap = batches.count > 0 ? batches.values[batches.count - 1] : 0;
+}
+
 static int walk(struct choice_measured *m, struct fail *why) {
     struct plan_batches batches = candidates(m->q);
+    m->cap = batches.count > 0 ? batches.values[batches.count - 1] : 0;
     struct search_space space = {
         .rising = batches.values,
         .count = batches.count,
         .budget_bytes = (double)m->budget_bytes,
         .first = m->q->plan.batch,
-        .predict = m->is_predicted ? predicted_bytes : NULL,
+        .predict = m->is_predicted ? choice_predicted_bytes : NULL,
         .context = m,
         .prediction_error = m->launch.place.kind == LAUNCH_CUDA ? error_on_card : error_on_cpu,
         .enough = 0.97,
@@ -303,6 +260,7 @@ static int walk(struct choice_measured *m, struct fail *why) {
         if (rc < 0) return rc;
         struct search_seen seen = seen_of(&t->result);
         search_trials_tell(&s, &seen);
+        learn(m, &s);
     }
     correct_outcomes(m, &s);
     search_trials_answer(&s, &m->found);
@@ -316,6 +274,13 @@ static int by_batch(const void *a, const void *b) {
     return ((*x)->plan.batch > (*y)->plan.batch) - ((*x)->plan.batch < (*y)->plan.batch);
 }
 
+// It ran, whether or not it may be the answer.
+static bool has_made_steps(const struct launch_result *r) {
+    return r->status == LAUNCH_OK || r->status == LAUNCH_ALMOST ||
+           (r->status == LAUNCH_OOM && r->trial.end == FAILURE_ENOUGH);
+}
+
+// Over all that ran: what is as fast as the best that fits need not be as fast as the best.
 static void find_knee(struct choice_measured *m) {
     struct arena *a = m->q->arena;
     const struct choice_trial **ran = arena_new(a, const struct choice_trial *, m->trial_count + 1);
@@ -323,7 +288,7 @@ static void find_knee(struct choice_measured *m) {
     ptrdiff_t n = 0;
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         const struct launch_result *r = &m->trials[i].result;
-        if (r->status == LAUNCH_OK && r->sample_count > 1) ran[n++] = &m->trials[i];
+        if (has_made_steps(r) && r->sample_count > 1) ran[n++] = &m->trials[i];
     }
     qsort(ran, (size_t)n, sizeof *ran, by_batch);
     for (ptrdiff_t i = 0; i < n; i++) {
@@ -333,6 +298,8 @@ static void find_knee(struct choice_measured *m) {
     }
     struct stats_knee knee = stats_find_knee(settings, n, 0.02, 0.95, SEED);
     if (n == 0 || knee.best < 0) return;
+    m->fastest = ran[knee.best];
+    if (ran[knee.knee]->result.status != LAUNCH_OK) return;
     m->knee_batch = ran[knee.knee]->plan.batch;
     m->knee_is_certain = knee.is_certain;
 }
@@ -365,6 +332,32 @@ static void choose(struct choice_measured *m, bool prefers_knee) {
     m->chosen.plan = m->best ? m->best->plan : smallest_trial(m)->plan;
 }
 
+// The chosen batch with the accumulation that keeps the effective batch, where its own trial was
+// made before that was known.
+static int confirm_accumulation(struct choice_measured *m, struct fail *why) {
+    int64_t effective = m->q->effective, ranks = m->q->plan.ranks;
+    if (!m->best || effective <= 0 || m->effective.from != CHOICE_EFFECTIVE_DEFAULT) return 0;
+    int64_t batch = m->best->plan.batch, wanted = plan_accumulation(effective, batch, ranks);
+    if (m->best->plan.accumulation == wanted) return 0;
+    struct choice_trial *t = NULL;
+    for (bool is_done = false; !is_done; batch--) {
+        is_done = batch == 1;
+        if (effective % (batch * ranks) != 0) continue;
+        int rc = try_batch(m, batch, &t, why);
+        if (rc < 0) return rc;
+        m->found.launches++;
+        m->found.out_of_memory += t->result.status == LAUNCH_OOM;
+        is_done |= t->result.status == LAUNCH_OK;
+    }
+    if (!t) return 0;
+    m->best = t->result.status == LAUNCH_OK ? t : NULL;
+    m->found.largest = m->best ? m->best->plan.batch : 0;
+    m->confirmed = m->best && (t->result.covered & STEPS_COVER_SECOND_STEP);
+    m->chosen.fits = m->best != NULL;
+    m->chosen.plan = t->plan;
+    return 0;
+}
+
 static int check_command(const struct choice_measured *m, struct fail *why) {
     if (launch_takes(&m->launch, STR("batch"))) return 0;
     fail_set(why, FAIL_USAGE, "the command does not say where the batch goes");
@@ -379,6 +372,12 @@ static void note_standin(struct choice_measured *m) {
                                     "trained"));
         return;
     }
+}
+
+unsigned choice_not_covered(const struct choice_measured *m) {
+    unsigned all = STEPS_COVER_LONGEST * 2 - 1;
+    if (m->q->plan.inference) all = STEPS_COVER_FORWARD | STEPS_COVER_LAST_BATCH;
+    return m->best ? all & ~m->best->result.covered : all;
 }
 
 // What was chosen, beside the trials that it comes from.
@@ -399,27 +398,30 @@ int choice_by_trials(struct question *q, const struct choice_trials_options *o,
                      char *const *command, struct history *history, struct choice_measured *ret,
                      struct fail *why) {
     struct choice_measured *m = ret;
-    *m = (struct choice_measured){.q = q, .margin = q->margin, .history = history};
+    *m = (struct choice_measured){
+        .q = q, .margin = q->margin, .history = history, .is_free = o->is_free};
     int rc = launch_open(q->arena, &o->l, command, &m->launch, why);
     if (rc < 0) return rc;
     bool is_cpu = m->launch.place.kind == LAUNCH_CPU;
     if (isnan(m->margin)) m->margin = is_cpu ? margin_on_cpu : margin_on_card;
     m->launch.config = q->has_config ? &q->config : NULL;
     m->launch.reading = q->has_config ? &q->reading : NULL;
-    m->launch.about = about;
+    m->launch.about = choice_about;
     m->launch.about_context = m;
     m->budget_bytes = launch_budget(&m->launch.place, m->margin);
     rc = check_command(m, why);
     history_place(history, &m->launch, o->l.machine);
     history_question(history, q, command, &m->launch, &o->l);
-    if (rc == 0) rc = open_card(m, why);
-    if (rc == 0) predict(m);
+    if (rc == 0) rc = choice_open_card(m, why);
+    if (rc == 0) choice_predict(m);
     if (rc == 0) rc = walk(m, why);
+    if (rc == 0) find_knee(m);
+    if (rc == 0) choose(m, o->prefers_knee);
+    if (rc == 0) rc = confirm_accumulation(m, why);
     launch_close(&m->launch);
     if (rc < 0) return rc;
     note_standin(m);
-    find_knee(m);
-    choose(m, o->prefers_knee);
+    choice_note_effective(m);
     m->found.launches -= (int)history->recalled;
     store_answer(m);
     history_note_recalled(history, m->trial_count);

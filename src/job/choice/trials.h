@@ -15,21 +15,39 @@ struct choice_trial {
     bool is_recalled; // not run: the history has it
 };
 
+// Samples of an optimizer step, of all ranks, of the command as it is without us and as it is
+// answered; 0: not known.
+enum choice_effective_from {
+    CHOICE_EFFECTIVE_UNKNOWN,
+    CHOICE_EFFECTIVE_ASKED, // the option or the config
+    CHOICE_EFFECTIVE_DEFAULT,
+};
+struct choice_effective {
+    int64_t before, after;
+    enum choice_effective_from from;
+};
+
 struct choice_measured {
     struct question *q;
     struct launch launch;
     struct history *history;
     struct forecast_card card;
-    double margin;        // share of the device that is kept free in the trials
-    int64_t budget_bytes; // what a trial may use
-    bool is_predicted;    // a tape matches the plan: predicted is filled
+    double margin;          // share of the device that is kept free in the trials
+    int64_t budget_bytes;   // what a trial may use
+    int64_t cap;            // the largest batch that was to be tried; 0: none could be
+    bool is_predicted;      // a tape matches the plan: predicted is filled
+    bool is_refuted;        // it was, until a trial showed that it is wrong
+    ptrdiff_t notes_before; // the question's, before the prediction's own
+    struct choice_effective effective;
+    bool is_free; // the effective batch need not be kept
     struct answer predicted;
     struct choice_trial *trials;
     ptrdiff_t trial_count, trial_capacity;
     struct search_trials_result found;
-    struct answer chosen;            // plan: what goes into the config
-    const struct choice_trial *best; // the trial of the chosen batch; NULL: nothing fits
-    int64_t knee_batch;              // 0: unknown
+    struct answer chosen;               // plan: what goes into the config
+    const struct choice_trial *best;    // the trial of the chosen batch; NULL: nothing fits
+    int64_t knee_batch;                 // 0: unknown, or none that fits is so fast
+    const struct choice_trial *fastest; // of all that ran, also beyond the margin; NULL: unknown
     bool knee_is_certain;
     bool confirmed; // the chosen batch itself ran, with a second optimizer step
 };
@@ -37,6 +55,7 @@ struct choice_measured {
 struct choice_trials_options {
     struct launch_options l;
     bool prefers_knee; // chooses the knee instead of the largest
+    bool is_free;      // the effective batch need not be kept
 };
 
 // Runs the trials. FAIL_INPUT: the command does not train (its last lines are in the hint or the

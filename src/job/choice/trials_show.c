@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the trials showed, for people and as a document (doc/formats/fit.md).
-#include "job/choice/trials.h"
+// What the trials showed, for people.
+#include "job/choice/trials_int.h"
 
 #include "base/unit.h"
 #include "job/answer/breakdown.h"
@@ -53,37 +53,69 @@ static void show_trials(const struct choice_measured *m, struct show_style style
                                                   {"peak", SHOW_RIGHT},
                                                   {"samples/s", SHOW_RIGHT},
                                                   {"\xc2\xb1"
-                                                   "95 %",
+                                                   " samples/s",
                                                    SHOW_RIGHT},
                                                   {"took", SHOW_RIGHT},
                                                   {"status", SHOW_LEFT}};
     struct show_table t = show_table_new(m->q->arena, (struct str){0});
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         bool ascii = !style.utf8 && columns[i].name[0] == '\xc2';
-        show_table_column(&t, ascii ? "+-95 %" : columns[i].name, columns[i].align);
+        show_table_column(&t, ascii ? "+- samples/s" : columns[i].name, columns[i].align);
     }
     show_table_wrapping(&t, "why");
     for (ptrdiff_t i = 0; i < m->trial_count; i++) add_row(&t, m->q->arena, i + 1, &m->trials[i]);
     show_table_text(&t, style, out);
+    if (!m->fastest) return; // no figure to explain
+    buf_format(out, "%s: half of the interval in which the mean lies with 95 %% confidence.\n",
+               style.utf8 ? "\xc2\xb1" : "+-");
 }
+
+// For people, in the order of step_cover_names.
+static const char *const covered_words[] = {
+    "forward",         "backward",           "second optimizer step", "evaluation",
+    "checkpoint save", "the odd last batch", "the longest batch"};
 
 static void show_covered(const struct choice_measured *m, struct buf *out) {
     struct buf yes = buf_new(m->q->arena), no = buf_new(m->q->arena);
-    unsigned wanted = m->q->plan.inference ? STEPS_COVER_FORWARD | STEPS_COVER_LAST_BATCH : ~0u;
-    for (int i = 0; step_cover_names[i]; i++) {
-        if (!(wanted & (1u << i))) continue;
-        struct buf *b = m->best->result.covered & (1u << i) ? &yes : &no;
-        buf_format(b, "%s%s", b->count ? ", " : "", step_cover_names[i]);
+    unsigned not_covered = choice_not_covered(m);
+    for (size_t i = 0; i < sizeof covered_words / sizeof *covered_words; i++) {
+        bool is_covered = m->best->result.covered & (1u << i);
+        struct buf *b = is_covered ? &yes : &no;
+        if (!is_covered && !(not_covered & (1u << i))) continue;
+        buf_format(b, "%s%s", b->count ? ", " : "", covered_words[i]);
     }
-    for (struct buf *b = &yes;; b = &no) {
-        for (ptrdiff_t i = 0; i < b->count; i++) {
-            if (b->items[i] == '_') b->items[i] = ' ';
-        }
-        if (b == &no) break;
-    }
-    buf_format(out, "The trial covered %s", buf_z(&yes));
-    if (no.count > 0) buf_format(out, "; not %s", buf_z(&no));
-    buf_add(out, STR(".\n"));
+    buf_format(out, "The trial covered %s.\n", buf_z(&yes));
+    if (m->q->plan.inference && no.count == 0) return;
+    buf_format(out, "Not covered by this trial: %s%s%s.\n", buf_z(&no),
+               m->q->plan.inference ? ""
+               : no.count           ? ", "
+                                    : "",
+               m->q->plan.inference ? "" : "resuming");
+}
+
+// A batch that ran, but may not be the answer, was faster than all that may.
+static void show_faster(const struct choice_measured *m, struct buf *out) {
+    if (!m->fastest || m->fastest->result.status == LAUNCH_OK || !m->best) return;
+    double ratio = m->fastest->result.samples_per_s / m->best->result.samples_per_s;
+    if (!(ratio > 1.02)) return;
+    buf_format(out,
+               "Batch %lld ran %.3g times as fast, but not with so much memory free: a smaller "
+               "--safety-margin or more\nmemory would allow it.\n",
+               (long long)m->fastest->plan.batch, ratio);
+}
+
+// The search ended at its own end, not at the memory's or the effective batch's.
+bool choice_is_capped(const struct choice_measured *m) {
+    if (m->cap <= 0 || m->found.largest != m->cap) return false;
+    return m->q->effective <= 0 || m->cap * m->q->plan.ranks < m->q->effective;
+}
+
+static void show_cap(const struct choice_measured *m, struct buf *out) {
+    if (!choice_is_capped(m)) return;
+    buf_format(out,
+               "%lld is the largest batch that was to be tried, not the largest that fits: "
+               "--max-batch-size raises it.\n",
+               (long long)m->cap);
 }
 
 static void show_knee(const struct choice_measured *m, struct buf *out) {
@@ -154,6 +186,8 @@ void choice_show_trials(const struct choice_measured *m, struct show_style style
     show_prediction(m, out);
     if (m->best) {
         show_knee(m, out);
+        show_faster(m, out);
+        show_cap(m, out);
         show_covered(m, out);
     }
     answer_notes(&m->launch.notes, style, out);
@@ -164,89 +198,4 @@ void choice_show_trials(const struct choice_measured *m, struct show_style style
         struct answer answer = m->predicted;
         answer_breakdown_remedies(m->q, &answer, style, out);
     }
-}
-
-// --- JSON ----------------------------------------------------------------------------------------
-
-static json_t *json_covered(unsigned covered) {
-    json_t *list = json_array();
-    for (int i = 0; step_cover_names[i]; i++) {
-        if (covered & (1u << i)) json_array_append_new(list, json_string(step_cover_names[i]));
-    }
-    return list;
-}
-
-static json_t *json_trial(const struct choice_trial *t) {
-    const struct launch_result *r = &t->result;
-    const struct failure_signature *s = r->trial.ending.signature;
-    return json_pack(
-        "{s:I, s:I, s:s, s:I, s:o, s:o, s:[o, o], s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:o, s:o, "
-        "s:I, s:b}",
-        "batch_size", (json_int_t)t->plan.batch, "gradient_accumulation_steps",
-        (json_int_t)t->plan.accumulation, "status", launch_status_name(r->status), "steps",
-        (json_int_t)r->made, "peak_bytes", json_size(r->peak_bytes), "samples_per_s",
-        json_number(r->samples_per_s), "samples_per_s_ci", json_number(r->samples_per_s_ci.low),
-        json_number(r->samples_per_s_ci.high), "covered", json_covered(r->covered), "total_ms",
-        json_number(r->times.total_ms), "torch_allocated_bytes",
-        json_size(r->torch_allocated_bytes), "torch_reserved_bytes",
-        json_size(r->torch_reserved_bytes), "reason", json_text(r->reason), "seconds",
-        json_number(r->trial.seconds), "ending", s->id, "exit_status",
-        r->trial.ending.exit_status >= 0 ? json_integer(r->trial.ending.exit_status) : json_null(),
-        "signal", r->trial.ending.signal > 0 ? json_integer(r->trial.ending.signal) : json_null(),
-        "killed_strays", (json_int_t)r->trial.killed_strays, "is_recalled", t->is_recalled);
-}
-
-static json_t *json_trials(const struct choice_measured *m) {
-    json_t *list = json_array();
-    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
-        json_array_append_new(list, json_trial(&m->trials[i]));
-    }
-    return list;
-}
-
-// What the trials say stands in the result, beside what was predicted.
-static void add_measured(json_t *to, const struct choice_measured *m) {
-    json_object_set_new(to, "trials", json_trials(m));
-    json_object_set_new(to, "launches", json_integer(m->found.launches));
-    json_object_set_new(to, "out_of_memory", json_integer(m->found.out_of_memory));
-    json_object_set_new(to, "confirmed", json_boolean(m->confirmed));
-    json_object_set_new(to, "knee_batch_size", json_size(m->knee_batch));
-    json_object_set_new(to, "knee_is_certain", json_boolean(m->knee_is_certain));
-    json_object_set_new(to, "largest_batch_size", json_size(m->found.largest));
-    json_object_set_new(to, "device", json_text(m->launch.place.name));
-}
-
-static json_t *json_result(const struct choice_measured *m) {
-    const struct gpu *gpu = &m->card.gpu;
-    json_t *result = m->is_predicted ? answer_json(&m->predicted) : json_object();
-    json_object_set_new(result, "gpu",
-                        json_pack("{s:o, s:I, s:I, s:s}", "name", json_text(gpu->name),
-                                  "total_bytes", (json_int_t)gpu->total_bytes, "usable_bytes",
-                                  (json_int_t)gpu->usable_bytes, "tier",
-                                  gpu_tier_name(gpu_tier(gpu))));
-    json_object_set_new(result, "plan", answer_plan_json(&m->chosen.plan));
-    json_object_set_new(result, "budget_bytes", json_integer(m->budget_bytes));
-    json_object_set_new(result, "capacity_bytes", json_integer(m->launch.place.capacity_bytes));
-    json_object_set_new(result, "safety_margin", json_real(m->margin));
-    json_object_set_new(result, "verdict", json_string(m->best ? "FITS" : "OOM"));
-    json_object_set_new(result, "fits_budget", json_boolean(m->best != NULL));
-    json_object_set_new(result, "config_written", json_boolean(m->chosen.config_written));
-    if (!m->is_predicted) json_object_set_new(result, "peak", json_null());
-    add_measured(result, m);
-    if (m->chosen.tta) answer_tta_json(result, m->chosen.tta);
-    return result;
-}
-
-json_t *choice_trials_json(const struct choice_measured *m) {
-    json_t *notes = answer_notes_json(&m->q->notes), *more = answer_notes_json(&m->launch.notes);
-    json_t *of_history = answer_notes_json(&m->history->notes);
-    json_array_extend(notes, more);
-    json_array_extend(notes, of_history);
-    json_decref(more);
-    json_decref(of_history);
-    json_t *document = json_pack("{s:[o], s:o, s:o}", "results", json_result(m), "not_modelled",
-                                 answer_not_modelled_json(m->q), "notes", notes);
-    if (document && m->chosen.tta) answer_tta_json(document, m->chosen.tta);
-    if (document) add_measured(document, m); // for scripts that look at one result only
-    return document;
 }

@@ -4,6 +4,7 @@
 
 #include "base/near.h"
 #include "job/question/infer_keys.h"
+#include "job/question/local.h"
 #include "predict/sim/alloc_conf.h"
 
 #include <assert.h>
@@ -297,6 +298,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = open_store(q, o, why);
     if (rc == 0 && o->tape) follow_tape(q, o);
+    if (rc == 0 && !o->tape) rc = question_local(q, o->model_is_optional, why);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);

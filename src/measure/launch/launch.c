@@ -130,6 +130,25 @@ static void tell_batch(struct launch_making *m, struct str_words *w) {
     }
 }
 
+// The option that a value is given by: "--batch-size {batch}", "--batch-size={batch}". Empty: none.
+static struct str option_of(const struct launch *l, struct str braced) {
+    for (int i = 1; l->command[i]; i++) {
+        struct str word = str_of(l->command[i]), before = str_of(l->command[i - 1]);
+        if (str_equal(word, braced) && str_starts(before, STR("-"))) return before;
+        struct str value = word, option = str_cut(&value, '=');
+        if (str_starts(option, STR("-")) && value.p && str_equal(value, braced)) return option;
+    }
+    return (struct str){0};
+}
+
+// What the emitter is to ask the program's parser for: its defaults of the options that we give.
+static void add_defaults(const struct launch *l, struct str_words *w) {
+    struct str batch = option_of(l, STR("{batch}")), accumulate = option_of(l, STR("{accumulate}"));
+    if (batch.len == 0) return;
+    str_word_add(w, str_format(l->arena, "BATCHFIT_DEFAULTS=batch=%.*s%s%.*s", STR_ARG(batch),
+                               accumulate.len ? " accumulate=" : "", STR_ARG(accumulate)));
+}
+
 static int environment(struct launch_making *m, char *const **ret_environment, struct fail *why) {
     struct launch *l = m->l;
     const struct launch_values *v = &m->values;
@@ -145,6 +164,8 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
     struct str path = is_workload || is_engine ? launch_python_own_path(a, folders)
                                                : launch_python_path(a, folders);
     str_word_add(&w, str_format(a, "PYTHONPATH=%.*s", STR_ARG(path)));
+    add_defaults(l, &w);
+    if (l->options->longest_first && !m->attempt) str_word_add(&w, STR("BATCHFIT_LONGEST_FIRST=1"));
     if (l->options->is_inference) str_word_add(&w, STR("BATCHFIT_MODE=inference"));
     str_word_add(&w, STR("PYTHONUNBUFFERED=1")); // the last lines must not be lost in a buffer
     if (l->place.kind == LAUNCH_CUDA) {

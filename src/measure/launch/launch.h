@@ -24,6 +24,7 @@ struct launch_options {
     const char *config_keys; // [NAME=]PATH,…: the config gets the value instead of the command
     const char *machine;     // a recorded machine (for its gauges)
     int64_t ranks;           // 0: one
+    bool longest_first;      // the first batch is of the data's longest samples
     bool is_inference;       // no option: the command only predicts
     const char *log_folder;  // keeps each trial's output
     // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order;
@@ -117,10 +118,10 @@ struct launch_result {
     struct stats_interval samples_per_s_ci;
     const double *seconds_per_sample; // one a measured step, all ranks' samples
     ptrdiff_t sample_count;
-    double device_share; // utilisation of the GPU, 0 … 1; NaN: no GPU
-    int64_t peak_bytes;  // what counts against the capacity: NVML's, or the tree's PSS on the CPU
+    double device_share;   // utilisation of the GPU, 0 … 1; NaN: no GPU
+    int64_t peak_bytes;    // what counts against the capacity: NVML's, or the tree's PSS on the CPU
     int64_t charged_bytes; // the same; of stored trials what was held against the limit then
-    bool is_on_cpu; // the program itself says so, or says nothing
+    bool is_on_cpu;        // the program itself says so, or says nothing
     int64_t torch_allocated_bytes, torch_reserved_bytes; // the program's own peaks
     int64_t alloc_retries;
     double wanted_bytes; // of OOM: what would have been needed at least; NaN

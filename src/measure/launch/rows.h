@@ -14,7 +14,7 @@
             "auto cuda cpu"),                                                                      \
         CLI_ROW("memory", "BYTES", CLI_MEMORY, LAUNCH_AT(type, memory_bytes),                      \
                 "as if the device had so much memory: 2GiB. On a GPU the caching allocator is "    \
-                "capped, on the CPU the training is (control group or RLIMIT_DATA)",               \
+                "capped, on the CPU the training is (control group, or our guard)",                \
                 ""),                                                                               \
         CLI_ROW("steps", "N", CLI_COUNT, LAUNCH_AT(type, steps),                                   \
                 "optimizer steps to measure in each trial (10)", ""),                              \
@@ -36,6 +36,10 @@
                 "where the value NAME (batch) goes in the trial's copy of the config, which the "  \
                 "command takes as {config} (repeatable)",                                          \
                 ""),                                                                               \
+        CLI_ROW("longest-first", NULL, CLI_SWITCH, LAUNCH_AT(type, longest_first),                 \
+                "a trial begins with the longest samples of its data (of 4096, for 10 s), for "    \
+                "data of different lengths",                                                       \
+                NULL),                                                                             \
         CLI_ROW("keep-logs", "DIR", CLI_TEXT, LAUNCH_AT(type, log_folder),                         \
                 "keeps the whole output of each trial in this folder", "file")
 

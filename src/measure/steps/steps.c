@@ -21,8 +21,9 @@ enum {
 };
 static const double count_max = 0x1p50, time_max_ms = 1e15; // a pebibyte; sums stay in 63 bits
 
-const char *const step_cover_names[] = {
-    "forward", "backward", "second_optimizer_step", "validation", "checkpoint", "last_batch", NULL};
+const char *const step_cover_names[] = {"forward",       "backward",   "second_optimizer_step",
+                                        "validation",    "checkpoint", "last_batch",
+                                        "longest_batch", NULL};
 
 struct steps steps_new(struct arena *a) {
     return (struct steps){.arena = a};
@@ -87,7 +88,11 @@ static struct step_rank *rank_of(struct steps *s, const json_t *object) {
 
 static void on_start(struct steps *s, struct step_rank *r, const json_t *object) {
     int64_t world = count_of(object, "world");
+    const json_t *defaults = json_object_get(object, "defaults");
+    int64_t batch = count_of(defaults, "batch"), accumulation = count_of(defaults, "accumulate");
     if (world > s->world && world <= RANK_MAX) s->world = world;
+    if (batch > 0) s->default_batch = batch;
+    if (accumulation > 0) s->default_accumulation = accumulation;
     r->state = STEPS_RANK_STARTED;
     int64_t batch_dim = count_of(object, "batch_dim");
     if (batch_dim > 0) r->batch_dim = batch_dim;
@@ -192,6 +197,14 @@ static void on_checkpoint(struct steps *s, struct step_rank *r, const json_t *ob
     steps_save_said(s, r, &word);
 }
 
+static void on_lengths(struct steps *s, struct step_rank *r, const json_t *object) {
+    (void)r;
+    if (count_of(object, "looked") <= 0) return;
+    s->covered |= STEPS_COVER_LONGEST;
+    s->looked_samples = count_of(object, "looked");
+    s->data_samples = count_of(object, "samples");
+}
+
 static void on_outputs(struct steps *s, struct step_rank *r, const json_t *object) {
     struct steps_outputs *o = &s->outputs;
     (void)r;
@@ -241,6 +254,7 @@ static const struct {
     {"start", on_start},           {"step", on_step},   {"phase", on_phase},
     {"checkpoint", on_checkpoint}, {"batch", on_batch}, {"end", on_end},
     {"outputs", on_outputs},       {"fault", on_fault}, {"oom", on_oom},
+    {"lengths", on_lengths},
 };
 
 // Of a process that may only predict, or help: it is no rank yet.

@@ -74,6 +74,7 @@ enum step_cover {
     STEPS_COVER_VALIDATION = 8,
     STEPS_COVER_CHECKPOINT = 16,
     STEPS_COVER_LAST_BATCH = 32, // a micro-batch smaller than those before it
+    STEPS_COVER_LONGEST = 64,    // the longest samples that were found came first
 };
 // A checkpoint that a rank says to have written, after these steps of its own.
 struct step_mark {
@@ -127,6 +128,10 @@ struct steps {
     struct step_rank *ranks;
     ptrdiff_t rank_count, rank_capacity;
     int64_t world; // ranks that a start event named; 0: none did
+    // What the command's own parser would take without the options that we give; 0: not said.
+    int64_t default_batch, default_accumulation;
+    // Samples whose length was looked at for the longest batch, and of how many; 0: none were.
+    int64_t looked_samples, data_samples;
     unsigned covered;
     bool has_forwards, has_gradients; // before any backward: a model is called; with gradients
     struct steps_outputs outputs;     // the last that was said
