@@ -54,6 +54,40 @@ class Ways(unittest.TestCase):
         os.chmod(script, 0o755)
         self.trained(run_words([script]))
 
+    def test_the_defaults_of_its_own_parser(self):
+        """What the program would take without the options that it is given."""
+        text = PRELUDE + """
+import argparse
+p = argparse.ArgumentParser()
+p.add_argument('--batch-size', type=int, default=64); p.add_argument('--accum', default='4'); p.add_argument('--lr', default=1)
+p.parse_args(['--batch-size', '3', '--accum=2'])
+""" + LOOP
+        done = run_words([sys.executable, "-c", text], env={"BATCHFIT_DEFAULTS": "batch=--batch-size accumulate=--accum"})
+        self.trained(done)
+        self.assertEqual(done.events[0]["defaults"], {"batch": 64, "accumulate": 4})
+        done = run_words([sys.executable, "-c", text], env={"BATCHFIT_DEFAULTS": "batch=--none"})
+        self.assertNotIn("defaults", done.events[0])
+
+    def test_the_longest_batch_first(self):
+        text = PRELUDE + """
+class Texts(torch.utils.data.Dataset):
+    def __len__(self): return 40
+    def __getitem__(self, i): return torch.ones(1 + i % 20)
+def pad(samples): return nn.utils.rnn.pad_sequence(samples, batch_first=True)
+for workers in (0, 2):
+    for number, batch in enumerate(DataLoader(Texts(), batch_size=4, collate_fn=pad, num_workers=workers)):
+        if number < 2: print(tuple(batch.shape))
+        optimizer.zero_grad(); net(batch.sum().expand(4, 8)).sum().backward(); optimizer.step()
+"""
+        done = run_words([sys.executable, "-c", text], env={"BATCHFIT_LONGEST_FIRST": "1"})
+        self.assertEqual((done.status, done.err), (0, ""))
+        self.assertEqual(done.out.split("\n")[:4], ["(4, 20)", "(4, 8)", "(4, 20)", "(4, 8)"])
+        said = done.all("lengths")[0]
+        self.assertEqual((said["looked"], said["samples"], said["longest"], said["shortest"]), (40, 40, 20, 1))
+        done = run_words([sys.executable, "-c", text])
+        self.assertEqual(done.out.split("\n")[0], "(4, 4)")
+        self.assertEqual(done.all("lengths"), [])
+
     def test_silent(self):
         """No variable, no torch, torch without training: nothing is written, nothing is in the way."""
         probe = "import sys; print([m for m in sys.modules if 'batchfit' in m], [p for p in sys.path if 'hook' in p])"
