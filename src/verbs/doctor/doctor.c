@@ -62,10 +62,12 @@ static int doctor_run(struct arena *a, const struct cli_options *options, struct
         rc = doctor_look(d, o->pid, isnan(o->duration) ? 10 : o->duration, why);
     else if (o->run > 0)
         rc = doctor_recall(d, o->run, why);
+    else if (doctor_is_snapshot(d, options->arguments[0]))
+        rc = doctor_read_snapshot(d, options->arguments[0], why);
     else
         rc = doctor_read(d, options->arguments[0], why);
     if (rc < 0) return rc;
-    cause_judge(a, &d->facts, &d->causes);
+    if (!d->snapshot) cause_judge(a, &d->facts, &d->causes);
     doctor_predict(d);
     if (options->json)
         rc = doctor_print_json(d, why);
@@ -80,14 +82,20 @@ const struct cli_verb doctor_verb = {
     .arguments = "LOG",
     .description =
         "Reads a training's log of any framework (- is standard input), a steps file, a log of "
-        "batchfit watch, a result of batchfit bench --json, a run of the history, or looks at a "
+        "batchfit watch, a result of batchfit bench --json, a run of the history, a memory "
+        "snapshot of PyTorch (torch.cuda.memory._dump_snapshot: a .pickle), or looks at a "
         "live process and its children, and names the causes, the surest first, each with what "
-        "shows it and what helps. With --config the remedy is in the config's own keys; where the "
+        "shows it and what helps. Of a snapshot it says who held the GPU's memory, and what other "
+        "settings of the allocator and, with --batch-size, smaller batches would have done; "
+        "nothing "
+        "in the pickle is executed. With --config the remedy is in the config's own keys; where "
+        "the "
         "model and the GPU are known, what a smaller batch would need is predicted.\n"
         "The exit status is 1 when a cause was found, 0 when nothing was. The causes and how sure "
         "each kind of evidence is: doc/formats/doctor.md.",
     .examples = "batchfit doctor logs/train.log\n"
                 "batchfit doctor logs/train.log --config configs/train.yaml --gpu rtx3060\n"
+                "batchfit doctor oom.pickle --batch-size 32\n"
                 "batchfit doctor --pid 4242 --duration 30\n"
                 "batchfit doctor --run 57 --json",
     .options = rows,

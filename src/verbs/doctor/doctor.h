@@ -3,9 +3,13 @@
 #ifndef DOCTOR_DOCTOR_H
 #define DOCTOR_DOCTOR_H
 
+#include "base/json.h"
 #include "job/history/history.h"
 #include "job/question/question.h"
 #include "machine/cause/cause.h"
+#include "view/show/style.h"
+
+struct doctor_snapshot;
 
 struct doctor_options {
     struct question_options q;
@@ -31,6 +35,7 @@ struct doctor {
     // What the first remedy would change; empty where nobody can tell.
     struct str effect;
     int64_t effect_batch, effect_before_bytes, effect_after_bytes;
+    struct doctor_snapshot *snapshot; // NULL: it is none
 };
 
 // read.c: a file, or "-". FAIL_INPUT: none such, empty, not a text, broken from end to end.
@@ -43,6 +48,13 @@ int doctor_recall(struct doctor *d, int64_t id, struct fail *why);
 // read_log.c: how a text ended: fills facts.ending.
 struct failure;
 void doctor_take_ending(struct doctor *d, const struct failure *e, int64_t line);
+
+// snapshot.c: a memory snapshot of PyTorch. FAIL_INPUT: none such, no sound pickle, no snapshot.
+bool doctor_is_snapshot(struct doctor *d, const char *path);
+int doctor_read_snapshot(struct doctor *d, const char *path, struct fail *why);
+// snapshot_show.c: what follows the causes; the member "snapshot" of the document.
+void doctor_show_snapshot(struct doctor *d, struct show_style style, struct buf *out);
+json_t *doctor_snapshot_json(struct doctor *d);
 
 // remedy.c: the remedy in the words of the user's config, and what it would need.
 struct str doctor_keys(struct doctor *d, const struct cause *c);

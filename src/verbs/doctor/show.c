@@ -36,6 +36,7 @@ void doctor_print(struct doctor *d) {
     else
         buf_format(&out, "%td cause%s\n", d->causes.count, d->causes.count == 1 ? "" : "s");
     for (ptrdiff_t i = 0; i < d->causes.count; i++) add_cause(d, i, style, &out);
+    if (d->snapshot) doctor_show_snapshot(d, style, &out);
     for (ptrdiff_t i = 0; i < d->notes.count; i++) {
         buf_add(&out, i == 0 ? STR("\n- ") : STR("- "));
         show_text(&out, style, SHOW_PLAIN, d->notes.items[i]);
@@ -71,7 +72,9 @@ int doctor_print_json(struct doctor *d, struct fail *why) {
     for (ptrdiff_t i = 0; i < d->notes.count; i++) {
         json_array_append_new(notes, json_text(d->notes.items[i]));
     }
-    return json_print(json_pack("{s:o, s:o, s:o, s:o}", "source", json_text(d->source), "kind",
-                                json_text(d->kind), "causes", causes, "notes", notes),
-                      why);
+    json_t *document = json_pack("{s:o, s:o, s:o, s:o}", "source", json_text(d->source), "kind",
+                                 json_text(d->kind), "causes", causes, "notes", notes);
+    if (d->snapshot && json_object_set_new(document, "snapshot", doctor_snapshot_json(d)) < 0)
+        return json_print(NULL, why);
+    return json_print(document, why);
 }

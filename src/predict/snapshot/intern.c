@@ -1,0 +1,197 @@
+// SPDX-License-Identifier: Apache-2.0
+// Equal texts, frames and stacks have one number.
+#include "predict/snapshot/pickle.h"
+
+#include <string.h>
+
+static const char *const words[KEY_COUNT] = {
+    [KEY_NONE] = "",
+    [KEY_FILENAME] = "filename",
+    [KEY_NAME] = "name",
+    [KEY_LINE] = "line",
+    [KEY_ACTION] = "action",
+    [KEY_ADDR] = "addr",
+    [KEY_ADDRESS] = "address",
+    [KEY_SIZE] = "size",
+    [KEY_STREAM] = "stream",
+    [KEY_TIME_US] = "time_us",
+    [KEY_FRAMES] = "frames",
+    [KEY_DEVICE_FREE] = "device_free",
+    [KEY_POOL_ID] = "pool_id",
+    [KEY_SEGMENT_POOL_ID] = "segment_pool_id",
+    [KEY_REQUESTED_SIZE] = "requested_size",
+    [KEY_REAL_SIZE] = "real_size",
+    [KEY_STATE] = "state",
+    [KEY_HISTORY] = "history",
+    [KEY_TOTAL_SIZE] = "total_size",
+    [KEY_DEVICE] = "device",
+    [KEY_BLOCKS] = "blocks",
+    [KEY_IS_EXPANDABLE] = "is_expandable",
+    [KEY_SEGMENTS] = "segments",
+    [KEY_DEVICE_TRACES] = "device_traces",
+    [KEY_ALLOCATOR_SETTINGS] = "allocator_settings",
+    [KEY_CUDA_CONF] = "PYTORCH_CUDA_ALLOC_CONF",
+    [KEY_CONF] = "PYTORCH_ALLOC_CONF",
+    [KEY_MAX_SPLIT_SIZE] = "max_split_size",
+    [KEY_GC_THRESHOLD] = "garbage_collection_threshold",
+    [KEY_EXPANDABLE_SEGMENTS] = "expandable_segments",
+    [KEY_ROUNDUP] = "roundup_power2_divisions",
+    [KEY_ACTIONS + SNAPSHOT_ALLOC] = "alloc",
+    [KEY_ACTIONS + SNAPSHOT_FREE_REQUESTED] = "free_requested",
+    [KEY_ACTIONS + SNAPSHOT_FREE_COMPLETED] = "free_completed",
+    [KEY_ACTIONS + SNAPSHOT_SEGMENT_ALLOC] = "segment_alloc",
+    [KEY_ACTIONS + SNAPSHOT_SEGMENT_FREE] = "segment_free",
+    [KEY_ACTIONS + SNAPSHOT_SEGMENT_MAP] = "segment_map",
+    [KEY_ACTIONS + SNAPSHOT_SEGMENT_UNMAP] = "segment_unmap",
+    [KEY_ACTIONS + SNAPSHOT_OOM] = "oom",
+    [KEY_ACTIONS + SNAPSHOT_TAKEN] = "snapshot",
+    [KEY_STATES + SNAPSHOT_INACTIVE] = "inactive",
+    [KEY_STATES + SNAPSHOT_ACTIVE] = "active_allocated",
+    [KEY_STATES + SNAPSHOT_AWAITS_FREE] = "active_awaiting_free",
+    [KEY_STATES + SNAPSHOT_AWAITS_FREE + 1] = "active_pending_free",
+};
+#define TEXT_BYTES_MOST (INT64_C(128) << 20) // of all texts
+
+static uint64_t mix(uint64_t hash, uint64_t value) {
+    return (hash ^ value) * UINT64_C(0x9e3779b97f4a7c15) ^ (hash >> 29);
+}
+static uint64_t scatter(uint64_t hash) {
+    return hash ^ hash >> 32;
+}
+
+static uint64_t text_hash(struct str s) {
+    uint64_t hash = (uint64_t)s.len, word;
+    for (; s.len >= 8; s.p += 8, s.len -= 8) {
+        memcpy(&word, s.p, 8);
+        hash = mix(hash, word);
+    }
+    word = 0;
+    if (s.len > 0) memcpy(&word, s.p, (size_t)s.len);
+    return scatter(mix(hash, word));
+}
+static uint64_t frame_hash(struct snapshot_frame f) {
+    uint64_t names = (uint64_t)(uint32_t)f.file << 32 | (uint32_t)f.name;
+    return scatter(mix(mix(1, names), (uint32_t)f.line));
+}
+static uint64_t stack_hash(const int32_t *frames, ptrdiff_t count) {
+    uint64_t hash = (uint64_t)count;
+    for (ptrdiff_t i = 0; i < count; i++) hash = mix(hash, (uint32_t)frames[i]);
+    return scatter(hash);
+}
+
+// A table twice as large, empty; the caller puts everything in again.
+static bool larger(struct pickle *m, int32_t **slots, ptrdiff_t *places) {
+    ptrdiff_t more = *places > 0 ? *places * 4 : 256;
+    if (!snapshot_pickle_room(m, more * (ptrdiff_t)sizeof **slots)) return false;
+    *slots = arena_new(m->scratch, int32_t, more);
+    *places = more;
+    return true;
+}
+static void put(int32_t *slots, ptrdiff_t places, uint64_t hash, int32_t number) {
+    while (slots[hash & (uint64_t)(places - 1)]) hash++;
+    slots[hash & (uint64_t)(places - 1)] = number;
+}
+
+static bool texts_grow(struct pickle *m) {
+    if (!larger(m, &m->text_slots, &m->text_places)) return false;
+    for (ptrdiff_t i = 1; i < m->out->text_count; i++)
+        put(m->text_slots, m->text_places, text_hash(m->out->texts[i]), (int32_t)i);
+    return true;
+}
+
+int32_t snapshot_pickle_text(struct pickle *m, struct str text) {
+    struct snapshot *s = m->out;
+    if (s->text_count * 2 >= m->text_places && !texts_grow(m)) return -1;
+    if (text.len == 0) return 0;
+    uint64_t at = text_hash(text);
+    for (; m->text_slots[at & (uint64_t)(m->text_places - 1)]; at++) {
+        int32_t number = m->text_slots[at & (uint64_t)(m->text_places - 1)];
+        if (str_equal(s->texts[number], text)) return number;
+    }
+    m->text_bytes += text.len;
+    if (m->text_bytes > TEXT_BYTES_MOST)
+        return snapshot_pickle_refuse(m, "more than 128 MiB of different texts: no snapshot");
+    if (!snapshot_pickle_room(m, text.len)) return -1;
+    struct str *place = pickle_push(m, m->keep, &s->texts, &s->text_count, &m->text_capacity);
+    if (!place) return -1;
+    *place = str_copy(m->keep, text);
+    m->text_slots[at & (uint64_t)(m->text_places - 1)] = (int32_t)s->text_count - 1;
+    return (int32_t)s->text_count - 1;
+}
+
+static bool frames_grow(struct pickle *m) {
+    if (!larger(m, &m->frame_slots, &m->frame_places)) return false;
+    for (ptrdiff_t i = 1; i < m->out->frame_count; i++)
+        put(m->frame_slots, m->frame_places, frame_hash(m->out->frames[i]), (int32_t)i);
+    return true;
+}
+
+int32_t snapshot_pickle_frame(struct pickle *m, struct snapshot_frame f) {
+    struct snapshot *s = m->out;
+    if (s->frame_count * 2 >= m->frame_places && !frames_grow(m)) return -1;
+    uint64_t at = frame_hash(f);
+    for (; m->frame_slots[at & (uint64_t)(m->frame_places - 1)]; at++) {
+        int32_t number = m->frame_slots[at & (uint64_t)(m->frame_places - 1)];
+        const struct snapshot_frame *old = &s->frames[number];
+        if (old->file == f.file && old->name == f.name && old->line == f.line) return number;
+    }
+    struct snapshot_frame *place =
+        pickle_push(m, m->keep, &s->frames, &s->frame_count, &m->frame_capacity);
+    if (!place) return -1;
+    *place = f;
+    m->frame_slots[at & (uint64_t)(m->frame_places - 1)] = (int32_t)s->frame_count - 1;
+    return (int32_t)s->frame_count - 1;
+}
+
+static bool stacks_grow(struct pickle *m) {
+    if (!larger(m, &m->stack_slots, &m->stack_places)) return false;
+    for (ptrdiff_t i = 1; i < m->out->stack_count; i++) {
+        const struct snapshot_stack *s = &m->out->stacks[i];
+        put(m->stack_slots, m->stack_places, stack_hash(m->out->stack_frames + s->first, s->count),
+            (int32_t)i);
+    }
+    return true;
+}
+
+int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t count) {
+    struct snapshot *s = m->out;
+    if (count == 0) return 0;
+    if (s->stack_count * 2 >= m->stack_places && !stacks_grow(m)) return -1;
+    uint64_t at = stack_hash(frames, count);
+    for (; m->stack_slots[at & (uint64_t)(m->stack_places - 1)]; at++) {
+        int32_t number = m->stack_slots[at & (uint64_t)(m->stack_places - 1)];
+        const struct snapshot_stack *old = &s->stacks[number];
+        if (old->count == count &&
+            memcmp(s->stack_frames + old->first, frames, (size_t)count * sizeof *frames) == 0)
+            return number;
+    }
+    int32_t first = (int32_t)s->stack_frame_count;
+    for (ptrdiff_t i = 0; i < count; i++) {
+        int32_t *place = pickle_push(m, m->keep, &s->stack_frames, &s->stack_frame_count,
+                                     &m->stack_frame_capacity);
+        if (!place) return -1;
+        *place = frames[i];
+    }
+    struct snapshot_stack *place =
+        pickle_push(m, m->keep, &s->stacks, &s->stack_count, &m->stack_capacity);
+    if (!place) return -1;
+    *place = (struct snapshot_stack){first, (int32_t)count};
+    m->stack_slots[at & (uint64_t)(m->stack_places - 1)] = (int32_t)s->stack_count - 1;
+    return (int32_t)s->stack_count - 1;
+}
+
+int snapshot_pickle_init(struct pickle *m) {
+    struct snapshot *s = m->out;
+    if (!pickle_push(m, m->keep, &s->frames, &s->frame_count, &m->frame_capacity)) return -1;
+    if (!pickle_push(m, m->keep, &s->stacks, &s->stack_count, &m->stack_capacity)) return -1;
+    if (!texts_grow(m) || !frames_grow(m) || !stacks_grow(m)) return -1;
+    for (int i = 0; i < KEY_COUNT; i++) {
+        struct str word = str_of(words[i]);
+        struct str *place = pickle_push(m, m->keep, &s->texts, &s->text_count, &m->text_capacity);
+        if (!place) return -1;
+        *place = word;
+        if (word.len > 0)
+            put(m->text_slots, m->text_places, text_hash(word), (int32_t)s->text_count - 1);
+    }
+    return 0;
+}

@@ -1,0 +1,141 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside the room only: the machine that a pickle drives, without its calls. A value is 64 bits. A
+// list or a dict is an object; as soon as it is seen to be a frame, a stack, an entry of the
+// history, a block or a segment, it becomes one record of that kind and its parts are forgotten: a
+// file of 500 MB is then some 200 MB of records.
+#ifndef SNAPSHOT_PICKLE_H
+#define SNAPSHOT_PICKLE_H
+
+#include "predict/snapshot/input.h"
+#include "predict/snapshot/snapshot.h"
+
+enum value_tag { VALUE_OTHER, VALUE_WHOLE, VALUE_TEXT, VALUE_OBJECT, VALUE_REAL, VALUE_PAIR };
+#define VALUE_NONE ((uint64_t)VALUE_OTHER)
+#define VALUE_WHOLE_MOST (INT64_C(1) << 60) // what is larger is not kept as a number
+
+static inline uint64_t value_of(enum value_tag tag, int64_t payload) {
+    return (uint64_t)payload << 3 | (uint64_t)tag;
+}
+static inline enum value_tag value_tag(uint64_t v) {
+    return (enum value_tag)(v & 7);
+}
+static inline int64_t value_payload(uint64_t v) {
+    return (int64_t)v >> 3;
+}
+static inline uint64_t value_whole(int64_t n) {
+    bool fits = n < VALUE_WHOLE_MOST && n > -VALUE_WHOLE_MOST;
+    return fits ? value_of(VALUE_WHOLE, n) : VALUE_NONE;
+}
+
+enum object_kind { // of what `index` is the number
+    OBJECT_LIST,   // lists; -1: an empty list
+    OBJECT_DICT,   // lists, of keys and values in turn; -1: empty
+    OBJECT_STACK,
+    OBJECT_FRAME,
+    OBJECT_EVENT,
+    OBJECT_BLOCK,
+    OBJECT_SEGMENT,
+    OBJECT_OPAQUE, // bytes, a set: nothing that a snapshot has
+    OBJECT_KINDS
+};
+struct object {
+    int32_t index;
+    uint8_t kind;
+};
+struct value_list {
+    uint64_t *items;
+    ptrdiff_t count, capacity;
+};
+
+// Texts that mean something to us have the first numbers.
+enum pickle_key {
+    KEY_NONE,
+    KEY_FILENAME,
+    KEY_NAME,
+    KEY_LINE,
+    KEY_ACTION,
+    KEY_ADDR,
+    KEY_ADDRESS,
+    KEY_SIZE,
+    KEY_STREAM,
+    KEY_TIME_US,
+    KEY_FRAMES,
+    KEY_DEVICE_FREE,
+    KEY_POOL_ID,
+    KEY_SEGMENT_POOL_ID,
+    KEY_REQUESTED_SIZE,
+    KEY_REAL_SIZE,
+    KEY_STATE,
+    KEY_HISTORY,
+    KEY_TOTAL_SIZE,
+    KEY_DEVICE,
+    KEY_BLOCKS,
+    KEY_IS_EXPANDABLE,
+    KEY_SEGMENTS,
+    KEY_DEVICE_TRACES,
+    KEY_ALLOCATOR_SETTINGS,
+    KEY_CUDA_CONF,
+    KEY_CONF,
+    KEY_MAX_SPLIT_SIZE,
+    KEY_GC_THRESHOLD,
+    KEY_EXPANDABLE_SEGMENTS,
+    KEY_ROUNDUP,
+    KEY_ACTIONS, // the words of enum snapshot_action from here on, SNAPSHOT_OTHER's empty
+    KEY_STATES = KEY_ACTIONS + SNAPSHOT_ACTION_COUNT,
+    KEY_COUNT = KEY_STATES + 4
+};
+
+struct pickle {
+    struct arena *keep, *scratch;
+    struct snapshot_input in;
+    struct snapshot *out;
+    struct fail *why;
+    int64_t room; // taken so far
+    uint64_t *stack, *memo, *slots;
+    ptrdiff_t count, capacity, memo_count, memo_capacity;
+    ptrdiff_t *marks;
+    ptrdiff_t mark_count, mark_capacity;
+    struct object *objects;
+    ptrdiff_t object_count, object_capacity;
+    struct value_list *lists;
+    ptrdiff_t list_count, list_capacity;
+    double *reals;
+    ptrdiff_t real_count, real_capacity;
+    // What equal texts, frames and stacks are told by: numbers in tables of 2^n places.
+    int32_t *text_slots, *frame_slots, *stack_slots;
+    ptrdiff_t text_places, frame_places, stack_places;
+    ptrdiff_t text_capacity, frame_capacity, stack_capacity, stack_frame_capacity;
+    ptrdiff_t event_capacity, block_capacity, segment_capacity;
+    int64_t text_bytes;
+    int32_t ids[SNAPSHOT_DEPTH];
+    bool done;
+};
+
+// One more item of an array, counted; NULL: there is no room left, said in why.
+#define pickle_push(m, arena, items, count, capacity)                                              \
+    (*(count) < *(capacity) || snapshot_pickle_room(m, (int64_t)sizeof **(items) *                 \
+                                                           (*(capacity) > 0 ? *(capacity)*2 : 16)) \
+         ? arena_push(arena, items, count, capacity)                                               \
+         : NULL)
+bool snapshot_pickle_room(struct pickle *m, int64_t bytes);
+__attribute__((format(printf, 2, 3))) int snapshot_pickle_refuse(struct pickle *m,
+                                                                 const char *format, ...);
+
+// pickle.c: runs the file to its end; the value that it leaves.
+int snapshot_pickle_run(struct pickle *m, uint64_t *ret_value);
+// intern.c: numbers of equal things; negative: no room.
+int snapshot_pickle_init(struct pickle *m);
+int32_t snapshot_pickle_text(struct pickle *m, struct str text);
+int32_t snapshot_pickle_frame(struct pickle *m, struct snapshot_frame frame);
+int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t count);
+// object.c: items into a list, pairs into a dict.
+uint64_t snapshot_object_new(struct pickle *m, enum object_kind kind); // VALUE_NONE: no room
+int snapshot_object_append(struct pickle *m, uint64_t list, const uint64_t *items, ptrdiff_t count);
+int snapshot_object_set(struct pickle *m, uint64_t dict, const uint64_t *pairs, ptrdiff_t count);
+// The items of a list or the pairs of a dict; of anything else none.
+struct value_list snapshot_object_items(const struct pickle *m, uint64_t value,
+                                        enum object_kind kind);
+uint64_t snapshot_object_at(const struct pickle *m, uint64_t dict, enum pickle_key key);
+int32_t snapshot_object_index(const struct pickle *m, uint64_t value, enum object_kind kind);
+
+#endif
