@@ -130,7 +130,7 @@ def healthy(m):
 SCENES = {
     "peak": ([310 * MIB], peak, None),
     "leak": ([448 * MIB], leak, None),
-    "fragmented": ([700 * MIB], fragmented, None),
+    "fragmented": ([620 * MIB], fragmented, None),
     "healthy": ([1024 * MIB], healthy, None),
     "ring": ([448 * MIB], leak, 300),
     "two-gpus": ([310 * MIB, 2048 * MIB], peak, None),

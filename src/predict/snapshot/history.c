@@ -16,21 +16,32 @@ struct live_slot {
 struct live {
     struct live_slot *slots;
     uint64_t mask;
+    ptrdiff_t count;
 };
 
-static struct live live_new(struct arena *a, ptrdiff_t most) {
-    ptrdiff_t size = 64;
-    while (size < most * 2) size *= 2;
-    return (struct live){arena_new(a, struct live_slot, size), (uint64_t)size - 1};
-}
-static struct live_slot *live_at(const struct live *l, int64_t address) {
+static struct live_slot *live_find(const struct live *l, int64_t address) {
     uint64_t at = ((uint64_t)address * UINT64_C(0x9e3779b97f4a7c15)) >> 20;
-    for (;; at++) {
-        struct live_slot *slot = &l->slots[at & l->mask];
-        if (slot->used && slot->address != address) continue;
-        if (!slot->used) *slot = (struct live_slot){address, -1, true};
-        return slot;
+    while (l->slots[at & l->mask].used && l->slots[at & l->mask].address != address) at++;
+    return &l->slots[at & l->mask];
+}
+
+static void live_grow(struct arena *a, struct live *l) {
+    struct live old = *l;
+    uint64_t places = old.slots ? (old.mask + 1) * 4 : 1024;
+    *l = (struct live){arena_new(a, struct live_slot, (ptrdiff_t)places), places - 1, old.count};
+    for (uint64_t i = 0; old.slots && i <= old.mask; i++) {
+        if (old.slots[i].used) *live_find(l, old.slots[i].address) = old.slots[i];
     }
+}
+
+static struct live_slot *live_at(struct arena *a, struct live *l, int64_t address) {
+    if (!l->slots || (uint64_t)l->count * 2 > l->mask) live_grow(a, l);
+    struct live_slot *slot = live_find(l, address);
+    if (!slot->used) {
+        *slot = (struct live_slot){address, -1, true};
+        l->count++;
+    }
+    return slot;
 }
 
 // As the allocator rounds without options; a block of the file says it itself.
@@ -38,37 +49,18 @@ static int64_t round_up(int64_t bytes) {
     return bytes < 512 ? 512 : (bytes + 511) / 512 * 512;
 }
 
-struct pool {
-    int64_t stream;
-    int32_t high, low;
-};
 struct walk {
     struct arena *a;
     struct snapshot_history *h;
     struct live live;
-    struct pool pools[256];
     enum snapshot_action ends; // the action that ends an allocation
-    ptrdiff_t before;          // how many of allocs are from before
 };
-
-// Side streams and private pools get numbers as they come; from the 64th on they share one.
-static int32_t pool_of(struct walk *w, struct pool p) {
-    int count = w->h->pool_count;
-    for (int i = 0; i < count; i++) {
-        const struct pool *q = &w->pools[i];
-        if (q->stream == p.stream && q->high == p.high && q->low == p.low) return i;
-    }
-    if (count == 64) return 63;
-    w->pools[count] = p;
-    w->h->pool_count++;
-    return count;
-}
 
 static struct snapshot_alloc *add(struct walk *w, struct snapshot_alloc x) {
     struct snapshot_history *h = w->h;
     struct snapshot_alloc *place = arena_push(w->a, &h->allocs, &h->count, &h->capacity);
     *place = x;
-    live_at(&w->live, x.address)->number = (int32_t)h->count - 1;
+    live_at(w->a, &w->live, x.address)->number = (int32_t)h->count - 1;
     return place;
 }
 
@@ -82,8 +74,7 @@ static void walk_event(struct walk *w, int32_t i) {
     const struct snapshot_event *e = &h->events[i];
     h->alloc_of[i] = -1;
     if (!sound(e)) return;
-    struct live_slot *slot = live_at(&w->live, e->address);
-    int32_t pool = pool_of(w, (struct pool){e->stream, e->pool_high, e->pool_low});
+    struct live_slot *slot = live_at(w->a, &w->live, e->address);
     if (e->action == SNAPSHOT_ALLOC) {
         if (slot->number >= 0) h->allocs[slot->number].died = i; // its end is not in the file
         h->alloc_of[i] = (int32_t)h->count;
@@ -93,7 +84,7 @@ static void walk_event(struct walk *w, int32_t i) {
                                        .born = i,
                                        .died = SNAPSHOT_NEVER,
                                        .stack = e->stack,
-                                       .pool = pool});
+                                       .pool = e->pool});
     } else if (e->action == (uint8_t)w->ends && slot->number >= 0) {
         h->alloc_of[i] = slot->number;
         h->allocs[slot->number].died = i;
@@ -105,8 +96,8 @@ static void walk_event(struct walk *w, int32_t i) {
                                        .bytes = round_up(e->size),
                                        .born = SNAPSHOT_BEFORE,
                                        .died = i,
-                                       .pool = pool});
-        live_at(&w->live, e->address)->number = -1;
+                                       .pool = e->pool});
+        live_at(w->a, &w->live, e->address)->number = -1;
     }
 }
 
@@ -115,61 +106,65 @@ static void walk_block(struct walk *w, const struct snapshot_segment *g,
                        const struct snapshot_block *b) {
     if (b->state == SNAPSHOT_INACTIVE || b->address <= 0) return;
     int64_t requested = b->requested >= 0 && b->requested <= b->size ? b->requested : b->size;
-    struct live_slot *slot = live_at(&w->live, b->address);
+    struct live_slot *slot = live_at(w->a, &w->live, b->address);
     if (slot->number >= 0) {
         struct snapshot_alloc *x = &w->h->allocs[slot->number];
         x->bytes = b->size;
         if (x->stack == 0) x->stack = b->stack;
         return;
     }
-    int32_t pool = pool_of(w, (struct pool){g->stream, g->pool_high, g->pool_low});
     add(w, (struct snapshot_alloc){.address = b->address,
                                    .requested = requested,
                                    .bytes = b->size,
                                    .born = SNAPSHOT_BEFORE,
                                    .died = SNAPSHOT_NEVER,
                                    .stack = b->stack,
-                                   .pool = pool});
+                                   .pool = g->pool});
 }
 
-static int by_birth(const void *a, const void *b) {
+static int by_address(const void *a, const void *b) {
     const struct snapshot_alloc *x = a, *y = b;
-    if (x->born != y->born) return x->born < y->born ? -1 : 1;
     return (x->address > y->address) - (x->address < y->address);
 }
 
-// Those from before come first; alloc_of follows.
-static void put_in_order(struct snapshot_history *h) {
-    if (h->count > 0) qsort(h->allocs, (size_t)h->count, sizeof *h->allocs, by_birth);
+// Those from before come first, by address; the others are in order already. alloc_of follows.
+static void put_in_order(struct arena *a, struct snapshot_history *h) {
+    struct snapshot_alloc *sorted = arena_new(a, struct snapshot_alloc, h->count);
+    ptrdiff_t count = 0;
     for (ptrdiff_t i = 0; i < h->count; i++) {
-        struct snapshot_alloc *x = &h->allocs[i];
+        if (h->allocs[i].born >= 0) continue;
+        h->before_bytes += h->allocs[i].bytes;
+        sorted[count++] = h->allocs[i];
+    }
+    h->before_count = count;
+    if (count > 0) qsort(sorted, (size_t)count, sizeof *sorted, by_address);
+    for (ptrdiff_t i = 0; i < h->count; i++) {
+        if (h->allocs[i].born >= 0) sorted[count++] = h->allocs[i];
+    }
+    h->allocs = sorted;
+    for (ptrdiff_t i = 0; i < h->count; i++) {
+        const struct snapshot_alloc *x = &h->allocs[i];
         if (x->born >= 0) h->alloc_of[x->born] = (int32_t)i;
         bool ends = x->died != SNAPSHOT_NEVER && h->events[x->died].action != SNAPSHOT_ALLOC;
         if (ends) h->alloc_of[x->died] = (int32_t)i;
-        if (x->born >= 0) continue;
-        h->before_count++;
-        h->before_bytes += x->bytes;
     }
 }
 
 static void walk_all(struct arena *a, struct snapshot_history *h) {
     const struct snapshot *s = h->of;
     struct walk *w = arena_new(a, struct walk, 1);
-    ptrdiff_t blocks = 0;
     *w = (struct walk){.a = a, .h = h, .ends = SNAPSHOT_FREE_REQUESTED};
     // The recording may leave out actions (skip_actions, torch 2.11 on).
     for (int32_t i = 0; i < h->event_count; i++) {
         if (h->events[i].action == SNAPSHOT_FREE_COMPLETED) w->ends = SNAPSHOT_FREE_COMPLETED;
     }
-    for (ptrdiff_t i = 0; i < s->segment_count; i++) blocks += s->segments[i].count;
-    w->live = live_new(a, h->event_count + blocks);
     for (int32_t i = 0; i < h->event_count; i++) walk_event(w, i);
     for (ptrdiff_t i = 0; i < s->segment_count; i++) {
         const struct snapshot_segment *g = &s->segments[i];
         if (g->device != h->gpu) continue;
         for (int32_t b = 0; b < g->count; b++) walk_block(w, g, &s->blocks[g->first + b]);
     }
-    put_in_order(h);
+    put_in_order(a, h);
 }
 
 static bool is_phase(uint8_t place) {
@@ -237,7 +232,7 @@ static void find_moment(struct snapshot_history *h) {
             h->ooms++;
             h->moment = i;
             h->asked = e->size;
-            h->device_free = e->device_free;
+            h->device_free = e->address;
             h->oom_stack = e->stack;
         } else if (!h->is_oom && now > most) {
             most = now;

@@ -65,8 +65,7 @@ struct snapshot_history {
     int32_t event_count;
     struct snapshot_alloc *allocs; // those from before by address, then by birth
     ptrdiff_t count, capacity;
-    int32_t *alloc_of; // by event: the allocation that is made or freed; -1
-    int pool_count;
+    int32_t *alloc_of;                  // by event: the allocation that is made or freed; -1
     int64_t before_count, before_bytes; // there when the history begins
     uint8_t *places;                    // by stack
     bool has_stacks;                    // of allocations in the history

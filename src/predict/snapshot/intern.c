@@ -14,7 +14,6 @@ static const char *const words[KEY_COUNT] = {
     [KEY_ADDRESS] = "address",
     [KEY_SIZE] = "size",
     [KEY_STREAM] = "stream",
-    [KEY_TIME_US] = "time_us",
     [KEY_FRAMES] = "frames",
     [KEY_DEVICE_FREE] = "device_free",
     [KEY_POOL_ID] = "pool_id",
@@ -112,7 +111,7 @@ int32_t snapshot_pickle_text(struct pickle *m, struct str text) {
     if (m->text_bytes > TEXT_BYTES_MOST)
         return snapshot_pickle_refuse(m, "more than 128 MiB of different texts: no snapshot");
     if (!snapshot_pickle_room(m, text.len)) return -1;
-    struct str *place = pickle_push(m, m->keep, &s->texts, &s->text_count, &m->text_capacity);
+    struct str *place = pickle_keep(m, &s->texts, &s->text_count, &m->text_capacity);
     if (!place) return -1;
     *place = str_copy(m->keep, text);
     m->text_slots[at & (uint64_t)(m->text_places - 1)] = (int32_t)s->text_count - 1;
@@ -135,8 +134,7 @@ int32_t snapshot_pickle_frame(struct pickle *m, struct snapshot_frame f) {
         const struct snapshot_frame *old = &s->frames[number];
         if (old->file == f.file && old->name == f.name && old->line == f.line) return number;
     }
-    struct snapshot_frame *place =
-        pickle_push(m, m->keep, &s->frames, &s->frame_count, &m->frame_capacity);
+    struct snapshot_frame *place = pickle_keep(m, &s->frames, &s->frame_count, &m->frame_capacity);
     if (!place) return -1;
     *place = f;
     m->frame_slots[at & (uint64_t)(m->frame_places - 1)] = (int32_t)s->frame_count - 1;
@@ -167,13 +165,12 @@ int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t
     }
     int32_t first = (int32_t)s->stack_frame_count;
     for (ptrdiff_t i = 0; i < count; i++) {
-        int32_t *place = pickle_push(m, m->keep, &s->stack_frames, &s->stack_frame_count,
-                                     &m->stack_frame_capacity);
+        int32_t *place =
+            pickle_keep(m, &s->stack_frames, &s->stack_frame_count, &m->stack_frame_capacity);
         if (!place) return -1;
         *place = frames[i];
     }
-    struct snapshot_stack *place =
-        pickle_push(m, m->keep, &s->stacks, &s->stack_count, &m->stack_capacity);
+    struct snapshot_stack *place = pickle_keep(m, &s->stacks, &s->stack_count, &m->stack_capacity);
     if (!place) return -1;
     *place = (struct snapshot_stack){first, (int32_t)count};
     m->stack_slots[at & (uint64_t)(m->stack_places - 1)] = (int32_t)s->stack_count - 1;
@@ -182,12 +179,12 @@ int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t
 
 int snapshot_pickle_init(struct pickle *m) {
     struct snapshot *s = m->out;
-    if (!pickle_push(m, m->keep, &s->frames, &s->frame_count, &m->frame_capacity)) return -1;
-    if (!pickle_push(m, m->keep, &s->stacks, &s->stack_count, &m->stack_capacity)) return -1;
+    if (!pickle_keep(m, &s->frames, &s->frame_count, &m->frame_capacity)) return -1;
+    if (!pickle_keep(m, &s->stacks, &s->stack_count, &m->stack_capacity)) return -1;
     if (!texts_grow(m) || !frames_grow(m) || !stacks_grow(m)) return -1;
     for (int i = 0; i < KEY_COUNT; i++) {
         struct str word = str_of(words[i]);
-        struct str *place = pickle_push(m, m->keep, &s->texts, &s->text_count, &m->text_capacity);
+        struct str *place = pickle_keep(m, &s->texts, &s->text_count, &m->text_capacity);
         if (!place) return -1;
         *place = word;
         if (word.len > 0)

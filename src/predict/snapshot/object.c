@@ -34,15 +34,14 @@ static const struct take takes[OBJECT_KINDS][KEY_COUNT] =
             },
         [OBJECT_EVENT] =
             {
-                [KEY_ACTION] = AT(TAKE_ACTION, snapshot_event, action),
-                [KEY_ADDR] = AT(TAKE_WHOLE, snapshot_event, address),
-                [KEY_SIZE] = AT(TAKE_WHOLE, snapshot_event, size),
-                [KEY_STREAM] = AT(TAKE_WHOLE, snapshot_event, stream),
-                [KEY_TIME_US] = AT(TAKE_WHOLE, snapshot_event, time_us),
-                [KEY_DEVICE_FREE] = AT(TAKE_WHOLE, snapshot_event, device_free),
-                [KEY_FRAMES] = AT(TAKE_STACK, snapshot_event, stack),
-                [KEY_POOL_ID] = AT(TAKE_PAIR, snapshot_event, pool_high),
-                [KEY_SEGMENT_POOL_ID] = AT(TAKE_PAIR, snapshot_event, pool_high),
+                [KEY_ACTION] = AT(TAKE_ACTION, raw_event, action),
+                [KEY_ADDR] = AT(TAKE_WHOLE, raw_event, address),
+                [KEY_SIZE] = AT(TAKE_WHOLE, raw_event, size),
+                [KEY_STREAM] = AT(TAKE_WHOLE, raw_event, stream),
+                [KEY_DEVICE_FREE] = AT(TAKE_WHOLE, raw_event, device_free),
+                [KEY_FRAMES] = AT(TAKE_STACK, raw_event, stack),
+                [KEY_POOL_ID] = AT(TAKE_PAIR, raw_event, pool_high),
+                [KEY_SEGMENT_POOL_ID] = AT(TAKE_PAIR, raw_event, pool_high),
             },
         [OBJECT_BLOCK] =
             {
@@ -57,13 +56,13 @@ static const struct take takes[OBJECT_KINDS][KEY_COUNT] =
             },
         [OBJECT_SEGMENT] =
             {
-                [KEY_ADDRESS] = AT(TAKE_WHOLE, snapshot_segment, address),
-                [KEY_TOTAL_SIZE] = AT(TAKE_WHOLE, snapshot_segment, bytes),
-                [KEY_STREAM] = AT(TAKE_WHOLE, snapshot_segment, stream),
-                [KEY_DEVICE] = AT(TAKE_WHOLE, snapshot_segment, device),
-                [KEY_SEGMENT_POOL_ID] = AT(TAKE_PAIR, snapshot_segment, pool_high),
-                [KEY_IS_EXPANDABLE] = AT(TAKE_SWITCH, snapshot_segment, expandable),
-                [KEY_BLOCKS] = AT(TAKE_LIST, snapshot_segment, first),
+                [KEY_ADDRESS] = AT(TAKE_WHOLE, raw_segment, address),
+                [KEY_TOTAL_SIZE] = AT(TAKE_WHOLE, raw_segment, bytes),
+                [KEY_STREAM] = AT(TAKE_WHOLE, raw_segment, stream),
+                [KEY_DEVICE] = AT(TAKE_WHOLE, raw_segment, device),
+                [KEY_SEGMENT_POOL_ID] = AT(TAKE_PAIR, raw_segment, pool_high),
+                [KEY_IS_EXPANDABLE] = AT(TAKE_SWITCH, raw_segment, expandable),
+                [KEY_BLOCKS] = AT(TAKE_LIST, raw_segment, blocks),
             },
 };
 
@@ -80,8 +79,7 @@ static enum pickle_key key_of(uint64_t value) {
 }
 
 uint64_t snapshot_object_new(struct pickle *m, enum object_kind kind) {
-    struct object *o =
-        pickle_push(m, m->scratch, &m->objects, &m->object_count, &m->object_capacity);
+    struct object *o = pickle_push(m, &m->objects, &m->object_count, &m->object_capacity);
     if (!o) return VALUE_NONE;
     *o = (struct object){-1, (uint8_t)kind};
     return value_of(VALUE_OBJECT, m->object_count - 1);
@@ -114,15 +112,14 @@ uint64_t snapshot_object_at(const struct pickle *m, uint64_t dict, enum pickle_k
 static int keep(struct pickle *m, struct object *o, const uint64_t *items, ptrdiff_t count) {
     if (count == 0) return 0;
     if (o->index < 0) {
-        struct value_list *list =
-            pickle_push(m, m->scratch, &m->lists, &m->list_count, &m->list_capacity);
+        struct value_list *list = pickle_push(m, &m->lists, &m->list_count, &m->list_capacity);
         if (!list) return FAIL_INPUT;
         *list = (struct value_list){0};
         o->index = (int32_t)m->list_count - 1;
     }
     struct value_list *list = &m->lists[o->index];
     for (ptrdiff_t i = 0; i < count; i++) {
-        uint64_t *place = pickle_push(m, m->scratch, &list->items, &list->count, &list->capacity);
+        uint64_t *place = pickle_push(m, &list->items, &list->count, &list->capacity);
         if (!place) return FAIL_INPUT;
         *place = items[i];
     }
@@ -227,67 +224,95 @@ static void take_pairs(const struct pickle *m, enum object_kind kind, void *reco
     }
 }
 
-// A new record with nothing known of it; NULL: a frame, which is none of its own, or no room.
-static void *record_new(struct pickle *m, enum object_kind kind, int32_t *ret_index) {
-    struct snapshot *s = m->out;
-    if (kind == OBJECT_EVENT) {
-        struct snapshot_event *e =
-            pickle_push(m, m->keep, &s->events, &s->event_count, &m->event_capacity);
-        if (e)
-            *e = (struct snapshot_event){
-                .address = -1, .size = -1, .time_us = -1, .device_free = -1};
-        *ret_index = (int32_t)s->event_count - 1;
-        return e;
+static uint8_t pool_of(struct snapshot *s, struct snapshot_pool p) {
+    for (int i = 0; i < s->pool_count; i++) {
+        const struct snapshot_pool *q = &s->pools[i];
+        if (q->stream == p.stream && q->high == p.high && q->low == p.low) return (uint8_t)i;
     }
-    if (kind == OBJECT_BLOCK) {
-        struct snapshot_block *b =
-            pickle_push(m, m->keep, &s->blocks, &s->block_count, &m->block_capacity);
-        if (b)
-            *b = (struct snapshot_block){.address = -1, .size = -1, .requested = -1, .history = -1};
-        *ret_index = (int32_t)s->block_count - 1;
-        return b;
-    }
-    struct snapshot_segment *g =
-        pickle_push(m, m->keep, &s->segments, &s->segment_count, &m->segment_capacity);
-    if (g) *g = (struct snapshot_segment){.address = -1, .bytes = -1, .device = -1, .first = -1};
-    *ret_index = (int32_t)s->segment_count - 1;
-    return g;
+    if (s->pool_count == SNAPSHOT_POOLS) return SNAPSHOT_POOLS - 1;
+    s->pools[s->pool_count] = p;
+    return (uint8_t)s->pool_count++;
+}
+uint8_t snapshot_object_pool(struct pickle *m, const struct raw_segment *g) {
+    return pool_of(m->out, (struct snapshot_pool){g->stream, g->pool_high, g->pool_low});
 }
 
-static int become(struct pickle *m, struct object *o, enum object_kind kind, const uint64_t *pairs,
-                  ptrdiff_t count) {
-    int32_t index;
-    if (kind == OBJECT_FRAME) {
-        struct snapshot_frame frame = {0};
-        take_pairs(m, kind, &frame, pairs, count);
-        index = snapshot_pickle_frame(m, frame);
-        if (index < 0) return FAIL_INPUT;
-    } else {
-        void *record = record_new(m, kind, &index);
-        if (!record) return FAIL_INPUT;
-        take_pairs(m, kind, record, pairs, count);
-    }
-    *o = (struct object){index, (uint8_t)kind};
-    return 0;
+static struct snapshot_event pack(struct pickle *m, const struct raw_event *r) {
+    struct snapshot_pool pool = {r->stream < 0 ? 0 : r->stream, r->pool_high, r->pool_low};
+    return (struct snapshot_event){.address =
+                                       r->action == SNAPSHOT_OOM ? r->device_free : r->address,
+                                   .size = r->size,
+                                   .stack = r->stack,
+                                   .action = r->action,
+                                   .pool = pool_of(m->out, pool)};
+}
+static struct raw_event unpack(const struct pickle *m, const struct snapshot_event *e) {
+    const struct snapshot_pool *p = &m->out->pools[e->pool];
+    return (struct raw_event){.address = e->address,
+                              .device_free = e->address,
+                              .size = e->size,
+                              .stream = p->stream,
+                              .pool_high = p->high,
+                              .pool_low = p->low,
+                              .stack = e->stack,
+                              .action = e->action};
 }
 
-// More pairs for what is a record already.
-static int add_to_record(struct pickle *m, struct object *o, const uint64_t *pairs,
-                         ptrdiff_t count) {
-    struct snapshot *s = m->out;
-    if (o->kind == OBJECT_FRAME) {
-        struct snapshot_frame frame = s->frames[o->index];
-        take_pairs(m, OBJECT_FRAME, &frame, pairs, count);
-        int32_t index = snapshot_pickle_frame(m, frame);
-        if (index >= 0) o->index = index;
-        return index < 0 ? FAIL_INPUT : 0;
-    }
-    void *record = o->kind == OBJECT_EVENT   ? (void *)&s->events[o->index]
-                   : o->kind == OBJECT_BLOCK ? (void *)&s->blocks[o->index]
-                                             : (void *)&s->segments[o->index];
-    take_pairs(m, (enum object_kind)o->kind, record, pairs, count);
+// How a dict of a kind becomes a record; o->index >= 0 where it is one and more pairs come.
+typedef int recorder(struct pickle *m, struct object *o, const uint64_t *pairs, ptrdiff_t count);
+
+static int record_frame(struct pickle *m, struct object *o, const uint64_t *pairs,
+                        ptrdiff_t count) {
+    struct snapshot_frame frame = {0};
+    if (o->kind == OBJECT_FRAME) frame = m->out->frames[o->index];
+    take_pairs(m, OBJECT_FRAME, &frame, pairs, count);
+    int32_t index = snapshot_pickle_frame(m, frame);
+    if (index < 0) return FAIL_INPUT;
+    o->index = index;
     return 0;
 }
+static int record_event(struct pickle *m, struct object *o, const uint64_t *pairs,
+                        ptrdiff_t count) {
+    struct raw_event raw = {.address = -1, .size = -1, .device_free = -1};
+    struct snapshot_event *e;
+    if (o->kind == OBJECT_EVENT) raw = unpack(m, &m->events[o->index]);
+    take_pairs(m, OBJECT_EVENT, &raw, pairs, count);
+    e = o->kind == OBJECT_EVENT ? &m->events[o->index]
+                                : pickle_push(m, &m->events, &m->event_count, &m->event_capacity);
+    if (!e) return FAIL_INPUT;
+    *e = pack(m, &raw);
+    o->index = (int32_t)(e - m->events);
+    return 0;
+}
+static int record_block(struct pickle *m, struct object *o, const uint64_t *pairs,
+                        ptrdiff_t count) {
+    if (o->kind != OBJECT_BLOCK) {
+        struct snapshot_block *b = pickle_push(m, &m->blocks, &m->block_count, &m->block_capacity);
+        if (!b) return FAIL_INPUT;
+        *b = (struct snapshot_block){.address = -1, .size = -1, .requested = -1, .history = -1};
+        o->index = (int32_t)m->block_count - 1;
+    }
+    take_pairs(m, OBJECT_BLOCK, &m->blocks[o->index], pairs, count);
+    return 0;
+}
+static int record_segment(struct pickle *m, struct object *o, const uint64_t *pairs,
+                          ptrdiff_t count) {
+    if (o->kind != OBJECT_SEGMENT) {
+        struct raw_segment *g =
+            pickle_push(m, &m->segments, &m->segment_count, &m->segment_capacity);
+        if (!g) return FAIL_INPUT;
+        *g = (struct raw_segment){.address = -1, .bytes = -1, .device = -1, .blocks = -1};
+        o->index = (int32_t)m->segment_count - 1;
+    }
+    take_pairs(m, OBJECT_SEGMENT, &m->segments[o->index], pairs, count);
+    return 0;
+}
+static recorder *const recorders[OBJECT_KINDS] = {
+    [OBJECT_FRAME] = record_frame,
+    [OBJECT_EVENT] = record_event,
+    [OBJECT_BLOCK] = record_block,
+    [OBJECT_SEGMENT] = record_segment,
+};
 
 static enum object_kind kind_of(const uint64_t *pairs, ptrdiff_t count) {
     for (ptrdiff_t i = 0; i + 1 < count; i += 2) {
@@ -302,11 +327,13 @@ int snapshot_object_set(struct pickle *m, uint64_t dict, const uint64_t *pairs, 
     if (count % 2) return snapshot_pickle_refuse(m, "a key without a value");
     if (!o || o->kind == OBJECT_LIST || o->kind == OBJECT_STACK || o->kind == OBJECT_OPAQUE)
         return snapshot_pickle_refuse(m, "keys for something that is no dict");
-    if (o->kind != OBJECT_DICT) return add_to_record(m, o, pairs, count);
-    enum object_kind kind = kind_of(pairs, count);
+    enum object_kind kind =
+        o->kind == OBJECT_DICT ? kind_of(pairs, count) : (enum object_kind)o->kind;
     if (kind == OBJECT_DICT) return keep(m, o, pairs, count);
     struct value_list before = snapshot_object_items(m, dict, OBJECT_DICT);
-    int rc = become(m, o, kind, pairs, count);
-    if (rc == 0 && before.count > 0) rc = add_to_record(m, o, before.items, before.count);
+    int rc = recorders[kind](m, o, pairs, count);
+    o->kind = (uint8_t)kind;
+    // Pairs that came before the one that says what it is.
+    if (rc == 0 && before.count > 0) rc = recorders[kind](m, o, before.items, before.count);
     return rc;
 }

@@ -5,6 +5,7 @@
 #include "predict/snapshot/pickle.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef int pickle_op(struct pickle *m);
@@ -28,6 +29,27 @@ bool snapshot_pickle_room(struct pickle *m, int64_t bytes) {
     return false;
 }
 
+bool snapshot_pickle_grow(struct pickle *m, void **items, ptrdiff_t size, ptrdiff_t *capacity) {
+    ptrdiff_t more = *capacity > 0 ? *capacity * 2 : 16;
+    if (!snapshot_pickle_room(m, (more - *capacity) * size)) return false;
+    void *larger = realloc(*items, (size_t)(more * size));
+    if (!larger) {
+        fail_set(m->why, FAIL_MACHINE, "%.*s: there is no memory left to read it",
+                 STR_ARG(m->out->name));
+        return false;
+    }
+    *items = larger;
+    *capacity = more;
+    return true;
+}
+
+void snapshot_pickle_end(struct pickle *m) {
+    for (ptrdiff_t i = 0; i < m->list_count; i++) free(m->lists[i].items);
+    void *const all[] = {m->stack, m->memo,   m->marks,  m->objects, m->lists,
+                         m->reals, m->events, m->blocks, m->segments};
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
+}
+
 static int cut_short(struct pickle *m) {
     if (m->in.error)
         return snapshot_pickle_refuse(m, "it cannot be read: %s", strerror(m->in.error));
@@ -36,7 +58,7 @@ static int cut_short(struct pickle *m) {
 }
 
 static int push(struct pickle *m, uint64_t value) {
-    uint64_t *place = pickle_push(m, m->scratch, &m->stack, &m->count, &m->capacity);
+    uint64_t *place = pickle_push(m, &m->stack, &m->count, &m->capacity);
     if (!place) return FAIL_INPUT;
     *place = value;
     return 0;
@@ -58,12 +80,12 @@ static int to_mark(struct pickle *m, ptrdiff_t *ret_first) {
 }
 
 // Numbers, little end first.
-static uint64_t peek(const struct pickle *m, int bytes) {
+static inline uint64_t peek(const struct pickle *m, int bytes) {
     uint64_t n = 0;
     memcpy(&n, m->in.p, (size_t)bytes);
     return n;
 }
-static int take(struct pickle *m, int bytes, uint64_t *ret) {
+static inline __attribute__((always_inline)) int take(struct pickle *m, int bytes, uint64_t *ret) {
     if (!input_has(&m->in, bytes)) return cut_short(m);
     *ret = peek(m, bytes);
     m->in.p += bytes;
@@ -84,7 +106,7 @@ static int op_true(struct pickle *m) {
 static int op_false(struct pickle *m) {
     return push(m, value_whole(0));
 }
-static int whole(struct pickle *m, int bytes) {
+static inline __attribute__((always_inline)) int whole(struct pickle *m, int bytes) {
     uint64_t n;
     int rc = take(m, bytes, &n);
     return rc < 0 ? rc : push(m, value_whole((int64_t)n));
@@ -125,7 +147,7 @@ static int op_long4(struct pickle *m) {
     return rc < 0 ? rc : long_of(m, (int64_t)bytes);
 }
 static int push_real(struct pickle *m, double value) {
-    double *place = pickle_push(m, m->scratch, &m->reals, &m->real_count, &m->real_capacity);
+    double *place = pickle_push(m, &m->reals, &m->real_count, &m->real_capacity);
     if (!place) return FAIL_INPUT;
     *place = value;
     return push(m, value_of(VALUE_REAL, m->real_count - 1));
@@ -178,7 +200,7 @@ static int text_of(struct pickle *m, uint64_t length) {
     if (!snapshot_input_skip(&m->in, (int64_t)length)) return cut_short(m);
     return push(m, value_of(VALUE_TEXT, number));
 }
-static int text(struct pickle *m, int bytes) {
+static inline __attribute__((always_inline)) int text(struct pickle *m, int bytes) {
     uint64_t length;
     int rc = take(m, bytes, &length);
     return rc < 0 ? rc : text_of(m, length);
@@ -227,7 +249,7 @@ static int op_empty_set(struct pickle *m) {
     return push_new(m, OBJECT_OPAQUE);
 }
 static int op_mark(struct pickle *m) {
-    ptrdiff_t *place = pickle_push(m, m->scratch, &m->marks, &m->mark_count, &m->mark_capacity);
+    ptrdiff_t *place = pickle_push(m, &m->marks, &m->mark_count, &m->mark_capacity);
     if (!place) return FAIL_INPUT;
     *place = m->count;
     return 0;
@@ -356,14 +378,16 @@ static int memo_put(struct pickle *m, uint64_t at) {
     if (at > (uint64_t)m->memo_count + (1 << 20))
         return snapshot_pickle_refuse(m, "the objects are not numbered one after the other");
     while ((uint64_t)m->memo_count <= at) {
-        uint64_t *place = pickle_push(m, m->scratch, &m->memo, &m->memo_count, &m->memo_capacity);
+        uint64_t *place = pickle_push(m, &m->memo, &m->memo_count, &m->memo_capacity);
         if (!place) return FAIL_INPUT;
         *place = VALUE_NONE;
     }
     m->memo[at] = m->stack[m->count - 1];
     return 0;
 }
-static int memo_by(struct pickle *m, int size, int (*use)(struct pickle *m, uint64_t at)) {
+static inline __attribute__((always_inline)) int memo_by(struct pickle *m, int size,
+                                                         int (*use)(struct pickle *m,
+                                                                    uint64_t at)) {
     uint64_t at;
     int rc = take(m, size, &at);
     return rc < 0 ? rc : use(m, at);
@@ -468,9 +492,30 @@ static int refuse_opcode(struct pickle *m, unsigned char code) {
     return snapshot_pickle_refuse(m, "0x%02x is no opcode of a pickle", code);
 }
 
+// Nine of ten opcodes of a snapshot name a frame again: as many as the window and the stack allow
+// are done here. What is not sound is left to the opcode's own function.
+static void get_many(struct pickle *m) {
+    const unsigned char *p = m->in.p;
+    while (m->in.end - p >= 5 && m->count < m->capacity) {
+        uint32_t at = p[1];
+        ptrdiff_t length = 2;
+        if (*p == 'j') {
+            memcpy(&at, p + 1, 4);
+            length = 5;
+        } else if (*p != 'h') {
+            break;
+        }
+        if (at >= (uint64_t)m->memo_count) break;
+        m->stack[m->count++] = m->memo[at];
+        p += length;
+    }
+    m->in.p = p;
+}
+
 int snapshot_pickle_run(struct pickle *m, uint64_t *ret_value) {
     int rc = 0;
     while (!m->done && rc == 0) {
+        get_many(m);
         if (!input_has(&m->in, 1)) return cut_short(m);
         unsigned char code = *m->in.p++;
         rc = ops[code] ? ops[code](m) : refuse_opcode(m, code);

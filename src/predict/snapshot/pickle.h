@@ -42,6 +42,18 @@ struct object {
     int32_t index;
     uint8_t kind;
 };
+// An entry of the history and a segment while their keys come.
+struct raw_event {
+    int64_t address, size, stream, device_free;
+    int32_t stack, pool_high, pool_low;
+    uint8_t action;
+};
+struct raw_segment {
+    int64_t address, bytes, stream, device;
+    int32_t pool_high, pool_low;
+    int32_t blocks; // lists; -1
+    bool expandable;
+};
 struct value_list {
     uint64_t *items;
     ptrdiff_t count, capacity;
@@ -58,7 +70,6 @@ enum pickle_key {
     KEY_ADDRESS,
     KEY_SIZE,
     KEY_STREAM,
-    KEY_TIME_US,
     KEY_FRAMES,
     KEY_DEVICE_FREE,
     KEY_POOL_ID,
@@ -105,17 +116,30 @@ struct pickle {
     int32_t *text_slots, *frame_slots, *stack_slots;
     ptrdiff_t text_places, frame_places, stack_places;
     ptrdiff_t text_capacity, frame_capacity, stack_capacity, stack_frame_capacity;
+    struct snapshot_event *events;
+    struct snapshot_block *blocks;
+    struct raw_segment *segments;
+    ptrdiff_t event_count, block_count, segment_count;
     ptrdiff_t event_capacity, block_capacity, segment_capacity;
     int64_t text_bytes;
     int32_t ids[SNAPSHOT_DEPTH];
     bool done;
 };
 
-// One more item of an array, counted; NULL: there is no room left, said in why.
-#define pickle_push(m, arena, items, count, capacity)                                              \
-    (*(count) < *(capacity) || snapshot_pickle_room(m, (int64_t)sizeof **(items) *                 \
-                                                           (*(capacity) > 0 ? *(capacity)*2 : 16)) \
-         ? arena_push(arena, items, count, capacity)                                               \
+// One more item of an array, counted; NULL: there is no room left, said in why. What the machine
+// itself works with grows in place where the system can (realloc), and is given back at the end.
+#define pickle_push(m, items, count, capacity)                                                    \
+    (*(count) < *(capacity) ||                                                                    \
+             snapshot_pickle_grow((m), (void **)(items), (ptrdiff_t)sizeof **(items), (capacity)) \
+         ? &(*(items))[(*(count))++]                                                              \
+         : NULL)
+bool snapshot_pickle_grow(struct pickle *m, void **items, ptrdiff_t size, ptrdiff_t *capacity);
+// What goes into the snapshot.
+#define pickle_keep(m, items, count, capacity)                                     \
+    (*(count) < *(capacity) ||                                                     \
+             snapshot_pickle_room((m), (int64_t)sizeof **(items) *                 \
+                                           (*(capacity) > 0 ? *(capacity)*2 : 16)) \
+         ? arena_push((m)->keep, items, count, capacity)                           \
          : NULL)
 bool snapshot_pickle_room(struct pickle *m, int64_t bytes);
 __attribute__((format(printf, 2, 3))) int snapshot_pickle_refuse(struct pickle *m,
@@ -125,6 +149,7 @@ __attribute__((format(printf, 2, 3))) int snapshot_pickle_refuse(struct pickle *
 int snapshot_pickle_run(struct pickle *m, uint64_t *ret_value);
 // intern.c: numbers of equal things; negative: no room.
 int snapshot_pickle_init(struct pickle *m);
+void snapshot_pickle_end(struct pickle *m); // gives all but the snapshot back
 int32_t snapshot_pickle_text(struct pickle *m, struct str text);
 int32_t snapshot_pickle_frame(struct pickle *m, struct snapshot_frame frame);
 int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t count);
@@ -136,6 +161,7 @@ int snapshot_object_set(struct pickle *m, uint64_t dict, const uint64_t *pairs, 
 struct value_list snapshot_object_items(const struct pickle *m, uint64_t value,
                                         enum object_kind kind);
 uint64_t snapshot_object_at(const struct pickle *m, uint64_t dict, enum pickle_key key);
+uint8_t snapshot_object_pool(struct pickle *m, const struct raw_segment *g);
 int32_t snapshot_object_index(const struct pickle *m, uint64_t value, enum object_kind kind);
 
 #endif

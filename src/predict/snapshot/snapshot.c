@@ -12,6 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#define SIZE_MOST (INT64_C(1) << 50) // of a block or a segment
+
 bool snapshot_is_pickle(struct str head) {
     return head.len >= 2 && (unsigned char)head.p[0] == 0x80 && head.p[1] >= 2 && head.p[1] <= 5;
 }
@@ -29,86 +31,78 @@ static void take_history(struct pickle *m, struct snapshot_block *b) {
     struct value_list items = m->lists[b->history];
     int32_t entry = items.count > 0 ? snapshot_object_index(m, items.items[0], OBJECT_BLOCK) : -1;
     if (entry < 0) return;
-    const struct snapshot_block *old = &m->out->blocks[entry];
+    const struct snapshot_block *old = &m->blocks[entry];
     if (b->requested < 0) b->requested = old->requested;
     if (b->stack == 0) b->stack = old->stack;
 }
 
 // The blocks of a segment, one after the other; where the file has no addresses they follow from
 // the sizes.
-static int take_blocks(struct pickle *m, struct snapshot_segment *g, struct snapshot_block **blocks,
-                       ptrdiff_t *count, ptrdiff_t *capacity) {
-    struct value_list items = g->first >= 0 ? m->lists[g->first] : (struct value_list){0};
+static int take_blocks(struct pickle *m, int32_t list, struct snapshot_segment *g,
+                       ptrdiff_t *capacity) {
+    struct snapshot *s = m->out;
+    struct value_list items = list >= 0 ? m->lists[list] : (struct value_list){0};
     int64_t address = g->address;
-    g->first = (int32_t)*count;
+    g->first = (int32_t)s->block_count;
     for (ptrdiff_t i = 0; i < items.count; i++) {
         int32_t at = snapshot_object_index(m, items.items[i], OBJECT_BLOCK);
         if (at < 0) return no_snapshot(m, "something in \"blocks\" is no block");
-        struct snapshot_block b = m->out->blocks[at];
+        struct snapshot_block b = m->blocks[at];
         take_history(m, &b);
-        if (b.size < 0 || b.size > VALUE_WHOLE_MOST / 2)
-            return no_snapshot(m, "a block without a size");
+        if (b.size < 0 || b.size > SIZE_MOST) return no_snapshot(m, "a block without a size");
         if (b.address < 0) b.address = address;
         address = b.address + b.size;
-        struct snapshot_block *place = pickle_push(m, m->keep, blocks, count, capacity);
+        struct snapshot_block *place = pickle_keep(m, &s->blocks, &s->block_count, capacity);
         if (!place) return FAIL_INPUT;
         *place = b;
     }
-    g->count = (int32_t)(*count - g->first);
+    g->count = (int32_t)(s->block_count - g->first);
     return 0;
 }
 
 static int take_segments(struct pickle *m, struct value_list items) {
     struct snapshot *s = m->out;
-    struct snapshot_segment *segments = NULL;
-    struct snapshot_block *blocks = NULL;
-    ptrdiff_t count = 0, capacity = 0, block_count = 0, block_capacity = 0;
+    ptrdiff_t capacity = 0, block_capacity = 0;
     for (ptrdiff_t i = 0; i < items.count; i++) {
         int32_t at = snapshot_object_index(m, items.items[i], OBJECT_SEGMENT);
         if (at < 0) return no_snapshot(m, "something in \"segments\" is no segment");
-        struct snapshot_segment g = s->segments[at];
-        if (g.bytes < 0 || g.bytes > VALUE_WHOLE_MOST / 2 || g.address < 0)
+        const struct raw_segment *r = &m->segments[at];
+        if (r->bytes < 0 || r->bytes > SIZE_MOST || r->address < 0)
             return no_snapshot(m, "a segment without address or size");
-        if (g.device < 0) g.device = 0;
-        if (g.device >= SNAPSHOT_GPUS) return no_snapshot(m, "a GPU with a number above 63");
-        int rc = take_blocks(m, &g, &blocks, &block_count, &block_capacity);
+        if (r->device >= SNAPSHOT_GPUS) return no_snapshot(m, "a GPU with a number above 63");
+        struct snapshot_segment g = {.address = r->address,
+                                     .bytes = r->bytes,
+                                     .device = r->device < 0 ? 0 : (int32_t)r->device,
+                                     .pool = snapshot_object_pool(m, r),
+                                     .expandable = r->expandable};
+        int rc = take_blocks(m, r->blocks, &g, &block_capacity);
         if (rc < 0) return rc;
-        struct snapshot_segment *place = pickle_push(m, m->keep, &segments, &count, &capacity);
+        struct snapshot_segment *place = pickle_keep(m, &s->segments, &s->segment_count, &capacity);
         if (!place) return FAIL_INPUT;
         *place = g;
     }
-    s->segments = segments;
-    s->segment_count = count;
-    s->blocks = blocks;
-    s->block_count = block_count;
     return 0;
 }
 
-// Usually the entries stand in the array as they do in the file; else they are copied.
 static int take_trace(struct pickle *m, struct value_list items, struct snapshot_trace *ret) {
     struct snapshot *s = m->out;
-    int32_t first = items.count > 0 ? snapshot_object_index(m, items.items[0], OBJECT_EVENT) : 0;
-    bool in_order = true;
+    *ret = (struct snapshot_trace){(int32_t)s->event_count, (int32_t)items.count};
     for (ptrdiff_t i = 0; i < items.count; i++) {
         int32_t at = snapshot_object_index(m, items.items[i], OBJECT_EVENT);
         if (at < 0)
             return no_snapshot(m, "something in \"device_traces\" is no entry of a history");
-        in_order &= at == first + i;
-    }
-    *ret = (struct snapshot_trace){first, (int32_t)items.count};
-    if (in_order) return 0;
-    ret->first = (int32_t)s->event_count;
-    for (ptrdiff_t i = 0; i < items.count; i++) {
-        struct snapshot_event *e =
-            pickle_push(m, m->keep, &s->events, &s->event_count, &m->event_capacity);
-        if (!e) return FAIL_INPUT;
-        *e = s->events[snapshot_object_index(m, items.items[i], OBJECT_EVENT)];
+        s->events[s->event_count++] = m->events[at];
     }
     return 0;
 }
 
 static int take_traces(struct pickle *m, struct value_list gpus) {
+    ptrdiff_t count = 0;
     if (gpus.count > SNAPSHOT_GPUS) return no_snapshot(m, "histories of more than 64 GPUs");
+    for (ptrdiff_t i = 0; i < gpus.count; i++)
+        count += snapshot_object_items(m, gpus.items[i], OBJECT_LIST).count;
+    if (!snapshot_pickle_room(m, count * (ptrdiff_t)sizeof *m->events)) return FAIL_INPUT;
+    m->out->events = arena_new(m->keep, struct snapshot_event, count);
     for (ptrdiff_t i = 0; i < gpus.count; i++) {
         struct value_list items = snapshot_object_items(m, gpus.items[i], OBJECT_LIST);
         int rc = take_trace(m, items, &m->out->traces[i]);
@@ -170,12 +164,13 @@ static int read_input(struct arena *a, struct arena *scratch, struct str name,
                       struct snapshot_input in, struct snapshot *ret, struct fail *why) {
     struct pickle *m = arena_new(scratch, struct pickle, 1);
     uint64_t root;
-    *ret = (struct snapshot){.name = name, .protocol = 0};
+    *ret = (struct snapshot){.name = name, .pool_count = 1};
     *m = (struct pickle){.keep = a, .scratch = scratch, .in = in, .out = ret, .why = why};
     int rc = snapshot_pickle_init(m);
     if (rc == 0) rc = snapshot_pickle_run(m, &root);
     if (rc == 0) ret->bytes = input_at(&m->in);
     if (rc == 0) rc = take_root(m, root);
+    snapshot_pickle_end(m);
     return rc;
 }
 

@@ -11,6 +11,7 @@
 
 enum {
     SNAPSHOT_GPUS = 64,        // a reader's limit
+    SNAPSHOT_POOLS = 64,       // those beyond share the last
     SNAPSHOT_DEPTH = 1024,     // frames of a stack
     SNAPSHOT_TEXT_MOST = 4096, // of a text; what is longer is cut
 };
@@ -37,11 +38,14 @@ struct snapshot_stack {   // innermost frame first
     int32_t first, count; // in stack_frames
 };
 struct snapshot_event {
-    int64_t address, size, stream, time_us; // -1: not in the file
-    int64_t device_free;                    // of an oom; -1
-    int32_t stack;                          // in stacks; 0: none
-    int32_t pool_high, pool_low;            // of a private pool; 0, 0: the common one
-    uint8_t action;
+    int64_t address; // of an oom: what the GPU had free; -1: not in the file
+    int64_t size;
+    int32_t stack; // in stacks; 0: none
+    uint8_t action, pool;
+};
+struct snapshot_pool { // a stream's, or a private one of a stream
+    int64_t stream;
+    int32_t high, low; // 0, 0: not private
 };
 enum snapshot_state { SNAPSHOT_INACTIVE, SNAPSHOT_ACTIVE, SNAPSHOT_AWAITS_FREE };
 struct snapshot_block {
@@ -51,9 +55,8 @@ struct snapshot_block {
     uint8_t state;
 };
 struct snapshot_segment {
-    int64_t address, bytes, stream;
-    int64_t device;
-    int32_t pool_high, pool_low;
+    int64_t address, bytes;
+    int32_t device, pool;
     int32_t first, count; // in blocks
     bool expandable;
 };
@@ -81,6 +84,8 @@ struct snapshot {
     struct snapshot_segment *segments;
     ptrdiff_t text_count, frame_count, stack_count, stack_frame_count;
     ptrdiff_t event_count, block_count, segment_count;
+    struct snapshot_pool pools[SNAPSHOT_POOLS]; // [0] is the default stream's
+    int pool_count;
     struct snapshot_trace traces[SNAPSHOT_GPUS];
     int trace_count; // 0: the file has no history
     struct snapshot_settings settings;
