@@ -38,6 +38,12 @@
 #define CLI_ROW_PYTHON(at)                     \
     CLI_ROW("python", "PROGRAM", CLI_TEXT, at, \
             "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file")
+#define CLI_ROW_SNAPSHOT(at)                                                                     \
+    CLI_ROW(                                                                                     \
+        "snapshot", "DIR", CLI_TEXT, at,                                                         \
+        "keeps PyTorch's memory snapshot of an out-of-memory in this folder, for doctor (CUDA, " \
+        "torch 2.0 on)",                                                                         \
+        "file")
 #define CLI_ROW_ENV(at)                          \
     CLI_ROW("env", "NAME=VALUE", CLI_REPEAT, at, \
             "a variable for the command; VALUE may hold placeholders (repeatable)", "")

@@ -17,6 +17,7 @@ the training.
     samples.py     how many samples a batch has
     longest.py     the longest batch first, in a trial that is to see it
     cuda.py        the allocator's figures, and its cap
+    snapshot.py    the memory snapshot of an out-of-memory
 
 Recipes:
 

@@ -10,8 +10,8 @@ import sys
 import types
 from threading import get_ident
 
-from . import checkpoints, cuda
-from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER
+from . import checkpoints, cuda, snapshot
+from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER, OTHER
 from .tracing import is_tracing, never
 
 
@@ -254,7 +254,7 @@ def hook_cuda(journal):
     import torch
 
     def begun():
-        for work in (lambda: hook_copies(journal), cuda.cap_at_start):
+        for work in (lambda: hook_copies(journal), cuda.cap_at_start, snapshot.start):
             try:
                 work()
             except Exception:

@@ -182,6 +182,9 @@ static int environment(struct launch_making *m, char *const **ret_environment, s
         str_word_add(&w, str_format(a, "BATCHFIT_MEMORY_%s=%lld", is_cuda ? "CAP" : "LIMIT",
                                     (long long)limit_bytes));
     }
+    if (l->snapshots.len > 0) {
+        str_word_add(&w, str_format(a, "BATCHFIT_SNAPSHOT=%.*s", STR_ARG(l->snapshots)));
+    }
     if (m->attempt) {
         str_word_add(&w, str_format(a, "BATCHFIT_CONTROL=%.*s", STR_ARG(m->attempt->control_path)));
     }
@@ -368,6 +371,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     if (rc < 0) return rc;
     launch_read(l, ret_result);
     say_limit(l, asked_bytes, limit_bytes, ret_result);
+    launch_snapshots_tell(l, true);
     launch_energy_read(&showing.energy, l, ret_result);
     return 0;
 }
@@ -390,6 +394,7 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
     l->python = str_of(launch_python_program(options->python));
     int rc = launch_place_open(a, options, &l->place, why);
     if (rc == 0) rc = launch_python_lay_out(a, &l->layout, why);
+    if (rc == 0) rc = launch_snapshots_open(l, why);
     if (rc < 0) return rc;
     if (l->place.kind == LAUNCH_CPU) l->processor = device_cpu_open(a, "");
     if (l->place.standin.len > 0) launch_note(l, device_standin_note(a, l->place.standin));

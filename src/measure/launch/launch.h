@@ -27,6 +27,7 @@ struct launch_options {
     bool longest_first;      // the first batch is of the data's longest samples
     bool is_inference;       // no option: the command only predicts
     const char *log_folder;  // keeps each trial's output
+    const char *snapshots;   // where the memory snapshots of out-of-memories go; NULL: none
     // "0,1" or "GPU-uuid": what CUDA_VISIBLE_DEVICES says in the trials, in the driver's order;
     // NULL: the variable as it is. The first of them is watched.
     const char *cards;
@@ -62,11 +63,13 @@ struct launch {
     const volatile bool *interrupted;
     struct str_list notes;              // what one should know about all trials of this launch
     struct device_cpu_watch *processor; // whose energy is counted; NULL: the GPU's is
-    struct str
-        *dimension_note;     // that samples are counted along another dimension; NULL: they are not
+    // That samples are counted along another dimension; NULL: they are not.
+    struct str *dimension_note;
     int64_t dimension_batch; // … at which batch that was seen first
     bool has_said_printed;
-    int made; // trials so far, for the names of logs
+    int made;                        // trials so far, for the names of logs
+    struct str snapshots;            // the folder of options->snapshots, its whole path
+    struct str_list snapshots_known; // those in it that were told, or were there before
     // Called about ten times a second while a trial runs: for a progress line. May be NULL.
     void (*watch)(void *context, const struct steps *steps, const struct trial_outside *outside);
     void *watch_context;

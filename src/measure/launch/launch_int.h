@@ -21,6 +21,10 @@ bool launch_config_takes(const struct launch *l, struct str name);
 // itself.
 int launch_ranks(struct launch *l, char *const *argv, char *const **ret_argv, struct fail *why);
 
+// snapshots.c: makes the folder of --snapshot; says of each snapshot that is new in it where it is.
+int launch_snapshots_open(struct launch *l, struct fail *why);
+void launch_snapshots_tell(struct launch *l, bool aloud);
+
 // The energy counter over a trial's measured steps: looked at while it runs, then judged. A zeroed
 // one has seen nothing.
 struct launch_energy {

@@ -40,6 +40,7 @@
                 "a trial begins with the longest samples of its data (of 4096, for 10 s), for "    \
                 "data of different lengths",                                                       \
                 NULL),                                                                             \
+        CLI_ROW_SNAPSHOT(LAUNCH_AT(type, snapshots)),                                              \
         CLI_ROW("keep-logs", "DIR", CLI_TEXT, LAUNCH_AT(type, log_folder),                         \
                 "keeps the whole output of each trial in this folder", "file")
 

@@ -22,15 +22,16 @@ int snapshot_pickle_refuse(struct pickle *m, const char *format, ...) {
 }
 
 bool snapshot_pickle_room(struct pickle *m, int64_t bytes) {
+    // No opcode makes more than two dozen bytes of ours from one of its own.
+    int64_t most = (INT64_C(16) << 20) + 64 * input_at(&m->in);
     m->room += bytes;
-    if (m->room <= SNAPSHOT_ROOM_MOST) return true;
-    snapshot_pickle_refuse(m,
-                           "what it holds takes more than 1 GiB: no memory snapshot is like that");
+    if (m->room <= SNAPSHOT_ROOM_MOST && m->room <= most) return true;
+    snapshot_pickle_refuse(m, "what it holds takes more memory than a snapshot of its length may");
     return false;
 }
 
 bool snapshot_pickle_grow(struct pickle *m, void **items, ptrdiff_t size, ptrdiff_t *capacity) {
-    ptrdiff_t more = *capacity > 0 ? *capacity * 2 : 16;
+    ptrdiff_t more = *capacity > 0 ? *capacity * 2 : 4; // most lists are short
     if (!snapshot_pickle_room(m, (more - *capacity) * size)) return false;
     void *larger = realloc(*items, (size_t)(more * size));
     if (!larger) {

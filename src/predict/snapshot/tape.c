@@ -107,9 +107,12 @@ static void add_events(struct maker *m, int32_t end, int32_t *number_of) {
     struct tape *t = m->t;
     ptrdiff_t phase = 0;
     for (int32_t i = 0; i < end; i++) {
-        for (; phase < h->phase_count && h->phases[phase].first == i; phase++)
+        for (; phase < h->phase_count && h->phases[phase].first == i; phase++) {
+            // The tape has begun with `m init 0`.
+            if (h->phases[phase].phase == SNAPSHOT_LOADING && t->event_count == 1) continue;
             add_event(m, TAPE_MARK, (enum tape_phase)tape_phases[h->phases[phase].phase],
                       h->phases[phase].step);
+        }
         if (is_empty_cache(h, i)) add_event(m, TAPE_EMPTY_CACHE, TAPE_INIT, 0);
         int32_t x = h->alloc_of[i];
         if (x < 0) continue;

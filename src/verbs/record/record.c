@@ -2,6 +2,7 @@
 // batchfit record: tape of any PyTorch model. The recorder itself is Python (python/batchfit),
 // since PyTorch must be spoken to; it is embedded here, laid into the cache folder and run by the
 // user's own python3.
+#include "verbs/record/record.h"
 #include "base/json.h"
 #include "base/os.h"
 #include "base/unit.h"
@@ -18,7 +19,7 @@ enum { VALUES = 32 };
 
 struct record_options {
     struct cli_options base;
-    const char *output, *python;
+    const char *output, *python, *snapshots;
     const char *values[VALUES]; // options that go to the recorder as they are
     bool switches[VALUES];
 };
@@ -27,12 +28,15 @@ struct record_options {
 #define VALUE(n) offsetof(struct record_options, values) + (n) * sizeof(const char *)
 #define SWITCH(n) offsetof(struct record_options, switches) + (n) * sizeof(bool)
 
-// The first two are ours, the rest the recorder's (python/batchfit/knobs.py).
-enum { OWN_ROWS = 2 };
+// The first three are ours, the rest the recorder's (python/batchfit/knobs.py).
+enum { OWN_ROWS = 3, VALUE_BATCHES = 18, VALUE_NAME };
 static const struct cli_row rows[] = {
     {"output", "FILE", CLI_TEXT, AT(output),
      "where the tape goes; without it your own store, where fit finds it", "file", 'o'},
     CLI_ROW_PYTHON(AT(python)),
+    {"from-snapshot", "FILE", CLI_REPEAT, AT(snapshots),
+     "a memory snapshot of PyTorch instead of SOURCE; twice, with --batches, for two batches",
+     "file"},
     {"precision", "WORD", CLI_TEXT, VALUE(0),
      "fp32, amp-fp16, amp-bf16, bf16 or fp16; amp is autocast, fp16 is for inference only",
      "fp32 amp-fp16 amp-bf16 bf16 fp16"},
@@ -75,15 +79,15 @@ static const struct cli_row rows[] = {
     {"task", "WORD", CLI_TEXT, VALUE(16), "the head of an hf: model",
      "auto classification causal-lm masked-lm seq2seq-lm"},
     {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)", ""},
-    {"batches", "B,B,B", CLI_TEXT, VALUE(18), "batches at which the sequence is checked (2,4,8)",
-     ""},
+    {"batches", "B,B,B", CLI_TEXT, VALUE(VALUE_BATCHES),
+     "batches at which the sequence is checked (2,4,8)", ""},
     {"device", "WORD", CLI_TEXT, VALUE(20),
      "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's GPU "
      "(torch 2.0 on)",
      "meta cuda"},
     {"classes-derivative", NULL, CLI_SWITCH, SWITCH(13),
      "also record how sizes depend on the number of classes", NULL},
-    {"name", "NAME", CLI_TEXT, VALUE(19), "the model's name in the tape", ""},
+    {"name", "NAME", CLI_TEXT, VALUE(VALUE_NAME), "the model's name in the tape", ""},
     {"quiet", NULL, CLI_SWITCH, SWITCH(14), "no progress on stderr", NULL},
     {.name = NULL},
 };
@@ -168,9 +172,26 @@ static int report(struct arena *a, const char *path, bool json, struct fail *why
     return 0;
 }
 
+static int run_snapshots(struct arena *a, const struct record_options *o, struct fail *why) {
+    const struct record_snapshots from = {o->snapshots, o->values[VALUE_BATCHES],
+                                          o->values[VALUE_NAME]};
+    for (const struct cli_row *row = rows + OWN_ROWS; row->name; row++) {
+        const void *at = (const char *)o + row->offset;
+        bool is_set = row->value ? *(const char *const *)at != NULL : *(const bool *)at;
+        if (is_set && strcmp(row->name, "batches") && strcmp(row->name, "name") &&
+            strcmp(row->name, "quiet"))
+            return fail_set(why, FAIL_USAGE, "--%s does not go with --from-snapshot", row->name);
+    }
+    if (o->base.argument_count > 0 || !o->output)
+        return fail_set(why, FAIL_USAGE, "--from-snapshot takes no SOURCE, and --output FILE");
+    int rc = record_from_snapshot(a, &from, o->output, why);
+    return rc == 0 && strcmp(o->output, "-") ? report(a, o->output, o->base.json, why) : rc;
+}
+
 static int record_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct record_options *o = (const struct record_options *)options;
     struct str output = str_of(o->output);
+    if (o->snapshots) return run_snapshots(a, o, why);
     if (options->argument_count != 1) {
         fail_set(why, FAIL_USAGE, "record takes one source");
         return fail_hint(why, "timm:NAME, torchvision:NAME, hf:NAME, ultralytics:NAME or "
@@ -200,12 +221,19 @@ const struct cli_verb record_verb = {
         "\n"
         "With --device cuda, and a GPU, it runs the two steps for real at each batch and takes "
         "the history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS "
-        "and cuDNN really ask for on that GPU. Such a tape says nothing about time.",
+        "and cuDNN really ask for on that GPU. Such a tape says nothing about time.\n"
+        "\n"
+        "With --from-snapshot FILE nothing is run: the tape is the history in a memory snapshot "
+        "(torch.cuda.memory._dump_snapshot), phases told from its stacks. One snapshot makes a "
+        "tape "
+        "of its own batch; two at two batches, with --batches 8,16, one for all.",
     .examples =
         "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer adamw "
         "-o swin.tape\n"
         "batchfit record python:mypackage.train:build --img-size 512 -o mine.tape\n"
-        "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw",
+        "batchfit record hf:bert-large-uncased --seq-len 512 --optimizer adamw\n"
+        "batchfit record --from-snapshot a.pickle --from-snapshot b.pickle --batches 8,16 -o "
+        "mine.tape",
     .options = rows,
     .common =
         "output precision optimizer img-size seq-len num-classes mode checkpointing device python",

@@ -78,6 +78,7 @@ static const struct cli_row rows[] = {
         ""),
     CLI_ROW_PYTHON(AT(l.python)),
     CLI_ROW_ENV(AT(l.environment)),
+    CLI_ROW_SNAPSHOT(AT(l.snapshots)),
     {"config-key", "[NAME=]PATH", CLI_REPEAT, AT(l.config_keys),
      "where the value NAME (batch, accumulate, lr) goes in the copy of the config (repeatable)",
      ""},
