@@ -1,56 +1,68 @@
 # SPDX-License-Identifier: Apache-2.0
 """The emitter's memory snapshot of an out-of-memory. There is no CUDA here: torch's recorder, dump and observer are FAKES; what
-is tested is when they are called, what the files are called, and that nothing that goes wrong reaches the program. tests/gpu/snapshots.py
-does it for real."""
+is tested is when they are called, what the files are called, and that nothing that goes wrong reaches the program.
+tests/gpu/snapshots.py does it for real."""
 
+import contextlib
 import importlib
+import io
 import os
 import sys
+import unittest
+from unittest import mock
 
-import pytest
+import torch
 
-sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "python"))
+from helper import PYTHON, InFolder
+
+sys.path.insert(0, PYTHON)
 snapshot = importlib.import_module("batchfit.emit.snapshot")
 
 
-@pytest.fixture
-def fake(monkeypatch):
-    """Fakes of torch's three functions; what they were called with."""
-    import torch
-    calls = {"record": [], "observer": []}
+class Snapshot(InFolder):
+    def setUp(self):
+        super().setUp()
+        self.recorded, self.observers = [], []
 
-    def record(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
-        calls["record"].append(max_entries)
+        def record(enabled="all", context="all", stacks="all", max_entries=sys.maxsize):
+            self.recorded.append(max_entries)
 
-    def dump(path):
-        with open(path, "wb") as f:
-            f.write(b"\x80\x04N.")
-    monkeypatch.setattr(torch.cuda.memory, "_record_memory_history", record, raising=False)
-    monkeypatch.setattr(torch.cuda.memory, "_dump_snapshot", dump, raising=False)
-    monkeypatch.setattr(torch._C, "_cuda_attach_out_of_memory_observer", calls["observer"].append, raising=False)
-    return calls
+        def dump(path):
+            with open(path, "wb") as f:
+                f.write(b"\x80\x04N.")
+        for where, name, fake in ((torch.cuda.memory, "_record_memory_history", record), (torch.cuda.memory, "_dump_snapshot", dump),
+                                  (torch._C, "_cuda_attach_out_of_memory_observer", self.observers.append)):
+            patch = mock.patch.object(where, name, fake, create=True)
+            patch.start()
+            self.addCleanup(patch.stop)
+
+    def begin(self, folder):
+        with mock.patch.dict(os.environ, {"BATCHFIT_SNAPSHOT": folder, "RANK": "3"}):
+            return snapshot.start()
+
+    def test_nothing_without_a_folder(self):
+        self.assertIsNone(self.begin(""))
+        self.assertEqual((self.recorded, self.observers), ([], []))
+
+    def test_one_file_each_death_and_three_at_most(self):
+        out = os.path.join(self.folder, "out")
+        os.mkdir(out)
+        self.begin(out)
+        self.assertEqual(self.recorded, [snapshot.ENTRIES])
+        said = io.StringIO()
+        with contextlib.redirect_stderr(said), mock.patch.dict(os.environ, {"RANK": "3"}):
+            for _ in range(5):
+                self.observers[0](0, 1, 2, 3)
+        names = sorted(os.listdir(out))
+        self.assertEqual(names, ["oom-rank3-%d-%d.pickle" % (os.getpid(), i) for i in range(3)])
+        self.assertIn(os.path.join(out, names[0]), said.getvalue())
+
+    def test_what_goes_wrong_is_not_the_programs(self):
+        absent = os.path.join(self.folder, "absent")
+        self.begin(absent)
+        self.observers[0](0, 1, 2, 3)
+        self.assertFalse(os.path.exists(absent))
 
 
-def test_nothing_without_a_folder(fake, monkeypatch):
-    monkeypatch.delenv("BATCHFIT_SNAPSHOT", raising=False)
-    assert snapshot.start() is None
-    assert fake == {"record": [], "observer": []}
-
-
-def test_one_file_each_death_and_three_at_most(fake, monkeypatch, tmp_path, capsys):
-    monkeypatch.setenv("BATCHFIT_SNAPSHOT", str(tmp_path))
-    monkeypatch.setenv("RANK", "3")
-    snapshot.start()
-    assert fake["record"] == [snapshot.ENTRIES]
-    for _ in range(5):
-        fake["observer"][0](0, 1, 2, 3)
-    names = sorted(os.listdir(tmp_path))
-    assert names == ["oom-rank3-%d-%d.pickle" % (os.getpid(), i) for i in range(3)]
-    assert str(tmp_path / names[0]) in capsys.readouterr().err
-
-
-def test_what_goes_wrong_is_not_the_programs(fake, monkeypatch, tmp_path):
-    monkeypatch.setenv("BATCHFIT_SNAPSHOT", str(tmp_path / "absent"))
-    snapshot.start()
-    fake["observer"][0](0, 1, 2, 3)
-    assert not (tmp_path / "absent").exists()
+if __name__ == "__main__":
+    unittest.main()

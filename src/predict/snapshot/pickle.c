@@ -4,52 +4,9 @@
 // harm. Nothing here recurses: a hostile depth costs its bytes and no more.
 #include "predict/snapshot/pickle.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 typedef int pickle_op(struct pickle *m);
-
-int snapshot_pickle_refuse(struct pickle *m, const char *format, ...) {
-    struct fail *why = m->why;
-    char text[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    return fail_set(why, FAIL_INPUT, "%.*s: byte %lld: %s", STR_ARG(m->out->name),
-                    (long long)input_at(&m->in), text);
-}
-
-bool snapshot_pickle_room(struct pickle *m, int64_t bytes) {
-    // No opcode makes more than two dozen bytes of ours from one of its own.
-    int64_t most = (INT64_C(16) << 20) + 64 * input_at(&m->in);
-    m->room += bytes;
-    if (m->room <= SNAPSHOT_ROOM_MOST && m->room <= most) return true;
-    snapshot_pickle_refuse(m, "what it holds takes more memory than a snapshot of its length may");
-    return false;
-}
-
-bool snapshot_pickle_grow(struct pickle *m, void **items, ptrdiff_t size, ptrdiff_t *capacity) {
-    ptrdiff_t more = *capacity > 0 ? *capacity * 2 : 4; // most lists are short
-    if (!snapshot_pickle_room(m, (more - *capacity) * size)) return false;
-    void *larger = realloc(*items, (size_t)(more * size));
-    if (!larger) {
-        fail_set(m->why, FAIL_MACHINE, "%.*s: there is no memory left to read it",
-                 STR_ARG(m->out->name));
-        return false;
-    }
-    *items = larger;
-    *capacity = more;
-    return true;
-}
-
-void snapshot_pickle_end(struct pickle *m) {
-    for (ptrdiff_t i = 0; i < m->list_count; i++) free(m->lists[i].items);
-    void *const all[] = {m->stack, m->memo,   m->marks,  m->objects, m->lists,
-                         m->reals, m->events, m->blocks, m->segments};
-    for (size_t i = 0; i < sizeof all / sizeof *all; i++) free(all[i]);
-}
 
 static int cut_short(struct pickle *m) {
     if (m->in.error)
@@ -108,7 +65,7 @@ static int op_false(struct pickle *m) {
     return push(m, value_whole(0));
 }
 static inline __attribute__((always_inline)) int whole(struct pickle *m, int bytes) {
-    uint64_t n;
+    uint64_t n = 0;
     int rc = take(m, bytes, &n);
     return rc < 0 ? rc : push(m, value_whole((int64_t)n));
 }
@@ -119,7 +76,7 @@ static int op_binint2(struct pickle *m) {
     return whole(m, 2);
 }
 static int op_binint(struct pickle *m) {
-    uint64_t n;
+    uint64_t n = 0;
     int rc = take(m, 4, &n);
     return rc < 0 ? rc : push(m, value_whole((int32_t)(uint32_t)n));
 }
@@ -154,7 +111,7 @@ static int push_real(struct pickle *m, double value) {
     return push(m, value_of(VALUE_REAL, m->real_count - 1));
 }
 static int op_binfloat(struct pickle *m) {
-    uint64_t n;
+    uint64_t n = 0;
     double value;
     int rc = take(m, 8, &n);
     if (rc < 0) return rc;
@@ -202,7 +159,7 @@ static int text_of(struct pickle *m, uint64_t length) {
     return push(m, value_of(VALUE_TEXT, number));
 }
 static inline __attribute__((always_inline)) int text(struct pickle *m, int bytes) {
-    uint64_t length;
+    uint64_t length = 0;
     int rc = take(m, bytes, &length);
     return rc < 0 ? rc : text_of(m, length);
 }
@@ -224,7 +181,7 @@ static int op_unicode(struct pickle *m) {
 }
 // Bytes are nothing that a snapshot has; they are passed over.
 static int bytes(struct pickle *m, int size) {
-    uint64_t length;
+    uint64_t length = 0;
     int rc = take(m, size, &length);
     if (rc < 0) return rc;
     if (length > INT64_MAX || !snapshot_input_skip(&m->in, (int64_t)length)) return cut_short(m);
@@ -389,7 +346,7 @@ static int memo_put(struct pickle *m, uint64_t at) {
 static inline __attribute__((always_inline)) int memo_by(struct pickle *m, int size,
                                                          int (*use)(struct pickle *m,
                                                                     uint64_t at)) {
-    uint64_t at;
+    uint64_t at = 0;
     int rc = take(m, size, &at);
     return rc < 0 ? rc : use(m, at);
 }
@@ -434,7 +391,7 @@ static int op_proto(struct pickle *m) {
     return rc;
 }
 static int op_frame(struct pickle *m) { // how long the next piece is: we need not know
-    uint64_t length;
+    uint64_t length = 0;
     return take(m, 8, &length);
 }
 static int op_stop(struct pickle *m) {

@@ -141,15 +141,16 @@ bool snapshot_pickle_grow(struct pickle *m, void **items, ptrdiff_t size, ptrdif
                                            (*(capacity) > 0 ? *(capacity)*2 : 16)) \
          ? arena_push((m)->keep, items, count, capacity)                           \
          : NULL)
+// room.c
 bool snapshot_pickle_room(struct pickle *m, int64_t bytes);
 __attribute__((format(printf, 2, 3))) int snapshot_pickle_refuse(struct pickle *m,
                                                                  const char *format, ...);
 
+void snapshot_pickle_end(struct pickle *m); // gives all but the snapshot back
 // pickle.c: runs the file to its end; the value that it leaves.
 int snapshot_pickle_run(struct pickle *m, uint64_t *ret_value);
 // intern.c: numbers of equal things; negative: no room.
 int snapshot_pickle_init(struct pickle *m);
-void snapshot_pickle_end(struct pickle *m); // gives all but the snapshot back
 int32_t snapshot_pickle_text(struct pickle *m, struct str text);
 int32_t snapshot_pickle_frame(struct pickle *m, struct snapshot_frame frame);
 int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t count);

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which part of a training a stack belongs to. A recipe for a new one: a row here, and a row of
-// kinds.c if a kind of memory comes with it; the test tests/unit/snapshot_kinds.c has a stack for
-// each row.
+// Which part of a training a stack belongs to. A recipe for a new one: a row here, a row of kinds.c
+// if a kind of memory comes with it, and a stack of it in tests/snapshot/training.py.
 //
 // Autograd runs a GPU's backward pass in a thread of its own (torch/csrc/autograd/engine.cpp),
 // where no Python code runs but hooks and Functions: its allocations have no Python frame, or their
