@@ -3,7 +3,6 @@
 // the median. Every replay is of another batch than the one before, as a search does it.
 //   replay [--batch N] [--conf PYTORCH_CUDA_ALLOC_CONF] [--need] [TAPE …]
 //   replay --shipped     the tapes of data/tapes; fails when the median is below the goal
-#include "../tests/unit/tape_write.h"
 #include "base/os.h"
 #include "predict/sim/sim.h"
 #include "predict/tape/store.h"

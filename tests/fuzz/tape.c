@@ -3,7 +3,6 @@
 // replayed within what the result says of itself.
 #include "fuzz.h"
 
-#include "../unit/tape_write.h"
 #include "predict/sim/sim.h"
 
 #include <stdlib.h>

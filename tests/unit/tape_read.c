@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every way in which a tape can be malformed is named with its line; what is well-formed comes out
 // again as it went in.
-#include "tape_write.h"
 #include "unit.h"
 
 #include "predict/tape/tape.h"
@@ -198,6 +197,33 @@ static void unknown_is_not_zero(void **state) {
     assert_int_equal(t.event_count, 0);
 }
 
+static void headers_are_written_from_fields(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_header h = tape_header_unknown(), back;
+    const int64_t batches[] = {2, 4};
+    h.model = STR("timm:resnet50 \"x\"");
+    h.image_size = 224;
+    h.ema = 0;
+    h.checkpointing = 1;
+    h.batches = batches;
+    h.batch_count = 2;
+    h.seconds = 1.5;
+    struct str text = tape_header_text(&a, &h);
+    struct buf line = buf_new(&a);
+    buf_add(&line, text);
+    buf_byte(&line, '\n');
+    assert_int_equal(tape_read_header(&a, STR("x"), buf_str(&line), &back, NULL), 0);
+    assert_true(str_equal(back.model, h.model));
+    assert_int_equal(back.image_size, 224);
+    assert_int_equal(back.ema, 0);
+    assert_int_equal(back.checkpointing, 1);
+    assert_int_equal(back.prefetch, TAPE_UNKNOWN);
+    assert_int_equal(back.batch_count, 2);
+    assert_int_equal(back.batches[1], 4);
+    assert_true(back.seconds == 1.5);
+}
+
 static struct str packed(struct arena *a, struct str text) {
     size_t room = ZSTD_compressBound((size_t)text.len);
     char *bytes = arena_new(a, char, (ptrdiff_t)room);
@@ -248,6 +274,7 @@ int main(void) {
         cmocka_unit_test(sizes),
         cmocka_unit_test(malformed_tapes_are_named_by_line),
         cmocka_unit_test(unknown_is_not_zero),
+        cmocka_unit_test(headers_are_written_from_fields),
         cmocka_unit_test(compressed_tapes),
         cmocka_unit_test(bombs_are_refused),
     };

@@ -48,7 +48,7 @@ static void play(struct player *p, const char *conf, struct death_case *ret,
     p->left -= p->t->event_count;
     int64_t replays = p->left / 4 / (p->t->event_count + 1);
     if (replays < 16) return;
-    sim_needed_least(s, 1, 0, replays > 400 ? 400 : (int32_t)replays - 12, &need);
+    sim_needed(s, 1, 0, replays > 400 ? 400 : (int32_t)replays - 12, &need);
     p->left -= (int64_t)need.replays * p->t->event_count;
     if (!need.runs) return;
     ret->needed = need.needed_bytes;

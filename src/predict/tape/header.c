@@ -150,3 +150,37 @@ int tape_read_header(struct arena *a, struct str name, struct str bytes, struct 
     }
     return tape_header_parse(a, name, str_slice(text, 0, end), ret, why);
 }
+
+static json_t *field_json(const struct tape_header *h, const struct field *f) {
+    const char *at = (const char *)h + f->offset;
+    if (f->type == FIELD_TEXT) {
+        struct str s = *(const struct str *)at;
+        return s.len > 0 ? json_stringn(s.p, (size_t)s.len) : NULL;
+    }
+    if (f->type == FIELD_NUMBER) {
+        int64_t n = *(const int64_t *)at;
+        return n == TAPE_UNKNOWN ? NULL : json_integer(n);
+    }
+    int flag = *(const int *)at;
+    return flag == TAPE_UNKNOWN ? NULL : json_boolean(flag);
+}
+
+struct str tape_header_text(struct arena *a, const struct tape_header *h) {
+    if (h->json.len > 0) return h->json;
+    json_t *root = json_object(), *batches = json_array();
+    json_object_set_new(root, "tape", json_integer(TAPE_VERSION));
+    for (int i = 0; i < FIELD_COUNT; i++) {
+        json_t *value = field_json(h, &fields[i]);
+        if (value) json_object_set_new(root, fields[i].key, value);
+    }
+    for (int i = 0; i < h->batch_count; i++) {
+        json_array_append_new(batches, json_integer(h->batches[i]));
+    }
+    json_object_set_new(root, "batches", batches);
+    if (!isnan(h->seconds)) json_object_set_new(root, "seconds", json_real(h->seconds));
+    size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
+    char *text = arena_new(a, char, (ptrdiff_t)size + 1);
+    json_dumpb(root, text, size, JSON_COMPACT);
+    json_decref(root);
+    return (struct str){text, (ptrdiff_t)size};
+}

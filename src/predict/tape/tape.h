@@ -125,6 +125,10 @@ int tape_read(struct arena *a, struct str name, struct str bytes, struct tape *r
 // Only line 1; `bytes` may be the beginning of a file.
 int tape_read_header(struct arena *a, struct str name, struct str bytes, struct tape_header *ret,
                      struct fail *why);
+// The text of the tape; reading it again gives an equal tape.
+void tape_write(const struct tape *t, struct buf *out);
+// Line 1 without its line end. Known keys come from the fields where `json` is empty.
+struct str tape_header_text(struct arena *a, const struct tape_header *h);
 
 // Bytes asked for at a batch and a number of classes (0 or TAPE_UNKNOWN: the header's), cut to
 // 0 … TAPE_SIZE_MAX. Without `classes` in the header only the header's own number is known.

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tape as text: reading what is written here gives an equal tape, and a tape that was read comes
 // out byte for byte (numbers written like 007 and needless "-" excepted).
-#ifndef TESTS_TAPE_WRITE_H
-#define TESTS_TAPE_WRITE_H
-
 #include "predict/tape/tape.h"
 
 static void put_number(struct buf *out, int64_t value) {
@@ -84,10 +81,8 @@ static void put_event(const struct tape *t, const struct tape_event *e, struct b
     buf_byte(out, '\n');
 }
 
-static void tape_write(const struct tape *t, struct buf *out) {
-    buf_add(out, t->header.json);
+void tape_write(const struct tape *t, struct buf *out) {
+    buf_add(out, tape_header_text(out->arena, &t->header));
     buf_byte(out, '\n');
     for (int32_t i = 0; i < t->event_count; i++) put_event(t, &t->events[i], out);
 }
-
-#endif
