@@ -4,13 +4,11 @@
 #include "measure/failure/failure_int.h"
 
 static const char smaller[] = "a smaller batch; batchfit explain says what else saves memory";
-static const char fewer[] = "a smaller batch, fewer data workers";
-static const char larger_shm[] =
-    "docker run --shm-size=8g (or --ipc=host), fewer data workers, a smaller batch";
+static const char fewer[] = "a smaller batch, fewer data workers",
+                  larger_shm[] = "docker run --shm-size=8g (or --ipc=host), fewer data workers";
 static const char offline[] = "the connection and its proxy; or fetch it beforehand and set "
                               "HF_HUB_OFFLINE=1 (HF_ENDPOINT names a mirror)";
-static const char other_rank[] =
-    "look at the other ranks' output: the first that failed is the cause";
+static const char other_rank[] = "the other ranks' output: the first that failed is the cause";
 
 const struct failure_signature failure_signatures[] = {
     // The GPU's memory.

@@ -58,6 +58,10 @@ struct run {
     int64_t oom_kills_before;
 };
 
+static double seconds_since(const struct run *r, int64_t ns) {
+    return (double)(r->now_ns - ns) / NS_PER_S;
+}
+
 // --- output and steps ---
 
 static void read_output(struct run *r) {
@@ -90,11 +94,6 @@ static void see_refusal(struct run *r, const struct tree_memory *m) {
     r->is_refused = trial_spin_sees(&r->spin, m->largest_data, room_bytes, r->now_ns);
 }
 
-static void see_processes(struct run *r) {
-    trial_sight_see(&r->sight, &r->tree, (double)(r->now_ns - r->start_ns) / NS_PER_S);
-    r->trial->sight = r->sight.seen;
-}
-
 static void measure(struct run *r) {
     if (r->now_ns < r->next_measure_ns) return;
     int64_t begin_ns = os_now_ns();
@@ -108,7 +107,10 @@ static void measure(struct run *r) {
     r->outside.held_bytes = r->meter.last.processes > 0 ? r->meter.now_bytes : -1;
     r->outside.processes = r->meter.last.processes;
     see_refusal(r, &r->meter.last);
-    if (r->steps_seen == 0 && r->guard.command > 0) see_processes(r);
+    if (r->steps_seen == 0 && r->guard.command > 0) {
+        trial_sight_see(&r->sight, &r->tree, seconds_since(r, r->start_ns));
+        r->trial->sight = r->sight.seen;
+    }
     trial_life_see(&r->life, &r->tree, r->log.total_bytes, r->last_line_ns, r->now_ns);
     int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
     // Of a day that is run, the highest water marks of processes tell enough.
@@ -119,10 +121,6 @@ static void measure(struct run *r) {
 }
 
 // --- when to stop ---
-
-static double seconds_since(const struct run *r, int64_t ns) {
-    return (double)(r->now_ns - ns) / NS_PER_S;
-}
 
 static double limit_or(double limit_s, double usual_s) {
     return limit_s > 0 ? limit_s : usual_s;
