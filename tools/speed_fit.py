@@ -24,7 +24,6 @@ import argparse
 import datetime
 import os
 import shlex
-import subprocess
 import sys
 import tempfile
 

@@ -6,7 +6,7 @@ import bisect
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from . import cuda_rules, work
+from . import cuda_rules
 from .autocast import AUTOCAST
 from .errors import RecordError
 from .events import Log

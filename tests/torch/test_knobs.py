@@ -3,7 +3,7 @@
 
 import unittest
 
-from helper import Tape, modern, record
+from helper import record
 
 MODEL = "python:models:conv"
 PARAMETERS = 16 * 8 * 9 + 2 * 16 + 16 * 10 + 10

@@ -13,7 +13,6 @@ import functools
 import os
 import sys
 import threading
-import time
 from threading import get_ident
 
 from .events import error_text

@@ -6,12 +6,13 @@ torch.compile: its tracer takes is_dynamo_compiling() for a constant, so what it
 frames of this package are marked to be run as they are. Nothing is hooked on instances: copies and pickles stay the same."""
 
 import functools
+import os
 import sys
 import types
 from threading import get_ident
 
 from . import checkpoints, cuda, snapshot
-from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER, OTHER
+from .machine import BACKWARD, FORWARD, H2D, IO, OPTIMIZER
 from .tracing import is_tracing, never
 
 

@@ -4,7 +4,6 @@ about ten times a second. A training step runs this code once, with cold caches:
 
 busy: inside a call whose insides are not looked at. owner: the thread that trains; None when the emitter has given up."""
 
-import os
 import threading
 import weakref
 from time import perf_counter_ns

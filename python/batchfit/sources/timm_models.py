@@ -2,7 +2,6 @@
 """timm:NAME - any name of timm.list_models() of the installed timm (0.6 to 1.0)."""
 
 import sys
-import types
 
 from .. import stubs
 from ..build import to_meta, without_init
