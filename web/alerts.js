@@ -153,7 +153,7 @@ export class Alerts {
         if (this.states.size) {
             for (const [key, { state, label }] of now) {
                 const old = this.states.get(key);
-                if (!old) this.event(snapshot.at_ms, '', `${label} is there`, false);
+                if (!old) this.event(snapshot.at_ms, '', `${label} appeared`, false);
                 else if (old.state !== state) {
                     const is_bad = state === 'lost' || state === 'hangs';
                     this.event(
@@ -165,7 +165,7 @@ export class Alerts {
                 }
             }
             for (const [key, { label }] of this.states)
-                if (!now.has(key)) this.event(snapshot.at_ms, 'warn', `${label} is gone`, true);
+                if (!now.has(key)) this.event(snapshot.at_ms, 'warn', `${label} disappeared`, true);
         }
         this.states = now;
     }
@@ -183,11 +183,11 @@ export class Alerts {
         for (const [id, { name, state }] of now) {
             const old = before.get(id);
             if (!old && state !== 'ended')
-                this.event(snapshot.at_ms, '', `run of ${name} began`, false);
+                this.event(snapshot.at_ms, '', `run of ${name} started`, false);
             if (old && old.state !== 'ended' && state === 'ended')
                 this.event(snapshot.at_ms, '', `run of ${name} ended`, false);
             if (old && old.state !== 'quiet' && state === 'quiet')
-                this.event(snapshot.at_ms, 'warn', `run of ${name}: no step for long`, true);
+                this.event(snapshot.at_ms, 'warn', `run of ${name}: no recent step`, true);
         }
         for (const [id, { name, state }] of before) {
             if (!now.has(id) && state !== 'ended')

@@ -159,10 +159,10 @@ const MACHINE = [
     {
         label: 'CUDA',
         value: (s) => s.driver.cuda || NONE,
-        note: (s) => (s.driver.cuda ? 'newest it runs' : ''),
+        note: (s) => (s.driver.cuda ? 'newest supported' : ''),
     },
     {
-        label: 'Processor',
+        label: 'CPU',
         value: (s) => figure(s.cpu?.utilisation, 'share'),
         share: (s) => s.cpu?.utilisation,
         note: (s) => (known(s.cpu?.cores) ? `${s.cpu.cores} cores` : ''),
@@ -171,7 +171,7 @@ const MACHINE = [
         label: 'Load',
         value: (s) => figure(s.cpu?.load, 'load'),
         note: (s) =>
-            s.cpu?.io_wait > 0.01 ? `waits for disks ${figure(s.cpu.io_wait, 'share')}` : '',
+            s.cpu?.io_wait > 0.01 ? `waiting for disks ${figure(s.cpu.io_wait, 'share')}` : '',
     },
     {
         label: 'Memory',
@@ -181,12 +181,12 @@ const MACHINE = [
             s.cpu?.swap_used_bytes > 0 ? `swap ${figure(s.cpu.swap_used_bytes, 'bytes')}` : '',
     },
     {
-        label: 'Processor power',
+        label: 'CPU power',
         when: (s) => known(s.cpu?.power_watts),
         value: (s) => figure(s.cpu.power_watts, 'watts'),
     },
     {
-        label: 'Processor heat',
+        label: 'CPU temperature',
         when: (s) => known(s.cpu?.temperature_celsius),
         value: (s) => figure(s.cpu.temperature_celsius, 'celsius'),
     },
@@ -228,9 +228,9 @@ function drawMachine(snapshot) {
 const LINK_WORDS = {
     connecting: () => 'connecting',
     live: () => 'live',
-    stale: (link) => `stale: nothing for ${Math.round(link.silence_s)} s`,
-    lost: () => 'no connection, trying again',
-    refused: () => 'the server wants its token',
+    stale: (link) => `stale: no data for ${Math.round(link.silence_s)} s`,
+    lost: () => 'no connection, retrying',
+    refused: () => 'the server requires its token',
 };
 
 let link_state = 'connecting';
@@ -243,7 +243,7 @@ function drawLink(link) {
     if (link.state === 'lost' || link.state === 'stale')
         alerts.event(Date.now(), 'warn', 'no data from the server', true);
     if (link.state === 'live' && was_lost)
-        alerts.event(Date.now(), 'ok', 'the data are live again', true);
+        alerts.event(Date.now(), 'ok', 'the data is live again', true);
     link_state = link.state;
 }
 

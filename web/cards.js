@@ -5,7 +5,7 @@ import { figure, figureOf, known } from './units.js';
 
 const STATES = {
     answers: null,
-    waits: 'not asked yet',
+    waits: 'not read yet',
     asleep: 'asleep',
     lost: 'lost',
     hangs: 'does not answer',
@@ -212,7 +212,7 @@ export class Overview {
             () => tile(this.choose),
         );
         setAttribute(this.list, 'data-count', String(entries.length));
-        const why = entries.length ? driver.left_out : driver.why_none || 'No GPU was found.';
+        const why = entries.length ? driver.left_out : driver.why_none || 'No GPU found.';
         setText(this.nothing, clip(why, 600));
         setShown(this.nothing, Boolean(why));
     }

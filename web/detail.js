@@ -69,12 +69,12 @@ const FIGURES = [
 ];
 
 const FACTS = [
-    { label: 'Clocks limited now by', value: (c) => reasonWords(c.gauges.event_reasons) },
+    { label: 'Clocks now limited by', value: (c) => reasonWords(c.gauges.event_reasons) },
     {
         label: 'Energy',
         value: (c) => figure(c.since.energy_joules, 'joules'),
         note: (c) =>
-            (c.since.energy_is_integrated ? 'from the power, in ' : 'in ') +
+            (c.since.energy_is_integrated ? 'from power, in ' : 'in ') +
             figure(c.since.seconds, 'seconds'),
     },
     {
@@ -196,12 +196,12 @@ const CHARTS = [
 export const CARD_KEYS = CHARTS.flatMap((row) => row.lines.map((line) => line.key));
 
 const SHARES = [
-    ['power_cap_share', 'Power limit', 'usual at full load'],
-    ['sw_thermal_share', 'Heat, by the driver', ''],
-    ['hw_thermal_share', 'Heat, by the hardware', ''],
+    ['power_cap_share', 'Power limit', 'normal at full load'],
+    ['sw_thermal_share', 'Heat (driver)', ''],
+    ['hw_thermal_share', 'Heat (hardware)', ''],
     ['power_brake_share', 'Power brake', ''],
     ['sync_boost_share', 'Sync boost', 'waits for other GPUs'],
-    ['throttled_share', 'Throttled: heat or brake', ''],
+    ['throttled_share', 'Throttled (heat or brake)', ''],
     ['clock_lost_share', 'Clock below its maximum', 'while busy'],
 ];
 
@@ -316,7 +316,7 @@ function memoryPanel() {
             setText(
                 none,
                 !card.processes
-                    ? 'The driver does not tell which programs use it.'
+                    ? 'The driver does not report which programs use it.'
                     : list.length
                       ? more
                       : 'No program uses it.',
@@ -327,7 +327,7 @@ function memoryPanel() {
 }
 
 function valueTable() {
-    const t = table('The charts in figures', ['Figure', 'now', 'least', 'mean', 'most']);
+    const t = table('Chart figures', ['Figure', 'now', 'lowest', 'mean', 'highest']);
     const rows = CHARTS.flatMap((chart) =>
         chart.lines.map((line) => {
             const row = tableRow(5);
@@ -339,7 +339,7 @@ function valueTable() {
     const node = el(
         'details',
         { class: 'values' },
-        el('summary', {}, 'The charts in figures'),
+        el('summary', {}, 'Chart figures'),
         t.node,
     );
     return {
@@ -370,7 +370,7 @@ export function spanSwitch(span, choose) {
         node: el(
             'fieldset',
             { class: 'spans' },
-            el('legend', { class: 'unseen' }, 'Time in the charts'),
+            el('legend', { class: 'unseen' }, 'Time range of the charts'),
             ...inputs.map((x) => x.node),
         ),
         show(now) {
@@ -381,7 +381,7 @@ export function spanSwitch(span, choose) {
 
 const KINDS = {
     mig: 'A MIG instance: power, temperature and clocks are the whole GPU\u2019s.',
-    unified: 'It has no memory of its own: the memory is that of the machine.',
+    unified: 'It has no memory of its own; it uses the machine\u2019s.',
 };
 
 export class Detail {
@@ -409,7 +409,7 @@ export class Detail {
                 { class: 'panels' },
                 this.memory.node,
                 this.throttle.node,
-                panel('More of this GPU', this.facts.node),
+                panel('More about this GPU', this.facts.node),
             ),
         );
     }
@@ -429,7 +429,7 @@ export class Detail {
         const why = [state, clip(card.reason, 300)];
         setText(
             this.reason,
-            state ? `${why.filter(Boolean).join(': ')}. The figures are those of before.` : '',
+            state ? `${why.filter(Boolean).join(': ')}. The figures are from before.` : '',
         );
         setShown(this.reason, Boolean(state));
         setAttribute(this.section, 'data-state', card.state);

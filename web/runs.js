@@ -8,7 +8,7 @@ import { Series } from './series.js';
 
 const PHASES = [
     { key: 'io', label: 'data', color: '--p1' },
-    { key: 'h2d', label: 'to the card', color: '--p2' },
+    { key: 'h2d', label: 'to the GPU', color: '--p2' },
     { key: 'forward', label: 'forward', color: '--p3' },
     { key: 'backward', label: 'backward', color: '--p4' },
     { key: 'optimizer', label: 'optimizer', color: '--p5' },
@@ -18,7 +18,7 @@ const PHASES = [
 const STATES = {
     starts: 'starts',
     steps: 'trains',
-    quiet: 'no step for long',
+    quiet: 'no recent step',
     ended: 'ended',
 };
 
@@ -104,7 +104,7 @@ function peakBar() {
     const node = el(
         'div',
         { class: 'peak' },
-        el('h4', {}, 'Peak memory of the card'),
+        el('h4', {}, 'Peak GPU memory'),
         el('span', { class: 'bar tall', 'aria-hidden': 'true' }, actual, point, upper),
         text,
     );
@@ -141,7 +141,7 @@ function runView(context, run) {
     const figures = figureList(FIGURES, 'figures small');
     const phases = phaseBar();
     const peak = peakBar();
-    const chart_row = { label: 'Time of a step', unit: 'ms', stacked: true, lines: PHASES };
+    const chart_row = { label: 'Step time', unit: 'ms', stacked: true, lines: PHASES };
     let charts = null;
     const node = el(
         'article',
