@@ -78,7 +78,7 @@ def _key_number(excluded):
     torch.set_autocast_enabled(was)
     found = [k + 1 for k, (a, b) in enumerate(zip(*seen)) if a != b]
     if len(found) != 1:
-        raise RuntimeError("cannot find the dispatch key of autocast in this torch")
+        raise RuntimeError("cannot find autocast's dispatch key in this torch")
     return found[0]
 
 

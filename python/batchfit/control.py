@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a training may ask `batchfit run`: which batch its next epoch should have. Never needed, and without effect elsewhere: a
+"""What a training may ask `batchfit run`: the batch of its next epoch. Optional, and without effect elsewhere: a
 program that asks runs the same without batchfit run. Imports no PyTorch.
 
-run names a small JSON file in BATCHFIT_CONTROL, {"v":1,"batch":32,"accumulation":4}, which it replaces as a whole. What is
-taken from it is told by the event `batch` of the steps protocol (doc/formats/steps.md)."""
+run names a small JSON file in BATCHFIT_CONTROL, {"v":1,"batch":32,"accumulation":4}, which it replaces as a whole. What the
+program takes from it is reported by the event `batch` of the steps protocol (doc/formats/steps.md)."""
 
 import json
 import operator
@@ -105,23 +105,23 @@ def _here():
 
 
 def next_batch_size(current):
-    """How many samples each micro-batch of the next epoch should have, on each rank.
+    """The number of samples that each micro-batch of the next epoch should have, per rank.
 
-    current: the number that it has now. Under `batchfit run` the answer may be smaller (memory was near its end) or larger (with
-    --adaptive); everywhere else, and when run's answer cannot be read, it is `current`. Call it before each epoch, make the data
+    current: the present number. Under `batchfit run` the answer may be smaller (memory was almost full) or larger (with
+    --adaptive); everywhere else, and if run's answer cannot be read, it is `current`. Call it before each epoch, create the data
     loader with it, and accumulate gradients over accumulation() micro-batches: the effective batch stays the same. With several
-    ranks the answer does not change while the process lives; run restarts all of them instead.
+    ranks the answer does not change during the process; run restarts all of them instead.
 
-    Raises TypeError or ValueError when `current` is no whole number of at least 1, under run and elsewhere."""
+    Raises TypeError or ValueError if `current` is not a whole number of at least 1, under run and elsewhere."""
     return _here().take(whole(current, "the batch size"))
 
 
 def accumulation(current=1):
-    """Over how many micro-batches gradients should be accumulated before an optimizer's step, with the batch size that
+    """The number of micro-batches over which to accumulate gradients before an optimizer step, with the batch size that
     next_batch_size() returned last.
 
-    current: the number that it has now, which is the answer wherever next_batch_size() returned its argument unasked. Raises
-    TypeError or ValueError when `current` is no whole number of at least 1."""
+    current: the present number, which is the answer whenever next_batch_size() returned its argument. Raises
+    TypeError or ValueError if `current` is not a whole number of at least 1."""
     number = whole(current, "the accumulation")
     taken = _here().taken
     return taken[1] if taken else number

@@ -43,7 +43,7 @@ class History:
         elif "trace_alloc_max_entries" in self._names:  # 2.0
             self._record(True, record_context=False, trace_alloc_max_entries=MAX_ENTRIES, trace_alloc_record_context=False)
         else:
-            raise MissingLibrary("torch %s keeps no history of allocations; --device cuda needs torch 2.0 or newer, "
+            raise MissingLibrary("torch %s records no allocation history; --device cuda needs torch 2.0 or newer, "
                                  "--device meta does not" % torch.__version__)
 
     def entries(self):
@@ -256,7 +256,7 @@ def _ask(source, said, batch):
 def recording(answer):
     """The event list of one answer of trace(), also after JSON."""
     if answer["figures"].get("retries"):
-        raise RecordError("the GPU was too full: the allocator had to empty its cache and try again; choose smaller "
+        raise RecordError("the GPU was too full: the allocator had to empty its cache and retry; choose smaller "
                           "--batches, or free the GPU")
     marks = [(at, kind, step, micro, {int(a): tuple(label) for a, label in labels.items()})
              for at, kind, step, micro, labels in answer["marks"]]

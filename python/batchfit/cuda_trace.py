@@ -45,7 +45,7 @@ class _Reader:
 
     def alloc(self, address, size, stream, pool):
         if address in self.live:
-            raise RecordError("the history has two blocks at one address; it is not complete")
+            raise RecordError("the history is incomplete: it has two blocks at one address")
         count = self.counters[self.slot] = self.counters.get(self.slot, 0) + 1
         event = ["a", self.slot * SLOT + count, size, None, "-", "-", self._pool(stream, pool)]
         self.events.append(event)
@@ -64,7 +64,7 @@ class _Reader:
             self.events.append(("e",))
 
     def oom(self, _, size, *__):
-        raise RecordError("the GPU ran out of memory while recording (%d bytes were asked for); record at smaller "
+        raise RecordError("the GPU ran out of memory while recording (%d bytes requested); record at smaller "
                           "--batches" % size)
 
     def close(self):

@@ -23,7 +23,7 @@ MANY TAPES: --jobs FILE
   that are there ("ok": true, "skipped": true). Options given beside --jobs are defaults for every line.
   Run two processes for two cores; one job at a time in each.
 
-Exit status: 0 done, 2 usage, 3 the model cannot be recorded, 4 a library or the GPU is missing, 5 a bug of ours.
+Exit status: 0 done, 2 usage, 3 the model cannot be recorded, 4 a library or the GPU is missing, 5 a bug in batchfit.
 BATCHFIT_DEBUG=1 shows tracebacks.
 """
 
@@ -68,12 +68,12 @@ def parser():
     p = _Parser(prog="python3 -m batchfit.record", description=__doc__.split("\n")[0], epilog=__doc__,
                 formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("source", nargs="?", metavar="SOURCE")
-    p.add_argument("-o", "--output", metavar="FILE", help="where the tape goes; - is stdout")
-    p.add_argument("--jobs", metavar="FILE", help="many tapes, one JSON object a line")
-    p.add_argument("--skip-existing", action="store_true", help="with --jobs: keep outputs that are there")
+    p.add_argument("-o", "--output", metavar="FILE", help="file for the tape; - is stdout")
+    p.add_argument("--jobs", metavar="FILE", help="many tapes, one JSON object per line")
+    p.add_argument("--skip-existing", action="store_true", help="with --jobs: keep existing outputs")
     p.add_argument("--batches", type=_batches, metavar="B,B,B", help="batches to record at (default 2,4,8)")
     p.add_argument("--device", choices=("meta", "cuda"), help="meta: no GPU, no arithmetic; cuda: two real steps on this "
-                   "machine's card at each batch, from the allocator's own history (torch 2.0 on)")
+                   "machine's GPU at each batch, from the allocator's history (torch 2.0 or later)")
     p.add_argument("--classes-derivative", action="store_true", default=None, help="add n=CN,KN to the sizes")
     p.add_argument("--quiet", action="store_true", help="no progress on stderr")
     for name, (kind, text) in KNOBS.items():

@@ -57,7 +57,7 @@ def _alloc(batches, row, classes):
     a = row[0]
     fit = line(batches, [r[BYTES] for r in row])
     if fit is None:
-        raise NotAffine("the size of %s is no c + k*B: %s at batches %s"
+        raise NotAffine("the size of %s is not c + k*B: %s at batches %s"
                         % (_where(a), [r[BYTES] for r in row], batches))
     text = "a%s %d %d %d %s" % ("@%d" % a[STREAM] if a[STREAM] else "", a[ID], fit[0], fit[1], a[TAG])
     if a[MODULE] != "-":

@@ -45,7 +45,7 @@ class RunHuggingFace(unittest.TestCase):
             "--save_total_limit", "8", "--samples", "256", "{resume:--resume_from_checkpoint {checkpoint}}")
         self.assertEqual(found, [(8, 1, ""), (4, 2, "checkpoint-4"), (4, 2, "checkpoint-4")], said[-4000:])
         self.assertEqual(answer["samples"], 64 if obeys else 96)
-        self.assertEqual("goes on with the batch of before, 8" in said, not obeys, said[-4000:])
+        self.assertEqual("continues with its previous batch, 8" in said, not obeys, said[-4000:])
         steps = []
         for name in glob.glob(os.path.join(self.folder, "out", "*", "trainer_state.json")):
             with open(name, encoding="utf-8") as f:

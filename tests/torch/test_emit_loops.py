@@ -24,7 +24,7 @@ class Loops(unittest.TestCase):
         return [step.get("samples") for step in done.steps]
 
     def test_plain(self):
-        """A step an update, the odd last batch, every phase."""
+        """A step an update, the smaller last batch, every phase."""
         done = self.good(run("for epoch in range(2):\n    for x, y in loader:\n        train(x, y)"))
         start, end = done.events[0], done.events[-1]
         self.assertEqual((start["framework"], start["device"], start["world"]), ("torch", "cpu", 1))

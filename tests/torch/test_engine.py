@@ -171,7 +171,7 @@ class Measured(Bench):
         found = self.bench("--engine", "onnxruntime", *words)
         self.check_row(found["rows"][0], 1e-5)
         self.assertNotIn("random", " ".join(found["notes"]))
-        self.refuse(3, "not of this model", "--inference", "--model", "python:engine_models:huge", "--weights", "best.pth")
+        self.refuse(3, "does not match this model", "--inference", "--model", "python:engine_models:huge", "--weights", "best.pth")
         self.file("text.pth", "no weights")
         self.refuse(3, "not a file of weights", "--inference", "--model", "python:engine_models:two", "--weights", "text.pth")
 

@@ -5,7 +5,7 @@
 for its outputs, and then --steps batches, each a step of the steps protocol.
 
 Exit status: 0 done, 1 the engine raised an error (shown as Python shows it), 2 usage, 3 the model or a file cannot be used,
-4 this machine or this engine lacks what was asked for, 5 a bug of ours, 6 the engine is not installed."""
+4 this machine or this engine lacks what was asked for, 5 a bug in batchfit, 6 the engine is not installed."""
 
 import argparse
 import os
@@ -36,7 +36,7 @@ def parser():
     p.add_argument("--prepare", action="store_true")
     p.add_argument("--folder", required=True)
     p.add_argument("--engine", choices=sorted(ENGINES), default="torch")
-    p.add_argument("--engines", type=lambda text: text.split(","), default=["torch"], help="all that will run, for --prepare")
+    p.add_argument("--engines", type=lambda text: text.split(","), default=["torch"], help="all engines that will run, for --prepare")
     p.add_argument("--precision", default="fp32")
     p.add_argument("--precisions", type=lambda text: text.split(","), default=["fp32"])
     p.add_argument("--batch-size", type=int, default=1)

@@ -15,7 +15,7 @@ def half_file(source, path):
     try:
         onnx = need("onnx", "onnx")
     except NotInstalled as why:  # the engine is there, and its fp32 runs
-        raise Unavailable("fp16 of an ONNX file is made with onnx: %s" % why)
+        raise Unavailable("converting an ONNX file to fp16 needs onnx: %s" % why)
     try:
         from onnxruntime.transformers.float16 import convert_float_to_float16
     except ImportError:
@@ -71,14 +71,14 @@ class OnnxRuntime:
                 raise RecordError("onnxruntime cannot load %s: %s" % (path, " ".join(str(why).split())[:300]))
             raise
         if session.get_providers()[0] != name:  # it falls back to the CPU without a word
-            raise Unavailable("onnxruntime's %s does not start on this machine; it would run %s" % (
+            raise Unavailable("onnxruntime's %s cannot start on this machine; it would run %s" % (
                 name, session.get_providers()[0]))
         return session
 
     def _bind(self, arrays, prepared):
         for wanted in self.session.get_inputs():
             if wanted.name not in prepared.names:
-                raise RecordError("%s wants an input %r that batchfit has no values for" % (prepared.onnx("fp32"), wanted.name))
+                raise RecordError("%s has an input %r that batchfit cannot fill" % (prepared.onnx("fp32"), wanted.name))
             array = arrays[prepared.names.index(wanted.name)]
             fixed = wanted.shape[0] if wanted.shape else None
             if isinstance(fixed, int) and fixed != len(array):

@@ -41,16 +41,16 @@ def _fields(file, start, end):
         key = _varint(file, end)
         number, wire = key >> 3, key & 7
         if not 0 < number < 1000:
-            raise Broken("it is no protocol buffer of ONNX")
+            raise Broken("it is not an ONNX protocol buffer")
         if wire == VARINT:
             yield number, _varint(file, end)
             continue
         length = {FIXED64: 8, FIXED32: 4}.get(wire) if wire != BYTES else _varint(file, end)
         if length is None:
-            raise Broken("it is no protocol buffer of ONNX")
+            raise Broken("it is not an ONNX protocol buffer")
         first = file.tell()
         if first + length > end:
-            raise Broken("it is cut short")
+            raise Broken("it is truncated")
         yield number, (first, first + length)
         file.seek(first + length)
 
@@ -58,7 +58,7 @@ def _fields(file, start, end):
 def _message(file, span):
     """All fields of a message."""
     if not isinstance(span, tuple):
-        raise Broken("a number stands where a message belongs")
+        raise Broken("a number where a message belongs")
     return list(_fields(file, *span))
 
 
@@ -89,7 +89,7 @@ def _input(file, span):
         kind = value if number == 2 else kind
     tensor = _first(file, kind, 1) if kind is not None else None
     if tensor is None:
-        raise Broken("its input %r is no tensor" % name)
+        raise Broken("its input %r is not a tensor" % name)
     dtype, shape = None, []
     for number, value in _message(file, tensor):
         if number == 1:
@@ -97,7 +97,7 @@ def _input(file, span):
         elif number == 2:
             shape = [_dimension(file, d) for n, d in _message(file, value) if n == 1]
     if dtype is None:
-        raise Broken("its input %r is of a type that batchfit has no values for" % name)
+        raise Broken("its input %r has a type that batchfit cannot fill" % name)
     return Input(name, dtype, shape)
 
 
@@ -107,7 +107,7 @@ def _read(file, end):
         version = value if number == 1 and not isinstance(value, tuple) else version
         graph = value if number == 7 and isinstance(value, tuple) else graph
     if not version or graph is None:
-        raise Broken("it has no version and no graph of ONNX")
+        raise Broken("it has no ONNX version or graph")
     inputs, outputs, weights = [], [], set()
     for number, value in _message(file, graph):
         if number == 11:
@@ -130,4 +130,4 @@ def read(path):
     except OSError as why:
         raise RecordError("%s: %s" % (path, why.strerror))
     except Broken as why:
-        raise RecordError("%s: not an ONNX file that can be read: %s" % (path, why))
+        raise RecordError("%s: not a readable ONNX file: %s" % (path, why))

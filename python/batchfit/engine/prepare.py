@@ -54,7 +54,7 @@ class Prepared:
 
     def onnx(self, precision):
         """The ONNX file; raises why there is none."""
-        found = self.files.get(precision, {"status": 5, "why": "no ONNX file was made"})
+        found = self.files.get(precision, {"status": 5, "why": "the ONNX file was not written"})
         if "path" in found:
             return found["path"]
         kinds = {kind.status: kind for kind in (RecordError, Unavailable, NotInstalled)}
@@ -74,7 +74,7 @@ def _attempt(make, path):
         return {"status": why.status, "why": str(why)}
     except Exception as why:
         line = " ".join(str(why).split())[:300]
-        return {"status": 3, "why": "no ONNX file could be made: %s: %s" % (type(why).__name__, line)}
+        return {"status": 3, "why": "cannot export an ONNX file: %s: %s" % (type(why).__name__, line)}
 
 
 # ---- from a model --------------------------------------------------------------------------------------------------
@@ -115,7 +115,7 @@ def _from_model(options):
     with torch.no_grad():
         output = module(*tensors)
     if not isinstance(output, torch.Tensor):
-        raise RecordError("the model's first output is no tensor but %s" % type(output).__name__)
+        raise RecordError("the model's first output is not a tensor but %s" % type(output).__name__)
     torch.save(module.state_dict(), os.path.join(options.folder, "weights.pt"))
     arrays = [numpy.ascontiguousarray(t.numpy()) for t in tensors]
     _keep(options.folder, "inputs.npz", arrays)
@@ -158,7 +158,7 @@ def _size(path, one, axis, options):
     if len(one.shape) == 4 and axis == 1:
         return 3
     if not said:
-        raise UsageError("%s: its input %r is %s: %s says how large the open axis is" % (
+        raise UsageError("%s: its input %r is %s: set the open axis with %s" % (
             path, one.name, _shape_words(one.shape), option))
     return said
 

@@ -58,4 +58,4 @@ class Report:
             event["error"] = cut_text("%s: %s" % (type(error).__name__, error))
         self._at_once(event)
         if self.transport.dropped:
-            print("batchfit.engine: %d lines could not be written" % self.transport.dropped, file=sys.stderr)
+            print("batchfit.engine: cannot write %d lines" % self.transport.dropped, file=sys.stderr)

@@ -78,7 +78,7 @@ def load_weights(module, path):
         except TypeError:  # torch before 1.13
             kept = torch.load(path, map_location="cpu")
     except Exception as why:
-        raise RecordError("--weights %s: not a file of weights that torch.load reads: %s" % (path, str(why).split("\n")[0][:200]))
+        raise RecordError("--weights %s: torch.load cannot read it: %s" % (path, str(why).split("\n")[0][:200]))
     for key in ("state_dict", "model_state_dict", "model"):
         if isinstance(kept, dict) and isinstance(kept.get(key), dict):
             kept = kept[key]
@@ -88,7 +88,7 @@ def load_weights(module, path):
     try:
         module.model.load_state_dict(kept)
     except Exception as why:
-        raise RecordError("--weights %s: not of this model: %s" % (path, " ".join(str(why).split())[:300]))
+        raise RecordError("--weights %s: does not match this model: %s" % (path, " ".join(str(why).split())[:300]))
 
 
 def settle(module, tensors):
@@ -115,7 +115,7 @@ class Torch:
     def __init__(self, options, prepared, arrays):
         self.torch = torch = import_torch()
         if options.model is None and options.onnx is not None:
-            raise Unavailable("torch runs no ONNX file: give its --model as well")
+            raise Unavailable("torch cannot run ONNX files: also give --model")
         self.version, self.precision = torch.__version__, options.precision
         self.device = self._device(options.device)
         with warnings.catch_warnings():

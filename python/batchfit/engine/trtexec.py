@@ -90,7 +90,7 @@ def read_outputs(path, names):
             [int(n) for n in str(e["dimensions"]).split("x") if n]) for e in entries}
         return [found[name] for name in (names if set(names) == set(found) else found)]
     except (OSError, ValueError, KeyError, TypeError) as why:
-        raise RecordError("what trtexec wrote with --exportOutput cannot be read: %s" % why)
+        raise RecordError("cannot read what trtexec wrote with --exportOutput: %s" % why)
 
 
 def find_program(name):
@@ -159,7 +159,7 @@ class TrtExec:
         each = read_times(self._file("times.json"))
         mean = self.summary.figures.get("GPU Compute Time", {}).get("mean")
         if not each and not mean:
-            raise RecordError("trtexec printed no GPU compute time that batchfit could read")
+            raise RecordError("trtexec printed no readable GPU compute time")
         return each[-count:] if each else [mean]
 
     def memory(self):

@@ -8,9 +8,9 @@ and returns one of
     (model, loss_fn)                 loss_fn(output, target) or loss_fn(output) -> scalar tensor
     (model, loss_fn, inputs_fn)      inputs_fn(batch) -> (x, target), or x, or a dict of keyword arguments of the model
 
-Tensors made by inputs_fn may be real or meta; they are taken to the device. Without inputs_fn the input is
+Tensors from inputs_fn may be real or meta; they are moved to the device. Without inputs_fn the input is
 (batch, 3, img_size or 224, img_size or 224) floats. Without loss_fn: the output's `.loss` (or the output itself, if it is a
-scalar), else cross entropy of (batch, classes) against int64 targets. MODULE is looked up in the working folder first.
+scalar), else cross entropy of (batch, classes) against int64 targets. MODULE is searched for in the current folder first.
 """
 
 import importlib

@@ -57,7 +57,7 @@ def check(task, options, autocast, say):
         figure = needed(task, options, autocast)
     except RuntimeError:  # what is wrong with the model shows in the training itself
         return
-    text = "batch %d needs at least %d MiB, by an estimate from a few samples; %d MiB may be used" % (
+    text = "batch %d needs at least %d MiB, estimated from a few samples; %d MiB are allowed" % (
         options.batch_size, figure >> 20, limit >> 20)
     say(text)
     if figure > limit:

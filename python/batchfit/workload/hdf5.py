@@ -31,13 +31,13 @@ def _open(path):
     if not os.path.exists(path):
         raise RecordError("%s: no such file" % path)
     if not os.path.isfile(path):
-        raise RecordError("%s is no file" % path)
+        raise RecordError("%s is not a file" % path)
     try:
         if not h5py.is_hdf5(path):
             raise RecordError("%s is not an HDF5 file" % path)
         return h5py.File(path, "r")
     except OSError as why:
-        raise RecordError("%s cannot be read as HDF5: %s" % (path, str(why).split("\n")[0]))
+        raise RecordError("cannot read %s as HDF5: %s" % (path, str(why).split("\n")[0]))
 
 
 def _datasets(path, file):
@@ -49,7 +49,7 @@ def _datasets(path, file):
             found[name] = (item.shape, item.dtype)
     file.visititems(note)
     if not found:
-        raise RecordError("%s has no dataset of numbers (one whose first axis is the samples)" % path)
+        raise RecordError("%s has no numeric dataset (with samples as its first axis)" % path)
     return found
 
 
@@ -103,7 +103,7 @@ def channels_first(shape):
         return "last", (shape[-1],) + tuple(shape[:-1])
     if space <= 3:
         return "add", (1,) + (tuple(shape) or (1,))
-    raise RecordError("samples of shape %s are no signals, images or volumes" % "x".join(map(str, shape)))
+    raise RecordError("samples of shape %s are not signals, images or volumes" % "x".join(map(str, shape)))
 
 
 class File(Dataset):
@@ -148,7 +148,7 @@ class File(Dataset):
         elif shape[1:] == raw:
             self.kind, self.outputs = "dense", self.shape[0]
         else:
-            raise RecordError("%s: targets %s of shape %s fit no inputs %s of shape %s" % (
+            raise RecordError("%s: targets %s of shape %s do not match inputs %s of shape %s" % (
                 self.path, self.targets, "x".join(map(str, shape)), self.inputs, "x".join(map(str, found[self.inputs][0]))))
 
     def __len__(self):

@@ -69,7 +69,7 @@ def _image_task(job, options, file):
 def _check_images(file, shape, classes):
     words = "x".join(map(str, shape))
     if file.shape != tuple(shape):
-        raise RecordError("%s: samples of %s are %s, the model wants %s (--img-size)" % (
+        raise RecordError("%s: samples of %s are %s, the model takes %s (--img-size)" % (
             file.path, file.inputs, "x".join(map(str, file.shape)), words))
     if file.kind != "class":
         raise RecordError("%s has no integer labels, which the model's classes need" % file.path)
@@ -101,7 +101,7 @@ def _text_task(job, options, file):
     if file is None:
         return Task(job.model, Synthetic(template, options.seed), loss)
     if "pixel_values" not in template:
-        raise RecordError("--data-path: a model of text has no use for an HDF5 file's numbers; leave it away")
+        raise RecordError("--data-path: a text model cannot use an HDF5 file; leave it out")
     _check_images(file, template["pixel_values"].shape, config.num_labels)
     return Task(job.model, file, pixel_loss)
 
@@ -152,7 +152,7 @@ def _one_of(made):
 
 def _no_file(file, what):
     if file is not None:
-        raise RecordError("--data-path does not go with %s" % what)
+        raise RecordError("--data-path cannot be used with %s" % what)
 
 
 TASKS = {"hf": _text_task, "ultralytics": _detection_task, "python": _user_task}

@@ -49,7 +49,7 @@ def check(options, device):
     if options.precision == "amp-fp16" and device.type == "cpu" and _version() < (2, 3):
         raise Unavailable("--precision amp-fp16: torch %s has no half precision on the CPU; use amp-bf16" % torch.__version__)
     if options.precision == "amp-bf16" and device.type == "cuda" and not torch.cuda.is_bf16_supported():
-        raise Unavailable("--precision amp-bf16: this GPU has no bfloat16; use amp-fp16")
+        raise Unavailable("--precision amp-bf16: this GPU does not support bfloat16; use amp-fp16")
     if options.compile and not hasattr(torch, "compile"):
         raise Unavailable("--compile: torch %s has no torch.compile; it came with 2.0" % torch.__version__)
 
