@@ -13,18 +13,15 @@
 #include <unistd.h>
 
 static void print_overview(FILE *out) {
-    fprintf(out,
-            "batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
-            "training fits a GPU, and which batch, accumulation and precision to use.\n\n"
-            "Usage: batchfit VERB [OPTION...]\n\n");
+    fprintf(out, "batchfit fits a training job to a GPU: it predicts, without one, whether a "
+                 "PyTorch\ntraining fits, and which batch, accumulation and precision to "
+                 "use.\n\nUsage: batchfit VERB [OPTION...]\n\n");
     for (int i = 0; verbs[i]; i++) {
         if (!verbs[i]->hidden) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     }
-    fprintf(
-        out,
-        "\nbatchfit VERB --help explains a verb. A first try:\n"
-        "  batchfit fit --config configs/train.yaml --gpu rtx3060 --test-only\n\n"
-        "Exit status: 0 yes, 1 the answer is no, 2 usage, 3 bad input, 4 machine, 5 our bug.\n");
+    fprintf(out, "\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
+                 "configs/train.yaml --gpu rtx3060 --test-only\n\nExit status: 0 yes, 1 the answer "
+                 "is no, 2 usage, 3 bad input, 4 machine, 5 a bug.\n");
 }
 
 static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
@@ -32,7 +29,7 @@ static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
     for (int i = 0; verbs[i]; i++) {
         if (!verbs[i]->hidden) near_offer(&near, str_of(verbs[i]->name));
     }
-    fail_set(why, FAIL_USAGE, "there is no verb '%s'", name);
+    fail_set(why, FAIL_USAGE, "no verb '%s'", name);
     if (near.count == 0) return fail_hint(why, "batchfit --help lists the verbs");
     return fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)));
 }
@@ -40,7 +37,7 @@ static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
 static int run(struct arena *a, int argc, char **argv, struct fail *why) {
     if (argc < 2 || strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "help") == 0) {
         print_overview(argc < 2 ? stderr : stdout);
-        return argc < 2 ? fail_set(why, FAIL_USAGE, "which verb?") : 0;
+        return argc < 2 ? fail_set(why, FAIL_USAGE, "no verb given") : 0;
     }
     if (strcmp(argv[1], "--version") == 0) return printf("batchfit %s\n", BATCHFIT_VERSION) < 0;
     const struct cli_verb *verb = cli_verb_find(verbs, str_of(argv[1]));
@@ -78,7 +75,7 @@ int main(int argc, char **argv) {
     int rc = run(&perm, argc, argv, &why);
     bool unwritten = ferror(stdout) != 0;
     if ((fflush(stdout) != 0 || unwritten) && rc >= FAIL_NO) {
-        rc = fail_set(&why, FAIL_MACHINE, "stdout: not written");
+        rc = fail_set(&why, FAIL_MACHINE, "cannot write to stdout");
     }
     if (rc < 0 && why.message[0]) fprintf(stderr, "batchfit: %s\n", why.message);
     if (rc < 0 && why.hint[0]) fprintf(stderr, "  %s\n", why.hint);

@@ -62,7 +62,7 @@ int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why) 
     *t = (struct tsv){.name = name, .rest = text};
     struct str line;
     if (!next_line(t, &line)) {
-        return fail_set(why, FAIL_INPUT, "%.*s: no line that names the columns", STR_ARG(name));
+        return fail_set(why, FAIL_INPUT, "%.*s: no line with the column names", STR_ARG(name));
     }
     int n = split_cells(t, line, t->columns, why);
     if (n < 0) return n;
@@ -137,7 +137,7 @@ static int lay_out(struct arena *a, const char *prefix, struct str parent, struc
     struct str folder = str_format(a, "%.*s/%.*s", STR_ARG(parent), STR_ARG(name));
     int rc = os_make_dirs(a, folder.p, why);
     if (rc == 0 && !os_trusts(str_z(a, parent), folder.p)) {
-        rc = fail_set(why, FAIL_MACHINE, "%s: others may write there", folder.p);
+        rc = fail_set(why, FAIL_MACHINE, "%s: others can write to it", folder.p);
     }
     for (int i = 0; rc == 0 && i < data_file_count; i++) {
         const struct data_file *f = &data_files[i];
@@ -153,7 +153,7 @@ int data_lay_out(struct arena *a, const char *prefix, const char *name, struct s
     int rc = lay_out(a, prefix, os_cache_dir(a), version, ret_folder, why);
     if (rc == 0) return 0;
     if (!os_private_dir(a, &temporary)) { // what is in it will be run: for this user alone
-        return fail_hint(why, "XDG_CACHE_HOME names another folder for what a training is given");
+        return fail_hint(why, "choose another folder with XDG_CACHE_HOME");
     }
     return lay_out(a, prefix, temporary, version, ret_folder, why);
 }

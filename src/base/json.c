@@ -87,8 +87,7 @@ int json_print(json_t *document, struct fail *why) {
     bool is_built = document != NULL;
     json_decref(document);
     // A stdout that cannot be written is said by main.
-    return rc < 0 && !is_built ? fail_set(why, FAIL_BUG, "the answer is no valid JSON document")
-                               : 0;
+    return rc < 0 && !is_built ? fail_set(why, FAIL_BUG, "the answer is not valid JSON") : 0;
 }
 
 struct str json_document(struct arena *a, json_t *document) {

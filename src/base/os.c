@@ -148,7 +148,7 @@ void os_sync_folder(const char *folder) {
 }
 
 static int write_failed(const char *path, int error, struct fail *why) {
-    fail_set(why, FAIL_MACHINE, "%s: not written: %s", path, strerror(error));
+    fail_set(why, FAIL_MACHINE, "%s: cannot write: %s", path, strerror(error));
     return fail_hint(why, error == ENOSPC || error == EDQUOT
                               ? "free some space; the old file is untouched"
                               : "check the permissions of the file and its folder; the old file "
@@ -232,7 +232,7 @@ int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fa
         *ret_path = name;
         return 0;
     }
-    return fail_set(why, FAIL_MACHINE, "%s: a thousand backups already; delete some", path);
+    return fail_set(why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some", path);
 }
 
 int os_make_dirs(struct arena *a, const char *path, struct fail *why) {

@@ -65,8 +65,8 @@ static void put(struct walk *w, const struct cli_compat_row *row, struct str nam
 }
 
 static int two_verbs(const struct walk *w, const char *a, const char *b, struct fail *why) {
-    fail_set(why, FAIL_USAGE, "%s: these options are of two verbs now", w->verb->name);
-    return fail_hint(why, "batchfit %s, and batchfit %s", a, b);
+    fail_set(why, FAIL_USAGE, "%s: these options now belong to two verbs", w->verb->name);
+    return fail_hint(why, "use batchfit %s and batchfit %s", a, b);
 }
 
 static int apply(struct walk *w, const struct cli_compat_row *row, struct str name,

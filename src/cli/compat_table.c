@@ -4,9 +4,9 @@
 #include "cli/compat.h"
 
 #define PREDICTS "fit infer explain team check doctor"
-#define TRAININGS_OWN                                                                       \
-    "it is the training's own: batchfit run --config FILE -- python train.py ..., with it " \
-    "after the --"
+#define TRAININGS_OWN                                                                        \
+    "it belongs to the training; put it after the --: batchfit run --config FILE -- python " \
+    "train.py ..."
 
 const struct cli_compat_row cli_compat_table[] = {
     // --- One name for one thing
@@ -24,33 +24,33 @@ const struct cli_compat_row cli_compat_table[] = {
     {"fit", "tta= tta-table= images= target-time=", "=", "infer"},
     {"fit infer", "min-f1= min-f1-score=", "--min-f1=", "infer"},
     {"fit infer", "tta-views-at-once= test-data=", .kind = CLI_COMPAT_REFUSED,
-     .says = "batchfit infer --tta has the views run in turn, or stacked where the config says "
-             "tta_mode: stacked; --images N says how many images there are"},
+     .says = "batchfit infer --tta runs the views one after another, or stacked if the config has "
+             "tta_mode: stacked; --images N sets the number of images"},
     {"fit", "multi-gpu", "--ranks=", .value = CLI_COMPAT_RANKS},
     {"fit infer", "mode= find-optimal aggressive-optimization", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "the largest batch that fits is what is looked for"},
+     .says = "it always looks for the largest batch that fits"},
     {"fit infer", "enable-oom-recovery", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "a trial that runs out of memory is an answer; batchfit run --recover goes on after"},
+     .says = "a trial that runs out of memory counts as an answer; batchfit run --recover "
+             "continues after one"},
     {"fit infer", "model-type=", .kind = CLI_COMPAT_IGNORED,
-     .says = "the model is the config's, or --model NAME (batchfit list models)"},
+     .says = "the model comes from the config or --model NAME (batchfit list models)"},
 
     // --- infer: infer_main.py, recommend_tta.py
     {"infer", "eval-batch", .kind = CLI_COMPAT_REFUSED,
-     .says = "batchfit infer itself answers for evaluation; batchfit fit --eval-batch has the "
-             "evaluation of a training"},
+     .says = "batchfit infer answers for evaluation itself; batchfit fit --eval-batch is for the "
+             "evaluation within a training"},
     {"infer", "multi-gpu", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "each GPU predicts with a batch of its own"},
+     .says = "each GPU predicts with its own batch"},
     {"infer", "optimize-for-inference fold-results= use-calibration", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "the batch depends neither on the weights nor on what is done with the outputs"},
+     .says = "the batch depends neither on the weights nor on the use of the outputs"},
     {"infer", "compile-model dynamo-backend= use-tensorrt engine-path=", .kind = CLI_COMPAT_REFUSED,
-     .says = "the prediction is of eager PyTorch; batchfit bench --engine torch-compile trtexec "
+     .says = "the prediction is for eager PyTorch; batchfit bench --engine torch-compile trtexec "
              "measures the others"},
 
     // --- check: team_gpu_check.py
     {"check", "compatibility-matrix", "--matrix"},
     {"check", "recommend-settings", "--recommend"},
-    {"check", "check-drivers", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "the driver is always looked at"},
+    {"check", "check-drivers", .kind = CLI_COMPAT_NEEDLESS, .says = "the driver is always checked"},
     {"check", "analyze-team-performance", NULL, "team"},
     {"check team", "recommend-tta-type", "--tta=auto", "infer"},
 
@@ -63,27 +63,27 @@ const struct cli_compat_row cli_compat_table[] = {
     {"watch serve", "update-interval=", "--interval="},
     {"watch serve", "multi-gpu", .kind = CLI_COMPAT_NEEDLESS, .says = "all GPUs are watched"},
     {"serve", "dashboard export-prometheus", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "/ is the dashboard and /metrics is for Prometheus"},
+     .says = "the dashboard is at /, the Prometheus metrics at /metrics"},
 
     // --- doctor: bottleneck_analyzer.py, memory_leak_detector.py
     {"doctor", "analyze-dataloader analyze-model analyze-optimizer", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "all of them are looked at"},
+     .says = "all of them are always analysed"},
     {"doctor", "monitor-duration=", "--duration="},
     {"doctor", "threshold-mb=", .kind = CLI_COMPAT_IGNORED,
-     .says = "a leak is judged by its trend (doc/formats/doctor.md)"},
+     .says = "leaks are judged by their trend (doc/formats/doctor.md)"},
 
     // --- run: train_main.py, adaptive_batch_size.py, adaptive_training.py
     {"run", "oom-recovery enable-oom-recovery", "--recover"},
     {"run", "adaptive-batch-size auto-adjust-batch-size", "--adaptive"},
     {"run", "target-memory-usage=", "--memory-threshold="},
     {"run", "monitor-memory-usage", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "the memory is always watched"},
+     .says = "memory is always watched"},
     {"run", "effective-batch-size=", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "batch x accumulation is kept"},
+     .says = "batch x accumulation is always kept"},
     {"run", "gradient-accumulation-steps= accumulate-grad-batches=", "--accumulation="},
     {"run", "nproc-per-node=", "--ranks="},
     {"run", "master-port= distributed", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "--ranks has torchrun choose one"},
+     .says = "--ranks starts torchrun, which chooses a port"},
     {"run",
      "mode= use-amp amp-opt-level= image-size= img-size= num-workers= compile-model compile-mode= "
      "use-checkpoint checkpoint-segments= offload-optimizer model-parallel "
@@ -104,22 +104,21 @@ const struct cli_compat_row cli_compat_table[] = {
     {"bench", "bucket-size-mb=", "--axis=bucket_mb="},
     {"bench", "allreduce-algorithm=", "--env=NCCL_ALGO="},
     {"bench", "backend=", .kind = CLI_COMPAT_REFUSED,
-     .says = "it is the training's own: --axis backend=nccl,gloo with {backend} in the command"},
+     .says = "it belongs to the training: --axis backend=nccl,gloo with {backend} in the command"},
     {"bench", "dynamo-backend=", .kind = CLI_COMPAT_IGNORED,
-     .says =
-         "PyTorch's own backend (inductor) is compiled with; --compile-mode MODE has its modes"},
+     .says = "PyTorch's own backend (inductor) compiles; --compile-mode MODE sets its mode"},
     {"bench", "engine-path= output-path=", .kind = CLI_COMPAT_IGNORED,
      .says = "--engine trtexec builds its engine from the model, or from --onnx FILE"},
     {"bench", "test-data=", .kind = CLI_COMPAT_IGNORED,
-     .says = "--engine is timed with inputs at random"},
+     .says = "--engine is timed on random inputs"},
     {"bench", "output-dir=", .kind = CLI_COMPAT_IGNORED,
      .says = "--output FILE.html writes the answer"},
 
     // --- explain: torch.profiler
     {"explain", "activities= record-shapes with-stack profile-memory", .kind = CLI_COMPAT_NEEDLESS,
-     .says = "nothing is run: the model's tape has every tensor with its shape and module"},
+     .says = "nothing runs: the model's tape lists every tensor with its shape and module"},
     {"explain", "output-trace=", .kind = CLI_COMPAT_IGNORED,
-     .says = "--html FILE writes a page, --json data"},
+     .says = "--html FILE writes a page, --json the data"},
 
     // --- compare: compare_optimization.py, ab_test_gpu_settings.py, optimization_roi.py, ...
     {"compare", "config= baseline-config= config-a=", "--a="},
@@ -127,12 +126,12 @@ const struct cli_compat_row cli_compat_table[] = {
     {"compare", "output-report=", "--report="},
     {"compare", "cost-model=", "--cost="},
     {"compare", "duration= test-duration=", .kind = CLI_COMPAT_IGNORED,
-     .says = "--pairs N and --steps N say how much is measured"},
+     .says = "--pairs N and --steps N set how much is measured"},
     {"compare", "statistical-significance=", .kind = CLI_COMPAT_IGNORED,
-     .says = "all intervals are of 95 %; more --pairs make them narrower"},
+     .says = "all intervals are 95 %; more --pairs narrow them"},
     {"compare",
      "measure-power-consumption calculate-performance-per-watt calculate-time-savings "
      "calculate-cost-savings",
-     .kind = CLI_COMPAT_NEEDLESS, .says = "--metrics energy and --cost say it"},
+     .kind = CLI_COMPAT_NEEDLESS, .says = "use --metrics energy and --cost"},
     {.verbs = NULL},
 };

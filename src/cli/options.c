@@ -43,7 +43,7 @@ static int store_text(struct reading *r, const struct cli_row *row, char *text, 
 static int store_number(struct reading *r, const struct cli_row *row, char *text, void *to) {
     double value;
     if (!str_to_double(str_of(text), &value) || !(value >= 0)) {
-        return option_bad(r, row, text, "a number from 0 on");
+        return option_bad(r, row, text, "a number of at least 0");
     }
     *(double *)to = value;
     return 0;
@@ -52,7 +52,7 @@ static int store_number(struct reading *r, const struct cli_row *row, char *text
 static int store_count(struct reading *r, const struct cli_row *row, char *text, void *to) {
     int64_t value;
     if (!str_to_i64(str_of(text), &value) || value < 1) {
-        return option_bad(r, row, text, "a whole number from 1 on");
+        return option_bad(r, row, text, "a whole number of at least 1");
     }
     *(int64_t *)to = value;
     return 0;
@@ -76,7 +76,7 @@ static int store_memory(struct reading *r, const struct cli_row *row, char *text
 
 static int store_share(struct reading *r, const struct cli_row *row, char *text, void *to) {
     if (unit_parse_share(str_of(text), to)) return 0;
-    return option_bad(r, row, text, "a share such as 0.15 or 15%");
+    return option_bad(r, row, text, "a fraction such as 0.15 or 15%");
 }
 
 static int store_switch(struct reading *r, const struct cli_row *row, char *text, void *to) {
@@ -158,8 +158,8 @@ static int unknown_option(struct arena *a, const struct cli_verb *verb, struct s
         return fail_hint(why, "batchfit %s --help lists its options", verb->name);
     }
     return fail_hint(why,
-                     "batchfit %s --help lists its options; what is the training's own stands "
-                     "after --: batchfit %s ... -- python train.py --%.*s ...",
+                     "batchfit %s --help lists its options; options of the training go after --: "
+                     "batchfit %s ... -- python train.py --%.*s ...",
                      verb->name, verb->name, STR_ARG(name));
 }
 
@@ -210,7 +210,7 @@ static int cut_command(const struct cli_verb *verb, int argc, char **argv,
         if (strcmp(argv[i], "--") != 0) continue;
         options->command = argv + i + 1;
         if (i + 1 < argc) return i;
-        fail_set(why, FAIL_USAGE, "there is no command after --");
+        fail_set(why, FAIL_USAGE, "no command after --");
         return fail_hint(why,
                          "for example: batchfit %s ... -- python train.py --batch-size {batch}",
                          verb->name);
@@ -255,12 +255,12 @@ static const struct argp_option *argp_rows(struct arena *a, const struct cli_ver
                                        place > 0 ? first_clause(a, row->help) : row->help,
                                        place};
     }
-    const char *all = str_format(a, "all %d options, and what the verb does", n + 1).p;
+    const char *all = str_format(a, "show all %d options and the description", n + 1).p;
     const struct argp_option last[] = {
-        {"json", KEY_JSON, NULL, 0, "one JSON document on stdout", is_short ? GROUP_LAST : 0},
+        {"json", KEY_JSON, NULL, 0, "print one JSON document on stdout", is_short ? GROUP_LAST : 0},
         {"help-all", KEY_HELP_ALL, NULL, is_short ? 0 : OPTION_HIDDEN, all, -1},
-        {"help", '?', NULL, 0, "this text", -1},
-        {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "the options alone", -1},
+        {"help", '?', NULL, 0, "show this help", -1},
+        {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "show the options only", -1},
         {0}};
     memcpy(rows + n, last, sizeof last);
     return rows;
@@ -272,7 +272,7 @@ static struct str help_text(struct arena *a, const struct cli_verb *verb, bool i
     buf_format(&text, "%s", verb->summary);
     if (!is_short) buf_format(&text, "\n\n%s", verb->description);
     buf_byte(&text, '\v');
-    if (examples.p) buf_add(&text, is_short ? STR("For example:") : STR("Examples:"));
+    if (examples.p) buf_add(&text, is_short ? STR("Examples:") : STR("Examples:"));
     for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
         struct str line = str_line(&examples);
         buf_format(&text, "\n%.*s", STR_ARG(line));

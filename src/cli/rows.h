@@ -12,56 +12,54 @@
 
 #define CLI_ROW_CONFIG_DIALECT(at)         \
     CLI_ROW("dialect", "ID", CLI_TEXT, at, \
-            "whose config it is, when it is not recognised (batchfit list dialects)", "dialects")
+            "config dialect, if not recognised (batchfit list dialects)", "dialects")
 #define CLI_ROW_CONFIG_SECTION(at)           \
     CLI_ROW("section", "PATH", CLI_TEXT, at, \
-            "the part of the config to use, when it holds several runs", "")
+            "section of the config to use, if it holds several runs", "")
 #define CLI_ROW_GPU(at) \
-    CLI_ROW("gpu", "NAME", CLI_TEXT, at, "the GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
+    CLI_ROW("gpu", "NAME", CLI_TEXT, at, "GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
 #define CLI_ROW_GPU_MEMORY(at) \
-    CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "a GPU with this much memory: 6GiB", "")
+    CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "GPU with this much memory: 6GiB", "")
 #define CLI_ROW_GPU_IDS(at) \
-    CLI_ROW("gpu-ids", "LIST", CLI_TEXT, at, "which of this machine's GPUs: 0,1", "")
+    CLI_ROW("gpu-ids", "LIST", CLI_TEXT, at, "GPUs of this machine to use: 0,1", "")
 #define CLI_ROW_MACHINE(at) \
-    CLI_ROW("machine", "DIR", CLI_TEXT, at, "a recorded machine instead of this one", "file")
+    CLI_ROW("machine", "DIR", CLI_TEXT, at, "use a recorded machine instead of this one", "file")
 #define CLI_ROW_MACHINE_GAUGES(at)          \
     CLI_ROW("machine", "DIR", CLI_TEXT, at, \
-            "a recorded machine whose GPU's gauges are read instead of this one's", "file")
+            "read the GPU gauges of a recorded machine instead of this one's", "file")
 #define CLI_ROW_DEMO(at)                  \
     CLI_ROW("demo", NULL, CLI_SWITCH, at, \
-            "an invented machine of four GPUs (it is shipped with this program)", NULL)
-#define CLI_ROW_PROFILE(at)                  \
-    CLI_ROW("profile", NULL, CLI_SWITCH, at, \
-            "also how busy multiprocessors, tensor cores and memory are (Hopper and newer)", NULL)
+            "use a made-up machine with four GPUs (shipped with batchfit)", NULL)
+#define CLI_ROW_PROFILE(at)                                                                       \
+    CLI_ROW("profile", NULL, CLI_SWITCH, at,                                                      \
+            "also read how busy multiprocessors, tensor cores and memory are (Hopper and newer)", \
+            NULL)
 #define CLI_ROW_RANKS_OF_TRIAL(at) \
-    CLI_ROW("ranks", "N", CLI_COUNT, at, "data-parallel processes of one trial", "")
+    CLI_ROW("ranks", "N", CLI_COUNT, at, "data-parallel processes per trial", "")
 #define CLI_ROW_PYTHON(at)                     \
     CLI_ROW("python", "PROGRAM", CLI_TEXT, at, \
-            "the Python that has your PyTorch ($BATCHFIT_PYTHON, else python3)", "file")
+            "Python that has your PyTorch (default $BATCHFIT_PYTHON, else python3)", "file")
 #define CLI_ROW_SNAPSHOT(at)                                                                     \
-    CLI_ROW(                                                                                     \
-        "snapshot", "DIR", CLI_TEXT, at,                                                         \
-        "keeps PyTorch's memory snapshot of an out-of-memory in this folder, for doctor (CUDA, " \
-        "torch 2.0 on)",                                                                         \
-        "file")
+    CLI_ROW("snapshot", "DIR", CLI_TEXT, at,                                                     \
+            "when memory runs out, save PyTorch's memory snapshot in this folder, for batchfit " \
+            "doctor (CUDA, torch 2.0 or newer)",                                                 \
+            "file")
 #define CLI_ROW_ENV(at)                          \
     CLI_ROW("env", "NAME=VALUE", CLI_REPEAT, at, \
-            "a variable for the command; VALUE may hold placeholders (repeatable)", "")
-#define CLI_ROW_DATA_KEY(at) CLI_ROW("data-key", "NAME", CLI_TEXT, at, "the data set in it", "")
-#define CLI_ROW_NUM_CLASSES(at) \
-    CLI_ROW("num-classes", "N", CLI_COUNT, at, "outputs of the classifier", "")
+            "environment variable for the command; VALUE may hold placeholders (repeatable)", "")
+#define CLI_ROW_DATA_KEY(at) \
+    CLI_ROW("data-key", "NAME", CLI_TEXT, at, "dataset in the HDF5 file", "")
+#define CLI_ROW_NUM_CLASSES(at) CLI_ROW("num-classes", "N", CLI_COUNT, at, "number of classes", "")
 #define CLI_ROW_ALLOC_CONF(at)                  \
     CLI_ROW("alloc-conf", "TEXT", CLI_TEXT, at, \
-            "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' reads that variable", "")
-#define CLI_ROW_STORE(at)                                                                          \
-    CLI_ROW("store", "DIR", CLI_TEXT, at,                                                          \
-            "where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit", \
+            "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' takes the one in the environment", "")
+#define CLI_ROW_STORE(at)                                                                    \
+    CLI_ROW("store", "DIR", CLI_TEXT, at,                                                    \
+            "folder of the history (default $BATCHFIT_STORE, else ~/.local/state/batchfit)", \
             "file")
-#define CLI_ROW_FORCE(at)                                                                         \
-    CLI_ROW(                                                                                      \
-        "force", NULL, CLI_SWITCH, at,                                                            \
-        "writes although the config has settings that the answer does not count (LoRA, ZeRO, …)", \
-        NULL)
-#define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "changes no file", NULL)
+#define CLI_ROW_FORCE(at)                  \
+    CLI_ROW("force", NULL, CLI_SWITCH, at, \
+            "write even if the config has settings that are not counted (LoRA, ZeRO, …)", NULL)
+#define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files", NULL)
 
 #endif

@@ -46,7 +46,7 @@ static void broken_tables_are_refused_with_their_line(void **state) {
         {"name\tviews\tf1_low\tf1_high\tsource\na\t2\t0.9\t1.1\t\n", ":2: f1_high is \"1.1\""},
         {"name\tviews\tf1_low\tf1_high\tsource\na\t2\t0.9\t0.8\t\n", ":2: f1_high is \"0.8\""},
         {"name\tviews\tf1_low\tf1_high\tsource\n\t2\t\t\t\n", ":2: name is \"\""},
-        {"name\tviews\tf1_low\tf1_high\tsource\n", "no type in it"},
+        {"name\tviews\tf1_low\tf1_high\tsource\n", "lists no types"},
         {"type\tforwards\na\t2\n", ":2: name is \"\""},
     };
     (void)state;

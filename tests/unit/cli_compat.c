@@ -115,18 +115,18 @@ static void older_lines_become_today_s(void **state) {
         {"fit --multi-gpu", "fit"},
         {"fit --inference --memory_fraction 0.5", "infer --safety-margin 0.5"},
         {"fit --tta auto --min-f1-score 0.9", "infer --tta auto --min-f1 0.9"},
-        {"fit --inference --eval-batch", "batchfit infer itself answers"},
+        {"fit --inference --eval-batch", "batchfit infer answers for evaluation itself"},
         {"fit -- python train.py --image_size 3", "fit -- python train.py --image_size 3"},
         {"fit --safety-factor", "fit --safety-margin"},
         {"watch --dashboard --port 80 --update_interval 1", "serve --port 80 --interval 1"},
-        {"watch --export_prometheus --log_file a.csv", "batchfit serve, and batchfit watch"},
+        {"watch --export_prometheus --log_file a.csv", "use batchfit serve and batchfit watch"},
         {"check --analyze-team-performance --recommend-tta-type",
-         "batchfit team, and batchfit infer"},
+         "use batchfit team and batchfit infer"},
         {"bench --bucket_size_mb 25", "bench --axis bucket_mb=25"},
         {"bench --compare-precision fp32 fp16", "bench --precision fp32 fp16"},
         {"run --oom_recovery -- python t.py --oom_recovery",
          "run --recover -- python t.py --oom_recovery"},
-        {"run --use_amp", "it is the training's own"},
+        {"run --use_amp", "it belongs to the training"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

@@ -95,7 +95,7 @@ static const struct row rows[] = {
     {"sweep.yaml", "sweep", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "sweep"},
     {"hf_model_config.json", "hf_model", "-", "-", 0, 0, 0, "-", "-", 0,
      .refusal = "describes a model"},
-    {"yolo_data.yaml", "yolo_data", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "data set"},
+    {"yolo_data.yaml", "yolo_data", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "dataset"},
     {"yolov5_hyp.yaml", "yolo_hyp", "-", "-", 0, 0, 0, "-", "-", 0,
      .refusal = "options of train.py"},
     {"compose.yml", "compose", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "containers"},
@@ -251,8 +251,9 @@ static void a_batch_size_deep_down_is_offered(void **state) {
     struct config_reading r;
     read_text(&a, "a:\n  b:\n    stages:\n    - batch_size: 8\n", NULL, &r);
     assert_str(r.dialect, "none");
-    assert_str(r.warnings.items[0],
-               "line 4: is it a.b.stages[0].batch_size? then --key batch=a.b.stages[0].batch_size");
+    assert_str(
+        r.warnings.items[0],
+        "line 4: is it a.b.stages[0].batch_size? then use --key batch=a.b.stages[0].batch_size");
 }
 
 static void devices_may_be_a_list(void **state) {
@@ -275,7 +276,7 @@ static void what_looks_like_a_key_is_pointed_at(void **state) {
         {"lr: 1\n\xC2\xA0"
          "batch_size: 16\n",
          "no-break space (U+00A0) in line 2"},
-        {"train: {batch_size:16}\n", "no blank after the colon in line 1"},
+        {"train: {batch_size:16}\n", "no space after the colon in line 1"},
         {"a:\n  - x\n  - batch_size：16\n", "full-width colon (U+FF1A) in line 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {

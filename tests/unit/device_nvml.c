@@ -36,15 +36,15 @@ static void driver_errors_are_told(void **state) {
         const char *json, *text;
     } cases[] = {
         {"{\"calls\":{\"nvmlInit_v2\":{\"code\":9}}}", "the NVIDIA kernel driver is not loaded"},
-        {"{\"calls\":{\"nvmlInit_v2\":{\"code\":18}}}", "of different versions"},
+        {"{\"calls\":{\"nvmlInit_v2\":{\"code\":18}}}", "have different versions"},
         {"{\"calls\":{\"nvmlInit_v2\":{\"code\":4}}}", "no permission"},
         {"{\"calls\":{\"nvmlDeviceGetCount_v2\":{\"code\":999}}}", "error 999"},
         {"{\"devices\":[]}", "found no GPU"},
-        {"{\"devices\":[{\"mig\":[]}]}", "GPU 0: MIG is on, but it has no instance"},
+        {"{\"devices\":[{\"mig\":[]}]}", "GPU 0: MIG is on, but there are no instances"},
         {"{\"devices\":[{\"name\":\"x\",\"calls\":{\"nvmlDeviceGetMemoryInfo_v2\":{\"code\":15},"
          "\"nvmlDeviceGetMemoryInfo\":{\"code\":15}}}]}",
-         "GPU 0: the driver has lost it"},
-        {"{\"devices\":[{\"mig\":[{}]}]}", "GPU 0: the NVIDIA driver answered with error 3"},
+         "GPU 0: the driver lost it"},
+        {"{\"devices\":[{\"mig\":[{}]}]}", "GPU 0: the NVIDIA driver returned error 3"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};

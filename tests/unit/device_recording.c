@@ -65,9 +65,9 @@ static void why_there_is_none(void **state) {
     } cases[] = {
         {"{\"machine\":1,\"devices\":[]}", "none: the NVIDIA driver found no GPU\n"},
         {"{\"machine\":1,\"calls\":{\"nvmlInit_v2\":{\"code\":999}}}",
-         "none: the NVIDIA driver answered with error 999\n"},
+         "none: the NVIDIA driver returned error 999\n"},
         {"{\"machine\":1,\"devices\":[{\"name\":\"x\",\"mig\":[]}]}",
-         "none: GPU 0: MIG is on, but it has no instance\n"},
+         "none: GPU 0: MIG is on, but there are no instances\n"},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};

@@ -205,12 +205,12 @@ static void what_cannot_be_watched_is_told(void **state) {
         int card;
     } cases[] = {
         {"{\"devices\":[]}", "the NVIDIA driver found no GPU", 0},
-        {"{\"devices\":[{\"name\":\"x\"}]}", "there is no GPU 1: this machine has 1", 1},
-        {"{\"devices\":[{\"name\":\"x\"}]}", "there is no GPU -1: this machine has 1", -1},
+        {"{\"devices\":[{\"name\":\"x\"}]}", "no GPU 1: this machine has 1", 1},
+        {"{\"devices\":[{\"name\":\"x\"}]}", "no GPU -1: this machine has 1", -1},
         {"{\"calls\":{\"nvmlInit_v2\":{\"code\":9}}}", "the NVIDIA kernel driver is not loaded", 0},
         {"{\"devices\":[{\"name\":\"x\",\"calls\":"
          "{\"nvmlDeviceGetHandleByIndex_v2\":{\"code\":15}}}]}",
-         "GPU 0: the driver has lost it", 0},
+         "GPU 0: the driver lost it", 0},
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ARENA_AUTO a = {0};

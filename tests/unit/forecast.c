@@ -185,7 +185,7 @@ static void what_no_tape_serves_is_an_error_with_a_command(void **state) {
     struct plan plan = f.plan;
     plan.optimizer = STR("adafactor");
     assert_int_equal(forecast_open(f.cache, &plan, &f, &why), FAIL_INPUT);
-    assert_non_null(strstr(why.message, "no tape with that optimizer"));
+    assert_non_null(strstr(why.message, "no tape for that optimizer"));
     assert_non_null(strstr(why.hint, "batchfit record python:toy:net --precision amp-fp16 "
                                      "--optimizer adafactor --img-size 64"));
     plan.model = STR("python:toy:nett");

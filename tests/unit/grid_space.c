@@ -70,14 +70,14 @@ static void bad_axes_are_refused(void **state) {
     static const struct {
         const char *lines, *says;
     } bad[] = {
-        {"=1,2", "a name is made of letters"},
-        {"2x=1", "a name is made of letters"},
-        {"a b=1", "a name is made of letters"},
+        {"=1,2", "a name consists of letters"},
+        {"2x=1", "a name consists of letters"},
+        {"a b=1", "a name consists of letters"},
         {"x", "has no values"},
         {"x=", "has no values"},
         {"x=1\nx=2", "given twice"},
-        {"batch=1,2", "a meaning of its own"},
-        {"scratch=a", "a meaning of its own"},
+        {"batch=1,2", "the name is reserved"},
+        {"scratch=a", "the name is reserved"},
     };
     for (size_t i = 0; i < sizeof bad / sizeof *bad; i++) {
         ARENA_AUTO a = {0};
@@ -131,7 +131,7 @@ static void an_empty_grid_is_the_command_itself(void **state) {
     assert_int_equal(s[0].batch, 0);
     assert_int_equal(s[0].workers, -1);
     assert_int_equal(s[0].precision, PLAN_PRECISION_UNKNOWN);
-    assert_str(grid_setting_text(&a, &g, &s[0], true), "the command as it is");
+    assert_str(grid_setting_text(&a, &g, &s[0], true), "the command as given");
 }
 
 int main(void) {

@@ -280,7 +280,7 @@ static void a_repeating_crash_is_given_up(void **state) {
     d = play(&r, &s, &again);
     assert_int_equal(d.action, RECOVER_GIVE_UP);
     assert_int_equal(d.status, 1);
-    assert_true(str_find(d.why, STR("a repeating crash, not memory")) >= 0);
+    assert_true(str_find(d.why, STR("a repeated crash, not memory")) >= 0);
 }
 
 static void a_crash_that_gets_further_is_tried_again(void **state) {

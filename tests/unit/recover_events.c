@@ -76,24 +76,25 @@ static void bad_logs_are_refused_with_the_line(void **state) {
     static const struct {
         const char *text, *message;
     } rows[] = {
-        {"{}\n", "line 1: no event of a run"},
-        {"{\"v\":2,\"event\":\"begin\"}\n", "line 1: version 2 of the log; this batchfit knows 1"},
+        {"{}\n", "line 1: not an event of a run"},
+        {"{\"v\":2,\"event\":\"begin\"}\n",
+         "line 1: log version 2; this batchfit supports up to 1"},
         {"{\"v\":1,\"event\":\"finish\",\"batch\":1,\"accumulation\":1}\n",
          "line 1: the log does not begin"},
         {BEGIN BEGIN, "line 2: a second `begin`"},
-        {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":1,\"ba\n", "line 2: no JSON object"},
-        {BEGIN "\n", "line 2: no JSON object"},
-        {BEGIN "[1]\n", "line 2: no JSON object"},
-        {BEGIN "{\"v\":1,\"event\":\"stop\"}\n", "line 2: no such event"},
+        {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":1,\"ba\n", "line 2: not a JSON object"},
+        {BEGIN "\n", "line 2: not a JSON object"},
+        {BEGIN "[1]\n", "line 2: not a JSON object"},
+        {BEGIN "{\"v\":1,\"event\":\"stop\"}\n", "line 2: unknown event"},
         {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":0,\"batch\":1,\"accumulation\":1}\n",
          "line 2: event start: attempt is missing or wrong"},
         {BEGIN "{\"v\":1,\"event\":\"end\",\"end\":\"tired\"}\n",
          "line 2: event end: end is missing"},
         {BEGIN "{\"v\":1,\"event\":\"finish\",\"batch\":1,\"accumulation\":1}\n"
                "{\"v\":1,\"event\":\"end\",\"end\":\"hang\"}\n",
-         "line 3: an event behind `finish`"},
+         "line 3: an event after `finish`"},
         {BEGIN "{\"v\":1,\"event\":\"start\",\"attempt\":1,\"batch\":3,\"accumulation\":2}\n",
-         "line 2: event start: batch 3 x 2 is not of the effective batch"},
+         "line 2: event start: batch 3 x 2 does not give the effective batch"},
         {"{\"v\":1,\"event\":\"begin\",\"command\":[],\"rules\":{\"batch\":0}}\n",
          "batch is missing or wrong"},
     };

@@ -169,7 +169,7 @@ static void drivers_limit_pytorch(void **state) {
     expect(&m, "torch.driver", FINDING_OK, "580.65.06");
     m.facts.devices.driver_version = STR("550.54.14");
     expect(&m, "driver.cuda", FINDING_NOTE, "2.14 for CUDA 12.6");
-    expect(&m, "torch.driver", FINDING_PROBLEM, "needs driver 580.65.06, this is 550.54.14");
+    expect(&m, "torch.driver", FINDING_PROBLEM, "needs driver 580.65.06; this is 550.54.14");
     m.facts.torch.cuda = STR("12.6");
     expect(&m, "torch.driver", FINDING_NOTE, "minor version compatibility");
     m.facts.devices.driver_version = STR("470.82.01");
@@ -183,10 +183,10 @@ static void drivers_limit_pytorch(void **state) {
     assert_null(find(&m, "driver.cuda")); // Jetson numbers its drivers in its own way
     m.cards[0].is_unified = false;
     m.facts.devices.driver_version = STR("390.46");
-    expect(&m, "driver.cuda", FINDING_WARNING, "none of PyTorch's CUDA builds");
+    expect(&m, "driver.cuda", FINDING_WARNING, "too old for PyTorch's CUDA builds");
     m.facts.devices.driver_version = STR("580.95.05");
     m.facts.torch.cuda = STR("99.1");
-    expect(&m, "torch.driver", FINDING_UNKNOWN, "not in the table");
+    expect(&m, "torch.driver", FINDING_UNKNOWN, "not in the driver table");
     arena_clear(&m.arena);
 }
 
@@ -246,11 +246,11 @@ static void pytorch_sees_the_cards_or_not(void **state) {
 static void memory_of_others_is_named(void **state) {
     MACHINE;
     struct device_card *card = &m.cards[0];
-    expect(&m, "card.memory", FINDING_OK, "nobody else");
+    expect(&m, "card.memory", FINDING_OK, "no one else");
     card->now.used_bytes = 3 * UNIT_GIB;
     card->now.free_bytes = 20 * UNIT_GIB;
     card->has_processes = true;
-    expect(&m, "card.memory", FINDING_WARNING, "no process that this user or container can see");
+    expect(&m, "card.memory", FINDING_WARNING, "no process visible to this user or container");
     card->process_count = 2;
     card->processes[0] = (struct device_process){812, "python", 2 * UNIT_GIB, DEVICE_COMPUTE};
     card->processes[1] = (struct device_process){90, "Xorg", -1, DEVICE_GRAPHICS};
@@ -258,7 +258,7 @@ static void memory_of_others_is_named(void **state) {
     m.facts.own_pid = 812;
     assert_false(has(find(&m, "card.memory")->evidence, "812"));
     card->now.used_bytes = -1;
-    expect(&m, "card.memory", FINDING_UNKNOWN, "does not tell");
+    expect(&m, "card.memory", FINDING_UNKNOWN, "does not report");
     arena_clear(&m.arena);
 }
 
@@ -289,14 +289,14 @@ static void a_link_is_judged_under_load(void **state) {
     card->facts.pcie_width_max = 16;
     card->now.pcie_generation = 1;
     card->now.pcie_width = 8;
-    expect(&m, "card.link", FINDING_OK, "under load only");
+    expect(&m, "card.link", FINDING_OK, "only under load");
     card->now.utilisation = 0.9;
     assert_str(expect(&m, "card.link", FINDING_WARNING, "gen 4 x16")->value, "gen 1 x8");
     card->now.event_reasons = DEVICE_REASON_IDLE;
-    expect(&m, "card.link", FINDING_OK, "under load only");
+    expect(&m, "card.link", FINDING_OK, "only under load");
     card->now.pcie_generation = 4;
     card->now.pcie_width = 16;
-    expect(&m, "card.link", FINDING_OK, "all that");
+    expect(&m, "card.link", FINDING_OK, "the most that");
     card->now.pcie_generation = card->facts.pcie_generation_max = 3;
     expect(&m, "card.link", FINDING_NOTE, "gen 4");
     card->is_unified = true;
@@ -336,7 +336,7 @@ static void health_is_judged(void **state) {
     card->now.temperature_celsius = 60;
     expect(&m, "card.heat", FINDING_OK, "");
     card->now.temperature_celsius = 89;
-    expect(&m, "card.heat", FINDING_NOTE, "does not tell");
+    expect(&m, "card.heat", FINDING_NOTE, "does not report");
     card->facts.slowdown_celsius = 92;
     expect(&m, "card.heat", FINDING_WARNING, "92 C");
     card->now.ecc_uncorrected = 0;
@@ -402,7 +402,7 @@ static void the_host_is_judged(void **state) {
     expect(&m, "host.memory", FINDING_WARNING, "1.00 GiB available");
     assert_int_equal(rules_workers(&m.facts), 2);
     m.facts.cpu.total_bytes = 16 * UNIT_GIB;
-    expect(&m, "host.memory-cards", FINDING_WARNING, "16.0 GiB of memory beside 24.0 GiB");
+    expect(&m, "host.memory-cards", FINDING_WARNING, "16.0 GiB of memory for 24.0 GiB");
     expect(&m, "host.group", FINDING_NOTE, "16.0 GiB of the machine's 64.0 GiB memory");
     m.facts.cpu.quota_cores = 1.5;
     expect(&m, "host.group", FINDING_NOTE, "2 of its 16 cores");

@@ -67,7 +67,7 @@ static void refuses_what_is_cut_short(void **state) {
         struct snapshot s;
         struct fail why = {0};
         assert_int_equal(read_of(&a, whole, len, &s, &why), FAIL_INPUT);
-        assert_non_null(strstr(why.message, "cut short"));
+        assert_non_null(strstr(why.message, "truncated"));
     }
 }
 
@@ -96,23 +96,23 @@ static const struct {
     CASE("\x80\x05\x97.", "NEXT_BUFFER"),
     CASE("\x80\x05N\x98.", "READONLY_BUFFER"),
     CASE("\x80\x06N.", "protocol 6"),
-    CASE(HEAD "\xff", "0xff is no opcode"),
-    CASE(HEAD ".", "more than there is"),
-    CASE(HEAD "(N.", "inside of a list"),
+    CASE(HEAD "\xff", "0xff is not"),
+    CASE(HEAD ".", "more items than"),
+    CASE(HEAD "(N.", "inside a list"),
     CASE(HEAD "e.", "mark"),
-    CASE(HEAD "Na.", "more than there is"),
-    CASE(HEAD "NNa.", "no list"),
-    CASE(HEAD "N(NNu.", "no dict"),
+    CASE(HEAD "Na.", "more items than"),
+    CASE(HEAD "NNa.", "not a list"),
+    CASE(HEAD "N(NNu.", "not a dict"),
     CASE(HEAD "}(Nu.", "without a value"),
-    CASE(HEAD "h\x05.", "not made"),
-    CASE(HEAD "Nr\xff\xff\xff\xff.", "one after the other"),
+    CASE(HEAD "h\x05.", "not created"),
+    CASE(HEAD "Nr\xff\xff\xff\xff.", "consecutively"),
     CASE(HEAD "\x8b\xff\xff\xff\xff.", "negative length"),
-    CASE("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "cut short"),
-    CASE("\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", "cut short"),
-    CASE(HEAD "]" FRAME "aNa.", "no frame"),
-    CASE(HEAD "N.", "no memory snapshot"),
+    CASE("\x80\x04\x8d\xff\xff\xff\xff\xff\xff\xff\xff.", "truncated"),
+    CASE("\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", "truncated"),
+    CASE(HEAD "]" FRAME "aNa.", "not a frame"),
+    CASE(HEAD "N.", "not a memory snapshot"),
     CASE(HEAD "}.", "neither"),
-    CASE(HEAD "]q\0h\0a.", "no segment"), // a list of itself
+    CASE(HEAD "]q\0h\0a.", "not a segment"), // a list of itself
 #undef CASE
 };
 
@@ -140,7 +140,7 @@ static void bears_any_depth(void **state) {
     for (int i = 1; i < 1000000; i++) buf_byte(&b, 'a');
     buf_byte(&b, '.');
     assert_int_equal(read_of(&a, b.items, b.count, &s, &why), FAIL_INPUT);
-    assert_non_null(strstr(why.message, "no segment"));
+    assert_non_null(strstr(why.message, "not a segment"));
 }
 
 // A few bytes that ask for much: numbers of objects that leave room for millions.

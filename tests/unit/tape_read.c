@@ -160,7 +160,7 @@ static const struct {
     {HEAD "o mm 1 2 3 4\n", "x.tape:2: expected \"o CLASS"},
     {HEAD "o conv 1 2 3 4 5\n", "x.tape:2: expected a class (mm bmm"},
     {HEAD "o mm 1 2 3 x 5\n", "x.tape:2: expected BYTES_K, not 'x'"},
-    {HEAD "o mm 1 2 3 4 0\n", "x.tape:2: expected N, a number of kernels from 1 on"},
+    {HEAD "o mm 1 2 3 4 0\n", "x.tape:2: expected N, a number of kernels of at least 1"},
     {HEAD "o mm 1 2 3 4 5 m\n", "x.tape:2: expected key=value, not 'm'"},
     {HEAD "o mm 1 2 3 4 5 m=1 n=2 k=3 count=4 =5\n", "x.tape:2: expected key=value"},
     {HEAD "o mm 1 2 3 4 5 m=1  n=2\n", "x.tape:2: expected key=value, not ''"},

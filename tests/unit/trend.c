@@ -242,7 +242,7 @@ static void a_spill_is_full_and_slow(void **state) {
     for (int i = 0; i < STEPS; i++) {
         if (r.steps[i].at_ns > r.gauges[60].at_ns) r.steps[i].times.total_ms = 1500;
     }
-    assert_true(is(&r, "trend.spill", FINDING_PROBLEM, "1500.0 ms, before it was full"));
+    assert_true(is(&r, "trend.spill", FINDING_PROBLEM, "1500.0 ms, before"));
     r.gauges[SECONDS - 1].free_bytes = 5 * UNIT_GIB;
     assert_null(find(&r, "trend.spill"));
     arena_clear(&r.arena);
@@ -259,7 +259,7 @@ static void a_card_waits_for_a_reason(void **state) {
     for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 5, r.steps[i].times.other_ms = 100;
     r.stretch.process_cpus = 1.02;
     assert_true(is(&r, "trend.starved", FINDING_WARNING, "50 % of a step of 200"));
-    assert_true(is(&r, "trend.starved", FINDING_WARNING, "one thread is the pace"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "one thread is the bottleneck"));
     for (int i = 0; i < STEPS; i++) r.steps[i].times.other_ms = 0;
     for (int i = 0; i < STEPS; i++) r.steps[i].times.total_ms = 8, r.steps[i].times.io_ms = 0.5;
     assert_true(is(&r, "trend.starved", FINDING_WARNING, "launches kernels"));
@@ -275,7 +275,7 @@ static void shared_memory_spills_to_swap(void **state) {
     r.stretch.is_unified = true;
     assert_null(find(&r, "trend.spill"));
     r.stretch.swap_grown_bytes = 1e9;
-    assert_true(is(&r, "trend.spill", FINDING_PROBLEM, "went to swap"));
+    assert_true(is(&r, "trend.spill", FINDING_PROBLEM, "swapped out"));
     arena_clear(&r.arena);
 }
 
@@ -324,7 +324,7 @@ static void a_prediction_is_compared(void **state) {
     assert_true(
         is(&r, "trend.full", FINDING_NOTE, "predicted peak of the run 10.0 GiB, seen 12.0 GiB"));
     r.stretch.alloc_retries = 3;
-    assert_true(is(&r, "trend.full", FINDING_WARNING, "tried again 3 times"));
+    assert_true(is(&r, "trend.full", FINDING_WARNING, "retried 3 times"));
     arena_clear(&r.arena);
 }
 

@@ -60,12 +60,12 @@ static void what_cannot_be_run_is_said(void **state) {
     chmod(script_file, 0755);
     const struct {
         const char *command, *folder, *text;
-    } cases[] = {{"batchfit-no-such-command", NULL, "there is no such command"},
-                 {"./train", NULL, "there is no such command"},
-                 {"/tmp", NULL, "is a folder"},
+    } cases[] = {{"batchfit-no-such-command", NULL, "no such command"},
+                 {"./train", NULL, "no such command"},
+                 {"/tmp", NULL, "a folder, not"},
                  {plain, NULL, "permission denied"},
                  {script_file, NULL, "interpreter"},
-                 {"/bin/sh", "/nonexistent", "/nonexistent: the trial cannot run there"}};
+                 {"/bin/sh", "/nonexistent", "/nonexistent: cannot run a trial there"}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         struct fail why = {0};
         struct trial t;

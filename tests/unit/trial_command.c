@@ -97,13 +97,13 @@ static void placeholders_are_replaced(void **state) {
 static void mistakes_are_told(void **state) {
     (void)state;
     static const char *const rows[][3] = {
-        {"t|{bach}", "{bach}: there is no placeholder of that name", "nearest: batch;"},
-        {"t|{acumulate:x}", "{acumulate}: there is no", "accumulate"},
-        {"t|{compile:{wrokers}}", "{wrokers}: there is no", "workers"},
-        {"t|{qqqqqqqqqqqq}", "{qqqqqqqqqqqq}: there is no", "literal braces are written {{ and }}"},
-        {"t|{amp:--amp|x", "{amp: is not closed by }", ""},
-        {"t|{amp:{\"a\":1}", "{amp: is not closed by }", ""},
-        {"t|{amp:{start:x}", "{amp: is not closed by }", ""},
+        {"t|{bach}", "{bach}: unknown placeholder", "nearest: batch;"},
+        {"t|{acumulate:x}", "{acumulate}: unknown", "accumulate"},
+        {"t|{compile:{wrokers}}", "{wrokers}: unknown", "workers"},
+        {"t|{qqqqqqqqqqqq}", "{qqqqqqqqqqqq}: unknown", "literal braces are written {{ and }}"},
+        {"t|{amp:--amp|x", "{amp: no closing }", ""},
+        {"t|{amp:{\"a\":1}", "{amp: no closing }", ""},
+        {"t|{amp:{start:x}", "{amp: no closing }", ""},
         {"{compile:t}", "the command is empty", ""},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -56,7 +56,7 @@ static void a_preparation_is_no_training(void **state) {
     assert_end(&a, &t, FAILURE_NO_START);
     assert_int_equal(t.printed.len, 0);
     struct str hint, text = trial_sight_text(&a, &t.sight, &t.steps, (double)NAN, &hint);
-    assert_true(str_equal(text, STR("no Python was seen in it")));
+    assert_true(str_equal(text, STR("it did not run Python")));
 }
 
 static void endless_output_ends_nothing(void **state) {

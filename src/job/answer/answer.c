@@ -31,10 +31,10 @@ static void adapt_precision(struct question *q, const struct gpu *gpu, struct an
     p->precision = answer_precision(q, gpu);
     if (p->precision != asked && p->precision == PLAN_FP32) {
         note(answer, q->arena,
-             "no tensor cores: mixed precision brings no speed here and is "
-             "switched off (--precision amp-fp16 keeps it)");
+             "no tensor cores: mixed precision would not be faster and is switched off "
+             "(--precision amp-fp16 keeps it)");
     } else if (p->precision != asked) {
-        note(answer, q->arena, "bf16 is emulated on this GPU: fp16 instead");
+        note(answer, q->arena, "bf16 is emulated on this GPU: using fp16");
     } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
         note(answer, q->arena,
              "the GPU has tensor cores: mixed precision (%s) would be faster and "
@@ -84,8 +84,7 @@ static void note_unchecked_batch(struct arena *a, const struct forecast_tape *t,
     }
     if (answer->plan.batch >= least || h->batch_count == 0) return;
     note(answer, a,
-         "the tape was checked from batch %lld on; below it the figures may be a little "
-         "high",
+         "the tape was checked from batch %lld up; below that the figures may be slightly high",
          (long long)least);
 }
 
@@ -115,8 +114,8 @@ static void note_choice(struct question *q, struct answer *answer) {
         return;
     }
     note(answer, q->arena,
-         "%lld would fit but does not divide the effective batch %lld: keeping it "
-         "exactly costs %.0f %% of the batch",
+         "%lld would fit but does not divide the effective batch %lld: keeping it exact costs %.0f "
+         "%% of the batch",
          largest, (long long)q->effective, 100.0 * (double)(largest - batch) / (double)largest);
 }
 
@@ -145,8 +144,7 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
         answer->plan.accumulation = plan_accumulation(q->effective, answer->plan.batch, ask.ranks);
         answer->fits = true;
         note(answer, q->arena,
-             "no batch that is allowed and fits divides the effective batch %lld: it "
-             "becomes %lld",
+             "no allowed batch that fits divides the effective batch %lld: it becomes %lld",
              (long long)q->effective, (long long)plan_effective(&answer->plan));
     }
     return 0;

@@ -176,7 +176,7 @@ static struct show_table remedy_table(struct question *q, const struct answer *a
     show_table_column(&t, "saves", SHOW_RIGHT);
     show_table_column(&t, "needed then", SHOW_RIGHT);
     show_table_column(&t, "enough", SHOW_LEFT);
-    show_table_wrapping(&t, "it costs");
+    show_table_wrapping(&t, "cost");
     for (ptrdiff_t i = 0; i < answer->remedies.count; i++) {
         const struct forecast_remedy *r = &answer->remedies.items[i];
         show_table_cell(&t, SHOW_PLAIN, r->what);
@@ -192,7 +192,7 @@ static struct show_table remedy_table(struct question *q, const struct answer *a
 void answer_breakdown_remedies(struct question *q, struct answer *answer, struct show_style style,
                                struct buf *out) {
     if (answer->remedies.count == 0) {
-        buf_add(out, STR("No remedy that there is a tape of lowers the need.\n"));
+        buf_add(out, STR("No remedy that has a tape would lower the need.\n"));
         return;
     }
     struct show_table t = remedy_table(q, answer);
@@ -280,8 +280,8 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
     const struct chart_span *spans = spans_of(q, &line, &span_count);
     const struct chart chart = {.kind = CHART_AREAS,
                                 .unit = CHART_BYTES,
-                                .title = STR("Allocated memory along two steps"),
-                                .x_name = STR("events of the tape"),
+                                .title = STR("Allocated memory over two steps"),
+                                .x_name = STR("tape events"),
                                 .y_name = STR("allocated"),
                                 .x = x,
                                 .point_count = line.count,
@@ -299,7 +299,7 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
 static void add_figures(struct question *q, const struct answer *answer, struct buf *page) {
     const struct forecast_peak *p = &answer->peak;
     const struct html_figure figures[] = {
-        {STR("needed"), unit_bytes(q->arena, p->needed_bytes), STR("least that it runs in"),
+        {STR("needed"), unit_bytes(q->arena, p->needed_bytes), STR("smallest in which it runs"),
          SHOW_STRONG},
         {STR("allocated"), unit_bytes(q->arena, p->allocated_bytes), STR("live tensors"),
          SHOW_PLAIN},
@@ -338,7 +338,7 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
         remedy_table(q, answer),
     };
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) html_table(&page, &tables[i]);
-    html_section(&page, STR("How this was found"));
+    html_section(&page, STR("How this was computed"));
     html_paragraph(&page, SHOW_PLAIN,
                    str_format(q->arena,
                               "Predicted without a GPU from a recording of two steps of %.*s "

@@ -81,17 +81,17 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
 void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *out) {
     struct str resident = unit_bytes(a, e->resident_bytes);
     if (!e->fits) {
-        buf_format(out, "evaluation: no batch fits beside %.*s of the training's states\n",
+        buf_format(out, "evaluation: no batch fits beside the training's states (%.*s)\n",
                    STR_ARG(resident));
         return;
     }
     buf_format(out, "evaluation: batch %lld", (long long)e->batch);
     if (e->now > 0) buf_format(out, " (now %lld)", (long long)e->now);
-    buf_format(out, ", needed %s beside %.*s of the training's states\n",
+    buf_format(out, ", needed %s beside the training's states (%.*s)\n",
                unit_bytes(a, e->peak.needed_bytes).p, STR_ARG(resident));
-    buf_add(out, STR("- not in it: predictions that the trainer collects on the GPU (Hugging "
-                     "Face: eval_accumulation_steps) and the cache of generated text\n"));
-    if (!e->has_key) buf_add(out, STR("- the config has no key for the batch of evaluation\n"));
+    buf_add(out, STR("- not included: predictions collected on the GPU (Hugging Face: "
+                     "eval_accumulation_steps) and the cache of generated text\n"));
+    if (!e->has_key) buf_add(out, STR("- the config has no key for the evaluation batch\n"));
 }
 
 json_t *answer_eval_json(const struct answer_eval *e) {

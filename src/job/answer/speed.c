@@ -54,11 +54,11 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
     if (!s->is_fitted) {
         buf_add(out, STR("; calibrated on "));
         add_card(out, s->row->cards);
-        buf_add(out, s->is_card ? STR(" with other software, or in another precision")
+        buf_add(out, s->is_card ? STR(" with other software or precision")
                                 : STR(", not on this GPU and software"));
     }
     if (s->is_doubtful) {
-        buf_add(out, STR("; doubtful: kernels whose time depends much on cuDNN's choice"));
+        buf_add(out, STR("; uncertain: the time of some kernels depends on cuDNN's choice"));
     }
     buf_byte(out, '\n');
 }
@@ -93,8 +93,9 @@ static int read_measurement(struct str text, struct measurement *ret, struct fai
                      ret->samples_per_s < 1e9;
     if (ret->model.len > 0 && has_batch && has_speed) return 0;
     fail_set(why, FAIL_USAGE, "--measured %.*s: not MODEL=SAMPLES", STR_ARG(text));
-    return fail_hint(why, "samples per second that the GPU made: --measured resnet50=1170, or "
-                          "resnet50@64=1130 at batch 64");
+    return fail_hint(
+        why,
+        "samples/s measured on the GPU: --measured resnet50=1170, or resnet50@64=1130 at batch 64");
 }
 
 // How many times faster than predicted it was; NAN where nothing is predicted for it.
@@ -116,8 +117,8 @@ static int ratio_of(struct question *q, const struct answer *answer, const struc
     *ret_ratio = s.row && !s.is_host_bound ? m->samples_per_s / s.samples_per_s : NAN;
     if (!isnan(*ret_ratio)) return 0;
     question_say(q,
-                 "--measured %.*s is not used: the host decides at that batch, or "
-                 "nothing is predicted for it",
+                 "--measured %.*s is not used: the host is the limit at that batch, or there is no "
+                 "prediction for it",
                  STR_ARG(m->model));
     return 0;
 }
@@ -147,13 +148,12 @@ int answer_speed_calibrate(struct question *q, const char *measured, struct answ
     if (!answer->speed.row || count == 0) return 0;
     const struct speed_row *row = answer->speed.row;
     if (same_count > 0) {
-        apply(q, answer, stats_median(same, same_count), row->range,
-              "what was measured of this model");
+        apply(q, answer, stats_median(same, same_count), row->range, "measurements of this model");
     } else if (count >= LEAST_MODELS) {
         double range = answer->speed.is_doubtful ? row->range_doubtful : row->range_measured;
         apply(q, answer, stats_median(all, count), range, "the models measured on this GPU");
     } else {
-        question_note(q, STR("--measured of another model is not used: fewer than three say less "
+        question_note(q, STR("--measured of other models is not used: fewer than three say less "
                              "than the data sheet; about ten are good"));
     }
     return 0;

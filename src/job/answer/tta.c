@@ -29,9 +29,7 @@ static void note_unasked(struct question *q) {
     bool has_switch = value_of(q, switch_keys, &path, &on) && on.type == CONFIG_BOOL;
     if (has_switch && !on.boolean) return;
     if (!value_of(q, type_keys, &path, &type) || str_is(type.text, "none")) return;
-    question_say(q,
-                 "%.*s = %.*s: this is without its views; --tta %.*s says what they "
-                 "cost",
+    question_say(q, "%.*s = %.*s: its views are not included; --tta %.*s shows what they cost",
                  STR_ARG(path), STR_ARG(type.text), STR_ARG(type.text));
 }
 
@@ -50,8 +48,8 @@ static int take_types(struct question *q, const struct answer_tta_options *o,
         if (str_equal_nocase(name, typed)) return 0;
         buf_format(&names, "%.*s, ", STR_ARG(name));
     }
-    fail_set(why, FAIL_USAGE, "--tta %s: there is no such type", o->tta);
-    return fail_hint(why, "there are %sauto, and your own in --tta-table FILE", buf_z(&names));
+    fail_set(why, FAIL_USAGE, "--tta %s: no such type", o->tta);
+    return fail_hint(why, "choose one of %sauto, or your own in --tta-table FILE", buf_z(&names));
 }
 
 static int take_limits(struct question *q, const struct answer_tta_options *o,
@@ -66,11 +64,11 @@ static int take_limits(struct question *q, const struct answer_tta_options *o,
     if (!o->target_time || ask->has_images) return 0;
     ask->within_s = ask->target_s;
     ask->target_s = NAN;
-    str_list_add(q->arena, &ask->notes,
-                 str_format(q->arena,
-                            "--target-time %s is not judged: for how many images? --images N says "
-                            "it",
-                            o->target_time));
+    str_list_add(
+        q->arena, &ask->notes,
+        str_format(q->arena,
+                   "--target-time %s is not judged: give the number of images with --images N",
+                   o->target_time));
     return 0;
 }
 
@@ -158,7 +156,7 @@ int answer_tta_answer(struct question *q, const struct answer *answer,
     struct answer_tta *t = *ret = arena_new(q->arena, struct answer_tta, 1);
     struct answer_tta_measured m = measured ? *measured : predicted(answer);
     if (answer->plan.sequence_length > 0) {
-        return fail_set(why, FAIL_USAGE, "--tta: %.*s reads text, and the views are of images",
+        return fail_set(why, FAIL_USAGE, "--tta: %.*s reads text; views are for images",
                         STR_ARG(answer->plan.model));
     }
     if (isnan(m.per_s.low)) m.per_s.low = m.per_s.likely;

@@ -45,8 +45,8 @@ static struct str f1_text(struct arena *a, const struct answer_tta_type *type) {
 static void show_rows(struct arena *a, const struct answer_tta *t, struct show_style style,
                       struct buf *out) {
     static const struct show_heading columns[] = {
-        {"type", SHOW_LEFT}, {"views", SHOW_RIGHT},  {"images", SHOW_RIGHT}, {"time", SHOW_LEFT},
-        {"F1", SHOW_LEFT},   {"verdict", SHOW_LEFT}, {"F1 by", SHOW_LEFT},   {NULL, SHOW_LEFT}};
+        {"type", SHOW_LEFT}, {"views", SHOW_RIGHT},  {"images", SHOW_RIGHT},   {"time", SHOW_LEFT},
+        {"F1", SHOW_LEFT},   {"verdict", SHOW_LEFT}, {"F1 source", SHOW_LEFT}, {NULL, SHOW_LEFT}};
     const struct str none = {0};
     struct show_table table = show_table_new(a, (struct str){0});
     show_table_columns(&table, columns);
@@ -76,7 +76,7 @@ static struct str nearest_text(struct arena *a, const struct answer_tta *t) {
         if (!row->fits || !(isnan(min_f1) || row->type->f1_low >= min_f1)) continue;
         if (!best || row->type->views < best->type->views) best = row;
     }
-    if (!any_fits) return STR("not even the smallest batch fits the GPU");
+    if (!any_fits) return STR("even the smallest batch does not fit the GPU");
     if (!best) return str_format(a, "no type here is known to reach F1 %.4g", min_f1);
     struct str with = isnan(min_f1) ? (struct str){0} : str_format(a, "with F1 %.4g ", min_f1);
     return str_format(a, "%.*sthe fastest is %.*s", STR_ARG(with), STR_ARG(best->type->name));
@@ -100,14 +100,14 @@ static void show_recommended(struct arena *a, const struct answer_tta *t, struct
 void answer_tta_show(struct arena *a, const struct answer_tta *t, struct show_style style,
                      struct buf *out) {
     buf_format(out,
-               "\ntest-time augmentation, time for %lld images%s; without loading them and making "
-               "the views. F1 is not measured here (--tta-table has your own)\n\n",
-               (long long)t->ask->images, t->ask->has_images ? "" : " (--images says how many)");
+               "\ntest-time augmentation, time for %lld images%s; without loading images and "
+               "making views. F1 is not measured (--tta-table takes your own)\n\n",
+               (long long)t->ask->images, t->ask->has_images ? "" : " (set with --images)");
     show_rows(a, t, style, out);
     if (t->recommended) {
         show_recommended(a, t, style, out);
     } else {
-        show_text(out, style, SHOW_BAD, STR("nothing meets it: "));
+        show_text(out, style, SHOW_BAD, STR("no type meets it: "));
         buf_format(out, "%.*s\n", STR_ARG(nearest_text(a, t)));
     }
     answer_notes(&t->ask->notes, style, out);

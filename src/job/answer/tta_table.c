@@ -12,7 +12,7 @@ static int bad_cell(const struct tsv *t, const char *column, const char *expecte
                     struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s:%d: %s is \"%.*s\", not %s", STR_ARG(t->name), t->line, column,
              STR_ARG(tsv_cell(t, column)), expected);
-    return fail_hint(why, "columns name, views, f1_low, f1_high, source, with tabs in between");
+    return fail_hint(why, "columns name, views, f1_low, f1_high, source, separated by tabs");
 }
 
 static int read_score(const struct tsv *t, const char *column, double *ret, struct fail *why) {
@@ -50,7 +50,7 @@ int answer_tta_table_load(struct arena *a, const char *path, struct answer_tta_t
         *arena_push(a, &ret->items, &ret->count, &ret->capacity) = type;
     }
     if (rc < 0 || ret->count > 0) return rc;
-    return fail_set(why, FAIL_INPUT, "%s: no type in it", name);
+    return fail_set(why, FAIL_INPUT, "%s: lists no types", name);
 }
 
 bool answer_tta_parse_time(struct str text, double *ret_s) {

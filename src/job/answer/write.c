@@ -63,9 +63,8 @@ bool answer_write_is_refused(const struct question *q, bool force, struct buf *r
     if (force)
         buf_format(report, "forced: this does not count %.*s\n", STR_ARG(what));
     else
-        buf_add(report,
-                STR("not written: this does not count all that the config asks for; --force "
-                    "writes it all the same\n"));
+        buf_add(report, STR("not written: the config has settings that are not counted; --force "
+                            "writes it anyway\n"));
     return !force;
 }
 
@@ -73,13 +72,13 @@ bool answer_write_is_refused(const struct question *q, bool force, struct buf *r
 static void say_no_key(const struct question *q, struct buf *report) {
     const struct config_value *batch = &q->reading.values[CONFIG_BATCH];
     if (batch->line <= 0) {
-        buf_add(report, STR("not written: the config has no batch for inference; --key batch=PATH "
-                            "names one\n"));
+        buf_add(report, STR("not written: the config has no inference batch; name its key with "
+                            "--key batch=PATH\n"));
         return;
     }
     buf_format(report,
-               "not written: %.*s is the training's batch, and the config has none for inference; "
-               "--key batch=PATH names it\n",
+               "not written: %.*s is the training batch, and the config has none for inference; "
+               "name its key with --key batch=PATH\n",
                STR_ARG(batch->path));
 }
 
@@ -98,7 +97,7 @@ int answer_write(struct question *q, struct answer *answer,
         struct str precision = change.precision;
         change.precision = (struct str){0};
         rc = patch(q, &change, &options->more, &patched, why);
-        buf_format(report, "the file has no key for it: train with precision %.*s\n",
+        buf_format(report, "the file has no key for precision: train with precision %.*s\n",
                    STR_ARG(precision));
     }
     if (rc < 0) return advise(q, &change, why, report);
@@ -112,7 +111,7 @@ int answer_write(struct question *q, struct answer *answer,
     report_lines(report, &patched.changes);
     report_lines(report, &patched.notes);
     if (!patched.changed)
-        buf_format(report, "%s already says so\n", str_z(q->arena, q->path));
+        buf_format(report, "%s: nothing to change\n", str_z(q->arena, q->path));
     else
         buf_format(report, "written: %s\n", path);
     return 0;

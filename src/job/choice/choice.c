@@ -27,7 +27,7 @@ static int find_cards(struct question *q, const struct choice_options *o,
     int rc = question_gpus_here(q, o->gpu_ids, o->machine, ret_cards, why);
     if (rc < 0 || ret_cards->count > 0) return rc;
     *ret_is_ours = false;
-    question_note(q, STR("answered for the team's GPUs; the config is not changed. Name a GPU with "
+    question_note(q, STR("answered for the team's GPUs; the config is unchanged. Name a GPU with "
                          "--gpu to change it"));
     return question_gpus_of_team(q, ret_cards, why);
 }
@@ -124,9 +124,9 @@ static bool is_yes(const struct answer *answer) {
 static int calibrate(struct question *q, const struct choice_options *o, struct answer *answers,
                      ptrdiff_t count, struct fail *why) {
     if (count == 1) return answer_speed_calibrate(q, o->measured, &answers[0], why);
-    fail_set(why, FAIL_USAGE, "--measured: there are %d GPUs, and the speed is one GPU's",
+    fail_set(why, FAIL_USAGE, "--measured: there are %d GPUs, but the speed is that of one",
              (int)count);
-    return fail_hint(why, "name the GPU with --gpu");
+    return fail_hint(why, "name it with --gpu");
 }
 
 static unsigned write_flags(const struct choice_options *o) {
@@ -140,8 +140,8 @@ static int check_measure_options(const struct choice_options *o, struct fail *wh
         return fail_set(why, FAIL_USAGE, "--prefer %s: not largest or knee", prefer);
     }
     if (!o->gpu && o->gpu_memory <= 0) return 0;
-    fail_set(why, FAIL_USAGE, "trials run on this machine's device, not on a GPU that is named");
-    return fail_hint(why, "leave out --gpu; --memory %s lets the trials use only so much",
+    fail_set(why, FAIL_USAGE, "trials run on this machine's device, not on a named GPU");
+    return fail_hint(why, "leave out --gpu; --memory %s limits the trials' memory",
                      o->gpu_memory > 0 ? "BYTES" : "8GiB");
 }
 
@@ -158,8 +158,8 @@ static int measured_views(struct question *q, struct choice_measured *m,
 
 static int check_eval(const struct choice_options *o, bool is_inference, struct fail *why) {
     if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
-    fail_set(why, FAIL_USAGE, "--eval-batch goes with the prediction of a training");
-    return fail_hint(why, is_inference ? "batchfit infer answers for evaluation"
+    fail_set(why, FAIL_USAGE, "--eval-batch works only with predictions of a training");
+    return fail_hint(why, is_inference ? "use batchfit infer for evaluation"
                                        : "leave out the command after --");
 }
 

@@ -22,33 +22,32 @@ struct choice_options {
     QUESTION_ROWS(struct choice_options), LAUNCH_ROWS(struct choice_options),                      \
         HISTORY_ROWS(struct choice_options),                                                       \
         CLI_ROW("fresh", NULL, CLI_SWITCH, CHOICE_AT(h.fresh),                                     \
-                "runs trials again that the history has", NULL),                                   \
+                "rerun trials that the history already has", NULL),                                \
         CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
-                "the effective batch need not be kept, neither the config's nor the one that the " \
-                "command trains with by itself",                                                   \
+                "do not keep the effective batch, neither the config's nor the command's default", \
                 NULL),                                                                             \
         CLI_ROW("prefer", "WORD", CLI_TEXT, CHOICE_AT(prefer),                                     \
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
-                "that was as fast within 2 %)",                                                    \
+                "within 2 % of the fastest)",                                                      \
                 "largest knee"),                                                                   \
         CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                    \
         CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
         CLI_ROW("measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                      \
-                "samples per second that the GPU made of this model, or of several others (about " \
-                "ten; MODEL@BATCH=SAMPLES at another batch): corrects the predicted speed",        \
+                "measured samples/s of this model, or of about ten others (MODEL@BATCH=SAMPLES "   \
+                "at another batch): corrects the predicted speed",                                 \
                 ""),                                                                               \
         CLI_ROW_TEST_ONLY(CHOICE_AT(test_only)),                                                   \
         CLI_ROW("save-config", "FILE", CLI_TEXT, CHOICE_AT(save_config),                           \
-                "writes the changed config here and leaves the original alone", "file"),           \
+                "write the changed config here and leave the original alone", "file"),             \
         CLI_ROW("profile-memory", NULL, CLI_SWITCH, CHOICE_AT(profile_memory),                     \
-                "also shows where the bytes go (batchfit explain)", NULL),                         \
+                "also show where the memory goes (batchfit explain)", NULL),                       \
         CLI_ROW("save-profile", "FILE", CLI_TEXT, CHOICE_AT(save_profile),                         \
-                "writes what stands at the peak as JSON (explain --json)", "file"),                \
+                "write what holds the memory at the peak as JSON (explain --json)", "file"),       \
         CLI_ROW_FORCE(CHOICE_AT(force)),                                                           \
         CLI_ROW("force-anchor", NULL, CLI_SWITCH, CHOICE_AT(force_anchor),                         \
-                "may change a YAML anchor, and so everything that refers to it", NULL),            \
+                "allow changing a YAML anchor, and with it everything that refers to it", NULL),   \
         CLI_ROW("force-special", NULL, CLI_SWITCH, CHOICE_AT(force_special),                       \
-                "may replace values such as auto, null, ${…} or an alias", NULL)
+                "allow replacing values such as auto, null, ${…} or an alias", NULL)
 
 // 0, FAIL_NO (shown), or an error. A plan is an inference by q.inference.
 int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why);

@@ -32,9 +32,8 @@ bool choice_learn_effective(struct choice_measured *m) {
 }
 
 static void note_unknown(struct choice_measured *m) {
-    question_note(m->q,
-                  STR("with which batch the command trains by itself is not known, so none is "
-                      "kept: --effective-batch-size N says it"));
+    question_note(m->q, STR("the command's default batch is unknown, so no effective batch is "
+                            "kept: set it with --effective-batch-size N"));
 }
 
 // The command does not take the accumulation that the answer counts on, or would need.
@@ -58,20 +57,20 @@ void choice_note_effective(struct choice_measured *m) {
     if (e->after == e->before) {
         if (e->from == CHOICE_EFFECTIVE_DEFAULT) {
             question_say(m->q,
-                         "%lld samples a step are kept, as the command trains by itself; "
-                         "--effective-batch-size N keeps another number, --free-batch none",
+                         "keeping %lld samples per step, the command's default; "
+                         "--effective-batch-size N sets another number, --free-batch keeps none",
                          (long long)e->before);
         }
         return;
     }
     const char *keep =
         m->is_free ? "--free-batch allows it"
-        : takes    ? "No batch that fits divides it: --effective-batch-size N keeps another one"
+        : takes    ? "No batch that fits divides it: --effective-batch-size N sets another one"
                    : "To keep it, put {accumulate} where the command takes its gradient "
                      "accumulation steps";
     double times = (double)e->after / (double)e->before;
     question_say(m->q,
-                 "the learning changes: %lld samples a step instead of %lld. %s; or scale the "
+                 "training changes: %lld samples per step instead of %lld. %s; or scale the "
                  "learning rate (x %.3g for SGD, x %.3g for Adam)",
                  (long long)e->after, (long long)e->before, keep, times, sqrt(times));
 }

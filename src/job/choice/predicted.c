@@ -29,16 +29,15 @@ void choice_predict(struct choice_measured *m) {
     struct fail why = {0};
     struct question *q = m->q;
     if (q->plan.model.len == 0) {
-        question_note(
-            q, STR("no model is named, so nothing is predicted; with --model or the config's "
-                   "key the first trial would be nearer"));
+        question_note(q, STR("no model is named, so nothing is predicted; with --model or the "
+                             "config's key the first trial would be closer"));
         return;
     }
     m->notes_before = q->notes.count;
     if (answer_choose(q, &m->card, &m->predicted, &why) == 0)
         m->is_predicted = true;
     else
-        question_say(q, "nothing is predicted: %s", why.message);
+        question_say(q, "no prediction: %s", why.message);
 }
 
 double choice_predicted_bytes(void *context, int64_t batch) {
@@ -83,12 +82,11 @@ void choice_see_prediction(struct choice_measured *m, const struct choice_trial 
     m->is_refuted = true;
     m->q->notes.count = m->notes_before; // what was noted of its tape is of no interest any more
     struct arena *a = m->q->arena;
-    question_say(
-        m->q,
-        "the prediction is wrong: %s for batch %lld, and the trial needed %s%s; it plays no "
-        "part in the answer",
-        unit_bytes(a, (int64_t)predicted).p, (long long)t->plan.batch,
-        t->result.status == LAUNCH_OOM ? "at least " : "",
-        unit_bytes(a, (int64_t)(predicted * ratio)).p);
+    question_say(m->q,
+                 "the prediction is wrong: %s for batch %lld, but the trial needed %s%s; the "
+                 "answer ignores it",
+                 unit_bytes(a, (int64_t)predicted).p, (long long)t->plan.batch,
+                 t->result.status == LAUNCH_OOM ? "at least " : "",
+                 unit_bytes(a, (int64_t)(predicted * ratio)).p);
     m->predicted = (struct answer){0};
 }

@@ -115,7 +115,7 @@ static void judge_memory(const struct choice_measured *m, struct launch_result *
     if (r->status != LAUNCH_OK || r->charged_bytes <= m->budget_bytes) return;
     bool is_over = r->charged_bytes > capacity;
     r->status = is_over ? LAUNCH_OOM : LAUNCH_ALMOST;
-    r->reason = is_over ? str_format(a, "made its steps, but with %s of %s",
+    r->reason = is_over ? str_format(a, "finished its steps, but used %s of %s",
                                      unit_bytes(a, r->charged_bytes).p, unit_bytes(a, capacity).p)
                         : STR("runs, but leaves less than the margin free");
     if (is_over) r->wanted_bytes = (double)r->charged_bytes;
@@ -176,7 +176,7 @@ static int failure(const struct choice_measured *m, const struct launch_result *
              STR_ARG(r->reason));
     struct str last = str_trim(r->trial.ending.last_lines);
     if (last.len == 0) return fail_hint(why, "%.*s", STR_ARG(r->hint));
-    return fail_hint(why, "%.*s%sits last lines:\n%.*s", STR_ARG(r->hint),
+    return fail_hint(why, "%.*s%slast lines of its output:\n%.*s", STR_ARG(r->hint),
                      r->hint.len ? "\n  " : "", STR_ARG(last));
 }
 
@@ -207,7 +207,7 @@ static void correct_outcomes(struct choice_measured *m, const struct search_tria
         struct launch_result *r = &m->trials[i].result;
         if (s->items[i].outcome != SEARCH_SPILLS || r->status == LAUNCH_SPILLS) continue;
         r->status = LAUNCH_SPILLS;
-        r->reason = STR("many times slower with the memory full: it swaps to the host's");
+        r->reason = STR("many times slower once memory is full: it spills to the host");
     }
 }
 
@@ -360,16 +360,15 @@ static int confirm_accumulation(struct choice_measured *m, struct fail *why) {
 
 static int check_command(const struct choice_measured *m, struct fail *why) {
     if (launch_takes(&m->launch, STR("batch"))) return 0;
-    fail_set(why, FAIL_USAGE, "the command does not say where the batch goes");
-    return fail_hint(why, "write {batch} where it takes the number, or {config} where it takes the "
+    fail_set(why, FAIL_USAGE, "the command does not take the batch");
+    return fail_hint(why, "put {batch} where it takes the number, or {config} where it takes the "
                           "config: -- python train.py --batch-size {batch}");
 }
 
 static void note_standin(struct choice_measured *m) {
     for (ptrdiff_t i = 0; i < m->trial_count; i++) {
         if (!m->trials[i].result.trial.is_standin) continue;
-        launch_note(&m->launch, STR("FAKE: the command says that it plays a scenario; nothing was "
-                                    "trained"));
+        launch_note(&m->launch, STR("FAKE: the command plays a scenario; nothing was trained"));
         return;
     }
 }

@@ -66,14 +66,15 @@ static void show_trials(const struct choice_measured *m, struct show_style style
     for (ptrdiff_t i = 0; i < m->trial_count; i++) add_row(&t, m->q->arena, i + 1, &m->trials[i]);
     show_table_text(&t, style, out);
     if (!m->fastest) return; // no figure to explain
-    buf_format(out, "%s: half of the interval in which the mean lies with 95 %% confidence.\n",
+    buf_format(out, "%s: half the width of the mean's 95 %% confidence interval.\n",
                style.utf8 ? "\xc2\xb1" : "+-");
 }
 
 // For people, in the order of step_cover_names.
 static const char *const covered_words[] = {
-    "forward",         "backward",           "second optimizer step", "evaluation",
-    "checkpoint save", "the odd last batch", "the longest batch"};
+    "forward",          "backward",        "second optimizer step",
+    "evaluation",       "checkpoint save", "the smaller last batch",
+    "the longest batch"};
 
 static void show_covered(const struct choice_measured *m, struct buf *out) {
     struct buf yes = buf_new(m->q->arena), no = buf_new(m->q->arena);
@@ -99,7 +100,7 @@ static void show_faster(const struct choice_measured *m, struct buf *out) {
     double ratio = m->fastest->result.samples_per_s / m->best->result.samples_per_s;
     if (!(ratio > 1.02)) return;
     buf_format(out,
-               "Batch %lld ran %.3g times as fast, but not with so much memory free: a smaller "
+               "Batch %lld ran %.3g times as fast, but left less memory free: a smaller "
                "--safety-margin or more\nmemory would allow it.\n",
                (long long)m->fastest->plan.batch, ratio);
 }
@@ -113,8 +114,8 @@ bool choice_is_capped(const struct choice_measured *m) {
 static void show_cap(const struct choice_measured *m, struct buf *out) {
     if (!choice_is_capped(m)) return;
     buf_format(out,
-               "%lld is the largest batch that was to be tried, not the largest that fits: "
-               "--max-batch-size raises it.\n",
+               "%lld is the largest batch the search may try, and it fits: --max-batch-size raises "
+               "the limit.\n",
                (long long)m->cap);
 }
 
@@ -142,11 +143,10 @@ static void show_choice(const struct choice_measured *m, struct show_style style
         buf_format(out, " in %s of %.*s.\n", unit_bytes(a, m->budget_bytes).p,
                    STR_ARG(m->launch.place.name));
         if (!m->is_predicted) {
-            buf_add(
-                out,
-                STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or an "
-                    "optimizer with fewer\nstates would help; how much of it, batchfit explain "
-                    "says for a model with a tape (batchfit record).\n"));
+            buf_add(out,
+                    STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or "
+                        "an optimizer with fewer\nstates would help; batchfit explain says by how "
+                        "much, for a model with a tape (batchfit record).\n"));
         }
         return;
     }
@@ -163,7 +163,7 @@ static void show_choice(const struct choice_measured *m, struct show_style style
                m->confirmed ? "confirmed by its own trial" : "but it made no second step");
     double rate = m->best->result.samples_per_s;
     if (rate > 0) {
-        buf_format(out, "Such a step takes %.3g s; a million samples %.3g hours.\n",
+        buf_format(out, "A step takes %.3g s; a million samples take %.3g hours.\n",
                    (double)plan_effective(p) / rate, 1e6 / rate / 3600);
     }
 }

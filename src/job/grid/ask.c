@@ -26,7 +26,7 @@ static int config_numbers(struct arena *a, const struct grid_asked *asked, const
         if (v.type == CONFIG_ABSENT) return 0;
         if (v.type != CONFIG_INT || v.integer < least) {
             return fail_set(why, FAIL_INPUT,
-                            "%.*s:%d: %.*s: '%.*s' is not a whole number from %lld on",
+                            "%.*s:%d: %.*s: '%.*s' is not a whole number of at least %lld",
                             STR_ARG(asked->config.name), v.line, STR_ARG(at), STR_ARG(v.text),
                             (long long)least);
         }
@@ -77,8 +77,8 @@ static int check_hdf5(struct arena *a, const char *path, struct fail *why) {
         if (str_equal(str_slice(head, at, at + 8), (struct str){signature, 8})) return 0;
     }
     fail_set(why, FAIL_INPUT, "%s: not an HDF5 file", path);
-    return fail_hint(why, "the built-in workload reads HDF5; without --data-path it trains on "
-                          "synthetic data, and your own command reads what it likes");
+    return fail_hint(why, "the built-in workload reads HDF5, or trains on synthetic data without "
+                          "--data-path; your own command can read anything");
 }
 
 static int check_files(struct arena *a, const struct grid_options *o, bool is_workload,
@@ -110,14 +110,12 @@ static int check_command(const struct grid_options *o, struct fail *why) {
         const char *const *given =
             (const char *const *)(const void *)((const char *)o + workload_only[i].offset);
         if (!*given) continue;
-        fail_set(why, FAIL_USAGE, "%s is of the built-in workload; your own command has its own",
+        fail_set(why, FAIL_USAGE, "%s applies only to the built-in workload",
                  workload_only[i].option);
         return fail_hint(why, "leave it out, or leave out the command after --");
     }
     if (o->inference) {
-        return fail_set(why, FAIL_USAGE,
-                        "--inference is of the built-in workload; your own command says itself "
-                        "what it does");
+        return fail_set(why, FAIL_USAGE, "--inference applies only to the built-in workload");
     }
     return 0;
 }
@@ -160,7 +158,8 @@ static bool takes(const struct asking *k, const char *name) {
 
 static int not_taken(const char *option, const char *name, struct fail *why) {
     fail_set(why, FAIL_USAGE, "%s: the command has no {%s}", option, name);
-    return fail_hint(why, "write {%s} where its value belongs, or --env VARIABLE={%s}", name, name);
+    return fail_hint(why, "put {%s} where its value belongs, or use --env VARIABLE={%s}", name,
+                     name);
 }
 
 // {name} by itself needs a value; {name:TEXT} can do without.
@@ -173,7 +172,7 @@ static bool needs_value(const struct asking *k, const char *name) {
 }
 
 static int no_values(const char *option, const char *name, const char *example, struct fail *why) {
-    fail_set(why, FAIL_USAGE, "the command has {%s}, and nothing says its values", name);
+    fail_set(why, FAIL_USAGE, "the command has {%s}, but no values are given", name);
     return fail_hint(why, "for example %s %s", option, example);
 }
 
@@ -185,7 +184,7 @@ static int default_batches(struct asking *k, struct fail *why) {
     }
     if (k->b->is_inference) return 0;
     if (k->asked->has_config && own == 0 && !has_section(k->a, k->asked)) {
-        fail_set(why, FAIL_INPUT, "%.*s: no benchmark section, and no batch size",
+        fail_set(why, FAIL_INPUT, "%.*s: no benchmark section and no batch size",
                  STR_ARG(k->asked->config.name));
         return fail_hint(why,
                          "give --batch-sizes 1 2 4 8, or add benchmark: batch_sizes: [1, 2, 4, 8]");
@@ -253,8 +252,7 @@ static int ask_precisions(struct asking *k, struct fail *why) {
     struct grid_numbers amp = {0}, *precisions = &k->grid->precisions;
     bool is_taken = takes(k, "amp") || takes(k, "precision");
     if (k->o->amp && k->o->precisions) {
-        return fail_set(why, FAIL_USAGE,
-                        "--amp and --precision say the same thing: give one of them");
+        return fail_set(why, FAIL_USAGE, "--amp and --precision set the same thing: give only one");
     }
     if (k->o->amp && !is_taken) return not_taken("--amp", "amp", why);
     if (k->o->precisions && !takes(k, "precision"))
@@ -297,7 +295,7 @@ static int ask_pins(struct asking *k, struct fail *why) {
         grid_add_number(k->a, pins, 1);
     else
         grid_note(k->b, STR("pin_memory makes no difference without a GPU: not varied "
-                            "(--pin-memory both does)"));
+                            "(--pin-memory both varies it)"));
     return 0;
 }
 

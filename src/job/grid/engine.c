@@ -65,21 +65,22 @@ static int check_options(const struct grid_options *o, struct fail *why) {
     bool is_inference = grid_is_inference(o);
     for (size_t i = 0; is_inference && i < sizeof of_training / sizeof *of_training; i++) {
         if (!text_at(o, of_training[i].offset)) continue;
-        fail_set(why, FAIL_USAGE, "%s is of a training, and this is inference",
+        fail_set(why, FAIL_USAGE, "%s is for training, and this is inference",
                  of_training[i].option);
         return fail_hint(why, "%s%s", of_training[i].instead ? "write " : "leave it out",
                          of_training[i].instead ? of_training[i].instead : "");
     }
     for (size_t i = 0; !is_inference && i < sizeof of_engines / sizeof *of_engines; i++) {
         if (!text_at(o, of_engines[i].offset)) continue;
-        fail_set(why, FAIL_USAGE, "%s goes with inference engines", of_engines[i].option);
-        return fail_hint(why, "write %s as well", of_engines[i].instead);
+        fail_set(why, FAIL_USAGE, "%s needs an inference engine", of_engines[i].option);
+        return fail_hint(why, "add %s", of_engines[i].instead);
     }
     if (!is_inference) return 0;
-    if (o->l.ranks > 1) return fail_set(why, FAIL_USAGE, "--ranks is of a training");
+    if (o->l.ranks > 1) return fail_set(why, FAIL_USAGE, "--ranks is for training");
     if (!o->weights || o->model || !o->onnx) return 0;
-    fail_set(why, FAIL_USAGE, "--weights go into a model, and an ONNX file has its own");
-    return fail_hint(why, "give the --model that the ONNX file was made of, or leave them out");
+    fail_set(why, FAIL_USAGE, "--weights is for a model; an ONNX file has its own");
+    return fail_hint(
+        why, "name the --model that the ONNX file was exported from, or leave out --weights");
 }
 
 static int check_file(struct arena *a, const char *option, const char *path, struct fail *why) {
@@ -236,14 +237,13 @@ void grid_engine_judge(struct arena *a, const struct grid_options *o, const stru
     double most = tolerance_of(o, s->precision);
     if (!ran || !out->is_said || (out->problem.len == 0 && out->max_rel <= most)) return;
     trial->differs = true;
-    trial->reason =
-        out->problem.len > 0
-            ? str_format(a, "wrong outputs: %.*s (%.*s)", STR_ARG(out->problem),
-                         STR_ARG(out->reference))
-            : str_format(a,
-                         "outputs are %.3g off (relative to the largest), more than %.3g; "
-                         "reference: %.*s",
-                         out->max_rel, most, STR_ARG(out->reference));
+    trial->reason = out->problem.len > 0
+                        ? str_format(a, "wrong outputs: %.*s (%.*s)", STR_ARG(out->problem),
+                                     STR_ARG(out->reference))
+                        : str_format(a,
+                                     "outputs differ by %.3g (relative to the largest), more than "
+                                     "%.3g; reference: %.*s",
+                                     out->max_rel, most, STR_ARG(out->reference));
 }
 
 bool grid_engine_is_absent(const struct grid *b, const struct grid_setting *s) {
@@ -263,11 +263,11 @@ void grid_engine_notes(const struct grid_options *o, struct grid *b) {
         has_run = has_run || b->rows.items[i].sample_count > 0;
     }
     if ((o->model || !o->onnx) && !o->weights) {
-        grid_note(b, STR("the weights are random: good for speed and for the difference between "
-                         "engines, not for results (--weights FILE)"));
+        grid_note(b, STR("the weights are random: fine for speed and for comparing engines, not "
+                         "for results (--weights FILE)"));
     }
     if (has_run && !is_compared) {
-        grid_note(b, STR("outputs were not compared: for an ONNX file the reference needs "
+        grid_note(b, STR("outputs were not compared: the reference of an ONNX file needs "
                          "onnxruntime or onnx (pip install onnxruntime)"));
     }
 }
@@ -278,8 +278,8 @@ void grid_engine_findings(struct grid *b) {
         struct grid_finding finding = {
             .id = "outputs-differ",
             .what = "the outputs are wrong",
-            .remedy = "fp32 or bf16 for this engine, layers that overflow kept in fp32, another "
-                      "export; --tolerance when so much is fine",
+            .remedy = "use fp32 or bf16 with this engine, keep layers that overflow in fp32, or "
+                      "export again; raise --tolerance if the difference is acceptable",
             .level = GRID_WARNING,
             .evidence = str_format(
                 b->arena, "%.*s: %.*s",

@@ -173,7 +173,7 @@ void grid_mark_spills(struct arena *a, struct grid_rows *rows, int64_t capacity_
             struct grid_row *r = &rows->items[which[i]];
             if (seen[i].outcome != SEARCH_SPILLS) continue;
             r->status = LAUNCH_SPILLS;
-            r->reason = STR("many times slower with the memory full: it runs out of host memory");
+            r->reason = STR("many times slower once memory is full: it runs out of host memory");
         }
     }
 }
@@ -358,7 +358,7 @@ static bool retried(const struct view *v) {
 }
 
 static struct str say_io(struct arena *a, const struct view *v) {
-    return str_format(a, "%.1f ms of each step wait for data, %.0f %% of it", v->io_ms,
+    return str_format(a, "each step waits %.1f ms for data, %.0f %% of its time", v->io_ms,
                       100 * v->io);
 }
 static struct str say_compute(struct arena *a, const struct view *v) {
@@ -366,21 +366,21 @@ static struct str say_compute(struct arena *a, const struct view *v) {
                       v->row->setting.precision == PLAN_FP32 ? ", in fp32" : "");
 }
 static struct str say_device(struct arena *a, const struct view *v) {
-    return str_format(a, "a kernel runs on the GPU in %.0f %% of the time", 100 * v->device);
+    return str_format(a, "a kernel runs on the GPU %.0f %% of the time", 100 * v->device);
 }
 static struct str say_memory(struct arena *a, const struct view *v) {
     if (v->memory < 0.01) return STR("less than 1 % of the memory is used");
-    return str_format(a, "%.0f %% of the memory are used", 100 * v->memory);
+    return str_format(a, "%.0f %% of the memory is used", 100 * v->memory);
 }
 static struct str say_optimizer(struct arena *a, const struct view *v) {
     return str_format(a, "the optimizer takes %.0f %% of the step", 100 * v->optimizer);
 }
 static struct str say_other(struct arena *a, const struct view *v) {
-    return str_format(a, "%.0f %% of the step are neither data, model nor optimizer",
+    return str_format(a, "%.0f %% of the step is neither data, model nor optimizer",
                       100 * v->other);
 }
 static struct str say_spread(struct arena *a, const struct view *v) {
-    return str_format(a, "the throughput is known to \xc2\xb1%.0f %% only", 100 * v->spread);
+    return str_format(a, "throughput is known only to \xc2\xb1%.0f %%", 100 * v->spread);
 }
 static struct str say_reason(struct arena *a, const struct view *v) {
     (void)a;
@@ -396,30 +396,31 @@ static const struct rule {
     bool is_of_inference; // holds for it as well as for a training
 } rules[] = {
     {"io-bound", GRID_WARNING, waits_for_data, say_io, "data loading is the bottleneck",
-     "more data workers (--num-workers 4 8 12), pin_memory, a faster disk, less preprocessing"},
+     "more loader workers (--num-workers 4 8 12), pin_memory, a faster disk, less preprocessing"},
     {"io-slow", GRID_INFO, loads_slowly, say_io, "data loading is slow",
-     "more data workers (--num-workers 4 8 12), pin_memory, a faster disk"},
-    {"compute-bound", GRID_INFO, computes_without_amp, say_compute, "computing is the bottleneck",
+     "more loader workers (--num-workers 4 8 12), pin_memory, a faster disk"},
+    {"compute-bound", GRID_INFO, computes_without_amp, say_compute, "compute is the bottleneck",
      "mixed precision (--amp both), a larger batch, compile, a lighter model"},
-    {"compute-bound", GRID_INFO, computes, say_compute, "computing is the bottleneck",
+    {"compute-bound", GRID_INFO, computes, say_compute, "compute is the bottleneck",
      "a larger batch, compile, channels_last, a lighter model"},
-    {"low-utilisation", GRID_WARNING, is_idle, say_device, "the GPU is not kept busy",
-     "a larger batch; when data is waited for, more data workers", true},
+    {"low-utilisation", GRID_WARNING, is_idle, say_device, "the GPU is underused",
+     "a larger batch; more loader workers if it waits for data", true},
     {"low-memory", GRID_INFO, may_grow, say_memory, "the batch can grow",
-     "larger --batch-sizes than were tried"},
+     "try larger --batch-sizes"},
     {"high-memory", GRID_INFO, is_near_full, say_memory, "little memory is left",
      "watch it: longer samples, validation or another process may need the rest", true},
-    {"memory-full", GRID_WARNING, is_full, say_memory, "out of memory is near",
+    {"memory-full", GRID_WARNING, is_full, say_memory, "close to out of memory",
      "a smaller batch with gradient accumulation, mixed precision, gradient checkpointing", true},
-    {"almost-out-of-memory", GRID_WARNING, retried, say_reason, "out of memory is near",
+    {"almost-out-of-memory", GRID_WARNING, retried, say_reason, "close to out of memory",
      "a smaller batch, or expandable_segments:True in PYTORCH_CUDA_ALLOC_CONF", true},
-    {"optimizer-heavy", GRID_INFO, updates_long, say_optimizer, "the optimizer weighs much",
+    {"optimizer-heavy", GRID_INFO, updates_long, say_optimizer,
+     "the optimizer takes much of the step",
      "a fused or foreach optimizer, a larger batch or more gradient accumulation"},
-    {"other-heavy", GRID_INFO, is_elsewhere, say_other, "time goes elsewhere",
+    {"other-heavy", GRID_INFO, is_elsewhere, say_other, "time is spent elsewhere",
      "look for logging, metrics and .item() in each step, and for copies that could be "
      "non_blocking"},
-    {"noisy", GRID_INFO, is_noisy, say_spread, "the measurement is rough",
-     "more --steps, or --repeats 3; close what else runs on the machine", true},
+    {"noisy", GRID_INFO, is_noisy, say_spread, "the measurement is noisy",
+     "more --steps, or --repeats 3; close other programs on the machine", true},
 };
 
 void grid_diagnose(struct arena *a, const struct grid_rows *rows, ptrdiff_t row,

@@ -56,9 +56,9 @@ int grid_read_numbers(struct arena *a, const char *option, struct str text, int6
         struct str word = str_trim(str_cut(&rest, ','));
         int64_t value;
         if (!str_to_i64(word, &value) || value < least || value > largest_number) {
-            fail_set(why, FAIL_USAGE, "%s: '%.*s' is not a whole number from %lld on", option,
+            fail_set(why, FAIL_USAGE, "%s: '%.*s' is not a whole number of at least %lld", option,
                      STR_ARG(word), (long long)least);
-            return fail_hint(why, "a list of them: %s 4 8 16", option);
+            return fail_hint(why, "give a list: %s 4 8 16", option);
         }
         grid_add_number(a, ret_numbers, value);
     }
@@ -137,21 +137,21 @@ static int axis_name_is_free(const struct grid_space *g, struct str name, struct
                               (c >= 'A' && c <= 'Z'));
     }
     if (!is_word) {
-        fail_set(why, FAIL_USAGE, "--axis %.*s: a name is made of letters, digits and '_'",
+        fail_set(why, FAIL_USAGE, "--axis %.*s: a name consists of letters, digits and '_'",
                  STR_ARG(name));
         return fail_hint(why,
                          "for example --axis bucket_mb=10,25,50 with {bucket_mb} in the command");
     }
     for (size_t i = 0; i < sizeof taken / sizeof *taken; i++) {
         if (!str_is(name, taken[i].name)) continue;
-        fail_set(why, FAIL_USAGE, "--axis %s: that name has a meaning of its own", taken[i].name);
-        return taken[i].option ? fail_hint(why, "its values are given by %s", taken[i].option)
+        fail_set(why, FAIL_USAGE, "--axis %s: the name is reserved", taken[i].name);
+        return taken[i].option ? fail_hint(why, "set its values with %s", taken[i].option)
                                : FAIL_USAGE;
     }
     for (ptrdiff_t i = 0; i < g->axis_count; i++) {
         if (!str_equal(g->axes[i].name, name)) continue;
         fail_set(why, FAIL_USAGE, "--axis %.*s is given twice", STR_ARG(name));
-        return fail_hint(why, "all its values stand in one: --axis %.*s=A,B,C", STR_ARG(name));
+        return fail_hint(why, "give all its values at once: --axis %.*s=A,B,C", STR_ARG(name));
     }
     return 0;
 }
@@ -260,6 +260,6 @@ struct str grid_setting_text(struct arena *a, const struct grid_space *grid,
     for (ptrdiff_t i = 0; i < grid->axis_count; i++) {
         add_part(&b, str_format(a, "%.*s %.*s", STR_ARG(grid->axes[i].name), STR_ARG(s->axes[i])));
     }
-    if (b.count == 0) return STR("the command as it is");
+    if (b.count == 0) return STR("the command as given");
     return buf_str(&b);
 }

@@ -159,20 +159,21 @@ void grid_state_open(struct arena *a, struct str identity, bool fresh, struct gr
     s->path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(folder),
                          (unsigned long long)str_hash(identity));
     if (os_make_dirs(a, folder.p, &why) < 0) {
-        no_state(s, ret_note, str_format(a, "an interrupted run could not go on: %s", why.message));
+        no_state(s, ret_note,
+                 str_format(a, "this run cannot be resumed if interrupted: %s", why.message));
         return;
     }
     s->fd = open(s->path.p, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (s->fd < 0) {
         no_state(s, ret_note,
-                 str_format(a, "an interrupted run could not go on: %s: %s", s->path.p,
+                 str_format(a, "this run cannot be resumed if interrupted: %s: %s", s->path.p,
                             strerror(errno)));
         return;
     }
     if (flock(s->fd, LOCK_EX | LOCK_NB) < 0) {
         no_state(s, ret_note,
-                 STR("the same benchmark is running already: this one keeps nothing for "
-                     "going on after an interrupt, and both disturb each other's times"));
+                 STR("the same benchmark is already running: this one cannot be resumed if "
+                     "interrupted, and each distorts the other's times"));
         return;
     }
     bool is_read = !fresh && os_read(a, s->path.p, MAX_BYTES, &text, NULL, &why) == 0;

@@ -62,8 +62,8 @@ int history_run(struct arena *a, struct store *store, int64_t id, struct store_r
         return 0;
     }
     struct str note = store_note(store);
-    fail_set(why, FAIL_INPUT, "the history has no run %lld", (long long)id);
-    if (note.len == 0) return fail_hint(why, "batchfit list runs shows those there are");
+    fail_set(why, FAIL_INPUT, "run %lld is not in the history", (long long)id);
+    if (note.len == 0) return fail_hint(why, "batchfit list runs lists them");
     return fail_hint(why, "%.*s", STR_ARG(note)); // it was damaged, and is a new one
 }
 
@@ -326,8 +326,8 @@ void history_note_recalled(struct history *h, ptrdiff_t trials) {
     str_list_add(
         h->arena, &h->notes,
         str_format(h->arena,
-                   "%lld of %td trials were not run: the history has them, of the same command, "
-                   "files and machine, the last of %.*s UTC; --fresh runs them again",
+                   "%lld of %td trials were not run: the history has them for the same command, "
+                   "files and machine, the last from %.*s UTC; --fresh reruns them",
                    (long long)h->recalled, trials,
                    STR_ARG(history_date(h->arena, h->recalled_ms))));
 }
@@ -414,5 +414,5 @@ struct str history_correct(struct history *h, const struct tape_store *tapes, st
         "(--no-history leaves it out)",
         (long long)card->correction.runs, STR_ARG(whose), torch.len > 0 ? ", PyTorch " : "",
         STR_ARG(torch), 100 * (c.factor - 1), 100 * (c.upper_factor - 1),
-        c.factor < 1 && !(c.fit_factor < 1) ? "; too few runs to choose a larger batch by" : "");
+        c.factor < 1 && !(c.fit_factor < 1) ? "; too few runs to allow a larger batch" : "");
 }

@@ -19,7 +19,7 @@ struct history_options {
 #define HISTORY_ROWS(type)                                                \
     CLI_ROW_STORE(offsetof(type, h.store)),                               \
         CLI_ROW("no-history", NULL, CLI_SWITCH, offsetof(type, h.is_off), \
-                "neither reads nor writes the history", NULL)
+                "neither read nor write the history", NULL)
 
 struct history {
     struct arena *arena;

@@ -95,12 +95,12 @@ static int say_unknown(struct question *q, struct str folder, struct str what, b
                        struct fail *why) {
     q->plan.model = (struct str){0};
     if (is_optional) {
-        note(q, str_format(q->arena, "%.*s is a folder: %.*s; so nothing is predicted from it",
+        note(q, str_format(q->arena, "%.*s is a folder: %.*s; so there is no prediction",
                            STR_ARG(folder), STR_ARG(what)));
         return 0;
     }
     fail_set(why, FAIL_INPUT, "%.*s is a folder: %.*s", STR_ARG(folder), STR_ARG(what));
-    return fail_hint(why, "its tape is made by: batchfit record hf:%.*s", STR_ARG(folder));
+    return fail_hint(why, "record its tape: batchfit record hf:%.*s", STR_ARG(folder));
 }
 
 int question_local(struct question *q, bool is_optional, struct fail *why) {
@@ -117,18 +117,17 @@ int question_local(struct question *q, bool is_optional, struct fail *why) {
     double parameters = parameters_of(config, type, &family);
     json_decref(config);
     if (isnan(parameters)) {
-        return say_unknown(q, folder, STR("its config.json is of no shape that is known"),
+        return say_unknown(q, folder, STR("its config.json describes no known model family"),
                            is_optional, why);
     }
     struct str model = alike(q, family, parameters);
     struct str size = str_format(a, "its config.json describes a %.*s of %.3g million parameters",
                                  STR_ARG(type), parameters / 1e6);
     if (model.len == 0) {
-        return say_unknown(q, folder,
-                           str_format(a, "%.*s, of which there is no tape", STR_ARG(size)),
+        return say_unknown(q, folder, str_format(a, "%.*s, which has no tape", STR_ARG(size)),
                            is_optional, why);
     }
-    note(q, str_format(a, "%.*s is a folder: %.*s, taken as %.*s", STR_ARG(folder), STR_ARG(size),
+    note(q, str_format(a, "%.*s is a folder: %.*s, treated as %.*s", STR_ARG(folder), STR_ARG(size),
                        STR_ARG(model)));
     q->plan.model = model;
     return 0;

@@ -161,9 +161,7 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     if (option) return unknown_optimizer(q, spelled, why);
     const char *known = plan_optimizer_find(spelled);
     if (!known) {
-        question_say(q,
-                     "optimizer '%.*s' is not known: sized as adamw (two fp32 "
-                     "states a parameter)",
+        question_say(q, "unknown optimizer '%.*s': sized as adamw (two fp32 states per parameter)",
                      STR_ARG(spelled));
     }
     q->plan.optimizer = str_of(known ? known : "adamw");
@@ -175,7 +173,7 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
     if (!spelled) {
         q->plan.precision = plan_precision_find(v->word);
         if (v->type != CONFIG_ABSENT && q->plan.precision == PLAN_PRECISION_UNKNOWN) {
-            question_say(q, "precision '%.*s' is not known: taken as fp32", STR_ARG(v->text));
+            question_say(q, "unknown precision '%.*s': taken as fp32", STR_ARG(v->text));
         }
         if (!q->plan.precision) q->plan.precision = PLAN_FP32;
         return 0;
@@ -217,9 +215,8 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
 static int no_model(const struct question *q, struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s%sno model is named", STR_ARG(q->path),
              q->has_config ? ": " : "");
-    return fail_hint(why,
-                     "say it with --model NAME (batchfit list models), or where it stands with "
-                     "--key model=PATH");
+    return fail_hint(
+        why, "name it with --model NAME (batchfit list models), or its key with --key model=PATH");
 }
 
 // What the learning sees now, and so has to be kept.
@@ -230,7 +227,7 @@ static int fill_batches(struct question *q, const struct question_options *o, st
         struct fail unsaid;
         int rc = config_batches(q->arena, &q->reading, o->ranks, &q->batches, &unsaid);
         if (rc < 0 && o->effective <= 0) {
-            question_say(q, "%s: the batch is free (--effective-batch-size keeps one)",
+            question_say(q, "%s: any batch may be chosen (--effective-batch-size keeps one)",
                          unsaid.message);
         }
     }
@@ -282,7 +279,7 @@ static void follow_tape(struct question *q, const struct question_options *o) {
 
 static void say_broken_tapes(struct question *q) {
     for (ptrdiff_t i = 0; i < q->store.broken_count; i++) {
-        question_say(q, "passed over: %.*s", STR_ARG(q->store.broken[i].message));
+        question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));
     }
 }
 

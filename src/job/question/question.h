@@ -27,9 +27,9 @@ struct question_options {
 #define QUESTION_AT(type, member) offsetof(type, q.member)
 #define QUESTION_ROWS(type)                                                                        \
     CLI_ROW("config", "FILE", CLI_TEXT, QUESTION_AT(type, config),                                 \
-            "the training config (YAML or JSON, any common trainer's)", "file"),                   \
+            "training config (YAML or JSON, of any common trainer)", "file"),                      \
         CLI_ROW("model", "NAME", CLI_TEXT, QUESTION_AT(type, model),                               \
-                "the model, when the config does not say it (batchfit list models)", "models"),    \
+                "model, if the config does not name it (batchfit list models)", "models"),         \
         CLI_ROW("img-size", "N", CLI_COUNT, QUESTION_AT(type, image_size), "image size in pixels", \
                 ""),                                                                               \
         CLI_ROW("seq-len", "N", CLI_COUNT, QUESTION_AT(type, sequence_length),                     \
@@ -38,52 +38,50 @@ struct question_options {
                 "target length in tokens (seq2seq)", ""),                                          \
         CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                           \
         CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                       \
-                "fp32, amp-fp16, amp-bf16, bf16 or fp16; without it the config's, with AMP only "  \
-                "where the GPU has tensor cores",                                                  \
+                "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, AMP only on GPUs "  \
+                "with tensor cores)",                                                              \
                 "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                               \
         CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                       \
                 "sgd, adam, adamw, adafactor, lion or adamw8bit",                                  \
                 "sgd adam adamw adafactor lion adamw8bit"),                                        \
         CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),               \
-                "with gradient checkpointing", NULL),                                              \
+                "use gradient checkpointing", NULL),                                               \
         CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),               \
-                "with the channels_last layout", NULL),                                            \
+                "use the channels_last layout", NULL),                                             \
         CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                   \
-                "with an exponential moving average of the weights", NULL),                        \
+                "keep an exponential moving average of the weights", NULL),                        \
         CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""),   \
-        CLI_ROW(                                                                                   \
-            "effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),                  \
-            "the effective batch to keep; without it the config's batch x accumulation x ranks",   \
-            ""),                                                                                   \
+        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),              \
+                "effective batch to keep (default the config's batch x accumulation x ranks)",     \
+                ""),                                                                               \
         CLI_ROW("min-batch-size", "N", CLI_COUNT, QUESTION_AT(type, least),                        \
-                "smallest batch tried", ""),                                                       \
-        CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most), "largest batch tried",  \
+                "smallest batch to try", ""),                                                      \
+        CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most), "largest batch to try", \
                 ""),                                                                               \
         CLI_ROW("multiple", "N", CLI_COUNT, QUESTION_AT(type, multiple),                           \
-                "batches are multiples of N (4), any number below it", ""),                        \
+                "try only multiples of N, or any number below N (default 4)", ""),                 \
         CLI_ROW(                                                                                   \
             "safety-margin", "SHARE", CLI_SHARE, QUESTION_AT(type, margin),                        \
-            "share of the GPU's memory to keep free; without it 0.10 to 0.20 by the GPU's tier",   \
+            "share of the GPU's memory to keep free (default 0.10 to 0.20, by the GPU's tier)",    \
             ""),                                                                                   \
-        CLI_ROW(                                                                                   \
-            "overhead", "BYTES", CLI_BYTES, QUESTION_AT(type, overhead_bytes),                     \
-            "memory outside of PyTorch's allocator (what nvidia-smi shows for a process with one " \
-            "small tensor); without it a table's estimate",                                        \
-            ""),                                                                                   \
+        CLI_ROW("overhead", "BYTES", CLI_BYTES, QUESTION_AT(type, overhead_bytes),                 \
+                "memory outside PyTorch's allocator: what nvidia-smi shows for a process with "    \
+                "one small tensor (default from a table)",                                         \
+                ""),                                                                               \
         CLI_ROW("other-processes", "BYTES", CLI_BYTES, QUESTION_AT(type, others_bytes),            \
-                "memory that others use on the GPU", ""),                                          \
+                "memory that other processes use on the GPU", ""),                                 \
         CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                         \
         CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                                 \
                 "predict from this tape only (batchfit record)", "file"),                          \
         CLI_ROW_CONFIG_DIALECT(QUESTION_AT(type, dialect)),                                        \
         CLI_ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                        \
         CLI_ROW("key", "ROLE=PATH", CLI_LIST, QUESTION_AT(type, keys),                             \
-                "where a value stands: batch=train.bs (repeatable)", "")
+                "key of a value: batch=train.bs (repeatable)", "")
 
 // For a verb that is asked of both; fit has the verb infer beside it.
 #define QUESTION_ROW_INFERENCE(type)                                     \
     CLI_ROW("inference", NULL, CLI_SWITCH, QUESTION_AT(type, inference), \
-            "evaluation or inference instead of training", NULL)
+            "predict evaluation or inference instead of training", NULL)
 
 struct question {
     struct arena *arena;

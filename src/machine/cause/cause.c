@@ -18,7 +18,7 @@ double cause_confidence(enum cause_strength strength) {
 
 enum { LESS_MEMORY = CAUSE_SMALLER_BATCH | CAUSE_MIXED_PRECISION };
 static const char smaller[] =
-    "a smaller batch with more accumulation keeps the effective batch; mixed precision; shorter "
+    "a smaller batch with more accumulation (keeps the effective batch); mixed precision; shorter "
     "sequences or smaller images; batchfit fit finds the batch";
 
 #define OOM                                                                                 \
@@ -44,135 +44,136 @@ static const struct row {
     // The GPU's memory.
     {"memory.leak", "memory leak: it grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
      cause_leak, 0,
-     "look for losses or outputs that are kept with their graph (use .item() or .detach()), for "
-     "lists that grow, and for inputs that get longer"},
-    {"memory.fragmentation", "the GPU's memory is fragmented: enough is reserved, in pieces", OOM,
-     NULL, CAUSE_COUNTED, cause_fragmented, CAUSE_SMALLER_BATCH,
-     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal shapes from step to step (drop_last, "
+     "look for losses or outputs kept with their graph (use .item() or .detach()), for lists that "
+     "grow, and for inputs that get longer"},
+    {"memory.fragmentation", "the GPU's memory is fragmented: enough is reserved, but in pieces",
+     OOM, NULL, CAUSE_COUNTED, cause_fragmented, CAUSE_SMALLER_BATCH,
+     "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; the same shapes in every step (drop_last, "
      "padding to buckets); a smaller batch"},
     {"memory.others", "other processes hold the GPU's memory", OOM, NULL, CAUSE_COUNTED,
      cause_others, CAUSE_SMALLER_BATCH,
-     "nvidia-smi shows who: end what was left over, or use another GPU; else a smaller batch"},
+     "nvidia-smi lists them: end leftover processes, use another GPU, or take a smaller batch"},
     {"memory.oom-validation", "out of memory in validation", OOM, NULL, CAUSE_SAID,
      cause_validation, LESS_MEMORY,
-     "a smaller batch for evaluation (it has one of its own in most trainers), torch.no_grad() "
-     "around it, and outputs moved to the CPU as they come"},
+     "a smaller evaluation batch (most trainers have a separate setting), torch.no_grad() around "
+     "it, outputs moved to the CPU as they come"},
     {"memory.oom-last-batch", "out of memory in the last batch of an epoch", OOM, NULL, CAUSE_SAID,
      cause_last_batch, LESS_MEMORY,
-     "drop_last=True: a last batch of another size needs blocks of its own; else a smaller batch"},
+     "drop_last=True: a last batch of another size needs its own blocks; else a smaller batch"},
     {"memory.oom-start", "out of memory at the start: the first step does not fit", OOM, NULL,
      CAUSE_SAID, cause_start, LESS_MEMORY, smaller},
-    {"memory.oom-later", "out of memory after many steps that fitted", OOM, NULL, CAUSE_SAID,
+    {"memory.oom-later", "out of memory after many steps that fit", OOM, NULL, CAUSE_SAID,
      cause_later, LESS_MEMORY,
      "the longest inputs decide: cap their length, or sort them so that the largest batch comes "
-     "first; look for a leak (batchfit doctor on its steps); a smaller batch"},
+     "first; look for a leak (batchfit doctor on the steps file); a smaller batch"},
     {"memory.oom", "the GPU's memory ran out", OOM, NULL, CAUSE_SAID, cause_oom, LESS_MEMORY,
      smaller},
-    {"memory.library", "a library failed, most often for want of memory on the GPU",
+    {"memory.library", "a library failed, usually for lack of GPU memory",
      "cublas-init cudnn-internal", NULL, CAUSE_AMBIGUOUS, NULL, LESS_MEMORY, NULL},
     {"memory.spill", "the GPU's memory is full and spills to the host: many times slower", NULL,
      NULL, CAUSE_MEASURED, cause_spill, LESS_MEMORY,
-     "a smaller batch with more accumulation is faster than one that spills; smaller images; on "
-     "Windows the driver's setting 'Prefer No Sysmem Fallback' makes it an error instead"},
-    {"memory.full", "the allocator gives its cache back and tries again: nearly out of memory",
-     NULL, "trend.full", CAUSE_MEASURED, cause_told, LESS_MEMORY, smaller},
-    {"memory.missed", "the run needs more than was predicted", NULL, "trend.missed", CAUSE_MEASURED,
-     cause_told, CAUSE_SMALLER_BATCH, "fit the batch by trials: batchfit fit -- COMMAND"},
+     "a smaller batch with more accumulation is faster than spilling; smaller images; on Windows "
+     "the driver setting 'Prefer No Sysmem Fallback' turns it into an error"},
+    {"memory.full", "the allocator frees its cache and retries: almost out of memory", NULL,
+     "trend.full", CAUSE_MEASURED, cause_told, LESS_MEMORY, smaller},
+    {"memory.missed", "the run needs more memory than predicted", NULL, "trend.missed",
+     CAUSE_MEASURED, cause_told, CAUSE_SMALLER_BATCH,
+     "find the batch by trials: batchfit fit -- COMMAND"},
     // The machine's memory.
-    {"memory.host", "the machine's memory, or the limit on it, ran out",
+    {"memory.host", "the machine's memory, or its limit, ran out",
      "cgroup-oom-kill kernel-oom-log system-oom-kill cpu-allocator numpy-memory python-memory "
      "bad-alloc opencv-memory rust-memory loader-memory errno-memory worker-oom limit-crash "
      "limit-spin limit-over",
      NULL, CAUSE_SAID, NULL, CAUSE_FEWER_WORKERS | CAUSE_SMALLER_BATCH, NULL},
-    {"memory.host-killed", "killed, most often by the kernel for memory", "killed", NULL,
+    {"memory.host-killed", "killed, usually by the kernel for memory", "killed", NULL,
      CAUSE_AMBIGUOUS, NULL, CAUSE_SMALLER_BATCH | CAUSE_FEWER_WORKERS,
-     "dmesg | grep -i 'killed process' tells; fewer data workers, a smaller batch with more "
+     "dmesg | grep -i 'killed process' shows it; fewer loader workers, a smaller batch with more "
      "accumulation, shorter sequences"},
-    {"memory.shm", "/dev/shm of the data workers is full", "worker-shm shm-full bus-error", NULL,
-     CAUSE_SAID, NULL, CAUSE_FEWER_WORKERS, NULL},
+    {"memory.shm", "/dev/shm, which loader workers use, is full", "worker-shm shm-full bus-error",
+     NULL, CAUSE_SAID, NULL, CAUSE_FEWER_WORKERS, NULL},
     {"memory.shm-low", "/dev/shm is nearly full", NULL, NULL, CAUSE_MEASURED, cause_shm_low,
-     CAUSE_FEWER_WORKERS, "docker run --shm-size=8g (or --ipc=host), fewer data workers"},
-    {"threads.limit", "no further thread or process could be started",
+     CAUSE_FEWER_WORKERS, "docker run --shm-size=8g (or --ipc=host), fewer loader workers"},
+    {"threads.limit", "no more threads or processes could be started",
      "java-threads python-threads fork", NULL, CAUSE_SAID, NULL,
      CAUSE_SMALLER_BATCH | CAUSE_FEWER_WORKERS, NULL},
     // What a smaller batch avoids, and what it does not.
-    {"size.limit", "a kernel or library refuses these sizes; not out of memory",
+    {"size.limit", "a kernel or library does not support these sizes; not out of memory",
      "cudnn-not-supported cudnn-engine onednn cufft-limit grid-limit index-32-bit triton-resources",
      NULL, CAUSE_SAID, cause_limit, CAUSE_SMALLER_BATCH, NULL},
-    {"batch.one", "batch normalization met a batch of one", "batch-too-small", NULL, CAUSE_SAID,
+    {"batch.one", "batch normalization got a batch of one", "batch-too-small", NULL, CAUSE_SAID,
      NULL, CAUSE_LARGER_BATCH, NULL},
     {"card.assert", "an assertion failed on the GPU: labels or indices out of range",
      "device-assert", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"card.fault", "a kernel failed on the GPU", "illegal-access launch-failure", NULL, CAUSE_SAID,
      NULL, 0, NULL},
-    {"card.lost", "the GPU is broken, lost or taken", "card-lost card-busy", NULL, CAUSE_SAID, NULL,
-     0, NULL},
+    {"card.lost", "the GPU is broken, lost or in use", "card-lost card-busy", NULL, CAUSE_SAID,
+     NULL, 0, NULL},
     {"card.errors", "the GPU reports errors", NULL, "trend.state trend.xid trend.ecc trend.replays",
      CAUSE_SAID, cause_told, 0, "dmesg | grep Xid; reset or replace the GPU"},
-    {"card.driver", "driver, PyTorch and GPU do not fit together",
+    {"card.driver", "driver, PyTorch and GPU do not match",
      "old-driver no-cuda no-kernel-image no-bf16 library-mismatch", NULL, CAUSE_SAID, NULL, 0,
      NULL},
-    {"card.throttled", "heat or the power supply holds the GPU's clocks down", NULL,
+    {"card.throttled", "heat or the power supply limits the GPU's clocks", NULL,
      "trend.throttled trend.brake", CAUSE_MEASURED, cause_told, 0,
-     "see to the air and the power supply, or lower the power limit: a steady clock is better than "
-     "a sawtooth"},
+     "improve cooling and power supply, or lower the power limit: a steady clock is better than a "
+     "sawtooth"},
     // Setup.
-    {"setup.software", "a module, library, file or permission is missing, or does not fit",
+    {"setup.software", "a module, library, file or permission is missing, or does not match",
      "import bitsandbytes cuda-extension missing-file permission no-command network hub-access "
      "network-warned",
      NULL, CAUSE_SAID, NULL, 0, NULL},
-    {"setup.arguments", "the program did not accept how it was started",
+    {"setup.arguments", "the program rejected its arguments or its terminal",
      "usage no-launcher not-a-tty no-input wandb-login", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.disk", "a disk is full", "disk-full save-failed", NULL, CAUSE_SAID, NULL, 0, NULL},
     {"setup.open-files", "too many open files", "open-files", NULL, CAUSE_SAID, NULL,
      CAUSE_FEWER_WORKERS, NULL},
-    {"setup.open-files-low", "nearly all files that it may open are open", NULL, NULL,
-     CAUSE_MEASURED, cause_files_low, CAUSE_FEWER_WORKERS,
+    {"setup.open-files-low", "almost at the limit of open files", NULL, NULL, CAUSE_MEASURED,
+     cause_files_low, CAUSE_FEWER_WORKERS,
      "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')"},
     // The learning.
-    {"loss.nan", "the loss is no number", "loss-nan", NULL, CAUSE_SAID, cause_nan,
+    {"loss.nan", "the loss is NaN or infinite", "loss-nan", NULL, CAUSE_SAID, cause_nan,
      CAUSE_FULL_PRECISION,
-     "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16; look at the batch of "
+     "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16; check the batch of "
      "that step",
      true},
     // Speed.
-    {"slow.later", "steps became much slower and stayed so", NULL, NULL, CAUSE_MEASURED,
+    {"slow.later", "steps became much slower and stayed slow", NULL, NULL, CAUSE_MEASURED,
      cause_slowed, 0,
-     "what changed there: memory that filled (watch it: batchfit watch), a GPU that throttles, "
-     "another process, a cache that ended"},
+     "find what changed then: memory filled up (batchfit watch), a GPU throttled, another process "
+     "started, a cache ran out"},
     {"data.loading", "the GPU waits for data", NULL, NULL, CAUSE_MEASURED, cause_loading,
      CAUSE_MORE_WORKERS,
-     "more loader workers, pin_memory, data prepared beforehand, cached or on a faster disk"},
-    {"data.workers", "data is loaded by the training process itself (0 workers)", NULL, NULL,
-     CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "loader workers, and pin_memory"},
-    {"data.pin-memory", "copies to the GPU wait: the loader's memory is not pinned", NULL, NULL,
-     CAUSE_MEASURED, cause_pin, 0, "pin_memory: true, and non_blocking=True where it is copied"},
+     "more loader workers, pin_memory, data preprocessed ahead, cached or on a faster disk"},
+    {"data.workers", "the training process loads the data itself (0 workers)", NULL, NULL,
+     CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "use loader workers and pin_memory"},
+    {"data.pin-memory", "copies to the GPU block: the loader's memory is not pinned", NULL, NULL,
+     CAUSE_MEASURED, cause_pin, 0, "pin_memory: true, and non_blocking=True for the copies"},
     {"data.disk", "the training waits for a disk", NULL, NULL, CAUSE_MEASURED, cause_disk, 0,
      "data on a local or faster disk, in fewer and larger files, or cached in memory"},
-    {"data.workers-busy", "the loader's workers are the pace: they are all busy", NULL, NULL,
+    {"data.workers-busy", "the loader workers are the bottleneck: all are busy", NULL, NULL,
      CAUSE_MEASURED, cause_workers_pace, CAUSE_MORE_WORKERS,
-     "more workers where cores are free; cheaper augmentation; data prepared beforehand"},
-    {"data.worker-exited", "a data worker ended without a word", "worker-exited", NULL,
+     "more workers if cores are free; cheaper augmentation; data preprocessed ahead"},
+    {"data.worker-exited", "a loader worker died without a message", "worker-exited", NULL,
      CAUSE_AMBIGUOUS, NULL, CAUSE_FEWER_WORKERS, NULL},
-    {"host.one-core", "one thread of the training process is the pace", NULL, NULL, CAUSE_MEASURED,
-     cause_one_core, CAUSE_LARGER_BATCH,
+    {"host.one-core", "one thread of the training process is the bottleneck", NULL, NULL,
+     CAUSE_MEASURED, cause_one_core, CAUSE_LARGER_BATCH,
      "a larger batch, torch.compile or CUDA graphs; less Python, logging and metrics in the loop"},
     {"sync.host", "the loop waits for the GPU between steps", NULL, NULL, CAUSE_MEASURED,
      cause_sync, 0,
      "look for .item(), .cpu(), prints and metrics in the loop, and for logging or checkpoints at "
      "every step"},
-    {"compute.bound", "forward and backward are the time, in full precision", NULL, NULL,
+    {"compute.bound", "forward and backward dominate, in full precision", NULL, NULL,
      CAUSE_MEASURED, cause_compute, CAUSE_MIXED_PRECISION,
      "mixed precision (AMP), a larger batch, torch.compile, or a smaller model"},
     {"batch.small", "the batch is too small to fill the GPU", NULL, NULL, CAUSE_MEASURED,
      cause_small, CAUSE_LARGER_BATCH,
      "a larger batch (batchfit bench finds the knee), torch.compile, or CUDA graphs"},
-    {"card.idle", "the GPU is not well used", NULL, "trend.starved", CAUSE_MEASURED, cause_idle,
+    {"card.idle", "the GPU is underused", NULL, "trend.starved", CAUSE_MEASURED, cause_idle,
      CAUSE_MORE_WORKERS | CAUSE_LARGER_BATCH,
-     "more loader workers and cached data, if it waits for data; else a larger batch. The steps "
-     "tell which: batchfit bench -- COMMAND, or batchfit doctor on a steps file"},
+     "more loader workers and cached data if it waits for data; else a larger batch. The steps "
+     "show which: batchfit bench -- COMMAND, or batchfit doctor on a steps file"},
     // Others are the cause, or nobody says.
-    {"ranks.timeout", "a collective timed out: another rank did not come", "nccl-timeout", NULL,
+    {"ranks.timeout", "a collective timed out: another rank did not join", "nccl-timeout", NULL,
      CAUSE_SAID, NULL, 0, NULL},
     {"ranks.failed", "another rank failed or could not be reached",
      "nccl gloo rendezvous child-failed port-in-use duplicate-gpu", NULL, CAUSE_SAID, cause_named,
@@ -184,8 +185,8 @@ static const struct row {
     {"ended.crash", "native code crashed", "crash abort signal", NULL, CAUSE_AMBIGUOUS, NULL, 0,
      NULL},
     {"ended.interrupted", "it was interrupted", "interrupted", NULL, CAUSE_SAID, NULL, 0,
-     "somebody, a job scheduler's time limit, or a lost terminal did: start it again from its "
-     "newest checkpoint"},
+     "by a user, a job scheduler's time limit or a lost terminal: restart it from its newest "
+     "checkpoint"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

@@ -58,13 +58,13 @@ bool cause_others(const struct cause_view *v, struct cause *c) {
 bool cause_validation(const struct cause_view *v, struct cause *c) {
     const struct cause_ending *e = &v->facts->ending;
     if (e->place != CAUSE_IN_VALIDATION) return false;
-    return oom(v, c, str_format(v->arena, "it was at: %.*s", STR_ARG(e->place_line)).p);
+    return oom(v, c, str_format(v->arena, "at: %.*s", STR_ARG(e->place_line)).p);
 }
 
 bool cause_last_batch(const struct cause_view *v, struct cause *c) {
     const struct cause_ending *e = &v->facts->ending;
     if (e->place != CAUSE_IN_LAST_BATCH) return false;
-    return oom(v, c, str_format(v->arena, "it was at: %.*s", STR_ARG(e->place_line)).p);
+    return oom(v, c, str_format(v->arena, "at: %.*s", STR_ARG(e->place_line)).p);
 }
 
 bool cause_start(const struct cause_view *v, struct cause *c) {
@@ -95,7 +95,7 @@ bool cause_shm_low(const struct cause_view *v, struct cause *c) {
     const struct cause_process *p = &v->facts->process;
     if (p->seconds <= 0 || p->shm_total_bytes <= 0 || p->shm_free_bytes < 0) return false;
     if (p->shm_free_bytes > p->shm_total_bytes / 10) return false;
-    return cause_tell(v, c, CAUSE_MEASURED, "%.*s of %.*s are free in /dev/shm",
+    return cause_tell(v, c, CAUSE_MEASURED, "%.*s of %.*s free in /dev/shm",
                       STR_ARG(unit_bytes(v->arena, p->shm_free_bytes)),
                       STR_ARG(unit_bytes(v->arena, p->shm_total_bytes)));
 }

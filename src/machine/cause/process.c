@@ -12,8 +12,7 @@ bool cause_disk(const struct cause_view *v, struct cause *c) {
     const struct cause_process *p = &v->facts->process;
     if (!(p->disk_share >= 0.3) || card_is_busy(v->facts)) return false;
     return cause_tell(v, c, cause_measured(p->looks),
-                      "in %.0f %% of %td looks over %.0f s a thread waited for a disk "
-                      "(state D)",
+                      "in %.0f %% of %td samples over %.0f s a thread waited for a disk (state D)",
                       100 * p->disk_share, p->looks, p->seconds);
 }
 

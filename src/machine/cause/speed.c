@@ -23,10 +23,11 @@ bool cause_loading(const struct cause_view *v, struct cause *c) {
     if (!(share >= io_share_most || (p->io_ms > io_ms_most && share >= io_share_least)))
         return false;
     struct buf b = buf_new(v->arena);
-    buf_format(&b, "%.1f ms (%.0f %%) of a step of %.1f ms wait for data, median of %td steps",
-               p->io_ms, 100 * share, p->total_ms, v->facts->phase_steps);
+    buf_format(
+        &b, "%.1f ms (%.0f %%) of a step of %.1f ms is spent waiting for data, median of %td steps",
+        p->io_ms, 100 * share, p->total_ms, v->facts->phase_steps);
     if (!isnan(v->facts->utilisation))
-        buf_format(&b, "; the GPU works %.0f %% of the time", 100 * v->facts->utilisation);
+        buf_format(&b, "; the GPU is busy %.0f %% of the time", 100 * v->facts->utilisation);
     return cause_say(c, cause_measured(v->facts->phase_steps), buf_str(&b));
 }
 
@@ -46,8 +47,8 @@ bool cause_pin(const struct cause_view *v, struct cause *c) {
     return cause_tell(
         v, c,
         v->facts->pin_memory_is_off ? cause_measured(v->facts->phase_steps) : CAUSE_CONSISTENT,
-        "%.1f ms (%.0f %%) of a step of %.1f ms copy the batch%s", p->h2d_ms, 100 * share,
-        p->total_ms, v->facts->pin_memory_is_off ? ", and pin_memory is off" : "");
+        "%.1f ms (%.0f %%) of a step of %.1f ms is spent copying the batch%s", p->h2d_ms,
+        100 * share, p->total_ms, v->facts->pin_memory_is_off ? ", and pin_memory is off" : "");
 }
 
 // That a training computes is no fault: only with a known way to compute less.
@@ -56,8 +57,8 @@ bool cause_compute(const struct cause_view *v, struct cause *c) {
     double share = (p->forward_ms + p->backward_ms) / p->total_ms;
     if (!v->facts->is_fp32 || !(share > compute_share)) return false;
     return cause_tell(v, c, cause_measured(v->facts->phase_steps),
-                      "forward and backward are %.0f %% of a step of %.1f ms, in fp32", 100 * share,
-                      p->total_ms);
+                      "forward and backward take %.0f %% of a step of %.1f ms, in fp32",
+                      100 * share, p->total_ms);
 }
 
 // Some hundred kernels of 10 us launch time each: below 20 ms the CPU is the pace.
@@ -66,14 +67,13 @@ bool cause_small(const struct cause_view *v, struct cause *c) {
     if (!is_idle(v->facts) || p->io_ms / p->total_ms >= io_share_most) return false;
     if (p->total_ms < 20) {
         return cause_tell(v, c, cause_measured(v->facts->phase_steps),
-                          "a step takes %.1f ms, and the GPU works %.0f %% of the time",
+                          "a step takes %.1f ms, and the GPU is busy %.0f %% of the time",
                           p->total_ms, 100 * v->facts->utilisation);
     }
     // The guide again: less than 60 % of the memory in use leaves room for a larger batch.
     if (!(v->facts->memory_share < 0.6)) return false;
     return cause_tell(v, c, CAUSE_CONSISTENT,
-                      "the GPU works %.0f %% of the time, %.0f %% of its memory are in "
-                      "use",
+                      "the GPU is busy %.0f %% of the time, %.0f %% of its memory is in use",
                       100 * v->facts->utilisation, 100 * v->facts->memory_share);
 }
 
@@ -83,7 +83,7 @@ bool cause_idle(const struct cause_view *v, struct cause *c) {
     if (f) return cause_say(c, CAUSE_MEASURED, f->evidence);
     if (!is_idle(v->facts) || !isnan(v->facts->phases.io_ms)) return false;
     return cause_tell(v, c, cause_measured(v->facts->gauge_count),
-                      "it works %.0f %% of the time, median of %td readings",
+                      "busy %.0f %% of the time, median of %td readings",
                       100 * v->facts->utilisation, v->facts->gauge_count);
 }
 
@@ -131,8 +131,8 @@ static bool find_slowdown(const struct cause_view *v, struct cause *c, double *r
     c->line = f->at_is_line ? f->times_at[best] : 0;
     *ret_times = after / before;
     return cause_tell(v, c, n >= CAUSE_READINGS ? CAUSE_MEASURED : CAUSE_BRIEFLY,
-                      "from %s %lld on a step takes %.4g ms (95 %%: %.4g to %.4g), before %.4g ms: "
-                      "%.1f times slower",
+                      "from %s %lld on, a step takes %.4g ms (95 %%: %.4g to %.4g), before %.4g "
+                      "ms: %.1f times slower",
                       f->at_is_line ? "line" : "step", (long long)f->times_at[best], after, i.low,
                       i.high, before, after / before);
 }
@@ -180,7 +180,7 @@ bool cause_nan(const struct cause_view *v, struct cause *c) {
     if (f->nan_line > 0) buf_format(&b, "line %lld: ", (long long)f->nan_line);
     buf_add(&b, str_trim(f->nan_text));
     buf_format(&b, " (the first of %lld%s)", (long long)f->nan_count,
-               f->loss_recovered ? "; finite ones came after" : "");
+               f->loss_recovered ? "; later ones were finite" : "");
     c->quote = str_trim(f->nan_text);
     c->line = f->nan_line;
     bool is_sure = ended_so || !f->loss_recovered;

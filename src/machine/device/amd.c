@@ -267,7 +267,7 @@ void device_amd_sample(struct device_session *session, int place, int asked,
     }
     if (isnan(number_in(c->folder, "mem_info_vram_total"))) {
         card->state = DEVICE_LOST;
-        snprintf(card->reason, sizeof card->reason, "the amdgpu driver does not know it any more");
+        snprintf(card->reason, sizeof card->reason, "the amdgpu driver no longer lists it");
         return;
     }
     read_files(c, card);

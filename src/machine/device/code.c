@@ -6,24 +6,24 @@ static const struct {
     int code;
     const char *text;
 } code_texts[] = {
-    {4, "no permission to use it: this user (or container) has no access to /dev/nvidia*"},
+    {4, "no permission: this user (or container) has no access to /dev/nvidia*"},
     {9, "the NVIDIA kernel driver is not loaded: load it (modprobe nvidia), or reboot after an "
         "update"},
-    {NVML_TIMEOUT, "the NVIDIA driver did not answer within 3 s: a GPU hangs (dmesg tells), or "
-                   "GPUs are waking up; try again"},
+    {NVML_TIMEOUT, "the NVIDIA driver did not answer within 3 s: a GPU hangs (see dmesg), or GPUs "
+                   "are waking up; try again"},
     {NVML_NO_LIBRARY, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine"},
-    {NVML_NO_FUNCTION, "the NVIDIA driver is too old to be asked"},
-    {NVML_LOST, "the driver has lost it (it fell off the bus or hangs): reset it or reboot"},
+    {NVML_NO_FUNCTION, "the NVIDIA driver is too old"},
+    {NVML_LOST, "the driver lost it (it fell off the bus or hangs): reset it or reboot"},
     {16, "it needs a reset: nvidia-smi --gpu-reset, or reboot"},
-    {18, "the NVIDIA library and the kernel driver are of different versions: reboot, or in a "
-         "container match the host's driver"},
+    {18, "the NVIDIA library and the kernel driver have different versions: reboot, or match the "
+         "host's driver in a container"},
 };
 
 struct str device_code_text(struct arena *a, int code) {
     for (size_t i = 0; i < sizeof code_texts / sizeof *code_texts; i++) {
         if (code_texts[i].code == code) return str_of(code_texts[i].text);
     }
-    return str_format(a, "the NVIDIA driver answered with error %d", code);
+    return str_format(a, "the NVIDIA driver returned error %d", code);
 }
 
 int device_code_of(struct str text) {

@@ -8,7 +8,8 @@ int device_demo_or_machine(struct arena *a, bool demo, const char *machine, cons
     struct str folder;
     *ret_folder = machine;
     if (!demo) return 0;
-    if (machine) return fail_set(why, FAIL_USAGE, "--demo is a machine of its own: not --machine");
+    if (machine)
+        return fail_set(why, FAIL_USAGE, "--demo is a machine of its own; leave out --machine");
     int rc = data_lay_out(a, "data/demo/", "demo", &folder, why);
     if (rc == 0) *ret_folder = str_z(a, folder);
     return rc;

@@ -34,7 +34,7 @@ int device_no_card(int card, const struct device_list *list, struct fail *why) {
     struct device_list found = *list;
     device_explain_none(&found);
     if (found.count == 0) return fail_set(why, FAIL_MACHINE, "%.*s", STR_ARG(found.why_none));
-    return fail_set(why, FAIL_MACHINE, "there is no GPU %d: this machine has %d%s%.*s", card,
+    return fail_set(why, FAIL_MACHINE, "no GPU %d: this machine has %d%s%.*s", card,
                     (int)found.count, found.left_out.len ? "; left out: " : "",
                     STR_ARG(found.left_out));
 }

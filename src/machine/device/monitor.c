@@ -212,8 +212,7 @@ static struct shared *shared_new(const char *machine, const struct device_watchi
 static void hang(struct device_card *card, int deadline_ms) {
     card->state = DEVICE_HANGS;
     snprintf(card->reason, sizeof card->reason,
-             "it did not answer within %g s: it hangs (dmesg tells), or wakes up",
-             deadline_ms / 1000.0);
+             "no answer within %g s: it hangs (see dmesg) or is waking up", deadline_ms / 1000.0);
 }
 
 // Under the lock. The GPUs after the one that hangs get a thread of their own.
@@ -258,7 +257,7 @@ static int open_machine(const char *machine, const struct device_watching *how, 
     if (!s || !start_worker(s, 0)) {
         if (s) s->users = 1;
         if (s) shared_drop(s);
-        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the GPUs with");
+        return fail_set(why, FAIL_MACHINE, "cannot start a thread to watch the GPUs");
     }
     if (!wait_for_first(s, why)) {
         int code = s->why.code;

@@ -111,7 +111,7 @@ static void add_instances(struct arena *a, const struct nvml *n, struct nvml_han
         if (code) device_leave_out(a, &devices->list, index, device_code_text(a, code));
     }
     if (!found)
-        device_leave_out(a, &devices->list, index, STR("MIG is on, but it has no instance"));
+        device_leave_out(a, &devices->list, index, STR("MIG is on, but there are no instances"));
 }
 
 static void add_card(struct arena *a, const struct nvml *n, unsigned index,
@@ -171,9 +171,9 @@ bool device_nvml_is_absent(const struct nvml *n, int code) {
 
 struct str device_nvml_why(struct arena *a, const struct nvml *n, int code) {
     if (!n->library && has_kernel_part()) { // the usual mistake in containers
-        return STR("this machine has an NVIDIA driver, but its library (libnvidia-ml.so.1) is not "
-                   "to be found: start the container with --gpus all, or install the driver's user "
-                   "part");
+        return STR(
+            "this machine has an NVIDIA driver, but its library (libnvidia-ml.so.1) was not found: "
+            "start the container with --gpus all, or install the driver's user-space part");
     }
     return device_code_text(a, code);
 }

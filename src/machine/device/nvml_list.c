@@ -96,7 +96,7 @@ void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_lis
     struct job *job = job_new();
     if (!job || !device_thread(job_run, job)) {
         if (job) job_drop(job);
-        list->why_none = STR("the system gives no thread to ask the NVIDIA driver with");
+        list->why_none = STR("cannot start a thread to ask the NVIDIA driver");
     } else if (job_wait(job, deadline_ms, a, list)) {
         job_drop(job);
     } else {

@@ -90,7 +90,7 @@ bool device_is_asleep(const char *root, const char *pci_bus_id) {
 void device_say_asleep(struct device_card *card) {
     card->state = DEVICE_ASLEEP;
     snprintf(card->reason, sizeof card->reason,
-             "it is switched off to save power; asking about it would wake it");
+             "it is powered down to save energy; querying it would wake it");
 }
 
 void device_unified_memory(const char *root, struct device_card *card) {

@@ -309,7 +309,7 @@ static void watch(struct recorder *r, struct device_monitor *m, int duration_ms,
 static int write_folder(struct recorder *r, const struct device_snapshot *first, const char *root,
                         const char *folder, struct fail *why) {
     char *text = json_dumps(r->root, JSON_INDENT(1));
-    if (!text) return fail_set(why, FAIL_BUG, "the machine cannot be written down");
+    if (!text) return fail_set(why, FAIL_BUG, "the machine cannot be recorded");
     struct str whole = str_format(r->arena, "%s\n", text);
     free(text);
     int failed = write_file(r->arena, folder, "devices.json", whole, why);

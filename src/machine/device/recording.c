@@ -82,7 +82,7 @@ static int read_card(struct reading *r, const json_t *object, int position, stru
         if (read_device(r, instance, position, object, why)) return FAIL_INPUT;
     }
     if (i == 0) {
-        device_leave_out(r->arena, r->list, position, STR("MIG is on, but it has no instance"));
+        device_leave_out(r->arena, r->list, position, STR("MIG is on, but there are no instances"));
     }
     return 0;
 }

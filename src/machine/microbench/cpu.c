@@ -138,7 +138,7 @@ static struct str memory_how(struct arena *a, const struct crew *crew) {
     int64_t cache = cache_bytes();
     return str_format(a, "%d thread%s, arrays of %.*s%s%.*s", crew->count,
                       crew->count == 1 ? "" : "s", STR_ARG(unit_bytes(a, bytes)),
-                      bytes >= CACHES * cache ? ", cache " : ", which is little beside a cache of ",
+                      bytes >= CACHES * cache ? ", cache " : ", which is small for a cache of ",
                       STR_ARG(unit_bytes(a, cache)));
 }
 
@@ -159,11 +159,11 @@ static struct str measure_memory(struct arena *a, const struct microbench_host *
     struct crew crew = {.count = found > 0 ? found : 1};
     crew.length = array_bytes(host) / (int64_t)sizeof(double) / crew.count / 8 * 8;
     size_t size = (size_t)crew.length * (size_t)crew.count * ARRAYS * sizeof(double);
-    if (crew.length < 4096) return STR("there is too little free memory");
+    if (crew.length < 4096) return STR("not enough free memory");
     char *memory = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return STR("the system gives no memory");
+    if (memory == MAP_FAILED) return STR("cannot allocate memory");
     madvise(memory, size, MADV_HUGEPAGE);
-    if (!start_crew(a, &crew, memory, cores)) return STR("the system gives no thread");
+    if (!start_crew(a, &crew, memory, cores)) return STR("cannot start a thread");
     if (threads > 1) {
         give_memory(a, &crew, WORK_COPY, "rate.cpu_copy", sink);
         give_memory(a, &crew, WORK_TRIAD, "rate.cpu_triad", sink);
@@ -202,7 +202,7 @@ static void measure_shm(struct arena *a, const struct microbench_sink *sink) {
     OS_FD fd = open("/dev/shm", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     struct statvfs room;
     if (fd < 0 || fstatvfs(fd, &room) < 0) {
-        microbench_give_unknown(sink, "rate.shm", STR("/dev/shm cannot be written to"));
+        microbench_give_unknown(sink, "rate.shm", STR("/dev/shm is not writable"));
         return;
     }
     int64_t free_bytes = (int64_t)(room.f_bavail * room.f_frsize);

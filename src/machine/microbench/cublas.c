@@ -64,11 +64,10 @@ bool microbench_cublas_load(struct cuda *c, struct str folders, struct str *ret_
         if (versions[i].major <= major) library = open_version(c, &versions[i], folders);
     }
     if (!library) {
-        *ret_why =
-            str_format(c->arena,
-                       "no cuBLAS for CUDA %d or older is to be found, neither by the loader nor "
-                       "in the Python's PyTorch (--python names another)",
-                       major);
+        *ret_why = str_format(c->arena,
+                              "no cuBLAS for CUDA %d or older was found by the loader or in the "
+                              "Python's PyTorch (--python names another)",
+                              major);
         return false;
     }
     if (!find_symbols(&c->blas_api, library)) {

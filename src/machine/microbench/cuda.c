@@ -47,7 +47,7 @@ bool microbench_cuda_load(struct cuda *c) {
         library = dlopen(libraries[i], RTLD_NOW | RTLD_LOCAL);
     }
     if (!library) {
-        c->failed = STR("no CUDA driver library (libcuda.so.1) is to be found");
+        c->failed = STR("no CUDA driver library (libcuda.so.1) was found");
         return false;
     }
     for (size_t i = 0; i < sizeof symbols / sizeof *symbols; i++) {

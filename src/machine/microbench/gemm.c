@@ -151,7 +151,7 @@ static void measure(struct product *p, struct microbench_figure *f) {
     if (!did) {
         f->state = MICROBENCH_UNKNOWN;
         f->why = p->status == 0 ? c->failed
-                                : str_format(c->arena, "cuBLAS answers with status %d%s", p->status,
+                                : str_format(c->arena, "cuBLAS returned status %d%s", p->status,
                                              p->status == 15 ? ", not supported" : "");
     }
     f->how = str_format(c->arena, "%d x %d, %.*s", p->n, p->n, STR_ARG(c->blas_path));

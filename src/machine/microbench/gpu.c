@@ -90,7 +90,7 @@ static void measure_copy(struct cuda *c, const struct copy_row *row, void *pagea
     if (row->kind == TO_HOST && f.state == MICROBENCH_MEASURED &&
         memcmp(c->pinned[0], c->pinned[1], c->copy_bytes) != 0) {
         f.state = MICROBENCH_WRONG;
-        f.why = STR("what came back is not what had been sent to the GPU");
+        f.why = STR("the data that came back differs from the data sent to the GPU");
     }
     microbench_cuda_give(c, &f);
 }
@@ -124,7 +124,8 @@ static bool open_device(struct cuda *c) {
     int count = 0, device = 0, major = 0, minor = 0;
     struct cuda_context *context;
     if (!microbench_cuda_did(c, api->init(0), "starting CUDA") ||
-        !microbench_cuda_did(c, api->driver_version(&c->driver_version), "asking CUDA's version") ||
+        !microbench_cuda_did(c, api->driver_version(&c->driver_version),
+                             "querying CUDA's version") ||
         !microbench_cuda_did(c, api->count(&count), "counting the GPUs")) {
         return false;
     }
@@ -134,29 +135,28 @@ static bool open_device(struct cuda *c) {
     }
     if (!microbench_cuda_did(c, api->device(&device, 0), "finding the GPU") ||
         !microbench_cuda_did(c, api->attribute(&major, CUDA_CAPABILITY_MAJOR, device),
-                             "asking the GPU") ||
+                             "querying the GPU") ||
         !microbench_cuda_did(c, api->attribute(&minor, CUDA_CAPABILITY_MINOR, device),
-                             "asking the GPU")) {
+                             "querying the GPU")) {
         return false;
     }
     c->compute_capability = 10 * major + minor;
-    return microbench_cuda_did(c, api->retain(&context, device), "making a context on the GPU") &&
-           microbench_cuda_did(c, api->set_current(context), "making a context on the GPU");
+    return microbench_cuda_did(c, api->retain(&context, device), "creating a context on the GPU") &&
+           microbench_cuda_did(c, api->set_current(context), "creating a context on the GPU");
 }
 
 static bool open_card(struct cuda *c) {
     const struct cuda_api *api = &c->api;
     size_t total = 0;
     if (!microbench_cuda_load(c) || !open_device(c) ||
-        !microbench_cuda_did(c, api->memory(&c->free_bytes, &total), "asking the GPU's memory")) {
+        !microbench_cuda_did(c, api->memory(&c->free_bytes, &total), "querying the GPU's memory")) {
         return false;
     }
     if (c->free_bytes < free_least) {
-        c->failed =
-            str_format(c->arena, "the GPU is full: %.*s of %.*s are free, and %.*s are needed",
-                       STR_ARG(unit_bytes(c->arena, (int64_t)c->free_bytes)),
-                       STR_ARG(unit_bytes(c->arena, (int64_t)total)),
-                       STR_ARG(unit_bytes(c->arena, (int64_t)free_least)));
+        c->failed = str_format(c->arena, "the GPU is full: %.*s of %.*s free, %.*s needed",
+                               STR_ARG(unit_bytes(c->arena, (int64_t)c->free_bytes)),
+                               STR_ARG(unit_bytes(c->arena, (int64_t)total)),
+                               STR_ARG(unit_bytes(c->arena, (int64_t)free_least)));
         return false;
     }
     for (int i = 0; i < 2; i++) {

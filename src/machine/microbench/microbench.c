@@ -15,7 +15,7 @@ const struct microbench_measure microbench_measures[] = {
     {"rate.cpu_sgemm", "matrix product fp32, all cores", MICROBENCH_FLOP_S, false},
     {"rate.h2d", "host to GPU", MICROBENCH_BYTES_S, true},
     {"rate.d2h", "GPU to host", MICROBENCH_BYTES_S, true},
-    {"rate.both", "both ways at once", MICROBENCH_BYTES_S, true},
+    {"rate.both", "both directions at once", MICROBENCH_BYTES_S, true},
     {"rate.h2d_pageable", "host to GPU, not pinned", MICROBENCH_BYTES_S, true},
     {"rate.device_copy", "copy in the GPU's memory", MICROBENCH_BYTES_S, true},
     {"rate.fp32", "matrix product fp32", MICROBENCH_FLOP_S, true},

@@ -15,8 +15,8 @@ static int read_number(const struct tsv *t, const char *column, double *ret, str
     struct str cell = tsv_cell(t, column);
     *ret = (double)NAN;
     if (cell.len == 0 || (str_to_double(cell, ret) && *ret >= 0)) return 0;
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s: not a number from 0 on: %.*s", STR_ARG(t->name),
-                    t->line, column, STR_ARG(cell));
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s: not a number of at least 0: %.*s",
+                    STR_ARG(t->name), t->line, column, STR_ARG(cell));
 }
 
 static int read_row(const struct tsv *t, struct rate_row *row, struct fail *why) {
@@ -71,13 +71,13 @@ static double none(struct microbench_range *range, struct str why) {
 
 static double link_peak(const struct asked *q, struct microbench_range *range) {
     const struct microbench_subject *s = q->subject;
-    if (s->is_unified) return none(range, STR("GPU and CPU share their memory: no link"));
+    if (s->is_unified) return none(range, STR("GPU and CPU share memory: no link"));
     if (s->pcie_generation <= 0 || s->pcie_width <= 0) {
-        return none(range, STR("the driver does not tell what the link can do"));
+        return none(range, STR("the driver does not report what the link supports"));
     }
     struct str id = str_format(q->arena, "pcie.%d", s->pcie_generation);
     const struct rate_row *lane = find_row(q->table, id, (struct str){0});
-    if (!lane) return none(range, STR("no such generation of PCIe in rates.tsv"));
+    if (!lane) return none(range, STR("PCIe generation missing from rates.tsv"));
     double peak = lane->high * 1e9 * s->pcie_width;
     range->of = str_format(q->arena, "PCIe %d.0 x%d, %.*s", s->pcie_generation, s->pcie_width,
                            STR_ARG(microbench_text(q->arena, MICROBENCH_BYTES_S, peak)));
@@ -88,8 +88,8 @@ static double card_peak(const struct asked *q, struct microbench_range *range,
                         enum microbench_unit unit, double value) {
     const struct microbench_subject *s = q->subject;
     if (!s->gpu) return none(range, STR("the GPU is not in the catalogue"));
-    if (s->is_mig) return none(range, STR("an instance has a part of its GPU: no reference"));
-    if (isnan(value)) return none(range, STR("the catalogue has no figure of this GPU"));
+    if (s->is_mig) return none(range, STR("an instance has only a part of its GPU: no reference"));
+    if (isnan(value)) return none(range, STR("the catalogue has no such figure for this GPU"));
     range->of = str_format(q->arena, "%.*s, %.*s", STR_ARG(s->gpu->name),
                            STR_ARG(microbench_text(q->arena, unit, value)));
     return value;
@@ -121,12 +121,12 @@ static double bf16_peak(const struct asked *q, struct microbench_range *range) {
 }
 static double plain_peak(const struct asked *q, struct microbench_range *range) {
     (void)q;
-    range->of = STR("any machine: the memory's channels are not known");
+    range->of = STR("any machine: the number of memory channels is unknown");
     return 1e9;
 }
 static double core_peak(const struct asked *q, struct microbench_range *range) {
     int cores = q->subject->cores;
-    if (cores <= 0) return none(range, STR("the cores are not known"));
+    if (cores <= 0) return none(range, STR("the number of cores is unknown"));
     range->of = str_format(q->arena, "any %d core%s", cores, cores == 1 ? "" : "s");
     return 1e9 * cores;
 }
@@ -135,8 +135,9 @@ static const struct {
     const char *of;
     peak_of *peak;
 } peaks[] = {
-    {"link", link_peak},  {"memory", memory_peak},       {"fp32", fp32_peak},
-    {"tf32", tf32_peak},  {"fp16", fp16_peak},           {"bf16", bf16_peak},
+    {"link", link_peak},  {"memory", memory_peak},
+    {"fp32", fp32_peak},  {"tf32", tf32_peak},
+    {"fp16", fp16_peak},  {"bf16", bf16_peak},
     {"GB/s", plain_peak}, {"GFLOP/s a core", core_peak},
 };
 

@@ -20,8 +20,8 @@ bool rules_card_state(const struct view *v, struct finding *f) {
         return finding_say(f, FINDING_UNKNOWN, state, STR("it has not answered yet"), NULL);
     case DEVICE_ASLEEP:
         return finding_say(f, FINDING_NOTE, state,
-                           reason.len ? reason : STR("it is switched off to save power"),
-                           "a training wakes it; this look does not");
+                           reason.len ? reason : STR("it is powered down to save energy"),
+                           "a training wakes it; this check does not");
     case DEVICE_LOST:
         return finding_say(f, FINDING_PROBLEM, state, reason,
                            "nvidia-smi --gpu-reset or a reboot; look for Xid in dmesg");
@@ -68,8 +68,8 @@ static struct str holders(const struct view *v) {
     }
     if (more > 0) buf_format(&b, "%s%d more", named ? " and " : "", more);
     if (b.count > 0) return buf_str(&b);
-    return c->has_processes ? STR("no process that this user or container can see")
-                            : STR("the driver does not tell by whom");
+    return c->has_processes ? STR("no process visible to this user or container")
+                            : STR("the driver does not report the processes");
 }
 
 bool rules_card_memory(const struct view *v, struct finding *f) {
@@ -77,25 +77,24 @@ bool rules_card_memory(const struct view *v, struct finding *f) {
     if (!answers(v)) return false;
     if (g->total_bytes <= 0 || g->used_bytes < 0) {
         return finding_say(f, FINDING_UNKNOWN, (struct str){0},
-                           STR("the driver does not tell this GPU's memory"), NULL);
+                           STR("the driver does not report this GPU's memory"), NULL);
     }
     struct str free = unit_bytes(v->arena, g->free_bytes),
                total = unit_bytes(v->arena, g->total_bytes);
     struct str value = str_format(v->arena, "%.*s of %.*s", STR_ARG(free), STR_ARG(total));
     if (v->card->is_unified) {
         return finding_say(f, FINDING_OK, value,
-                           STR("shared with the CPU: what is available of the machine's"), NULL);
+                           STR("shared with the CPU: what the machine has available"), NULL);
     }
     // A desktop holds a few hundred MiB; a tenth of the GPU is what the smallest margin keeps
     // free.
     bool is_much = g->used_bytes > g->total_bytes / 10;
     if (g->used_bytes < g->total_bytes / 50) {
-        return finding_say(f, FINDING_OK, value, STR("nobody else uses it"), NULL);
+        return finding_say(f, FINDING_OK, value, STR("no one else uses it"), NULL);
     }
     return finding_tell(
         v->arena, f, is_much ? FINDING_WARNING : FINDING_OK, value,
-        is_much ? "wait for them or stop them; fit takes what they hold off the GPU's "
-                  "memory"
+        is_much ? "wait for them or stop them; fit subtracts what they hold from the GPU's memory"
                 : NULL,
         "%.*s in use: %.*s", STR_ARG(unit_bytes(v->arena, g->used_bytes)), STR_ARG(holders(v)));
 }
@@ -107,12 +106,12 @@ bool rules_card_precision(const struct view *v, struct finding *f) {
     int cc = s->compute_capability;
     if (!s->is_known && cc <= 0) {
         return finding_say(f, FINDING_UNKNOWN, (struct str){0},
-                           STR("neither the catalogue nor the driver tells"), NULL);
+                           STR("neither the catalogue nor the driver reports it"), NULL);
     }
     if (!s->has_tensor_cores) {
         return finding_say(f, FINDING_NOTE, STR("fp32"),
                            STR("no tensor cores: mixed precision saves memory but no time"),
-                           "train in fp32; fit does so on its own");
+                           "train in fp32; fit does so by default");
     }
     // tf32 and bf16 from Ampere, fp8 from Ada and Hopper (NVIDIA's architecture papers).
     return finding_say(f, FINDING_OK,
@@ -129,14 +128,13 @@ bool rules_card_attention(const struct view *v, struct finding *f) {
     int cc = v->support->compute_capability;
     if (cc <= 0) return false;
     if (cc >= 80) {
-        return finding_say(f, FINDING_OK, STR("flash"), STR("compute capability 8.0 and more"),
+        return finding_say(f, FINDING_OK, STR("flash"), STR("compute capability 8.0 or higher"),
                            NULL);
     }
-    return finding_tell(v->arena, f, FINDING_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
-                        "nothing to do: PyTorch chooses; a model that asks for flash_attention_2 "
-                        "must be told sdpa",
-                        "compute capability %d.%d; flash attention is for 8.0 and more", cc / 10,
-                        cc % 10);
+    return finding_tell(
+        v->arena, f, FINDING_NOTE, cc >= 50 ? STR("memory-efficient") : STR("none"),
+        "nothing: PyTorch chooses; for a model that asks for flash_attention_2, use sdpa",
+        "compute capability %d.%d; flash attention needs 8.0 or higher", cc / 10, cc % 10);
 }
 
 bool rules_card_compile(const struct view *v, struct finding *f) {
@@ -144,11 +142,13 @@ bool rules_card_compile(const struct view *v, struct finding *f) {
     if (cc <= 0) return false;
     struct str value = str_format(v->arena, "%d.%d", cc / 10, cc % 10);
     if (cc >= 70) {
-        return finding_say(f, FINDING_OK, value, STR("Triton's kernels run from 7.0 on"), NULL);
+        return finding_say(f, FINDING_OK, value, STR("Triton's kernels run on 7.0 or higher"),
+                           NULL);
     }
-    return finding_say(f, FINDING_NOTE, value,
-                       STR("torch.compile makes Triton kernels, which need compute capability 7.0"),
-                       "leave torch.compile off on this GPU");
+    return finding_say(
+        f, FINDING_NOTE, value,
+        STR("torch.compile generates Triton kernels, which need compute capability 7.0"),
+        "do not use torch.compile on this GPU");
 }
 
 // --- Link ----------------------------------------------------------------------------------------
@@ -173,25 +173,24 @@ bool rules_card_link(const struct view *v, struct finding *f) {
                                  (long long)k->pcie_width_max);
     bool is_less = g->pcie_width < k->pcie_width_max || g->pcie_generation < k->pcie_generation_max;
     if (is_less && is_busy(v)) {
-        return finding_tell(
-            v->arena, f, FINDING_WARNING, now,
-            "seat the GPU again, try another slot or riser, look at the slot's setting in the "
-            "BIOS; data loading suffers first",
-            "busy, and GPU and slot could do %.*s", STR_ARG(most));
+        return finding_tell(v->arena, f, FINDING_WARNING, now,
+                            "reseat the GPU, try another slot or riser, check the slot's BIOS "
+                            "setting; data loading suffers first",
+                            "under load; GPU and slot support %.*s", STR_ARG(most));
     }
     if (is_less) {
         return finding_tell(v->arena, f, FINDING_OK, now, NULL,
-                            "GPU and slot can do %.*s; an idle GPU lowers its link, so "
-                            "this is judged under load only",
+                            "GPU and slot support %.*s; an idle GPU lowers its link, so this is "
+                            "judged only under load",
                             STR_ARG(most));
     }
     if (v->support->pcie_generation > k->pcie_generation_max && k->pcie_generation_max > 0) {
         return finding_tell(v->arena, f, FINDING_NOTE, now,
-                            "matters only where data loading or several GPUs fill the link",
-                            "the GPU could do gen %d; this slot gives gen %lld",
+                            "matters only if data loading or several GPUs fill the link",
+                            "the GPU supports gen %d; this slot gives gen %lld",
                             v->support->pcie_generation, (long long)k->pcie_generation_max);
     }
-    return finding_say(f, FINDING_OK, now, STR("all that GPU and slot can do"), NULL);
+    return finding_say(f, FINDING_OK, now, STR("the most that GPU and slot support"), NULL);
 }
 
 // --- Throttling ----------------------------------------------------------------------------------
@@ -202,15 +201,15 @@ static const struct {
     enum finding_severity severity;
     const char *what, *remedy;
 } reasons[] = {
-    {DEVICE_REASON_HW_THERMAL, FINDING_WARNING, "too hot, the hardware slows it down",
-     "clean it, see to the air, lower the power limit (nvidia-smi -pl)"},
-    {DEVICE_REASON_POWER_BRAKE, FINDING_WARNING, "the power supply asks it to slow down",
+    {DEVICE_REASON_HW_THERMAL, FINDING_WARNING, "too hot: the hardware slows it down",
+     "clean it, improve cooling, lower the power limit (nvidia-smi -pl)"},
+    {DEVICE_REASON_POWER_BRAKE, FINDING_WARNING, "the power supply slows it down",
      "check power supply and cables"},
     {DEVICE_REASON_HW_SLOWDOWN, FINDING_WARNING, "the hardware slows it down (heat or power)",
      "check temperature, power supply and cables"},
-    {DEVICE_REASON_SW_THERMAL, FINDING_WARNING, "too warm, the driver slows it down",
-     "see to the air, or lower the power limit (nvidia-smi -pl)"},
-    {DEVICE_REASON_SYNC_BOOST, FINDING_NOTE, "held at the pace of other GPUs (sync boost)", NULL},
+    {DEVICE_REASON_SW_THERMAL, FINDING_WARNING, "too warm: the driver slows it down",
+     "improve cooling, or lower the power limit (nvidia-smi -pl)"},
+    {DEVICE_REASON_SYNC_BOOST, FINDING_NOTE, "kept at the clock of other GPUs (sync boost)", NULL},
     {DEVICE_REASON_POWER_CAP, FINDING_NOTE, "at its power limit, as usual under full load", NULL},
 };
 enum { REASONS = sizeof reasons / sizeof *reasons };
@@ -257,7 +256,7 @@ bool rules_card_throttled(const struct view *v, struct finding *f) {
         str_format(v->arena, "since the driver was loaded: %.*s", STR_ARG(buf_str(&b)));
     struct str value = str_format(v->arena, "%.1f s", trouble);
     return finding_say(f, trouble > 60 ? FINDING_NOTE : FINDING_OK, value, evidence,
-                       trouble > 60 ? "see to the air and the power supply if trainings slow down"
+                       trouble > 60 ? "improve cooling and power supply if trainings slow down"
                                     : NULL);
 }
 
@@ -268,11 +267,10 @@ bool rules_card_power(const struct view *v, struct finding *f) {
     if (now >= 0.98 * usual) {
         return finding_tell(v->arena, f, FINDING_OK, value, NULL, "default %.0f W", usual);
     }
-    return finding_tell(v->arena, f, FINDING_WARNING, value,
-                        str_format(v->arena, "if nobody wants it so: nvidia-smi -i %d -pl %.0f",
-                                   v->card->index, usual)
-                            .p,
-                        "%.0f %% of the default %.0f W", 100 * now / usual, usual);
+    return finding_tell(
+        v->arena, f, FINDING_WARNING, value,
+        str_format(v->arena, "unless intended: nvidia-smi -i %d -pl %.0f", v->card->index, usual).p,
+        "%.0f %% of the default %.0f W", 100 * now / usual, usual);
 }
 
 bool rules_card_heat(const struct view *v, struct finding *f) {
@@ -284,12 +282,13 @@ bool rules_card_heat(const struct view *v, struct finding *f) {
         return now < 80
                    ? finding_say(f, FINDING_OK, value, STR("below 80 C"), NULL)
                    : finding_say(f, FINDING_NOTE, value,
-                                 STR("warm; the driver does not tell where it slows down"), NULL);
+                                 STR("warm; the driver does not report its slowdown temperature"),
+                                 NULL);
     }
     struct str limit = str_format(v->arena, "slows down at %.0f C", slow);
     if (now < slow - 5) return finding_say(f, FINDING_OK, value, limit, NULL);
     return finding_say(f, FINDING_WARNING, value, limit,
-                       "clean it, see to the air, lower the power limit (nvidia-smi -pl)");
+                       "clean it, improve cooling, lower the power limit (nvidia-smi -pl)");
 }
 
 // --- Health and settings -------------------------------------------------------------------------
@@ -301,13 +300,12 @@ bool rules_card_errors(const struct view *v, struct finding *f) {
     if (g->ecc_uncorrected > 0) {
         return finding_tell(
             v->arena, f, FINDING_PROBLEM, value,
-            "do not trust results of that time; reset the GPU, and have it replaced if they come "
-            "back",
+            "do not trust results from that time; reset the GPU, and replace it if they recur",
             "%lld uncorrected memory errors since the driver was loaded",
             (long long)g->ecc_uncorrected);
     }
     if (g->ecc_corrected > 0) {
-        return finding_tell(v->arena, f, FINDING_NOTE, value, "watch whether they grow",
+        return finding_tell(v->arena, f, FINDING_NOTE, value, "watch whether they increase",
                             "%lld memory errors, all corrected, since the driver was "
                             "loaded",
                             (long long)g->ecc_corrected);
@@ -329,30 +327,29 @@ bool rules_card_rows(const struct view *v, struct finding *f) {
         return finding_tell(v->arena, f, FINDING_PROBLEM, STR("needs a reset"),
                             "1: reset the GPU (nvidia-smi --gpu-reset); 2: reboot; more: drain the "
                             "machine first",
-                            "the driver asks for recovery action %lld",
+                            "the driver requests recovery action %lld",
                             (long long)g->recovery_action);
     }
     if (g->remap_pending > 0) {
         return finding_say(f, FINDING_WARNING, STR("pending"),
-                           STR("a memory row is to be replaced at the next reset"),
-                           "reset the GPU when it is free: nvidia-smi --gpu-reset");
+                           STR("a memory row will be replaced at the next reset"),
+                           "reset the GPU when it is unused: nvidia-smi --gpu-reset");
     }
     return finding_say(f, FINDING_OK,
                        g->remapped_rows < 0
                            ? (struct str){0}
                            : str_format(v->arena, "%lld", (long long)g->remapped_rows),
-                       STR("nothing is pending"), NULL);
+                       STR("nothing pending"), NULL);
 }
 
 bool rules_card_persistence(const struct view *v, struct finding *f) {
     int64_t mode = v->card->facts.persistence_mode;
     if (!answers(v) || mode < 0 || !v->support->is_server) return false;
     if (mode) return finding_say(f, FINDING_OK, STR("on"), STR("the driver stays loaded"), NULL);
-    return finding_say(
-        f, FINDING_NOTE, STR("off"),
-        STR("without it the driver is set up again whenever the GPU was unused, which "
-            "takes seconds and loses its counters"),
-        "nvidia-smi -pm 1, or the nvidia-persistenced service");
+    return finding_say(f, FINDING_NOTE, STR("off"),
+                       STR("otherwise the driver is initialised again for every program, which "
+                           "takes seconds and resets its counters"),
+                       "nvidia-smi -pm 1, or the nvidia-persistenced service");
 }
 
 bool rules_card_mode(const struct view *v, struct finding *f) {
@@ -360,18 +357,17 @@ bool rules_card_mode(const struct view *v, struct finding *f) {
     if (!answers(v) || mode <= 0) return false;
     if (mode == 2) {
         return finding_say(f, FINDING_PROBLEM, STR("prohibited"),
-                           STR("no program may compute on this GPU"), "nvidia-smi -c 0");
+                           STR("programs cannot compute on this GPU"), "nvidia-smi -c 0");
     }
     return finding_say(f, FINDING_NOTE, STR("exclusive"),
-                       STR("one process at a time; a second one fails at its start"),
-                       "nvidia-smi -c 0 lets several share it");
+                       STR("one process at a time; a second one fails at start"),
+                       "nvidia-smi -c 0 lets processes share it");
 }
 
 bool rules_card_mig(const struct view *v, struct finding *f) {
     if (!v->card->is_mig) return false;
-    return finding_say(
-        f, FINDING_NOTE, STR("instance"),
-        STR("a part of a GPU: its own memory, a share of the multiprocessors; power, "
-            "clocks and link are the whole GPU's"),
-        "one process uses one instance (CUDA_VISIBLE_DEVICES=MIG-...)");
+    return finding_say(f, FINDING_NOTE, STR("instance"),
+                       STR("part of a GPU: its own memory, a share of the multiprocessors; power, "
+                           "clocks and link are those of the whole GPU"),
+                       "one process uses one instance (CUDA_VISIBLE_DEVICES=MIG-...)");
 }

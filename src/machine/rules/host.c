@@ -60,12 +60,12 @@ bool rules_shm(const struct view *v, struct finding *f) {
     if (k->shm_free_bytes >= needed && !(is_dockers && workers > 0)) {
         return finding_say(f, FINDING_OK, value, evidence, NULL);
     }
-    return finding_say(f, FINDING_WARNING, value, evidence,
-                       is_dockers || k->in_container
-                           ? "start the container with --shm-size=8g or --ipc=host, or set "
-                             "num_workers to 0; else workers die with \"Bus error\""
-                           : "free /dev/shm, or fewer loader workers; else they die with \"Bus "
-                             "error\"");
+    return finding_say(
+        f, FINDING_WARNING, value, evidence,
+        is_dockers || k->in_container
+            ? "start the container with --shm-size=8g or --ipc=host, or set num_workers to 0; "
+              "otherwise workers die with \"Bus error\""
+            : "free /dev/shm, or use fewer loader workers; otherwise they die with \"Bus error\"");
 }
 
 bool rules_memory(const struct view *v, struct finding *f) {
@@ -96,15 +96,15 @@ bool rules_memory_cards(const struct view *v, struct finding *f) {
         if (bytes > largest) largest = bytes;
     }
     if (sum == 0 || k->cpu.total_bytes <= 0) return false;
-    struct str evidence = str_format(v->arena, "%.*s of memory beside %.*s on the GPUs",
+    struct str evidence = str_format(v->arena, "%.*s of memory for %.*s on the GPUs",
                                      STR_ARG(unit_bytes(v->arena, k->cpu.total_bytes)),
                                      STR_ARG(unit_bytes(v->arena, sum)));
     struct str value = str_format(v->arena, "%.1f to 1", (double)k->cpu.total_bytes / (double)sum);
     if (k->cpu.total_bytes >= sum) return finding_say(f, FINDING_OK, value, evidence, NULL);
     return finding_say(f, k->cpu.total_bytes < largest ? FINDING_WARNING : FINDING_NOTE, value,
                        evidence,
-                       "load checkpoints with mmap=True or one rank after the other; keep pinned "
-                       "memory and worker counts low");
+                       "load checkpoints with mmap=True or one rank at a time; keep pinned memory "
+                       "and worker counts low");
 }
 
 bool rules_cores(const struct view *v, struct finding *f) {
@@ -120,13 +120,13 @@ bool rules_cores(const struct view *v, struct finding *f) {
     if (k->workers > cores) {
         return finding_tell(
             v->arena, f, FINDING_WARNING, value,
-            "set num_workers to that number: more than cores get in each other's way",
+            "set num_workers to that number: more workers than cores slow each other down",
             "the config asks for %d workers; %.*s", k->workers, STR_ARG(evidence));
     }
     // One core can neither load data nor launch kernels while it does the other.
     if (cards > 0 && cores < 2 * cards) {
         return finding_say(f, FINDING_WARNING, value, evidence,
-                           "a GPU needs two cores and more to be fed; prepare the data beforehand");
+                           "a GPU needs at least two cores to be fed; preprocess the data ahead");
     }
     return finding_say(f, FINDING_OK, value, evidence, NULL);
 }
@@ -150,5 +150,5 @@ bool rules_group(const struct view *v, struct finding *f) {
     }
     return finding_say(
         f, FINDING_NOTE, STR("yes"), buf_str(&b),
-        "workers and advice here go by these limits; ask for more where they are set");
+        "workers and advice here follow these limits; request more where they are set");
 }

@@ -14,17 +14,16 @@ static const struct remedy {
     const char *text;
 } remedies[] = {
     {"rate.h2d", OF_LINK,
-     "seat the GPU again, try another slot or riser, look at the slot's lanes and generation in "
-     "the BIOS; lspci -vv shows LnkSta under load"},
+     "reseat the GPU, try another slot or riser, check the slot's lanes and generation in the "
+     "BIOS; lspci -vv shows LnkSta under load"},
     {"rate.d2h", OF_LINK,
-     "seat the GPU again, try another slot or riser, look at the slot's lanes and generation in "
-     "the BIOS; lspci -vv shows LnkSta under load"},
+     "reseat the GPU, try another slot or riser, check the slot's lanes and generation in the "
+     "BIOS; lspci -vv shows LnkSta under load"},
     {"rate.both", OF_LINK,
-     "as for one direction; if those are well, the CPU's memory or its bridge is what is "
-     "slow"},
+     "see one direction; if both are fine, the CPU's memory or its bridge is slow"},
     {"rate.device_copy", OF_OTHER,
-     "look for other processes on the GPU, a memory clock that was locked (nvidia-smi -q -d "
-     "CLOCK), and memory errors"},
+     "look for other processes on the GPU, a locked memory clock (nvidia-smi -q -d CLOCK), and "
+     "memory errors"},
     {"rate.fp32", OF_PRODUCTS,
      "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
      "then try a newer driver or PyTorch"},
@@ -38,13 +37,11 @@ static const struct remedy {
      "look for a lowered power limit, locked clocks, heat (check --detailed) and other processes; "
      "then try a newer driver or PyTorch"},
     {"rate.cpu_copy", OF_OTHER,
-     "look for other processes; see that the memory modules fill all channels (dmidecode -t "
-     "memory)"},
+     "look for other processes; check that memory modules fill all channels (dmidecode -t memory)"},
     {"rate.cpu_copy_one", OF_OTHER, "look for other processes and the CPU's frequency governor"},
     {"rate.cpu_triad", OF_OTHER,
-     "look for other processes; see that the memory modules fill all channels (dmidecode -t "
-     "memory)"},
-    {"rate.shm", OF_OTHER, "look for other processes; loader workers hand batches over by it"},
+     "look for other processes; check that memory modules fill all channels (dmidecode -t memory)"},
+    {"rate.shm", OF_OTHER, "look for other processes; loader workers pass batches through it"},
     {"rate.cpu_sgemm", OF_OTHER,
      "install a tuned BLAS (apt install libopenblas0-pthread); look for other processes and the "
      "frequency governor"},
@@ -70,7 +67,7 @@ static void add_circumstances(struct buf *b, const struct device_card *card, int
         buf_format(b, "; others hold %.*s of it", STR_ARG(unit_bytes(b->arena, g->used_bytes)));
     }
     if (kind == OF_LINK && g->pcie_width > 0 && g->pcie_width < k->pcie_width_max) {
-        buf_format(b, "; the link has %lld of %lld lanes now", (long long)g->pcie_width,
+        buf_format(b, "; the link now has %lld of %lld lanes", (long long)g->pcie_width,
                    (long long)k->pcie_width_max);
     }
     if (kind == OF_PRODUCTS && g->power_limit_watts < k->power_limit_default_watts) {
@@ -86,7 +83,7 @@ static void add_range(struct buf *b, const struct rules_microbench *r) {
         buf_format(b, "not judged: %.*s", STR_ARG(g->why_none));
         return;
     }
-    buf_format(b, "should be %.*s to %.*s (%.*s)", STR_ARG(microbench_text(b->arena, unit, g->low)),
+    buf_format(b, "expected %.*s to %.*s (%.*s)", STR_ARG(microbench_text(b->arena, unit, g->low)),
                STR_ARG(microbench_text(b->arena, unit, g->high)), STR_ARG(g->of));
 }
 
@@ -133,7 +130,7 @@ void rules_judge_microbench(struct arena *a, const struct rules_facts *facts,
     finding.evidence = buf_str(&b);
     if (f->state == MICROBENCH_WRONG) {
         finding.remedy = STR("do not train on it: look for memory errors and Xid in dmesg, for "
-                             "overclocking, and whether another library gives the right result");
+                             "overclocking, and try another library");
     } else if (remedy &&
                (finding.severity == FINDING_NOTE || finding.severity == FINDING_WARNING)) {
         finding.remedy = str_of(remedy->text);

@@ -35,7 +35,7 @@ int rules_version(struct str text) {
 static int read_version(const struct tsv *t, const char *column, int *ret, struct fail *why) {
     *ret = rules_version(tsv_cell(t, column));
     if (*ret > 0) return 0;
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is no version", STR_ARG(t->name), t->line,
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is not a version", STR_ARG(t->name), t->line,
                     column);
 }
 
@@ -45,8 +45,8 @@ static int read_capability(const struct tsv *t, const char *column, int *ret, st
         *ret = (int)value;
         return 0;
     }
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is no compute capability x 10", STR_ARG(t->name),
-                    t->line, column);
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s is not a compute capability x 10",
+                    STR_ARG(t->name), t->line, column);
 }
 
 static int read_cuda(struct arena *a, const struct tsv *t, struct rules_needs *n,
@@ -60,7 +60,7 @@ static int read_cuda(struct arena *a, const struct tsv *t, struct rules_needs *n
     row.driver = rules_driver_number(row.driver_text);
     row.runs_from = rules_driver_number(row.runs_from_text);
     if (row.runs_from == 0) {
-        return fail_set(why, FAIL_INPUT, "%.*s:%d: runs_from is no driver version",
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: runs_from is not a driver version",
                         STR_ARG(t->name), t->line);
     }
     *arena_push(a, &n->cudas, &n->cuda_count, &n->cuda_capacity) = row;

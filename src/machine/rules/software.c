@@ -20,7 +20,7 @@ bool rules_standin(const struct view *v, struct finding *f) {
     struct str standin = v->facts->devices.standin;
     if (standin.len == 0) return false;
     return finding_say(f, FINDING_NOTE, STR("no real GPU"), standin,
-                       "what is said about GPUs is said about a played machine");
+                       "everything about GPUs here comes from a simulated machine");
 }
 
 // No GPU was found: that there is none is as good an answer as any; that it cannot be used is not.
@@ -33,9 +33,10 @@ static bool judge_nothing(const struct view *v, struct finding *f) {
     }
     if (k->nvidia_cards > 0) {
         return finding_tell(v->arena, f, FINDING_PROBLEM, STR("not usable"),
-                            k->in_container ? "give the container the GPUs (docker run --gpus all)"
-                                            : "install the NVIDIA driver, or load it (modprobe "
-                                              "nvidia), then nvidia-smi must list the GPU",
+                            k->in_container
+                                ? "give the container access to the GPUs (docker run --gpus all)"
+                                : "install the NVIDIA driver, or load it (modprobe nvidia), until "
+                                  "nvidia-smi lists the GPU",
                             "%d NVIDIA GPU%s on the PCI bus, but: %.*s", k->nvidia_cards,
                             k->nvidia_cards == 1 ? "" : "s", STR_ARG(why));
     }
@@ -58,7 +59,7 @@ bool rules_driver(const struct view *v, struct finding *f) {
     }
     if (d->driver_version.len == 0) {
         return finding_say(f, FINDING_UNKNOWN, (struct str){0},
-                           STR("the driver does not say its version"), NULL);
+                           STR("the driver does not report its version"), NULL);
     }
     return finding_tell(v->arena, f, FINDING_OK, d->driver_version, NULL,
                         "driver %.*s, %d device%s%s%.*s", STR_ARG(d->driver_version), d->count,
@@ -98,11 +99,11 @@ bool rules_driver_cuda(const struct view *v, struct finding *f) {
         return finding_tell(
             v->arena, f, FINDING_WARNING, value,
             str_format(v->arena, "update the driver to %.*s or later", STR_ARG(needed)).p,
-            "driver %.*s starts none of PyTorch's CUDA builds from 1.12 on",
+            "driver %.*s is too old for PyTorch's CUDA builds (1.12 or later)",
             STR_ARG(v->facts->devices.driver_version));
     }
     struct str build =
-        str_format(v->arena, "the newest PyTorch build that it starts is %d.%d for CUDA %d.%d",
+        str_format(v->arena, "the newest PyTorch build it supports is %d.%d for CUDA %d.%d",
                    runs->torch / 100, runs->torch % 100, runs->cuda / 100, runs->cuda % 100);
     if (runs->torch < newest->torch) {
         return finding_say(f, FINDING_WARNING, value, build,
@@ -123,9 +124,9 @@ bool rules_driver_cuda(const struct view *v, struct finding *f) {
 bool rules_left_out(const struct view *v, struct finding *f) {
     struct str left_out = v->facts->devices.left_out;
     if (left_out.len == 0) return false;
-    return finding_say(f, FINDING_PROBLEM, STR("not usable"), left_out,
-                       "a lost GPU comes back after nvidia-smi --gpu-reset or a reboot; look for "
-                       "Xid in dmesg");
+    return finding_say(
+        f, FINDING_PROBLEM, STR("not usable"), left_out,
+        "nvidia-smi --gpu-reset or a reboot brings a lost GPU back; look for Xid in dmesg");
 }
 
 // Which wheels to install on this machine.
@@ -133,12 +134,13 @@ static struct str advice(const struct view *v) {
     int least = least_capability(v);
     const struct rules_build *b = rules_build_for(v->needs, driver_of(v), least);
     if (v->facts->devices.count == 0) {
-        return STR("install PyTorch (pip install torch), or name the Python that has it: --python");
+        return STR(
+            "install PyTorch (pip install torch), or name the Python that has it with --python");
     }
     if (!b) return STR("no build of PyTorch from 1.12 on runs on this driver and GPU");
     return str_format(v->arena,
-                      "install a build of PyTorch for CUDA (here %d.%d for CUDA %d.%d), or name "
-                      "the Python that has one: --python",
+                      "install a CUDA build of PyTorch (here %d.%d for CUDA %d.%d), or name the "
+                      "Python that has one with --python",
                       b->torch / 100, b->torch % 100, b->cuda / 100, b->cuda % 100);
 }
 
@@ -147,17 +149,16 @@ bool rules_torch(const struct view *v, struct finding *f) {
     switch (t->state) {
     case RULES_TORCH_UNASKED:
         return finding_say(f, FINDING_UNKNOWN, (struct str){0},
-                           STR("a recorded machine does not tell which PyTorch it had"), NULL);
+                           STR("a recorded machine does not include its PyTorch"), NULL);
     case RULES_TORCH_NO_PYTHON:
         return finding_say(f, FINDING_WARNING, STR("no Python"), t->error, advice(v).p);
     case RULES_TORCH_MISSING:
         return finding_tell(v->arena, f, FINDING_WARNING, STR("cannot be imported"), advice(v).p,
                             "%.*s: %.*s", STR_ARG(t->python), STR_ARG(t->error));
     case RULES_TORCH_HANGS:
-        return finding_say(
-            f, FINDING_PROBLEM, STR("no answer"), t->error,
-            "run python -c 'import torch; torch.cuda.is_available()' by hand: a GPU that hangs, "
-            "or a file system that is slow");
+        return finding_say(f, FINDING_PROBLEM, STR("no answer"), t->error,
+                           "run python -c 'import torch; torch.cuda.is_available()' by hand: a GPU "
+                           "may hang, or a file system may be slow");
     case RULES_TORCH_FOUND:
         break;
     }
@@ -174,13 +175,12 @@ bool rules_torch_build(const struct view *v, struct finding *f) {
     if (t->state != RULES_TORCH_FOUND) return false;
     if (is_cpu && v->facts->devices.count > 0) {
         return finding_tell(v->arena, f, FINDING_PROBLEM, STR("for the CPU"), advice(v).p,
-                            "PyTorch %.*s is a build without CUDA, and the machine has a "
-                            "GPU",
+                            "PyTorch %.*s is built without CUDA, but the machine has a GPU",
                             STR_ARG(t->version));
     }
     if (is_cpu) {
         return finding_say(f, FINDING_OK, STR("for the CPU"),
-                           STR("no CUDA in it, and no GPU in the machine"), NULL);
+                           STR("built without CUDA; the machine has no GPU"), NULL);
     }
     return finding_say(f, FINDING_OK,
                        str_format(v->arena, "%s %.*s", t->cuda.len ? "CUDA" : "ROCm",
@@ -196,25 +196,25 @@ bool rules_torch_driver(const struct view *v, struct finding *f) {
     struct str name = version_text(v->arena, cuda), now = v->facts->devices.driver_version;
     if (!row) {
         return finding_tell(v->arena, f, FINDING_UNKNOWN, name, NULL,
-                            "CUDA %.*s is not in the table of drivers", STR_ARG(name));
+                            "CUDA %.*s is not in the driver table", STR_ARG(name));
     }
     if (driver < row->runs_from) {
         return finding_tell(
             v->arena, f, FINDING_PROBLEM, now,
             str_format(v->arena, "update the driver, or %.*s", STR_ARG(advice(v))).p,
-            "PyTorch's CUDA %.*s needs driver %.*s, this is %.*s", STR_ARG(name),
+            "PyTorch's CUDA %.*s needs driver %.*s; this is %.*s", STR_ARG(name),
             STR_ARG(row->runs_from_text), STR_ARG(now));
     }
     if (row->driver > driver) {
-        return finding_tell(v->arena, f, FINDING_NOTE, now,
-                            "nothing to do unless an extension fails; a newer driver lifts it",
-                            "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
-                            "version compatibility: no kernels compiled at run time from "
-                            "PTX",
-                            STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now));
+        return finding_tell(
+            v->arena, f, FINDING_NOTE, now,
+            "nothing to do unless an extension fails; a newer driver removes the limit",
+            "CUDA %.*s came with driver %.*s; %.*s runs it with minor "
+            "version compatibility: no kernels compiled at run time from "
+            "PTX",
+            STR_ARG(name), STR_ARG(row->driver_text), STR_ARG(now));
     }
-    return finding_tell(v->arena, f, FINDING_OK, now, NULL, "CUDA %.*s asks for %.*s",
-                        STR_ARG(name),
+    return finding_tell(v->arena, f, FINDING_OK, now, NULL, "CUDA %.*s needs %.*s", STR_ARG(name),
                         STR_ARG(row->driver > 0 ? row->driver_text : row->runs_from_text));
 }
 
@@ -224,15 +224,15 @@ bool rules_torch_cuda(const struct view *v, struct finding *f) {
     if (!has_cuda_build(v) || count == 0 || t->cuda_available < 0) return false;
     if (!t->cuda_available) {
         return finding_tell(v->arena, f, FINDING_PROBLEM, STR("no"),
-                            "look at CUDA_VISIBLE_DEVICES, at the permissions of /dev/nvidia*, and "
-                            "at the driver's version above",
+                            "check CUDA_VISIBLE_DEVICES, the permissions of /dev/nvidia*, and the "
+                            "driver version above",
                             "torch.cuda.is_available() is False%s%.*s",
                             t->cuda_error.len ? ": " : "", STR_ARG(t->cuda_error));
     }
     struct str value = str_format(v->arena, "%d of %d", t->cuda_devices, count);
     if (t->cuda_devices >= 0 && t->cuda_devices < count) {
         return finding_tell(v->arena, f, FINDING_NOTE, value,
-                            "CUDA_VISIBLE_DEVICES chooses; of MIG instances one process sees one",
+                            "check CUDA_VISIBLE_DEVICES; a process sees only one MIG instance",
                             "PyTorch sees %d of the %d devices", t->cuda_devices, count);
     }
     return finding_say(f, FINDING_OK, value, STR("torch.cuda.is_available() is True"), NULL);
@@ -244,15 +244,14 @@ bool rules_torch_compile(const struct view *v, struct finding *f) {
     if (rules_version(t->version) < 200) {
         return finding_tell(v->arena, f, FINDING_NOTE, STR("no"),
                             "PyTorch 2 also has fused attention",
-                            "PyTorch %.*s has none; it came with 2.0", STR_ARG(t->version));
+                            "not in PyTorch %.*s; it came with 2.0", STR_ARG(t->version));
     }
     if (v->facts->devices.count > 0 && t->has_triton == 0) {
         return finding_say(f, FINDING_NOTE, STR("no"), STR("Triton cannot be imported"),
                            "pip install triton, if the training compiles its model");
     }
     if (t->has_compiler == 0) {
-        return finding_say(f, FINDING_NOTE, STR("no"),
-                           STR("there is no C++ compiler (g++, clang++)"),
+        return finding_say(f, FINDING_NOTE, STR("no"), STR("no C++ compiler (g++, clang++)"),
                            "install one, if the training compiles its model");
     }
     return finding_tell(v->arena, f, FINDING_OK, STR("yes"), NULL, "PyTorch %.*s, %s",
@@ -287,7 +286,7 @@ bool rules_torch_kernels(const struct view *v, struct finding *f) {
     struct str value = str_format(v->arena, "sm_%d", cc);
     if (t->archs.len == 0) {
         return finding_say(f, FINDING_UNKNOWN, value,
-                           STR("this PyTorch does not say what it was built for"), NULL);
+                           STR("this PyTorch does not report what it was built for"), NULL);
     }
     struct str built = str_format(v->arena, "PyTorch %.*s was built for %.*s", STR_ARG(t->version),
                                   STR_ARG(t->archs));

@@ -12,10 +12,9 @@ bool trend_state(const struct trend *t, struct finding *f) {
     const char *reason = t->stretch->reason ? t->stretch->reason : "";
     return finding_say(
         f, FINDING_PROBLEM, str_of(device_state_name(state)), str_copy(t->arena, str_of(reason)),
-        state == DEVICE_LOST
-            ? "end what uses it; `nvidia-smi -r` or a reboot may bring it back; if it "
-              "is lost again, see to power, heat and seating"
-            : "look at dmesg for Xid; a process in state D waits for it");
+        state == DEVICE_LOST ? "end what uses it; `nvidia-smi -r` or a reboot may bring it back; "
+                               "if it is lost again, check power, cooling and seating"
+                             : "look for Xid in dmesg; a process in state D waits for it");
 }
 
 // NVIDIA's Xid catalogue: what asks for a reset, what may, and what a program does wrong by itself.
@@ -28,14 +27,14 @@ static const struct {
     {31, FINDING_NOTE, "a memory page fault", "usually the program: an address out of range"},
     {43, FINDING_NOTE, "a channel was stopped", "usually the program"},
     {45, FINDING_NOTE, "a channel was stopped with its program", NULL},
-    {48, FINDING_PROBLEM, "a double bit ECC error", "reset the GPU; replace it if it comes back"},
+    {48, FINDING_PROBLEM, "a double-bit ECC error", "reset the GPU; replace it if it comes back"},
     {62, FINDING_PROBLEM, "the GPU's controller halted", "reset the GPU"},
     {63, FINDING_NOTE, "a memory row was replaced", "reset the GPU when convenient"},
     {64, FINDING_PROBLEM, "a memory row could not be replaced", "have the GPU replaced"},
-    {74, FINDING_PROBLEM, "an NVLink error", "reset the GPU; see to the link"},
-    {79, FINDING_PROBLEM, "the GPU fell off the bus", "reboot; see to power, heat and seating"},
-    {92, FINDING_NOTE, "many single bit ECC errors", NULL},
-    {94, FINDING_WARNING, "a contained ECC error", "the program that had it must be started again"},
+    {74, FINDING_PROBLEM, "an NVLink error", "reset the GPU; check the link"},
+    {79, FINDING_PROBLEM, "the GPU fell off the bus", "reboot; check power, cooling and seating"},
+    {92, FINDING_NOTE, "many single-bit ECC errors", NULL},
+    {94, FINDING_WARNING, "a contained ECC error", "restart the program that hit it"},
     {95, FINDING_PROBLEM, "an uncontained ECC error", "reset the GPU"},
     {119, FINDING_PROBLEM, "the GPU's CPU (GSP) does not answer", "reset the GPU"},
     {120, FINDING_PROBLEM, "the GPU's CPU (GSP) failed", "reset the GPU"},
@@ -50,10 +49,10 @@ bool trend_xid(const struct trend *t, struct finding *f) {
     bool is_known = i < count;
     struct str value = str_format(t->arena, "Xid %lld", (long long)xid);
     struct str evidence =
-        str_format(t->arena, "the driver reported Xid %lld since we watch%s%s", (long long)xid,
+        str_format(t->arena, "the driver reported Xid %lld while watching%s%s", (long long)xid,
                    is_known ? ": " : "", is_known ? xids[i].what : "");
     return finding_say(f, is_known ? xids[i].severity : FINDING_WARNING, value, evidence,
-                       is_known ? xids[i].remedy : "dmesg has the whole message");
+                       is_known ? xids[i].remedy : "dmesg has the full message");
 }
 
 // How much a counter grew over the stretch, resets apart; -1: unknown.
@@ -76,16 +75,16 @@ bool trend_ecc(const struct trend *t, struct finding *f) {
     int64_t worse = grown(t->stretch, offsetof(struct device_gauges, ecc_uncorrected));
     int64_t mended = grown(t->stretch, offsetof(struct device_gauges, ecc_corrected));
     if (worse > 0) {
-        return finding_tell(
-            t->arena, f, FINDING_PROBLEM, str_format(t->arena, "%lld", (long long)worse),
-            "results since then cannot be trusted: go back to a checkpoint, reset the GPU, "
-            "replace it if they come back",
-            "%lld uncorrected errors while we watch", (long long)worse);
+        return finding_tell(t->arena, f, FINDING_PROBLEM,
+                            str_format(t->arena, "%lld", (long long)worse),
+                            "do not trust results since then: go back to a checkpoint, reset the "
+                            "GPU, replace it if they recur",
+                            "%lld uncorrected errors while watching", (long long)worse);
     }
     if (mended <= 0) return false;
     return finding_tell(t->arena, f, FINDING_NOTE,
                         str_format(t->arena, "%lld corrected", (long long)mended), NULL,
-                        "%lld corrected errors while we watch", (long long)mended);
+                        "%lld corrected errors while watching", (long long)mended);
 }
 
 // One now and then is a disturbance, which the link mends by itself.
@@ -100,6 +99,6 @@ bool trend_replays(const struct trend *t, struct finding *f) {
     bool is_bad = a_minute >= REPLAYS_A_MINUTE;
     return finding_tell(t->arena, f, is_bad ? FINDING_WARNING : FINDING_NOTE,
                         str_format(t->arena, "%.0f replays a minute", a_minute),
-                        is_bad ? "seat the GPU again; see to the riser or the slot" : NULL,
+                        is_bad ? "reseat the GPU; check the riser or the slot" : NULL,
                         "%lld packets were sent again in %.0f s", (long long)replays, seconds);
 }

@@ -152,7 +152,7 @@ bool trend_leak(const struct trend *t, struct finding *f) {
                    by_step ? "steps" : "s");
     }
     return finding_say(f, FINDING_WARNING, value, buf_str(&b),
-                       "look for losses or outputs that are kept with their graph (use .item() or "
+                       "look for losses or outputs kept with their graph (use .item() or "
                        ".detach()), for lists that grow, and for inputs that get longer");
 }
 
@@ -192,9 +192,8 @@ static bool swaps(const struct trend *t, struct finding *f) {
     struct str value = unit_bytes(t->arena, (int64_t)grown);
     return finding_tell(
         t->arena, f, FINDING_PROBLEM, value,
-        "a smaller batch or fewer loader workers; what is in swap is a thousand times slower",
-        "GPU and CPU share the memory, and %.*s of it went to swap in the last "
-        "minute",
+        "a smaller batch or fewer loader workers; swap is a thousand times slower",
+        "GPU and CPU share memory, and %.*s of it was swapped out in the last minute",
         STR_ARG(value));
 }
 
@@ -205,13 +204,12 @@ bool trend_spill(const struct trend *t, struct finding *f) {
     double before = step_median(t, 1, since), after = step_median(t, since, INT64_MAX);
     if (isnan(before) || isnan(after)) return false;
     struct str evidence = str_format(
-        t->arena, "the GPU is full, and steps take %.1f ms, before it was full %.1f ms%s", after,
-        before, t->stretch->is_wsl ? "; WSL moves memory to the host unasked" : "");
+        t->arena, "the GPU is full: a step takes %.1f ms, before %.1f ms%s", after, before,
+        t->stretch->is_wsl ? "; WSL moves memory to the host without asking" : "");
     struct str value = str_format(t->arena, "%.1f times slower", after / before);
     if (after < 3 * before) return finding_say(f, FINDING_OK, STR("none"), evidence, NULL);
-    return finding_say(
-        f, FINDING_PROBLEM, value, evidence,
-        "memory goes to the host and back: a smaller batch is faster (batchfit fit)");
+    return finding_say(f, FINDING_PROBLEM, value, evidence,
+                       "memory spills to the host: a smaller batch is faster (batchfit fit)");
 }
 
 // --- Full, and missed ---
@@ -223,7 +221,7 @@ bool trend_full(const struct trend *t, struct finding *f) {
     const struct device_gauges *g = k->gauge_count ? &k->gauges[k->gauge_count - 1] : NULL;
     if (!g || k->is_unified || k->step_count == 0 || !is_full(g)) return false;
     struct buf b = buf_new(t->arena);
-    buf_format(&b, "%.*s of %.*s are free", STR_ARG(unit_bytes(t->arena, g->free_bytes)),
+    buf_format(&b, "%.*s of %.*s free", STR_ARG(unit_bytes(t->arena, g->free_bytes)),
                STR_ARG(unit_bytes(t->arena, g->total_bytes)));
     if (k->predicted_peak_bytes > 0) {
         buf_format(&b, "; predicted peak of the run %.*s",
@@ -234,14 +232,14 @@ bool trend_full(const struct trend *t, struct finding *f) {
     }
     bool retries = k->alloc_retries > 0;
     if (retries) {
-        buf_format(&b, "; the allocator gave its cache back and tried again %lld times",
+        buf_format(&b, "; the allocator freed its cache and retried %lld times",
                    (long long)k->alloc_retries);
     }
-    return finding_say(f, retries ? FINDING_WARNING : FINDING_NOTE,
-                       unit_bytes(t->arena, g->free_bytes), buf_str(&b),
-                       retries ? "a smaller batch with accumulation, or what `batchfit explain` "
-                                 "says would save memory"
-                               : NULL);
+    return finding_say(
+        f, retries ? FINDING_WARNING : FINDING_NOTE, unit_bytes(t->arena, g->free_bytes),
+        buf_str(&b),
+        retries ? "a smaller batch with accumulation, or another remedy from `batchfit explain`"
+                : NULL);
 }
 
 bool trend_missed(const struct trend *t, struct finding *f) {
@@ -250,12 +248,12 @@ bool trend_missed(const struct trend *t, struct finding *f) {
     struct str seen = unit_bytes(t->arena, k->peak_bytes);
     struct str upper = unit_bytes(t->arena, k->predicted_upper_bytes);
     struct str evidence =
-        str_format(t->arena, "the run holds %.*s of the GPU, at most %.*s were predicted",
-                   STR_ARG(seen), STR_ARG(upper));
+        str_format(t->arena, "the run holds %.*s of the GPU; predicted at most %.*s", STR_ARG(seen),
+                   STR_ARG(upper));
     if (k->peak_bytes <= k->predicted_upper_bytes) {
         return finding_say(f, FINDING_OK, seen, evidence, NULL);
     }
     return finding_say(f, FINDING_WARNING, seen, evidence,
-                       "fit the batch by trials (batchfit fit -- COMMAND) or with a larger "
-                       "--safety-margin; a report of it makes the prediction better");
+                       "find the batch by trials (batchfit fit -- COMMAND) or use a larger "
+                       "--safety-margin; a report improves the prediction");
 }

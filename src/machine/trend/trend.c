@@ -67,10 +67,9 @@ static bool throttled(const struct trend *t, struct finding *f) {
     if (!isnan(lost)) buf_format(&b, "; clock %.0f %% below its maximum while busy", 100 * lost);
     struct str value = str_format(t->arena, "%.1f %%", 100 * stats_or_0(s.heat));
     if (s.heat >= 0.01) {
-        return finding_say(
-            f, FINDING_WARNING, value, buf_str(&b),
-            "see to the air and the power supply, or lower the power limit: a steady clock is "
-            "better than a sawtooth");
+        return finding_say(f, FINDING_WARNING, value, buf_str(&b),
+                           "improve cooling and power supply, or lower the power limit: a steady "
+                           "clock is better than a sawtooth");
     }
     return finding_say(f, s.power_cap >= 0.5 ? FINDING_NOTE : FINDING_OK, value, buf_str(&b), NULL);
 }
@@ -81,10 +80,10 @@ static bool brake(const struct trend *t, struct finding *f) {
     if (s.seconds < SECONDS_MIN || !(s.brake >= 0.001)) return false;
     return finding_tell(t->arena, f, FINDING_PROBLEM,
                         str_format(t->arena, "%.1f %%", 100 * s.brake),
-                        "see to the power supply, its cables and what else it feeds; until then "
-                        "lower the power limit (nvidia-smi -pl)",
-                        "the power brake held the clocks back for %.1f %% of %.0f s: the "
-                        "machine cannot feed the GPU",
+                        "check the power supply, its cables and its other loads; meanwhile lower "
+                        "the power limit (nvidia-smi -pl)",
+                        "the power brake limited the clocks for %.1f %% of %.0f s: the machine "
+                        "cannot power the GPU",
                         100 * s.brake, s.seconds);
 }
 
@@ -95,7 +94,7 @@ static const struct {
     {"trend.state", "the GPU", trend_state},
     {"trend.throttled", "time throttled", throttled},
     {"trend.brake", "power brake", brake},
-    {"trend.xid", "error of the GPU", trend_xid},
+    {"trend.xid", "GPU error", trend_xid},
     {"trend.ecc", "memory errors", trend_ecc},
     {"trend.replays", "PCIe link", trend_replays},
     {"trend.leak", "memory leak", trend_leak},

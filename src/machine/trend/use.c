@@ -34,11 +34,12 @@ struct seen {
 // Each cause with what shows it and what helps; the first that holds is said.
 static bool waits_for_data(const struct trend *t, const struct seen *s, struct finding *f) {
     if (!(s->io >= 0.3)) return false;
-    struct str evidence = str_format(t->arena, "%.0f %% of a step of %.1f ms waits for data",
-                                     100 * s->io, s->step_ms);
-    return finding_say(f, FINDING_WARNING, f->value, evidence,
-                       "more loader workers, data prepared beforehand or on a faster disk, "
-                       "pin_memory");
+    struct str evidence =
+        str_format(t->arena, "%.0f %% of a step of %.1f ms is spent waiting for data", 100 * s->io,
+                   s->step_ms);
+    return finding_say(
+        f, FINDING_WARNING, f->value, evidence,
+        "more loader workers, data preprocessed ahead or on a faster disk, pin_memory");
 }
 
 static bool synchronises(const struct trend *t, const struct seen *s, struct finding *f) {
@@ -47,7 +48,7 @@ static bool synchronises(const struct trend *t, const struct seen *s, struct fin
     buf_format(&b, "%.0f %% of a step of %.1f ms is neither data, model nor optimizer",
                100 * s->other, s->step_ms);
     if (s->cpus >= 0.9 && s->cpus < 1.5) {
-        buf_format(&b, "; the process keeps %.1f CPUs busy: one thread is the pace", s->cpus);
+        buf_format(&b, "; the process keeps %.1f CPUs busy: one thread is the bottleneck", s->cpus);
     }
     return finding_say(
         f, FINDING_WARNING, f->value, buf_str(&b),
@@ -92,7 +93,7 @@ bool trend_starved(const struct trend *t, struct finding *f) {
     if (isnan(s.busy) || isnan(s.step_ms)) return false;
     f->value = str_format(t->arena, "%.0f %% busy", 100 * s.busy);
     if (s.busy >= 0.7) {
-        return finding_say(f, FINDING_OK, f->value, STR("the GPU is well used"), NULL);
+        return finding_say(f, FINDING_OK, f->value, STR("the GPU is busy"), NULL);
     }
     for (size_t i = 0; i < sizeof causes / sizeof *causes; i++) {
         if (causes[i](t, &s, f)) return true;

@@ -40,15 +40,15 @@ struct ruling {
 
 const char *failure_stop_text(enum failure_class kind) {
     static const char *const texts[] = {
-        [FAILURE_ENOUGH] = "made the steps that were wanted and was stopped",
-        [FAILURE_NO_START] = "made no step within the time to start",
+        [FAILURE_ENOUGH] = "made all its steps and was stopped",
+        [FAILURE_NO_START] = "made no step within the start limit",
         [FAILURE_BLIND] = "trains where batchfit cannot see it",
-        [FAILURE_STALLED] = "stalled: made no further step",
-        [FAILURE_TIME_UP] = "was stopped when its time was up",
+        [FAILURE_STALLED] = "stalled: made no more steps",
+        [FAILURE_TIME_UP] = "was stopped at its time limit",
         [FAILURE_INTERRUPTED] = "was interrupted",
-        [FAILURE_RANK_LOST] = "a rank was lost and the others waited for it",
-        [FAILURE_ASKED] = "was stopped so that it could go on with another batch",
-        [FAILURE_REFUSED] = "asked for memory again and again that its limit refused",
+        [FAILURE_RANK_LOST] = "a rank died and the others waited for it",
+        [FAILURE_ASKED] = "was stopped to continue with another batch",
+        [FAILURE_REFUSED] = "kept asking for memory beyond its limit",
     };
     return texts[kind];
 }

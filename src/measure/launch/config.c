@@ -94,19 +94,18 @@ static int edits_by_key(struct launch *l, const struct launch_values *v, struct 
         struct str path = next_key(&rest, &name);
         const struct trial_command_value *value = find_value(v, name);
         if (!value) {
-            fail_set(why, FAIL_USAGE, "--config-key %.*s=%.*s: no value has that name",
-                     STR_ARG(name), STR_ARG(path));
-            return fail_hint(why,
-                             "batch, accumulate, workers, amp, precision, or the name of an axis");
+            fail_set(why, FAIL_USAGE, "--config-key %.*s=%.*s: unknown value", STR_ARG(name),
+                     STR_ARG(path));
+            return fail_hint(
+                why, "use batch, accumulate, workers, amp, precision, or the name of an axis");
         }
         struct config_value there;
         int rc = config_get(l->arena, l->config, path, &there, why);
         if (rc < 0) return rc;
         if (there.type == CONFIG_ABSENT) {
-            fail_set(why, FAIL_INPUT, "%.*s: there is no key %.*s", STR_ARG(l->config->name),
-                     STR_ARG(path));
-            return fail_hint(why, "--config-key takes the path of a key that is in the file: "
-                                  "train.batch_size");
+            fail_set(why, FAIL_INPUT, "%.*s: no key %.*s", STR_ARG(l->config->name), STR_ARG(path));
+            return fail_hint(why,
+                             "--config-key takes the path of a key in the file: train.batch_size");
         }
         struct config_edit edit = {
             .path = path, .value = value->text, .is_text = there.type == CONFIG_TEXT};

@@ -58,16 +58,15 @@ void launch_energy_read(const struct launch_energy *e, struct launch *l, struct 
     double samples = e->last.samples - e->first.samples;
     r->joules_per_sample = r->energy_joules = (double)NAN;
     if (!has_counter(e, l)) {
-        r->energy_why = l->place.sampler
-                            ? STR("the GPU has no energy counter that the driver shows")
-                            : STR("the CPU's energy counter (RAPL) cannot be read");
+        r->energy_why = l->place.sampler ? STR("the GPU's driver has no energy counter")
+                                         : STR("the CPU's energy counter (RAPL) cannot be read");
     } else if (e->looked_ns == 0) {
-        r->energy_why = STR("too short: it was over before the counter could be looked at");
+        r->energy_why = STR("too short: it ended before the counter could be read");
     } else if (e->fell_back) {
-        r->energy_why = STR("the counter was set back while it ran");
+        r->energy_why = STR("the counter was reset during the run");
     } else if (seconds < seconds_least || e->changes < CHANGES_LEAST || samples <= 0) {
-        r->energy_why = STR("too short: the counter wants measured steps of 2 seconds and more "
-                            "(--steps)");
+        r->energy_why =
+            STR("too short: the counter needs measured steps of 2 seconds or more (--steps)");
     } else {
         r->joules_per_sample = (e->last.joules - e->first.joules) / samples;
         r->energy_joules =

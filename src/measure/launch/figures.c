@@ -223,20 +223,18 @@ static void judge_run(struct launch *l, struct launch_result *r) {
     if (caught) {
         set_status(r, LAUNCH_OOM,
                    str_format(l->arena,
-                              "memory ran out; the program caught it and went on with %lld",
+                              "memory ran out; the program caught it and continued with %lld",
                               (long long)r->seen_batch),
                    (struct str){0});
     } else if (ignores_batch(r)) {
-        set_status(
-            r, LAUNCH_FAILED,
-            str_format(l->arena, "it ran batches of %lld, not the %lld that it was given",
-                       (long long)r->seen_batch, (long long)r->batch),
-            STR("see that {batch} reaches the data loader, and that the data set has so many "
-                "samples"));
+        set_status(r, LAUNCH_FAILED,
+                   str_format(l->arena, "it ran batches of %lld instead of %lld",
+                              (long long)r->seen_batch, (long long)r->batch),
+                   STR("check that {batch} reaches the data loader, and that the dataset has that "
+                       "many samples"));
     } else if (r->alloc_retries > 0) {
         set_status(r, LAUNCH_ALMOST,
-                   str_format(l->arena,
-                              "the allocator had to free its cache and try again %lld times",
+                   str_format(l->arena, "the allocator had to free its cache and retry %lld times",
                               (long long)r->alloc_retries),
                    (struct str){0});
     }
@@ -251,28 +249,26 @@ static void note_source(struct launch *l, const struct launch_result *r) {
         str_list_add(
             l->arena, &l->notes,
             str_format(l->arena,
-                       "the steps were read from what the command prints (\"%.*s\"): no "
-                       "phases, and each is taken for batch x accumulation samples%s",
+                       "the steps were read from the command's output (\"%.*s\"): there are no "
+                       "phases, and each step counts as batch x accumulation samples%s",
                        STR_ARG(r->trial.printed),
-                       l->place.kind == LAUNCH_CUDA ? "; nothing caps its memory on the GPU" : ""));
+                       l->place.kind == LAUNCH_CUDA ? "; its GPU memory is not capped" : ""));
     }
     int64_t dim = steps->rank_count > 0 ? steps->ranks[0].batch_dim : 0;
     if (dim <= 0 || l->options->batch_dim > 0) return;
     if (!l->dimension_note) {
-        str_list_add(
-            l->arena, &l->notes,
-            str_format(l->arena,
-                       "samples are counted along dimension %lld of the tensors, which has "
-                       "the size of {batch} (--batch-dim %lld says so)",
-                       (long long)dim, (long long)dim));
+        str_list_add(l->arena, &l->notes,
+                     str_format(l->arena,
+                                "samples are counted along dimension %lld of the tensors, which "
+                                "has the size of {batch} (--batch-dim %lld sets it)",
+                                (long long)dim, (long long)dim));
         l->dimension_note = &l->notes.items[l->notes.count - 1];
         l->dimension_batch = r->batch;
     } else if (r->batch != l->dimension_batch) {
-        *l->dimension_note =
-            str_format(l->arena,
-                       "samples are counted along dimension %lld of the tensors: it "
-                       "followed {batch} from trial to trial",
-                       (long long)dim);
+        *l->dimension_note = str_format(l->arena,
+                                        "samples are counted along dimension %lld of the tensors: "
+                                        "its size followed {batch} from trial to trial",
+                                        (long long)dim);
     }
 }
 

@@ -326,11 +326,10 @@ static void say_limit(struct launch *l, int64_t asked_bytes, int64_t limit_bytes
                       const struct launch_result *r) {
     if (r->status != LAUNCH_OOM || l->place.kind != LAUNCH_CPU || limit_bytes >= asked_bytes)
         return;
-    launch_note(l, str_format(l->arena,
-                              "a trial was to have %s; no more than %s of what is free could be "
-                              "given to it",
-                              unit_bytes(l->arena, asked_bytes).p,
-                              unit_bytes(l->arena, limit_bytes).p));
+    launch_note(
+        l,
+        str_format(l->arena, "a trial was to have %s, but only %s of what is free could be allowed",
+                   unit_bytes(l->arena, asked_bytes).p, unit_bytes(l->arena, limit_bytes).p));
 }
 
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,
@@ -385,11 +384,10 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
                          .interrupted = &is_interrupted,
                          .registered = registry_unknown()};
     if (options->batch_dim > DIMENSION_MOST) {
-        fail_set(why, FAIL_USAGE, "--batch-dim %lld: no dimension of a batch's tensors",
+        fail_set(why, FAIL_USAGE, "--batch-dim %lld: not a dimension of a batch's tensors",
                  (long long)options->batch_dim);
-        return fail_hint(why,
-                         "it is 1 where the sequence comes first; the batch itself goes into the "
-                         "command, as {batch}");
+        return fail_hint(why, "it is 1 if the sequence comes first; the batch itself goes into the "
+                              "command, as {batch}");
     }
     l->python = str_of(launch_python_program(options->python));
     int rc = launch_place_open(a, options, &l->place, why);
@@ -399,13 +397,12 @@ int launch_open(struct arena *a, const struct launch_options *options, char *con
     if (l->place.kind == LAUNCH_CPU) l->processor = device_cpu_open(a, "");
     if (l->place.standin.len > 0) launch_note(l, device_standin_note(a, l->place.standin));
     if (l->place.is_capped && l->place.kind == LAUNCH_CUDA) {
-        launch_note(l, STR("--memory caps PyTorch's caching allocator (the context is charged to "
-                           "it); it cannot imitate another chip's choice of kernels"));
+        launch_note(l, STR("--memory caps PyTorch's caching allocator (including the context); it "
+                           "cannot imitate another GPU's choice of kernels"));
     }
     if (l->place.others_bytes > 0) {
-        launch_note(l,
-                    str_format(a, "other processes hold %s of the GPU; the trials get what is left",
-                               unit_bytes(a, l->place.others_bytes).p));
+        launch_note(l, str_format(a, "other processes hold %s of the GPU; the trials get the rest",
+                                  unit_bytes(a, l->place.others_bytes).p));
     }
     is_interrupted = false;
     catch_signals(interrupt);

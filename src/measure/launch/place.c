@@ -19,8 +19,8 @@ static int open_cpu(struct arena *a, const struct launch_options *o, struct laun
     place->capacity_bytes = o->memory_bytes > 0 ? o->memory_bytes : cpu.available_bytes;
     place->is_capped = o->memory_bytes > 0;
     if (place->capacity_bytes > 0) return 0;
-    fail_set(why, FAIL_MACHINE, "/proc/meminfo does not say how much memory is available");
-    return fail_hint(why, "say how much the training may use: --memory 8GiB");
+    fail_set(why, FAIL_MACHINE, "/proc/meminfo does not give the available memory");
+    return fail_hint(why, "set the memory for the training: --memory 8GiB");
 }
 
 static int open_card(struct arena *a, const struct launch_options *o, const struct device *d,
@@ -32,7 +32,7 @@ static int open_card(struct arena *a, const struct launch_options *o, const stru
     place->others_bytes = d->used_bytes > 0 ? d->used_bytes : 0;
     place->capacity_bytes = d->total_bytes - (d->reserved_bytes > 0 ? d->reserved_bytes : 0);
     if (d->total_bytes > 0 && o->memory_bytes > d->total_bytes) {
-        return fail_set(why, FAIL_USAGE, "--memory %s: %.*s has %s only",
+        return fail_set(why, FAIL_USAGE, "--memory %s: %.*s has only %s",
                         unit_bytes(a, o->memory_bytes).p, STR_ARG(d->name),
                         unit_bytes(a, d->total_bytes).p);
     }
@@ -62,8 +62,9 @@ static int find_card(const struct device_list *devices, struct str wanted, int *
             return 0;
         }
     }
-    fail_set(why, FAIL_USAGE, "there is no GPU '%.*s' on this machine", STR_ARG(first));
-    return fail_hint(why, "it has %td: --gpu-ids, or CUDA_VISIBLE_DEVICES, names one of 0 to %td",
+    fail_set(why, FAIL_USAGE, "no GPU '%.*s' on this machine", STR_ARG(first));
+    return fail_hint(why,
+                     "it has %td: choose one of 0 to %td with --gpu-ids or CUDA_VISIBLE_DEVICES",
                      devices->count, devices->count - 1);
 }
 

@@ -30,7 +30,7 @@ int launch_ranks(struct launch *l, char *const *argv, char *const **ret_argv, st
     struct str first = str_of(argv[0]), program = str_of(basename(str_z(a, first)));
     bool is_python = str_starts(program, STR("python")) || str_is(first, "{python}");
     if (!is_python && !str_ends(first, STR(".py"))) {
-        fail_set(why, FAIL_USAGE, "--ranks %lld: how '%s' starts several ranks is not known",
+        fail_set(why, FAIL_USAGE, "--ranks %lld: batchfit cannot start several ranks of '%s'",
                  (long long)ranks, argv[0]);
         return fail_hint(why, "write the launcher yourself: -- torchrun --nproc-per-node %lld ...",
                          (long long)ranks);

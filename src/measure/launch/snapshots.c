@@ -12,7 +12,7 @@ int launch_snapshots_open(struct launch *l, struct fail *why) {
     int rc = os_make_dirs(l->arena, folder, why);
     char *whole = rc == 0 ? realpath(folder, NULL) : NULL; // the command may run elsewhere
     if (rc == 0 && !whole)
-        return fail_set(why, FAIL_MACHINE, "--snapshot %s: no folder that can be used", folder);
+        return fail_set(why, FAIL_MACHINE, "--snapshot %s: not a usable folder", folder);
     l->snapshots = str_copy(l->arena, str_of(whole));
     free(whole);
     launch_snapshots_tell(l, false);

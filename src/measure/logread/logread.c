@@ -110,15 +110,15 @@ const char *logread_refusal(struct str head) {
         ptrdiff_t length;
         const char *what;
     } known[] = {
-        {"\x1f\x8b", 2, "it is compressed (gzip): zcat FILE | batchfit doctor -"},
-        {"\x28\xb5\x2f\xfd", 4, "it is compressed (zstd): zstdcat FILE | batchfit doctor -"},
-        {"BZh", 3, "it is compressed (bzip2): bzcat FILE | batchfit doctor -"},
+        {"\x1f\x8b", 2, "compressed (gzip): zcat FILE | batchfit doctor -"},
+        {"\x28\xb5\x2f\xfd", 4, "compressed (zstd): zstdcat FILE | batchfit doctor -"},
+        {"BZh", 3, "compressed (bzip2): bzcat FILE | batchfit doctor -"},
         {"\xfd"
          "7zXZ",
-         5, "it is compressed (xz): xzcat FILE | batchfit doctor -"},
-        {"PK\x03\x04", 4, "it is an archive (zip, or a PyTorch checkpoint), no log"},
-        {"\xff\xfe", 2, "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
-        {"\xfe\xff", 2, "it is UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
+         5, "compressed (xz): xzcat FILE | batchfit doctor -"},
+        {"PK\x03\x04", 4, "an archive (zip, or a PyTorch checkpoint), not a log"},
+        {"\xff\xfe", 2, "UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
+        {"\xfe\xff", 2, "UTF-16: iconv -f UTF-16 -t UTF-8 FILE | batchfit doctor -"},
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (str_starts(head, (struct str){known[i].magic, known[i].length})) return known[i].what;
@@ -126,7 +126,7 @@ const char *logread_refusal(struct str head) {
     // A log has a few of them where a machine crashed or a pipe was torn.
     ptrdiff_t strange = 0;
     for (ptrdiff_t i = 0; i < head.len; i++) strange += is_strange((unsigned char)head.p[i]);
-    return strange * BINARY_SHARE > head.len ? "it is a binary file, no text log" : NULL;
+    return strange * BINARY_SHARE > head.len ? "a binary file, not a text log" : NULL;
 }
 
 // The number of the newest line with this text.

@@ -53,9 +53,9 @@ static int read_ids(struct watch *w, struct fail *why) {
         struct str word = str_trim(str_cut(&rest, ','));
         int64_t id;
         if (!str_to_i64(word, &id) || id < 0 || id > 9999 || w->id_count == IDS_MOST) {
-            fail_set(why, FAIL_INPUT, "--gpu-ids %s: not a list of GPUs' numbers",
+            fail_set(why, FAIL_INPUT, "--gpu-ids %s: not a list of GPU numbers",
                      w->options.gpu_ids);
-            return fail_hint(why, "as in --gpu-ids 0,2; `batchfit check` lists the GPUs");
+            return fail_hint(why, "for example --gpu-ids 0,2; `batchfit check` lists the GPUs");
         }
         w->ids[w->id_count++] = (int)id;
     }
@@ -91,8 +91,7 @@ static int check_ids(const struct watch *w, struct fail *why) {
     const struct device_snapshot *s = &w->devices;
     for (int i = 0; i < w->id_count && s->state == DEVICE_ANSWERS; i++) {
         if (has_card(s, w->ids[i])) continue;
-        fail_set(why, FAIL_INPUT, "--gpu-ids %s: there is no GPU %d", w->options.gpu_ids,
-                 w->ids[i]);
+        fail_set(why, FAIL_INPUT, "--gpu-ids %s: no GPU %d", w->options.gpu_ids, w->ids[i]);
         if (s->why_none.len) return fail_hint(why, "%.*s", STR_ARG(s->why_none));
         return fail_hint(why, "`batchfit check` lists the GPUs");
     }

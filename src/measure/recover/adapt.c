@@ -93,7 +93,7 @@ static bool shrink(struct arena *a, const struct recover_rules *rules,
     *ret_size = recover_size_of(rules, batch);
     *ret_why =
         sight->retry_steps >= RETRY_STEPS_NEAR
-            ? str_format(a, "the allocator had to try again in %lld steps",
+            ? str_format(a, "the allocator had to retry in %lld steps",
                          (long long)sight->retry_steps)
             : str_format(a, "the peak is over %.3g %% of the memory", 100 * rules->near_share);
     return true;

@@ -85,14 +85,15 @@ static const char *read_begin(struct arena *a, const json_t *object, struct reco
 static int read_event(struct arena *a, const json_t *object, struct recover_event *ret_event,
                       struct fail *why) {
     const json_t *version = json_object_get(object, "v");
-    if (!json_is_integer(version)) return fail_set(why, FAIL_INPUT, "no event of a run");
+    if (!json_is_integer(version)) return fail_set(why, FAIL_INPUT, "not an event of a run");
     if (json_integer_value(version) != VERSION) {
-        fail_set(why, FAIL_INPUT, "version %lld of the log; this batchfit knows %d",
+        fail_set(why, FAIL_INPUT, "log version %lld; this batchfit supports up to %d",
                  (long long)json_integer_value(version), VERSION);
-        return fail_hint(why, "go on with the batchfit that wrote it, or begin again with --fresh");
+        return fail_hint(why,
+                         "continue with the batchfit that wrote it, or start over with --fresh");
     }
     int kind = find_word(recover_event_names, json_object_get(object, "event"));
-    if (kind < 0) return fail_set(why, FAIL_INPUT, "no such event");
+    if (kind < 0) return fail_set(why, FAIL_INPUT, "unknown event");
     *ret_event = recover_event_of((enum recover_event_kind)kind);
     const char *wrong = read_fields(a, object, recover_event_fields, 1u << kind, ret_event);
     if (!wrong && kind == RECOVER_BEGIN) wrong = read_begin(a, object, ret_event);
@@ -108,7 +109,7 @@ static int read_line(struct arena *a, struct str line, struct recover_event *ret
     json_t *object = json_loadb(line.p, (size_t)line.len, JSON_REJECT_DUPLICATES, &error);
     int rc = 0;
     if (!json_is_object(object)) {
-        rc = fail_set(why, FAIL_INPUT, "no JSON object%s%s", object ? "" : ": ",
+        rc = fail_set(why, FAIL_INPUT, "not a JSON object%s%s", object ? "" : ": ",
                       object ? "" : error.text);
     } else {
         rc = read_event(a, object, ret_event, why);
@@ -128,14 +129,14 @@ static int check_size(const struct recover_log *log, const struct recover_event 
                       struct fail *why) {
     if (log->count == 0 || e->size.batch < 0 || recover_size_fits(&log->events[0].rules, e->size))
         return 0;
-    return fail_set(why, FAIL_INPUT, "event %s: batch %lld x %lld is not of the effective batch",
-                    recover_event_names[e->kind], (long long)e->size.batch,
-                    (long long)e->size.accumulation);
+    return fail_set(
+        why, FAIL_INPUT, "event %s: batch %lld x %lld does not give the effective batch",
+        recover_event_names[e->kind], (long long)e->size.batch, (long long)e->size.accumulation);
 }
 
 static int read_next(struct arena *a, struct recover_log *log, struct str line, struct fail *why) {
     struct recover_event event;
-    int rc = log->is_finished ? fail_set(why, FAIL_INPUT, "an event behind `finish`")
+    int rc = log->is_finished ? fail_set(why, FAIL_INPUT, "an event after `finish`")
                               : read_line(a, line, &event, why);
     if (rc == 0) rc = check_order(log, &event, why);
     if (rc == 0) rc = check_size(log, &event, why);

@@ -62,8 +62,8 @@ static struct recover_decision next_smaller(struct arena *a, const struct recove
                                     what, STR_ARG(s->ending), (long long)s->size.batch);
         return stop(
             RECOVER_GIVE_UP, s, why,
-            STR("less memory for each sample: activation checkpointing, mixed precision, "
-                "smaller images or sequences; `batchfit explain` says what each would save"));
+            STR("less memory per sample: activation checkpointing, mixed precision, smaller images "
+                "or sequences; `batchfit explain` shows what each would save"));
     }
     struct recover_size size = recover_size_of(rules, batch);
     struct buf why = buf_new(a);
@@ -91,7 +91,7 @@ static struct recover_decision next_same(struct arena *a, const struct recover_r
 static struct recover_decision next_older(struct arena *a, const struct recover_rules *rules,
                                           const struct recover_state *s) {
     struct str why =
-        str_format(a, "it failed (%.*s) before its first step from %.*s: that is passed over",
+        str_format(a, "it failed (%.*s) before its first step from %.*s: skipping that checkpoint",
                    STR_ARG(s->ending), STR_ARG(s->resumed.path));
     struct recover_decision d = again(s, s->size, why);
     d.passed_over = s->resumed;
@@ -108,8 +108,8 @@ static struct recover_decision next_disk(struct arena *a, const struct recover_r
     int64_t tries = s->fruitless > 1 ? s->fruitless : 1;
     d.delay_s = fmin(SLOWER * rules->backoff_s * exp2((double)(tries < 60 ? tries - 1 : 60)),
                      SLOWER * rules->most_backoff_s);
-    d.hint = STR("make space there meanwhile (df -h, df -i, the quota); what was cut short is no "
-                 "checkpoint");
+    d.hint = STR("free some space there meanwhile (df -h, df -i, the quota); the truncated file "
+                 "does not count as a checkpoint");
     return d;
 }
 
@@ -117,11 +117,11 @@ static struct recover_decision next_disk(struct arena *a, const struct recover_r
 // checkpoint.
 static struct recover_decision next_refused(struct arena *a, const struct recover_rules *rules,
                                             const struct recover_state *s) {
-    struct str why = str_format(a, "the program does not know the words that resume it (%.*s)",
+    struct str why = str_format(a, "the program does not accept its resume arguments (%.*s)",
                                 STR_ARG(s->ending));
     struct str hint = str_format(a,
-                                 "nothing is lost: correct {resume:...}, then give the command "
-                                 "with --resume --checkpoint '%.*s'",
+                                 "nothing is lost: correct {resume:...}, then run the command with "
+                                 "--resume --checkpoint '%.*s'",
                                  STR_ARG(s->resumed.path));
     (void)rules;
     return stop(RECOVER_GIVE_UP, s, why, hint);
@@ -141,7 +141,7 @@ static const struct {
 
 static struct recover_decision next_crash(struct arena *a, const struct recover_rules *rules,
                                           const struct recover_state *s, const char *what) {
-    const char *hint = "mend it, then give the same command again with --resume";
+    const char *hint = "fix it, then run the same command with --resume";
     bool has_no_step = !s->is_gain && s->steps == 0;
     bool can_choose = s->resumed.path.len > 0 && !rules->takes_newest;
     bool is_resuming = has_no_step && s->attempt > 1 && s->resumed.path.len > 0;
@@ -151,15 +151,14 @@ static struct recover_decision next_crash(struct arena *a, const struct recover_
     }
     if (has_no_step && can_choose) return next_older(a, rules, s);
     if (s->is_repeated) {
-        struct str why =
-            str_format(a, "a repeating crash, not memory (%.*s): it came twice at the same place",
-                       STR_ARG(s->ending));
+        struct str why = str_format(
+            a, "a repeated crash, not memory (%.*s): twice at the same place", STR_ARG(s->ending));
         return stop(RECOVER_GIVE_UP, s, why, str_of(hint));
     }
     if (has_no_step) {
         struct str why = str_format(a, "it failed before its first step, not for memory (%.*s)",
                                     STR_ARG(s->ending));
-        return stop(RECOVER_GIVE_UP, s, why, STR("the end of its output says why"));
+        return stop(RECOVER_GIVE_UP, s, why, STR("see the end of its output"));
     }
     return next_same(a, rules, s, what);
 }
@@ -182,13 +181,13 @@ static const struct {
                                     const struct recover_state *s, const char *what);
     bool always; // also without --recover
 } rows[] = {
-    [FAILURE_UNKNOWN] = {"it ended, and nobody knows how", next_same, false},
-    [FAILURE_CLEAN] = {"it ended well", next_done, true},
+    [FAILURE_UNKNOWN] = {"it ended for an unknown reason", next_same, false},
+    [FAILURE_CLEAN] = {"it ended normally", next_done, true},
     [FAILURE_MEMORY] = {"memory ran out", next_smaller, false},
     [FAILURE_CRASH] = {"it failed", next_crash, false},
-    [FAILURE_KILLED] = {"killed by a signal that nothing explains", next_same, false},
+    [FAILURE_KILLED] = {"killed by an unexplained signal", next_same, false},
     [FAILURE_DEVICE] = {"the GPU failed", next_same, false},
-    [FAILURE_COMMUNICATION] = {"its processes lost each other", next_same, false},
+    [FAILURE_COMMUNICATION] = {"its processes lost contact", next_same, false},
     [FAILURE_STALLED] = {"no step for too long", next_same, false},
     [FAILURE_ASKED] = {"stopped at a checkpoint", next_wanted, true},
     [FAILURE_INTERRUPTED] = {"interrupted", next_done, true},
@@ -199,10 +198,10 @@ static struct recover_decision next_ended(struct arena *a, const struct recover_
     const char *what = rows[s->end].what;
     if (!rules->recover && !rows[s->end].always)
         return stop(RECOVER_DONE, s, str_format(a, "%s (%.*s)", what, STR_ARG(s->ending)),
-                    STR("--recover starts it again from its newest checkpoint"));
+                    STR("--recover restarts it from its newest checkpoint"));
     struct recover_decision d = rows[s->end].next(a, rules, s, what);
     if (d.action == RECOVER_START && d.is_counted && s->counted >= rules->max_restarts) {
-        struct str why = str_format(a, "%.*s, but it was restarted %lld times already",
+        struct str why = str_format(a, "%.*s, but it was already restarted %lld times",
                                     STR_ARG(d.why), (long long)s->counted);
         return stop(RECOVER_GIVE_UP, s, why, STR("--max-restarts allows more"));
     }
@@ -245,10 +244,10 @@ static struct recover_decision pick_checkpoint(struct arena *a, const struct rec
     if (rules->resumes_itself || rules->from_scratch || s->samples_best <= 0) return d;
     struct recover_decision give_up = stop(
         RECOVER_GIVE_UP, s,
-        str_format(a,
-                   "%.*s; but no checkpoint is there to go on from, and %lld samples would be lost",
-                   STR_ARG(d.why), (long long)s->samples_best),
-        STR("--checkpoint GLOB names them; --from-scratch begins again without"));
+        str_format(
+            a, "%.*s; but there is no checkpoint to resume from, and %lld samples would be lost",
+            STR_ARG(d.why), (long long)s->samples_best),
+        STR("name the checkpoints with --checkpoint GLOB, or start over with --from-scratch"));
     give_up.passed_over = d.passed_over;
     return give_up;
 }
@@ -258,7 +257,7 @@ static struct recover_decision pick_checkpoint(struct arena *a, const struct rec
 static struct recover_decision next_continued(struct arena *a, const struct recover_state *s) {
     struct recover_size size = s->wanted.batch > 0 ? s->wanted : s->size;
     struct str why =
-        str_format(a, "batchfit was ended during attempt %lld: goes on with batch %lld x %lld",
+        str_format(a, "batchfit was killed during attempt %lld: continuing with batch %lld x %lld",
                    (long long)s->attempt, (long long)size.batch, (long long)size.accumulation);
     struct recover_decision d = again(s, size, why);
     d.is_counted = false;

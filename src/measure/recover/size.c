@@ -113,11 +113,10 @@ static int check_counts(const struct recover_rules *r, struct fail *why) {
         return fail_set(why, FAIL_USAGE, "batch, accumulation and ranks must be at least 1");
     if (r->batch > effective_max || r->accumulation > effective_max / r->batch ||
         r->ranks > effective_max / (r->batch * r->accumulation))
-        return fail_set(why, FAIL_USAGE,
-                        "the effective batch is beyond all sense: %lld x %lld x %lld",
+        return fail_set(why, FAIL_USAGE, "the effective batch is far too large: %lld x %lld x %lld",
                         (long long)r->batch, (long long)r->accumulation, (long long)r->ranks);
     if (r->least_batch < 1 || r->least_batch > r->batch)
-        return fail_set(why, FAIL_USAGE, "the least batch must be between 1 and the batch, %lld",
+        return fail_set(why, FAIL_USAGE, "the smallest batch must be between 1 and the batch, %lld",
                         (long long)r->batch);
     if (r->max_restarts < 0 || !(r->backoff_s >= 0) || !(r->most_backoff_s >= r->backoff_s) ||
         isinf(r->most_backoff_s))
@@ -132,11 +131,11 @@ static int check_lr(const struct recover_rules *r, struct fail *why) {
         fail_set(why, FAIL_USAGE,
                  "the command takes no accumulation: with a smaller batch the effective batch "
                  "would change");
-        return fail_hint(why, "put {accumulate} into the command, or let the learning rate follow "
-                              "with --auto-scale-lr and {lr}");
+        return fail_hint(why, "put {accumulate} into the command, or scale the learning rate with "
+                              "--auto-scale-lr and {lr}");
     }
     if (r->lr > 0 && !isinf(r->lr)) return 0;
-    fail_set(why, FAIL_USAGE, "--auto-scale-lr needs the learning rate, and nothing tells it");
+    fail_set(why, FAIL_USAGE, "--auto-scale-lr needs a learning rate, and none is given");
     return fail_hint(why, "give --lr, or a config with a learning rate");
 }
 
@@ -151,7 +150,7 @@ static int check_adaptive(const struct recover_rules *r, struct fail *why) {
     if (r->initial_batch < 0 || r->most_batch < 0)
         return fail_set(why, FAIL_USAGE, "a batch must be at least 1");
     if (r->most_batch > 0 && r->initial_batch > r->most_batch)
-        return fail_set(why, FAIL_USAGE, "--initial-batch-size %lld is over --max-batch-size %lld",
+        return fail_set(why, FAIL_USAGE, "--initial-batch-size %lld exceeds --max-batch-size %lld",
                         (long long)r->initial_batch, (long long)r->most_batch);
     if (first_batch(r) == 0)
         return fail_set(why, FAIL_USAGE, "no batch from %lld to %lld divides the effective batch",
@@ -174,8 +173,8 @@ int recover_agree(const struct recover_rules *begun, const struct recover_rules 
         {"the effective batch of a rank", rank_effective(begun), rank_effective(now)},
         {"the batch", begun->batch, now->batch},
         {"the number of ranks", begun->ranks, now->ranks},
-        {"the use of an accumulation", begun->can_accumulate, now->can_accumulate},
-        {"the rule of the learning rate", begun->lr_rule, now->lr_rule},
+        {"the use of accumulation", begun->can_accumulate, now->can_accumulate},
+        {"the learning rate rule", begun->lr_rule, now->lr_rule},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].begun == rows[i].now) continue;

@@ -64,7 +64,7 @@ static const struct trial_command_value *find_value(const struct expander *x, st
 static int fail_unknown(struct expander *x, struct str name) {
     struct near near = {.typed = name};
     for (int i = 0; i < x->count; i++) near_offer(&near, x->values[i].name);
-    fail_set(x->why, FAIL_USAGE, "{%.*s}: there is no placeholder of that name", STR_ARG(name));
+    fail_set(x->why, FAIL_USAGE, "{%.*s}: unknown placeholder", STR_ARG(name));
     struct str names = near_text(x->arena, &near);
     if (names.len > 0)
         return fail_hint(x->why, "nearest: %.*s; literal braces are written {{ and }}",
@@ -99,10 +99,10 @@ static int expand_placeholder(struct expander *x, struct str name, const char *e
         return 0;
     }
     if (depth == DEPTH_MAX)
-        return fail_set(x->why, FAIL_USAGE, "more than %d braces in one another", DEPTH_MAX);
+        return fail_set(x->why, FAIL_USAGE, "braces nested deeper than %d", DEPTH_MAX);
     x->may_drop = true;
     int rc = expand(x, depth + 1, emits && !value->off);
-    if (rc > 0) return fail_set(x->why, FAIL_USAGE, "{%.*s: is not closed by }", STR_ARG(name));
+    if (rc > 0) return fail_set(x->why, FAIL_USAGE, "{%.*s: no closing }", STR_ARG(name));
     return rc;
 }
 

@@ -33,12 +33,12 @@ static int make_names(struct arena *a, const char *parent, struct guard *g, stru
     struct str folder = str_copy(a, str_of(real));
     free(real);
     if (g->parent_fd < 0) {
-        fail_set(why, FAIL_MACHINE, "%s: no scratch folder can be made there: %s", parent,
+        fail_set(why, FAIL_MACHINE, "%s: cannot create a scratch folder there: %s", parent,
                  strerror(error));
-        return fail_hint(why, "set TMPDIR to a folder that exists and that you may write to");
+        return fail_hint(why, "set TMPDIR to an existing folder that you can write to");
     }
     if (getrandom(&random, sizeof random, 0) != (ssize_t)sizeof random) {
-        return fail_set(why, FAIL_MACHINE, "the system gives no random number");
+        return fail_set(why, FAIL_MACHINE, "cannot get random numbers");
     }
     g->scratch_name = str_format(a, "batchfit-%012llx", (unsigned long long)(random >> 16));
     g->scratch = str_format(a, "%s/%s", str_is(folder, "/") ? "" : folder.p, g->scratch_name.p);
@@ -74,16 +74,16 @@ static int fork_guardian(struct guard *g, struct guard_setup *setup, int ours, s
     int error = errno;
     pthread_sigmask(SIG_SETMASK, &mask, NULL);
     if (g->pid > 0) return 0;
-    return fail_set(why, FAIL_MACHINE, "no process can be started: %s", strerror(error));
+    return fail_set(why, FAIL_MACHINE, "cannot start a process: %s", strerror(error));
 }
 
 static int failed_early(const struct guard *g, const struct guard_message *m, struct fail *why) {
     if (m->kind == GUARD_FAILED && m->code == STAGE_SCRATCH) {
-        fail_set(why, FAIL_MACHINE, "%s: the scratch folder cannot be made: %s", g->scratch.p,
+        fail_set(why, FAIL_MACHINE, "%s: cannot create the scratch folder: %s", g->scratch.p,
                  strerror((int)m->value));
-        return fail_hint(why, "set TMPDIR to a folder that you may write to");
+        return fail_hint(why, "set TMPDIR to a folder that you can write to");
     }
-    return fail_set(why, FAIL_MACHINE, "the process that guards a trial cannot be set up: %s",
+    return fail_set(why, FAIL_MACHINE, "cannot set up the process that guards the trial: %s",
                     g->is_lost ? "it ended" : strerror((int)m->value));
 }
 
@@ -95,7 +95,7 @@ int trial_guard_open(struct arena *a, const struct trial_request *request, struc
     int code = make_names(a, request->scratch_parent, g, why);
     if (code < 0) return code;
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) < 0) {
-        return fail_set(why, FAIL_MACHINE, "no socket: %s", strerror(errno));
+        return fail_set(why, FAIL_MACHINE, "cannot create a socket: %s", strerror(errno));
     }
     g->socket_fd = ends[0];
     struct guard_setup setup = {ends[1],
@@ -127,27 +127,26 @@ static int not_found(const char *command, struct fail *why) {
     struct stat st;
     if (strchr(command, '/') && stat(command, &st) == 0) {
         fail_set(why, FAIL_INPUT,
-                 "%s: cannot be run: the interpreter that its first line names does not exist",
-                 command);
+                 "%s: cannot run: the interpreter in its first line does not exist", command);
         return fail_hint(why,
                          "correct the line that begins with #!, or put the interpreter before the "
                          "command");
     }
-    fail_set(why, FAIL_INPUT, "%s: there is no such command", command);
-    return fail_hint(why, strchr(command, '/')
-                              ? "check the path; it is taken from the folder in which "
-                                "the trial runs"
-                              : "give its path, or activate the environment that has "
-                                "it in PATH");
+    fail_set(why, FAIL_INPUT, "%s: no such command", command);
+    return fail_hint(why,
+                     strchr(command, '/')
+                         ? "check the path; it is relative to the folder in which the trial runs"
+                         : "give its path, or activate the environment that has "
+                           "it in PATH");
 }
 
 static int not_allowed(const char *command, struct fail *why) {
     struct stat st;
     if (strchr(command, '/') && stat(command, &st) == 0 && S_ISDIR(st.st_mode)) {
-        fail_set(why, FAIL_INPUT, "%s: is a folder, not a command", command);
-        return fail_hint(why, "name the program in it, for example: python %s/train.py", command);
+        fail_set(why, FAIL_INPUT, "%s: a folder, not a command", command);
+        return fail_hint(why, "name the program in it, for example python %s/train.py", command);
     }
-    fail_set(why, FAIL_INPUT, "%s: may not be run: permission denied", command);
+    fail_set(why, FAIL_INPUT, "%s: permission denied", command);
     return fail_hint(
         why, "make it executable (chmod +x), or put its interpreter before it: python %s", command);
 }
@@ -157,12 +156,12 @@ static int failed_start(const struct guard_message *m, const struct trial_reques
     int error = (int)m->value;
     switch (m->code) {
     case STAGE_FOLDER:
-        return fail_set(why, FAIL_INPUT, "%s: the trial cannot run there: %s", request->folder,
+        return fail_set(why, FAIL_INPUT, "%s: cannot run a trial there: %s", request->folder,
                         strerror(error));
     case STAGE_EXEC:
         break;
     default:
-        return fail_set(why, FAIL_MACHINE, "%s: cannot be started (%s): %s", command,
+        return fail_set(why, FAIL_MACHINE, "%s: cannot start (%s): %s", command,
                         m->code == STAGE_LIMIT  ? "memory limit"
                         : m->code == STAGE_FORK ? "fork"
                                                 : "descriptors",
@@ -170,7 +169,7 @@ static int failed_start(const struct guard_message *m, const struct trial_reques
     }
     if (error == ENOENT || error == ENOTDIR) return not_found(command, why);
     if (error == EACCES || error == EPERM || error == EISDIR) return not_allowed(command, why);
-    fail_set(why, FAIL_INPUT, "%s: cannot be run: %s", command, strerror(error));
+    fail_set(why, FAIL_INPUT, "%s: cannot run: %s", command, strerror(error));
     if (error == ENOMEM && request->memory_limit_bytes > 0) {
         return fail_hint(why, "the memory limit is too small even to start it");
     }
@@ -192,7 +191,7 @@ int trial_guard_launch(struct arena *a, struct guard *g, const struct trial_requ
     struct guard_launch head = {.memory_limit_bytes = request->memory_limit_bytes};
     struct guard_message m = {0};
     struct buf text = buf_new(a);
-    if (!argv || !argv[0] || !*argv[0]) return fail_set(why, FAIL_USAGE, "no command is given");
+    if (!argv || !argv[0] || !*argv[0]) return fail_set(why, FAIL_USAGE, "no command given");
     buf_add(&text, str_of(request->folder));
     buf_byte(&text, 0);
     for (; argv[head.argc]; head.argc++) {

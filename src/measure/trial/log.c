@@ -13,9 +13,9 @@ int trial_log_open(struct arena *a, const char *path, struct log *l, struct fail
     if (!path) return 0;
     l->file_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (l->file_fd >= 0) return 0;
-    fail_set(why, FAIL_INPUT, "%s: the output of the trial cannot be kept there: %s", path,
+    fail_set(why, FAIL_INPUT, "%s: cannot keep the trial's output there: %s", path,
              strerror(errno));
-    return fail_hint(why, "name a file in a folder that exists and that you may write to");
+    return fail_hint(why, "name a file in an existing folder that you can write to");
 }
 
 static void add_to_file(struct log *l, struct str text) {

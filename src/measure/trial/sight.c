@@ -213,30 +213,27 @@ static const struct {
     bool (*holds)(const struct trial_sight *s, const struct steps *steps);
     const char *text, *hint;
 } sights[] = {
-    {has_announced, "a backward was seen, and no change of the weights",
-     "a loss that is not finite, or a gradient scaler, may leave the updates out"},
+    {has_announced, "a backward was seen, but no change of the weights",
+     "a non-finite loss or a gradient scaler may skip the updates"},
     {is_optionally_blind,
-     "PyTorch runs in process %P, whose Python was started with -%O and reads no PYTHONPATH",
-     "leave -%O out: batchfit comes into the training by PYTHONPATH and sitecustomize"},
-    {is_blind,
-     "PyTorch runs in process %P, whose environment is not the one that the command was given",
-     "let the launcher hand on PYTHONPATH and the variables that begin with BATCHFIT_ (env -i, "
-     "sudo "
-     "and the like drop them)"},
+     "PyTorch runs in process %P, whose Python was started with -%O and ignores PYTHONPATH",
+     "leave out -%O: batchfit enters the training through PYTHONPATH and sitecustomize"},
+    {is_blind, "PyTorch runs in process %P, which did not get the environment of the command",
+     "have the launcher pass on PYTHONPATH and the variables that begin with BATCHFIT_ (env -i, "
+     "sudo and the like drop them)"},
     {is_predicting,
-     "PyTorch calls a model without gradients: the program predicts and does not train",
-     "batchfit infer -- COMMAND finds the batch of a program that only predicts"},
-    {is_forwarding, "PyTorch calls a model, and no backward was seen",
-     "gradients by torch.autograd.grad or torch.func alone are not seen: write the steps protocol "
+     "PyTorch calls a model without gradients: the program runs inference and does not train",
+     "batchfit infer -- COMMAND finds the batch of an inference program"},
+    {is_forwarding, "PyTorch calls a model, but no backward was seen",
+     "gradients computed only by torch.autograd.grad or torch.func cannot be seen: write the steps "
+     "protocol (doc/formats/steps.md)"},
+    {is_silent, "PyTorch was loaded%A, but no model was called long enough to be seen",
+     "check that the command reaches its training, and that it trains in the main thread"},
+    {is_foreign, "%F was loaded%A, not PyTorch, and the output shows no regular steps",
+     "have it print its steps (a tqdm bar, 'step N'), or write the steps protocol "
      "(doc/formats/steps.md)"},
-    {is_silent, "PyTorch was loaded%A, and no model was called long enough to be seen",
-     "see that the command comes to its training, and that it trains in the main thread"},
-    {is_foreign, "%F was loaded%A, not PyTorch, and its output shows no regular steps",
-     "let it print its steps (a bar of tqdm, 'step N'), or write the steps protocol "
-     "(doc/formats/steps.md)"},
-    {is_bare, "Python ran and loaded neither PyTorch nor another framework that is known",
-     OTHER_HINT},
-    {is_anything, "no Python was seen in it", OTHER_HINT},
+    {is_bare, "Python ran, but loaded neither PyTorch nor another known framework", OTHER_HINT},
+    {is_anything, "it did not run Python", OTHER_HINT},
 };
 
 static struct str fill(struct arena *a, const char *text, const struct trial_sight *s,

@@ -22,7 +22,7 @@ enum { READ_AT_MOST = 4 << 20, PIPE_WANTED_BYTES = 1 << 20, FILES_AT_MOST = 4096
 int trial_pipe_open(const char *of, int *ret_read_fd, int *ret_write_fd, struct fail *why) {
     int ends[2];
     if (pipe2(ends, O_CLOEXEC) < 0) {
-        return fail_set(why, FAIL_MACHINE, "no pipe for the %s of the trial: %s", of,
+        return fail_set(why, FAIL_MACHINE, "cannot create a pipe for the trial's %s: %s", of,
                         strerror(errno));
     }
     *ret_read_fd = ends[0];

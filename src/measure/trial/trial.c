@@ -375,7 +375,7 @@ static int open_all(struct run *r, struct fail *why) {
     if (code < 0) return code;
     int error = trial_tree_open(&r->tree);
     if (error < 0) {
-        return fail_set(why, FAIL_MACHINE, "the processes of a trial cannot be watched: /proc: %s",
+        return fail_set(why, FAIL_MACHINE, "cannot watch the processes of a trial: /proc: %s",
                         strerror(-error));
     }
     struct guard_pipes pipes = {r->output_write_fd, r->output_write_fd, r->transport.write_fd};
@@ -461,11 +461,10 @@ static int watch_and_stop(struct run *r, struct fail *why) {
                         "the process that guards the trial was killed from outside");
     }
     if (r->guard.is_empty) return 0;
-    fail_set(why, FAIL_MACHINE, "%d processes of the trial cannot be killed; one is %d",
+    fail_set(why, FAIL_MACHINE, "cannot kill %d processes of the trial; one is %d",
              trial_tree_living(&r->tree), r->tree.count > 0 ? (int)r->tree.items[0].pid : 0);
-    return fail_hint(why,
-                     "they wait in the kernel (a hung driver or network file system) or belong to "
-                     "another user; they are removed as soon as they end");
+    return fail_hint(why, "they wait in the kernel (a hung driver or network file system) or "
+                          "belong to another user; they are removed once they end");
 }
 
 int trial_run(struct arena *a, const struct trial_request *request, struct trial *ret_trial,

@@ -62,10 +62,10 @@ static struct str record_command(struct arena *a, const struct plan *p,
 
 static int no_tape(struct forecast *f, const struct plan *p, const char *obstacle,
                    struct fail *why) {
-    fail_set(why, FAIL_INPUT, "%.*s: no tape with that %s (there are tapes at %.*s)",
+    fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s (there are tapes for %.*s)",
              STR_ARG(f->model.name), obstacle ? obstacle : "setting",
              STR_ARG(sizes_there(f->arena, f->cache->store, &f->model)));
-    return fail_hint(why, "this adds it: %.*s", STR_ARG(record_command(f->arena, p, &f->model)));
+    return fail_hint(why, "add it with: %.*s", STR_ARG(record_command(f->arena, p, &f->model)));
 }
 
 int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape **ret_tape,

@@ -40,7 +40,7 @@ static void note_image(struct arena *a, const struct plan *p, struct forecast_ta
     if (p->image_size <= 0 || h->image_size <= 0 || h->image_size == p->image_size) return;
     t->is_upper_bound = true;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
-        a, "no tape at %lld px: the one at %lld px stands in, so every figure is an upper bound",
+        a, "no tape at %lld px: using the one at %lld px, so every figure is an upper bound",
         (long long)p->image_size, (long long)h->image_size);
 }
 
@@ -63,8 +63,7 @@ static void note_sequence(struct arena *a, const struct plan *p, struct forecast
     t->is_upper_bound = true;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
         a,
-        "no tape at %lld tokens: the one at %lld tokens stands in, so every figure is an upper "
-        "bound",
+        "no tape at %lld tokens: using the one at %lld tokens, so every figure is an upper bound",
         (long long)(source ? p->sequence_length : p->target_length),
         (long long)(source ? h->sequence_length : h->target_length));
 }
@@ -93,11 +92,9 @@ static void note_precision(struct arena *a, const struct plan *p, struct forecas
     bool is_half = p->precision == PLAN_FP16 || p->precision == PLAN_BF16;
     if (!p->inference || !is_half || has == PLAN_FP16 || has == PLAN_BF16) return;
     t->is_upper_bound = true;
-    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        str_format(a,
-                   "no tape with weights in %s: the one with %s stands in, which needs more and is "
-                   "slower",
-                   plan_precision_name(p->precision), plan_precision_name(has));
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
+        a, "no tape with weights in %s: using the one with %s, which needs more and is slower",
+        plan_precision_name(p->precision), plan_precision_name(has));
 }
 
 // Optimizers whose state and temporaries have the same sizes.
@@ -144,9 +141,9 @@ static void note_accumulation(struct arena *a, const struct plan *p, struct fore
     bool lacks = p->accumulation > 1 && !str_is(h->zero_grad, "zero") && h->parameters > 0;
     if (lacks) t->extra_bytes += h->parameters * (p->precision == PLAN_BF16 ? 2 : 4);
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        lacks ? STR("no tape with accumulation: the gradients' bytes are added to the figures, an "
-                    "upper bound")
-              : STR("the tape with accumulation stands in for a single step: an upper bound");
+        lacks ? STR("no tape with accumulation: the gradients' bytes are added, so every figure is "
+                    "an upper bound")
+              : STR("using the tape with accumulation for a single step: an upper bound");
 }
 
 static int serves_checkpointing(const struct plan *p, const struct forecast_model *m,
@@ -167,7 +164,7 @@ static void note_ema(struct arena *a, const struct plan *p, struct forecast_tape
     if (!p->ema || h->ema == 1 || h->parameters <= 0) return;
     t->extra_bytes += h->parameters * 4;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
-        STR("EMA: 4 bytes a parameter are added to the figures");
+        STR("EMA: 4 bytes per parameter are added");
 }
 
 static int serves_layout(const struct plan *p, const struct forecast_model *m,

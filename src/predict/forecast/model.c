@@ -64,18 +64,17 @@ static int unknown_model(struct arena *a, const struct tape_store *store, struct
         if (i > 0 && str_equal(model, store->entries[i - 1].header.model)) continue;
         near_offer(near, without_source(model));
     }
-    fail_set(why, FAIL_INPUT, "no tape of a model '%.*s'", STR_ARG(name));
+    fail_set(why, FAIL_INPUT, "no tape for model '%.*s'", STR_ARG(name));
     struct str command =
         str_format(a, "batchfit record %s%.*s", likely_source(name), STR_ARG(bare_name(name)));
     if (near->count > 0) {
         return fail_hint(why,
-                         "nearest: %.*s. batchfit list models shows all; any other is added by: "
-                         "%.*s",
+                         "nearest: %.*s. batchfit list models shows all; add another with: %.*s",
                          STR_ARG(near_text(a, near)), STR_ARG(command));
     }
     return fail_hint(why,
-                     "batchfit list models shows what there is; any other is added by: %.*s (or "
-                     "another source: timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
+                     "batchfit list models shows all; add another with: %.*s (or another source: "
+                     "timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
                      STR_ARG(command));
 }
 

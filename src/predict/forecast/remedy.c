@@ -71,13 +71,13 @@ static const struct {
     const char *what, *cost;
     bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
 } remedies[] = {
-    {"mixed precision", "none to speak of; faster on tensor cores", use_amp},
+    {"mixed precision", "almost none; faster on tensor cores", use_amp},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
     {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
     {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
-    {"weights in bf16", "loses precision of small updates", use_bf16},
-    {"half the sequence length", "texts are cut", halve_sequence},
+    {"weights in bf16", "loses precision in small updates", use_bf16},
+    {"half the sequence length", "texts are truncated", halve_sequence},
     {"384 px images", "less detail", use_384},
     {"224 px images", "less detail", use_224},
 };

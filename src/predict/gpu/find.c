@@ -231,8 +231,8 @@ static struct str note_of_variants(struct arena *a, const struct gpu_catalogue *
                    g->nominal_gb);
     }
     if (!others.count) return (struct str){0};
-    return str_format(a, "taken as %.*s with %d GB; of that name there are also %.*s",
-                      STR_ARG(chosen->name), chosen->nominal_gb, STR_ARG(buf_str(&others)));
+    return str_format(a, "taken as %.*s with %d GB; other versions: %.*s", STR_ARG(chosen->name),
+                      chosen->nominal_gb, STR_ARG(buf_str(&others)));
 }
 
 // "rtx3060" equals the whole name of the 12 GB GPU, but says nothing of the memory either.
@@ -256,19 +256,18 @@ static int not_found(struct arena *a, const struct gpu_catalogue *c, struct str 
     fail_set(why, FAIL_INPUT, "no GPU \"%.*s\" in the catalogue", STR_ARG(typed));
     if (variants.count) {
         return fail_hint(why,
-                         "there is none with %d GB, but %.*s; for a GPU with other memory give "
-                         "that with --gpu-memory",
+                         "no version with %d GB, but %.*s; for other memory sizes use --gpu-memory",
                          name->gb, STR_ARG(buf_str(&variants)));
     }
     struct str names = near_text(a, &near);
     if (names.len) {
-        return fail_hint(why,
-                         "did you mean %.*s? `batchfit list gpus` prints all of them; for another "
-                         "GPU give --gpu-memory",
-                         STR_ARG(names));
+        return fail_hint(
+            why,
+            "did you mean %.*s? `batchfit list gpus` lists all; for another GPU use --gpu-memory",
+            STR_ARG(names));
     }
-    return fail_hint(why, "`batchfit list gpus` prints all GPUs; for another one give "
-                          "--gpu-memory, for example --gpu-memory 12GiB");
+    return fail_hint(why, "`batchfit list gpus` lists all; for another GPU use --gpu-memory, for "
+                          "example --gpu-memory 12GiB");
 }
 
 int gpu_find(struct arena *a, const struct gpu_catalogue *c, struct str typed,

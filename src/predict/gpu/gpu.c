@@ -27,8 +27,8 @@ static void set_usable(struct gpu *g, double usable_mib) {
     // Shared memory and other vendors: nothing is known about what the driver keeps.
     bool is_known_family = g->compute_capability && !g->is_unified;
     g->usable_bytes = g->total_bytes - (is_known_family ? reserve_by_rule(g->total_bytes) : 0);
-    g->usable_source = is_known_family ? STR("total less what drivers keep, by rule")
-                                       : STR("the total: what the driver keeps is not known");
+    g->usable_source = is_known_family ? STR("total minus the driver's usual share")
+                                       : STR("the total: the driver's share is unknown");
 }
 
 static bool is_yes(const struct tsv *t, const char *column) {

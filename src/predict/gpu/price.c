@@ -21,9 +21,8 @@ static int read_price(const struct tsv *t, bool is_own, struct gpu_price *ret, s
     if (ret->provider.len > 0 && ret->card.len > 0 && is_price) return 0;
     fail_set(why, FAIL_INPUT, "%.*s:%d: not a provider, a GPU and a price: '%.*s' '%.*s' '%.*s'",
              STR_ARG(t->name), t->line, STR_ARG(ret->provider), STR_ARG(ret->card), STR_ARG(usd));
-    return fail_hint(why,
-                     "columns provider, GPU (the key of gpus.tsv) and usd_per_hour, with tabs in "
-                     "between");
+    return fail_hint(
+        why, "columns provider, GPU (the key of gpus.tsv) and usd_per_hour, separated by tabs");
 }
 
 static int read_prices(struct arena *a, struct gpu_prices *prices, struct str name, struct str text,
@@ -66,7 +65,7 @@ static int no_provider(struct arena *a, const struct gpu_prices *prices, struct 
         buf_format(&all, "%s%.*s", all.count > 0 ? ", " : "", STR_ARG(name));
     }
     fail_set(why, FAIL_USAGE, "--cost %.*s: neither a provider nor a price", STR_ARG(provider));
-    return fail_hint(why, "%.*s; or USD for a GPU's hour, such as 1.29", STR_ARG(buf_str(&all)));
+    return fail_hint(why, "%.*s; or USD per GPU hour, such as 1.29", STR_ARG(buf_str(&all)));
 }
 
 int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str provider,
@@ -82,10 +81,10 @@ int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str 
         buf_format(&has, "%s%.*s", has.count > 0 ? ", " : "", STR_ARG(p->card));
     }
     if (has.count == 0) return no_provider(a, prices, provider, why);
-    fail_set(why, FAIL_INPUT, "no price of '%.*s' at %.*s", STR_ARG(card), STR_ARG(provider));
+    fail_set(why, FAIL_INPUT, "no price for '%.*s' at %.*s", STR_ARG(card), STR_ARG(provider));
     return fail_hint(why,
-                     "it has %.*s: --cost %.*s:CARD takes one of them, --cost 1.29 a price of your "
-                     "own, prices.local.tsv keeps it",
+                     "it has %.*s: choose one with --cost %.*s:GPU, give your own price with "
+                     "--cost 1.29, or keep it in prices.local.tsv",
                      STR_ARG(buf_str(&has)), STR_ARG(provider));
 }
 

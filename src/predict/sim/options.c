@@ -31,8 +31,8 @@ static int read_mib(struct str name, struct str value, int64_t least, int64_t *r
     int64_t n = 0;
     if (!str_to_i64(value, &n) || n < least || n > INT64_C(1) << 40) {
         fail_set(why, FAIL_INPUT,
-                 "allocator option %.*s: '%.*s' is not a number of MiB from %lld on", STR_ARG(name),
-                 STR_ARG(value), (long long)least);
+                 "allocator option %.*s: '%.*s' is not a number of MiB of at least %lld",
+                 STR_ARG(name), STR_ARG(value), (long long)least);
         return FAIL_INPUT;
     }
     *ret = n * UNIT_MIB;
@@ -77,7 +77,7 @@ static int set_fraction(struct str name, struct str value, struct sim_options *o
                         struct fail *why) {
     double share;
     if (!str_to_double(value, &share) || !(share > 0 && share <= 1)) {
-        return wrong(name, value, "a number above 0 and up to 1", why);
+        return wrong(name, value, "a number above 0 and at most 1", why);
     }
     o->memory_fraction = share < 1 ? share : 0;
     return 0;
@@ -88,8 +88,8 @@ static int set_backend(struct str name, struct str value, struct sim_options *o,
     if (str_is(value, "native")) return 0;
     if (!str_is(value, "cudaMallocAsync")) return wrong(name, value, "native", why);
     fail_set(why, FAIL_INPUT, "backend:cudaMallocAsync cannot be simulated");
-    return fail_hint(why, "its pools are the CUDA driver's, whose rules are not published; the "
-                          "forecast for backend:native is the nearest answer");
+    return fail_hint(why, "its pools belong to the CUDA driver, whose rules are not published; the "
+                          "forecast for backend:native comes closest");
 }
 
 static int ignore(struct str name, struct str value, struct sim_options *o, struct fail *why) {

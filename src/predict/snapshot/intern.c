@@ -109,7 +109,7 @@ int32_t snapshot_pickle_text(struct pickle *m, struct str text) {
     }
     m->text_bytes += text.len;
     if (m->text_bytes > TEXT_BYTES_MOST)
-        return snapshot_pickle_refuse(m, "more than 128 MiB of different texts: no snapshot");
+        return snapshot_pickle_refuse(m, "not a snapshot: more than 128 MiB of different texts");
     if (!snapshot_pickle_room(m, text.len)) return -1;
     struct str *place = pickle_keep(m, &s->texts, &s->text_count, &m->text_capacity);
     if (!place) return -1;

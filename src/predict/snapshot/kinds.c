@@ -12,10 +12,10 @@ const struct snapshot_word snapshot_kinds[SNAPSHOT_KIND_COUNT] = {
     [SNAPSHOT_ACTIVATIONS] = {"activations", "activations"},
     [SNAPSHOT_PASSING] = {"temporary", "temporaries of backward or the optimizer"},
     [SNAPSHOT_INPUTS] = {"inputs", "inputs and the program's own tensors"},
-    [SNAPSHOT_KEPT] = {"kept", "made by an earlier step and kept"},
+    [SNAPSHOT_KEPT] = {"kept", "kept from an earlier step"},
     [SNAPSHOT_CACHES] = {"caches", "caches"},
-    [SNAPSHOT_WORKSPACES] = {"workspaces", "work spaces of cuBLAS and cuDNN"},
-    [SNAPSHOT_BUCKETS] = {"buckets", "buffers between GPUs"},
+    [SNAPSHOT_WORKSPACES] = {"workspaces", "workspaces of cuBLAS and cuDNN"},
+    [SNAPSHOT_BUCKETS] = {"buckets", "communication buffers"},
     [SNAPSHOT_UNKNOWN] = {"unknown", "unknown"},
 };
 

@@ -156,11 +156,11 @@ int snapshot_object_append(struct pickle *m, uint64_t list, const uint64_t *item
     struct object *o = object_of(m, list);
     bool empty = o && o->kind == OBJECT_LIST && o->index < 0;
     if (!o || (o->kind != OBJECT_LIST && o->kind != OBJECT_STACK))
-        return snapshot_pickle_refuse(m, "items for something that is no list");
+        return snapshot_pickle_refuse(m, "items for something that is not a list");
     if ((empty || o->kind == OBJECT_STACK) && are_frames(m, items, count))
         return add_frames(m, o, items, count);
     if (o->kind == OBJECT_STACK)
-        return snapshot_pickle_refuse(m, "a stack with something in it that is no frame");
+        return snapshot_pickle_refuse(m, "a stack with an item that is not a frame");
     return keep(m, o, items, count);
 }
 
@@ -326,7 +326,7 @@ int snapshot_object_set(struct pickle *m, uint64_t dict, const uint64_t *pairs, 
     struct object *o = object_of(m, dict);
     if (count % 2) return snapshot_pickle_refuse(m, "a key without a value");
     if (!o || o->kind == OBJECT_LIST || o->kind == OBJECT_STACK || o->kind == OBJECT_OPAQUE)
-        return snapshot_pickle_refuse(m, "keys for something that is no dict");
+        return snapshot_pickle_refuse(m, "keys for something that is not a dict");
     enum object_kind kind =
         o->kind == OBJECT_DICT ? kind_of(pairs, count) : (enum object_kind)o->kind;
     if (kind == OBJECT_DICT) return keep(m, o, pairs, count);

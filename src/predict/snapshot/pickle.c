@@ -9,10 +9,9 @@
 typedef int pickle_op(struct pickle *m);
 
 static int cut_short(struct pickle *m) {
-    if (m->in.error)
-        return snapshot_pickle_refuse(m, "it cannot be read: %s", strerror(m->in.error));
-    snapshot_pickle_refuse(m, "the file ends in the middle: it was cut short");
-    return fail_hint(m->why, "was it copied whole, and had the program that wrote it finished?");
+    if (m->in.error) return snapshot_pickle_refuse(m, "cannot read it: %s", strerror(m->in.error));
+    snapshot_pickle_refuse(m, "the file is truncated");
+    return fail_hint(m->why, "was it copied completely, and had the program finished writing it?");
 }
 
 static int push(struct pickle *m, uint64_t value) {
@@ -27,12 +26,13 @@ static ptrdiff_t floor_of(const struct pickle *m) {
 // `count` values above the last mark.
 static int need(struct pickle *m, ptrdiff_t count) {
     if (m->count - floor_of(m) >= count) return 0;
-    return snapshot_pickle_refuse(m, "an opcode takes more than there is: no sound pickle");
+    return snapshot_pickle_refuse(m,
+                                  "not a valid pickle: an opcode takes more items than there are");
 }
 static int to_mark(struct pickle *m, ptrdiff_t *ret_first) {
     if (m->mark_count == 0)
         return snapshot_pickle_refuse(m,
-                                      "an opcode wants a mark that is not there: no sound pickle");
+                                      "not a valid pickle: an opcode needs a mark that is missing");
     *ret_first = m->marks[--m->mark_count];
     return 0;
 }
@@ -101,7 +101,8 @@ static int op_long1(struct pickle *m) {
 static int op_long4(struct pickle *m) {
     uint64_t bytes;
     int rc = take(m, 4, &bytes);
-    if (rc == 0 && bytes > INT32_MAX) rc = snapshot_pickle_refuse(m, "a number of negative length");
+    if (rc == 0 && bytes > INT32_MAX)
+        rc = snapshot_pickle_refuse(m, "a number with a negative length");
     return rc < 0 ? rc : long_of(m, (int64_t)bytes);
 }
 static int push_real(struct pickle *m, double value) {
@@ -326,7 +327,7 @@ static int op_dup(struct pickle *m) {
 
 static int memo_get(struct pickle *m, uint64_t at) {
     if (at >= (uint64_t)m->memo_count)
-        return snapshot_pickle_refuse(m, "it refers to an object that it has not made");
+        return snapshot_pickle_refuse(m, "it refers to an object that it has not created");
     return push(m, m->memo[at]);
 }
 static int memo_put(struct pickle *m, uint64_t at) {
@@ -334,7 +335,7 @@ static int memo_put(struct pickle *m, uint64_t at) {
     if (rc < 0) return rc;
     // Writers number one after the other; pickletools.optimize leaves numbers out, never many.
     if (at > (uint64_t)m->memo_count + (1 << 20))
-        return snapshot_pickle_refuse(m, "the objects are not numbered one after the other");
+        return snapshot_pickle_refuse(m, "the objects are not numbered consecutively");
     while ((uint64_t)m->memo_count <= at) {
         uint64_t *place = pickle_push(m, &m->memo, &m->memo_count, &m->memo_capacity);
         if (!place) return FAIL_INPUT;
@@ -356,7 +357,7 @@ static int memo_by_line(struct pickle *m, int (*use)(struct pickle *m, uint64_t 
     int rc = take_line(m, &line);
     if (rc < 0) return rc;
     if (!str_to_i64(line, &at) || at < 0)
-        return snapshot_pickle_refuse(m, "no number of an object");
+        return snapshot_pickle_refuse(m, "a missing object number");
     return use(m, (uint64_t)at);
 }
 static int op_get(struct pickle *m) {
@@ -385,7 +386,7 @@ static int op_proto(struct pickle *m) {
     uint64_t version;
     int rc = take(m, 1, &version);
     if (rc == 0 && version > 5)
-        rc = snapshot_pickle_refuse(m, "a pickle of protocol %d; known are those up to 5",
+        rc = snapshot_pickle_refuse(m, "pickle protocol %d is not supported; the highest is 5",
                                     (int)version);
     m->out->protocol = (int64_t)version;
     return rc;
@@ -396,7 +397,7 @@ static int op_frame(struct pickle *m) { // how long the next piece is: we need n
 }
 static int op_stop(struct pickle *m) {
     m->done = true;
-    return m->mark_count > 0 ? snapshot_pickle_refuse(m, "it ends inside of a list") : need(m, 1);
+    return m->mark_count > 0 ? snapshot_pickle_refuse(m, "it ends inside a list") : need(m, 1);
 }
 
 static pickle_op *const ops[256] = {
@@ -425,17 +426,17 @@ static const struct {
     {0x93, "STACK_GLOBAL", "look up a function or class by name"},
     {'R', "REDUCE", "call a function"},
     {'b', "BUILD", "set the state of an object by calling it"},
-    {'i', "INST", "make an object by calling its class"},
-    {'o', "OBJ", "make an object by calling its class"},
-    {0x81, "NEWOBJ", "make an object by calling its class"},
-    {0x92, "NEWOBJ_EX", "make an object by calling its class"},
+    {'i', "INST", "create an object by calling its class"},
+    {'o', "OBJ", "create an object by calling its class"},
+    {0x81, "NEWOBJ", "create an object by calling its class"},
+    {0x92, "NEWOBJ_EX", "create an object by calling its class"},
     {'P', "PERSID", "ask the program for an object"},
     {'Q', "BINPERSID", "ask the program for an object"},
     {0x82, "EXT1", "look up a registered class"},
     {0x83, "EXT2", "look up a registered class"},
     {0x84, "EXT4", "look up a registered class"},
-    {0x97, "NEXT_BUFFER", "take memory from outside of the file"},
-    {0x98, "READONLY_BUFFER", "take memory from outside of the file"},
+    {0x97, "NEXT_BUFFER", "take memory from outside the file"},
+    {0x98, "READONLY_BUFFER", "take memory from outside the file"},
 };
 
 static int refuse_opcode(struct pickle *m, unsigned char code) {
@@ -444,10 +445,10 @@ static int refuse_opcode(struct pickle *m, unsigned char code) {
         snapshot_pickle_refuse(m,
                                "the pickle would %s (opcode %s); a memory snapshot is plain data",
                                refused[i].would, refused[i].name);
-        return fail_hint(m->why, "nothing was executed. Is it a checkpoint, or from somebody you "
-                                 "do not trust? Do not unpickle it with Python either");
+        return fail_hint(m->why, "nothing was executed. Is it a checkpoint, or from someone you do "
+                                 "not trust? Do not unpickle it with Python either");
     }
-    return snapshot_pickle_refuse(m, "0x%02x is no opcode of a pickle", code);
+    return snapshot_pickle_refuse(m, "0x%02x is not a pickle opcode", code);
 }
 
 // Nine of ten opcodes of a snapshot name a frame again: as many as the window and the stack allow

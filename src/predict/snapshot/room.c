@@ -21,7 +21,7 @@ bool snapshot_pickle_room(struct pickle *m, int64_t bytes) {
     int64_t most = (INT64_C(16) << 20) + 64 * input_at(&m->in);
     m->room += bytes;
     if (m->room <= SNAPSHOT_ROOM_MOST && m->room <= most) return true;
-    snapshot_pickle_refuse(m, "what it holds takes more memory than a snapshot of its length may");
+    snapshot_pickle_refuse(m, "its contents need more memory than a snapshot of this size may use");
     return false;
 }
 
@@ -30,8 +30,7 @@ bool snapshot_pickle_grow(struct pickle *m, void **items, ptrdiff_t size, ptrdif
     if (!snapshot_pickle_room(m, (more - *capacity) * size)) return false;
     void *larger = realloc(*items, (size_t)(more * size));
     if (!larger) {
-        fail_set(m->why, FAIL_MACHINE, "%.*s: there is no memory left to read it",
-                 STR_ARG(m->out->name));
+        fail_set(m->why, FAIL_MACHINE, "%.*s: not enough memory to read it", STR_ARG(m->out->name));
         return false;
     }
     *items = larger;

@@ -19,10 +19,10 @@ bool snapshot_is_pickle(struct str head) {
 }
 
 static int no_snapshot(struct pickle *m, const char *what) {
-    fail_set(m->why, FAIL_INPUT, "%.*s: a pickle, but no memory snapshot: %s",
+    fail_set(m->why, FAIL_INPUT, "%.*s: a pickle, but not a memory snapshot: %s",
              STR_ARG(m->out->name), what);
-    return fail_hint(m->why, "torch.cuda.memory._dump_snapshot(FILE) after "
-                             "torch.cuda.memory._record_memory_history() writes one");
+    return fail_hint(m->why, "write one with torch.cuda.memory._dump_snapshot(FILE) after "
+                             "torch.cuda.memory._record_memory_history()");
 }
 
 // torch before 2.1 says what was asked for and by whom in the block's history.
@@ -46,7 +46,7 @@ static int take_blocks(struct pickle *m, int32_t list, struct snapshot_segment *
     g->first = (int32_t)s->block_count;
     for (ptrdiff_t i = 0; i < items.count; i++) {
         int32_t at = snapshot_object_index(m, items.items[i], OBJECT_BLOCK);
-        if (at < 0) return no_snapshot(m, "something in \"blocks\" is no block");
+        if (at < 0) return no_snapshot(m, "something in \"blocks\" is not a block");
         struct snapshot_block b = m->blocks[at];
         take_history(m, &b);
         if (b.size < 0 || b.size > SIZE_MOST) return no_snapshot(m, "a block without a size");
@@ -65,11 +65,11 @@ static int take_segments(struct pickle *m, struct value_list items) {
     ptrdiff_t capacity = 0, block_capacity = 0;
     for (ptrdiff_t i = 0; i < items.count; i++) {
         int32_t at = snapshot_object_index(m, items.items[i], OBJECT_SEGMENT);
-        if (at < 0) return no_snapshot(m, "something in \"segments\" is no segment");
+        if (at < 0) return no_snapshot(m, "something in \"segments\" is not a segment");
         const struct raw_segment *r = &m->segments[at];
         if (r->bytes < 0 || r->bytes > SIZE_MOST || r->address < 0)
-            return no_snapshot(m, "a segment without address or size");
-        if (r->device >= SNAPSHOT_GPUS) return no_snapshot(m, "a GPU with a number above 63");
+            return no_snapshot(m, "a segment without an address or a size");
+        if (r->device >= SNAPSHOT_GPUS) return no_snapshot(m, "a GPU number above 63");
         struct snapshot_segment g = {.address = r->address,
                                      .bytes = r->bytes,
                                      .device = r->device < 0 ? 0 : (int32_t)r->device,
@@ -89,8 +89,7 @@ static int take_trace(struct pickle *m, struct value_list items, struct snapshot
     *ret = (struct snapshot_trace){(int32_t)s->event_count, (int32_t)items.count};
     for (ptrdiff_t i = 0; i < items.count; i++) {
         int32_t at = snapshot_object_index(m, items.items[i], OBJECT_EVENT);
-        if (at < 0)
-            return no_snapshot(m, "something in \"device_traces\" is no entry of a history");
+        if (at < 0) return no_snapshot(m, "something in \"device_traces\" is not a history entry");
         s->events[s->event_count++] = m->events[at];
     }
     return 0;

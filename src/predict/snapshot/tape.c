@@ -132,10 +132,10 @@ int snapshot_tape(struct arena *a, const struct snapshot_history *h,
     int32_t end = o->whole ? h->event_count : h->moment + 1;
     int64_t most = (int64_t)h->before_count + 2 * (int64_t)end + h->phase_count + 2;
     if (h->event_count == 0)
-        return fail_set(why, FAIL_INPUT, "%.*s: no history of GPU %d in it, only its end",
+        return fail_set(why, FAIL_INPUT, "%.*s: it has no history of GPU %d, only its final state",
                         STR_ARG(h->of->name), h->gpu);
     if (most > TAPE_EVENTS_MAX)
-        return fail_set(why, FAIL_INPUT, "%.*s: a history of more events than a tape may have",
+        return fail_set(why, FAIL_INPUT, "%.*s: its history has more events than a tape can hold",
                         STR_ARG(h->of->name));
     *ret = (struct tape){.name = h->of->name, .header = tape_header_unknown(), .stream_count = 1};
     *ret_notes = (struct snapshot_tape_notes){0};

@@ -63,7 +63,7 @@ static int read_field(struct arena *a, struct str name, const struct field *f, j
         return 0;
     case FIELD_NUMBER:
         if (!json_is_integer(value) || json_integer_value(value) < 0) {
-            return header_fail(name, f->key, "a whole number from 0 on", why);
+            return header_fail(name, f->key, "a whole number of at least 0", why);
         }
         *(int64_t *)at = json_integer_value(value);
         return 0;

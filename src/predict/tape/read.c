@@ -282,7 +282,7 @@ static int read_work(struct reader *r) {
     }
     w.class_ = (uint8_t)class_;
     for (int i = 0; i < 5 && code == 0; i++) code = read_number(r, i + 2, names[i], numbers[i]);
-    if (code == 0 && w.count < 1) code = bad_field(r, 6, "N, a number of kernels from 1 on");
+    if (code == 0 && w.count < 1) code = bad_field(r, 6, "N, a number of kernels of at least 1");
     if (code == 0) code = read_details(r, &w);
     if (code < 0) return code;
     add_event(r, TAPE_WORK, r->tape->work_count);
@@ -314,7 +314,7 @@ static int make_room(struct reader *r, struct str text, struct arena *scratch) {
         const char *stop = memchr(p, '\n', (size_t)(end - p));
         if (!stop) {
             r->line = (int32_t)(lines < INT32_MAX - 2 ? lines + 2 : INT32_MAX);
-            return bad(r, "expected a line end; the file stops in the middle of a line");
+            return bad(r, "expected a line end; the file ends in the middle of a line");
         }
         p = stop + 1;
         if (lines == TAPE_EVENTS_MAX) {

@@ -32,7 +32,7 @@ static void sink_take(struct sink *s, const char *piece, int64_t len) {
 }
 
 static int zstd_failed(struct str name, size_t code, struct fail *why) {
-    return fail_set(why, FAIL_INPUT, "%.*s: zstd cannot read it: %s", STR_ARG(name),
+    return fail_set(why, FAIL_INPUT, "%.*s: zstd cannot decompress it: %s", STR_ARG(name),
                     ZSTD_getErrorName(code));
 }
 
@@ -70,7 +70,7 @@ int tape_unpack(struct arena *a, struct str name, struct str bytes, int64_t at_m
     int code = unpack_into(name, bytes, &sink, why);
     if (code < 0) return code;
     if (code == 1 && whole) {
-        return fail_set(why, FAIL_INPUT, "%.*s: the compressed file ends early", STR_ARG(name));
+        return fail_set(why, FAIL_INPUT, "%.*s: the compressed file is truncated", STR_ARG(name));
     }
     if (sink.text.count > at_most) {
         return fail_set(why, FAIL_INPUT, "%.*s: more than %lld bytes of text", STR_ARG(name),

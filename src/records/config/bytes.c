@@ -73,8 +73,8 @@ static int not_utf8(const struct config *c, ptrdiff_t at, struct fail *why) {
         return fail_hint(why, "convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
     }
     config_bytes_fail(c, at, why, "not UTF-8 (byte 0x%02x), expected UTF-8", s[at]);
-    return fail_hint(
-        why, "a Korean file of an older editor is CP949: iconv -f CP949 -t UTF-8 OLD > NEW");
+    return fail_hint(why,
+                     "an older editor's Korean file is CP949: iconv -f CP949 -t UTF-8 OLD > NEW");
 }
 
 // Characters that PyYAML's reader rejects anywhere (its NON_PRINTABLE, 6.0.3).
@@ -122,7 +122,7 @@ static int breaks_parser(const struct config *c, struct fail *why) {
         while (next < t.len && (t.p[next] == ' ' || t.p[next] == '\t')) next++;
         if (memchr(t.p + i, '\t', (size_t)(next - i))) {
             return config_bytes_fail(
-                c, i + 1, why, "a tab behind the colon of an explicit key (?), expected blanks");
+                c, i + 1, why, "a tab after the colon of an explicit key (?), expected spaces");
         }
     }
     return 0;
@@ -225,14 +225,15 @@ struct str config_bytes_hint(struct arena *a, struct str text, struct str key) {
             ptrdiff_t comment = str_find(trimmed, STR(" #"));
             bool named = key.len == 0 || str_find(trimmed, key) >= 0;
             if (at >= 0 && named && (comment < 0 || at < comment)) {
-                return str_format(a, "%s in line %d: it is text for YAML, not a blank or a colon",
+                return str_format(a,
+                                  "%s in line %d: YAML takes it as text, not as a space or a colon",
                                   look_alikes[i].what, number);
             }
         }
         if (key.len ? key_lacks_blank(trimmed, key) : lacks_blank(trimmed)) {
-            return str_format(a,
-                              "no blank after the colon in line %d: \"%.*s\" is one word for YAML",
-                              number, (int)(trimmed.len < 40 ? trimmed.len : 40), trimmed.p);
+            return str_format(
+                a, "no space after the colon in line %d: YAML reads \"%.*s\" as one word", number,
+                (int)(trimmed.len < 40 ? trimmed.len : 40), trimmed.p);
         }
     }
     return (struct str){0};
@@ -245,9 +246,9 @@ static struct str at_line(struct arena *a, const struct config *c, ptrdiff_t at,
 }
 
 static const char tab_message[] =
-    "a tab between the words, which PyYAML does not accept: the trainer will not load this file";
+    "a tab between words, which PyYAML rejects: the trainer will not load this file";
 static const char break_message[] =
-    "a line end that not every YAML parser knows (U+0085, U+2028 or U+2029)";
+    "a line end that not every YAML parser accepts (U+0085, U+2028 or U+2029)";
 
 // Looks for tabs from `at` to `end`, where no quoted text or block scalar is; skips comments.
 static ptrdiff_t tab_between(struct str text, ptrdiff_t at, ptrdiff_t end) {

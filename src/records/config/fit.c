@@ -124,7 +124,7 @@ static int cannot_insert(const struct wanted *w, enum config_role role, struct s
     const struct str option = w->dialect->options[role];
     fail_set(w->why, FAIL_INPUT, "%.*s has no key here for %s = %.*s", STR_ARG(w->dialect->title),
              config_role_name(role), STR_ARG(value));
-    if (option.len) return fail_hint(w->why, "say it on the command line: %.*s", STR_ARG(option));
+    if (option.len) return fail_hint(w->why, "give it on the command line: %.*s", STR_ARG(option));
     return fail_hint(w->why, role == CONFIG_ACCUMULATION
                                  ? "the effective batch cannot be kept in this file"
                                  : "add the key by hand first");
@@ -164,9 +164,9 @@ static int set_batch(const struct wanted *w, const struct config_batches *b) {
     const struct config_value *v = &w->reading->values[CONFIG_BATCH];
     if (v->unit == '?' && b->ranks > 1) {
         fail_set(w->why, FAIL_INPUT,
-                 "%.*s: whether %.*s counts one device or all of them only your code knows",
+                 "%.*s: only your code knows whether %.*s counts one device or all of them",
                  STR_ARG(w->dialect->title), STR_ARG(v->path));
-        return fail_hint(w->why, "with one device there is no difference");
+        return fail_hint(w->why, "with one device it makes no difference");
     }
     return set_number(w, CONFIG_BATCH, v->unit == 'G' ? b->micro * b->ranks : b->micro);
 }
@@ -229,7 +229,7 @@ static int write_swift(const struct wanted *w, const struct config_batches *b) {
 static int write_global(const struct wanted *w, const struct config_batches *b) {
     if (b->accumulation == 1) return set_batch(w, b);
     fail_set(w->why, FAIL_INPUT,
-             "%.*s has no accumulation: a smaller batch is a smaller effective batch",
+             "%.*s has no accumulation: a smaller batch means a smaller effective batch",
              STR_ARG(w->dialect->title));
     return fail_hint(w->why, "choose another effective batch, or more devices");
 }
@@ -273,10 +273,10 @@ static int dialect_of(struct arena *a, const struct config_reading *r,
 static int no_batch(const struct config_reading *r, struct fail *why) {
     const struct config_value *v = &r->values[CONFIG_BATCH];
     if (in_file(v)) {
-        fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %.*s = %.*s is no batch size", STR_ARG(r->name),
+        fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %.*s = %.*s is not a batch size", STR_ARG(r->name),
                  v->line, v->column, STR_ARG(v->path), STR_ARG(v->text));
     } else {
-        fail_set(why, FAIL_INPUT, "%.*s: the file does not say the batch size", STR_ARG(r->name));
+        fail_set(why, FAIL_INPUT, "%.*s: no batch size in the file", STR_ARG(r->name));
     }
     return fail_hint(why,
                      "name the key with --key batch=PATH, or give the batch on the command line");
@@ -307,16 +307,16 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     if (batch < 1 || batch > INT32_MAX || b.ranks > INT32_MAX) return no_batch(r, why);
     if (v->unit == '?' && b.ranks > 1) {
         return fail_set(why, FAIL_INPUT,
-                        "whether %.*s counts one device or all of them only your code knows",
+                        "only your code knows whether %.*s counts one device or all of them",
                         STR_ARG(v->path));
     }
     b.micro = v->unit == 'G' ? batch / b.ranks : batch;
     if (v->unit == 'G' && b.micro * b.ranks != batch) {
-        return fail_set(why, FAIL_INPUT, "%.*s = %lld does not divide by %lld devices",
+        return fail_set(why, FAIL_INPUT, "%.*s = %lld is not divisible by %lld devices",
                         STR_ARG(v->path), (long long)batch, (long long)b.ranks);
     }
     if (!rule_of(d)->read(r, &b) || b.accumulation > INT32_MAX) {
-        return fail_set(why, FAIL_INPUT, "the file does not say the accumulation (%.*s = %.*s)",
+        return fail_set(why, FAIL_INPUT, "the file does not give the accumulation (%.*s = %.*s)",
                         STR_ARG(r->values[CONFIG_ACCUMULATION].path),
                         STR_ARG(r->values[CONFIG_ACCUMULATION].text));
     }
@@ -377,8 +377,8 @@ static int fit_precision(const struct wanted *w, const struct config *c, struct 
     if (config_precision_edits(&scope, &keys, row, leaf_of(w->reading->values[CONFIG_BATCH].path),
                                wanted, w->edits))
         return 0;
-    fail_set(w->why, FAIL_INPUT, "%.*s: the file has no key that can say precision %.*s",
-             STR_ARG(c->name), STR_ARG(wanted));
+    fail_set(w->why, FAIL_INPUT, "%.*s: the file has no key for precision %.*s", STR_ARG(c->name),
+             STR_ARG(wanted));
     return fail_hint(w->why, "set it by hand, or on the command line");
 }
 

@@ -22,8 +22,8 @@ static ptrdiff_t pair_end(const struct config *c, struct config_node *const *pai
 }
 
 static int no_place(struct patch *p, const struct config_node *map, struct str key) {
-    config_bytes_fail(p->config, map->begin, p->why,
-                      "there is no good place to add '%.*s' to this map", STR_ARG(key));
+    config_bytes_fail(p->config, map->begin, p->why, "cannot find a place for '%.*s' in this map",
+                      STR_ARG(key));
     return fail_hint(p->why, "add the key by hand first");
 }
 

@@ -208,7 +208,7 @@ static int check_merge(struct parse *p, const struct config_node *value) {
     }
     if (good) return 0;
     return config_bytes_fail(p->config, value->begin, p->why,
-                             "a merge (<<) of something that is not a map");
+                             "a merge (<<) of something other than a map");
 }
 
 // PyYAML takes the last of two equal keys, OmegaConf and DeepSpeed stop: nobody can have meant it.
@@ -222,9 +222,9 @@ static int check_map(struct parse *p, const struct config_node *map) {
         const struct config_node *first = names_get(&seen, key->text);
         if (first) {
             status = config_bytes_fail(
-                p->config, key->begin, p->why, "key '%.*s' is there twice, first in line %d",
+                p->config, key->begin, p->why, "key '%.*s' is duplicated, first in line %d",
                 (int)(key->text.len < 100 ? key->text.len : 100), key->text.p, first->line);
-            fail_hint(p->why, "delete one of the lines %d and %d", first->line, key->line);
+            fail_hint(p->why, "delete line %d or %d", first->line, key->line);
         }
         names_put(&seen, key->text, key);
         if (!status && config_node_is_merge(key) && p->config->format == CONFIG_YAML) {
@@ -250,7 +250,7 @@ static int take_event(struct parse *p, struct fy_event *event) {
         const struct fy_mark *mark = fy_event_start_mark(event);
         config_bytes_fail(p->config, mark ? (ptrdiff_t)mark->input_pos : p->config->text.len,
                           p->why, "a second document (after --- or ...), expected one");
-        return fail_hint(p->why, "trainers load one document a file: split it");
+        return fail_hint(p->why, "trainers load one document per file: split it");
     case FYET_SCALAR:
     case FYET_ALIAS:
     case FYET_MAPPING_START:
@@ -276,9 +276,9 @@ static int syntax_error(struct parse *p, struct fy_diag *diag) {
         fail_set(p->why, FAIL_INPUT, "%.*s:1:1: not YAML", STR_ARG(c->name));
     }
     struct str hint = config_bytes_hint(p->arena, c->text, (struct str){0});
-    if (error && strstr(error->msg, "tab")) hint = STR("replace the tab by blanks");
+    if (error && strstr(error->msg, "tab")) hint = STR("replace the tab with spaces");
     if (str_find(c->text, STR("{%")) >= 0 || str_find(c->text, STR("{{")) >= 0) {
-        hint = STR("this is a template: give the file that comes out of it");
+        hint = STR("this is a template: give the file made from it");
     }
     return hint.len ? fail_hint(p->why, "%.*s", STR_ARG(hint)) : FAIL_INPUT;
 }
@@ -311,8 +311,8 @@ static int parse_yaml(struct parse *p) {
     p->parser = fy_parser_create(&settings);
     const struct config *c = p->config;
     int status = fy_parser_set_string(p->parser, c->text.p, (size_t)c->text.len);
-    status = status ? fail_set(p->why, FAIL_BUG, "the YAML parser does not start")
-                    : parse_events(p, diag);
+    status =
+        status ? fail_set(p->why, FAIL_BUG, "cannot start the YAML parser") : parse_events(p, diag);
     fy_parser_destroy(p->parser);
     fy_diag_destroy(diag);
     return status;
@@ -327,7 +327,7 @@ static int check_json(const struct config *c, struct fail *why) {
     }
     fail_set(why, FAIL_INPUT, "%.*s:%d:%d: not JSON: %s", STR_ARG(c->name), error.line,
              error.column, error.text);
-    return fail_hint(why, "JSON has no comments and no comma before a closing bracket");
+    return fail_hint(why, "JSON allows no comments and no comma before a closing bracket");
 }
 
 static enum config_format format_of(struct str name) {
@@ -364,10 +364,9 @@ static double expanded(struct config_node *n) {
 // Ten lists of ten aliases each are a gigabyte to whoever expands them.
 static int check_bomb(const struct config *c, struct fail *why) {
     if (!c->root || expanded(c->root) <= CONFIG_MAX_BYTES) return 0;
-    return config_bytes_fail(
-        c, c->root->begin < 0 ? 0 : c->root->begin, why,
-        "the aliases stand for %.0f values when written out, expected fewer than %d",
-        c->root->expanded, CONFIG_MAX_BYTES);
+    return config_bytes_fail(c, c->root->begin < 0 ? 0 : c->root->begin, why,
+                             "the aliases expand to %.0f values, expected fewer than %d",
+                             c->root->expanded, CONFIG_MAX_BYTES);
 }
 
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,

@@ -19,7 +19,7 @@ static void add_note(struct patch *p, struct str note) {
 
 // --- May this value be replaced? -----------------------------------------------------------------
 
-static const char special_hint[] = "--force-special replaces it all the same";
+static const char special_hint[] = "--force-special replaces it anyway";
 
 // What the odd spellings need before an edit: nothing, consent, or there is no way.
 enum need { NEED_NOTHING, NEED_CONSENT, NEED_IMPOSSIBLE };
@@ -102,7 +102,7 @@ static int check_old(struct patch *p, const struct config_node *n, struct str pa
         (old.number < 0 || (old.type == CONFIG_FLOAT && old.number != (double)old.integer))) {
         return refuse_special(p, n, path,
                               str_format(p->arena,
-                                         "%.*s, with which the trainer finds a value itself", shown,
+                                         "%.*s, which makes the trainer find a value itself", shown,
                                          n->text.p)
                                   .p);
     }
@@ -147,15 +147,15 @@ static int replace_value(struct patch *p, struct config_node *n, const struct co
     int status = check_old(p, n, e->path, old, new);
     if (status) return status;
     if (n->begin < 0 || n->is_key || tag_forbids(n, new.type)) {
-        return config_bytes_fail(p->config, n->begin, p->why,
-                                 "%.*s: there is no place for a plain value", STR_ARG(e->path));
+        return config_bytes_fail(p->config, n->begin, p->why, "%.*s: no place for a plain value",
+                                 STR_ARG(e->path));
     }
     const bool quoted = n->style == STYLE_SINGLE || n->style == STYLE_DOUBLE;
     struct str text = config_scalar_spell(p->arena, old, n->text, e->value);
     if (!quoted) text = config_patch_quoted(p, e, text);
     if (quoted && old.odd == ODD_QUOTED) {
         add_note(p, str_format(p->arena, "%.*s %s; the quotes stay", STR_ARG(e->path),
-                               "is quoted: text, not a number, for the trainer"));
+                               "is quoted, so the trainer reads text, not a number"));
     }
     struct str users = config_anchor_users(p->arena, p->config, n);
     if (users.len) {
@@ -182,11 +182,10 @@ static int replace_alias(struct patch *p, struct config_node *n, const struct co
         config_bytes_fail(p->config, n->begin, p->why,
                           "%.*s is the alias *%.*s of line %d, expected a plain value",
                           STR_ARG(e->path), STR_ARG(n->text), n->target->line);
-        return fail_hint(
-            p->why,
-            "--force-anchor changes line %d for all that use it (%.*s); --force-special writes the "
-            "value here in place of the alias",
-            n->target->line, STR_ARG(users));
+        return fail_hint(p->why,
+                         "--force-anchor changes line %d for everything that uses it (%.*s); "
+                         "--force-special replaces the alias here by the value",
+                         n->target->line, STR_ARG(users));
     }
     if (old.type == CONFIG_NESTED) {
         return config_bytes_fail(p->config, n->begin, p->why, "%.*s is an alias of a list or a map",
@@ -204,8 +203,7 @@ static int replace_alias(struct patch *p, struct config_node *n, const struct co
 static int absent(struct patch *p, const struct config_edit *e, const struct place *at,
                   const struct steps *s) {
     const struct step *missing = &s->items[at->missing];
-    fail_set(p->why, FAIL_INPUT, "%.*s: there is no '%.*s'", STR_ARG(p->config->name),
-             STR_ARG(e->path));
+    fail_set(p->why, FAIL_INPUT, "%.*s: no key '%.*s'", STR_ARG(p->config->name), STR_ARG(e->path));
     struct str hint =
         config_bytes_hint(p->arena, p->config->text, missing->key.p ? missing->key : STR("["));
     if (hint.len) return fail_hint(p->why, "%.*s", STR_ARG(hint));
@@ -228,7 +226,7 @@ static bool says_already(const struct patch *p, const struct config_node *n,
 static int refuse_shared(struct patch *p, const struct config_edit *e,
                          const struct config_node *n) {
     config_bytes_fail(p->config, n->begin, p->why,
-                      "%.*s is shared through an anchor: others would change with it",
+                      "%.*s is shared through an anchor: other values would change with it",
                       STR_ARG(e->path));
     return fail_hint(p->why, "--force-anchor changes it for all of them");
 }
@@ -240,7 +238,8 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
     const enum config_type type = config_patch_wanted(e).type;
     if (!e->children &&
         (!str_is_made_of(e->value, "_.+-/") || type == CONFIG_NULL || type == CONFIG_SPECIAL)) {
-        return fail_set(p->why, FAIL_USAGE, "'%.*s' is no value to write", STR_ARG(e->value));
+        return fail_set(p->why, FAIL_USAGE, "'%.*s' is not a value that can be written",
+                        STR_ARG(e->value));
     }
     struct place at = config_place_find(p->config, &steps);
     const bool last = at.missing + 1 >= steps.count;
@@ -253,7 +252,7 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
         return config_patch_insert(p, at.owner, steps.items[steps.count - 1].key, e);
     }
     if (e->children) {
-        return config_bytes_fail(p->config, at.value->begin, p->why, "%.*s is there already",
+        return config_bytes_fail(p->config, at.value->begin, p->why, "%.*s already exists",
                                  STR_ARG(e->path));
     }
     if (at.shared && !(p->flags & CONFIG_EDIT_ANCHOR)) {
@@ -262,10 +261,9 @@ static int patch_one(struct patch *p, const struct config_edit *e) {
     }
     if (at.inherited && !(p->flags & CONFIG_EDIT_ANCHOR)) {
         if (says_already(p, config_node_follow(at.value), e)) return 0;
-        add_note(
-            p, str_format(p->arena,
-                          "%.*s came from the merged map in line %d and now has a line of its own",
-                          STR_ARG(e->path), at.value->line));
+        add_note(p, str_format(p->arena,
+                               "%.*s came from the merged map in line %d and now has its own line",
+                               STR_ARG(e->path), at.value->line));
         return config_patch_insert(p, at.owner, steps.items[steps.count - 1].key, e);
     }
     if (at.value->kind == NODE_ALIAS) return replace_alias(p, at.value, e);
@@ -286,8 +284,7 @@ static int assemble(struct patch *p) {
     for (ptrdiff_t i = 0; i < p->splice_count; i++) {
         const struct splice *s = &p->splices[i];
         if (s->begin < at) {
-            return fail_set(p->why, FAIL_INPUT, "%.*s: two edits of the same value",
-                            STR_ARG(p->config->name));
+            return fail_set(p->why, FAIL_INPUT, "%.*s: edited twice", STR_ARG(p->config->name));
         }
         buf_add(&b, str_slice(text, at, s->begin));
         buf_add(&b, s->bytes);

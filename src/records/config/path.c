@@ -11,7 +11,7 @@
 enum { VISITS_MAX = 2000 };
 
 static int bad_path(struct fail *why, struct str path) {
-    fail_set(why, FAIL_USAGE, "'%.*s' is no path of a key", STR_ARG(path));
+    fail_set(why, FAIL_USAGE, "'%.*s' is not the path of a key", STR_ARG(path));
     return fail_hint(why, "write train.batch_size, stages[1].lr, or \"a.b\" for a key with a dot");
 }
 

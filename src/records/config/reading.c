@@ -23,7 +23,7 @@ static void note_evaluation(struct reader *r) {
         if (!evaluates || !config_scope_holds(&r->scope, e)) continue;
         if (e->value->kind != NODE_SCALAR || e->value->line == batch->line) continue;
         struct str path = config_path_join(r->arena, e->path, e->key->text);
-        config_reader_warn(r, "%.*s = %.*s (line %d) is for evaluation and stays as it is",
+        config_reader_warn(r, "%.*s = %.*s (line %d) is for evaluation and stays unchanged",
                            STR_ARG(path), STR_ARG(e->value->text), e->key->line);
         noted++;
     }
@@ -34,14 +34,13 @@ static void note_keys(struct reader *r) {
         const char *pattern, *text;
         bool needs_true;
     } keys[] = {
-        {"**.auto_find_batch_size", "the trainer halves the batch by itself when memory runs out",
+        {"**.auto_find_batch_size", "the trainer halves the batch itself when memory runs out",
          true},
-        {"**.auto_scale_batch_size", "the trainer searches the batch by itself", false},
+        {"**.auto_scale_batch_size", "the trainer searches for the batch itself", false},
         {"**.sample_packing",
-         "every row is filled to the sequence length: memory is the worst case in every step",
-         true},
-        {"@.deepspeed", "the batch figures in that file must be the same, or \"auto\"", false},
-        {"batch-size", "keys with a dash are accepted and ignored by timm: batch_size", false},
+         "every row is padded to the sequence length: memory is at its worst in every step", true},
+        {"@.deepspeed", "the batch sizes in that file must match, or be \"auto\"", false},
+        {"batch-size", "timm accepts keys with a dash but ignores them: use batch_size", false},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct matches m = {0};
@@ -56,9 +55,8 @@ static void note_keys(struct reader *r) {
                            STR_ARG(m.items[0].path), keys[i].text);
         struct str *refusal = &r->reading->values[CONFIG_BATCH].refusal;
         if (i < 2 && !refusal->len) {
-            *refusal =
-                str_format(r->arena, "%.*s: %s (--force-special writes a batch all the same)",
-                           STR_ARG(m.items[0].path), keys[i].text);
+            *refusal = str_format(r->arena, "%.*s: %s (--force-special writes a batch anyway)",
+                                  STR_ARG(m.items[0].path), keys[i].text);
         }
     }
 }
@@ -75,11 +73,10 @@ static void note_quoted_deepspeed(struct reader *r) {
         if (!p.value ||
             config_scalar_read(r->config, config_node_follow(p.value)).odd != ODD_QUOTED)
             continue;
-        v->refusal = str_format(
-            r->arena,
-            "line %d: \"%.*s\" in quotes is not %.*s when the Trainer compares it with its own: "
-            "remove the quotes first",
-            v->line, STR_ARG(v->text), STR_ARG(v->text));
+        v->refusal = str_format(r->arena,
+                                "line %d: \"%.*s\" in quotes is not %.*s when the Trainer compares "
+                                "them: remove the quotes first",
+                                v->line, STR_ARG(v->text), STR_ARG(v->text));
     }
 }
 
@@ -110,9 +107,9 @@ static int unknown_dialect(struct reader *r, const struct dialects *all) {
         if (all->items[i].editable) near_offer(&near, all->items[i].id);
     }
     struct str names = near_text(r->arena, &near);
-    fail_set(r->why, FAIL_USAGE, "no dialect is called '%.*s'", STR_ARG(r->options->dialect));
+    fail_set(r->why, FAIL_USAGE, "no dialect '%.*s'", STR_ARG(r->options->dialect));
     return names.len ? fail_hint(r->why, "did you mean %.*s?", STR_ARG(names))
-                     : fail_hint(r->why, "batchfit list dialects shows them");
+                     : fail_hint(r->why, "batchfit list dialects lists them");
 }
 
 static int open_section(struct reader *r) {
@@ -171,9 +168,8 @@ static void not_recognised(struct reader *r) {
                                        "micro_batch_size", NULL};
     struct config_reading *to = r->reading;
     to->dialect = STR("none");
-    to->title = STR("no config that we know");
-    to->refusal = STR(
-        "no key in it is the batch size of a trainer that we know; name it with --key batch=PATH");
+    to->title = STR("not a known config");
+    to->refusal = STR("no key is a known trainer's batch size; name it with --key batch=PATH");
     for (int i = 0; keys[i]; i++) {
         struct str hint = config_bytes_hint(r->arena, r->config->text, str_of(keys[i]));
         if (hint.len) config_reader_warn(r, "%.*s", STR_ARG(hint));
@@ -190,15 +186,14 @@ static void not_recognised(struct reader *r) {
                 str_format(r->arena, "%.*s:%d:%d: %.*s is a list or a map, expected one number",
                            STR_ARG(r->config->name), value->line, value->column, STR_ARG(path));
         }
-        config_reader_warn(r, "line %d: is it %.*s? then --key batch=%.*s", e->key->line,
+        config_reader_warn(r, "line %d: is it %.*s? then use --key batch=%.*s", e->key->line,
                            STR_ARG(path), STR_ARG(path));
         noted++;
     }
     to->hydra = r->config->root && is_hydra(r);
     if (to->hydra)
-        config_reader_warn(
-            r, "Hydra: the batch size may be in another file of the tree; data.batch_size=N on "
-               "the command line wins");
+        config_reader_warn(r, "Hydra: the batch size may be in another file of the tree; "
+                              "data.batch_size=N on the command line overrides it");
 }
 
 // A file without training. Who names the dialect says that it is one.
@@ -225,8 +220,7 @@ static void judge(struct reader *r) {
             CONFIG_TEXT) {
         to->editable = false;
         to->refusal = str_format(
-            r->arena,
-            "the record of a finished run (it has %.*s); --dialect %.*s edits it all the same",
+            r->arena, "the record of a finished run (it has %.*s); --dialect %.*s edits it anyway",
             STR_ARG(d->record), STR_ARG(d->id));
     }
     if (to->editable && r->config->unwritable.len) {
@@ -245,7 +239,7 @@ static void note_all(struct reader *r) {
     if (r->reading->hydra) {
         config_reader_warn(
             r,
-            "Hydra or OmegaConf: other files and the command line (KEY=VALUE) win over this file");
+            "Hydra or OmegaConf: other files and the command line (KEY=VALUE) override this file");
     }
 }
 

@@ -78,8 +78,8 @@ static bool find_named(const struct reader *r, enum config_role role, struct mat
         (struct match){path, config_place_find(r->config, &steps), r->dialect->roles[role].unit};
     if (!ret_match->unit && role == CONFIG_BATCH) ret_match->unit = 'D';
     if (ret_match->place.value) return true;
-    *ret_status = fail_set(r->why, FAIL_USAGE, "%.*s: there is no key '%.*s'",
-                           STR_ARG(r->config->name), STR_ARG(path));
+    *ret_status = fail_set(r->why, FAIL_USAGE, "%.*s: no key '%.*s'", STR_ARG(r->config->name),
+                           STR_ARG(path));
     return false;
 }
 
@@ -307,10 +307,10 @@ static int ask_user(struct reader *r, const struct matches *all) {
             buf_format(&sections, "%s--section %.*s", i ? " or " : "",
                        STR_ARG(top.len ? top : parent));
     }
-    fail_set(r->why, FAIL_INPUT, "%.*s: %td keys may be the batch size: %.*s",
+    fail_set(r->why, FAIL_INPUT, "%.*s: %td keys could be the batch size: %.*s",
              STR_ARG(r->config->name), all->count, STR_ARG(buf_str(&places)));
-    return fail_hint(r->why, "say which: --key batch=%.*s, or %.*s", STR_ARG(all->items[0].path),
-                     STR_ARG(buf_str(&sections)));
+    return fail_hint(r->why, "choose one with --key batch=%.*s, or %.*s",
+                     STR_ARG(all->items[0].path), STR_ARG(buf_str(&sections)));
 }
 
 // Of several places the one beside epochs, rates or sizes; the others are named as possibly dead.
@@ -324,12 +324,11 @@ static int choose(struct reader *r, const struct matches *all, ptrdiff_t *ret_ch
     if (with != 1) return ask_user(r, all);
     for (ptrdiff_t i = 0; i < all->count; i++) {
         if (i == chosen) continue;
-        config_reader_warn(
-            r,
-            "%.*s in line %d stays as it is: %.*s in line %d is the one beside epochs, rate or "
-            "size, and perhaps nothing reads the other",
-            STR_ARG(all->items[i].path), all->items[i].place.value->line,
-            STR_ARG(all->items[chosen].path), all->items[chosen].place.value->line);
+        config_reader_warn(r,
+                           "%.*s in line %d stays unchanged: %.*s in line %d stands with epochs, "
+                           "rate or size, so the other may be unused",
+                           STR_ARG(all->items[i].path), all->items[i].place.value->line,
+                           STR_ARG(all->items[chosen].path), all->items[chosen].place.value->line);
     }
     *ret_chosen = chosen;
     return 0;

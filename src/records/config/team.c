@@ -102,7 +102,7 @@ static int entry_edits(struct arena *a, const struct config_card *card, struct c
 static int check_names(const struct config_card *cards, int count, struct fail *why) {
     for (int i = 0; i < count; i++) {
         if (config_scalar_is_key(cards[i].card)) continue;
-        return fail_set(why, FAIL_USAGE, "'%.*s' is no name for an entry of %s",
+        return fail_set(why, FAIL_USAGE, "'%.*s' is not a valid name for an entry of %s",
                         STR_ARG(cards[i].card), map_name);
     }
     return 0;
@@ -184,8 +184,7 @@ int config_team_write(struct arena *a, const struct config *before, const struct
     status = config_team_read(a, before, &old, &old_count, why);
     if (status) return status;
     if (old_count == 0) {
-        fail_set(why, FAIL_INPUT, "%.*s: there is no %s with a GPU in it", STR_ARG(before->name),
-                 map_name);
+        fail_set(why, FAIL_INPUT, "%.*s: no %s with a GPU in it", STR_ARG(before->name), map_name);
         return fail_hint(why, "write to a new file, or add the first GPU by hand");
     }
     struct config_edits edits = {0};

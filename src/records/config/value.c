@@ -191,20 +191,20 @@ struct scalar config_scalar_read(const struct config *c, const struct config_nod
 
 static const char *const meanings[] = {
     [ODD_NONE] = "",
-    [ODD_QUOTED] = "is quoted: text, not a number, for the trainer",
+    [ODD_QUOTED] = "is quoted, so the trainer reads text, not a number",
     [ODD_UNDERSCORE] = "is a number with an underscore (text in YAML 1.2)",
     [ODD_FLOAT] = "is written as a float",
-    [ODD_EXPONENT] = "is text for PyYAML (it wants a dot and a sign: 1.0e-4)",
+    [ODD_EXPONENT] = "is text for PyYAML (it needs a dot and a sign: 1.0e-4)",
     [ODD_OCTAL] = "is octal for PyYAML",
     [ODD_BASE] = "is hexadecimal or binary",
     [ODD_OCTAL12] = "is text for PyYAML (octal in YAML 1.2)",
     [ODD_ZERO] = "is text for PyYAML (a leading zero, but not octal)",
-    [ODD_SIXTY] = "is a number of base 60 for PyYAML",
+    [ODD_SIXTY] = "is a base 60 number for PyYAML",
     [ODD_DATE] = "is a date",
-    [ODD_GLUED] = "is text: a comment needs a blank before the #",
-    [ODD_COMMA] = "is text: there is a comma too much",
+    [ODD_GLUED] = "is text: a comment needs a space before the #",
+    [ODD_COMMA] = "is text: it has an extra comma",
     [ODD_WIDE] = "is text: full-width digits",
-    [ODD_BLOCK] = "is a text of several lines, not a plain number",
+    [ODD_BLOCK] = "is multi-line text, not a plain number",
     [ODD_TEMPLATE] = "is a template's placeholder, not YAML data",
 };
 

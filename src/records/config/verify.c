@@ -89,7 +89,7 @@ int config_patch_verify(struct patch *p) {
     }
     if (!new.unwritable.len && same(p, &new, p->config->root, new.root)) return 0;
     fail_set(p->why, FAIL_INPUT,
-             "%.*s: the edit would change more than the asked keys; nothing was changed",
+             "%.*s: the edit would change more than the requested keys; nothing was changed",
              STR_ARG(name));
     return fail_hint(p->why, "edit this key by hand");
 }

@@ -117,7 +117,7 @@ static int find(struct store *s, struct arena *a, const struct store_filter *fil
         if (code != SQLITE_ROW) break;
         *arena_push(a, &found.items, &found.count, &found.capacity) = read_row(a, read);
     }
-    int rc = code == SQLITE_DONE ? 0 : store_fail(s->db, s->path, "looking runs up", why);
+    int rc = code == SQLITE_DONE ? 0 : store_fail(s->db, s->path, "looking up runs", why);
     sqlite3_finalize(read);
     *ret_runs = found.items;
     *ret_count = found.count;

@@ -80,7 +80,7 @@ static int bring_up(sqlite3 *db, int from, int to) {
 }
 
 static int refuse_newer(struct str path, int found, struct fail *why) {
-    fail_set(why, FAIL_INPUT, "%.*s: the history is of version %d, this program knows up to %d",
+    fail_set(why, FAIL_INPUT, "%.*s: history version %d; this program supports up to %d",
              STR_ARG(path), found, store_version);
     return fail_hint(why, "use the newer batchfit that wrote it, or another folder: --store DIR");
 }

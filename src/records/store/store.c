@@ -107,7 +107,7 @@ static int open_reading(struct store *s, struct fail *why) {
     if (code != SQLITE_OK) return store_fail(s->db, s->path, "opening", why);
     if (version == store_version) return 0;
     return fail_set(why, FAIL_MACHINE,
-                    "%.*s: of schema version %d, this program's is %d, and it may not be changed",
+                    "%.*s: schema version %d, this program's is %d, and it is read-only",
                     STR_ARG(s->path), version, store_version);
 }
 
@@ -136,7 +136,7 @@ static int move_aside(const struct store *s, struct str *ret_moved, struct fail 
     for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
         const char *from = str_format(a, "%s%s", s->path.p, suffixes[i]).p;
         if (rename(from, str_format(a, "%s%s", to.p, suffixes[i]).p) != 0 && errno != ENOENT) {
-            return fail_set(why, FAIL_MACHINE, "%s: cannot be moved aside: %s", from,
+            return fail_set(why, FAIL_MACHINE, "%s: cannot be moved away: %s", from,
                             strerror(errno));
         }
     }
@@ -169,9 +169,9 @@ int store_begin_anew(struct store *s, struct fail *why) {
     if (rc == 0) rc = make_file(s, why);
     if (rc == 0) rc = open_writing(s, why);
     if (rc < 0) return rc;
-    s->note =
-        str_format(s->arena, "the history was damaged: it is now %.*s, and a new one was begun",
-                   STR_ARG(moved));
+    s->note = str_format(s->arena,
+                         "the history was damaged: it was moved to %.*s, and a new one was started",
+                         STR_ARG(moved));
     return 0;
 }
 
@@ -183,9 +183,8 @@ int store_open(struct arena *a, struct str folder, struct store **ret_store, str
     struct fail first = {0};
     *ret_store = NULL;
     if (folder.len == 0) {
-        fail_set(why, FAIL_MACHINE,
-                 "there is no place for the history: HOME is not set or not yours");
-        return fail_hint(why, "--store DIR or BATCHFIT_STORE names one");
+        fail_set(why, FAIL_MACHINE, "no place for the history: HOME is not set or not yours");
+        return fail_hint(why, "name one with --store DIR or BATCHFIT_STORE");
     }
     struct store *s = arena_new(a, struct store, 1);
     *s = (struct store){.arena = a,

@@ -25,8 +25,8 @@ struct reader {
 static int damaged(const struct reader *r, const char *what, const char *key) {
     fail_set(r->why, FAIL_INPUT, "%.*s:%lld: %s%s%s", STR_ARG(r->path), (long long)r->line, what,
              *key ? " " : "", key);
-    return fail_hint(r->why, "take the file as its machine committed it, or delete it and let that "
-                             "machine collect again");
+    return fail_hint(r->why,
+                     "restore the file from git, or delete it and let its machine collect again");
 }
 
 // --- Values --------------------------------------------------------------------------------------
@@ -126,7 +126,7 @@ static int read_head(const struct reader *r, struct str line, struct survey_file
     const json_t *name = json_object_get(object, "name");
     int rc = 0;
     if (!json_is_integer(version) || json_integer_value(version) < 1) {
-        rc = damaged(r, "this is no file of batchfit team --collect", "");
+        rc = damaged(r, "not a file of batchfit team --collect", "");
     } else if (json_integer_value(version) > SURVEY_VERSION) {
         fail_set(r->why, FAIL_INPUT,
                  "%.*s: written by a newer batchfit (format %lld, this one reads %d)",
@@ -150,7 +150,7 @@ static int read_record(const struct reader *r, struct str line, struct survey_re
         if (!take(r->arena, json_object_get(object, m->field.name), m, record)) bad = m->field.name;
     }
     if (object && !bad) bad = survey_unsound(record);
-    int rc = !object ? damaged(r, "this line is no JSON object", "")
+    int rc = !object ? damaged(r, "this line is not a JSON object", "")
              : bad   ? damaged(r, "a record with no valid", bad)
                      : 0;
     json_decref(object);
@@ -168,9 +168,8 @@ static bool is_marker(struct str line) {
 static int check_markers(struct reader *r, struct str text) {
     for (r->line = 1; text.len > 0; r->line++) {
         if (!is_marker(str_line(&text))) continue;
-        fail_set(r->why, FAIL_INPUT,
-                 "%.*s:%lld: a conflict marker of git: a merge was not finished", STR_ARG(r->path),
-                 (long long)r->line);
+        fail_set(r->why, FAIL_INPUT, "%.*s:%lld: a git conflict marker: a merge was not finished",
+                 STR_ARG(r->path), (long long)r->line);
         return fail_hint(r->why, "keep the lines of both sides and delete the markers");
     }
     return 0;

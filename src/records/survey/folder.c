@@ -27,9 +27,9 @@ static int check_name(struct str path, struct str name, const struct survey_file
                       struct fail *why) {
     struct str stem = str_slice(name, 0, name.len - (ptrdiff_t)sizeof ".jsonl" + 1);
     if (str_equal(stem, file->machine)) return 0;
-    fail_set(why, FAIL_INPUT, "%.*s: holds machine %.*s, and its name another", STR_ARG(path),
+    fail_set(why, FAIL_INPUT, "%.*s: holds machine %.*s, unlike its name", STR_ARG(path),
              STR_ARG(file->machine));
-    return fail_hint(why, "a machine's file keeps its name: MACHINE.jsonl");
+    return fail_hint(why, "do not rename a machine's file: MACHINE.jsonl");
 }
 
 static void take(struct arena *a, struct survey_folder *f, struct str folder, struct str name) {

@@ -27,10 +27,10 @@ enum { ASKED = sizeof asked / sizeof *asked };
 static struct str said(struct arena *a, const struct plan *p, const struct field *f) {
     if (field_outside(f) == FIELD_TEXT) {
         struct str text = field_text(p, f);
-        return text.len > 0 ? text : STR("not said");
+        return text.len > 0 ? text : STR("not given");
     }
     int64_t n = field_whole(p, f);
-    return n > 0 ? str_format(a, "%lld", (long long)n) : STR("not said");
+    return n > 0 ? str_format(a, "%lld", (long long)n) : STR("not given");
 }
 
 static bool is_asked(const struct survey_record *r, const struct survey_question *q,
@@ -55,7 +55,7 @@ static struct str difference(struct arena *a, const struct survey_record *r,
         return str_format(a, "%s %.*s, here %.*s", asked[i].what, STR_ARG(said(a, &r->plan, f)),
                           STR_ARG(said(a, &q->plan, f)));
     }
-    if (r->key.len == 0) return STR("only a part of the GPU's memory (--memory)");
+    if (r->key.len == 0) return STR("only part of the GPU's memory (--memory)");
     return (struct str){0};
 }
 

@@ -15,14 +15,14 @@ enum { ALIKE_FAILURES = 2 };
 #define AT(member) offsetof(struct grid_options, member)
 static const struct cli_row option_rows[] = {
     {"config", "FILE", CLI_TEXT, AT(config),
-     "the config; its section benchmark: batch_sizes, num_workers_options, steps_per_test, "
-     "test_mixed_precision, test_pin_memory; else its training keys",
+     "config with a benchmark section (batch_sizes, num_workers_options, steps_per_test, "
+     "test_mixed_precision, test_pin_memory), or with training keys",
      "file"},
     {"data-path", "FILE", CLI_TEXT, AT(data_path),
-     "HDF5 file that the built-in workload reads; for a command {data_path}", "file"},
+     "HDF5 file for the built-in workload; {data_path} in a command", "file"},
     CLI_ROW_DATA_KEY(AT(data_key)),
     {"batch-sizes", "N...", CLI_MANY, AT(batch_sizes), "batches to try: 1024 2048 4096", ""},
-    {"num-workers", "N...", CLI_MANY, AT(workers), "data workers to try: 0 4 8 12", ""},
+    {"num-workers", "N...", CLI_MANY, AT(workers), "loader workers to try: 0 4 8 12", ""},
     {"amp", "WORD", CLI_TEXT, AT(amp), "mixed precision: on, off or both", "on off both"},
     {"precision", "WORD...", CLI_MANY, AT(precisions),
      "precisions to try: fp32, amp-fp16, amp-bf16, bf16, fp16", "fp32 amp-fp16 amp-bf16 bf16 fp16"},
@@ -30,35 +30,36 @@ static const struct cli_row option_rows[] = {
      "on off both"},
     {"compile", "WORD", CLI_TEXT, AT(compile), "torch.compile: on, off or both", "on off both"},
     {"axis", "NAME=V,V,...", CLI_REPEAT, AT(axes),
-     "anything else to vary: {NAME} in the command or in --env (repeatable)", ""},
+     "another setting to vary: {NAME} in the command or in --env (repeatable)", ""},
     {"repeats", "N", CLI_COUNT, AT(repeats),
-     "measure the whole grid so often, there and back, against drifts (1)", ""},
+     "measure the whole grid N times, back and forth, to cancel drift (default 1)", ""},
     {"model", "NAME", CLI_TEXT, AT(model), "model of the built-in workload", "models"},
-    {"img-size", "N", CLI_COUNT, AT(image_size), "its image size", ""},
-    {"seq-len", "N", CLI_COUNT, AT(sequence_length), "its sequence length", ""},
-    {"num-classes", "N", CLI_COUNT, AT(classes), "its classes", ""},
+    {"img-size", "N", CLI_COUNT, AT(image_size), "image size of the built-in workload in pixels",
+     ""},
+    {"seq-len", "N", CLI_COUNT, AT(sequence_length), "its sequence length in tokens", ""},
+    {"num-classes", "N", CLI_COUNT, AT(classes), "number of classes of the built-in workload", ""},
     {"depth", "N", CLI_COUNT, AT(depth), "blocks of the built-in small network", ""},
-    {"hidden", "N", CLI_COUNT, AT(hidden), "channels of it", ""},
+    {"hidden", "N", CLI_COUNT, AT(hidden), "channels of the built-in small network", ""},
     {"optimizer", "NAME", CLI_TEXT, AT(optimizer), "optimizer of the built-in workload",
      "sgd adam adamw"},
     {"inference", NULL, CLI_SWITCH, AT(inference),
-     "times the built-in workload's model without training it", NULL},
+     "time the built-in workload's inference instead of training", NULL},
     {"engine", "NAME...", CLI_MANY, AT(engines),
-     "inference by these engines, outputs compared; torch, torch-compile, onnxruntime, "
-     "onnxruntime-tensorrt, trtexec",
+     "time inference with these engines (torch, torch-compile, onnxruntime, onnxruntime-tensorrt, "
+     "trtexec) and compare outputs",
      "torch torch-compile onnxruntime onnxruntime-tensorrt trtexec"},
     {"onnx", "FILE", CLI_TEXT, AT(onnx),
-     "the ONNX file to run; without it --model is exported. With --model: compared with it",
+     "ONNX file to run (default: export --model); with --model, compare with that model", "file"},
+    {"weights", "FILE", CLI_TEXT, AT(weights), "state dict for --model (default random weights)",
      "file"},
-    {"weights", "FILE", CLI_TEXT, AT(weights),
-     "a state dict for --model, whose weights are random without it", "file"},
     {"compile-mode", "MODE", CLI_TEXT, AT(compile_mode),
-     "of torch-compile: default, reduce-overhead, max-autotune",
+     "mode of torch-compile: default, reduce-overhead, max-autotune",
      "default reduce-overhead max-autotune"},
-    {"trtexec", "PROGRAM", CLI_TEXT, AT(trtexec), "TensorRT's trtexec (the one in PATH)", "file"},
+    {"trtexec", "PROGRAM", CLI_TEXT, AT(trtexec), "path of TensorRT's trtexec (default from PATH)",
+     "file"},
     {"tolerance", "X", CLI_NUMBER, AT(tolerance),
-     "outputs further from the reference's, relative to its largest one, are wrong (fp32 0.001, "
-     "fp16 0.02, bf16 0.16)",
+     "largest allowed difference from the reference, relative to its largest output (default fp32 "
+     "0.001, fp16 0.02, bf16 0.16)",
      ""},
     CLI_ROW_RANKS_OF_TRIAL(AT(l.ranks)),
     LAUNCH_ROWS(struct grid_options),
@@ -66,9 +67,9 @@ static const struct cli_row option_rows[] = {
     CLI_ROW_GPU_IDS(AT(l.cards)),
     CLI_ROW_MACHINE_GAUGES(AT(l.machine)),
     {"output", "FILE", CLI_REPEAT, AT(outputs),
-     "also writes the answer as .csv, .json, .svg or .html (repeatable)", "file", 'o'},
+     "also write the result as .csv, .json, .svg or .html (repeatable)", "file", 'o'},
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
-     "measures everything, also what an interrupted run of the same command has measured", NULL},
+     "measure everything, even what an interrupted run of the same command has measured", NULL},
     {.name = NULL},
 };
 
@@ -264,10 +265,12 @@ static void open_state(struct measuring *m) {
     if (note.len > 0) grid_note(b, note);
     if (m->state.taken == 0) return;
     m->alike = -1; // the command does run
-    grid_note(b, str_format(b->arena,
-                            "%td of %td settings are from the run that was interrupted at %.*s; "
-                            "--fresh measures all again",
-                            m->state.taken, b->rows.count, STR_ARG(m->state.began)));
+    grid_note(
+        b,
+        str_format(
+            b->arena,
+            "%td of %td settings are from the run interrupted at %.*s; --fresh measures all again",
+            m->state.taken, b->rows.count, STR_ARG(m->state.began)));
 }
 
 static ptrdiff_t count_rows(const struct grid *b, int status) {
@@ -281,8 +284,8 @@ static void say_what_is_missing(struct measuring *m) {
     ptrdiff_t skipped = count_rows(b, GRID_SKIPPED), untried = count_rows(b, LAUNCH_UNTRIED);
     if (skipped > 0 && b->is_inference) {
         grid_note(b, str_format(b->arena,
-                                "%td more setting%s skipped: the engine is not installed, cannot "
-                                "do the precision, or ran out of memory before",
+                                "%td more setting%s skipped: the engine is not installed, does not "
+                                "support the precision, or ran out of memory before",
                                 skipped, skipped == 1 ? " was" : "s were"));
     } else if (skipped > 0) {
         grid_note(b, str_format(b->arena, "%td larger batch%s skipped after an out-of-memory",
@@ -291,12 +294,11 @@ static void say_what_is_missing(struct measuring *m) {
     if (m->is_interrupted) {
         grid_note(b, str_format(b->arena, "interrupted: %td of %td settings are missing%s", untried,
                                 b->rows.count,
-                                m->state.fd >= 0 ? "; the same command goes on from here" : ""));
+                                m->state.fd >= 0 ? "; run the same command to continue" : ""));
     } else if (untried > 0) {
-        grid_note(b,
-                  str_format(b->arena,
-                             "stopped after %d settings in succession failed; %td were not tried",
-                             m->alike, untried));
+        grid_note(b, str_format(b->arena,
+                                "stopped after %d settings in a row failed; %td were not tried",
+                                m->alike, untried));
     }
 }
 
@@ -323,7 +325,7 @@ static int nothing_fits(struct grid *b, const struct grid_row *r) {
     b->reason = str_format(b->arena, "%.*s does not fit: %.*s", STR_ARG(what),
                            STR_ARG(r->reason.len > 0 ? r->reason : STR("memory ran out")));
     if (batch > 1) {
-        grid_note(b, STR("nothing smaller was tried: give smaller --batch-sizes"));
+        grid_note(b, STR("no smaller batch was tried: give smaller --batch-sizes"));
     } else {
         grid_note(b, STR("what helps: a smaller model or image, gradient checkpointing, mixed "
                          "precision, a GPU with more memory (batchfit explain)"));
@@ -338,7 +340,7 @@ static struct str last_lines(struct arena *a, struct str text) {
     text = str_trim(text);
     while (text.len > ROOM && str_find(text, STR("\n")) >= 0) str_line(&text);
     if (text.len > ROOM) text = str_slice(text, 0, ROOM);
-    if (text.len > 0) buf_add(&b, STR("its last lines:"));
+    if (text.len > 0) buf_add(&b, STR("last lines of its output:"));
     while (text.len > 0) {
         struct str line = str_line(&text);
         buf_format(&b, "\n    %.*s", STR_ARG(line));
@@ -350,7 +352,7 @@ static struct str last_lines(struct arena *a, struct str text) {
 static int verdict(struct grid *b, struct fail *why) {
     const struct grid_row *out = first_with(b, LAUNCH_OOM), *failed = first_with(b, LAUNCH_FAILED);
     if (first_with(b, GRID_DIFFERS)) {
-        if (b->best.throughput < 0) b->reason = STR("no engine gives the reference's outputs");
+        if (b->best.throughput < 0) b->reason = STR("no engine matches the reference's outputs");
         return FAIL_NO;
     }
     if (b->best.throughput >= 0) return 0;
@@ -389,7 +391,7 @@ static int answer(struct measuring *m, struct fail *why) {
         grid_note(b, m->history.notes.items[i]);
     }
     if (b->is_standin) {
-        grid_note(b, STR("the command is a fake that plays a scenario: nothing was trained"));
+        grid_note(b, STR("FAKE: the command plays a scenario; nothing was trained"));
     }
     int rc = verdict(b, why);
     struct fail unwritten;
@@ -448,23 +450,19 @@ static int bench_run(struct arena *a, const struct cli_options *options, struct 
 
 const struct cli_verb bench_verb = {
     .name = "bench",
-    .summary = "how fast is each setting, and which one to train with?",
+    .summary = "find the fastest settings, and what limits them",
     .description =
-        "Launches the training at every setting of a grid, batch x data workers x mixed precision "
-        "x any --axis, each as a process of its own that is stopped after some steps, and says "
-        "what each step's time went into, the samples per second with their 95 % interval, how "
-        "busy the GPU was and the peak memory. After an out-of-memory the larger batches of the "
-        "same combination are skipped.\n"
-        "\n"
-        "The command after -- takes the values by placeholders: {batch}, {workers}, {amp:--amp}, "
-        "{precision}, {pin_memory:...}, {compile:...}, {NAME} of an axis; no line of it changes. "
-        "Without a command a built-in training is measured: a model by its library's name, or a "
-        "small network, on synthetic data or an HDF5 file.\n"
-        "\n"
-        "With --engine, --onnx or --inference it is the model's inference that is timed, by each "
-        "engine and precision, and its outputs are compared with fp32 (doc/engines.md).\n"
-        "\n"
-        "A run that is interrupted goes on where it was when the same command is given again.",
+        "Launches the training at every setting of a grid (batch x loader workers x mixed "
+        "precision x any --axis), each in its own process that is stopped after some steps, and "
+        "shows where each step's time went, samples per second with the 95 % interval, how busy "
+        "the GPU was and the peak memory. After an out-of-memory, larger batches of the same "
+        "combination are skipped.\n\nThe command after -- takes the values through placeholders: "
+        "{batch}, {workers}, {amp:--amp}, {precision}, {pin_memory:...}, {compile:...}, {NAME} of "
+        "an axis; no line of its code changes. Without a command, a built-in training is measured: "
+        "a model by its library's name, or a small network, on synthetic data or an HDF5 "
+        "file.\n\nWith --engine, --onnx or --inference, the model's inference is timed with each "
+        "engine and precision, and its outputs are compared with fp32 (doc/engines.md).\n\nRun the "
+        "same command again to continue an interrupted run.",
     .examples =
         "batchfit bench --config configs/checking_gpu_optimization.yaml --data-path data.h5\n"
         "batchfit bench --batch-sizes 1024 2048 4096 --num-workers 4 8 --amp both -- python "

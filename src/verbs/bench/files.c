@@ -180,10 +180,10 @@ static void charts_of(struct grid *b, struct chart *charts) {
                                  .limit = (double)NAN,
                                  .budget = (double)NAN};
     charts[0] = charts[1] = common;
-    charts[0].title = STR("Throughput over the batch");
+    charts[0].title = STR("Throughput by batch size");
     charts[0].y_name = STR("samples/s");
     charts[0].series = speeds;
-    charts[1].title = STR("Peak memory over the batch");
+    charts[1].title = STR("Peak memory by batch size");
     charts[1].unit = CHART_BYTES;
     charts[1].y_name = STR("memory");
     charts[1].series = bytes;
@@ -234,8 +234,8 @@ static void add_best(struct grid *b, struct buf *page) {
 
 static void add_findings(struct grid *b, struct buf *page) {
     if (b->findings.count == 0) return;
-    html_section(page, b->is_inference ? STR("Findings")
-                                       : STR("What holds the recommended setting back"));
+    html_section(page,
+                 b->is_inference ? STR("Findings") : STR("What limits the recommended setting"));
     for (ptrdiff_t i = 0; i < b->findings.count; i++) {
         const struct grid_finding *f = &b->findings.items[i];
         html_paragraph(

@@ -272,17 +272,16 @@ static void add_best(struct grid *b, struct show_style style, struct buf *out) {
     if (!isnan(r->device_share)) add_line(out, "GPU Util:", "%.1f%%", 100 * r->device_share);
     add_line(out, "Because:", "%s",
              !best->is_safe     ? "everything else needs more memory"
-             : best->is_certain ? "the smallest batch within 2 % of the highest throughput in at "
-                                  "most 85 % of the memory"
+             : best->is_certain ? "the smallest batch within 2 % of the highest throughput, using "
+                                  "at most 85 % of the memory"
                                 : "the smallest batch that may be within 2 % of the highest "
-                                  "throughput; more --steps make it certain");
+                                  "throughput; more --steps give certainty");
 }
 
 static void add_findings(const struct grid *b, struct show_style style, struct buf *out) {
     static const enum show_tone tones[] = {[GRID_INFO] = SHOW_PLAIN, [GRID_WARNING] = SHOW_WARN};
     if (b->findings.count == 0) return;
-    add_heading(out, style,
-                b->is_inference ? "Findings:" : "What holds the recommended setting back:");
+    add_heading(out, style, b->is_inference ? "Findings:" : "What limits the recommended setting:");
     for (ptrdiff_t i = 0; i < b->findings.count; i++) {
         const struct grid_finding *f = &b->findings.items[i];
         buf_add(out, STR("  "));

@@ -26,7 +26,7 @@ static int choose(struct check *c, int card, struct check_advice *advice, struct
     struct fail unsaid = {0};
     if (asked.model.len == 0 || d->now.total_bytes <= 0) {
         advice->why_no_answer = asked.model.len == 0 ? STR("no model is named (--config, --model)")
-                                                     : STR("the GPU's memory is not known");
+                                                     : STR("the GPU's memory is unknown");
         return 0;
     }
     if (c->gpus[card]) gpu.usable_bytes += d->now.total_bytes - gpu.total_bytes;
@@ -71,7 +71,7 @@ static void advise_processor(struct check *c) {
         .precision = GPU_FP32,
         .compile = wants_compile(c, -1),
         .workers = rules_workers(&c->facts),
-        .why_no_answer = STR("batches are forecast for GPUs: batchfit fit --gpu NAME"),
+        .why_no_answer = STR("batches are predicted for GPUs: batchfit fit --gpu NAME"),
     };
 }
 

@@ -13,32 +13,30 @@
 static const struct cli_row rows[] = {
     QUESTION_ROWS(struct check_options),
     QUESTION_ROW_INFERENCE(struct check_options),
-    {"detailed", NULL, CLI_SWITCH, AT(detailed), "also what is fine, and the ids of all findings",
-     NULL},
+    {"detailed", NULL, CLI_SWITCH, AT(detailed),
+     "also show what is fine, and the ids of all findings", NULL},
     {"benchmark", NULL, CLI_SWITCH, AT(benchmark),
-     "also measures memory, links and matrix products (of the CPU and of every GPU) and "
-     "says how fast they should be; takes about half a minute, and as long again for each GPU",
+     "also measure memory, links and matrix products of the CPU and every GPU, and compare them "
+     "with expected ranges; takes half a minute, plus as much per GPU",
      NULL},
     {"deadline", "SECONDS", CLI_COUNT, AT(deadline),
-     "what --benchmark may take for the CPU and for each GPU (60)", ""},
-    {"only", "WHAT", CLI_TEXT, AT(only), "--benchmark measures just the 'cards', or just the 'cpu'",
+     "time limit of --benchmark for the CPU and for each GPU (default 60)", ""},
+    {"only", "WHAT", CLI_TEXT, AT(only), "limit --benchmark to the 'cards' (GPUs) or to the 'cpu'",
      "GPUs cpu"},
-    {"recommend", NULL, CLI_SWITCH, AT(recommend), "only the recommended settings", NULL},
+    {"recommend", NULL, CLI_SWITCH, AT(recommend), "show only the recommended settings", NULL},
     {"matrix", NULL, CLI_SWITCH, AT(matrix),
-     "which batch of which model fits which GPU; from the tapes, instead of the rest", NULL},
+     "instead show which batch of which model fits which GPU, from the tapes", NULL},
     {"models", "LIST", CLI_MANY, AT(models),
-     "the models of --matrix; without it the config's, or all that tapes are shipped of", "models"},
+     "models for --matrix (default the config's, or all with a shipped tape)", "models"},
     {"gpus", "LIST", CLI_LIST, AT(gpus),
-     "the GPUs of --matrix: rtx4090,rtx3060; 'all' is the whole catalogue; without it this "
-     "machine's and the team's",
+     "GPUs for --matrix: rtx4090,rtx3060, or 'all' (default this machine's and the team's)",
      "gpus"},
     {"batch-size", "N", CLI_COUNT, AT(q.batch),
-     "--matrix says of this batch whether it fits, instead of the largest that does", ""},
+     "batch for --matrix to judge, instead of finding the largest that fits", ""},
     {"output", "FILE", CLI_TEXT, AT(output),
-     "--matrix goes into this file, by its name as Markdown (.md), a page (.html), .csv or .json",
-     "file", 'o'},
+     "file for --matrix: Markdown (.md), a page (.html), .csv or .json", "file", 'o'},
     {"record", "DIR", CLI_TEXT, AT(record),
-     "also writes the machine down in this folder, without serial numbers: for a report, or for "
+     "also record the machine in this folder, without serial numbers: for a report, or for "
      "--machine",
      "file"},
     CLI_ROW_MACHINE(AT(machine)),
@@ -66,7 +64,7 @@ static int record(struct check *c, struct fail *why) {
     const struct check_options *o = c->options;
     if (!o->record) return 0;
     if (os_exists(str_format(c->arena, "%s/devices.json", o->record).p)) {
-        return fail_set(why, FAIL_USAGE, "--record %s: there is a machine in this folder already",
+        return fail_set(why, FAIL_USAGE, "--record %s: the folder already has a machine",
                         o->record);
     }
     int rc = device_record(c->arena, o->machine, o->record, 0, 0, why);
@@ -96,23 +94,22 @@ static int check_machine(struct check *c, bool json, struct fail *why) {
 static int refuse(const struct check_options *o, struct fail *why) {
     if (!o->matrix && (o->models || o->gpus || o->output || o->q.batch > 0)) {
         return fail_set(why, FAIL_USAGE,
-                        "--models, --gpus, --batch-size and --output belong to --matrix");
+                        "--models, --gpus, --batch-size and --output need --matrix");
     }
     if (o->matrix && o->record) {
         return fail_set(why, FAIL_USAGE,
-                        "--record writes the machine down, and --matrix does not look at it");
+                        "--record records the machine, and --matrix does not look at it");
     }
     if ((o->deadline > 0 || o->only) && !o->benchmark) {
-        return fail_set(why, FAIL_USAGE, "--%s belongs to --benchmark",
-                        o->only ? "only" : "deadline");
+        return fail_set(why, FAIL_USAGE, "--%s needs --benchmark", o->only ? "only" : "deadline");
     }
     if (o->only && strcmp(o->only, "cards") != 0 && strcmp(o->only, "cpu") != 0) {
-        return fail_set(why, FAIL_USAGE, "--only %s: it is 'cards' or 'cpu'", o->only);
+        return fail_set(why, FAIL_USAGE, "--only %s: not 'cards' or 'cpu'", o->only);
     }
     if (o->matrix && o->benchmark) {
         return fail_set(why, FAIL_USAGE, "--matrix measures nothing: leave out --benchmark");
     }
-    if (o->deadline > 86400) return fail_set(why, FAIL_USAGE, "--deadline: a day is enough");
+    if (o->deadline > 86400) return fail_set(why, FAIL_USAGE, "--deadline: at most a day");
     return 0;
 }
 
@@ -130,17 +127,15 @@ static int check_run(struct arena *a, const struct cli_options *options, struct 
 
 const struct cli_verb check_verb = {
     .name = "check",
-    .summary = "what is this machine, is it healthy, what should I set?",
+    .summary = "check this machine and recommend settings",
     .description =
-        "Looks at driver, GPUs, PyTorch, memory, /dev/shm and cores, says what is wrong with the "
-        "evidence and what to do, and recommends settings: precision, workers, pin_memory, "
-        "channels_last, compile and, where a tape matches the model, the batch. A machine "
-        "without a GPU is told so; that is no error. Exit status 0: all is well, 1: there are "
-        "warnings, 2: there are problems (doc/formats/exit.md).\n"
-        "--benchmark measures as well, each GPU in a process of its own; a figure far below its "
-        "range is a warning, a wrong result a problem.\n"
-        "--matrix answers for models and GPUs instead: the largest batch, or whether --batch-size "
-        "fits.",
+        "Checks driver, GPUs, PyTorch, memory, /dev/shm and cores; reports what is wrong, with "
+        "evidence and remedy; and recommends settings: precision, workers, pin_memory, "
+        "channels_last, compile and, if a tape matches the model, the batch. A machine without a "
+        "GPU is not an error. Exit status 0: all is well, 1: warnings, 2: problems "
+        "(doc/formats/exit.md).\n--benchmark also measures, each GPU in its own process; a figure "
+        "far below its range is a warning, a wrong result a problem.\n--matrix instead answers for "
+        "models and GPUs: the largest batch, or whether --batch-size fits.",
     .examples = "batchfit check\n"
                 "batchfit check --demo\n"
                 "batchfit check --detailed --config configs/train.yaml\n"

@@ -165,8 +165,7 @@ static struct show_table table_of(const struct matrix *m) {
 static struct str title_of(const struct matrix *m) {
     struct arena *a = m->check->arena;
     if (!m->at_batch)
-        return STR("The largest batch that fits, with the margin of the GPU's tier kept "
-                   "free");
+        return STR("The largest batch that fits, keeping the margin of the GPU's tier free");
     return str_format(a, "Does a batch of %lld fit?", (long long)m->check->options->q.batch);
 }
 

@@ -72,13 +72,13 @@ static void add_unmeasured(struct check *c, const struct microbench_table *table
 // What a process came to that did not deliver all of its figures.
 static struct str end_of(struct arena *a, const struct os_captured *said, int64_t deadline_s) {
     if (said->timed_out) {
-        return str_format(a, "it did not end within %lld s and was stopped (--deadline)",
+        return str_format(a, "did not end within %lld s and was stopped (--deadline)",
                           (long long)deadline_s);
     }
     struct str line = str_trim(said->err);
     struct str first = str_line(&line);
-    if (said->status > 128) return str_format(a, "it died of signal %d", said->status - 128);
-    return str_format(a, "it ended with status %d%s%.*s", said->status, first.len ? ": " : "",
+    if (said->status > 128) return str_format(a, "died of signal %d", said->status - 128);
+    return str_format(a, "ended with status %d%s%.*s", said->status, first.len ? ": " : "",
                       STR_ARG(first));
 }
 
@@ -125,8 +125,7 @@ static struct str why_not(const struct check *c, int card) {
         return str_format(c->arena, "not measured: the GPU %s", device_state_name(d->state));
     }
     if (d->now.free_bytes < 0 || d->now.free_bytes >= free_least) return (struct str){0};
-    return str_format(c->arena,
-                      "not measured: the GPU is full, %.*s of %.*s are free and %.*s are needed",
+    return str_format(c->arena, "not measured: the GPU is full, %.*s of %.*s free, %.*s needed",
                       STR_ARG(unit_bytes(c->arena, d->now.free_bytes)),
                       STR_ARG(unit_bytes(c->arena, d->now.total_bytes)),
                       STR_ARG(unit_bytes(c->arena, free_least)));

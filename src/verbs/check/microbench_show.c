@@ -86,7 +86,7 @@ void check_microbench_show(const struct check *c, struct show_style style, struc
     show_table_column(&t, "what", SHOW_LEFT);
     show_table_column(&t, "rate", SHOW_RIGHT);
     show_table_column(&t, "variation", SHOW_RIGHT);
-    show_table_column(&t, "should be", SHOW_RIGHT);
+    show_table_column(&t, "expected", SHOW_RIGHT);
     show_table_wrapping(&t, "reference");
     show_table_wrapping(&t, "how");
     for (ptrdiff_t i = 0; i < c->rates.count; i++) add_row(c, &t, &c->rates.items[i]);

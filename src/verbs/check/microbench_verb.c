@@ -15,10 +15,11 @@ struct rate_options {
 
 #define AT(member) offsetof(struct rate_options, member)
 static const struct cli_row rows[] = {
-    {"card", "ID", CLI_TEXT, AT(card), "a GPU, by UUID or number; without it the CPU", ""},
-    {"libraries", "DIRS", CLI_TEXT, AT(libraries), "folders where cuBLAS may be, by colons", ""},
-    {"cores", "N", CLI_COUNT, AT(cores), "threads on the CPU", ""},
-    {"memory", "BYTES", CLI_BYTES, AT(memory_bytes), "the CPU's free memory", ""},
+    {"card", "ID", CLI_TEXT, AT(card), "GPU, by UUID or number (default the CPU)", ""},
+    {"libraries", "DIRS", CLI_TEXT, AT(libraries),
+     "folders to search for cuBLAS, separated by colons", ""},
+    {"cores", "N", CLI_COUNT, AT(cores), "number of CPU threads", ""},
+    {"memory", "BYTES", CLI_BYTES, AT(memory_bytes), "free memory of the CPU", ""},
     {.name = NULL},
 };
 
@@ -48,8 +49,8 @@ static int rate_run(struct arena *a, const struct cli_options *options, struct f
 
 const struct cli_verb check_microbench_verb = {
     .name = "rate",
-    .summary = "measures the CPU or one GPU (for check --benchmark)",
-    .description = "The plumbing of check --benchmark: one figure a line, as JSON.",
+    .summary = "measure the CPU or one GPU (for check --benchmark)",
+    .description = "The plumbing of check --benchmark: prints one figure per line as JSON.",
     .options = rows,
     .options_size = sizeof(struct rate_options),
     .run = rate_run,

@@ -157,7 +157,7 @@ static void show_findings(const struct check *c, struct show_style style, struct
                counts[FINDING_PROBLEM] == 1 ? "" : "s", counts[FINDING_WARNING],
                counts[FINDING_WARNING] == 1 ? "" : "s", counts[FINDING_NOTE],
                counts[FINDING_NOTE] == 1 ? "" : "s", counts[FINDING_UNKNOWN], counts[FINDING_OK],
-               c->options->detailed || counts[FINDING_OK] == 0 ? "" : " (--detailed shows them)");
+               c->options->detailed || counts[FINDING_OK] == 0 ? "" : " (shown by --detailed)");
 }
 
 // --- Settings ------------------------------------------------------------------------------------
@@ -254,29 +254,30 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     add_setting(&t, "precision", check_precision_text(d), config_says(c, CONFIG_PRECISION),
                 d->precision == GPU_BF16   ? "bf16 in hardware; no loss scaling needed"
                 : d->precision == GPU_FP16 ? "tensor cores without bf16; with loss scaling"
-                : is_cpu                   ? "CPUs train in fp32, but for the newest servers'"
-                                           : "no tensor cores");
+                : is_cpu ? "most CPUs train in fp32; the newest server CPUs have bf16"
+                         : "no tensor cores");
     if (d->tf32) {
         add_setting(
             &t, "tf32", yes(true), (struct str){0},
             "what stays in fp32 runs on tensor cores (set_float32_matmul_precision('high'))");
     }
     add_setting(&t, "num_workers", number(c->arena, d->workers), config_says(c, CONFIG_WORKERS),
-                d->workers < 0 ? "the cores are not known" : "by the cores and memory there are");
+                d->workers < 0 ? "the number of cores is unknown" : "limited by cores and memory");
     add_setting(&t, "pin_memory", yes(d->pin_memory), (struct str){0},
-                d->pin_memory ? "copies to the GPU run beside it"
-                : is_cpu      ? "there is no GPU to copy to"
-                              : "GPU and CPU share their memory");
+                d->pin_memory ? "copies to the GPU overlap with it"
+                : is_cpu      ? "no GPU to copy to"
+                              : "GPU and CPU share memory");
     if (!is_cpu) {
         add_setting(&t, "channels_last", yes(d->channels_last),
                     config_says(c, CONFIG_CHANNELS_LAST),
-                    d->channels_last ? "for convolutions on tensor cores; transformers do not care"
-                                     : "brings nothing here");
+                    d->channels_last
+                        ? "for convolutions on tensor cores; makes no difference to transformers"
+                        : "no benefit here");
     }
     add_setting(&t, "compile", yes(d->compile), config_says(c, CONFIG_COMPILE),
-                d->compile ? "for long trainings: the first steps take minutes"
-                           : "PyTorch 2, a compiler and, on a GPU, capability 7.0 and Triton are "
-                             "needed");
+                d->compile
+                    ? "for long trainings: the first steps take minutes"
+                    : "needs PyTorch 2, a compiler and, on a GPU, capability 7.0 and Triton");
     add_batch(c, &t, d);
     show_table_text(&t, style, out);
     buf_byte(out, '\n');

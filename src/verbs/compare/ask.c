@@ -28,8 +28,7 @@ static int read_metrics(struct compare *c, struct fail *why) {
         struct str word = str_trim(str_cut(&rest, ','));
         int metric = find_metric(word);
         if (metric < 0) {
-            fail_set(why, FAIL_USAGE, "--metrics %.*s: there is no metric of that name",
-                     STR_ARG(word));
+            fail_set(why, FAIL_USAGE, "--metrics %.*s: no such metric", STR_ARG(word));
             return fail_hint(why, "throughput, memory, energy, time");
         }
         c->results[metric].is_asked = true;
@@ -41,23 +40,23 @@ static int check_numbers(struct compare *c, struct fail *why) {
     const struct compare_options *o = c->options;
     c->pairs_asked = o->pairs > 0 ? o->pairs : COMPARE_PAIRS;
     if (o->pairs > 0 && o->pairs < COMPARE_PAIRS_LEAST) {
-        fail_set(why, FAIL_USAGE, "--pairs %lld: fewer than %d pairs cannot show any difference",
+        fail_set(why, FAIL_USAGE, "--pairs %lld: fewer than %d pairs cannot show a difference",
                  (long long)o->pairs, COMPARE_PAIRS_LEAST);
-        return fail_hint(why, "the rank test of 3 against 3 has no p below 0.1; 10 is the default");
+        return fail_hint(why,
+                         "the rank test of 3 against 3 never has p below 0.1; the default is 10");
     }
     if (o->l.steps > 0 && o->l.steps < COMPARE_STEPS_LEAST) {
-        fail_set(why, FAIL_INPUT, "--steps %lld: at least %d measured steps make a figure",
+        fail_set(why, FAIL_INPUT, "--steps %lld: a figure needs at least %d measured steps",
                  (long long)o->l.steps, COMPARE_STEPS_LEAST);
-        return fail_hint(why, "10 is the default");
+        return fail_hint(why, "the default is 10");
     }
     return 0;
 }
 
 // --- Two configs ---------------------------------------------------------------------------------
 
-static const char hint_alike[] =
-    "a comparison changes how it is trained, not what: make them the same in that, and compare "
-    "again";
+static const char hint_alike[] = "a comparison changes how it is trained, not what: make this the "
+                                 "same in both, and compare again";
 
 static const struct config_value *value_of(const struct compare *c, int side,
                                            enum config_role role) {
@@ -127,15 +126,15 @@ static int check_command(struct compare *c, struct fail *why) {
     const struct compare_options *o = c->options;
     if (o->l.config_keys) {
         fail_set(why, FAIL_USAGE, "--config-key: compare takes both configs as they are");
-        return fail_hint(why, "write the values into A and B");
+        return fail_hint(why, "put the values into A and B");
     }
     if (!o->base.command) return 0;
     bool is_told = trial_command_mentions(o->base.command, STR("config")) ||
                    str_find(str_of(o->l.environment), STR("{config")) >= 0;
     if (is_told) return 0;
     fail_set(why, FAIL_USAGE, "the command has no {config}: both sides would run the same");
-    return fail_hint(why, "write {config} where the config's path belongs: "
-                          "-- python train.py --config {config}");
+    return fail_hint(
+        why, "put {config} where the config's path belongs: -- python train.py --config {config}");
 }
 
 int compare_ask(struct compare *c, struct fail *why) {
@@ -145,12 +144,13 @@ int compare_ask(struct compare *c, struct fail *why) {
     if (rc == 0)
         rc = show_report_check(c->arena, compare_files, "report", c->options->reports, why);
     if (rc == 0 && o->runs && (o->a || o->b || o->base.command)) {
-        fail_set(why, FAIL_USAGE, "--runs compares what the history has: nothing is trained");
+        fail_set(why, FAIL_USAGE, "--runs compares runs of the history: nothing is trained");
         return fail_hint(why, "leave out --a, --b and the command, or leave out --runs");
     }
     if (rc < 0 || o->runs) return rc;
     if (!o->a || !o->b) {
-        fail_set(why, FAIL_USAGE, "two configs are compared: %s is missing", o->a ? "--b" : "--a");
+        fail_set(why, FAIL_USAGE, "comparing needs two configs: %s is missing",
+                 o->a ? "--b" : "--a");
         return fail_hint(why, "compare --a A.yaml --b B.yaml -- COMMAND with {config}, or "
                               "compare --runs N M");
     }

@@ -10,27 +10,28 @@
 
 #define AT(member) offsetof(struct compare_options, member)
 static const struct cli_row option_rows[] = {
-    {"a", "FILE", CLI_TEXT, AT(a), "the config before", "file"},
-    {"b", "FILE", CLI_TEXT, AT(b), "the config after", "file"},
+    {"a", "FILE", CLI_TEXT, AT(a), "config before the change", "file"},
+    {"b", "FILE", CLI_TEXT, AT(b), "config after the change", "file"},
     {"metrics", "NAME,...", CLI_MANY, AT(metrics),
-     "what is compared: throughput, memory, energy, time (throughput,memory,energy)",
+     "metrics to compare: throughput, memory, energy, time (default throughput,memory,energy)",
      "throughput memory energy time"},
-    {"pairs", "N", CLI_COUNT, AT(pairs), "trials of each side that count (10, at least 4)", ""},
+    {"pairs", "N", CLI_COUNT, AT(pairs), "trials of each side that count (default 10, at least 4)",
+     ""},
     {"cool-down", "SECONDS", CLI_NUMBER, AT(cool_seconds),
-     "the longest wait before a trial until the GPU is as cool as before the first (60)", ""},
+     "longest wait before a trial for the GPU to cool down to its first temperature (default 60)",
+     ""},
     {"report", "FILE", CLI_REPEAT, AT(reports),
-     "also writes the answer as .html, .md or .json (repeatable)", "file"},
+     "also write the result as .html, .md or .json (repeatable)", "file"},
     {"runs", "N M", CLI_MANY, AT(runs),
-     "compares two runs of the history instead (batchfit list runs)", ""},
+     "compare two runs of the history instead (batchfit list runs)", ""},
     {"cost", "WORD", CLI_TEXT, AT(cost),
-     "also the cost: a provider (aws), with a GPU if need be (aws:t4), or USD for a GPU's hour",
+     "also compare cost: a provider (aws), with a GPU if needed (aws:t4), or USD per GPU hour",
      "aws gcp azure lambda runpod"},
     {"runs-per-month", "N", CLI_COUNT, AT(runs_per_month),
-     "with --samples: hours and money of a month", ""},
-    {"samples", "N", CLI_COUNT, AT(samples), "samples that one such run trains on", ""},
-    {"epochs", "N", CLI_COUNT, AT(epochs), "times that it does so (1)", ""},
-    {"data-path", "FILE", CLI_TEXT, AT(data_path), "HDF5 file that the built-in workload reads",
-     "file"},
+     "runs per month; with --samples, shows hours and money per month", ""},
+    {"samples", "N", CLI_COUNT, AT(samples), "samples of each run, for --runs-per-month", ""},
+    {"epochs", "N", CLI_COUNT, AT(epochs), "passes over the --samples (default 1)", ""},
+    {"data-path", "FILE", CLI_TEXT, AT(data_path), "HDF5 file for the built-in workload", "file"},
     CLI_ROW_DATA_KEY(AT(data_key)),
     CLI_ROW_RANKS_OF_TRIAL(AT(l.ranks)),
     LAUNCH_ROWS(struct compare_options),
@@ -43,8 +44,8 @@ static const struct cli_row option_rows[] = {
 static void say_energy_of_machine(struct compare *c, const struct launch *l) {
     const struct compare_result *r = &c->results[COMPARE_ENERGY];
     if (!r->is_asked || !r->is_measured || l->place.kind != LAUNCH_CPU) return;
-    compare_note(c, STR("the energy is that of the whole CPU and its memory, with whatever else "
-                        "ran on it"));
+    compare_note(c, STR("the energy is that of the whole CPU and its memory, including everything "
+                        "else that ran"));
 }
 
 static int both_failed(const struct compare *c, struct fail *why) {
@@ -59,8 +60,7 @@ static int answer(struct compare *c, struct fail *why) {
     if (c->sides[COMPARE_A].has_failed && c->sides[COMPARE_B].has_failed)
         return both_failed(c, why);
     if (c->is_standin && !c->is_of_runs) {
-        compare_note(c,
-                     STR("the command is a fake that plays a scenario: nothing was trained"));
+        compare_note(c, STR("FAKE: the command plays a scenario; nothing was trained"));
     }
     if (c->is_interrupted) {
         compare_note(c, str_format(c->arena, "interrupted: %td of %lld pairs were measured",
@@ -131,21 +131,18 @@ static int compare_run(struct arena *a, const struct cli_options *options, struc
 
 const struct cli_verb compare_verb = {
     .name = "compare",
-    .summary = "is B better than A, or is it chance?",
+    .summary = "compare two configs: is B better, or is it chance?",
     .description =
-        "Trains by two configs in turn, A B B A A B ..., each trial a process of its own that is "
-        "stopped after some steps, and says for each metric which side is better, with the ratio, "
+        "Trains with two configs in turn, A B B A A B ..., each trial in its own process that is "
+        "stopped after some steps. For each metric it says which side is better, with the ratio, "
         "its 95 % interval and the p of a rank test (Mann and Whitney), or that there is no "
-        "difference, and how many pairs would tell. One trial of each side comes before and does "
-        "not count; where a GPU tells its temperature, each trial waits until it is as cool as "
-        "before the first.\n"
-        "\n"
-        "The command after -- takes the config's path as {config}. Without a command the built-in "
-        "workload trains what both configs say.\n"
-        "\n"
-        "Energy is joules for each sample by the GPU's counter, or the CPU's; measured "
-        "steps of less than two seconds are too short for it. The cost takes data/prices.tsv, or "
-        "prices.local.tsv in your data folder.",
+        "difference and how many pairs would find one. One warm-up trial of each side comes first "
+        "and does not count; if the GPU reports its temperature, each trial waits until it is as "
+        "cool as before the first.\n\nThe command after -- takes the config's path as {config}. "
+        "Without a command, the built-in workload trains as both configs say.\n\nEnergy is joules "
+        "per sample, by the counter of the GPU or the CPU; it needs at least two seconds of "
+        "measured steps. Prices come from data/prices.tsv, or prices.local.tsv in your data "
+        "folder.",
     .examples = "batchfit compare --a configs/train.yaml --b configs/train_highperf.yaml --report "
                 "report.html -- python train.py --config {config}\n"
                 "batchfit compare --a a.yaml --b b.yaml --metrics throughput,energy --steps 50 -- "

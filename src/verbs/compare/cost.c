@@ -35,7 +35,7 @@ static struct str price_text(struct arena *a, const struct gpu_price *p) {
     if (p->region.len > 0) buf_format(&b, ", %.*s", STR_ARG(p->region));
     if (p->date.len > 0) buf_format(&b, ", of %.*s", STR_ARG(p->date));
     if (p->source.len > 0) buf_format(&b, " (%.*s)", STR_ARG(p->source));
-    if (p->is_own) buf_add(&b, STR(", of prices.local.tsv"));
+    if (p->is_own) buf_add(&b, STR(", from prices.local.tsv"));
     return buf_str(&b);
 }
 
@@ -56,10 +56,9 @@ static int find_price(struct compare *c, struct str name, int64_t bytes, struct 
 static int check_month(const struct compare_options *o, struct fail *why) {
     bool has_month = o->runs_per_month > 0 || o->samples > 0 || o->epochs > 0;
     if (!has_month || (o->runs_per_month > 0 && o->samples > 0)) return 0;
-    fail_set(why, FAIL_USAGE, "a month is told by --runs-per-month and --samples together");
-    return fail_hint(why,
-                     "--samples is the data set's size when --epochs is given, else the samples "
-                     "that a run trains on");
+    fail_set(why, FAIL_USAGE, "--runs-per-month and --samples need each other");
+    return fail_hint(why, "--samples is the size of the dataset if --epochs is given, else the "
+                          "samples of a whole run");
 }
 
 int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes, int64_t ranks,
@@ -76,8 +75,7 @@ int compare_ask_cost(struct compare *c, struct str card_name, int64_t card_bytes
     if (!o->cost) return 0;
     if (!str_to_double(str_of(o->cost), &price)) return find_price(c, card_name, card_bytes, why);
     if (!(price > 0) || price > 1e6) {
-        return fail_set(why, FAIL_USAGE, "--cost %s: not a price for an hour of a GPU in USD",
-                        o->cost);
+        return fail_set(why, FAIL_USAGE, "--cost %s: not a price in USD per GPU hour", o->cost);
     }
     c->cost.usd_per_hour = price;
     c->cost.source = STR("given by --cost");
@@ -97,7 +95,7 @@ void compare_count_cost(struct compare *c) {
                               k->runs_per_month, speeds[i]);
     }
     if (k->is_asked && is_chance) {
-        compare_note(c, STR("the speeds of A and B cannot be told apart: what B saves or costs "
-                            "more may be chance"));
+        compare_note(c, STR("the speeds of A and B cannot be told apart: the difference in cost "
+                            "may be chance"));
     }
 }

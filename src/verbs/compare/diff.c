@@ -27,7 +27,7 @@ struct str compare_diff(struct arena *a, struct str text_a, struct str text_b) {
     struct lines x = lines_of(a, text_a), y = lines_of(a, text_b);
     struct buf out = buf_new(a);
     if (x.count > LINES_MOST || y.count > LINES_MOST) {
-        return str_equal(text_a, text_b) ? (struct str){0} : STR("(too long to be shown)\n");
+        return str_equal(text_a, text_b) ? (struct str){0} : STR("(too long to show)\n");
     }
     // common[i][j]: lines that the rests from i and j have in common.
     ptrdiff_t width = y.count + 1;

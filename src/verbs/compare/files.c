@@ -211,7 +211,7 @@ static struct str markdown_text(void *context) {
     }
     buf_add(&b, STR("\n## Trials\n\n"));
     show_table_markdown(&trials, &b);
-    buf_add(&b, STR("\n## How to do it again\n"));
+    buf_add(&b, STR("\n## How to reproduce\n"));
     fenced(&b, call_text(c));
     if (diff_of(c).len > 0) fenced(&b, diff_of(c));
     buf_byte(&b, '\n');
@@ -268,7 +268,7 @@ static void add_verdicts(struct compare *c, struct buf *page) {
 
 static void add_again(struct compare *c, struct buf *page) {
     struct show_table about = versions(c);
-    html_section(page, STR("How to do it again"));
+    html_section(page, STR("How to reproduce"));
     html_code(page, call_text(c));
     if (diff_of(c).len > 0) html_code(page, diff_of(c));
     html_table(page, &about);

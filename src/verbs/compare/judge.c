@@ -10,8 +10,8 @@ static const uint64_t seed = 20261122;
 const struct compare_metric_row compare_metrics[COMPARE_METRICS] = {
     [COMPARE_THROUGHPUT] = {"throughput", NULL, "samples/s", "Throughput", true},
     [COMPARE_MEMORY] = {"memory", "memory_usage", "bytes", "Peak memory", false},
-    [COMPARE_ENERGY] = {"energy", "energy_consumption", "J/sample", "Energy of a sample", false},
-    [COMPARE_TIME] = {"time", NULL, "ms/sample", "Time of a sample", false},
+    [COMPARE_ENERGY] = {"energy", "energy_consumption", "J/sample", "Energy per sample", false},
+    [COMPARE_TIME] = {"time", NULL, "ms/sample", "Time per sample", false},
 };
 
 const char *compare_side_name(int side) {
@@ -52,7 +52,7 @@ static void judge_pairs(struct compare *c, int metric, struct compare_result *r)
     r->is_tested = r->ratio.pairs >= 2;
     r->verdict = r->is_tested ? verdict_of(r->ratio.verdict, compare_metrics[metric].more_is_better)
                               : "no difference";
-    if (!r->is_tested) r->reason = STR("one figure each: there is nothing to test with");
+    if (!r->is_tested) r->reason = STR("only one figure each: no test is possible");
     if (!r->is_tested || r->ratio.verdict != STATS_SAME) return;
     double seen = fabs(r->ratio.ratio - 1);
     double noise = noise_of(a->figures[metric], b->figures[metric], count);

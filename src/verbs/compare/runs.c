@@ -9,7 +9,7 @@ static int find_run(struct compare *c, struct store *store, struct str text,
                     struct store_run *ret_run, struct fail *why) {
     int64_t id;
     if (!str_to_i64(text, &id) || id <= 0) {
-        return fail_set(why, FAIL_USAGE, "--runs %.*s: not the number of a run", STR_ARG(text));
+        return fail_set(why, FAIL_USAGE, "--runs %.*s: not a run number", STR_ARG(text));
     }
     return history_run(c->arena, store, id, ret_run, why);
 }
@@ -18,12 +18,11 @@ static int find_both(struct compare *c, struct store_run *runs, struct fail *why
     struct str rest = str_of(c->options->runs), first = str_trim(str_cut(&rest, ','));
     struct store *store;
     if (!rest.p || str_find(rest, STR(",")) >= 0) {
-        fail_set(why, FAIL_USAGE, "--runs: two runs are compared");
+        fail_set(why, FAIL_USAGE, "--runs takes two runs");
         return fail_hint(why, "compare --runs 41 57");
     }
     if (c->options->h.is_off) {
-        return fail_set(why, FAIL_USAGE,
-                        "--runs looks into the history, which --no-history forbids");
+        return fail_set(why, FAIL_USAGE, "--runs needs the history, which --no-history excludes");
     }
     int rc = store_open(c->arena, store_folder(c->arena, c->options->h.store), &store, why);
     if (rc < 0) return rc;
@@ -50,18 +49,18 @@ static int check_run(const struct store_run *run, struct fail *why) {
     if (str_is(run->kind, "fit")) {
         fail_set(why, FAIL_INPUT, "run %lld is a prediction: nothing was measured",
                  (long long)run->id);
-        return fail_hint(why, "runs of the kinds trial, bench and compare have been measured");
+        return fail_hint(why, "only runs of kind trial, bench or compare are measured");
     }
     bool is_good = str_is(run->status, "OK") || str_is(run->status, "ALMOST");
     if (is_good && (run->each_s.len > 0 || run->samples_per_s > 0)) return 0;
     if (is_good) {
-        fail_set(why, FAIL_INPUT, "run %lld has no figures: no step of it was seen",
+        fail_set(why, FAIL_INPUT, "run %lld has no figures: none of its steps were seen",
                  (long long)run->id);
     } else {
         fail_set(why, FAIL_INPUT, "run %lld has no figures: %.*s%s%.*s", (long long)run->id,
                  STR_ARG(run->status), run->reason.len > 0 ? ": " : "", STR_ARG(run->reason));
     }
-    return fail_hint(why, "batchfit list runs shows those that have samples/s");
+    return fail_hint(why, "batchfit list runs shows which ones have samples/s");
 }
 
 static int check_alike(struct compare *c, const struct store_run *runs, struct fail *why) {
@@ -110,7 +109,7 @@ static void read_side(struct compare *c, int index, const struct store_run *run,
     double seconds;
     for (int k = 0; k < COMPARE_METRICS; k++) {
         side->figures[k] = arena_new(c->arena, double, room);
-        side->why[k] = STR("the history does not have it of both runs");
+        side->why[k] = STR("the history does not have it for both runs");
     }
     while (rest.len > 0) {
         if (str_to_double(str_cut(&rest, ' '), &seconds) && seconds > 0) add_figure(side, seconds);
@@ -128,16 +127,15 @@ static void read_side(struct compare *c, int index, const struct store_run *run,
 static void say_how_sure(struct compare *c, const struct store_run *runs) {
     const struct store_run *a = &runs[COMPARE_A], *b = &runs[COMPARE_B];
     if (!str_is(a->kind, "compare") || !str_is(b->kind, "compare")) {
-        compare_note(
-            c, STR("single launches: what differs from one launch to the next is not in these "
-                   "figures; compare --a --b measures it"));
+        compare_note(c, STR("single launches: these figures do not include variation between "
+                            "launches; compare --a --b measures it"));
     }
     if (!str_equal(a->gpu, b->gpu) || !str_equal(a->driver, b->driver)) {
-        compare_note(c, str_format(c->arena,
-                                   "the runs are not of the same device and driver: %.*s %.*s, "
-                                   "%.*s %.*s",
-                                   STR_ARG(a->gpu), STR_ARG(a->driver), STR_ARG(b->gpu),
-                                   STR_ARG(b->driver)));
+        compare_note(
+            c,
+            str_format(c->arena,
+                       "the runs are not from the same device and driver: %.*s %.*s, %.*s %.*s",
+                       STR_ARG(a->gpu), STR_ARG(a->driver), STR_ARG(b->gpu), STR_ARG(b->driver)));
     }
 }
 
@@ -156,13 +154,14 @@ int compare_recall(struct compare *c, struct fail *why) {
     ptrdiff_t a = c->sides[COMPARE_A].count, b = c->sides[COMPARE_B].count;
     c->pairs = a < b ? a : b;
     if (!is_one && c->pairs < COMPARE_STEPS_LEAST) {
-        return fail_set(why, FAIL_INPUT, "runs %lld and %lld have %td figures only: %d are wanted",
+        return fail_set(why, FAIL_INPUT, "runs %lld and %lld have only %td figures; %d are needed",
                         (long long)runs[0].id, (long long)runs[1].id, c->pairs,
                         COMPARE_STEPS_LEAST);
     }
     c->is_standin = runs[COMPARE_A].is_standin == 1;
     c->device = runs[COMPARE_B].gpu;
-    if (c->is_standin) compare_note(c, STR("the runs are of a fake: nothing was trained"));
+    if (c->is_standin)
+        compare_note(c, STR("FAKE: the command played a scenario; nothing was trained"));
     say_how_sure(c, runs);
     compare_judge(c);
     return 0;

@@ -85,16 +85,15 @@ struct show_table compare_cost_table(const struct compare *c) {
     show_table_column(&t, "cost", SHOW_LEFT);
     show_table_column(&t, "A", SHOW_RIGHT);
     show_table_column(&t, "B", SHOW_RIGHT);
-    show_table_column(&t, "saved by B", SHOW_RIGHT);
-    money_row(&t, "USD for a million samples", k->per_million[COMPARE_A],
-              k->per_million[COMPARE_B]);
-    money_row(&t, "hours in a month", m[COMPARE_A].hours, m[COMPARE_B].hours);
-    money_row(&t, "USD in a month", m[COMPARE_A].usd, m[COMPARE_B].usd);
+    show_table_column(&t, "B saves", SHOW_RIGHT);
+    money_row(&t, "USD per million samples", k->per_million[COMPARE_A], k->per_million[COMPARE_B]);
+    money_row(&t, "hours per month", m[COMPARE_A].hours, m[COMPARE_B].hours);
+    money_row(&t, "USD per month", m[COMPARE_A].usd, m[COMPARE_B].usd);
     return t;
 }
 
 struct str compare_price(const struct compare *c) {
-    return str_format(c->arena, "%.4g USD for a GPU's hour: %.*s", c->cost.usd_per_hour,
+    return str_format(c->arena, "%.4g USD per GPU hour: %.*s", c->cost.usd_per_hour,
                       STR_ARG(c->cost.source));
 }
 
@@ -111,9 +110,7 @@ static struct str no_difference(const struct compare *c, const char *name,
                           c->pairs, percent * r->difference);
     }
     return str_format(
-        c->arena,
-        "%s: no difference that can be told from chance; %td pairs would find one of %.1f %% "
-        "(--pairs)",
+        c->arena, "%s: no difference beyond chance; %td pairs would find one of %.1f %% (--pairs)",
         name, r->pairs_wanted, percent * r->difference);
 }
 

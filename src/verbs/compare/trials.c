@@ -41,8 +41,8 @@ static void add_figures(struct compare_side *side, const struct launch_result *r
     side->figures[COMPARE_ENERGY][i] = r->joules_per_sample;
     side->why[COMPARE_ENERGY] = r->energy_why;
     side->why[COMPARE_THROUGHPUT] = side->why[COMPARE_TIME] =
-        STR("the command's steps do not say how long they took, or how many samples they had");
-    side->why[COMPARE_MEMORY] = STR("the device does not say how much memory was used");
+        STR("the command's steps report neither their time nor their samples");
+    side->why[COMPARE_MEMORY] = STR("the device does not report memory use");
 }
 
 static void read_framework(struct compare *c, struct compare_side *side,
@@ -74,7 +74,7 @@ static int check_steps(const struct compare_side *side, const struct launch_resu
     if (r->steps >= COMPARE_STEPS_LEAST) return 0;
     fail_set(why, FAIL_INPUT, "%.*s: the command ended after %lld steps, %lld of them measured",
              STR_ARG(side->name), (long long)r->made, (long long)r->steps);
-    return fail_hint(why, "at least %d make a figure: let it train longer, or --warmup 1",
+    return fail_hint(why, "a figure needs at least %d: let it train longer, or use --warmup 1",
                      COMPARE_STEPS_LEAST);
 }
 

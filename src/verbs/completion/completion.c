@@ -106,7 +106,7 @@ static const struct cli_row rows[] = {{.name = NULL}};
 
 const struct cli_verb completion_verb = {
     .name = "completion",
-    .summary = "prints the completion script of a shell",
+    .summary = "print a shell completion script",
     .arguments = "SHELL",
     .description = "SHELL is bash, zsh or fish. In bash: eval \"$(batchfit completion bash)\"",
     .options = rows,

@@ -11,13 +11,13 @@ static const struct cli_row rows[] = {
     QUESTION_ROWS(struct doctor_options),
     QUESTION_ROW_INFERENCE(struct doctor_options),
     HISTORY_ROWS(struct doctor_options),
-    {"batch-size", "N", CLI_COUNT, AT(q.batch), "the batch of that run, for the prediction", ""},
-    {"gpu", "NAME", CLI_TEXT, AT(gpu), "the GPU it ran on: rtx3060, a100-80gb", "gpus"},
+    {"batch-size", "N", CLI_COUNT, AT(q.batch), "batch of the run, to predict smaller ones", ""},
+    {"gpu", "NAME", CLI_TEXT, AT(gpu), "GPU it ran on: rtx3060, a100-80gb", "gpus"},
     CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
-    {"pid", "N", CLI_COUNT, AT(pid), "a process that trains now, with its children", ""},
-    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "how long to look at it; 10 without it", "",
-     'd'},
-    {"run", "N", CLI_COUNT, AT(run), "a run of the history (batchfit list runs)", ""},
+    {"pid", "N", CLI_COUNT, AT(pid), "running training to observe, with its child processes", ""},
+    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "how long to observe with --pid (default 10)",
+     "", 'd'},
+    {"run", "N", CLI_COUNT, AT(run), "run of the history (batchfit list runs)", ""},
     {.name = NULL},
 };
 
@@ -28,9 +28,9 @@ static int refuse(const struct doctor_options *o, struct fail *why) {
         return fail_hint(why, "batchfit doctor train.log; COMMAND 2>&1 | batchfit doctor -");
     }
     if (!isnan(o->duration) && o->pid <= 0)
-        return fail_set(why, FAIL_USAGE, "--duration goes with --pid");
+        return fail_set(why, FAIL_USAGE, "--duration needs --pid");
     if (!isnan(o->duration) && (o->duration < 1 || o->duration > 3600))
-        return fail_set(why, FAIL_USAGE, "--duration: from 1 to 3600 seconds");
+        return fail_set(why, FAIL_USAGE, "--duration: not from 1 to 3600 seconds");
     return 0;
 }
 
@@ -78,21 +78,19 @@ static int doctor_run(struct arena *a, const struct cli_options *options, struct
 
 const struct cli_verb doctor_verb = {
     .name = "doctor",
-    .summary = "why is it slow, why did it die?",
+    .summary = "find why a training is slow or died",
     .arguments = "LOG",
     .description =
         "Reads a training's log of any framework (- is standard input), a steps file, a log of "
-        "batchfit watch, a result of batchfit bench --json, a run of the history, a memory "
-        "snapshot of PyTorch (torch.cuda.memory._dump_snapshot: a .pickle), or looks at a "
-        "live process and its children, and names the causes, the surest first, each with what "
-        "shows it and what helps. Of a snapshot it says who held the GPU's memory, and what other "
-        "settings of the allocator and, with --batch-size, smaller batches would have done; "
-        "nothing "
-        "in the pickle is executed. With --config the remedy is in the config's own keys; where "
-        "the "
-        "model and the GPU are known, what a smaller batch would need is predicted.\n"
-        "The exit status is 1 when a cause was found, 0 when nothing was. The causes and how sure "
-        "each kind of evidence is: doc/formats/doctor.md.",
+        "batchfit watch, the output of batchfit bench --json, a run of the history or a PyTorch "
+        "memory snapshot (torch.cuda.memory._dump_snapshot, a .pickle), or observes a live process "
+        "and its children. It names the causes, the surest first, each with its evidence and a "
+        "remedy. For a snapshot it says what held the GPU's memory, and what other allocator "
+        "settings and, with --batch-size, smaller batches would have done; nothing in the pickle "
+        "is executed. With --config, the remedy uses the config's own keys; if the model and the "
+        "GPU are known, the memory for a smaller batch is predicted.\nThe exit status is 1 if a "
+        "cause was found, else 0. All causes, and how sure each kind of evidence is: "
+        "doc/formats/doctor.md.",
     .examples = "batchfit doctor logs/train.log\n"
                 "batchfit doctor logs/train.log --config configs/train.yaml --gpu rtx3060\n"
                 "batchfit doctor oom.pickle --batch-size 32\n"

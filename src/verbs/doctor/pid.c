@@ -138,8 +138,8 @@ static int check(int64_t pid, struct fail *why) {
     if (stat(path, &st) < 0)
         return fail_set(why, FAIL_INPUT, "--pid %lld: no such process", (long long)pid);
     if (st.st_uid != geteuid() && geteuid() != 0) {
-        fail_set(why, FAIL_MACHINE, "--pid %lld: it is another user's", (long long)pid);
-        return fail_hint(why, "ask as that user, or as root");
+        fail_set(why, FAIL_MACHINE, "--pid %lld: belongs to another user", (long long)pid);
+        return fail_hint(why, "run this as that user, or as root");
     }
     return 0;
 }
@@ -253,8 +253,8 @@ static int look_on(struct looking *w, struct watch *watch, double seconds, struc
         poll(NULL, 0, every_ms);
         look_at_tree(w->root, &w->last);
         if (w->last.count == 0) {
-            fail_set(why, FAIL_INPUT, "--pid %lld: it ended while we looked", (long long)w->root);
-            return fail_hint(why, "batchfit doctor on its log says why");
+            fail_set(why, FAIL_INPUT, "--pid %lld: ended while being observed", (long long)w->root);
+            return fail_hint(why, "batchfit doctor on its log shows why");
         }
         if (watch) observe_update(watch);
         struct device_gauges *g = &w->gauges[w->looks++];

@@ -125,8 +125,8 @@ static int read_all(struct doctor_reading *r, int fd, struct fail *why) {
     }
     if (rc < 0) return rc;
     if (!k) {
-        fail_set(why, FAIL_INPUT, "%s: it is empty", r->name);
-        return fail_hint(why, "both outputs into the log: COMMAND > train.log 2>&1");
+        fail_set(why, FAIL_INPUT, "%s: empty", r->name);
+        return fail_hint(why, "write both outputs to the log: COMMAND > train.log 2>&1");
     }
     if (!k->bytes && r->line.count > 0) rc = give_line(r, k, why);
     r->d->kind = str_of(k->name);
@@ -140,7 +140,7 @@ int doctor_read(struct doctor *d, const char *path, struct fail *why) {
     if (!is_stdin && stat(path, &st) == 0 && S_ISDIR(st.st_mode)) {
         path = str_format(d->arena, "%s/steps.jsonl", path).p;
         if (!os_exists(path))
-            return fail_set(why, FAIL_INPUT, "%.*s: a folder without steps.jsonl, no log",
+            return fail_set(why, FAIL_INPUT, "%.*s: a folder without steps.jsonl, not a log",
                             STR_ARG(d->source));
     }
     OS_FD fd = is_stdin ? dup(STDIN_FILENO) : open(path, O_RDONLY | O_CLOEXEC);

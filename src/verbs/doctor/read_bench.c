@@ -6,7 +6,7 @@ enum { DOCUMENT_MOST = 16 << 20 };
 
 int doctor_reading_bench_bytes(struct doctor_reading *r, struct str bytes, struct fail *why) {
     if (r->document.count + bytes.len > DOCUMENT_MOST)
-        return fail_set(why, FAIL_INPUT, "%s: a result of bench is shorter than 16 MiB", r->name);
+        return fail_set(why, FAIL_INPUT, "%s: larger than a bench result can be (16 MiB)", r->name);
     buf_add(&r->document, bytes);
     return 0;
 }
@@ -31,7 +31,8 @@ int doctor_reading_bench_end(struct doctor_reading *r, struct fail *why) {
         const json_t *workers = json_object_get(row, "workers");
         if (json_is_integer(workers)) f->workers = (int)json_integer_value(workers);
     }
-    r->d->read = str_format(r->d->arena, "%zu rows, the recommended one", json_array_size(rows));
+    r->d->read =
+        str_format(r->d->arena, "%zu rows, showing the recommended one", json_array_size(rows));
     json_decref(document);
     return 0;
 }

@@ -50,7 +50,7 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     logread_end(j, &ending, &line);
     if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION)
         str_list_add(r->d->arena, &r->d->notes,
-                     str_format(r->d->arena, "the training went on after line %lld: %.*s",
+                     str_format(r->d->arena, "the training continued after line %lld: %.*s",
                                 (long long)line, STR_ARG(str_trim(ending.line))));
     else
         doctor_take_ending(r->d, &ending, line);

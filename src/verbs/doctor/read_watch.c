@@ -70,11 +70,10 @@ int doctor_reading_watch_line(struct doctor_reading *r, struct str line, struct 
 
 int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why) {
     if (r->broken == r->lines)
-        return fail_set(why, FAIL_INPUT, "%s: every line of it is broken", r->name);
+        return fail_set(why, FAIL_INPUT, "%s: every line is broken", r->name);
     if (r->broken > 0)
-        str_list_add(
-            r->d->arena, &r->d->notes,
-            str_format(r->d->arena, "%lld broken lines were left out", (long long)r->broken));
+        str_list_add(r->d->arena, &r->d->notes,
+                     str_format(r->d->arena, "%lld broken lines skipped", (long long)r->broken));
     r->d->facts.utilisation = figures_median(&r->utilisation);
     r->d->facts.memory_share = figures_median(&r->memory);
     r->d->facts.gauge_count = r->utilisation.seen;
@@ -89,10 +88,9 @@ enum { CSV_SM, CSV_FB, CSV_TOTAL, CSV_THROTTLED };
 static void csv_throttled(struct doctor_reading *r, double percent) {
     if (!(percent >= 1) || is_found(r, "trend.throttled")) return;
     struct finding f = {.id = "trend.throttled", .severity = FINDING_WARNING};
-    f.evidence = str_format(r->d->arena,
-                            "line %lld: heat or power brake held the clocks back for %.1f %% of a "
-                            "minute",
-                            (long long)r->lines, percent);
+    f.evidence = str_format(
+        r->d->arena, "line %lld: heat or power brake limited the clocks for %.1f %% of a minute",
+        (long long)r->lines, percent);
     add_finding(r, f);
 }
 

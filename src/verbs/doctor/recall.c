@@ -38,7 +38,7 @@ int doctor_recall(struct doctor *d, int64_t id, struct fail *why) {
     d->source = str_format(d->arena, "run %lld", (long long)id);
     d->kind = STR("run");
     if (o->is_off)
-        return fail_set(why, FAIL_USAGE, "--run is a run of the history: without --no-history");
+        return fail_set(why, FAIL_USAGE, "--run needs the history; leave out --no-history");
     int rc = store_open(d->arena, store_folder(d->arena, o->store), &store, why);
     if (rc < 0) return rc;
     rc = history_run(d->arena, store, id, &run, why);

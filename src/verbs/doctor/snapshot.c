@@ -24,9 +24,9 @@ static struct str figures(struct doctor *d, const struct death *x) {
     const struct snapshot_history *h = x->history;
     struct buf b = buf_new(d->arena);
     buf_add(&b, of_gpu(d, x));
-    buf_format(&b, "%.*s were asked for", STR_ARG(bytes(d, h->asked)));
+    buf_format(&b, "%.*s requested", STR_ARG(bytes(d, h->asked)));
     if (h->device_free >= 0)
-        buf_format(&b, ", the GPU had %.*s free", STR_ARG(bytes(d, h->device_free)));
+        buf_format(&b, ", %.*s free on the GPU", STR_ARG(bytes(d, h->device_free)));
     buf_format(&b, "; PyTorch held %.*s, %.*s of it in use", STR_ARG(bytes(d, h->reserved)),
                STR_ARG(bytes(d, h->allocated)));
     if (h->holes >= 0)
@@ -38,11 +38,11 @@ static struct str figures(struct doctor *d, const struct death *x) {
 static struct str leak_evidence(struct doctor *d, const struct death *x) {
     struct str place = snapshot_place_text(d->arena, x->history->of, x->leak.stack);
     return str_format(d->arena,
-                      "%.*s%.*s are left of earlier steps, %.*s were missing; %.*s of it made at "
-                      "%.*s in %d steps, %.*s a step",
+                      "%.*s%.*s remain from earlier steps, %.*s were missing; %.*s of it allocated "
+                      "at %.*s in %d steps, %.*s per step",
                       STR_ARG(of_gpu(d, x)), STR_ARG(bytes(d, x->leak_bytes)),
                       STR_ARG(bytes(d, x->missing)), STR_ARG(bytes(d, x->leak.bytes)),
-                      STR_ARG(place.len ? place : STR("places without a stack")), x->leak.steps,
+                      STR_ARG(place.len ? place : STR("unknown places (no stack)")), x->leak.steps,
                       STR_ARG(bytes(d, x->leak.bytes / x->leak.steps)));
 }
 
@@ -54,7 +54,7 @@ static struct str settings_that_run(struct doctor *d, const struct death *x) {
         const struct death_case *c = &x->cases[i];
         if (!c->runs) continue;
         buf_format(&b, "%s%s", b.count ? ", or with " : "with ", c->conf);
-        buf_add(&b, STR(" this would have fitted"));
+        buf_add(&b, STR(" it would have fit"));
         if (c->needed >= 0 && c->spare >= 0)
             buf_format(&b, ", with %.*s to spare", STR_ARG(bytes(d, c->spare)));
         break;
@@ -67,7 +67,7 @@ static struct str put_off(struct doctor *d, const struct death *x) {
     for (int i = 0; i < x->case_count && x->replay != DEATH_LATER; i++) {
         const struct death_case *c = &x->cases[i];
         if (!c->runs || c->needed < 0 || x->leak_per_step <= 0) continue;
-        return str_format(d->arena, "%s would have put it off by about %lld steps (simulated); ",
+        return str_format(d->arena, "%s would have delayed it by about %lld steps (simulated); ",
                           c->conf, (long long)(c->spare / x->leak_per_step + 1));
     }
     return (struct str){0};
@@ -79,10 +79,10 @@ static struct str batches_that_run(struct doctor *d, const struct death *x) {
         const struct death_batch *y = &x->batches[i];
         buf_format(&b, "%s", b.count ? "; " : "");
         if (y->batch > 0)
-            buf_format(&b, "a batch of %lld would have come past this point%s%s",
+            buf_format(&b, "a batch of %lld would have got past this point%s%s",
                        (long long)y->batch, y->conf[0] ? " with " : "", y->conf);
         else
-            buf_format(&b, "no batch would have come past this point%s%s",
+            buf_format(&b, "no batch would have got past this point%s%s",
                        y->conf[0] ? " with " : "", y->conf);
     }
     return buf_str(&b);
@@ -94,19 +94,19 @@ static const struct verdict {
     unsigned actions;
 } verdicts[DEATH_VERDICTS] = {
     [DEATH_LIMIT] = {"memory.limit",
-                     "the GPU had enough free memory, but the program may not take it",
+                     "the GPU had enough free memory, but the program was not allowed to use it",
                      "look for set_per_process_memory_fraction, per_process_memory_fraction in "
-                     "PYTORCH_CUDA_ALLOC_CONF, or a limit of the launcher",
+                     "PYTORCH_CUDA_ALLOC_CONF, or a limit set by the launcher",
                      0},
     [DEATH_LEAK] = {"memory.leak", "memory leak: it grows from step to step",
-                    "look for losses or outputs that are kept with their graph (use .item() or "
-                    ".detach()) and for lists that grow, at the line above",
+                    "at the line above, look for losses or outputs kept with their graph (use "
+                    ".item() or .detach()) and for growing lists",
                     0},
-    [DEATH_FRAGMENTED] =
-        {"memory.fragmentation", "the GPU's memory is fragmented: enough is reserved, in pieces",
-         "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; equal shapes from step "
-         "to step (drop_last, padding to buckets); a smaller batch",
-         CAUSE_SMALLER_BATCH},
+    [DEATH_FRAGMENTED] = {"memory.fragmentation",
+                          "the GPU's memory is fragmented: enough is reserved, but in pieces",
+                          "PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True; the same shapes in "
+                          "every step (drop_last, padding to buckets); a smaller batch",
+                          CAUSE_SMALLER_BATCH},
     [DEATH_PEAK] = {"memory.oom", "the GPU's memory ran out",
                     "a smaller batch with more accumulation keeps the effective batch; mixed "
                     "precision; checkpointing; shorter sequences or smaller images; batchfit fit "
@@ -141,7 +141,7 @@ static void note_history(struct doctor *d, const struct death *x) {
     if (h->event_count == 0) {
         str_list_add(a, &d->notes,
                      str_format(a,
-                                "%.*sthe file has no history, only what was there at its end: "
+                                "%.*sthe file has no history, only the final state: call "
                                 "torch.cuda.memory._record_memory_history() before the training",
                                 STR_ARG(gpu)));
         return;
@@ -149,30 +149,30 @@ static void note_history(struct doctor *d, const struct death *x) {
     if (h->before_count > 0)
         str_list_add(a, &d->notes,
                      str_format(a,
-                                "%.*sthe history does not begin with the program: %lld "
-                                "allocations of %.*s were there before. Recording began late, or "
-                                "its ring (max_entries) has lost its beginning",
+                                "%.*sthe history does not begin with the program: %lld allocations "
+                                "of %.*s existed before it. Recording began late, or its ring "
+                                "buffer (max_entries) has lost the beginning",
                                 STR_ARG(gpu), (long long)h->before_count,
                                 STR_ARG(bytes(d, h->before_bytes))));
     if (!h->has_stacks)
         str_list_add(a, &d->notes,
                      str_format(a,
-                                "%.*sno stacks were recorded (context=None): whose the memory is "
-                                "cannot be told",
+                                "%.*sno stacks were recorded (context=None), so the owners of the "
+                                "memory are unknown",
                                 STR_ARG(gpu)));
     if (h->ooms > 1)
         str_list_add(a, &d->notes,
-                     str_format(a, "%.*s%d times out of memory; this is the last", STR_ARG(gpu),
+                     str_format(a, "%.*smemory ran out %d times; this is the last", STR_ARG(gpu),
                                 (int)h->ooms));
 }
 
 static const char *const replays[] = {
     [DEATH_SAME] = NULL,
-    [DEATH_EARLIER] = "the simulator runs out before the program did: what it says of other "
-                      "settings is on the careful side",
-    [DEATH_LATER] = "replayed as it was, the simulator does not run out: how the memory was cut up "
-                    "before the history began is not in the file. What other settings would have "
-                    "done is not said",
+    [DEATH_EARLIER] = "the simulator runs out before the program did: its results for other "
+                      "settings are on the safe side",
+    [DEATH_LATER] =
+        "the replay does not run out in the simulator, since the file does not show how memory was "
+        "divided before the history began; so other settings are not simulated",
     [DEATH_NOT_PLAYED] = NULL,
 };
 
@@ -183,19 +183,19 @@ static void note_replay(struct doctor *d, const struct death *x) {
                      str_format(a, "%.*s%s", STR_ARG(of_gpu(d, x)), replays[x->replay]));
     if (x->conf_unread.len > 0)
         str_list_add(a, &d->notes,
-                     str_format(a, "the simulator does not know all of the file's settings (%.*s)",
+                     str_format(a,
+                                "the simulator does not support all of the file's settings (%.*s)",
                                 STR_ARG(x->conf_unread)));
     if (x->batch > 0 && x->tape.fixed_bytes > 0)
         str_list_add(a, &d->notes,
                      str_format(a,
                                 "%.*s of activations have sizes that %lld does not divide: they "
-                                "are held fixed for other batches",
+                                "count as constant for other batches",
                                 STR_ARG(bytes(d, x->tape.fixed_bytes)), (long long)x->batch));
     if (x->batch_count > 0)
         str_list_add(a, &d->notes,
-                     STR("a smaller batch is only known to come past the point of "
-                         "this death: what the step would have asked for after it is "
-                         "not in the file"));
+                     STR("a smaller batch is only known to get past this point: the file does not "
+                         "show what the rest of the step would have needed"));
 }
 
 static void judge(struct doctor *d, const struct snapshot *s, int gpu) {

@@ -22,10 +22,8 @@ static const char *const replays[] = {
 static void show_kinds(struct doctor *d, const struct death *x, struct show_style style,
                        struct buf *out) {
     struct show_table t = show_table_new(d->arena, (struct str){0});
-    static const struct show_heading headings[] = {{"whose", SHOW_LEFT},
-                                                   {"bytes", SHOW_RIGHT},
-                                                   {"allocations", SHOW_RIGHT},
-                                                   {NULL, SHOW_LEFT}};
+    static const struct show_heading headings[] = {
+        {"kind", SHOW_LEFT}, {"bytes", SHOW_RIGHT}, {"allocations", SHOW_RIGHT}, {NULL, SHOW_LEFT}};
     show_table_columns(&t, headings);
     for (int i = 0; i < x->kind_count; i++) {
         const struct death_share *s = &x->kinds[i];
@@ -40,7 +38,7 @@ static void show_holders(struct doctor *d, const struct death *x, struct show_st
                          struct buf *out) {
     struct show_table t = show_table_new(d->arena, (struct str){0});
     static const struct show_heading headings[] = {
-        {"made at", SHOW_LEFT},      {"whose", SHOW_LEFT},  {"bytes", SHOW_RIGHT},
+        {"allocated at", SHOW_LEFT}, {"kind", SHOW_LEFT},   {"bytes", SHOW_RIGHT},
         {"allocations", SHOW_RIGHT}, {"steps", SHOW_RIGHT}, {NULL, SHOW_LEFT}};
     show_table_columns(&t, headings);
     for (int i = 0; i < x->holder_count; i++) {
@@ -60,17 +58,17 @@ static struct str case_text(struct arena *a, const struct death_case *c) {
         return str_format(a, "fits, %.*s to spare", STR_ARG(unit_bytes(a, c->spare)));
     if (c->spare < 0)
         return str_format(a, "runs out, %.*s short", STR_ARG(unit_bytes(a, -c->spare)));
-    return STR("runs out here, though it fits in less: a matter of luck");
+    return STR("runs out here, though it fits in less: pure chance");
 }
 
 static void show_cases(struct doctor *d, const struct death *x, struct show_style style,
                        struct buf *out) {
     if (x->case_count == 0 || x->replay == DEATH_LATER) return;
     struct show_table t =
-        show_table_new(d->arena, str_format(d->arena, "replayed in the simulator, in %.*s",
+        show_table_new(d->arena, str_format(d->arena, "replayed in the simulator with %.*s",
                                             STR_ARG(unit_bytes(d->arena, x->capacity))));
     static const struct show_heading headings[] = {
-        {"PYTORCH_CUDA_ALLOC_CONF", SHOW_LEFT}, {"this death", SHOW_LEFT}, {NULL, SHOW_LEFT}};
+        {"PYTORCH_CUDA_ALLOC_CONF", SHOW_LEFT}, {"result", SHOW_LEFT}, {NULL, SHOW_LEFT}};
     show_table_columns(&t, headings);
     for (int i = 0; i < x->case_count; i++) {
         const struct death_case *c = &x->cases[i];
@@ -88,16 +86,16 @@ static void show_head(struct doctor *d, const struct death *x, struct show_style
     struct buf b = buf_new(a);
     const char *phase = phases[h->phase];
     buf_format(&b, "GPU %d, %s", h->gpu,
-               h->is_oom            ? "when it ran out"
-               : h->event_count > 0 ? "at its peak; nothing ran out"
+               h->is_oom            ? "when memory ran out"
+               : h->event_count > 0 ? "at the peak (memory did not run out)"
                                     : "at the end of the file");
     if (phase) buf_format(&b, " (step %d of the history, %s)", (int)h->step, phase);
     buf_format(&b, ": %.*s in use", STR_ARG(unit_bytes(a, h->allocated)));
     if (h->reserved >= 0) buf_format(&b, ", %.*s held", STR_ARG(unit_bytes(a, h->reserved)));
     if (h->is_oom)
-        buf_format(&b, ", %.*s asked for at %.*s", STR_ARG(unit_bytes(a, h->asked)),
+        buf_format(&b, ", %.*s requested at %.*s", STR_ARG(unit_bytes(a, h->asked)),
                    STR_ARG(h->oom_stack > 0 ? snapshot_place_text(a, h->of, h->oom_stack)
-                                            : STR("a place without Python stack")));
+                                            : STR("an unknown place (no Python stack)")));
     buf_byte(out, '\n');
     show_text(out, style, SHOW_STRONG, buf_str(&b));
     buf_add(out, STR("\n\n"));

@@ -17,13 +17,13 @@ struct explain_options {
 static const struct cli_row rows[] = {
     QUESTION_ROWS(struct explain_options),
     QUESTION_ROW_INFERENCE(struct explain_options),
-    {"batch-size", "N", CLI_COUNT, AT(q.batch), "this batch instead of the config's", ""},
+    {"batch-size", "N", CLI_COUNT, AT(q.batch), "batch (default the config's)", ""},
     {"gradient-accumulation-steps", "N", CLI_COUNT, AT(q.accumulation),
-     "with this many micro-steps instead of the config's", ""},
+     "micro-steps per optimizer step (default the config's)", ""},
     CLI_ROW_GPU(AT(gpu)),
     CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
     CLI_ROW_MACHINE(AT(machine)),
-    {"html", "FILE", CLI_TEXT, AT(html), "writes a page with the course of the step as a picture",
+    {"html", "FILE", CLI_TEXT, AT(html), "write a page with a picture of memory over the step",
      "file"},
     {.name = NULL},
 };
@@ -82,12 +82,11 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
 
 const struct cli_verb explain_verb = {
     .name = "explain",
-    .summary = "where do the bytes go at the peak, and what would each remedy save?",
-    .description =
-        "Takes the config's own batch (or --batch-size), finds the moment of the step at which "
-        "most memory is in use, and says who stands there: by kind, by part of the model, by "
-        "operation, and the largest tensors. Each remedy's saving is predicted from a recording of "
-        "the changed training, not estimated.",
+    .summary = "show what holds the memory at the peak, and what each remedy would save",
+    .description = "Takes the config's own batch (or --batch-size), finds the moment of the step "
+                   "with the most memory in use, and shows what holds it: by kind, by part of the "
+                   "model, by operation, and the largest tensors. What each remedy saves is "
+                   "predicted from a recording of the changed training, not estimated.",
     .examples = "batchfit explain --config configs/train.yaml --gpu rtx3060\n"
                 "batchfit explain --config configs/train.yaml --gpu rtx3060 --html memory.html\n"
                 "batchfit explain --model yolo11l --img-size 640 --batch-size 16 --gpu 'rtx 4080 "

@@ -7,7 +7,8 @@
 static const struct cli_row rows[] = {
     CHOICE_ROWS,
     {"eval-batch", NULL, CLI_SWITCH, CHOICE_AT(eval_batch),
-     "also the batch of the training's own evaluation, written where the config has a key for it",
+     "also find the batch of the training's evaluation, and write it if the config has a key for "
+     "it",
      NULL},
     {.name = NULL},
 };
@@ -20,25 +21,20 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
 
 const struct cli_verb fit_verb = {
     .name = "fit",
-    .summary = "which batch and accumulation for this config on this GPU?",
+    .summary = "find the largest batch that fits, and change the config",
     .description =
         "Reads the training config, predicts the peak memory of its model on the GPU, and takes "
-        "the largest batch that fits and keeps the effective batch exactly. Then it changes the "
-        "config: only the bytes of the values, with a backup beside it (--test-only changes "
-        "nothing).\n"
-        "\n"
-        "Without --gpu it answers for this machine's GPU; where there is none, for the GPUs of "
-        "the config's team_gpu_settings, and changes nothing.\n"
-        "\n"
-        "A batch fits when the allocator's need stays within the GPU's memory less the safety "
-        "margin, the memory outside the allocator and what others use, and when it also runs with "
-        "3 % less than the GPU has.\n"
-        "\n"
-        "With -- COMMAND the answer is measured: the training itself is launched a few times on "
-        "this machine, watched, and stopped after some steps. No line of it needs to change: "
-        "{batch} and {accumulate} stand where the command takes the numbers, or {config} where it "
-        "takes the config, of which each trial gets a copy with its values. {scratch} is a folder "
-        "that is deleted after the trial. What ran is what is chosen.",
+        "the largest batch that fits and keeps the effective batch exactly. Then it edits the "
+        "config: only the bytes of the values, with a backup next to it (--test-only changes "
+        "nothing).\n\nWithout --gpu it answers for this machine's GPU; without a GPU, it answers "
+        "for those in the config's team_gpu_settings and changes nothing.\n\nA batch fits if the "
+        "allocator's need stays within the GPU's memory minus the safety margin, the memory "
+        "outside the allocator and what others use, and if it also runs with 3 % less memory than "
+        "the GPU has.\n\nWith -- COMMAND the answer is measured: the training itself is launched a "
+        "few times on this machine, watched, and stopped after some steps. Its code does not "
+        "change: put {batch} and {accumulate} where the command takes the numbers, or {config} "
+        "where it takes the config, of which each trial gets its own copy. {scratch} is a folder "
+        "that is deleted after the trial. The batch that is chosen has itself run.",
     .examples =
         "batchfit fit --config configs/train.yaml --test-only\n"
         "batchfit fit --config configs/train.yaml --gpu rtx3060 --img-size 384\n"

@@ -17,19 +17,17 @@ static int infer_run(struct arena *a, const struct cli_options *options, struct 
 
 const struct cli_verb infer_verb = {
     .name = "infer",
-    .summary = "which batch for inference or evaluation on this GPU, and what does TTA cost?",
+    .summary = "find the batch for inference or evaluation, and the cost of TTA",
     .description =
-        "Predicts from the model's tape of inference: no gradients, no optimizer, nothing kept for "
-        "a backward. The largest batch that fits is taken, with a tenth of the memory kept free, "
-        "and written to the config's own key for inference or evaluation, with a backup beside it "
-        "(--test-only changes nothing). A config with a training's batch alone is not changed.\n"
-        "\n"
-        "--tta says what test-time augmentation costs: images x views, one forward for each. With "
-        "--target-time or --min-f1 the type that keeps them is recommended.\n"
-        "\n"
-        "With -- COMMAND the answer is measured: the program itself is launched a few times, and "
-        "its environment says BATCHFIT_MODE=inference. {batch} stands where it takes the number, "
-        "or {config} where it takes the config.",
+        "Predicts from the model's inference tape: no gradients, no optimizer, nothing kept for a "
+        "backward pass. Takes the largest batch that fits with a tenth of the memory kept free, "
+        "and writes it to the config's key for inference or evaluation, with a backup next to it "
+        "(--test-only changes nothing). A config with only a training batch is not "
+        "changed.\n\n--tta shows what test-time augmentation costs: images x views, one forward "
+        "pass each. With --target-time or --min-f1 it recommends a type that meets them.\n\nWith "
+        "-- COMMAND the answer is measured: the program itself is launched a few times, with "
+        "BATCHFIT_MODE=inference in its environment. Put {batch} where it takes the number, or "
+        "{config} where it takes the config.",
     .examples =
         "batchfit infer --config configs/infer.yaml --gpu rtx3080\n"
         "batchfit infer --config configs/infer.yaml --tta auto --target-time 20m --images 31400\n"

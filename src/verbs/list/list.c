@@ -159,7 +159,7 @@ static int list_run(struct arena *a, const struct cli_options *options, struct f
     const struct list_options *o = (const struct list_options *)options;
     if (str_is(what, "runs")) return list_runs(a, o, why);
     if (o->model || o->gpu || o->kind || o->since || o->store || o->limit > 0) {
-        return fail_set(why, FAIL_USAGE, "these options are for list runs only");
+        return fail_set(why, FAIL_USAGE, "these options work only with list runs");
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (!str_is(what, lists[i].what)) continue;
@@ -169,31 +169,29 @@ static int list_run(struct arena *a, const struct cli_options *options, struct f
         json_decref(l.rows);
         return rc;
     }
-    return fail_set(why, FAIL_USAGE, "list gpus, list models, list dialects or list runs");
+    return fail_set(why, FAIL_USAGE, "list gpus, models, dialects or runs");
 }
 
 #define AT(member) offsetof(struct list_options, member)
 static const struct cli_row rows[] = {
-    {"model", "TEXT", CLI_TEXT, AT(model), "runs: of models with this in their name", "models"},
-    {"gpu", "TEXT", CLI_TEXT, AT(gpu), "runs: on GPUs with this in their name", "gpus"},
+    {"model", "TEXT", CLI_TEXT, AT(model), "runs: models with this in their name", "models"},
+    {"gpu", "TEXT", CLI_TEXT, AT(gpu), "runs: GPUs with this in their name", "gpus"},
     {"kind", "WORD", CLI_TEXT, AT(kind), "runs: fit, trial, bench, compare or run",
      "fit trial bench compare run"},
     {"since", "TIME", CLI_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22", ""},
-    {"limit", "N", CLI_COUNT, AT(limit), "runs: at most so many, the newest (50)", ""},
+    {"limit", "N", CLI_COUNT, AT(limit), "runs: list at most N, newest first (default 50)", ""},
     {"store", "DIR", CLI_TEXT, AT(store),
-     "runs: where the history is kept; without it $BATCHFIT_STORE, else ~/.local/state/batchfit",
-     "file"},
+     "runs: folder of the history (default $BATCHFIT_STORE, else ~/.local/state/batchfit)", "file"},
     {.name = NULL},
 };
 
 const struct cli_verb list_verb = {
     .name = "list",
-    .summary = "the GPUs, models and config dialects that batchfit knows, and its runs",
+    .summary = "list the known GPUs, models and config dialects, and past runs",
     .arguments = "gpus|models|dialects|runs",
-    .description =
-        "GPUs come from data/gpus.tsv, models are those that a tape is shipped of or that you "
-        "have recorded, dialects are the config files that fit can read and change. Runs are what "
-        "fit and bench have measured and predicted on this machine, the newest first.",
+    .description = "GPUs come from data/gpus.tsv. Models are those with a shipped tape and those "
+                   "you recorded. Dialects are the config files that fit can read and change. Runs "
+                   "are what fit and bench measured and predicted on this machine, newest first.",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"
                 "batchfit list runs --model resnet --since 7d",
     .options = rows,

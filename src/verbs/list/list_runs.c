@@ -31,8 +31,8 @@ static int read_since(const char *text, int64_t *ret_ms, struct fail *why) {
         *ret_ms = (int64_t)timegm(&date) * 1000;
         return 0;
     }
-    fail_set(why, FAIL_USAGE, "--since %s: neither a time nor a date", text);
-    return fail_hint(why, "--since 7d (m, h, d, w), or --since 2026-11-22");
+    fail_set(why, FAIL_USAGE, "--since %s: not a time or a date", text);
+    return fail_hint(why, "for example --since 7d (m, h, d, w) or --since 2026-11-22");
 }
 
 static void count_cell(struct show_table *t, int64_t value) {

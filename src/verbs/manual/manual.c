@@ -53,10 +53,9 @@ static void print_examples(struct str text) {
 }
 
 static void print_exit_status(void) {
-    puts(".Sh EXIT STATUS\n.Bl -tag -width 2n\n"
-         ".It 0\nyes\n.It 1\nthe answer is no\n.It 2\nwrong options\n.It 3\nbad input\n"
-         ".It 4\nthe machine does not let us: permission, disk, driver, missing program\n"
-         ".It 5\na bug of ours\n.It 130\ninterrupted\n.El");
+    puts(".Sh EXIT STATUS\n.Bl -tag -width 2n\n.It 0\nyes\n.It 1\nthe answer is no\n.It 2\nwrong "
+         "options\n.It 3\nbad input\n.It 4\na problem of the machine: permission, disk, driver, "
+         "missing program\n.It 5\na bug in batchfit\n.It 130\ninterrupted\n.El");
 }
 
 static void print_verb(const struct cli_verb *verb) {
@@ -75,7 +74,7 @@ static void print_verb(const struct cli_verb *verb) {
     print_paragraphs(str_of(verb->description));
     puts(".Pp\nThe options are:\n.Bl -tag -width Ds");
     for (const struct cli_row *row = verb->options; row->name; row++) print_option(row);
-    puts(".It Fl \\-json\none JSON document on standard output\n.El");
+    puts(".It Fl \\-json\nprint one JSON document on standard output\n.El");
     print_exit_status();
     if (verb->examples) print_examples(str_of(verb->examples));
     puts(".Sh SEE ALSO\n.Xr batchfit 1");
@@ -94,11 +93,9 @@ static void print_program(const struct cli_verb *const *verbs) {
         putchar('\n');
     }
     puts(".El");
-    puts(
-        ".Sh ENVIRONMENT\n.Bl -tag -width Ds\n"
-        ".It Ev BATCHFIT_DATA\na folder whose files win over the data that comes with the program\n"
-        ".It Ev PYTORCH_CUDA_ALLOC_CONF\nread with the option\n.Fl \\-alloc\\-conf Ns = Ns Ar env\n"
-        ".It Ev NO_COLOR\nno colours\n.El");
+    puts(".Sh ENVIRONMENT\n.Bl -tag -width Ds\n.It Ev BATCHFIT_DATA\nfolder whose files override "
+         "the data shipped with the program\n.It Ev PYTORCH_CUDA_ALLOC_CONF\nread with the "
+         "option\n.Fl \\-alloc\\-conf Ns = Ns Ar env\n.It Ev NO_COLOR\nno colours\n.El");
     print_exit_status();
     puts(".Sh SEE ALSO");
     for (int i = 0; verbs[i]; i++) {
@@ -115,7 +112,7 @@ static int manual_run(struct arena *a, const struct cli_options *options, struct
         return 0;
     }
     const struct cli_verb *verb = cli_verb_find(options->verbs, str_of(options->arguments[0]));
-    if (!verb) return fail_set(why, FAIL_USAGE, "there is no verb '%s'", options->arguments[0]);
+    if (!verb) return fail_set(why, FAIL_USAGE, "no verb '%s'", options->arguments[0]);
     print_verb(verb);
     return 0;
 }
@@ -124,7 +121,7 @@ static const struct cli_row rows[] = {{.name = NULL}};
 
 const struct cli_verb manual_verb = {
     .name = "manual",
-    .summary = "prints a man page",
+    .summary = "print a man page",
     .arguments = "[VERB]",
     .description = "Prints the man page of a verb, or of the program, as mdoc source:\n"
                    "batchfit manual fit | mandoc -l",

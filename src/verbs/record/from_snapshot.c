@@ -18,12 +18,12 @@ static int batches_of(struct arena *a, const struct record_snapshots *o, int fil
         int64_t n;
         struct str word = str_cut(&rest, ',');
         if (count == files || !str_to_i64(word, &n) || n < 1 || n > 1 << 24)
-            return fail_set(why, FAIL_USAGE, "--batches: one batch for each --from-snapshot");
+            return fail_set(why, FAIL_USAGE, "--batches: give one batch per --from-snapshot");
         batches[count++] = n;
     }
     if (count == 0 && files == 1) batches[count++] = 1;
     if (count < files || (files == 2 && batches[0] == batches[1])) {
-        fail_set(why, FAIL_USAGE, "two snapshots need the two batches that they are of");
+        fail_set(why, FAIL_USAGE, "two snapshots need their two batches");
         return fail_hint(why, "--from-snapshot a.pickle --from-snapshot b.pickle --batches 8,16");
     }
     *ret_batches = batches;
@@ -42,27 +42,27 @@ static int tape_of(struct arena *a, struct str file, struct tape *ret, struct fa
     snapshot_look(a, s, gpu, h);
     rc = snapshot_tape(a, h, &whole, ret, &notes, why);
     if (rc == 0 && s->trace_count > gpu + 1)
-        fprintf(stderr, "batchfit: %.*s: several GPUs; the tape is GPU %d's\n", STR_ARG(file), gpu);
+        fprintf(stderr, "batchfit: %.*s: several GPUs; the tape is of GPU %d\n", STR_ARG(file),
+                gpu);
     if (rc == 0 && h->before_count > 0)
         fprintf(stderr,
-                "batchfit: %.*s: %lld allocations were there before the history begins; the tape "
+                "batchfit: %.*s: %lld allocations existed before the history begins; the tape "
                 "begins with them\n",
                 STR_ARG(file), (long long)h->before_count);
     if (rc == 0 && h->is_oom)
         fprintf(stderr,
-                "batchfit: %.*s: the history ends with an out-of-memory: so does the tape\n",
+                "batchfit: %.*s: the history ends with an out-of-memory, and so does the tape\n",
                 STR_ARG(file));
     return rc;
 }
 
 static int differ(const struct tape *a, const struct tape *b, int32_t at, struct fail *why) {
     fail_set(why, FAIL_INPUT,
-             "%.*s and %.*s do not tell the same story: they part at event %d of the tape",
+             "%.*s and %.*s are not of the same program: they differ from event %d of the tape on",
              STR_ARG(a->name), STR_ARG(b->name), at);
     return fail_hint(why,
-                     "two snapshots of the same program, recorded from its beginning, with the "
-                     "same number of steps, that differ in the batch alone; or one for a tape "
-                     "of that batch");
+                     "record both from the program's start, with the same number of steps, "
+                     "differing only in the batch; or use one snapshot, for a tape of that batch");
 }
 
 static int join(struct tape *t, const struct tape *other, const int64_t *batches,
@@ -105,7 +105,7 @@ int record_from_snapshot(struct arena *a, const struct record_snapshots *o, cons
     int count = 0, rc = 0;
     while (rest.len > 0) {
         if (count == SNAPSHOTS)
-            return fail_set(why, FAIL_USAGE, "--from-snapshot: one, or two at two batches");
+            return fail_set(why, FAIL_USAGE, "--from-snapshot: give one, or two at two batches");
         files[count++] = str_cut(&rest, '\n');
     }
     rc = batches_of(a, o, count, &batches, why);

@@ -32,10 +32,10 @@ struct record_options {
 enum { OWN_ROWS = 3, VALUE_BATCHES = 18, VALUE_NAME };
 static const struct cli_row rows[] = {
     {"output", "FILE", CLI_TEXT, AT(output),
-     "where the tape goes; without it your own store, where fit finds it", "file", 'o'},
+     "file for the tape (default your own store, where fit finds it)", "file", 'o'},
     CLI_ROW_PYTHON(AT(python)),
     {"from-snapshot", "FILE", CLI_REPEAT, AT(snapshots),
-     "a memory snapshot of PyTorch instead of SOURCE; twice, with --batches, for two batches",
+     "PyTorch memory snapshot to use instead of SOURCE (twice, with --batches, for two batches)",
      "file"},
     {"precision", "WORD", CLI_TEXT, VALUE(0),
      "fp32, amp-fp16, amp-bf16, bf16 or fp16; amp is autocast, fp16 is for inference only",
@@ -44,50 +44,52 @@ static const struct cli_row rows[] = {
      "sgd, adam, adamw, adafactor, lion, adamw8bit or none",
      "sgd adam adamw adafactor lion adamw8bit none"},
     {"img-size", "N", CLI_TEXT, VALUE(2), "side of the square image in pixels", ""},
-    {"seq-len", "N", CLI_TEXT, VALUE(3), "tokens of the sequence", ""},
-    {"target-len", "N", CLI_TEXT, VALUE(4), "tokens of the target (seq2seq)", ""},
+    {"seq-len", "N", CLI_TEXT, VALUE(3), "sequence length in tokens", ""},
+    {"target-len", "N", CLI_TEXT, VALUE(4), "target length in tokens (seq2seq)", ""},
     {"mode", "WORD", CLI_TEXT, VALUE(5), "train or inference", "train inference"},
     {"accumulation", "N", CLI_TEXT, VALUE(6),
-     "micro-steps per optimizer step; 2 stands for every larger number", ""},
+     "micro-steps per optimizer step; 2 stands for any larger number", ""},
     {"checkpointing", NULL, CLI_SWITCH, SWITCH(0), "gradient checkpointing", NULL},
-    {"channels-last", NULL, CLI_SWITCH, SWITCH(1), "the NHWC layout", NULL},
-    {"ema", NULL, CLI_SWITCH, SWITCH(2), "an averaged copy of the weights", NULL},
-    {"grad-scaler", NULL, CLI_SWITCH, SWITCH(3), "with GradScaler (amp-fp16's default)", NULL},
-    {"no-grad-scaler", NULL, CLI_SWITCH, SWITCH(4), "without it", NULL},
-    {"zero-grad", "WORD", CLI_TEXT, VALUE(7), "gradients set to none or filled with zero",
+    {"channels-last", NULL, CLI_SWITCH, SWITCH(1), "use the NHWC layout", NULL},
+    {"ema", NULL, CLI_SWITCH, SWITCH(2), "keep an averaged copy of the weights", NULL},
+    {"grad-scaler", NULL, CLI_SWITCH, SWITCH(3), "use GradScaler (default for amp-fp16)", NULL},
+    {"no-grad-scaler", NULL, CLI_SWITCH, SWITCH(4), "do not use GradScaler", NULL},
+    {"zero-grad", "WORD", CLI_TEXT, VALUE(7), "set gradients to none or fill them with zero",
      "none zero"},
     {"attention", "WORD", CLI_TEXT, VALUE(8),
-     "fused or math; without it CUDA's own choice for that torch version", "fused math"},
-    {"num-classes", "N", CLI_TEXT, VALUE(9), "outputs of the classifier", ""},
-    {"loss", "WORD", CLI_TEXT, VALUE(10), "ce or label-smoothing", "ce label-smoothing"},
-    {"momentum", "X", CLI_TEXT, VALUE(11), "of SGD; 0: no momentum buffer", ""},
-    {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "Nesterov momentum", NULL},
-    {"weight-decay", "X", CLI_TEXT, VALUE(12), "only zero or not matters", ""},
-    {"foreach", NULL, CLI_SWITCH, SWITCH(6), "the optimizer's multi-tensor kernels", NULL},
-    {"no-foreach", NULL, CLI_SWITCH, SWITCH(7), "one tensor at a time", NULL},
-    {"fused-optimizer", NULL, CLI_SWITCH, SWITCH(8), "the optimizer's fused kernel", NULL},
+     "fused or math (default CUDA's own choice for that torch version)", "fused math"},
+    {"num-classes", "N", CLI_TEXT, VALUE(9), "number of classes", ""},
+    {"loss", "WORD", CLI_TEXT, VALUE(10), "loss: ce or label-smoothing", "ce label-smoothing"},
+    {"momentum", "X", CLI_TEXT, VALUE(11), "SGD momentum; 0: no momentum buffer", ""},
+    {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "use Nesterov momentum", NULL},
+    {"weight-decay", "X", CLI_TEXT, VALUE(12), "weight decay; only zero or not matters", ""},
+    {"foreach", NULL, CLI_SWITCH, SWITCH(6), "use the optimizer's multi-tensor kernels", NULL},
+    {"no-foreach", NULL, CLI_SWITCH, SWITCH(7), "update one tensor at a time", NULL},
+    {"fused-optimizer", NULL, CLI_SWITCH, SWITCH(8), "use the optimizer's fused kernel", NULL},
     {"clip-grad", "NORM", CLI_TEXT, VALUE(13), "clip_grad_norm_", ""},
     {"cudnn-benchmark", NULL, CLI_SWITCH, SWITCH(9), "torch.backends.cudnn.benchmark is on", NULL},
-    {"no-cudnn-benchmark", NULL, CLI_SWITCH, SWITCH(10), "it is off", NULL},
-    {"prefetch", NULL, CLI_SWITCH, SWITCH(11), "a loader with a side stream, as timm's", NULL},
-    {"no-prefetch", NULL, CLI_SWITCH, SWITCH(12), "no such loader", NULL},
+    {"no-cudnn-benchmark", NULL, CLI_SWITCH, SWITCH(10), "torch.backends.cudnn.benchmark is off",
+     NULL},
+    {"prefetch", NULL, CLI_SWITCH, SWITCH(11), "use a loader with a side stream, like timm's",
+     NULL},
+    {"no-prefetch", NULL, CLI_SWITCH, SWITCH(12), "no loader with a side stream", NULL},
     {"rules", "VERSION", CLI_TEXT, VALUE(14),
-     "torch version whose CUDA rules hold (without it the running one's)", ""},
+     "torch version whose CUDA rules apply (default the one that runs)", ""},
     {"script-defaults", "WORD", CLI_TEXT, VALUE(15),
-     "the habits of a known script: timm-train, timm-benchmark, hf-trainer, ultralytics, plain",
+     "behave like a known script: timm-train, timm-benchmark, hf-trainer, ultralytics, plain",
      "timm-train timm-benchmark hf-trainer ultralytics plain"},
-    {"task", "WORD", CLI_TEXT, VALUE(16), "the head of an hf: model",
+    {"task", "WORD", CLI_TEXT, VALUE(16), "head of an hf: model",
      "auto classification causal-lm masked-lm seq2seq-lm"},
     {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)", ""},
     {"batches", "B,B,B", CLI_TEXT, VALUE(VALUE_BATCHES),
-     "batches at which the sequence is checked (2,4,8)", ""},
+     "batches at which to check the sequence (default 2,4,8)", ""},
     {"device", "WORD", CLI_TEXT, VALUE(20),
-     "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's GPU "
-     "(torch 2.0 on)",
+     "meta or cuda; meta: no GPU, no arithmetic; cuda: two real steps on this machine's GPU (torch "
+     "2.0 or later)",
      "meta cuda"},
     {"classes-derivative", NULL, CLI_SWITCH, SWITCH(13),
      "also record how sizes depend on the number of classes", NULL},
-    {"name", "NAME", CLI_TEXT, VALUE(VALUE_NAME), "the model's name in the tape", ""},
+    {"name", "NAME", CLI_TEXT, VALUE(VALUE_NAME), "name of the model in the tape", ""},
     {"quiet", NULL, CLI_SWITCH, SWITCH(14), "no progress on stderr", NULL},
     {.name = NULL},
 };
@@ -146,7 +148,8 @@ static int run_recorder(struct arena *a, const struct record_options *o, const c
     setenv("PYTHONPATH", launch_python_own_path(a, folder).p, 1);
     rc = os_run(command(a, o, folder, output), &status, why);
     if (rc < 0) {
-        return fail_hint(why, "install Python 3 and PyTorch, or name them with --python PROGRAM");
+        return fail_hint(why,
+                         "install Python 3 and PyTorch, or name a Python with --python PROGRAM");
     }
     if (status == 0) return 0;
     if (why) why->message[0] = 0; // the recorder has said it in its one line
@@ -180,10 +183,11 @@ static int run_snapshots(struct arena *a, const struct record_options *o, struct
         bool is_set = row->value ? *(const char *const *)at != NULL : *(const bool *)at;
         if (is_set && strcmp(row->name, "batches") && strcmp(row->name, "name") &&
             strcmp(row->name, "quiet"))
-            return fail_set(why, FAIL_USAGE, "--%s does not go with --from-snapshot", row->name);
+            return fail_set(why, FAIL_USAGE, "--%s cannot be used with --from-snapshot", row->name);
     }
     if (o->base.argument_count > 0 || !o->output)
-        return fail_set(why, FAIL_USAGE, "--from-snapshot takes no SOURCE, and --output FILE");
+        return fail_set(why, FAIL_USAGE,
+                        "--from-snapshot takes no SOURCE, and needs --output FILE");
     int rc = record_from_snapshot(a, &from, o->output, why);
     return rc == 0 && strcmp(o->output, "-") ? report(a, o->output, o->base.json, why) : rc;
 }
@@ -205,28 +209,21 @@ static int record_run(struct arena *a, const struct cli_options *options, struct
 
 const struct cli_verb record_verb = {
     .name = "record",
-    .summary = "tape of any PyTorch model, recorded without a GPU",
+    .summary = "record the tape of any PyTorch model, without a GPU",
     .arguments = "SOURCE",
     .description =
         "Runs two training steps of the model on PyTorch's meta device (no data, no arithmetic, a "
-        "few seconds) and writes down every allocation. SOURCE is\n"
-        "\n"
-        "timm:NAME, torchvision:NAME or ultralytics:NAME for a model of that library,\n"
-        "hf:NAME or hf:config.json for a transformers model, built from its configuration,\n"
-        "python:MODULE:FUNCTION for your own: the function returns the model, or (model, loss), or "
-        "(model, loss, inputs).\n"
-        "\n"
-        "It uses your own python3, PyTorch and libraries, so that the tape is that of what you "
-        "train with.\n"
-        "\n"
-        "With --device cuda, and a GPU, it runs the two steps for real at each batch and takes "
-        "the history of PyTorch's allocator, so that the tape holds the work spaces that cuBLAS "
-        "and cuDNN really ask for on that GPU. Such a tape says nothing about time.\n"
-        "\n"
-        "With --from-snapshot FILE nothing is run: the tape is the history in a memory snapshot "
-        "(torch.cuda.memory._dump_snapshot), phases told from its stacks. One snapshot makes a "
-        "tape "
-        "of its own batch; two at two batches, with --batches 8,16, one for all.",
+        "few seconds) and records every allocation. SOURCE is\n\ntimm:NAME, torchvision:NAME or "
+        "ultralytics:NAME for a model of that library,\nhf:NAME or hf:config.json for a "
+        "transformers model, built from its configuration,\npython:MODULE:FUNCTION for your own: "
+        "the function returns the model, or (model, loss), or (model, loss, inputs).\n\nIt uses "
+        "your own python3, PyTorch and libraries, so the tape matches what you train with.\n\nWith "
+        "--device cuda, on a GPU, it really runs the two steps at each batch and takes the history "
+        "of PyTorch's allocator, so the tape has the workspaces that cuBLAS and cuDNN request on "
+        "that GPU. Such a tape has no times.\n\nWith --from-snapshot FILE, nothing runs: the tape "
+        "is the history in a memory snapshot (torch.cuda.memory._dump_snapshot), with phases "
+        "derived from its stacks. One snapshot makes a tape for its own batch; two snapshots at "
+        "two batches, with --batches 8,16, make one for all batches.",
     .examples =
         "batchfit record timm:swin_base_patch4_window12_384 --precision amp-fp16 --optimizer adamw "
         "-o swin.tape\n"

@@ -66,8 +66,8 @@ static int read_size(struct run *r, struct fail *why) {
         if (rc < 0 && o->recover) {
             *why = unclear;
             if (!strstr(why->hint, "--key")) return rc;
-            return fail_hint(why, "--batch-size N says it, and {batch} in the command, or "
-                                  "--config-key batch=PATH, where it goes");
+            return fail_hint(why, "give it with --batch-size N, and its place with {batch} in the "
+                                  "command or --config-key batch=PATH");
         }
     }
     r->rules.batch = first_of(o->batch, of_config.micro);
@@ -80,8 +80,9 @@ static int read_size(struct run *r, struct fail *why) {
 
 static int check_share(const struct run_options *o, struct fail *why) {
     if (isnan(o->share) || o->share > 0) return 0;
-    fail_set(why, FAIL_USAGE, "--max-memory-usage 0: nothing trains in no memory");
-    return fail_hint(why, "a share such as 0.9 or 90%%; without the option all of it");
+    fail_set(why, FAIL_USAGE, "--max-memory-usage 0: no training runs without memory");
+    return fail_hint(why,
+                     "give a share such as 0.9 or 90%%, or leave the option out to use all of it");
 }
 
 static int read_lr(struct run *r, struct fail *why) {
@@ -92,8 +93,8 @@ static int read_lr(struct run *r, struct fail *why) {
     const char *word = o->lr_rule ? o->lr_rule : "linear";
     r->rules.lr = isnan(o->lr) ? from_config : o->lr;
     if (strcmp(word, "linear") != 0 && strcmp(word, "sqrt") != 0) {
-        fail_set(why, FAIL_USAGE, "--lr-rule %s: there is no such rule", word);
-        return fail_hint(why, "linear or sqrt");
+        fail_set(why, FAIL_USAGE, "--lr-rule %s: no such rule", word);
+        return fail_hint(why, "use linear or sqrt");
     }
     if (o->auto_scale_lr || o->lr_rule) {
         r->rules.lr_rule = strcmp(word, "sqrt") == 0 ? RECOVER_LR_SQRT : RECOVER_LR_LINEAR;
@@ -130,19 +131,18 @@ static int check_checkpoint(struct run *r, struct fail *why) {
     int code = glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found);
     if (code == 0) globfree(&found);
     if (code == 0 || code == GLOB_NOMATCH) return 0;
-    return fail_set(why, FAIL_INPUT, "--checkpoint %s: the folder cannot be read",
-                    r->o->checkpoint);
+    return fail_set(why, FAIL_INPUT, "--checkpoint %s: cannot read the folder", r->o->checkpoint);
 }
 
 static int check_command(struct run *r, char *const *command, struct fail *why) {
     if (!command || !command[0]) {
-        fail_set(why, FAIL_USAGE, "no command is given");
-        return fail_hint(why, "write it after --: batchfit run --batch-size 64 --recover -- python "
+        fail_set(why, FAIL_USAGE, "no command given");
+        return fail_hint(why, "give it after --: batchfit run --batch-size 64 --recover -- python "
                               "train.py --batch-size {batch} --accumulate {accumulate}");
     }
     if (!mentions(r, "config") || r->o->config) return 0;
-    fail_set(why, FAIL_USAGE, "the command takes {config}, and no config is given");
-    return fail_hint(why, "--config FILE");
+    fail_set(why, FAIL_USAGE, "the command has {config}, but no config is given");
+    return fail_hint(why, "use --config FILE");
 }
 
 int run_ask(struct run *r, char *const *command, struct fail *why) {
@@ -183,19 +183,18 @@ static int check_changing(struct run *r, struct fail *why) {
             r->rules.least_batch = r->rules.batch;
             return 0;
         }
-        fail_set(why, FAIL_USAGE, "the command does not say where the batch goes");
-        return fail_hint(why, "write {batch} where it takes the number, or {config} where it takes "
-                              "the config");
+        fail_set(why, FAIL_USAGE, "the command does not take the batch");
+        return fail_hint(
+            why, "put {batch} where it takes the number, or {config} where it takes the config");
     }
     if (!r->has_batch) {
-        fail_set(why, FAIL_USAGE, "the command takes {batch}, and nothing says how much that is");
-        return fail_hint(why, "--batch-size N, or --config FILE");
+        fail_set(why, FAIL_USAGE, "the command has {batch}, but no batch size is given");
+        return fail_hint(why, "use --batch-size N or --config FILE");
     }
     bool takes_lr = launch_takes(&r->launch, STR("lr"));
     if (r->rules.can_accumulate || r->rules.lr_rule == RECOVER_LR_KEEP || takes_lr) return 0;
-    fail_set(why, FAIL_USAGE,
-             "--auto-scale-lr: the command does not say where the learning rate goes");
-    return fail_hint(why, "write {lr} where it takes the number");
+    fail_set(why, FAIL_USAGE, "--auto-scale-lr: the command does not take the learning rate");
+    return fail_hint(why, "put {lr} where it takes the number");
 }
 
 // The share is of what the device has, whatever others hold of it now.

@@ -109,7 +109,7 @@ static void see_batch(struct run_watch *w, const struct step *step) {
     bool is_old = step->micro_batch == r->obeyed_batch && r->obeyed_batch > asked;
     if (!is_old || w->has_warned_disobedient) return;
     w->has_warned_disobedient = true;
-    run_say("the program goes on with the batch of before, %lld: it does not take {batch} when it "
+    run_say("the program continues with its previous batch, %lld: it does not take {batch} when it "
             "resumes",
             (long long)step->micro_batch);
 }
@@ -192,7 +192,7 @@ static void warn_if_near(struct run_watch *w) {
     struct recover_sight sight = sight_of(w);
     if (w->has_warned_near || !recover_is_near(&w->run->rules, &sight)) return;
     w->has_warned_near = true;
-    run_say("memory is near its end; the batch will be made smaller %s",
+    run_say("memory is almost full; the batch will shrink %s",
             w->is_asking ? "when the program asks for it" : "at the next checkpoint");
 }
 
@@ -217,8 +217,8 @@ static void warn_of_accumulation(struct run_watch *w, const struct steps *s) {
             "effective batch is not kept",
             (long long)r->state.size.batch, (long long)r->state.size.batch,
             (long long)r->state.size.accumulation);
-    run_say("write {accumulate} where it takes the number, or name the key of the config that it "
-            "reads: --config-key accumulate=PATH");
+    run_say("put {accumulate} where it takes the number, or name the key that it reads: "
+            "--config-key accumulate=PATH");
 }
 
 // What a training shows that makes no step. It is said, and nothing is done: it may be healthy.
@@ -232,16 +232,15 @@ static void see_what_it_is(struct run_watch *w, const struct steps *s) {
     if (is_blind && !r->has_warned_blind) {
         struct str hint;
         struct str seen = trial_sight_text(&scratch, sight, s, w->outside.seconds, &hint);
-        run_say("no steps will be seen: %.*s", STR_ARG(seen));
+        run_say("steps cannot be seen: %.*s", STR_ARG(seen));
         run_say("%.*s", STR_ARG(hint));
         r->has_warned_blind = true;
     }
     if (!w->outside.is_only_busy || !steps_are_announced(s) || r->has_warned_busy) return;
     r->has_warned_busy = true;
-    run_say(
-        "for %.3g s it has shown no sign of life but %.1f busy CPUs: it may compute or compile, or "
-        "its ranks may wait for each other (NCCL asks without end); it is left alone",
-        w->attempt.start_limit_s, sight->cpus);
+    run_say("for %.3g s its only sign of life has been %.1f busy CPUs: it may compute or compile, "
+            "or its ranks may wait for each other (NCCL polls forever); it is left alone",
+            w->attempt.start_limit_s, sight->cpus);
 }
 
 // No steps are asked of what has not told of any: whether it trains cannot be seen.
@@ -254,12 +253,12 @@ static void see_silence(struct run_watch *w, const struct steps *s) {
     const struct trial_sight *sight = w->outside.sight;
     struct str seen = trial_sight_text(&scratch, sight, s, w->outside.seconds, NULL);
     if (steps_are_announced(s)) {
-        run_say("no steps are seen: the training has announced itself and told of none in %.3g s; "
-                "it is left alone while it works, prints or saves",
+        run_say("no steps seen: the training registered but reported none in %.3g s; it is left "
+                "alone while it works, prints or saves",
                 w->attempt.start_limit_s);
     } else {
-        run_say("no steps are seen: nothing in the training has announced itself in %.3g s; it is "
-                "watched for its end alone (%.*s)",
+        run_say("no steps seen: nothing in the training has registered in %.3g s; only its end is "
+                "watched (%.*s)",
                 w->attempt.start_limit_s, STR_ARG(seen));
     }
 }
@@ -376,14 +375,14 @@ static void log_end(struct run_watch *w, const struct recover_decision *d, const
 
 static void tell_trial(const struct trial *t, const struct run_watch *w) {
     if (t->was_killed) {
-        run_say("it did not end within %.3g s of grace and was killed", w->attempt.grace_s);
+        run_say("did not end within the %.3g s of grace and was killed", w->attempt.grace_s);
     }
     if (t->killed_strays > 0 && !failure_stop_text(t->end)) {
         run_say("%d process%s outlived the command and %s ended", t->killed_strays,
                 t->killed_strays == 1 ? "" : "es", t->killed_strays == 1 ? "was" : "were");
     }
     if (t->left_behind.len > 0) {
-        run_say("%.*s could not be removed", STR_ARG(t->left_behind));
+        run_say("cannot remove %.*s", STR_ARG(t->left_behind));
     }
 }
 

@@ -35,30 +35,30 @@ static int log_path(struct run *r, char *const *command, struct fail *why) {
     }
     struct str folder = store_folder(a, r->o->h.store);
     if (folder.len == 0) {
-        fail_set(why, FAIL_MACHINE, "there is no home folder for the event log of the run");
-        return fail_hint(why, "--log FILE names one");
+        fail_set(why, FAIL_MACHINE, "no home folder for the run's event log");
+        return fail_hint(why, "name a file with --log FILE");
     }
     struct str runs = str_format(a, "%.*s/runs", STR_ARG(folder));
     uint64_t hash = str_hash(identity(a, command, r->o->config));
     r->log.path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(runs), (unsigned long long)hash);
     int rc = os_make_dirs(a, runs.p, why);
-    if (rc < 0) fail_hint(why, "--log FILE, or --store DIR, names another place for the event log");
+    if (rc < 0)
+        fail_hint(why, "choose another place for the event log with --log FILE or --store DIR");
     return rc;
 }
 
 static int unwritable(const struct run *r, struct fail *why) {
-    fail_set(why, FAIL_MACHINE, "%.*s: the event log of the run cannot be written: %s",
-             STR_ARG(r->log.path), strerror(errno));
-    return fail_hint(why, "--log FILE names another place for it");
+    fail_set(why, FAIL_MACHINE, "%.*s: cannot write the run's event log: %s", STR_ARG(r->log.path),
+             strerror(errno));
+    return fail_hint(why, "choose another place with --log FILE");
 }
 
 static int open_file(struct run *r, struct fail *why) {
     r->log.fd = open(str_z(r->arena, r->log.path), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     if (r->log.fd < 0) return unwritable(r, why);
     if (flock(r->log.fd, LOCK_EX | LOCK_NB) == 0) return 0;
-    fail_set(why, FAIL_MACHINE, "%.*s: another batchfit is at work on this run",
-             STR_ARG(r->log.path));
-    return fail_hint(why, "wait for it, end it, or give this one a log of its own with --log FILE");
+    fail_set(why, FAIL_MACHINE, "%.*s: in use by another batchfit", STR_ARG(r->log.path));
+    return fail_hint(why, "wait for it, end it, or use another log with --log FILE");
 }
 
 static void sync_folder(struct run *r) {
@@ -81,8 +81,7 @@ void run_log_add(struct run *r, struct recover_event event) {
     if (r->log.fd < 0 || r->log.is_broken) return;
     if (write_line(r, recover_event_line(&scratch, &event))) return;
     r->log.is_broken = true; // the training is worth more than its log
-    run_say("%.*s cannot be written any more (%s): should batchfit be killed, it will not know how "
-            "to go on",
+    run_say("%.*s: cannot write any more (%s): if batchfit is killed, the run cannot be continued",
             STR_ARG(r->log.path), strerror(errno));
 }
 
@@ -126,7 +125,7 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     int rc = recover_agree(&log->events[0].rules, &r->rules, why);
     if (rc < 0) {
         fail_wrap(why, "%.*s: an unfinished run of this command", STR_ARG(r->log.path));
-        return fail_hint(why, "give the settings that it began with, or --fresh to begin again");
+        return fail_hint(why, "give its original settings, or start over with --fresh");
     }
     if (log->is_torn && ftruncate(r->log.fd, log->whole_bytes) < 0) return unwritable(r, why);
     double began_s = log->events[0].t_s; // of a log that was made by hand it may be anything
@@ -134,8 +133,7 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     r->lost_seconds = seconds_of(log);
     forget_interrupt(log);
     recover_replay(r->arena, log, &r->state);
-    run_say("goes on with the run that was left unfinished in %.*s (--fresh begins again)",
-            STR_ARG(r->log.path));
+    run_say("continuing the unfinished run in %.*s (--fresh starts over)", STR_ARG(r->log.path));
     return 0;
 }
 
@@ -167,19 +165,20 @@ static const struct recover_checkpoint *left_by(const struct recover_state *old)
 static int check_left(struct run *r, const struct recover_state *old, struct fail *why) {
     const struct recover_checkpoint *left = left_by(old);
     if (r->o->resume && !r->o->checkpoint && !left) {
-        fail_set(why, FAIL_USAGE, "--resume: nothing says where the checkpoints are");
-        return fail_hint(why, "--checkpoint 'out/ckpt-*.pt' names the files or folders that the "
-                              "training writes");
+        fail_set(why, FAIL_USAGE, "--resume: the checkpoints are unknown");
+        return fail_hint(
+            why,
+            "name the files or folders that the training writes: --checkpoint 'out/ckpt-*.pt'");
     }
     if (!left || r->o->resume || r->o->fresh || r->rules.resumes_itself) return 0;
     struct buf holds = buf_new(r->arena);
     if (left->samples > 0) buf_format(&holds, " (%lld samples)", (long long)left->samples);
     fail_set(why, FAIL_USAGE,
-             "this command has run to an end (%s), and left the checkpoint %.*s%.*s: it is not "
-             "begun again over it",
-             old->status == 0 ? "its own" : "it gave up", STR_ARG(left->file.path),
+             "an earlier run of this command %s and left the checkpoint %.*s%.*s, which starting "
+             "over could overwrite",
+             old->status == 0 ? "finished" : "gave up", STR_ARG(left->file.path),
              STR_ARG(buf_str(&holds)));
-    return fail_hint(why, "--resume goes on from it; --fresh begins again");
+    return fail_hint(why, "--resume continues from it; --fresh starts over");
 }
 
 // What it holds is known from the log of the run before.
@@ -215,7 +214,7 @@ int run_log_open(struct run *r, char *const *command, struct fail *why) {
     if (rc == 0 && !r->o->fresh) {
         rc = recover_log_read(r->arena, text, &log, why);
         if (rc < 0) fail_wrap(why, "%.*s", STR_ARG(r->log.path));
-        if (rc < 0 && !why->hint[0]) fail_hint(why, "--fresh begins again and keeps it as .old");
+        if (rc < 0 && !why->hint[0]) fail_hint(why, "--fresh starts over and keeps it as .old");
     }
     if (rc < 0) return rc;
     if (log.count > 0 && !log.is_finished) return go_on(r, &log, why);

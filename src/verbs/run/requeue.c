@@ -91,18 +91,17 @@ void run_requeue_look(struct run_watch *w, const struct steps *s, bool is_saved)
     }
     bool is_own = w->is_ending && run_signals[SIGUSR1] == 0; // its handler ends it as it likes
     if (is_own && is_saved && run_signals[SIGTERM] == 0) {
-        run_say("it has saved: stopped, for the time that is left is lost work");
+        run_say("it has saved a checkpoint, so it is stopped: any further work would be lost");
         run_signals[SIGTERM]++;
     }
     if (!ends_soon || w->is_ending) return;
     w->is_ending = true;
     if (w->knows_handlers && handles(w, SIGUSR1)) {
-        run_say("SIGUSR1: the job ends soon; passed on to the training, which may save");
+        run_say("SIGUSR1: the job ends soon; passed on to the training, so that it can save");
         run_signals[SIGUSR1]++;
     } else {
-        run_say(
-            "SIGUSR1: the job ends soon; the training has no handler for it and cannot be asked "
-            "to save: it goes on to its next checkpoint");
+        run_say("SIGUSR1: the job ends soon; the training has no handler for it and cannot be "
+                "asked to save, so it continues to its next checkpoint");
     }
 }
 

@@ -15,83 +15,76 @@
 #define AT(member) offsetof(struct run_options, member)
 static const struct cli_row rows[] = {
     {"config", "FILE", CLI_TEXT, AT(config),
-     "the training config; its batch, accumulation and learning rate; {config} is a copy of it "
-     "with those of the attempt",
+     "training config: its batch, accumulation and learning rate; {config} is a copy with those of "
+     "the attempt",
      "file"},
-    {"batch-size", "N", CLI_COUNT, AT(batch), "samples of one step and rank, for {batch}", ""},
+    {"batch-size", "N", CLI_COUNT, AT(batch), "samples per step and rank, for {batch}", ""},
     {"accumulation", "N", CLI_COUNT, AT(accumulation),
-     "micro-steps of a step, for {accumulate} (1)", ""},
+     "micro-steps per step, for {accumulate} (default 1)", ""},
     {"lr", "X", CLI_NUMBER, AT(lr), "learning rate at that batch, for {lr}", ""},
     {"ranks", "N", CLI_COUNT, AT(l.ranks),
-     "data-parallel processes: a script is started by torchrun; all restart together", ""},
+     "data-parallel processes: torchrun starts a script; all restart together", ""},
     {"recover", NULL, CLI_SWITCH, AT(recover),
-     "restarts what did not end well; with a smaller batch when memory ran out, as it was else",
-     NULL},
+     "restart after failures; out of memory: with a smaller batch, else unchanged", NULL},
     {"checkpoint", "GLOB", CLI_TEXT, AT(checkpoint),
-     "the checkpoints that the training writes (files or folders); the newest is {checkpoint}: "
-     "'out/ckpt-*.pt'. Without it, what the program saves with PyTorch",
+     "checkpoints of the training (files or folders): 'out/ckpt-*.pt'; the newest is {checkpoint} "
+     "(default what it saves with PyTorch)",
      "file"},
     {"max-restarts", "N", CLI_NUMBER, AT(max_restarts),
-     "restarts after failures (5); those for another batch are not counted", ""},
+     "restarts after failures (default 5); those that change the batch do not count", ""},
     {"backoff", "SECONDS", CLI_NUMBER, AT(backoff),
-     "wait before a restart that follows no progress; doubles up to 60 (1)", ""},
+     "wait before a restart without progress; doubles up to 60 (default 1)", ""},
     {"from-scratch", NULL, CLI_SWITCH, AT(from_scratch),
-     "begins again where no checkpoint is left, though work is lost", NULL},
+     "start over if no checkpoint is left, even if work is lost", NULL},
     {"resume", NULL, CLI_SWITCH, AT(resume),
-     "begins from a checkpoint that was there before this run: what --checkpoint matches, or what "
-     "the last run of this command has left",
+     "start from an existing checkpoint: one that --checkpoint matches, or that the last run of "
+     "this command left",
      NULL},
     {"resumes-itself", NULL, CLI_SWITCH, AT(resumes_itself),
-     "the program finds its newest checkpoint by itself", NULL},
+     "the program finds its newest checkpoint itself", NULL},
     {"auto-scale-lr", NULL, CLI_SWITCH, AT(auto_scale_lr),
-     "where the command takes no accumulation, the learning rate follows the batch, in {lr}", NULL},
-    {"lr-rule", "WORD", CLI_TEXT, AT(lr_rule), "how it follows: linear (the default) or sqrt",
-     "linear sqrt"},
+     "if the command takes no accumulation, scale the learning rate with the batch, in {lr}", NULL},
+    {"lr-rule", "WORD", CLI_TEXT, AT(lr_rule),
+     "rule for scaling the learning rate: linear or sqrt (default linear)", "linear sqrt"},
     {"adaptive", NULL, CLI_SWITCH, AT(adaptive),
-     "takes a larger batch if it is predicted to fit; at a checkpoint, or when the program asks",
-     NULL},
-    {"initial-batch-size", "N", CLI_COUNT, AT(initial), "batch that --adaptive begins with", ""},
-    {"min-batch-size", "N", CLI_COUNT, AT(least), "never a smaller batch (1)", ""},
-    {"max-batch-size", "N", CLI_COUNT, AT(most), "never a larger batch with --adaptive", ""},
+     "grow the batch when predicted to fit; at a checkpoint, or when the program asks", NULL},
+    {"initial-batch-size", "N", CLI_COUNT, AT(initial), "first batch with --adaptive", ""},
+    {"min-batch-size", "N", CLI_COUNT, AT(least), "smallest batch allowed (default 1)", ""},
+    {"max-batch-size", "N", CLI_COUNT, AT(most), "largest batch allowed with --adaptive", ""},
     {"memory-threshold", "SHARE", CLI_SHARE, AT(threshold),
-     "share of the memory below which a larger batch must be predicted (0.9)", ""},
+     "grow the batch only if predicted below this share of memory (default 0.9)", ""},
     {"adjustment-factor", "X", CLI_NUMBER, AT(factor),
-     "a larger batch is at least so many times larger (1.2)", ""},
-    {"max-memory-usage", "SHARE", CLI_SHARE, AT(share),
-     "share of the device's memory that the training may use", ""},
-    {"memory", "BYTES", CLI_MEMORY, AT(l.memory_bytes), "as if the device had so much memory: 2GiB",
-     ""},
-    {"device", "WORD", CLI_TEXT, AT(l.device), "where it trains: auto, cuda, cpu", "auto cuda cpu"},
+     "smallest growth factor of the batch (default 1.2)", ""},
+    {"max-memory-usage", "SHARE", CLI_SHARE, AT(share), "share of the device's memory to use", ""},
+    {"memory", "BYTES", CLI_MEMORY, AT(l.memory_bytes),
+     "pretend that the device has this much memory: 2GiB", ""},
+    {"device", "WORD", CLI_TEXT, AT(l.device), "device to train on: auto, cuda, cpu",
+     "auto cuda cpu"},
     CLI_ROW_GPU_IDS(AT(l.cards)),
     {"start-limit", "SECONDS", CLI_NUMBER, AT(l.start_seconds),
-     "announced, no step yet, and no sign of life for so long: it hangs; not announced by then: "
-     "it is watched for its end alone (600; 0: no limit)",
+     "treat it as hanging without a first step or sign of life for this time; if it has not "
+     "registered by then, only its end is watched (default 600; 0: no limit)",
      ""},
     {"stall-limit", "SECONDS", CLI_NUMBER, AT(l.stall_seconds),
-     "no further step for so long: it hangs (1800; 0: no limit)", ""},
+     "treat it as hanging without a further step for this time (default 1800; 0: no limit)", ""},
     {"grace", "SECONDS", CLI_NUMBER, AT(grace),
-     "from a signal to the training until it is killed (30)", ""},
-    CLI_ROW(
-        "batch-dim", "N", CLI_COUNT, AT(l.batch_dim),
-        "the dimension of the program's tensors along which the samples are: 1 where the sequence "
-        "comes first",
-        ""),
+     "time between a signal to the training and its kill (default 30)", ""},
+    CLI_ROW("batch-dim", "N", CLI_COUNT, AT(l.batch_dim),
+            "tensor dimension that counts the samples: 1 if the sequence comes first", ""),
     CLI_ROW_PYTHON(AT(l.python)),
     CLI_ROW_ENV(AT(l.environment)),
     CLI_ROW_SNAPSHOT(AT(l.snapshots)),
     {"config-key", "[NAME=]PATH", CLI_REPEAT, AT(l.config_keys),
-     "where the value NAME (batch, accumulate, lr) goes in the copy of the config (repeatable)",
-     ""},
+     "key for the value NAME (batch, accumulate, lr) in the copy of the config (repeatable)", ""},
     CLI_ROW_CONFIG_DIALECT(AT(dialect)),
     CLI_ROW_CONFIG_SECTION(AT(section)),
     {"model", "NAME", CLI_TEXT, AT(model), "name of the model, for watch and the history",
      "models"},
     {"log", "FILE", CLI_TEXT, AT(log),
-     "the event log; without it one for each folder and command, beside the history", "file"},
+     "event log (default one per folder and command, next to the history)", "file"},
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
-     "begins again, also where a run of this command was left unfinished or has left a checkpoint",
-     NULL},
-    {"dry-run", NULL, CLI_SWITCH, AT(dry_run), "shows the commands, and runs none", NULL},
+     "start over, even if an earlier run of this command is unfinished or left a checkpoint", NULL},
+    {"dry-run", NULL, CLI_SWITCH, AT(dry_run), "show the commands without running them", NULL},
     HISTORY_ROWS(struct run_options),
     {.name = NULL},
 };
@@ -144,10 +137,9 @@ static int finish(struct run *r, const struct recover_decision *d) {
 static int resume_matches(const struct run *r, const struct recover_decision *d, struct fail *why) {
     if (!r->o->resume || !r->takes_checkpoint || d->checkpoint.path.len > 0) return 0;
     if (r->state.phase != RECOVER_FRESH) return 0;
-    fail_set(why, FAIL_INPUT, "--resume: nothing matches --checkpoint %s",
+    fail_set(why, FAIL_INPUT, "--resume: no file matches --checkpoint %s",
              r->o->checkpoint ? r->o->checkpoint : "(none was given)");
-    return fail_hint(why,
-                     "correct the template, or leave --resume out to begin from the beginning");
+    return fail_hint(why, "correct the pattern, or leave out --resume to start from scratch");
 }
 
 // Until the decision is not to start again, or a signal comes. The exit status in *ret_status.
@@ -246,29 +238,27 @@ static int run_run(struct arena *a, const struct cli_options *options, struct fa
 }
 
 static const char description[] =
-    "Starts the command and stays with it to its end. What it prints goes through unchanged, and "
-    "its exit status is batchfit's. At the end one line on standard error says how often it was "
-    "restarted, with which batch it ended, and how many samples the weights have seen.\n"
-    "With --recover a training that does not end well is started again from its newest checkpoint: "
-    "when memory ran out with the next smaller batch and as much more accumulation, so that the "
-    "effective batch stays exactly what it was; else (killed, hanging, a GPU or a network that "
-    "failed) as it was. A crash that comes again at the same place is not repeated.\n"
-    "In the command {batch}, {accumulate}, {lr} and {config} stand for the values of an attempt, "
-    "{checkpoint} for the newest checkpoint, and {resume:TEXT} for TEXT when there is one: "
-    "{resume:--resume {checkpoint}}, or {resume:--resume} where the program takes its newest "
-    "itself.\n"
-    "SIGINT, SIGTERM and SIGHUP are passed on, and it may save and end within --grace; SIGUSR1 and "
-    "SIGUSR2 are passed on. With --recover a stop by SIGTERM ends with status 75: the same "
-    "command, "
-    "queued again, goes on. Under Slurm SIGUSR1 (--signal=B:USR1@120) announces that: it is passed "
-    "on to a training that has a handler for it, and another one is stopped at its next "
-    "checkpoint. Should batchfit itself be killed, the training is ended, and the same "
-    "command goes on where it was. The standard input is empty.";
+    "Starts the command and watches it until it ends. Its output goes through unchanged, and its "
+    "exit status becomes batchfit's. At the end, one line on standard error says how often it "
+    "restarted, with which batch it ended, and how many samples the weights have seen.\nWith "
+    "--recover, a training that fails restarts from its newest checkpoint: out of memory, with the "
+    "next smaller batch and more accumulation, so that the effective batch stays exactly the same; "
+    "otherwise (killed, hanging, a GPU or network failure) unchanged. A crash that repeats at the "
+    "same place is not retried.\nIn the command, {batch}, {accumulate}, {lr} and {config} stand "
+    "for the values of an attempt, {checkpoint} for the newest checkpoint, and {resume:TEXT} for "
+    "TEXT if there is one: {resume:--resume {checkpoint}}, or {resume:--resume} if the program "
+    "finds its newest checkpoint itself.\nSIGINT, SIGTERM and SIGHUP are passed on, and the "
+    "training may save and end within --grace; SIGUSR1 and SIGUSR2 are passed on. With --recover, "
+    "a stop by SIGTERM ends with status 75: queue the same command again, and it continues. Under "
+    "Slurm, SIGUSR1 (--signal=B:USR1@120) announces such a stop: it is passed on to a training "
+    "that has a handler for it, and any other is stopped at its next checkpoint. If batchfit "
+    "itself is killed, the training ends, and the same command continues where it was. Standard "
+    "input is empty.";
 
 const struct cli_verb run_verb = {
     .name = "run",
     .summary =
-        "train to the end: recovers from out-of-memory, crashes, hangs; keeps the effective batch",
+        "train to the end: recover from out-of-memory, crashes and hangs; keep the effective batch",
     .description = description,
     .examples =
         "batchfit run --config configs/train.yaml --recover --checkpoint 'out/ckpt-*.pt' -- python "

@@ -42,7 +42,7 @@ static int64_t effective(const struct run *r, struct recover_size size) {
 }
 
 static struct str samples_text(struct arena *a, int64_t samples) {
-    return samples >= 0 ? str_format(a, "%lld", (long long)samples) : STR("not known");
+    return samples >= 0 ? str_format(a, "%lld", (long long)samples) : STR("unknown");
 }
 
 // Standard error may be a pipe that is read line by line: one line, one write.
@@ -56,11 +56,11 @@ void run_say_decision(struct run *r, const struct recover_decision *d) {
             buf_format(&b, "; from %.*s", STR_ARG(d->checkpoint.path));
             if (d->samples >= 0) buf_format(&b, " (%lld samples)", (long long)d->samples);
         } else if (!r->rules.resumes_itself) {
-            buf_add(&b, STR("; from the beginning"));
+            buf_add(&b, STR("; from scratch"));
         }
         if (d->delay_s > 0) buf_format(&b, "; in %.3g s", d->delay_s);
     }
-    run_say("%.*s%s", STR_ARG(buf_str(&b)), d->action == RECOVER_GIVE_UP ? "; gives up" : "");
+    run_say("%.*s%s", STR_ARG(buf_str(&b)), d->action == RECOVER_GIVE_UP ? "; giving up" : "");
     if (d->hint.len > 0) run_say("%.*s", STR_ARG(d->hint));
 }
 
@@ -70,9 +70,9 @@ void run_say_resuming(struct run *r) {
     if (!r->rules.recover || r->state.phase != RECOVER_FRESH || r->rules.resumes_itself) return;
     if (!r->takes_checkpoint) {
         struct str words = run_resume_words(r->arena, r->o->base.command);
-        run_say("the command takes no {resume}: a restart begins at 0; %.*s", STR_ARG(words));
+        run_say("the command takes no {resume}, so a restart begins at 0; %.*s", STR_ARG(words));
     } else if (launch_preview(&r->launch, &values, &text, NULL) == 0) {
-        run_say("once it has saved a checkpoint, it is started again as: %.*s", STR_ARG(text));
+        run_say("once it has saved a checkpoint, a restart is: %.*s", STR_ARG(text));
     }
 }
 
@@ -91,7 +91,7 @@ void run_say_end(struct run *r, int status) {
     }
     buf_format(&b, "samples seen: %.*s", STR_ARG(samples_text(r->arena, s->samples)));
     if (r->is_standin) buf_add(&b, STR("; FAKE: the command plays a scenario"));
-    if (status == RUN_REQUEUE) buf_add(&b, STR("; stopped: the same command goes on"));
+    if (status == RUN_REQUEUE) buf_add(&b, STR("; stopped: the same command continues"));
     if (status != 0) buf_format(&b, "; exit status %d", status);
     run_say("%.*s", STR_ARG(buf_str(&b)));
 }
@@ -162,11 +162,11 @@ int run_dry(struct run *r, struct fail *why) {
     }
     if (rc < 0) return rc;
     if (rules->recover && size.batch > 0 && r->takes_batch) {
-        buf_format(&out, "Below that: gives up.\n");
+        buf_format(&out, "Below that: give up.\n");
     } else if (!rules->recover) {
-        buf_add(&out, STR("Whatever happens is the end (--recover goes on).\n"));
+        buf_add(&out, STR("Any failure is final (use --recover to continue).\n"));
     } else {
-        buf_add(&out, STR("When memory runs out: gives up, as the command takes no {batch}.\n"));
+        buf_add(&out, STR("When memory runs out: give up, as the command takes no {batch}.\n"));
     }
     fwrite(out.items, 1, (size_t)out.count, stdout);
     return 0;

@@ -61,8 +61,8 @@ static void warn_unsaved(struct run_watch *w, const struct steps *s) {
         if (save->state != STEPS_SAVE_BAD || save->error.len == 0) continue;
         struct str error = save->error, line = str_line(&error);
         w->has_warned_unsaved = true;
-        run_say("%.*s could not be saved, and is no checkpoint: %.*s", STR_ARG(save->path),
-                STR_ARG(line));
+        run_say("%.*s could not be saved and does not count as a checkpoint: %.*s",
+                STR_ARG(save->path), STR_ARG(line));
     }
 }
 

@@ -37,10 +37,9 @@ struct str run_resume_words(struct arena *a, char *const *command) {
     for (size_t i = 0; i < sizeof trainers / sizeof *trainers; i++) {
         struct str text = str_of(trainers[i].text);
         if (str_find(words, text) < 0 && str_find(script, text) < 0) continue;
-        return str_format(a, "for %s write %s behind it, if the script has that option",
+        return str_format(a, "for %s add %s to it, if the script has that option",
                           trainers[i].trainer, trainers[i].words);
     }
-    return STR(
-        "write its flag behind it: {resume:--resume {checkpoint}}, or {resume:--resume} where "
-        "it takes its newest itself");
+    return STR("add its resume option: {resume:--resume {checkpoint}}, or {resume:--resume} if it "
+               "finds its newest checkpoint itself");
 }

@@ -31,9 +31,9 @@ static const struct reason {
 #define WINDOW(member) offsetof(struct observe_card, window.member), false
 static const struct serve_metric_row of_window[] = {
     {"batchfit_gpu_throttled_ratio", SERVE_METRIC_GAUGE, NULL, WINDOW(throttled_share), 1,
-     "Share of the last minute in which heat or the power brake held the clocks back."},
+     "Share of the last minute in which heat or the power brake limited the clocks."},
     {"batchfit_gpu_power_capped_ratio", SERVE_METRIC_GAUGE, NULL, WINDOW(power_cap_share), 1,
-     "Share of the last minute in which the power limit held the clocks back."},
+     "Share of the last minute in which the power limit limited the clocks."},
     {"batchfit_gpu_clock_lost_ratio", SERVE_METRIC_GAUGE, NULL, WINDOW(clock_lost_share), 1,
      "How far below its maximum the clock was while the GPU was busy, in the last minute."},
     SERVE_METRIC_ROWS_END,
@@ -41,7 +41,7 @@ static const struct serve_metric_row of_window[] = {
 static const struct serve_metric_row of_holders[] = {
     {"batchfit_gpu_memory_runs_bytes", SERVE_METRIC_GAUGE, NULL,
      offsetof(struct observe_card, ours_bytes), true, 1,
-     "Memory held by the runs that batchfit knows."},
+     "Memory held by runs that batchfit knows."},
     {"batchfit_gpu_memory_others_bytes", SERVE_METRIC_GAUGE, NULL,
      offsetof(struct observe_card, others_bytes), true, 1, "Memory held by all other programs."},
     SERVE_METRIC_ROWS_END,
@@ -114,8 +114,8 @@ static void add_reasons(struct arena *a, struct serve_metric_sheet *sheet,
             struct str labels = str_format(a, "%.*s,reason=\"%s\"", STR_ARG(cards[i].whole_labels),
                                            reasons[r].label);
             serve_metric_add(sheet, "batchfit_gpu_clock_event", SERVE_METRIC_GAUGE,
-                             "1: this is why the clocks are not higher now; idle is no trouble.",
-                             labels, (now & reasons[r].bit) != 0);
+                             "1: a reason why the clocks are limited now; idle is normal.", labels,
+                             (now & reasons[r].bit) != 0);
         }
     }
 }
@@ -137,8 +137,7 @@ static void add_info(struct arena *a, struct serve_metric_sheet *sheet,
         serve_metric_label(&labels, "mig", cards[i].card->is_mig ? STR("1") : STR("0"));
         serve_metric_label(&labels, "unified", cards[i].card->is_unified ? STR("1") : STR("0"));
         serve_metric_add(sheet, "batchfit_gpu_info", SERVE_METRIC_GAUGE,
-                         "A GPU, or an instance of one; always 1. Join it by uuid.",
-                         buf_str(&labels), 1);
+                         "A GPU or GPU instance; always 1. Join it by uuid.", buf_str(&labels), 1);
     }
 }
 
@@ -162,7 +161,7 @@ static void add_states(const struct serve *s, struct serve_metric_sheet *sheet,
     for (int i = 0; i < count; i++) {
         int64_t at_ns = cards[i].card->now.at_ns;
         serve_metric_add(sheet, "batchfit_gpu_reading_age_seconds", SERVE_METRIC_GAUGE,
-                         "Since the GPU was last read.", cards[i].labels,
+                         "Time since the GPU was last read.", cards[i].labels,
                          at_ns > 0 ? age_s(s, at_ns) : (double)NAN);
     }
 }
@@ -192,8 +191,8 @@ static void add_findings(struct arena *a, struct serve_metric_sheet *sheet,
         serve_metric_label(&labels, "severity", str_of(finding_severity_name(f->severity)));
         serve_metric_label_card(a, &labels, view, f->card);
         serve_metric_add(sheet, "batchfit_finding", SERVE_METRIC_GAUGE,
-                         "What is wrong now, by batchfit's rules; absent when it is not.",
-                         buf_str(&labels), 1);
+                         "Current findings of batchfit's rules; absent if fine.", buf_str(&labels),
+                         1);
     }
 }
 

@@ -20,26 +20,24 @@ enum { USUAL_PORT = 8080, LEAST_INTERVAL_MS = 100, MOST_INTERVAL_S = 3600, TOKEN
 
 #define AT(member) offsetof(struct serve_options, member)
 static const struct cli_row rows[] = {
-    {"port", "N", CLI_NUMBER, AT(port), "8080 without it; 0: any that is free", "", 'p'},
+    {"port", "N", CLI_NUMBER, AT(port), "port; 0 takes any free one (default 8080)", "", 'p'},
     {"address", "ADDRESS", CLI_TEXT, AT(address),
-     "where to listen: 127.0.0.1 without it, so that only this machine gets in; any other only "
-     "with a token",
+     "address to listen on; other than this machine's own only with a token (default 127.0.0.1)",
      "127.0.0.1 ::1 0.0.0.0 ::"},
     {"token-file", "FILE", CLI_TEXT, AT(token_file),
-     "everybody must show what this file holds ($BATCHFIT_TOKEN)", "file"},
-    {"interval", "SECONDS", CLI_NUMBER, AT(interval_s), "between readings: 1 without it", ""},
-    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these GPUs: 0,2", ""},
+     "file with the token that clients must send (default $BATCHFIT_TOKEN)", "file"},
+    {"interval", "SECONDS", CLI_NUMBER, AT(interval_s), "seconds between readings (default 1)", ""},
+    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "watch only these GPUs: 0,2", ""},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
-     "also the trainings that write their steps there (doc/formats/steps.md); may be repeated",
-     "file"},
-    {"pcie", NULL, CLI_SWITCH, AT(pcie), "also PCIe throughput: each reading takes 40 ms a GPU",
-     NULL},
+     "also show trainings that write their steps there (doc/formats/steps.md; repeatable)", "file"},
+    {"pcie", NULL, CLI_SWITCH, AT(pcie),
+     "also read PCIe throughput: adds 40 ms per GPU to each reading", NULL},
     CLI_ROW_PROFILE(AT(profile)),
     {"dcgm-names", NULL, CLI_SWITCH, AT(dcgm_names),
-     "/metrics also has the series of dcgm-exporter, for dashboards that are there already", NULL},
+     "also export dcgm-exporter's series at /metrics, for existing dashboards", NULL},
     CLI_ROW_MACHINE(AT(machine)),
     CLI_ROW_DEMO(AT(demo)),
-    {"speed", "X", CLI_NUMBER, AT(speed), "of a recorded machine: 10 plays it ten times as fast",
+    {"speed", "X", CLI_NUMBER, AT(speed), "speed of a recorded machine: 10 is ten times real time",
      ""},
     {.name = NULL},
 };
@@ -57,7 +55,8 @@ static int check(const struct serve_options *o, struct fail *why) {
         return fail_set(why, FAIL_USAGE, "--interval %g: from 0.1 to 3600 seconds", o->interval_s);
     }
     if (!isnan(o->speed) && (o->speed <= 0 || !o->machine)) {
-        return fail_set(why, FAIL_USAGE, "--speed is of a recorded machine (--machine), above 0");
+        return fail_set(why, FAIL_USAGE,
+                        "--speed works with a recorded machine (--machine) and must be above 0");
     }
     return 0;
 }
@@ -72,7 +71,7 @@ static int read_token(struct arena *a, const struct serve_options *o, struct str
     }
     *ret_token = str_trim(text);
     if (o->token_file && ret_token->len == 0) {
-        return fail_set(why, FAIL_INPUT, "%s: there is no token in this file", o->token_file);
+        return fail_set(why, FAIL_INPUT, "%s: no token in this file", o->token_file);
     }
     if (ret_token->len > 0 || http_is_loopback(o->address)) return 0;
     fail_set(why, FAIL_USAGE, "--address %s: other machines could read this one without a token",
@@ -118,7 +117,7 @@ static int say(const struct serve *s, struct fail *why) {
                           why);
     }
     if (standin.len > 0) printf("FAKE, no real machine: %.*s\n", STR_ARG(standin));
-    printf("batchfit serves %.*s and %.*smetrics; Ctrl-C ends it\n", STR_ARG(url), STR_ARG(url));
+    printf("batchfit serves %.*s and %.*smetrics; Ctrl-C stops it\n", STR_ARG(url), STR_ARG(url));
     return 0;
 }
 
@@ -158,7 +157,7 @@ static int run_until(struct serve *s, int signals, struct fail *why) {
         if (poll(fds, 2, wait_ms(s)) < 0) continue; // a signal that is not ours to handle
         if (fds[0].revents) return 0;
         http_turn(s->http);
-        if (ferror(stdout)) return fail_set(why, FAIL_MACHINE, "stdout: not written");
+        if (ferror(stdout)) return fail_set(why, FAIL_MACHINE, "cannot write to stdout");
     }
 }
 
@@ -170,7 +169,7 @@ static int catch_signals(struct fail *why) {
     sigaddset(&ends, SIGTERM);
     signal(SIGPIPE, SIG_IGN); // a client that goes away in the middle
     int fd = sigprocmask(SIG_BLOCK, &ends, NULL) ? -1 : signalfd(-1, &ends, SFD_CLOEXEC);
-    return fd >= 0 ? fd : fail_set(why, FAIL_MACHINE, "the system gives no descriptor for signals");
+    return fd >= 0 ? fd : fail_set(why, FAIL_MACHINE, "cannot create a descriptor for signals");
 }
 
 static int serve(struct arena *a, struct serve *s, struct fail *why) {
@@ -199,16 +198,15 @@ static int serve_run(struct arena *a, const struct cli_options *options, struct 
 
 const struct cli_verb serve_verb = {
     .name = "serve",
-    .summary = "the machine in a browser, and for Prometheus",
+    .summary = "show the machine in a browser and to Prometheus",
     .description =
-        "Shows the GPUs of this machine and the runs on them: a page at /, live; figures for "
-        "Prometheus at /metrics; JSON at /api/v1/machine, /api/v1/snapshot and /api/v1/history, "
-        "and as server-sent events at /api/v1/stream; /-/healthy and /-/ready for those who keep "
-        "services alive (doc/formats/serve.md). Nothing can be changed through it.\n"
-        "Only this machine is let in, unless --address says otherwise and a token guards it: as "
-        "'Authorization: Bearer TOKEN', or once as /?token=TOKEN in a browser. What is sent is not "
-        "encrypted; over networks that you do not trust put a proxy with TLS, or an ssh tunnel, in "
-        "front. SIGINT and SIGTERM end it with status 0.",
+        "Shows this machine's GPUs and the runs on them: a live page at /; metrics for Prometheus "
+        "at /metrics; JSON at /api/v1/machine, /api/v1/snapshot and /api/v1/history, and as "
+        "server-sent events at /api/v1/stream; /-/healthy and /-/ready for supervisors "
+        "(doc/formats/serve.md). It is read-only.\nOnly this machine has access, unless --address "
+        "says otherwise and a token protects it: as 'Authorization: Bearer TOKEN', or once as "
+        "/?token=TOKEN in a browser. Traffic is not encrypted; on networks you do not trust, put a "
+        "TLS proxy or an ssh tunnel in front. SIGINT and SIGTERM end it with status 0.",
     .examples = "batchfit serve\n"
                 "batchfit serve --demo\n"
                 "batchfit serve --port 9101 --dcgm-names\n"

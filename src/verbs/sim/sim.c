@@ -17,16 +17,16 @@ struct sim_verb_options {
 
 #define AT(member) offsetof(struct sim_verb_options, member)
 static const struct cli_row rows[] = {
-    {"batch", "B", CLI_COUNT, AT(batch), "the batch (micro-batch of one device)", ""},
+    {"batch", "B", CLI_COUNT, AT(batch), "batch (micro-batch of one device)", ""},
     {"capacity", "BYTES", CLI_BYTES, AT(capacity),
-     "what the allocator may take: 22GiB. Without it there is no limit", ""},
+     "memory limit of the allocator: 22GiB (default none)", ""},
     CLI_ROW_NUM_CLASSES(AT(classes)),
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, CLI_SWITCH, AT(scratch),
-     "with the scratch that kernels may ask for (the tape's w lines: a guess)", NULL},
-    {"gpu", "NAME", CLI_TEXT, AT(gpu), "also the speed on this GPU: rtx3090", "gpus"},
+     "include scratch that kernels may request (the tape's w lines: a guess)", NULL},
+    {"gpu", "NAME", CLI_TEXT, AT(gpu), "also predict the speed on this GPU: rtx3090", "gpus"},
     {"torch", "VERSION", CLI_TEXT, AT(torch),
-     "PyTorch of the run, for its speed; without it the version whose rules the tape follows", ""},
+     "PyTorch version of the run, for its speed (default that of the tape's rules)", ""},
     {.name = NULL},
 };
 
@@ -88,7 +88,7 @@ static void print_text(struct arena *a, const struct figures *f, int64_t capacit
         printf(" at event %d, asking for %s", (int)f->limited.oom_event,
                unit_bytes(a, f->limited.oom_bytes).p);
     } else if (f->limited.retries > 0) {
-        printf(", after giving back the cache %d times", (int)f->limited.retries);
+        printf(", after freeing the cache %d times", (int)f->limited.retries);
     }
     putchar('\n');
 }
@@ -125,12 +125,12 @@ static int sim_run(struct arena *a, const struct cli_options *options, struct fa
 
 const struct cli_verb sim_verb = {
     .name = "sim",
-    .summary = "replays one tape through the caching allocator",
+    .summary = "replay one tape through the caching allocator",
     .arguments = "TAPE",
     .description =
-        "Prints the peak of allocated bytes, what the allocator holds without pressure (reserved), "
-        "and the least capacity in which the tape still runs (needed). With --capacity also "
-        "whether it runs there; the exit status is 1 when it does not.",
+        "Prints the peak of allocated bytes, what the allocator holds without memory pressure "
+        "(reserved), and the smallest capacity in which the tape still runs (needed). With "
+        "--capacity also whether it runs there; if not, the exit status is 1.",
     .examples = "batchfit sim swin.tape --batch 32 --capacity 22GiB --json\n"
                 "batchfit sim swin.tape --batch 32 --alloc-conf expandable_segments:True",
     .options = rows,

@@ -122,7 +122,7 @@ static void predict(struct team_collect *c) {
         row->is_answered = row->is_predicted && row->predicted.fits && !row->is_refuted &&
                            !team_collect_taken(row);
         if (row->is_predicted) continue;
-        question_note(c->q, str_format(c->q->arena, "nothing is predicted: %s", why.message));
+        question_note(c->q, str_format(c->q->arena, "no prediction: %s", why.message));
         return;
     }
 }
@@ -141,7 +141,7 @@ int team_collect(struct question *q, const struct team_collect_options *o,
     for (ptrdiff_t i = 0; i < c->merged.count; i++) add_measured(c, &c->merged.cards[i]);
     predict(c);
     if (c->asked.effective <= 0 && !q->plan.inference) {
-        question_note(q, STR("no effective batch is said (--effective-batch-size): whether the "
+        question_note(q, STR("no effective batch given (--effective-batch-size): whether the "
                              "machines keep the same one was not checked"));
     }
     return 0;

@@ -56,7 +56,7 @@ static bool is_number(struct str s) {
 static int draw(struct arena *a, const char *path, struct str *ret, struct fail *why) {
     uint64_t number;
     if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number) {
-        return fail_set(why, FAIL_MACHINE, "the system gives no random numbers");
+        return fail_set(why, FAIL_MACHINE, "cannot get random numbers");
     }
     *ret = str_format(a, "%016llx", (unsigned long long)number);
     return os_replace(a, path, str_format(a, "%.*s\n", STR_ARG(*ret)), NULL, why);
@@ -143,7 +143,7 @@ static void note_left(struct team_collect *c, const struct left_out *left) {
     } rows[] = {
         {left->on_cpu, "on the CPU"},
         {left->standins, "on fakes"},
-        {left->capped, "with a part of the GPU's memory (--memory)"},
+        {left->capped, "with part of the GPU's memory (--memory)"},
         {left->unsound, "whose names are not valid UTF-8"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -39,7 +39,7 @@ int team_settings_write(struct question *q, const struct config_card *cards, int
         rc = answer_write_file(q->arena, path, patched.text, &stamp, report, why);
     }
     if (rc < 0) return rc;
-    buf_format(report, "%s: %s, %d GPUs\n", exists && !patched.changed ? "already so" : "written",
+    buf_format(report, "%s: %s, %d GPUs\n", exists && !patched.changed ? "unchanged" : "written",
                path, count);
     return 0;
 }

@@ -65,7 +65,7 @@ static void predicted_cells(struct arena *a, struct show_table *t,
 static void nothing_cells(struct show_table *t, const struct team_collect_row *row) {
     for (int i = 0; i < 7; i++) show_table_unknown(t);
     show_table_cell(t, row->measured ? SHOW_BAD : SHOW_WARN,
-                    row->measured ? STR("measured: nothing ran") : STR("nothing known"));
+                    row->measured ? STR("measured: nothing ran") : STR("unknown"));
     show_table_unknown(t);
     show_table_unknown(t);
 }
@@ -84,10 +84,10 @@ static void add_row(struct arena *a, struct show_table *t, const struct team_col
 
 static void table(const struct team_collect *c, struct show_style style, struct buf *out) {
     static const struct show_heading columns[] = {
-        {"GPU", SHOW_LEFT},      {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
-        {"accum.", SHOW_RIGHT},  {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-        {"peak", SHOW_RIGHT},    {"of GPU", SHOW_RIGHT},    {"samples/s", SHOW_RIGHT},
-        {"known by", SHOW_LEFT}, {"machine", SHOW_LEFT},    {"on (UTC)", SHOW_LEFT},
+        {"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
+        {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
+        {"peak", SHOW_RIGHT},   {"of GPU", SHOW_RIGHT},    {"samples/s", SHOW_RIGHT},
+        {"source", SHOW_LEFT},  {"machine", SHOW_LEFT},    {"on (UTC)", SHOW_LEFT},
         {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(c->q->arena, (struct str){0});
     show_table_columns(&t, columns);
@@ -182,12 +182,11 @@ static struct str_list remarks(const struct team_collect *c) {
         const struct survey_part *p = &c->merged.parts[i];
         if (p->used > 0) continue;
         str_list_add(a, &list,
-                     str_format(a,
-                                "%.*s measured nothing of this training; its newest record: %.*s",
+                     str_format(a, "%.*s has not measured this training; its newest record: %.*s",
                                 STR_ARG(survey_called(p->file)), STR_ARG(p->reason)));
     }
     for (ptrdiff_t i = 0; i < c->files.left_count; i++) {
-        str_list_add(a, &list, str_format(a, "left out: %.*s", STR_ARG(c->files.left[i].reason)));
+        str_list_add(a, &list, str_format(a, "skipped: %.*s", STR_ARG(c->files.left[i].reason)));
     }
     return list;
 }
@@ -195,8 +194,8 @@ static struct str_list remarks(const struct team_collect *c) {
 static void say_differing(const struct team_collect *c, struct show_style style, struct buf *out) {
     if (c->merged.differing == 0) return;
     struct str head = str_format(c->q->arena,
-                                 "not the same effective batch: %lld is asked for, and these "
-                                 "machines measured with another, so they are not used:\n",
+                                 "another effective batch: %lld is requested, and these machines "
+                                 "measured with another, so they are not used:\n",
                                  (long long)c->asked.effective);
     show_text(out, style, SHOW_BAD, str_trim(head));
     buf_byte(out, '\n');

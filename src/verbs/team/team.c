@@ -19,24 +19,24 @@ struct team_options {
 static const struct cli_row rows[] = {
     QUESTION_ROWS(struct team_options),
     QUESTION_ROW_INFERENCE(struct team_options),
-    {"gpus", "LIST", CLI_LIST, AT(gpus),
-     "the team's GPUs: rtx4090,rtx3080; 'all' is the whole catalogue", "gpus"},
+    {"gpus", "LIST", CLI_LIST, AT(gpus), "the team's GPUs: rtx4090,rtx3080, or 'all'", "gpus"},
     {"output", "FILE", CLI_TEXT, AT(output),
-     "writes the settings file (team_gpu_settings); an existing one is edited", "file", 'o'},
+     "write the settings file (team_gpu_settings), or edit an existing one", "file", 'o'},
     {"collect", NULL, CLI_SWITCH, AT(collects),
-     "puts what this machine measured into its file in DIR (.batchfit/team), and answers from all "
-     "machines' files there",
+     "add this machine's measurements to its file in DIR (.batchfit/team), and answer from all "
+     "machines' files",
      NULL},
     {"prefer", "WORD", CLI_TEXT, AT(c.prefer),
-     "where machines with the same GPU disagree: safest (the smallest batch), newest or fastest",
+     "if machines with the same GPU disagree, take the safest (the smallest batch), newest or "
+     "fastest",
      "safest newest fastest"},
-    {"name", "TEXT", CLI_TEXT, AT(c.name),
-     "what the team calls this machine; without it a number is all that the file says of it", ""},
+    {"name", "TEXT", CLI_TEXT, AT(c.name), "the team's name for this machine (default a number)",
+     ""},
     CLI_ROW_FORCE(AT(force)),
     CLI_ROW_TEST_ONLY(AT(c.test_only)),
     CLI_ROW_STORE(AT(c.store)),
     {"no-history", NULL, CLI_SWITCH, AT(c.no_history),
-     "leaves this machine's history and file alone", NULL},
+     "do not touch this machine's history and file", NULL},
     {.name = NULL},
 };
 
@@ -170,8 +170,8 @@ static int team_run(struct arena *a, const struct cli_options *options, struct f
     const struct team_options *o = (const struct team_options *)options;
     struct question q;
     if (options->argument_count > o->collects) {
-        fail_set(why, FAIL_USAGE, "'%s' is not understood", options->arguments[o->collects]);
-        return fail_hint(why, "a folder of results goes with --collect, one only");
+        fail_set(why, FAIL_USAGE, "unexpected argument '%s'", options->arguments[o->collects]);
+        return fail_hint(why, "only --collect takes a folder of results, and only one");
     }
     int rc = question_open(a, &o->q, &q, why);
     if (rc < 0) return question_failed(&q, rc);
@@ -180,19 +180,17 @@ static int team_run(struct arena *a, const struct cli_options *options, struct f
 
 const struct cli_verb team_verb = {
     .name = "team",
-    .summary = "one table and one settings file for all the team's GPUs",
+    .summary = "make one table and one settings file for all the team's GPUs",
     .arguments = "[DIR]",
     .description =
-        "Answers the question of fit for every GPU of the team: the same effective batch on each, "
-        "mixed precision where the GPU has tensor cores. Without --gpus the GPUs of the config's "
-        "team_gpu_settings, or four that span what teams have.\n"
-        "\n"
-        "With --collect the answer comes from what the team's machines measured (fit -- COMMAND). "
-        "Each has its own file in DIR (.batchfit/team), which git carries: this one's is brought "
-        "up to date from its history, and all are read. A GPU that nobody measured is predicted, "
-        "and marked so. Where machines with the same GPU disagree, they are named and the "
-        "smallest batch is taken. A machine that measured with another effective batch is named, "
-        "and the exit status is 1.",
+        "Answers like fit for every GPU of the team: the same effective batch on each, mixed "
+        "precision if the GPU has tensor cores. Without --gpus it takes the GPUs of the config's "
+        "team_gpu_settings, or four typical ones.\n\nWith --collect the answer comes from what the "
+        "team's machines measured (fit -- COMMAND). Each has its own file in DIR (.batchfit/team), "
+        "shared through git: this machine's is updated from its history, and all are read. A GPU "
+        "that no one measured is predicted, and marked as such. If machines with the same GPU "
+        "disagree, they are named and the smallest batch is taken. A machine that measured with "
+        "another effective batch is named, and the exit status is 1.",
     .examples =
         "batchfit team --config configs/train.yaml --gpus rtx4090,rtx3080,rtx3060,gtx1080 -o "
         "configs/team_settings.yaml\n"

@@ -113,11 +113,11 @@ static void add_row(struct buf *b, const struct device_card *card,
 }
 
 static int failed(const struct watch_log *log, int error, struct fail *why) {
-    fail_set(why, FAIL_MACHINE, "%s: not written: %s", log->name, strerror(error));
+    fail_set(why, FAIL_MACHINE, "%s: cannot write: %s", log->name, strerror(error));
     if (error == ENOSPC || error == EDQUOT) {
-        return fail_hint(why, "the disk is full; what was logged before is whole");
+        return fail_hint(why, "the disk is full; what was logged before is complete");
     }
-    return error == EPIPE ? fail_hint(why, "its reader has gone") : FAIL_MACHINE;
+    return error == EPIPE ? fail_hint(why, "its reader is gone") : FAIL_MACHINE;
 }
 
 static int write_lines(struct watch_log *log, struct str lines, struct fail *why) {
@@ -125,8 +125,8 @@ static int write_lines(struct watch_log *log, struct str lines, struct fail *why
     if (lines.len == 0) return 0;
     off_t begin = log->is_file && fstat(log->fd, &st) == 0 ? st.st_size : -1;
     if (begin >= 0 && st.st_nlink == 0) {
-        fail_set(why, FAIL_MACHINE, "%s: was removed while we logged", log->name);
-        return fail_hint(why, "move a log away only when batchfit watch has ended");
+        fail_set(why, FAIL_MACHINE, "%s: was removed while logging", log->name);
+        return fail_hint(why, "move a log only after batchfit watch has ended");
     }
     for (struct str rest = lines; rest.len > 0;) {
         ssize_t n = write(log->fd, rest.p, (size_t)rest.len);
@@ -157,7 +157,7 @@ static int add_document(struct watch_log *log, const struct observe_view *view, 
     json_t *document = observe_document(view);
     char *text = document ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
     json_decref(document);
-    if (!text) return fail_set(why, FAIL_BUG, "the view is no valid JSON document");
+    if (!text) return fail_set(why, FAIL_BUG, "the view is not valid JSON");
     buf_format(b, "%s\n", text);
     free(text);
     return 0;
@@ -213,7 +213,7 @@ static int go_on(struct watch_log *log, off_t size, struct fail *why) {
     int rc = os_read_head(&scratch, log->name, FIRST_LINE_MOST, &text, why);
     if (rc < 0) return rc;
     if (!is_ours(log, &scratch, text)) {
-        fail_set(why, FAIL_INPUT, "%s: is there already and is no log of these columns", log->name);
+        fail_set(why, FAIL_INPUT, "%s: exists, and is not a log with these columns", log->name);
         return fail_hint(why, "name another file, or move this one away");
     }
     return cut_tail(log, size) < 0 ? failed(log, errno, why) : 0;
@@ -230,7 +230,8 @@ static int open_log(struct watch_log *log, struct fail *why) {
     log->is_file = S_ISREG(st.st_mode);
     log->is_ours_to_close = true;
     if (log->is_file && flock(log->fd, LOCK_EX | LOCK_NB) < 0 && errno == EWOULDBLOCK) {
-        return fail_set(why, FAIL_MACHINE, "%s: another batchfit watch logs into it", log->name);
+        return fail_set(why, FAIL_MACHINE, "%s: another batchfit watch is writing to it",
+                        log->name);
     }
     if (log->is_file && st.st_size > 0) return go_on(log, st.st_size, why);
     if (!log->is_csv) return 0;
@@ -249,8 +250,8 @@ int watch_logs_open(struct arena *a, const char *files, struct watch_log **ret_l
         bool is_csv = str_ends(name, STR(".csv")), is_lines = str_ends(name, STR(".jsonl"));
         bool is_device = str_starts(name, STR("/dev/"));
         if (!is_csv && !is_lines && !is_device) {
-            fail_set(why, FAIL_USAGE, "--log %.*s: which format?", STR_ARG(name));
-            return fail_hint(why, "the name ends in .csv or in .jsonl: --log FILE.jsonl");
+            fail_set(why, FAIL_USAGE, "--log %.*s: unknown format", STR_ARG(name));
+            return fail_hint(why, "end the name in .csv or .jsonl: --log FILE.jsonl");
         }
         struct watch_log *log = *end = arena_new(a, struct watch_log, 1);
         log->name = str_z(a, name);

@@ -54,7 +54,7 @@ static int begin_opening(struct session *s, struct fail *why) {
     if (o) o->done = eventfd(0, EFD_CLOEXEC);
     if (!o || o->done < 0 || pthread_create(&thread, NULL, open_watch, o) != 0) {
         free(o);
-        return fail_set(why, FAIL_MACHINE, "the system gives no thread to watch the GPUs with");
+        return fail_set(why, FAIL_MACHINE, "cannot start a thread to watch the GPUs");
     }
     pthread_detach(thread);
     s->opening = o;

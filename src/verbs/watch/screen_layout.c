@@ -86,8 +86,8 @@ static void draw_cpu(struct watch_draw *d, struct tui_area area) {
 
 static const struct key_hint {
     const char *key, *what;
-} hints[] = {{"F1", "Help"},  {"F2", "Setup"},   {"F6", "Sort"}, {"/", "Filter"},
-             {"0-9", "Card"}, {"f", "Findings"}, {"p", "Pause"}, {"q", "Quit"}};
+} hints[] = {{"F1", "Help"}, {"F2", "Setup"},   {"F6", "Sort"}, {"/", "Filter"},
+             {"0-9", "GPU"}, {"f", "Findings"}, {"p", "Pause"}, {"q", "Quit"}};
 
 static void draw_keys(struct watch_draw *d, struct tui_area area) {
     const struct watch_look *look = d->look;
@@ -112,7 +112,7 @@ static void draw_keys(struct watch_draw *d, struct tui_area area) {
 static void draw_none(struct watch_draw *d, struct tui_area *body) {
     const struct device_snapshot *devices = d->view->devices;
     if (devices->count == 0) {
-        struct str why = devices->why_none.len ? devices->why_none : STR("no GPU was found");
+        struct str why = devices->why_none.len ? devices->why_none : STR("no GPU found");
         struct tui_area rows = *body;
         why = str_format(d->scratch, "no GPU: %.*s", STR_ARG(why));
         tui_area_top(body, tui_put_wrapped(rows, 0, 3, SHOW_WARN, why) + 1);
@@ -155,7 +155,7 @@ static void draw_lines(struct watch_draw *d, struct tui_area *body) {
     watch_draw_line_title(d, lines);
     for (int i = 0; i < shown; i++) watch_draw_line(d, lines, 1 + i, first + i);
     if (first > 0)
-        tui_put_format(lines, 0, 10, SHOW_DIM, "from place %d of %d", first, count);
+        tui_put_format(lines, 0, 10, SHOW_DIM, "from #%d of %d", first, count);
     else if (shown < count)
         tui_put_format(lines, 0, 10, SHOW_DIM, "%d of %d", shown, count);
     if (!d->look->is_once && body->rows >= DETAIL_ROWS + 4) {
@@ -228,7 +228,7 @@ static void draw_rest(struct watch_draw *d, struct tui_area *body) {
 
 static void draw_waiting(struct watch_draw *d, struct tui_area area) {
     tui_put(area, 0, 0, SHOW_STRONG, STR("batchfit watch"));
-    tui_put(area, 2, 3, SHOW_PLAIN, STR("asking the driver …"));
+    tui_put(area, 2, 3, SHOW_PLAIN, STR("waiting for the driver …"));
     struct str said = notice(d);
     tui_area_top(&area, 1);
     if (said.len) put_notice(area, said);

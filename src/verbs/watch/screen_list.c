@@ -294,7 +294,7 @@ void watch_draw_processes(struct watch_draw *d, struct tui_area area) {
         tui_put(area, 1, 2, SHOW_DIM,
                 look->filter[0] ? STR("no process matches the filter")
                 : knows         ? STR("no process on the GPUs")
-                                : STR("the driver does not tell the processes"));
+                                : STR("the driver does not report processes"));
     } else if (more > 0 && count < room) {
         tui_put_format(area, 1 + count, 2, SHOW_DIM, "and %d more", more);
     }

@@ -35,7 +35,7 @@ const struct watch_setting watch_setting_rows[] = {
     {"sort", "processes by", AT(sort), columns, 5},
     {"ascending", "smallest first", AT(ascending), no_yes, 2},
     {"temperature", "temperatures in", AT(fahrenheit), degrees, 2},
-    {"interval", "seconds between looks, from the next start on", AT(interval), intervals, 7},
+    {"interval", "seconds between readings, from the next start on", AT(interval), intervals, 7},
 };
 const int watch_setting_count = sizeof watch_setting_rows / sizeof *watch_setting_rows;
 
@@ -80,20 +80,19 @@ void watch_settings_load(struct arena *a, struct watch_settings *settings, struc
     *ret_note = STR("");
     if (path.len == 0 || !os_exists(path.p)) return;
     if (os_read(a, path.p, FILE_MOST, &text, NULL, &why) < 0) {
-        *ret_note = str_format(a, "settings are not read: %s", why.message);
+        *ret_note = str_format(a, "cannot read the settings: %s", why.message);
         return;
     }
     int bad = 0;
     parse(text, settings, &bad);
-    if (bad) *ret_note = str_format(a, "watch.conf:%d is not understood and passed over", bad);
+    if (bad) *ret_note = str_format(a, "watch.conf:%d is unknown and ignored", bad);
 }
 
 int watch_settings_save(struct arena *a, const struct watch_settings *settings,
                         struct str *ret_path, struct fail *why) {
     struct str path = path_of(a);
     if (path.len == 0) {
-        return fail_set(why, FAIL_MACHINE,
-                        "neither XDG_CONFIG_HOME nor HOME says where to keep it");
+        return fail_set(why, FAIL_MACHINE, "neither XDG_CONFIG_HOME nor HOME is set to keep it in");
     }
     char *folder = str_z(a, path);
     *strrchr(folder, '/') = '\0';
@@ -101,7 +100,7 @@ int watch_settings_save(struct arena *a, const struct watch_settings *settings,
     if (rc < 0) return rc;
     struct watch_settings copy = *settings;
     struct buf b = buf_new(a);
-    buf_add(&b, STR("# batchfit watch: kept by F12\n"));
+    buf_add(&b, STR("# batchfit watch: saved by F12\n"));
     for (int i = 0; i < watch_setting_count; i++) {
         const struct watch_setting *row = &watch_setting_rows[i];
         buf_format(&b, "%s = %s\n", row->key, row->words[*watch_setting_at(&copy, i)]);

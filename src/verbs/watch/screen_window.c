@@ -9,15 +9,15 @@
 static const char *const help[][2] = {
     {"q  Esc  F10", "quit"},
     {"F1  ?  h", "this window"},
-    {"F2", "setup: what is shown, plots, units"},
-    {"F12", "keep the setup in a file"},
+    {"F2", "setup: layout, plots, units"},
+    {"F12", "save the setup to a file"},
     {"F6", "sort the processes by another column"},
     {"+  -", "largest first, smallest first"},
-    {"0 … 9  Left  Right", "choose the GPU of plots and detail"},
-    {"Up  Down  k  j", "move among the processes"},
+    {"0 … 9  Left  Right", "choose the GPU for plots and details"},
+    {"Up  Down  k  j", "move through the processes"},
     {"Space", "mark the process under the cursor, or none"},
-    {"/", "show only processes whose name or pid has this"},
-    {"f", "all findings with what to do about them"},
+    {"/", "show only processes whose name or pid contains this"},
+    {"f", "all findings, with remedies"},
     {"p", "pause"},
     {"", ""},
     {"slow", "share of the last minute limited by heat or power"},
@@ -59,8 +59,8 @@ static void draw_help(struct watch_draw *d, struct tui_area area) {
 
 static void draw_setup(struct watch_draw *d, struct tui_area area) {
     struct watch_look *look = d->look;
-    struct tui_area w = frame(area, watch_setting_count,
-                              "Setup: Space changes, F12 keeps it for the next time, Esc closes");
+    struct tui_area w =
+        frame(area, watch_setting_count, "Setup: Space changes, F12 saves, Esc closes");
     look->window_rows = watch_setting_count;
     scroll_to(look, w.rows);
     for (int i = 0; i < w.rows && look->window_first + i < watch_setting_count; i++) {
@@ -93,7 +93,7 @@ static void draw_findings(struct watch_draw *d, struct tui_area area) {
     tui_area_fill(w, ' ', SHOW_PLAIN);
     d->look->window_rows = count;
     scroll_to(d->look, w.rows);
-    if (count == 0) tui_put(w, 0, MARGIN, SHOW_GOOD, STR("nothing is to be said"));
+    if (count == 0) tui_put(w, 0, MARGIN, SHOW_GOOD, STR("no findings"));
     watch_draw_findings(d, w, d->look->window_row);
 }
 
@@ -122,7 +122,7 @@ static void save(struct watch_look *look, struct arena *scratch) {
     if (rc < 0)
         snprintf(look->message, sizeof look->message, "%s", why.message);
     else
-        snprintf(look->message, sizeof look->message, "kept in %.*s", STR_ARG(path));
+        snprintf(look->message, sizeof look->message, "saved in %.*s", STR_ARG(path));
     arena_rewind(scratch, mark);
 }
 

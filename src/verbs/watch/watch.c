@@ -28,26 +28,26 @@ struct watch_verb_options {
 #define AT(member) offsetof(struct watch_verb_options, member)
 static const struct cli_row rows[] = {
     {"interval", "SECONDS", CLI_NUMBER, AT(interval),
-     "time between two readings, 0.1 or more; 1 without it", "", 'i'},
-    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "ends by itself after this time", "", 'd'},
-    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "only these GPUs, by the driver's numbers: 0,2", ""},
+     "seconds between readings, at least 0.1 (default 1)", "", 'i'},
+    {"duration", "SECONDS", CLI_NUMBER, AT(duration), "end after this time", "", 'd'},
+    {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids),
+     "watch only these GPUs, by the driver's numbers: 0,2", ""},
     {"log", "FILE", CLI_REPEAT, AT(log),
-     "also writes every reading down: .csv has a row a GPU with the columns of nvidia-smi dmon, "
-     ".jsonl a document; may be repeated",
+     "also log every reading: .csv has one row per GPU with the columns of nvidia-smi dmon, .jsonl "
+     "a document (repeatable)",
      "file", 'l'},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
-     "a folder or file of the steps protocol to follow, beside the runs of batchfit's own; may be "
-     "repeated",
-     "file"},
+     "also follow a folder or file of the steps protocol (repeatable)", "file"},
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
-     "also the traffic between GPU and machine: asking takes 40 ms a GPU", NULL},
+     "also read traffic between GPU and machine: takes 40 ms per GPU", NULL},
     CLI_ROW_PROFILE(AT(profile)),
-    {"once", NULL, CLI_SWITCH, AT(once), "one look as text; with --duration, after that time",
-     NULL},
-    {"ascii", NULL, CLI_SWITCH, AT(ascii), "nothing but ASCII on the screen", NULL},
+    {"once", NULL, CLI_SWITCH, AT(once),
+     "print one reading as text; with --duration, after that time", NULL},
+    {"ascii", NULL, CLI_SWITCH, AT(ascii), "use only ASCII on the screen", NULL},
     CLI_ROW_MACHINE(AT(machine)),
-    {"demo", NULL, CLI_SWITCH, AT(demo), "an invented machine, for a look without a GPU", NULL},
-    {"speed", "X", CLI_NUMBER, AT(speed), "how many times as fast the recording is played", ""},
+    {"demo", NULL, CLI_SWITCH, AT(demo), "use a made-up machine, to look around without a GPU",
+     NULL},
+    {"speed", "X", CLI_NUMBER, AT(speed), "speed of the recording: 10 is ten times real time", ""},
     {.name = NULL},
 };
 
@@ -66,17 +66,17 @@ enum { HISTORY = 400 };
 
 static int refuse(const struct watch_verb_options *o, struct fail *why) {
     if (o->interval < 0.1) {
-        fail_set(why, FAIL_USAGE, "--interval %g: a GPU is asked at most ten times a second",
+        fail_set(why, FAIL_USAGE, "--interval %g: a GPU is read at most ten times a second",
                  o->interval);
-        return fail_hint(why, "0.1 or more");
+        return fail_hint(why, "use 0.1 or more");
     }
     if (o->interval > 86400) return fail_set(why, FAIL_USAGE, "--interval: at most a day, 86400");
-    if (o->speed <= 0) return fail_set(why, FAIL_USAGE, "--speed: more than 0");
+    if (o->speed <= 0) return fail_set(why, FAIL_USAGE, "--speed: must be above 0");
     if (!isnan(o->speed) && !o->machine && !o->demo) {
-        return fail_set(why, FAIL_USAGE, "--speed is of a recorded machine (--machine)");
+        return fail_set(why, FAIL_USAGE, "--speed works with a recorded machine (--machine)");
     }
     if (o->all.json && o->once) {
-        return fail_set(why, FAIL_USAGE, "--once is a text; check --json is one document");
+        return fail_set(why, FAIL_USAGE, "--once prints text; for a document use check --json");
     }
     return 0;
 }
@@ -229,17 +229,16 @@ static int watch_run_verb(struct arena *a, const struct cli_options *options, st
 
 const struct cli_verb watch_verb = {
     .name = "watch",
-    .summary = "what happens on the GPUs now, and what is holding the training back?",
+    .summary = "watch the GPUs live, and what limits the training",
     .description =
-        "A live screen of the GPUs: utilisation, memory (of runs that batchfit launched, of "
-        "others, of the driver), temperature, power, clocks, the share of the time in which they "
-        "were limited, energy; their history, processes, the runs with the parts of their steps, "
-        "and "
-        "findings with what to do about them. A GPU that does not answer never stops the screen: "
-        "its figures are shown with their age. h shows the keys; no process is ever ended.\n"
-        "Without a terminal, or with --once, one look as text. --log writes every reading into a "
-        "file (doc/formats/watch-log.md), with or without a screen; --json prints one document a "
-        "line. Settings are kept in $XDG_CONFIG_HOME/batchfit/watch.conf when F12 says so.",
+        "A live screen of the GPUs: utilisation, memory (of batchfit's runs, of others, of the "
+        "driver), temperature, power, clocks, how long they were limited, energy; history, "
+        "processes, the runs with the phases of their steps, and findings with remedies. A GPU "
+        "that does not answer never blocks the screen: its figures show their age. h shows the "
+        "keys; processes are never ended.\nWithout a terminal, or with --once, it prints one "
+        "reading as text. --log writes every reading to a file (doc/formats/watch-log.md), with or "
+        "without a screen; --json prints one document per line. F12 saves the settings in "
+        "$XDG_CONFIG_HOME/batchfit/watch.conf.",
     .examples = "batchfit watch\n"
                 "batchfit watch --log gpu.csv --interval 5 --duration 3600 --gpu-ids 0,1\n"
                 "batchfit watch --once\n"

@@ -55,7 +55,7 @@ struct str chart_alternative(const struct chart *c, struct arena *scratch) {
     buf_format(&b, "%s of %d series over %.*s", c->kind == CHART_AREAS ? "Stacked areas" : "Lines",
                c->series_count, STR_ARG(c->x_name.len ? c->x_name : STR("the points")));
     if (c->kind == CHART_AREAS) {
-        buf_format(&b, ". The sum is highest at %.6g: %.*s, of which", chart_x(c, at),
+        buf_format(&b, ". The sum peaks at %.6g: %.*s, of which", chart_x(c, at),
                    STR_ARG(value_text(d, peak)));
         for (int s = 0; s < c->series_count; s++) {
             buf_format(&b, "%s %.*s %.*s", s ? "," : "", STR_ARG(c->series[s].name),

@@ -154,9 +154,9 @@ static bool is_get(const char *method) {
 // What is wrong with a request before anything is looked for; 0: nothing.
 static int fault_of(const struct http *h, struct MHD_Connection *connection,
                     const char **ret_what) {
-    *ret_what = "one Host header, please";
+    *ret_what = "exactly one Host header is required";
     if (outline_of(h, connection).hosts != 1) return MHD_HTTP_BAD_REQUEST;
-    *ret_what = "this server answers on the name localhost and on its own address only";
+    *ret_what = "this server answers only to the name localhost and its own address";
     struct str host = header(h, connection, MHD_HTTP_HEADER_HOST);
     bool is_ours = !h->is_loopback || http_host_is_local(host, h->options.address);
     return is_ours ? 0 : MHD_HTTP_MISDIRECTED_REQUEST;
@@ -178,7 +178,7 @@ static enum pass pass_of(const struct http *h, struct MHD_Connection *connection
 // read and no other site can send, stands for it.
 static enum MHD_Result swap_token(struct http *h, struct MHD_Connection *connection,
                                   const char *path) {
-    struct http_page *page = http_page_error(h, MHD_HTTP_SEE_OTHER, "go on without the token");
+    struct http_page *page = http_page_error(h, MHD_HTTP_SEE_OTHER, "continue without the token");
     if (!page) return MHD_NO;
     ARENA_AUTO scratch = {0};
     struct str cookie = str_format(&scratch, "%s=%s; Path=/; HttpOnly; SameSite=Strict",
@@ -201,7 +201,7 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *connection,
     struct http_request request = {h, connection, route,
                                    header(h, connection, MHD_HTTP_HEADER_ACCEPT)};
     struct http_page *page = route->answer(h->options.context, &request);
-    if (!page) return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not now");
+    if (!page) return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not available now");
     struct str if_none_match = header(h, connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
     if (http_tag_matches(if_none_match, page->tag)) return send_not_modified(h, connection, page);
     return send_page(h, connection, page);
@@ -211,7 +211,7 @@ static enum MHD_Result stream(struct http *h, struct MHD_Connection *connection)
     struct http_link *link = link_of(h, connection);
     if (!link || h->counts.streams_now >= HTTP_STREAMS) {
         return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
-                      "too many clients of the stream");
+                      "too many clients of the event stream");
     }
     h->counts.answers[2]++;
     return http_stream_open(h, connection, link);
@@ -231,11 +231,11 @@ static enum MHD_Result serve(struct http *h, struct MHD_Connection *connection, 
     const struct http_route *route = route_of(h, path);
     enum pass pass = route && route->is_open ? PASS_YES : pass_of(h, connection);
     if (pass == PASS_NO) {
-        return refuse(h, connection, MHD_HTTP_UNAUTHORIZED,
-                      "this server asks for its token: Authorization: Bearer TOKEN, or once "
-                      "/?token=TOKEN in a browser");
+        return refuse(
+            h, connection, MHD_HTTP_UNAUTHORIZED,
+            "token required: send Authorization: Bearer TOKEN, or once /?token=TOKEN in a browser");
     }
-    if (!route) return refuse(h, connection, MHD_HTTP_NOT_FOUND, "there is nothing here");
+    if (!route) return refuse(h, connection, MHD_HTTP_NOT_FOUND, "not found");
     if (pass == PASS_BY_QUERY) return swap_token(h, connection, route->path);
     return route->is_stream ? stream(h, connection) : answer(h, connection, route);
 }
@@ -255,14 +255,14 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         if (link && link->state != HTTP_LINK_STREAMS) link->state = HTTP_LINK_ANSWERS;
         if (link) link->since_ns = os_now_ns();
         if (!is_get(method)) {
-            return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "GET and HEAD only");
+            return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
         }
         struct outline outline = outline_of(h, connection);
         if (outline.is_odd) {
-            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "a header has no proper name");
+            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "invalid header name");
         }
         if (outline.has_body) {
-            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "no request has a body here");
+            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "requests must not have a body");
         }
         return MHD_YES;
     }
@@ -316,7 +316,7 @@ static struct MHD_Daemon *start(struct http *h, int listening) {
 static int make_session(struct http *h, struct fail *why) {
     unsigned char random[32];
     if (getrandom(random, sizeof random, 0) != (ssize_t)sizeof random) {
-        return fail_set(why, FAIL_MACHINE, "the system gives no random numbers");
+        return fail_set(why, FAIL_MACHINE, "cannot get random numbers");
     }
     for (size_t i = 0; i < sizeof random; i++) snprintf(h->session + 2 * i, 3, "%02x", random[i]);
     snprintf(h->cookie_name, sizeof h->cookie_name, "batchfit_%d", h->port);
@@ -325,12 +325,12 @@ static int make_session(struct http *h, struct fail *why) {
 
 static int check(const struct http_options *o, struct fail *why) {
     if (o->token.len > 0 && !http_token_is_sound(o->token)) {
-        fail_set(why, FAIL_INPUT, "the token is too short, or has characters that none may have");
-        return fail_hint(why, "at least %d letters and digits: openssl rand -hex 32 makes one",
+        fail_set(why, FAIL_INPUT, "the token is too short or has invalid characters");
+        return fail_hint(why, "use at least %d letters and digits: openssl rand -hex 32 makes one",
                          HTTP_TOKEN_LEAST);
     }
     if (o->token.len > 0 || http_is_loopback(o->address)) return 0;
-    return fail_set(why, FAIL_USAGE, "%s: other machines can reach it, and no token is asked for",
+    return fail_set(why, FAIL_USAGE, "%s: other machines can reach it, and no token is set",
                     o->address);
 }
 
@@ -350,7 +350,7 @@ int http_open(struct arena *a, const struct http_options *options, struct http *
         h->daemon ? h->library.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
     if (!info) {
         os_close(&listening);
-        return fail_set(why, FAIL_MACHINE, "libmicrohttpd does not start a server here");
+        return fail_set(why, FAIL_MACHINE, "libmicrohttpd cannot start a server here");
     }
     h->fd = info->epoll_fd;
     const char *address = options->address ? options->address : "127.0.0.1";

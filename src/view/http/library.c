@@ -17,7 +17,7 @@ static const struct symbol {
 int http_library_load(struct http_library *ret_library, struct fail *why) {
     void *handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        fail_set(why, FAIL_MACHINE, "%s is not installed, and serve needs it: %s", library_name,
+        fail_set(why, FAIL_MACHINE, "%s is not installed; serve needs it: %s", library_name,
                  dlerror());
         return fail_hint(why, "apt install libmicrohttpd12 (newer systems: libmicrohttpd12t64; "
                               "Fedora: dnf install libmicrohttpd)");

@@ -27,8 +27,9 @@ static int find(const char *address, int port, struct addrinfo **ret_found, stru
     snprintf(service, sizeof service, "%d", port);
     if (!address || strcmp(address, "localhost") == 0) address = "127.0.0.1";
     if (getaddrinfo(address, service, &hints, ret_found) == 0) return 0;
-    fail_set(why, FAIL_USAGE, "'%s' is no address to listen on", address);
-    return fail_hint(why, "a number: 127.0.0.1 or ::1 (this machine only), 0.0.0.0 (all networks)");
+    fail_set(why, FAIL_USAGE, "'%s' is not an address to listen on", address);
+    return fail_hint(why,
+                     "use a number: 127.0.0.1 or ::1 (this machine only), 0.0.0.0 (all networks)");
 }
 
 static int refused(const char *address, int port, int error, struct fail *why) {
@@ -36,12 +37,12 @@ static int refused(const char *address, int port, int error, struct fail *why) {
     fail_set(why, FAIL_MACHINE, "cannot listen on %s port %d: %s", shown, port, strerror(error));
     if (error == EADDRINUSE) {
         return fail_hint(why,
-                         "another program has this port (ss -ltnp 'sport = :%d' shows it); stop "
+                         "another program uses this port (ss -ltnp 'sport = :%d' shows it); stop "
                          "it, or take another: --port 0 finds a free one",
                          port);
     }
-    if (error == EACCES) return fail_hint(why, "ports below 1024 are root's; take a higher one");
-    if (error == EADDRNOTAVAIL) return fail_hint(why, "this machine has no such address");
+    if (error == EACCES) return fail_hint(why, "ports below 1024 need root; use a higher one");
+    if (error == EADDRNOTAVAIL) return fail_hint(why, "this machine does not have that address");
     return FAIL_MACHINE;
 }
 

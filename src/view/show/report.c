@@ -21,8 +21,8 @@ static int not_a_kind(struct arena *a, const struct show_report_kind *kinds, con
     for (; kinds->suffix; kinds++) {
         buf_format(&all, "%s%s", all.count > 0 ? ", " : "", kinds->suffix);
     }
-    fail_set(why, FAIL_USAGE, "--%s %.*s: what to write is said by its end", option, STR_ARG(path));
-    return fail_hint(why, "one of %.*s", STR_ARG(buf_str(&all)));
+    fail_set(why, FAIL_USAGE, "--%s %.*s: unknown file type", option, STR_ARG(path));
+    return fail_hint(why, "end the name in one of %.*s", STR_ARG(buf_str(&all)));
 }
 
 // The folder is made when the report is written: the nearest that is there must let us.
@@ -35,9 +35,9 @@ static int check_folder(struct arena *a, const char *option, struct str path, st
     if (!os_exists(folder)) folder = ".";
     bool is_folder = stat(folder, &st) == 0 && S_ISDIR(st.st_mode);
     if (is_folder && access(folder, W_OK | X_OK) == 0) return 0;
-    fail_set(why, is_folder ? FAIL_MACHINE : FAIL_INPUT, "--%s %.*s: cannot be written: %s: %s",
-             option, STR_ARG(path), folder, is_folder ? strerror(errno) : "not a folder");
-    return fail_hint(why, "name a file in a folder that you may write to");
+    fail_set(why, is_folder ? FAIL_MACHINE : FAIL_INPUT, "--%s %.*s: cannot write: %s: %s", option,
+             STR_ARG(path), folder, is_folder ? strerror(errno) : "not a folder");
+    return fail_hint(why, "name a file in a folder that you can write to");
 }
 
 int show_report_check(struct arena *a, const struct show_report_kind *kinds, const char *option,

@@ -147,16 +147,16 @@ static void take_size(struct show_terminal *t) {
 
 static int refuse(struct fail *why) {
     const char *name = getenv("TERM");
-    fail_set(why, FAIL_MACHINE, "the terminal '%s' cannot place the cursor",
+    fail_set(why, FAIL_MACHINE, "the terminal '%s' cannot position the cursor",
              name ? name : "(TERM is not set)");
-    return fail_hint(why,
-                     "set TERM to what it is (xterm-256color), or use --once, --log or --json");
+    return fail_hint(
+        why, "set TERM to your terminal's type (xterm-256color), or use --once, --log or --json");
 }
 
 int tui_terminal_open(struct arena *a, bool ascii, struct show_terminal **ret_terminal,
                       struct fail *why) {
     if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
-        return fail_set(why, FAIL_MACHINE, "stdin or stdout is no terminal");
+        return fail_set(why, FAIL_MACHINE, "stdin or stdout is not a terminal");
     }
     tui_terminal_block_signals();
     struct show_terminal *t = arena_new(a, struct show_terminal, 1);
