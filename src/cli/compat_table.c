@@ -17,7 +17,7 @@ const struct cli_compat_row cli_compat_table[] = {
     {"fit infer explain doctor", "gpu-memory-limit=", "--gpu-memory="},
     {PREDICTS " run", "config-section=", "--section="},
     {PREDICTS, "use-amp", "--precision=amp-fp16"},
-    {PREDICTS, "use-checkpoint", "--checkpointing"},
+    {"fit explain team check doctor", "use-checkpoint", "--checkpointing"},
 
     // --- fit: auto_batch_size.py
     {"fit", "inference", NULL, "infer"},
@@ -39,6 +39,9 @@ const struct cli_compat_row cli_compat_table[] = {
     {"infer", "eval-batch", .kind = CLI_COMPAT_REFUSED,
      .says = "batchfit infer answers for evaluation itself; batchfit fit --eval-batch is for the "
              "evaluation within a training"},
+    {"infer", "effective-batch-size=", "--max-batch-size="},
+    {"infer", "optimizer= free-batch checkpointing use-checkpoint", .kind = CLI_COMPAT_IGNORED,
+     .says = "inference has no optimizer, no accumulation and no backward pass"},
     {"infer", "multi-gpu", .kind = CLI_COMPAT_NEEDLESS,
      .says = "each GPU predicts with its own batch"},
     {"infer", "optimize-for-inference fold-results= use-calibration", .kind = CLI_COMPAT_NEEDLESS,

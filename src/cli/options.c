@@ -221,6 +221,7 @@ static int cut_command(const struct cli_verb *verb, int argc, char **argv,
 // --- Help ----------------------------------------------------------------------------------------
 
 enum { EXAMPLES_SHORT = 1, GROUP_LAST = OPTIONS_MAX, LAST_ROWS = 5 };
+enum { LONG_COLUMN = 6, TEXT_COLUMN = 29, LAST_COLUMN = 79 }; // of argp's help
 
 // The place of the option in the short help, from 1; 0: it is not there.
 static int place_in_help(const struct cli_verb *verb, const char *name) {
@@ -272,7 +273,7 @@ static struct str help_text(struct arena *a, const struct cli_verb *verb, bool i
     buf_format(&text, "%s", verb->summary);
     if (!is_short) buf_format(&text, "\n\n%s", verb->description);
     buf_byte(&text, '\v');
-    if (examples.p) buf_add(&text, is_short ? STR("Examples:") : STR("Examples:"));
+    if (examples.p) buf_add(&text, STR("Examples:"));
     for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
         struct str line = str_line(&examples);
         buf_format(&text, "\n%.*s", STR_ARG(line));
@@ -280,10 +281,39 @@ static struct str help_text(struct arena *a, const struct cli_verb *verb, bool i
     return str_of(buf_z(&text));
 }
 
+// The column in which argp begins the text of an option.
+static int text_column(const struct cli_row *row) {
+    int end = 0;
+    if (row) end = (int)(LONG_COLUMN + 2 + strlen(row->name));
+    if (row && row->value) end += 1 + (int)strlen(row->value);
+    return end > TEXT_COLUMN + 3 || end < TEXT_COLUMN ? TEXT_COLUMN : end + 3;
+}
+
+// Broken into lines by us: after one that fills its last column argp adds an empty one.
+static char *wrapped(struct arena *a, const struct cli_row *row, const char *text) {
+    struct buf b = buf_new(a);
+    struct str rest = str_of(text);
+    for (ptrdiff_t column = text_column(row); rest.p;) {
+        struct str word = str_cut(&rest, ' ');
+        if (b.count > 0 && column + 1 + word.len >= LAST_COLUMN) {
+            buf_byte(&b, '\n');
+            column = TEXT_COLUMN;
+        } else if (b.count > 0) {
+            buf_byte(&b, ' ');
+            column++;
+        }
+        buf_add(&b, word);
+        column += word.len;
+    }
+    return strdup(buf_z(&b)); // argp frees it
+}
+
 // Without argp's two lines on arguments of short options.
 static char *filter_help(int key, const char *text, void *input) {
-    (void)input;
-    return key == ARGP_KEY_HELP_DUP_ARGS_NOTE ? NULL : (char *)text;
+    const struct reading *r = input;
+    if (key == ARGP_KEY_HELP_DUP_ARGS_NOTE) return NULL;
+    if (!text || key >= ARGP_KEY_HELP_PRE_DOC) return (char *)text;
+    return wrapped(r->arena, row_of_key(r->verb, key), text);
 }
 
 // --help-all is argp's --help of a longer table.

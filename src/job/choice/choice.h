@@ -18,14 +18,16 @@ struct choice_options {
 };
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
+#define CHOICE_TRAINING_ROWS                                                                       \
+    QUESTION_TRAINING_ROWS(struct choice_options),                                                 \
+        CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
+                "do not keep the effective batch, neither the config's nor the command's default", \
+                NULL)
 #define CHOICE_ROWS                                                                                \
-    QUESTION_ROWS(struct choice_options), LAUNCH_ROWS(struct choice_options),                      \
+    QUESTION_ROWS_OF_ALL(struct choice_options), LAUNCH_ROWS(struct choice_options),               \
         HISTORY_ROWS(struct choice_options),                                                       \
         CLI_ROW("fresh", NULL, CLI_SWITCH, CHOICE_AT(h.fresh),                                     \
                 "rerun trials that the history already has", NULL),                                \
-        CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
-                "do not keep the effective batch, neither the config's nor the command's default", \
-                NULL),                                                                             \
         CLI_ROW("prefer", "WORD", CLI_TEXT, CHOICE_AT(prefer),                                     \
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
                 "within 2 % of the fastest)",                                                      \

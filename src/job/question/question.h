@@ -25,7 +25,19 @@ struct question_options {
 
 // The rows of these options, for a verb whose struct is `type` with the member `q`.
 #define QUESTION_AT(type, member) offsetof(type, q.member)
-#define QUESTION_ROWS(type)                                                                        \
+
+// What only a training has.
+#define QUESTION_TRAINING_ROWS(type)                                                  \
+    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),              \
+            "sgd, adam, adamw, adafactor, lion or adamw8bit",                         \
+            "sgd adam adamw adafactor lion adamw8bit"),                               \
+        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),  \
+                "use gradient checkpointing", NULL),                                  \
+        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective), \
+                "effective batch to keep (default the config's batch x accumulation x ranks)", "")
+
+// What predictions of every kind take.
+#define QUESTION_ROWS_OF_ALL(type)                                                                 \
     CLI_ROW("config", "FILE", CLI_TEXT, QUESTION_AT(type, config),                                 \
             "training config (YAML or JSON, of any common trainer)", "file"),                      \
         CLI_ROW("model", "NAME", CLI_TEXT, QUESTION_AT(type, model),                               \
@@ -41,19 +53,11 @@ struct question_options {
                 "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, AMP only on GPUs "  \
                 "with tensor cores)",                                                              \
                 "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                               \
-        CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                       \
-                "sgd, adam, adamw, adafactor, lion or adamw8bit",                                  \
-                "sgd adam adamw adafactor lion adamw8bit"),                                        \
-        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),               \
-                "use gradient checkpointing", NULL),                                               \
         CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),               \
                 "use the channels_last layout", NULL),                                             \
         CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                   \
                 "keep an exponential moving average of the weights", NULL),                        \
         CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""),   \
-        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),              \
-                "effective batch to keep (default the config's batch x accumulation x ranks)",     \
-                ""),                                                                               \
         CLI_ROW("min-batch-size", "N", CLI_COUNT, QUESTION_AT(type, least),                        \
                 "smallest batch to try", ""),                                                      \
         CLI_ROW("max-batch-size", "N", CLI_COUNT, QUESTION_AT(type, most), "largest batch to try", \
@@ -76,7 +80,9 @@ struct question_options {
         CLI_ROW_CONFIG_DIALECT(QUESTION_AT(type, dialect)),                                        \
         CLI_ROW_CONFIG_SECTION(QUESTION_AT(type, section)),                                        \
         CLI_ROW("key", "ROLE=PATH", CLI_LIST, QUESTION_AT(type, keys),                             \
-                "key of a value: batch=train.bs (repeatable)", "")
+                "config key for a value: batch=train.bs (repeatable)", "")
+
+#define QUESTION_ROWS(type) QUESTION_ROWS_OF_ALL(type), QUESTION_TRAINING_ROWS(type)
 
 // For a verb that is asked of both; fit has the verb infer beside it.
 #define QUESTION_ROW_INFERENCE(type)                                     \

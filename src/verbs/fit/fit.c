@@ -6,6 +6,7 @@
 
 static const struct cli_row rows[] = {
     CHOICE_ROWS,
+    CHOICE_TRAINING_ROWS,
     {"eval-batch", NULL, CLI_SWITCH, CHOICE_AT(eval_batch),
      "also find the batch of the training's evaluation, and write it if the config has a key for "
      "it",
