@@ -114,7 +114,7 @@ class Wrong(unittest.TestCase):
 
     def test_not_affine_names_the_op(self):
         self.says(3, ["exp", "changes with the batch"], "python:models:branch")
-        self.says(3, ["mm", "no c + k*B"], "python:models:quadratic")
+        self.says(3, ["mm", "not c + k*B"], "python:models:quadratic")
 
     def test_own_process_writes_a_tape_to_stdout(self):
         code, out, err = process("python:models:relu", "-o", "-")

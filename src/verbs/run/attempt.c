@@ -41,6 +41,8 @@ static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     const struct step_rank *r = slowest(s);
     bool is_good = w->trial->has_status && w->trial->status == 0;
     bool has_trained = is_good && (!steps_are_announced(s) || steps_by_hand(s));
+    // Its earlier attempts were seen: one that begins at the end and ends well has none to make.
+    if (w->base > 0 && w->run->state.samples_best > 0) has_trained = false;
     bool is_silent = !r && (has_trained || w->is_unseen);
     if (is_silent || steps_are_cut(s)) return -1; // it trained, and told nobody
     if (w->base < 0 || !r) return w->base;
