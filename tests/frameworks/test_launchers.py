@@ -190,7 +190,7 @@ for i in range(100000):
         answer = json.loads(done.stdout)
         self.assertEqual([(t["batch_size"], t["status"]) for t in answer["trials"]], [(8, "OK")])
         self.assertLess(answer["trials"][0]["samples_per_s"], 8 / 0.02)
-        self.assertTrue(any("read from what the command prints" in note for note in answer["notes"]), answer["notes"])
+        self.assertTrue(any("read from the command's output" in note for note in answer["notes"]), answer["notes"])
 
     def test_refused(self):
         for option in ("-I", "-E", "-S"):

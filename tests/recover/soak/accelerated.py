@@ -16,6 +16,7 @@ net, optimizer, loader = accelerator.prepare(net, optimizer, loader)
 steps = 0
 if len(sys.argv) > 4:
     accelerator.load_state(sys.argv[4])
+    accelerator.step = 0  # it counts micro-batches, of the accumulation that was
     steps = int(sys.argv[4].rpartition("-")[2])
 a_epoch = common.SAMPLES // (batch * accumulate)
 for epoch in range(steps // a_epoch, epochs):
