@@ -26,16 +26,6 @@ bool os_exists(const char *path) {
     return stat(path, &st) == 0;
 }
 
-static struct os_stamp stamp_of(const struct stat *st) {
-    return (struct os_stamp){true, st->st_dev, st->st_ino, st->st_size, st->st_mtim};
-}
-
-static bool stamp_same(const struct os_stamp *a, const struct stat *st) {
-    struct os_stamp b = stamp_of(st);
-    return a->device == b.device && a->inode == b.inode && a->size == b.size &&
-           a->modified.tv_sec == b.modified.tv_sec && a->modified.tv_nsec == b.modified.tv_nsec;
-}
-
 static int read_all(struct arena *a, int fd, const char *path, int64_t max_bytes,
                     struct str *ret_text, struct fail *why) {
     struct buf text = buf_new(a);
@@ -67,8 +57,34 @@ int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *re
         return fail_set(why, FAIL_INPUT, "%s: %lld bytes; at most %lld are read", path,
                         (long long)st.st_size, (long long)max_bytes);
     }
-    if (ret_stamp) *ret_stamp = stamp_of(&st);
-    return read_all(a, fd, path, max_bytes, ret_text, why);
+    int rc = read_all(a, fd, path, max_bytes, ret_text, why);
+    if (rc == 0 && ret_stamp) *ret_stamp = (struct os_stamp){true, *ret_text};
+    return rc;
+}
+
+static const char *kind_of(mode_t mode) {
+    static const struct {
+        mode_t kind;
+        const char *name;
+    } kinds[] = {
+        {S_IFDIR, "a directory"}, {S_IFIFO, "a FIFO (a named pipe)"},
+        {S_IFSOCK, "a socket"},   {S_IFCHR, "a device"},
+        {S_IFBLK, "a device"},
+    };
+    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
+        if ((mode & S_IFMT) == kinds[i].kind) return kinds[i].name;
+    }
+    return NULL;
+}
+
+int os_read_file(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
+                 struct os_stamp *ret_stamp, struct fail *why) {
+    struct stat st; // before it is opened: opening a FIFO waits for a writer
+    const char *kind = stat(path, &st) == 0 ? kind_of(st.st_mode) : NULL;
+    if (!kind) return os_read(a, path, max_bytes, ret_text, ret_stamp, why);
+    fail_set(why, FAIL_INPUT, "%s: is %s, expected a regular file", path, kind);
+    if (S_ISDIR(st.st_mode)) return FAIL_INPUT;
+    return fail_hint(why, "save it as a file first: it is read more than once, and may be edited");
 }
 
 struct str os_read_below(struct arena *a, const char *root, const char *path, int64_t max_bytes) {
@@ -132,107 +148,9 @@ int os_write(int fd, struct str text) {
     return 0;
 }
 
-// Mode first, so that the new file is never more open than the old one; the owner only as far as
-// this user may set it.
-static int write_like(int fd, struct str text, const struct stat *like) {
-    if (like && fchmod(fd, like->st_mode & 07777) < 0) return -errno;
-    if (like && fchown(fd, like->st_uid, like->st_gid) < 0 && errno != EPERM) return -errno;
-    int rc = os_write(fd, text);
-    if (rc < 0) return rc;
-    return fsync(fd) < 0 ? -errno : 0;
-}
-
 void os_sync_folder(const char *folder) {
     OS_FD fd = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd >= 0) (void)fsync(fd);
-}
-
-static int write_failed(const char *path, int error, struct fail *why) {
-    fail_set(why, FAIL_MACHINE, "%s: cannot write: %s", path, strerror(error));
-    return fail_hint(why, error == ENOSPC || error == EDQUOT
-                              ? "free some space; the old file is untouched"
-                              : "check the permissions of the file and its folder; the old file "
-                                "is untouched");
-}
-
-// Where a write must go: through symlinks, also one whose target does not exist yet.
-static struct str real_target(struct arena *a, const char *path) {
-    char *resolved = realpath(path, NULL);
-    struct str target = str_copy(a, str_of(resolved ? resolved : path));
-    free(resolved);
-    return target;
-}
-
-int os_replace(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
-               struct fail *why) {
-    char *target = str_z(a, real_target(a, path));
-    char *folder = dirname(str_z(a, str_of(target)));
-    struct stat st;
-    bool exists = stat(target, &st) == 0;
-    if (stamp && stamp->known && (!exists || !stamp_same(stamp, &st))) {
-        fail_set(why, FAIL_INPUT, "%s: changed by someone else since it was read", path);
-        return fail_hint(why, "run the command again on the new file");
-    }
-    if (exists && !S_ISREG(st.st_mode)) {
-        return fail_set(why, FAIL_INPUT, "%s: not a regular file",
-                        path); // /dev/null stays a device
-    }
-    if (exists && access(target, W_OK) < 0) return write_failed(path, errno, why);
-    char *temporary = str_z(a, str_format(a, "%s/.batchfit-XXXXXX", folder));
-    OS_FD fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) return write_failed(path, errno, why);
-    mode_t mask = umask(0);
-    umask(mask);
-    const struct stat fresh = {.st_mode = 0666 & ~mask, .st_uid = getuid(), .st_gid = getgid()};
-    int rc = write_like(fd, text, exists ? &st : &fresh);
-    if (rc == 0 && rename(temporary, target) < 0) rc = -errno;
-    if (rc < 0) {
-        unlink(temporary);
-        return write_failed(path, -rc, why);
-    }
-    os_sync_folder(folder);
-    return 0;
-}
-
-static int backup_to(struct arena *a, const char *name, struct str text, const struct stat *like) {
-    char *temporary = str_z(a, str_format(a, "%s.XXXXXX", name));
-    OS_FD fd = mkostemp(temporary, O_CLOEXEC);
-    if (fd < 0) return -errno;
-    int rc = write_like(fd, text, like);
-    // link, not rename: it never overwrites a backup that appeared meanwhile. File systems without
-    // hard links (FAT, some network mounts) have the renaming that does the same.
-    if (rc == 0 && link(temporary, name) < 0) {
-        bool no_links = errno == EPERM || errno == EOPNOTSUPP || errno == ENOSYS;
-        rc = -errno;
-        if (no_links && renameat2(AT_FDCWD, temporary, AT_FDCWD, name, RENAME_NOREPLACE) == 0)
-            rc = 0;
-    }
-    unlink(temporary);
-    return rc;
-}
-
-int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fail *why) {
-    struct str text, old;
-    struct stat st;
-    if (stat(path, &st) < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(st.st_mode)) return fail_set(why, FAIL_INPUT, "%s: not a regular file", path);
-    int rc = os_read(a, path, INT64_C(1) << 30, &text, NULL, why);
-    if (rc < 0) return rc;
-    if (access(path, W_OK) < 0) return write_failed(path, errno, why);
-    for (int i = 0; i < 1000; i++) {
-        struct str name = i ? str_format(a, "%s.bak.%d", path, i) : str_format(a, "%s.bak", path);
-        if (!os_exists(name.p)) {
-            rc = backup_to(a, name.p, text, &st);
-            if (rc < 0 && rc != -EEXIST) return write_failed(name.p, -rc, why);
-            if (rc == -EEXIST) continue;
-        } else if (os_read(a, name.p, INT64_C(1) << 30, &old, NULL, NULL) < 0 ||
-                   !str_equal(old, text)) {
-            continue;
-        }
-        *ret_path = name;
-        return 0;
-    }
-    return fail_set(why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some", path);
 }
 
 int os_make_dirs(struct arena *a, const char *path, struct fail *why) {

@@ -9,18 +9,19 @@
 #include <sys/stat.h>
 #include <time.h>
 
-// What a file was when it was read; a later write refuses if somebody changed it in between.
+// What a file was when it was read; a later write refuses if somebody changed it in between. By its
+// bytes: times are coarse, and inodes are used again.
 struct os_stamp {
-    bool known;
-    dev_t device;
-    ino_t inode;
-    off_t size;
-    struct timespec modified;
+    bool known; // false: there was no file
+    struct str text;
 };
 
 // Reads a whole regular file (or a pipe) of at most max_bytes. ret_stamp may be NULL.
 int os_read(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
             struct os_stamp *ret_stamp, struct fail *why);
+// The same for a file that may be edited, a config: a FIFO, device, socket or folder is refused.
+int os_read_file(struct arena *a, const char *path, int64_t max_bytes, struct str *ret_text,
+                 struct os_stamp *ret_stamp, struct fail *why);
 
 // The text of the file at `path` below `root` ("" is this machine); empty when it cannot be read or
 // is longer: for files of /proc and /sys, or of a recorded machine, that need not be there.
@@ -36,16 +37,29 @@ int os_read_head(struct arena *a, const char *path, int64_t max_bytes, struct st
 int os_list(struct arena *a, const char *path, const char *suffix, struct str **ret_names,
             ptrdiff_t *ret_count, struct fail *why);
 
-// Replaces the file by `text`, or leaves the old one whole: temporary file in the same folder,
-// fsync, rename, fsync of the folder. Symlinks are followed, mode (and owner, as far as allowed)
-// kept. With a known stamp, fails when the file has changed since.
+// What an update came to, for people.
+struct os_updated {
+    struct str backup;     // the name of what was replaced; empty: there was nothing
+    struct str_list notes; // other names that keep the old text, what a killed write had left, ...
+};
+// Replaces the text of a config (replace.c): what was there becomes PATH.bak, or PATH.bak.1, ...
+// where that exists with other text. Symlinks are followed; mode, owner, ACL and extended
+// attributes are kept, or nothing is written. Fails with FAIL_INPUT when the file is not what the
+// stamp says, however late somebody changed it: then it is theirs, and nothing of ours remains. The
+// stamp may be NULL: whatever is there is replaced. After a crash, too, the file is whole, old or
+// new.
+int os_update(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
+              struct os_updated *ret, struct fail *why);
+
+// The same without a backup, for files that are ours: reports, tables, registers.
 int os_replace(struct arena *a, const char *path, struct str text, const struct os_stamp *stamp,
                struct fail *why);
 
-// Copies the file as it is now to PATH.bak, or PATH.bak.1, … when that exists with other content.
-// Returns the name in ret_path. Fails rather than overwrite anything, and when the file itself may
-// not be written: then nothing will change that a backup is for.
-int os_backup(struct arena *a, const char *path, struct str *ret_path, struct fail *why);
+// access.c: gives the open file the owner, mode, ACL and extended attributes of the file at `from`
+// (st is its stat). An owner or a group that this user may not give is noted, and never opens the
+// file to others: 0, or -errno with what could not be kept.
+int os_copy_access(struct arena *a, const char *from, const struct stat *st, int to,
+                   struct str_list *notes, struct str *ret_what);
 
 // All of it: 0, or -errno.
 int os_write(int fd, struct str text);

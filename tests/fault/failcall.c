@@ -2,8 +2,9 @@
 // A library to preload (LD_PRELOAD) that makes one call into the system go wrong.
 //
 //     FAILCALL=CALL:N:WHAT    CALL is a name of the table below, or any (all but malloc); N counts
-//                             from 1; WHAT is an errno number, "kill" (SIGKILL instead of the
-//                             call), or "half" (for write: half of it, then SIGKILL)
+//                             from 1, or is -1: every time; WHAT is an errno number, "kill"
+//                             (SIGKILL instead of the call), "half" (for write: half of it, then
+//                             SIGKILL), or "run" (first the shell command in FAILCALL_RUN)
 //     FAILCALL_FIRED=FILE     is created when it happens: without it the N-th call never came
 //
 // Names with 64 are what 64-bit file offsets turn the plain ones into.
@@ -22,11 +23,12 @@
 #include <sys/types.h>
 #include <unistd.h>
 
-enum { KILL = -1, HALF = -2 };
+enum { KILL = -1, HALF = -2, RUN = -3 };
 enum call {
     CALL_WRITE,
     CALL_FSYNC,
     CALL_RENAME,
+    CALL_EXCHANGE,
     CALL_OPEN,
     CALL_LINK,
     CALL_CHMOD,
@@ -34,11 +36,14 @@ enum call {
     CALL_UNLINK,
     CALL_STAT,
     CALL_READ,
+    CALL_LOCK,
+    CALL_ATTRIBUTE,
     CALL_MALLOC,
     CALL_ANY
 };
-static const char *const names[] = {"write", "fsync",  "rename", "open", "link",   "chmod",
-                                    "chown", "unlink", "stat",   "read", "malloc", "any"};
+static const char *const names[] = {"write", "fsync", "rename",    "exchange", "open",
+                                    "link",  "chmod", "chown",     "unlink",   "stat",
+                                    "read",  "lock",  "attribute", "malloc",   "any"};
 
 static enum call wanted;
 static int what;
@@ -50,7 +55,10 @@ __attribute__((constructor)) static void read_environment(void) {
     long n;
     if (!spec || sscanf(spec, "%15[^:]:%ld:%15s", name, &n, how) != 3) return;
     while (wanted < CALL_ANY && strcmp(name, names[wanted]) != 0) wanted++;
-    what = strcmp(how, "kill") == 0 ? KILL : strcmp(how, "half") == 0 ? HALF : atoi(how);
+    what = strcmp(how, "kill") == 0   ? KILL
+           : strcmp(how, "half") == 0 ? HALF
+           : strcmp(how, "run") == 0  ? RUN
+                                      : atoi(how);
     left = n;
 }
 
@@ -59,14 +67,21 @@ static void tell(void) {
     if (path) (void)syscall(SYS_openat, AT_FDCWD, path, O_WRONLY | O_CREAT, 0666);
 }
 
+static void run(void) {
+    const char *command = getenv("FAILCALL_RUN");
+    unsetenv("LD_PRELOAD");
+    if (!command || system(command) != 0) abort();
+}
+
 // True when this is the call: errno is set then, or the process is gone.
 static int fires(enum call call) {
     if (call != wanted && (wanted != CALL_ANY || call == CALL_MALLOC)) return 0;
-    if (left == 0 || --left != 0) return 0;
+    if (left == 0 || (left > 0 && --left != 0)) return 0;
     tell();
     if (what == KILL) raise(SIGKILL);
+    if (what == RUN) run();
     errno = what;
-    return what != HALF;
+    return what > 0;
 }
 
 #define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
@@ -129,6 +144,18 @@ int fchown(int fd, uid_t user, gid_t group) {
 }
 int rename(const char *from, const char *to) {
     return fires(CALL_RENAME) ? -1 : (int)syscall(SYS_rename, from, to);
+}
+int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags) {
+    return fires(CALL_EXCHANGE) ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
+}
+int flock(int fd, int how) {
+    return fires(CALL_LOCK) ? -1 : (int)syscall(SYS_flock, fd, how);
+}
+ssize_t listxattr(const char *path, char *names_of, size_t size) {
+    return fires(CALL_ATTRIBUTE) ? -1 : syscall(SYS_listxattr, path, names_of, size);
+}
+int fremovexattr(int fd, const char *name) {
+    return fires(CALL_ATTRIBUTE) ? -1 : (int)syscall(SYS_fremovexattr, fd, name);
 }
 int link(const char *from, const char *to) {
     return fires(CALL_LINK) ? -1 : (int)syscall(SYS_link, from, to);

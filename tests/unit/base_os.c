@@ -76,16 +76,16 @@ static void backups_never_overwrite(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct fail why = {0};
-    struct str name;
+    struct os_updated done;
     const char *file = at(&a, "b.yaml");
     os_replace(&a, file, STR("1"), NULL, &why);
-    assert_int_equal(os_backup(&a, file, &name, &why), 0);
-    assert_true(str_ends(name, STR("b.yaml.bak")));
-    assert_int_equal(os_backup(&a, file, &name, &why), 0); // equal content: the same backup
-    assert_true(str_ends(name, STR("b.yaml.bak")));
-    os_replace(&a, file, STR("2"), NULL, &why);
-    assert_int_equal(os_backup(&a, file, &name, &why), 0);
-    assert_true(str_ends(name, STR("b.yaml.bak.1")));
+    assert_int_equal(os_update(&a, file, STR("2"), NULL, &done, &why), 0);
+    assert_true(str_ends(done.backup, STR("b.yaml.bak")));
+    os_replace(&a, file, STR("1"), NULL, &why);
+    assert_int_equal(os_update(&a, file, STR("3"), NULL, &done, &why), 0); // equal: the same one
+    assert_true(str_ends(done.backup, STR("b.yaml.bak")));
+    assert_int_equal(os_update(&a, file, STR("4"), NULL, &done, &why), 0);
+    assert_true(str_ends(done.backup, STR("b.yaml.bak.1")));
 }
 
 static void reading_refuses_what_is_no_file(void **state) {

@@ -27,13 +27,12 @@ static void report_lines(struct buf *report, const struct str_list *lines) {
 
 int answer_write_file(struct arena *a, const char *path, struct str text,
                       const struct os_stamp *stamp, struct buf *report, struct fail *why) {
-    if (os_exists(path)) {
-        struct str backup;
-        int rc = os_backup(a, path, &backup, why);
-        if (rc < 0) return rc;
-        buf_format(report, "backup: %.*s\n", STR_ARG(backup));
-    }
-    return os_replace(a, path, text, stamp, why);
+    struct os_updated done;
+    int rc = os_update(a, path, text, stamp, &done, why);
+    if (rc < 0) return rc;
+    if (done.backup.len > 0) buf_format(report, "backup: %.*s\n", STR_ARG(done.backup));
+    report_lines(report, &done.notes);
+    return 0;
 }
 
 // Where the file cannot be edited, the user is told what to type.

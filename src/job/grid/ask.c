@@ -53,7 +53,7 @@ static int read_roles(struct arena *a, struct grid *b, struct grid_asked *asked,
 static int read_config(struct arena *a, const struct grid_options *o, struct grid *b,
                        struct grid_asked *asked, struct fail *why) {
     struct str text;
-    int rc = os_read(a, o->config, CONFIG_MAX_BYTES, &text, NULL, why);
+    int rc = os_read_file(a, o->config, CONFIG_MAX_BYTES, &text, NULL, why);
     if (rc == 0) rc = config_parse(a, str_of(o->config), text, &asked->config, why);
     if (rc < 0) return rc;
     asked->has_config = true;

@@ -112,7 +112,7 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     q->path = str_of(o->config);
     q->section = str_of(o->section);
     int rc = read_keys(o->keys, &options, why);
-    if (rc == 0) rc = os_read(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
+    if (rc == 0) rc = os_read_file(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
     if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);
     if (rc < 0) return rc;
     rc = read_roles(q, o, &options, why);

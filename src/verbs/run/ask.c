@@ -22,7 +22,7 @@ static int read_config(struct run *r, struct fail *why) {
     const struct run_options *o = r->o;
     struct config_options options = {.dialect = str_of(o->dialect), .section = str_of(o->section)};
     struct str text;
-    int rc = os_read(r->arena, o->config, CONFIG_MAX_BYTES, &text, NULL, why);
+    int rc = os_read_file(r->arena, o->config, CONFIG_MAX_BYTES, &text, NULL, why);
     if (rc == 0) rc = config_parse(r->arena, str_of(o->config), text, &r->config, why);
     if (rc == 0) rc = config_read_roles(r->arena, &r->config, &options, &r->reading, why);
     r->has_config = rc == 0;

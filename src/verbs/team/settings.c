@@ -21,7 +21,7 @@ struct config_card team_settings_of(struct str key, const struct plan *p) {
 static int read_settings(struct question *q, const char *path, struct config *ret,
                          struct os_stamp *ret_stamp, struct fail *why) {
     struct str text;
-    int rc = os_read(q->arena, path, CONFIG_MAX_BYTES, &text, ret_stamp, why);
+    int rc = os_read_file(q->arena, path, CONFIG_MAX_BYTES, &text, ret_stamp, why);
     return rc < 0 ? rc : config_parse(q->arena, str_of(path), text, ret, why);
 }
 
