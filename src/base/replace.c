@@ -52,7 +52,7 @@ struct replacing {
 // --- Saying why not ------------------------------------------------------------------------------
 
 static int failed(const struct replacing *r, int error) {
-    fail_set(r->why, FAIL_MACHINE, "%s: not written: %s", r->path, strerror(error));
+    fail_set(r->why, FAIL_MACHINE, "%s: cannot write: %s", r->path, strerror(error));
     return fail_hint(r->why, error == ENOSPC || error == EDQUOT
                                  ? "free some space; the old file is untouched"
                                  : "check the permissions of the file and its folder; the old file "
@@ -227,7 +227,7 @@ static int keep_aside(struct replacing *r, const char *from, struct str *ret_nam
 }
 
 static int failed_backups(const struct replacing *r) {
-    return fail_set(r->why, FAIL_MACHINE, "%s: a thousand backups already; delete some", r->path);
+    return fail_set(r->why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some", r->path);
 }
 
 static int make_backup(struct replacing *r) {

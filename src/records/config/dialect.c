@@ -171,20 +171,51 @@ static void add_entry(void *self, struct str path, struct config_node *map, stru
     // Pairs of one map come one after the other unless a nested map stands between.
     if (map != s->last_map) s->last_evaluates = path_evaluates(path);
     s->last_map = map;
-    const struct entry e = {path, map, key, value, s->last_evaluates};
+    const struct entry e = {path, map, key, value, s->last_evaluates, 0};
     *arena_push(s->arena, &s->entries, &s->count, &s->capacity) = e;
 }
 
 void config_scope_open(struct arena *a, const struct config *c, struct scope *ret_scope) {
     *ret_scope = (struct scope){.arena = a, .config = c, .root = c->root};
     config_tree_walk(a, c, add_entry, ret_scope);
+    config_scope_index(ret_scope);
 }
 
+static int32_t *slot_of(const struct scope *s, struct str key) {
+    ptrdiff_t i = (ptrdiff_t)(str_hash(key) & (uint64_t)(s->slot_count - 1));
+    while (s->slots[i] && !str_equal(s->entries[s->slots[i] - 1].key->text, key)) {
+        i = (i + 1) & (s->slot_count - 1);
+    }
+    return &s->slots[i];
+}
+
+void config_scope_index(struct scope *s) {
+    s->slot_count = 16;
+    while (s->slot_count < 2 * s->count) s->slot_count *= 2;
+    s->slots = arena_new(s->arena, int32_t, s->slot_count);
+    for (ptrdiff_t i = s->count - 1; i >= 0; i--) {
+        int32_t *slot = slot_of(s, s->entries[i].key->text);
+        s->entries[i].next = *slot;
+        *slot = (int32_t)(i + 1);
+    }
+}
+
+const struct entry *config_scope_first(const struct scope *s, struct str key) {
+    const int32_t at = s->count > 0 ? *slot_of(s, key) : 0;
+    return at ? &s->entries[at - 1] : NULL;
+}
+
+const struct entry *config_scope_next(const struct scope *s, const struct entry *e) {
+    return e->next ? &s->entries[e->next - 1] : NULL;
+}
+
+// Once each. A place bears the number of the matches that hold it, which the root counts: there may
+// be a hundred thousand.
 static void add_match(const struct scope *s, struct matches *m, struct str path,
                       struct place place) {
-    for (ptrdiff_t i = 0; i < m->count; i++) {
-        if (m->items[i].place.value == place.value) return;
-    }
+    if (m->count == 0) m->number = ++s->config->root->number;
+    if (place.value->number == m->number) return;
+    place.value->number = m->number;
     *arena_push(s->arena, &m->items, &m->count, &m->capacity) = (struct match){path, place, 0};
 }
 
@@ -205,18 +236,22 @@ bool config_scope_holds(const struct scope *s, const struct entry *e) {
     return str_starts(e->path, s->prefix) && strchr(".[", e->path.p[s->prefix.len]);
 }
 
-// "~word": the key has it somewhere in its name.
-static bool is_called(struct str name, struct str key) {
-    if (!str_starts(key, STR("~"))) return str_equal(name, key);
-    return str_find(name, str_slice(key, 1, key.len)) >= 0;
+static void take_entry(const struct scope *s, const struct entry *e, struct matches *m) {
+    if (e->evaluation || !config_scope_holds(s, e)) return;
+    const struct place p = {.map = e->map, .key = e->key, .value = e->value, .owner = e->map};
+    add_match(s, m, config_path_join(s->arena, e->path, e->key->text), p);
 }
 
+// "~word": the key has it somewhere in its name.
 static void find_anywhere(const struct scope *s, struct str key, struct matches *m) {
+    if (!str_starts(key, STR("~"))) {
+        const struct entry *e = config_scope_first(s, key);
+        for (; e; e = config_scope_next(s, e)) take_entry(s, e, m);
+        return;
+    }
+    key = str_slice(key, 1, key.len);
     for (ptrdiff_t i = 0; i < s->count; i++) {
-        const struct entry *e = &s->entries[i];
-        if (e->evaluation || !is_called(e->key->text, key) || !config_scope_holds(s, e)) continue;
-        const struct place p = {.map = e->map, .key = e->key, .value = e->value, .owner = e->map};
-        add_match(s, m, config_path_join(s->arena, e->path, e->key->text), p);
+        if (str_find(s->entries[i].key->text, key) >= 0) take_entry(s, &s->entries[i], m);
     }
 }
 

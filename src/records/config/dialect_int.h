@@ -50,6 +50,7 @@ struct entry {
     struct str path; // of the map
     struct config_node *map, *key, *value;
     bool evaluation; // below a section that does not train: valid, test, inference, …
+    int32_t next;    // place, and 1, of the next one with the same key; 0: none
 };
 struct scope {
     struct arena *arena;
@@ -60,10 +61,18 @@ struct scope {
     bool above;               // no wildcards: they would look into the other sections
     struct entry *entries;
     ptrdiff_t count, capacity;
+    int32_t *slots; // place, and 1, of the first entry with a key; open addressing
+    ptrdiff_t slot_count;
     const struct config_node *last_map; // while the entries are collected
     bool last_evaluates;
 };
 void config_scope_open(struct arena *a, const struct config *c, struct scope *ret_scope);
+
+// When all entries are there: so that a pattern does not walk all of them.
+void config_scope_index(struct scope *s);
+// The entries with that key, in the order of the file; NULL: no more.
+const struct entry *config_scope_first(const struct scope *s, struct str key);
+const struct entry *config_scope_next(const struct scope *s, const struct entry *e);
 
 // Whether the entry is inside of the section that is searched.
 bool config_scope_holds(const struct scope *s, const struct entry *e);
@@ -76,6 +85,7 @@ struct match {
 struct matches {
     struct match *items;
     ptrdiff_t count, capacity;
+    int number; // of these matches
 };
 // Adds what one pattern (braces spelled out) finds in the scope.
 void config_scope_find(const struct scope *s, struct str pattern, struct matches *matches);

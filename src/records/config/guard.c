@@ -97,13 +97,17 @@ static struct str name_of(struct arena *a, struct str cases, struct str key, str
 
 // --- Places --------------------------------------------------------------------------------------
 
-// "a.b" from the top, "**.a.b" anywhere.
+static struct str last_key(struct str pattern) {
+    ptrdiff_t dot = pattern.len;
+    while (dot > 0 && pattern.p[dot - 1] != '.') dot--;
+    return str_slice(pattern, dot, pattern.len);
+}
+
+// "a.b" from the top, "**.a.b" anywhere; the entry has the last key.
 static bool is_at(const struct entry *e, struct str pattern) {
     const bool anywhere = str_starts(pattern, STR("**."));
     if (anywhere) pattern = str_slice(pattern, 3, pattern.len);
-    ptrdiff_t dot = pattern.len;
-    while (dot > 0 && pattern.p[dot - 1] != '.') dot--;
-    if (!str_equal(e->key->text, str_slice(pattern, dot, pattern.len))) return false;
+    const ptrdiff_t dot = pattern.len - last_key(pattern).len;
     const struct str above = str_slice(pattern, 0, dot > 0 ? dot - 1 : 0);
     if (!anywhere || str_equal(e->path, above)) return str_equal(e->path, above) || above.len == 0;
     return above.len == 0 ||
@@ -159,8 +163,8 @@ static void read_row(struct reader *r, const struct scope *s, const struct guard
     while (places.len > 0) config_braces_expand(r->arena, str_cut(&places, ' '), &patterns);
     bool found = false;
     for (ptrdiff_t i = 0; i < patterns.count && !found; i++) {
-        for (ptrdiff_t k = 0; k < s->count; k++) {
-            const struct entry *e = &s->entries[k];
+        const struct entry *e = config_scope_first(s, last_key(patterns.items[i]));
+        for (; e; e = config_scope_next(s, e)) {
             if (!is_at(e, patterns.items[i]) || !is_asked(r, e)) continue;
             found = true;
             add_guard(r, row, e);
@@ -247,7 +251,10 @@ static bool has_kind(const struct dialect *d, struct str kind) {
 void config_reader_guards(struct reader *r, const struct dialect *every) {
     struct scope lines = r->scope;
     const struct dialect *own = r->dialect;
-    if (!r->config->root) read_lines(&lines);
+    if (!r->config->root) {
+        read_lines(&lines);
+        config_scope_index(&lines);
+    }
     for (ptrdiff_t i = 0; i < own->guard_count; i++) read_row(r, &lines, &own->guards[i]);
     for (ptrdiff_t i = 0; every && i < every->guard_count; i++) {
         if (!has_kind(own, every->guards[i].kind)) read_row(r, &lines, &every->guards[i]);

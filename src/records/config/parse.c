@@ -212,26 +212,21 @@ static int check_merge(struct parse *p, const struct config_node *value) {
 }
 
 // PyYAML takes the last of two equal keys, OmegaConf and DeepSpeed stop: nobody can have meant it.
-static int check_map(struct parse *p, const struct config_node *map) {
-    struct names seen = {.arena = p->arena};
-    struct arena_mark mark = arena_mark(p->arena);
+static int check_map(struct parse *p, struct config_node *map) {
+    ptrdiff_t first, twice = config_index_build(p->arena, map, &first);
+    if (twice >= 0) {
+        const struct config_node *key = map->items[twice];
+        const int before = map->items[first]->line;
+        config_bytes_fail(p->config, key->begin, p->why,
+                          "key '%.*s' is duplicated, first in line %d",
+                          (int)(key->text.len < 100 ? key->text.len : 100), key->text.p, before);
+        return fail_hint(p->why, "delete line %d or %d", before, key->line);
+    }
+    if (!map->merges || p->config->format != CONFIG_YAML) return 0;
     int status = 0;
     for (ptrdiff_t i = 0; i + 1 < map->count && !status; i += 2) {
-        struct config_node *key = map->items[i];
-        if (key->kind != NODE_SCALAR) continue;
-        const struct config_node *first = names_get(&seen, key->text);
-        if (first) {
-            status = config_bytes_fail(
-                p->config, key->begin, p->why, "key '%.*s' is duplicated, first in line %d",
-                (int)(key->text.len < 100 ? key->text.len : 100), key->text.p, first->line);
-            fail_hint(p->why, "delete line %d or %d", first->line, key->line);
-        }
-        names_put(&seen, key->text, key);
-        if (!status && config_node_is_merge(key) && p->config->format == CONFIG_YAML) {
-            status = check_merge(p, map->items[i + 1]);
-        }
+        if (config_node_is_merge(map->items[i])) status = check_merge(p, map->items[i + 1]);
     }
-    arena_rewind(p->arena, mark);
     return status;
 }
 

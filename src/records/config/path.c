@@ -99,16 +99,12 @@ bool config_node_is_merge(const struct config_node *key) {
 }
 
 static bool own_key(struct config_node *map, struct str key, struct place *ret_place) {
-    for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
-        struct config_node *k = map->items[i];
-        if (k->kind == NODE_SCALAR && str_equal(k->text, key)) {
-            ret_place->map = map;
-            ret_place->key = k;
-            ret_place->value = map->items[i + 1];
-            return true;
-        }
-    }
-    return false;
+    ptrdiff_t i = config_index_find(map, key);
+    if (i < 0) return false;
+    ret_place->map = map;
+    ret_place->key = map->items[i];
+    ret_place->value = map->items[i + 1];
+    return true;
 }
 
 static bool find_merged(struct config_node *map, struct str key, int *visits,
@@ -131,7 +127,7 @@ static bool in_base(struct config_node *base, struct str key, int *visits,
 
 static bool find_merged(struct config_node *map, struct str key, int *visits,
                         struct place *ret_place) {
-    for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
+    for (ptrdiff_t i = 0; map->merges && i + 1 < map->count; i += 2) {
         if (!config_node_is_merge(map->items[i])) continue;
         if (--*visits < 0) return false;
         if (in_base(map->items[i + 1], key, visits, ret_place)) return true;

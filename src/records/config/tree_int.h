@@ -22,6 +22,7 @@ struct config_node {
     bool flow;             // a list or map in brackets
     bool is_key;           // an anchor may stand at a key; an edit never renames one
     int line, column;      // from 1, in characters
+    int number;            // of the matches that it is in (dialect.c)
     // Bytes of the value itself: inside the quotes of a quoted scalar, after the * of an alias,
     // with the brackets of a flow collection. STYLE_EMPTY: where a value would go; -1 when there is
     // no such place.
@@ -32,7 +33,20 @@ struct config_node {
     double expanded;            // nodes below, aliases written out; 0: not counted yet
     struct config_node **items; // of a list; of a map: key, value, key, value, …
     ptrdiff_t count, capacity;
+    bool merges;                // a map with a merge key (<<)
+    struct config_index *index; // of a map with many keys
 };
+
+// --- index.c: the keys of one map ----------------------------------------------------------------
+
+// Built once when the map is complete, so that neither looking for a hundred keys of a dialect nor
+// for a pair that is there twice walks a map of a million keys again and again.
+struct config_index;
+// The index is kept in the map when that has many keys. Returns the place (of a key, in items) of
+// the first key that is there twice, with its earlier place in ret_first; -1: there is none.
+ptrdiff_t config_index_build(struct arena *a, struct config_node *map, ptrdiff_t *ret_first);
+// Place of a key in items; -1: the map has none of that name.
+ptrdiff_t config_index_find(const struct config_node *map, struct str key);
 
 // --- bytes.c: what can be said before parsing ----------------------------------------------------
 
