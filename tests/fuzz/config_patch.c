@@ -61,11 +61,11 @@ struct dump {
 
 static void dump(const struct dump *d, const struct config_node *n) {
     if (n == d->skip) {
-        buf_format(d->out, "skipped &%.*s\n", STR_ARG(n->anchor));
+        buf_format(d->out, "skipped &%.*s\n", STR_ARG(config_node_anchor(n)));
         return;
     }
     buf_format(d->out, "%d %d %d &%.*s !%.*s %zu:", (int)n->kind, (int)n->style, n->flow,
-               STR_ARG(n->anchor), STR_ARG(n->tag), (size_t)n->text.len);
+               STR_ARG(config_node_anchor(n)), STR_ARG(config_node_tag(n)), (size_t)n->text.len);
     buf_add(d->out, n->text);
     buf_byte(d->out, '\n');
     for (ptrdiff_t i = 0; n->kind != NODE_SCALAR && n->kind != NODE_ALIAS && i < n->count; i++) {

@@ -340,7 +340,7 @@ static void add_pair(void *self, struct str path, struct config_node *map, struc
     struct flat *f = self;
     struct str full = config_path_join(f->arena, path, key->text);
     *arena_push(f->arena, &f->items, &f->count, &f->capacity) =
-        str_format(f->arena, "%.*s\001%d %d %d\001%.*s\001%td", STR_ARG(full), (int)value->kind,
+        str_format(f->arena, "%.*s\001%d %d %d\001%.*s\001%d", STR_ARG(full), (int)value->kind,
                    (int)value->style, value->flow, STR_ARG(value->text),
                    value->kind == NODE_LIST ? value->count : 0);
 }

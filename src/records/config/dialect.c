@@ -175,8 +175,18 @@ static void add_entry(void *self, struct str path, struct config_node *map, stru
     *arena_push(s->arena, &s->entries, &s->count, &s->capacity) = e;
 }
 
+static ptrdiff_t count_pairs(const struct config_node *n) {
+    ptrdiff_t count = n->kind == NODE_MAP ? n->count / 2 : 0;
+    for (int i = 0; n->kind != NODE_ALIAS && i < n->count; i++) count += count_pairs(n->items[i]);
+    return count;
+}
+
 void config_scope_open(struct arena *a, const struct config *c, struct scope *ret_scope) {
     *ret_scope = (struct scope){.arena = a, .config = c, .root = c->root};
+    if (c->root) { // not by doubling: there may be a million
+        ret_scope->capacity = count_pairs(c->root);
+        ret_scope->entries = arena_new(a, struct entry, ret_scope->capacity);
+    }
     config_tree_walk(a, c, add_entry, ret_scope);
     config_scope_index(ret_scope);
 }
@@ -264,7 +274,10 @@ static void find_in_sections(const struct scope *s, struct str key, struct match
         const struct config_node *name = s->root->items[i];
         if (name->kind != NODE_SCALAR || is_evaluation(name->text)) continue;
         if (config_node_follow(s->root->items[i + 1])->kind != NODE_MAP) continue;
+        const struct arena_mark mark = arena_mark(s->arena);
+        const ptrdiff_t before = m->count;
         find_path(s, joined(s, config_path_join(s->arena, s->prefix, name->text), key), m);
+        if (m->count == before) arena_rewind(s->arena, mark);
     }
 }
 

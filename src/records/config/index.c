@@ -28,7 +28,9 @@ static ptrdiff_t search(const struct config_node *map, ptrdiff_t end, struct str
 }
 
 static ptrdiff_t index_all(struct arena *a, struct config_node *map, ptrdiff_t *ret_first) {
-    struct config_index *x = map->index = arena_new(a, struct config_index, 1);
+    struct config_index *x = arena_new(a, struct config_index, 1);
+    if (!map->rare) map->rare = arena_new(a, struct config_rare, 1);
+    map->rare->index = x;
     x->size = 2 * SMALL_MAP;
     while (x->size < map->count) x->size *= 2; // at most half of them are taken
     x->slots = arena_new(a, int32_t, x->size);
@@ -58,6 +60,6 @@ ptrdiff_t config_index_build(struct arena *a, struct config_node *map, ptrdiff_t
 }
 
 ptrdiff_t config_index_find(const struct config_node *map, struct str key) {
-    if (!map->index) return search(map, map->count - 1, key);
-    return *slot_of(map->index, map, key) - 1;
+    const struct config_index *x = map->rare ? map->rare->index : NULL;
+    return x ? *slot_of(x, map, key) - 1 : search(map, map->count - 1, key);
 }

@@ -58,17 +58,32 @@ struct parse {
     struct fail *why;
     struct fy_parser *parser;
     struct names anchors;
-    struct config_node **open; // collections that have begun and not ended
-    ptrdiff_t open_count, open_capacity;
-    struct config_node **scalars;
+    // Collections that have begun and not ended, and the nodes in them: one row, of which each
+    // has what follows `first`.
+    struct open {
+        struct config_node *node;
+        ptrdiff_t first;
+    } open[DEPTH_MAX];
+    int depth;
+    struct arena scratch; // for the row
+    struct config_node **row;
+    ptrdiff_t row_count, row_capacity;
+    struct config_node **scalars; // only where there is a tab to look for
     ptrdiff_t scalar_count, scalar_capacity;
+    bool has_tab;
     int documents;
+    node_visitor *each; // instead of a tree
+    void *self;
 };
 
-static struct str token_text(struct arena *a, struct fy_token *token) {
+static struct str token_text(struct arena *a, const struct config *c, struct fy_token *token) {
     size_t len = 0;
     const char *text = token ? fy_token_get_text(token, &len) : NULL;
-    return text ? str_copy(a, (struct str){text, (ptrdiff_t)len}) : (struct str){0};
+    if (!text) return (struct str){0};
+    struct str view = {text, (ptrdiff_t)len};
+    // Most texts are the file's own bytes.
+    bool is_ours = text >= c->text.p && text + len <= c->text.p + c->text.len;
+    return is_ours ? view : str_copy(a, view);
 }
 
 static ptrdiff_t token_end(struct fy_token *token) {
@@ -104,21 +119,22 @@ static ptrdiff_t empty_place(const struct config *c, const struct config_node *k
 }
 
 static struct config_node *key_waiting(const struct parse *p) {
-    const struct config_node *top = p->open_count ? p->open[p->open_count - 1] : NULL;
-    return top && top->kind == NODE_MAP && top->count % 2 == 1 ? top->items[top->count - 1] : NULL;
+    if (p->depth == 0 || p->open[p->depth - 1].node->kind != NODE_MAP) return NULL;
+    const ptrdiff_t count = p->row_count - p->open[p->depth - 1].first;
+    return count % 2 == 1 ? p->row[p->row_count - 1] : NULL;
 }
 
 static void place_node(struct parse *p, struct config_node *n, const struct fy_mark *begin,
                        const struct fy_mark *end, ptrdiff_t behind_properties) {
     if (begin && end) {
-        n->begin = (ptrdiff_t)begin->input_pos;
-        n->end = (ptrdiff_t)end->input_pos;
+        n->begin = (int)begin->input_pos;
+        n->end = (int)end->input_pos;
         n->line = begin->line + 1;
         n->column = begin->column + 1;
         return;
     }
     const struct config_node *key = key_waiting(p);
-    n->begin = n->end = empty_place(p->config, key, behind_properties);
+    n->begin = n->end = (int)empty_place(p->config, key, behind_properties);
     if (key) {
         n->line = key->line;
         n->column = key->column;
@@ -131,8 +147,11 @@ static struct config_node *node_begin(struct parse *p, struct fy_event *event) {
     struct fy_token *anchor = fy_event_get_anchor_token(event),
                     *tag = fy_event_get_tag_token(event);
     ptrdiff_t behind = token_end(anchor) > token_end(tag) ? token_end(anchor) : token_end(tag);
-    if (event->type != FYET_ALIAS) n->anchor = token_text(p->arena, anchor);
-    n->tag = token_text(p->arena, tag);
+    if ((anchor && event->type != FYET_ALIAS) || tag) {
+        n->rare = arena_new(p->arena, struct config_rare, 1);
+        if (event->type != FYET_ALIAS) n->rare->anchor = token_text(p->arena, p->config, anchor);
+        n->rare->tag = token_text(p->arena, p->config, tag);
+    }
     place_node(p, n, token || event->type == FYET_ALIAS ? fy_event_start_mark(event) : NULL,
                fy_event_end_mark(event), behind);
     switch (event->type) {
@@ -144,12 +163,12 @@ static struct config_node *node_begin(struct parse *p, struct fy_event *event) {
         break;
     case FYET_ALIAS:
         n->kind = NODE_ALIAS;
-        n->text = token_text(p->arena, token);
+        n->text = token_text(p->arena, p->config, token);
         break;
     default:
         n->kind = NODE_SCALAR;
         n->style = style_of(token);
-        n->text = token_text(p->arena, token);
+        n->text = token_text(p->arena, p->config, token);
     }
     n->flow = (n->kind == NODE_MAP || n->kind == NODE_LIST) &&
               fy_event_get_node_style(event) == FYNS_FLOW;
@@ -163,38 +182,40 @@ static int register_anchor(struct parse *p, struct config_node *n) {
         config_bytes_fail(p->config, n->begin, p->why, "undefined alias *%.*s", STR_ARG(n->text));
         return fail_hint(p->why, "define it above: key: &%.*s value", STR_ARG(n->text));
     }
-    if (!n->anchor.p) return 0;
-    const struct config_node *first = names_get(&p->anchors, n->anchor);
+    const struct str anchor = config_node_anchor(n);
+    if (!anchor.p) return 0;
+    const struct config_node *first = names_get(&p->anchors, anchor);
     if (first) {
         return config_bytes_fail(
             p->config, n->begin, p->why,
-            "anchor &%.*s is defined twice, first in line %d; PyYAML rejects that",
-            STR_ARG(n->anchor), first->line);
+            "anchor &%.*s is defined twice, first in line %d; PyYAML rejects that", STR_ARG(anchor),
+            first->line);
     }
-    names_put(&p->anchors, n->anchor, n);
+    names_put(&p->anchors, anchor, n);
+    return 0;
+}
+
+static int node_open(struct parse *p, struct config_node *n) {
+    if (p->depth == DEPTH_MAX) {
+        return config_bytes_fail(p->config, n->begin, p->why, "nested deeper than %d levels",
+                                 DEPTH_MAX);
+    }
+    p->open[p->depth++] = (struct open){n, p->row_count};
     return 0;
 }
 
 static int node_add(struct parse *p, struct config_node *n) {
-    if (p->open_count == 0) {
+    n->is_key = p->depth > 0 && p->open[p->depth - 1].node->kind == NODE_MAP && !key_waiting(p);
+    if (p->depth == 0)
         p->config->root = n;
-    } else {
-        struct config_node *top = p->open[p->open_count - 1];
-        *arena_push(p->arena, &top->items, &top->count, &top->capacity) = n;
-        n->is_key = top->kind == NODE_MAP && top->count % 2 == 1;
-    }
+    else
+        *arena_push(&p->scratch, &p->row, &p->row_count, &p->row_capacity) = n;
     int status = register_anchor(p, n);
     if (status) return status;
-    if (n->kind == NODE_SCALAR && n->begin >= 0) {
+    if (p->has_tab && n->kind == NODE_SCALAR && n->begin >= 0) {
         *arena_push(p->arena, &p->scalars, &p->scalar_count, &p->scalar_capacity) = n;
     }
-    if (n->kind == NODE_SCALAR || n->kind == NODE_ALIAS) return 0;
-    if (p->open_count == DEPTH_MAX) {
-        return config_bytes_fail(p->config, n->begin, p->why, "nested deeper than %d levels",
-                                 DEPTH_MAX);
-    }
-    *arena_push(p->arena, &p->open, &p->open_count, &p->open_capacity) = n;
-    return 0;
+    return n->kind == NODE_SCALAR || n->kind == NODE_ALIAS ? 0 : node_open(p, n);
 }
 
 static int check_merge(struct parse *p, const struct config_node *value) {
@@ -231,11 +252,24 @@ static int check_map(struct parse *p, struct config_node *map) {
 }
 
 static int node_end(struct parse *p, struct fy_event *event) {
-    if (p->open_count == 0) return 0; // libfyaml ends only what it has begun
-    struct config_node *n = p->open[--p->open_count];
+    if (p->depth == 0) return 0; // libfyaml ends only what it has begun
+    const struct open *top = &p->open[--p->depth];
+    struct config_node *n = top->node;
     const struct fy_mark *end = fy_event_end_mark(event);
-    if (n->flow && end) n->end = (ptrdiff_t)end->input_pos;
+    if (n->flow && end) n->end = (int)end->input_pos;
+    n->count = (int)(p->row_count - top->first);
+    n->items = arena_new(p->arena, struct config_node *, n->count);
+    if (n->count > 0) memcpy(n->items, p->row + top->first, (size_t)n->count * sizeof *n->items);
+    p->row_count = top->first;
     return n->kind == NODE_MAP ? check_map(p, n) : 0;
+}
+
+static int visit(struct parse *p, struct fy_event *event) {
+    const bool ends = event->type == FYET_MAPPING_END || event->type == FYET_SEQUENCE_END;
+    const struct arena_mark mark = arena_mark(p->arena);
+    const int status = p->each(p->self, ends ? NULL : node_begin(p, event), ends);
+    arena_rewind(p->arena, mark);
+    return status;
 }
 
 static int take_event(struct parse *p, struct fy_event *event) {
@@ -250,10 +284,10 @@ static int take_event(struct parse *p, struct fy_event *event) {
     case FYET_ALIAS:
     case FYET_MAPPING_START:
     case FYET_SEQUENCE_START:
-        return node_add(p, node_begin(p, event));
+        return p->each ? visit(p, event) : node_add(p, node_begin(p, event));
     case FYET_MAPPING_END:
     case FYET_SEQUENCE_END:
-        return node_end(p, event);
+        return p->each ? visit(p, event) : node_end(p, event);
     default:
         return 0;
     }
@@ -348,20 +382,23 @@ static int check_root(const struct config *c, struct arena *a, struct fail *why)
 
 // Nodes of the tree with every alias written out, as a trainer that resolves them would see it.
 static double expanded(struct config_node *n) {
-    if (n->expanded > 0) return n->expanded;
-    n->expanded = 1; // also stops at an anchor that contains itself
+    const bool is_anchor = n->rare && n->rare->anchor.p;
+    if (is_anchor && n->rare->expanded > 0) return n->rare->expanded;
+    if (is_anchor) n->rare->expanded = 1; // also stops at an anchor that contains itself
     double sum = 1;
-    if (n->kind == NODE_ALIAS && n->target) sum += expanded(n->target);
-    for (ptrdiff_t i = 0; i < n->count; i++) sum += expanded(n->items[i]);
-    return n->expanded = sum;
+    if (n->kind == NODE_ALIAS) return n->target ? sum + expanded(n->target) : sum;
+    for (int i = 0; i < n->count; i++) sum += expanded(n->items[i]);
+    if (is_anchor) n->rare->expanded = sum;
+    return sum;
 }
 
 // Ten lists of ten aliases each are a gigabyte to whoever expands them.
 static int check_bomb(const struct config *c, struct fail *why) {
-    if (!c->root || expanded(c->root) <= CONFIG_MAX_BYTES) return 0;
+    const double values = c->root ? expanded(c->root) : 0;
+    if (values <= CONFIG_MAX_BYTES) return 0;
     return config_bytes_fail(c, c->root->begin < 0 ? 0 : c->root->begin, why,
-                             "the aliases expand to %.0f values, expected fewer than %d",
-                             c->root->expanded, CONFIG_MAX_BYTES);
+                             "the aliases expand to %.0f values, expected fewer than %d", values,
+                             CONFIG_MAX_BYTES);
 }
 
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
@@ -376,11 +413,22 @@ int config_parse(struct arena *a, struct str name, struct str text, struct confi
     }
     if (!status && c.format == CONFIG_JSON) status = check_json(&c, why);
     struct parse p = {.arena = a, .config = &c, .why = why, .anchors = {.arena = a}};
+    p.has_tab = text.len > 0 && memchr(text.p, '\t', (size_t)text.len);
+    p.scratch.escape = a->escape;
     if (!status) status = parse_yaml(&p);
+    arena_clear(&p.scratch);
     if (!status) status = check_root(&c, a, why);
     if (!status) status = check_bomb(&c, why);
     if (status) return status;
     c.unwritable = config_bytes_unwritable(a, &c, p.scalars, p.scalar_count);
     *ret_config = c;
     return 0;
+}
+
+int config_nodes_visit(struct arena *a, struct config *config, node_visitor *each, void *self,
+                       struct fail *why) {
+    struct parse p = {.arena = a, .config = config, .why = why, .each = each, .self = self};
+    int status = config_bytes_check(config, why);
+    if (!status && config->format == CONFIG_JSON) status = check_json(config, why);
+    return status ? status : parse_yaml(&p);
 }

@@ -122,8 +122,8 @@ static bool tag_forbids(const struct config_node *n, enum config_type type) {
         {"bool", false, true, false},
         {"str", true, true, true},
     };
-    if (!n->tag.p) return false;
-    struct str name = n->tag;
+    struct str name = config_node_tag(n);
+    if (!name.p) return false;
     if (str_starts(name, STR("tag:yaml.org,2002:"))) name = str_slice(name, 18, name.len);
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         if (!str_is(name, known[i].name)) continue;
@@ -161,7 +161,7 @@ static int replace_value(struct patch *p, struct config_node *n, const struct co
     if (users.len) {
         add_note(p, str_format(p->arena, "%.*s follow%s &%.*s", STR_ARG(users),
                                memchr(users.p, ',', (size_t)users.len) ? "" : "s",
-                               STR_ARG(n->anchor)));
+                               STR_ARG(config_node_anchor(n))));
     }
     config_patch_change(p, n->line, e->path, n->style == STYLE_EMPTY ? STR("(nothing)") : n->text,
                         text);

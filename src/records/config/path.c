@@ -242,7 +242,7 @@ static void note_user(void *self, struct str path, struct config_node *map, stru
 struct str config_anchor_users(struct arena *a, const struct config *c,
                                const struct config_node *n) {
     struct users u = {.arena = a, .node = n, .text = buf_new(a)};
-    if (n->anchor.p) config_tree_walk(a, c, note_user, &u);
+    if (config_node_anchor(n).p) config_tree_walk(a, c, note_user, &u);
     if (u.count > 5) buf_format(&u.text, " and %d more", u.count - 5);
     return buf_str(&u.text);
 }

@@ -16,26 +16,48 @@ enum node_style {
     STYLE_EMPTY
 };
 
+// What few nodes have.
+struct config_rare {
+    struct str anchor, tag;
+    double expanded; // of an anchor: nodes below, aliases written out; 0: not counted yet
+    struct config_index *index; // of a map with many keys
+};
+
+// 64 bytes: a file of 16 MiB may have millions of them.
 struct config_node {
-    enum node_kind kind;
-    enum node_style style; // of a scalar
-    bool flow;             // a list or map in brackets
-    bool is_key;           // an anchor may stand at a key; an edit never renames one
-    int line, column;      // from 1, in characters
-    int number;            // of the matches that it is in (dialect.c)
+    enum node_kind kind : 8;
+    enum node_style style : 8; // of a scalar
+    bool flow : 1;             // a list or map in brackets
+    bool is_key : 1;           // an anchor may stand at a key; an edit never renames one
+    bool merges : 1;           // a map with a merge key (<<)
+    int line, column;          // from 1, in characters
+    int number;                // of the matches that it is in (dialect.c)
     // Bytes of the value itself: inside the quotes of a quoted scalar, after the * of an alias,
     // with the brackets of a flow collection. STYLE_EMPTY: where a value would go; -1 when there is
     // no such place.
-    ptrdiff_t begin, end;
+    int begin, end;
+    int count;       // of items
     struct str text; // decoded scalar; name of the anchor that an alias means
-    struct str anchor, tag;
-    struct config_node *target; // of an alias
-    double expanded;            // nodes below, aliases written out; 0: not counted yet
-    struct config_node **items; // of a list; of a map: key, value, key, value, …
-    ptrdiff_t count, capacity;
-    bool merges;                // a map with a merge key (<<)
-    struct config_index *index; // of a map with many keys
+    union {
+        struct config_node **items; // of a list; of a map: key, value, key, value, …
+        struct config_node *target; // of an alias
+    };
+    struct config_rare *rare; // NULL: none of it
 };
+static inline struct str config_node_anchor(const struct config_node *n) {
+    return n->rare ? n->rare->anchor : (struct str){0};
+}
+static inline struct str config_node_tag(const struct config_node *n) {
+    return n->rare ? n->rare->tag : (struct str){0};
+}
+
+// --- parse.c: the nodes of a text, one by one ----------------------------------------------------
+
+// Of the text in ret_config: each node when it begins, without items; a list or a map once more
+// when it ends. What it is given is forgotten afterwards.
+typedef int node_visitor(void *self, const struct config_node *n, bool ends);
+int config_nodes_visit(struct arena *a, struct config *config, node_visitor *each, void *self,
+                       struct fail *why);
 
 // --- index.c: the keys of one map ----------------------------------------------------------------
 

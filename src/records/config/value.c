@@ -175,10 +175,11 @@ struct scalar config_scalar_read(const struct config *c, const struct config_nod
     if (n->style == STYLE_LITERAL || n->style == STYLE_FOLDED || is_multi_line(c, n)) {
         return text(ODD_BLOCK);
     }
-    if (is_core_tag(n->tag, "int") || is_core_tag(n->tag, "float") || is_core_tag(n->tag, "bool")) {
+    if (is_core_tag(config_node_tag(n), "int") || is_core_tag(config_node_tag(n), "float") ||
+        is_core_tag(config_node_tag(n), "bool")) {
         return r;
     }
-    if (quoted || n->tag.p) {
+    if (quoted || config_node_tag(n).p) {
         if (r.type == CONFIG_INT || r.type == CONFIG_FLOAT) {
             if (r.odd == ODD_NONE || r.odd == ODD_FLOAT) r.odd = ODD_QUOTED;
             return r;
