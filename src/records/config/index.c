@@ -10,6 +10,10 @@ struct config_index {
     int32_t size;   // a power of two
 };
 
+bool config_node_is_merge(const struct config_node *key) {
+    return key->kind == NODE_SCALAR && key->style == STYLE_PLAIN && str_is(key->text, "<<");
+}
+
 // The slot of the key, or the free one where it belongs.
 static int32_t *slot_of(const struct config_index *x, const struct config_node *map,
                         struct str key) {

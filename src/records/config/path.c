@@ -94,10 +94,6 @@ struct config_node *config_node_follow(struct config_node *n) {
     return n->kind == NODE_ALIAS ? n->target : n;
 }
 
-bool config_node_is_merge(const struct config_node *key) {
-    return key->kind == NODE_SCALAR && key->style == STYLE_PLAIN && str_is(key->text, "<<");
-}
-
 static bool own_key(struct config_node *map, struct str key, struct place *ret_place) {
     ptrdiff_t i = config_index_find(map, key);
     if (i < 0) return false;

@@ -227,8 +227,13 @@ static void judge(struct reader *r) {
         to->editable = false;
         to->refusal = r->config->unwritable;
     }
-    if (r->config->unwritable.len) config_reader_warn(r, "%.*s", STR_ARG(r->config->unwritable));
     if (d->note.len) config_reader_warn(r, "%.*s", STR_ARG(d->note));
+}
+
+static void note_readers(struct reader *r) {
+    struct str refused = r->config->unwritable;
+    if (refused.len == 0) refused = config_pyyaml_refuses(r->arena, r->config);
+    if (refused.len > 0) config_reader_warn(r, "%.*s", STR_ARG(refused));
 }
 
 static void note_all(struct reader *r) {
@@ -275,6 +280,7 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
     find_inference(&r, r.dialect);
     find_inference(&r, every);
     config_reader_guards(&r, every);
+    note_readers(&r);
     if (!is_known) {
         not_recognised(&r);
         status = c->root && r.dialect ? read_others(&r) : 0;

@@ -69,6 +69,12 @@ struct config_index;
 ptrdiff_t config_index_build(struct arena *a, struct config_node *map, ptrdiff_t *ret_first);
 // Place of a key in items; -1: the map has none of that name.
 ptrdiff_t config_index_find(const struct config_node *map, struct str key);
+bool config_node_is_merge(const struct config_node *key);
+
+// --- pyyaml.c: what the trainer's reader does not take -------------------------------------------
+
+// "c.yaml:3:1: a list as a key, ..., which PyYAML does not load"; empty: nothing that is known.
+struct str config_pyyaml_refuses(struct arena *a, const struct config *c);
 
 // --- bytes.c: what can be said before parsing ----------------------------------------------------
 
@@ -158,7 +164,6 @@ struct place config_place_find(const struct config *c, const struct steps *steps
 // Own key or, when `merges`, one of the merged bases, as the trainer sees it.
 struct place config_map_find(struct config_node *map, struct str key, bool merges);
 struct config_node *config_node_follow(struct config_node *n); // alias -> what it means
-bool config_node_is_merge(const struct config_node *key);
 // Calls `each` for every pair of every map, aliases not followed. `path` is the map's.
 typedef void pair_visitor(void *self, struct str path, struct config_node *map,
                           struct config_node *key, struct config_node *value);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// What PyYAML 6.0.3 refuses is told where it is known. Every row was given to yaml.safe_load.
+#include "unit.h"
+
+#include "records/config/tree_int.h"
+
+static const struct {
+    const char *text, *told; // NULL: it loads
+} rows[] = {
+    {"a: 1\n", NULL},
+    {"[a, b]: 1\n", ":1:1: a list or a map as a key"},
+    {"a: 1\n? {b: 1}\n: 2\n", ":2:3: a list or a map as a key"},
+    {"k: &k [1]\n*k : 2\n", ":2:2: a list or a map as a key"},
+    {"a: !local 1\n", "a tag that its safe loader does not know"},
+    {"a: !!python/tuple [1]\n", "a tag that its safe loader does not know"},
+    {"a: !!str 1\nb: !!binary aGk=\nc: ! x\n", NULL},
+    {"a: &x.y 1\nb: *x.y\n", "an anchor with other characters"},
+    {"a: &x-y_1 1\nb: *x-y_1\n", NULL},
+    {": 1\n", "a colon without a key"},
+    {"a: {b: 1, ? }\n", NULL},
+    {"a: {b\n  : 1}\n", "whose colon is in another line"},
+    {"a: {\"b\" # why\n  : 1}\n", "whose colon is in another line"},
+    {"a: {? b\n  : 1}\n", NULL},
+    {"a: {b:\n  1}\n", NULL},
+    {"a: {b: :c}\n", "a colon that begins a value"},
+    {"a: :c\n", NULL},
+    {"a: =\n", "a plain ="},
+    {"a: '='\n", NULL},
+    {"a: 2026-02-30\n", "a date that no calendar has"},
+    {"a: 2024-02-29\nb: '2026-02-30'\n", NULL},
+    {"a: 2026-13-01\n", "a date that no calendar has"},
+};
+
+static void what_pyyaml_refuses_is_told(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        ARENA_AUTO a = {0};
+        struct config c;
+        struct config_reading reading;
+        struct fail why = {0};
+        if (config_parse(&a, STR("c.yaml"), str_of(rows[i].text), &c, &why)) {
+            fail_msg("row %zu: %s", i, why.message);
+        }
+        assert_int_equal(config_read_roles(&a, &c, NULL, &reading, &why), 0);
+        bool is_told = false;
+        for (ptrdiff_t k = 0; k < reading.warnings.count; k++) {
+            struct str w = reading.warnings.items[k];
+            if (str_find(w, STR("PyYAML, with which")) < 0) continue;
+            is_told = true;
+            if (!rows[i].told || str_find(w, str_of(rows[i].told)) < 0) {
+                fail_msg("row %zu: %.*s", i, STR_ARG(w));
+            }
+        }
+        if (is_told != (rows[i].told != NULL)) fail_msg("row %zu: told: %d", i, is_told);
+    }
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_pyyaml_refuses_is_told)};
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
