@@ -193,6 +193,9 @@ static void add_http(struct arena *a, struct serve_metric_sheet *sheet, struct h
                      "Clients of the event stream.", (struct str){0}, c.streams_now);
     serve_metric_add(sheet, "batchfit_http_timeouts_total", SERVE_METRIC_COUNTER,
                      "Connections closed for being idle.", (struct str){0}, (double)c.timed_out);
+    serve_metric_add(sheet, "batchfit_http_put_out_total", SERVE_METRIC_COUNTER,
+                     "Connections closed to make room for others.", (struct str){0},
+                     (double)c.put_out);
     serve_metric_add(sheet, "batchfit_http_streams_dropped_total", SERVE_METRIC_COUNTER,
                      "Clients of the event stream that did not keep up.", (struct str){0},
                      (double)c.streams_dropped);

@@ -11,12 +11,11 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-enum { USUAL_PORT = 8080, LEAST_INTERVAL_MS = 100, MOST_INTERVAL_S = 3600, TOKEN_BYTES = 4096 };
+enum { USUAL_PORT = 8080, LEAST_INTERVAL_MS = 100, MOST_INTERVAL_S = 3600 };
 
 #define AT(member) offsetof(struct serve_options, member)
 static const struct cli_row rows[] = {
@@ -25,7 +24,17 @@ static const struct cli_row rows[] = {
      "address to listen on; other than this machine's own only with a token (default 127.0.0.1)",
      "127.0.0.1 ::1 0.0.0.0 ::"},
     {"token-file", "FILE", CLI_TEXT, AT(token_file),
-     "file with the token that clients must send (default $BATCHFIT_TOKEN)", "file"},
+     "file with the token that clients must send, readable by nobody else (default "
+     "$BATCHFIT_TOKEN)",
+     "file"},
+    {"tls-cert", "FILE", CLI_TEXT, AT(tls_cert),
+     "serve https with this certificate (PEM, with its issuers' after it) and --tls-key", "file"},
+    {"tls-key", "FILE", CLI_TEXT, AT(tls_key),
+     "private key of the certificate (PEM), readable by nobody else", "file"},
+    {"trusted-proxy", "ADDRESS[/BITS]", CLI_REPEAT, AT(trusted_proxy),
+     "apply limits to the client that this proxy names in X-Forwarded-For or Forwarded "
+     "(repeatable)",
+     ""},
     {"interval", "SECONDS", CLI_NUMBER, AT(interval_s), "seconds between readings (default 1)", ""},
     {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "watch only these GPUs: 0,2", ""},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
@@ -61,26 +70,6 @@ static int check(const struct serve_options *o, struct fail *why) {
     return 0;
 }
 
-// The token of the file or of the environment; without one, other machines are not let in.
-static int read_token(struct arena *a, const struct serve_options *o, struct str *ret_token,
-                      struct fail *why) {
-    struct str text = str_of(getenv("BATCHFIT_TOKEN"));
-    if (o->token_file) {
-        int rc = os_read(a, o->token_file, TOKEN_BYTES, &text, NULL, why);
-        if (rc < 0) return rc;
-    }
-    *ret_token = str_trim(text);
-    if (o->token_file && ret_token->len == 0) {
-        return fail_set(why, FAIL_INPUT, "%s: no token in this file", o->token_file);
-    }
-    if (ret_token->len > 0 || http_is_loopback(o->address)) return 0;
-    fail_set(why, FAIL_USAGE, "--address %s: other machines could read this one without a token",
-             o->address);
-    return fail_hint(why,
-                     "openssl rand -hex 32 >token; batchfit serve --address %s --token-file token",
-                     o->address);
-}
-
 static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
     const struct serve_options *o = s->options;
     s->watching = (struct observe_options){.machine = o->machine,
@@ -101,11 +90,13 @@ static int open_http(struct arena *a, struct serve *s, struct fail *why) {
     const struct serve_options *o = s->options;
     struct http_options http = {.address = o->address,
                                 .port = isnan(o->port) ? USUAL_PORT : (int)o->port,
+                                .trusted_proxies = o->trusted_proxy,
                                 .routes = serve_routes(a),
                                 .context = s,
                                 .event = "snapshot",
                                 .greeting = serve_snapshot};
-    int rc = read_token(a, o, &http.token, why);
+    int rc = serve_read_token(a, o, &http.token, why);
+    if (rc == 0) rc = serve_read_tls(a, o, &http, why);
     return rc < 0 ? rc : http_open(a, &http, &s->http, why);
 }
 
@@ -205,12 +196,15 @@ const struct cli_verb serve_verb = {
         "server-sent events at /api/v1/stream; /-/healthy and /-/ready for supervisors "
         "(doc/formats/serve.md). It is read-only.\nOnly this machine has access, unless --address "
         "says otherwise and a token protects it: as 'Authorization: Bearer TOKEN', or once as "
-        "/?token=TOKEN in a browser. Traffic is not encrypted; on networks you do not trust, put a "
-        "TLS proxy or an ssh tunnel in front. SIGINT and SIGTERM end it with status 0.",
+        "/?token=TOKEN in a browser. Traffic is encrypted only with --tls-cert and "
+        "--tls-key; without them, on networks you do not trust, put a TLS proxy or an ssh tunnel "
+        "in front. SIGINT and SIGTERM end it with status 0.",
     .examples = "batchfit serve\n"
                 "batchfit serve --demo\n"
                 "batchfit serve --port 9101 --dcgm-names\n"
                 "batchfit serve --address 0.0.0.0 --token-file ~/.config/batchfit/token\n"
+                "batchfit serve --address 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key "
+                "key.pem\n"
                 "batchfit serve --machine tests/machines/h100x8 --speed 10",
     .options = rows,
     .options_size = sizeof(struct serve_options),

@@ -11,6 +11,7 @@
 struct serve_options {
     struct cli_options common;
     const char *address, *token_file, *machine, *gpu_ids, *steps;
+    const char *tls_cert, *tls_key, *trusted_proxy;
     double port, interval_s, speed;
     bool demo, dcgm_names, pcie, profile;
 };
@@ -47,6 +48,12 @@ struct serve {
     } own;
 };
 
+// The token of the file or of the environment; without one, other machines are not let in.
+int serve_read_token(struct arena *a, const struct serve_options *o, struct str *ret_token,
+                     struct fail *why);
+// Certificate and key, if there are any.
+int serve_read_tls(struct arena *a, const struct serve_options *o, struct http_options *ret_http,
+                   struct fail *why);
 const struct http_route *serve_routes(struct arena *a);
 // The data of an event of the stream.
 struct str serve_snapshot(void *context);

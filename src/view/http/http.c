@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The server: who is let in, which page answers, and for how long a connection may take. The
-// library (libmicrohttpd) cuts the bytes into requests and refuses what is no HTTP; it is driven
-// from outside, by one epoll descriptor. Its own time limit is one of silence, which a client that
-// sends a byte now and then never meets: so every connection is known here with its age.
+// The server: who is let in, and which page answers. The library (libmicrohttpd) cuts the bytes
+// into requests and refuses what is no HTTP; it is driven from outside and gets its connections
+// from our door (door.c). Its own time limit is one of silence, which a client that sends a byte
+// now and then never meets: so every connection is known there with its age.
 #include "view/http/http_int.h"
 
 #include "base/os.h"
 
-#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
 
-static const int64_t SECOND_NS = 1000000000;
+enum { ROUNDS = 8 }; // of a turn, while there are more connections to accept
 
 struct http_counts http_count(const struct http *h) {
     return h->counts;
@@ -34,49 +31,19 @@ int http_fd(const struct http *h) {
 static void on_connection(void *context, struct MHD_Connection *connection, void **socket_context,
                           enum MHD_ConnectionNotificationCode code) {
     struct http *h = context;
-    struct http_link *link = *socket_context;
+    (void)connection;
     if (code == MHD_CONNECTION_NOTIFY_CLOSED) {
-        if (link) link->state = HTTP_LINK_FREE;
-        h->counts.connections_now--;
+        if (*socket_context) http_link_closed(h, *socket_context);
         return;
     }
-    h->counts.connections++;
-    h->counts.connections_now++;
-    const union MHD_ConnectionInfo *info =
-        h->library.get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
-    for (int i = 0; info && i < HTTP_CONNECTIONS; i++) {
-        if (h->links[i].state != HTTP_LINK_FREE) continue;
-        h->links[i] = (struct http_link){HTTP_LINK_NEW, info->connect_fd, os_now_ns(), false};
-        *socket_context = &h->links[i];
-        return;
-    }
+    *socket_context = h->arriving;
+    h->arriving = NULL;
 }
 
 static struct http_link *link_of(const struct http *h, struct MHD_Connection *connection) {
     const union MHD_ConnectionInfo *info =
         h->library.get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     return info ? info->socket_context : NULL;
-}
-
-// Once a second: who has had its time is let go.
-static void sweep(struct http *h) {
-    static const int limits_s[] = {[HTTP_LINK_FREE] = 0,
-                                   [HTTP_LINK_NEW] = HTTP_FIRST_S,
-                                   [HTTP_LINK_ANSWERS] = HTTP_ANSWER_S,
-                                   [HTTP_LINK_KEPT] = HTTP_NEXT_S,
-                                   [HTTP_LINK_STREAMS] = 0};
-    int64_t now = os_now_ns();
-    if (now - h->swept_ns < SECOND_NS) return;
-    h->swept_ns = now;
-    for (int i = 0; i < HTTP_CONNECTIONS; i++) {
-        struct http_link *link = &h->links[i];
-        int limit = limits_s[link->state];
-        if (!limit || link->is_let_go || now - link->since_ns < limit * SECOND_NS) continue;
-        link->is_let_go = true;
-        h->counts.timed_out++;
-        shutdown(link->fd, SHUT_RDWR); // the library sees it and closes
-    }
-    http_stream_heartbeat(h);
 }
 
 // --- One request
@@ -103,7 +70,9 @@ static struct str header(const struct http *h, struct MHD_Connection *connection
 // ones of several for the true one can be made to disagree about where a request ends.
 struct outline {
     int hosts, lengths;
-    bool has_body, is_odd; // not a name: "Content-Length : 5"
+    bool has_body, is_odd;                   // not a name: "Content-Length : 5"
+    const char *x_forwarded_for, *forwarded; // the last ones: the nearest proxy's
+    const char *host_end, *behind_host;      // where the library takes it to end; the next name
 };
 
 static enum MHD_Result outline_add(void *context, enum MHD_ValueKind kind, const char *key,
@@ -112,8 +81,12 @@ static enum MHD_Result outline_add(void *context, enum MHD_ValueKind kind, const
     struct str name = str_of(key);
     (void)kind;
     o->is_odd |= !http_is_name(name);
+    if (o->host_end && !o->behind_host) o->behind_host = key;
+    if (value && str_equal_nocase(name, STR("Host"))) o->host_end = value + strlen(value);
     o->hosts += str_equal_nocase(name, STR("Host"));
     o->has_body |= str_equal_nocase(name, STR("Transfer-Encoding"));
+    if (str_equal_nocase(name, STR("X-Forwarded-For"))) o->x_forwarded_for = value;
+    if (str_equal_nocase(name, STR("Forwarded"))) o->forwarded = value;
     if (!str_equal_nocase(name, STR("Content-Length"))) return MHD_YES;
     o->has_body |= ++o->lengths > 1 || !value || strcmp(value, "0") != 0;
     return MHD_YES;
@@ -125,9 +98,36 @@ static struct outline outline_of(const struct http *h, struct MHD_Connection *co
     return o;
 }
 
+// The library reads a header up to a NUL, others read on: "localhost\0.evil.example". Where it ends
+// in the bytes that came is seen from where the next one begins, or where all of them end: in
+// between there are line ends only, which it has overwritten by NULs.
+static bool has_nul_in_host(const struct http *h, struct MHD_Connection *connection,
+                            const char *method, const struct outline *outline) {
+    const union MHD_ConnectionInfo *info =
+        h->library.get_connection_info(connection, MHD_CONNECTION_INFO_REQUEST_HEADER_SIZE);
+    if (!h->library.cuts_at_nul || !outline->host_end || !info) return false;
+    const char *end = method + info->header_size, *at = outline->host_end;
+    const char *behind = outline->behind_host ? outline->behind_host : end;
+    ptrdiff_t line_ends = outline->behind_host ? 2 : 4;
+    if (at < method || at > end || behind < at || behind - at > line_ends) return true;
+    while (at < behind && *at == 0) at++;
+    return at < behind;
+}
+
+// Who showed no token asks once a connection, so that the door can see how often. A page that
+// others use, too, is none that is sent without a token.
+static bool asks_once(const struct http *h, struct MHD_Connection *connection,
+                      const struct http_page *page) {
+    const struct http_link *link = link_of(h, connection);
+    return h->options.token.len > 0 && page->users == 1 && link && !link->is_favoured &&
+           !link->from->is_proxy;
+}
+
 static enum MHD_Result send_page(struct http *h, struct MHD_Connection *connection,
                                  struct http_page *page) {
     if (!page) return MHD_NO; // no memory: the connection is closed
+    if (asks_once(h, connection, page))
+        h->library.add_response_header(page->response, "Connection", "close");
     int first = page->status / 100;
     if (first >= 1 && first <= 5) h->counts.answers[first]++;
     enum MHD_Result result =
@@ -156,8 +156,10 @@ static int fault_of(const struct http *h, struct MHD_Connection *connection,
                     const char **ret_what) {
     *ret_what = "exactly one Host header is required";
     if (outline_of(h, connection).hosts != 1) return MHD_HTTP_BAD_REQUEST;
-    *ret_what = "this server answers only to the name localhost and its own address";
     struct str host = header(h, connection, MHD_HTTP_HEADER_HOST);
+    *ret_what = "the Host header is not a name or an address with a port";
+    if (!http_host_is_sound(host)) return MHD_HTTP_BAD_REQUEST;
+    *ret_what = "this server answers only to the name localhost and its own address";
     bool is_ours = !h->is_loopback || http_host_is_local(host, h->options.address);
     return is_ours ? 0 : MHD_HTTP_MISDIRECTED_REQUEST;
 }
@@ -174,6 +176,14 @@ static enum pass pass_of(const struct http *h, struct MHD_Connection *connection
     return http_same_secret(query, token) ? PASS_BY_QUERY : PASS_NO;
 }
 
+// From now on neither this connection nor others of its address have to stand back for strangers.
+static void remember(struct http *h, struct MHD_Connection *connection) {
+    struct http_link *link = link_of(h, connection);
+    if (!link || h->options.token.len == 0) return;
+    http_link_favour(h, link);
+    link->account->known_until_ns = os_now_ns() + HTTP_KNOWN_S * INT64_C(1000000000);
+}
+
 // The token goes out of the address bar (and the history) at once; a cookie, which no script can
 // read and no other site can send, stands for it.
 static enum MHD_Result swap_token(struct http *h, struct MHD_Connection *connection,
@@ -181,8 +191,8 @@ static enum MHD_Result swap_token(struct http *h, struct MHD_Connection *connect
     struct http_page *page = http_page_error(h, MHD_HTTP_SEE_OTHER, "continue without the token");
     if (!page) return MHD_NO;
     ARENA_AUTO scratch = {0};
-    struct str cookie = str_format(&scratch, "%s=%s; Path=/; HttpOnly; SameSite=Strict",
-                                   h->cookie_name, h->session);
+    struct str cookie = str_format(&scratch, "%s=%s; Path=/; HttpOnly; SameSite=Strict%s",
+                                   h->cookie_name, h->session, h->is_tls ? "; Secure" : "");
     h->library.add_response_header(page->response, "Set-Cookie", cookie.p);
     h->library.add_response_header(page->response, "Location", path);
     return send_page(h, connection, page);
@@ -209,7 +219,7 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *connection,
 
 static enum MHD_Result stream(struct http *h, struct MHD_Connection *connection) {
     struct http_link *link = link_of(h, connection);
-    if (!link || h->counts.streams_now >= HTTP_STREAMS) {
+    if (!link || !http_stream_room(h, link)) {
         return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE,
                       "too many clients of the event stream");
     }
@@ -229,7 +239,9 @@ static enum MHD_Result serve(struct http *h, struct MHD_Connection *connection, 
     int fault = fault_of(h, connection, &what);
     if (fault) return refuse(h, connection, fault, what);
     const struct http_route *route = route_of(h, path);
-    enum pass pass = route && route->is_open ? PASS_YES : pass_of(h, connection);
+    bool is_open = route && route->is_open;
+    enum pass pass = is_open ? PASS_YES : pass_of(h, connection);
+    if (pass != PASS_NO && !is_open) remember(h, connection);
     if (pass == PASS_NO) {
         return refuse(
             h, connection, MHD_HTTP_UNAUTHORIZED,
@@ -238,6 +250,18 @@ static enum MHD_Result serve(struct http *h, struct MHD_Connection *connection, 
     if (!route) return refuse(h, connection, MHD_HTTP_NOT_FOUND, "not found");
     if (pass == PASS_BY_QUERY) return swap_token(h, connection, route->path);
     return route->is_stream ? stream(h, connection) : answer(h, connection, route);
+}
+
+// Whom a request is counted for: with a proxy of ours, who it asks for. False: that one has as many
+// requests at once as it may.
+static bool charge(struct http *h, struct http_link *link, const struct outline *outline) {
+    struct http_address client;
+    if (!link || !link->from->is_proxy) return true;
+    if (!http_forwarded_for(&h->peers, str_of(outline->x_forwarded_for), str_of(outline->forwarded),
+                            &client)) {
+        return true;
+    }
+    return http_link_charge(h, link, http_peer_of(&h->peers, &client, os_now_ns()));
 }
 
 // The library calls twice: when the headers are there, and when the body is. An answer to the
@@ -258,8 +282,15 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
             return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
         }
         struct outline outline = outline_of(h, connection);
+        if (!charge(h, link, &outline)) {
+            return refuse(h, connection, MHD_HTTP_TOO_MANY_REQUESTS,
+                          "too many requests from this address at once");
+        }
         if (outline.is_odd) {
             return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "invalid header name");
+        }
+        if (has_nul_in_host(h, connection, method, &outline)) {
+            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "the Host header contains a NUL");
         }
         if (outline.has_body) {
             return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "requests must not have a body");
@@ -276,8 +307,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
     (void)request_context;
     (void)code;
     if (!link || link->state == HTTP_LINK_FREE) return;
-    link->state = HTTP_LINK_KEPT;
-    link->since_ns = os_now_ns();
+    http_link_rest(context, link);
 }
 
 struct str http_query(const struct http_request *r, const char *key) {
@@ -285,33 +315,6 @@ struct str http_query(const struct http_request *r, const char *key) {
 }
 
 // --- The server
-
-// Fewer connections than the system lets us have descriptors.
-static unsigned connection_limit(void) {
-    struct rlimit files = {0};
-    if (getrlimit(RLIMIT_NOFILE, &files) || files.rlim_cur == RLIM_INFINITY)
-        return HTTP_CONNECTIONS;
-    rlim_t half = files.rlim_cur / 2;
-    return half < HTTP_CONNECTIONS ? (unsigned)half + 1 : HTTP_CONNECTIONS;
-}
-
-static size_t unescape(void *context, struct MHD_Connection *connection, char *text) {
-    (void)context;
-    (void)connection;
-    return http_unescape(text);
-}
-
-static struct MHD_Daemon *start(struct http *h, int listening) {
-    bool is_v6 = h->options.address && strchr(h->options.address, ':');
-    unsigned flags = MHD_USE_EPOLL | MHD_ALLOW_SUSPEND_RESUME | (is_v6 ? MHD_USE_IPv6 : 0);
-    return h->library.start_daemon(
-        flags, 0, NULL, NULL, on_request, h, MHD_OPTION_LISTEN_SOCKET, listening,
-        MHD_OPTION_CONNECTION_LIMIT, connection_limit(), MHD_OPTION_PER_IP_CONNECTION_LIMIT,
-        (unsigned)HTTP_PER_ADDRESS, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HTTP_REQUEST_BYTES,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)HTTP_IDLE_S, MHD_OPTION_STRICT_FOR_CLIENT, 1,
-        MHD_OPTION_UNESCAPE_CALLBACK, unescape, NULL, MHD_OPTION_NOTIFY_CONNECTION, on_connection,
-        h, MHD_OPTION_NOTIFY_COMPLETED, on_completed, h, MHD_OPTION_END);
-}
 
 static int make_session(struct http *h, struct fail *why) {
     unsigned char random[32];
@@ -340,36 +343,42 @@ int http_open(struct arena *a, const struct http_options *options, struct http *
     h->options = *options;
     h->port = options->port;
     h->is_loopback = http_is_loopback(options->address);
-    int listening = -1, rc = check(options, why);
+    static const struct http_calls calls = {on_request, on_connection, on_completed};
+    h->fd = h->listening = -1;
+    int rc = check(options, why);
     if (rc == 0) rc = http_library_load(&h->library, why);
-    if (rc == 0) rc = http_listen(a, options->address, &h->port, &listening, why);
+    if (rc == 0) rc = http_peers_open(a, &h->peers, options->trusted_proxies, why);
+    if (rc == 0) rc = http_listen(a, options->address, &h->port, &h->listening, why);
     if (rc == 0) rc = make_session(h, why);
-    if (rc < 0) return rc;
-    h->daemon = start(h, listening);
-    const union MHD_DaemonInfo *info =
-        h->daemon ? h->library.get_daemon_info(h->daemon, MHD_DAEMON_INFO_EPOLL_FD) : NULL;
-    if (!info) {
-        os_close(&listening);
-        return fail_set(why, FAIL_MACHINE, "libmicrohttpd cannot start a server here");
+    if (rc == 0) rc = http_library_start(h, &calls, why);
+    if (rc == 0) rc = http_door_open(h, why);
+    if (rc < 0) {
+        if (h->daemon) h->library.stop_daemon(h->daemon);
+        http_door_close(h);
+        return rc;
     }
-    h->fd = info->epoll_fd;
     const char *address = options->address ? options->address : "127.0.0.1";
     bool is_v6 = strchr(address, ':') != NULL;
-    h->url =
-        str_format(a, "http://%s%s%s:%d/", is_v6 ? "[" : "", address, is_v6 ? "]" : "", h->port);
+    h->url = str_format(a, "http%s://%s%s%s:%d/", h->is_tls ? "s" : "", is_v6 ? "[" : "", address,
+                        is_v6 ? "]" : "", h->port);
     *ret_http = h;
     return 0;
 }
 
 int http_wait_ms(const struct http *h) {
     MHD_UNSIGNED_LONG_LONG ms = 1000;
-    if (h->library.get_timeout(h->daemon, &ms) != MHD_YES || ms > 1000) return 1000;
+    MHD_UNSIGNED_LONG_LONG most = http_door_holds_back(h) ? 10 : 1000;
+    if (h->library.get_timeout(h->daemon, &ms) != MHD_YES || ms > most) ms = most;
     return (int)ms;
 }
 
 void http_turn(struct http *h) {
-    h->library.run(h->daemon);
-    sweep(h);
+    bool has_more = true;
+    for (int round = 0; round < ROUNDS && has_more; round++) {
+        has_more = http_door_turn(h);
+        h->library.run(h->daemon);
+    }
+    http_stream_heartbeat(h);
 }
 
 void http_close(struct http *h) {
@@ -378,4 +387,5 @@ void http_close(struct http *h) {
     http_streams_end(h);
     h->library.run(h->daemon);
     h->library.stop_daemon(h->daemon);
+    http_door_close(h);
 }

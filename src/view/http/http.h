@@ -39,6 +39,8 @@ struct http_options {
     const char *address;             // numeric, or "localhost"; NULL: 127.0.0.1
     int port;                        // 0: any
     struct str token;                // empty: none is asked for
+    struct str tls_cert, tls_key;    // PEM; empty: what is sent is not encrypted
+    const char *trusted_proxies;     // ADDRESS[/BITS], one a line; NULL: none
     const struct http_route *routes; // ends with a row without a path
     void *context;                   // of the handlers
     // What a client of the stream is sent first: the name of an event, and its data in one line.
@@ -47,7 +49,7 @@ struct http_options {
 };
 
 // FAIL_MACHINE: no libmicrohttpd, the port is taken, the address is not this machine's. FAIL_USAGE:
-// the address is none.
+// the address or a proxy's is none. FAIL_INPUT: certificate and key are no pair.
 int http_open(struct arena *a, const struct http_options *options, struct http **ret_http,
               struct fail *why);
 // True: only this machine can reach an address (127.0.0.0/8, ::1, localhost).
@@ -75,6 +77,7 @@ struct http_counts {
     int connections_now, streams_now;
     int64_t answers[6];      // by the first digit of the status
     int64_t timed_out;       // connections that were let go for saying or taking nothing
+    int64_t put_out;         // connections that made room for others
     int64_t streams_dropped; // clients of the stream that did not keep up
 };
 struct http_counts http_count(const struct http *h);

@@ -12,7 +12,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-enum { BACKLOG = 128 };
+enum { BACKLOG = 4096 }; // the system may cut it (net.core.somaxconn)
 
 bool http_is_loopback(const char *address) {
     struct str s = str_of(address);

@@ -15,6 +15,11 @@ static struct str trim(struct str s) {
     return s;
 }
 
+bool http_host_is_sound(struct str host) {
+    host = trim(host);
+    return host.len == 0 || str_is_made_of(host, "-._~!$&'()*+,;=:%[]");
+}
+
 // The host of "host", "host:port" or "[v6]:port"; empty when it is not one of these.
 static struct str host_name(struct str host) {
     ptrdiff_t end =

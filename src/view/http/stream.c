@@ -8,9 +8,8 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
-enum { BLOCK = 16384, SEND_BYTES = 65536 };
+enum { BLOCK = 16384 };
 // How long a browser waits before it comes back, in ms.
 static const char opening[] = "retry: 2000\n\n";
 static const char heartbeat[] = ": still here\n\n";
@@ -33,24 +32,15 @@ static struct http_event *event_of(struct str text) {
     return event;
 }
 
-static void let_go(struct http_stream *s) {
-    if (s->link->is_let_go) return;
-    s->link->is_let_go = true;
-    shutdown(s->link->fd, SHUT_RDWR); // the library sees it and closes
-}
-
 static void stream_add(struct http_stream *s, struct http_event *event) {
     if (!event || s->count == HTTP_QUEUE) {
         if (!s->link->is_let_go) s->http->counts.streams_dropped++;
-        let_go(s);
+        http_link_let_go(s->http, s->link);
     } else {
         event->users++;
         s->queue[(s->first + s->count++) % HTTP_QUEUE] = event;
     }
-    if (s->is_suspended) {
-        s->is_suspended = false;
-        s->http->library.resume_connection(s->connection);
-    }
+    http_link_wake(s->http, s->link);
 }
 
 // The library asks for more bytes. Nothing to say: the connection sleeps until there is.
@@ -59,7 +49,7 @@ static ssize_t stream_read(void *context, uint64_t at, char *bytes, size_t most)
     (void)at;
     if (s->http->is_closing || s->link->is_let_go) return MHD_CONTENT_READER_END_OF_STREAM;
     if (s->count == 0) {
-        s->is_suspended = true;
+        s->link->asleep = s->connection;
         s->http->library.suspend_connection(s->connection);
         return 0;
     }
@@ -84,6 +74,8 @@ static void stream_free(void *context) {
     *at = s->next;
     for (int i = 0; i < s->count; i++) event_drop(s->queue[(s->first + i) % HTTP_QUEUE]);
     s->http->counts.streams_now--;
+    if (!s->link->is_let_go) s->link->account->streams--;
+    s->link->stream = NULL;
     free(s);
 }
 
@@ -108,13 +100,13 @@ enum MHD_Result http_stream_open(struct http *h, struct MHD_Connection *connecti
                                  struct http_link *link) {
     struct http_stream *s = calloc(1, sizeof *s);
     if (!s) return MHD_NO;
-    int send_bytes = SEND_BYTES; // what the system keeps of a slow client's, beside our queue
-    setsockopt(link->fd, SOL_SOCKET, SO_SNDBUF, &send_bytes, sizeof send_bytes);
     *s =
         (struct http_stream){.next = h->streams, .http = h, .connection = connection, .link = link};
     h->streams = s;
     if (++h->counts.streams_now == 1) h->spoken_ns = os_now_ns();
     link->state = HTTP_LINK_STREAMS;
+    link->stream = s;
+    link->account->streams++;
     greet(s);
     struct MHD_Response *response = h->library.create_response_from_callback(
         MHD_SIZE_UNKNOWN, BLOCK, stream_read, s, stream_free);
@@ -145,8 +137,5 @@ void http_stream_heartbeat(struct http *h) {
 }
 
 void http_streams_end(struct http *h) {
-    for (struct http_stream *s = h->streams; s; s = s->next) {
-        if (s->is_suspended) h->library.resume_connection(s->connection);
-        s->is_suspended = false;
-    }
+    for (struct http_stream *s = h->streams; s; s = s->next) http_link_wake(h, s->link);
 }
