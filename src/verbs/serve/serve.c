@@ -24,13 +24,13 @@ static const struct cli_row rows[] = {
      "address to listen on; other than this machine's own only with a token (default 127.0.0.1)",
      "127.0.0.1 ::1 0.0.0.0 ::"},
     {"token-file", "FILE", CLI_TEXT, AT(token_file),
-     "file with the token that clients must send, readable by nobody else (default "
+     "file with the token that clients must send, not readable by everyone (default "
      "$BATCHFIT_TOKEN)",
      "file"},
     {"tls-cert", "FILE", CLI_TEXT, AT(tls_cert),
      "serve https with this certificate (PEM, with its issuers' after it) and --tls-key", "file"},
     {"tls-key", "FILE", CLI_TEXT, AT(tls_key),
-     "private key of the certificate (PEM), readable by nobody else", "file"},
+     "private key of the certificate (PEM), not readable by everyone", "file"},
     {"trusted-proxy", "ADDRESS[/BITS]", CLI_REPEAT, AT(trusted_proxy),
      "apply limits to the client that this proxy names in X-Forwarded-For or Forwarded "
      "(repeatable)",
@@ -203,9 +203,9 @@ const struct cli_verb serve_verb = {
                 "batchfit serve --demo\n"
                 "batchfit serve --port 9101 --dcgm-names\n"
                 "batchfit serve --address 0.0.0.0 --token-file ~/.config/batchfit/token\n"
-                "batchfit serve --address 0.0.0.0 --token-file token --tls-cert cert.pem --tls-key "
-                "key.pem\n"
+                "batchfit serve --tls-cert cert.pem --tls-key key.pem\n"
                 "batchfit serve --machine tests/machines/h100x8 --speed 10",
+    .common = "port address token-file tls-cert tls-key interval gpu-ids steps demo machine",
     .options = rows,
     .options_size = sizeof(struct serve_options),
     .run = serve_run,
