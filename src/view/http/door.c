@@ -99,8 +99,14 @@ static bool says_something(struct http *h, struct http_link *link) {
     return true;
 }
 
-static struct http_link *next_to_go(struct http *h, const struct http_peer *account,
-                                    bool may_be_sure) {
+enum who { ANYBODY, THE_UNSURE, STRANGERS };
+
+static bool is_of(const struct http_link *link, enum who who) {
+    if (who == STRANGERS) return !link->is_favoured;
+    return who == ANYBODY || !is_sure(link);
+}
+
+static struct http_link *next_to_go(struct http *h, const struct http_peer *account, enum who who) {
     struct http_link *victim = NULL;
     int highest = -1;
     for (int i = 0; i < h->highest; i++) {
@@ -109,7 +115,7 @@ static struct http_link *next_to_go(struct http *h, const struct http_peer *acco
         if (account && link->account != account) continue;
         int its = rank(link);
         if (its < highest || (its == highest && link->since_ns >= victim->since_ns)) continue;
-        if (is_sure(link) && !may_be_sure) continue;
+        if (!is_of(link, who)) continue;
         highest = its;
         victim = link;
     }
@@ -117,9 +123,9 @@ static struct http_link *next_to_go(struct http *h, const struct http_peer *acco
 }
 
 // Of one account, or of all. False: there is nobody who would have to go.
-static bool put_out(struct http *h, const struct http_peer *account, bool may_be_sure) {
-    struct http_link *victim = next_to_go(h, account, may_be_sure);
-    while (victim && says_something(h, victim)) victim = next_to_go(h, account, may_be_sure);
+static bool put_out(struct http *h, const struct http_peer *account, enum who who) {
+    struct http_link *victim = next_to_go(h, account, who);
+    while (victim && says_something(h, victim)) victim = next_to_go(h, account, who);
     if (!victim) return false;
     h->counts.put_out++;
     http_link_let_go(h, victim);
@@ -134,12 +140,13 @@ static int most_of(const struct http *h, const struct http_peer *account) {
 
 static bool make_room(struct http *h, const struct http_peer *account, bool is_favoured) {
     int reserved = h->most / (HTTP_CONNECTIONS / HTTP_RESERVED);
-    bool has_room = true;
-    while (has_room && account->links >= most_of(h, account)) has_room = put_out(h, account, true);
+    bool is_sure_of_it = is_favoured && account->links < HTTP_FAVOURED, has_room = true;
+    while (has_room && account->links >= most_of(h, account))
+        has_room = put_out(h, account, ANYBODY);
     while (has_room && !is_favoured && h->common >= h->most - reserved)
-        has_room = put_out(h, NULL, false);
+        has_room = put_out(h, NULL, STRANGERS);
     while (has_room && h->held >= h->most)
-        has_room = put_out(h, NULL, is_favoured && account->links < HTTP_FAVOURED);
+        has_room = put_out(h, NULL, is_sure_of_it ? ANYBODY : THE_UNSURE);
     return has_room;
 }
 
@@ -242,7 +249,7 @@ static bool accept_some(struct http *h) {
             h->counts.connections++;
             let_in(h, fd, &address);
         } else if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
-            put_out(h, NULL, true); // the next turn tries again
+            put_out(h, NULL, ANYBODY); // the next turn tries again
             return false;
         } else if (errno != ECONNABORTED && errno != EINTR) {
             return false;
@@ -284,8 +291,9 @@ static void hand_over(struct http *h, struct http_link *link) {
 static void refill(struct http *h) {
     static const struct rate { int each_second, most; } rates[] = {{2000, 100}, {100, 20}};
     const struct rate *rate = &rates[h->is_tls];
-    int64_t now = os_now_ns(), more = (now - h->refilled_ns) * rate->each_second / SECOND_NS;
-    if (more <= 0) return;
+    int64_t now = os_now_ns(), since = now - h->refilled_ns;
+    int64_t more = (since < SECOND_NS ? since : SECOND_NS) * rate->each_second / SECOND_NS;
+    if (more == 0) return;
     h->strangers = more < rate->most - h->strangers ? h->strangers + (int)more : rate->most;
     h->refilled_ns = now;
 }
