@@ -33,7 +33,7 @@ class Fit(Fitting):
         note = os.path.join(self.folder, "note")
         command = examples.torchrun("{batch}", "--note", note, *options,
                                     script=os.path.join(examples.ROOT, "tests", "frameworks", "uneven.py"))
-        answer = self.ask(command, 1400, "--ranks", "2", "--min-batch-size", "300", "--max-batch-size", "300", status=1)
+        answer = self.ask(command, 2400, "--ranks", "2", "--min-batch-size", "300", "--max-batch-size", "300", status=1)
         ended = time.time()
         with open(note, encoding="utf-8") as f:
             self.assertLess(ended - float(f.read()), 10)

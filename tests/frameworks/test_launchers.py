@@ -15,7 +15,7 @@ import unittest
 import zipfile
 
 import examples
-from test_fit import BATCHFIT
+from fitting import BATCHFIT
 
 HOOK = os.path.join(examples.ROOT, "python", "hook")
 TRAIN = """
@@ -199,7 +199,7 @@ for i in range(100000):
                 if option == "-S":  # the packages are where site would have put them
                     python += ["-c", "import sys; sys.path[:0] = %r; sys.argv = sys.argv[1:]; exec(open(sys.argv[0]).read())" % sys.path]
                 self.refused(python, r"PyTorch runs in process \d+, whose Python was started with %s" % option)
-        self.refused(["env", "-i", sys.executable], r"PyTorch runs in process \d+, whose environment is not the one")
+        self.refused(["env", "-i", sys.executable], r"PyTorch runs in process \d+, which did not get the environment")
 
 
 if __name__ == "__main__":

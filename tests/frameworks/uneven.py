@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two ranks of which the last needs more memory with each sample: for test_fit.py.
+"""Two ranks of which the last needs more memory with each sample, and may have only LEFT more than it has at its beginning: for
+test_fit.py.
 
     torchrun --nproc_per_node 2 uneven.py --batch-size B --note FILE [--wait]
 
@@ -7,6 +8,7 @@ FILE: when memory ran out, as seconds since 1970.
 --wait: the rank that runs out of memory catches the error and waits, as a handler that never comes to an end does.
 """
 import os
+import resource
 import sys
 import time
 
@@ -16,6 +18,7 @@ from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
 FEATURES = 1 << 16  # a sample's: 256 KiB in 32-bit floats
+LEFT = 500 << 20
 
 
 class Net(nn.Module):
@@ -29,6 +32,12 @@ class Net(nn.Module):
         return x.mean()
 
 
+def take_the_rest():
+    with open("/proc/self/status", encoding="ascii") as f:
+        kib = next(int(line.split()[1]) for line in f if line.startswith("VmData:"))
+    resource.setrlimit(resource.RLIMIT_DATA, ((kib << 10) + LEFT, resource.getrlimit(resource.RLIMIT_DATA)[1]))
+
+
 def main():
     batch, note = (sys.argv[sys.argv.index(name) + 1] for name in ("--batch-size", "--note"))
     batch, wait = int(batch), "--wait" in sys.argv
@@ -37,6 +46,8 @@ def main():
     model = DistributedDataParallel(Net())
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     size = batch * 4 if rank == world - 1 else batch
+    if rank == world - 1:
+        take_the_rest()
     try:
         for _ in range(200):
             optimizer.zero_grad()
