@@ -2,6 +2,7 @@
 // batchfit: fits a training job to a GPU. Nothing stands here but the way to the verbs.
 #include "base/near.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "cli/compat.h"
 #include "cli/options.h"
 #include "cli/verb.h"
@@ -13,13 +14,13 @@
 #include <unistd.h>
 
 static void print_overview(FILE *out) {
-    fprintf(out, "batchfit fits a training job to a GPU: it predicts, without one, whether a "
+    out_say(out, "batchfit fits a training job to a GPU: it predicts, without one, whether a "
                  "PyTorch\ntraining fits, and which batch, accumulation and precision to "
                  "use.\n\nUsage: batchfit VERB [OPTION...]\n\n");
     for (int i = 0; verbs[i]; i++) {
-        if (!verbs[i]->hidden) fprintf(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+        if (!verbs[i]->hidden) out_say(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
     }
-    fprintf(out, "\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
+    out_say(out, "\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
                  "configs/train.yaml --gpu rtx3060 --test-only\n\nExit status: 0 yes, 1 the answer "
                  "is no, 2 usage, 3 bad input, 4 machine, 5 a bug.\n");
 }
@@ -39,7 +40,10 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
         print_overview(argc < 2 ? stderr : stdout);
         return argc < 2 ? fail_set(why, FAIL_USAGE, "no verb given") : 0;
     }
-    if (strcmp(argv[1], "--version") == 0) return printf("batchfit %s\n", BATCHFIT_VERSION) < 0;
+    if (strcmp(argv[1], "--version") == 0) {
+        out_say(stdout, "batchfit %s\n", BATCHFIT_VERSION);
+        return 0;
+    }
     const struct cli_verb *verb = cli_verb_find(verbs, str_of(argv[1]));
     if (!verb) return unknown_verb(a, argv[1], why);
     struct cli_compat_words words = {verbs, verb, argc - 1, argv + 1};
@@ -49,7 +53,7 @@ static int run(struct arena *a, int argc, char **argv, struct fail *why) {
     struct str note = os_home_note(a);
     if (rc < 0 || !options) return rc;
     options->verbs = verbs;
-    if (note.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(note));
+    if (note.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(note));
     return words.verb->run(a, options, why);
 }
 
@@ -63,13 +67,29 @@ static void hold_standard_streams(void) {
     }
 }
 
+// What was put into both is clean already, and they may have several lines.
+static void say_failure(struct arena *a, const struct fail *why) {
+    struct buf b = buf_shown(a);
+    if (why->message[0]) {
+        buf_add(&b, STR("batchfit: "));
+        buf_add(&b, str_of(why->message));
+        buf_byte(&b, '\n');
+    }
+    if (why->hint[0]) {
+        buf_add(&b, STR("  "));
+        buf_add(&b, str_of(why->hint));
+        buf_byte(&b, '\n');
+    }
+    out_buf(stderr, &b);
+}
+
 int main(int argc, char **argv) {
     jmp_buf exhausted;
     hold_standard_streams();
     struct arena perm = {.escape = &exhausted};
     struct fail why = {0};
     if (setjmp(exhausted)) {
-        fputs("batchfit: out of memory (this machine's, not the GPU's)\n", stderr);
+        out_data(stderr, STR("batchfit: out of memory (this machine's, not the GPU's)\n"));
         return -FAIL_MACHINE;
     }
     int rc = run(&perm, argc, argv, &why);
@@ -77,8 +97,7 @@ int main(int argc, char **argv) {
     if ((fflush(stdout) != 0 || unwritten) && rc >= FAIL_NO) {
         rc = fail_set(&why, FAIL_MACHINE, "cannot write to stdout");
     }
-    if (rc < 0 && why.message[0]) fprintf(stderr, "batchfit: %s\n", why.message);
-    if (rc < 0 && why.hint[0]) fprintf(stderr, "  %s\n", why.hint);
+    if (rc < 0) say_failure(&perm, &why);
     arena_clear(&perm);
     return rc < 0 ? -rc : 0;
 }

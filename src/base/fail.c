@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/fail.h"
 
+#include "base/clean.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +11,7 @@ int fail_set(struct fail *why, int code, const char *format, ...) {
     if (!why) return code;
     va_list args;
     va_start(args, format);
-    vsnprintf(why->message, sizeof why->message, format, args);
+    clean_print(why->message, sizeof why->message, format, args);
     va_end(args);
     why->code = code;
     why->hint[0] = 0;
@@ -20,8 +22,24 @@ int fail_hint(struct fail *why, const char *format, ...) {
     if (!why) return FAIL_BUG;
     va_list args;
     va_start(args, format);
-    vsnprintf(why->hint, sizeof why->hint, format, args);
+    clean_print(why->hint, sizeof why->hint, format, args);
     va_end(args);
+    return why->code;
+}
+
+int fail_hint_lines(struct fail *why, struct str lines) {
+    if (!why) return FAIL_BUG;
+    char form[CLEAN_FORM_MOST];
+    ptrdiff_t used = 0;
+    while (lines.len > 0) {
+        bool is_end = *lines.p == '\n' || *lines.p == '\t';
+        struct str at = lines, shown = clean_take(&lines, form);
+        if (is_end) shown = str_slice(at, 0, 1);
+        if (used + shown.len >= (ptrdiff_t)sizeof why->hint) break;
+        memcpy(why->hint + used, shown.p, (size_t)shown.len);
+        used += shown.len;
+    }
+    why->hint[used] = 0;
     return why->code;
 }
 
@@ -31,9 +49,10 @@ int fail_wrap(struct fail *why, const char *format, ...) {
     memcpy(message, why->message, sizeof message);
     va_list args;
     va_start(args, format);
-    int used = vsnprintf(why->message, sizeof why->message, format, args);
+    ptrdiff_t used = clean_print(why->message, sizeof why->message, format, args);
     va_end(args);
-    if (used < 0 || (size_t)used >= sizeof why->message) return why->code;
-    snprintf(why->message + used, sizeof why->message - (size_t)used, ": %s", message);
+    if (used >= (ptrdiff_t)sizeof why->message) return why->code;
+    struct str rest = clean_cut(str_of(message), (ptrdiff_t)sizeof why->message - used - 3);
+    snprintf(why->message + used, sizeof why->message - (size_t)used, ": %.*s", STR_ARG(rest));
     return why->code;
 }

@@ -4,6 +4,8 @@
 #ifndef BASE_FAIL_H
 #define BASE_FAIL_H
 
+#include "base/str.h"
+
 // Negative exit statuses (doc/formats/exit.md): a verb that fails with FAIL_INPUT exits with 3.
 enum fail_code {
     FAIL_NO = -1,      // the answer is no
@@ -20,11 +22,14 @@ struct fail {
     char hint[600]; // empty: no advice
 };
 
-// Fills *why (which may be NULL) and returns code.
+// Fills *why (which may be NULL) and returns code. The texts that the format puts in are cleaned, a
+// line each (clean.h).
 __attribute__((format(printf, 3, 4))) int fail_set(struct fail *why, int code, const char *format,
                                                    ...);
 // Adds advice to the error just set and returns its code.
 __attribute__((format(printf, 2, 3))) int fail_hint(struct fail *why, const char *format, ...);
+// The same with advice of several lines: each is cleaned, and they stay lines.
+int fail_hint_lines(struct fail *why, struct str lines);
 // Puts "context: " in front of the message and returns the code.
 __attribute__((format(printf, 2, 3))) int fail_wrap(struct fail *why, const char *format, ...);
 

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/json.h"
 
-#include <math.h>
+#include "base/clean.h"
+#include "base/out.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,11 +14,13 @@ enum { FORMAT = JSON_INDENT(2) | JSON_REAL_PRECISION(10) };
 // What a training printed may be no UTF-8, and a document must be: its odd bytes become '?'.
 static json_t *mended_text(struct str s) {
     ARENA_AUTO scratch = {0};
-    char *copy = str_z(&scratch, s);
-    for (ptrdiff_t i = 0; i < s.len; i++) {
-        if (copy[i] & 0x80) copy[i] = '?';
+    struct buf b = buf_new(&scratch);
+    while (s.len > 0) {
+        struct str at = s;
+        bool is_broken = clean_next(&s) == CLEAN_BROKEN && at.len - s.len == 1;
+        buf_add(&b, is_broken ? STR("?") : str_slice(at, 0, at.len - s.len));
     }
-    return json_stringn(copy, (size_t)s.len);
+    return json_stringn(b.items, (size_t)b.count);
 }
 
 json_t *json_text(struct str s) {
@@ -81,19 +85,51 @@ void json_read_fields(struct arena *a, const json_t *from, void *record, const s
     }
 }
 
+// Outside ASCII only strings have anything: what a terminal would obey or nobody sees is escaped,
+// as jansson does with C0.
+static struct str escaped(struct arena *a, struct str text) {
+    struct buf b = buf_new(a);
+    struct str plain = {text.p, 0};
+    while (text.len > 0) {
+        struct str at = text;
+        uint32_t c = clean_next(&text);
+        if (c < 0x7f || !clean_is_hidden(c)) {
+            plain.len += at.len - text.len;
+            continue;
+        }
+        buf_add(&b, plain);
+        if (c >= 0x10000) {
+            buf_format(&b, "\\u%04x", 0xd7c0 + (c >> 10));
+            c = 0xdc00 | (c & 0x3ff);
+        }
+        buf_format(&b, "\\u%04x", c);
+        plain = (struct str){text.p, 0};
+    }
+    if (b.count == 0) return plain;
+    buf_add(&b, plain);
+    return buf_str(&b);
+}
+
+struct str json_bytes(struct arena *a, const json_t *document, size_t flags) {
+    char *text = document ? json_dumps(document, flags) : NULL;
+    if (!text) return (struct str){0};
+    struct str copy = str_copy(a, escaped(a, str_of(text)));
+    free(text);
+    return copy;
+}
+
 int json_print(json_t *document, struct fail *why) {
-    int rc = document ? json_dumpf(document, stdout, FORMAT) : -1;
-    putchar('\n');
-    bool is_built = document != NULL;
+    ARENA_AUTO scratch = {0};
+    struct str text = json_bytes(&scratch, document, FORMAT);
     json_decref(document);
+    out_data(stdout, text);
+    out_say(stdout, "\n");
     // A stdout that cannot be written is said by main.
-    return rc < 0 && !is_built ? fail_set(why, FAIL_BUG, "the answer is not valid JSON") : 0;
+    return text.len == 0 ? fail_set(why, FAIL_BUG, "the answer is not valid JSON") : 0;
 }
 
 struct str json_document(struct arena *a, json_t *document) {
-    char *text = json_dumps(document, FORMAT);
-    struct str copy = str_format(a, "%s\n", text ? text : "");
-    free(text);
+    struct str text = json_bytes(a, document, FORMAT);
     json_decref(document);
-    return copy;
+    return str_format(a, "%.*s\n", STR_ARG(text));
 }

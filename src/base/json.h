@@ -23,6 +23,9 @@ void json_read_fields(struct arena *a, const json_t *from, void *record, const s
 // A text, a number of an object that was read: empty, NaN where it has none.
 struct str json_text_at(struct arena *a, const json_t *object, const char *key);
 double json_number_at(const json_t *object, const char *key);
+// The text of a document, with jansson's flags. In strings also C1, what turns the direction of
+// writing and what has no width are escapes. Empty: it cannot be built.
+struct str json_bytes(struct arena *a, const json_t *document, size_t flags);
 // Prints the document on stdout and releases it. NULL (a value that could not be built) is our bug.
 int json_print(json_t *document, struct fail *why);
 // The same text, in the arena.

@@ -72,9 +72,14 @@ struct buf {
     struct arena *arena;
     char *items;
     ptrdiff_t count, capacity;
+    bool is_shown;
 };
 struct buf buf_new(struct arena *a);
+// For what people see: formats pass as they are, texts that come in are cleaned (clean.h): those of
+// a format as one line, others with their line ends.
+struct buf buf_shown(struct arena *a);
 void buf_add(struct buf *b, struct str s);
+void buf_add_raw(struct buf *b, struct str s); // what is clean, or drawn by us
 void buf_byte(struct buf *b, char c);
 __attribute__((format(printf, 2, 3))) void buf_format(struct buf *b, const char *format, ...);
 struct str buf_str(const struct buf *b); // a view of what is there now

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "cli/compat.h"
 
+#include "base/out.h"
 #include "base/unit.h"
 
 #include <stdio.h>
@@ -76,7 +77,7 @@ static int apply(struct walk *w, const struct cli_compat_row *row, struct str na
         return fail_hint(why, "%s", row->says);
     }
     if (row->kind == CLI_COMPAT_IGNORED) {
-        fprintf(stderr, "batchfit: --%.*s changes nothing: %s\n", STR_ARG(name), row->says);
+        out_say(stderr, "batchfit: --%.*s changes nothing: %s\n", STR_ARG(name), row->says);
     }
     if (row->verb) {
         const struct cli_verb *other = cli_verb_find(w->verbs, str_of(row->verb));

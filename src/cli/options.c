@@ -4,6 +4,7 @@
 // ones, which argp does not do.
 #include "cli/options.h"
 
+#include "base/clean.h"
 #include "base/near.h"
 #include "base/unit.h"
 
@@ -163,10 +164,26 @@ static int unknown_option(struct arena *a, const struct cli_verb *verb, struct s
                      verb->name, verb->name, STR_ARG(name));
 }
 
+// getopt prints a word that it does not know as it is: one that holds what is hidden (clean.h) must
+// be an option by its full name, or by a letter that takes a value.
+static bool is_printable(struct arena *a, const struct cli_verb *verb, struct str word) {
+    if (str_equal(clean_text(a, word), word)) return true;
+    bool is_long = str_starts(word, STR("--"));
+    for (const struct cli_row *row = verb->options; row->name; row++) {
+        if (is_long && str_is(option_name(word), row->name)) return true;
+        if (!is_long && row->kind != CLI_SWITCH && row->letter == word.p[1]) return true;
+    }
+    return false;
+}
+
 // Dashes for underscores in the names of options, up to a lone "--".
 static int normalise(struct arena *a, const struct cli_verb *verb, int argc, char **argv,
                      struct fail *why) {
     for (int i = 1; i < argc && strcmp(argv[i], "--") != 0; i++) {
+        struct str word = str_of(argv[i]);
+        if (word.len > 1 && word.p[0] == '-' && !is_printable(a, verb, word)) {
+            return fail_set(why, FAIL_USAGE, "%s has no option %s", verb->name, argv[i]);
+        }
         if (strncmp(argv[i], "--", 2) != 0) continue;
         argv[i] = str_z(a, str_of(argv[i]));
         struct str name = option_name(str_of(argv[i]));

@@ -17,7 +17,7 @@ static void escaping(void **state) {
     struct buf b = buf_new(&a);
     show_escaped(&b, STR("<a href=\"x\">'&'</a>\n\033[1m\x01 메모리\xff"));
     assert_str(buf_str(&b),
-               "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;\n[1m 메모리\xef\xbf\xbd");
+               "&lt;a href=&quot;x&quot;&gt;&#39;&amp;&#39;&lt;/a&gt;\n\\x1b[1m\\x01 메모리\\xff");
 }
 
 // Every text of every part is `text`.

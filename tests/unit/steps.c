@@ -127,7 +127,7 @@ static void broken_lines_are_counted_and_the_first_is_kept(void **state) {
                                    "{\"v\":1}\n"
                                    "{\"v\":1,\"event\":\"step\"}\r\n");
     assert_int_equal(s.broken_lines, 6);
-    assert_str(s.first_broken, "loss ?[31m0.5 ??? \xea\xb0\x80");
+    assert_str(s.first_broken, "loss ?[31m0.5 ?? \xea\xb0\x80");
     assert_int_equal(s.unknown_events, 2);
     assert_int_equal(s.count, 1);
 }

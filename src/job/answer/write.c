@@ -39,7 +39,11 @@ int answer_write_file(struct arena *a, const char *path, struct str text,
 static int advise(struct question *q, const struct config_change *change, const struct fail *why,
                   struct buf *report) {
     struct str advice = config_advice(q->arena, &q->reading, change);
-    if (advice.len > 0) buf_format(report, "set it yourself:\n%.*s\n", STR_ARG(advice));
+    if (advice.len > 0) {
+        buf_add(report, STR("set it yourself:\n"));
+        buf_add(report, advice); // a line each
+        buf_byte(report, '\n');
+    }
     return why->code;
 }
 

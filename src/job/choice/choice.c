@@ -3,6 +3,7 @@
 // or launches trials, shows, patches.
 #include "job/choice/choice.h"
 
+#include "base/out.h"
 #include "job/answer/breakdown.h"
 #include "job/answer/eval.h"
 #include "job/answer/speed.h"
@@ -50,7 +51,7 @@ static int save_profile(struct question *q, struct answer *answer, const char *p
 static void show(struct question *q, struct answer *answers, int count,
                  const struct choice_options *o, const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
-    struct buf out = buf_new(q->arena);
+    struct buf out = buf_shown(q->arena);
     answer_breakdown_headline(q, &answers[0], style, &out);
     answer_table(q->arena, answers, count, style, &out);
     if (count == 1) {
@@ -71,7 +72,7 @@ static void show(struct question *q, struct answer *answers, int count,
     }
     if (!answers[0].fits) answer_breakdown_remedies(q, &answers[0], style, &out);
     buf_add(&out, buf_str(report));
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }
 
 static int answer_all(struct question *q, const struct question_gpus *cards,
@@ -171,7 +172,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
                                             .is_free = o->free_batch};
     struct answer_write_options write = {
         .save_config = o->save_config, .flags = write_flags(o), .is_measured = true};
-    struct buf report = buf_new(a);
+    struct buf report = buf_shown(a);
     struct question q;
     struct choice_measured m;
     struct answer_tta_ask ask = {0};
@@ -202,10 +203,10 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
         if (json_print(choice_trials_json(&m), why) < 0) return FAIL_BUG;
     } else {
         struct show_style style = show_style_of(STDOUT_FILENO);
-        struct buf out = buf_new(a);
+        struct buf out = buf_shown(a);
         choice_show_trials(&m, style, &out);
         buf_add(&out, buf_str(&report));
-        fwrite(out.items, 1, (size_t)out.count, stdout);
+        out_buf(stdout, &out);
     }
     return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
 }
@@ -215,7 +216,7 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
     struct question q;
     struct question_gpus cards = {0};
     struct answer *answers = NULL;
-    struct buf report = buf_new(a);
+    struct buf report = buf_shown(a);
     bool is_ours = false;
     struct answer_tta_ask ask = {0};
     int rc = question_open(a, &o->q, &q, why);

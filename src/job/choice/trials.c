@@ -3,6 +3,7 @@
 // what ran is known to run with the margin free, and not only inferred from a reading.
 #include "job/choice/trials_int.h"
 
+#include "base/out.h"
 #include "base/unit.h"
 #include "view/show/progress.h"
 
@@ -53,7 +54,7 @@ static void watch(void *context, const struct steps *steps, const struct trial_o
     show_progress_set(&w->progress, steps_of_slowest(steps, 0),
                       str_format(w->arena, "%.*s%.*s", STR_ARG(item), STR_ARG(sight)));
     if (sight.len > 0 && outside->seconds >= w->next_say_s && !isatty(STDERR_FILENO)) {
-        fprintf(stderr, "trial %td: %.*s%.*s\n", w->trial, STR_ARG(item), STR_ARG(sight));
+        out_say(stderr, "trial %td: %.*s%.*s\n", w->trial, STR_ARG(item), STR_ARG(sight));
         w->next_say_s *= 2;
     }
     arena_rewind(w->arena, mark);
@@ -76,13 +77,13 @@ static void say_trial(const struct choice_measured *m, const struct choice_trial
     const struct launch_result *r = &t->result;
     ARENA_AUTO scratch = {0};
     if (isatty(STDERR_FILENO)) return;
-    fprintf(stderr, "trial %td: batch %lld: %s", m->trial_count, (long long)t->plan.batch,
+    out_say(stderr, "trial %td: batch %lld: %s", m->trial_count, (long long)t->plan.batch,
             launch_status_name(r->status));
     bool ran = r->status == LAUNCH_OK || r->status == LAUNCH_ALMOST;
-    if (ran && r->peak_bytes > 0) fprintf(stderr, ", %s", unit_bytes(&scratch, r->peak_bytes).p);
+    if (ran && r->peak_bytes > 0) out_say(stderr, ", %s", unit_bytes(&scratch, r->peak_bytes).p);
     if (ran && r->samples_per_s > 0)
-        fprintf(stderr, ", %s samples/s", unit_number(&scratch, r->samples_per_s).p);
-    fprintf(stderr, ", %.1f s\n", r->trial.seconds);
+        out_say(stderr, ", %s samples/s", unit_number(&scratch, r->samples_per_s).p);
+    out_say(stderr, ", %.1f s\n", r->trial.seconds);
 }
 
 // The prediction is stored as it was before any correction, or corrections would be corrected.
@@ -176,8 +177,9 @@ static int failure(const struct choice_measured *m, const struct launch_result *
              STR_ARG(r->reason));
     struct str last = str_trim(r->trial.ending.last_lines);
     if (last.len == 0) return fail_hint(why, "%.*s", STR_ARG(r->hint));
-    return fail_hint(why, "%.*s%slast lines of its output:\n%.*s", STR_ARG(r->hint),
-                     r->hint.len ? "\n  " : "", STR_ARG(last));
+    return fail_hint_lines(
+        why, str_format(m->q->arena, "%.*s%slast lines of its output:\n%.*s", STR_ARG(r->hint),
+                        r->hint.len ? "\n  " : "", STR_ARG(last)));
 }
 
 static struct search_seen seen_of(const struct launch_result *r) {

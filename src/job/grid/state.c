@@ -5,6 +5,8 @@
 // second keeps nothing.
 #include "job/grid/grid.h"
 
+#include "base/json.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -107,9 +109,8 @@ static struct str now_text(struct arena *a) {
 
 // The line in one write.
 static void put(struct grid_state *s, struct arena *a, json_t *object) {
-    char *text = object ? json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17)) : NULL;
-    struct str line = str_format(a, "%s\n", text ? text : "");
-    free(text);
+    struct str text = json_bytes(a, object, JSON_COMPACT | JSON_REAL_PRECISION(17));
+    struct str line = str_format(a, "%.*s\n", STR_ARG(text));
     json_decref(object);
     ssize_t n = write(s->fd, line.p, (size_t)line.len);
     if (n == line.len) return;

@@ -3,6 +3,7 @@
 #include "job/question/question.h"
 
 #include "base/near.h"
+#include "base/out.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
 #include "predict/sim/alloc_conf.h"
@@ -75,7 +76,7 @@ static struct str guard_text(const struct question *q, bool is_measured) {
 
 int question_failed(const struct question *q, int rc) {
     struct str text = guard_text(q, false);
-    if (text.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(text));
+    if (text.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(text));
     return rc;
 }
 

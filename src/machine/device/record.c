@@ -4,6 +4,7 @@
 // program's name alone. /proc and /sys are copied by a list of files, and of cpuinfo one line.
 #include "machine/device/device_int.h"
 
+#include "base/json.h"
 #include "base/os.h"
 
 #include <jansson.h>
@@ -308,10 +309,9 @@ static void watch(struct recorder *r, struct device_monitor *m, int duration_ms,
 
 static int write_folder(struct recorder *r, const struct device_snapshot *first, const char *root,
                         const char *folder, struct fail *why) {
-    char *text = json_dumps(r->root, JSON_INDENT(1));
-    if (!text) return fail_set(why, FAIL_BUG, "the machine cannot be recorded");
-    struct str whole = str_format(r->arena, "%s\n", text);
-    free(text);
+    struct str text = json_bytes(r->arena, r->root, JSON_INDENT(1));
+    if (text.len == 0) return fail_set(why, FAIL_BUG, "the machine cannot be recorded");
+    struct str whole = str_format(r->arena, "%.*s\n", STR_ARG(text));
     int failed = write_file(r->arena, folder, "devices.json", whole, why);
     if (!failed) failed = copy_system(r->arena, root, folder, why);
     return failed ? failed : write_sleepers(r->arena, first, folder, why);

@@ -4,6 +4,7 @@
 // number, the size of the GPU and what is used of it (Ultralytics), and whether it is validation.
 #include "measure/logread/logread_int.h"
 
+#include "base/clean.h"
 #include "base/unit.h"
 
 #include <ctype.h>
@@ -13,12 +14,9 @@
 
 static void mark(struct logread_mark *m, int64_t number, struct str line) {
     line = str_trim(line);
-    ptrdiff_t n =
-        line.len < (ptrdiff_t)sizeof m->text - 1 ? line.len : (ptrdiff_t)sizeof m->text - 1;
-    // Not in the middle of a UTF-8 character.
-    while (n > 0 && n < line.len && ((unsigned char)line.p[n] & 0xC0) == 0x80) n--;
-    memcpy(m->text, line.p, (size_t)n);
-    m->text[n] = 0;
+    line = clean_cut(line, (ptrdiff_t)sizeof m->text - 1);
+    memcpy(m->text, line.p, (size_t)line.len);
+    m->text[line.len] = 0;
     m->line = number;
 }
 

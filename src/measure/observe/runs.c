@@ -3,6 +3,7 @@
 // at, and those of a recorded machine. Each has a slot that is taken when the watch is opened.
 #include "measure/observe/observe_int.h"
 
+#include "base/clean.h"
 #include "base/os.h"
 
 #include <dirent.h>
@@ -54,9 +55,7 @@ struct runs {
 
 static struct str keep_text(struct slot *s, struct str text) {
     size_t room = sizeof s->texts - s->texts_used;
-    size_t length = text.len < 0 ? 0 : (size_t)text.len;
-    if (length > room) length = room;
-    while (length < (size_t)text.len && length > 0 && (text.p[length] & 0xc0) == 0x80) length--;
+    size_t length = (size_t)clean_cut(text, (ptrdiff_t)room).len;
     char *at = s->texts + s->texts_used;
     if (length) memcpy(at, text.p, length);
     s->texts_used += length;

@@ -181,9 +181,7 @@ struct str recover_event_line(struct arena *a, const struct recover_event *event
         json_object_set_new(object, "rules", rules);
         json_object_set_new(object, "command", words_json(&event->command));
     }
-    char *text = json_dumps(object, JSON_COMPACT | JSON_REAL_PRECISION(17));
-    struct str line = str_format(a, "%s\n", text ? text : "{}");
-    free(text);
+    struct str text = json_bytes(a, object, JSON_COMPACT | JSON_REAL_PRECISION(17));
     json_decref(object);
-    return line;
+    return str_format(a, "%.*s\n", STR_ARG(text.len > 0 ? text : STR("{}")));
 }

@@ -5,7 +5,9 @@
 // began, and another container's numbers, which mean nothing here, by their namespace.
 #include "measure/registry/registry.h"
 
+#include "base/clean.h"
 #include "base/field.h"
+#include "base/json.h"
 #include "base/os.h"
 
 #include <dirent.h>
@@ -77,7 +79,7 @@ static bool read_object(struct arena *a, const json_t *object, struct registry_r
         struct str text = {json_string_value(value), (ptrdiff_t)json_string_length(value)};
         int64_t n = json_is_integer(value) ? json_integer_value(value) : -1;
         if (fields[i].type == FIELD_TEXT)
-            field_set_text(run, &fields[i], steps_text(a, text, TEXT_MOST));
+            field_set_text(run, &fields[i], clean_short(a, text, TEXT_MOST));
         else if (n >= 0 && n <= INT64_C(1) << 60)
             field_set_whole(run, &fields[i], n);
     }
@@ -167,7 +169,7 @@ static json_t *object_of(const struct registry_run *run, int64_t pid) {
         ARENA_AUTO scratch = {0};
         struct str text = f->type == FIELD_TEXT ? field_text(run, f) : (struct str){0};
         int64_t n = f->type == FIELD_WHOLE ? field_whole(run, f) : -1;
-        if (text.len > 0) text = steps_text(&scratch, text, TEXT_MOST);
+        if (text.len > 0) text = clean_short(&scratch, text, TEXT_MOST);
         if (text.len > 0)
             json_object_set_new(object, f->name, json_stringn(text.p, (size_t)text.len));
         if (n >= 0) json_object_set_new(object, f->name, json_integer(n));
@@ -180,10 +182,10 @@ static json_t *object_of(const struct registry_run *run, int64_t pid) {
 
 static bool write_run(int folder_fd, const struct registry_run *run, int64_t pid) {
     json_t *object = object_of(run, pid);
-    char *text = json_dumps(object, JSON_INDENT(1));
+    ARENA_AUTO scratch = {0};
+    struct str text = json_bytes(&scratch, object, JSON_INDENT(1));
     OS_FD fd = create(folder_fd, "run.json.new");
-    bool is_written = text && fd >= 0 && os_write(fd, str_of(text)) == 0;
-    free(text);
+    bool is_written = text.len > 0 && fd >= 0 && os_write(fd, text) == 0;
     json_decref(object);
     return is_written && renameat(folder_fd, "run.json.new", folder_fd, "run.json") == 0;
 }
@@ -247,9 +249,8 @@ static void add_start(struct buf *b, const struct step_rank *r, int64_t world) {
         json_stringn(r->framework.p ? r->framework.p : "", (size_t)r->framework.len));
     json_object_set_new(object, "device",
                         json_stringn(r->device.p ? r->device.p : "", (size_t)r->device.len));
-    char *text = json_dumps(object, JSON_COMPACT);
-    if (text) buf_format(b, "%s\n", text);
-    free(text);
+    struct str text = json_bytes(b->arena, object, JSON_COMPACT);
+    if (text.len > 0) buf_format(b, "%.*s\n", STR_ARG(text));
     json_decref(object);
 }
 

@@ -5,6 +5,8 @@
 // said that the folder is the checkpoint.
 #include "measure/steps/steps_int.h"
 
+#include "base/clean.h"
+
 #include <string.h>
 
 const struct step *steps_step_of(const struct steps *s, int rank, int64_t made) {
@@ -127,7 +129,7 @@ static void on_failed(struct steps *s, const struct step_rank *r,
     if (save->open == 0) see_row(s, save, r, word);
     if (save->open > 0) save->open--;
     save->state = STEPS_SAVE_BAD;
-    save->error = steps_text(s->arena, word->error.len > 0 ? word->error : STR("?"), 400);
+    save->error = clean_short(s->arena, word->error.len > 0 ? word->error : STR("?"), 400);
     save->number = ++s->save_number;
 }
 

@@ -5,6 +5,7 @@
 // jansson, integers as doubles: one of 30 digits is no reason to drop a line.
 #include "measure/steps/steps_int.h"
 
+#include "base/clean.h"
 #include "base/os.h"
 
 #include <float.h>
@@ -30,7 +31,7 @@ struct steps steps_new(struct arena *a) {
 }
 
 static void count_broken(struct steps *s, struct str line) {
-    if (s->broken_lines++ == 0) s->first_broken = steps_text(s->arena, line, BROKEN_MAX_BYTES);
+    if (s->broken_lines++ == 0) s->first_broken = clean_short(s->arena, line, BROKEN_MAX_BYTES);
 }
 
 // From 0 on.
@@ -61,7 +62,7 @@ static struct str text_of(const json_t *object, const char *key) {
 // A program that says the same again and again must not fill the memory.
 static void keep_text(struct steps *s, struct str *kept, struct str text) {
     struct arena_mark before = arena_mark(s->arena);
-    struct str now = steps_text(s->arena, text, TEXT_MAX_BYTES);
+    struct str now = clean_short(s->arena, text, TEXT_MAX_BYTES);
     if (now.len > 0 && !str_equal(now, *kept)) {
         *kept = now;
     } else {

@@ -148,8 +148,6 @@ struct step_source {
     bool skipping; // the rest of an overlong line
 };
 void steps_feed(struct steps *s, struct step_source *source, struct str bytes);
-// A copy of at most `max` bytes that is whole UTF-8 without what a terminal would obey.
-struct str steps_text(struct arena *a, struct str text, ptrdiff_t max);
 // Whether all ranks say that they are on the CPU, or say nothing.
 bool steps_on_cpu(const struct steps *s);
 // Whether a rank reported that memory ran out and has made no step since: what a command died of,

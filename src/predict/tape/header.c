@@ -3,23 +3,25 @@
 // field is unknown; unknown keys stay in the text and are ignored.
 #include "predict/tape/tape_int.h"
 
+#include "base/json.h"
+
 #include <jansson.h>
 #include <math.h>
 #include <stddef.h>
 
-enum field_type { FIELD_TEXT, FIELD_NUMBER, FIELD_FLAG };
+enum header_type { HEADER_TEXT, HEADER_NUMBER, HEADER_FLAG };
 
-static const struct field {
+static const struct header_field {
     const char *key;
-    enum field_type type;
+    enum header_type type;
     size_t offset;
 } fields[] = {
 #define TEXT(key) \
-    { #key, FIELD_TEXT, offsetof(struct tape_header, key) }
+    { #key, HEADER_TEXT, offsetof(struct tape_header, key) }
 #define NUMBER(key) \
-    { #key, FIELD_NUMBER, offsetof(struct tape_header, key) }
+    { #key, HEADER_NUMBER, offsetof(struct tape_header, key) }
 #define FLAG(key) \
-    { #key, FIELD_FLAG, offsetof(struct tape_header, key) }
+    { #key, HEADER_FLAG, offsetof(struct tape_header, key) }
     TEXT(model),           TEXT(library),       TEXT(torch),        TEXT(recorder),
     TEXT(rules),           TEXT(mode),          NUMBER(image_size), NUMBER(sequence_length),
     NUMBER(target_length), TEXT(precision),     TEXT(layout),       TEXT(optimizer),
@@ -30,7 +32,7 @@ static const struct field {
 #undef NUMBER
 #undef FLAG
 };
-enum { FIELD_COUNT = (int)(sizeof fields / sizeof *fields) };
+enum { HEADER_COUNT = (int)(sizeof fields / sizeof *fields) };
 
 struct tape_header tape_header_unknown(void) {
     return (struct tape_header){.image_size = TAPE_UNKNOWN,
@@ -52,22 +54,22 @@ static int header_fail(struct str name, const char *key, const char *expected, s
     return fail_set(why, FAIL_INPUT, "%.*s:1: \"%s\" is not %s", STR_ARG(name), key, expected);
 }
 
-static int read_field(struct arena *a, struct str name, const struct field *f, json_t *value,
+static int read_field(struct arena *a, struct str name, const struct header_field *f, json_t *value,
                       struct tape_header *h, struct fail *why) {
     char *at = (char *)h + f->offset;
     switch (f->type) {
-    case FIELD_TEXT:
+    case HEADER_TEXT:
         if (!json_is_string(value)) return header_fail(name, f->key, "a string", why);
         *(struct str *)at = str_copy(
             a, (struct str){json_string_value(value), (ptrdiff_t)json_string_length(value)});
         return 0;
-    case FIELD_NUMBER:
+    case HEADER_NUMBER:
         if (!json_is_integer(value) || json_integer_value(value) < 0) {
             return header_fail(name, f->key, "a whole number of at least 0", why);
         }
         *(int64_t *)at = json_integer_value(value);
         return 0;
-    case FIELD_FLAG:
+    case HEADER_FLAG:
         if (!json_is_boolean(value)) return header_fail(name, f->key, "true or false", why);
         *(int *)at = json_is_true(value);
         return 0;
@@ -107,7 +109,7 @@ static int read_object(struct arena *a, struct str name, json_t *root, struct ta
         return fail_set(why, FAIL_INPUT, "%.*s:1: tape version %lld; this program reads version %d",
                         STR_ARG(name), (long long)json_integer_value(version), TAPE_VERSION);
     }
-    for (int i = 0; i < FIELD_COUNT; i++) {
+    for (int i = 0; i < HEADER_COUNT; i++) {
         json_t *value = json_object_get(root, fields[i].key);
         if (!value || json_is_null(value)) continue;
         int code = read_field(a, name, &fields[i], value, h, why);
@@ -151,13 +153,13 @@ int tape_read_header(struct arena *a, struct str name, struct str bytes, struct 
     return tape_header_parse(a, name, str_slice(text, 0, end), ret, why);
 }
 
-static json_t *field_json(const struct tape_header *h, const struct field *f) {
+static json_t *field_json(const struct tape_header *h, const struct header_field *f) {
     const char *at = (const char *)h + f->offset;
-    if (f->type == FIELD_TEXT) {
+    if (f->type == HEADER_TEXT) {
         struct str s = *(const struct str *)at;
         return s.len > 0 ? json_stringn(s.p, (size_t)s.len) : NULL;
     }
-    if (f->type == FIELD_NUMBER) {
+    if (f->type == HEADER_NUMBER) {
         int64_t n = *(const int64_t *)at;
         return n == TAPE_UNKNOWN ? NULL : json_integer(n);
     }
@@ -169,7 +171,7 @@ struct str tape_header_text(struct arena *a, const struct tape_header *h) {
     if (h->json.len > 0) return h->json;
     json_t *root = json_object(), *batches = json_array();
     json_object_set_new(root, "tape", json_integer(TAPE_VERSION));
-    for (int i = 0; i < FIELD_COUNT; i++) {
+    for (int i = 0; i < HEADER_COUNT; i++) {
         json_t *value = field_json(h, &fields[i]);
         if (value) json_object_set_new(root, fields[i].key, value);
     }
@@ -178,9 +180,7 @@ struct str tape_header_text(struct arena *a, const struct tape_header *h) {
     }
     json_object_set_new(root, "batches", batches);
     if (!isnan(h->seconds)) json_object_set_new(root, "seconds", json_real(h->seconds));
-    size_t size = json_dumpb(root, NULL, 0, JSON_COMPACT);
-    char *text = arena_new(a, char, (ptrdiff_t)size + 1);
-    json_dumpb(root, text, size, JSON_COMPACT);
+    struct str text = json_bytes(a, root, JSON_COMPACT);
     json_decref(root);
-    return (struct str){text, (ptrdiff_t)size};
+    return text;
 }

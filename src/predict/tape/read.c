@@ -2,6 +2,7 @@
 // Reads a tape: every line is checked against doc/formats/tape.md and the first one that breaks a
 // rule is named with what was expected. Ids become numbers counted from 0, so that replaying needs
 // no hashing. Texts are views into the input.
+#include "base/clean.h"
 #include "predict/tape/intern.h"
 #include "predict/tape/tape_int.h"
 
@@ -82,24 +83,11 @@ static int count_fields(const struct reader *r, int least, int most, const char 
 
 // Printable UTF-8 (RFC 3629), so that every text can go into JSON.
 static bool is_text(struct str s) {
-    static const struct {
-        unsigned char low, high, follow, first_low, first_high;
-    } leads[] = {{0xc2, 0xdf, 1, 0x80, 0xbf}, {0xe0, 0xe0, 2, 0xa0, 0xbf},
-                 {0xe1, 0xec, 2, 0x80, 0xbf}, {0xed, 0xed, 2, 0x80, 0x9f},
-                 {0xee, 0xef, 2, 0x80, 0xbf}, {0xf0, 0xf0, 3, 0x90, 0xbf},
-                 {0xf1, 0xf3, 3, 0x80, 0xbf}, {0xf4, 0xf4, 3, 0x80, 0x8f}};
-    const unsigned char *p = (const unsigned char *)s.p, *end = p + s.len;
-    while (p < end) {
-        unsigned char c = *p++;
-        if (c >= 0x20 && c < 0x7f) continue;
-        size_t i = 0;
-        while (i < sizeof leads / sizeof *leads && (c < leads[i].low || c > leads[i].high)) i++;
-        if (i == sizeof leads / sizeof *leads || end - p < leads[i].follow) return false;
-        if (*p < leads[i].first_low || *p > leads[i].first_high) return false;
-        for (int k = 1; k < leads[i].follow; k++) {
-            if (p[k] < 0x80 || p[k] > 0xbf) return false;
-        }
-        p += leads[i].follow;
+    while (s.len > 0) {
+        ptrdiff_t before = s.len;
+        uint32_t c = clean_next(&s);
+        bool is_broken = c == CLEAN_BROKEN && before - s.len == 1;
+        if (is_broken || c < 0x20 || c == 0x7f) return false;
     }
     return true;
 }

@@ -4,6 +4,8 @@
 // for lines that are nearly a pair.
 #include "records/config/tree_int.h"
 
+#include "base/clean.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,30 +37,13 @@ int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, co
     return fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, message);
 }
 
-// Length of the UTF-8 sequence at s, 0 when it is not one (RFC 3629: no overlong forms, no
-// surrogates).
-static int sequence(const unsigned char *s, ptrdiff_t left) {
-    if (s[0] < 0x80) return 1;
-    int n = s[0] >= 0xF0 ? 4 : s[0] >= 0xE0 ? 3 : 2;
-    if (s[0] < 0xC2 || s[0] > 0xF4 || left < n) return 0;
-    for (int i = 1; i < n; i++) {
-        if ((s[i] & 0xC0) != 0x80) return 0;
-    }
-    if ((s[0] == 0xE0 && s[1] < 0xA0) || (s[0] == 0xED && s[1] > 0x9F) ||
-        (s[0] == 0xF0 && s[1] < 0x90) || (s[0] == 0xF4 && s[1] > 0x8F)) {
-        return 0;
-    }
-    return n;
-}
-
 static bool is_utf8(struct str text, ptrdiff_t *ret_bad) {
-    for (ptrdiff_t i = 0; i < text.len;) {
-        int n = sequence((const unsigned char *)text.p + i, text.len - i);
-        if (n == 0) {
-            *ret_bad = i;
-            return false;
-        }
-        i += n;
+    for (struct str rest = text; rest.len > 0;) {
+        ptrdiff_t before = rest.len;
+        bool is_broken = clean_next(&rest) == CLEAN_BROKEN && before - rest.len == 1;
+        if (!is_broken) continue;
+        *ret_bad = text.len - before;
+        return false;
     }
     return true;
 }

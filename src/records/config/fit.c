@@ -455,7 +455,7 @@ static void advise(struct buf *b, const struct config_reading *r, const struct d
 struct str config_advice(struct arena *a, const struct config_reading *r,
                          const struct config_change *change) {
     const struct dialect *d;
-    struct buf b = buf_new(a);
+    struct buf b = buf_shown(a);
     if (dialect_of(a, r, &d, NULL)) return (struct str){0};
     const int64_t ranks = change->ranks > 0 ? change->ranks : 1;
     const int64_t steps = change->accumulation > 0 ? change->accumulation : 1;

@@ -7,6 +7,8 @@
 // and options of commands are read.
 #include "records/config/dialect_int.h"
 
+#include "base/clean.h"
+
 #include <string.h>
 
 enum {
@@ -124,8 +126,7 @@ static bool is_asked(const struct reader *r, const struct entry *e) {
 static struct str shown(struct str text) {
     ptrdiff_t end = 0;
     while (end < text.len && end < VALUE_MAX && (unsigned char)text.p[end] >= ' ') end++;
-    while (end > 0 && end < text.len && (text.p[end] & 0xC0) == 0x80) end--; // inside of a letter
-    return str_slice(text, 0, end);
+    return clean_cut(text, end);
 }
 
 // Of a kind, a setting is named once, and a map not beside what stands in it.

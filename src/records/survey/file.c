@@ -224,10 +224,9 @@ int survey_read(struct arena *a, struct str path, struct str text, struct survey
 // --- Writing -------------------------------------------------------------------------------------
 
 static void put(struct buf *b, json_t *object) {
-    char *text =
-        object ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(6)) : NULL;
-    buf_format(b, "%s\n", text ? text : "");
-    free(text);
+    buf_add(b,
+            json_bytes(b->arena, object, JSON_COMPACT | JSON_SORT_KEYS | JSON_REAL_PRECISION(6)));
+    buf_byte(b, '\n');
     json_decref(object);
 }
 

@@ -4,6 +4,7 @@
 // what came of it.
 #include "job/grid/grid.h"
 
+#include "base/out.h"
 #include "base/unit.h"
 #include "view/show/progress.h"
 
@@ -126,15 +127,15 @@ static bool is_hopeless(struct measuring *m, const struct grid_trial *t) {
 // A log without a terminal shouldn't look frozen either.
 static void say_trial(const struct measuring *m, const struct grid_trial *t, double seconds) {
     if (m->progress.is_live) return;
-    fprintf(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
+    out_say(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
             STR_ARG(m->now),
             t->is_absent ? grid_status_name(GRID_ABSENT)
             : t->differs ? grid_status_name(GRID_DIFFERS)
                          : launch_status_name(t->status));
     if (t->sample_count > 0) {
-        fprintf(stderr, ", %.1f samples/s", 1 / stats_mean(t->seconds_per_sample, t->sample_count));
+        out_say(stderr, ", %.1f samples/s", 1 / stats_mean(t->seconds_per_sample, t->sample_count));
     }
-    fprintf(stderr, ", %.1f s\n", seconds);
+    out_say(stderr, ", %.1f s\n", seconds);
 }
 
 static void store_trial(struct measuring *m, const struct grid_setting *s,
@@ -367,8 +368,9 @@ static int verdict(struct grid *b, struct fail *why) {
              STR_ARG(failed->reason));
     struct str last = last_lines(b->arena, failed->last_lines);
     if (failed->hint.len + last.len > 0) {
-        fail_hint(why, "%.*s%s%.*s", STR_ARG(failed->hint),
-                  failed->hint.len > 0 && last.len > 0 ? "\n  " : "", STR_ARG(last));
+        const char *between = failed->hint.len > 0 && last.len > 0 ? "\n  " : "";
+        fail_hint_lines(
+            why, str_format(b->arena, "%.*s%s%.*s", STR_ARG(failed->hint), between, STR_ARG(last)));
     }
     return why->code;
 }

@@ -3,6 +3,7 @@
 // the recommended one back.
 #include "job/grid/grid.h"
 
+#include "base/out.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
 
@@ -316,7 +317,7 @@ static void add_failures(const struct grid *b, struct show_style style, struct b
 
 void bench_print(struct grid *b) {
     struct show_style style = show_style_of(STDOUT_FILENO), wide = style;
-    struct buf out = buf_new(b->arena);
+    struct buf out = buf_shown(b->arena);
     const struct launch_place *place = b->place;
     struct show_table table = bench_table(b);
     show_text(&out, style, SHOW_STRONG, STR("Benchmark summary"));
@@ -339,5 +340,5 @@ void bench_print(struct grid *b) {
     }
     add_findings(b, style, &out);
     add_notes(b, style, &out);
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }

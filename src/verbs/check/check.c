@@ -2,6 +2,7 @@
 // batchfit check: what is this machine, is it healthy, what should be set?
 #include "verbs/check/check.h"
 
+#include "base/out.h"
 #include "cli/rows.h"
 #include "machine/device/demo.h"
 
@@ -73,7 +74,7 @@ static int record(struct check *c, struct fail *why) {
 }
 
 static int check_machine(struct check *c, bool json, struct fail *why) {
-    struct buf out = buf_new(c->arena);
+    struct buf out = buf_shown(c->arena);
     int rc = rules_needs_load(c->arena, &c->needs, why);
     if (rc == 0) rc = check_gather(c, why);
     if (rc < 0) return rc;
@@ -86,7 +87,7 @@ static int check_machine(struct check *c, bool json, struct fail *why) {
     if (rc < 0) return rc;
     if (!json) {
         check_show(c, show_style_of(STDOUT_FILENO), &out);
-        fwrite(out.items, 1, (size_t)out.count, stdout);
+        out_buf(stdout, &out);
     }
     return said(c);
 }

@@ -4,6 +4,7 @@
 // cores, unless config or command line say otherwise.
 #include "verbs/check/check.h"
 
+#include "base/out.h"
 #include "view/html/html.h"
 
 #include <stdio.h>
@@ -273,7 +274,7 @@ static int write_output(const struct matrix *m, const char *path, struct fail *w
 
 static void print(const struct matrix *m) {
     struct show_style style = show_style_of(STDOUT_FILENO);
-    struct buf out = buf_new(m->check->arena);
+    struct buf out = buf_shown(m->check->arena);
     struct show_table t = table_of(m);
     buf_format(&out, "%.*s\n\n", STR_ARG(title_of(m)));
     show_table_text(&t, style, &out);
@@ -282,7 +283,7 @@ static void print(const struct matrix *m) {
     collect_notes(m, &notes);
     answer_notes(&notes, style, &out);
     if (m->check->options->output) buf_format(&out, "written: %s\n", m->check->options->output);
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }
 
 int check_matrix(struct check *c, struct fail *why) {

@@ -2,6 +2,8 @@
 // batchfit rate: what `check --benchmark` starts for the CPU and for each GPU, so that a
 // GPU that hangs, or a library that breaks, does so in a process of its own. One figure a line, as
 // JSON, as soon as it is there.
+#include "base/json.h"
+#include "base/out.h"
 #include "cli/verb.h"
 #include "verbs/check/microbench.h"
 
@@ -25,9 +27,9 @@ static const struct cli_row rows[] = {
 
 static void print_figure(void *owner, const struct microbench_figure *figure) {
     json_t *line = check_figure_json(figure);
+    ARENA_AUTO scratch = {0};
     (void)owner;
-    json_dumpf(line, stdout, JSON_COMPACT);
-    putchar('\n');
+    out_say(stdout, "%.*s\n", STR_ARG(json_bytes(&scratch, line, JSON_COMPACT)));
     fflush(stdout);
     json_decref(line);
 }

@@ -2,6 +2,7 @@
 // A comparison as tables and sentences, for the terminal and for reports.
 #include "verbs/compare/compare.h"
 
+#include "base/out.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
 
@@ -166,7 +167,7 @@ static void add_cost(const struct compare *c, struct show_style style, struct bu
 
 void compare_print(struct compare *c) {
     struct show_style style = show_style_of(STDOUT_FILENO), wide = style;
-    struct buf out = buf_new(c->arena);
+    struct buf out = buf_shown(c->arena);
     struct show_table table = compare_table(c);
     struct str_list sentences = compare_sentences(c);
     wide.width = 0; // a figure that is cut short is worse than a line that wraps
@@ -180,5 +181,5 @@ void compare_print(struct compare *c) {
     add_cost(c, wide, &out);
     if (c->notes.count > 0) buf_byte(&out, '\n');
     answer_notes(&c->notes, style, &out);
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }

@@ -3,6 +3,7 @@
 // when the GPU is as cool as before the first.
 #include "verbs/compare/compare.h"
 
+#include "base/out.h"
 #include "machine/device/sampler.h"
 #include "view/show/progress.h"
 
@@ -141,10 +142,10 @@ static void cool_down(struct measuring *m) {
 
 static void say_trial(const struct measuring *m, const struct launch_result *r) {
     if (m->progress.is_live) return;
-    fprintf(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
+    out_say(stderr, "%lld of %lld: %.*s: %s", (long long)m->done, (long long)m->progress.total,
             STR_ARG(m->now), launch_status_name(r->status));
-    if (r->sample_count > 0) fprintf(stderr, ", %.1f samples/s", r->samples_per_s);
-    fprintf(stderr, ", %.1f s\n", r->trial.seconds);
+    if (r->sample_count > 0) out_say(stderr, ", %.1f samples/s", r->samples_per_s);
+    out_say(stderr, ", %.1f s\n", r->trial.seconds);
 }
 
 // `pair` 0: to warm up.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // `batchfit completion bash|zsh|fish` prints the shell's completion script. The script asks the
 // program itself (`batchfit completion words VERB`), so it is never out of date.
+#include "base/out.h"
 #include "cli/verb.h"
 
 #include <stdio.h>
@@ -60,7 +61,7 @@ static const struct {
 
 static void print_words(const char *blank_separated) {
     struct str rest = str_of(blank_separated);
-    while (rest.p) printf("%.*s\n", STR_ARG(str_cut(&rest, ' ')));
+    while (rest.p) out_say(stdout, "%.*s\n", STR_ARG(str_cut(&rest, ' ')));
 }
 
 // The option before the cursor wants a value of its own; otherwise all options are offered.
@@ -72,8 +73,9 @@ static void print_after(const struct cli_verb *verb, struct str previous) {
         print_words(row->words ? row->words : "file");
         return;
     }
-    for (const struct cli_row *row = verb->options; row->name; row++) printf("--%s\n", row->name);
-    puts("--json\n--help");
+    for (const struct cli_row *row = verb->options; row->name; row++)
+        out_say(stdout, "--%s\n", row->name);
+    out_say(stdout, "--json\n--help\n");
 }
 
 static int words_run(const struct cli_options *options) {
@@ -85,7 +87,7 @@ static int words_run(const struct cli_options *options) {
         return 0;
     }
     for (const struct cli_verb *const *v = options->verbs; *v; v++) {
-        if (!(*v)->hidden) puts((*v)->name);
+        if (!(*v)->hidden) out_say(stdout, "%s\n", (*v)->name);
     }
     return 0;
 }
@@ -96,7 +98,7 @@ static int completion_run(struct arena *a, const struct cli_options *options, st
     if (str_is(shell, "words")) return words_run(options);
     for (size_t i = 0; i < sizeof scripts / sizeof *scripts; i++) {
         if (!str_is(shell, scripts[i].shell)) continue;
-        fputs(scripts[i].script, stdout);
+        out_data(stdout, str_of(scripts[i].script));
         return 0;
     }
     return fail_set(why, FAIL_USAGE, "batchfit completion bash|zsh|fish");

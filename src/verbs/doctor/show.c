@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor says, as text and as JSON (doc/formats/doctor.md).
+#include "base/out.h"
 #include "verbs/doctor/doctor.h"
 #include "view/show/style.h"
 
@@ -27,7 +28,7 @@ static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, st
 
 void doctor_print(struct doctor *d) {
     struct show_style style = show_style_of(STDOUT_FILENO);
-    struct buf out = buf_new(d->arena);
+    struct buf out = buf_shown(d->arena);
     show_text(&out, style, SHOW_STRONG, d->source);
     buf_format(&out, " (%.*s%s%.*s): ", STR_ARG(d->kind), d->read.len ? ", " : "",
                STR_ARG(d->read));
@@ -42,7 +43,7 @@ void doctor_print(struct doctor *d) {
         show_text(&out, style, SHOW_PLAIN, d->notes.items[i]);
         buf_byte(&out, '\n');
     }
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }
 
 static json_t *cause_json(struct doctor *d, const struct cause *c) {

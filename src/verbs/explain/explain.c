@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit explain: where do the bytes go at the peak, and what would each remedy save?
+#include "base/out.h"
 #include "job/answer/breakdown.h"
 #include "job/answer/speed.h"
 #include "job/question/gpus.h"
@@ -52,7 +53,7 @@ static int answer(struct question *q, const struct explain_options *o,
 
 static void show(struct question *q, struct answer *a) {
     struct show_style style = show_style_of(STDOUT_FILENO);
-    struct buf out = buf_new(q->arena);
+    struct buf out = buf_shown(q->arena);
     answer_breakdown_headline(q, a, style, &out);
     answer_table(q->arena, a, 1, style, &out);
     answer_speed_text(&a->speed, &out);
@@ -61,7 +62,7 @@ static void show(struct question *q, struct answer *a) {
     answer_breakdown_remedies(q, a, style, &out);
     answer_notes(&q->notes, style, &out);
     answer_notes(&a->notes, style, &out);
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }
 
 static int explain_run(struct arena *a, const struct cli_options *options, struct fail *why) {

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit list: the GPUs, models and dialects that this program knows, and what it has done.
+#include "base/out.h"
 #include "base/unit.h"
 #include "predict/gpu/gpu.h"
 #include "predict/tape/store.h"
@@ -148,9 +149,9 @@ static const struct {
 
 static int print(struct listing *l, bool json, struct fail *why) {
     if (json) return json_print(json_incref(l->rows), why);
-    struct buf out = buf_new(l->arena);
+    struct buf out = buf_shown(l->arena);
     show_table_text(&l->table, show_style_of(STDOUT_FILENO), &out);
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
     return 0;
 }
 

@@ -3,6 +3,7 @@
 #include "verbs/list/list_runs.h"
 
 #include "base/os.h"
+#include "base/out.h"
 #include "base/unit.h"
 
 #include <stdio.h>
@@ -102,12 +103,13 @@ static int print(struct arena *a, int64_t all, const struct store_run *runs, ptr
         for (ptrdiff_t i = 0; i < count; i++) json_array_append_new(list, json_run(&runs[i]));
         return json_print(json_pack("{s:I, s:o}", "stored", (json_int_t)all, "runs", list), why);
     }
-    struct buf out = buf_new(a);
+    struct buf out = buf_shown(a);
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct show_table t = table_of(a, runs, count);
     if (count > 0) show_table_text(&t, style, &out);
-    buf_format(&out, "%s%td of %lld runs\n", count > 0 ? "\n" : "", count, (long long)all);
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    if (count > 0) buf_byte(&out, '\n');
+    buf_format(&out, "%td of %lld runs\n", count, (long long)all);
+    out_buf(stdout, &out);
     return 0;
 }
 
@@ -142,7 +144,7 @@ int list_runs(struct arena *a, const struct list_options *o, struct fail *why) {
     if (rc == 0) rc = store_count(store, &all, why);
     if (rc == 0) rc = print(a, all, runs, count, o->base.json, why);
     struct str note = store_note(store);
-    if (note.len > 0) fprintf(stderr, "batchfit: %.*s\n", STR_ARG(note));
+    if (note.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(note));
     store_close(store);
     return rc;
 }

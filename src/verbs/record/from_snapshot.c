@@ -2,6 +2,7 @@
 // record --from-snapshot: the history in a memory snapshot as a tape. From two snapshots at two
 // batches each size becomes c + k·B, where both tell the same story.
 #include "base/os.h"
+#include "base/out.h"
 #include "predict/snapshot/history.h"
 #include "verbs/record/record.h"
 
@@ -42,15 +43,15 @@ static int tape_of(struct arena *a, struct str file, struct tape *ret, struct fa
     snapshot_look(a, s, gpu, h);
     rc = snapshot_tape(a, h, &whole, ret, &notes, why);
     if (rc == 0 && s->trace_count > gpu + 1)
-        fprintf(stderr, "batchfit: %.*s: several GPUs; the tape is of GPU %d\n", STR_ARG(file),
+        out_say(stderr, "batchfit: %.*s: several GPUs; the tape is of GPU %d\n", STR_ARG(file),
                 gpu);
     if (rc == 0 && h->before_count > 0)
-        fprintf(stderr,
+        out_say(stderr,
                 "batchfit: %.*s: %lld allocations existed before the history begins; the tape "
                 "begins with them\n",
                 STR_ARG(file), (long long)h->before_count);
     if (rc == 0 && h->is_oom)
-        fprintf(stderr,
+        out_say(stderr,
                 "batchfit: %.*s: the history ends with an out-of-memory, and so does the tape\n",
                 STR_ARG(file));
     return rc;
@@ -121,7 +122,7 @@ int record_from_snapshot(struct arena *a, const struct record_snapshots *o, cons
     struct buf text = buf_new(a);
     tape_write(t, &text);
     if (str_is(str_of(output), "-")) {
-        fwrite(text.items, 1, (size_t)text.count, stdout);
+        out_data(stdout, buf_str(&text));
         return 0;
     }
     return os_replace(a, output, buf_str(&text), NULL, why);

@@ -5,6 +5,7 @@
 #include "verbs/record/record.h"
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "base/unit.h"
 #include "cli/rows.h"
 #include "measure/launch/python.h"
@@ -169,7 +170,7 @@ static int report(struct arena *a, const char *path, bool json, struct fail *why
                                     json_loadb(header.p, (size_t)header.len, 0, NULL)),
                           why);
     }
-    fprintf(stderr, "%s: %.*s, %s parameters, %d events\n", path, STR_ARG(tape.header.model),
+    out_say(stderr, "%s: %.*s, %s parameters, %d events\n", path, STR_ARG(tape.header.model),
             unit_count(a, tape.header.parameters > 0 ? tape.header.parameters : 0).p,
             (int)tape.event_count);
     return 0;

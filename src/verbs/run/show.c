@@ -5,6 +5,7 @@
 
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "base/unit.h"
 
 #include <math.h>
@@ -14,9 +15,9 @@
 void run_say(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    fputs("batchfit run: ", stderr);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
+    out_say(stderr, "batchfit run: ");
+    out_say_list(stderr, format, list);
+    out_say(stderr, "\n");
     va_end(list);
 }
 
@@ -144,7 +145,7 @@ static int add_command(struct run *r, struct buf *out, const char *when, struct 
 }
 
 int run_dry(struct run *r, struct fail *why) {
-    struct buf out = buf_new(r->arena);
+    struct buf out = buf_shown(r->arena);
     const struct recover_rules *rules = &r->rules;
     struct recover_size size = recover_size_first(rules);
     int rc = add_command(r, &out, "First", size, (struct str){0}, why);
@@ -168,6 +169,6 @@ int run_dry(struct run *r, struct fail *why) {
     } else {
         buf_add(&out, STR("When memory runs out: give up, as the command takes no {batch}.\n"));
     }
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
     return 0;
 }

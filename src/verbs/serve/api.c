@@ -29,11 +29,9 @@ static struct http_page *text_page(struct serve *s, int status, struct str text)
 
 // One line: the stream's events are lines.
 static struct str compact(struct arena *a, json_t *document) {
-    char *text = json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(10));
-    struct str copy = str_copy(a, str_of(text));
-    free(text);
+    struct str text = json_bytes(a, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
     json_decref(document);
-    return copy;
+    return text;
 }
 
 static struct http_page *json_page(struct serve *s, int status, json_t *document) {

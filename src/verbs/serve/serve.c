@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 #include "base/os.h"
+#include "base/out.h"
 #include "cli/rows.h"
 #include "machine/device/demo.h"
 
@@ -107,8 +108,9 @@ static int say(const struct serve *s, struct fail *why) {
                                     http_port(s->http), "standin", json_text(standin)),
                           why);
     }
-    if (standin.len > 0) printf("FAKE, no real machine: %.*s\n", STR_ARG(standin));
-    printf("batchfit serves %.*s and %.*smetrics; Ctrl-C stops it\n", STR_ARG(url), STR_ARG(url));
+    if (standin.len > 0) out_say(stdout, "FAKE, no real machine: %.*s\n", STR_ARG(standin));
+    out_say(stdout, "batchfit serves %.*s and %.*smetrics; Ctrl-C stops it\n", STR_ARG(url),
+            STR_ARG(url));
     return 0;
 }
 

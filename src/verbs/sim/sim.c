@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit sim: replay one tape. The plumbing below fit, for scripts and for checking us.
 #include "base/os.h"
+#include "base/out.h"
 #include "base/unit.h"
 #include "cli/rows.h"
 #include "job/answer/speed.h"
@@ -75,22 +76,22 @@ static int predict_speed(struct arena *a, const struct sim_verb_options *o, cons
 }
 
 static void print_text(struct arena *a, const struct figures *f, int64_t capacity) {
-    printf("allocated %s\nreserved  %s without pressure\nneeded    %s%s\nevents    %d\n",
-           unit_bytes(a, f->free_run.allocated_bytes).p,
-           unit_bytes(a, f->free_run.reserved_bytes).p, unit_bytes(a, f->need.needed_bytes).p,
-           f->need.needed_exact ? "" : " or less", (int)f->free_run.events);
-    struct buf speed = buf_new(a);
+    out_say(stdout, "allocated %s\nreserved  %s without pressure\nneeded    %s%s\nevents    %d\n",
+            unit_bytes(a, f->free_run.allocated_bytes).p,
+            unit_bytes(a, f->free_run.reserved_bytes).p, unit_bytes(a, f->need.needed_bytes).p,
+            f->need.needed_exact ? "" : " or less", (int)f->free_run.events);
+    struct buf speed = buf_shown(a);
     answer_speed_text(&f->speed, &speed);
-    if (speed.count > 0) fwrite(speed.items, 1, (size_t)speed.count, stdout);
+    if (speed.count > 0) out_buf(stdout, &speed);
     if (!f->has_capacity) return;
-    printf("capacity  %s: %s", unit_bytes(a, capacity).p, f->limited.oom ? "OOM" : "FITS");
+    out_say(stdout, "capacity  %s: %s", unit_bytes(a, capacity).p, f->limited.oom ? "OOM" : "FITS");
     if (f->limited.oom) {
-        printf(" at event %d, asking for %s", (int)f->limited.oom_event,
-               unit_bytes(a, f->limited.oom_bytes).p);
+        out_say(stdout, " at event %d, asking for %s", (int)f->limited.oom_event,
+                unit_bytes(a, f->limited.oom_bytes).p);
     } else if (f->limited.retries > 0) {
-        printf(", after freeing the cache %d times", (int)f->limited.retries);
+        out_say(stdout, ", after freeing the cache %d times", (int)f->limited.retries);
     }
-    putchar('\n');
+    out_say(stdout, "\n");
 }
 
 static int sim_run(struct arena *a, const struct cli_options *options, struct fail *why) {

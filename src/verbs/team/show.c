@@ -4,6 +4,7 @@
 #include "verbs/team/collect.h"
 
 #include "base/json.h"
+#include "base/out.h"
 #include "base/unit.h"
 
 #include <math.h>
@@ -211,7 +212,7 @@ static void say_differing(const struct team_collect *c, struct show_style style,
 
 void team_collect_show(const struct team_collect *c, const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
-    struct buf out = buf_new(c->q->arena);
+    struct buf out = buf_shown(c->q->arena);
     struct str_list said = remarks(c);
     table(c, style, &out);
     say_differing(c, style, &out);
@@ -225,7 +226,7 @@ void team_collect_show(const struct team_collect *c, const struct buf *report) {
     }
     buf_byte(&out, '\n');
     buf_add(&out, buf_str(report));
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }
 
 // --- The document --------------------------------------------------------------------------------

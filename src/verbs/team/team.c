@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit team: one table and one settings file for all the team's GPUs; with --collect from what
 // the team's machines measured.
+#include "base/out.h"
 #include "job/answer/write.h"
 #include "verbs/team/collect.h"
 
@@ -74,16 +75,16 @@ static int write_answers(struct question *q, struct answer *answers, ptrdiff_t c
 static void show(struct question *q, const struct answer *answers, ptrdiff_t count,
                  const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
-    struct buf out = buf_new(q->arena);
+    struct buf out = buf_shown(q->arena);
     answer_table(q->arena, answers, (int)count, style, &out);
     answer_notes(&q->notes, style, &out);
     buf_add(&out, buf_str(report));
-    fwrite(out.items, 1, (size_t)out.count, stdout);
+    out_buf(stdout, &out);
 }
 
 static int predict_run(struct question *q, const struct team_options *o, struct fail *why) {
     struct question_gpus cards = {0};
-    struct buf report = buf_new(q->arena);
+    struct buf report = buf_shown(q->arena);
     int rc = find_cards(q, o, &cards, why);
     struct answer *answers = arena_new(q->arena, struct answer, cards.count);
     for (ptrdiff_t i = 0; rc == 0 && i < cards.count; i++) {
@@ -138,17 +139,16 @@ static int nothing_there(const struct team_collect *c, struct fail *why) {
         buf_format(&left, "%.*s\n  ", STR_ARG(c->q->notes.items[i]));
     }
     fail_set(why, FAIL_INPUT, "%.*s: no machine has measured this training", STR_ARG(c->folder));
-    return fail_hint(why,
-                     "%smeasure it on a GPU with batchfit fit --config FILE -- COMMAND, or name "
-                     "GPUs with --gpus for predictions",
-                     buf_z(&left));
+    buf_add(&left, STR("measure it on a GPU with batchfit fit --config FILE -- COMMAND, or name "
+                       "GPUs with --gpus for predictions"));
+    return fail_hint_lines(why, buf_str(&left));
 }
 
 static int collect_run(struct question *q, const struct team_options *o, struct fail *why) {
     struct team_collect_options options = o->c;
     struct question_gpus cards = {0};
     struct team_collect c;
-    struct buf report = buf_new(q->arena);
+    struct buf report = buf_shown(q->arena);
     if (o->q.base.argument_count > 0) options.folder = o->q.base.arguments[0];
     int rc = find_rows(q, o, &cards, why);
     if (rc == 0) rc = team_collect(q, &options, &cards, &c, why);

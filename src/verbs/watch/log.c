@@ -5,6 +5,7 @@
 #include "verbs/watch/log.h"
 
 #include "base/field.h"
+#include "base/json.h"
 #include "base/os.h"
 #include "measure/observe/document.h"
 
@@ -155,11 +156,10 @@ static int add_document(struct watch_log *log, const struct observe_view *view, 
     if (view->readings == log->readings && log->readings > 0) return 0;
     log->readings = view->readings;
     json_t *document = observe_document(view);
-    char *text = document ? json_dumps(document, JSON_COMPACT | JSON_REAL_PRECISION(10)) : NULL;
+    struct str text = json_bytes(b->arena, document, JSON_COMPACT | JSON_REAL_PRECISION(10));
     json_decref(document);
-    if (!text) return fail_set(why, FAIL_BUG, "the view is not valid JSON");
-    buf_format(b, "%s\n", text);
-    free(text);
+    if (text.len == 0) return fail_set(why, FAIL_BUG, "the view is not valid JSON");
+    buf_format(b, "%.*s\n", STR_ARG(text));
     return 0;
 }
 

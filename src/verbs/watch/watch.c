@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit watch: what happens on the GPUs now, on a screen, in logs, or once as text.
 #include "base/os.h"
+#include "base/out.h"
 #include "cli/rows.h"
 #include "machine/device/demo.h"
 #include "verbs/watch/log.h"
@@ -173,9 +174,9 @@ static void print_look(struct watching *w, const struct observe_view *view) {
     int columns = style.width > WATCH_LEAST_COLUMNS ? style.width : ONCE_COLUMNS;
     tui_canvas_begin(&canvas, ONCE_ROWS, columns, style.utf8 && !w->options->ascii);
     watch_screen_draw(&look, &canvas, &scratch);
-    struct buf b = buf_new(&scratch);
+    struct buf b = buf_shown(&scratch);
     tui_canvas_text(&canvas, style.colour, &b);
-    fwrite(b.items, 1, (size_t)b.count, stdout);
+    out_buf(stdout, &b);
     tui_canvas_free(&canvas);
 }
 

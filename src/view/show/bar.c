@@ -43,7 +43,7 @@ struct pen {
 // Writes in a colour; the code is sent only where it changes.
 static void put(struct pen *pen, const char *code, const char *text) {
     if (pen->colour && pen->code != code) {
-        if (pen->code) buf_add(pen->b, STR("\033[0m"));
+        if (pen->code) buf_format(pen->b, "\033[0m");
         if (code) buf_format(pen->b, "\033[%sm", code);
         pen->code = code;
     }

@@ -3,7 +3,7 @@
 // characters never pass.
 #include "view/show/style.h"
 
-#include "view/show/width.h"
+#include "base/clean.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -54,18 +54,14 @@ static char plain_spelling(uint32_t c) {
 }
 
 static void add_clean(struct buf *b, struct show_style style, struct str text) {
+    char form[CLEAN_FORM_MOST];
     while (text.len > 0) {
-        struct str at = text;
-        uint32_t c = show_width_next(&text);
-        struct str bytes = str_slice(at, 0, at.len - text.len);
-        bool is_whole = c < 0x80 || bytes.len > 1;
-        char plain = style.utf8 ? 0 : plain_spelling(c);
-        if (!is_whole || show_width_is_control(c))
-            buf_byte(b, '?');
-        else if (plain)
+        struct str at = text, shown = clean_take(&text, form);
+        char plain = style.utf8 || shown.p == form ? 0 : plain_spelling(clean_next(&at));
+        if (plain)
             buf_byte(b, plain);
         else
-            buf_add(b, bytes);
+            buf_add_raw(b, shown);
     }
 }
 
@@ -73,7 +69,7 @@ void show_text(struct buf *b, struct show_style style, enum show_tone tone, stru
     bool is_coloured = style.colour && tone_codes[tone][0] && text.len > 0;
     if (is_coloured) buf_format(b, "\033[%sm", tone_codes[tone]);
     add_clean(b, style, text);
-    if (is_coloured) buf_add(b, STR("\033[0m"));
+    if (is_coloured) buf_format(b, "\033[0m");
 }
 
 void show_padded(struct buf *b, struct show_style style, enum show_tone tone, struct str text,
@@ -85,32 +81,18 @@ void show_padded(struct buf *b, struct show_style style, enum show_tone tone, st
 }
 
 void show_escaped(struct buf *b, struct str text) {
+    static const struct {
+        char c;
+        const char *entity;
+    } entities[] = {{'&', "&amp;"},  {'<', "&lt;"}, {'>', "&gt;"}, {'"', "&quot;"},
+                    {'\'', "&#39;"}, {'\n', "\n"},  {'\t', "\t"}};
+    char form[CLEAN_FORM_MOST];
     while (text.len > 0) {
-        struct str at = text;
-        uint32_t c = show_width_next(&text);
-        switch (c) {
-        case '&':
-            buf_add(b, STR("&amp;"));
-            break;
-        case '<':
-            buf_add(b, STR("&lt;"));
-            break;
-        case '>':
-            buf_add(b, STR("&gt;"));
-            break;
-        case '"':
-            buf_add(b, STR("&quot;"));
-            break;
-        case '\'':
-            buf_add(b, STR("&#39;"));
-            break;
-        case SHOW_WIDTH_BROKEN:
-            buf_add(b, STR("\xef\xbf\xbd"));
-            break;
-        default:
-            if (c == '\n' || c == '\t' || !show_width_is_control(c)) {
-                buf_add(b, str_slice(at, 0, at.len - text.len));
-            }
+        char first = *text.p;
+        struct str shown = clean_take(&text, form);
+        for (size_t i = 0; i < sizeof entities / sizeof *entities; i++) {
+            if (first == entities[i].c) shown = str_of(entities[i].entity);
         }
+        buf_add_raw(b, shown);
     }
 }

@@ -27,14 +27,14 @@ int show_width(struct str text);
 struct str show_fit(struct str text, int width);
 // Its first line, with "..." where that is cut.
 struct str show_first_line(struct arena *a, struct str text, int width);
-// Adds text in its tone (ANSI codes only with style.colour). Control characters come out as '?', so
-// that a name from a file cannot drive the terminal.
+// Adds text in its tone (ANSI codes only with style.colour). What is hidden is written out
+// (clean.h), so that a name from a file cannot drive the terminal.
 void show_text(struct buf *b, struct show_style style, enum show_tone tone, struct str text);
 // Adds the text, then blanks up to `width` columns (before it when `right`).
 void show_padded(struct buf *b, struct show_style style, enum show_tone tone, struct str text,
                  int width, bool right);
-// Adds text with & < > " ' escaped, fit for HTML content and quoted attributes; control characters
-// other than line feed and tab are dropped.
+// Adds text with & < > " ' escaped, fit for HTML content and quoted attributes; what is hidden,
+// other than line feed and tab, is written out.
 void show_escaped(struct buf *b, struct str text);
 
 #endif

@@ -3,6 +3,7 @@
 // wraps its columns of prose, then cuts the widest ones.
 #include "view/show/table.h"
 
+#include "base/clean.h"
 #include "base/unit.h"
 
 #include <stdarg.h>
@@ -30,15 +31,19 @@ void show_table_wrapping(struct show_table *t, const char *name) {
     add_column(t, (struct show_column){.name = str_of(name), .may_wrap = true});
 }
 
-void show_table_cell(struct show_table *t, enum show_tone tone, struct str text) {
+static void add_cell(struct show_table *t, enum show_tone tone, struct str text) {
     *arena_push(t->arena, &t->cells, &t->cell_count, &t->cell_capacity) =
-        (struct show_cell){.text = str_copy(t->arena, text), .tone = tone};
+        (struct show_cell){.text = text, .tone = tone};
+}
+
+void show_table_cell(struct show_table *t, enum show_tone tone, struct str text) {
+    add_cell(t, tone, clean_text(t->arena, text));
 }
 
 void show_table_format(struct show_table *t, enum show_tone tone, const char *format, ...) {
     va_list args;
     va_start(args, format);
-    show_table_cell(t, tone, str_format_list(t->arena, format, args));
+    add_cell(t, tone, clean_format_list(t->arena, format, args));
     va_end(args);
 }
 
@@ -166,7 +171,7 @@ static void draw_row(const struct show_table *t, struct show_style style, const 
             }
             for (int g = 0; i + 1 < t->column_count && g < GAP; g++) buf_byte(&line, ' ');
         }
-        buf_add(b, str_slice(buf_str(&line), 0, last < 0 ? 0 : last));
+        buf_add_raw(b, str_slice(buf_str(&line), 0, last < 0 ? 0 : last));
         buf_byte(b, '\n');
     }
 }

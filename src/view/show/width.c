@@ -3,6 +3,8 @@
 // Width W and F (unassigned gaps filled); of the characters without width, those in use: combining
 // marks, Hangul vowels and finals of decomposed syllables, variation selectors, joiners.
 #include "view/show/width.h"
+
+#include "base/clean.h"
 #include "view/show/style.h"
 
 struct range {
@@ -52,47 +54,22 @@ static bool is_in(uint32_t c, const struct range *ranges, int count) {
     return low < count && c >= ranges[low].from;
 }
 
-static int continuation(struct str s, ptrdiff_t i) {
-    return i < s.len && ((unsigned char)s.p[i] & 0xc0) == 0x80 ? s.p[i] & 0x3f : -1;
-}
-
-uint32_t show_width_next(struct str *text) {
-    static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
-    struct str s = *text;
-    unsigned char c = (unsigned char)s.p[0];
-    int length = c < 0x80 ? 1 : c >= 0xf0 && c < 0xf8 ? 4 : c >= 0xe0 ? 3 : 2;
-    uint32_t code = length == 1 ? c : c & (0x7fu >> length);
-    bool is_good = c < 0x80 || (c >= 0xc2 && c < 0xf5);
-    for (int i = 1; i < length && is_good; i++) {
-        int bits = continuation(s, i);
-        is_good = bits >= 0;
-        code = code << 6 | (uint32_t)(bits & 0x3f);
-    }
-    bool is_surrogate = code >= 0xd800 && code <= 0xdfff;
-    if (!is_good || code < least[length] || is_surrogate || code > 0x10ffff) {
-        *text = str_slice(s, 1, s.len);
-        return SHOW_WIDTH_BROKEN;
-    }
-    *text = str_slice(s, length, s.len);
-    return code;
-}
-
-bool show_width_is_control(uint32_t c) {
-    // Also the marks that turn the direction of writing: they can make a name read as another.
-    return c < 0x20 || (c >= 0x7f && c < 0xa0) || (c >= 0x202a && c <= 0x202e) ||
-           (c >= 0x2066 && c <= 0x2069) || c == 0x2028 || c == 0x2029;
-}
-
 int show_width_of(uint32_t c) {
     if (c < 0x300) return 1;
-    if (show_width_is_control(c)) return 1; // shown as '?'
     if (is_in(c, empty, (int)(sizeof empty / sizeof *empty))) return 0;
     return is_in(c, wide, (int)(sizeof wide / sizeof *wide)) ? 2 : 1;
 }
 
+// Of the next character, as it is shown.
+static int take_width(struct str *text) {
+    char form[CLEAN_FORM_MOST];
+    struct str at = *text, shown = clean_take(text, form);
+    return shown.p == form ? (int)shown.len : show_width_of(clean_next(&at));
+}
+
 int show_width(struct str text) {
     int width = 0;
-    while (text.len > 0) width += show_width_of(show_width_next(&text));
+    while (text.len > 0) width += take_width(&text);
     return width;
 }
 
@@ -101,7 +78,7 @@ struct str show_fit(struct str text, int width) {
     struct str rest = text;
     while (rest.len > 0) {
         struct str after = rest;
-        int columns = show_width_of(show_width_next(&after));
+        int columns = take_width(&after);
         if (columns > width) break;
         width -= columns;
         rest = after;

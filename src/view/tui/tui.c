@@ -3,6 +3,7 @@
 // more than be read; our own typography has a plain spelling where there is no UTF-8.
 #include "view/tui/tui.h"
 
+#include "base/clean.h"
 #include "view/show/width.h"
 
 #include <stdarg.h>
@@ -64,7 +65,7 @@ static void add_row(const struct tui_canvas *canvas, int row, bool colour, struc
         }
         if (g[i].c) add_code_point(b, g[i].c);
     }
-    if (ink != SHOW_PLAIN) buf_add(b, STR("\033[0m"));
+    if (ink != SHOW_PLAIN) buf_format(b, "\033[0m");
     buf_byte(b, '\n');
 }
 
@@ -142,26 +143,25 @@ static uint32_t plain_of(uint32_t c) {
 }
 
 // What stands for it on this canvas; 0: nothing (combining marks have no cell of their own).
-static uint32_t shown_as(const struct tui_canvas *canvas, uint32_t c, struct str bytes) {
-    bool is_broken = c == SHOW_WIDTH_BROKEN && bytes.len == 1;
-    if (is_broken || show_width_is_control(c)) return '?';
+static uint32_t shown_as(const struct tui_canvas *canvas, uint32_t c) {
     if (show_width_of(c) == 0) return 0;
     return canvas->utf8 || c < 0x80 ? c : plain_of(c);
 }
 
 int tui_put(struct tui_area area, int row, int column, int ink, struct str text) {
     bool is_inside = row >= 0 && row < area.rows && column >= 0;
+    char form[CLEAN_FORM_MOST];
     while (text.len > 0) {
-        struct str at = text;
-        uint32_t c = show_width_next(&text);
-        c = shown_as(area.canvas, c, str_slice(at, 0, at.len - text.len));
-        if (c == 0) continue;
-        int width = show_width_of(c);
-        if (!is_inside || column + width > area.columns) break;
-        struct tui_glyph *g = glyph_at(area, row, column);
-        g[0] = (struct tui_glyph){c, (uint32_t)ink};
-        if (width == 2) g[1] = (struct tui_glyph){0, (uint32_t)ink};
-        column += width;
+        for (struct str shown = clean_take(&text, form); shown.len > 0;) {
+            uint32_t c = shown_as(area.canvas, clean_next(&shown));
+            if (c == 0) continue;
+            int width = show_width_of(c);
+            if (!is_inside || column + width > area.columns) return column;
+            struct tui_glyph *g = glyph_at(area, row, column);
+            g[0] = (struct tui_glyph){c, (uint32_t)ink};
+            if (width == 2) g[1] = (struct tui_glyph){0, (uint32_t)ink};
+            column += width;
+        }
     }
     return column;
 }
@@ -170,9 +170,9 @@ int tui_put_format(struct tui_area area, int row, int column, int ink, const cha
     char text[LINE_MAX_BYTES];
     va_list arguments;
     va_start(arguments, format);
-    int n = vsnprintf(text, sizeof text, format, arguments);
+    clean_print(text, sizeof text, format, arguments);
     va_end(arguments);
-    return tui_put(area, row, column, ink, (struct str){text, between(n, 0, sizeof text - 1)});
+    return tui_put(area, row, column, ink, str_of(text));
 }
 
 void tui_put_field(struct tui_area area, int row, int column, int width, enum show_align align,

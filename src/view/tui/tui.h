@@ -51,7 +51,8 @@ void tui_area_fill(struct tui_area area, uint32_t c, int ink);
 // A row of another ink, whatever stands there.
 void tui_area_row_ink(struct tui_area area, int row, int ink);
 
-// Draw from a column on, clipped; return the column behind. Control characters come out as '?'.
+// Draw from a column on, clipped; return the column behind. What is hidden is written out
+// (clean.h).
 int tui_put(struct tui_area area, int row, int column, int ink, struct str text);
 __attribute__((format(printf, 5, 6))) int tui_put_format(struct tui_area area, int row, int column,
                                                          int ink, const char *format, ...);

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Text that comes from outside (configs, recordings, names, logs, command lines), made fit to be
+// shown: what a terminal would obey, what turns the order of reading, what nobody sees and what is
+// no UTF-8 is written out: \x1b, \n, \u202e, \xff. Whatever this program shows goes through here:
+// through a message (fail.h), a line (out.h) or a buffer of buf_shown (str.h).
+#ifndef BASE_CLEAN_H
+#define BASE_CLEAN_H
+
+#include "base/str.h"
+
+#define CLEAN_BROKEN UINT32_C(0xfffd) // what a byte that is no UTF-8 counts as
+enum { CLEAN_FORM_MOST = 16 };
+
+// Takes the first character off a text that is not empty. CLEAN_BROKEN and one byte: no UTF-8.
+uint32_t clean_next(struct str *text);
+// C0, C1, DEL; line and paragraph ends; what turns the direction of writing; what has no width.
+bool clean_is_hidden(uint32_t c);
+// Takes the next character and returns how it is shown: itself, or what is written in `form`.
+struct str clean_take(struct str *text, char form[CLEAN_FORM_MOST]);
+
+// Adds a text: as one line, or with its line ends and tabs as they are.
+void clean_add(struct buf *b, struct str text);
+void clean_add_lines(struct buf *b, struct str text);
+struct str clean_text(struct arena *a, struct str text);
+// The same with '?' for what is hidden, blanks for tabs and '\n' kept, at most `max` bytes: for
+// texts that are kept.
+struct str clean_short(struct arena *a, struct str text, ptrdiff_t max);
+// The longest beginning of at most `max` bytes that ends no character in the middle.
+struct str clean_cut(struct str text, ptrdiff_t max);
+
+// vsnprintf that cleans what %s and %c put in; the format itself is ours and passes. Cuts between
+// characters. Returns the length that all of it needs.
+__attribute__((format(printf, 3, 0))) ptrdiff_t clean_print(char *out, ptrdiff_t size,
+                                                            const char *format, va_list args);
+__attribute__((format(printf, 2, 0))) struct str clean_format_list(struct arena *a,
+                                                                   const char *format,
+                                                                   va_list args);
+
+#endif

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "base/out.h"
+
+#include "base/clean.h"
+
+#include <stdarg.h>
+
+void out_data(FILE *to, struct str bytes) {
+    if (bytes.len > 0) fwrite(bytes.p, 1, (size_t)bytes.len, to);
+}
+
+void out_buf(FILE *to, const struct buf *b) {
+    if (b->is_shown)
+        out_data(to, buf_str(b));
+    else
+        out_lines(to, buf_str(b));
+}
+
+void out_lines(FILE *to, struct str text) {
+    ARENA_AUTO scratch = {0};
+    struct buf b = buf_shown(&scratch);
+    buf_add(&b, text);
+    out_data(to, buf_str(&b));
+}
+
+void out_say_list(FILE *to, const char *format, va_list args) {
+    ARENA_AUTO scratch = {0};
+    out_data(to, clean_format_list(&scratch, format, args));
+}
+
+void out_say(FILE *to, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    out_say_list(to, format, args);
+    va_end(args);
+}
