@@ -153,18 +153,26 @@ void os_sync_folder(const char *folder) {
     if (fd >= 0) (void)fsync(fd);
 }
 
-int os_make_dirs(struct arena *a, const char *path, struct fail *why) {
+static int make_dirs(struct arena *a, const char *path, mode_t mode, struct fail *why) {
     char *whole = str_z(a, str_of(path));
     for (char *p = whole + 1;; p++) {
         if (*p && *p != '/') continue;
         char kept = *p;
         *p = 0;
-        if (mkdir(whole, 0775) < 0 && errno != EEXIST) {
+        if (mkdir(whole, mode) < 0 && errno != EEXIST) {
             return fail_set(why, FAIL_MACHINE, "%s: %s", whole, strerror(errno));
         }
         *p = kept;
         if (!kept) return 0;
     }
+}
+
+int os_make_dirs(struct arena *a, const char *path, struct fail *why) {
+    return make_dirs(a, path, 0775, why);
+}
+
+int os_make_private_dirs(struct arena *a, const char *path, struct fail *why) {
+    return make_dirs(a, path, 0700, why);
 }
 
 int64_t os_now_ns(void) {

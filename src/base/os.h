@@ -70,6 +70,8 @@ void os_sync_folder(const char *folder);
 bool os_exists(const char *path);
 // Like mkdir -p; what it makes is never writable by everybody, whatever the umask.
 int os_make_dirs(struct arena *a, const char *path, struct fail *why);
+// The same for what is nobody else's business: what it makes is 0700.
+int os_make_private_dirs(struct arena *a, const char *path, struct fail *why);
 
 // Folders that are ours (home.c): $XDG_CACHE_HOME/batchfit or ~/.cache/batchfit; likewise data. Not
 // created. Those that another user owns or may write to are passed over: then the home of the

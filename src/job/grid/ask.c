@@ -4,6 +4,7 @@
 // placeholder for is an error when it was typed, and left out when a config says it.
 #include "job/grid/grid.h"
 
+#include "base/shell.h"
 #include "base/unit.h"
 
 #include <unistd.h>
@@ -137,7 +138,7 @@ int grid_ask(struct arena *a, const struct grid_options *o, struct grid *b,
         return 0;
     }
     ret_asked->command = o->base.command;
-    b->title = trial_command_text(a, o->base.command);
+    b->title = shell_command(a, o->base.command);
     return 0;
 }
 

@@ -159,7 +159,7 @@ void grid_state_open(struct arena *a, struct str identity, bool fresh, struct gr
     *ret_note = (struct str){0};
     s->path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(folder),
                          (unsigned long long)str_hash(identity));
-    if (os_make_dirs(a, folder.p, &why) < 0) {
+    if (os_make_private_dirs(a, folder.p, &why) < 0) {
         no_state(s, ret_note,
                  str_format(a, "this run cannot be resumed if interrupted: %s", why.message));
         return;

@@ -5,6 +5,8 @@
 #include "measure/launch/launch_int.h"
 
 #include "base/os.h"
+#include "base/secret.h"
+#include "base/shell.h"
 #include "base/unit.h"
 #include "machine/device/cpu.h"
 #include "measure/launch/python.h"
@@ -267,7 +269,7 @@ int launch_preview(struct launch *l, const struct launch_values *values, struct 
     launch_value(l->arena, &m.values, "scratch", STR("SCRATCH"));
     struct str config = l->config ? l->config->name : (struct str){0};
     int rc = expand(&m, l->arena, config, &expanded, why);
-    if (rc == 0) *ret_text = trial_command_text(l->arena, expanded);
+    if (rc == 0) *ret_text = shell_command(l->arena, expanded);
     return rc;
 }
 
@@ -289,8 +291,9 @@ static void show(void *context, const struct steps *steps, const struct trial_ou
 
 static struct str words_of(struct arena *a, char *const *command) {
     struct buf b = buf_new(a);
-    for (int i = 0; command[i] && b.count < COMMAND_SHOWN; i++) {
-        buf_format(&b, "%s%s", i ? " " : "", command[i]);
+    char **words = secret_masked(a, command);
+    for (int i = 0; words[i] && b.count < COMMAND_SHOWN; i++) {
+        buf_format(&b, "%s%s", i ? " " : "", words[i]);
     }
     return buf_str(&b);
 }
@@ -356,7 +359,7 @@ int launch_try(struct launch *l, const struct launch_values *values, int64_t bat
     };
     l->made++;
     if (o->log_folder) {
-        int rc = os_make_dirs(l->arena, o->log_folder, why);
+        int rc = os_make_private_dirs(l->arena, o->log_folder, why);
         if (rc < 0) return rc;
         request.log_path = str_format(l->arena, "%s/trial-%02d-batch-%lld.log", o->log_folder,
                                       l->made, (long long)batch)

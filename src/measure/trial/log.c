@@ -11,7 +11,7 @@
 int trial_log_open(struct arena *a, const char *path, struct log *l, struct fail *why) {
     *l = (struct log){.ring = arena_new(a, char, LOG_TAIL_BYTES), .file_fd = -1};
     if (!path) return 0;
-    l->file_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+    l->file_fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     if (l->file_fd >= 0) return 0;
     fail_set(why, FAIL_INPUT, "%s: cannot keep the trial's output there: %s", path,
              strerror(errno));

@@ -50,7 +50,7 @@ static bool is_shared(const char *folder) {
 
 // The file is made by us, so that nobody else may read it; SQLite gives its log the same mode.
 static int make_file(const struct store *s, struct fail *why) {
-    int rc = os_make_dirs(s->arena, s->folder.p, why);
+    int rc = os_make_private_dirs(s->arena, s->folder.p, why);
     if (rc < 0) return rc;
     OS_FD fd = open(s->path.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
     if (fd < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", s->path.p, strerror(errno));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A comparison as a document (doc/formats/compare.md), as Markdown and as a page of its own.
 #include "job/answer/answer.h"
+#include "base/shell.h"
 #include "verbs/compare/compare.h"
 #include "view/html/html.h"
 
@@ -117,7 +118,7 @@ static struct str call_text(const struct compare *c) {
     for (int i = 0; o->base.command && o->base.command[i]; i++) {
         str_word_add(&w, str_of(o->base.command[i]));
     }
-    return trial_command_text(c->arena, w.items);
+    return shell_command(c->arena, w.items);
 }
 
 static struct show_table versions(const struct compare *c) {

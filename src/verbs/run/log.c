@@ -5,6 +5,7 @@
 #include "verbs/run/run.h"
 
 #include "base/os.h"
+#include "base/secret.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +42,7 @@ static int log_path(struct run *r, char *const *command, struct fail *why) {
     struct str runs = str_format(a, "%.*s/runs", STR_ARG(folder));
     uint64_t hash = str_hash(identity(a, command, r->o->config));
     r->log.path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(runs), (unsigned long long)hash);
-    int rc = os_make_dirs(a, runs.p, why);
+    int rc = os_make_private_dirs(a, runs.p, why);
     if (rc < 0)
         fail_hint(why, "choose another place for the event log with --log FILE or --store DIR");
     return rc;
@@ -54,8 +55,9 @@ static int unwritable(const struct run *r, struct fail *why) {
 }
 
 static int open_file(struct run *r, struct fail *why) {
-    r->log.fd = open(str_z(r->arena, r->log.path), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    r->log.fd = open(str_z(r->arena, r->log.path), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
     if (r->log.fd < 0) return unwritable(r, why);
+    if (!r->o->log) (void)fchmod(r->log.fd, 0600); // of a time when it could be read by everybody
     if (flock(r->log.fd, LOCK_EX | LOCK_NB) == 0) return 0;
     fail_set(why, FAIL_MACHINE, "%.*s: in use by another batchfit", STR_ARG(r->log.path));
     return fail_hint(why, "wait for it, end it, or use another log with --log FILE");
@@ -89,7 +91,9 @@ static struct recover_event begin_event(struct run *r, char *const *command) {
     struct recover_event e = recover_event_of(RECOVER_BEGIN);
     char *folder = getcwd(NULL, 0);
     e.rules = r->rules;
-    for (int i = 0; command[i]; i++) str_list_add(r->arena, &e.command, str_of(command[i]));
+    // Told for people; which run it is, the name of the log says (identity).
+    char **words = secret_masked(r->arena, command);
+    for (int i = 0; words[i]; i++) str_list_add(r->arena, &e.command, str_of(words[i]));
     e.config = str_of(r->o->config);
     e.folder = str_copy(r->arena, str_of(folder));
     free(folder);

@@ -1,0 +1,14 @@
+// SPDX-License-Identifier: Apache-2.0
+// Commands as one would type them.
+#ifndef BASE_SHELL_H
+#define BASE_SHELL_H
+
+#include "base/str.h"
+
+// A word of a command that we propose: quoted where a shell would look at it; what is hidden
+// (clean.h) stands as $'\x1b'.
+struct str shell_word(struct arena *a, struct str word);
+// A command as it is shown or written down: its secrets (secret.h) are hidden.
+struct str shell_command(struct arena *a, char *const *words);
+
+#endif
