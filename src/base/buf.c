@@ -63,6 +63,22 @@ struct str clean_text(struct arena *a, struct str text) {
     return buf_str(&b);
 }
 
+void clean_csv(struct buf *b, struct str text) {
+    double number;
+    text = clean_text(b->arena, text);
+    bool is_plain = true;
+    bool computes = text.len > 0 && strchr("=+-@", text.p[0]) && !str_to_double(text, &number);
+    for (ptrdiff_t i = 0; i < text.len; i++) is_plain = is_plain && !strchr(",\"", text.p[i]);
+    is_plain = is_plain && !computes;
+    if (!is_plain) buf_byte(b, '"');
+    if (computes) buf_byte(b, '\'');
+    for (ptrdiff_t i = 0; i < text.len; i++) {
+        if (text.p[i] == '"') buf_byte(b, '"');
+        buf_byte(b, text.p[i]);
+    }
+    if (!is_plain) buf_byte(b, '"');
+}
+
 struct str clean_short(struct arena *a, struct str text, ptrdiff_t max) {
     struct buf b = buf_new(a);
     char form[CLEAN_FORM_MOST];

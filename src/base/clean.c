@@ -82,3 +82,9 @@ struct str clean_cut(struct str text, ptrdiff_t max) {
     }
     return str_slice(text, 0, text.len - rest.len);
 }
+
+void clean_keep(char *out, ptrdiff_t size, struct str text) {
+    text = clean_cut(text, size - 1);
+    if (text.len > 0) memcpy(out, text.p, (size_t)text.len);
+    out[text.len] = 0;
+}

@@ -25,8 +25,13 @@ struct str clean_text(struct arena *a, struct str text);
 // The same with '?' for what is hidden, blanks for tabs and '\n' kept, at most `max` bytes: for
 // texts that are kept.
 struct str clean_short(struct arena *a, struct str text, ptrdiff_t max);
+// A cell of CSV: quoted where RFC 4180 asks for it, and with a ' in front where a spreadsheet would
+// take the text for a formula.
+void clean_csv(struct buf *b, struct str text);
 // The longest beginning of at most `max` bytes that ends no character in the middle.
 struct str clean_cut(struct str text, ptrdiff_t max);
+// The same into an array, with a NUL behind it.
+void clean_keep(char *out, ptrdiff_t size, struct str text);
 
 // vsnprintf that cleans what %s and %c put in; the format itself is ours and passes. Cuts between
 // characters. Returns the length that all of it needs.

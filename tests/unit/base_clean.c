@@ -114,6 +114,8 @@ static void messages_are_cut_between_characters(void **state) {
     assert_str(clean_cut(STR("a메모"), 6), "a메");
     assert_str(clean_cut(STR("a메모"), 7), "a메모");
     assert_str(clean_cut(STR("메"), 2), "");
+    clean_keep(out, sizeof out, STR("메모리"));
+    assert_string_equal(out, "메모");
     assert_str(clean_short(&a, STR("a\x1b\n\tb\u202e메모"), 9), "a?\n b?메");
 }
 
@@ -153,6 +155,31 @@ static void a_buffer_for_people(void **state) {
     assert_str(buf_str(&raw), "\033");
 }
 
+static void cells_of_csv(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *cell;
+    } cases[] = {
+        {"plain", "plain"},
+        {"a,b", "\"a,b\""},
+        {"say \"x\"", "\"say \"\"x\"\"\""},
+        {"=1+1", "\"'=1+1\""},
+        {"@SUM(A1)", "\"'@SUM(A1)\""},
+        {"+x", "\"'+x\""},
+        {"-cmd|' /C x'!A", "\"'-cmd|' /C x'!A\""},
+        {"-5.5", "-5.5"},
+        {"+3", "+3"},
+        {"\xe2\x80\x93", "\xe2\x80\x93"},
+        {"a\nb\x1b", "a\\nb\\x1b"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        ARENA_AUTO a = {0};
+        struct buf b = buf_new(&a);
+        clean_csv(&b, str_of(cases[i].text));
+        if (!str_is(buf_str(&b), cases[i].cell)) fail_msg("%s", buf_z(&b));
+    }
+}
+
 static void documents_escape_what_is_hidden(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -179,6 +206,7 @@ int main(void) {
         cmocka_unit_test(messages_are_cut_between_characters),
         cmocka_unit_test(every_message_of_an_error),
         cmocka_unit_test(a_buffer_for_people),
+        cmocka_unit_test(cells_of_csv),
         cmocka_unit_test(documents_escape_what_is_hidden),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -2,6 +2,7 @@
 #include "job/question/local.h"
 
 #include "base/json.h"
+#include "base/shell.h"
 #include "base/unit.h"
 
 #include <math.h>
@@ -100,7 +101,9 @@ static int say_unknown(struct question *q, struct str folder, struct str what, b
         return 0;
     }
     fail_set(why, FAIL_INPUT, "%.*s is a folder: %.*s", STR_ARG(folder), STR_ARG(what));
-    return fail_hint(why, "record its tape: batchfit record hf:%.*s", STR_ARG(folder));
+    struct str source = str_format(q->arena, "hf:%.*s", STR_ARG(folder));
+    source = shell_word(q->arena, source);
+    return fail_hint(why, "record its tape: batchfit record %.*s", STR_ARG(source));
 }
 
 int question_local(struct question *q, bool is_optional, struct fail *why) {

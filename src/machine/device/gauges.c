@@ -4,6 +4,7 @@
 // for "not available" (2^32-1, 2^64-1, 2^63-14 and the like), which must never be shown as figures.
 #include "machine/device/gauges.h"
 
+#include "base/clean.h"
 #include "machine/device/device_int.h"
 
 #include <math.h>
@@ -190,6 +191,6 @@ void device_card_renew(struct device_card *card) {
 void device_card_name(struct device_card *card, const struct device *d) {
     card->index = d->index;
     card->is_mig = d->is_mig;
-    snprintf(card->facts.name, sizeof card->facts.name, "%.*s", STR_ARG(d->name));
-    snprintf(card->facts.uuid, sizeof card->facts.uuid, "%.*s", STR_ARG(d->uuid));
+    clean_keep(card->facts.name, sizeof card->facts.name, d->name);
+    clean_keep(card->facts.uuid, sizeof card->facts.uuid, d->uuid);
 }

@@ -5,6 +5,8 @@
 // functions that came and went with that layout.
 #include "machine/device/nvml_int.h"
 
+#include "base/clean.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -112,7 +114,7 @@ static void name_process(const struct nvml_calls *calls, struct device_process *
     if (code) return;
     text[strcspn(text, " ")] = 0;
     const char *base = strrchr(text, '/');
-    snprintf(p->name, sizeof p->name, "%.47s", base ? base + 1 : text);
+    clean_keep(p->name, sizeof p->name, str_of(base ? base + 1 : text));
 }
 
 static const char *known_name(const struct device_process *before, int count, int64_t pid) {

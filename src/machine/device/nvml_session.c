@@ -3,6 +3,8 @@
 // started, until one wakes up by itself: NVML would wake them and keep them awake.
 #include "machine/device/nvml_int.h"
 
+#include "base/clean.h"
+
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -141,7 +143,7 @@ static void lose(struct device_card *card, int code) {
     struct str text = device_code_text(&a, code);
     device_card_renew(card);
     card->state = code == NVML_TIMEOUT ? DEVICE_HANGS : DEVICE_LOST;
-    snprintf(card->reason, sizeof card->reason, "%.*s", STR_ARG(text));
+    clean_keep(card->reason, sizeof card->reason, text);
 }
 
 static int read_memory(const struct session *s, struct nvml_place place, struct device_card *card) {

@@ -4,6 +4,7 @@
 // that is broken somewhere is refused at once. No time ever goes back.
 #include "machine/device/recording_int.h"
 
+#include "base/clean.h"
 #include "base/os.h"
 
 #include <math.h>
@@ -47,7 +48,7 @@ static int kinds_of(const json_t *process) {
 static int read_process(const json_t *object, struct device_process *p, struct fail *why) {
     const char *name = json_string_value(json_object_get(object, "name"));
     *p = (struct device_process){.kinds = kinds_of(object)};
-    snprintf(p->name, sizeof p->name, "%.47s", name ? name : "");
+    clean_keep(p->name, sizeof p->name, str_of(name));
     return device_json_number(object, "pid", 0, INT32_MAX, 0, &p->pid, why) ||
                    device_json_number(object, "used_bytes", 0, (int64_t)1 << 60, -1, &p->used_bytes,
                                       why)
@@ -91,7 +92,7 @@ static void read_calls(const json_t *object, struct device_card *card) {
     ARENA_AUTO a = {0};
     struct str text = code ? device_code_text(&a, code) : (struct str){0};
     card->state = !code ? DEVICE_ANSWERS : code == NVML_TIMEOUT ? DEVICE_HANGS : DEVICE_LOST;
-    snprintf(card->reason, sizeof card->reason, "%.*s", STR_ARG(text));
+    clean_keep(card->reason, sizeof card->reason, text);
 }
 
 // What is not mentioned stays as it was; null is unknown from now on.
@@ -123,7 +124,7 @@ static void read_texts(const json_t *object, struct device_card *card) {
     const json_t *facts = json_object_get(object, "facts");
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         const char *text = json_string_value(json_object_get(facts, texts[i].key));
-        snprintf(texts[i].text, texts[i].size, "%s", text ? text : "");
+        clean_keep(texts[i].text, (ptrdiff_t)texts[i].size, str_of(text));
     }
 }
 

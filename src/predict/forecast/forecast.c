@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/forecast/forecast_int.h"
 
+#include "base/shell.h"
+
 // The share by which a reading of the whole GPU may lie above the prediction: 97.5 % of the
 // published A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
 static const double band = 0.08;
@@ -48,9 +50,11 @@ static struct str sizes_there(struct arena *a, const struct tape_store *store,
 static struct str record_command(struct arena *a, const struct plan *p,
                                  const struct forecast_model *m) {
     struct buf text = buf_new(a);
-    buf_format(&text, "batchfit record %.*s --precision %s", STR_ARG(m->name),
+    buf_format(&text, "batchfit record %.*s --precision %s", STR_ARG(shell_word(a, m->name)),
                plan_precision_name(p->precision ? p->precision : PLAN_FP32));
-    if (p->optimizer.len > 0) buf_format(&text, " --optimizer %.*s", STR_ARG(p->optimizer));
+    if (p->optimizer.len > 0) {
+        buf_format(&text, " --optimizer %.*s", STR_ARG(shell_word(a, p->optimizer)));
+    }
     if (p->image_size > 0) buf_format(&text, " --img-size %lld", (long long)p->image_size);
     if (p->sequence_length > 0) buf_format(&text, " --seq-len %lld", (long long)p->sequence_length);
     if (p->target_length > 0) buf_format(&text, " --target-len %lld", (long long)p->target_length);

@@ -2,6 +2,7 @@
 // From a name as it stands in a config to a model that the store has tapes of.
 #include "base/data.h"
 #include "base/near.h"
+#include "base/shell.h"
 #include "predict/forecast/forecast.h"
 
 // Hub folders, weight files and model files say the same model: google/mt5-large, yolo11l.pt.
@@ -65,8 +66,8 @@ static int unknown_model(struct arena *a, const struct tape_store *store, struct
         near_offer(near, without_source(model));
     }
     fail_set(why, FAIL_INPUT, "no tape for model '%.*s'", STR_ARG(name));
-    struct str command =
-        str_format(a, "batchfit record %s%.*s", likely_source(name), STR_ARG(bare_name(name)));
+    struct str source = str_format(a, "%s%.*s", likely_source(name), STR_ARG(bare_name(name)));
+    struct str command = str_format(a, "batchfit record %.*s", STR_ARG(shell_word(a, source)));
     if (near->count > 0) {
         return fail_hint(why,
                          "nearest: %.*s. batchfit list models shows all; add another with: %.*s",

@@ -86,8 +86,26 @@ static int open_writing(struct store *s, struct fail *why) {
     return store_migrate(s->db, s->path, store_version, why);
 }
 
-// In a folder that may not be written, a database at rest can be read as a file that does not
-// change.
+// Whether there is something in the log that is not in the database.
+static bool has_log(const struct store *s) {
+    struct stat st;
+    return stat(str_format(s->arena, "%s-wal", s->path.p).p, &st) == 0 && st.st_size > 0;
+}
+
+// On a full disk SQLite has no room for the index of the log, which it shares with others by a
+// file: alone it keeps it in its own memory. Nothing is written, at the end neither.
+static int open_alone(struct store *s) {
+    int code = sqlite3_open_v2(s->path.p, &s->db, SQLITE_OPEN_READWRITE, NULL);
+    if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
+    if (code == SQLITE_OK)
+        code = sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
+    if (code == SQLITE_OK) code = execute(s, "PRAGMA locking_mode = EXCLUSIVE");
+    if (code == SQLITE_OK) code = execute(s, "PRAGMA query_only = 1");
+    return code;
+}
+
+// In a folder that may not be written, or has no room, a database at rest can be read as a file
+// that does not change.
 static int open_reading(struct store *s, struct fail *why) {
     struct arena *a = s->arena;
     struct buf uri = buf_new(a);
@@ -100,10 +118,16 @@ static int open_reading(struct store *s, struct fail *why) {
         else
             buf_byte(&uri, (char)c);
     }
-    if (!os_exists(str_format(a, "%s-wal", s->path.p).p)) buf_add(&uri, STR("?immutable=1"));
+    if (!has_log(s)) buf_add(&uri, STR("?immutable=1"));
     int code = sqlite3_open_v2(buf_z(&uri), &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
     if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
     if (code == SQLITE_OK) code = store_version_of(s->db, &version);
+    if (code != SQLITE_OK && has_log(s)) {
+        sqlite3_close(s->db);
+        s->db = NULL;
+        code = open_alone(s);
+        if (code == SQLITE_OK) code = store_version_of(s->db, &version);
+    }
     if (code != SQLITE_OK) return store_fail(s->db, s->path, "opening", why);
     if (version == store_version) return 0;
     return fail_set(why, FAIL_MACHINE,

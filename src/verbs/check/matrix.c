@@ -4,6 +4,7 @@
 // cores, unless config or command line say otherwise.
 #include "verbs/check/check.h"
 
+#include "base/clean.h"
 #include "base/out.h"
 #include "view/html/html.h"
 
@@ -243,9 +244,10 @@ static struct str csv_text(const struct matrix *m) {
     for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
         const struct cell *cell = &m->cells[i];
         const struct answer *x = &cell->answer;
-        // Names of models and keys of GPUs hold neither commas nor quotes.
-        buf_format(&b, "%.*s,%.*s,", STR_ARG(m->models.items[i / m->cards.count]),
-                   STR_ARG(m->cards.items[i % m->cards.count].gpu.key));
+        clean_csv(&b, m->models.items[i / m->cards.count]);
+        buf_byte(&b, ',');
+        clean_csv(&b, m->cards.items[i % m->cards.count].gpu.key);
+        buf_byte(&b, ',');
         if (cell->is_known && x->fits) buf_format(&b, "%lld", (long long)x->plan.batch);
         buf_format(&b, ",%s,%s\n", cell->is_known ? verdict(cell) : "",
                    cell->is_known ? plan_precision_name(x->plan.precision) : "");

@@ -45,7 +45,13 @@ static struct http_page *json_page(struct serve *s, int status, json_t *document
 
 struct str serve_snapshot(void *context) {
     struct serve *s = context;
-    return compact(&s->scratch, observe_document(s->view));
+    json_t *document = observe_document(s->view), *run;
+    size_t i;
+    // What somebody runs is told to those who have the token only.
+    json_array_foreach(json_object_get(document, "runs"), i, run) {
+        if (!s->has_token) json_object_set_new(run, "command", json_null());
+    }
+    return compact(&s->scratch, document);
 }
 
 // The cached page, or NULL when the machine was read since, or something else is wanted.

@@ -98,6 +98,7 @@ static int open_http(struct arena *a, struct serve *s, struct fail *why) {
                                 .greeting = serve_snapshot};
     int rc = serve_read_token(a, o, &http.token, why);
     if (rc == 0) rc = serve_read_tls(a, o, &http, why);
+    s->has_token = http.token.len > 0;
     return rc < 0 ? rc : http_open(a, &http, &s->http, why);
 }
 

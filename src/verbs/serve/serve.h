@@ -40,6 +40,7 @@ struct serve {
     const struct observe_view *view;
     struct http *http;
     struct serve_cached caches[SERVE_CACHES];
+    bool has_token;  // whoever is answered has shown it
     int64_t reading; // counts the changes of the view
     int64_t counted; // the view's readings, of which failures were counted
     struct serve_own {

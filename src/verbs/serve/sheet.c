@@ -2,6 +2,8 @@
 // Prometheus' text format, and OpenMetrics'. What is not known is not written.
 #include "verbs/serve/metrics.h"
 
+#include "base/clean.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -40,7 +42,7 @@ void serve_metric_add_row(struct serve_metric_sheet *sheet, const struct serve_m
                           struct str labels, const void *of) {
     double value = value_of(of, row);
     if (!isfinite(value)) return;
-    char both[1024];
+    char both[2048];
     if (row->label) {
         int size = snprintf(both, sizeof both, "%.*s%s%s", STR_ARG(labels),
                             labels.len > 0 ? "," : "", row->label);
@@ -52,13 +54,12 @@ void serve_metric_add_row(struct serve_metric_sheet *sheet, const struct serve_m
 
 void serve_metric_label(struct buf *labels, const char *name, struct str value) {
     buf_format(labels, "%s%s=\"", labels->count > 0 ? "," : "", name);
-    for (ptrdiff_t i = 0; i < value.len; i++) {
-        char c = value.p[i];
-        if (c == '\\' || c == '"') buf_byte(labels, '\\');
-        if (c == '\n')
-            buf_add(labels, STR("\\n"));
-        else if ((unsigned char)c >= ' ')
-            buf_byte(labels, c);
+    // Whatever is hidden is written out, with the backslash of its form escaped like any other.
+    char form[CLEAN_FORM_MOST];
+    while (value.len > 0) {
+        struct str shown = clean_take(&value, form);
+        if (shown.p[0] == '\\' || shown.p[0] == '"') buf_byte(labels, '\\');
+        buf_add(labels, shown);
     }
     buf_byte(labels, '"');
 }

@@ -4,6 +4,7 @@
 // where it has the figure.
 #include "verbs/watch/log.h"
 
+#include "base/clean.h"
 #include "base/field.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -83,17 +84,6 @@ static void add_time(struct buf *b) {
                utc.tm_mday, utc.tm_hour, utc.tm_min, utc.tm_sec, (int)(now_ms % 1000));
 }
 
-// RFC 4180: quoted where it has a comma, a quote or a line end.
-static void add_field(struct buf *b, const char *text) {
-    bool is_plain = !strpbrk(text, ",\"\r\n");
-    if (!is_plain) buf_byte(b, '"');
-    for (const char *c = text; *c; c++) {
-        if (*c == '"') buf_byte(b, '"');
-        buf_byte(b, *c);
-    }
-    if (!is_plain) buf_byte(b, '"');
-}
-
 static double value_of(const void *of, const struct column *c) {
     double value = field_number(of, &c->field);
     return (c->more.name ? value + field_number(of, &c->more) : value) * c->factor;
@@ -109,7 +99,7 @@ static void add_row(struct buf *b, const struct device_card *card,
         if (isfinite(value)) buf_format(b, "%.*f", c->decimals, value);
     }
     buf_format(b, ",%s,", device_state_name(card->state));
-    add_field(b, card->facts.uuid);
+    clean_csv(b, str_of(card->facts.uuid));
     buf_add(b, STR("\r\n"));
 }
 

@@ -244,26 +244,17 @@ void show_table_markdown(const struct show_table *t, struct buf *b) {
     }
 }
 
-// RFC 4180: quoted where a comma, a quote or a line end stands in it.
-static void add_csv(struct buf *b, struct str text, char end) {
-    bool is_plain = true;
-    for (ptrdiff_t i = 0; i < text.len; i++)
-        is_plain = is_plain && (text.p[i] == '\0' || !strchr(",\"\r\n", text.p[i]));
-    if (!is_plain) buf_byte(b, '"');
-    for (ptrdiff_t i = 0; i < text.len; i++) {
-        if (text.p[i] == '"') buf_byte(b, '"');
-        buf_byte(b, text.p[i]);
-    }
-    if (!is_plain) buf_byte(b, '"');
-    buf_byte(b, end);
+static void add_csv(struct buf *b, struct str text, bool has_next) {
+    clean_csv(b, text);
+    buf_byte(b, has_next ? ',' : '\n');
 }
 
 void show_table_csv(const struct show_table *t, struct buf *b) {
     ptrdiff_t last = t->column_count - 1;
-    for (ptrdiff_t i = 0; i <= last; i++) add_csv(b, t->columns[i].name, i < last ? ',' : '\n');
+    for (ptrdiff_t i = 0; i <= last; i++) add_csv(b, t->columns[i].name, i < last);
     for (ptrdiff_t row = 0; row < row_count(t); row++) {
         for (ptrdiff_t i = 0; i <= last; i++) {
-            add_csv(b, cell_at(t, row, i)->text, i < last ? ',' : '\n');
+            add_csv(b, cell_at(t, row, i)->text, i < last);
         }
     }
 }
