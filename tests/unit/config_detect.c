@@ -253,7 +253,7 @@ static void a_batch_size_deep_down_is_offered(void **state) {
     assert_str(r.dialect, "none");
     assert_str(
         r.warnings.items[0],
-        "line 4: is it a.b.stages[0].batch_size? then use --key batch=a.b.stages[0].batch_size");
+        "line 4: is it a.b.stages[0].batch_size? then use --key batch='a.b.stages[0].batch_size'");
 }
 
 static void devices_may_be_a_list(void **state) {

@@ -3,6 +3,7 @@
 #include "records/config/dialect_int.h"
 
 #include "base/near.h"
+#include "base/shell.h"
 
 // --- What people should know ---------------------------------------------------------------------
 
@@ -187,7 +188,7 @@ static void not_recognised(struct reader *r) {
                            STR_ARG(r->config->name), value->line, value->column, STR_ARG(path));
         }
         config_reader_warn(r, "line %d: is it %.*s? then use --key batch=%.*s", e->key->line,
-                           STR_ARG(path), STR_ARG(path));
+                           STR_ARG(path), STR_ARG(shell_word(r->arena, path)));
         noted++;
     }
     to->hydra = r->config->root && is_hydra(r);

@@ -4,6 +4,8 @@
 // the user's, not ours.
 #include "records/config/dialect_int.h"
 
+#include "base/shell.h"
+
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -305,12 +307,13 @@ static int ask_user(struct reader *r, const struct matches *all) {
                    all->items[i].place.value->line);
         if (i < 2)
             buf_format(&sections, "%s--section %.*s", i ? " or " : "",
-                       STR_ARG(top.len ? top : parent));
+                       STR_ARG(shell_word(r->arena, top.len ? top : parent)));
     }
     fail_set(r->why, FAIL_INPUT, "%.*s: %td keys could be the batch size: %.*s",
              STR_ARG(r->config->name), all->count, STR_ARG(buf_str(&places)));
     return fail_hint(r->why, "choose one with --key batch=%.*s, or %.*s",
-                     STR_ARG(all->items[0].path), STR_ARG(buf_str(&sections)));
+                     STR_ARG(shell_word(r->arena, all->items[0].path)),
+                     STR_ARG(buf_str(&sections)));
 }
 
 // Of several places the one beside epochs, rates or sizes; the others are named as possibly dead.
