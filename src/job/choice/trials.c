@@ -177,9 +177,9 @@ static int failure(const struct choice_measured *m, const struct launch_result *
              STR_ARG(r->reason));
     struct str last = str_trim(r->trial.ending.last_lines);
     if (last.len == 0) return fail_hint(why, "%.*s", STR_ARG(r->hint));
-    return fail_hint_lines(
-        why, str_format(m->q->arena, "%.*s%slast lines of its output:\n%.*s", STR_ARG(r->hint),
-                        r->hint.len ? "\n  " : "", STR_ARG(last)));
+    return fail_hint_lines(why,
+                           str_format(m->q->arena, "%.*s%slast lines of its output:\n%.*s",
+                                      STR_ARG(r->hint), r->hint.len ? "\n  " : "", STR_ARG(last)));
 }
 
 static struct search_seen seen_of(const struct launch_result *r) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The credentials that serve reads: the token, the certificate and key of TLS. A file that every user
-// of this machine may read holds no credential.
+// The credentials that serve reads: the token, the certificate and key of TLS. A file that every
+// user of this machine may read holds no credential.
 #include "verbs/serve/serve.h"
 
 #include "base/os.h"
