@@ -29,10 +29,12 @@ SFT = ("--model_name_or_path {data}/tiny-gpt2 --dataset_name {data}/sft --max_le
 
 class Trainer:
     """name: the row's. package: whose version is shown. command: with {batch}, {accumulate}, {out}, {data}, {steps}, and {resume:...}
-    where it can resume. mib: the memory that `fit` has. steps: which `run` makes."""
+    where it can resume. mib: the memory that `fit` has. steps: which `run` makes. saves: the checkpoints, where no framework that is
+    known says them."""
 
-    def __init__(self, name, package, command, mib, steps=20, needs=()):
+    def __init__(self, name, package, command, mib, steps=20, needs=(), saves=None):
         self.name, self.package, self.command, self.mib, self.steps, self.needs = name, package, command, mib, steps, needs
+        self.saves = saves
 
     def words(self):
         """As a shell would part them: {resume:A B} is one."""
@@ -71,11 +73,13 @@ TRAINERS = [
             900, needs=("lightning",)),
     Trainer("yolo detect train", "ultralytics",
             "yolo detect train data={data}/boxes/data.yaml model=yolo11n.yaml imgsz=64 batch={batch} device=cpu workers=0 plots=False "
-            "epochs=3 project={out} {resume:resume={checkpoint}}", 900, needs=("ultralytics", "torchvision")),
+            "epochs=3 lr0={lr} project={out} {resume:resume={checkpoint}}", 900, needs=("ultralytics", "torchvision")),
     Trainer("Keras 3 on torch", "keras",
-            f"{script('keras_fit.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 900, needs=("keras",)),
+            f"{script('keras_fit.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 900,
+            needs=("keras",), saves="*"),
     Trainer("JAX", "jax",
-            f"{script('jax_loop.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600, needs=("jax",)),
+            f"{script('jax_loop.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600,
+            needs=("jax",), saves="*"),
 ]
 
 
@@ -113,7 +117,7 @@ class Folder:
         for word in trainer.words():
             for name, value in words.items():
                 word = word.replace(name, value)
-            word = word if verb[0] == "run" else word.replace("{lr}", "1.0")
+            word = word if verb[0] == "run" else word.replace("{lr}", "0.01")
             if verb[0] == "run" or not word.startswith("{resume:"):
                 command.append(word)
         status, answer, said = self.call([BATCHFIT, *verb, "--json", "--device", "cpu", "--python", sys.executable, "--", *command],
@@ -131,7 +135,8 @@ def of_fit(folder, trainer):
     if answer is None or not answer.get("trials"):
         return complaint(said), "no (%d)" % status
     chosen = "batch %d in %d launches" % (answer["largest_batch_size"] or 0, answer["launches"])
-    return answer["trials"][-1].get("steps_from") or "emitter", chosen if status == 0 else "no (%d)" % status
+    is_printed = any("read from the command's output" in note for note in answer["notes"])
+    return "printed" if is_printed else "emitter", chosen if status == 0 else "no (%d)" % status
 
 
 def of_bench(folder, trainer):
@@ -157,7 +162,10 @@ def processes(words):
 
 def kill_after_a_checkpoint(child, out):
     """The training alone, once, when it has saved and gone on for a moment."""
-    while child.poll() is None and not [f for f in examples.files(out, "**/*") if os.path.isfile(os.path.join(out, f))]:
+    def has_saved():
+        return any(os.path.isfile(os.path.join(out, f)) and not f.endswith((".yaml", ".csv")) for f in examples.files(out, "**/*"))
+
+    while child.poll() is None and not has_saved():
         time.sleep(0.05)
     time.sleep(0.5)
     for pid in processes(out):
@@ -169,8 +177,11 @@ def kill_after_a_checkpoint(child, out):
 def of_run(folder, trainer):
     """To its end under `run`, killed once after a checkpoint where it can resume, and not by us."""
     resumes = any(word.startswith("{resume:") for word in trainer.words())
+    options = ["--auto-scale-lr", "--lr", "0.01"] if "{lr}" in trainer.command else []
+    if trainer.saves:
+        options += ["--checkpoint", os.path.join(folder.path, "out-%d" % (folder.answers + 1), trainer.saves)]
     status, answer, said = folder.batchfit(trainer, "run", "--recover", "--batch-size", "4", "--backoff", "0", "--start-limit", "60",
-                                           *(["--auto-scale-lr", "--lr", "1.0"] if "{lr}" in trainer.command else []), meanwhile=kill_after_a_checkpoint if resumes else None)
+                                           *options, meanwhile=kill_after_a_checkpoint if resumes else None)
     if answer is None:
         return complaint(said)
     if status or answer["restarts"] > (1 if resumes else 0):
@@ -184,6 +195,7 @@ def row(folder, trainer):
     seen, fit = of_fit(folder, trainer)
     parts, bench = of_bench(folder, trainer)
     resume = next(("`%s`" % word for word in trainer.words() if word.startswith("{resume:")), "it cannot")
+    resume += ", `--checkpoint`" if trainer.saves else ""
     cells = [trainer.name, "%s %s" % (trainer.package, metadata.version(trainer.package).partition("+")[0]), seen, parts, fit, bench,
              of_run(folder, trainer), resume]
     return "| " + " | ".join(cells) + " |"
