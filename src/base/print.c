@@ -17,7 +17,7 @@ struct sink {
 
 // A whole character, or nothing of it.
 static void put(struct sink *s, struct str piece) {
-    bool has_room = s->used == s->needed && s->used + piece.len < s->size;
+    bool has_room = s->out && s->used == s->needed && s->used + piece.len < s->size;
     s->needed += piece.len;
     if (!has_room) return;
     memcpy(s->out + s->used, piece.p, (size_t)piece.len);

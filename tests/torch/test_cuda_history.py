@@ -107,7 +107,7 @@ class Trace(unittest.TestCase):
 
     def test_histories_that_cannot_be_used(self):
         marks = [(0, "init", 0, 0, {}), (2, None, 0, 0, {})]
-        with self.assertRaisesRegex(RecordError, "not complete"):
+        with self.assertRaisesRegex(RecordError, "incomplete"):
             cuda_trace.events([alloc(1, 10), alloc(1, 10)], marks)
         with self.assertRaisesRegex(RecordError, "ran out of memory.*4096 bytes"):
             cuda_trace.events([alloc(1, 10), ("oom", 0, 4096) + MAIN], marks)

@@ -180,7 +180,6 @@ static void colours_are_sent_only_where_they_change(void **state) {
 
 static void charts_know_their_peak(void **state) {
     (void)state;
-    ARENA_AUTO a = {0};
     double y[3000], z[3000];
     for (int i = 0; i < 3000; i++) y[i] = i == 1234 ? 64.0 : 16.0, z[i] = i % 2 ? NAN : 16;
     struct chart_series series[] = {{STR("a"), y}, {STR("b"), z}};

@@ -394,7 +394,8 @@ static double expanded(struct config_node *n) {
 
 // Ten lists of ten aliases each are a gigabyte to whoever expands them.
 static int check_bomb(const struct config *c, struct fail *why) {
-    const double values = c->root ? expanded(c->root) : 0;
+    if (!c->root) return 0;
+    const double values = expanded(c->root);
     if (values <= CONFIG_MAX_BYTES) return 0;
     return config_bytes_fail(c, c->root->begin < 0 ? 0 : c->root->begin, why,
                              "the aliases expand to %.0f values, expected fewer than %d", values,
