@@ -108,13 +108,14 @@ static bool is_of(const struct http_link *link, enum who who) {
 
 static struct http_link *next_to_go(struct http *h, const struct http_peer *account, enum who who) {
     struct http_link *victim = NULL;
-    int highest = -1;
+    int highest = 0;
     for (int i = 0; i < h->highest; i++) {
         struct http_link *link = &h->links[i];
         if (link->state == HTTP_LINK_FREE || link->is_let_go) continue;
         if (account && link->account != account) continue;
         int its = rank(link);
-        if (its < highest || (its == highest && link->since_ns >= victim->since_ns)) continue;
+        if (victim && (its < highest || (its == highest && link->since_ns >= victim->since_ns)))
+            continue;
         if (!is_of(link, who)) continue;
         highest = its;
         victim = link;
