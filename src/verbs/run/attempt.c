@@ -45,12 +45,7 @@ static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     if (w->base > 0 && w->run->state.samples_best > 0) has_trained = false;
     bool is_silent = !r && (has_trained || w->is_unseen);
     if (is_silent || steps_are_cut(s)) return -1; // it trained, and told nobody
-    if (w->base < 0 || !r) return w->base;
-    int64_t made = r->samples >= 0 ? steps_samples_after(s, r->rank, r->steps, r->samples) : -1;
-    if (made < 0 && !w->has_changed && w->run->has_batch) {
-        made = r->steps * w->attempt.batch * w->attempt.accumulation * w->run->rules.ranks;
-    }
-    return made < 0 ? -1 : w->base + made;
+    return r ? run_samples_after(w, s, r->rank, r->steps, r->samples) : w->base;
 }
 
 // A program that says how many samples its weights have seen is believed.

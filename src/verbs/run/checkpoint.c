@@ -172,9 +172,8 @@ static const struct step *step_before(const struct steps *s, int rank, double at
 int64_t run_samples_after(const struct run_watch *w, const struct steps *steps, int rank,
                           int64_t made, int64_t samples) {
     if (w->base < 0 || made < 0) return -1;
-    if (samples >= 0) {
-        samples = steps_samples_after(steps, rank, made, samples);
-    } else if (!w->has_changed) { // the steps do not say
+    samples = steps_samples_after(steps, rank, made, samples);
+    if (samples < 0 && !w->has_changed && w->run->has_batch) { // the steps do not say
         samples = made * w->attempt.batch * w->attempt.accumulation * w->run->rules.ranks;
     }
     return samples < 0 ? -1 : w->base + samples;
