@@ -4,6 +4,8 @@
 
 #include "records/config/tree_int.h"
 
+#include <time.h>
+
 static const struct {
     const char *text, *told; // NULL: it loads
 } rows[] = {
@@ -55,7 +57,31 @@ static void what_pyyaml_refuses_is_told(void **state) {
     }
 }
 
+static double seconds_to_read(const char *front, const char *end) {
+    ARENA_AUTO a = {0};
+    struct config c;
+    struct config_reading reading;
+    struct buf b = buf_new(&a);
+    buf_format(&b, "%slist:\n", front);
+    for (int i = 0; i < 200000; i++) buf_add(&b, STR("  - : a\n"));
+    buf_format(&b, "%s", end);
+    assert_int_equal(config_parse(&a, STR("c.yaml"), buf_str(&b), &c, NULL), 0);
+    const clock_t begin = clock();
+    assert_int_equal(config_read_roles(&a, &c, NULL, &reading, NULL), 0);
+    return (double)(clock() - begin) / CLOCKS_PER_SEC;
+}
+
+// Whether a question mark makes an empty key one that loads is asked of the text once, not once a
+// key: wherever the mark stands, it takes as long.
+static void many_empty_keys_take_no_longer(void **state) {
+    (void)state;
+    const double front = seconds_to_read("# ?\n", ""), end = seconds_to_read("", "# ?\n");
+    print_message("# 200000 empty keys: %.3f s, mark at the end: %.3f s\n", front, end);
+    assert_true(end < 6 * front);
+}
+
 int main(void) {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(what_pyyaml_refuses_is_told)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(what_pyyaml_refuses_is_told),
+                                       cmocka_unit_test(many_empty_keys_take_no_longer)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

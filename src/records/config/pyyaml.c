@@ -8,8 +8,8 @@
 #include <string.h>
 
 struct search {
-    struct arena *arena;
     const struct config *config;
+    bool has_question; // a mark of an explicit key, somewhere in the text
     const struct config_node *at;
     const char *what;
 };
@@ -87,8 +87,7 @@ static bool check_key(struct search *f, const struct config_node *map,
     if (n && (n->kind == NODE_LIST || n->kind == NODE_MAP))
         return found(f, key, "a list or a map as a key");
     // After a question mark, wherever it stands, a key may be empty.
-    if (key->kind == NODE_SCALAR && key->style == STYLE_EMPTY &&
-        !memchr(f->config->text.p, '?', (size_t)f->config->text.len))
+    if (key->kind == NODE_SCALAR && key->style == STYLE_EMPTY && !f->has_question)
         return found(f, key->begin < 0 ? map : key, "a colon without a key");
     if (map->flow && colon_is_below(f->config, key))
         return found(f, key, "a key in braces whose colon is in another line");
@@ -109,7 +108,7 @@ static bool check_node(struct search *f, const struct config_node *n, bool in_fl
 }
 
 struct str config_pyyaml_refuses(struct arena *a, const struct config *c) {
-    struct search f = {.arena = a, .config = c};
+    struct search f = {.config = c, .has_question = str_find(c->text, STR("?")) >= 0};
     if (!c->root || c->format != CONFIG_YAML || !check_node(&f, c->root, false))
         return (struct str){0};
     return str_format(
