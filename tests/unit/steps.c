@@ -291,6 +291,10 @@ static const struct {
     {"begin /a \"ranks\":2,\"step\":0\nbegin /a \"ranks\":2,\"step\":0\nend /a", "/a", "NN"},
     {"begin /a \"ranks\":2,\"step\":0\nbegin /a \"ranks\":2,\"step\":0\nfailed /a\nend /a", "/a",
      "NN"},
+    {"begin /a \"ranks\":2,\"step\":0\nfailed /a\nbegin /a \"ranks\":2,\"step\":0\nend /a\nstep",
+     "/a", "NN"},
+    {"begin /a \"ranks\":1,\"step\":0\nfailed /a\nbegin /a \"ranks\":1,\"step\":0\nend /a", "/a",
+     "SS"}, // tried again
     // A file in a checkpoint is none; nor is a folder into which files are saved later.
     {"begin /d1\nend /d1\nend /d1/extra", "/d1/extra", "NN"},
     {"end /d1/a \"by\":\"torch.save\",\"folder\":\"/d1\"", "/d1/a", "NM"},

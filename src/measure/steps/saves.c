@@ -111,9 +111,9 @@ static void on_end(struct steps *s, const struct step_rank *r, const struct step
     save->is_of_files = word->is_of_files;
     save->is_file = word->is_file;
     save->number = ++s->save_number;
-    if (save->state != STEPS_SAVE_BAD || save->error.len == 0) {
-        save->state = save->open > 0 ? STEPS_SAVE_BEGUN : STEPS_SAVE_ENDED;
-    }
+    save->state = save->error.len > 0 ? STEPS_SAVE_BAD
+                  : save->open > 0    ? STEPS_SAVE_BEGUN
+                                      : STEPS_SAVE_ENDED;
     save->folder = (struct str){0};
     if (word->folder.len == 0) {
         refute_folder(s, save);
@@ -128,6 +128,7 @@ static void on_failed(struct steps *s, const struct step_rank *r,
     struct step_save *save = save_at(s, word->path);
     if (save->open == 0) see_row(s, save, r, word);
     if (save->open > 0) save->open--;
+    save->ended++; // of a single rank: what begins next is another try
     save->state = STEPS_SAVE_BAD;
     save->error = clean_short(s->arena, word->error.len > 0 ? word->error : STR("?"), 400);
     save->number = ++s->save_number;
