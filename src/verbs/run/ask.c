@@ -228,10 +228,10 @@ struct launch_values run_values(struct run *r, struct recover_size size, struct 
     struct launch_values v = {0};
     launch_value(a, &v, "batch", str_format(a, "%lld", (long long)size.batch));
     launch_value(a, &v, "accumulate", str_format(a, "%lld", (long long)size.accumulation));
-    struct str lr = {0}, none = {0};
+    struct str lr = {0};
     if (!isnan(size.lr)) lr = str_format(a, "%.12g", size.lr);
     launch_value(a, &v, "lr", lr);
-    launch_value(a, &v, "checkpoint", checkpoint.len > 0 ? checkpoint : none);
+    launch_value(a, &v, "checkpoint", checkpoint);
     launch_switch(a, &v, "resume", checkpoint.len > 0);
     return v;
 }

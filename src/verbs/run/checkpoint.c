@@ -1,19 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checkpoints: which files the template matches (or the program says that it wrote), and how many
-// samples each holds. A program that
-// tells of its checkpoints (steps protocol, event phase) does so when one is written; a file that
-// was written before it told belongs to the steps before that. Where nothing is told, the file's
-// time is held against those of the steps.
+// samples each holds. A program that tells of its checkpoints (steps protocol, event phase) does so
+// when one is written; a file that was written before it told belongs to the steps before that.
+// Where nothing is told, the file's time is held against those of the steps.
 #include "verbs/run/run.h"
 
 #include "base/os.h"
 
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
 enum { OLD_MS = 1000, SETTLED_MS = 5000 };
@@ -24,10 +21,6 @@ static int compare(const void *a, const void *b) {
     const struct recover_file *x = a, *y = b;
     if (x->written != y->written) return x->written < y->written ? 1 : -1;
     return strverscmp(y->path.p, x->path.p);
-}
-
-static struct str ended(struct arena *a, struct str path) { // for stat and strverscmp
-    return str_of(str_z(a, path));
 }
 
 static bool is_below(struct str path, struct str folder) {
@@ -45,17 +38,17 @@ static bool is_refuted(const struct recover_state *s, ptrdiff_t at) {
     return false;
 }
 
-// What the template matches; without one, what the log has.
+// What the template matches; without one, what the log has. Each ends with a NUL.
 static struct str_list paths_of(struct run *r, struct arena *a) {
     struct str_list paths = {0};
     glob_t found = {0};
     for (ptrdiff_t i = 0; !r->o->checkpoint && i < r->state.checkpoint_count; i++) {
-        bool is_one = !is_refuted(&r->state, i);
-        if (is_one) str_list_add(a, &paths, ended(a, r->state.checkpoints[i].file.path));
+        if (is_refuted(&r->state, i)) continue;
+        str_list_add(a, &paths, str_copy(a, r->state.checkpoints[i].file.path));
     }
     if (!r->o->checkpoint || glob(r->o->checkpoint, GLOB_NOSORT, NULL, &found) != 0) return paths;
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        str_list_add(a, &paths, str_of(str_z(a, str_of(found.gl_pathv[i]))));
+        str_list_add(a, &paths, str_copy(a, str_of(found.gl_pathv[i])));
     }
     globfree(&found);
     return paths;
@@ -85,15 +78,10 @@ static bool is_among(struct run_files files, struct recover_file file) {
     return false;
 }
 
-// -1: the log does not know this writing of the file.
-static ptrdiff_t place_in_log(const struct recover_state *s, struct recover_file file) {
+bool run_files_logged(const struct recover_state *s, struct recover_file file) {
     ptrdiff_t i = s->checkpoint_count - 1;
     while (i >= 0 && !is_same(s->checkpoints[i].file, file)) i--;
-    return i;
-}
-
-bool run_files_logged(const struct recover_state *s, struct recover_file file) {
-    return place_in_log(s, file) >= 0;
+    return i >= 0;
 }
 
 void run_file_torn(struct run *r, struct str path) {
@@ -198,11 +186,11 @@ static const struct step_mark *mark_after(const struct steps *s, double at_s) {
 
 // As the emitter tells it: whole. The program's folder is ours.
 static struct str as_told(struct arena *a, struct str path) {
-    char folder[PATH_MAX];
     if (path.len > 0 && path.p[0] == '/') return path;
-    if (!getcwd(folder, sizeof folder)) return (struct str){0};
+    struct str folder = run_folder(a);
+    if (folder.len == 0) return folder;
     if (str_starts(path, STR("./"))) path = str_slice(path, 2, path.len);
-    return str_format(a, "%s/%.*s", folder, STR_ARG(path));
+    return str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(path));
 }
 
 static const struct step_save *save_told(const struct steps *s, struct str path) {

@@ -19,13 +19,17 @@
 #define NS_PER_S INT64_C(1000000000)
 enum { LOG_MAX_BYTES = 256 << 20 };
 
+struct str run_folder(struct arena *a) {
+    char *folder = getcwd(NULL, 0);
+    struct str copy = str_copy(a, str_of(folder));
+    free(folder);
+    return copy;
+}
+
 // The folder, the command and the config's path: what makes it the same run.
 static struct str identity(struct arena *a, char *const *command, const char *config) {
-    char *folder = getcwd(NULL, 0);
-    struct str id = str_format(a, "%s\n%.*s\n%s\n", folder ? folder : "",
-                               STR_ARG(trial_command_text(a, command)), config ? config : "");
-    free(folder);
-    return id;
+    struct str folder = run_folder(a), words = trial_command_text(a, command);
+    return str_format(a, "%.*s\n%.*s\n%s\n", STR_ARG(folder), STR_ARG(words), config ? config : "");
 }
 
 static int log_path(struct run *r, char *const *command, struct fail *why) {
@@ -63,13 +67,6 @@ static int open_file(struct run *r, struct fail *why) {
     return fail_hint(why, "wait for it, end it, or use another log with --log FILE");
 }
 
-static void sync_folder(struct run *r) {
-    const char *path = str_z(r->arena, r->log.path), *slash = strrchr(path, '/');
-    struct str folder =
-        slash ? str_format(r->arena, "%.*s", (int)(slash - path + 1), path) : STR("./");
-    os_sync_folder(folder.p);
-}
-
 // False: it is not on the disk.
 static bool write_line(struct run *r, struct str line) {
     if (os_write(r->log.fd, line) < 0) return false;
@@ -89,14 +86,12 @@ void run_log_add(struct run *r, struct recover_event event) {
 
 static struct recover_event begin_event(struct run *r, char *const *command) {
     struct recover_event e = recover_event_of(RECOVER_BEGIN);
-    char *folder = getcwd(NULL, 0);
     e.rules = r->rules;
     // Told for people; which run it is, the name of the log says (identity).
     char **words = secret_masked(r->arena, command);
     for (int i = 0; words[i]; i++) str_list_add(r->arena, &e.command, str_of(words[i]));
     e.config = str_of(r->o->config);
-    e.folder = str_copy(r->arena, str_of(folder));
-    free(folder);
+    e.folder = run_folder(r->arena);
     return e;
 }
 
@@ -104,7 +99,7 @@ static int begin_anew(struct run *r, char *const *command, struct fail *why) {
     r->state = (struct recover_state){.arena = r->arena};
     r->began_ns = os_wall_ns();
     run_log_add(r, begin_event(r, command));
-    sync_folder(r);
+    os_sync_folder(dirname(str_z(r->arena, r->log.path)));
     return r->log.is_broken ? unwritable(r, why) : 0;
 }
 
@@ -141,14 +136,11 @@ static int go_on(struct run *r, struct recover_log *log, struct fail *why) {
     return 0;
 }
 
-static int64_t written_ns(const struct stat *st) {
-    return (int64_t)st->st_mtim.tv_sec * NS_PER_S + st->st_mtim.tv_nsec;
-}
-
 bool run_file_at(struct str path, struct recover_file *ret_file) {
     struct stat st;
     if (stat(path.p, &st) < 0) return false;
-    *ret_file = (struct recover_file){path, written_ns(&st)};
+    *ret_file =
+        (struct recover_file){path, (int64_t)st.st_mtim.tv_sec * NS_PER_S + st.st_mtim.tv_nsec};
     return true;
 }
 

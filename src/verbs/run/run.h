@@ -93,6 +93,8 @@ int run_log_open(struct run *r, char *const *command, struct fail *why);
 // Writes the event, waits until the disk has it, and applies it to the state.
 void run_log_add(struct run *r, struct recover_event event);
 void run_log_close(struct run *r);
+// The one that this runs in, and the training with it; empty: it is gone.
+struct str run_folder(struct arena *a);
 // The writing of a path that the disk has; false: none. The path ends with a NUL.
 bool run_file_at(struct str path, struct recover_file *ret_file);
 
