@@ -352,11 +352,8 @@ static int confirm_accumulation(struct choice_measured *m, struct fail *why) {
         is_done |= t->result.status == LAUNCH_OK;
     }
     if (!t) return 0;
-    m->best = t->result.status == LAUNCH_OK ? t : NULL;
-    m->found.largest = m->best ? m->best->plan.batch : 0;
-    m->confirmed = m->best && (t->result.covered & STEPS_COVER_SECOND_STEP);
-    m->chosen.fits = m->best != NULL;
-    m->chosen.plan = t->plan;
+    m->found.largest = t->result.status == LAUNCH_OK ? t->plan.batch : 0;
+    choose(m, false);
     return 0;
 }
 
