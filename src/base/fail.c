@@ -29,17 +29,10 @@ int fail_hint(struct fail *why, const char *format, ...) {
 
 int fail_hint_lines(struct fail *why, struct str lines) {
     if (!why) return FAIL_BUG;
-    char form[CLEAN_FORM_MOST];
-    ptrdiff_t used = 0;
-    while (lines.len > 0) {
-        bool is_end = *lines.p == '\n' || *lines.p == '\t';
-        struct str at = lines, shown = clean_take(&lines, form);
-        if (is_end) shown = str_slice(at, 0, 1);
-        if (used + shown.len >= (ptrdiff_t)sizeof why->hint) break;
-        memcpy(why->hint + used, shown.p, (size_t)shown.len);
-        used += shown.len;
-    }
-    why->hint[used] = 0;
+    ARENA_AUTO scratch = {0};
+    struct buf clean = buf_new(&scratch);
+    clean_add_lines(&clean, lines);
+    clean_keep(why->hint, sizeof why->hint, buf_str(&clean));
     return why->code;
 }
 
