@@ -348,7 +348,7 @@ int http_open(struct arena *a, const struct http_options *options, struct http *
     int rc = check(options, why);
     if (rc == 0) rc = http_library_load(&h->library, why);
     if (rc == 0) rc = http_peers_open(a, &h->peers, options->trusted_proxies, why);
-    if (rc == 0) rc = http_listen(a, options->address, &h->port, &h->listening, why);
+    if (rc == 0) rc = http_listen(options->address, &h->port, &h->listening, why);
     if (rc == 0) rc = make_session(h, why);
     if (rc == 0) rc = http_library_start(h, &calls, why);
     if (rc == 0) rc = http_door_open(h, why);

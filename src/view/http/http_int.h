@@ -161,7 +161,7 @@ struct http {
 };
 
 // listen.c: a socket that listens; its port in *port.
-int http_listen(struct arena *a, const char *address, int *port, int *ret_fd, struct fail *why);
+int http_listen(const char *address, int *port, int *ret_fd, struct fail *why);
 
 // peer.c: addresses, and what is on their account.
 struct http_address http_address_of(const struct sockaddr_storage *address);

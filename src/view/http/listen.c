@@ -54,9 +54,8 @@ static int port_of(int fd) {
                                              : ((struct sockaddr_in *)&bound)->sin_port);
 }
 
-int http_listen(struct arena *a, const char *address, int *port, int *ret_fd, struct fail *why) {
+int http_listen(const char *address, int *port, int *ret_fd, struct fail *why) {
     struct addrinfo *found = NULL;
-    (void)a;
     int rc = find(address, *port, &found, why);
     if (rc < 0) return rc;
     int on = 1;
