@@ -69,21 +69,19 @@ static int give_owner(struct arena *a, const struct stat *st, int to, struct str
     if (errno != EPERM) return -errno;
     if (now.st_uid != st->st_uid) {
         *mode &= (mode_t)~S_ISUID;
-        str_list_add(a, notes,
-                     str_format(a,
-                                "its owner is now user %u: user %u's file could not "
-                                "be given back",
-                                (unsigned)now.st_uid, (unsigned)st->st_uid));
+        str_list_format(a, notes,
+                        "its owner is now user %u: user %u's file could not "
+                        "be given back",
+                        (unsigned)now.st_uid, (unsigned)st->st_uid);
     }
     if (now.st_gid == st->st_gid || fchown(to, (uid_t)-1, st->st_gid) == 0) return 0;
     if (errno != EPERM) return -errno;
     mode_t others = (*mode & S_IRWXO) << 3;
     *mode &= ~(mode_t)(S_ISGID | S_IRWXG) | others;
-    str_list_add(a, notes,
-                 str_format(a,
-                            "its group is now %u, with the rights of others: group %u "
-                            "could not be kept",
-                            (unsigned)now.st_gid, (unsigned)st->st_gid));
+    str_list_format(a, notes,
+                    "its group is now %u, with the rights of others: group %u "
+                    "could not be kept",
+                    (unsigned)now.st_gid, (unsigned)st->st_gid);
     return 0;
 }
 

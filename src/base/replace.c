@@ -91,9 +91,9 @@ static int resolve(struct replacing *r) {
     r->folder = dirname(str_z(a, str_of(r->target)));
     struct stat st;
     if (lstat(r->path, &st) == 0 && S_ISLNK(st.st_mode) && !os_exists(r->target)) {
-        str_list_add(a, &r->done->notes,
-                     str_format(a, "%s is a symlink to %s, which did not exist: it was made",
-                                r->path, r->target));
+        str_list_format(a, &r->done->notes,
+                        "%s is a symlink to %s, which did not exist: it was made", r->path,
+                        r->target);
     }
     return 0;
 }
@@ -227,7 +227,8 @@ static int keep_aside(struct replacing *r, const char *from, struct str *ret_nam
 }
 
 static int failed_backups(const struct replacing *r) {
-    return fail_set(r->why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some", r->path);
+    return fail_set(r->why, FAIL_MACHINE, "%s: a thousand backups already exist; delete some",
+                    r->path);
 }
 
 static int make_backup(struct replacing *r) {
@@ -373,8 +374,8 @@ static void clean_one(struct replacing *r, const char *folder, struct str name) 
         if (os_read(r->arena, path, whole_file, &text, NULL, NULL) < 0) return;
         if (!is_in_a_backup(r, text)) {
             if (keep_aside(r, path, &kept) < 0) return;
-            str_list_add(r->arena, &r->done->notes,
-                         str_format(r->arena, "left by a killed write, now %.*s", STR_ARG(kept)));
+            str_list_format(r->arena, &r->done->notes, "left by a killed write, now %.*s",
+                            STR_ARG(kept));
             return;
         }
     }
@@ -409,11 +410,10 @@ static void clean_all(struct replacing *r) {
 
 static void tell_links(struct replacing *r) {
     if (!r->exists || !r->keeps_backup || r->st.st_nlink < 2) return;
-    str_list_add(r->arena, &r->done->notes,
-                 str_format(r->arena,
-                            "%s was one of %ld names of a file (hard links): the others "
-                            "keep the old text",
-                            r->path, (long)r->st.st_nlink));
+    str_list_format(r->arena, &r->done->notes,
+                    "%s was one of %ld names of a file (hard links): the others "
+                    "keep the old text",
+                    r->path, (long)r->st.st_nlink);
 }
 
 static int replace_locked(struct replacing *r, const struct os_stamp *stamp) {

@@ -44,6 +44,13 @@ void str_list_add(struct arena *a, struct str_list *list, struct str text) {
     *arena_push(a, &list->items, &list->count, &list->capacity) = text;
 }
 
+void str_list_format(struct arena *a, struct str_list *list, const char *format, ...) {
+    va_list args;
+    va_start(args, format);
+    str_list_add(a, list, str_format_list(a, format, args));
+    va_end(args);
+}
+
 bool str_list_has(const struct str_list *list, struct str text) {
     ptrdiff_t i = 0;
     while (i < list->count && !str_equal(list->items[i], text)) i++;

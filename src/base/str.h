@@ -27,12 +27,14 @@ __attribute__((format(printf, 2, 3))) struct str str_format(struct arena *a, con
 __attribute__((format(printf, 2, 0))) struct str str_format_list(struct arena *a,
                                                                  const char *format, va_list args);
 
-// Texts in a row: notes, names. Add with str_list_add.
+// Texts in a row: notes, names. Add with str_list_add, or str_list_format.
 struct str_list {
     struct str *items;
     ptrdiff_t count, capacity;
 };
 void str_list_add(struct arena *a, struct str_list *list, struct str text);
+__attribute__((format(printf, 3, 4))) void str_list_format(struct arena *a, struct str_list *list,
+                                                           const char *format, ...);
 bool str_list_has(const struct str_list *list, struct str text);
 
 // The words of a command or an environment, with a NULL behind the last as exec wants them.

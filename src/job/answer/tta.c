@@ -64,11 +64,9 @@ static int take_limits(struct question *q, const struct answer_tta_options *o,
     if (!o->target_time || ask->has_images) return 0;
     ask->within_s = ask->target_s;
     ask->target_s = NAN;
-    str_list_add(
-        q->arena, &ask->notes,
-        str_format(q->arena,
-                   "--target-time %s is not judged: give the number of images with --images N",
-                   o->target_time));
+    str_list_format(q->arena, &ask->notes,
+                    "--target-time %s is not judged: give the number of images with --images N",
+                    o->target_time);
     return 0;
 }
 

@@ -25,9 +25,8 @@ struct str history_date(struct arena *a, int64_t at_ms) {
 static void not_stored(struct history *h, const struct fail *why) {
     if (h->failed) return;
     h->failed = true;
-    str_list_add(h->arena, &h->notes,
-                 str_format(h->arena, "nothing was stored in the history: %s%s%s", why->message,
-                            why->hint[0] ? "; " : "", why->hint));
+    str_list_format(h->arena, &h->notes, "nothing was stored in the history: %s%s%s", why->message,
+                    why->hint[0] ? "; " : "", why->hint);
 }
 
 void history_open(struct arena *a, const struct history_options *o, struct history *ret_history) {
@@ -323,13 +322,11 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
 
 void history_note_recalled(struct history *h, ptrdiff_t trials) {
     if (h->recalled == 0) return;
-    str_list_add(
-        h->arena, &h->notes,
-        str_format(h->arena,
-                   "%lld of %td trials were not run: the history has them for the same command, "
-                   "files and machine, the last from %.*s UTC; --fresh reruns them",
-                   (long long)h->recalled, trials,
-                   STR_ARG(history_date(h->arena, h->recalled_ms))));
+    str_list_format(h->arena, &h->notes,
+                    "%lld of %td trials were not run: the history has them for the same command, "
+                    "files and machine, the last from %.*s UTC; --fresh reruns them",
+                    (long long)h->recalled, trials,
+                    STR_ARG(history_date(h->arena, h->recalled_ms)));
 }
 
 // --- Correction ----------------------------------------------------------------------------------

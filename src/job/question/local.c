@@ -88,16 +88,12 @@ static struct str alike(const struct question *q, const struct family *f, double
     return (struct str){0};
 }
 
-static void note(struct question *q, struct str text) {
-    str_list_add(q->arena, &q->notes, text);
-}
-
 static int say_unknown(struct question *q, struct str folder, struct str what, bool is_optional,
                        struct fail *why) {
     q->plan.model = (struct str){0};
     if (is_optional) {
-        note(q, str_format(q->arena, "%.*s is a folder: %.*s; so there is no prediction",
-                           STR_ARG(folder), STR_ARG(what)));
+        str_list_format(q->arena, &q->notes, "%.*s is a folder: %.*s; so there is no prediction",
+                        STR_ARG(folder), STR_ARG(what));
         return 0;
     }
     fail_set(why, FAIL_INPUT, "%.*s is a folder: %.*s", STR_ARG(folder), STR_ARG(what));
@@ -130,8 +126,8 @@ int question_local(struct question *q, bool is_optional, struct fail *why) {
         return say_unknown(q, folder, str_format(a, "%.*s, which has no tape", STR_ARG(size)),
                            is_optional, why);
     }
-    note(q, str_format(a, "%.*s is a folder: %.*s, treated as %.*s", STR_ARG(folder), STR_ARG(size),
-                       STR_ARG(model)));
+    str_list_format(a, &q->notes, "%.*s is a folder: %.*s, treated as %.*s", STR_ARG(folder),
+                    STR_ARG(size), STR_ARG(model));
     q->plan.model = model;
     return 0;
 }

@@ -246,22 +246,19 @@ static void note_source(struct launch *l, const struct launch_result *r) {
     const struct steps *steps = &r->trial.steps;
     if (r->trial.printed.len > 0 && !l->has_said_printed) {
         l->has_said_printed = true;
-        str_list_add(
-            l->arena, &l->notes,
-            str_format(l->arena,
-                       "the steps were read from the command's output (\"%.*s\"): there are no "
-                       "phases, and each step counts as batch x accumulation samples%s",
-                       STR_ARG(r->trial.printed),
-                       l->place.kind == LAUNCH_CUDA ? "; its GPU memory is not capped" : ""));
+        str_list_format(l->arena, &l->notes,
+                        "the steps were read from the command's output (\"%.*s\"): there are no "
+                        "phases, and each step counts as batch x accumulation samples%s",
+                        STR_ARG(r->trial.printed),
+                        l->place.kind == LAUNCH_CUDA ? "; its GPU memory is not capped" : "");
     }
     int64_t dim = steps->rank_count > 0 ? steps->ranks[0].batch_dim : 0;
     if (dim <= 0 || l->options->batch_dim > 0) return;
     if (!l->dimension_note) {
-        str_list_add(l->arena, &l->notes,
-                     str_format(l->arena,
-                                "samples are counted along dimension %lld of the tensors, which "
-                                "has the size of {batch} (--batch-dim %lld sets it)",
-                                (long long)dim, (long long)dim));
+        str_list_format(l->arena, &l->notes,
+                        "samples are counted along dimension %lld of the tensors, which "
+                        "has the size of {batch} (--batch-dim %lld sets it)",
+                        (long long)dim, (long long)dim);
         l->dimension_note = &l->notes.items[l->notes.count - 1];
         l->dimension_batch = r->batch;
     } else if (r->batch != l->dimension_batch) {

@@ -36,10 +36,9 @@ void launch_snapshots_tell(struct launch *l, bool aloud) {
         if (is_known(l, names[i])) continue;
         str_list_add(a, &l->snapshots_known, names[i]);
         if (aloud)
-            str_list_add(a, &l->notes,
-                         str_format(a,
-                                    "memory snapshot of an out-of-memory: batchfit doctor "
-                                    "%.*s/%.*s",
-                                    STR_ARG(l->snapshots), STR_ARG(names[i])));
+            str_list_format(a, &l->notes,
+                            "memory snapshot of an out-of-memory: batchfit doctor "
+                            "%.*s/%.*s",
+                            STR_ARG(l->snapshots), STR_ARG(names[i]));
     }
 }

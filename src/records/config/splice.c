@@ -12,9 +12,8 @@ void config_patch_splice(struct patch *p, ptrdiff_t begin, ptrdiff_t end, struct
 
 void config_patch_change(struct patch *p, int line, struct str path, struct str old,
                          struct str new) {
-    str_list_add(p->arena, &p->result.changes,
-                 str_format(p->arena, "%.*s:%d: %.*s: %.*s -> %.*s", STR_ARG(p->config->name), line,
-                            STR_ARG(path), STR_ARG(old), STR_ARG(new)));
+    str_list_format(p->arena, &p->result.changes, "%.*s:%d: %.*s: %.*s -> %.*s",
+                    STR_ARG(p->config->name), line, STR_ARG(path), STR_ARG(old), STR_ARG(new));
 }
 
 bool config_patch_same_value(struct scalar old, struct str old_text, struct scalar new,

@@ -69,7 +69,7 @@ static int record(struct check *c, struct fail *why) {
                         o->record);
     }
     int rc = device_record(c->arena, o->machine, o->record, 0, 0, why);
-    if (rc == 0) question_note(&c->question, str_format(c->arena, "recorded: %s", o->record));
+    if (rc == 0) question_say(&c->question, "recorded: %s", o->record);
     return rc;
 }
 

@@ -174,13 +174,11 @@ static struct str title_of(const struct matrix *m) {
 // What the rows have in common, and why cells are empty, once.
 static void collect_notes(const struct matrix *m, struct str_list *notes) {
     struct question *q = &m->check->question;
-    str_list_add(q->arena, notes,
-                 str_format(q->arena,
-                            "%s on GPUs with tensor cores, fp32 on the others; optimizer %.*s",
-                            q->has_config || q->precision_fixed ? "the config's precision"
-                                                                : "mixed precision (amp-fp16)",
-                            STR_ARG(q->plan.optimizer.len ? q->plan.optimizer
-                                                          : STR("adamw, or the tape's own"))));
+    str_list_format(
+        q->arena, notes, "%s on GPUs with tensor cores, fp32 on the others; optimizer %.*s",
+        q->has_config || q->precision_fixed ? "the config's precision"
+                                            : "mixed precision (amp-fp16)",
+        STR_ARG(q->plan.optimizer.len ? q->plan.optimizer : STR("adamw, or the tape's own")));
     for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
         const struct cell *cell = &m->cells[i];
         if (!cell->is_known && !str_list_has(notes, cell->why))

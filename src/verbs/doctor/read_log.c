@@ -49,9 +49,8 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     int64_t line;
     logread_end(j, &ending, &line);
     if (logread_went_on(j, line) && ending.signature->kind != FAILURE_COMMUNICATION)
-        str_list_add(r->d->arena, &r->d->notes,
-                     str_format(r->d->arena, "the training continued after line %lld: %.*s",
-                                (long long)line, STR_ARG(str_trim(ending.line))));
+        str_list_format(r->d->arena, &r->d->notes, "the training continued after line %lld: %.*s",
+                        (long long)line, STR_ARG(str_trim(ending.line)));
     else
         doctor_take_ending(r->d, &ending, line);
     take_place(r);

@@ -95,9 +95,8 @@ int doctor_reading_steps_end(struct doctor_reading *r, struct fail *why) {
             STR_ARG(str_slice(r->steps.first_broken, 0,
                               r->steps.first_broken.len < 80 ? r->steps.first_broken.len : 80)));
     if (r->steps.broken_lines > 0)
-        str_list_add(
-            r->d->arena, &r->d->notes,
-            str_format(r->d->arena, "%lld broken lines skipped", (long long)r->steps.broken_lines));
+        str_list_format(r->d->arena, &r->d->notes, "%lld broken lines skipped",
+                        (long long)r->steps.broken_lines);
     for (int i = 0; i < STEP_TIME_COUNT; i++) f->phases.ms[i] = median_of(r, count, i);
     f->phase_steps = count;
     f->times_ms = r->times;

@@ -72,8 +72,8 @@ int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why) {
     if (r->broken == r->lines)
         return fail_set(why, FAIL_INPUT, "%s: every line is broken", r->name);
     if (r->broken > 0)
-        str_list_add(r->d->arena, &r->d->notes,
-                     str_format(r->d->arena, "%lld broken lines skipped", (long long)r->broken));
+        str_list_format(r->d->arena, &r->d->notes, "%lld broken lines skipped",
+                        (long long)r->broken);
     r->d->facts.utilisation = figures_median(&r->utilisation);
     r->d->facts.memory_share = figures_median(&r->memory);
     r->d->facts.gauge_count = r->utilisation.seen;

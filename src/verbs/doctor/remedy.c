@@ -83,7 +83,7 @@ void doctor_predict(struct doctor *d) {
     if (rc == 0) rc = answer_at(q, &card, batch, accumulation, &now, &why);
     if (rc == 0) rc = answer_at(q, &card, batch / 2, 2 * accumulation, &then, &why);
     if (rc < 0) {
-        str_list_add(d->arena, &d->notes, str_format(d->arena, "no prediction: %s", why.message));
+        str_list_format(d->arena, &d->notes, "no prediction: %s", why.message);
         return;
     }
     d->effect_batch = batch / 2;

@@ -136,34 +136,29 @@ static void add_cause(struct doctor *d, const struct death *x, enum death_verdic
 
 static void note_history(struct doctor *d, const struct death *x) {
     const struct snapshot_history *h = x->history;
-    struct arena *a = d->arena;
     struct str gpu = of_gpu(d, x);
     if (h->event_count == 0) {
-        str_list_add(a, &d->notes,
-                     str_format(a,
-                                "%.*sthe file has no history, only the final state: call "
-                                "torch.cuda.memory._record_memory_history() before the training",
-                                STR_ARG(gpu)));
+        str_list_format(d->arena, &d->notes,
+                        "%.*sthe file has no history, only the final state: call "
+                        "torch.cuda.memory._record_memory_history() before the training",
+                        STR_ARG(gpu));
         return;
     }
     if (h->before_count > 0)
-        str_list_add(a, &d->notes,
-                     str_format(a,
-                                "%.*sthe history does not begin with the program: %lld allocations "
-                                "of %.*s existed before it. Recording began late, or its ring "
-                                "buffer (max_entries) has lost the beginning",
-                                STR_ARG(gpu), (long long)h->before_count,
-                                STR_ARG(bytes(d, h->before_bytes))));
+        str_list_format(d->arena, &d->notes,
+                        "%.*sthe history does not begin with the program: %lld allocations "
+                        "of %.*s existed before it. Recording began late, or its ring "
+                        "buffer (max_entries) has lost the beginning",
+                        STR_ARG(gpu), (long long)h->before_count,
+                        STR_ARG(bytes(d, h->before_bytes)));
     if (!h->has_stacks)
-        str_list_add(a, &d->notes,
-                     str_format(a,
-                                "%.*sno stacks were recorded (context=None), so the owners of the "
-                                "memory are unknown",
-                                STR_ARG(gpu)));
+        str_list_format(d->arena, &d->notes,
+                        "%.*sno stacks were recorded (context=None), so the owners of the "
+                        "memory are unknown",
+                        STR_ARG(gpu));
     if (h->ooms > 1)
-        str_list_add(a, &d->notes,
-                     str_format(a, "%.*smemory ran out %d times; this is the last", STR_ARG(gpu),
-                                (int)h->ooms));
+        str_list_format(d->arena, &d->notes, "%.*smemory ran out %d times; this is the last",
+                        STR_ARG(gpu), (int)h->ooms);
 }
 
 static const char *const replays[] = {
@@ -177,25 +172,21 @@ static const char *const replays[] = {
 };
 
 static void note_replay(struct doctor *d, const struct death *x) {
-    struct arena *a = d->arena;
     if (replays[x->replay])
-        str_list_add(a, &d->notes,
-                     str_format(a, "%.*s%s", STR_ARG(of_gpu(d, x)), replays[x->replay]));
+        str_list_format(d->arena, &d->notes, "%.*s%s", STR_ARG(of_gpu(d, x)), replays[x->replay]);
     if (x->conf_unread.len > 0)
-        str_list_add(a, &d->notes,
-                     str_format(a,
-                                "the simulator does not support all of the file's settings (%.*s)",
-                                STR_ARG(x->conf_unread)));
+        str_list_format(d->arena, &d->notes,
+                        "the simulator does not support all of the file's settings (%.*s)",
+                        STR_ARG(x->conf_unread));
     if (x->batch > 0 && x->tape.fixed_bytes > 0)
-        str_list_add(a, &d->notes,
-                     str_format(a,
-                                "%.*s of activations have sizes that %lld does not divide: they "
-                                "count as constant for other batches",
-                                STR_ARG(bytes(d, x->tape.fixed_bytes)), (long long)x->batch));
+        str_list_format(d->arena, &d->notes,
+                        "%.*s of activations have sizes that %lld does not divide: they "
+                        "count as constant for other batches",
+                        STR_ARG(bytes(d, x->tape.fixed_bytes)), (long long)x->batch);
     if (x->batch_count > 0)
-        str_list_add(a, &d->notes,
-                     STR("a smaller batch is only known to get past this point: the file does not "
-                         "show what the rest of the step would have needed"));
+        str_list_format(d->arena, &d->notes,
+                        "a smaller batch is only known to get past this point: the file does not "
+                        "show what the rest of the step would have needed");
 }
 
 static void judge(struct doctor *d, const struct snapshot *s, int gpu) {

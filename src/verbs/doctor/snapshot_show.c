@@ -113,10 +113,6 @@ void doctor_show_snapshot(struct doctor *d, struct show_style style, struct buf 
     }
 }
 
-static json_t *text_or_null(const char *text) {
-    return text ? json_string(text) : json_null();
-}
-
 static json_t *kinds_json(const struct death *x) {
     json_t *all = json_array();
     for (int i = 0; i < x->kind_count; i++) {
@@ -176,7 +172,7 @@ static json_t *gpu_json(struct doctor *d, const struct death *x) {
     json_t *gpu = json_pack(
         "{s:i, s:b, s:i, s:i, s:o, s:i, s:I, s:I, s:o, s:o, s:o}", "gpu", h->gpu, "out_of_memory",
         h->is_oom, "events", (int)h->event_count, "steps", (int)(h->event_count ? h->steps : 0),
-        "phase", text_or_null(phases[h->phase]), "step", (int)h->step, "allocated_bytes",
+        "phase", json_text(str_of(phases[h->phase])), "step", (int)h->step, "allocated_bytes",
         (json_int_t)h->allocated, "requested_bytes", (json_int_t)h->requested, "reserved_bytes",
         json_count(h->reserved), "free_inside_bytes", json_count(h->holes), "largest_hole_bytes",
         json_count(h->largest_hole));
@@ -186,7 +182,7 @@ static json_t *gpu_json(struct doctor *d, const struct death *x) {
         json_count(h->device_free), "capacity_bytes", json_count(x->capacity),
         "before_history_bytes", (json_int_t)h->before_bytes, "before_history_allocations",
         (json_int_t)h->before_count, "kinds", kinds_json(x), "holders", holders_json(d, x), "leak",
-        leak_json(d, x), "replay", text_or_null(replays[x->replay]), "settings", cases_json(x),
+        leak_json(d, x), "replay", json_text(str_of(replays[x->replay])), "settings", cases_json(x),
         "batches", batches_json(x));
     json_object_update_new(gpu, more);
     return gpu;

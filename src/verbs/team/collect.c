@@ -122,7 +122,7 @@ static void predict(struct team_collect *c) {
         row->is_answered = row->is_predicted && row->predicted.fits && !row->is_refuted &&
                            !team_collect_taken(row);
         if (row->is_predicted) continue;
-        question_note(c->q, str_format(c->q->arena, "no prediction: %s", why.message));
+        question_say(c->q, "no prediction: %s", why.message);
         return;
     }
 }

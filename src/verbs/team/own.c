@@ -148,8 +148,7 @@ static void note_left(struct team_collect *c, const struct left_out *left) {
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].count == 0) continue;
-        question_note(c->q, str_format(c->q->arena, "not collected: %td trials %s", rows[i].count,
-                                       rows[i].what));
+        question_say(c->q, "not collected: %td trials %s", rows[i].count, rows[i].what);
     }
 }
 

@@ -160,13 +160,11 @@ static void add_slow(struct arena *a, const struct team_collect_row *row, struct
         if (!best) continue;
         double share = r->samples_per_s / best->record->samples_per_s;
         if (!(share < much_slower)) continue;
-        str_list_add(a, list,
-                     str_format(a,
-                                "%.*s: %.*s makes %.0f %% of the samples/s of %.*s with the same "
-                                "batch (batchfit check, batchfit doctor)",
-                                STR_ARG(row->card.gpu.name),
-                                STR_ARG(survey_called(card->choices[i].file)), 100 * share,
-                                STR_ARG(survey_called(best->file))));
+        str_list_format(a, list,
+                        "%.*s: %.*s makes %.0f %% of the samples/s of %.*s with the same "
+                        "batch (batchfit check, batchfit doctor)",
+                        STR_ARG(row->card.gpu.name), STR_ARG(survey_called(card->choices[i].file)),
+                        100 * share, STR_ARG(survey_called(best->file)));
     }
 }
 
@@ -182,12 +180,11 @@ static struct str_list remarks(const struct team_collect *c) {
     for (ptrdiff_t i = 0; i < c->merged.part_count; i++) {
         const struct survey_part *p = &c->merged.parts[i];
         if (p->used > 0) continue;
-        str_list_add(a, &list,
-                     str_format(a, "%.*s has not measured this training; its newest record: %.*s",
-                                STR_ARG(survey_called(p->file)), STR_ARG(p->reason)));
+        str_list_format(a, &list, "%.*s has not measured this training; its newest record: %.*s",
+                        STR_ARG(survey_called(p->file)), STR_ARG(p->reason));
     }
     for (ptrdiff_t i = 0; i < c->files.left_count; i++) {
-        str_list_add(a, &list, str_format(a, "skipped: %.*s", STR_ARG(c->files.left[i].reason)));
+        str_list_format(a, &list, "skipped: %.*s", STR_ARG(c->files.left[i].reason));
     }
     return list;
 }
