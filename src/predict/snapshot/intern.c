@@ -78,34 +78,37 @@ static uint64_t stack_hash(const int32_t *frames, ptrdiff_t count) {
     return scatter(hash);
 }
 
-// A table twice as large, empty; the caller puts everything in again.
-static bool larger(struct pickle *m, int32_t **slots, ptrdiff_t *places) {
-    ptrdiff_t more = *places > 0 ? *places * 4 : 256;
-    if (!snapshot_pickle_room(m, more * (ptrdiff_t)sizeof **slots)) return false;
-    *slots = arena_new(m->scratch, int32_t, more);
-    *places = more;
-    return true;
+static int32_t *slot_at(const struct pickle_table *t, uint64_t hash) {
+    return &t->slots[hash & (uint64_t)(t->places - 1)];
 }
-static void put(int32_t *slots, ptrdiff_t places, uint64_t hash, int32_t number) {
-    while (slots[hash & (uint64_t)(places - 1)]) hash++;
-    slots[hash & (uint64_t)(places - 1)] = number;
+static void put(const struct pickle_table *t, uint64_t hash, ptrdiff_t number) {
+    while (*slot_at(t, hash)) hash++;
+    *slot_at(t, hash) = (int32_t)number;
 }
 
-static bool texts_grow(struct pickle *m) {
-    if (!larger(m, &m->text_slots, &m->text_places)) return false;
-    for (ptrdiff_t i = 1; i < m->out->text_count; i++)
-        put(m->text_slots, m->text_places, text_hash(m->out->texts[i]), (int32_t)i);
+// Four times as large; all that is in it goes in again.
+typedef uint64_t hasher(const struct snapshot *s, ptrdiff_t number);
+static bool grow(struct pickle *m, struct pickle_table *t, ptrdiff_t count, hasher *hash) {
+    ptrdiff_t places = t->places > 0 ? t->places * 4 : 256;
+    if (!snapshot_pickle_room(m, places * (ptrdiff_t)sizeof *t->slots)) return false;
+    *t = (struct pickle_table){arena_new(m->scratch, int32_t, places), places};
+    for (ptrdiff_t i = 1; i < count; i++) put(t, hash(m->out, i), i);
     return true;
+}
+
+static uint64_t hash_of_text(const struct snapshot *s, ptrdiff_t number) {
+    return text_hash(s->texts[number]);
 }
 
 int32_t snapshot_pickle_text(struct pickle *m, struct str text) {
     struct snapshot *s = m->out;
-    if (s->text_count * 2 >= m->text_places && !texts_grow(m)) return -1;
+    struct pickle_table *t = &m->texts;
+    if (s->text_count * 2 >= t->places && !grow(m, t, s->text_count, hash_of_text)) return -1;
     if (text.len == 0) return 0;
     uint64_t at = text_hash(text);
-    for (; m->text_slots[at & (uint64_t)(m->text_places - 1)]; at++) {
-        int32_t number = m->text_slots[at & (uint64_t)(m->text_places - 1)];
-        if (str_equal(s->texts[number], text)) return number;
+    int32_t *slot;
+    for (; *(slot = slot_at(t, at)); at++) {
+        if (str_equal(s->texts[*slot], text)) return *slot;
     }
     m->text_bytes += text.len;
     if (m->text_bytes > TEXT_BYTES_MOST)
@@ -114,54 +117,46 @@ int32_t snapshot_pickle_text(struct pickle *m, struct str text) {
     struct str *place = pickle_keep(m, &s->texts, &s->text_count, &m->text_capacity);
     if (!place) return -1;
     *place = str_copy(m->keep, text);
-    m->text_slots[at & (uint64_t)(m->text_places - 1)] = (int32_t)s->text_count - 1;
-    return (int32_t)s->text_count - 1;
+    return *slot = (int32_t)s->text_count - 1;
 }
 
-static bool frames_grow(struct pickle *m) {
-    if (!larger(m, &m->frame_slots, &m->frame_places)) return false;
-    for (ptrdiff_t i = 1; i < m->out->frame_count; i++)
-        put(m->frame_slots, m->frame_places, frame_hash(m->out->frames[i]), (int32_t)i);
-    return true;
+static uint64_t hash_of_frame(const struct snapshot *s, ptrdiff_t number) {
+    return frame_hash(s->frames[number]);
 }
 
 int32_t snapshot_pickle_frame(struct pickle *m, struct snapshot_frame f) {
     struct snapshot *s = m->out;
-    if (s->frame_count * 2 >= m->frame_places && !frames_grow(m)) return -1;
+    struct pickle_table *t = &m->frames;
+    if (s->frame_count * 2 >= t->places && !grow(m, t, s->frame_count, hash_of_frame)) return -1;
     uint64_t at = frame_hash(f);
-    for (; m->frame_slots[at & (uint64_t)(m->frame_places - 1)]; at++) {
-        int32_t number = m->frame_slots[at & (uint64_t)(m->frame_places - 1)];
-        const struct snapshot_frame *old = &s->frames[number];
-        if (old->file == f.file && old->name == f.name && old->line == f.line) return number;
+    int32_t *slot;
+    for (; *(slot = slot_at(t, at)); at++) {
+        const struct snapshot_frame *old = &s->frames[*slot];
+        if (old->file == f.file && old->name == f.name && old->line == f.line) return *slot;
     }
     struct snapshot_frame *place = pickle_keep(m, &s->frames, &s->frame_count, &m->frame_capacity);
     if (!place) return -1;
     *place = f;
-    m->frame_slots[at & (uint64_t)(m->frame_places - 1)] = (int32_t)s->frame_count - 1;
-    return (int32_t)s->frame_count - 1;
+    return *slot = (int32_t)s->frame_count - 1;
 }
 
-static bool stacks_grow(struct pickle *m) {
-    if (!larger(m, &m->stack_slots, &m->stack_places)) return false;
-    for (ptrdiff_t i = 1; i < m->out->stack_count; i++) {
-        const struct snapshot_stack *s = &m->out->stacks[i];
-        put(m->stack_slots, m->stack_places, stack_hash(m->out->stack_frames + s->first, s->count),
-            (int32_t)i);
-    }
-    return true;
+static uint64_t hash_of_stack(const struct snapshot *s, ptrdiff_t number) {
+    const struct snapshot_stack *stack = &s->stacks[number];
+    return stack_hash(s->stack_frames + stack->first, stack->count);
 }
 
 int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t count) {
     struct snapshot *s = m->out;
+    struct pickle_table *t = &m->stacks;
     if (count == 0) return 0;
-    if (s->stack_count * 2 >= m->stack_places && !stacks_grow(m)) return -1;
+    if (s->stack_count * 2 >= t->places && !grow(m, t, s->stack_count, hash_of_stack)) return -1;
     uint64_t at = stack_hash(frames, count);
-    for (; m->stack_slots[at & (uint64_t)(m->stack_places - 1)]; at++) {
-        int32_t number = m->stack_slots[at & (uint64_t)(m->stack_places - 1)];
-        const struct snapshot_stack *old = &s->stacks[number];
+    int32_t *slot;
+    for (; *(slot = slot_at(t, at)); at++) {
+        const struct snapshot_stack *old = &s->stacks[*slot];
         if (old->count == count &&
             memcmp(s->stack_frames + old->first, frames, (size_t)count * sizeof *frames) == 0)
-            return number;
+            return *slot;
     }
     int32_t first = (int32_t)s->stack_frame_count;
     for (ptrdiff_t i = 0; i < count; i++) {
@@ -173,22 +168,17 @@ int32_t snapshot_pickle_stack(struct pickle *m, const int32_t *frames, ptrdiff_t
     struct snapshot_stack *place = pickle_keep(m, &s->stacks, &s->stack_count, &m->stack_capacity);
     if (!place) return -1;
     *place = (struct snapshot_stack){first, (int32_t)count};
-    m->stack_slots[at & (uint64_t)(m->stack_places - 1)] = (int32_t)s->stack_count - 1;
-    return (int32_t)s->stack_count - 1;
+    return *slot = (int32_t)s->stack_count - 1;
 }
 
 int snapshot_pickle_init(struct pickle *m) {
     struct snapshot *s = m->out;
     if (!pickle_keep(m, &s->frames, &s->frame_count, &m->frame_capacity)) return -1;
     if (!pickle_keep(m, &s->stacks, &s->stack_count, &m->stack_capacity)) return -1;
-    if (!texts_grow(m) || !frames_grow(m) || !stacks_grow(m)) return -1;
     for (int i = 0; i < KEY_COUNT; i++) {
-        struct str word = str_of(words[i]);
         struct str *place = pickle_keep(m, &s->texts, &s->text_count, &m->text_capacity);
         if (!place) return -1;
-        *place = word;
-        if (word.len > 0)
-            put(m->text_slots, m->text_places, text_hash(word), (int32_t)s->text_count - 1);
+        *place = str_of(words[i]);
     }
     return 0;
 }

@@ -96,6 +96,11 @@ enum pickle_key {
     KEY_COUNT = KEY_STATES + 4
 };
 
+// Numbers of things that were seen, 0: free; 2^n places, at most half of them taken.
+struct pickle_table {
+    int32_t *slots;
+    ptrdiff_t places;
+};
 struct pickle {
     struct arena *keep, *scratch;
     struct snapshot_input in;
@@ -112,9 +117,7 @@ struct pickle {
     ptrdiff_t list_count, list_capacity;
     double *reals;
     ptrdiff_t real_count, real_capacity;
-    // What equal texts, frames and stacks are told by: numbers in tables of 2^n places.
-    int32_t *text_slots, *frame_slots, *stack_slots;
-    ptrdiff_t text_places, frame_places, stack_places;
+    struct pickle_table texts, frames, stacks; // by which equal ones are found
     ptrdiff_t text_capacity, frame_capacity, stack_capacity, stack_frame_capacity;
     struct snapshot_event *events;
     struct snapshot_block *blocks;
