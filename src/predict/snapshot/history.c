@@ -56,12 +56,11 @@ struct walk {
     enum snapshot_action ends; // the action that ends an allocation
 };
 
-static struct snapshot_alloc *add(struct walk *w, struct snapshot_alloc x) {
+// Its number.
+static int32_t add(struct walk *w, struct snapshot_alloc x) {
     struct snapshot_history *h = w->h;
-    struct snapshot_alloc *place = arena_push(w->a, &h->allocs, &h->count, &h->capacity);
-    *place = x;
-    live_at(w->a, &w->live, x.address)->number = (int32_t)h->count - 1;
-    return place;
+    *arena_push(w->a, &h->allocs, &h->count, &h->capacity) = x;
+    return (int32_t)h->count - 1;
 }
 
 static bool sound(const struct snapshot_event *e) {
@@ -77,27 +76,24 @@ static void walk_event(struct walk *w, int32_t i) {
     struct live_slot *slot = live_at(w->a, &w->live, e->address);
     if (e->action == SNAPSHOT_ALLOC) {
         if (slot->number >= 0) h->allocs[slot->number].died = i; // its end is not in the file
-        h->alloc_of[i] = (int32_t)h->count;
-        add(w, (struct snapshot_alloc){.address = e->address,
-                                       .requested = e->size,
-                                       .bytes = round_up(e->size),
-                                       .born = i,
-                                       .died = SNAPSHOT_NEVER,
-                                       .stack = e->stack,
-                                       .pool = e->pool});
+        h->alloc_of[i] = slot->number = add(w, (struct snapshot_alloc){.address = e->address,
+                                                                       .requested = e->size,
+                                                                       .bytes = round_up(e->size),
+                                                                       .born = i,
+                                                                       .died = SNAPSHOT_NEVER,
+                                                                       .stack = e->stack,
+                                                                       .pool = e->pool});
     } else if (e->action == (uint8_t)w->ends && slot->number >= 0) {
         h->alloc_of[i] = slot->number;
         h->allocs[slot->number].died = i;
         slot->number = -1;
     } else if (e->action == (uint8_t)w->ends) {
-        h->alloc_of[i] = (int32_t)h->count;
-        add(w, (struct snapshot_alloc){.address = e->address,
-                                       .requested = e->size,
-                                       .bytes = round_up(e->size),
-                                       .born = SNAPSHOT_BEFORE,
-                                       .died = i,
-                                       .pool = e->pool});
-        live_at(w->a, &w->live, e->address)->number = -1;
+        h->alloc_of[i] = add(w, (struct snapshot_alloc){.address = e->address,
+                                                        .requested = e->size,
+                                                        .bytes = round_up(e->size),
+                                                        .born = SNAPSHOT_BEFORE,
+                                                        .died = i,
+                                                        .pool = e->pool});
     }
 }
 
@@ -113,13 +109,13 @@ static void walk_block(struct walk *w, const struct snapshot_segment *g,
         if (x->stack == 0) x->stack = b->stack;
         return;
     }
-    add(w, (struct snapshot_alloc){.address = b->address,
-                                   .requested = requested,
-                                   .bytes = b->size,
-                                   .born = SNAPSHOT_BEFORE,
-                                   .died = SNAPSHOT_NEVER,
-                                   .stack = b->stack,
-                                   .pool = g->pool});
+    slot->number = add(w, (struct snapshot_alloc){.address = b->address,
+                                                  .requested = requested,
+                                                  .bytes = b->size,
+                                                  .born = SNAPSHOT_BEFORE,
+                                                  .died = SNAPSHOT_NEVER,
+                                                  .stack = b->stack,
+                                                  .pool = g->pool});
 }
 
 static int by_address(const void *a, const void *b) {
