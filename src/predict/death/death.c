@@ -83,18 +83,12 @@ static void find_leak(struct death *d, const struct groups *g) {
     }
 }
 
-// What cudaMalloc would have been asked for.
-static int64_t segment_of(int64_t asked) {
-    if (asked <= INT64_C(1) << 20) return INT64_C(2) << 20;
-    if (asked < INT64_C(10) << 20) return INT64_C(20) << 20;
-    return (asked + (INT64_C(2) << 20) - 1) / (INT64_C(2) << 20) * (INT64_C(2) << 20);
-}
-
 static void judge(struct death *d) {
     const struct snapshot_history *h = d->history;
     if (!h->is_oom) return;
     bool known = h->device_free >= 0 && h->holes >= 0;
-    int64_t asked = segment_of(h->asked);
+    struct sim_options usual = sim_options_default();
+    int64_t asked = sim_cache_segment_size(&usual, h->asked);
     d->missing = h->device_free >= 0 ? asked - h->device_free : -1;
     d->holds[DEATH_LIMIT] = h->device_free >= asked;
     d->holds[DEATH_LEAK] = d->leak_bytes > 0 && d->missing > 0 && d->leak_bytes >= d->missing;

@@ -71,7 +71,6 @@ void sim_cache_init(struct cache *c, struct arena *a, const struct sim_options *
 // Empty again, with this capacity.
 void sim_cache_reset(struct cache *c, int64_t capacity);
 int64_t sim_cache_round_size(const struct sim_options *options, int64_t bytes); // 0 stays 0
-int64_t sim_cache_segment_size(const struct sim_options *options, int64_t size);
 // `size` is rounded already and not 0. Returns the block; 0: out of memory.
 int32_t sim_cache_malloc(struct cache *c, int64_t size, int32_t stream);
 void sim_cache_free(struct cache *c, int32_t block);

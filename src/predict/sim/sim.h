@@ -28,6 +28,8 @@ struct sim_options {
     bool scratch;         // pessimistic: each `w` is allocated and freed at once
 };
 struct sim_options sim_options_default(void);
+// What cudaMalloc is asked for when the cache has no place for a rounded size.
+int64_t sim_cache_segment_size(const struct sim_options *options, int64_t size);
 // Adds the options of a PYTORCH_CUDA_ALLOC_CONF text to *options. Options without effect on sizes
 // are accepted; an unknown one is FAIL_INPUT with the nearest names, and so is
 // backend:cudaMallocAsync, whose rules are the driver's. *options is untouched on failure.
