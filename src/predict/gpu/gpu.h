@@ -80,10 +80,6 @@ const char *gpu_tier_name(enum gpu_tier tier); // "high_end"
 // The share of the memory that a team keeps free on such a GPU: 0.20 for high_end.
 double gpu_tier_margin(enum gpu_tier tier);
 
-// What mixed precision should be: none without tensor cores, fp16 where bf16 is emulated, else
-// bf16.
-enum gpu_precision { GPU_FP32, GPU_FP16, GPU_BF16 };
-
 // When CUDA loads kernels: all at once, or each at its first use (CUDA_MODULE_LOADING).
 enum gpu_loading { GPU_LOADING_BY_VERSION, GPU_LOADING_LAZY, GPU_LOADING_EAGER };
 

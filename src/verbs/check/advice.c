@@ -36,8 +36,8 @@ static int choose(struct check *c, int card, struct check_advice *advice, struct
     if (q->others_bytes <= 0 && d->now.used_bytes > 0 && !d->is_unified) {
         place.others_bytes = d->now.used_bytes;
     }
-    if (!q->precision_fixed && advice->precision != GPU_FP32) {
-        q->plan.precision = advice->precision == GPU_BF16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
+    if (!q->precision_fixed && advice->precision != PLAN_FP32) {
+        q->plan.precision = advice->precision;
     }
     int rc = answer_choose(q, &place, &advice->answer, &unsaid);
     q->plan = asked;
@@ -52,9 +52,9 @@ static int advise_card(struct check *c, int card, struct fail *why) {
     struct check_advice *advice = &c->advice[c->advice_count++];
     *advice = (struct check_advice){
         .card = card,
-        .precision = !s->has_tensor_cores ? GPU_FP32
-                     : s->has_bf16        ? GPU_BF16
-                                          : GPU_FP16,
+        .precision = !s->has_tensor_cores ? PLAN_FP32
+                     : s->has_bf16        ? PLAN_AMP_BF16
+                                          : PLAN_AMP_FP16,
         .tf32 = s->has_tensor_cores && s->compute_capability >= 80,
         .pin_memory = !s->is_unified,
         .channels_last = wants_channels_last(c, s),
@@ -68,7 +68,7 @@ static int advise_card(struct check *c, int card, struct fail *why) {
 static void advise_processor(struct check *c) {
     c->advice[c->advice_count++] = (struct check_advice){
         .card = -1,
-        .precision = GPU_FP32,
+        .precision = PLAN_FP32,
         .compile = wants_compile(c, -1),
         .workers = rules_workers(&c->facts),
         .why_no_answer = STR("batches are predicted for GPUs: batchfit fit --gpu NAME"),
@@ -87,6 +87,5 @@ int check_advise(struct check *c, struct fail *why) {
 }
 
 struct str check_precision_text(const struct check_advice *advice) {
-    static const char *const names[] = {"fp32", "amp-fp16", "amp-bf16"};
-    return str_of(names[advice->precision]);
+    return plan_precision_text(advice->precision);
 }

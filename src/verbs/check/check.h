@@ -20,7 +20,8 @@ struct check_options {
 // What to set for a training on one GPU, or on the CPU. Unknown: -1, NaN, an empty text.
 struct check_advice {
     int card; // index; -1: the CPU
-    enum gpu_precision precision;
+    // Mixed: none without tensor cores, fp16 where bf16 is emulated, else bf16.
+    enum plan_precision precision;
     bool tf32, pin_memory, channels_last, compile, cudnn_benchmark;
     int workers;
     bool has_answer; // a tape matches the config's model

@@ -253,8 +253,8 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     show_table_column(&t, "config now", SHOW_RIGHT);
     show_table_wrapping(&t, "because");
     add_setting(&t, "precision", check_precision_text(d), config_says(c, CONFIG_PRECISION),
-                d->precision == GPU_BF16   ? "bf16 in hardware; no loss scaling needed"
-                : d->precision == GPU_FP16 ? "tensor cores without bf16; with loss scaling"
+                d->precision == PLAN_AMP_BF16   ? "bf16 in hardware; no loss scaling needed"
+                : d->precision == PLAN_AMP_FP16 ? "tensor cores without bf16; with loss scaling"
                 : is_cpu ? "most CPUs train in fp32; the newest server CPUs have bf16"
                          : "no tensor cores");
     if (d->tf32) {
