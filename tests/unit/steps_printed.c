@@ -134,6 +134,20 @@ static void an_endless_line_is_dropped(void **state) {
     assert_int_equal(p->lines, 5);
 }
 
+// It is shown: a bar of thick letters, cut where it no longer fits, has no half one at its end.
+static void an_example_ends_in_no_letter(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct printed *p = arena_new(&a, struct printed, 1);
+    struct printed_source source = {0};
+    char line[200] = "2%|";
+    for (int i = 0; i < 30; i++) strcat(line, "█");
+    strcat(line, "| 2/100 [00:01<00:49, 2.00it/s]\n");
+    feed(p, &source, line, 0);
+    assert_int_equal(p->count, 1);
+    assert_int_equal(strlen(p->bars[0].example), strlen("2%|") + 25 * strlen("█"));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_of_every_framework_are_read),
@@ -141,6 +155,7 @@ int main(void) {
         cmocka_unit_test(what_counts_up_regularly_are_steps),
         cmocka_unit_test(what_comes_in_bursts_is_none),
         cmocka_unit_test(an_endless_line_is_dropped),
+        cmocka_unit_test(an_example_ends_in_no_letter),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

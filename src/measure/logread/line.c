@@ -13,10 +13,7 @@
 #include <string.h>
 
 static void mark(struct logread_mark *m, int64_t number, struct str line) {
-    line = str_trim(line);
-    line = clean_cut(line, (ptrdiff_t)sizeof m->text - 1);
-    memcpy(m->text, line.p, (size_t)line.len);
-    m->text[line.len] = 0;
+    clean_keep(m->text, sizeof m->text, str_trim(line));
     m->line = number;
 }
 

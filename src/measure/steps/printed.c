@@ -3,6 +3,8 @@
 // bar counts only where its label is empty or names a training, and validation never does.
 #include "measure/steps/printed.h"
 
+#include "base/clean.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <stdlib.h>
@@ -168,11 +170,7 @@ static void count(struct printed *p, const struct printed_line *line, struct str
     }
     bar->number = line->number; // a smaller one: the next epoch
     bar->last_ns = now_ns;
-    ptrdiff_t n = text.len < (ptrdiff_t)sizeof bar->example - 1
-                      ? text.len
-                      : (ptrdiff_t)sizeof bar->example - 1;
-    memcpy(bar->example, text.p, (size_t)n);
-    bar->example[n] = 0;
+    clean_keep(bar->example, sizeof bar->example, text);
 }
 
 // Drops ESC [ … letter (ECMA-48) where it stands; the new length.
