@@ -359,7 +359,7 @@ static void stop(struct run *r, enum failure_class end) {
 static int open_outputs(struct run *r, struct fail *why) {
     const struct trial_whole *whole = r->request->whole;
     r->printed = arena_new(r->arena, struct printed, 1);
-    r->out.printed = r->error.printed = r->printed;
+    if (!whole) r->out.printed = r->printed; // of a whole run nobody asks
     r->out.to_fd = whole ? whole->out_fd : -1;
     r->error.to_fd = whole ? whole->err_fd : -1;
     int code = trial_pipe_open("output", &r->out.from_fd, &r->output_write_fd, why);
