@@ -24,9 +24,9 @@ static struct recover_decision again(const struct recover_state *s, struct recov
         .action = RECOVER_START, .status = s->status, .size = size, .why = why, .is_counted = true};
 }
 
-static double delay_of(const struct recover_rules *rules, const struct recover_state *s) {
-    if (s->fruitless <= 0) return 0;
-    double doublings = s->fruitless < 60 ? (double)(s->fruitless - 1) : 60;
+static double delay_after(const struct recover_rules *rules, int64_t tries) {
+    if (tries <= 0) return 0;
+    double doublings = tries < 60 ? (double)(tries - 1) : 60;
     return fmin(rules->backoff_s * exp2(doublings), rules->most_backoff_s);
 }
 
@@ -83,7 +83,7 @@ static struct recover_decision next_same(struct arena *a, const struct recover_r
                                          const struct recover_state *s, const char *what) {
     struct str why = str_format(a, "%s (%.*s): the same batch again", what, STR_ARG(s->ending));
     struct recover_decision d = again(s, s->size, why);
-    d.delay_s = delay_of(rules, s);
+    d.delay_s = delay_after(rules, s->fruitless);
     return d;
 }
 
@@ -95,7 +95,7 @@ static struct recover_decision next_older(struct arena *a, const struct recover_
                    STR_ARG(s->ending), STR_ARG(s->resumed.path));
     struct recover_decision d = again(s, s->size, why);
     d.passed_over = s->resumed;
-    d.delay_s = delay_of(rules, s);
+    d.delay_s = delay_after(rules, s->fruitless);
     return d;
 }
 
@@ -105,9 +105,7 @@ static struct recover_decision next_disk(struct arena *a, const struct recover_r
                                          const struct recover_state *s) {
     enum { SLOWER = 60 }; // than after a crash that time alone may cure
     struct recover_decision d = next_same(a, rules, s, "a checkpoint or file could not be written");
-    int64_t tries = s->fruitless > 1 ? s->fruitless : 1;
-    d.delay_s = fmin(SLOWER * rules->backoff_s * exp2((double)(tries < 60 ? tries - 1 : 60)),
-                     SLOWER * rules->most_backoff_s);
+    d.delay_s = SLOWER * delay_after(rules, s->fruitless > 1 ? s->fruitless : 1);
     d.hint = STR("free some space there meanwhile (df -h, df -i, the quota); the truncated file "
                  "does not count as a checkpoint");
     return d;
