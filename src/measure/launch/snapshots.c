@@ -19,13 +19,6 @@ int launch_snapshots_open(struct launch *l, struct fail *why) {
     return rc;
 }
 
-static bool is_known(const struct launch *l, struct str name) {
-    for (ptrdiff_t i = 0; i < l->snapshots_known.count; i++) {
-        if (str_equal(l->snapshots_known.items[i], name)) return true;
-    }
-    return false;
-}
-
 void launch_snapshots_tell(struct launch *l, bool aloud) {
     struct arena *a = l->arena;
     struct str *names;
@@ -33,7 +26,7 @@ void launch_snapshots_tell(struct launch *l, bool aloud) {
     if (l->snapshots.len == 0) return;
     if (os_list(a, str_z(a, l->snapshots), ".pickle", &names, &count, NULL) < 0) return;
     for (ptrdiff_t i = 0; i < count; i++) {
-        if (is_known(l, names[i])) continue;
+        if (str_list_has(&l->snapshots_known, names[i])) continue;
         str_list_add(a, &l->snapshots_known, names[i]);
         if (aloud)
             str_list_format(a, &l->notes,
