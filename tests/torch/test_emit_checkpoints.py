@@ -102,6 +102,18 @@ future = dcp.async_save({'net': net.state_dict()}, checkpoint_id='d2'); train(x,
                          [(state, name, step, "torch.distributed.checkpoint") for name, step in (("d1", 3), ("d2", 4))
                           for state in ("begin", "end")])
 
+    def test_a_background_save_that_does_not_begin(self):
+        import torch
+        if torch.__version__ < "2.4":
+            self.skipTest("SKIPPED: torch.distributed.checkpoint of this torch is an older one")
+        said = self.said("""
+import torch.distributed.checkpoint as dcp
+try: dcp.async_save({'net': net.state_dict()}, checkpoint_id='d1', no_such_argument=1)
+except TypeError as error: print(error)
+""", "error")
+        self.assertEqual([(state, name) for state, name, _ in said], [("begin", "d1"), ("failed", "d1")])
+        self.assertIn("no_such_argument", said[1][2])
+
     def test_accelerate(self):
         if importlib.util.find_spec("accelerate") is None:
             self.skipTest("SKIPPED: accelerate is not installed")

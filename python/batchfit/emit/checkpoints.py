@@ -285,6 +285,9 @@ def hook_distributed(saves):
         saves.call.inside, saves.call.failures = True, {}
         try:
             future = original(*args, **kwargs)
+        except Exception as error:  # before anything was written
+            journal.say_checkpoint(dict(event, state="failed", error=error_text(error)))
+            raise
         finally:
             saves.call.inside = False
         getattr(future, "upload_completion", future).add_done_callback(done)  # newer ones: of the copy, and of the writing
