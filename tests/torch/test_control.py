@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from emit_helper import run
+from emit_helper import run_alone as run
 from helper import PYTHON, InFolder
 
 ASK = """

@@ -10,7 +10,7 @@ import tempfile
 import textwrap
 import unittest
 
-from emit_helper import PRELUDE, environment, run, run_words
+from emit_helper import PRELUDE, environment, run_words, run_alone as run
 from helper import modern
 
 LOOP = "for x, y in loader: train(x, y)\n"
