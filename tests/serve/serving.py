@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A running `batchfit serve` for the tests of this folder, and how they are run (TAP)."""
+"""A running `batchfit serve` for the tests of this folder, the real Prometheus, and how they are run (TAP)."""
 import contextlib
 import http.client
 import json
@@ -11,17 +11,22 @@ import subprocess
 import sys
 import time
 import traceback
+import urllib.error
+import urllib.parse
+import urllib.request
 
 SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), '..', '..')
 MACHINES = os.path.join(SOURCE, 'tests', 'machines')
 BINARY = None  # set by run()
+TOKEN = '0123456789abcdef0123456789abcdef'
 
 
 class Server:
-    """`batchfit serve` on a free port; must end with status 0 and no word on stderr."""
+    """`batchfit serve` on a free port; must end with status 0 and no word on stderr. files: how many it may have open."""
 
-    def __init__(self, *options, machine='h100x8', env=None):
-        command = [BINARY, 'serve', '--port', '0', '--json']
+    def __init__(self, *options, machine='h100x8', env=None, files=None):
+        command = ['sh', '-c', f'ulimit -n {files}; exec "$@"', 'sh'] if files else []
+        command += [BINARY, 'serve', '--port', '0', '--json']
         if machine:
             command += ['--machine', os.path.join(MACHINES, machine)]
         self.child = subprocess.Popen(command + list(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
@@ -94,6 +99,59 @@ class Server:
 def statuses(raw):
     """The status of each answer in what came back."""
     return [int(n) for n in re.findall(rb'^HTTP/1\.[01] (\d{3})', raw, re.M)]
+
+
+def certificate(folder, *key, addresses=('127.0.0.1',)):
+    """(certificate, key) for localhost; key: openssl's words, an elliptic curve's without any."""
+    files = [os.path.join(folder, name) for name in ('cert.pem', 'key.pem')]
+    names = ','.join(['DNS:localhost', *(f'IP:{a}' for a in addresses)])
+    subprocess.run(['openssl', 'req', '-x509', '-newkey', *(key or ('ec', '-pkeyopt', 'ec_paramgen_curve:prime256v1')), '-nodes', '-out', files[0],
+                    '-keyout', files[1], '-days', '2', '-subj', '/CN=localhost', '-addext', f'subjectAltName={names}'], check=True, capture_output=True)
+    return files
+
+
+class Prometheus:
+    """Debian's, with this config, on a port of its own."""
+
+    def __init__(self, folder, config):
+        self.folder = folder
+        with open(os.path.join(folder, 'prometheus.yml'), 'w', encoding='utf-8') as f:
+            f.write(config)
+        self.log = os.path.join(folder, 'log')
+        self.url = self.child = None
+
+    def said(self):
+        with open(self.log, encoding='utf-8') as f:
+            return f.read()
+
+    def listens(self):
+        """Its port is taken from its log, as it has no other way to tell."""
+        found = re.search(r'address=127\.0\.0\.1:([1-9]\d*)', self.said())
+        if found:
+            self.url = f'http://127.0.0.1:{found[1]}'
+            with contextlib.suppress(urllib.error.URLError, ConnectionError):
+                return urllib.request.urlopen(self.url + '/-/ready', timeout=2).status == 200
+        return False
+
+    def __enter__(self):
+        with open(self.log, 'w', encoding='utf-8') as log:
+            self.child = subprocess.Popen(['prometheus', f'--config.file={self.folder}/prometheus.yml', f'--storage.tsdb.path={self.folder}/data',
+                                           '--web.listen-address=127.0.0.1:0', '--log.level=info'], stdout=log, stderr=log)
+        if not wait_for(self.listens, 60):
+            self.__exit__()
+            raise AssertionError('Prometheus does not start: ' + self.said()[-2000:])
+        return self
+
+    def __exit__(self, *_):
+        self.child.terminate()
+        self.child.wait(20)
+
+    def ask(self, path, **question):
+        with urllib.request.urlopen(f'{self.url}/api/v1/{path}?{urllib.parse.urlencode(question)}', timeout=10) as answer:
+            return json.load(answer)['data']
+
+    def value(self, query):
+        return [float(r['value'][1]) for r in self.ask('query', query=query)['result']]
 
 
 def wait_for(what, seconds):
