@@ -11,6 +11,7 @@ import unittest
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 EXAMPLES = os.path.join(ROOT, "examples")
+BATCHFIT = os.environ.get("BATCHFIT", os.path.join(ROOT, "build", "batchfit"))
 SECONDS = 300  # for one command on a machine that has other things to do; alone each takes less than 20
 
 

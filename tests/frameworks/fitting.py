@@ -9,7 +9,6 @@ import unittest
 
 import examples
 
-BATCHFIT = os.environ.get("BATCHFIT", os.path.join(examples.ROOT, "build", "batchfit"))
 MIB = 1 << 20
 
 
@@ -22,7 +21,7 @@ class Fitting(unittest.TestCase):
     def ask(self, command, mib, *options, status=0):
         """The answer's document; what must hold for each is checked."""
         os.makedirs(os.path.join(self.folder, "tmp"), exist_ok=True)
-        done = subprocess.run([BATCHFIT, "fit", "--device", "cpu", "--memory", "%dMiB" % mib, "--steps", "3", "--json", *options,
+        done = subprocess.run([examples.BATCHFIT, "fit", "--device", "cpu", "--memory", "%dMiB" % mib, "--steps", "3", "--json", *options,
                                "--", *command], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder,
                               timeout=900, env=examples.environment(self.folder, TMPDIR=os.path.join(self.folder, "tmp"),
                                                        BATCHFIT_STORE=os.path.join(self.folder, "history")))

@@ -24,6 +24,9 @@ class Fit(Fitting):
         with open(config, encoding="utf-8") as f:
             self.assertEqual(f.read(), text)
 
+    def test_huggingface(self):
+        self.confirmed(examples.huggingface("{scratch}", "{batch}", "--gradient_accumulation_steps", "{accumulate}"), 700, "--free-batch")
+
     def test_lightning(self):
         self.confirmed(examples.lightning("{scratch}", "{batch}", "--accumulate", "{accumulate}"), 800)
 

@@ -16,9 +16,6 @@ class Fit(Fitting):
         self.confirmed(command, 1000)
         self.assertFalse(os.path.exists(os.path.join(self.folder, "runs")), "the user's own output folder was used")
 
-    def test_huggingface(self):
-        self.confirmed(examples.huggingface("{scratch}", "{batch}", "--gradient_accumulation_steps", "{accumulate}"), 700, "--free-batch")
-
     def test_the_batch_that_the_command_trains_with_by_itself(self):
         """No option names it: its own parser does. With {accumulate} it is kept, without it the answer says what changes."""
         command = examples.huggingface("{scratch}", "{batch}", "--gradient_accumulation_steps", "{accumulate}")

@@ -3,7 +3,6 @@
 `fit` says so within seconds. One small script trains 3 steps of 8, 8 and 6 samples."""
 
 import glob
-import importlib.util
 import json
 import os
 import shutil
@@ -15,7 +14,6 @@ import unittest
 import zipfile
 
 import examples
-from fitting import BATCHFIT
 
 HOOK = os.path.join(examples.ROOT, "python", "hook")
 TRAIN = """
@@ -62,12 +60,6 @@ import importlib, importlib.util
 for name in ("torch", "torch.utils.data", "datasets", "transformers"): importlib.util.find_spec(name)
 import %s
 """
-
-
-def packages(*names):
-    for name in names:
-        if importlib.util.find_spec(name) is None:
-            raise unittest.SkipTest("SKIPPED: %s is not installed" % name)
 
 
 def program(name):
@@ -132,7 +124,7 @@ class Launchers(unittest.TestCase):
         """torch is looked up by others before it is imported."""
         for module in ("transformers", "datasets", "evaluate"):
             with self.subTest(module):
-                packages(module)
+                examples.need(module)
                 self.trained([sys.executable, self.put("looks.py", LOOKS % module + TRAIN)])
 
     def test_torchrun(self):
@@ -140,7 +132,7 @@ class Launchers(unittest.TestCase):
         self.trained(command[:-2], world=2)
 
     def test_accelerate(self):
-        packages("accelerate")
+        examples.need("accelerate")
         script = self.put("accelerated.py", ACCELERATE)
         launch = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_machines", "1", "--mixed_precision", "no",
                   "--dynamo_backend", "no", "--num_processes"]
@@ -157,23 +149,26 @@ class Launchers(unittest.TestCase):
                      HOME=self.folder, PYTHON_KEYRING_BACKEND="keyring.backends.null.Keyring")
 
     def test_a_title_of_its_own(self):
-        packages("setproctitle")
+        examples.need("setproctitle")
         text = TRAIN.replace("def main():", "import setproctitle\nsetproctitle.setproctitle('my training ' + 'x' * 3000)\ndef main():")
         self.trained([sys.executable, self.put("titled.py", text)])
+
+    def fit(self, *words):
+        return subprocess.run([examples.BATCHFIT, "fit", "--device", "cpu", "--memory", "3GiB", *words], capture_output=True, text=True,
+                              cwd=self.folder, timeout=280,
+                              env=examples.environment(self.folder, BATCHFIT_STORE=os.path.join(self.folder, "history")))
 
     def refused(self, command, reason):
         """Two seconds after torch was loaded, long before --start-limit, by the process and what is to be done."""
         script = self.put("long.py", TRAIN.replace('"__main__": main()', '"__main__":\n    while True: main()'))
         began = time.monotonic()
-        done = subprocess.run([BATCHFIT, "fit", "--device", "cpu", "--memory", "3GiB", "--", *command, script, "{batch}"],
-                              capture_output=True, text=True, cwd=self.folder, timeout=280,
-                              env=examples.environment(self.folder, BATCHFIT_STORE=os.path.join(self.folder, "history")))
+        done = self.fit("--", *command, script, "{batch}")
         self.assertLess(time.monotonic() - began, 100)  # torch's import on a machine that has other things to do
         self.assertEqual(done.returncode, 3, done.stdout + done.stderr)
         self.assertRegex(done.stderr, reason)
 
     def test_jax_by_its_printed_steps(self):
-        packages("jax")
+        examples.need("jax")
         script = self.put("jaxed.py", """
 import jax, jax.numpy as jnp, sys, time
 step = jax.jit(lambda w, x: w - 0.01 * jax.grad(lambda w: jnp.mean((x @ w) ** 2))(w))
@@ -183,9 +178,7 @@ for i in range(100000):
     time.sleep(0.02)
     print("step: %d, loss: %.3f" % (i, float(w.sum())))
 """)
-        done = subprocess.run([BATCHFIT, "fit", "--device", "cpu", "--memory", "3GiB", "--min-batch-size", "8", "--max-batch-size", "8",
-                               "--json", "--", sys.executable, script, "{batch}"], capture_output=True, text=True, cwd=self.folder,
-                              timeout=280, env=examples.environment(self.folder, BATCHFIT_STORE=os.path.join(self.folder, "history")))
+        done = self.fit("--min-batch-size", "8", "--max-batch-size", "8", "--json", "--", sys.executable, script, "{batch}")
         self.assertEqual(done.returncode, 0, done.stderr)
         answer = json.loads(done.stdout)
         self.assertEqual([(t["batch_size"], t["status"]) for t in answer["trials"]], [(8, "OK")])

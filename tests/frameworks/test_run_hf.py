@@ -11,7 +11,6 @@ import unittest
 
 import examples
 
-BATCHFIT = os.environ.get("BATCHFIT", os.path.join(examples.ROOT, "build", "batchfit"))
 HERE = os.path.join(examples.ROOT, "tests", "frameworks")
 
 
@@ -24,7 +23,7 @@ class RunHuggingFace(unittest.TestCase):
 
     def run_it(self, *command):
         """(the document, (batch, accumulation, name of the checkpoint) of each attempt, all that was said)"""
-        done = subprocess.run([BATCHFIT, "run", "--json", "--device", "cpu", "--memory", "1500MiB", "--batch-size", "8", "--recover",
+        done = subprocess.run([examples.BATCHFIT, "run", "--json", "--device", "cpu", "--memory", "1500MiB", "--batch-size", "8", "--recover",
                                "--backoff", "0", "--store", "history", "--python", sys.executable, "--", sys.executable, *command],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, timeout=examples.SECONDS,
                               env=examples.environment(self.folder, XDG_CACHE_HOME=os.path.join(self.folder, "cache")))

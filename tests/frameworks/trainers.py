@@ -16,7 +16,6 @@ from importlib import metadata
 
 import examples
 
-BATCHFIT = os.environ.get("BATCHFIT", os.path.join(examples.ROOT, "build", "batchfit"))
 HERE = os.path.join(examples.ROOT, "tests", "frameworks", "trainers")
 os.environ["KERAS_BACKEND"] = "torch"
 SECONDS = 900  # of one answer: some import for a minute where the machine has other things to do
@@ -120,7 +119,7 @@ class Folder:
             word = word if verb[0] == "run" else word.replace("{lr}", "0.01")
             if verb[0] == "run" or not word.startswith("{resume:"):
                 command.append(word)
-        status, answer, said = self.call([BATCHFIT, *verb, "--json", "--device", "cpu", "--python", sys.executable, "--", *command],
+        status, answer, said = self.call([examples.BATCHFIT, *verb, "--json", "--device", "cpu", "--python", sys.executable, "--", *command],
                                          meanwhile and (lambda child: meanwhile(child, out)))
         return status, json.loads(answer) if answer.strip() else None, said
 

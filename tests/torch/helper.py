@@ -39,13 +39,15 @@ class InFolder(unittest.TestCase):
             f.write(text)
         return path
 
+    def environment(self):
+        return {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
+                "BATCHFIT_STORE": os.path.join(self.folder, "history"), "OMP_NUM_THREADS": "1"}
+
     def answer(self, verb, *words, status=0, command=(), timeout=900):
         """The document that a verb prints with --json, on the CPU and with our Python."""
         argv = [BATCHFIT, verb, "--json", "--device", "cpu", "--python", sys.executable, *words]
         argv += ["--", *command] if command else []
-        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
-               "BATCHFIT_STORE": os.path.join(self.folder, "history"), "OMP_NUM_THREADS": "1"}
-        done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=timeout, check=False)
+        done = subprocess.run(argv, capture_output=True, text=True, env=self.environment(), cwd=self.folder, timeout=timeout, check=False)
         self.assertEqual(done.returncode, status, done.stdout + done.stderr)
         return json.loads(done.stdout)
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 import unittest
 
-from emit_helper import run_alone as run
+from emit_helper import run_alone
 from helper import PYTHON, InFolder
 
 ASK = """
@@ -26,7 +26,7 @@ class Control(InFolder):
         if text is not None:
             extra["BATCHFIT_CONTROL"] = self.file("control.json", text)
         extra.update(env or {})
-        done = run(program, env=extra, prelude="")
+        done = run_alone(program, env=extra, prelude="")
         self.assertEqual((done.status, done.err), (0, ""))
         return done.out.split(), done.all("batch")
 
@@ -105,7 +105,7 @@ os.wait()
         for argument, error in (("0", "ValueError"), ("-3", "ValueError"), ("2.5", "TypeError"), ("'8'", "TypeError"),
                                 ("None", "TypeError")):
             for name in "next_batch_size", "accumulation":
-                done = run("import batchfit\nbatchfit.%s(%s)" % (name, argument), env={"PYTHONPATH": PYTHON}, prelude="")
+                done = run_alone("import batchfit\nbatchfit.%s(%s)" % (name, argument), env={"PYTHONPATH": PYTHON}, prelude="")
                 self.assertEqual(done.status, 1)
                 self.assertIn(error, done.err.splitlines()[-1])
 

@@ -10,7 +10,7 @@ import tempfile
 import textwrap
 import unittest
 
-from emit_helper import PRELUDE, environment, run_words, run_alone as run
+from emit_helper import PRELUDE, environment, run, run_alone, run_words
 from helper import modern
 
 LOOP = "for x, y in loader: train(x, y)\n"
@@ -206,7 +206,7 @@ dist.destroy_process_group()
 
     def test_forked_trainer(self):
         """A forked child that trains reports for itself."""
-        done = run("""
+        done = run_alone("""
 import multiprocessing
 def child():
     for x, y in loader: train(x, y)
@@ -275,7 +275,7 @@ for x, y in loader: train(x, y)
 
     def test_exceptions(self):
         """The last words: the exception's, whatever the program has put into sys.excepthook."""
-        done = run(LOOP + "sys.excepthook = lambda *a: print('own')\nraise ValueError('x' * 5000)")
+        done = run_alone(LOOP + "sys.excepthook = lambda *a: print('own')\nraise ValueError('x' * 5000)")
         self.assertEqual((done.status, done.out), (1, "own\n"))
         end = done.events[-1]
         self.assertEqual((end["event"], end["ok"]), ("end", False))
@@ -290,7 +290,7 @@ for x, y in loader: train(x, y)
         """A real one, on the CPU under RLIMIT_DATA: in each phase; the exception is the same, and the program may go on."""
         def limit():
             resource.setrlimit(resource.RLIMIT_DATA, (3 << 30, 3 << 30))
-        done = run("""
+        done = run_alone("""
 class Big(nn.Module):
     def forward(self, x): return x.sum() + torch.empty(2 << 30).sum()
 class Later(torch.autograd.Function):
@@ -373,7 +373,7 @@ copy.deepcopy(optimizer).step()
     @unittest.skipUnless(modern(), "torch.compile came with torch 2")
     def test_compile(self):
         """One graph, whole, compiled once, of a module, of a function around it, and of an optimizer's step."""
-        done = run("""
+        done = run_alone("""
 import torch._dynamo.testing as testing
 counter = testing.CompileCounterWithBackend("aot_eager")
 model = torch.compile(net, backend=counter, fullgraph=True)
@@ -403,7 +403,7 @@ torch.export.export(net, (x,))
     @unittest.skipUnless(modern(), "torch.compile came with torch 2")
     def test_compiled_update(self):
         """The update is part of a compiled function: steps are told from zero_grad."""
-        done = run("""
+        done = run_alone("""
 @torch.compile(backend="eager")
 def update(): optimizer.step()
 for _ in range(3):

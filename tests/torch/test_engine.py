@@ -1,109 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""batchfit bench --engine on the real PyTorch and the real onnxruntime, on the CPU; trtexec is a fake (tests/engines)."""
+"""batchfit bench --engine on the real PyTorch and the real onnxruntime, on the CPU; trtexec is a fake (tests/engines). More:
+slow_engine.py."""
 
 import csv
-import importlib.util
 import json
 import os
-import shutil
 import subprocess
 import sys
-import textwrap
 import unittest
 from unittest import mock
 
+import numpy
 import torch
-from helper import HERE, InFolder
+
+from engine_helper import ENGINES, HAS_ORT, ROOT, SMALL, Bench, needs_ort
 
 from batchfit.engine import compare, onnx_file
 from batchfit.engine.trtexec import Summary, read_outputs, read_times
 from batchfit.errors import RecordError
 
-import numpy
-
-ENGINES = os.path.join(HERE, "..", "engines")
-ROOT = os.path.join(HERE, "..", "..")
-HAS_ORT = all(importlib.util.find_spec(name) for name in ("onnxruntime", "onnx"))
-needs_ort = unittest.skipUnless(HAS_ORT, "SKIPPED: onnxruntime and onnx are not installed")
 NEW = tuple(int(n) for n in torch.__version__.split("+")[0].split(".")[:2]) >= (2, 3)
-
-MODELS = textwrap.dedent("""
-    import torch
-    from torch import nn
-
-    class Two(nn.Module):
-        # two inputs, of which one is of tokens
-        def __init__(self):
-            super().__init__()
-            self.words, self.out = nn.Embedding(50, 8), nn.Linear(12, 5)
-        def forward(self, tokens, more):
-            return self.out(torch.cat([self.words(tokens).mean(1), more], 1))
-
-    def two():
-        return Two(), lambda y, t: y.sum(), lambda b: ((torch.zeros(b, 6, dtype=torch.int64), torch.ones(b, 4)), torch.zeros(b))
-
-    class Huge(nn.Module):
-        # more than half precision can hold
-        def __init__(self):
-            super().__init__()
-            self.out = nn.Linear(4, 3)
-            nn.init.constant_(self.out.weight, 1e5)
-        def forward(self, x):
-            return self.out(x)
-
-    def huge():
-        return Huge(), lambda y, t: y.sum(), lambda b: (torch.ones(b, 4), torch.zeros(b))
-
-    class Hungry(nn.Module):
-        # 64 MiB for each sample, in several steps
-        def forward(self, x):
-            y = x.repeat(1, 1 << 22)
-            for _ in range(3):
-                y = (y * 1.5).exp()
-            return y.mean(1, keepdim=True).repeat(1, 4)
-
-    def hungry():
-        return Hungry(), lambda y, t: y.sum(), lambda b: (torch.ones(b, 4), torch.zeros(b))
-    """)
-SMALL = ("--img-size", "16", "--depth", "1", "--hidden", "4")
-
-
-class Bench(InFolder):
-    """What `bench --json` answers; the folder that the engines share is gone afterwards."""
-
-    def setUp(self):
-        super().setUp()
-        self.file("engine_models.py", MODELS)
-        more = {"PYTHONPATH": self.folder}
-        kept = mock.patch.dict(os.environ, more)
-        kept.start()
-        self.addCleanup(kept.stop)
-
-    def bench(self, *words, status=0):
-        document = self.answer("bench", "--steps", "4", "--warmup", "1", *words, status=status)
-        self.assertEqual(os.listdir(os.path.join(self.folder, "cache", "batchfit", "engines")), [], "nothing is left")
-        return document
-
-    def refuse(self, status, what, *words):
-        argv = [os.environ.get("BATCHFIT", os.path.join(ROOT, "build", "batchfit")), "bench", "--device", "cpu", "--python",
-                sys.executable, "--batch-sizes", "2", *words]
-        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"),
-               "BATCHFIT_STORE": os.path.join(self.folder, "history")}
-        done = subprocess.run(argv, capture_output=True, text=True, env=env, cwd=self.folder, timeout=300, check=False)
-        self.assertEqual(done.returncode, status, done.stdout + done.stderr)
-        self.assertIn(what, done.stderr)
-
-    def check_row(self, row, off):
-        self.assertEqual(row["status"], "OK", row)
-        self.assertGreater(row["median_ms"], 0)
-        self.assertLessEqual(row["median_ms_ci"][0], row["median_ms"])
-        self.assertGreaterEqual(row["median_ms_ci"][1], row["median_ms"])
-        self.assertIsNone(row["p99_ms"], "of fewer than 100 batches there is none")
-        self.assertEqual(row["forward_ms"], row["total_ms"])
-        self.assertIsNone(row["backward_ms"])
-        self.assertGreater(row["memory_bytes"], 1 << 20)
-        self.assertLessEqual(row["outputs"]["max_rel"], off)
-        self.assertLessEqual(row["outputs"]["mean_abs"], row["outputs"]["max_abs"])
 
 
 class Measured(Bench):
@@ -139,26 +55,6 @@ class Measured(Bench):
         self.check_row(found["rows"][0], 1e-5)
         self.assertEqual(found["rows"][0]["axes"], {"engine": "torch"})
 
-    @unittest.skipUnless(hasattr(torch, "compile") and shutil.which("g++"), "SKIPPED: no torch.compile or no compiler")
-    def test_compiled(self):
-        found = self.bench("--engine", "torch-compile", "--batch-sizes", "2", *SMALL)
-        self.check_row(found["rows"][0], 1e-4)
-
-    @needs_ort
-    def test_models_of_libraries(self):
-        bert = self.file("bert.json", json.dumps(dict(model_type="bert", hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
-                                                      intermediate_size=32, vocab_size=50)))
-        for module, *words in (("timm", "--model", "timm:resnet18", "--img-size", "64"),
-                               ("transformers", "--model", "hf:" + bert, "--seq-len", "8"),
-                               ("ultralytics", "--model", "ultralytics:yolo11n", "--img-size", "64"),
-                               ("torch", "--model", "python:engine_models:two")):
-            with self.subTest(words[1]):
-                if importlib.util.find_spec(module) is None:
-                    self.skipTest("SKIPPED: %s is not installed" % module)
-                found = self.bench("--engine", "torch", "onnxruntime", "--batch-sizes", "2", *words)
-                for row in found["rows"]:
-                    self.check_row(row, 1e-3)
-
     @needs_ort
     def test_weights(self):
         path = os.path.join(self.folder, "best.pth")
@@ -174,13 +70,6 @@ class Measured(Bench):
         self.refuse(3, "does not match this model", "--inference", "--model", "python:engine_models:huge", "--weights", "best.pth")
         self.file("text.pth", "no weights")
         self.refuse(3, "torch.load cannot read it", "--inference", "--model", "python:engine_models:two", "--weights", "text.pth")
-
-    @needs_ort
-    def test_memory_that_runs_out(self):
-        found = self.bench("--engine", "torch", "onnxruntime", "--model", "python:engine_models:hungry", "--batch-sizes", "1", "64",
-                           "--memory", "2GiB")
-        self.assertEqual([(r["axes"]["engine"], r["batch_size"], r["status"]) for r in found["rows"]],
-                         [(e, b, s) for e in ("torch", "onnxruntime") for b, s in ((1, "OK"), (64, "OOM"))], found["rows"])
 
     def test_an_engine_that_is_broken_is_not_installed(self):
         os.mkdir(os.path.join(self.folder, "onnxruntime"))

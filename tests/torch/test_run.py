@@ -75,8 +75,7 @@ class Run(InFolder):
                 "--recover", "--backoff", "0.1", "--log", os.path.join(folder, "log"), *(["--checkpoint", folder + "/out/ckpt-*.pt"] if template else []), *options,
                 *(["--ranks", str(ranks)] if ranks > 1 else []), "--", *start, TRAIN, "--batch-size", "{batch}",
                 "--accumulate", "{accumulate}", "--output", folder + "/out", "{resume:--resume {checkpoint}}", *words, *extra]
-        env = {**os.environ, "XDG_CACHE_HOME": os.path.join(self.folder, "cache"), "OMP_NUM_THREADS": "1"}
-        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=env, cwd=folder)
+        process = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=self.environment(), cwd=folder)
         helper = threading.Thread(target=meanwhile, args=(process.pid, folder)) if meanwhile else None
         if helper:
             helper.start()
