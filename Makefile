@@ -84,12 +84,12 @@ tapes: all build/venv2/.ready ## record the shipped tapes again; see CONTRIBUTIN
 bench: all ## the speed of our own code: doc/speed.md
 	@bench/run
 
-SANITIZE := -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
-.PHONY: asan tsan fuzz
 .PHONY: soak-recover
-soak-recover: all build/frameworks2/.ready ## real trainings under run: FAULTS=200 random faults, HEALTHY=30 minutes each (SEED=1)
+soak-recover: all build/frameworks2/.ready ## real trainings under run: FAULTS (40) random faults, HEALTHY (0) minutes each, SEED (1)
 	@tests/recover/soak/soak build/batchfit build/frameworks2/bin/python --faults $(or $(FAULTS),40) --healthy $(or $(HEALTHY),0) --seed $(or $(SEED),1)
 
+SANITIZE := -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+.PHONY: asan tsan fuzz
 asan: tree-asan ## unit and CLI tests under the address and undefined-behaviour sanitizers
 	@meson test -C build-asan --print-errorlogs --suite unit --suite cli --suite fuzz
 tsan: ## the same under the thread sanitizer
