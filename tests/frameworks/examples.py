@@ -3,6 +3,7 @@
 
 import glob
 import importlib.util
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ import unittest
 
 ROOT = os.path.realpath(os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", ".."))
 EXAMPLES = os.path.join(ROOT, "examples")
+HOOK = os.path.join(ROOT, "python", "hook")
 BATCHFIT = os.environ.get("BATCHFIT", os.path.join(ROOT, "build", "batchfit"))
 SECONDS = 300  # for one command on a machine that has other things to do; alone each takes less than 20
 
@@ -93,6 +95,20 @@ def run(command, folder, **more):
     done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder, timeout=SECONDS,
                           env=environment(folder, **more))
     return done.returncode, done.stdout
+
+
+def run_watched(command, folder, **more):
+    """The same under the emitter: (status, output, the events of each process that reported)."""
+    steps = os.path.join(folder, "steps")
+    shutil.rmtree(steps, ignore_errors=True)
+    os.makedirs(steps)
+    path = os.pathsep.join([HOOK, *([more.pop("PYTHONPATH")] if "PYTHONPATH" in more else [])])
+    status, output = run(command, folder, PYTHONPATH=path, BATCHFIT_STEPS_DIR=steps, **more)
+    told = []
+    for name in sorted(glob.glob(os.path.join(steps, "*"))):
+        with open(name, encoding="utf-8") as f:
+            told.append([json.loads(line) for line in f])
+    return status, output, told
 
 
 def files(folder, pattern):

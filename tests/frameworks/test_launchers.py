@@ -2,7 +2,6 @@
 """Ways to start a training with the real launchers and the real packages: the emitter is in it, once a rank; where it cannot be,
 `fit` says so within seconds. One small script trains 3 steps of 8, 8 and 6 samples."""
 
-import glob
 import json
 import os
 import shutil
@@ -15,7 +14,6 @@ import zipfile
 
 import examples
 
-HOOK = os.path.join(examples.ROOT, "python", "hook")
 TRAIN = """
 import os, sys, torch
 from torch import nn
@@ -86,16 +84,10 @@ class Launchers(unittest.TestCase):
 
     def trained(self, command, samples=(8, 8, 6), world=1, **more):
         """Each rank told of its steps, and nobody else of anything."""
-        steps = os.path.join(self.folder, "steps")
-        shutil.rmtree(steps, ignore_errors=True)
-        os.makedirs(steps)
-        path = os.pathsep.join([HOOK] + ([more.pop("PYTHONPATH")] if "PYTHONPATH" in more else []))
-        status, output = examples.run(command, self.folder, PYTHONPATH=path, BATCHFIT_STEPS_DIR=steps, **more)
+        status, output, told = examples.run_watched(command, self.folder, **more)
         self.assertEqual(status, 0, output[-3000:])
         seen = []
-        for name in sorted(glob.glob(os.path.join(steps, "*"))):
-            with open(name, encoding="utf-8") as f:
-                lines = [json.loads(line) for line in f]
+        for lines in told:
             starts = [line for line in lines if line["event"] == "start"]
             seen.append((starts[0]["rank"], starts[0]["world"], [line["samples"] for line in lines if line["event"] == "step"]))
         self.assertEqual(sorted(seen), [(rank, world, list(samples)) for rank in range(world)], output[-2000:])

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The examples under the emitter, put in by the environment alone: what they report is what they do."""
 
-import glob
-import json
 import os
 import sys
 import tempfile
@@ -10,7 +8,6 @@ import unittest
 
 import examples
 
-HOOK = os.path.join(examples.ROOT, "python", "hook")
 PARTS = ("io_ms", "h2d_ms", "forward_ms", "backward_ms", "optimizer_ms", "other_ms")
 
 
@@ -34,16 +31,9 @@ class Steps(unittest.TestCase):
 
     def watch(self, command, **more):
         """The processes that reported, by rank; each report is held against the rules that all must keep."""
-        steps = os.path.join(self.folder, "steps")
-        os.makedirs(steps)
-        path = os.pathsep.join([HOOK] + ([more.pop("PYTHONPATH")] if "PYTHONPATH" in more else []))
-        status, output = examples.run(command, self.folder, PYTHONPATH=path, BATCHFIT_STEPS_DIR=steps, **more)
+        status, output, told = examples.run_watched(command, self.folder, **more)
         self.assertEqual(status, 0, output[-3000:])
-        processes = []
-        for name in glob.glob(os.path.join(steps, "*.jsonl")):
-            with open(name, encoding="utf-8") as f:
-                processes.append(Process([json.loads(line) for line in f]))
-        processes.sort(key=lambda p: p.start.get("rank", -1))
+        processes = sorted(map(Process, told), key=lambda p: p.start.get("rank", -1))
         for process in processes:
             self.check(process)
         return processes

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples run as they are, by the command that a user types."""
+"""The examples run as they are, by the command that a user types; in the gate test_steps.py runs them under the emitter."""
 
 import os
 import tempfile
