@@ -213,10 +213,11 @@ static void correct_outcomes(struct choice_measured *m, const struct search_tria
     }
 }
 
-// Rising, as the walk wants them. Any batch may be tried when nothing is to be kept, also odd ones.
+// Rising, as the walk wants them. Any batch may be tried, also odd ones: what they cost in speed is
+// measured.
 static struct plan_batches candidates(struct question *q) {
     struct plan_range range = q->range;
-    if (range.multiple <= 0 && q->effective <= 0) range.multiple = 1;
+    if (range.multiple <= 0) range.multiple = 1;
     struct plan_batches every = plan_every_batch(q->arena, &range);
     struct plan_batches kept =
         q->effective > 0 ? plan_keeping(q->arena, every, q->effective, q->plan.ranks) : every;
