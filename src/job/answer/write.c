@@ -2,6 +2,9 @@
 #include "job/answer/write.h"
 
 #include "job/answer/eval.h"
+#include "job/answer/project.h"
+
+#include <math.h>
 
 // Only what the answer changed is wished for; what the command line said to this run alone
 // (--img-size, --precision) stays out of the file.
@@ -47,14 +50,52 @@ static int advise(struct question *q, const struct config_change *change, const 
     return why->code;
 }
 
+// What the user can do where no key would keep the effective batch.
+static void say_without(const struct config_change *change, int64_t before, struct buf *report) {
+    int64_t after = change->batch * (change->ranks > 0 ? change->ranks : 1);
+    double times = (double)after / (double)before;
+    if (before <= 0 || after == before) return;
+    buf_format(report,
+               "without accumulation a step has %lld samples instead of %lld: --free-batch writes "
+               "the largest batch alone; scale the learning rate then (x %.3g for SGD, x %.3g for "
+               "Adam)\n",
+               (long long)after, (long long)before, times, sqrt(times));
+}
+
+// A key for accumulation that nobody reads would shrink the effective batch without a word.
+static int check_is_read(const struct question *q, const struct config_change *change,
+                         struct config_edit *edit, struct buf *report) {
+    struct arena *a = q->arena;
+    struct answer_project code = answer_project_look(a, q->path, edit->path, STR("accum"));
+    if (code.reads == ANSWER_READS) edit->note = (struct str){0};
+    if (code.reads == ANSWER_READS_UNKNOWN && code.files == 0) {
+        edit->note = str_format(a, "%.*s; no Python file is beside the config to look into",
+                                STR_ARG(edit->note));
+    }
+    if (code.reads != ANSWER_READS_NOT) return 0;
+    buf_format(report, "not written: no code around %.*s reads %.*s (%d Python file%s looked at)",
+               STR_ARG(q->path), STR_ARG(edit->path), code.files, code.files == 1 ? "" : "s");
+    if (code.other.len > 0) {
+        buf_format(report, "; it has %.*s: --key accumulation=PATH names its key",
+                   STR_ARG(code.other));
+    }
+    buf_add(report, STR("; --add-accumulation writes it all the same\n"));
+    say_without(change, q->batches.effective, report);
+    return FAIL_NO;
+}
+
 static int patch(struct question *q, const struct config_change *change,
-                 const struct config_edits *more, struct config_patched *ret_patched,
-                 struct fail *why) {
+                 const struct answer_write_options *options, struct config_patched *ret_patched,
+                 struct buf *report, struct fail *why) {
     struct config_edits edits = {0};
     int rc = config_fit(q->arena, &q->config, &q->reading, change, &edits, why);
+    for (ptrdiff_t i = 0; i < edits.count && rc == 0; i++) {
+        if (!edits.items[i].is_unsure || options->add_accumulation) continue;
+        rc = check_is_read(q, change, &edits.items[i], report);
+    }
     if (rc < 0) return rc;
-    for (ptrdiff_t i = 0; i < more->count; i++) {
-        config_edits_add(q->arena, &edits, more->items[i]);
+    for (ptrdiff_t i = 0; i < options->more.count; i++) {
+        config_edits_add(q->arena, &edits, options->more.items[i]);
     }
     return config_patch(q->arena, &q->config, edits.items, edits.count, change->flags, ret_patched,
                         why);
@@ -94,12 +135,13 @@ int answer_write(struct question *q, struct answer *answer,
         return 0;
     }
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
-    int rc = patch(q, &change, &options->more, &patched, why);
+    int rc = patch(q, &change, options, &patched, report, why);
+    if (rc == FAIL_NO) return rc;
     if (rc < 0 && change.precision.len > 0) {
         // A file without a word for the precision still gets its batch.
         struct str precision = change.precision;
         change.precision = (struct str){0};
-        rc = patch(q, &change, &options->more, &patched, why);
+        rc = patch(q, &change, options, &patched, report, why);
         buf_format(report, "the file has no key for precision: train with precision %.*s\n",
                    STR_ARG(precision));
     }

@@ -19,10 +19,11 @@ struct answer_write_options {
     unsigned flags;           // enum config_flags
     bool force;               // also when the answer does not count all that the config says
     bool is_measured;         // by trials of the config as it is
+    bool add_accumulation;    // also a key that the code around the config never reads
     struct config_edits more; // beside what the answer changes
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
-// FAIL_NO: answer_write_is_refused.
+// FAIL_NO: answer_write_is_refused, or a new key would be read by nobody (project.h).
 // A file that cannot be edited is an error (FAIL_INPUT with the place), and *report says what to
 // type.
 int answer_write(struct question *q, struct answer *answer,

@@ -170,8 +170,10 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     struct choice_trials_options measure = {.l = o->l,
                                             .prefers_knee = o->prefer && !strcmp(o->prefer, "knee"),
                                             .is_free = o->free_batch};
-    struct answer_write_options write = {
-        .save_config = o->save_config, .flags = write_flags(o), .is_measured = true};
+    struct answer_write_options write = {.save_config = o->save_config,
+                                         .flags = write_flags(o),
+                                         .is_measured = true,
+                                         .add_accumulation = o->add_accumulation};
     struct buf report = buf_shown(a);
     struct question q;
     struct choice_measured m;
@@ -236,8 +238,10 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
     if (rc < 0) return question_failed(&q, rc);
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
-    struct answer_write_options write = {
-        .save_config = o->save_config, .flags = write_flags(o), .force = o->force};
+    struct answer_write_options write = {.save_config = o->save_config,
+                                         .flags = write_flags(o),
+                                         .force = o->force,
+                                         .add_accumulation = o->add_accumulation};
     if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
     if (rc == 0 && is_ours && q.has_config && is_yes(decisive) && !o->test_only) {
         rc = write_answer(&q, decisive, &write, &report, why);

@@ -14,7 +14,8 @@ struct choice_options {
     struct answer_tta_options t; // of infer only
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured;
     int64_t gpu_memory;
-    bool eval_batch, test_only, free_batch, force, force_anchor, force_special, profile_memory;
+    bool eval_batch, test_only, free_batch, add_accumulation, force, force_anchor, force_special,
+        profile_memory;
 };
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
@@ -22,6 +23,9 @@ struct choice_options {
     QUESTION_TRAINING_ROWS(struct choice_options),                                                 \
         CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
                 "do not keep the effective batch, neither the config's nor the command's default", \
+                NULL),                                                                             \
+        CLI_ROW("add-accumulation", NULL, CLI_SWITCH, CHOICE_AT(add_accumulation),                 \
+                "add a key for gradient accumulation even if no code around the config reads it",  \
                 NULL)
 #define CHOICE_ROWS                                                                                \
     QUESTION_ROWS_OF_ALL(struct choice_options), LAUNCH_ROWS(struct choice_options),               \

@@ -32,6 +32,13 @@ enum config_format {
 
 struct config_node; // private
 
+// A key that comes again in its map. PyYAML and json.load take the last; OmegaConf and DeepSpeed
+// refuse the file.
+struct config_repeated {
+    struct str key;
+    int line, column, first; // first: line where it stood before
+};
+
 struct config {
     struct str name, text;
     enum config_format format;
@@ -39,16 +46,19 @@ struct config {
     // Why nothing may be written into this file although it can be read (a tab that the trainer's
     // parser rejects, …); empty: it may.
     struct str unwritable;
+    struct config_repeated *repeated; // the first such key; NULL: none
 };
 
 enum { CONFIG_MAX_BYTES = 16 << 20 };
 
 // Parses the text of a config. Fails with FAIL_INPUT and "NAME:LINE:COLUMN: what" for everything
 // that the trainer would not load or read differently from us: bytes that are not UTF-8, two
-// documents, duplicate keys, anchors defined twice, undefined aliases, more than 16 MiB, …
+// documents, anchors defined twice, undefined aliases, more than 16 MiB, …
 // The name decides about JSON and foreign files only; nothing is opened.
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
                  struct fail *why);
+// FAIL_INPUT, with the place, where a key is there twice.
+int config_refuse_repeated(const struct config *c, struct fail *why);
 
 // --- Values --------------------------------------------------------------------------------------
 
@@ -202,6 +212,7 @@ struct config_edit {
     const struct config_edit *children; // insert: a map of these instead of a value
     int child_count;
     struct str note; // for the user, when the edit is made; empty: none
+    bool is_unsure;  // a new key that only some programs of this dialect read
 };
 struct config_edits {
     struct config_edit *items;

@@ -58,6 +58,10 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
         d->editable = str_is(value, "yes");
         return 0;
     }
+    if (str_is(item, "strict")) {
+        d->is_strict = str_is(value, "yes");
+        return 0;
+    }
     const bool option = str_starts(item, STR("flag."));
     const enum config_role role = config_role_find(option ? str_slice(item, 5, item.len) : item);
     if (role == CONFIG_ROLES) {
@@ -84,6 +88,20 @@ int config_dialects_load(struct arena *a, struct dialects *ret_dialects, struct 
     }
     *ret_dialects = all;
     return status;
+}
+
+int config_dialect_of(struct arena *a, const struct config_reading *r,
+                      const struct dialect **ret_dialect, struct fail *why) {
+    static const struct dialect nothing;
+    struct dialects all;
+    int status = config_dialects_load(a, &all, why);
+    if (status) return status;
+    const struct dialect *items = all.items;
+    *ret_dialect = &nothing;
+    for (ptrdiff_t i = 0; i < all.count; i++) {
+        if (str_equal(items[i].id, r->dialect)) *ret_dialect = &items[i];
+    }
+    return 0;
 }
 
 int config_dialects(struct arena *a, struct config_dialect_row **ret_rows, int *ret_count,

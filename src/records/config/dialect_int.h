@@ -31,7 +31,7 @@ struct inference_row {
 };
 struct dialect {
     struct str id, title, detect, refuse, rule, record, special, note;
-    bool editable;
+    bool editable, is_strict; // is_strict: its reader refuses a key that is there twice
     struct role_row roles[CONFIG_ROLES];
     struct str options[CONFIG_ROLES]; // "--batch-size {}"
     struct guard_row *guards;
@@ -44,6 +44,9 @@ struct dialects {
     ptrdiff_t count, capacity;
 };
 int config_dialects_load(struct arena *a, struct dialects *ret_dialects, struct fail *why);
+// The reading's own; one without rows where nothing matched.
+int config_dialect_of(struct arena *a, const struct config_reading *r,
+                      const struct dialect **ret_dialect, struct fail *why);
 
 // Every key of the file, so that "anywhere" costs one walk.
 struct entry {
@@ -97,6 +100,13 @@ bool config_scope_is(const struct scope *s, struct str alternatives, struct str 
 // The first dialect whose conditions hold from index `from` on; NULL: none.
 const struct dialect *config_dialect_detect(const struct scope *s, const struct dialects *all,
                                             ptrdiff_t from, struct str *ret_because);
+
+// --- advice.c ---
+
+// The dialect's words for a role on the command line: "--batch-size 12"; empty: it has none, or the
+// file has no place for the key.
+struct str config_option(struct arena *a, const struct config_reading *r, const struct dialect *d,
+                         enum config_role role, struct str value);
 
 // --- precision.c ---------------------------------------------------------------------------------
 

@@ -98,6 +98,7 @@ static bool read_global(const struct config_reading *r, struct config_batches *b
 
 struct wanted {
     struct arena *arena;
+    const struct config *config;
     const struct config_reading *reading;
     const struct dialect *dialect;
     unsigned flags;
@@ -121,13 +122,16 @@ static void push(const struct wanted *w, struct config_edit e) {
 }
 
 static int cannot_insert(const struct wanted *w, enum config_role role, struct str value) {
-    const struct str option = w->dialect->options[role];
+    struct str option = config_option(w->arena, w->reading, w->dialect, role, value);
     fail_set(w->why, FAIL_INPUT, "%.*s has no key here for %s = %.*s", STR_ARG(w->dialect->title),
              config_role_name(role), STR_ARG(value));
     if (option.len) return fail_hint(w->why, "give it on the command line: %.*s", STR_ARG(option));
-    return fail_hint(w->why, role == CONFIG_ACCUMULATION
-                                 ? "the effective batch cannot be kept in this file"
-                                 : "add the key by hand first");
+    return fail_hint(w->why,
+                     role == CONFIG_ACCUMULATION
+                         ? "the effective batch cannot be kept in this file: --free-batch takes "
+                           "the largest batch without accumulation; scale the learning "
+                           "rate with it"
+                         : "add the key by hand first");
 }
 
 static int set_text(const struct wanted *w, enum config_role role, struct str value, bool is_text) {
@@ -146,7 +150,12 @@ static int set_text(const struct wanted *w, enum config_role role, struct str va
     const struct str batch = w->reading->values[CONFIG_BATCH].path;
     e.insert = true;
     if (str_equal(map_of(batch), map_of(v->path))) e.after = leaf_of(batch);
-    if (row->insert == INSERT_WARN) {
+    // Beside _target_ only what the class is known to take has a path (roles.c).
+    struct config_value target = {0};
+    struct str beside = str_format(w->arena, "%.*s_target_", STR_ARG(map_of(v->path)));
+    config_get(w->arena, w->config, beside, &target, NULL);
+    if (row->insert == INSERT_WARN && target.line == 0) {
+        e.is_unsure = true;
         e.note = str_format(
             w->arena, "%.*s is a new key: %s must read it, or the effective batch shrinks",
             STR_ARG(v->path),
@@ -256,20 +265,6 @@ static const struct rule_row *rule_of(const struct dialect *d) {
     return rule;
 }
 
-static int dialect_of(struct arena *a, const struct config_reading *r,
-                      const struct dialect **ret_dialect, struct fail *why) {
-    static const struct dialect nothing;
-    struct dialects all;
-    int status = config_dialects_load(a, &all, why);
-    if (status) return status;
-    const struct dialect *items = all.items;
-    *ret_dialect = &nothing;
-    for (ptrdiff_t i = 0; i < all.count; i++) {
-        if (str_equal(items[i].id, r->dialect)) *ret_dialect = &items[i];
-    }
-    return 0;
-}
-
 static int no_batch(const struct config_reading *r, struct fail *why) {
     const struct config_value *v = &r->values[CONFIG_BATCH];
     if (in_file(v)) {
@@ -298,7 +293,7 @@ int config_batches(struct arena *a, const struct config_reading *r, int64_t rank
     const struct dialect *d;
     struct fail unheard;
     if (!why) why = &unheard;
-    int status = dialect_of(a, r, &d, why);
+    int status = config_dialect_of(a, r, &d, why);
     if (status) return status;
     const int64_t in_config = known(&r->values[CONFIG_RANKS]);
     struct config_batches b = {.ranks = ranks > 0 ? ranks : in_config > 0 ? in_config : 1};
@@ -417,9 +412,9 @@ int config_fit(struct arena *a, const struct config *c, const struct config_read
         return fail_set(why, FAIL_INPUT, "%.*s%s%.*s", has_place ? 0 : (int)c->name.len, c->name.p,
                         has_place ? "" : ": not edited: ", STR_ARG(r->refusal));
     }
-    int status = dialect_of(a, r, &d, why);
+    int status = config_dialect_of(a, r, &d, why);
     if (status) return status;
-    const struct wanted w = {a, r, d, change->flags, &edits, why};
+    const struct wanted w = {a, c, r, d, change->flags, &edits, why};
     status = fit_batches(&w, change);
     if (!status) status = fit_precision(&w, c, change->precision);
     if (!status) status = fit_checkpointing(&w, change->checkpointing);
@@ -427,57 +422,4 @@ int config_fit(struct arena *a, const struct config *c, const struct config_read
     if (status) return status;
     *ret_edits = edits;
     return 0;
-}
-
-// --- Advice --------------------------------------------------------------------------------------
-
-static void advise(struct buf *b, const struct config_reading *r, const struct dialect *d,
-                   enum config_role role, struct str value) {
-    struct str option = d->options[role];
-    const struct config_value *v = &r->values[role];
-    if (option.len) {
-        const ptrdiff_t hole = str_find(option, STR("{}"));
-        buf_add(b, hole < 0 ? option : str_slice(option, 0, hole));
-        if (hole >= 0) {
-            buf_add(b, value);
-            buf_add(b, str_slice(option, hole + 2, option.len));
-        }
-    } else if (v->path.len) {
-        // Hydra adds a key that the tree does not have only with a plus.
-        if (r->hydra && !in_file(v)) buf_byte(b, '+');
-        buf_format(b, r->hydra ? "%.*s=%.*s" : "%.*s: %.*s", STR_ARG(v->path), STR_ARG(value));
-    } else {
-        return;
-    }
-    buf_byte(b, '\n');
-}
-
-struct str config_advice(struct arena *a, const struct config_reading *r,
-                         const struct config_change *change) {
-    const struct dialect *d;
-    struct buf b = buf_shown(a);
-    if (dialect_of(a, r, &d, NULL)) return (struct str){0};
-    const int64_t ranks = change->ranks > 0 ? change->ranks : 1;
-    const int64_t steps = change->accumulation > 0 ? change->accumulation : 1;
-    const bool global = r->values[CONFIG_BATCH].unit == 'G' || str_is(d->id, "yolo_hyp");
-    const struct {
-        enum config_role role;
-        int64_t value;
-    } numbers[] = {
-        {CONFIG_BATCH, global ? change->batch * ranks : change->batch},
-        {CONFIG_ACCUMULATION, change->accumulation},
-        {CONFIG_EFFECTIVE, d->options[CONFIG_EFFECTIVE].len ? change->batch * steps * ranks : 0},
-        {CONFIG_EVAL_BATCH, change->eval_batch},
-        {CONFIG_IMAGE_SIZE, change->image_size},
-        {CONFIG_SEQUENCE_LENGTH, change->sequence_length},
-        {CONFIG_WORKERS, change->workers},
-    };
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        if (numbers[i].value > 0)
-            advise(&b, r, d, numbers[i].role, str_format(a, "%lld", (long long)numbers[i].value));
-    }
-    const bool half = change->precision.len && !str_is(change->precision, "fp32");
-    if (half && d->options[CONFIG_PRECISION].len)
-        advise(&b, r, d, CONFIG_PRECISION, change->precision);
-    return buf_str(&b);
 }

@@ -26,12 +26,20 @@ static int32_t *slot_of(const struct config_index *x, const struct config_node *
 
 static ptrdiff_t search(const struct config_node *map, ptrdiff_t end, struct str key) {
     for (ptrdiff_t i = 0; i < end; i += 2) {
-        if (map->items[i]->kind == NODE_SCALAR && str_equal(map->items[i]->text, key)) return i;
+        const struct config_node *k = map->items[i];
+        if (k->kind == NODE_SCALAR && !k->is_replaced && str_equal(k->text, key)) return i;
     }
     return -1;
 }
 
-static ptrdiff_t index_all(struct arena *a, struct config_node *map, ptrdiff_t *ret_first) {
+// The pair at `i` replaces an earlier one, as in PyYAML and json.
+static void replace(struct config_node *map, ptrdiff_t earlier, ptrdiff_t i) {
+    if (earlier < 0) return;
+    map->items[earlier]->is_replaced = true;
+    map->items[i]->replaces = true;
+}
+
+static void index_all(struct arena *a, struct config_node *map) {
     struct config_index *x = arena_new(a, struct config_index, 1);
     if (!map->rare) map->rare = arena_new(a, struct config_rare, 1);
     map->rare->index = x;
@@ -41,26 +49,24 @@ static ptrdiff_t index_all(struct arena *a, struct config_node *map, ptrdiff_t *
     for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
         if (map->items[i]->kind != NODE_SCALAR) continue;
         int32_t *slot = slot_of(x, map, map->items[i]->text);
-        if (*slot) {
-            *ret_first = *slot - 1;
-            return i;
-        }
+        replace(map, *slot - 1, i);
         *slot = (int32_t)(i + 1);
     }
-    return -1;
 }
 
-ptrdiff_t config_index_build(struct arena *a, struct config_node *map, ptrdiff_t *ret_first) {
+void config_index_build(struct arena *a, struct config_node *map) {
     for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
         map->merges = map->merges || config_node_is_merge(map->items[i]);
     }
-    if (map->count > 2 * SMALL_MAP) return index_all(a, map, ret_first);
-    for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
-        if (map->items[i]->kind != NODE_SCALAR) continue;
-        *ret_first = search(map, i, map->items[i]->text);
-        if (*ret_first >= 0) return i;
+    if (map->count > 2 * SMALL_MAP) {
+        index_all(a, map);
+        return;
     }
-    return -1;
+    for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
+        if (map->items[i]->kind == NODE_SCALAR) {
+            replace(map, search(map, i, map->items[i]->text), i);
+        }
+    }
 }
 
 ptrdiff_t config_index_find(const struct config_node *map, struct str key) {

@@ -8,7 +8,7 @@
 
 static struct config_node **pair_after(struct config_node *map, struct str after) {
     for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
-        if (after.len && map->items[i]->kind == NODE_SCALAR &&
+        if (after.len && map->items[i]->kind == NODE_SCALAR && !map->items[i]->is_replaced &&
             str_equal(map->items[i]->text, after)) {
             return &map->items[i];
         }

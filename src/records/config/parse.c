@@ -232,17 +232,26 @@ static int check_merge(struct parse *p, const struct config_node *value) {
                              "a merge (<<) of something other than a map");
 }
 
-// PyYAML takes the last of two equal keys, OmegaConf and DeepSpeed stop: nobody can have meant it.
-static int check_map(struct parse *p, struct config_node *map) {
-    ptrdiff_t first, twice = config_index_build(p->arena, map, &first);
-    if (twice >= 0) {
-        const struct config_node *key = map->items[twice];
-        const int before = map->items[first]->line;
-        config_bytes_fail(p->config, key->begin, p->why,
-                          "key '%.*s' is duplicated, first in line %d",
-                          (int)(key->text.len < 100 ? key->text.len : 100), key->text.p, before);
-        return fail_hint(p->why, "delete line %d or %d", before, key->line);
+// The first key that is there twice, to speak of.
+static struct config_repeated *note_repeated(struct parse *p, const struct config_node *map,
+                                             ptrdiff_t at) {
+    struct config_repeated *r = arena_new(p->arena, struct config_repeated, 1);
+    const struct config_node *key = map->items[at];
+    *r = (struct config_repeated){.key = key->text, .line = key->line, .column = key->column};
+    for (ptrdiff_t i = 0; i < at && r->first == 0; i += 2) {
+        const struct config_node *earlier = map->items[i];
+        if (earlier->is_replaced && str_equal(earlier->text, key->text)) r->first = earlier->line;
     }
+    return r;
+}
+
+static int check_map(struct parse *p, struct config_node *map) {
+    config_index_build(p->arena, map);
+    for (ptrdiff_t i = 0; i + 1 < map->count && !p->config->repeated; i += 2) {
+        if (map->items[i]->replaces) p->config->repeated = note_repeated(p, map, i);
+    }
+    const struct config_repeated *twice = p->config->repeated;
+    if (twice && str_is(twice->key, "<<")) return config_refuse_repeated(p->config, p->why);
     if (!map->merges || p->config->format != CONFIG_YAML) return 0;
     int status = 0;
     for (ptrdiff_t i = 0; i + 1 < map->count && !status; i += 2) {
@@ -424,6 +433,15 @@ int config_parse(struct arena *a, struct str name, struct str text, struct confi
     c.unwritable = config_bytes_unwritable(a, &c, p.scalars, p.scalar_count);
     *ret_config = c;
     return 0;
+}
+
+int config_refuse_repeated(const struct config *c, struct fail *why) {
+    const struct config_repeated *r = c->repeated;
+    if (!r) return 0;
+    fail_set(why, FAIL_INPUT, "%.*s:%d:%d: key '%.*s' is duplicated, first in line %d",
+             STR_ARG(c->name), r->line, r->column, (int)(r->key.len < 100 ? r->key.len : 100),
+             r->key.p, r->first);
+    return fail_hint(why, "delete line %d or %d", r->first, r->line);
 }
 
 int config_nodes_visit(struct arena *a, struct config *config, node_visitor *each, void *self,

@@ -167,7 +167,7 @@ static void walk(struct arena *a, struct str path, struct config_node *n, pair_v
     if (n->kind == NODE_MAP) {
         for (ptrdiff_t i = 0; i + 1 < n->count; i += 2) {
             struct config_node *key = n->items[i], *value = n->items[i + 1];
-            if (key->kind != NODE_SCALAR) continue;
+            if (key->kind != NODE_SCALAR || key->is_replaced) continue;
             each(self, path, n, key, value);
             if (value->kind == NODE_MAP || value->kind == NODE_LIST) {
                 walk(a, config_path_join(a, path, key->text), value, each, self);

@@ -231,6 +231,17 @@ static void judge(struct reader *r) {
     if (d->note.len) config_reader_warn(r, "%.*s", STR_ARG(d->note));
 }
 
+static int check_repeated(struct reader *r) {
+    const struct config_repeated *twice = r->config->repeated;
+    if (!twice) return 0;
+    if (r->dialect && r->dialect->is_strict) return config_refuse_repeated(r->config, r->why);
+    config_reader_warn(r,
+                       "line %d: %.*s is there a second time (first in line %d): the last one "
+                       "counts for PyYAML and json, OmegaConf refuses the file",
+                       twice->line, STR_ARG(twice->key), twice->first);
+    return 0;
+}
+
 static void note_readers(struct reader *r) {
     struct str refused = r->config->unwritable;
     if (refused.len == 0) refused = config_pyyaml_refuses(r->arena, r->config);
@@ -278,6 +289,8 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
     const bool is_known = r.dialect != NULL;
     // What an unknown file says (model, image size, precision) stands where teams put it.
     if (!is_known) r.dialect = dialect_named(&all, STR("sections"));
+    status = check_repeated(&r);
+    if (status) return status;
     find_inference(&r, r.dialect);
     find_inference(&r, every);
     config_reader_guards(&r, every);

@@ -208,6 +208,15 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
     return v;
 }
 
+// Keys beside _target_ are arguments of a class, and one that it does not take stops the program;
+// Lightning's trainer takes its own.
+static bool is_argument_list(const struct config_node *map, struct str key) {
+    const struct config_node *target =
+        config_map_find((struct config_node *)map, STR("_target_"), true).value;
+    if (!target) return false;
+    return !str_ends(target->text, STR(".Trainer")) || !str_is(key, "accumulate_grad_batches");
+}
+
 // The place at which an absent key would be put: the first of the table whose section is there.
 static struct str place_to_insert(const struct reader *r, struct str places) {
     while (places.p && places.len) {
@@ -224,7 +233,8 @@ static struct str place_to_insert(const struct reader *r, struct str places) {
             struct steps steps;
             if (config_path_parse(r->arena, path, &steps, NULL)) continue;
             struct place p = config_place_find(r->config, &steps);
-            if (!p.value && p.owner && p.missing + 1 == steps.count) return path;
+            if (p.value || !p.owner || p.missing + 1 != steps.count) continue;
+            if (!is_argument_list(p.owner, steps.items[steps.count - 1].key)) return path;
         }
     }
     return (struct str){0};

@@ -30,6 +30,8 @@ struct config_node {
     bool flow : 1;             // a list or map in brackets
     bool is_key : 1;           // an anchor may stand at a key; an edit never renames one
     bool merges : 1;           // a map with a merge key (<<)
+    bool is_replaced : 1;      // a key that comes again in its map: the trainer never sees the pair
+    bool replaces : 1;         // a key that was there before
     int line, column;          // from 1, in characters
     int number;                // of the matches that it is in (dialect.c)
     // Bytes of the value itself: inside the quotes of a quoted scalar, after the * of an alias,
@@ -64,9 +66,9 @@ int config_nodes_visit(struct arena *a, struct config *config, node_visitor *eac
 // Built once when the map is complete, so that neither looking for a hundred keys of a dialect nor
 // for a pair that is there twice walks a map of a million keys again and again.
 struct config_index;
-// The index is kept in the map when that has many keys. Returns the place (of a key, in items) of
-// the first key that is there twice, with its earlier place in ret_first; -1: there is none.
-ptrdiff_t config_index_build(struct arena *a, struct config_node *map, ptrdiff_t *ret_first);
+// The index is kept in the map when that has many keys. Of keys that are there twice the last
+// counts; the others are marked.
+void config_index_build(struct arena *a, struct config_node *map);
 // Place of a key in items; -1: the map has none of that name.
 ptrdiff_t config_index_find(const struct config_node *map, struct str key);
 bool config_node_is_merge(const struct config_node *key);

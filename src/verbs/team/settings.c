@@ -22,7 +22,8 @@ static int read_settings(struct question *q, const char *path, struct config *re
                          struct os_stamp *ret_stamp, struct fail *why) {
     struct str text;
     int rc = os_read_file(q->arena, path, CONFIG_MAX_BYTES, &text, ret_stamp, why);
-    return rc < 0 ? rc : config_parse(q->arena, str_of(path), text, ret, why);
+    if (rc == 0) rc = config_parse(q->arena, str_of(path), text, ret, why);
+    return rc < 0 ? rc : config_refuse_repeated(ret, why);
 }
 
 int team_settings_write(struct question *q, const struct config_card *cards, int count,
