@@ -60,6 +60,23 @@ static bool may_fit(void *context, int64_t batch) {
                             plan_accumulation(ask->effective, batch, ask->ranks));
 }
 
+// Sizes that nobody said are the tape's; a config is not changed by such an answer (write.c).
+static void note_open_sizes(const struct question *q, struct answer *answer) {
+    const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
+    if (asked->sequence_length <= 0 && is->sequence_length > 0) {
+        note(answer, q->arena,
+             "the sequence length is not said: taken as %lld tokens, the longest recorded; "
+             "--seq-len N sets it",
+             (long long)is->sequence_length);
+    }
+    if (asked->image_size <= 0 && is->image_size > 0 && q->has_config) {
+        note(answer, q->arena,
+             "the image size is not in the config: taken as %lld px, as the model's name says; "
+             "--img-size N sets it",
+             (long long)is->image_size);
+    }
+}
+
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
                        struct fail *why) {
     *answer =
@@ -69,6 +86,7 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     int rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
     if (rc < 0) return rc;
     int64_t ranks = answer->plan.ranks;
+    note_open_sizes(q, answer);
     answer->plan = answer->forecast.plan;
     answer->plan.ranks = ranks;
     return 0;

@@ -135,6 +135,12 @@ int answer_write(struct question *q, struct answer *answer,
         return 0;
     }
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
+    bool is_open = q->plan.sequence_length <= 0 && answer->plan.sequence_length > 0;
+    if (is_open && !options->is_measured && !options->force) {
+        buf_add(report, STR("not written: the sequence length is assumed; --seq-len N says it, "
+                            "--force writes all the same\n"));
+        return FAIL_NO;
+    }
     int rc = patch(q, &change, options, &patched, report, why);
     if (rc == FAIL_NO) return rc;
     if (rc < 0 && change.precision.len > 0) {

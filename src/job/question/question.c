@@ -127,17 +127,31 @@ static int read_config(struct question *q, struct question_options *o, struct fa
 }
 
 static bool has_number(const struct config_value *v) {
-    return (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) && v->integer > 0;
+    bool is_number = v->type == CONFIG_INT || v->type == CONFIG_FLOAT || v->assumed;
+    return is_number && v->integer > 0;
 }
 
-static void take_number(const struct question *q, enum config_role role, int64_t *number) {
+// A default of the trainer counts like a value; where it came from is said.
+static void say_default(struct question *q, enum config_role role) {
     const struct config_value *v = &q->reading.values[role];
-    if (*number <= 0 && has_number(v)) *number = v->integer;
+    if (!v->assumed) return;
+    question_say(q, "%s is not in the config: %.*s, the default of %.*s", config_role_name(role),
+                 STR_ARG(v->text), STR_ARG(q->reading.title));
 }
 
-static void take_switch(const struct question *q, enum config_role role, bool *is_on) {
+static void take_number(struct question *q, enum config_role role, int64_t *number) {
     const struct config_value *v = &q->reading.values[role];
-    if (v->type == CONFIG_BOOL) *is_on = *is_on || v->boolean;
+    if (*number > 0 || !has_number(v)) return;
+    *number = v->integer;
+    say_default(q, role);
+}
+
+// Also "offload" and "unsloth", and a default: config_read_roles knows what they mean.
+static void take_switch(struct question *q, enum config_role role, bool *is_on) {
+    const struct config_value *v = &q->reading.values[role];
+    if (*is_on || !v->boolean) return;
+    *is_on = true;
+    say_default(q, role);
 }
 
 static int unknown_optimizer(struct question *q, struct str name, struct fail *why) {
@@ -169,6 +183,16 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     return 0;
 }
 
+// Weights that are loaded in half precision stay so: autocast has nothing to cast then.
+static void take_weights(struct question *q) {
+    const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
+    bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16");
+    if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
+    q->plan.precision = PLAN_BF16;
+    question_say(q, "%.*s: %.*s: the weights, their gradients and the optimizer state are bf16",
+                 STR_ARG(v->path), STR_ARG(v->text));
+}
+
 static int take_precision(struct question *q, const char *spelled, struct fail *why) {
     const struct config_value *v = &q->reading.values[CONFIG_PRECISION];
     if (!spelled) {
@@ -177,6 +201,9 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
             question_say(q, "unknown precision '%.*s': taken as fp32", STR_ARG(v->text));
         }
         if (!q->plan.precision) q->plan.precision = PLAN_FP32;
+        if (str_is(v->text, "auto") && q->plan.precision == PLAN_AMP_BF16)
+            question_say(q, "%.*s: auto: bf16 where the GPU has it, else fp16", STR_ARG(v->path));
+        take_weights(q);
         return 0;
     }
     q->plan.precision = plan_precision_find(str_of(spelled));

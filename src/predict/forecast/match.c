@@ -4,6 +4,8 @@
 // does to the figures. What no row allows is not guessed.
 #include "predict/forecast/forecast_int.h"
 
+#include <math.h>
+
 enum { NO = -1, FREE = 0 };
 
 // How well an entry serves one property of the plan: FREE (equal), NO (cannot), else a penalty.
@@ -48,6 +50,8 @@ static int serves_sequence(const struct plan *p, const struct forecast_model *m,
                            const struct tape_header *h) {
     (void)m;
     if (h->sequence_length <= 0) return FREE;
+    // Nobody said it: the longest, so that the answer is rather too careful.
+    if (p->sequence_length <= 0) return 100 - 5 * (int)log2((double)h->sequence_length);
     int source = serves_size(p->sequence_length, 0, h->sequence_length);
     int target = h->target_length > 0 ? serves_size(p->target_length, 0, h->target_length) : FREE;
     return source < 0 || target < 0 ? NO : source + target;

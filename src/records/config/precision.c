@@ -148,6 +148,8 @@ static int one_precision(const struct scope *s, const struct precision_keys *key
     case SPELL_FP16:
         return r.type == CONFIG_BOOL ? AMP_FP16 : -2;
     case SPELL_BF16:
+        // DeepSpeed's auto is whatever the training arguments say; others ask the GPU.
+        if (str_is(text, "auto")) return str_ends(k->match.path, STR(".enabled")) ? -2 : AMP_BF16;
         return r.type == CONFIG_BOOL ? AMP_BF16 : str_is(text, "full") ? BF16 : -2;
     case SPELL_PURE16:
         return BF16;
