@@ -54,7 +54,7 @@ static const struct row rows[] = {
      8, "amp-bf16", "Qwen/Qwen3-4B", 2048},
     {"swift_args.yaml", "swift", "huggingface", "per_device_train_batch_size", 2, 'D', 16, "-",
      "Qwen/Qwen2.5-7B-Instruct", 4096},
-    {"axolotl_lora.yml", "axolotl", "-", "micro_batch_size", 2, 'D', 8, "-",
+    {"axolotl_lora.yml", "axolotl", "-", "micro_batch_size", 2, 'D', 8, "amp-bf16",
      "TinyLlama/TinyLlama-1.1B", 4096, "sample_packing"},
     {"axolotl_total.yml", "axolotl", "flat", "micro_batch_size", 4, 'D', 32, "amp-bf16",
      "some/model", 2048},

@@ -231,7 +231,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     take_number(q, CONFIG_SEQUENCE_LENGTH, &p->sequence_length);
     take_number(q, CONFIG_TARGET_LENGTH, &p->target_length);
     take_number(q, CONFIG_CLASSES, &p->classes);
-    take_switch(q, CONFIG_CHECKPOINTING, &p->checkpointing);
+    if (!o->inference) take_switch(q, CONFIG_CHECKPOINTING, &p->checkpointing);
     take_switch(q, CONFIG_EMA, &p->ema);
     bool is_nhwc = p->layout.len > 0;
     take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
