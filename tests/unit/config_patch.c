@@ -62,6 +62,10 @@ static const struct row rows[] = {
      "a: 1\n\xEF\xBB\xBF"
      "batch_size: 16\n",
      BS, "8", .error = "c.yaml:2:1: a second byte order mark"},
+    {"06 U+FFFF",
+     "a: \"\xEF\xBF\xBF\"\n"
+     "batch_size: 16\n",
+     BS, "8", .error = "c.yaml:1:5: U+FFFF, which is no character"},
     {"07 CP949", "# \xB9\xE8\xC4\xA1\nbatch_size: 16\n", BS, "8", .error = "c.yaml:1:3: not UTF-8",
      .hint = "CP949"},
     {"09 no newline at the end, edit", "a: 1\nbatch_size: 16", BS, "8", "a: 1\nbatch_size: 8"},

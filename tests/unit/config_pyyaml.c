@@ -31,6 +31,22 @@ static const struct {
     {"a: 2026-02-30\n", "a date that no calendar has"},
     {"a: 2024-02-29\nb: '2026-02-30'\n", NULL},
     {"a: 2026-13-01\n", "a date that no calendar has"},
+    {"? a\n: 1\n: 2\n", ":3:3: a colon without a key"},
+    {"? &a a\n: &b b\n: *a\n", "a colon without a key"},
+    {"? a # ?\n: 1 # ?\n: 2\n", "a colon without a key"},
+    {"a: {? foo :, : bar}\n", "a colon without a key"},
+    {"?\n- : 1\n", "a list or a map as a key"},
+    {"k:\n  - {b: 1}\n? a\n: 1\n?\n: 2\n", NULL},
+    {"? \n# why\n: 2\nb: 1\n", NULL},
+    {"a: {b: 1, ? : 2}\n", NULL},
+    {"a: [b, c?d]\n", ":1:8: a question mark within"},
+    {"a: {k?: v}\n", "a question mark within"},
+    {"a: {k: v? }\n", "a question mark within"},
+    {"a: b?c\nd: ['e?f', \"?\"]\n", NULL},
+    {"%YAML 1.1\na: 1\n", ":2:1: a directive (%) without"},
+    {"\n%YAML 1.1\n# why\n---\na: 1\n", NULL},
+    {"# why\n...\na: 1\n", ":2:1: an end of a document"},
+    {"---\na: 1\n...\n", NULL},
 };
 
 static void what_pyyaml_refuses_is_told(void **state) {

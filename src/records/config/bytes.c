@@ -77,8 +77,12 @@ static int forbidden(const struct config *c, struct fail *why) {
         if (b == 0xC2 && next < 0xA0 && next != 0x85) {
             return config_bytes_fail(c, i, why, "control character U+00%02X, expected text", next);
         }
-        if (i > 0 && b == 0xEF && next == 0xBB && i + 2 < t.len &&
-            (unsigned char)t.p[i + 2] == 0xBF) {
+        const unsigned char last = i + 2 < t.len ? (unsigned char)t.p[i + 2] : 0;
+        if (c->format == CONFIG_YAML && b == 0xEF && next == 0xBF && last >= 0xBE) {
+            return config_bytes_fail(c, i, why, "U+FFF%c, which is no character, expected text",
+                                     last == 0xBE ? 'E' : 'F');
+        }
+        if (i > 0 && b == 0xEF && next == 0xBB && last == 0xBF) {
             config_bytes_fail(c, i, why,
                               "a second byte order mark (U+FEFF), which becomes part of a key");
             return fail_hint(why, "delete the invisible character");

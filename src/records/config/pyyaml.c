@@ -9,7 +9,6 @@
 
 struct search {
     const struct config *config;
-    bool has_question; // a mark of an explicit key, somewhere in the text
     const struct config_node *at;
     const char *what;
 };
@@ -62,6 +61,40 @@ static bool check_plain(struct search *f, const struct config_node *n, bool in_f
     if (is_no_day(n->text)) return found(f, n, "a date that no calendar has (quote it)");
     if (in_flow && str_starts(n->text, STR(":")))
         return found(f, n, "a colon that begins a value in braces (quote it)");
+    if (in_flow && str_find(n->text, STR("?")) >= 0)
+        return found(f, n, "a question mark within braces or brackets (quote it)");
+    return false;
+}
+
+// Behind all that belongs to a node; -1: not known.
+static ptrdiff_t last_byte(const struct config *c, const struct config_node *n) {
+    while ((n->kind == NODE_MAP || n->kind == NODE_LIST) && !n->flow) {
+        if (n->count == 0) return n->begin;
+        n = n->items[n->count - 1];
+    }
+    return n->begin < 0 ? -1 : config_node_outer_end(c, n);
+}
+
+// Whether a question mark stands before the colon of a key that is empty. It stands close by: to
+// the end of the file for each key would be long.
+enum { NEAR = 4096 };
+static bool is_asked(const struct config *c, const struct config_node *map, int i) {
+    const struct str t = c->text;
+    const struct config_node *value = map->items[i + 1];
+    ptrdiff_t at = map->begin, end = map->flow ? map->end : t.len;
+    if (i > 0) at = last_byte(c, map->items[i - 1]);
+    if (i > 0 && at < 0) at = last_byte(c, map->items[i - 2]);
+    if (value->kind != NODE_SCALAR || value->style != STYLE_EMPTY)
+        end = config_node_outer_begin(value);
+    else if (i + 2 < map->count && map->items[i + 2]->begin >= 0)
+        end = config_node_outer_begin(map->items[i + 2]);
+    if (at < 0) return true; // nobody knows
+    if (end > at + NEAR) end = at + NEAR;
+    for (; at < end; at++) {
+        if (t.p[at] == '?') return true;
+        const bool comment = t.p[at] == '#' && at > 0 && strchr(" \t\r\n", t.p[at - 1]);
+        if (comment) at = config_bytes_line_end(t, at);
+    }
     return false;
 }
 
@@ -81,14 +114,14 @@ static bool colon_is_below(const struct config *c, const struct config_node *key
     return is_below && at < t.len && t.p[at] == ':';
 }
 
-static bool check_key(struct search *f, const struct config_node *map,
-                      const struct config_node *key) {
+static bool check_key(struct search *f, const struct config_node *map, int i) {
+    const struct config_node *key = map->items[i];
     const struct config_node *n = config_node_follow((struct config_node *)key);
     if (n && (n->kind == NODE_LIST || n->kind == NODE_MAP))
         return found(f, key, "a list or a map as a key");
-    // After a question mark, wherever it stands, a key may be empty.
-    if (key->kind == NODE_SCALAR && key->style == STYLE_EMPTY && !f->has_question)
-        return found(f, key->begin < 0 ? map : key, "a colon without a key");
+    if (key->kind == NODE_SCALAR && key->style == STYLE_EMPTY && !is_asked(f->config, map, i))
+        return found(f, map->items[i + 1]->begin < 0 ? map : map->items[i + 1],
+                     "a colon without a key");
     if (map->flow && colon_is_below(f->config, key))
         return found(f, key, "a key in braces whose colon is in another line");
     return false;
@@ -101,16 +134,37 @@ static bool check_node(struct search *f, const struct config_node *n, bool in_fl
         return found(f, n, "an anchor with other characters than letters, digits, - and _");
     if (check_plain(f, n, in_flow)) return true;
     for (int i = 0; n->kind != NODE_ALIAS && i < n->count; i++) {
-        if (n->kind == NODE_MAP && i % 2 == 0 && check_key(f, n, n->items[i])) return true;
+        if (n->kind == NODE_MAP && i % 2 == 0 && check_key(f, n, i)) return true;
         if (check_node(f, n->items[i], n->flow)) return true;
     }
     return false;
 }
 
+// What stands before the content: a directive wants a ---, and nothing can end there.
+static bool check_beginning(struct search *f) {
+    struct str rest = f->config->text;
+    struct config_node *at = arena_new(f->arena, struct config_node, 1);
+    bool is_directed = false;
+    at->column = 1;
+    if (str_starts(rest, STR("\xEF\xBB\xBF"))) rest = str_slice(rest, 3, rest.len);
+    while (rest.len > 0) {
+        const struct str line = str_line(&rest), trimmed = str_trim(line);
+        at->line++;
+        if (trimmed.len == 0 || trimmed.p[0] == '#') continue;
+        if (str_starts(line, STR("...")))
+            return found(f, at, "an end of a document (...) before its begin");
+        if (line.p[0] != '%')
+            return is_directed && !str_starts(line, STR("---")) &&
+                   found(f, at, "a directive (%) without a --- after it");
+        is_directed = true;
+    }
+    return false;
+}
+
 struct str config_pyyaml_refuses(struct arena *a, const struct config *c) {
-    struct search f = {.config = c, .has_question = str_find(c->text, STR("?")) >= 0};
-    if (!c->root || c->format != CONFIG_YAML || !check_node(&f, c->root, false))
-        return (struct str){0};
+    struct search f = {.arena = a, .config = c};
+    if (!c->root || c->format != CONFIG_YAML) return (struct str){0};
+    if (!check_beginning(&f) && !check_node(&f, c->root, false)) return (struct str){0};
     return str_format(
         a, "%.*s:%d:%d: %s: PyYAML, with which most trainers read it, does not take this",
         STR_ARG(c->name), f.at->line, f.at->column, f.what);
