@@ -237,3 +237,10 @@ def judged(data, after, values, new=None, is_json=False):
                 yield f'{name}: {path}: {was} became {is_now}'
         if left:
             yield f'{name}: not changed: {left}'
+
+
+def reason(message):
+    """Of a refusal, without what is this file's alone."""
+    first = message.split('\n')[0]
+    first = re.sub(r'^batchfit: (?:c\.\w+:(?:\d+:\d+:)? )?', '', first)
+    return re.sub(r"'.*'|\d+|[*&]\S+", '_', first)[:60]

@@ -58,6 +58,8 @@ static bool is_no_day(struct str s) {
 static bool check_plain(struct search *f, const struct config_node *n, bool in_flow) {
     if (n->kind != NODE_SCALAR || n->style != STYLE_PLAIN) return false;
     if (str_is(n->text, "=")) return found(f, n, "a plain = (quote it)");
+    if (str_is(n->text, "<<") && !n->is_key)
+        return found(f, n, "a plain << that is no key (quote it)");
     if (is_no_day(n->text)) return found(f, n, "a date that no calendar has (quote it)");
     if (in_flow && str_starts(n->text, STR(":")))
         return found(f, n, "a colon that begins a value in braces (quote it)");
@@ -114,6 +116,17 @@ static bool colon_is_below(const struct config *c, const struct config_node *key
     return is_below && at < t.len && t.p[at] == ':';
 }
 
+// A list that was not complete yet when the parser came to the merge: it is in that list.
+static bool merges_no_map(const struct config_node *map, int i) {
+    const struct config_node *base = config_node_follow(map->items[i + 1]);
+    if (!map->merges || !config_node_is_merge(map->items[i]) || base->kind != NODE_LIST)
+        return false;
+    for (int k = 0; k < base->count; k++) {
+        if (config_node_follow(base->items[k])->kind != NODE_MAP) return true;
+    }
+    return false;
+}
+
 static bool check_key(struct search *f, const struct config_node *map, int i) {
     const struct config_node *key = map->items[i];
     const struct config_node *n = config_node_follow((struct config_node *)key);
@@ -122,6 +135,8 @@ static bool check_key(struct search *f, const struct config_node *map, int i) {
     if (key->kind == NODE_SCALAR && key->style == STYLE_EMPTY && !is_asked(f->config, map, i))
         return found(f, map->items[i + 1]->begin < 0 ? map : map->items[i + 1],
                      "a colon without a key");
+    if (merges_no_map(map, i))
+        return found(f, map->items[i + 1], "a merge (<<) of something other than a map");
     if (map->flow && colon_is_below(f->config, key))
         return found(f, key, "a key in braces whose colon is in another line");
     return false;
