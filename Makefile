@@ -89,16 +89,29 @@ soak-recover: all build/frameworks2/.ready ## real trainings under run: FAULTS (
 	@tests/recover/soak/soak build/batchfit build/frameworks2/bin/python --faults $(or $(FAULTS),40) --healthy $(or $(HEALTHY),0) --seed $(or $(SEED),1)
 
 SANITIZE := -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
-.PHONY: asan tsan fuzz
+.PHONY: asan tsan fuzz afl
 asan: tree-asan ## unit and CLI tests under the address and undefined-behaviour sanitizers
 	@meson test -C build-asan --print-errorlogs --suite unit --suite cli --suite fuzz
 tsan: ## the same under the thread sanitizer
 	@$(call setup,build-tsan,,-Dbuildtype=debugoptimized -Db_sanitize=thread -Db_lundef=false)
 	@meson test -C build-tsan --print-errorlogs --suite unit --suite cli
+
+.PHONY: outside outside-asan
+outside: all ## other people's suites, random YAML, load: YAML_TEST_SUITE=DIR JSON_TEST_SUITE=DIR [COUNT=5000 SEED=1] (tests/outside/suites)
+	@tests/outside/suites build/batchfit
+	@tests/outside/random_yaml build/batchfit $(or $(COUNT),5000) $(or $(SEED),1)
+	@LOAD_SECONDS=10 tests/serve/load build/batchfit
+outside-asan: tree-asan ## the suites and random YAML under the address and undefined-behaviour sanitizers
+	@tests/outside/suites build-asan/batchfit
+	@tests/outside/random_yaml build-asan/batchfit $(or $(COUNT),1000) $(or $(SEED),1)
+
 FUZZ_SECONDS ?= 600
 fuzz: ## every fuzz target for FUZZ_SECONDS (600) each
 	@$(call setup,build-fuzz,CC=clang,$(SANITIZE) -Dfuzzers=true)
 	@tools/fuzz build-fuzz $(FUZZ_SECONDS)
+afl: ## AFL++ on the readers of foreign files for FUZZ_SECONDS (600) each: config, tape, memory snapshot, log
+	@$(call setup,build-afl,CC=afl-clang-fast,$(SANITIZE) -Dfuzzers=true)
+	@tools/afl build-afl $(FUZZ_SECONDS)
 
 .PHONY: analyze format layers
 analyze: tree-clang ## clang-tidy and cppcheck (NODES=225000: clang's analyzer as deep as it goes)
@@ -119,6 +132,6 @@ dist: ## dist/: a folder and a tar that run on machines without our packages
 clean: ## every build folder, but not the Python packages and tapes in build/
 	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name 'frameworks*' ! -name '*tapes' ! -name 'timm-*' ! -name 'transformers-*' \
 	    -exec rm -rf {} + 2>/dev/null || true
-	@rm -rf build-asan build-clang build-tsan build-fuzz build-dist dist
+	@rm -rf build-asan build-clang build-tsan build-fuzz build-afl build-dist dist
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /\1\t/p; s/^\([a-z0-9-]*\): ## /\1\t/p' Makefile | expand -t 16

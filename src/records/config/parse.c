@@ -358,6 +358,7 @@ static int parse_yaml(struct parse *p) {
 
 static int check_json(const struct config *c, struct fail *why) {
     json_error_t error;
+    if (config_json_is_plain(c->text)) return 0;
     json_t *value = json_loadb(c->text.p, (size_t)c->text.len, JSON_DECODE_ANY, &error);
     if (value) {
         json_decref(value);

@@ -90,14 +90,15 @@ static bool is_asked(const struct config *c, const struct config_node *map, int 
         end = config_node_outer_begin(value);
     else if (i + 2 < map->count && map->items[i + 2]->begin >= 0)
         end = config_node_outer_begin(map->items[i + 2]);
-    if (at < 0) return true; // nobody knows
-    if (end > at + NEAR) end = at + NEAR;
+    if (at < 0) return true; // nobody knows, nor where it is far
+    const bool is_far = end > at + NEAR;
+    if (is_far) end = at + NEAR;
     for (; at < end; at++) {
         if (t.p[at] == '?') return true;
         const bool comment = t.p[at] == '#' && at > 0 && strchr(" \t\r\n", t.p[at - 1]);
         if (comment) at = config_bytes_line_end(t, at);
     }
-    return false;
+    return is_far;
 }
 
 // {key

@@ -61,6 +61,11 @@ typedef int node_visitor(void *self, const struct config_node *n, bool ends);
 int config_nodes_visit(struct arena *a, struct config *config, node_visitor *each, void *self,
                        struct fail *why);
 
+// --- json.c: strict JSON ------------------------------------------------------------------------
+
+// false: no JSON, or with something in it that is better left to jansson.
+bool config_json_is_plain(struct str text);
+
 // --- index.c: the keys of one map ----------------------------------------------------------------
 
 // Built once when the map is complete, so that neither looking for a hundred keys of a dialect nor
