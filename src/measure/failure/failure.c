@@ -43,6 +43,7 @@ const char *failure_stop_text(enum failure_class kind) {
         [FAILURE_ENOUGH] = "made all its steps and was stopped",
         [FAILURE_NO_START] = "made no step within the start limit",
         [FAILURE_BLIND] = "trains where batchfit cannot see it",
+        [FAILURE_LEFT] = "ended and left a process in the background",
         [FAILURE_STALLED] = "stalled: made no more steps",
         [FAILURE_TIME_UP] = "was stopped at its time limit",
         [FAILURE_INTERRUPTED] = "was interrupted",

@@ -34,6 +34,7 @@ enum failure_class {
     FAILURE_TIME_UP,   // time_limit_s
     FAILURE_RANK_LOST, // a rank ended or ran out of memory and the others waited for it
     FAILURE_BLIND,     // PyTorch runs where the emitter cannot be
+    FAILURE_LEFT,      // the command ended, and what it left behind shows nothing that trains
     FAILURE_REFUSED,   // asks for memory for ever that its limit refuses
 };
 // What we stopped it for: "stalled: made no further step"; NULL: it ended by itself.

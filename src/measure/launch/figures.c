@@ -188,19 +188,23 @@ static void judge_unseen(struct launch *l, struct launch_result *r) {
         [FAILURE_CLEAN] = "the command ended without a step that batchfit could see: ",
         [FAILURE_NO_START] = "no step within --start-limit: ",
         [FAILURE_BLIND] = "",
+        [FAILURE_LEFT] = "",
     };
     const struct trial *t = &r->trial;
     struct str hint;
     struct str seen = trial_sight_text(l->arena, &t->sight, &t->steps, (double)NAN, &hint);
-    set_status(r, LAUNCH_FAILED, str_format(l->arena, "%s%.*s", texts[t->end], STR_ARG(seen)),
-               hint);
+    const char *stopped = t->end == FAILURE_LEFT ? "; it was stopped" : "";
+    set_status(r, LAUNCH_FAILED,
+               str_format(l->arena, "%s%.*s%s", texts[t->end], STR_ARG(seen), stopped), hint);
 }
 
 static void judge_failure(struct launch *l, struct launch_result *r) {
     const struct trial *t = &r->trial;
     const struct failure_signature *s = t->ending.signature;
     struct str hint = str_of(s->hint);
-    if (t->end == FAILURE_CLEAN || t->end == FAILURE_NO_START || t->end == FAILURE_BLIND) {
+    bool is_unseen = t->end == FAILURE_CLEAN || t->end == FAILURE_NO_START ||
+                     t->end == FAILURE_BLIND || t->end == FAILURE_LEFT;
+    if (is_unseen) {
         judge_unseen(l, r);
     } else if (failure_stop_text(t->end)) {
         set_status(r, LAUNCH_FAILED, str_of(failure_stop_text(t->end)), hint);

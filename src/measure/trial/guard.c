@@ -222,6 +222,14 @@ static bool reports(const struct steps *steps, int64_t pid) {
     return false;
 }
 
+// Whose end counts besides the command's: who reports; where nobody does, what it left behind.
+static bool is_of_interest(const struct guard *g, const struct steps *steps, int64_t pid,
+                           int64_t status) {
+    if (g->is_stopping && WIFSIGNALED((int)status)) return false; // by us
+    if (steps->rank_count > 0) return reports(steps, pid);
+    return g->has_exited && (g->left == 0 || g->left == pid);
+}
+
 void trial_guard_hear(struct guard *g, const struct steps *steps) {
     struct guard_message m;
     while (!g->is_lost && next_message(g, false, &m)) {
@@ -230,7 +238,8 @@ void trial_guard_hear(struct guard *g, const struct steps *steps) {
         if (m.kind == GUARD_REAPED && m.code == g->command) {
             g->has_exited = true;
             g->status = (int)m.value;
-        } else if (m.kind == GUARD_REAPED && m.value != 0 && reports(steps, m.code)) {
+        } else if (m.kind == GUARD_REAPED && m.value != 0 &&
+                   is_of_interest(g, steps, m.code, m.value)) {
             g->bad_status = (int)m.value;
         } else if (m.kind == GUARD_EMPTY) {
             g->is_empty = true;
@@ -241,6 +250,7 @@ void trial_guard_hear(struct guard *g, const struct steps *steps) {
 }
 
 void trial_guard_stop(struct guard *g, double grace_s, int signal) {
+    g->is_stopping = true;
     struct guard_stop stop = {.grace_ms = (int64_t)(grace_s * 1000), .signal = signal};
     (void)send_whole(g->socket_fd, (struct str){(const char *)&stop, sizeof stop});
 }
@@ -301,14 +311,14 @@ bool trial_guard_close(struct guard *g) {
     return is_removed;
 }
 
+int trial_guard_status(const struct guard *g) {
+    return g->status == 0 ? g->bad_status : g->status;
+}
+
 struct failure_facts trial_guard_facts(const struct guard *g, int64_t oom_kills_before,
                                        int64_t memory_limit_bytes) {
-    struct failure_facts f = {.has_status = g->has_exited, .status = g->status};
-    // A launcher that ended well while what it launched did not.
-    if (g->bad_status != 0 && g->status == 0) {
-        f.has_status = true;
-        f.status = g->bad_status;
-    }
+    struct failure_facts f = {.has_status = g->has_exited || g->bad_status != 0,
+                              .status = trial_guard_status(g)};
     int64_t system_now = trial_limit_system_oom_kills("");
     bool is_known = system_now >= 0 && oom_kills_before >= 0;
     f.system_oom_kills = is_known ? system_now - oom_kills_before : -1;

@@ -3,8 +3,9 @@
 // is waited for by the others for ever.
 #include "measure/trial/trial_int.h"
 
-static const double BAD_END_S = 3; // for a launcher to stop the others itself and say why
-static const double OOM_S = 5;     // a program may catch it and go on
+static const double BAD_END_S = 3;   // for a launcher to stop the others itself and say why
+static const double GOOD_END_S = 10; // for the other things of a program that has trained
+static const double OOM_S = 5;       // a program may catch it and go on
 
 void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, int64_t now_ns) {
     for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
@@ -16,7 +17,7 @@ void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, 
     }
 }
 
-bool trial_rank_is_running(const struct step_rank *rank) {
+static bool is_running(const struct step_rank *rank) {
     return rank->state == STEPS_RANK_SILENT || rank->state == STEPS_RANK_STARTED;
 }
 
@@ -28,7 +29,7 @@ static bool is_past(int64_t now_ns, int64_t ns, double seconds) {
 static bool is_lost(const struct step_rank *rank, const struct watched_rank *w,
                     int64_t last_step_ns, int64_t now_ns) {
     if (rank->state == STEPS_RANK_ENDED_BADLY) return is_past(now_ns, rank->last_ns, BAD_END_S);
-    if (!trial_rank_is_running(rank)) return false;
+    if (!is_running(rank)) return false;
     int64_t oom_ns = rank->oom_ns > last_step_ns ? rank->oom_ns : last_step_ns;
     if (rank->oom_ns && is_past(now_ns, oom_ns, OOM_S)) return true;
     return w->gone_ns && is_past(now_ns, w->gone_ns, OOM_S);
@@ -40,10 +41,20 @@ bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t 
     for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
         if (is_lost(&s->ranks[i], &r->items[i], last_step_ns, now_ns))
             lost++;
-        else if (trial_rank_is_running(&s->ranks[i]) && !r->items[i].gone_ns)
+        else if (is_running(&s->ranks[i]) && !r->items[i].gone_ns)
             running++;
     }
     return lost > 0 && (running > 0 || are_missing);
+}
+
+bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t now_ns) {
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        const struct step_rank *rank = &s->ranks[i];
+        bool is_ending = rank->state == STEPS_RANK_ENDED_WELL &&
+                         !(now_ns && is_past(now_ns, rank->last_ns, GOOD_END_S));
+        if ((is_running(rank) || is_ending) && trial_tree_has(tree, (pid_t)rank->pid)) return true;
+    }
+    return false;
 }
 
 bool trial_ranks_are_expected(const struct steps *s, const struct tree *tree, bool has_stepped) {

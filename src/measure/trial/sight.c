@@ -17,6 +17,10 @@
 #define NS_PER_S 1e9
 static const double QUICK_S = 5, EARLY_S = 60; // looked at often at first, seldom later
 static const double CPUS_S = 1;                // over which busy CPUs are counted
+static const double BLIND_S = 2; // for a process that only looks whether PyTorch is there
+// In the background: to load a framework while it works (a busy machine takes its time), or while
+// it does nothing.
+static const double LOADING_S = 30, IDLE_S = 5;
 
 enum { FRAMEWORKS = 6, LIBRARIES = FRAMEWORKS + 1, CHUNK = 1 << 15, OVERLAP = 1 << 10 };
 // Parts of the paths of what a framework maps; PyTorch is the first.
@@ -153,6 +157,33 @@ void trial_sight_see(struct sight *s, const struct tree *t, double now_s) {
     if (is_gone) s->seen.blind_s = (double)INFINITY; // another one may come
 }
 
+void trial_sight_see_left(struct sight *s, const struct tree *t, double left_s) {
+    const struct tree_process *oldest = NULL;
+    char path[48];
+    for (int i = 0; i < t->count; i++) {
+        const struct tree_process *p = &t->items[i];
+        if (!p->is_zombie && (!oldest || p->start_ticks < oldest->start_ticks)) oldest = p;
+    }
+    if (!oldest) return;
+    s->seen.left_s = left_s;
+    s->seen.left_pid = oldest->pid;
+    snprintf(path, sizeof path, "/proc/%d/comm", (int)oldest->pid);
+    OS_FD fd = open(path, O_RDONLY | O_CLOEXEC);
+    ssize_t n = fd >= 0 ? read(fd, s->seen.left_name, sizeof s->seen.left_name - 1) : 0;
+    while (n > 0 && s->seen.left_name[n - 1] == '\n') n--;
+    s->seen.left_name[n > 0 ? n : 0] = 0;
+}
+
+bool trial_sight_is_blind(const struct sight *s, double now_s) {
+    bool is_seen = s->seen.has_emitter || s->seen.blind == TRIAL_SEES;
+    return !is_seen && now_s - s->seen.blind_s > BLIND_S;
+}
+
+bool trial_sight_is_idle(const struct sight *s, double silent_s) {
+    if (s->seen.left_pid == 0 || s->seen.framework) return false;
+    return s->seen.left_s > LOADING_S || (s->seen.left_s > IDLE_S && silent_s > IDLE_S);
+}
+
 // The folder that PYTHONPATH begins with: ours.
 const char *trial_sight_hook(struct arena *a, char *const *environment) {
     static const char name[] = "PYTHONPATH=";
@@ -206,6 +237,10 @@ static bool is_anything(const struct trial_sight *s, const struct steps *steps) 
 #define OTHER_HINT                                                                                \
     "it must train with PyTorch in a Python that reads PYTHONPATH, print its steps as the usual " \
     "frameworks do, or write the steps protocol itself (doc/formats/steps.md)"
+
+#define LEFT_HINT                                                                                \
+    "start the training in the foreground, without nohup, & or an option such as --daemon: the " \
+    "command is to end when it does"
 
 // The first that holds decides. In a text %P is the process, %O the option, %F the framework, %A
 // how long ago it was loaded.
@@ -265,6 +300,10 @@ struct str trial_sight_text(struct arena *a, const struct trial_sight *s, const 
                             double now_s, struct str *ret_hint) {
     size_t i = 0;
     while (!sights[i].holds(s, steps)) i++;
-    if (ret_hint) *ret_hint = fill(a, sights[i].hint, s, now_s);
-    return fill(a, sights[i].text, s, now_s);
+    struct str text = fill(a, sights[i].text, s, now_s);
+    bool is_left = s->left_pid > 0 && !steps_are_announced(steps);
+    if (ret_hint) *ret_hint = fill(a, is_left ? LEFT_HINT : sights[i].hint, s, now_s);
+    if (!is_left) return text;
+    return str_format(a, "the command has ended and left process %lld (%s) in the background; %.*s",
+                      (long long)s->left_pid, s->left_name, STR_ARG(text));
 }

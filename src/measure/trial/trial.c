@@ -29,7 +29,6 @@ static const double INTERRUPT_GRACE_S = 3;
 static const double STRAY_GRACE_S = 1;
 static const double LINGER_S = 0.3; // for processes that end because the command did
 static const double UNKILLABLE_S = 30;
-static const double BLIND_S = 2; // for a process that only looks whether PyTorch is there
 
 struct run {
     struct arena *arena;
@@ -109,8 +108,12 @@ static void measure(struct run *r) {
     see_refusal(r, &r->meter.last);
     if (r->steps_seen == 0 && r->guard.command > 0) {
         trial_sight_see(&r->sight, &r->tree, seconds_since(r, r->start_ns));
-        r->trial->sight = r->sight.seen;
     }
+    if (r->guard.has_exited) {
+        trial_sight_see_left(&r->sight, &r->tree, seconds_since(r, r->exit_ns));
+        r->guard.left = (pid_t)r->sight.seen.left_pid;
+    }
+    r->trial->sight = r->sight.seen;
     trial_life_see(&r->life, &r->tree, r->log.total_bytes, r->last_line_ns, r->now_ns);
     int64_t wait_ns = (os_now_ns() - begin_ns) * MEASURE_SHARE;
     // Of a day that is run, the highest water marks of processes tell enough.
@@ -161,10 +164,7 @@ static bool has_lost_rank(const struct run *r) {
 // when a launcher ended well before anything was reported, any.
 static bool is_worth_waiting(const struct run *r) {
     const struct steps *s = &r->trial->steps;
-    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
-        if (trial_rank_is_running(&s->ranks[i]) && trial_tree_has(&r->tree, (pid_t)s->ranks[i].pid))
-            return true;
-    }
+    if (trial_ranks_live(s, &r->tree, r->request->whole ? 0 : r->now_ns)) return true;
     return s->rank_count == 0 && r->guard.status == 0 && trial_tree_living(&r->tree) > 0;
 }
 
@@ -180,14 +180,13 @@ static int stops_wanted(const struct run *r) {
 }
 
 // A trial is for its steps. A training that is run owes further ones only where it has made some:
-// what never spoke, or spoke and steps in a way that nobody sees, may be healthy. Of the latter it
-// is expected to show that it lives.
+// what spoke, but steps in a way that nobody sees, is to show that it lives; what never did, not.
 static bool is_late(const struct run *r) {
     double limit_s = limit_or(r->request->start_limit_s, 300);
     if (!r->request->whole) return !r->first_step_ns && seconds_since(r, r->start_ns) > limit_s;
     int64_t life_ns = r->last_line_ns > r->life.ns ? r->last_line_ns : r->life.ns;
-    double without_s = (double)(r->life.looked_ns - life_ns) / NS_PER_S;
-    return without_s > limit_s && trial_ranks_are_expected(&r->trial->steps, &r->tree, false) &&
+    return (double)(r->life.looked_ns - life_ns) / NS_PER_S > limit_s &&
+           trial_ranks_are_expected(&r->trial->steps, &r->tree, false) &&
            !trial_ranks_are_expected(&r->trial->steps, &r->tree, true);
 }
 
@@ -198,13 +197,12 @@ static bool is_stalled(const struct run *r) {
     return !r->request->whole || trial_ranks_are_expected(&r->trial->steps, &r->tree, true);
 }
 
-// PyTorch was loaded where nothing of it can be seen, and nowhere else: no step will be told.
-static bool is_unseeable(const struct run *r) {
-    const struct trial_sight *s = &r->sight.seen;
-    if (r->request->whole || r->steps_seen > 0 || s->has_emitter || s->blind == TRIAL_SEES)
-        return false;
-    return seconds_since(r, r->start_ns) - s->blind_s > BLIND_S &&
-           !steps_are_announced(&r->trial->steps);
+// A trial that has told of nothing, and never will.
+static enum failure_class hopeless(const struct run *r) {
+    if (r->request->whole || steps_are_announced(&r->trial->steps)) return FAILURE_UNKNOWN;
+    if (trial_sight_is_blind(&r->sight, seconds_since(r, r->start_ns))) return FAILURE_BLIND;
+    bool is_idle = trial_sight_is_idle(&r->sight, seconds_since(r, r->life.ns));
+    return is_idle && !steps_printed_best(r->printed) ? FAILURE_LEFT : FAILURE_UNKNOWN;
 }
 
 // The order is that of certainty.
@@ -221,7 +219,7 @@ static bool must_stop(const struct run *r, enum failure_class *end) {
         {q->whole && q->whole->asks_stop, FAILURE_ASKED},
         {r->is_refused, FAILURE_REFUSED},
         {has_lost_rank(r), FAILURE_RANK_LOST},
-        {is_unseeable(r), FAILURE_BLIND},
+        {hopeless(r) != FAILURE_UNKNOWN, hopeless(r)},
         {is_late(r), FAILURE_NO_START},
         {is_stalled(r), FAILURE_STALLED},
         {is_over, FAILURE_TIME_UP},
@@ -440,7 +438,7 @@ static void fill(struct run *r) {
     t->log_is_cut = r->log.is_cut;
     t->limiter = g->limiter;
     t->has_status = g->has_exited;
-    t->status = g->status;
+    t->status = trial_guard_status(g);
     t->killed_strays = g->strays;
     t->left_group = g->left_group;
     t->peak_bytes = r->meter.peak_bytes;

@@ -27,6 +27,10 @@ struct trial_sight {
     int64_t blind_pid;           // … 0: there is none
     double blind_s;              // … when it was seen first; infinite: it has ended
     double cpus;                 // that are busy now
+    // The oldest process that lives on where the command itself has ended; 0: none.
+    int64_t left_pid;
+    char left_name[16];
+    double left_s; // for so long
 };
 // What was seen, for a process that has made no step; now_s: since the start, NaN: it has ended.
 // ret_hint: what to do; may be NULL.
@@ -95,7 +99,7 @@ struct trial {
     double seconds, seconds_to_first_step; // NaN: no step
     int64_t peak_bytes;                    // of the whole tree, what is shared counted once (PSS)
     int64_t over_bytes; // that it held when it was killed for it by our own guard; 0: it was not
-    int64_t oom_kills;                     // memory.events; -1: no cgroup
+    int64_t oom_kills;  // memory.events; -1: no cgroup
     enum trial_limiter limiter;
     int killed_strays; // processes that outlived the command and had to be killed
     bool left_group;   // something changed its process group or session

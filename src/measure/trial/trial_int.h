@@ -2,8 +2,8 @@
 // What the files of a trial know of each other: the process tree, the scratch folder, the limiter,
 // the guardian, the log, and the ways steps travel.
 //
-// tree, meter, scratch and trial_limit_make/trial_limit_kill/trial_limit_drop are also called between fork
-// and exec: they allocate nothing and call only what is async-signal-safe.
+// tree, meter, scratch and trial_limit_make/trial_limit_kill/trial_limit_drop are also called
+// between fork and exec: they allocate nothing and call only what is async-signal-safe.
 #ifndef TRIAL_TRIAL_INT_H
 #define TRIAL_TRIAL_INT_H
 
@@ -85,12 +85,12 @@ struct meter {
         int64_t start_ticks, hwm_bytes;
     } marks[METER_MOST]; // of the look before, by pid
     int count;
-    int64_t shared_bytes;  // RSS less PSS, at the last reading
-    int64_t read_ns;       // when that was; 0: never
-    int64_t read_cost_ns;  // what it took
-    int64_t now_bytes;     // PSS, read or estimated
-    bool is_exact;         // read just now, or of one process
-    int64_t peak_bytes;    // -1: nothing was read
+    int64_t shared_bytes; // RSS less PSS, at the last reading
+    int64_t read_ns;      // when that was; 0: never
+    int64_t read_cost_ns; // what it took
+    int64_t now_bytes;    // PSS, read or estimated
+    bool is_exact;        // read just now, or of one process
+    int64_t peak_bytes;   // -1: nothing was read
     struct tree_memory last;
 };
 // Looks at a tree that was just scanned. PSS is read where it may be above `most_bytes` (-1: above
@@ -121,6 +121,14 @@ struct sight {
 };
 // now_s: since the start.
 void trial_sight_see(struct sight *s, const struct tree *t, double now_s);
+// The command has ended, left_s ago. What lives on has gone into the background.
+void trial_sight_see_left(struct sight *s, const struct tree *t, double left_s);
+// Of what told of no step. Whether it never will: PyTorch was loaded where nothing of it can be
+// seen, and nowhere else.
+bool trial_sight_is_blind(const struct sight *s, double now_s);
+// … or what went into the background shows for some seconds nothing that trains; silent_s: how long
+// it has shown no sign of life.
+bool trial_sight_is_idle(const struct sight *s, double silent_s);
 const char *trial_sight_hook(struct arena *a, char *const *environment); // as the command gets it
 
 // --- whether it lives ---
@@ -220,9 +228,10 @@ struct guard {
     struct str cgroup;                                 // empty: none
     pid_t command;
     enum trial_limiter limiter;
-    bool is_launched, has_exited, is_empty, is_lost;
+    bool is_launched, has_exited, is_stopping, is_empty, is_lost;
     int status;
-    int bad_status; // of a reporting process that was adopted and ended badly; 0: none
+    pid_t left;     // what the command left in the background; 0: unknown
+    int bad_status; // of a reporting process, or of that, which ended badly; 0: none
     int64_t largest_rss_bytes;
     int64_t over_bytes; // that it held when it was killed for it; 0: it was not
     int strays;
@@ -243,6 +252,8 @@ void trial_guard_hear(struct guard *g, const struct steps *steps);
 // First `signal` (0: SIGTERM) and, after the grace, SIGKILL.
 void trial_guard_stop(struct guard *g, double grace_s, int signal);
 void trial_guard_pass(struct guard *g, int signal); // to the command's group
+// How it ended: of a command that ended well, what it left in the background.
+int trial_guard_status(const struct guard *g);
 // What is known of the command's end besides its output.
 struct failure_facts trial_guard_facts(const struct guard *g, int64_t oom_kills_before,
                                        int64_t memory_limit_bytes);
@@ -340,7 +351,9 @@ void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, 
 // Whether a process that has announced itself, can still tell, and did not end well is there: one
 // that has made steps, or one that has made none.
 bool trial_ranks_are_expected(const struct steps *s, const struct tree *tree, bool has_stepped);
-bool trial_rank_is_running(const struct step_rank *rank);
+// Whether a process that reports lives. One that has said that it ends has some seconds for it
+// (now_ns 0: as long as it takes).
+bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t now_ns);
 // Whether a rank is gone, or can do no further step, while others run and wait for it; are_missing:
 // some have not yet said anything.
 bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t last_step_ns,

@@ -18,6 +18,7 @@ enum { LOOK_MS = 1000, GRACE_S = 30 };
 // (Ultralytics) accumulate more and more in their first hundred.
 enum { ACCUMULATION_STEPS = 3, RAMP_STEPS = 200 };
 static const double BLIND_S = 2; // for a process that only looks whether PyTorch is there
+static const double LEFT_S = 2;  // for processes that end because the command did
 enum { MEASURED_STEPS = 3 }; // after which the peak of a batch is known: the second has them all
 
 // --- Samples -------------------------------------------------------------------------------------
@@ -240,6 +241,16 @@ static void see_what_it_is(struct run_watch *w, const struct steps *s) {
             w->attempt.start_limit_s, sight->cpus);
 }
 
+// The command has ended, and what it started has not.
+static void see_background(struct run_watch *w) {
+    const struct trial_sight *sight = w->outside.sight;
+    if (!sight || sight->left_pid == 0 || sight->left_s < LEFT_S || w->has_said_left) return;
+    w->has_said_left = true;
+    run_say("the command has ended and left process %lld (%s) in the background, which is watched "
+            "until it ends",
+            (long long)sight->left_pid, sight->left_name);
+}
+
 // No steps are asked of what has not told of any: whether it trains cannot be seen.
 static void see_silence(struct run_watch *w, const struct steps *s) {
     bool is_late = w->outside.seconds > w->attempt.start_limit_s;
@@ -263,6 +274,7 @@ static void see_silence(struct run_watch *w, const struct steps *s) {
 static void watch(void *context, const struct steps *s, const struct trial_outside *outside) {
     struct run_watch *w = context;
     w->outside = *outside;
+    see_background(w);
     see_silence(w, s);
     see_what_it_is(w, s);
     believe(w, s);
@@ -277,6 +289,7 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
         w->next_look_ns = now_ns + LOOK_MS * INT64_C(1000000);
         is_new = look_for_checkpoints(w, s, false);
     }
+    if (is_told) run_told_warn(w, s);
     w->marks_seen = s->save_number + s->mark_count;
     run_requeue_look(w, s, is_new);
     bool is_measured = w->is_asking && w->steps_seen >= w->changed_at + MEASURED_STEPS;
@@ -411,6 +424,7 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
         .run = r,
         .trial = &trial,
         .base = d->samples,
+        .began_ns = os_wall_ns(),
         .before = before,
         .peak_bytes = -1,
         .card_peak_bytes = -1,
@@ -430,6 +444,7 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
     int rc = launch_whole(&r->launch, &values, &w.attempt, &trial, why);
     if (rc < 0) return rc;
     believe(&w, &trial.steps);
+    run_told_warn(&w, &trial.steps);
     if (r->wants_checkpoints) look_for_checkpoints(&w, &trial.steps, true);
     r->is_standin |= trial.is_standin;
     r->lost_seconds += trial.seconds;

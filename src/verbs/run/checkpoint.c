@@ -2,7 +2,9 @@
 // Checkpoints: which files the template matches (or the program says that it wrote), and how many
 // samples each holds. A program that tells of its checkpoints (steps protocol, event phase) does so
 // when one is written; a file that was written before it told belongs to the steps before that.
-// Where nothing is told, the file's time is held against those of the steps.
+// Where nothing is told, the file's time is held against those of the steps. A time that is not of
+// this attempt (a clock of 1970, of another machine) says nothing: then what was told of the path
+// counts, else nothing is known.
 #include "verbs/run/run.h"
 
 #include "base/os.h"
@@ -198,9 +200,19 @@ static const struct step_save *save_told(const struct steps *s, struct str path)
     return steps_save_find(s, as_told(&scratch, path));
 }
 
+static bool is_of_attempt(const struct run_watch *w, double at_s) {
+    double now_s = (double)os_wall_ns() * 1e-9, began_s = (double)w->began_ns * 1e-9;
+    return at_s >= began_s - slack_s && at_s <= now_s + slack_s;
+}
+
+static bool has_time(const struct run_watch *w, struct recover_file file) {
+    return is_of_attempt(w, (double)file.written * 1e-9);
+}
+
 // By the file's name, where it was told: file systems keep the time of the last tick, and small
 // models save several times in one.
-static bool is_of_telling(const struct step_save *save, double at_s) {
+static bool is_of_telling(const struct run_watch *w, const struct step_save *save, double at_s) {
+    if (!is_of_attempt(w, at_s) || !is_of_attempt(w, save->end_s)) return true;
     return at_s <= save->end_s && at_s >= save->began_s - slack_s;
 }
 
@@ -219,9 +231,10 @@ static int64_t samples_of(const struct run_watch *w, const struct steps *steps,
     if (w->is_unseen || !steps_are_announced(steps)) return is_over ? -1 : UNFINISHED;
     if (steps_are_cut(steps)) return is_old ? -1 : UNFINISHED;
     if (told && told->ended < told->ranks && !is_old) return UNFINISHED;
-    if (told && is_of_telling(told, at_s)) {
+    if (told && is_of_telling(w, told, at_s)) {
         return run_samples_after(w, steps, told->rank, told->row, told->samples);
     }
+    if (!has_time(w, file)) return is_over ? -1 : UNFINISHED;
     if (!told && steps->save_count > 0 && !is_old) return UNFINISHED; // it may be told yet
     const struct step_mark *mark = mark_after(steps, at_s);
     if (mark) {
@@ -249,23 +262,61 @@ void run_log_checkpoint(struct run_watch *w, struct recover_file file, int64_t s
     run_log_add(w->run, e);
 }
 
+// True: it is in the log now.
+static bool log_file(struct run_watch *w, const struct steps *s, struct recover_file file,
+                     bool is_last) {
+    int64_t age_ms = has_time(w, file) ? (os_wall_ns() - file.written) / 1000000 : 0;
+    w->is_settled = age_ms >= SETTLED_MS;
+    int64_t samples = samples_of(w, s, file, is_last || age_ms >= OLD_MS);
+    if (samples == UNFINISHED) return false;
+    run_log_checkpoint(w, file, samples);
+    return true;
+}
+
+// A file whose time says nothing, and what was told of it.
+struct untimed {
+    struct recover_file file;
+    const struct step_save *told;
+};
+
+static int compare_told(const void *a, const void *b) {
+    const struct untimed *x = a, *y = b;
+    return x->told->number < y->told->number ? -1 : x->told->number > y->told->number;
+}
+
+// In the order of the telling. A path that is written again may have the same time as before.
+static bool log_untimed(struct run_watch *w, const struct steps *s, struct untimed *files,
+                        ptrdiff_t count, bool is_last) {
+    bool is_new = false;
+    if (count > 1) qsort(files, (size_t)count, sizeof *files, compare_told);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        if (run_told_is_logged(w, files[i].told)) continue;
+        if (!log_file(w, s, files[i].file, is_last)) continue;
+        run_told_logged(w, files[i].told);
+        is_new = true;
+    }
+    return is_new;
+}
+
 // The oldest first.
 bool run_files_look(struct run_watch *w, const struct steps *s, bool is_last) {
     ARENA_AUTO scratch = {0};
     struct run *r = w->run;
     struct run_files files = run_files_find(r, &scratch);
-    int64_t now_ns = os_wall_ns();
+    struct untimed *untimed = arena_new(&scratch, struct untimed, files.count + 1);
+    ptrdiff_t untimed_count = 0;
     bool is_new = false;
     for (ptrdiff_t i = files.count - 1; i >= 0; i--) {
         struct recover_file file = files.items[i];
-        if (is_among(w->before, file) || run_files_logged(&r->state, file)) continue;
-        int64_t age_ms = (now_ns - file.written) / 1000000;
-        w->is_settled = age_ms >= SETTLED_MS;
-        int64_t samples = samples_of(w, s, file, is_last || age_ms >= OLD_MS);
-        if (samples == UNFINISHED) continue;
-        run_log_checkpoint(w, file, samples);
-        is_new = true;
+        const struct step_save *told = has_time(w, file) ? NULL : save_told(s, file.path);
+        bool is_known = is_among(w->before, file) || run_files_logged(&r->state, file);
+        if (told && told->state == STEPS_SAVE_ENDED) {
+            untimed[untimed_count++] = (struct untimed){file, told};
+        } else if (!is_known) {
+            is_new |= log_file(w, s, file, is_last);
+        }
     }
+    is_new |= log_untimed(w, s, untimed, untimed_count, is_last);
     if (is_last && s->mark_count > 0) r->has_said_checkpoint = true;
     return is_new;
 }

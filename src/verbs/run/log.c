@@ -69,8 +69,12 @@ static int open_file(struct run *r, struct fail *why) {
 
 // False: it is not on the disk.
 static bool write_line(struct run *r, struct str line) {
+    struct stat st;
     if (os_write(r->log.fd, line) < 0) return false;
-    return fsync(r->log.fd) == 0 || errno == EINVAL; // a pipe has no disk
+    if (fsync(r->log.fd) < 0 && errno != EINVAL) return false; // a pipe has no disk
+    bool is_deleted = fstat(r->log.fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 0;
+    if (is_deleted) errno = ENOENT;
+    return !is_deleted;
 }
 
 void run_log_add(struct run *r, struct recover_event event) {

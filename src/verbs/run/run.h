@@ -102,6 +102,11 @@ bool run_file_at(struct str path, struct recover_file *ret_file);
 struct run_watch;
 // is_last: the attempt has ended. True: there was one.
 bool run_told_look(struct run_watch *w, const struct steps *s, bool is_last);
+// Says once what could not be saved.
+void run_told_warn(struct run_watch *w, const struct steps *s);
+// Whether this word of it is in the log; now it is.
+bool run_told_is_logged(const struct run_watch *w, const struct step_save *save);
+void run_told_logged(struct run_watch *w, const struct step_save *save);
 
 // checkpoint.c
 // What the template matches now, or without one what the log has; the newest first.
@@ -126,7 +131,8 @@ struct run_watch {
     struct launch_attempt attempt;
     const struct trial *trial;
     struct trial_outside outside;
-    int64_t base; // samples at the start; -1: unknown
+    int64_t base;     // samples at the start; -1: unknown
+    int64_t began_ns; // unix time
     int64_t next_look_ns, marks_seen, steps_seen;
     int64_t changed_at; // steps seen when the program took another batch
     int64_t retries, retry_steps;
@@ -140,7 +146,7 @@ struct run_watch {
     struct run_files before; // that were there when it began
     int64_t *told;           // numbers of the words on checkpoints that are in the log
     ptrdiff_t told_count, told_capacity;
-    bool has_warned_unsaved;
+    bool has_warned_unsaved, has_said_left;
     uint64_t handlers; // bits of the signals that the training handles
     int64_t next_handlers_ns;
     bool knows_handlers;

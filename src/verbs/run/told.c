@@ -4,17 +4,21 @@
 // of a file is asked, so a clock that jumps moves nothing.
 #include "verbs/run/run.h"
 
-static bool is_logged(const struct run_watch *w, const struct step_save *save) {
+bool run_told_is_logged(const struct run_watch *w, const struct step_save *save) {
     for (ptrdiff_t i = w->told_count - 1; i >= 0; i--) {
         if (w->told[i] == save->number) return true;
     }
     return false;
 }
 
+void run_told_logged(struct run_watch *w, const struct step_save *save) {
+    *arena_push(w->attempt.arena, &w->told, &w->told_count, &w->told_capacity) = save->number;
+}
+
 // True: it is on the disk.
 static bool log_save(struct run_watch *w, const struct steps *s, const struct step_save *save) {
     struct recover_file file;
-    *arena_push(w->attempt.arena, &w->told, &w->told_count, &w->told_capacity) = save->number;
+    run_told_logged(w, save);
     if (!run_file_at(save->path, &file)) return false; // removed since, or renamed
     run_log_checkpoint(w, file, run_samples_after(w, s, save->rank, save->row, save->samples));
     return true;
@@ -26,7 +30,7 @@ static const struct step_save *next_save(const struct run_watch *w, const struct
     const struct step_save *next = NULL;
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         const struct step_save *save = &s->saves[i];
-        if ((next && save->number > next->number) || is_logged(w, save)) continue;
+        if ((next && save->number > next->number) || run_told_is_logged(w, save)) continue;
         if (steps_save_trust(s, save, is_last) >= least) next = save;
     }
     return next;
@@ -47,7 +51,8 @@ static void log_again(struct run_watch *w, const struct steps *s) {
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         const struct step_save *save = &s->saves[i];
         bool is_later = !newest || save->number > newest->number;
-        if (is_later && is_logged(w, save) && steps_save_trust(s, save, true) == STEPS_SAVE_SURE)
+        if (is_later && run_told_is_logged(w, save) &&
+            steps_save_trust(s, save, true) == STEPS_SAVE_SURE)
             newest = save;
     }
     bool is_there = newest && run_file_at(newest->path, &file);
@@ -55,7 +60,7 @@ static void log_again(struct run_watch *w, const struct steps *s) {
 }
 
 // A checkpoint that could not be saved: the training may go on, and its user must know.
-static void warn_unsaved(struct run_watch *w, const struct steps *s) {
+void run_told_warn(struct run_watch *w, const struct steps *s) {
     for (ptrdiff_t i = 0; i < s->save_count && !w->has_warned_unsaved; i++) {
         const struct step_save *save = &s->saves[i];
         if (save->state != STEPS_SAVE_BAD || save->error.len == 0) continue;
@@ -79,7 +84,6 @@ bool run_told_look(struct run_watch *w, const struct steps *s, bool is_last) {
     ARENA_AUTO scratch = {0};
     struct run *r = w->run;
     bool is_new = false;
-    warn_unsaved(w, s);
     if (is_last) keep_torn(r, s);
     if (!r->o->checkpoint) {
         is_new = log_all(w, s, STEPS_SAVE_SURE, is_last);
