@@ -29,11 +29,12 @@ SFT = ("--model_name_or_path {data}/tiny-gpt2 --dataset_name {data}/sft --max_le
 class Trainer:
     """name: the row's. package: whose version is shown. command: with {batch}, {accumulate}, {out}, {data}, {steps}, and {resume:...}
     where it can resume. mib: the memory that `fit` has. steps: which `run` makes. saves: the checkpoints, where no framework that is
-    known says them."""
+    known says them. saves_here: not in {out}, but in the folder in which it is started. most: samples of the whole training at batch 4,
+    which one that begins anew instead of resuming goes beyond."""
 
-    def __init__(self, name, package, command, mib, steps=20, needs=(), saves=None):
+    def __init__(self, name, package, command, mib, steps=20, needs=(), saves=None, saves_here=False, most=None):
         self.name, self.package, self.command, self.mib, self.steps, self.needs = name, package, command, mib, steps, needs
-        self.saves = saves
+        self.saves, self.saves_here, self.most = saves, saves_here, most
 
     def words(self):
         """As a shell would part them: {resume:A B} is one."""
@@ -62,17 +63,23 @@ TRAINERS = [
             needs=("trl", "peft", "datasets")),
     Trainer("nanoGPT's manner", "torch",
             f"{script('nanogpt.py')} --data={{data}}/tokens.bin --out_dir={{out}} --batch_size={{batch}} "
-            "--gradient_accumulation_steps={accumulate} --max_iters={steps} --eval_interval=5 {resume:--init_from=resume}", 600),
+            "--gradient_accumulation_steps={accumulate} --max_iters={steps} --eval_interval=5 {resume:--init_from=resume}", 600, most=21 * 4),
     Trainer("mnist's manner", "torch", f"{script('mnist.py')} --batch-size {{batch}} --lr {{lr}} --epochs 1", 600),
+    Trainer("imagenet's manner", "torchvision",
+            f"{script('imagenet.py')} --dummy --batch-size {{batch}} --lr {{lr}} {{resume:--resume {{checkpoint}}}} {{out}}", 900,
+            needs=("torchvision",), saves_here=True, most=3 * 384),
+    Trainer("torchvision references' manner", "torchvision",
+            f"{script('torchvision_classify.py')} --batch-size {{batch}} --lr {{lr}} --output-dir {{out}} {{resume:--resume {{checkpoint}}}}", 900,
+            needs=("torchvision",), most=3 * 384),
     Trainer("timm's train.py's manner", "timm",
             f"{script('timm_train.py')} --batch-size {{batch}} --grad-accum-steps {{accumulate}} --output {{out}} "
-            "{resume:--resume {checkpoint}}", 900, needs=("timm", "torchvision")),
+            "{resume:--resume {checkpoint}}", 900, needs=("timm", "torchvision"), most=3 * 256),
     Trainer("Lightning", "lightning",
             f"{script('lit.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--ckpt_path {{checkpoint}}}}",
-            900, needs=("lightning",)),
+            900, needs=("lightning",), most=3 * 1024),
     Trainer("yolo detect train", "ultralytics",
             "yolo detect train data={data}/boxes/data.yaml model=yolo11n.yaml imgsz=64 batch={batch} device=cpu workers=0 plots=False "
-            "epochs=3 lr0={lr} project={out} {resume:resume={checkpoint}}", 900, needs=("ultralytics", "torchvision")),
+            "epochs=3 lr0={lr} project={out} {resume:model={checkpoint} resume=True}", 900, needs=("ultralytics", "torchvision"), most=3 * 64),
     Trainer("Keras 3 on torch", "keras",
             f"{script('keras_fit.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 900,
             needs=("keras",), saves="*"),
@@ -99,8 +106,8 @@ class Folder:
         if "ultralytics" in names:
             examples.make_boxes(os.path.join(self.data, "boxes"), 64)
 
-    def call(self, command, meanwhile=None):
-        with subprocess.Popen(command, cwd=self.path, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+    def call(self, command, meanwhile=None, place=None):
+        with subprocess.Popen(command, cwd=place or self.path, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE, text=True, errors="replace") as child:
             if meanwhile:
                 threading.Thread(target=meanwhile, args=(child,), daemon=True).start()
@@ -110,7 +117,9 @@ class Folder:
     def batchfit(self, trainer, *verb, meanwhile=None):
         """(status, document or None, what was said). meanwhile(child, out): called in a thread of its own."""
         self.answers += 1
-        out = os.path.join(self.path, "out-%d" % self.answers)
+        place = os.path.join(self.path, "answer-%d" % self.answers)
+        out = os.path.join(place, "out")
+        os.makedirs(place)
         words = {"{python}": sys.executable, "{data}": self.data, "{out}": out, "{steps}": str(trainer.steps)}
         command = []
         for word in trainer.words():
@@ -120,7 +129,7 @@ class Folder:
             if verb[0] == "run" or not word.startswith("{resume:"):
                 command.append(word)
         status, answer, said = self.call([examples.BATCHFIT, *verb, "--json", "--device", "cpu", "--python", sys.executable, "--", *command],
-                                         meanwhile and (lambda child: meanwhile(child, out)))
+                                         meanwhile and (lambda child: meanwhile(child, out, place if trainer.saves_here else out)), place)
         return status, json.loads(answer) if answer.strip() else None, said
 
 
@@ -159,10 +168,10 @@ def processes(words):
             pass
 
 
-def kill_after_a_checkpoint(child, out):
-    """The training alone, once, when it has saved and gone on for a moment."""
+def kill_after_a_checkpoint(child, out, saves):
+    """The training alone, which has {out} in its command, once, when it has saved and gone on for a moment."""
     def has_saved():
-        return any(os.path.isfile(os.path.join(out, f)) and not f.endswith((".yaml", ".csv")) for f in examples.files(out, "**/*"))
+        return any(os.path.isfile(os.path.join(saves, f)) and not f.endswith((".yaml", ".csv")) for f in examples.files(saves, "**/*"))
 
     while child.poll() is None and not has_saved():
         time.sleep(0.05)
@@ -178,7 +187,7 @@ def of_run(folder, trainer):
     resumes = any(word.startswith("{resume:") for word in trainer.words())
     options = ["--auto-scale-lr", "--lr", "0.01"] if "{lr}" in trainer.command else []
     if trainer.saves:
-        options += ["--checkpoint", os.path.join(folder.path, "out-%d" % (folder.answers + 1), trainer.saves)]
+        options += ["--checkpoint", os.path.join(folder.path, "answer-%d" % (folder.answers + 1), "out", trainer.saves)]
     status, answer, said = folder.batchfit(trainer, "run", "--recover", "--batch-size", "4", "--backoff", "0", "--start-limit", "60",
                                            *options, meanwhile=kill_after_a_checkpoint if resumes else None)
     if answer is None:
@@ -187,7 +196,10 @@ def of_run(folder, trainer):
         return "no (%d, %d restarts)" % (status, answer["restarts"])
     if not resumes:
         return "to its end"
-    return "to its end, resumed" if answer["restarts"] and answer["attempts"][-1]["checkpoint"] else "to its end, not resumed"
+    has_resumed = answer["restarts"] and answer["attempts"][-1]["checkpoint"]
+    if has_resumed and trainer.most and not 0 < (answer["samples"] or 0) <= trainer.most:
+        return "to its end, not resumed: %s samples, not %d" % (answer["samples"], trainer.most)
+    return "to its end, resumed" if has_resumed else "to its end, not resumed"
 
 
 def row(folder, trainer):

@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct search {
+    struct arena *arena;
     const struct config *config;
     const struct config_node *at;
     const char *what;

@@ -42,9 +42,9 @@ static int64_t samples_now(const struct run_watch *w, const struct steps *s) {
     const struct step_rank *r = slowest(s);
     bool is_good = w->trial->has_status && w->trial->status == 0;
     bool has_trained = is_good && (!steps_are_announced(s) || steps_by_hand(s));
-    // Its earlier attempts were seen: one that begins at the end and ends well has none to make.
-    if (w->base > 0 && w->run->state.samples_best > 0) has_trained = false;
-    bool is_silent = !r && (has_trained || w->is_unseen);
+    // Its earlier attempts were seen: one that begins at the end, however slowly, has none to make.
+    bool was_seen = w->base > 0 && w->run->state.samples_best > 0;
+    bool is_silent = !r && !was_seen && (has_trained || w->is_unseen);
     if (is_silent || steps_are_cut(s)) return -1; // it trained, and told nobody
     return r ? run_samples_after(w, s, r->rank, r->steps, r->samples) : w->base;
 }

@@ -9,13 +9,15 @@
 
 enum { SCRIPT_MAX_BYTES = 1 << 20 };
 
+// Ultralytics: with resume=PATH its Model.train drops the path of any model but a checkpoint and
+// begins anew (8.3.63, engine/model.py).
 static const struct {
     const char *text;    // in the command or in the script
     const char *trainer; // its name
     const char *words;
 } trainers[] = {
-    {"yolo", "Ultralytics", "{resume:resume={checkpoint}}"},
-    {"ultralytics", "Ultralytics", "{resume:resume={checkpoint}}"},
+    {"yolo", "Ultralytics", "{resume:model={checkpoint} resume=True}"},
+    {"ultralytics", "Ultralytics", "{resume:model={checkpoint} resume=True}"},
     {"init_from", "nanoGPT", "{resume:--init_from=resume}"},
     {"lightning", "Lightning", "{resume:--ckpt_path {checkpoint}}"},
     {"transformers", "Hugging Face", "{resume:--resume_from_checkpoint {checkpoint}}"},
