@@ -4,21 +4,10 @@
 // of a file is asked, so a clock that jumps moves nothing.
 #include "verbs/run/run.h"
 
-bool run_told_is_logged(const struct run_watch *w, const struct step_save *save) {
-    for (ptrdiff_t i = w->told_count - 1; i >= 0; i--) {
-        if (w->told[i] == save->number) return true;
-    }
-    return false;
-}
-
-void run_told_logged(struct run_watch *w, const struct step_save *save) {
-    *arena_push(w->attempt.arena, &w->told, &w->told_count, &w->told_capacity) = save->number;
-}
-
 // True: it is on the disk.
 static bool log_save(struct run_watch *w, const struct steps *s, const struct step_save *save) {
     struct recover_file file;
-    run_told_logged(w, save);
+    run_save_logged(w, save);
     if (!run_file_at(save->path, &file)) return false; // removed since, or renamed
     run_log_checkpoint(w, file, run_samples_after(w, s, save->rank, save->row, save->samples));
     return true;
@@ -30,7 +19,7 @@ static const struct step_save *next_save(const struct run_watch *w, const struct
     const struct step_save *next = NULL;
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         const struct step_save *save = &s->saves[i];
-        if ((next && save->number > next->number) || run_told_is_logged(w, save)) continue;
+        if ((next && save->number > next->number) || run_save_is_logged(w, save)) continue;
         if (steps_save_trust(s, save, is_last) >= least) next = save;
     }
     return next;
@@ -51,7 +40,7 @@ static void log_again(struct run_watch *w, const struct steps *s) {
     for (ptrdiff_t i = 0; i < s->save_count; i++) {
         const struct step_save *save = &s->saves[i];
         bool is_later = !newest || save->number > newest->number;
-        if (is_later && run_told_is_logged(w, save) &&
+        if (is_later && run_save_is_logged(w, save) &&
             steps_save_trust(s, save, true) == STEPS_SAVE_SURE)
             newest = save;
     }
