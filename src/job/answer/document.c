@@ -96,6 +96,8 @@ int answer_print_json(const struct question *q, const struct answer *answers, in
     json_t *document =
         json_pack("{s:o, s:o, s:o}", "results", results, "not_modelled",
                   answer_not_modelled_json(q), "notes", answer_notes_json(&q->notes));
+    if (document && q->config.files.count > 0)
+        json_object_set_new(document, "files", answer_notes_json(&q->config.files));
     // For scripts that look at one result only.
     if (document && count == 1 && answers[0].tta) answer_tta_json(document, answers[0].tta);
     return json_print(document, why);

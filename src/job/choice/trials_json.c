@@ -102,6 +102,8 @@ json_t *choice_trials_json(const struct choice_measured *m) {
     json_decref(of_history);
     json_t *document = json_pack("{s:[o], s:o, s:o}", "results", json_result(m), "not_modelled",
                                  answer_not_modelled_json(m->q), "notes", notes);
+    if (document && m->q->config.files.count > 0)
+        json_object_set_new(document, "files", answer_notes_json(&m->q->config.files));
     if (document && m->chosen.tta) answer_tta_json(document, m->chosen.tta);
     if (document) add_measured(document, m); // for scripts that look at one result only
     return document;

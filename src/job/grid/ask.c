@@ -6,6 +6,7 @@
 
 #include "base/shell.h"
 #include "base/unit.h"
+#include "job/question/files.h"
 
 #include <unistd.h>
 
@@ -55,7 +56,7 @@ static int read_config(struct arena *a, const struct grid_options *o, struct gri
                        struct grid_asked *asked, struct fail *why) {
     struct str text;
     int rc = os_read_file(a, o->config, CONFIG_MAX_BYTES, &text, NULL, why);
-    if (rc == 0) rc = config_parse(a, str_of(o->config), text, &asked->config, why);
+    if (rc == 0) rc = question_parse(a, o->config, text, &asked->config, why);
     if (rc < 0) return rc;
     asked->has_config = true;
     struct config_value steps = grid_config_value(a, asked, "benchmark.steps_per_test");

@@ -4,6 +4,7 @@
 
 #include "base/near.h"
 #include "base/out.h"
+#include "job/question/files.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
 #include "predict/sim/alloc_conf.h"
@@ -114,7 +115,7 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     q->section = str_of(o->section);
     int rc = read_keys(o->keys, &options, why);
     if (rc == 0) rc = os_read_file(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
-    if (rc == 0) rc = config_parse(q->arena, q->path, text, &q->config, why);
+    if (rc == 0) rc = question_parse(q->arena, o->config, text, &q->config, why);
     if (rc < 0) return rc;
     rc = read_roles(q, o, &options, why);
     if (rc < 0) return rc;

@@ -26,8 +26,11 @@
 
 enum config_format {
     CONFIG_YAML,
-    CONFIG_JSON,    // the name ends in .json: strict JSON or refused
-    CONFIG_FOREIGN, // Python, TOML, INI, shell: never edited, only advised on
+    CONFIG_JSON,   // the name ends in .json: strict JSON or refused
+    CONFIG_PYTHON, // read, never run and never edited, as the next two
+    CONFIG_TOML,
+    CONFIG_SHELL,   // the flags of the command that trains
+    CONFIG_FOREIGN, // INI, notebooks: only advised on
 };
 
 struct config_node; // private
@@ -42,21 +45,36 @@ struct config_repeated {
 struct config {
     struct str name, text;
     enum config_format format;
-    struct config_node *root; // NULL in a foreign file
+    struct config_node *root; // NULL in a foreign file, and in a program
     // Why nothing may be written into this file although it can be read (a tab that the trainer's
     // parser rejects, …); empty: it may.
     struct str unwritable;
     struct config_repeated *repeated; // the first such key; NULL: none
+    struct str_list files; // others that were read for it, as the loader was asked for them
+    struct str_list notes; // files that were not, and what is not known for it
 };
 
 enum { CONFIG_MAX_BYTES = 16 << 20 };
 
+// Where the other files of a config come from (mmengine's _base_, detectron2's imports): this room
+// opens nothing. `path` is the config's own name with the reference applied: "configs/_base_/x.py".
+// What may be read is the loader's to decide; it fails with the reason.
+struct config_loader {
+    int (*read)(void *self, struct arena *a, struct str path, struct str *ret_text,
+                struct fail *why);
+    void *self;
+};
+
 // Parses the text of a config. Fails with FAIL_INPUT and "NAME:LINE:COLUMN: what" for everything
 // that the trainer would not load or read differently from us: bytes that are not UTF-8, two
 // documents, anchors defined twice, undefined aliases, more than 16 MiB, …
-// The name decides about JSON and foreign files only; nothing is opened.
+// The name alone decides about the format; nothing is opened.
 int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
                  struct fail *why);
+// The same for a config that may be made of several files. `loader` NULL: as config_parse.
+int config_parse_with(struct arena *a, struct str name, struct str text,
+                      const struct config_loader *loader, struct config *ret_config,
+                      struct fail *why);
 // FAIL_INPUT, with the place, where a key is there twice.
 int config_refuse_repeated(const struct config *c, struct fail *why);
 
@@ -70,7 +88,7 @@ enum config_type {
     CONFIG_FLOAT, // 16.0, 1e-4
     CONFIG_BOOL,
     CONFIG_TEXT,
-    CONFIG_SPECIAL, // the trainer is to decide or fill in: auto, -1, ???, ${other.key}
+    CONFIG_SPECIAL, // the trainer is to decide or fill in: auto, -1, ???, ${other.key}, f(x)
     CONFIG_NESTED,  // a list or a map
 };
 
@@ -79,6 +97,7 @@ struct config_value {
     // "training.batch_size", "stages[1].lr"; keys with a dot in them are quoted: "a.b".lr
     struct str path;
     struct str text;  // as in the file, without quotes
+    struct str file;  // the file it comes from, where that is another; empty: the config itself
     int line, column; // from 1; 0 when the key is not in the file
     int64_t integer;  // INT, FLOAT without a fraction, the largest of a list of sizes; else 0
     double number;    // INT and FLOAT; NaN otherwise
@@ -88,6 +107,8 @@ struct config_value {
     // Batch roles: 'D' one device's micro-batch, 'G' summed over the devices, 'T' the effective
     // batch, '?' only the team's code knows.
     char unit;
+    // Of a shell script: what stands before the value, "--batch-size ".
+    struct str spelled;
     bool assumed;       // not in the file; the figures are the trainer's documented default
     struct str refusal; // why this key must not be written as things are; empty: it may
 };
@@ -143,7 +164,8 @@ struct config_guard {
 };
 
 struct config_reading {
-    struct str name;      // of the file, for messages
+    struct str name; // of the file, for messages
+    enum config_format format;
     struct str dialect;   // "huggingface"; "none" when nothing matched
     struct str title;     // "Hugging Face TrainingArguments"
     struct str because;   // the decisive keys

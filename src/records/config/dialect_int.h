@@ -120,7 +120,8 @@ enum spelling {
     SPELL_WORD,
     SPELL_DTYPE,
     SPELL_PURE16,
-    SPELL_PUREFP16
+    SPELL_PUREFP16,
+    SPELL_SCALE
 };
 struct precision_key {
     enum spelling spelling;
@@ -153,6 +154,8 @@ struct reader {
     struct scope scope;
     struct config_reading *reading;
     struct fail *why;
+    struct str_list unknown; // roles whose value only the program knows
+    struct str_list others;  // and those that come from another file
 };
 
 __attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, const char *format,
@@ -161,6 +164,8 @@ __attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, 
 // leaves a choice.
 int config_reader_batch(struct reader *r);
 int config_reader_role(struct reader *r, enum config_role role);
+// In the end: which values are not plain, and which come from other files.
+void config_reader_origins(struct reader *r);
 
 // --- guard.c -------------------------------------------------------------------------------------
 

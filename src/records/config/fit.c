@@ -47,6 +47,14 @@ static bool read_target(const struct config_reading *r, struct config_batches *b
     return true;
 }
 
+// torchtitan: -1, its default, is one micro-step of every rank.
+static bool read_target_or_one(const struct config_reading *r, struct config_batches *b) {
+    const struct config_value *v = &r->values[CONFIG_EFFECTIVE];
+    b->accumulation = 1;
+    if (known(v) > 0) return read_target(r, b);
+    return !in_file(v) || str_is(v->text, "-1");
+}
+
 // Composer splits the batch of a device into microbatches and keeps the total exactly.
 static bool read_target_up(const struct config_reading *r, struct config_batches *b) {
     const int64_t total = known(&r->values[CONFIG_EFFECTIVE]), step = b->micro * b->ranks;
@@ -251,6 +259,7 @@ static const struct rule_row {
     {"nbs", read_nbs, write_nbs},
     {"target", read_target, write_target},
     {"target_down", read_target, write_target},
+    {"target_or_one", read_target_or_one, write_target},
     {"target_up", read_target_up, write_target},
     {"deepspeed", read_deepspeed, write_deepspeed},
     {"axolotl", read_axolotl, write_axolotl},

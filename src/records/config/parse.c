@@ -3,7 +3,7 @@
 // order mark, CRLF and Korean included. Aliases are noted, never expanded, so an alias bomb costs
 // what its text costs. What libfyaml lets pass and a trainer would not (anchors defined twice,
 // unknown aliases, a second document) is refused here.
-#include "records/config/tree_int.h"
+#include "records/config/datum_int.h"
 
 #include <jansson.h>
 #include <libfyaml.h>
@@ -370,10 +370,14 @@ static int check_json(const struct config *c, struct fail *why) {
 }
 
 static enum config_format format_of(struct str name) {
-    static const char *const foreign[] = {".py", ".toml", ".ini", ".cfg", ".sh", ".ipynb", NULL};
-    if (str_ends(name, STR(".json"))) return CONFIG_JSON;
-    for (int i = 0; foreign[i]; i++) {
-        if (str_ends(name, str_of(foreign[i]))) return CONFIG_FOREIGN;
+    static const struct {
+        const char *end;
+        enum config_format format;
+    } rows[] = {{".json", CONFIG_JSON},    {".py", CONFIG_PYTHON},   {".toml", CONFIG_TOML},
+                {".sh", CONFIG_SHELL},     {".ini", CONFIG_FOREIGN}, {".cfg", CONFIG_FOREIGN},
+                {".ipynb", CONFIG_FOREIGN}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (str_ends(name, str_of(rows[i].end))) return rows[i].format;
     }
     return CONFIG_YAML;
 }
@@ -412,28 +416,41 @@ static int check_bomb(const struct config *c, struct fail *why) {
                              CONFIG_MAX_BYTES);
 }
 
-int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
-                 struct fail *why) {
+static int parse_own(struct arena *a, struct config *c, struct fail *why) {
+    int status = c->format == CONFIG_JSON ? check_json(c, why) : 0;
+    struct parse p = {.arena = a, .config = c, .why = why, .anchors = {.arena = a}};
+    p.has_tab = memchr(c->text.p, '\t', (size_t)c->text.len);
+    p.scratch.escape = a->escape;
+    if (!status) status = parse_yaml(&p);
+    arena_clear(&p.scratch);
+    if (!status) status = check_root(c, a, why);
+    if (!status) status = check_bomb(c, why);
+    if (!status) c->unwritable = config_bytes_unwritable(a, c, p.scalars, p.scalar_count);
+    return status;
+}
+
+int config_parse_with(struct arena *a, struct str name, struct str text,
+                      const struct config_loader *loader, struct config *ret_config,
+                      struct fail *why) {
     struct config c = {.name = name, .text = text, .format = format_of(name)};
     struct fail unheard;
     if (!why) why = &unheard;
     int status = config_bytes_check(&c, why);
-    if (!status && c.format == CONFIG_FOREIGN) {
-        *ret_config = c;
-        return 0;
-    }
-    if (!status && c.format == CONFIG_JSON) status = check_json(&c, why);
-    struct parse p = {.arena = a, .config = &c, .why = why, .anchors = {.arena = a}};
-    p.has_tab = text.len > 0 && memchr(text.p, '\t', (size_t)text.len);
-    p.scratch.escape = a->escape;
-    if (!status) status = parse_yaml(&p);
-    arena_clear(&p.scratch);
-    if (!status) status = check_root(&c, a, why);
-    if (!status) status = check_bomb(&c, why);
-    if (status) return status;
-    c.unwritable = config_bytes_unwritable(a, &c, p.scalars, p.scalar_count);
-    *ret_config = c;
-    return 0;
+    if (!status && c.format == CONFIG_PYTHON)
+        status = config_python_read(a, loader, &c, why);
+    else if (!status && c.format == CONFIG_TOML)
+        status = config_toml_read(a, &c, why);
+    else if (!status && c.format == CONFIG_SHELL)
+        status = config_shell_read(a, &c, why);
+    else if (!status && c.format != CONFIG_FOREIGN)
+        status = parse_own(a, &c, why);
+    if (!status) *ret_config = c;
+    return status;
+}
+
+int config_parse(struct arena *a, struct str name, struct str text, struct config *ret_config,
+                 struct fail *why) {
+    return config_parse_with(a, name, text, NULL, ret_config, why);
 }
 
 int config_refuse_repeated(const struct config *c, struct fail *why) {

@@ -307,7 +307,7 @@ int config_patch(struct arena *a, const struct config *c, const struct config_ed
                  struct fail *why) {
     struct fail unheard;
     if (!why) why = &unheard;
-    if (c->format == CONFIG_FOREIGN) {
+    if (c->format > CONFIG_JSON) {
         return fail_set(why, FAIL_INPUT, "%.*s: not YAML or JSON, so it is not edited",
                         STR_ARG(c->name));
     }

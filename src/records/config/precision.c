@@ -12,13 +12,14 @@ static const struct {
 } spellings[] = {
     {"amp", SPELL_AMP},       {"fp16", SPELL_FP16},         {"bf16", SPELL_BF16},
     {"type", SPELL_TYPE},     {"word", SPELL_WORD},         {"dtype", SPELL_DTYPE},
-    {"pure16", SPELL_PURE16}, {"purefp16", SPELL_PUREFP16},
+    {"pure16", SPELL_PURE16}, {"purefp16", SPELL_PUREFP16}, {"scale", SPELL_SCALE},
 };
 
 // One family a row: what each precision is called there. The first column that matches a text tells
 // the family; NULL: the family cannot say it. Bare half types mean autocast for SPELL_WORD and the
 // type of the weights for SPELL_DTYPE.
 enum { FP32, AMP_FP16, AMP_BF16, BF16, FP16, PRECISIONS };
+#define AMP_WRAPPER "AmpOptimWrapper"
 static const char *const names[PRECISIONS] = {"fp32", "amp-fp16", "amp-bf16", "bf16", "fp16"};
 static const struct family {
     enum spelling spelling;
@@ -34,6 +35,7 @@ static const struct family {
     {SPELL_WORD, {"float32", "float16", "bfloat16", NULL, NULL}},
     {SPELL_WORD, {"full", "half", NULL, NULL, NULL}},
     {SPELL_WORD, {"none", "amp", NULL, NULL, NULL}},
+    {SPELL_WORD, {"OptimWrapper", AMP_WRAPPER, NULL, NULL, NULL}}, // MMEngine
     {SPELL_DTYPE, {"fp32", NULL, NULL, "bf16", "fp16"}},
     {SPELL_DTYPE, {"float32", NULL, NULL, "bfloat16", "float16"}},
     {SPELL_DTYPE, {"torch.float32", NULL, NULL, "torch.bfloat16", "torch.float16"}},
@@ -138,11 +140,12 @@ static int one_precision(const struct scope *s, const struct precision_keys *key
     if (r.type == CONFIG_NULL || (r.type == CONFIG_BOOL && !r.boolean)) return -1;
     switch (k->spelling) {
     case SPELL_AMP: {
-        if (r.type == CONFIG_TEXT)
-            return family_of(SPELL_WORD, text, &precision) < 0 ? -2 : precision;
         const struct precision_key *type = find_key(keys, SPELL_TYPE);
+        if (r.type == CONFIG_TEXT && !(type && str_is(text, AMP_WRAPPER)))
+            return family_of(SPELL_WORD, text, &precision) < 0 ? -2 : precision;
         if (type) read_key(s, type, &type_text);
         if (type && family_of(SPELL_TYPE, type_text, &precision) >= 0) return precision;
+        if (r.type == CONFIG_TEXT) return AMP_FP16;
         return r.type == CONFIG_BOOL || r.integer == 1 ? AMP_FP16 : -2;
     }
     case SPELL_FP16:
@@ -151,6 +154,8 @@ static int one_precision(const struct scope *s, const struct precision_keys *key
         // DeepSpeed's auto is whatever the training arguments say; others ask the GPU.
         if (str_is(text, "auto")) return str_ends(k->match.path, STR(".enabled")) ? -2 : AMP_BF16;
         return r.type == CONFIG_BOOL ? AMP_BF16 : str_is(text, "full") ? BF16 : -2;
+    case SPELL_SCALE: // of the loss: mmcv's fp16 = dict(loss_scale=512.0)
+        return AMP_FP16;
     case SPELL_PURE16:
         return BF16;
     case SPELL_PUREFP16:

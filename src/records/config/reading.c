@@ -82,6 +82,7 @@ static void note_quoted_deepspeed(struct reader *r) {
 }
 
 static bool is_hydra(const struct reader *r) {
+    if (r->config->format > CONFIG_JSON) return false;
     if (str_find(r->config->text, STR("# @package")) >= 0) return true;
     for (ptrdiff_t i = 0; i < r->scope.count; i++) {
         const struct entry *e = &r->scope.entries[i];
@@ -207,13 +208,21 @@ static void find_inference(struct reader *r, const struct dialect *d) {
     }
 }
 
+static const char *const not_edited[] = {
+    [CONFIG_PYTHON] = "a Python config is read, not edited",
+    [CONFIG_TOML] = "a TOML config is read, not edited",
+    [CONFIG_SHELL] = "a script's command line is read, not edited",
+    [CONFIG_FOREIGN] = NULL,
+};
+
 static void judge(struct reader *r) {
     struct config_reading *to = r->reading;
     const struct dialect *d = r->dialect;
     to->dialect = d->id;
     to->title = d->title;
-    to->editable = d->editable && !d->refuse.len;
-    to->refusal = d->refuse;
+    const char *foreign = not_edited[r->config->format];
+    to->editable = d->editable && !d->refuse.len && !foreign;
+    to->refusal = d->refuse.len || !foreign ? d->refuse : str_of(foreign);
     struct matches record = {0};
     if (d->record.len && !r->options->dialect.len) config_scope_find(&r->scope, d->record, &record);
     if (record.count && config_node_follow(record.items[0].place.value)->text.len &&
@@ -246,12 +255,27 @@ static void note_readers(struct reader *r) {
     struct str refused = r->config->unwritable;
     if (refused.len == 0) refused = config_pyyaml_refuses(r->arena, r->config);
     if (refused.len > 0) config_reader_warn(r, "%.*s", STR_ARG(refused));
+    for (ptrdiff_t i = 0; i < r->config->notes.count; i++)
+        str_list_add(r->arena, &r->reading->warnings, r->config->notes.items[i]);
+}
+
+// What starts the processes says how many there are, where no key of the training does.
+static void note_launcher(struct reader *r) {
+    struct config_value *ranks = &r->reading->values[CONFIG_RANKS];
+    struct steps steps;
+    const struct str path = STR("launcher.processes");
+    if (r->config->format != CONFIG_SHELL || ranks->line > 0) return;
+    if (config_path_parse(r->arena, path, &steps, NULL)) return;
+    const struct place p = config_place_find(r->config, &steps);
+    if (p.value) *ranks = config_value_of(r->arena, r->config, &p, path);
 }
 
 static void note_all(struct reader *r) {
+    note_launcher(r);
     note_quoted_deepspeed(r);
     note_keys(r);
     note_evaluation(r);
+    config_reader_origins(r);
     r->reading->hydra = is_hydra(r);
     if (r->reading->hydra) {
         config_reader_warn(
@@ -272,7 +296,7 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
                       struct config_reading *ret_reading, struct fail *why) {
     static const struct config_options none;
     struct fail unheard;
-    struct config_reading reading = {.name = c->name};
+    struct config_reading reading = {.name = c->name, .format = c->format};
     struct dialects all;
     struct reader r = {.arena = a,
                        .config = c,

@@ -184,13 +184,40 @@ static void note_spelling(struct reader *r, const struct config_value *v,
     config_reader_warn(r, "line %d: %.*s: %.*s", v->line, STR_ARG(v->path), STR_ARG(what));
 }
 
+// "batch (line 3: f(x))"
+static void note_unknown(struct reader *r, enum config_role role, const struct config_value *v) {
+    str_list_add(r->arena, &r->unknown,
+                 str_format(r->arena, "%s (%.*s%sline %d: %.*s)", config_role_name(role),
+                            STR_ARG(v->file), v->file.len ? ", " : "", v->line, STR_ARG(v->text)));
+}
+
+// Python, TOML, a shell script: nothing is written there.
+static void take_foreign(struct reader *r, enum config_role role, struct config_value *v,
+                         const struct config_node *n) {
+    const enum role_sort sort = config_role_sort(role);
+    const bool counts = sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS;
+    if (counts) {
+        note_spelling(r, v, n);
+        refine_number(r, v, role, n);
+    } else if (sort == SORT_BOOL) {
+        refine_bool(v);
+    }
+    if (n->style != STYLE_UNKNOWN) return;
+    note_unknown(r, role, v);
+    v->type = CONFIG_SPECIAL;
+    v->integer = 0;
+    if (!counts) v->text = (struct str){0}; // it is no name
+}
+
 static struct config_value take(struct reader *r, enum config_role role, struct match *m) {
     follow_reference(r, m);
     const enum role_sort sort = config_role_sort(role);
     const struct config_node *n = config_node_follow(m->place.value);
     struct config_value v = config_value_of(r->arena, r->config, &m->place, m->path);
     v.unit = m->unit;
-    if (sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS) {
+    if (r->config->format > CONFIG_JSON) {
+        take_foreign(r, role, &v, n);
+    } else if (sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS) {
         note_spelling(r, &v, n);
         refine_number(r, &v, role, n);
         ask_patcher(r, &v, sort);
@@ -217,6 +244,11 @@ static bool is_argument_list(const struct config_node *map, struct str key) {
     return !str_ends(target->text, STR(".Trainer")) || !str_is(key, "accumulate_grad_batches");
 }
 
+static struct str joined_home(const struct reader *r, struct str key) {
+    const struct str home = r->scope.home;
+    return home.len ? str_format(r->arena, "%.*s.%.*s", STR_ARG(home), STR_ARG(key)) : key;
+}
+
 // The place at which an absent key would be put: the first of the table whose section is there.
 static struct str place_to_insert(const struct reader *r, struct str places) {
     while (places.p && places.len) {
@@ -238,6 +270,52 @@ static struct str place_to_insert(const struct reader *r, struct str places) {
         }
     }
     return (struct str){0};
+}
+
+// The node on the way to a place below which only the program knows what there is. NULL: none.
+static const struct config_node *beyond(const struct reader *r, struct str pattern) {
+    struct steps steps;
+    struct config_node *n = r->config->root;
+    if (n->style == STYLE_UNKNOWN) return n;
+    if (str_starts(pattern, STR("*")) || config_path_parse(r->arena, pattern, &steps, NULL))
+        return NULL;
+    for (ptrdiff_t i = 0; i < steps.count; i++) {
+        const ptrdiff_t at = n->kind == NODE_MAP ? config_index_find(n, steps.items[i].key) : -1;
+        if (n->style == STYLE_UNKNOWN && at < 0) return n;
+        if (at < 0) return NULL;
+        n = n->items[at + 1];
+    }
+    return NULL;
+}
+
+// A default is none where the value may stand in what was not read.
+static bool is_beyond(struct reader *r, enum config_role role, struct config_value *v) {
+    struct str places = r->dialect->roles[role].places;
+    while (r->config->root && r->config->format > CONFIG_JSON && places.len > 0) {
+        struct str pattern = str_cut(&places, ' ');
+        const ptrdiff_t equals = str_find(pattern, STR("="));
+        if (equals >= 0) pattern.len = equals;
+        if (str_starts(pattern, STR("@.")))
+            pattern = joined_home(r, str_slice(pattern, 2, pattern.len));
+        struct str_list expanded = {0};
+        config_braces_expand(r->arena, pattern, &expanded);
+        for (ptrdiff_t i = 0; i < expanded.count; i++) {
+            const struct config_node *n = beyond(r, expanded.items[i]);
+            if (!n) continue;
+            *v = (struct config_value){.type = CONFIG_SPECIAL,
+                                       .path = expanded.items[i],
+                                       .text = STR("not in the file"),
+                                       .line = n->line,
+                                       .column = n->column,
+                                       .number = NAN,
+                                       .unit = r->dialect->roles[role].unit};
+            if (n->file) v->file = r->config->files.items[n->file - 1];
+            note_unknown(r, role, v);
+            if (config_role_sort(role) == SORT_TEXT) v->text = (struct str){0};
+            return true;
+        }
+    }
+    return false;
 }
 
 static struct config_value absent(const struct reader *r, const struct role_row *row) {
@@ -269,14 +347,21 @@ int config_reader_role(struct reader *r, enum config_role role) {
     if (config_role_sort(role) == SORT_PRECISION) {
         struct precision_keys keys = {0};
         config_precision_find(&r->scope, row->places, &keys);
-        r->reading->values[role] = config_precision_read(&r->scope, &keys, row->assumed);
+        struct config_value *p = &r->reading->values[role];
+        *p = config_precision_read(&r->scope, &keys, row->assumed);
+        if (p->type == CONFIG_SPECIAL && r->config->format > CONFIG_JSON && !p->word.len)
+            note_unknown(r, role, p);
+        if (p->line == 0) is_beyond(r, role, p);
         return 0;
     }
     struct matches all = {0};
     find_places(r, row, config_role_sort(role), &all);
     if (all.count == 0 && r->scope.prefix.len) find_above(r, row, config_role_sort(role), &all);
     struct config_value *v = &r->reading->values[role];
-    *v = all.count ? take(r, role, &all.items[0]) : absent(r, row);
+    if (all.count > 0)
+        *v = take(r, role, &all.items[0]);
+    else if (!is_beyond(r, role, v))
+        *v = absent(r, row);
     // disable_gradient_checkpointing: the key says the opposite.
     if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
     return 0;
@@ -367,7 +452,8 @@ int config_reader_batch(struct reader *r) {
         if (status) return status;
         if (all.count == 0) {
             r->scope.home = r->scope.prefix;
-            r->reading->values[CONFIG_BATCH] = absent(r, row);
+            if (!is_beyond(r, CONFIG_BATCH, &r->reading->values[CONFIG_BATCH]))
+                r->reading->values[CONFIG_BATCH] = absent(r, row);
             return 0;
         }
         m = all.items[chosen];
@@ -376,4 +462,35 @@ int config_reader_batch(struct reader *r) {
     r->reading->section = r->scope.home;
     r->reading->values[CONFIG_BATCH] = take(r, CONFIG_BATCH, &m);
     return 0;
+}
+
+static struct str listed(struct arena *a, const struct str_list *texts) {
+    struct buf b = buf_new(a);
+    for (ptrdiff_t i = 0; i < texts->count; i++) {
+        if (i > 0) buf_add(&b, STR(", "));
+        buf_add(&b, texts->items[i]);
+    }
+    return buf_str(&b);
+}
+
+void config_reader_origins(struct reader *r) {
+    for (int i = 0; i < CONFIG_ROLES; i++) {
+        const struct config_value *v = &r->reading->values[i];
+        if (v->file.len == 0 || v->type == CONFIG_SPECIAL) continue;
+        str_list_add(r->arena, &r->others,
+                     str_format(r->arena, "%s %.*s (%.*s:%d)",
+                                config_role_name((enum config_role)i), STR_ARG(v->text),
+                                STR_ARG(v->file), v->line));
+    }
+    struct str_list *to = &r->reading->warnings;
+    if (r->unknown.count > 0) {
+        str_list_add(r->arena, to,
+                     str_format(r->arena, "not a plain value, so not read: %.*s",
+                                STR_ARG(listed(r->arena, &r->unknown))));
+    }
+    if (r->others.count > 0) {
+        str_list_add(
+            r->arena, to,
+            str_format(r->arena, "from other files: %.*s", STR_ARG(listed(r->arena, &r->others))));
+    }
 }

@@ -13,25 +13,28 @@ enum node_style {
     STYLE_DOUBLE,
     STYLE_LITERAL,
     STYLE_FOLDED,
-    STYLE_EMPTY
+    STYLE_EMPTY,
+    STYLE_UNKNOWN, // only the program knows the value, or what else is in the list or map
 };
 
 // What few nodes have.
 struct config_rare {
     struct str anchor, tag;
-    double expanded; // of an anchor: nodes below, aliases written out; 0: not counted yet
+    struct str spelled; // of a key: as a shell script has it, "--batch-size"
+    double expanded;    // of an anchor: nodes below, aliases written out; 0: not counted yet
     struct config_index *index; // of a map with many keys
 };
 
 // 64 bytes: a file of 16 MiB may have millions of them.
 struct config_node {
     enum node_kind kind : 8;
-    enum node_style style : 8; // of a scalar
+    enum node_style style : 8; // of a scalar; STYLE_UNKNOWN of all
     bool flow : 1;             // a list or map in brackets
     bool is_key : 1;           // an anchor may stand at a key; an edit never renames one
     bool merges : 1;           // a map with a merge key (<<)
     bool is_replaced : 1;      // a key that comes again in its map: the trainer never sees the pair
     bool replaces : 1;         // a key that was there before
+    unsigned char file;        // 0: the config itself; else the place, and 1, in its files
     int line, column;          // from 1, in characters
     int number;                // of the matches that it is in (dialect.c)
     // Bytes of the value itself: inside the quotes of a quoted scalar, after the * of an alias,
@@ -159,6 +162,9 @@ struct steps {
 int config_path_parse(struct arena *a, struct str path, struct steps *ret_steps, struct fail *why);
 struct str config_path_join(struct arena *a, struct str path,
                             struct str key); // quotes a dotted key
+
+// The path of a file that another one names by where it stands to it.
+struct str config_path_beside(struct arena *a, struct str name, struct str reference);
 
 struct place {
     struct config_node *map, *key, *value; // value NULL: absent; map: where the pair is

@@ -165,11 +165,32 @@ static bool is_core_tag(struct str tag, const char *name) {
     return str_starts(tag, STR("tag:yaml.org,2002:")) && str_is(str_slice(tag, 18, tag.len), name);
 }
 
+// What a spelling means to PyYAML says nothing of other languages: their readers have worked it
+// out, and a program makes a number of the words of its command line.
+static struct scalar read_foreign(const struct config *c, const struct config_node *n) {
+    struct scalar r = config_scalar_plain(n->text);
+    if (n->style == STYLE_UNKNOWN) return (struct scalar){.type = CONFIG_SPECIAL, .number = NAN};
+    if (n->style == STYLE_SINGLE || n->style == STYLE_DOUBLE) {
+        const bool is_number = r.type == CONFIG_INT || r.type == CONFIG_FLOAT;
+        if (!is_number || r.odd == ODD_OCTAL || r.odd == ODD_SIXTY) return text(ODD_NONE);
+        r.odd = ODD_QUOTED;
+        return r;
+    }
+    if (c->format == CONFIG_SHELL && r.odd == ODD_OCTAL) { // 016 is 16 to int()
+        const bool fits = digits(n->text, 10, &r.integer);
+        r = fits ? integer(r.integer, ODD_NONE) : text(ODD_NONE);
+    }
+    if (c->format == CONFIG_SHELL && (r.odd == ODD_BASE || r.odd == ODD_SIXTY)) r = text(ODD_NONE);
+    r.odd = ODD_NONE;
+    return r;
+}
+
 struct scalar config_scalar_read(const struct config *c, const struct config_node *n) {
     if (n->kind != NODE_SCALAR) {
         return (struct scalar){CONFIG_NESTED, config_node_is_template(n) ? ODD_TEMPLATE : ODD_NONE,
                                0, NAN, false};
     }
+    if (c->format > CONFIG_JSON) return read_foreign(c, n);
     struct scalar r = config_scalar_plain(n->text);
     const bool quoted = n->style == STYLE_SINGLE || n->style == STYLE_DOUBLE;
     if (n->style == STYLE_LITERAL || n->style == STYLE_FOLDED || is_multi_line(c, n)) {

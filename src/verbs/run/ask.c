@@ -4,6 +4,7 @@
 #include "verbs/run/run.h"
 
 #include "base/os.h"
+#include "job/question/files.h"
 
 #include <glob.h>
 #include <math.h>
@@ -23,7 +24,7 @@ static int read_config(struct run *r, struct fail *why) {
     struct config_options options = {.dialect = str_of(o->dialect), .section = str_of(o->section)};
     struct str text;
     int rc = os_read_file(r->arena, o->config, CONFIG_MAX_BYTES, &text, NULL, why);
-    if (rc == 0) rc = config_parse(r->arena, str_of(o->config), text, &r->config, why);
+    if (rc == 0) rc = question_parse(r->arena, o->config, text, &r->config, why);
     if (rc == 0) rc = config_read_roles(r->arena, &r->config, &options, &r->reading, why);
     r->has_config = rc == 0;
     return rc;

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/question/files.h"
+
+#include "base/os.h"
+
+#include <stdlib.h>
+#include <unistd.h>
+
+// The path without links; empty: it does not exist.
+static struct str resolved(struct arena *a, const char *path) {
+    char *real = realpath(path, NULL);
+    struct str s = real ? str_copy(a, str_of(real)) : (struct str){0};
+    free(real);
+    return s;
+}
+
+static bool is_below(struct str path, struct str folder) {
+    return str_starts(path, folder) &&
+           (str_ends(folder, STR("/")) || (path.len > folder.len && path.p[folder.len] == '/'));
+}
+
+static struct str parent_of(struct str path) {
+    ptrdiff_t end = path.len;
+    while (end > 1 && path.p[end - 1] != '/') end--;
+    return str_slice(path, 0, end > 1 ? end - 1 : 1);
+}
+
+static struct str project_of(struct arena *a, const char *path) {
+    static const char *const marks[] = {".git", "pyproject.toml", "setup.py", NULL};
+    const struct str own = parent_of(resolved(a, path)), here = resolved(a, ".");
+    for (struct str folder = own; folder.len > 1; folder = parent_of(folder)) {
+        for (int i = 0; marks[i]; i++) {
+            struct str mark = str_format(a, "%.*s/%s", STR_ARG(folder), marks[i]);
+            if (os_exists(str_z(a, mark))) return folder;
+        }
+    }
+    return here.len > 1 && is_below(own, here) ? here : own;
+}
+
+static int read_beside(void *self, struct arena *a, struct str path, struct str *ret_text,
+                       struct fail *why) {
+    const struct str *project = self;
+    const struct str real = resolved(a, str_z(a, path));
+    if (real.len == 0) return fail_set(why, FAIL_INPUT, "there is no such file");
+    if (!is_below(real, *project))
+        return fail_set(why, FAIL_INPUT, "outside of the project's folder, not read");
+    return os_read_file(a, str_z(a, real), CONFIG_MAX_BYTES, ret_text, NULL, why);
+}
+
+int question_parse(struct arena *a, const char *path, struct str text, struct config *ret_config,
+                   struct fail *why) {
+    struct str project = project_of(a, path);
+    const struct config_loader loader = {.read = read_beside, .self = &project};
+    return config_parse_with(a, str_of(path), text, &loader, ret_config, why);
+}

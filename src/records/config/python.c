@@ -1,0 +1,359 @@
+// SPDX-License-Identifier: Apache-2.0
+// Python configs, statement by statement, and nothing is run. A name that is assigned a plain value
+// has it, the last time wins. What stands in an if, a loop or a try may not run: names that are
+// assigned there are unknown. The body of a function or a class is passed over.
+#include "records/config/python_int.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { BLOCKS_MAX = 100, STEPS_MAX = 32 };
+
+// How a statement counts.
+enum mode { RUNS, MAY_RUN, PASSED_OVER };
+
+static void statement(struct module *m, enum mode mode, int depth);
+
+static bool is(const struct module *m, const char *sign) {
+    return config_lexer_is(&m->lex, sign);
+}
+
+static bool is_line_end(const struct module *m) {
+    return m->lex.token.kind == TOKEN_LINE || m->lex.token.kind == TOKEN_END;
+}
+
+void config_python_stop(struct module *m, ptrdiff_t at, const char *format, ...) {
+    char message[300];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    if (!m->py->status)
+        m->py->status = config_bytes_fail(&m->source, at, m->py->why, "%s", message);
+    m->lex.at = m->lex.text.len;
+    m->lex.depth = 0;
+    m->lex.token = (struct token){.kind = TOKEN_END, .text = str_slice(m->lex.text, at, at)};
+}
+
+// Words that only a program has, and no config.
+static bool is_programs(const struct lexer *before, const struct token *token) {
+    static const char *const words[] = {
+        "backward", "zero_grad",      "parse_args", "parse_known_args",
+        "argv",     "ArgumentParser", "exec",       NULL};
+    static const char *const methods[] = {"train", "fit", "main", NULL};
+    if (token->kind == TOKEN_STRING) return str_find(token->text, STR("__main__")) == 1;
+    if (token->kind != TOKEN_NAME) return false;
+    if (str_is_one_of(token->text, words)) return true;
+    return config_lexer_is(before, ".") && str_is_one_of(token->text, methods) &&
+           str_starts(str_slice(before->text, before->at + token->text.len, before->text.len),
+                      STR("("));
+}
+
+void config_python_next(struct module *m) {
+    const struct lexer before = m->lex;
+    config_lexer_next(&m->lex);
+    if (m->lex.fault && !m->py->status)
+        config_python_stop(m, m->lex.fault_at, "not Python: %s", m->lex.fault);
+    m->is_program = m->is_program || is_programs(&before, &m->lex.token);
+}
+
+static void pass_line(struct module *m) {
+    while (!is_line_end(m)) config_python_next(m);
+}
+
+// --- Assignments ---------------------------------------------------------------------------------
+
+// "a.b['c'] =": the steps behind the name.
+struct target {
+    struct token name;
+    struct datum *steps[STEPS_MAX];
+    int count;
+    bool is_known; // every step is a plain text or number
+};
+
+static void target_step(struct module *m, struct target *t) {
+    struct datum *key;
+    if (is(m, ".")) {
+        config_python_next(m);
+        key = config_python_make(m, DATUM_TEXT, &m->lex.token);
+        key->text = m->lex.token.text;
+        config_python_next(m);
+    } else {
+        config_python_next(m);
+        key = config_python_expr(m);
+        if (is(m, "]")) config_python_next(m);
+    }
+    t->is_known =
+        t->is_known && (key->kind == DATUM_TEXT || key->kind == DATUM_INT) && t->count < STEPS_MAX;
+    if (t->count < STEPS_MAX) t->steps[t->count++] = key;
+}
+
+// "name.x[0] =", "name: int =", "name +=", "name, other =". False: the place is where it was.
+static bool target(struct module *m, struct target *t) {
+    const struct lexer before = m->lex;
+    const bool was_program = m->is_program;
+    *t = (struct target){.name = m->lex.token, .is_known = true};
+    if (m->lex.token.kind != TOKEN_NAME) return false;
+    config_python_next(m);
+    while ((is(m, ".") || is(m, "[")) && !m->py->status) target_step(m, t);
+    if (is(m, ":")) { // an annotation
+        config_python_next(m);
+        config_python_skip(m);
+        if (is_line_end(m)) return true;
+    }
+    const struct str sign = m->lex.token.text;
+    if (m->lex.token.kind == TOKEN_SIGN && str_ends(sign, STR("=")) && !str_is(sign, "==") &&
+        !str_is(sign, "!=") && !str_is(sign, "<=") && !str_is(sign, ">="))
+        return true;
+    if (m->py->status) return false;
+    m->lex = before;
+    m->is_program = was_program;
+    return false;
+}
+
+static struct datum *step_into(struct module *m, struct datum *from, const struct datum *key) {
+    config_python_open(m, from);
+    struct datum *v = config_python_item(from, key);
+    if (v || from->kind != DATUM_MAP || key->kind != DATUM_TEXT) return v;
+    v = config_python_make(m, DATUM_UNKNOWN, &m->lex.token);
+    v->text = key->text;
+    config_datum_set(&m->py->data, from, key->text, v, key->line, key->column);
+    return v;
+}
+
+static struct datum *unknown_like(struct module *m, const struct datum *v) {
+    struct datum *u = config_datum_at(&m->py->data, v, v->line, v->column);
+    u->kind = DATUM_UNKNOWN;
+    u->is_open = false;
+    u->text = STR("set in a block that may not run");
+    return u;
+}
+
+static void assign(struct module *m, const struct target *t, struct datum *value) {
+    struct data *d = &m->py->data;
+    if (m->is_uncertain) value = unknown_like(m, value);
+    if (t->count == 0) {
+        config_datum_set(d, m->globals, t->name.text, value, t->name.line, t->name.column);
+        return;
+    }
+    const struct datum_pair *p = config_datum_find(m->globals, t->name.text);
+    struct datum *at = p ? p->value : NULL;
+    if (m->base && str_is(t->name.text, "_base_")) at = m->base;
+    for (int i = 0; at && i + 1 < t->count; i++) at = step_into(m, at, t->steps[i]);
+    if (!at) return;
+    const struct datum *key = t->steps[t->count - 1];
+    config_python_open(m, at);
+    if (!t->is_known || (at->kind == DATUM_LIST && key->kind != DATUM_INT)) {
+        at->is_open = at->kind >= DATUM_LIST;
+    } else if (at->kind == DATUM_MAP && key->kind == DATUM_TEXT) {
+        const bool was_open = at->is_open;
+        config_datum_set(d, at, key->text, value, key->line, key->column);
+        at->is_open = was_open;
+    } else if (at->kind == DATUM_LIST && config_python_item(at, key)) {
+        const int64_t i = key->integer < 0 ? key->integer + at->list->count : key->integer;
+        at->list->items[i] = value;
+    }
+}
+
+// "lr *= 2"
+static void augment(struct module *m, const struct target *t) {
+    const struct token sign = m->lex.token;
+    const struct datum_pair *p = config_datum_find(m->globals, t->name.text);
+    const struct datum *before = p ? p->value : NULL;
+    const ptrdiff_t begin = sign.text.p - m->lex.text.p;
+    for (int i = 0; i < t->count; i++) before = config_python_item(before, t->steps[i]);
+    config_python_next(m);
+    const struct datum *more = config_python_exprs(m);
+    struct datum *v = NULL;
+    const struct str operator= str_slice(sign.text, 0, sign.text.len - 1);
+    if (before) v = config_python_binary(m, operator, before, more);
+    if (!v) v = config_python_unknown(m, &t->name, begin);
+    v = config_datum_at(&m->py->data, v, t->name.line, t->name.column);
+    assign(m, t, v);
+}
+
+// "a, b = 1, 2"
+static void assign_names(struct module *m) {
+    struct target names[STEPS_MAX];
+    int count = 0;
+    bool is_last = false;
+    while (!is_last && !is_line_end(m) && count < STEPS_MAX) {
+        struct target *t = &names[count++];
+        *t = (struct target){.name = m->lex.token, .is_known = true};
+        config_python_next(m);
+        while (!is(m, ",") && !is(m, "=") && !is_line_end(m)) config_python_next(m);
+        is_last = is(m, "=");
+        config_python_next(m);
+    }
+    struct datum *v = config_python_exprs(m);
+    const bool fits = v->kind == DATUM_LIST && !v->is_open && v->list->count == count;
+    for (int i = 0; i < count; i++) {
+        struct datum *item = fits ? v->list->items[i] : unknown_like(m, v);
+        if (!fits) item->text = STR("one of several");
+        if (names[i].name.kind == TOKEN_NAME) assign(m, &names[i], item);
+    }
+}
+
+// Whether names with commas between them stand before "=".
+static bool is_names(const struct module *m) {
+    struct lexer ahead = m->lex;
+    bool has_comma = false;
+    while (ahead.token.kind == TOKEN_NAME) {
+        config_lexer_next(&ahead);
+        if (config_lexer_is(&ahead, "=")) return has_comma;
+        if (!config_lexer_is(&ahead, ",")) return false;
+        has_comma = true;
+        config_lexer_next(&ahead);
+    }
+    return false;
+}
+
+// "a = b = 4"; false: it is no assignment.
+static bool assignment(struct module *m) {
+    struct target targets[8];
+    int count = 0;
+    if (is_names(m)) {
+        assign_names(m);
+        return true;
+    }
+    while (count < 8 && target(m, &targets[count])) {
+        count++;
+        if (is_line_end(m)) return true; // "a: int"
+        if (!is(m, "=")) {
+            augment(m, &targets[0]);
+            return true;
+        }
+        config_python_next(m);
+    }
+    if (count == 0) return false;
+    struct datum *v = config_python_exprs(m);
+    for (int i = 0; i < count; i++) {
+        assign(m, &targets[i], v);
+        if (str_is(targets[i].name.text, "_base_") && targets[i].count == 0 && !m->is_uncertain)
+            config_python_bases(m, v);
+    }
+    return true;
+}
+
+// --- Statements ----------------------------------------------------------------------------------
+
+// "del model['x']"
+static void delete (struct module *m) {
+    struct target t = {.name = {0}};
+    config_python_next(m);
+    t = (struct target){.name = m->lex.token, .is_known = true};
+    if (m->lex.token.kind != TOKEN_NAME) return;
+    config_python_next(m);
+    while ((is(m, ".") || is(m, "[")) && !m->py->status) target_step(m, &t);
+    struct datum *at = m->globals;
+    for (int i = 0; at && i + 1 < t.count + 1 && t.count > 0; i++) {
+        const struct datum name = {.kind = DATUM_TEXT, .text = t.name.text};
+        at = config_python_item(at, i == 0 ? &name : t.steps[i - 1]);
+    }
+    const struct str key = t.count ? t.steps[t.count - 1]->text : t.name.text;
+    struct datum_pair *p = at && at->kind == DATUM_MAP ? config_datum_find(at, key) : NULL;
+    if (p) p->value = m->is_uncertain ? unknown_like(m, p->value) : NULL;
+}
+
+static void simple(struct module *m, enum mode mode) {
+    static const char *const nothing[] = {"pass",   "assert",   "raise",    "return", "break",
+                                          "global", "continue", "nonlocal", NULL};
+    if (mode == PASSED_OVER) {
+        pass_line(m);
+        return;
+    }
+    m->is_uncertain = mode == MAY_RUN;
+    while (!is_line_end(m)) {
+        if (is(m, "from") || is(m, "import"))
+            config_python_import(m);
+        else if (is(m, "del"))
+            delete (m);
+        else if (str_is_one_of(m->lex.token.text, nothing))
+            config_python_skip(m);
+        else if (!assignment(m))
+            config_python_exprs(m);
+        while (!is(m, ";") && !is_line_end(m)) config_python_next(m);
+        if (is(m, ";")) config_python_next(m);
+    }
+}
+
+static bool is_read_base(const struct module *m) {
+    struct lexer ahead = m->lex;
+    config_lexer_next(&ahead);
+    return config_lexer_is(&ahead, "read_base");
+}
+
+// A header and the lines below it that stand further right.
+static void block(struct module *m, enum mode mode, int depth) {
+    const int column = m->lex.token.column;
+    int brackets = 0;
+    bool in_lambda = false;
+    {
+        while (!is_line_end(m) && (brackets > 0 || in_lambda || !is(m, ":"))) {
+            brackets += is(m, "(") || is(m, "[") || is(m, "{");
+            brackets -= is(m, ")") || is(m, "]") || is(m, "}");
+            in_lambda = is(m, "lambda") || (in_lambda && !is(m, ":"));
+            config_python_next(m);
+        }
+    }
+    if (is(m, ":")) config_python_next(m);
+    if (!is_line_end(m)) simple(m, mode);
+    while (m->lex.token.kind == TOKEN_LINE) config_python_next(m);
+    while (m->lex.token.kind != TOKEN_END && m->lex.token.column > column)
+        statement(m, mode, depth + 1);
+}
+
+static bool is_header(const struct module *m) {
+    static const char *const headers[] = {"if",   "elif",  "else",   "for",   "while",
+                                          "with", "try",   "except", "async", "finally",
+                                          "def",  "class", NULL};
+    return m->lex.token.kind == TOKEN_NAME && str_is_one_of(m->lex.token.text, headers);
+}
+
+static void statement(struct module *m, enum mode mode, int depth) {
+    if (depth > BLOCKS_MAX) {
+        config_python_stop(m, m->lex.end, "blocks nested deeper than %d levels", BLOCKS_MAX);
+        return;
+    }
+    if (is(m, "@")) { // a decorator
+        pass_line(m);
+    } else if (is_header(m)) {
+        const bool passed = is(m, "def") || is(m, "class") || is(m, "async");
+        const bool runs = is(m, "with") && is_read_base(m);
+        const enum mode below = passed ? PASSED_OVER : runs || mode > MAY_RUN ? mode : MAY_RUN;
+        block(m, below, depth);
+        return;
+    } else {
+        simple(m, mode);
+    }
+    while (m->lex.token.kind == TOKEN_LINE) config_python_next(m);
+}
+
+struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
+                                int depth, bool *ret_is_program) {
+    struct module m = {.py = py, .source = source, .file = file, .depth = depth};
+    const struct token first = {.line = 1, .column = 1};
+    m.globals = config_python_make(&m, DATUM_MAP, &first);
+    m.imports = config_python_make(&m, DATUM_MAP, &first);
+    m.lex = config_lexer_open(source.text);
+    if (m.lex.fault) config_python_stop(&m, m.lex.fault_at, "not Python: %s", m.lex.fault);
+    while (m.lex.token.kind != TOKEN_END) {
+        const bool is_indented = m.lex.token.column > 1;
+        statement(&m, is_indented ? MAY_RUN : RUNS, 0);
+    }
+    *ret_is_program = m.is_program;
+    return config_python_merged(&m);
+}
+
+int config_python_read(struct arena *a, const struct config_loader *loader,
+                       struct config *ret_config, struct fail *why) {
+    struct python py = {.data = {.arena = a}, .config = ret_config, .loader = loader, .why = why};
+    bool is_program = false;
+    *arena_push(a, &py.files, &py.file_count, &py.file_capacity) =
+        (struct python_file){.path = ret_config->name};
+    const struct datum *globals = config_python_run(&py, *ret_config, 0, 0, &is_program);
+    if (py.status) return py.status;
+    const bool is_empty = globals->map->count == 0 && !globals->is_open;
+    return is_program || is_empty ? 0 : config_data_tree(&py.data, globals, ret_config, why);
+}

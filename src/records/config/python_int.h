@@ -1,0 +1,112 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the config room: a Python file while it is read. Nothing is run: assignments of plain
+// values, dict(...) and arithmetic are followed, and what else there is makes that one name
+// unknown.
+#ifndef CONFIG_PYTHON_INT_H
+#define CONFIG_PYTHON_INT_H
+
+#include "records/config/datum_int.h"
+
+// --- python_lex.c --------------------------------------------------------------------------------
+
+enum token_kind {
+    TOKEN_END,
+    TOKEN_LINE, // the end of a logical line
+    TOKEN_NAME,
+    TOKEN_NUMBER,
+    TOKEN_STRING, // with its prefix and quotes
+    TOKEN_SIGN,
+};
+struct token {
+    enum token_kind kind;
+    struct str text;
+    int line, column;
+};
+struct lexer {
+    struct str text;
+    ptrdiff_t at, line_begin;
+    int line, depth;    // of brackets: line ends inside of them mean nothing
+    struct token token; // the current one
+    ptrdiff_t end;      // of the token before it
+    const char *fault;  // NULL: none; then the current token is TOKEN_END
+    ptrdiff_t fault_at;
+};
+struct lexer config_lexer_open(struct str text);
+void config_lexer_next(struct lexer *x);
+bool config_lexer_is(const struct lexer *x, const char *sign_or_name);
+// What the text of a string token means. False: only the program knows (f"{x}", bytes).
+bool config_lexer_string(struct arena *a, struct str token, struct str *ret);
+
+// --- python.c ------------------------------------------------------------------------------------
+
+struct python_file {
+    struct str path;
+    struct datum *globals; // NULL: it is being read
+};
+struct python {
+    struct data data;
+    struct config *config;
+    const struct config_loader *loader;
+    struct fail *why;
+    int status; // of the first thing that makes all of it unreadable
+    struct python_file *files;
+    ptrdiff_t file_count, file_capacity;
+};
+struct module {
+    struct python *py;
+    struct config source; // name and text of this file
+    unsigned char file;
+    struct lexer lex;
+    struct datum *globals, *imports;
+    struct datum *base; // what the files in _base_ say together; NULL: there are none
+    int depth;
+    bool is_comprehension; // a "for" was passed over
+    bool is_uncertain;     // in a block that may not run
+    bool is_program;
+};
+// Ends the reading; the module is at its end afterwards.
+__attribute__((format(printf, 3, 4))) void config_python_stop(struct module *m, ptrdiff_t at,
+                                                              const char *format, ...);
+void config_python_next(struct module *m);
+
+// --- python_import.c -----------------------------------------------------------------------------
+
+// "from ..x import *": the names go into the globals, or those of other programs into the imports.
+void config_python_import(struct module *m);
+// Behind "_base_ = …": reads the files that it names.
+void config_python_bases(struct module *m, const struct datum *value);
+// The values of the bases with the module's own over them.
+struct datum *config_python_merged(struct module *m);
+void config_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth);
+// The names that a file sets; NULL: it cannot be read, and a note says so.
+struct datum *config_python_load(struct module *m, struct str path);
+// What the whole text means; the globals.
+struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
+                                int depth, bool *ret_is_program);
+
+// --- python_expr.c -------------------------------------------------------------------------------
+
+struct datum *config_python_expr(struct module *m);
+// Several with commas between them are a tuple.
+struct datum *config_python_exprs(struct module *m);
+struct datum *config_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin);
+// Up to what ends an expression, brackets passed over as a whole.
+void config_python_skip(struct module *m);
+struct datum *config_python_make(struct module *m, enum datum_kind kind, const struct token *at);
+struct datum *config_python_binary(struct module *m, struct str sign, const struct datum *a,
+                                   const struct datum *b);
+struct datum *config_python_number(struct module *m);
+// Item or attribute; NULL: not known. `key` is a DATUM_TEXT or a DATUM_INT.
+struct datum *config_python_item(const struct datum *from, const struct datum *key);
+
+// --- python_call.c -------------------------------------------------------------------------------
+
+// At the opening bracket. callee NULL: a function by that name.
+struct datum *config_python_call(struct module *m, struct datum *callee, struct str name,
+                                 const struct token *at, ptrdiff_t begin);
+struct datum *config_python_method(struct module *m, struct datum *self, struct str name,
+                                   const struct token *at, ptrdiff_t begin);
+// Makes an unknown value a map of which more may be known later.
+void config_python_open(struct module *m, struct datum *v);
+
+#endif

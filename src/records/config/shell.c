@@ -1,0 +1,210 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shell scripts: the command line that trains, as a map of its flags. Variables that the script
+// sets to plain text are put in; what it gets from the environment, a loop or another command is
+// unknown. Nothing is run.
+#include "records/config/datum_int.h"
+#include "records/config/shell_int.h"
+
+#include <string.h>
+
+// --- Commands into flags -------------------------------------------------------------------------
+
+struct flags {
+    struct data *data;
+    struct datum *map;
+    const struct shell_command *command;
+    ptrdiff_t at; // word
+};
+
+static bool is_flag(const struct shell_word *w) {
+    return !w->is_quoted && w->text.len > 2 && str_starts(w->text, STR("--")) &&
+           str_is_alnum(w->text.p[2]);
+}
+
+// -1 is a value, -b is none.
+static bool is_value(const struct shell_word *w) {
+    return w->is_quoted || !w->is_known || !str_starts(w->text, STR("-")) ||
+           (w->text.len > 1 && (str_is_digit(w->text.p[1]) || w->text.p[1] == '.'));
+}
+
+// "trainer.batch_size=4" of Hydra and others; where the "=" is. -1: it is none.
+static ptrdiff_t equals_at(const struct shell_word *w) {
+    const ptrdiff_t at = str_find(w->text, STR("="));
+    ptrdiff_t i = 0;
+    while (i < at && w->text.p[i] == '+') i++;
+    const struct str key = str_slice(w->text, i, at < 0 ? i : at);
+    return at > i && str_is_made_of(key, "_.@/-") && key.p[0] != '-' ? at : -1;
+}
+
+static struct datum *word_value(struct flags *f, const struct shell_word *w, struct str text) {
+    struct datum *v =
+        config_datum_new(f->data, w->is_known ? DATUM_WORD : DATUM_UNKNOWN, w->line, w->column);
+    v->text = w->is_known || text.len > 0 ? text : w->text;
+    return v;
+}
+
+// "data.batch-size" becomes data: {batch_size: …}.
+static void set(struct flags *f, struct str path, struct str spelled, struct datum *value,
+                const struct shell_word *w) {
+    struct datum *map = f->map;
+    char *name = str_z(f->data->arena, path);
+    for (char *c = name; *c; c++) {
+        if (*c == '-') *c = '_';
+    }
+    struct str rest = str_of(name);
+    for (int i = 0; str_find(rest, STR(".")) >= 0 && i < 16; i++) {
+        const struct str key = str_cut(&rest, '.');
+        const struct datum_pair *p = config_datum_find(map, key);
+        struct datum *below = p ? p->value : NULL;
+        if (!below || below->kind != DATUM_MAP) {
+            below = config_datum_new(f->data, DATUM_MAP, w->line, w->column);
+            config_datum_set(f->data, map, key, below, w->line, w->column);
+        }
+        map = below;
+    }
+    config_datum_set(f->data, map, rest, value, w->line, w->column)->spelled = spelled;
+}
+
+// "--resolution 512 512", "--batch-size=4", "--amp"
+static void take_flag(struct flags *f) {
+    const struct shell_command *c = f->command;
+    const struct shell_word *w = &c->words[f->at++];
+    struct str name = str_slice(w->text, 2, w->text.len);
+    const ptrdiff_t equals = str_find(name, STR("="));
+    if (equals >= 0) {
+        const struct str value = str_slice(name, equals + 1, name.len);
+        set(f, str_slice(name, 0, equals), str_slice(w->text, 0, equals + 3),
+            word_value(f, w, value), w);
+        return;
+    }
+    struct datum *value = NULL;
+    while (f->at < c->count && is_value(&c->words[f->at]) && equals_at(&c->words[f->at]) < 0) {
+        struct datum *v = word_value(f, &c->words[f->at], c->words[f->at].text);
+        f->at++;
+        if (!value) {
+            value = v;
+            continue;
+        }
+        if (value->kind != DATUM_LIST) {
+            struct datum *list = config_datum_new(f->data, DATUM_LIST, v->line, v->column);
+            config_datum_push(f->data, list, value);
+            value = list;
+        }
+        config_datum_push(f->data, value, v);
+    }
+    if (!value) {
+        value = config_datum_new(f->data, DATUM_BOOL, w->line, w->column);
+        value->boolean = true;
+    }
+    set(f, name, str_format(f->data->arena, "%.*s ", STR_ARG(w->text)), value, w);
+}
+
+static void take_words(struct flags *f, ptrdiff_t end) {
+    while (f->at < end) {
+        const struct shell_word *w = &f->command->words[f->at];
+        const ptrdiff_t equals = equals_at(w);
+        if (is_flag(w)) {
+            take_flag(f);
+            continue;
+        }
+        f->at++;
+        if (equals < 0) continue;
+        struct str path = str_slice(w->text, 0, equals);
+        while (path.p[0] == '+') path = str_slice(path, 1, path.len);
+        set(f, path, str_slice(w->text, 0, equals + 1),
+            word_value(f, w, str_slice(w->text, equals + 1, w->text.len)), w);
+    }
+}
+
+// Where the training's own words begin: behind its file, or behind "-m module".
+static ptrdiff_t script_at(const struct shell_command *c) {
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        if (str_ends(c->words[i].text, STR(".py"))) return i + 1;
+        if (str_is(c->words[i].text, "-m") && i + 1 < c->count &&
+            !str_starts(c->words[i + 1].text, STR("torch.")) &&
+            !str_starts(c->words[i + 1].text, STR("accelerate")))
+            return i + 2;
+    }
+    return 0;
+}
+
+// How many processes the launcher starts: torchrun --nproc_per_node 8 train.py …
+static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff_t script,
+                          struct datum *map) {
+    static const char *const names[] = {"num_processes", "nproc_per_node", "num_gpus", NULL};
+    struct flags f = {.data = d, .map = config_datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    take_words(&f, script);
+    for (int i = 0; names[i]; i++) {
+        const struct datum_pair *p = config_datum_find(f.map, str_of(names[i]));
+        if (!p) continue;
+        struct datum *launcher = config_datum_new(d, DATUM_MAP, p->line, p->column);
+        config_datum_set(d, launcher, STR("processes"), p->value, p->line, p->column);
+        config_datum_set(d, map, STR("launcher"), launcher, p->line, p->column);
+        return;
+    }
+}
+
+static struct datum *flags_of(struct data *d, const struct shell_command *c) {
+    struct flags f = {.data = d, .map = config_datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    const ptrdiff_t script = script_at(c);
+    f.at = script;
+    take_words(&f, c->count);
+    if (script > 0) take_launcher(d, c, script, f.map);
+    // "$ARGS" may be anything.
+    for (ptrdiff_t i = script; i < c->count; i++) {
+        const struct shell_word *w = &c->words[i];
+        const bool is_flags = !w->is_known && !w->is_quoted && w->text.p[0] == '$' &&
+                              (i == script || !is_flag(&c->words[i - 1]));
+        f.map->is_open = f.map->is_open || is_flags;
+    }
+    return f.map;
+}
+
+// --- Which command -------------------------------------------------------------------------------
+
+// 2: it has a flag for the batch; 1: it starts a program with flags; 0: neither.
+static int rank_of(const struct shell_command *c) {
+    static const char *const programs[] = {
+        "python",  "python3", "torchrun",         "accelerate", "deepspeed", "yolo", "xtuner",
+        "axolotl", "swift",   "llamafactory-cli", "tune",       "litgpt",    NULL};
+    bool trains = false, has_flag = false;
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        const struct shell_word *w = &c->words[i];
+        const ptrdiff_t equals = equals_at(w), end = is_flag(w) ? w->text.len : equals;
+        const struct str value = str_slice(w->text, 0, end < 0 ? 0 : end);
+        const ptrdiff_t cut = str_find(value, STR("="));
+        if (str_find(cut < 0 ? value : str_slice(value, 0, cut), STR("batch")) >= 0) return 2;
+        has_flag = has_flag || is_flag(w);
+        trains = trains || str_is_one_of(w->text, programs);
+    }
+    return trains && has_flag;
+}
+
+static struct datum *choose(struct data *d, const struct shell_commands *all) {
+    int best = 0, count = 0;
+    struct datum *map = NULL;
+    for (ptrdiff_t i = 0; i < all->count; i++) {
+        const int rank = rank_of(&all->items[i]);
+        if (rank > best) count = 0;
+        best = rank > best ? rank : best;
+        count += rank == best && rank > 0;
+    }
+    if (count > 1) map = config_datum_new(d, DATUM_MAP, 1, 1);
+    for (ptrdiff_t i = 0; i < all->count && count > 0; i++) {
+        const struct shell_command *c = &all->items[i];
+        if (rank_of(c) != best) continue;
+        struct datum *flags = flags_of(d, c);
+        if (count == 1) return flags;
+        config_datum_set(d, map, str_format(d->arena, "line_%d", c->line), flags, c->line, 1);
+    }
+    return map;
+}
+
+int config_shell_read(struct arena *a, struct config *ret_config, struct fail *why) {
+    struct data d = {.arena = a};
+    struct shell_commands all = {0};
+    int status = config_shell_commands(a, ret_config, &all, why);
+    if (status) return status;
+    const struct datum *map = choose(&d, &all);
+    return map && map->map->count > 0 ? config_data_tree(&d, map, ret_config, why) : 0;
+}

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// Inside of the config room: the commands of a shell script, variables put in (shell_word.c).
+#ifndef CONFIG_SHELL_INT_H
+#define CONFIG_SHELL_INT_H
+
+#include "records/config/tree_int.h"
+
+struct shell_word {
+    struct str text; // not known: as it is written
+    int line, column;
+    bool is_known, is_quoted;
+};
+struct shell_command {
+    struct shell_word *words;
+    ptrdiff_t count, capacity;
+    int line;
+};
+struct shell_commands {
+    struct shell_command *items;
+    ptrdiff_t count, capacity;
+};
+int config_shell_commands(struct arena *a, struct config *config, struct shell_commands *ret,
+                          struct fail *why);
+
+#endif
