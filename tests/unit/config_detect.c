@@ -99,20 +99,55 @@ static const struct row rows[] = {
     {"yolov5_hyp.yaml", "yolo_hyp", "-", "-", 0, 0, 0, "-", "-", 0,
      .refusal = "options of train.py"},
     {"compose.yml", "compose", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "containers"},
-    {"mmengine_bs64.py", "mmengine", "mmcv", "-", 0, 0, 0, "-", "-", 0, .refusal = "Python"},
-    {"mmcv_coco.py", "mmcv", "foreign", "-", 0, 0, 0, "-", "-", 0, .refusal = "Python"},
-    {"torchtitan_llama.toml", "torchtitan", "foreign", "-", 0, 0, 0, "-", "-", 0,
-     .refusal = "TOML"},
-    {"train.sh", "foreign", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "YAML and JSON"},
+    {"mmengine_bs64.py", "mmengine", "openmmlab", "train_dataloader.batch_size", 64, 'D', 0, "-",
+     "-", 0, "base.py: there is no such file", .refusal = "Python"},
+    {"mmengine_parts.py", "mmengine", "openmmlab", "train_dataloader.batch_size", 32, 'D', 128,
+     "amp-bf16", "ResNet", 0, "workers 5 (mmengine_part_data.py:8)", .refusal = "Python"},
+    {"mmengine_lazy.py", "mmengine", "openmmlab", "train_dataloader.batch_size", 48, 'D', 48,
+     "fp32", "-", 0, .refusal = "Python"},
+    {"mmcv_coco.py", "mmcv", "foreign", "data.samples_per_gpu", 2, 'D', 2, "fp32", "-", 0,
+     .refusal = "Python"},
+    {"mmcv_parts.py", "mmcv", "openmmlab", "data.samples_per_gpu", 8, 'D', 16, "amp-fp16", "ResNet",
+     0, "workers 2 (mmcv_part_data.py:3)", .refusal = "Python"},
+    {"nanogpt_char.py", "nanogpt", "flat", "batch_size", 16, 'D', 640, "amp-fp16", "-", 512,
+     "several processes", .refusal = "Python"},
+    {"lazy_mask.py", "lazy", "foreign", "dataloader.train.total_batch_size", 16, 'G', 16,
+     "amp-fp16", "GeneralizedRCNN", 0, "workers (line 6: not in the file)", .refusal = "Python"},
+    {"torchtitan_llama.toml", "torchtitan", "foreign", "training.local_batch_size", 1, 'D', 1,
+     "amp-bf16", "llama3", 8192, .refusal = "TOML"},
+    {"kohya_lora.toml", "kohya", "sections", "training.train_batch_size", 2, 'D', 8, "amp-bf16",
+     "stabilityai/stable-diffusion-xl-base-1.0", 1024, .refusal = "TOML"},
+    {"kohya_data.toml", "kohya_data", "foreign", "datasets[0].batch_size", 4, 'D', 4, "-", "-", 768,
+     "every [[datasets]]", .refusal = "TOML"},
+    {"hf_train.sh", "huggingface", "foreign", "per_device_train_batch_size", 4, 'D', 32, "amp-bf16",
+     "Qwen/Qwen2.5-1.5B", 2048, .refusal = "command line"},
+    {"kohya_lora.sh", "kohya", "flat", "train_batch_size", 8, 'D', 8, "amp-fp16",
+     "runwayml/stable-diffusion-v1-5", 512, .refusal = "command line"},
+    {"train.sh", "flat", "foreign", "batch_size", 32, 'D', 32, "amp-fp16", "-", 0,
+     .refusal = "command line"},
+    {"mmengine_part_data.py", "mmengine", "sections", "train_dataloader.batch_size", 16, 'D', 16,
+     "fp32", "-", 0, "val_dataloader.batch_size = 64", .refusal = "Python"},
+    {"settings.ini", "foreign", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "YAML and JSON"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
+
+static int load(void *self, struct arena *a, struct str path, struct str *ret_text,
+                struct fail *why) {
+    (void)self;
+    const char *source = getenv("BATCHFIT_SOURCE");
+    struct str beside =
+        str_format(a, "%s/tests/configs/%.*s", source ? source : ".", STR_ARG(path));
+    if (os_read(a, beside.p, CONFIG_MAX_BYTES, ret_text, NULL, NULL) == 0) return 0;
+    return fail_set(why, FAIL_INPUT, "there is no such file");
+}
 
 static void parse_fixture(struct arena *a, const char *file, struct config *ret) {
     const char *source = getenv("BATCHFIT_SOURCE");
     struct str path = str_format(a, "%s/tests/configs/%s", source ? source : ".", file), text;
     struct fail why = {0};
     if (os_read(a, path.p, CONFIG_MAX_BYTES, &text, NULL, &why)) fail_msg("%s", why.message);
-    if (config_parse(a, str_of(file), text, ret, &why)) fail_msg("%s", why.message);
+    const struct config_loader loader = {.read = load};
+    if (config_parse_with(a, str_of(file), text, &loader, ret, &why)) fail_msg("%s", why.message);
 }
 
 static void same(const char *what, struct str is, const char *expected) {

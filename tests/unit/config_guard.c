@@ -160,8 +160,9 @@ static const struct row rows[] = {
      "PEFT adapter (use_peft: true), 4-bit weights (load_in_4bit: True), "
      "ZeRO (deepspeed: ds_z2.json)"},
     {"python", "c.py",
-     "lora_r = 8  # rank\nquantization_config=dict(\n    load_in_4bit=False)\nif fsdp == 'x':\n",
-     "LoRA (lora_r: 8), quantised weights (quantization_config: dict()"},
+     "lora_r = 8  # rank\nquantization_config=dict(\n    load_in_4bit=False)\nif fsdp == 'x':\n  a "
+     "= 1\n",
+     "LoRA (lora_r: 8)"},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
 

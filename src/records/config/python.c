@@ -139,7 +139,10 @@ static void assign(struct module *m, const struct target *t, struct datum *value
     }
     const struct datum_pair *p = config_datum_find(m->globals, t->name.text);
     struct datum *at = p ? p->value : NULL;
-    if (m->base && str_is(t->name.text, "_base_")) at = m->base;
+    if (m->base && str_is(t->name.text, "_base_")) {
+        at = m->base;
+        value = config_datum_deep(d, value, 0); // as MMEngine's own maps take it
+    }
     for (int i = 0; at && i + 1 < t->count; i++) at = step_into(m, at, t->steps[i]);
     if (!at) return;
     const struct datum *key = t->steps[t->count - 1];
@@ -147,9 +150,7 @@ static void assign(struct module *m, const struct target *t, struct datum *value
     if (!t->is_known || (at->kind == DATUM_LIST && key->kind != DATUM_INT)) {
         at->is_open = at->kind >= DATUM_LIST;
     } else if (at->kind == DATUM_MAP && key->kind == DATUM_TEXT) {
-        const bool was_open = at->is_open;
         config_datum_set(d, at, key->text, value, key->line, key->column);
-        at->is_open = was_open;
     } else if (at->kind == DATUM_LIST && config_python_item(at, key)) {
         const int64_t i = key->integer < 0 ? key->integer + at->list->count : key->integer;
         at->list->items[i] = value;

@@ -13,10 +13,6 @@ static bool is(const struct module *m, const char *sign) {
 }
 
 void config_python_open(struct module *m, struct datum *v) {
-    if (v->kind == DATUM_MAP || v->kind == DATUM_LIST) {
-        v->is_open = true;
-        return;
-    }
     if (v->kind != DATUM_UNKNOWN || v->is_import) return;
     v->kind = DATUM_MAP;
     v->is_open = true;
