@@ -61,7 +61,7 @@ struct data {
     struct arena *arena;
     int count;
 };
-enum { DATA_MAX = 1000 * 1000, DATA_DEPTH_MAX = 200 };
+enum { DATA_MAX = 250 * 1000, DATA_DEPTH_MAX = 200 };
 
 struct datum *config_datum_new(struct data *d, enum datum_kind kind, int line, int column);
 struct datum *config_datum_integer(struct data *d, int64_t value, const struct datum *at);

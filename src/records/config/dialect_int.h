@@ -155,6 +155,7 @@ struct reader {
     struct config_reading *reading;
     struct fail *why;
     struct str_list unknown; // roles whose value only the program knows
+    struct str_list unread;  // those that may stand in what was not read
     struct str_list others;  // and those that come from another file
 };
 

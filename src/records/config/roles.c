@@ -310,7 +310,7 @@ static bool is_beyond(struct reader *r, enum config_role role, struct config_val
                                        .number = NAN,
                                        .unit = r->dialect->roles[role].unit};
             if (n->file) v->file = r->config->files.items[n->file - 1];
-            note_unknown(r, role, v);
+            str_list_add(r->arena, &r->unread, str_of(config_role_name(role)));
             if (config_role_sort(role) == SORT_TEXT) v->text = (struct str){0};
             return true;
         }
@@ -487,6 +487,12 @@ void config_reader_origins(struct reader *r) {
         str_list_add(r->arena, to,
                      str_format(r->arena, "not a plain value, so not read: %.*s",
                                 STR_ARG(listed(r->arena, &r->unknown))));
+    }
+    if (r->unread.count > 0) {
+        str_list_add(r->arena, to,
+                     str_format(r->arena,
+                                "may stand in what was not read, so nothing is assumed: %.*s",
+                                STR_ARG(listed(r->arena, &r->unread))));
     }
     if (r->others.count > 0) {
         str_list_add(

@@ -13,7 +13,7 @@ struct flags {
     struct data *data;
     struct datum *map;
     const struct shell_command *command;
-    ptrdiff_t at; // word
+    ptrdiff_t at, end; // words
 };
 
 static bool is_flag(const struct shell_word *w) {
@@ -78,7 +78,7 @@ static void take_flag(struct flags *f) {
         return;
     }
     struct datum *value = NULL;
-    while (f->at < c->count && is_value(&c->words[f->at]) && equals_at(&c->words[f->at]) < 0) {
+    while (f->at < f->end && is_value(&c->words[f->at]) && equals_at(&c->words[f->at]) < 0) {
         struct datum *v = word_value(f, &c->words[f->at], c->words[f->at].text);
         f->at++;
         if (!value) {
@@ -99,7 +99,9 @@ static void take_flag(struct flags *f) {
     set(f, name, str_format(f->data->arena, "%.*s ", STR_ARG(w->text)), value, w);
 }
 
-static void take_words(struct flags *f, ptrdiff_t end) {
+static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
+    f->at = begin;
+    f->end = end;
     while (f->at < end) {
         const struct shell_word *w = &f->command->words[f->at];
         const ptrdiff_t equals = equals_at(w);
@@ -133,7 +135,7 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
                           struct datum *map) {
     static const char *const names[] = {"num_processes", "nproc_per_node", "num_gpus", NULL};
     struct flags f = {.data = d, .map = config_datum_new(d, DATUM_MAP, c->line, 1), .command = c};
-    take_words(&f, script);
+    take_words(&f, 0, script - 1);
     for (int i = 0; names[i]; i++) {
         const struct datum_pair *p = config_datum_find(f.map, str_of(names[i]));
         if (!p) continue;
@@ -147,8 +149,7 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
 static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     struct flags f = {.data = d, .map = config_datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     const ptrdiff_t script = script_at(c);
-    f.at = script;
-    take_words(&f, c->count);
+    take_words(&f, script, c->count);
     if (script > 0) take_launcher(d, c, script, f.map);
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
