@@ -2,7 +2,7 @@ from mmengine.config import read_base
 from torch.optim import SGD
 
 with read_base():
-    from .mmengine_part_data import *
+    from .mmengine_part_data import train_dataloader
     from .mmengine_part_run import optim_wrapper
 
 train_dataloader.update(batch_size=48)

@@ -4,10 +4,6 @@
 // assigned there are unknown. The body of a function or a class is passed over.
 #include "records/config/python_int.h"
 
-#include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
-
 enum { BLOCKS_MAX = 100, STEPS_MAX = 32 };
 
 // How a statement counts.
@@ -21,41 +17,6 @@ static bool is(const struct module *m, const char *sign) {
 
 static bool is_line_end(const struct module *m) {
     return m->lex.token.kind == TOKEN_LINE || m->lex.token.kind == TOKEN_END;
-}
-
-void config_python_stop(struct module *m, ptrdiff_t at, const char *format, ...) {
-    char message[300];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    if (!m->py->status)
-        m->py->status = config_bytes_fail(&m->source, at, m->py->why, "%s", message);
-    m->lex.at = m->lex.text.len;
-    m->lex.depth = 0;
-    m->lex.token = (struct token){.kind = TOKEN_END, .text = str_slice(m->lex.text, at, at)};
-}
-
-// Words that only a program has, and no config.
-static bool is_programs(const struct lexer *before, const struct token *token) {
-    static const char *const words[] = {
-        "backward", "zero_grad",      "parse_args", "parse_known_args",
-        "argv",     "ArgumentParser", "exec",       NULL};
-    static const char *const methods[] = {"train", "fit", "main", NULL};
-    if (token->kind == TOKEN_STRING) return str_find(token->text, STR("__main__")) == 1;
-    if (token->kind != TOKEN_NAME) return false;
-    if (str_is_one_of(token->text, words)) return true;
-    return config_lexer_is(before, ".") && str_is_one_of(token->text, methods) &&
-           str_starts(str_slice(before->text, before->at + token->text.len, before->text.len),
-                      STR("("));
-}
-
-void config_python_next(struct module *m) {
-    const struct lexer before = m->lex;
-    config_lexer_next(&m->lex);
-    if (m->lex.fault && !m->py->status)
-        config_python_stop(m, m->lex.fault_at, "not Python: %s", m->lex.fault);
-    m->is_program = m->is_program || is_programs(&before, &m->lex.token);
 }
 
 static void pass_line(struct module *m) {
@@ -333,7 +294,8 @@ static void statement(struct module *m, enum mode mode, int depth) {
 
 struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
                                 int depth, bool *ret_is_program) {
-    struct module m = {.py = py, .source = source, .file = file, .depth = depth};
+    struct module m = {
+        .py = py, .source = source, .file = file, .depth = depth, .expr = config_python_expr};
     const struct token first = {.line = 1, .column = 1};
     m.globals = config_python_make(&m, DATUM_MAP, &first);
     m.imports = config_python_make(&m, DATUM_MAP, &first);
@@ -349,7 +311,11 @@ struct datum *config_python_run(struct python *py, struct config source, unsigne
 
 int config_python_read(struct arena *a, const struct config_loader *loader,
                        struct config *ret_config, struct fail *why) {
-    struct python py = {.data = {.arena = a}, .config = ret_config, .loader = loader, .why = why};
+    struct python py = {.data = {.arena = a},
+                        .config = ret_config,
+                        .loader = loader,
+                        .why = why,
+                        .run = config_python_run};
     bool is_program = false;
     *arena_push(a, &py.files, &py.file_count, &py.file_capacity) =
         (struct python_file){.path = ret_config->name};

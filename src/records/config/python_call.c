@@ -37,15 +37,15 @@ static void argument(struct module *m, struct arguments *a) {
     const struct token at = m->lex.token;
     if (is(m, "**")) {
         config_python_next(m);
-        add_all(m, a->map, config_python_expr(m));
+        add_all(m, a->map, m->expr(m));
         return;
     }
     if (is_spread) config_python_next(m);
     m->is_comprehension = false;
-    struct datum *v = config_python_expr(m);
+    struct datum *v = m->expr(m);
     if (is(m, "=") && at.kind == TOKEN_NAME) {
         config_python_next(m);
-        v = config_python_expr(m);
+        v = m->expr(m);
         config_datum_set(&m->py->data, a->map, at.text, v, at.line, at.column);
         return;
     }

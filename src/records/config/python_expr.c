@@ -5,10 +5,7 @@
 
 #include <string.h>
 
-enum {
-    SHOWN = 60,        // bytes of a value that only the program knows
-    TEMPLATE_MAX = 200 // bytes of {{_base_.x}}
-};
+enum { TEMPLATE_MAX = 200 }; // bytes of {{_base_.x}}
 
 static const struct token *now(const struct module *m) {
     return &m->lex.token;
@@ -22,66 +19,7 @@ static bool is(const struct module *m, const char *sign) {
     return config_lexer_is(&m->lex, sign);
 }
 
-struct datum *config_python_make(struct module *m, enum datum_kind kind, const struct token *at) {
-    struct datum *v = config_datum_new(&m->py->data, kind, at->line, at->column);
-    v->file = m->file;
-    if (m->py->data.count > DATA_MAX && !m->py->status) {
-        m->py->status = config_data_too_many(m->py->config, m->py->why);
-        config_python_stop(m, 0, "too many values");
-    }
-    return v;
-}
-
-// As it is written from `begin` to the token before the current one, in one line.
-struct datum *config_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin) {
-    struct datum *v = config_python_make(m, DATUM_UNKNOWN, at);
-    struct str text = str_slice(m->lex.text, begin, m->lex.end > begin ? m->lex.end : begin);
-    ptrdiff_t end = 0;
-    while (end < text.len && end < SHOWN && (unsigned char)text.p[end] >= ' ') end++;
-    while (end > 0 && end < text.len && ((unsigned char)text.p[end] & 0xC0) == 0x80) end--;
-    v->text = end < text.len ? str_format(m->py->data.arena, "%.*s...", (int)end, text.p) : text;
-    if (v->text.len == 0) v->text = STR("?");
-    return v;
-}
-
-static bool at_end(const struct module *m) {
-    static const char *const ends[] = {",",  ")",  "]",   "}",   ":",  ";",  "=",  "+=", "-=",
-                                       "*=", "/=", "//=", "**=", "%=", "|=", "&=", NULL};
-    if (now(m)->kind == TOKEN_END || now(m)->kind == TOKEN_LINE) return true;
-    return now(m)->kind == TOKEN_SIGN && str_is_one_of(now(m)->text, ends);
-}
-
-void config_python_skip(struct module *m) {
-    int depth = 0;
-    bool in_lambda = false;
-    while (now(m)->kind != TOKEN_END && (depth > 0 || now(m)->kind != TOKEN_LINE)) {
-        if (depth == 0 && in_lambda && is(m, ":")) {
-            in_lambda = false;
-            config_python_next(m);
-            continue;
-        }
-        if (depth == 0 && !in_lambda && at_end(m)) return;
-        if (depth == 0 && is(m, "for")) m->is_comprehension = true;
-        if (depth == 0 && is(m, "lambda")) in_lambda = true;
-        if (is(m, "(") || is(m, "[") || is(m, "{")) depth++;
-        if (is(m, ")") || is(m, "]") || is(m, "}")) depth--;
-        if (depth < 0) return;
-        config_python_next(m);
-    }
-}
-
 // --- Names and brackets --------------------------------------------------------------------------
-
-struct datum *config_python_item(const struct datum *from, const struct datum *key) {
-    if (!from || !key) return NULL;
-    if (from->kind == DATUM_MAP && key->kind == DATUM_TEXT) {
-        struct datum_pair *p = config_datum_find(from, key->text);
-        return p ? p->value : NULL;
-    }
-    if (from->kind != DATUM_LIST || key->kind != DATUM_INT || from->is_open) return NULL;
-    const int64_t i = key->integer < 0 ? key->integer + from->list->count : key->integer;
-    return i >= 0 && i < from->list->count ? from->list->items[i] : NULL;
-}
 
 // "{{_base_.model.depth}}" in a text, or behind two braces.
 static struct datum *base_value(struct module *m, struct str path, const struct token *at) {
@@ -454,7 +392,7 @@ struct datum *config_python_expr(struct module *m) {
     if (++m->depth > DATA_DEPTH_MAX)
         config_python_stop(m, begin, "nested deeper than %d levels", DATA_DEPTH_MAX);
     struct datum *v = sum(m);
-    if (!at_end(m)) {
+    if (!config_python_at_end(m)) {
         config_python_skip(m);
         v = config_python_unknown(m, &at, begin);
     }
@@ -471,7 +409,7 @@ struct datum *config_python_exprs(struct module *m) {
     config_datum_push(&m->py->data, tuple, v);
     while (is(m, ",")) {
         config_python_next(m);
-        if (at_end(m)) break;
+        if (config_python_at_end(m)) break;
         config_datum_push(&m->py->data, tuple, config_python_expr(m));
     }
     return tuple;

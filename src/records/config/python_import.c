@@ -38,8 +38,8 @@ static struct datum *read_file(struct module *m, struct str path, struct str tex
     *arena_push(py->data.arena, &py->files, &py->file_count, &py->file_capacity) =
         (struct python_file){.path = path};
     str_list_add(py->data.arena, &py->config->files, path);
-    struct datum *globals = config_python_run(py, source, (unsigned char)py->config->files.count,
-                                              m->depth + 1, &unheard);
+    struct datum *globals =
+        py->run(py, source, (unsigned char)py->config->files.count, m->depth + 1, &unheard);
     py->files[place].globals = globals;
     if (py->status) config_python_stop(m, 0, "unreadable");
     return globals;

@@ -43,7 +43,15 @@ struct python_file {
     struct str path;
     struct datum *globals; // NULL: it is being read
 };
+struct module;
+// Parts that need each other find each other here: an argument of a call is an expression, and a
+// file that is imported is read as this one.
+typedef struct datum *python_expr_reader(struct module *m);
+struct python;
+typedef struct datum *python_file_reader(struct python *py, struct config source,
+                                         unsigned char file, int depth, bool *ret_is_program);
 struct python {
+    python_file_reader *run;
     struct data data;
     struct config *config;
     const struct config_loader *loader;
@@ -53,6 +61,7 @@ struct python {
     ptrdiff_t file_count, file_capacity;
 };
 struct module {
+    python_expr_reader *expr;
     struct python *py;
     struct config source; // name and text of this file
     unsigned char file;
@@ -64,10 +73,20 @@ struct module {
     bool is_uncertain;     // in a block that may not run
     bool is_program;
 };
+// --- python_place.c ------------------------------------------------------------------------------
+
 // Ends the reading; the module is at its end afterwards.
 __attribute__((format(printf, 3, 4))) void config_python_stop(struct module *m, ptrdiff_t at,
                                                               const char *format, ...);
 void config_python_next(struct module *m);
+struct datum *config_python_make(struct module *m, enum datum_kind kind, const struct token *at);
+// Of what is written from `begin` to the token before this one.
+struct datum *config_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin);
+bool config_python_at_end(const struct module *m); // of an expression
+// Up to what ends an expression, brackets passed over as a whole.
+void config_python_skip(struct module *m);
+// Item or attribute; NULL: not known. `key` is a DATUM_TEXT or a DATUM_INT.
+struct datum *config_python_item(const struct datum *from, const struct datum *key);
 
 // --- python_import.c -----------------------------------------------------------------------------
 
@@ -84,20 +103,16 @@ struct datum *config_python_load(struct module *m, struct str path);
 struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
                                 int depth, bool *ret_is_program);
 
-// --- python_expr.c -------------------------------------------------------------------------------
+// --- python_number.c, python_expr.c
+// -------------------------------------------------------------------------------
 
 struct datum *config_python_expr(struct module *m);
 // Several with commas between them are a tuple.
 struct datum *config_python_exprs(struct module *m);
-struct datum *config_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin);
-// Up to what ends an expression, brackets passed over as a whole.
-void config_python_skip(struct module *m);
-struct datum *config_python_make(struct module *m, enum datum_kind kind, const struct token *at);
+
 struct datum *config_python_binary(struct module *m, struct str sign, const struct datum *a,
                                    const struct datum *b);
 struct datum *config_python_number(struct module *m);
-// Item or attribute; NULL: not known. `key` is a DATUM_TEXT or a DATUM_INT.
-struct datum *config_python_item(const struct datum *from, const struct datum *key);
 
 // --- python_call.c -------------------------------------------------------------------------------
 

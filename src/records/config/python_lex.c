@@ -93,8 +93,8 @@ static ptrdiff_t prefix_length(const struct lexer *x) {
 }
 
 static void pass_number(struct lexer *x) {
+    const bool is_hex = at(x, 0) == '0' && (at(x, 1) | 32) == 'x';
     while (str_is_alnum(at(x, 0)) || at(x, 0) == '_' || at(x, 0) == '.') {
-        const bool is_hex = x->token.text.p[0] == '0' && (x->token.text.p[1] | 32) == 'x';
         const bool exponent = (at(x, 0) | 32) == 'e' && !is_hex;
         x->at++;
         if (exponent && (at(x, 0) == '+' || at(x, 0) == '-')) x->at++;
