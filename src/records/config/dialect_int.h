@@ -165,8 +165,6 @@ __attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, 
 // leaves a choice.
 int config_reader_batch(struct reader *r);
 int config_reader_role(struct reader *r, enum config_role role);
-// In the end: which values are not plain, and which come from other files.
-void config_reader_origins(struct reader *r);
 
 // --- guard.c -------------------------------------------------------------------------------------
 

@@ -94,6 +94,43 @@ static bool is_hydra(const struct reader *r) {
     return false;
 }
 
+static struct str listed(struct arena *a, const struct str_list *texts) {
+    struct buf b = buf_new(a);
+    for (ptrdiff_t i = 0; i < texts->count; i++) {
+        if (i > 0) buf_add(&b, STR(", "));
+        buf_add(&b, texts->items[i]);
+    }
+    return buf_str(&b);
+}
+
+static void note_origins(struct reader *r) {
+    for (int i = 0; i < CONFIG_ROLES; i++) {
+        const struct config_value *v = &r->reading->values[i];
+        if (v->file.len == 0 || v->type == CONFIG_SPECIAL) continue;
+        str_list_add(r->arena, &r->others,
+                     str_format(r->arena, "%s %.*s (%.*s:%d)",
+                                config_role_name((enum config_role)i), STR_ARG(v->text),
+                                STR_ARG(v->file), v->line));
+    }
+    struct str_list *to = &r->reading->warnings;
+    if (r->unknown.count > 0) {
+        str_list_add(r->arena, to,
+                     str_format(r->arena, "not a plain value, so not read: %.*s",
+                                STR_ARG(listed(r->arena, &r->unknown))));
+    }
+    if (r->unread.count > 0) {
+        str_list_add(r->arena, to,
+                     str_format(r->arena,
+                                "may stand in what was not read, so nothing is assumed: %.*s",
+                                STR_ARG(listed(r->arena, &r->unread))));
+    }
+    if (r->others.count > 0) {
+        str_list_add(
+            r->arena, to,
+            str_format(r->arena, "from other files: %.*s", STR_ARG(listed(r->arena, &r->others))));
+    }
+}
+
 // --- The reading ---------------------------------------------------------------------------------
 
 static const struct dialect *dialect_named(const struct dialects *all, struct str id) {
@@ -275,7 +312,7 @@ static void note_all(struct reader *r) {
     note_quoted_deepspeed(r);
     note_keys(r);
     note_evaluation(r);
-    config_reader_origins(r);
+    note_origins(r);
     r->reading->hydra = is_hydra(r);
     if (r->reading->hydra) {
         config_reader_warn(
