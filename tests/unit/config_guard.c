@@ -124,6 +124,56 @@ static const struct row rows[] = {
     {"gpt-neox", "c.yml",
      "train_micro_batch_size_per_gpu: 4\npipe-parallel-size: 1\nmodel-parallel-size: 2\n",
      "tensor parallelism (model-parallel-size: 2)"},
+    {"gpt-neox, a stage of preferences", "c.yml",
+     "num_layers: 2\nhidden_size: 8\nseq_length: 16\ntrain_micro_batch_size_per_gpu: 4\n"
+     "train_impl: dpo\nmodel_parallel_size: 1\n",
+     "DPO (train_impl: dpo)"},
+    {"torchtune's others", "c.yaml",
+     "model:\n  _component_: torchtune.models.llama3_2.llama3_2_1b\nbatch_size: 2\n"
+     "optimizer:\n  _component_: torch.optim.SGD\noptimizer_in_bwd: True\nteacher_model:\n"
+     "  _component_: torchtune.models.llama3_1.llama3_1_8b\nfsdp_cpu_offload: True\n",
+     "knowledge distillation (teacher_model), optimizer in the backward pass (optimizer_in_bwd: "
+     "True), CPU "
+     "offload (fsdp_cpu_offload: True)"},
+    {"axolotl's plugins and kernels", "c.yaml",
+     "base_model: m\nmicro_batch_size: 2\nplugins:\n- axolotl.integrations.liger.LigerPlugin\n"
+     "- axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\nattn_implementation: eager\n"
+     "qat:\n  weight_dtype: int4\n",
+     "quantisation-aware training (qat), Liger kernels (plugins), fused cross entropy (plugins), "
+     "eager attention (attn_implementation: eager)"},
+    {"kernels that are off", "c.yaml",
+     "base_model: m\nmicro_batch_size: 2\nplugins: []\nliger_rope: false\nqat:\n"
+     "cut_cross_entropy: false\nattn_implementation: flash_attention_2\n",
+     ""},
+    {"a switch of another adapter decides nothing", "c.yaml",
+     "training:\n  batch_size: 2\n  learning_rate: 2e-4\n  gradient_checkpointing: unsloth\n"
+     "lora:\n  lora_r: 16\n  use_dora: false\n",
+     "LoRA (lora), activation offload (training.gradient_checkpointing: unsloth)"},
+    {"llamafactory's optimizers", "c.yaml",
+     "stage: sft\nfinetuning_type: full\nuse_galore: true\nfreeze_vision_tower: true\n"
+     "enable_liger_kernel: true\nper_device_train_batch_size: 1\n",
+     "frozen layers (freeze_vision_tower: true), Liger kernels (enable_liger_kernel: true), GaLore "
+     "(use_galore: true)"},
+    {"trl by its loss", "c.yaml",
+     "per_device_train_batch_size: 4\nattn_implementation: sdpa\nloss_type: apo_zero\n",
+     "DPO (loss_type: apo_zero)"},
+    {"compression", "c.json",
+     "{\"train_micro_batch_size_per_gpu\": 4, \"compression_training\": {\"weight_quantization\": "
+     "{\"shared_parameters\": {\"enabled\": true}}}}",
+     "quantisation-aware training "
+     "(compression_training.weight_quantization.shared_parameters.enabled: true)"},
+    {"an encoder is not the model", "c.yaml",
+     "batch_size: 4\nlr: 0.1\narchitecture: UperNet\nencoder_name: resnet50\n",
+     "a decoder around the encoder resnet50 (encoder_name: resnet50)"},
+    {"ai-toolkit", "c.yaml",
+     "job: extension\nconfig:\n  process:\n  - network: {type: lora}\n    train: {batch_size: 1}\n"
+     "    model: {quantize: true, low_vram: true}\n",
+     "lora adapter (config.process[0].network.type: lora), quantised weights "
+     "(config.process[0].model.quantize: true), weights kept on the CPU "
+     "(config.process[0].model.low_vram: true)"},
+    {"dinov2 shards and has a teacher", "c.yaml",
+     "train: {batch_size_per_gpu: 8}\nstudent: {arch: vit_large}\n",
+     "FSDP (student), self-distillation with a teacher and several crops an image (student)"},
     // A team's own
     {"any depth", "c.yaml",
      "train:\n  batch_size: 4\n  lr: 1.0e-4\nmodel:\n  name: x\n  loading:\n    "

@@ -7,6 +7,7 @@
 #include "job/question/files.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
+#include "job/question/several.h"
 #include "predict/sim/alloc_conf.h"
 
 #include <assert.h>
@@ -108,6 +109,13 @@ static int read_roles(struct question *q, struct question_options *o,
                                 why);
 }
 
+static int no_training(const struct question *q, struct fail *why) {
+    fail_set(why, FAIL_INPUT, "%.*s: not a training config but %.*s: %.*s", STR_ARG(q->path),
+             STR_ARG(q->reading.title), STR_ARG(q->reading.refusal));
+    return fail_hint(why,
+                     "give the config that the trainer reads, or name its dialect (--dialect)");
+}
+
 static int read_config(struct question *q, struct question_options *o, struct fail *why) {
     struct str text;
     struct config_options options = {.dialect = str_of(o->dialect), .section = str_of(o->section)};
@@ -120,6 +128,7 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     rc = read_roles(q, o, &options, why);
     if (rc < 0) return rc;
     q->has_config = true;
+    if (q->reading.stops) return no_training(q, why);
     if (!q->reading.editable && q->reading.refusal.len > 0) question_note(q, q->reading.refusal);
     for (ptrdiff_t i = 0; i < q->reading.warnings.count; i++) {
         question_note(q, q->reading.warnings.items[i]);
@@ -242,8 +251,9 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
 }
 
 static int no_model(const struct question *q, struct fail *why) {
-    fail_set(why, FAIL_INPUT, "%.*s%sno model is named", STR_ARG(q->path),
-             q->has_config ? ": " : "");
+    const struct str reason = q->reading.unnamed;
+    fail_set(why, FAIL_INPUT, "%.*s%sno model is named%s%.*s", STR_ARG(q->path),
+             q->has_config ? ": " : "", reason.len > 0 ? ": " : "", STR_ARG(reason));
     return fail_hint(
         why, "name it with --model NAME (batchfit list models), or its key with --key model=PATH");
 }
@@ -330,6 +340,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
     if (rc == 0) rc = gpu_load(a, &q->gpus, why);
     if (rc == 0) rc = speed_load(a, &q->speeds, why);
+    if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
     if (rc < 0) return rc;
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     note_not_modelled(q, o->is_measured);

@@ -48,8 +48,27 @@ static bool is_utf8(struct str text, ptrdiff_t *ret_bad) {
     return true;
 }
 
+// Compressed files by their first bytes.
+static const struct {
+    const char *begin, *name, *command;
+} packed[] = {
+    {"\x1F\x8B", "gzip", "gunzip"},
+    {"\xFD"
+     "7zXZ",
+     "xz", "unxz"},
+    {"\x28\xB5\x2F\xFD", "zstd", "unzstd"},
+    {"BZh9", "bzip2", "bunzip2"},
+    {"PK\x03\x04", "zip", "unzip"},
+};
+
 static int not_utf8(const struct config *c, ptrdiff_t at, struct fail *why) {
     const unsigned char *s = (const unsigned char *)c->text.p;
+    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
+        if (!str_starts(c->text, str_of(packed[i].begin))) continue;
+        fail_set(why, FAIL_INPUT, "%.*s: compressed with %s, expected a text", STR_ARG(c->name),
+                 packed[i].name);
+        return fail_hint(why, "unpack it first: %s", packed[i].command);
+    }
     bool utf16 =
         c->text.len >= 2 && ((s[0] == 0xFF && s[1] == 0xFE) || (s[0] == 0xFE && s[1] == 0xFF));
     if (utf16) {

@@ -172,9 +172,13 @@ struct config_reading {
     struct str runner_up; // id of the next dialect that would have matched; empty: none
     struct str section;   // the map in which the training keys are; empty: top level
     bool hydra;           // other files and the command line have a say
+    bool stops;           // a file of another program: nothing can be answered from it
     bool editable;        // false: config_advice
     struct str refusal;   // why not editable, or why this is no training config; empty otherwise
     struct config_value values[CONFIG_ROLES];
+    // Of an ensemble, which names several and not one: each once, in the order of the file.
+    struct str_list models;
+    struct str unnamed; // why a file of this dialect names no model; empty: it should
     // Why this is a config for inference, not for training; empty: it is for training.
     struct str inference;
     struct config_guard *guards;

@@ -36,9 +36,10 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
     const struct {
         const char *name;
         struct str *to;
-    } texts[] = {{"title", &d->title},    {"detect", &d->detect}, {"refuse", &d->refuse},
-                 {"rule", &d->rule},      {"note", &d->note},     {"record", &d->record},
-                 {"special", &d->special}};
+    } texts[] = {{"title", &d->title},     {"detect", &d->detect},   {"refuse", &d->refuse},
+                 {"rule", &d->rule},       {"note", &d->note},       {"record", &d->record},
+                 {"special", &d->special}, {"inherit", &d->inherit}, {"ranks_of", &d->ranks_of},
+                 {"models", &d->models},   {"unnamed", &d->unnamed}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (str_is(item, texts[i].name)) {
             *texts[i].to = value;
@@ -56,6 +57,7 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
     }
     if (str_is(item, "edit")) {
         d->editable = str_is(value, "yes");
+        d->stops = str_is(value, "never");
         return 0;
     }
     if (str_is(item, "strict")) {

@@ -31,7 +31,12 @@ struct inference_row {
 };
 struct dialect {
     struct str id, title, detect, refuse, rule, record, special, note;
-    bool editable, is_strict; // is_strict: its reader refuses a key that is there twice
+    struct str inherit;   // keys that name other files, laid under this one
+    struct str ranks_of;  // "a*b/c": what the devices are multiplied with and divided by
+    struct str models;    // a map of models, and the keys that name each
+    struct str unnamed;   // why no model is named
+    bool editable, stops; // stops: no question about a training makes sense
+    bool is_strict;       // its reader refuses a key that is there twice
     struct role_row roles[CONFIG_ROLES];
     struct str options[CONFIG_ROLES]; // "--batch-size {}"
     struct guard_row *guards;
@@ -153,6 +158,7 @@ struct reader {
     const struct dialect *dialect;
     struct scope scope;
     struct config_reading *reading;
+    bool inherits; // other files are laid under this one: what it leaves out is not assumed
     struct fail *why;
     struct str_list unknown; // roles whose value only the program knows
     struct str_list unread;  // those that may stand in what was not read

@@ -131,6 +131,100 @@ static void note_origins(struct reader *r) {
     }
 }
 
+// --- Several files, several models, several devices
+// ------------------------------------------------
+
+static void find_bases(struct reader *r, const struct dialect *every) {
+    struct str keys = every ? every->inherit : (struct str){0};
+    while (keys.len > 0 && !r->inherits) {
+        struct matches m = {0};
+        const struct str key = str_cut(&keys, ' ');
+        config_scope_find(&r->scope, key, &m);
+        if (m.count == 0) continue;
+        const struct config_node *n = config_node_follow(m.items[0].place.value);
+        if (n->kind == NODE_LIST ? n->count == 0 || !config_node_follow(n->items[0])->text.len
+                                 : n->text.len == 0)
+            continue;
+        r->inherits = true;
+        config_reader_warn(r,
+                           "line %d: %.*s names other files, which are not read: what this file "
+                           "leaves out is not known",
+                           m.items[0].place.value->line, STR_ARG(key));
+    }
+}
+
+// The number at a path; 1 when it is not there, 0 when it is no number.
+static int64_t factor(struct reader *r, struct str path) {
+    struct matches m = {0};
+    config_scope_find(&r->scope, path, &m);
+    if (m.count == 0) return 1;
+    const struct config_node *n = config_node_follow(m.items[0].place.value);
+    if (n->kind == NODE_LIST) return n->count;
+    const struct scalar s = config_scalar_read(r->config, n);
+    return s.type == CONFIG_NULL ? 1 : s.type == CONFIG_INT && s.integer > 0 ? s.integer : 0;
+}
+
+// "trainer.devices*trainer.num_nodes/model.tensor_model_parallel_size": data-parallel devices are
+// those that are left when the others share a model.
+static void count_ranks(struct reader *r) {
+    struct config_value *v = &r->reading->values[CONFIG_RANKS];
+    struct str rest = r->dialect->ranks_of;
+    if (rest.len == 0 || v->type != CONFIG_INT) return;
+    int64_t above = 1, below = 1;
+    for (char sign = '*'; rest.len > 0;) {
+        ptrdiff_t end = 0;
+        while (end < rest.len && !(rest.p[end] == '*' || rest.p[end] == '/')) end++;
+        const int64_t value = factor(r, str_slice(rest, 0, end));
+        int64_t *to = sign == '*' ? &above : &below;
+        if (__builtin_mul_overflow(*to, value, to)) *to = 0;
+        sign = end < rest.len ? rest.p[end] : '*';
+        rest = str_slice(rest, end + (end < rest.len), rest.len);
+    }
+    v->integer = below > 0 ? above / below : 0;
+    if (v->integer < 1) v->integer = above > 0 && below > 0 ? 1 : 0;
+    v->number = (double)v->integer;
+    if (v->integer < 1) v->type = CONFIG_SPECIAL;
+}
+
+static void add_model(struct reader *r, const struct config_node *each, const char *const *keys) {
+    const struct config_node *n = config_node_follow((struct config_node *)each);
+    if (n->kind != NODE_MAP) return;
+    for (int i = 0; keys[i]; i++) {
+        struct config_node *name =
+            config_map_find((struct config_node *)n, str_of(keys[i]), true).value;
+        if (!name || config_node_follow(name)->kind != NODE_SCALAR) continue;
+        const struct str text = config_node_follow(name)->text;
+        if (text.len > 0 && !str_list_has(&r->reading->models, text))
+            str_list_add(r->arena, &r->reading->models, text);
+        return;
+    }
+}
+
+// models: {fold_0: {name: …}, fold_1: {name: …}}: one training after the other.
+static void find_models(struct reader *r, const struct dialect *every) {
+    static const char *const keys[] = {"name", "model_name", "backbone", "arch", NULL};
+    struct config_reading *to = r->reading;
+    struct matches m = {0};
+    if (!every || every->models.len == 0 || to->values[CONFIG_MODEL].line > 0) return;
+    config_scope_find(&r->scope, every->models, &m);
+    if (m.count == 0) return;
+    const struct config_node *all = config_node_follow(m.items[0].place.value);
+    for (ptrdiff_t i = all->kind == NODE_MAP; i < all->count; i += 1 + (all->kind == NODE_MAP))
+        add_model(r, all->items[i], keys);
+    if (to->models.count == 0) return;
+    struct config_value *v = &to->values[CONFIG_MODEL];
+    *v = config_value_of(r->arena, r->config, &m.items[0].place, m.items[0].path);
+    v->text = to->models.items[0];
+    v->type = CONFIG_TEXT;
+}
+
+static void note_sweep(struct reader *r) {
+    const struct config_value *v = &r->reading->values[CONFIG_BATCH];
+    if (v->integer > 0)
+        config_reader_warn(r, "line %d: of %.*s the largest, %lld, must fit", v->line,
+                           STR_ARG(v->path), (long long)v->integer);
+}
+
 // --- The reading ---------------------------------------------------------------------------------
 
 static const struct dialect *dialect_named(const struct dialects *all, struct str id) {
@@ -260,6 +354,8 @@ static void judge(struct reader *r) {
     const char *foreign = not_edited[r->config->format];
     to->editable = d->editable && !d->refuse.len && !foreign;
     to->refusal = d->refuse.len || !foreign ? d->refuse : str_of(foreign);
+    to->unnamed = d->unnamed;
+    to->stops = d->stops && !r->options->dialect.len;
     struct matches record = {0};
     if (d->record.len && !r->options->dialect.len) config_scope_find(&r->scope, d->record, &record);
     if (record.count && config_node_follow(record.items[0].place.value)->text.len &&
@@ -352,6 +448,7 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
     if (!is_known) r.dialect = dialect_named(&all, STR("sections"));
     status = check_repeated(&r);
     if (status) return status;
+    find_bases(&r, every);
     find_inference(&r, r.dialect);
     find_inference(&r, every);
     config_reader_guards(&r, every);
@@ -368,6 +465,9 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
         const struct str batch = reading.values[CONFIG_BATCH].path;
         if (str_find(reading.because, STR("of{")) >= 0 && batch.len) reading.because = batch;
         if (!status) status = read_others(&r);
+        if (!status && str_is(r.dialect->rule, "largest")) note_sweep(&r);
+        if (!status) find_models(&r, every);
+        if (!status) count_ranks(&r);
         if (!status) note_all(&r);
     }
     if (!status) *ret_reading = reading;

@@ -136,6 +136,10 @@ static void refine_number(struct reader *r, struct config_value *v, enum config_
         v->number = (double)n->count;
     } else if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
         v->integer = largest_item(r->config, n);
+    } else if (n->kind == NODE_LIST && str_is(r->dialect->rule, "largest")) {
+        v->integer = largest_item(r->config, n); // of a sweep
+        v->number = (double)v->integer;
+        v->type = v->integer > 0 ? CONFIG_INT : CONFIG_NESTED;
     } else if (v->type == CONFIG_TEXT && sort == SORT_SIZE && role == CONFIG_IMAGE_SIZE) {
         v->integer = largest_number(v->text);
     } else if (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) {
@@ -322,13 +326,24 @@ static struct config_value absent(const struct reader *r, const struct role_row 
     struct config_value v = {.number = NAN, .unit = row->unit};
     const struct scalar s = config_scalar_plain(row->assumed);
     if (row->insert != INSERT_NO) v.path = place_to_insert(r, row->places);
-    if (!row->assumed.len) return v;
+    if (!row->assumed.len || r->inherits) return v;
     v.assumed = true;
     v.text = row->assumed;
     v.integer = s.integer;
     v.number = s.number;
     v.boolean = s.boolean;
     return v;
+}
+
+// Two places with different figures: the first of the table is read, and the other named.
+static void note_conflict(struct reader *r, const struct match *read, const struct match *other) {
+    const struct config_node *a = config_node_follow(read->place.value);
+    const struct config_node *b = config_node_follow(other->place.value);
+    const struct scalar x = config_scalar_read(r->config, a), y = config_scalar_read(r->config, b);
+    if (a == b || x.type != CONFIG_INT || y.type != CONFIG_INT || x.integer == y.integer) return;
+    config_reader_warn(r, "line %d: %.*s = %.*s is read, and %.*s = %.*s in line %d says otherwise",
+                       a->line, STR_ARG(read->path), STR_ARG(a->text), STR_ARG(other->path),
+                       STR_ARG(b->text), b->line);
 }
 
 int config_reader_role(struct reader *r, enum config_role role) {
@@ -347,8 +362,9 @@ int config_reader_role(struct reader *r, enum config_role role) {
     if (config_role_sort(role) == SORT_PRECISION) {
         struct precision_keys keys = {0};
         config_precision_find(&r->scope, row->places, &keys);
+        const struct str assumed = r->inherits ? (struct str){0} : row->assumed;
         struct config_value *p = &r->reading->values[role];
-        *p = config_precision_read(&r->scope, &keys, row->assumed);
+        *p = config_precision_read(&r->scope, &keys, assumed);
         if (p->type == CONFIG_SPECIAL && r->config->format > CONFIG_JSON && !p->word.len)
             note_unknown(r, role, p);
         if (p->line == 0) is_beyond(r, role, p);
@@ -362,6 +378,7 @@ int config_reader_role(struct reader *r, enum config_role role) {
         *v = take(r, role, &all.items[0]);
     else if (!is_beyond(r, role, v))
         *v = absent(r, row);
+    for (ptrdiff_t i = 1; i < all.count; i++) note_conflict(r, &all.items[0], &all.items[i]);
     // disable_gradient_checkpointing: the key says the opposite.
     if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
     return 0;
