@@ -101,8 +101,9 @@ outside: all ## other people's suites, random YAML, load: YAML_TEST_SUITE=DIR JS
 	@tests/outside/suites build/batchfit
 	@tests/outside/random_yaml build/batchfit $(or $(COUNT),5000) $(or $(SEED),1)
 	@LOAD_SECONDS=10 tests/serve/load build/batchfit
-outside-asan: tree-asan ## the suites and random YAML under the address and undefined-behaviour sanitizers
-	@tests/outside/suites build-asan/batchfit
+outside-asan: tree-asan ## their cases as inputs of the fuzz targets, and random YAML, under the address and undefined-behaviour sanitizers
+	@rm -rf build-asan/outside && tests/outside/suites --inputs build-asan/outside
+	@for folder in build-asan/outside/*; do build-asan/tests/fuzz/replay_$${folder##*/} $$folder || exit 1; done
 	@tests/outside/random_yaml build-asan/batchfit $(or $(COUNT),1000) $(or $(SEED),1)
 
 FUZZ_SECONDS ?= 600

@@ -251,6 +251,8 @@ static const struct row rows[] = {
      .error = "train.lr"},
     {"41 merge twice", "a: &a {x: 1}\nb:\n  <<: *a\n  <<: *a\n  batch_size: 8\n", "b.batch_size",
      "4", .error = "c.yaml:4:3: key '<<' is duplicated, first in line 3", .hint = "line 3 or 4"},
+    {"41 key twice in a line", "{batch_size: 16, batch_size: 8}\n", BS, "4",
+     "{batch_size: 16, batch_size: 4}\n"},
     {"42 key with a dot", "train.batch_size: 16\ntrain:\n  batch_size: 4\n", "\"train.batch_size\"",
      "8", "train.batch_size: 8\ntrain:\n  batch_size: 4\n"},
     {"42 path, not the key with a dot", "train.batch_size: 16\ntrain:\n  batch_size: 4\n",

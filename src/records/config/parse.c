@@ -459,6 +459,7 @@ int config_refuse_repeated(const struct config *c, struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s:%d:%d: key '%.*s' is duplicated, first in line %d",
              STR_ARG(c->name), r->line, r->column, (int)(r->key.len < 100 ? r->key.len : 100),
              r->key.p, r->first);
+    if (r->first == r->line) return fail_hint(why, "delete one of the two");
     return fail_hint(why, "delete line %d or %d", r->first, r->line);
 }
 
