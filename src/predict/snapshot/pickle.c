@@ -216,8 +216,9 @@ static int op_mark(struct pickle *m) {
 
 // A new list of what stands from `first` on; two small numbers are a value without an object.
 static int make_list(struct pickle *m, ptrdiff_t first) {
-    const uint64_t *items = m->stack + first;
     ptrdiff_t count = m->count - first;
+    if (count == 0) return push_new(m, OBJECT_LIST); // there may be no stack yet
+    const uint64_t *items = m->stack + first;
     if (count == 2 && value_tag(items[0]) == VALUE_WHOLE && value_tag(items[1]) == VALUE_WHOLE) {
         int64_t high = value_payload(items[0]), low = value_payload(items[1]);
         if (high >= 0 && low >= 0 && high < 1 << 28 && low < 1 << 28) {
@@ -258,7 +259,7 @@ static int op_dict(struct pickle *m) {
     if (rc < 0) return rc;
     uint64_t dict = snapshot_object_new(m, OBJECT_DICT);
     if (dict == VALUE_NONE) return FAIL_INPUT;
-    rc = snapshot_object_set(m, dict, m->stack + first, m->count - first);
+    if (m->count > first) rc = snapshot_object_set(m, dict, m->stack + first, m->count - first);
     m->count = first;
     return rc < 0 ? rc : push(m, dict);
 }
