@@ -29,12 +29,11 @@ SFT = ("--model_name_or_path {data}/tiny-gpt2 --dataset_name {data}/sft --max_le
 class Trainer:
     """name: the row's. package: whose version is shown. command: with {batch}, {accumulate}, {out}, {data}, {steps}, and {resume:...}
     where it can resume. mib: the memory that `fit` has. steps: which `run` makes. saves: the checkpoints, where no framework that is
-    known says them. saves_here: not in {out}, but in the folder in which it is started. most: samples of the whole training at batch 4,
-    which one that begins anew instead of resuming goes beyond."""
+    known says them. most: samples of the whole training at batch 4, which one that begins anew instead of resuming goes beyond."""
 
-    def __init__(self, name, package, command, mib, steps=20, needs=(), saves=None, saves_here=False, most=None):
+    def __init__(self, name, package, command, mib, steps=20, needs=(), saves=None, most=None):
         self.name, self.package, self.command, self.mib, self.steps, self.needs = name, package, command, mib, steps, needs
-        self.saves, self.saves_here, self.most = saves, saves_here, most
+        self.saves, self.most = saves, most
 
     def words(self):
         """As a shell would part them: {resume:A B} is one."""
@@ -67,7 +66,7 @@ TRAINERS = [
     Trainer("mnist's manner", "torch", f"{script('mnist.py')} --batch-size {{batch}} --lr {{lr}} --epochs 1", 600),
     Trainer("imagenet's manner", "torchvision",
             f"{script('imagenet.py')} --dummy --batch-size {{batch}} --lr {{lr}} {{resume:--resume {{checkpoint}}}} {{out}}", 900,
-            needs=("torchvision",), saves_here=True, most=3 * 384),
+            needs=("torchvision",), most=3 * 384),
     Trainer("torchvision references' manner", "torchvision",
             f"{script('torchvision_classify.py')} --batch-size {{batch}} --lr {{lr}} --output-dir {{out}} {{resume:--resume {{checkpoint}}}}", 900,
             needs=("torchvision",), most=3 * 384),
@@ -129,7 +128,7 @@ class Folder:
             if verb[0] == "run" or not word.startswith("{resume:"):
                 command.append(word)
         status, answer, said = self.call([examples.BATCHFIT, *verb, "--json", "--device", "cpu", "--python", sys.executable, "--", *command],
-                                         meanwhile and (lambda child: meanwhile(child, out, place if trainer.saves_here else out)), place)
+                                         meanwhile and (lambda child: meanwhile(child, out)), place)
         return status, json.loads(answer) if answer.strip() else None, said
 
 
@@ -168,10 +167,14 @@ def processes(words):
             pass
 
 
-def kill_after_a_checkpoint(child, out, saves):
-    """The training alone, which has {out} in its command, once, when it has saved and gone on for a moment."""
+def kill_after_a_checkpoint(child, out):
+    """The training alone, which has {out} in its command, once, when `run` knows of a checkpoint and it has gone on for a moment."""
     def has_saved():
-        return any(os.path.isfile(os.path.join(saves, f)) and not f.endswith((".yaml", ".csv")) for f in examples.files(saves, "**/*"))
+        try:
+            with open(os.path.join(os.path.dirname(out), "run.jsonl"), encoding="utf-8") as f:
+                return '"event":"checkpoint"' in f.read()
+        except FileNotFoundError:
+            return False
 
     while child.poll() is None and not has_saved():
         time.sleep(0.05)
@@ -187,8 +190,8 @@ def of_run(folder, trainer):
     resumes = any(word.startswith("{resume:") for word in trainer.words())
     options = ["--auto-scale-lr", "--lr", "0.01"] if "{lr}" in trainer.command else []
     if trainer.saves:
-        options += ["--checkpoint", os.path.join(folder.path, "answer-%d" % (folder.answers + 1), "out", trainer.saves)]
-    status, answer, said = folder.batchfit(trainer, "run", "--recover", "--batch-size", "4", "--backoff", "0", "--start-limit", "60",
+        options += ["--checkpoint", os.path.join("out", trainer.saves)]
+    status, answer, said = folder.batchfit(trainer, "run", "--recover", "--batch-size", "4", "--backoff", "0", "--log", "run.jsonl",
                                            *options, meanwhile=kill_after_a_checkpoint if resumes else None)
     if answer is None:
         return complaint(said)

@@ -271,6 +271,20 @@ for collate in (boxes, images):
 """))
         self.assertEqual(self.samples(done), [8, 8, 6] * 2)
 
+    def test_a_long_evaluation_shows_that_it_lives(self):
+        done = self.good(run("""
+sys.modules["_batchfit_emit.journal"].ALIVE_NS = 50_000_000
+for x, y in loader: train(x, y)
+net.eval()
+end = time.monotonic() + 0.5
+with torch.no_grad():
+    while time.monotonic() < end: net(x); time.sleep(0.01)
+"""))
+        self.assertEqual(self.samples(done), [8, 8, 6])
+        seen = done.all("seen")
+        self.assertGreaterEqual(len(seen), 2)
+        self.assertEqual({e["pid"] for e in seen}, {e["pid"] for e in done.steps})
+
     def test_model_that_is_a_function(self):
         """No module is called: what comes between the batch and the backward is the forward."""
         done = self.good(run("""

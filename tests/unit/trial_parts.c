@@ -277,6 +277,22 @@ static void who_only_asks_is_told(void **state) {
     }
 }
 
+// A machine with more to do than CPUs: a training that wants one lives; one that sleeps does
+// not.
+static void who_waits_for_a_cpu_lives(void **state) {
+    (void)state;
+    struct tree_process p = {.pid = 7, .start_ticks = 1};
+    struct tree t = {.items = &p, .count = 1};
+    for (int wants = 0; wants < 2; wants++) {
+        struct life l = {.ns = 1, .more_ns = 1};
+        for (int i = 1; i <= 60; i++) {
+            p.is_runnable = wants && i % 4 > 0;
+            trial_life_see(&l, &t, 0, 0, i * INT64_C(1000000000));
+        }
+        assert_int_equal(l.ns > INT64_C(30000000000), wants);
+    }
+}
+
 int main(void) {
 #define TEST(f) cmocka_unit_test_setup_teardown(f, make_folder, drop_folder)
     const struct CMUnitTest tests[] = {
@@ -288,6 +304,7 @@ int main(void) {
         TEST(the_data_limit_stops_malloc),
         TEST(who_only_asks_is_told),
         TEST(the_tail_is_the_end_of_all),
+        TEST(who_waits_for_a_cpu_lives),
     };
     return cmocka_run_group_tests_name("probe_parts", tests, NULL, NULL);
 }

@@ -151,6 +151,23 @@ static void a_busy_cpu_alone_is_told(void **state) {
     }
 }
 
+// Forwards without a step are told of now and then: the training lives.
+static void a_long_evaluation_is_no_hang(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct trial_request q = script(
+        &a, "start; step 1; for i in 1 2 3 4 5 6 7 8; do sleep .5; "
+            "say '{\"v\":1,\"event\":\"seen\",\"what\":\"forward\",\"rank\":0,\"pid\":'$$'}'; "
+            "done; step 2");
+    struct trial_whole whole = {.out_fd = open("/dev/null", O_WRONLY | O_CLOEXEC), .err_fd = 2};
+    q.stall_limit_s = 2.5;
+    q.whole = &whole;
+    struct trial t = try(&a, &q);
+    assert_end(&a, &t, FAILURE_CLEAN);
+    assert_int_equal(t.steps.count, 2);
+    close(whole.out_fd);
+}
+
 int main(int argc, char **argv) {
     if (argc == 3 && strcmp(argv[1], "play") == 0) return play_torch(argv[2]);
     char path[PATH_MAX];
@@ -162,7 +179,7 @@ int main(int argc, char **argv) {
         TEST(printed_steps_are_steps),      TEST(told_steps_go_before_printed_ones),
         TEST(a_preparation_is_no_training), TEST(endless_output_ends_nothing),
         TEST(a_daemon_is_seen_to_its_end),  TEST(torch_without_the_emitter_is_refused),
-        TEST(a_busy_cpu_alone_is_told),
+        TEST(a_busy_cpu_alone_is_told),     TEST(a_long_evaluation_is_no_hang),
     };
     return cmocka_run_group_tests_name("probe_seen", tests, NULL, NULL);
 }

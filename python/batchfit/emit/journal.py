@@ -19,6 +19,7 @@ from .samples import SampleCounter, batch_size_of
 READ_NS = 100_000_000  # the machine reads at the end of a step when it has not for so long
 READ_NOTES = 512  # or when so much is written down
 QUIET_NS = 2_000_000_000  # of forwards without a backward, after which they are told
+ALIVE_NS = 5_000_000_000  # without a step, after which a forward is told: a long evaluation is no hang
 
 
 def careful(method):
@@ -48,7 +49,7 @@ class Journal:
         self.owner = threading.get_ident()
         self.busy = self.in_optimizer = self.in_backward = self.stepped_in_backward = False
         self.seen_backward = False
-        self.notes, self.due, self.read_ns = [], False, 0
+        self.notes, self.due, self.read_ns, self.alive_ns = [], False, 0, 0
         self.modules = {}
         self.counter, self.unfetched = SampleCounter(), SILENT_STEPS  # steps since a batch of known size
         self.seen_error = self.device = None
@@ -111,6 +112,8 @@ class Journal:
             self.read(True)
         if not self.seen_backward and self.first_forward_ns is not None:
             self.see_forward(grad_enabled)
+        elif self.seen_backward and perf_counter_ns() - self.alive_ns > ALIVE_NS:
+            self.say_alive(grad_enabled)
         known = self.modules.get(id(module))
         if known is None or known[0]() is not module:
             known = self.remember(module)
@@ -124,6 +127,10 @@ class Journal:
         if now - self.first_forward_ns > QUIET_NS:
             self.first_forward_ns = None
             self.machine.write({"event": "seen", "what": "forward", "gradients": grad_enabled})
+
+    def say_alive(self, grad_enabled):
+        self.alive_ns = perf_counter_ns()
+        self.machine.write({"event": "seen", "what": "forward", "gradients": grad_enabled})
 
     def remember(self, module):
         """[reference, has it parameters that want gradients, was it trained]. Looking at the parameters is slow."""
@@ -188,7 +195,7 @@ class Journal:
 
     def figures(self):
         """What is known at the end of a step besides its times."""
-        now = perf_counter_ns()
+        now = self.alive_ns = perf_counter_ns()
         self.unfetched += 1
         self.due = now - self.read_ns > READ_NS
         if self.on_cuda:

@@ -258,8 +258,13 @@ static const struct {
     {"lengths", on_lengths},
 };
 
-// Of a process that may only predict, or help: it is no rank yet.
+// Of a process that may only predict, or help: it is no rank yet. A rank lives, for example in a
+// long evaluation.
 static void on_seen(struct steps *s, const json_t *object) {
+    int64_t pid = count_of(object, "pid");
+    for (ptrdiff_t i = 0; i < s->rank_count; i++) {
+        if (pid >= 0 && s->ranks[i].pid == pid) s->ranks[i].last_ns = os_now_ns();
+    }
     if (!str_is(text_of(object, "what"), "forward")) return;
     s->has_forwards = true;
     s->has_gradients = s->has_gradients || json_is_true(json_object_get(object, "gradients"));

@@ -79,7 +79,8 @@ static bool read_stat(const struct tree *t, pid_t pid, struct tree_process *p) {
     if (read_file(t, pid, "stat", text, sizeof text) <= 0) return false;
     const char *at = strrchr(text, ')');
     if (!at || at[1] != ' ' || !at[2]) return false;
-    *p = (struct tree_process){.pid = pid, .is_zombie = at[2] == 'Z' || at[2] == 'X'};
+    *p = (struct tree_process){
+        .pid = pid, .is_zombie = at[2] == 'Z' || at[2] == 'X', .is_runnable = at[2] == 'R'};
     at += 3;
     p->parent = (pid_t)number_at(&at);
     p->group = (pid_t)number_at(&at);

@@ -30,7 +30,7 @@ struct tree_process {
     // Since it started, of all its threads: pages that it got without a disk, time in clock ticks.
     int64_t faults, user_ticks, kernel_ticks;
     int64_t reaped_ticks; // of its children that are gone
-    bool is_zombie, is_below;
+    bool is_zombie, is_below, is_runnable; // is_runnable: its first thread has or wants a CPU
 };
 struct tree {
     struct tree_process *items; // by pid
@@ -136,6 +136,7 @@ const char *trial_sight_hook(struct arena *a, char *const *environment); // as t
 struct life {
     int64_t ns, looked_ns;       // when it last showed that it does, and when it was last looked at
     int64_t ticks, output_bytes; // what it had used of the CPUs and printed by then
+    int looks, runnable;         // since then; and those at which it had or wanted a CPU
     // When it last showed more than a busy CPU, and what it had got of memory and started by then.
     int64_t more_ns, faults;
     int processes;
