@@ -273,6 +273,17 @@ static bool log_file(struct run_watch *w, const struct steps *s, struct recover_
     return true;
 }
 
+bool run_save_is_logged(const struct run_watch *w, const struct step_save *save) {
+    for (ptrdiff_t i = w->told_count - 1; i >= 0; i--) {
+        if (w->told[i] == save->number) return true;
+    }
+    return false;
+}
+
+void run_save_logged(struct run_watch *w, const struct step_save *save) {
+    *arena_push(w->attempt.arena, &w->told, &w->told_count, &w->told_capacity) = save->number;
+}
+
 // A file whose time says nothing, and what was told of it.
 struct untimed {
     struct recover_file file;

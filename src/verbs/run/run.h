@@ -118,6 +118,9 @@ struct run_files run_files_usable(struct run *r, struct arena *a);
 bool run_files_logged(const struct recover_state *s, struct recover_file file);
 // New files of the template, into the log. True: one was found complete.
 bool run_files_look(struct run_watch *w, const struct steps *s, bool is_last);
+// Whether this word of a checkpoint is in the log; now it is.
+bool run_save_is_logged(const struct run_watch *w, const struct step_save *save);
+void run_save_logged(struct run_watch *w, const struct step_save *save);
 // That of a checkpoint that is not whole: never resumed.
 void run_file_torn(struct run *r, struct str path);
 // Samples that the weights had seen once `rank` had made `made` steps of this attempt. -1: unknown.
