@@ -295,17 +295,6 @@ static int compare_told(const void *a, const void *b) {
     return x->told->number < y->told->number ? -1 : x->told->number > y->told->number;
 }
 
-bool run_save_is_logged(const struct run_watch *w, const struct step_save *save) {
-    for (ptrdiff_t i = w->told_count - 1; i >= 0; i--) {
-        if (w->told[i] == save->number) return true;
-    }
-    return false;
-}
-
-void run_save_logged(struct run_watch *w, const struct step_save *save) {
-    *arena_push(w->attempt.arena, &w->told, &w->told_count, &w->told_capacity) = save->number;
-}
-
 // In the order of the telling. A path that is written again may have the same time as before.
 static bool log_untimed(struct run_watch *w, const struct steps *s, struct untimed *files,
                         ptrdiff_t count, bool is_last) {

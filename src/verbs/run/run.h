@@ -106,9 +106,6 @@ bool run_told_look(struct run_watch *w, const struct steps *s, bool is_last);
 void run_told_warn(struct run_watch *w, const struct steps *s);
 
 // checkpoint.c
-// Whether what the program told of a save is in the log; now it is.
-bool run_save_is_logged(const struct run_watch *w, const struct step_save *save);
-void run_save_logged(struct run_watch *w, const struct step_save *save);
 // What the template matches now, or without one what the log has; the newest first.
 struct run_files run_files_find(struct run *r, struct arena *a);
 // What may be resumed: those that the log knows, as they were told, then others (where the program
