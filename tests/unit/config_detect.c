@@ -127,7 +127,7 @@ static const struct row rows[] = {
      "runwayml/stable-diffusion-v1-5", 512, .refusal = "command line"},
     {"train.sh", "flat", "foreign", "batch_size", 32, 'D', 32, "amp-fp16", "-", 0,
      .refusal = "command line"},
-    {"mmengine_part_data.py", "mmengine", "sections", "train_dataloader.batch_size", 16, 'D', 16,
+    {"mmengine_part_data.py", "mmengine", "rtdetr", "train_dataloader.batch_size", 16, 'D', 16,
      "fp32", "-", 0, "val_dataloader.batch_size = 64", .refusal = "Python"},
     {"settings.ini", "foreign", "-", "-", 0, 0, 0, "-", "-", 0, .refusal = "YAML and JSON"},
     // Each trainer of its own, in its own style.

@@ -135,7 +135,9 @@ static void note_origins(struct reader *r) {
 // ------------------------------------------------
 
 static void find_bases(struct reader *r, const struct dialect *every) {
-    struct str keys = every ? every->inherit : (struct str){0};
+    // A Python config's are followed.
+    const bool is_followed = r->config->format == CONFIG_PYTHON;
+    struct str keys = every && !is_followed ? every->inherit : (struct str){0};
     while (keys.len > 0 && !r->inherits) {
         struct matches m = {0};
         const struct str key = str_cut(&keys, ' ');
