@@ -109,7 +109,7 @@ static void measure(struct run *r) {
     if (r->steps_seen == 0 && r->guard.command > 0) {
         trial_sight_see(&r->sight, &r->tree, seconds_since(r, r->start_ns));
     }
-    if (r->guard.has_exited) {
+    if (r->guard.has_exited && !r->guard.is_stopping) {
         trial_sight_see_left(&r->sight, &r->tree, seconds_since(r, r->exit_ns));
         r->guard.left = (pid_t)r->sight.seen.left_pid;
     }
