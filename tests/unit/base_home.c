@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Folders from which data and code are read: whose they must be.
-#include "unit.h"
+#include "folder.h"
 
 #include "base/data.h"
 #include "base/os.h"
@@ -12,12 +12,10 @@
 
 enum { SOMEBODY = 65534 };
 
-static char folder[64], cache[128], leaf[256];
+static char cache[128], leaf[256];
 
-static int make_folder(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/batchfit-unit-XXXXXX");
-    if (!mkdtemp(folder)) return -1;
+static int make_home(void **state) {
+    if (make_folder(state) != 0) return -1;
     snprintf(cache, sizeof cache, "%s/.cache", folder);
     snprintf(leaf, sizeof leaf, "%s/.cache/batchfit", folder);
     for (int i = 0; i < 3; i++) {
@@ -25,13 +23,6 @@ static int make_folder(void **state) {
         unsetenv(variables[i]);
     }
     return setenv("HOME", folder, 1) || mkdir(cache, 0777) || mkdir(leaf, 0700) ? -1 : 0;
-}
-
-static int drop_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
 }
 
 static bool is_used(void) {
@@ -122,5 +113,5 @@ int main(void) {
         cmocka_unit_test(without_home_it_is_that_of_the_password_database),
         cmocka_unit_test(what_was_changed_is_written_again),
     };
-    return cmocka_run_group_tests(tests, make_folder, drop_folder);
+    return cmocka_run_group_tests(tests, make_home, drop_folder);
 }

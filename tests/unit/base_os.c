@@ -1,30 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "unit.h"
+#include "folder.h"
 
 #include "base/os.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/batchfit-unit-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int drop_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *at(struct arena *a, const char *name) {
-    return str_format(a, "%s/%s", folder, name).p;
-}
 
 static void what_cannot_be_read_below_is_empty(void **state) {
     (void)state;

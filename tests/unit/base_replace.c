@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Updates of a config: nobody's text is lost, nobody may read more than before.
-#include "unit.h"
+#include "folder.h"
 
 #include "base/os.h"
 
@@ -12,25 +12,6 @@
 #include <sys/wait.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-static char folder[64];
-
-static int make_folder(void **state) {
-    (void)state;
-    strcpy(folder, "/tmp/batchfit-unit-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
-}
-
-static int drop_folder(void **state) {
-    (void)state;
-    char command[128];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    return system(command);
-}
-
-static const char *at(struct arena *a, const char *name) {
-    return str_format(a, "%s/%s", folder, name).p;
-}
 
 static void put(const char *path, const char *text) {
     FILE *f = fopen(path, "w");

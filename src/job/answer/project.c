@@ -2,13 +2,13 @@
 #include "job/answer/project.h"
 
 #include "base/os.h"
+#include "job/question/files.h"
 
 #include <fts.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
-enum { FILES_MOST = 2000, BYTES_MOST = 1 << 20, FOLDERS_UP = 16 };
+enum { FILES_MOST = 2000, BYTES_MOST = 1 << 20 };
 
 static bool is_word(char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
@@ -90,37 +90,13 @@ static bool is_foreign(const FTSENT *e) {
     return e->fts_name[0] == '.';
 }
 
-static struct str parent_of(struct str path) {
-    ptrdiff_t end = path.len;
-    while (end > 0 && path.p[end - 1] != '/') end--;
-    while (end > 1 && path.p[end - 1] == '/') end--;
-    return str_slice(path, 0, end);
-}
-
-static bool is_repository(struct arena *a, struct str folder) {
-    return os_exists(str_format(a, "%.*s/.git", STR_ARG(folder)).p);
-}
-
-static struct str root_of(struct arena *a, struct str config) {
-    char *whole = realpath(str_z(a, config), NULL);
-    struct str path = str_copy(a, str_of(whole)), folder = parent_of(path), up = folder;
-    free(whole);
-    for (int i = 0; i < FOLDERS_UP && up.len > 1; i++, up = parent_of(up)) {
-        if (is_repository(a, up)) return up;
-    }
-    struct str above = parent_of(folder), name = str_slice(folder, above.len, folder.len);
-    return str_find(name, STR("conf")) >= 0 && above.len > 1 ? above : folder;
-}
-
 struct answer_project answer_project_look(struct arena *a, struct str config, struct str key,
                                           struct str alike) {
     ptrdiff_t dot = key.len;
     while (dot > 0 && key.p[dot - 1] != '.') dot--;
     struct look l = {.arena = a, .key = str_slice(key, dot, key.len), .alike = alike};
     if (dot > 0) l.section = name_at(key, dot - 2);
-    struct str root = root_of(a, config);
-    if (root.len == 0) return l.found;
-    char *roots[] = {(char *)str_z(a, root), NULL};
+    char *roots[] = {str_z(a, question_project(a, str_z(a, config))), NULL};
     FTS *tree = fts_open(roots, FTS_PHYSICAL | FTS_NOCHDIR | FTS_XDEV, NULL);
     for (FTSENT *e; tree && l.found.reads != ANSWER_READS && (e = fts_read(tree));) {
         if (is_foreign(e)) fts_set(tree, e, FTS_SKIP);

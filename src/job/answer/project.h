@@ -15,11 +15,10 @@ struct answer_project {
     int files;        // Python files and notebooks that were looked at
     struct str other; // a name of the same kind that the code does have: "accumulation_steps"
 };
-// Looks for the last word of `key` in the Python files and notebooks of the project that holds the
-// config: the folder with .git at or above it, else the config's folder, or the one above a folder
-// of configs. `alike`: part of names of the same kind, in small letters. A section that is passed
-// on whole (**cfg.trainer) is taken for read. Symbolic links are not followed; installed packages,
-// hidden folders and files over 1 MiB are passed over; at most 2000 files are opened.
+// Looks for the last word of `key` in the Python files and notebooks of the config's project
+// (question_project). `alike`: part of names of the same kind, in small letters. A section that is
+// passed on whole (**cfg.trainer) is taken for read. Symbolic links are not followed; installed
+// packages, hidden folders and files over 1 MiB are passed over; at most 2000 files are opened.
 struct answer_project answer_project_look(struct arena *a, struct str config, struct str key,
                                           struct str alike);
 

@@ -25,7 +25,7 @@ static struct str parent_of(struct str path) {
     return str_slice(path, 0, end > 1 ? end - 1 : 1);
 }
 
-static struct str project_of(struct arena *a, const char *path) {
+struct str question_project(struct arena *a, const char *path) {
     static const char *const marks[] = {".git", "pyproject.toml", "setup.py", NULL};
     const struct str own = parent_of(resolved(a, path)), here = resolved(a, ".");
     for (struct str folder = own; folder.len > 1; folder = parent_of(folder)) {
@@ -49,7 +49,7 @@ static int read_beside(void *self, struct arena *a, struct str path, struct str 
 
 int question_parse(struct arena *a, const char *path, struct str text, struct config *ret_config,
                    struct fail *why) {
-    struct str project = project_of(a, path);
+    struct str project = question_project(a, path);
     const struct config_loader loader = {.read = read_beside, .self = &project};
     return config_parse_with(a, str_of(path), text, &loader, ret_config, why);
 }

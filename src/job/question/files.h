@@ -5,10 +5,12 @@
 
 #include "records/config/config.h"
 
+// The project that a config is in: the nearest folder above it that holds .git, pyproject.toml or
+// setup.py; without one, the working folder if the config is below it, else the config's own.
+struct str question_project(struct arena *a, const char *path);
+
 // config_parse with the other files of the config at hand: regular files of at most 16 MiB inside
-// of the project that the config is in, wherever a link leads. That is the nearest folder above it
-// that holds .git, pyproject.toml or setup.py; without one, the working folder if the config is
-// below it, else the config's own.
+// of its project, wherever a link leads.
 int question_parse(struct arena *a, const char *path, struct str text, struct config *ret_config,
                    struct fail *why);
 

@@ -43,10 +43,9 @@ int question_several(struct question *q, struct fail *why) {
         buf_format(&names, "%s%.*s", i > 0 ? ", " : "", STR_ARG(models->items[i]));
     }
     q->plan.model = decides;
-    str_list_add(q->arena, &q->notes,
-                 str_format(q->arena,
-                            "an ensemble of %td models, one after another (%.*s): %.*s needs the "
-                            "most and decides",
-                            models->count, STR_ARG(buf_str(&names)), STR_ARG(decides)));
+    str_list_format(q->arena, &q->notes,
+                    "an ensemble of %td models, one after another (%.*s): %.*s needs the most and "
+                    "decides",
+                    models->count, STR_ARG(buf_str(&names)), STR_ARG(decides));
     return 0;
 }
