@@ -305,7 +305,7 @@ struct datum *config_python_run(struct python *py, struct config source, unsigne
         const bool is_indented = m.lex.token.column > 1;
         statement(&m, is_indented ? MAY_RUN : RUNS, 0);
     }
-    *ret_is_program = m.is_program;
+    if (ret_is_program) *ret_is_program = m.is_program;
     return config_python_merged(&m);
 }
 

@@ -29,7 +29,6 @@ static struct datum *read_file(struct module *m, struct str path, struct str tex
     struct python *py = m->py;
     const struct config source = {.name = path, .text = text, .format = CONFIG_PYTHON};
     const ptrdiff_t place = py->file_count;
-    bool unheard;
     py->status = config_bytes_check(&source, py->why);
     if (py->status) {
         config_python_stop(m, 0, "unreadable");
@@ -39,7 +38,7 @@ static struct datum *read_file(struct module *m, struct str path, struct str tex
         (struct python_file){.path = path};
     str_list_add(py->data.arena, &py->config->files, path);
     struct datum *globals =
-        py->run(py, source, (unsigned char)py->config->files.count, m->depth + 1, &unheard);
+        py->run(py, source, (unsigned char)py->config->files.count, m->depth + 1, NULL);
     py->files[place].globals = globals;
     if (py->status) config_python_stop(m, 0, "unreadable");
     return globals;

@@ -99,7 +99,7 @@ struct datum *config_python_merged(struct module *m);
 void config_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth);
 // The names that a file sets; NULL: it cannot be read, and a note says so.
 struct datum *config_python_load(struct module *m, struct str path);
-// What the whole text means; the globals.
+// What the whole text means; the globals. ret_is_program may be NULL.
 struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
                                 int depth, bool *ret_is_program);
 

@@ -68,7 +68,7 @@ static struct str put_off(struct doctor *d, const struct death *x) {
         const struct death_case *c = &x->cases[i];
         if (!c->runs || c->needed < 0 || x->leak_per_step <= 0) continue;
         return str_format(d->arena, "%s would have delayed it by about %lld steps (simulated); ",
-                          c->conf, (long long)(c->spare / x->leak_per_step + 1));
+                          c->conf, (long long)(c->spare / x->leak_per_step) + 1);
     }
     return (struct str){0};
 }

@@ -177,20 +177,20 @@ static int report(struct arena *a, const char *path, bool json, struct fail *why
 }
 
 static int run_snapshots(struct arena *a, const struct record_options *o, struct fail *why) {
+    static const char *const takes[] = {"batches", "name", "quiet", NULL};
     const struct record_snapshots from = {o->snapshots, o->values[VALUE_BATCHES],
                                           o->values[VALUE_NAME]};
     for (const struct cli_row *row = rows + OWN_ROWS; row->name; row++) {
         const void *at = (const char *)o + row->offset;
         bool is_set = row->value ? *(const char *const *)at != NULL : *(const bool *)at;
-        if (is_set && strcmp(row->name, "batches") && strcmp(row->name, "name") &&
-            strcmp(row->name, "quiet"))
+        if (is_set && !str_is_one_of(str_of(row->name), takes))
             return fail_set(why, FAIL_USAGE, "--%s cannot be used with --from-snapshot", row->name);
     }
     if (o->base.argument_count > 0 || !o->output)
         return fail_set(why, FAIL_USAGE,
                         "--from-snapshot takes no SOURCE, and needs --output FILE");
     int rc = record_from_snapshot(a, &from, o->output, why);
-    return rc == 0 && strcmp(o->output, "-") ? report(a, o->output, o->base.json, why) : rc;
+    return rc == 0 && strcmp(o->output, "-") != 0 ? report(a, o->output, o->base.json, why) : rc;
 }
 
 static int record_run(struct arena *a, const struct cli_options *options, struct fail *why) {

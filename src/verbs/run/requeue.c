@@ -63,7 +63,11 @@ static bool read_handlers(int64_t pid, uint64_t *ret_bits) {
     snprintf(path, sizeof path, "/proc/%lld/status", (long long)pid);
     if (pid <= 0 || os_read(&scratch, path, 1 << 16, &text, NULL, NULL) < 0) return false;
     ptrdiff_t at = str_find(text, STR("SigCgt:"));
-    return at >= 0 && sscanf(text.p + at, "SigCgt: %lx", ret_bits) == 1;
+    if (at < 0) return false;
+    char *end;
+    const char *digits = text.p + at + sizeof "SigCgt:" - 1;
+    *ret_bits = strtoul(digits, &end, 16);
+    return end > digits;
 }
 
 // What all processes that train have handlers for.
