@@ -45,6 +45,13 @@ for _ in range(int(sys.argv[2])):
     time.sleep(0.01)
 open("done", "w").write("%d" % os.getppid())
 """
+# From child to child for a second, so that no look at the processes is sure to find one, and then a daemon.
+HOPS = """
+import os, time
+end = time.monotonic() + 1
+while time.monotonic() < end:
+    if os.fork(): os._exit(0)
+""" + DAEMON
 SAVES = BEGIN + """
 for _ in range(3):
     step(2)
@@ -78,6 +85,11 @@ class Strange(InFolder):
         fit = self.answer("fit", "--memory", "2GiB", "--max-batch-size", "8", "--steps", "3",
                           command=[sys.executable, os.path.join(self.folder, "train.py"), "{batch}", "2000"])
         self.assertEqual((fit["largest_batch_size"], fit["trials"][-1]["status"]), (8, "OK"))
+
+    def test_hops_into_the_background(self):
+        """A process that a look at /proc misses, since its parent ended meanwhile, is no reason to end it."""
+        answer, said = self.run_it(HOPS, "40")
+        self.assertEqual((answer["samples"], answer["restarts"]), (40 * 4, 0), said)
 
     def test_saves_where_nothing_can_be_written(self):
         answer, said = self.run_it(SAVES, "goes-on", options=["--recover"])

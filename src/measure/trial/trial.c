@@ -160,12 +160,13 @@ static bool has_lost_rank(const struct run *r) {
                                 are_missing);
 }
 
-// The command is gone. Whether what it left behind is worth waiting for: processes that report, or,
-// when a launcher ended well before anything was reported, any.
+// The command is gone, and the guardian knows of processes that are not. Whether they are worth
+// waiting for: those that report, or, when a launcher ended well before anything was reported, any
+// (the guardian's word counts: a scan may miss one whose parent ended meanwhile).
 static bool is_worth_waiting(const struct run *r) {
     const struct steps *s = &r->trial->steps;
     if (trial_ranks_live(s, &r->tree, r->request->whole ? 0 : r->now_ns)) return true;
-    return s->rank_count == 0 && r->guard.status == 0 && trial_tree_living(&r->tree) > 0;
+    return s->rank_count == 0 && r->guard.status == 0;
 }
 
 static bool has_ended(const struct run *r) {
