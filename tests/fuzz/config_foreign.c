@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         rest = str_slice(text, cut + 6, text.len);
         text = str_slice(text, 0, cut + 1);
     }
-    const struct config_loader loader = {.read = load, .self = &rest};
+    const struct datum_loader loader = {.read = load, .self = &rest};
     if (said(config_parse_with(&a, str_of(names[data[0] % 3]), text, &loader, &c, &why), &why))
         return 0;
     if (said(config_read_roles(&a, &c, NULL, &r, &why), &why)) return 0;

@@ -188,7 +188,7 @@ static void parse_fixture(struct arena *a, const char *file, struct config *ret)
     struct str path = str_format(a, "%s/tests/configs/%s", source ? source : ".", file), text;
     struct fail why = {0};
     if (os_read(a, path.p, CONFIG_MAX_BYTES, &text, NULL, &why)) fail_msg("%s", why.message);
-    const struct config_loader loader = {.read = load};
+    const struct datum_loader loader = {.read = load};
     if (config_parse_with(a, str_of(file), text, &loader, ret, &why)) fail_msg("%s", why.message);
 }
 

@@ -84,7 +84,7 @@ static void print(const char *name) {
     struct str text;
     struct fail why = {0};
     struct config c = {0};
-    const struct config_loader loader = {.read = load};
+    const struct datum_loader loader = {.read = load};
     json_t *document = json_pack("{s:s}", "file", name);
     int status = os_read_file(&a, name, CONFIG_MAX_BYTES, &text, NULL, &why);
     if (!status) status = config_parse_with(&a, str_of(name), text, &loader, &c, &why);

@@ -50,6 +50,6 @@ static int read_beside(void *self, struct arena *a, struct str path, struct str 
 int question_parse(struct arena *a, const char *path, struct str text, struct config *ret_config,
                    struct fail *why) {
     struct str project = question_project(a, path);
-    const struct config_loader loader = {.read = read_beside, .self = &project};
+    const struct datum_loader loader = {.read = read_beside, .self = &project};
     return config_parse_with(a, str_of(path), text, &loader, ret_config, why);
 }

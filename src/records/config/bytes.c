@@ -10,108 +10,19 @@
 #include <stdio.h>
 #include <string.h>
 
-static void place_of(struct str text, ptrdiff_t at, int *ret_line, int *ret_column) {
-    int line = 1, column = 1;
-    for (ptrdiff_t i = str_starts(text, STR("\xEF\xBB\xBF")) ? 3 : 0; i < at && i < text.len; i++) {
-        const unsigned char byte = (unsigned char)text.p[i];
-        if (byte == '\n' || (byte == '\r' && !(i + 1 < text.len && text.p[i + 1] == '\n'))) {
-            line++;
-            column = 1;
-        } else if ((byte & 0xC0) != 0x80) {
-            column++;
-        }
-    }
-    *ret_line = line;
-    *ret_column = column;
-}
-
-int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, const char *format,
-                      ...) {
-    char message[400];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(message, sizeof message, format, args);
-    va_end(args);
-    int line, column;
-    place_of(c->text, at < 0 ? 0 : at, &line, &column);
-    return fail_set(why, FAIL_INPUT, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, message);
-}
-
-static bool is_utf8(struct str text, ptrdiff_t *ret_bad) {
-    for (struct str rest = text; rest.len > 0;) {
-        ptrdiff_t before = rest.len;
-        bool is_broken = clean_next(&rest) == CLEAN_BROKEN && before - rest.len == 1;
-        if (!is_broken) continue;
-        *ret_bad = text.len - before;
-        return false;
-    }
-    return true;
-}
-
-// Compressed files by their first bytes.
-static const struct {
-    const char *begin, *name, *command;
-} packed[] = {
-    {"\x1F\x8B", "gzip", "gunzip"},
-    {"\xFD"
-     "7zXZ",
-     "xz", "unxz"},
-    {"\x28\xB5\x2F\xFD", "zstd", "unzstd"},
-    {"BZh9", "bzip2", "bunzip2"},
-    {"PK\x03\x04", "zip", "unzip"},
-};
-
-static int not_utf8(const struct config *c, ptrdiff_t at, struct fail *why) {
-    const unsigned char *s = (const unsigned char *)c->text.p;
-    for (size_t i = 0; i < sizeof packed / sizeof *packed; i++) {
-        if (!str_starts(c->text, str_of(packed[i].begin))) continue;
-        fail_set(why, FAIL_INPUT, "%.*s: compressed with %s, expected a text", STR_ARG(c->name),
-                 packed[i].name);
-        return fail_hint(why, "unpack it first: %s", packed[i].command);
-    }
-    bool utf16 =
-        c->text.len >= 2 && ((s[0] == 0xFF && s[1] == 0xFE) || (s[0] == 0xFE && s[1] == 0xFF));
-    if (utf16) {
-        fail_set(why, FAIL_INPUT, "%.*s:1:1: not UTF-8 but UTF-16 or UTF-32, expected UTF-8",
-                 STR_ARG(c->name));
-        return fail_hint(why, "convert it: iconv -f UTF-16 -t UTF-8 OLD > NEW");
-    }
-    config_bytes_fail(c, at, why, "not UTF-8 (byte 0x%02x), expected UTF-8", s[at]);
-    return fail_hint(why,
-                     "an older editor's Korean file is CP949: iconv -f CP949 -t UTF-8 OLD > NEW");
-}
-
-// Characters that PyYAML's reader rejects anywhere (its NON_PRINTABLE, 6.0.3).
-static int forbidden(const struct config *c, struct fail *why) {
-    const struct str t = c->text;
-    for (ptrdiff_t i = 0; i < t.len; i++) {
-        const unsigned char b = (unsigned char)t.p[i];
-        const bool control = (b < 0x20 && b != '\t' && b != '\n' && b != '\r') || b == 0x7F;
-        if (b == 0) {
-            return config_bytes_fail(c, i, why, "NUL byte, expected text (is this a binary file?)");
-        }
-        if (control)
-            return config_bytes_fail(c, i, why, "control character 0x%02x, expected text", b);
-        const unsigned char next = i + 1 < t.len ? (unsigned char)t.p[i + 1] : 0;
-        if (b == 0xC2 && next < 0xA0 && next != 0x85) {
-            return config_bytes_fail(c, i, why, "control character U+00%02X, expected text", next);
-        }
-        const unsigned char last = i + 2 < t.len ? (unsigned char)t.p[i + 2] : 0;
-        if (c->format == CONFIG_YAML && b == 0xEF && next == 0xBF && last >= 0xBE) {
-            return config_bytes_fail(c, i, why, "U+FFF%c, which is no character, expected text",
-                                     last == 0xBE ? 'E' : 'F');
-        }
-        if (i > 0 && b == 0xEF && next == 0xBB && last == 0xBF) {
-            config_bytes_fail(c, i, why,
-                              "a second byte order mark (U+FEFF), which becomes part of a key");
-            return fail_hint(why, "delete the invisible character");
-        }
-    }
-    return 0;
-}
-
 static bool is_gap(char c) {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
+}
+
+// U+FFFE and U+FFFF: PyYAML's reader rejects them anywhere (its NON_PRINTABLE, 6.0.3).
+static int not_characters(const struct config *c, struct fail *why) {
+    for (ptrdiff_t i = 0; i + 2 < c->text.len; i++) {
+        const unsigned char *s = (const unsigned char *)c->text.p + i;
+        if (s[0] == 0xEF && s[1] == 0xBF && s[2] >= 0xBE)
+            return config_bytes_fail(c, i, why, "U+FFF%c, which is no character, expected text",
+                                     s[2] == 0xBE ? 'E' : 'F');
+    }
+    return 0;
 }
 
 // libfyaml 0.7.12 loses track of its memory (fy_fetch_value) when a colon below an explicit key is
@@ -137,25 +48,21 @@ static int breaks_parser(const struct config *c, struct fail *why) {
 }
 
 int config_bytes_check(const struct config *c, struct fail *why) {
-    if (c->text.len > CONFIG_MAX_BYTES) {
-        return fail_set(why, FAIL_INPUT, "%.*s: more than 16 MiB, expected a training config",
-                        STR_ARG(c->name));
-    }
-    ptrdiff_t bad;
-    const unsigned char *s = (const unsigned char *)c->text.p;
-    if (c->text.len >= 2 && s[0] != 0 && s[1] == 0 && is_utf8(c->text, &bad)) {
-        fail_set(why, FAIL_INPUT, "%.*s:1:2: NUL byte: not UTF-8 but UTF-16, expected UTF-8",
-                 STR_ARG(c->name));
-        return fail_hint(why, "convert it: iconv -f UTF-16LE -t UTF-8 OLD > NEW");
-    }
-    if (!is_utf8(c->text, &bad)) return not_utf8(c, bad, why);
-    int status = forbidden(c, why);
-    if (status) return status;
-    if (str_trim(c->text).len == 0) {
-        return fail_set(why, FAIL_INPUT, "%.*s:1:1: the file is empty, expected a training config",
-                        STR_ARG(c->name));
-    }
-    return c->format == CONFIG_YAML ? breaks_parser(c, why) : 0;
+    int status = datum_source_check(&(struct datum_source){.name = c->name, .text = c->text}, why);
+    if (status || c->format != CONFIG_YAML) return status;
+    status = not_characters(c, why);
+    return status ? status : breaks_parser(c, why);
+}
+
+int config_bytes_fail(const struct config *c, ptrdiff_t at, struct fail *why, const char *format,
+                      ...) {
+    char message[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(message, sizeof message, format, args);
+    va_end(args);
+    return datum_source_fail(&(struct datum_source){.name = c->name, .text = c->text}, at, why,
+                             "%s", message);
 }
 
 ptrdiff_t config_bytes_line_begin(struct str text, ptrdiff_t at) {
@@ -249,7 +156,7 @@ struct str config_bytes_hint(struct arena *a, struct str text, struct str key) {
 
 static struct str at_line(struct arena *a, const struct config *c, ptrdiff_t at, const char *what) {
     int line, column;
-    place_of(c->text, at, &line, &column);
+    datum_source_place(c->text, at, &line, &column);
     return str_format(a, "%.*s:%d:%d: %s", STR_ARG(c->name), line, column, what);
 }
 

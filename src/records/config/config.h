@@ -21,6 +21,7 @@
 
 #include "base/fail.h"
 #include "base/str.h"
+#include "records/datum/datum.h"
 
 // --- Reading -------------------------------------------------------------------------------------
 
@@ -54,16 +55,7 @@ struct config {
     struct str_list notes; // files that were not, and what is not known for it
 };
 
-enum { CONFIG_MAX_BYTES = 16 << 20 };
-
-// Where the other files of a config come from (mmengine's _base_, detectron2's imports): this room
-// opens nothing. `path` is the config's own name with the reference applied: "configs/_base_/x.py".
-// What may be read is the loader's to decide; it fails with the reason.
-struct config_loader {
-    int (*read)(void *self, struct arena *a, struct str path, struct str *ret_text,
-                struct fail *why);
-    void *self;
-};
+enum { CONFIG_MAX_BYTES = DATUM_MAX_BYTES };
 
 // Parses the text of a config. Fails with FAIL_INPUT and "NAME:LINE:COLUMN: what" for everything
 // that the trainer would not load or read differently from us: bytes that are not UTF-8, two
@@ -73,7 +65,7 @@ int config_parse(struct arena *a, struct str name, struct str text, struct confi
                  struct fail *why);
 // The same for a config that may be made of several files. `loader` NULL: as config_parse.
 int config_parse_with(struct arena *a, struct str name, struct str text,
-                      const struct config_loader *loader, struct config *ret_config,
+                      const struct datum_loader *loader, struct config *ret_config,
                       struct fail *why);
 // FAIL_INPUT, with the place, where a key is there twice.
 int config_refuse_repeated(const struct config *c, struct fail *why);

@@ -3,7 +3,8 @@
 // order mark, CRLF and Korean included. Aliases are noted, never expanded, so an alias bomb costs
 // what its text costs. What libfyaml lets pass and a trainer would not (anchors defined twice,
 // unknown aliases, a second document) is refused here.
-#include "records/config/datum_int.h"
+
+#include "records/config/tree_int.h"
 
 #include <jansson.h>
 #include <libfyaml.h>
@@ -429,19 +430,29 @@ static int parse_own(struct arena *a, struct config *c, struct fail *why) {
     return status;
 }
 
+static int parse_data(struct arena *a, datum_reader *read, const struct datum_loader *loader,
+                      struct config *c, struct fail *why) {
+    struct datum_source source = {.name = c->name, .text = c->text, .loader = loader};
+    const struct datum *root = NULL;
+    int status = read(a, &source, &root, why);
+    c->files = source.files;
+    c->notes = source.notes;
+    return !status && root ? config_data_tree(a, root, c, why) : status;
+}
+
 int config_parse_with(struct arena *a, struct str name, struct str text,
-                      const struct config_loader *loader, struct config *ret_config,
+                      const struct datum_loader *loader, struct config *ret_config,
                       struct fail *why) {
+    static datum_reader *const readers[] = {[CONFIG_PYTHON] = datum_python_read,
+                                            [CONFIG_TOML] = datum_toml_read,
+                                            [CONFIG_SHELL] = datum_shell_read,
+                                            [CONFIG_FOREIGN] = NULL};
     struct config c = {.name = name, .text = text, .format = format_of(name)};
     struct fail unheard;
     if (!why) why = &unheard;
     int status = config_bytes_check(&c, why);
-    if (!status && c.format == CONFIG_PYTHON)
-        status = config_python_read(a, loader, &c, why);
-    else if (!status && c.format == CONFIG_TOML)
-        status = config_toml_read(a, &c, why);
-    else if (!status && c.format == CONFIG_SHELL)
-        status = config_shell_read(a, &c, why);
+    if (!status && readers[c.format])
+        status = parse_data(a, readers[c.format], loader, &c, why);
     else if (!status && c.format != CONFIG_FOREIGN)
         status = parse_own(a, &c, why);
     if (!status) *ret_config = c;

@@ -89,33 +89,6 @@ struct str config_path_join(struct arena *a, struct str path, struct str key) {
     return buf_str(&b);
 }
 
-// "a/b/c.py" and "../d.py" give "a/d.py".
-struct str config_path_beside(struct arena *a, struct str name, struct str reference) {
-    struct str_list parts = {0};
-    ptrdiff_t folder = name.len;
-    while (folder > 0 && name.p[folder - 1] != '/') folder--;
-    if (str_starts(reference, STR("/"))) return reference;
-    struct str both[] = {str_slice(name, 0, folder), reference};
-    for (int i = 0; i < 2; i++) {
-        while (both[i].p && both[i].len > 0) {
-            const struct str part = str_cut(&both[i], '/');
-            const bool up = str_is(part, "..") && parts.count > 0 &&
-                            !str_is(parts.items[parts.count - 1], "..");
-            if (up)
-                parts.count--;
-            else if (part.len > 0 && !str_is(part, "."))
-                str_list_add(a, &parts, part);
-        }
-    }
-    struct buf b = buf_new(a);
-    if (str_starts(name, STR("/"))) buf_byte(&b, '/');
-    for (ptrdiff_t i = 0; i < parts.count; i++) {
-        if (i > 0) buf_byte(&b, '/');
-        buf_add(&b, parts.items[i]);
-    }
-    return buf_str(&b);
-}
-
 struct config_node *config_node_follow(struct config_node *n) {
     // An anchor never names an alias, so one step is all there is.
     return n->kind == NODE_ALIAS ? n->target : n;

@@ -69,6 +69,12 @@ int config_nodes_visit(struct arena *a, struct config *config, node_visitor *eac
 // false: no JSON, or with something in it that is better left to jansson.
 bool config_json_is_plain(struct str text);
 
+// --- data.c: what is no YAML ---------------------------------------------------------------------
+
+// FAIL_INPUT when the values, each written out where it is used, are too many or too deep.
+int config_data_tree(struct arena *a, const struct datum *root, struct config *ret_config,
+                     struct fail *why);
+
 // --- index.c: the keys of one map ----------------------------------------------------------------
 
 // Built once when the map is complete, so that neither looking for a hundred keys of a dialect nor
@@ -162,9 +168,6 @@ struct steps {
 int config_path_parse(struct arena *a, struct str path, struct steps *ret_steps, struct fail *why);
 struct str config_path_join(struct arena *a, struct str path,
                             struct str key); // quotes a dotted key
-
-// The path of a file that another one names by where it stands to it.
-struct str config_path_beside(struct arena *a, struct str name, struct str reference);
 
 struct place {
     struct config_node *map, *key, *value; // value NULL: absent; map: where the pair is

@@ -2,7 +2,7 @@
 // Python configs, statement by statement, and nothing is run. A name that is assigned a plain value
 // has it, the last time wins. What stands in an if, a loop or a try may not run: names that are
 // assigned there are unknown. The body of a function or a class is passed over.
-#include "records/config/python_int.h"
+#include "records/datum/python_int.h"
 
 enum { BLOCKS_MAX = 100, STEPS_MAX = 32 };
 
@@ -12,7 +12,7 @@ enum mode { RUNS, MAY_RUN, PASSED_OVER };
 static void statement(struct module *m, enum mode mode, int depth);
 
 static bool is(const struct module *m, const char *sign) {
-    return config_lexer_is(&m->lex, sign);
+    return datum_lexer_is(&m->lex, sign);
 }
 
 static bool is_line_end(const struct module *m) {
@@ -20,7 +20,7 @@ static bool is_line_end(const struct module *m) {
 }
 
 static void pass_line(struct module *m) {
-    while (!is_line_end(m)) config_python_next(m);
+    while (!is_line_end(m)) datum_python_next(m);
 }
 
 // --- Assignments ---------------------------------------------------------------------------------
@@ -36,14 +36,14 @@ struct target {
 static void target_step(struct module *m, struct target *t) {
     struct datum *key;
     if (is(m, ".")) {
-        config_python_next(m);
-        key = config_python_make(m, DATUM_TEXT, &m->lex.token);
+        datum_python_next(m);
+        key = datum_python_make(m, DATUM_TEXT, &m->lex.token);
         key->text = m->lex.token.text;
-        config_python_next(m);
+        datum_python_next(m);
     } else {
-        config_python_next(m);
-        key = config_python_expr(m);
-        if (is(m, "]")) config_python_next(m);
+        datum_python_next(m);
+        key = datum_python_expr(m);
+        if (is(m, "]")) datum_python_next(m);
     }
     t->is_known =
         t->is_known && (key->kind == DATUM_TEXT || key->kind == DATUM_INT) && t->count < STEPS_MAX;
@@ -56,11 +56,11 @@ static bool target(struct module *m, struct target *t) {
     const bool was_program = m->is_program;
     *t = (struct target){.name = m->lex.token, .is_known = true};
     if (m->lex.token.kind != TOKEN_NAME) return false;
-    config_python_next(m);
+    datum_python_next(m);
     while ((is(m, ".") || is(m, "[")) && !m->py->status) target_step(m, t);
     if (is(m, ":")) { // an annotation
-        config_python_next(m);
-        config_python_skip(m);
+        datum_python_next(m);
+        datum_python_skip(m);
         if (is_line_end(m)) return true;
     }
     const struct str sign = m->lex.token.text;
@@ -74,17 +74,17 @@ static bool target(struct module *m, struct target *t) {
 }
 
 static struct datum *step_into(struct module *m, struct datum *from, const struct datum *key) {
-    config_python_open(m, from);
-    struct datum *v = config_python_item(from, key);
+    datum_python_open(m, from);
+    struct datum *v = datum_python_item(from, key);
     if (v || from->kind != DATUM_MAP || key->kind != DATUM_TEXT) return v;
-    v = config_python_make(m, DATUM_UNKNOWN, &m->lex.token);
+    v = datum_python_make(m, DATUM_UNKNOWN, &m->lex.token);
     v->text = key->text;
-    config_datum_set(&m->py->data, from, key->text, v, key->line, key->column);
+    datum_set(&m->py->data, from, key->text, v, key->line, key->column);
     return v;
 }
 
 static struct datum *unknown_like(struct module *m, const struct datum *v) {
-    struct datum *u = config_datum_at(&m->py->data, v, v->line, v->column);
+    struct datum *u = datum_at(&m->py->data, v, v->line, v->column);
     u->kind = DATUM_UNKNOWN;
     u->is_open = false;
     u->text = STR("set in a block that may not run");
@@ -95,24 +95,24 @@ static void assign(struct module *m, const struct target *t, struct datum *value
     struct data *d = &m->py->data;
     if (m->is_uncertain) value = unknown_like(m, value);
     if (t->count == 0) {
-        config_datum_set(d, m->globals, t->name.text, value, t->name.line, t->name.column);
+        datum_set(d, m->globals, t->name.text, value, t->name.line, t->name.column);
         return;
     }
-    const struct datum_pair *p = config_datum_find(m->globals, t->name.text);
+    const struct datum_pair *p = datum_find(m->globals, t->name.text);
     struct datum *at = p ? p->value : NULL;
     if (m->base && str_is(t->name.text, "_base_")) {
         at = m->base;
-        value = config_datum_deep(d, value, 0); // as MMEngine's own maps take it
+        value = datum_deep(d, value, 0); // as MMEngine's own maps take it
     }
     for (int i = 0; at && i + 1 < t->count; i++) at = step_into(m, at, t->steps[i]);
     if (!at) return;
     const struct datum *key = t->steps[t->count - 1];
-    config_python_open(m, at);
+    datum_python_open(m, at);
     if (!t->is_known || (at->kind == DATUM_LIST && key->kind != DATUM_INT)) {
         at->is_open = at->kind >= DATUM_LIST;
     } else if (at->kind == DATUM_MAP && key->kind == DATUM_TEXT) {
-        config_datum_set(d, at, key->text, value, key->line, key->column);
-    } else if (at->kind == DATUM_LIST && config_python_item(at, key)) {
+        datum_set(d, at, key->text, value, key->line, key->column);
+    } else if (at->kind == DATUM_LIST && datum_python_item(at, key)) {
         const int64_t i = key->integer < 0 ? key->integer + at->list->count : key->integer;
         at->list->items[i] = value;
     }
@@ -121,17 +121,17 @@ static void assign(struct module *m, const struct target *t, struct datum *value
 // "lr *= 2"
 static void augment(struct module *m, const struct target *t) {
     const struct token sign = m->lex.token;
-    const struct datum_pair *p = config_datum_find(m->globals, t->name.text);
+    const struct datum_pair *p = datum_find(m->globals, t->name.text);
     const struct datum *before = p ? p->value : NULL;
     const ptrdiff_t begin = sign.text.p - m->lex.text.p;
-    for (int i = 0; i < t->count; i++) before = config_python_item(before, t->steps[i]);
-    config_python_next(m);
-    const struct datum *more = config_python_exprs(m);
+    for (int i = 0; i < t->count; i++) before = datum_python_item(before, t->steps[i]);
+    datum_python_next(m);
+    const struct datum *more = datum_python_exprs(m);
     struct datum *v = NULL;
     const struct str operator= str_slice(sign.text, 0, sign.text.len - 1);
-    if (before) v = config_python_binary(m, operator, before, more);
-    if (!v) v = config_python_unknown(m, &t->name, begin);
-    v = config_datum_at(&m->py->data, v, t->name.line, t->name.column);
+    if (before) v = datum_python_binary(m, operator, before, more);
+    if (!v) v = datum_python_unknown(m, &t->name, begin);
+    v = datum_at(&m->py->data, v, t->name.line, t->name.column);
     assign(m, t, v);
 }
 
@@ -143,12 +143,12 @@ static void assign_names(struct module *m) {
     while (!is_last && !is_line_end(m) && count < STEPS_MAX) {
         struct target *t = &names[count++];
         *t = (struct target){.name = m->lex.token, .is_known = true};
-        config_python_next(m);
-        while (!is(m, ",") && !is(m, "=") && !is_line_end(m)) config_python_next(m);
+        datum_python_next(m);
+        while (!is(m, ",") && !is(m, "=") && !is_line_end(m)) datum_python_next(m);
         is_last = is(m, "=");
-        config_python_next(m);
+        datum_python_next(m);
     }
-    struct datum *v = config_python_exprs(m);
+    struct datum *v = datum_python_exprs(m);
     const bool fits = v->kind == DATUM_LIST && !v->is_open && v->list->count == count;
     for (int i = 0; i < count; i++) {
         struct datum *item = fits ? v->list->items[i] : unknown_like(m, v);
@@ -162,11 +162,11 @@ static bool is_names(const struct module *m) {
     struct lexer ahead = m->lex;
     bool has_comma = false;
     while (ahead.token.kind == TOKEN_NAME) {
-        config_lexer_next(&ahead);
-        if (config_lexer_is(&ahead, "=")) return has_comma;
-        if (!config_lexer_is(&ahead, ",")) return false;
+        datum_lexer_next(&ahead);
+        if (datum_lexer_is(&ahead, "=")) return has_comma;
+        if (!datum_lexer_is(&ahead, ",")) return false;
         has_comma = true;
-        config_lexer_next(&ahead);
+        datum_lexer_next(&ahead);
     }
     return false;
 }
@@ -186,14 +186,14 @@ static bool assignment(struct module *m) {
             augment(m, &targets[0]);
             return true;
         }
-        config_python_next(m);
+        datum_python_next(m);
     }
     if (count == 0) return false;
-    struct datum *v = config_python_exprs(m);
+    struct datum *v = datum_python_exprs(m);
     for (int i = 0; i < count; i++) {
         assign(m, &targets[i], v);
         if (str_is(targets[i].name.text, "_base_") && targets[i].count == 0 && !m->is_uncertain)
-            config_python_bases(m, v);
+            datum_python_bases(m, v);
     }
     return true;
 }
@@ -203,18 +203,18 @@ static bool assignment(struct module *m) {
 // "del model['x']"
 static void delete (struct module *m) {
     struct target t = {.name = {0}};
-    config_python_next(m);
+    datum_python_next(m);
     t = (struct target){.name = m->lex.token, .is_known = true};
     if (m->lex.token.kind != TOKEN_NAME) return;
-    config_python_next(m);
+    datum_python_next(m);
     while ((is(m, ".") || is(m, "[")) && !m->py->status) target_step(m, &t);
     struct datum *at = m->globals;
     for (int i = 0; at && i + 1 < t.count + 1 && t.count > 0; i++) {
         const struct datum name = {.kind = DATUM_TEXT, .text = t.name.text};
-        at = config_python_item(at, i == 0 ? &name : t.steps[i - 1]);
+        at = datum_python_item(at, i == 0 ? &name : t.steps[i - 1]);
     }
     const struct str key = t.count ? t.steps[t.count - 1]->text : t.name.text;
-    struct datum_pair *p = at && at->kind == DATUM_MAP ? config_datum_find(at, key) : NULL;
+    struct datum_pair *p = at && at->kind == DATUM_MAP ? datum_find(at, key) : NULL;
     if (p) p->value = m->is_uncertain ? unknown_like(m, p->value) : NULL;
 }
 
@@ -228,22 +228,22 @@ static void simple(struct module *m, enum mode mode) {
     m->is_uncertain = mode == MAY_RUN;
     while (!is_line_end(m)) {
         if (is(m, "from") || is(m, "import"))
-            config_python_import(m);
+            datum_python_import(m);
         else if (is(m, "del"))
             delete (m);
         else if (str_is_one_of(m->lex.token.text, nothing))
-            config_python_skip(m);
+            datum_python_skip(m);
         else if (!assignment(m))
-            config_python_exprs(m);
-        while (!is(m, ";") && !is_line_end(m)) config_python_next(m);
-        if (is(m, ";")) config_python_next(m);
+            datum_python_exprs(m);
+        while (!is(m, ";") && !is_line_end(m)) datum_python_next(m);
+        if (is(m, ";")) datum_python_next(m);
     }
 }
 
 static bool is_read_base(const struct module *m) {
     struct lexer ahead = m->lex;
-    config_lexer_next(&ahead);
-    return config_lexer_is(&ahead, "read_base");
+    datum_lexer_next(&ahead);
+    return datum_lexer_is(&ahead, "read_base");
 }
 
 // A header and the lines below it that stand further right.
@@ -256,12 +256,12 @@ static void block(struct module *m, enum mode mode, int depth) {
             brackets += is(m, "(") || is(m, "[") || is(m, "{");
             brackets -= is(m, ")") || is(m, "]") || is(m, "}");
             in_lambda = is(m, "lambda") || (in_lambda && !is(m, ":"));
-            config_python_next(m);
+            datum_python_next(m);
         }
     }
-    if (is(m, ":")) config_python_next(m);
+    if (is(m, ":")) datum_python_next(m);
     if (!is_line_end(m)) simple(m, mode);
-    while (m->lex.token.kind == TOKEN_LINE) config_python_next(m);
+    while (m->lex.token.kind == TOKEN_LINE) datum_python_next(m);
     while (m->lex.token.kind != TOKEN_END && m->lex.token.column > column)
         statement(m, mode, depth + 1);
 }
@@ -275,7 +275,7 @@ static bool is_header(const struct module *m) {
 
 static void statement(struct module *m, enum mode mode, int depth) {
     if (depth > BLOCKS_MAX) {
-        config_python_stop(m, m->lex.end, "blocks nested deeper than %d levels", BLOCKS_MAX);
+        datum_python_stop(m, m->lex.end, "blocks nested deeper than %d levels", BLOCKS_MAX);
         return;
     }
     if (is(m, "@")) { // a decorator
@@ -289,38 +289,37 @@ static void statement(struct module *m, enum mode mode, int depth) {
     } else {
         simple(m, mode);
     }
-    while (m->lex.token.kind == TOKEN_LINE) config_python_next(m);
+    while (m->lex.token.kind == TOKEN_LINE) datum_python_next(m);
 }
 
-struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
-                                int depth, bool *ret_is_program) {
+struct datum *datum_python_run(struct python *py, struct datum_source source, unsigned char file,
+                               int depth, bool *ret_is_program) {
     struct module m = {
-        .py = py, .source = source, .file = file, .depth = depth, .expr = config_python_expr};
+        .py = py, .source = source, .file = file, .depth = depth, .expr = datum_python_expr};
     const struct token first = {.line = 1, .column = 1};
-    m.globals = config_python_make(&m, DATUM_MAP, &first);
-    m.imports = config_python_make(&m, DATUM_MAP, &first);
-    m.lex = config_lexer_open(source.text);
-    if (m.lex.fault) config_python_stop(&m, m.lex.fault_at, "not Python: %s", m.lex.fault);
+    m.globals = datum_python_make(&m, DATUM_MAP, &first);
+    m.imports = datum_python_make(&m, DATUM_MAP, &first);
+    m.lex = datum_lexer_open(source.text);
+    if (m.lex.fault) datum_python_stop(&m, m.lex.fault_at, "not Python: %s", m.lex.fault);
     while (m.lex.token.kind != TOKEN_END) {
         const bool is_indented = m.lex.token.column > 1;
         statement(&m, is_indented ? MAY_RUN : RUNS, 0);
     }
     if (ret_is_program) *ret_is_program = m.is_program;
-    return config_python_merged(&m);
+    return datum_python_merged(&m);
 }
 
-int config_python_read(struct arena *a, const struct config_loader *loader,
-                       struct config *ret_config, struct fail *why) {
-    struct python py = {.data = {.arena = a},
-                        .config = ret_config,
-                        .loader = loader,
-                        .why = why,
-                        .run = config_python_run};
+int datum_python_read(struct arena *a, struct datum_source *source, const struct datum **ret_root,
+                      struct fail *why) {
+    struct python py = {
+        .data = {.arena = a}, .source = source, .why = why, .run = datum_python_run};
     bool is_program = false;
     *arena_push(a, &py.files, &py.file_count, &py.file_capacity) =
-        (struct python_file){.path = ret_config->name};
-    const struct datum *globals = config_python_run(&py, *ret_config, 0, 0, &is_program);
+        (struct python_file){.path = source->name};
+    const struct datum *globals = datum_python_run(&py, *source, 0, 0, &is_program);
     if (py.status) return py.status;
+    if (py.data.count > DATUM_MAX) return datum_too_many(source, why);
     const bool is_empty = globals->map->count == 0 && !globals->is_open;
-    return is_program || is_empty ? 0 : config_data_tree(&py.data, globals, ret_config, why);
+    *ret_root = is_program || is_empty ? NULL : globals;
+    return 0;
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of the config room: the commands of a shell script, variables put in (shell_word.c).
-#ifndef CONFIG_SHELL_INT_H
-#define CONFIG_SHELL_INT_H
+// Inside of the datum room: the commands of a shell script, variables put in (shell_word.c).
+#ifndef DATUM_SHELL_INT_H
+#define DATUM_SHELL_INT_H
 
-#include "records/config/tree_int.h"
+#include "records/datum/datum.h"
 
 struct shell_word {
     struct str text; // not known: as it is written
@@ -19,7 +19,7 @@ struct shell_commands {
     struct shell_command *items;
     ptrdiff_t count, capacity;
 };
-int config_shell_commands(struct arena *a, struct config *config, struct shell_commands *ret,
-                          struct fail *why);
+int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
+                         struct fail *why);
 
 #endif

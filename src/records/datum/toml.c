@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // TOML 1.0 (toml.io/en/v1.0.0): keys, tables, lists. What Python's tomllib refuses is refused here,
 // too; tests/outside/toml compares the two. Dates stay texts.
-#include "records/config/toml_int.h"
+#include "records/datum/toml_int.h"
 
 #include <string.h>
 
@@ -16,27 +16,27 @@ struct key {
 static int value(struct toml *t, struct datum **ret);
 
 static void comment(struct toml *t) {
-    if (config_toml_peek(t) != '#') return;
-    while (t->at < t->text.len && !strchr("\r\n", config_toml_peek(t))) t->at++;
+    if (datum_toml_peek(t) != '#') return;
+    while (t->at < t->text.len && !strchr("\r\n", datum_toml_peek(t))) t->at++;
 }
 
 // Blanks, comments and empty lines.
 static void gap(struct toml *t) {
     do {
-        config_toml_blanks(t);
+        datum_toml_blanks(t);
         comment(t);
-    } while (config_toml_line_end(t));
+    } while (datum_toml_line_end(t));
 }
 
 static int key_part(struct toml *t, struct str *ret) {
-    const char c = config_toml_peek(t);
+    const char c = datum_toml_peek(t);
     const ptrdiff_t begin = t->at;
-    if (c == '"' || c == '\'') return config_toml_string(t, false, ret);
-    while (str_is_alnum(config_toml_peek(t)) || config_toml_peek(t) == '_' ||
-           config_toml_peek(t) == '-')
+    if (c == '"' || c == '\'') return datum_toml_string(t, false, ret);
+    while (str_is_alnum(datum_toml_peek(t)) || datum_toml_peek(t) == '_' ||
+           datum_toml_peek(t) == '-')
         t->at++;
     *ret = str_slice(t->text, begin, t->at);
-    return ret->len ? 0 : config_toml_fail(t, begin, "a key is missing");
+    return ret->len ? 0 : datum_toml_fail(t, begin, "a key is missing");
 }
 
 static int read_key(struct toml *t, struct key *ret) {
@@ -46,30 +46,29 @@ static int read_key(struct toml *t, struct key *ret) {
         int status = key_part(t, &part);
         if (status) return status;
         *arena_push(t->data.arena, &ret->items, &ret->count, &ret->capacity) = part;
-        config_toml_blanks(t);
-        if (config_toml_peek(t) != '.') return 0;
-        if (ret->count > DATA_DEPTH_MAX)
-            return config_toml_fail(t, t->at, "nested deeper than %d levels", DATA_DEPTH_MAX);
+        datum_toml_blanks(t);
+        if (datum_toml_peek(t) != '.') return 0;
+        if (ret->count > DATUM_DEPTH_MAX)
+            return datum_toml_fail(t, t->at, "nested deeper than %d levels", DATUM_DEPTH_MAX);
         t->at++;
-        config_toml_blanks(t);
+        datum_toml_blanks(t);
     }
 }
 
 static int twice(struct toml *t, const struct key *k, struct str part) {
-    return config_toml_fail(t, k->at, "'%.*s' is there twice, or is no table",
-                            part.len < 60 ? (int)part.len : 60, part.p);
+    return datum_toml_fail(t, k->at, "'%.*s' is there twice, or is no table",
+                           part.len < 60 ? (int)part.len : 60, part.p);
 }
 
 static struct datum *new_table(struct toml *t, const struct key *k) {
-    return config_datum_new(&t->data, DATUM_MAP, k->line, k->column);
+    return datum_new(&t->data, DATUM_MAP, k->line, k->column);
 }
 
 // The table of one part of a header: the last of a list of tables.
 static struct datum *enter(struct toml *t, struct datum *map, const struct key *k,
                            struct str part) {
-    struct datum_pair *p = config_datum_find(map, part);
-    if (!p)
-        return config_datum_set(&t->data, map, part, new_table(t, k), k->line, k->column)->value;
+    struct datum_pair *p = datum_find(map, part);
+    if (!p) return datum_set(&t->data, map, part, new_table(t, k), k->line, k->column)->value;
     struct datum *v = p->value;
     if (v->is_fixed) return NULL;
     if (v->kind == DATUM_LIST && v->is_array) return v->list->items[v->list->count - 1];
@@ -79,32 +78,31 @@ static struct datum *enter(struct toml *t, struct datum *map, const struct key *
 // --- Values --------------------------------------------------------------------------------------
 
 static int pair_value(struct toml *t, struct datum **ret) {
-    if (config_toml_peek(t) != '=') return config_toml_fail(t, t->at, "'=' expected behind a key");
+    if (datum_toml_peek(t) != '=') return datum_toml_fail(t, t->at, "'=' expected behind a key");
     t->at++;
-    config_toml_blanks(t);
+    datum_toml_blanks(t);
     return value(t, ret);
 }
 
 // "a.b.c = 1" in a table in braces: the tables on the way are this one's own.
 static int set_inline(struct toml *t, struct datum *map, const struct key *k, struct datum *v) {
     for (ptrdiff_t i = 0; i + 1 < k->count; i++) {
-        struct datum_pair *p = config_datum_find(map, k->items[i]);
+        struct datum_pair *p = datum_find(map, k->items[i]);
         if (p && (p->value->kind != DATUM_MAP || p->value->is_fixed))
             return twice(t, k, k->items[i]);
-        if (!p)
-            p = config_datum_set(&t->data, map, k->items[i], new_table(t, k), k->line, k->column);
+        if (!p) p = datum_set(&t->data, map, k->items[i], new_table(t, k), k->line, k->column);
         map = p->value;
     }
     const struct str last = k->items[k->count - 1];
-    if (config_datum_find(map, last)) return twice(t, k, last);
-    config_datum_set(&t->data, map, last, v, k->line, k->column);
+    if (datum_find(map, last)) return twice(t, k, last);
+    datum_set(&t->data, map, last, v, k->line, k->column);
     return 0;
 }
 
 static int inline_table(struct toml *t, struct datum *map) {
     t->at++;
-    config_toml_blanks(t);
-    if (config_toml_peek(t) == '}') {
+    datum_toml_blanks(t);
+    if (datum_toml_peek(t) == '}') {
         t->at++;
         return 0;
     }
@@ -115,12 +113,12 @@ static int inline_table(struct toml *t, struct datum *map) {
         if (!status) status = pair_value(t, &v);
         if (!status) status = set_inline(t, map, &k, v);
         if (status) return status;
-        config_toml_blanks(t);
-        const char c = config_toml_peek(t);
-        if (c != ',' && c != '}') return config_toml_fail(t, t->at, "',' or '}' expected");
+        datum_toml_blanks(t);
+        const char c = datum_toml_peek(t);
+        if (c != ',' && c != '}') return datum_toml_fail(t, t->at, "',' or '}' expected");
         t->at++;
         if (c == '}') return 0;
-        config_toml_blanks(t);
+        datum_toml_blanks(t);
     }
 }
 
@@ -129,13 +127,13 @@ static int array(struct toml *t, struct datum *list) {
     for (;;) {
         struct datum *v;
         gap(t);
-        if (config_toml_peek(t) == ']') break;
+        if (datum_toml_peek(t) == ']') break;
         int status = value(t, &v);
         if (status) return status;
-        config_datum_push(&t->data, list, v);
+        datum_push(&t->data, list, v);
         gap(t);
-        if (config_toml_peek(t) == ']') break;
-        if (config_toml_peek(t) != ',') return config_toml_fail(t, t->at, "',' or ']' expected");
+        if (datum_toml_peek(t) == ']') break;
+        if (datum_toml_peek(t) != ',') return datum_toml_fail(t, t->at, "',' or ']' expected");
         t->at++;
     }
     t->at++;
@@ -143,22 +141,22 @@ static int array(struct toml *t, struct datum *list) {
 }
 
 static int value(struct toml *t, struct datum **ret) {
-    const char c = config_toml_peek(t);
+    const char c = datum_toml_peek(t);
     const enum datum_kind kind = c == '{' ? DATUM_MAP : c == '[' ? DATUM_LIST : DATUM_TEXT;
-    struct datum *v = config_datum_new(&t->data, kind, t->line, (int)(t->at - t->line_begin) + 1);
+    struct datum *v = datum_new(&t->data, kind, t->line, (int)(t->at - t->line_begin) + 1);
     int status;
-    if (t->data.count > DATA_MAX) return config_data_too_many(t->config, t->why);
-    if (t->depth >= DATA_DEPTH_MAX)
-        return config_toml_fail(t, t->at, "nested deeper than %d levels", DATA_DEPTH_MAX);
+    if (t->data.count > DATUM_MAX) return datum_too_many(t->source, t->why);
+    if (t->depth >= DATUM_DEPTH_MAX)
+        return datum_toml_fail(t, t->at, "nested deeper than %d levels", DATUM_DEPTH_MAX);
     t->depth++;
     if (kind == DATUM_MAP)
         status = inline_table(t, v);
     else if (kind == DATUM_LIST)
         status = array(t, v);
     else if (c == '"' || c == '\'')
-        status = config_toml_string(t, true, &v->text);
+        status = datum_toml_string(t, true, &v->text);
     else
-        status = config_toml_word(t, v);
+        status = datum_toml_word(t, v);
     t->depth--;
     v->is_fixed = kind != DATUM_TEXT;
     *ret = v;
@@ -179,13 +177,13 @@ static int key_line(struct toml *t, struct datum *table) {
     }
     if (status) return status;
     const struct str last = k.items[k.count - 1];
-    if (config_datum_find(map, last)) return twice(t, &k, last);
-    config_datum_set(&t->data, map, last, v, k.line, k.column);
+    if (datum_find(map, last)) return twice(t, &k, last);
+    datum_set(&t->data, map, last, v, k.line, k.column);
     return 0;
 }
 
 static int close_header(struct toml *t, const char *end) {
-    if (!config_toml_has(t, str_of(end))) return config_toml_fail(t, t->at, "'%s' expected", end);
+    if (!datum_toml_has(t, str_of(end))) return datum_toml_fail(t, t->at, "'%s' expected", end);
     t->at += (ptrdiff_t)strlen(end);
     for (ptrdiff_t i = 0; i < t->pending_count; i++) t->pending[i]->is_header = true;
     t->pending_count = 0;
@@ -196,13 +194,13 @@ static int close_header(struct toml *t, const char *end) {
 static int table_line(struct toml *t, struct datum *root, struct datum **ret_table) {
     struct key k;
     t->at++;
-    config_toml_blanks(t);
+    datum_toml_blanks(t);
     int status = read_key(t, &k);
     if (!status) status = close_header(t, "]");
     if (status) return status;
     struct datum *map = root;
     for (ptrdiff_t i = 0; i < k.count; i++) {
-        struct datum_pair *p = config_datum_find(map, k.items[i]);
+        struct datum_pair *p = datum_find(map, k.items[i]);
         if (i + 1 == k.count && p && p->value->kind != DATUM_MAP) return twice(t, &k, k.items[i]);
         map = enter(t, map, &k, k.items[i]);
         if (!map) return twice(t, &k, k.items[i]);
@@ -217,7 +215,7 @@ static int table_line(struct toml *t, struct datum *root, struct datum **ret_tab
 static int array_line(struct toml *t, struct datum *root, struct datum **ret_table) {
     struct key k;
     t->at += 2;
-    config_toml_blanks(t);
+    datum_toml_blanks(t);
     int status = read_key(t, &k);
     if (!status) status = close_header(t, "]]");
     if (status) return status;
@@ -227,15 +225,15 @@ static int array_line(struct toml *t, struct datum *root, struct datum **ret_tab
         if (!map) return twice(t, &k, k.items[i]);
     }
     const struct str last = k.items[k.count - 1];
-    struct datum_pair *p = config_datum_find(map, last);
+    struct datum_pair *p = datum_find(map, last);
     if (!p) {
-        struct datum *list = config_datum_new(&t->data, DATUM_LIST, k.line, k.column);
+        struct datum *list = datum_new(&t->data, DATUM_LIST, k.line, k.column);
         list->is_array = true;
-        p = config_datum_set(&t->data, map, last, list, k.line, k.column);
+        p = datum_set(&t->data, map, last, list, k.line, k.column);
     }
     if (p->value->kind != DATUM_LIST || !p->value->is_array) return twice(t, &k, last);
     *ret_table = new_table(t, &k);
-    config_datum_push(&t->data, p->value, *ret_table);
+    datum_push(&t->data, p->value, *ret_table);
     return 0;
 }
 
@@ -244,25 +242,23 @@ static int document(struct toml *t, struct datum *root) {
     for (;;) {
         gap(t);
         if (t->at >= t->text.len) return 0;
-        int status = config_toml_has(t, STR("[["))  ? array_line(t, root, &table)
-                     : config_toml_has(t, STR("[")) ? table_line(t, root, &table)
-                                                    : key_line(t, table);
+        int status = datum_toml_has(t, STR("[["))  ? array_line(t, root, &table)
+                     : datum_toml_has(t, STR("[")) ? table_line(t, root, &table)
+                                                   : key_line(t, table);
         if (status) return status;
-        config_toml_blanks(t);
+        datum_toml_blanks(t);
         comment(t);
-        if (t->at < t->text.len && !config_toml_line_end(t))
-            return config_toml_fail(t, t->at, "the end of the line expected");
+        if (t->at < t->text.len && !datum_toml_line_end(t))
+            return datum_toml_fail(t, t->at, "the end of the line expected");
     }
 }
 
-int config_toml_read(struct arena *a, struct config *ret_config, struct fail *why) {
-    struct toml t = {.data = {.arena = a},
-                     .config = ret_config,
-                     .why = why,
-                     .text = ret_config->text,
-                     .line = 1};
-    struct datum *root = config_datum_new(&t.data, DATUM_MAP, 1, 1);
+int datum_toml_read(struct arena *a, struct datum_source *source, const struct datum **ret_root,
+                    struct fail *why) {
+    struct toml t = {
+        .data = {.arena = a}, .source = source, .why = why, .text = source->text, .line = 1};
+    struct datum *root = datum_new(&t.data, DATUM_MAP, 1, 1);
     root->is_header = true;
-    int status = document(&t, root);
-    return status ? status : config_data_tree(&t.data, root, ret_config, why);
+    *ret_root = root;
+    return document(&t, root);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's numbers: exact as long as they fit into 64 bits, else unknown. 9**9**9 costs nothing.
-#include "records/config/python_int.h"
+#include "records/datum/python_int.h"
 
 #include <math.h>
 #include <string.h>
@@ -71,16 +71,16 @@ static double real(char sign, bool is_double, double a, double b) {
 static struct datum *joined(struct module *m, const struct datum *a, const struct datum *b) {
     struct data *d = &m->py->data;
     if (a->kind == DATUM_TEXT && b->kind == DATUM_TEXT) {
-        struct datum *v = config_datum_at(d, a, a->line, a->column);
-        if (a->text.len + b->text.len > CONFIG_MAX_BYTES / 16) return NULL;
+        struct datum *v = datum_at(d, a, a->line, a->column);
+        if (a->text.len + b->text.len > DATUM_MAX_BYTES / 16) return NULL;
         d->count += (int)((a->text.len + b->text.len) / 64);
         v->text = str_format(d->arena, "%.*s%.*s", STR_ARG(a->text), STR_ARG(b->text));
         return v;
     }
     if (a->kind != DATUM_LIST || b->kind != DATUM_LIST || a->is_tuple != b->is_tuple) return NULL;
-    if (a->list->count + b->list->count + d->count > DATA_MAX) return NULL;
-    struct datum *v = config_datum_copy(d, a);
-    for (ptrdiff_t i = 0; i < b->list->count; i++) config_datum_push(d, v, b->list->items[i]);
+    if (a->list->count + b->list->count + d->count > DATUM_MAX) return NULL;
+    struct datum *v = datum_copy(d, a);
+    for (ptrdiff_t i = 0; i < b->list->count; i++) datum_push(d, v, b->list->items[i]);
     d->count += (int)b->list->count;
     v->is_open = a->is_open || b->is_open;
     return v;
@@ -90,19 +90,19 @@ static struct datum *repeated(struct module *m, const struct datum *list, int64_
     struct data *d = &m->py->data;
     const ptrdiff_t count = list->list->count;
     if (times < 0) times = 0;
-    if (times > DATA_MAX || count * times + d->count > DATA_MAX) return NULL;
-    struct datum *v = config_datum_at(d, list, list->line, list->column);
+    if (times > DATUM_MAX || count * times + d->count > DATUM_MAX) return NULL;
+    struct datum *v = datum_at(d, list, list->line, list->column);
     v->list = arena_new(d->arena, struct datum_list, 1);
     for (int64_t i = 0; i < times; i++) {
-        for (ptrdiff_t k = 0; k < count; k++) config_datum_push(d, v, list->list->items[k]);
+        for (ptrdiff_t k = 0; k < count; k++) datum_push(d, v, list->list->items[k]);
     }
     d->count += (int)(count * times);
     return v;
 }
 
 // NULL: not known.
-struct datum *config_python_binary(struct module *m, struct str sign, const struct datum *a,
-                                   const struct datum *b) {
+struct datum *datum_python_binary(struct module *m, struct str sign, const struct datum *a,
+                                  const struct datum *b) {
     const bool is_double = sign.len == 2;
     const char c = sign.p[0];
     int64_t result;
@@ -114,10 +114,10 @@ struct datum *config_python_binary(struct module *m, struct str sign, const stru
     const bool is_true_division = c == '/' && !is_double;
     if (whole_both && !is_true_division && !(c == '*' && is_double && integer_of(b) < 0)) {
         if (!whole(c, is_double, integer_of(a), integer_of(b), &result)) return NULL;
-        return config_datum_integer(&m->py->data, result, a);
+        return datum_integer(&m->py->data, result, a);
     }
     const double value = real(c, is_double, number_of(a), number_of(b));
-    return isfinite(value) ? config_datum_float(&m->py->data, value, a) : NULL;
+    return isfinite(value) ? datum_float(&m->py->data, value, a) : NULL;
 }
 
 static bool read_digits(struct str s, int base, int64_t *ret) {
@@ -135,13 +135,13 @@ static bool read_digits(struct str s, int base, int64_t *ret) {
     return s.len > 0;
 }
 
-struct datum *config_python_number(struct module *m) {
+struct datum *datum_python_number(struct module *m) {
     const struct token at = m->lex.token;
     const char kind = at.text.len > 2 && at.text.p[0] == '0' ? (char)(at.text.p[1] | 32) : 0;
     const int base = kind == 'x' ? 16 : kind == 'o' ? 8 : kind == 'b' ? 2 : 10;
     struct buf b = buf_new(m->py->data.arena);
-    struct datum *v = config_python_make(m, DATUM_INT, &at);
-    config_python_next(m);
+    struct datum *v = datum_python_make(m, DATUM_INT, &at);
+    datum_python_next(m);
     if (read_digits(base == 10 ? at.text : str_slice(at.text, 2, at.text.len), base, &v->integer))
         return v;
     for (ptrdiff_t i = 0; i < at.text.len; i++) {

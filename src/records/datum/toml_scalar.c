@@ -1,35 +1,35 @@
 // SPDX-License-Identifier: Apache-2.0
 // TOML's scalars: texts with their escapes, numbers, booleans, dates.
-#include "records/config/toml_int.h"
+#include "records/datum/toml_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-int config_toml_fail(struct toml *t, ptrdiff_t at, const char *format, ...) {
+int datum_toml_fail(struct toml *t, ptrdiff_t at, const char *format, ...) {
     char message[300];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
-    return config_bytes_fail(t->config, at, t->why, "not TOML: %s", message);
+    return datum_source_fail(t->source, at, t->why, "not TOML: %s", message);
 }
 
-char config_toml_peek(const struct toml *t) {
+char datum_toml_peek(const struct toml *t) {
     return t->at < t->text.len ? t->text.p[t->at] : 0;
 }
 
-bool config_toml_has(const struct toml *t, struct str what) {
+bool datum_toml_has(const struct toml *t, struct str what) {
     return str_starts(str_slice(t->text, t->at, t->text.len), what);
 }
 
-void config_toml_blanks(struct toml *t) {
-    while (config_toml_peek(t) == ' ' || config_toml_peek(t) == '\t') t->at++;
+void datum_toml_blanks(struct toml *t) {
+    while (datum_toml_peek(t) == ' ' || datum_toml_peek(t) == '\t') t->at++;
 }
 
-bool config_toml_line_end(struct toml *t) {
-    if (config_toml_has(t, STR("\r\n"))) t->at++;
-    if (config_toml_peek(t) != '\n') return false;
+bool datum_toml_line_end(struct toml *t) {
+    if (datum_toml_has(t, STR("\r\n"))) t->at++;
+    if (datum_toml_peek(t) != '\n') return false;
     t->line_begin = ++t->at;
     t->line++;
     return true;
@@ -43,7 +43,7 @@ static int digit_of(char c) {
     return low >= 'a' && low <= 'f' ? low - 'a' + 10 : 99;
 }
 
-bool config_text_hex(struct str digits, uint32_t *ret) {
+bool datum_text_hex(struct str digits, uint32_t *ret) {
     *ret = 0;
     for (ptrdiff_t i = 0; i < digits.len; i++) {
         const int d = digit_of(digits.p[i]);
@@ -53,7 +53,7 @@ bool config_text_hex(struct str digits, uint32_t *ret) {
     return true;
 }
 
-void config_text_utf8(struct buf *b, uint32_t c) {
+void datum_text_utf8(struct buf *b, uint32_t c) {
     if (c < 0x80) {
         buf_byte(b, (char)c);
     } else if (c < 0x800) {
@@ -74,11 +74,11 @@ void config_text_utf8(struct buf *b, uint32_t c) {
 static int escape_unicode(struct toml *t, struct buf *b, int digits) {
     uint32_t c;
     const struct str hex = str_slice(t->text, t->at, t->at + digits);
-    if (t->at + digits > t->text.len || !config_text_hex(hex, &c) || c > 0x10FFFF ||
+    if (t->at + digits > t->text.len || !datum_text_hex(hex, &c) || c > 0x10FFFF ||
         (c >= 0xD800 && c < 0xE000))
-        return config_toml_fail(t, t->at, "\\%c and %d hexadecimal digits of a character expected",
-                                digits == 4 ? 'u' : 'U', digits);
-    config_text_utf8(b, c);
+        return datum_toml_fail(t, t->at, "\\%c and %d hexadecimal digits of a character expected",
+                               digits == 4 ? 'u' : 'U', digits);
+    datum_text_utf8(b, c);
     t->at += digits;
     return 0;
 }
@@ -86,7 +86,7 @@ static int escape_unicode(struct toml *t, struct buf *b, int digits) {
 // Behind a backslash.
 static int escape(struct toml *t, struct buf *b, bool is_long) {
     static const char from[] = "btnfr\"\\", to[] = "\b\t\n\f\r\"\\";
-    const char c = config_toml_peek(t);
+    const char c = datum_toml_peek(t);
     const char *known = c ? strchr(from, c) : NULL;
     const ptrdiff_t begin = t->at;
     if (known) {
@@ -99,50 +99,50 @@ static int escape(struct toml *t, struct buf *b, bool is_long) {
         return escape_unicode(t, b, c == 'u' ? 4 : 8);
     }
     if (is_long) { // at a line's end it takes all blanks with it
-        config_toml_blanks(t);
-        if (config_toml_line_end(t)) {
+        datum_toml_blanks(t);
+        if (datum_toml_line_end(t)) {
             do {
-                config_toml_blanks(t);
-            } while (config_toml_line_end(t));
+                datum_toml_blanks(t);
+            } while (datum_toml_line_end(t));
             return 0;
         }
     }
-    return config_toml_fail(t, begin, "an escape that TOML does not have");
+    return datum_toml_fail(t, begin, "an escape that TOML does not have");
 }
 
 // Behind the quotes that begin a text of several lines.
 static int long_string(struct toml *t, char quote, struct buf *b) {
     const struct str end = quote == '"' ? STR("\"\"\"") : STR("'''");
     const ptrdiff_t begin = t->at;
-    config_toml_line_end(t);
+    datum_toml_line_end(t);
     while (t->at < t->text.len) {
-        if (config_toml_has(t, end)) {
+        if (datum_toml_has(t, end)) {
             t->at += 3;
             // Up to two more quotes belong to the text.
-            for (int i = 0; i < 2 && config_toml_peek(t) == quote; i++) {
+            for (int i = 0; i < 2 && datum_toml_peek(t) == quote; i++) {
                 buf_byte(b, quote);
                 t->at++;
             }
             return 0;
         }
-        if (config_toml_peek(t) == '\\' && quote == '"') {
+        if (datum_toml_peek(t) == '\\' && quote == '"') {
             t->at++;
             int status = escape(t, b, true);
             if (status) return status;
-        } else if (config_toml_line_end(t)) {
+        } else if (datum_toml_line_end(t)) {
             buf_byte(b, '\n');
-        } else if (config_toml_peek(t) == '\r') {
-            return config_toml_fail(t, t->at, "a carriage return in a text");
+        } else if (datum_toml_peek(t) == '\r') {
+            return datum_toml_fail(t, t->at, "a carriage return in a text");
         } else {
             buf_byte(b, t->text.p[t->at++]);
         }
     }
-    return config_toml_fail(t, begin, "a text that never ends");
+    return datum_toml_fail(t, begin, "a text that never ends");
 }
 
 static int short_string(struct toml *t, char quote, struct buf *b) {
     const ptrdiff_t begin = t->at;
-    while (t->at < t->text.len && config_toml_peek(t) != '\n' && config_toml_peek(t) != '\r') {
+    while (t->at < t->text.len && datum_toml_peek(t) != '\n' && datum_toml_peek(t) != '\r') {
         const char c = t->text.p[t->at++];
         if (c == quote) return 0;
         if (c != '\\' || quote == '\'') {
@@ -152,14 +152,14 @@ static int short_string(struct toml *t, char quote, struct buf *b) {
         int status = escape(t, b, false);
         if (status) return status;
     }
-    return config_toml_fail(t, begin, "a text that does not end in its line");
+    return datum_toml_fail(t, begin, "a text that does not end in its line");
 }
 
-int config_toml_string(struct toml *t, bool may_be_long, struct str *ret) {
+int datum_toml_string(struct toml *t, bool may_be_long, struct str *ret) {
     struct buf b = buf_new(t->data.arena);
-    const char quote = config_toml_peek(t);
+    const char quote = datum_toml_peek(t);
     const bool is_long =
-        may_be_long && config_toml_has(t, quote == '"' ? STR("\"\"\"") : STR("'''"));
+        may_be_long && datum_toml_has(t, quote == '"' ? STR("\"\"\"") : STR("'''"));
     t->at += is_long ? 3 : 1;
     int status = is_long ? long_string(t, quote, &b) : short_string(t, quote, &b);
     *ret = b.count ? buf_str(&b) : STR("");
@@ -310,17 +310,17 @@ static bool number(struct toml *t, struct str word, struct datum *v) {
     return true;
 }
 
-int config_toml_word(struct toml *t, struct datum *v) {
+int datum_toml_word(struct toml *t, struct datum *v) {
     const ptrdiff_t begin = t->at;
     while (t->at < t->text.len &&
-           (str_is_alnum(config_toml_peek(t)) || strchr("_+-.:", config_toml_peek(t))))
+           (str_is_alnum(datum_toml_peek(t)) || strchr("_+-.:", datum_toml_peek(t))))
         t->at++;
     // A blank may stand between a day and its time.
-    if (t->at - begin == 10 && config_toml_peek(t) == ' ' &&
+    if (t->at - begin == 10 && datum_toml_peek(t) == ' ' &&
         is_day(str_slice(t->text, begin, t->at)) && digits_at(t->text, t->at + 1, 2)) {
         t->at++;
         while (t->at < t->text.len &&
-               (str_is_alnum(config_toml_peek(t)) || strchr("_+-.:", config_toml_peek(t))))
+               (str_is_alnum(datum_toml_peek(t)) || strchr("_+-.:", datum_toml_peek(t))))
             t->at++;
     }
     const struct str s = str_slice(t->text, begin, t->at);
@@ -335,7 +335,7 @@ int config_toml_word(struct toml *t, struct datum *v) {
         return 0;
     }
     if (number(t, s, v)) return 0;
-    return config_toml_fail(
+    return datum_toml_fail(
         t, begin, s.len ? "'%.*s' is no value (a text needs quotes)" : "a value is missing%.*s",
         s.len < 40 ? (int)s.len : 40, s.p);
 }

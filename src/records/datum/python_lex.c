@@ -1,14 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's tokens, as far as a config needs them.
-#include "records/config/python_int.h"
+#include "records/datum/python_int.h"
 
 #include <string.h>
 
-struct lexer config_lexer_open(struct str text) {
+struct lexer datum_lexer_open(struct str text) {
     struct lexer x = {.text = text, .line = 1};
     if (str_starts(text, STR("\xEF\xBB\xBF"))) x.at = x.line_begin = 3;
-    config_lexer_next(&x);
-    while (x.token.kind == TOKEN_LINE) config_lexer_next(&x);
+    datum_lexer_next(&x);
+    while (x.token.kind == TOKEN_LINE) datum_lexer_next(&x);
     return x;
 }
 
@@ -136,7 +136,7 @@ static enum token_kind pass_token(struct lexer *x) {
     return TOKEN_SIGN;
 }
 
-void config_lexer_next(struct lexer *x) {
+void datum_lexer_next(struct lexer *x) {
     x->end = x->at;
     if (x->fault) return;
     skip_gap(x);
@@ -159,7 +159,7 @@ void config_lexer_next(struct lexer *x) {
     if (x->token.kind == TOKEN_END) fault(x, "a text is never closed", begin);
 }
 
-bool config_lexer_is(const struct lexer *x, const char *sign_or_name) {
+bool datum_lexer_is(const struct lexer *x, const char *sign_or_name) {
     return (x->token.kind == TOKEN_SIGN || x->token.kind == TOKEN_NAME) &&
            str_is(x->token.text, sign_or_name);
 }
@@ -171,7 +171,7 @@ static ptrdiff_t octal(struct str s, ptrdiff_t i, struct buf *b) {
     const ptrdiff_t begin = i;
     while (i < s.len && i < begin + 3 && s.p[i] >= '0' && s.p[i] < '8')
         c = c * 8 + (uint32_t)(s.p[i++] - '0');
-    config_text_utf8(b, c);
+    datum_text_utf8(b, c);
     return i;
 }
 
@@ -190,16 +190,16 @@ static ptrdiff_t escape(struct str s, ptrdiff_t i, struct buf *b) {
     if (c >= '0' && c < '8') return octal(s, i, b);
     const int digits = c == 'x' ? 2 : c == 'u' ? 4 : c == 'U' ? 8 : 0;
     if (digits && i + 1 + digits <= s.len &&
-        config_text_hex(str_slice(s, i + 1, i + 1 + digits), &code) && code < 0x110000 &&
+        datum_text_hex(str_slice(s, i + 1, i + 1 + digits), &code) && code < 0x110000 &&
         (code < 0xD800 || code >= 0xE000)) {
-        config_text_utf8(b, code);
+        datum_text_utf8(b, code);
         return i + 1 + digits;
     }
     buf_byte(b, '\\');
     return i;
 }
 
-bool config_lexer_string(struct arena *a, struct str token, struct str *ret) {
+bool datum_lexer_string(struct arena *a, struct str token, struct str *ret) {
     bool is_raw = false, is_format = false;
     ptrdiff_t i = 0;
     for (; token.p[i] != '"' && token.p[i] != '\''; i++) {

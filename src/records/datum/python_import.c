@@ -2,12 +2,12 @@
 // The other files of a Python config: mmengine's _base_, and imports that begin with a dot
 // (mmengine's read_base, detectron2). A file that is not there is named, and what it may set is
 // unknown.
-#include "records/config/python_int.h"
+#include "records/datum/python_int.h"
 
 enum { FILES_MAX = 200, CHAIN_MAX = 40 };
 
 static bool is(const struct module *m, const char *sign) {
-    return config_lexer_is(&m->lex, sign);
+    return datum_lexer_is(&m->lex, sign);
 }
 
 static bool is_line_end(const struct module *m) {
@@ -15,8 +15,8 @@ static bool is_line_end(const struct module *m) {
 }
 
 static void note(struct module *m, struct str text) {
-    if (!str_list_has(&m->py->config->notes, text))
-        str_list_add(m->py->data.arena, &m->py->config->notes, text);
+    if (!str_list_has(&m->py->source->notes, text))
+        str_list_add(m->py->data.arena, &m->py->source->notes, text);
 }
 
 static struct datum *missing(struct module *m, struct str path, const char *because) {
@@ -27,67 +27,65 @@ static struct datum *missing(struct module *m, struct str path, const char *beca
 
 static struct datum *read_file(struct module *m, struct str path, struct str text) {
     struct python *py = m->py;
-    const struct config source = {.name = path, .text = text, .format = CONFIG_PYTHON};
+    const struct datum_source source = {.name = path, .text = text};
     const ptrdiff_t place = py->file_count;
-    py->status = config_bytes_check(&source, py->why);
+    py->status = datum_source_check(&source, py->why);
     if (py->status) {
-        config_python_stop(m, 0, "unreadable");
+        datum_python_stop(m, 0, "unreadable");
         return NULL;
     }
     *arena_push(py->data.arena, &py->files, &py->file_count, &py->file_capacity) =
         (struct python_file){.path = path};
-    str_list_add(py->data.arena, &py->config->files, path);
+    str_list_add(py->data.arena, &py->source->files, path);
     struct datum *globals =
-        py->run(py, source, (unsigned char)py->config->files.count, m->depth + 1, NULL);
+        py->run(py, source, (unsigned char)py->source->files.count, m->depth + 1, NULL);
     py->files[place].globals = globals;
-    if (py->status) config_python_stop(m, 0, "unreadable");
+    if (py->status) datum_python_stop(m, 0, "unreadable");
     return globals;
 }
 
-struct datum *config_python_load(struct module *m, struct str path) {
+struct datum *datum_python_load(struct module *m, struct str path) {
     struct python *py = m->py;
     struct str text;
     struct fail why = {0};
     for (ptrdiff_t i = 0; i < py->file_count; i++) {
         if (!str_equal(py->files[i].path, path)) continue;
         if (!py->files[i].globals) {
-            config_python_stop(m, m->lex.end, "the config includes itself by way of %.*s",
-                               STR_ARG(path));
+            datum_python_stop(m, m->lex.end, "the config includes itself by way of %.*s",
+                              STR_ARG(path));
         }
         return py->files[i].globals;
     }
-    if (py->file_count >= FILES_MAX || m->depth > DATA_DEPTH_MAX - CHAIN_MAX)
+    if (py->file_count >= FILES_MAX || m->depth > DATUM_DEPTH_MAX - CHAIN_MAX)
         return missing(m, path, "more files than a config has");
     if (!str_ends(path, STR(".py"))) return missing(m, path, "not a Python file, not read");
-    if (!py->loader) return missing(m, path, "not read");
-    if (py->loader->read(py->loader->self, py->data.arena, path, &text, &why))
+    if (!py->source->loader) return missing(m, path, "not read");
+    if (py->source->loader->read(py->source->loader->self, py->data.arena, path, &text, &why))
         return missing(m, path, why.message);
     return read_file(m, path, text);
 }
 
 // --- _base_ --------------------------------------------------------------------------------------
 
-void config_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth) {
+void datum_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth) {
     base->is_open = base->is_open || child->is_open;
-    if (depth > DATA_DEPTH_MAX || d->count > DATA_MAX) return; // told when the tree is made
+    if (depth > DATUM_DEPTH_MAX || d->count > DATUM_MAX) return; // told at the end
     for (ptrdiff_t i = 0; i < child->map->count; i++) {
         const struct datum_pair *p = &child->map->pairs[i];
         if (!p->value || str_is(p->key, "_delete_")) continue;
         const bool is_map = p->value->kind == DATUM_MAP;
-        const struct datum_pair *deletes =
-            is_map ? config_datum_find(p->value, STR("_delete_")) : NULL;
+        const struct datum_pair *deletes = is_map ? datum_find(p->value, STR("_delete_")) : NULL;
         const bool fresh = deletes && deletes->value->kind == DATUM_BOOL && deletes->value->boolean;
-        const struct datum_pair *old = fresh ? NULL : config_datum_find(base, p->key);
+        const struct datum_pair *old = fresh ? NULL : datum_find(base, p->key);
         struct datum *v = p->value;
         if (is_map) {
             const bool merges = old && old->value->kind == DATUM_MAP;
-            v = merges ? config_datum_copy(d, old->value)
-                       : config_datum_new(d, DATUM_MAP, v->line, v->column);
+            v = merges ? datum_copy(d, old->value) : datum_new(d, DATUM_MAP, v->line, v->column);
             if (!merges) v->file = p->value->file;
-            config_python_merge(d, v, p->value, depth + 1);
+            datum_python_merge(d, v, p->value, depth + 1);
             v->is_open = v->is_open || (old && old->value->kind == DATUM_UNKNOWN);
         }
-        config_datum_set(d, base, p->key, v, p->line, p->column);
+        datum_set(d, base, p->key, v, p->line, p->column);
     }
 }
 
@@ -97,24 +95,24 @@ static void add_base(struct module *m, struct str name) {
     if (str_find(name, STR("::")) >= 0 || str_find(name, STR("://")) >= 0)
         missing(m, name, "in another package, not read");
     else
-        from = config_python_load(m, config_path_beside(a, m->source.name, name));
+        from = datum_python_load(m, datum_source_beside(a, m->source.name, name));
     if (!from) {
         m->base->is_open = true;
         return;
     }
     for (ptrdiff_t i = 0; i < from->map->count; i++) {
         const struct datum_pair *p = &from->map->pairs[i];
-        if (!p->value || str_is(p->key, "_base_") || !config_datum_find(m->base, p->key)) continue;
-        config_python_stop(m, m->lex.end,
-                           "%.*s is set by two files of _base_, which MMEngine refuses",
-                           STR_ARG(p->key));
+        if (!p->value || str_is(p->key, "_base_") || !datum_find(m->base, p->key)) continue;
+        datum_python_stop(m, m->lex.end,
+                          "%.*s is set by two files of _base_, which MMEngine refuses",
+                          STR_ARG(p->key));
         return;
     }
-    config_python_merge(&m->py->data, m->base, from, 0);
+    datum_python_merge(&m->py->data, m->base, from, 0);
 }
 
-void config_python_bases(struct module *m, const struct datum *value) {
-    if (!m->base) m->base = config_datum_new(&m->py->data, DATUM_MAP, value->line, value->column);
+void datum_python_bases(struct module *m, const struct datum *value) {
+    if (!m->base) m->base = datum_new(&m->py->data, DATUM_MAP, value->line, value->column);
     m->base->file = m->file;
     if (value->kind == DATUM_TEXT) add_base(m, value->text);
     for (ptrdiff_t i = 0; value->kind == DATUM_LIST && i < value->list->count; i++) {
@@ -124,7 +122,7 @@ void config_python_bases(struct module *m, const struct datum *value) {
         else
             m->base->is_open = true;
         // The bases' own _base_ is no key of the config.
-        struct datum_pair *own = config_datum_find(m->base, STR("_base_"));
+        struct datum_pair *own = datum_find(m->base, STR("_base_"));
         if (own) own->value = NULL;
     }
     if (value->kind == DATUM_LIST && !value->is_open) return;
@@ -135,9 +133,9 @@ void config_python_bases(struct module *m, const struct datum *value) {
                        value->line));
 }
 
-struct datum *config_python_merged(struct module *m) {
+struct datum *datum_python_merged(struct module *m) {
     if (!m->base) return m->globals;
-    config_python_merge(&m->py->data, m->base, m->globals, 0);
+    datum_python_merge(&m->py->data, m->base, m->globals, 0);
     return m->base;
 }
 
@@ -152,29 +150,29 @@ static struct str module_path(struct module *m, int dots, struct str name) {
         buf_byte(&b, name.len > 0 ? '/' : '.');
     }
     buf_add(&b, STR("py"));
-    return config_path_beside(m->py->data.arena, m->source.name, buf_str(&b));
+    return datum_source_beside(m->py->data.arena, m->source.name, buf_str(&b));
 }
 
 static struct str dotted(struct module *m) {
     struct buf b = buf_new(m->py->data.arena);
     while (m->lex.token.kind == TOKEN_NAME && !is(m, "import")) {
         buf_add(&b, m->lex.token.text);
-        config_python_next(m);
+        datum_python_next(m);
         if (!is(m, ".")) break;
         buf_byte(&b, '.');
-        config_python_next(m);
+        datum_python_next(m);
     }
     return buf_str(&b);
 }
 
 static void bring(struct module *m, struct str name, struct datum *value, const struct token *at) {
     if (m->is_uncertain) {
-        value = config_datum_at(&m->py->data, value, at->line, at->column);
+        value = datum_at(&m->py->data, value, at->line, at->column);
         value->kind = DATUM_UNKNOWN;
         value->is_open = false;
         value->text = name;
     }
-    config_datum_set(&m->py->data, m->globals, name, value, at->line, at->column);
+    datum_set(&m->py->data, m->globals, name, value, at->line, at->column);
 }
 
 static void bring_all(struct module *m, const struct datum *from, const struct token *at) {
@@ -186,33 +184,33 @@ static void bring_all(struct module *m, const struct datum *from, const struct t
 }
 
 static void import_other(struct module *m, struct str from, struct str name, struct str as) {
-    struct datum *v = config_datum_new(&m->py->data, DATUM_UNKNOWN, m->lex.token.line, 1);
+    struct datum *v = datum_new(&m->py->data, DATUM_UNKNOWN, m->lex.token.line, 1);
     v->is_import = true;
     v->file = m->file;
     v->text =
         from.len ? str_format(m->py->data.arena, "%.*s.%.*s", STR_ARG(from), STR_ARG(name)) : name;
-    config_datum_set(&m->py->data, m->imports, as, v, v->line, 1);
+    datum_set(&m->py->data, m->imports, as, v, v->line, 1);
 }
 
 // One name of "from X import a as b, c". from NULL: X is another program's, or was not found.
 static void import_name(struct module *m, const struct datum *from, struct str package, int dots) {
     const struct token at = m->lex.token;
     struct str as = at.text;
-    config_python_next(m);
+    datum_python_next(m);
     if (is(m, "as")) {
-        config_python_next(m);
+        datum_python_next(m);
         as = m->lex.token.text;
-        config_python_next(m);
+        datum_python_next(m);
     }
     if (dots == 0) {
         import_other(m, package, at.text, as);
         return;
     }
-    const struct datum_pair *p = from ? config_datum_find(from, at.text) : NULL;
+    const struct datum_pair *p = from ? datum_find(from, at.text) : NULL;
     struct datum *v = p ? p->value : NULL;
-    if (!v && package.len == 0) v = config_python_load(m, module_path(m, dots, at.text));
+    if (!v && package.len == 0) v = datum_python_load(m, module_path(m, dots, at.text));
     if (!v) {
-        v = config_python_make(m, DATUM_UNKNOWN, &at);
+        v = datum_python_make(m, DATUM_UNKNOWN, &at);
         v->text = at.text;
     }
     bring(m, as, v, &at);
@@ -221,46 +219,46 @@ static void import_name(struct module *m, const struct datum *from, struct str p
 static void import_from(struct module *m) {
     int dots = 0;
     const struct datum *from = NULL;
-    config_python_next(m);
-    for (; is(m, "."); dots++) config_python_next(m);
+    datum_python_next(m);
+    for (; is(m, "."); dots++) datum_python_next(m);
     const struct str package = dotted(m);
-    if (is(m, "import")) config_python_next(m);
+    if (is(m, "import")) datum_python_next(m);
     const struct token at = m->lex.token;
     if (dots > 0 && dots < 20 && package.len > 0)
-        from = config_python_load(m, module_path(m, dots, package));
+        from = datum_python_load(m, module_path(m, dots, package));
     if (is(m, "*")) {
         if (from) bring_all(m, from, &at);
         m->globals->is_open = m->globals->is_open || !from;
         if (dots == 0)
             missing(m, str_format(m->py->data.arena, "from %.*s import *", STR_ARG(package)),
                     "another package, not read");
-        config_python_next(m);
+        datum_python_next(m);
         return;
     }
     while (!is_line_end(m)) {
         if (m->lex.token.kind == TOKEN_NAME)
             import_name(m, from, package, dots);
         else
-            config_python_next(m);
+            datum_python_next(m);
     }
 }
 
-void config_python_import(struct module *m) {
+void datum_python_import(struct module *m) {
     if (is(m, "from")) {
         import_from(m);
         return;
     }
-    config_python_next(m);
+    datum_python_next(m);
     while (!is_line_end(m)) {
         struct str name = dotted(m), rest = name, as = str_cut(&rest, '.');
         if (is(m, "as")) {
-            config_python_next(m);
+            datum_python_next(m);
             as = m->lex.token.text;
-            config_python_next(m);
+            datum_python_next(m);
             import_other(m, (struct str){0}, name, as);
         } else if (as.len > 0) {
             import_other(m, (struct str){0}, as, as);
         }
-        if (!is_line_end(m)) config_python_next(m);
+        if (!is_line_end(m)) datum_python_next(m);
     }
 }

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// Inside of the config room: a Python file while it is read. Nothing is run: assignments of plain
+// Inside of the datum room: a Python file while it is read. Nothing is run: assignments of plain
 // values, dict(...) and arithmetic are followed, and what else there is makes that one name
 // unknown.
-#ifndef CONFIG_PYTHON_INT_H
-#define CONFIG_PYTHON_INT_H
+#ifndef DATUM_PYTHON_INT_H
+#define DATUM_PYTHON_INT_H
 
-#include "records/config/datum_int.h"
+#include "records/datum/datum_int.h"
 
 // --- python_lex.c --------------------------------------------------------------------------------
 
@@ -31,11 +31,11 @@ struct lexer {
     const char *fault;  // NULL: none; then the current token is TOKEN_END
     ptrdiff_t fault_at;
 };
-struct lexer config_lexer_open(struct str text);
-void config_lexer_next(struct lexer *x);
-bool config_lexer_is(const struct lexer *x, const char *sign_or_name);
+struct lexer datum_lexer_open(struct str text);
+void datum_lexer_next(struct lexer *x);
+bool datum_lexer_is(const struct lexer *x, const char *sign_or_name);
 // What the text of a string token means. False: only the program knows (f"{x}", bytes).
-bool config_lexer_string(struct arena *a, struct str token, struct str *ret);
+bool datum_lexer_string(struct arena *a, struct str token, struct str *ret);
 
 // --- python.c ------------------------------------------------------------------------------------
 
@@ -48,13 +48,12 @@ struct module;
 // file that is imported is read as this one.
 typedef struct datum *python_expr_reader(struct module *m);
 struct python;
-typedef struct datum *python_file_reader(struct python *py, struct config source,
+typedef struct datum *python_file_reader(struct python *py, struct datum_source source,
                                          unsigned char file, int depth, bool *ret_is_program);
 struct python {
     python_file_reader *run;
     struct data data;
-    struct config *config;
-    const struct config_loader *loader;
+    struct datum_source *source;
     struct fail *why;
     int status; // of the first thing that makes all of it unreadable
     struct python_file *files;
@@ -63,7 +62,7 @@ struct python {
 struct module {
     python_expr_reader *expr;
     struct python *py;
-    struct config source; // name and text of this file
+    struct datum_source source; // name and text of this file
     unsigned char file;
     struct lexer lex;
     struct datum *globals, *imports;
@@ -76,52 +75,52 @@ struct module {
 // --- python_place.c ------------------------------------------------------------------------------
 
 // Ends the reading; the module is at its end afterwards.
-__attribute__((format(printf, 3, 4))) void config_python_stop(struct module *m, ptrdiff_t at,
-                                                              const char *format, ...);
-void config_python_next(struct module *m);
-struct datum *config_python_make(struct module *m, enum datum_kind kind, const struct token *at);
+__attribute__((format(printf, 3, 4))) void datum_python_stop(struct module *m, ptrdiff_t at,
+                                                             const char *format, ...);
+void datum_python_next(struct module *m);
+struct datum *datum_python_make(struct module *m, enum datum_kind kind, const struct token *at);
 // Of what is written from `begin` to the token before this one.
-struct datum *config_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin);
-bool config_python_at_end(const struct module *m); // of an expression
+struct datum *datum_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin);
+bool datum_python_at_end(const struct module *m); // of an expression
 // Up to what ends an expression, brackets passed over as a whole.
-void config_python_skip(struct module *m);
+void datum_python_skip(struct module *m);
 // Item or attribute; NULL: not known. `key` is a DATUM_TEXT or a DATUM_INT.
-struct datum *config_python_item(const struct datum *from, const struct datum *key);
+struct datum *datum_python_item(const struct datum *from, const struct datum *key);
 
 // --- python_import.c -----------------------------------------------------------------------------
 
 // "from ..x import *": the names go into the globals, or those of other programs into the imports.
-void config_python_import(struct module *m);
+void datum_python_import(struct module *m);
 // Behind "_base_ = …": reads the files that it names.
-void config_python_bases(struct module *m, const struct datum *value);
+void datum_python_bases(struct module *m, const struct datum *value);
 // The values of the bases with the module's own over them.
-struct datum *config_python_merged(struct module *m);
-void config_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth);
+struct datum *datum_python_merged(struct module *m);
+void datum_python_merge(struct data *d, struct datum *base, const struct datum *child, int depth);
 // The names that a file sets; NULL: it cannot be read, and a note says so.
-struct datum *config_python_load(struct module *m, struct str path);
+struct datum *datum_python_load(struct module *m, struct str path);
 // What the whole text means; the globals. ret_is_program may be NULL.
-struct datum *config_python_run(struct python *py, struct config source, unsigned char file,
-                                int depth, bool *ret_is_program);
+struct datum *datum_python_run(struct python *py, struct datum_source source, unsigned char file,
+                               int depth, bool *ret_is_program);
 
 // --- python_number.c, python_expr.c
 // -------------------------------------------------------------------------------
 
-struct datum *config_python_expr(struct module *m);
+struct datum *datum_python_expr(struct module *m);
 // Several with commas between them are a tuple.
-struct datum *config_python_exprs(struct module *m);
+struct datum *datum_python_exprs(struct module *m);
 
-struct datum *config_python_binary(struct module *m, struct str sign, const struct datum *a,
-                                   const struct datum *b);
-struct datum *config_python_number(struct module *m);
+struct datum *datum_python_binary(struct module *m, struct str sign, const struct datum *a,
+                                  const struct datum *b);
+struct datum *datum_python_number(struct module *m);
 
 // --- python_call.c -------------------------------------------------------------------------------
 
 // At the opening bracket. callee NULL: a function by that name.
-struct datum *config_python_call(struct module *m, struct datum *callee, struct str name,
-                                 const struct token *at, ptrdiff_t begin);
-struct datum *config_python_method(struct module *m, struct datum *self, struct str name,
-                                   const struct token *at, ptrdiff_t begin);
+struct datum *datum_python_call(struct module *m, struct datum *callee, struct str name,
+                                const struct token *at, ptrdiff_t begin);
+struct datum *datum_python_method(struct module *m, struct datum *self, struct str name,
+                                  const struct token *at, ptrdiff_t begin);
 // Makes an unknown value a map of which more may be known later.
-void config_python_open(struct module *m, struct datum *v);
+void datum_python_open(struct module *m, struct datum *v);
 
 #endif

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A shell script's words: quotes, continued lines, comments, variables that the script itself sets.
 // What is set in an if or a loop, comes from the environment or from another command is unknown.
-#include "records/config/shell_int.h"
+#include "records/datum/shell_int.h"
 
 #include <string.h>
 
@@ -15,7 +15,7 @@ struct variable {
 };
 struct shell {
     struct arena *arena;
-    struct config *config;
+    struct datum_source *source;
     struct str text;
     ptrdiff_t at, line_begin;
     int line, depth; // of if, for, while, case
@@ -193,7 +193,7 @@ static int take_quotes(struct shell *s, struct fail *why) {
         }
     }
     if (s->at >= s->text.len)
-        return config_bytes_fail(s->config, begin, why, "a text in quotes is never closed");
+        return datum_source_fail(s->source, begin, why, "a text in quotes is never closed");
     s->at++;
     return 0;
 }
@@ -373,7 +373,7 @@ static int step(struct shell *s, struct fail *why) {
 static int take_list(struct shell *s, struct fail *why) {
     const ptrdiff_t begin = s->at++;
     if (s->in_list)
-        return config_bytes_fail(s->config, begin, why,
+        return datum_source_fail(s->source, begin, why,
                                  "a list in a list, expected a shell script");
     end_word(s);
     const ptrdiff_t first = s->command.count;
@@ -389,17 +389,17 @@ static int take_list(struct shell *s, struct fail *why) {
     return 0;
 }
 
-int config_shell_commands(struct arena *a, struct config *config, struct shell_commands *ret,
-                          struct fail *why) {
+int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
+                         struct fail *why) {
     struct shell s = {
-        .arena = a, .config = config, .text = config->text, .line = 1, .commands = ret};
+        .arena = a, .source = source, .text = source->text, .line = 1, .commands = ret};
     while (s.at < s.text.len) {
         const int status = step(&s, why);
         if (status < 0) return status;
         if (s.words >= WORDS_MAX)
             return fail_set(why, FAIL_INPUT,
                             "%.*s:1:1: more than %d words, expected a shell script",
-                            STR_ARG(config->name), WORDS_MAX);
+                            STR_ARG(source->name), WORDS_MAX);
     }
     end_command(&s);
     return 0;

@@ -2,8 +2,8 @@
 // Shell scripts: the command line that trains, as a map of its flags. Variables that the script
 // sets to plain text are put in; what it gets from the environment, a loop or another command is
 // unknown. Nothing is run.
-#include "records/config/datum_int.h"
-#include "records/config/shell_int.h"
+#include "records/datum/datum_int.h"
+#include "records/datum/shell_int.h"
 
 #include <string.h>
 
@@ -38,7 +38,7 @@ static ptrdiff_t equals_at(const struct shell_word *w) {
 
 static struct datum *word_value(struct flags *f, const struct shell_word *w, struct str text) {
     struct datum *v =
-        config_datum_new(f->data, w->is_known ? DATUM_WORD : DATUM_UNKNOWN, w->line, w->column);
+        datum_new(f->data, w->is_known ? DATUM_WORD : DATUM_UNKNOWN, w->line, w->column);
     v->text = w->is_known || text.len > 0 ? text : w->text;
     return v;
 }
@@ -54,15 +54,15 @@ static void set(struct flags *f, struct str path, struct str spelled, struct dat
     struct str rest = str_of(name);
     for (int i = 0; str_find(rest, STR(".")) >= 0 && i < 16; i++) {
         const struct str key = str_cut(&rest, '.');
-        const struct datum_pair *p = config_datum_find(map, key);
+        const struct datum_pair *p = datum_find(map, key);
         struct datum *below = p ? p->value : NULL;
         if (!below || below->kind != DATUM_MAP) {
-            below = config_datum_new(f->data, DATUM_MAP, w->line, w->column);
-            config_datum_set(f->data, map, key, below, w->line, w->column);
+            below = datum_new(f->data, DATUM_MAP, w->line, w->column);
+            datum_set(f->data, map, key, below, w->line, w->column);
         }
         map = below;
     }
-    config_datum_set(f->data, map, rest, value, w->line, w->column)->spelled = spelled;
+    datum_set(f->data, map, rest, value, w->line, w->column)->spelled = spelled;
 }
 
 // "--resolution 512 512", "--batch-size=4", "--amp"
@@ -86,14 +86,14 @@ static void take_flag(struct flags *f) {
             continue;
         }
         if (value->kind != DATUM_LIST) {
-            struct datum *list = config_datum_new(f->data, DATUM_LIST, v->line, v->column);
-            config_datum_push(f->data, list, value);
+            struct datum *list = datum_new(f->data, DATUM_LIST, v->line, v->column);
+            datum_push(f->data, list, value);
             value = list;
         }
-        config_datum_push(f->data, value, v);
+        datum_push(f->data, value, v);
     }
     if (!value) {
-        value = config_datum_new(f->data, DATUM_BOOL, w->line, w->column);
+        value = datum_new(f->data, DATUM_BOOL, w->line, w->column);
         value->boolean = true;
     }
     set(f, name, str_format(f->data->arena, "%.*s ", STR_ARG(w->text)), value, w);
@@ -134,20 +134,20 @@ static ptrdiff_t script_at(const struct shell_command *c) {
 static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff_t script,
                           struct datum *map) {
     static const char *const names[] = {"num_processes", "nproc_per_node", "num_gpus", NULL};
-    struct flags f = {.data = d, .map = config_datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     take_words(&f, 0, script - 1);
     for (int i = 0; names[i]; i++) {
-        const struct datum_pair *p = config_datum_find(f.map, str_of(names[i]));
+        const struct datum_pair *p = datum_find(f.map, str_of(names[i]));
         if (!p) continue;
-        struct datum *launcher = config_datum_new(d, DATUM_MAP, p->line, p->column);
-        config_datum_set(d, launcher, STR("processes"), p->value, p->line, p->column);
-        config_datum_set(d, map, STR("launcher"), launcher, p->line, p->column);
+        struct datum *launcher = datum_new(d, DATUM_MAP, p->line, p->column);
+        datum_set(d, launcher, STR("processes"), p->value, p->line, p->column);
+        datum_set(d, map, STR("launcher"), launcher, p->line, p->column);
         return;
     }
 }
 
 static struct datum *flags_of(struct data *d, const struct shell_command *c) {
-    struct flags f = {.data = d, .map = config_datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     const ptrdiff_t script = script_at(c);
     take_words(&f, script, c->count);
     if (script > 0) take_launcher(d, c, script, f.map);
@@ -190,22 +190,24 @@ static struct datum *choose(struct data *d, const struct shell_commands *all) {
         best = rank > best ? rank : best;
         count += rank == best && rank > 0;
     }
-    if (count > 1) map = config_datum_new(d, DATUM_MAP, 1, 1);
+    if (count > 1) map = datum_new(d, DATUM_MAP, 1, 1);
     for (ptrdiff_t i = 0; i < all->count && count > 0; i++) {
         const struct shell_command *c = &all->items[i];
         if (rank_of(c) != best) continue;
         struct datum *flags = flags_of(d, c);
         if (count == 1) return flags;
-        config_datum_set(d, map, str_format(d->arena, "line_%d", c->line), flags, c->line, 1);
+        datum_set(d, map, str_format(d->arena, "line_%d", c->line), flags, c->line, 1);
     }
     return map;
 }
 
-int config_shell_read(struct arena *a, struct config *ret_config, struct fail *why) {
+int datum_shell_read(struct arena *a, struct datum_source *source, const struct datum **ret_root,
+                     struct fail *why) {
     struct data d = {.arena = a};
     struct shell_commands all = {0};
-    int status = config_shell_commands(a, ret_config, &all, why);
+    int status = datum_shell_commands(a, source, &all, why);
     if (status) return status;
     const struct datum *map = choose(&d, &all);
-    return map && map->map->count > 0 ? config_data_tree(&d, map, ret_config, why) : 0;
+    *ret_root = map && map->map->count > 0 ? map : NULL;
+    return 0;
 }

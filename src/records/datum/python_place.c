@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the reading of a Python file is, and what every part of it needs: the next token, a new
 // value, one that only the program knows, the end.
-#include "records/config/python_int.h"
+#include "records/datum/python_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -14,17 +14,17 @@ static const struct token *now(const struct module *m) {
 }
 
 static bool is(const struct module *m, const char *sign) {
-    return config_lexer_is(&m->lex, sign);
+    return datum_lexer_is(&m->lex, sign);
 }
 
-void config_python_stop(struct module *m, ptrdiff_t at, const char *format, ...) {
+void datum_python_stop(struct module *m, ptrdiff_t at, const char *format, ...) {
     char message[300];
     va_list args;
     va_start(args, format);
     vsnprintf(message, sizeof message, format, args);
     va_end(args);
     if (!m->py->status)
-        m->py->status = config_bytes_fail(&m->source, at, m->py->why, "%s", message);
+        m->py->status = datum_source_fail(&m->source, at, m->py->why, "%s", message);
     m->lex.at = m->lex.text.len;
     m->lex.depth = 0;
     m->lex.token = (struct token){.kind = TOKEN_END, .text = str_slice(m->lex.text, at, at)};
@@ -39,32 +39,32 @@ static bool is_programs(const struct lexer *before, const struct token *token) {
     if (token->kind == TOKEN_STRING) return str_find(token->text, STR("__main__")) == 1;
     if (token->kind != TOKEN_NAME) return false;
     if (str_is_one_of(token->text, words)) return true;
-    return config_lexer_is(before, ".") && str_is_one_of(token->text, methods) &&
+    return datum_lexer_is(before, ".") && str_is_one_of(token->text, methods) &&
            str_starts(str_slice(before->text, before->at + token->text.len, before->text.len),
                       STR("("));
 }
 
-void config_python_next(struct module *m) {
+void datum_python_next(struct module *m) {
     const struct lexer before = m->lex;
-    config_lexer_next(&m->lex);
+    datum_lexer_next(&m->lex);
     if (m->lex.fault && !m->py->status)
-        config_python_stop(m, m->lex.fault_at, "not Python: %s", m->lex.fault);
+        datum_python_stop(m, m->lex.fault_at, "not Python: %s", m->lex.fault);
     m->is_program = m->is_program || is_programs(&before, &m->lex.token);
 }
 
-struct datum *config_python_make(struct module *m, enum datum_kind kind, const struct token *at) {
-    struct datum *v = config_datum_new(&m->py->data, kind, at->line, at->column);
+struct datum *datum_python_make(struct module *m, enum datum_kind kind, const struct token *at) {
+    struct datum *v = datum_new(&m->py->data, kind, at->line, at->column);
     v->file = m->file;
-    if (m->py->data.count > DATA_MAX && !m->py->status) {
-        m->py->status = config_data_too_many(m->py->config, m->py->why);
-        config_python_stop(m, 0, "too many values");
+    if (m->py->data.count > DATUM_MAX && !m->py->status) {
+        m->py->status = datum_too_many(m->py->source, m->py->why);
+        datum_python_stop(m, 0, "too many values");
     }
     return v;
 }
 
 // As it is written from `begin` to the token before the current one, in one line.
-struct datum *config_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin) {
-    struct datum *v = config_python_make(m, DATUM_UNKNOWN, at);
+struct datum *datum_python_unknown(struct module *m, const struct token *at, ptrdiff_t begin) {
+    struct datum *v = datum_python_make(m, DATUM_UNKNOWN, at);
     struct str text = str_slice(m->lex.text, begin, m->lex.end > begin ? m->lex.end : begin);
     ptrdiff_t end = 0;
     while (end < text.len && end < SHOWN && (unsigned char)text.p[end] >= ' ') end++;
@@ -74,36 +74,36 @@ struct datum *config_python_unknown(struct module *m, const struct token *at, pt
     return v;
 }
 
-bool config_python_at_end(const struct module *m) {
+bool datum_python_at_end(const struct module *m) {
     static const char *const ends[] = {",",  ")",  "]",   "}",   ":",  ";",  "=",  "+=", "-=",
                                        "*=", "/=", "//=", "**=", "%=", "|=", "&=", NULL};
     if (now(m)->kind == TOKEN_END || now(m)->kind == TOKEN_LINE) return true;
     return now(m)->kind == TOKEN_SIGN && str_is_one_of(now(m)->text, ends);
 }
 
-void config_python_skip(struct module *m) {
+void datum_python_skip(struct module *m) {
     int depth = 0;
     bool in_lambda = false;
     while (now(m)->kind != TOKEN_END && (depth > 0 || now(m)->kind != TOKEN_LINE)) {
         if (depth == 0 && in_lambda && is(m, ":")) {
             in_lambda = false;
-            config_python_next(m);
+            datum_python_next(m);
             continue;
         }
-        if (depth == 0 && !in_lambda && config_python_at_end(m)) return;
+        if (depth == 0 && !in_lambda && datum_python_at_end(m)) return;
         if (depth == 0 && is(m, "for")) m->is_comprehension = true;
         if (depth == 0 && is(m, "lambda")) in_lambda = true;
         if (is(m, "(") || is(m, "[") || is(m, "{")) depth++;
         if (is(m, ")") || is(m, "]") || is(m, "}")) depth--;
         if (depth < 0) return;
-        config_python_next(m);
+        datum_python_next(m);
     }
 }
 
-struct datum *config_python_item(const struct datum *from, const struct datum *key) {
+struct datum *datum_python_item(const struct datum *from, const struct datum *key) {
     if (!from || !key) return NULL;
     if (from->kind == DATUM_MAP && key->kind == DATUM_TEXT) {
-        struct datum_pair *p = config_datum_find(from, key->text);
+        struct datum_pair *p = datum_find(from, key->text);
         return p ? p->value : NULL;
     }
     if (from->kind != DATUM_LIST || key->kind != DATUM_INT || from->is_open) return NULL;

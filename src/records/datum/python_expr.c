@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Python's expressions, worked out while they are read: literals, names, items, sums. What is none
 // of these is passed over as a whole and is unknown.
-#include "records/config/python_int.h"
+#include "records/datum/python_int.h"
 
 #include <string.h>
 
@@ -16,7 +16,7 @@ static ptrdiff_t begin_of(const struct module *m) {
 }
 
 static bool is(const struct module *m, const char *sign) {
-    return config_lexer_is(&m->lex, sign);
+    return datum_lexer_is(&m->lex, sign);
 }
 
 // --- Names and brackets --------------------------------------------------------------------------
@@ -26,10 +26,10 @@ static struct datum *base_value(struct module *m, struct str path, const struct 
     struct datum *v = m->base;
     while (v && path.len > 0) {
         const struct datum key = {.kind = DATUM_TEXT, .text = str_trim(str_cut(&path, '.'))};
-        v = config_python_item(v, &key);
+        v = datum_python_item(v, &key);
     }
     if (!v) return NULL;
-    struct datum *copy = config_datum_deep(&m->py->data, v, 0);
+    struct datum *copy = datum_deep(&m->py->data, v, 0);
     copy->line = at->line;
     copy->column = at->column;
     copy->file = m->file;
@@ -59,11 +59,11 @@ static struct datum *template_braces(struct module *m) {
     int depth = 0;
     do {
         depth += is(m, "{") - is(m, "}");
-        config_python_next(m);
+        datum_python_next(m);
     } while (depth > 0 && now(m)->kind != TOKEN_END);
     struct datum *v = base_value(m, str_slice(path, 7, path.len), &at);
     if (now(m)->kind == TOKEN_END && m->lex.fault) m->lex = before;
-    return v ? v : config_python_unknown(m, &at, begin);
+    return v ? v : datum_python_unknown(m, &at, begin);
 }
 
 static struct datum *texts(struct module *m) {
@@ -73,12 +73,12 @@ static struct datum *texts(struct module *m) {
     bool is_known = true;
     while (now(m)->kind == TOKEN_STRING) {
         struct str part = {0};
-        is_known = config_lexer_string(m->py->data.arena, now(m)->text, &part) && is_known;
+        is_known = datum_lexer_string(m->py->data.arena, now(m)->text, &part) && is_known;
         buf_add(&b, part);
-        config_python_next(m);
+        datum_python_next(m);
     }
-    if (!is_known) return config_python_unknown(m, &at, begin);
-    struct datum *v = config_python_make(m, DATUM_TEXT, &at);
+    if (!is_known) return datum_python_unknown(m, &at, begin);
+    struct datum *v = datum_python_make(m, DATUM_TEXT, &at);
     v->text = b.count ? buf_str(&b) : STR("");
     struct datum *of_base = template_text(m, v->text, &at);
     return of_base ? of_base : v;
@@ -88,43 +88,43 @@ static struct datum *texts(struct module *m) {
 static void items(struct module *m, struct datum *list, const char *end, bool *ret_comma) {
     while (!is(m, end) && now(m)->kind != TOKEN_END) {
         const bool is_spread = is(m, "*");
-        if (is_spread) config_python_next(m);
+        if (is_spread) datum_python_next(m);
         m->is_comprehension = false;
-        struct datum *v = config_python_expr(m);
+        struct datum *v = datum_python_expr(m);
         list->is_open = list->is_open || is_spread || m->is_comprehension;
-        if (!is_spread && !m->is_comprehension) config_datum_push(&m->py->data, list, v);
+        if (!is_spread && !m->is_comprehension) datum_push(&m->py->data, list, v);
         m->is_comprehension = false;
         if (is(m, ",")) {
             *ret_comma = true;
-            config_python_next(m);
+            datum_python_next(m);
         } else if (!is(m, end) && now(m)->kind != TOKEN_END) {
             list->is_open = true; // no Python
-            config_python_next(m);
+            datum_python_next(m);
         }
     }
-    if (is(m, end)) config_python_next(m);
+    if (is(m, end)) datum_python_next(m);
 }
 
 // Lists of which not all is known are unknown as a whole.
 static struct datum *list(struct module *m, const char *end, bool is_tuple) {
     const struct token at = *now(m);
     const ptrdiff_t begin = begin_of(m);
-    struct datum *v = config_python_make(m, DATUM_LIST, &at);
+    struct datum *v = datum_python_make(m, DATUM_LIST, &at);
     bool has_comma = false;
-    config_python_next(m);
+    datum_python_next(m);
     items(m, v, end, &has_comma);
     v->is_tuple = is_tuple;
-    if (v->is_open) return config_python_unknown(m, &at, begin);
+    if (v->is_open) return datum_python_unknown(m, &at, begin);
     return is_tuple && !has_comma && v->list->count == 1 ? v->list->items[0] : v;
 }
 
 static void map_pair(struct module *m, struct datum *map) {
     const struct token at = *now(m);
     m->is_comprehension = false;
-    struct datum *key = config_python_expr(m), *value = NULL;
+    struct datum *key = datum_python_expr(m), *value = NULL;
     if (is(m, ":")) {
-        config_python_next(m);
-        value = config_python_expr(m);
+        datum_python_next(m);
+        value = datum_python_expr(m);
     }
     if (m->is_comprehension || !value || key->kind == DATUM_UNKNOWN || key->kind >= DATUM_LIST) {
         map->is_open = true; // a set, a comprehension, a key that only the program knows
@@ -134,35 +134,34 @@ static void map_pair(struct module *m, struct datum *map) {
     if (key->kind == DATUM_INT)
         text = str_format(m->py->data.arena, "%lld", (long long)key->integer);
     if (key->kind == DATUM_TEXT || key->kind == DATUM_INT)
-        config_datum_set(&m->py->data, map, text, value, at.line, at.column);
+        datum_set(&m->py->data, map, text, value, at.line, at.column);
 }
 
 static struct datum *map(struct module *m) {
     struct datum *of_base = template_braces(m);
     if (of_base) return of_base;
-    struct datum *v = config_python_make(m, DATUM_MAP, now(m));
-    config_python_next(m);
+    struct datum *v = datum_python_make(m, DATUM_MAP, now(m));
+    datum_python_next(m);
     while (!is(m, "}") && now(m)->kind != TOKEN_END) {
         if (is(m, "**")) {
-            config_python_next(m);
-            const struct datum *from = config_python_expr(m);
+            datum_python_next(m);
+            const struct datum *from = datum_python_expr(m);
             v->is_open = v->is_open || from->kind != DATUM_MAP || from->is_open;
             for (ptrdiff_t i = 0; from->kind == DATUM_MAP && i < from->map->count; i++) {
                 const struct datum_pair *p = &from->map->pairs[i];
-                if (p->value)
-                    config_datum_set(&m->py->data, v, p->key, p->value, p->line, p->column);
+                if (p->value) datum_set(&m->py->data, v, p->key, p->value, p->line, p->column);
             }
         } else {
             map_pair(m, v);
         }
         if (is(m, ",")) {
-            config_python_next(m);
+            datum_python_next(m);
         } else if (!is(m, "}")) {
             v->is_open = true;
-            config_python_next(m);
+            datum_python_next(m);
         }
     }
-    if (is(m, "}")) config_python_next(m);
+    if (is(m, "}")) datum_python_next(m);
     m->is_comprehension = false;
     return v;
 }
@@ -186,7 +185,7 @@ static struct datum *imported(struct module *m, struct datum *v) {
     if (is_type && is_class(text)) {
         while (str_find(text, STR(".")) >= 0) str_cut(&text, '.');
     }
-    struct datum *name = config_datum_at(&m->py->data, v, v->line, v->column);
+    struct datum *name = datum_at(&m->py->data, v, v->line, v->column);
     name->kind = DATUM_TEXT;
     name->is_import = false;
     name->text = text;
@@ -196,7 +195,7 @@ static struct datum *imported(struct module *m, struct datum *v) {
 // A known scalar stands where it is used; lists, maps and unknown values are shared.
 static struct datum *used(struct module *m, struct datum *v, const struct token *at) {
     if (v->kind == DATUM_UNKNOWN || v->kind >= DATUM_LIST) return v;
-    struct datum *here = config_datum_at(&m->py->data, v, at->line, at->column);
+    struct datum *here = datum_at(&m->py->data, v, at->line, at->column);
     here->file = m->file;
     return here;
 }
@@ -210,46 +209,46 @@ static struct datum *name(struct module *m) {
     static const char *const operators[] = {"lambda", "not", "await", "yield", NULL};
     const struct token at = *now(m);
     const ptrdiff_t begin = begin_of(m);
-    if (str_is_one_of(at.text, operators)) return config_python_unknown(m, &at, begin);
-    config_python_next(m);
+    if (str_is_one_of(at.text, operators)) return datum_python_unknown(m, &at, begin);
+    datum_python_next(m);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         if (!str_is(at.text, words[i].name)) continue;
-        struct datum *v = config_python_make(m, words[i].kind, &at);
+        struct datum *v = datum_python_make(m, words[i].kind, &at);
         v->boolean = words[i].boolean;
         return v;
     }
     if (str_is(at.text, "_base_") && is(m, ".") && m->base) return m->base;
-    const struct datum_pair *p = config_datum_find(m->globals, at.text);
-    if (!p) p = config_datum_find(m->imports, at.text);
-    if (!p && is(m, "(")) return config_python_call(m, NULL, at.text, &at, begin);
-    return p ? used(m, p->value, &at) : config_python_unknown(m, &at, begin);
+    const struct datum_pair *p = datum_find(m->globals, at.text);
+    if (!p) p = datum_find(m->imports, at.text);
+    if (!p && is(m, "(")) return datum_python_call(m, NULL, at.text, &at, begin);
+    return p ? used(m, p->value, &at) : datum_python_unknown(m, &at, begin);
 }
 
 static struct datum *atom(struct module *m) {
     if (now(m)->kind == TOKEN_NAME) return name(m);
-    if (now(m)->kind == TOKEN_NUMBER) return config_python_number(m);
+    if (now(m)->kind == TOKEN_NUMBER) return datum_python_number(m);
     if (now(m)->kind == TOKEN_STRING) return texts(m);
     if (is(m, "(")) return list(m, ")", true);
     if (is(m, "[")) return list(m, "]", false);
     if (is(m, "{")) return map(m);
-    return config_python_unknown(m, now(m), begin_of(m));
+    return datum_python_unknown(m, now(m), begin_of(m));
 }
 
 static struct datum *attribute(struct module *m, struct datum *v, const struct token *at,
                                ptrdiff_t begin) {
-    config_python_next(m);
+    datum_python_next(m);
     const struct datum key = {.kind = DATUM_TEXT, .text = now(m)->text};
-    if (now(m)->kind != TOKEN_NAME) return config_python_unknown(m, at, begin);
-    config_python_next(m);
+    if (now(m)->kind != TOKEN_NAME) return datum_python_unknown(m, at, begin);
+    datum_python_next(m);
     if (v->is_import) {
-        struct datum *longer = config_datum_at(&m->py->data, v, at->line, at->column);
+        struct datum *longer = datum_at(&m->py->data, v, at->line, at->column);
         longer->text =
             str_format(m->py->data.arena, "%.*s.%.*s", STR_ARG(v->text), STR_ARG(key.text));
         return longer;
     }
-    if (is(m, "(")) return config_python_method(m, v, key.text, at, begin);
-    struct datum *item = config_python_item(v, &key);
-    return item ? used(m, item, at) : config_python_unknown(m, at, begin);
+    if (is(m, "(")) return datum_python_method(m, v, key.text, at, begin);
+    struct datum *item = datum_python_item(v, &key);
+    return item ? used(m, item, at) : datum_python_unknown(m, at, begin);
 }
 
 // "x[a:b:c]" of a list, with Python's rules for what lies outside. NULL: not known.
@@ -261,19 +260,19 @@ static struct datum *slice(struct module *m, const struct datum *v, struct datum
         if (parts[i]) given[i] = parts[i]->integer;
     }
     const int64_t count = v->list->count, step = parts[2] ? given[2] : 1;
-    if (step == 0 || step > DATA_MAX || step < -DATA_MAX) return NULL;
+    if (step == 0 || step > DATUM_MAX || step < -DATUM_MAX) return NULL;
     const int64_t least = step < 0 ? -1 : 0, most = step < 0 ? count - 1 : count;
     int64_t ends[2] = {step < 0 ? most : least, step < 0 ? least : most};
     for (int i = 0; i < 2; i++) {
         if (!parts[i]) continue;
-        if (given[i] < -DATA_MAX || given[i] > DATA_MAX) return NULL;
+        if (given[i] < -DATUM_MAX || given[i] > DATUM_MAX) return NULL;
         ends[i] = given[i] < 0 ? given[i] + count : given[i];
         ends[i] = ends[i] < least ? least : ends[i] > most ? most : ends[i];
     }
-    struct datum *cut = config_datum_at(&m->py->data, v, v->line, v->column);
+    struct datum *cut = datum_at(&m->py->data, v, v->line, v->column);
     cut->list = arena_new(m->py->data.arena, struct datum_list, 1);
     for (int64_t i = ends[0]; step > 0 ? i < ends[1] : i > ends[1]; i += step)
-        config_datum_push(&m->py->data, cut, v->list->items[i]);
+        datum_push(&m->py->data, cut, v->list->items[i]);
     m->py->data.count += (int)cut->list->count;
     return cut;
 }
@@ -282,25 +281,25 @@ static struct datum *subscript(struct module *m, const struct datum *v, const st
                                ptrdiff_t begin) {
     struct datum *parts[3] = {0};
     int count = 0;
-    config_python_next(m);
+    datum_python_next(m);
     while (!is(m, "]") && now(m)->kind != TOKEN_END) {
         if (is(m, ":")) {
             count++;
-            config_python_next(m);
+            datum_python_next(m);
             continue;
         }
-        struct datum *part = config_python_expr(m);
+        struct datum *part = datum_python_expr(m);
         if (count < 3) parts[count] = part;
         if (is(m, "]") || is(m, ":")) continue;
         count = 9; // more than a slice
-        config_python_next(m);
-        config_python_skip(m);
+        datum_python_next(m);
+        datum_python_skip(m);
     }
-    if (is(m, "]")) config_python_next(m);
-    struct datum *item = count == 0  ? config_python_item(v, parts[0])
+    if (is(m, "]")) datum_python_next(m);
+    struct datum *item = count == 0  ? datum_python_item(v, parts[0])
                          : count < 3 ? slice(m, v, parts)
                                      : NULL;
-    return item ? used(m, item, at) : config_python_unknown(m, at, begin);
+    return item ? used(m, item, at) : datum_python_unknown(m, at, begin);
 }
 
 static struct datum *primary(struct module *m) {
@@ -313,7 +312,7 @@ static struct datum *primary(struct module *m) {
         else if (is(m, "["))
             v = subscript(m, v, &at, begin);
         else if (is(m, "("))
-            v = config_python_call(m, v, (struct str){0}, &at, begin);
+            v = datum_python_call(m, v, (struct str){0}, &at, begin);
         else
             return imported(m, v);
     }
@@ -325,8 +324,8 @@ static struct datum *unary(struct module *m);
 
 static struct datum *combined(struct module *m, struct datum *a, struct str sign,
                               const struct datum *b, const struct token *at, ptrdiff_t begin) {
-    struct datum *v = config_python_binary(m, sign, a, b);
-    return v ? v : config_python_unknown(m, at, begin);
+    struct datum *v = datum_python_binary(m, sign, a, b);
+    return v ? v : datum_python_unknown(m, at, begin);
 }
 
 static struct datum *raised(struct module *m) {
@@ -334,9 +333,9 @@ static struct datum *raised(struct module *m) {
     const ptrdiff_t begin = begin_of(m);
     struct datum *v = primary(m);
     if (!is(m, "**")) return v;
-    if (++m->depth > DATA_DEPTH_MAX)
-        config_python_stop(m, begin, "nested deeper than %d levels", DATA_DEPTH_MAX);
-    config_python_next(m);
+    if (++m->depth > DATUM_DEPTH_MAX)
+        datum_python_stop(m, begin, "nested deeper than %d levels", DATUM_DEPTH_MAX);
+    datum_python_next(m);
     v = combined(m, v, STR("**"), unary(m), &at, begin);
     m->depth--;
     return v;
@@ -346,18 +345,18 @@ static struct datum *unary(struct module *m) {
     const struct token at = *now(m);
     const ptrdiff_t begin = begin_of(m);
     if (!is(m, "-") && !is(m, "+")) return raised(m);
-    if (++m->depth > DATA_DEPTH_MAX) {
-        config_python_stop(m, begin, "nested deeper than %d levels", DATA_DEPTH_MAX);
-        return config_python_unknown(m, &at, begin);
+    if (++m->depth > DATUM_DEPTH_MAX) {
+        datum_python_stop(m, begin, "nested deeper than %d levels", DATUM_DEPTH_MAX);
+        return datum_python_unknown(m, &at, begin);
     }
     const bool is_minus = is(m, "-");
     struct datum zero = {.kind = DATUM_INT, .line = at.line, .column = at.column, .file = m->file};
-    config_python_next(m);
+    datum_python_next(m);
     const struct datum *v = unary(m);
     m->depth--;
     struct datum *minus_zero = NULL;
     if (v->kind == DATUM_FLOAT && is_minus)
-        minus_zero = config_datum_float(&m->py->data, -v->number, &zero);
+        minus_zero = datum_float(&m->py->data, -v->number, &zero);
     return minus_zero ? minus_zero
                       : combined(m, &zero, is_minus ? STR("-") : STR("+"), v, &at, begin);
 }
@@ -368,7 +367,7 @@ static struct datum *product(struct module *m) {
     struct datum *v = unary(m);
     while (is(m, "*") || is(m, "/") || is(m, "//") || is(m, "%")) {
         const struct str sign = now(m)->text;
-        config_python_next(m);
+        datum_python_next(m);
         v = combined(m, v, sign, unary(m), &at, begin);
     }
     return v;
@@ -380,37 +379,37 @@ static struct datum *sum(struct module *m) {
     struct datum *v = product(m);
     while (is(m, "+") || is(m, "-")) {
         const struct str sign = now(m)->text;
-        config_python_next(m);
+        datum_python_next(m);
         v = combined(m, v, sign, product(m), &at, begin);
     }
     return v;
 }
 
-struct datum *config_python_expr(struct module *m) {
+struct datum *datum_python_expr(struct module *m) {
     const struct token at = *now(m);
     const ptrdiff_t begin = begin_of(m);
-    if (++m->depth > DATA_DEPTH_MAX)
-        config_python_stop(m, begin, "nested deeper than %d levels", DATA_DEPTH_MAX);
+    if (++m->depth > DATUM_DEPTH_MAX)
+        datum_python_stop(m, begin, "nested deeper than %d levels", DATUM_DEPTH_MAX);
     struct datum *v = sum(m);
-    if (!config_python_at_end(m)) {
-        config_python_skip(m);
-        v = config_python_unknown(m, &at, begin);
+    if (!datum_python_at_end(m)) {
+        datum_python_skip(m);
+        v = datum_python_unknown(m, &at, begin);
     }
     m->depth--;
     return v;
 }
 
-struct datum *config_python_exprs(struct module *m) {
-    struct datum *v = config_python_expr(m);
+struct datum *datum_python_exprs(struct module *m) {
+    struct datum *v = datum_python_expr(m);
     if (!is(m, ",")) return v;
-    struct datum *tuple = config_datum_new(&m->py->data, DATUM_LIST, v->line, v->column);
+    struct datum *tuple = datum_new(&m->py->data, DATUM_LIST, v->line, v->column);
     tuple->is_tuple = true;
     tuple->file = m->file;
-    config_datum_push(&m->py->data, tuple, v);
+    datum_push(&m->py->data, tuple, v);
     while (is(m, ",")) {
-        config_python_next(m);
-        if (config_python_at_end(m)) break;
-        config_datum_push(&m->py->data, tuple, config_python_expr(m));
+        datum_python_next(m);
+        if (datum_python_at_end(m)) break;
+        datum_push(&m->py->data, tuple, datum_python_expr(m));
     }
     return tuple;
 }
