@@ -79,13 +79,6 @@ class Measured(Bench):
         self.assertIn("pip install onnxruntime", found["rows"][1]["reason"])
         self.assertIn("libcudart.so.12", found["rows"][1]["reason"])
 
-    @needs_ort
-    def test_precisions_that_an_engine_has_not(self):
-        found = self.bench("--engine", "onnxruntime", "torch", "--precision", "fp32", "bf16", "--batch-sizes", "2", "4", *SMALL)
-        self.assertEqual([(r["axes"]["engine"], r["precision"], r["status"]) for r in found["rows"]],
-                         [("onnxruntime", "fp32", "OK"), ("onnxruntime", "fp32", "OK"), ("onnxruntime", "bf16", "FAILED"),
-                          ("torch", "fp32", "OK"), ("torch", "fp32", "OK"), ("torch", "bf16", "OK"), ("torch", "bf16", "OK")])
-
 
 @needs_ort
 class Wrong(Bench):
@@ -102,23 +95,6 @@ class Wrong(Bench):
         found = self.bench("--engine", "onnxruntime", "--precision", "fp32", "fp16", "--batch-sizes", "2", "--model",
                            "python:engine_models:huge", status=1)
         self.assertEqual([r["status"] for r in found["rows"]], ["OK", "DIFFERS"], found["rows"])
-
-    def export(self, name, model, shape):
-        more = {"dynamo": False} if "dynamo" in torch.onnx.export.__code__.co_varnames else {}
-        torch.onnx.export(model.eval(), (torch.zeros(2, *shape),), os.path.join(self.folder, name), input_names=["x"],
-                          output_names=["y"], dynamic_axes={"x": {0: "n"}, "y": {0: "n"}}, **more)
-
-    def test_a_file_that_is_not_the_model(self):
-        torch.manual_seed(1)
-        self.export("other.onnx", torch.nn.Linear(4, 3), (4,))
-        self.export("shape.onnx", torch.nn.Linear(4, 2), (4,))
-        words = ("--engine", "torch", "onnxruntime", "--batch-sizes", "2", "--model", "python:engine_models:huge")
-        found = self.bench("--onnx", "other.onnx", *words, status=1)
-        self.assertEqual([r["status"] for r in found["rows"]], ["OK", "DIFFERS"])
-        found = self.bench("--onnx", "shape.onnx", *words, status=1)
-        self.assertIn("output 0 is 2x2, the reference's is 2x3", found["rows"][1]["reason"])
-        self.export("input.onnx", torch.nn.Linear(5, 3), (5,))
-        self.refuse(3, "its input 'x' is nx5, the model's is 8x4", "--onnx", "input.onnx", *words)
 
 
 @needs_ort
