@@ -4,19 +4,24 @@
 
 static const struct {
     int code;
-    const char *text;
+    const char *text, *remedy;
 } code_texts[] = {
-    {4, "no permission: this user (or container) has no access to /dev/nvidia*"},
-    {9, "the NVIDIA kernel driver is not loaded: load it (modprobe nvidia), or reboot after an "
-        "update"},
+    {4, "no permission: this user (or container) has no access to /dev/nvidia*",
+     "join the group of /dev/nvidia* (ls -l /dev/nvidia*); a container: docker run --gpus all"},
+    {9,
+     "the NVIDIA kernel driver is not loaded: load it (modprobe nvidia), or reboot after an "
+     "update",
+     "modprobe nvidia, or reboot after an update of the driver"},
     {NVML_TIMEOUT, "the NVIDIA driver did not answer within 3 s: a GPU hangs (see dmesg), or GPUs "
                    "are waking up; try again"},
     {NVML_NO_LIBRARY, "no NVIDIA driver library (libnvidia-ml.so.1) on this machine"},
     {NVML_NO_FUNCTION, "the NVIDIA driver is too old"},
     {NVML_LOST, "the driver lost it (it fell off the bus or hangs): reset it or reboot"},
     {16, "it needs a reset: nvidia-smi --gpu-reset, or reboot"},
-    {18, "the NVIDIA library and the kernel driver have different versions: reboot, or match the "
-         "host's driver in a container"},
+    {18,
+     "the NVIDIA library and the kernel driver have different versions: reboot, or match the "
+     "host's driver in a container",
+     "reboot; in a container, use a driver library of the host's version"},
 };
 
 struct str device_code_text(struct arena *a, int code) {
@@ -24,6 +29,14 @@ struct str device_code_text(struct arena *a, int code) {
         if (code_texts[i].code == code) return str_of(code_texts[i].text);
     }
     return str_format(a, "the NVIDIA driver returned error %d", code);
+}
+
+const char *device_code_remedy(struct str why_none) {
+    for (size_t i = 0; i < sizeof code_texts / sizeof *code_texts; i++) {
+        if (code_texts[i].remedy && str_equal(why_none, str_of(code_texts[i].text)))
+            return code_texts[i].remedy;
+    }
+    return NULL;
 }
 
 int device_code_of(struct str text) {

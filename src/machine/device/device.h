@@ -35,6 +35,9 @@ struct device_list {
     struct str standin;    // set: the driver is a fake for tests and demos; every view says so
 };
 
+// What to do about a why_none; NULL: nothing is known.
+const char *device_code_remedy(struct str why_none);
+
 // The line that every view of such a machine begins with; empty where `standin` is.
 struct str device_standin_note(struct arena *a, struct str standin);
 

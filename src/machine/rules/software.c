@@ -23,30 +23,39 @@ bool rules_standin(const struct view *v, struct finding *f) {
                        "everything about GPUs here comes from a simulated machine");
 }
 
+// A machine without NVIDIA hardware: no library of the driver, or a driver that works and lists no
+// GPU.
+static bool has_no_hardware(const struct rules_facts *k) {
+    return k->driver_is_absent ||
+           (k->devices.state == DEVICE_ANSWERS && k->devices.driver_version.len > 0);
+}
+
 // No GPU was found: that there is none is as good an answer as any; that it cannot be used is not.
 static bool judge_nothing(const struct view *v, struct finding *f) {
     const struct rules_facts *k = v->facts;
     struct str why = k->devices.why_none;
+    const char *remedy = device_code_remedy(why);
     if (k->devices.state == DEVICE_HANGS) {
         return finding_say(f, FINDING_PROBLEM, STR("does not answer"), why,
                            "look for NVRM and Xid in dmesg; reset the GPU or reboot");
     }
     if (k->nvidia_cards > 0) {
         return finding_tell(v->arena, f, FINDING_PROBLEM, STR("not usable"),
-                            k->in_container
+                            remedy ? remedy
+                            : k->in_container
                                 ? "give the container access to the GPUs (docker run --gpus all)"
                                 : "install the NVIDIA driver, or load it (modprobe nvidia), until "
                                   "nvidia-smi lists the GPU",
                             "%d NVIDIA GPU%s on the PCI bus, but: %.*s", k->nvidia_cards,
                             k->nvidia_cards == 1 ? "" : "s", STR_ARG(why));
     }
-    if (k->driver_is_absent || k->devices.state == DEVICE_ANSWERS) {
+    if (has_no_hardware(k)) {
         return finding_say(f, FINDING_NOTE, STR("none"), why,
                            "trainings run on the CPU here; fit, team and explain predict for "
                            "any GPU (--gpu NAME)");
     }
     return finding_say(f, FINDING_PROBLEM, STR("not usable"), why,
-                       "nvidia-smi must list the GPU before PyTorch can use it");
+                       remedy ? remedy : "nvidia-smi must list the GPU before PyTorch can use it");
 }
 
 bool rules_driver(const struct view *v, struct finding *f) {

@@ -46,12 +46,6 @@ static const struct cli_row rows[] = {
     {.name = NULL},
 };
 
-// The status is the answer; the findings have been printed.
-static int said(const struct check *c) {
-    static const int codes[] = {0, FAIL_NO, FAIL_USAGE};
-    return codes[check_status(c)];
-}
-
 static int watch(struct check *c, struct fail *why) {
     if (!c->options->detailed || c->facts.devices.count == 0) return 0;
     int rc = check_watch(c, why);
@@ -89,7 +83,7 @@ static int check_machine(struct check *c, bool json, struct fail *why) {
         check_show(c, show_style_of(STDOUT_FILENO), &out);
         out_buf(stdout, &out);
     }
-    return said(c);
+    return check_is_well(c) ? 0 : FAIL_NO; // the findings have been printed
 }
 
 static int refuse(const struct check_options *o, struct fail *why) {

@@ -58,8 +58,7 @@ struct str check_precision_text(const struct check_advice *advice); // "amp-bf16
 // show.c
 void check_show(struct check *c, struct show_style style, struct buf *out);
 json_t *check_json(struct check *c);
-// 0: all is well, 1: there are warnings, 2: there are problems.
-int check_status(const struct check *c);
+bool check_is_well(const struct check *c); // neither a problem nor a warning
 
 // matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
 // .json, .csv by its name).

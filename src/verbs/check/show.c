@@ -11,14 +11,12 @@ static const enum show_tone tones[] = {SHOW_GOOD, SHOW_PLAIN, SHOW_DIM, SHOW_WAR
 // The contract's words; a note is nothing wrong.
 static const char *const statuses[] = {"ok", "ok", "unknown", "warn", "fail"};
 
-int check_status(const struct check *c) {
-    int status = 0;
+bool check_is_well(const struct check *c) {
     for (ptrdiff_t i = 0; i < c->findings.count; i++) {
         enum finding_severity severity = c->findings.items[i].severity;
-        if (severity == FINDING_PROBLEM) status = 2;
-        if (severity == FINDING_WARNING && status < 1) status = 1;
+        if (severity == FINDING_PROBLEM || severity == FINDING_WARNING) return false;
     }
-    return status;
+    return true;
 }
 
 // --- The machine ---------------------------------------------------------------------------------
@@ -362,5 +360,5 @@ json_t *check_json(struct check *c) {
     return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:i}", "machine", machine_json(c), "findings",
                      findings, "rates", check_microbench_json(c), "recommended",
                      advice_json(c, &c->advice[0]), "recommended_by_card", each, "notes",
-                     answer_notes_json(&c->question.notes), "exit", check_status(c));
+                     answer_notes_json(&c->question.notes), "exit", check_is_well(c) ? 0 : 1);
 }

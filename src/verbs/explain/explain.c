@@ -76,9 +76,11 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
     if (rc == 0 && o->html)
         rc = os_replace(a, o->html, answer_breakdown_html(&q, &found), NULL, why);
     if (rc < 0) return question_failed(&q, rc);
-    if (options->json) return json_print(answer_breakdown_json(&q, &found), why);
-    show(&q, &found);
-    return 0;
+    if (options->json)
+        rc = json_print(answer_breakdown_json(&q, &found), why);
+    else
+        show(&q, &found);
+    return rc < 0 || found.fits ? rc : FAIL_NO;
 }
 
 const struct cli_verb explain_verb = {
