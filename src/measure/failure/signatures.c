@@ -312,10 +312,10 @@ const struct failure_signature failure_signatures[] = {
      ": command not found\n: not found$\nNo such file or directory&exec", RANK_KILLED + 5},
     {"usage", FAILURE_CRASH, "the program rejected its arguments",
      "see its --help; batchfit fit --help lists batchfit's placeholders",
-     "error: unrecognized arguments\nerror: the following arguments are required\n"
-     "error: argument &: invalid\nerror: argument &: expected\nerror: ambiguous option\n"
-     "Error: No such option\nError: Missing option\nare not used by the HfArgumentParser\n"
-     "Could not override '\nFATAL Flags parsing error",
+     "error: unrecognized arguments\nerror: the following arguments are required\nerror: argument "
+     "&: invalid\nerror: argument &: expected\nerror: ambiguous option\nError: No such option\n"
+     "Error: Missing option\nnot used by the HfArgumentParser\nCould not override '\nFATAL Flags "
+     "parsing error\nCould not consume arg: \nUnrecognized options: --\nnot a valid YOLO argument",
      RANK_SETUP},
     {"no-launcher", FAILURE_CRASH, "a multi-rank training was started without a launcher",
      "use torchrun, accelerate launch, or srun with MASTER_ADDR, MASTER_PORT, RANK, WORLD_SIZE",

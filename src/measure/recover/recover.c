@@ -111,15 +111,17 @@ static struct recover_decision next_disk(struct arena *a, const struct recover_r
     return d;
 }
 
-// It started well without the words that resume it, and was refused with them: no fault of the
-// checkpoint.
+// Refused with the words that resume it, which no other checkpoint cures. It may have started well
+// without them; at the first attempt it may be any word.
 static struct recover_decision next_refused(struct arena *a, const struct recover_rules *rules,
                                             const struct recover_state *s) {
-    struct str why = str_format(a, "the program does not accept its resume arguments (%.*s)",
-                                STR_ARG(s->ending));
+    bool is_first = s->attempt == 1;
+    struct str why = str_format(a, "the program does not accept its %sarguments (%.*s)",
+                                is_first ? "" : "resume ", STR_ARG(s->ending));
     struct str hint = str_format(a,
-                                 "nothing is lost: correct {resume:...}, then run the command with "
+                                 "nothing is lost: correct %s, then run the command with "
                                  "--resume --checkpoint '%.*s'",
+                                 is_first ? "them, {resume:...} first" : "{resume:...}",
                                  STR_ARG(s->resumed.path));
     (void)rules;
     return stop(RECOVER_GIVE_UP, s, why, hint);
@@ -128,7 +130,7 @@ static struct recover_decision next_refused(struct arena *a, const struct recove
 // Crashes that the same again, or an older checkpoint, does not cure.
 static const struct {
     const char *ending; // id of the signature
-    bool at_resuming; // only before the first step from a checkpoint, which a start came to before
+    bool at_resuming;   // only before the first step from a checkpoint
     struct recover_decision (*next)(struct arena *a, const struct recover_rules *rules,
                                     const struct recover_state *s);
 } crashes[] = {
@@ -142,7 +144,7 @@ static struct recover_decision next_crash(struct arena *a, const struct recover_
     const char *hint = "fix it, then run the same command with --resume";
     bool has_no_step = !s->is_gain && s->steps == 0;
     bool can_choose = s->resumed.path.len > 0 && !rules->takes_newest;
-    bool is_resuming = has_no_step && s->attempt > 1 && s->resumed.path.len > 0;
+    bool is_resuming = has_no_step && s->resumed.path.len > 0;
     for (size_t i = 0; i < sizeof crashes / sizeof *crashes; i++) {
         if (!str_is(s->ending, crashes[i].ending)) continue;
         if (is_resuming || !crashes[i].at_resuming) return crashes[i].next(a, rules, s);

@@ -152,7 +152,7 @@ static const struct column figure_columns[] = {
     {"Median(ms)", infers, NULL, SHOW_RIGHT, figure_median, 2, SHOW_PLAIN},
     {"±95%(ms)", infers, NULL, SHOW_RIGHT, figure_median_spread, 2, SHOW_PLAIN},
     {"Samples/s", NULL, NULL, SHOW_RIGHT, figure_throughput, 1, SHOW_STRONG},
-    {"±95%", NULL, NULL, SHOW_RIGHT, figure_spread, 1, SHOW_DIM},
+    {"±95%(samples/s)", NULL, NULL, SHOW_RIGHT, figure_spread, 1, SHOW_DIM},
     {"GPU%", NULL, NULL, SHOW_RIGHT, figure_device, 1, SHOW_PLAIN},
     {"Mem(GB)", NULL, NULL, SHOW_RIGHT, figure_memory, 2, SHOW_PLAIN},
     {"Off(max)", infers, NULL, SHOW_RIGHT, figure_off, EXPONENT, SHOW_BAD},
