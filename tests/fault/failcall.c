@@ -6,6 +6,8 @@
 //                             (SIGKILL instead of the call), "half" (for write: half of it, then
 //                             SIGKILL), or "run" (first the shell command in FAILCALL_RUN)
 //     FAILCALL_FIRED=FILE     is created when it happens: without it the N-th call never came
+//     FAILCALL_TRACE=FILE     gets a line for each path that is synced or renamed to, in their
+//     order
 //
 // Names with 64 are what 64-bit file offsets turn the plain ones into.
 #include <dlfcn.h>
@@ -84,6 +86,22 @@ static int fires(enum call call) {
     return what > 0;
 }
 
+static void trace(const char *call, const char *path) {
+    const char *file = getenv("FAILCALL_TRACE");
+    int fd =
+        file ? (int)syscall(SYS_openat, AT_FDCWD, file, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+    if (fd < 0) return;
+    dprintf(fd, "%s %s\n", call, path);
+    (void)syscall(SYS_close, fd);
+}
+
+static void trace_fd(const char *call, int fd) {
+    char link[32], path[4096] = "";
+    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
+    (void)syscall(SYS_readlink, link, path, sizeof path - 1);
+    trace(call, path);
+}
+
 #define NEXT(type, name) ((type)dlsym(RTLD_NEXT, name))
 
 // Not through dlsym: it allocates.
@@ -134,6 +152,7 @@ ssize_t read(int fd, void *data, size_t size) {
     return fires(CALL_READ) ? -1 : syscall(SYS_read, fd, data, size);
 }
 int fsync(int fd) {
+    trace_fd("sync", fd);
     return fires(CALL_FSYNC) ? -1 : (int)syscall(SYS_fsync, fd);
 }
 int fchmod(int fd, mode_t mode) {
@@ -143,9 +162,11 @@ int fchown(int fd, uid_t user, gid_t group) {
     return fires(CALL_CHOWN) ? -1 : (int)syscall(SYS_fchown, fd, user, group);
 }
 int rename(const char *from, const char *to) {
+    trace("rename", to);
     return fires(CALL_RENAME) ? -1 : (int)syscall(SYS_rename, from, to);
 }
 int renameat2(int from_fd, const char *from, int to_fd, const char *to, unsigned flags) {
+    trace("exchange", to);
     return fires(CALL_EXCHANGE) ? -1 : (int)syscall(SYS_renameat2, from_fd, from, to_fd, to, flags);
 }
 int flock(int fd, int how) {
