@@ -85,6 +85,12 @@ TRAINERS = [
     Trainer("JAX", "jax",
             f"{script('jax_loop.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600,
             needs=("jax",), saves="*"),
+    Trainer("notebook, papermill", "papermill",
+            "{python} -m papermill --log-output {data}/train.ipynb {out}.ipynb -p out {out} -p batch {batch} -p accumulate {accumulate} "
+            "{resume:-p resume {checkpoint}}", 900, needs=("papermill", "ipykernel"), most=4 * 512),
+    Trainer("notebook, nbconvert", "nbconvert",
+            "env OUT={out} BATCH={batch} ACCUMULATE={accumulate} {resume:RESUME={checkpoint}} {python} -m nbconvert --to notebook --execute "
+            "{data}/train.ipynb --output-dir {out}", 900, needs=("nbconvert", "ipykernel"), most=4 * 512),
 ]
 
 
@@ -104,6 +110,19 @@ class Folder:
             os.link(os.path.join(self.data, "text.jsonl"), os.path.join(self.data, "sft", "train.jsonl"))
         if "ultralytics" in names:
             examples.make_boxes(os.path.join(self.data, "boxes"), 64)
+        if names & {"papermill", "nbconvert"}:
+            self.make_notebook()
+
+    def make_notebook(self):
+        """trainers/notebook.py, a cell at each `# %%`."""
+        with open(os.path.join(HERE, "notebook.py"), encoding="utf-8") as f:
+            cells = f.read().split("\n# %%")[1:]
+        cells = [{"cell_type": "code", "id": str(n), "metadata": {"tags": cell.partition("\n")[0].split()}, "outputs": [],
+                  "execution_count": None, "source": cell.partition("\n")[2]} for n, cell in enumerate(cells)]
+        spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
+        os.makedirs(self.data, exist_ok=True)
+        with open(os.path.join(self.data, "train.ipynb"), "w", encoding="utf-8") as f:
+            json.dump({"cells": cells, "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}, f)
 
     def call(self, command, meanwhile=None, place=None):
         with subprocess.Popen(command, cwd=place or self.path, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
@@ -219,9 +238,10 @@ def chosen(names=()):
     """Those whose libraries are here, and the reasons for the others."""
     here, missing = [], []
     for trainer in TRAINERS:
+        if names and not {trainer.name, trainer.package} & set(names):
+            continue
         lacks = [m for m in trainer.needs if not examples.loads(m)]
-        if not names or trainer.name in names or trainer.package in names:
-            (missing if lacks else here).append((trainer, lacks))
+        (missing if lacks else here).append((trainer, lacks))
     return [t for t, _ in here], ["SKIPPED: %s: %s is not installed" % (t.name, ", ".join(lacks)) for t, lacks in missing]
 
 

@@ -1,15 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Trainings that change their weights without torch.optim, batches whose first dimension is the sequence, programs that only
-predict, and a real Keras and a real notebook where they are installed."""
+predict, and a real Keras where it is installed."""
 
 import importlib.util
-import json
-import os
-import sys
-import tempfile
 import unittest
 
-from emit_helper import PRELUDE, run, run_words
+from emit_helper import PRELUDE, run
 
 HAND = """
 import torch
@@ -149,7 +145,6 @@ class Real(unittest.TestCase):
         if importlib.util.find_spec("keras") is None:
             raise unittest.SkipTest("SKIPPED: keras is not installed")
         text = """
-import os
 os.environ["KERAS_BACKEND"] = "torch"
 import numpy, keras
 model = keras.Sequential([keras.layers.Dense(16, activation="relu"), keras.layers.Dense(1)])
@@ -158,26 +153,6 @@ model.fit(numpy.zeros((72, 8), "f"), numpy.ones((72, 1), "f"), batch_size=16, ep
 """
         done = run(text, prelude="")
         self.assertEqual((done.status, [step["samples"] for step in done.steps]), (0, [16, 16, 16, 16, 8] * 2), done.err)
-
-    def test_notebooks(self):
-        """nbconvert and papermill start a kernel, which has the environment; its cells are a program like others."""
-        if importlib.util.find_spec("nbconvert") is None or importlib.util.find_spec("ipykernel") is None:
-            raise unittest.SkipTest("SKIPPED: nbconvert and ipykernel are not installed")
-        cell = {"cell_type": "code", "id": "a", "metadata": {}, "outputs": [], "execution_count": None,
-                "source": PRELUDE + "for x, y in loader: train(x, y)\n"}
-        spec = {"name": "python3", "display_name": "Python 3", "language": "python"}
-        with tempfile.TemporaryDirectory() as folder:
-            path = os.path.join(folder, "train.ipynb")
-            with open(path, "w", encoding="utf-8") as f:
-                json.dump({"cells": [cell], "metadata": {"kernelspec": spec}, "nbformat": 4, "nbformat_minor": 5}, f)
-            env = {"PATH": os.path.dirname(sys.executable) + os.pathsep + os.environ["PATH"], "HOME": folder}
-            ways = [["-m", "nbconvert", "--to", "notebook", "--execute", path, "--output", "done.ipynb"]]
-            if importlib.util.find_spec("papermill") is not None:
-                ways.append(["-m", "papermill", path, os.path.join(folder, "done2.ipynb")])
-            for words in ways:
-                with self.subTest(words[1]):
-                    done = run_words([sys.executable, *words], env=env, cwd=folder)
-                    self.assertEqual((done.status, [step["samples"] for step in done.steps]), (0, [8, 8, 6]), done.err)
 
 
 if __name__ == "__main__":
