@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """hf:NAME or hf:PATH/config.json - a transformers model from its configuration; weights are never loaded."""
 
-import json
 import os
 
 import torch
@@ -9,61 +8,62 @@ import torch
 from .. import build, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
-from . import hf_configs, need
+from . import hf_shapes, need
 from .job import Job
 
-SEQ2SEQ = {"t5", "mt5", "bart", "mbart", "pegasus", "longt5", "umt5", "marian", "blenderbot", "led"}
-DECODERS = {"gpt2", "llama", "qwen2", "qwen3", "opt", "gpt_neox", "gpt_neo", "gptj", "mistral", "gemma", "gemma2", "phi", "phi3",
-            "bloom", "falcon", "mpt", "codegen", "starcoder2", "olmo", "mixtral"}
-VISION = {"vit", "deit", "swin", "swinv2", "convnext", "beit", "resnet", "dinov2", "mobilevit", "levit"}
+TASKS = {"seq2seq": "seq2seq-lm", "decoder": "causal-lm", "encoder": "classification", "vision": "image"}
+OTHERS = {"mbart": "seq2seq", "pegasus": "seq2seq", "longt5": "seq2seq", "umt5": "seq2seq", "marian": "seq2seq",
+          "blenderbot": "seq2seq", "led": "seq2seq", "gpt_neo": "decoder", "bloom": "decoder", "mpt": "decoder",
+          "codegen": "decoder", "swin": "vision", "swinv2": "vision", "convnext": "vision", "beit": "vision",
+          "resnet": "vision", "mobilevit": "vision", "levit": "vision"}  # families that data/families.tsv has no row of
 HEADS = {"classification": "AutoModelForSequenceClassification", "causal-lm": "AutoModelForCausalLM",
          "masked-lm": "AutoModelForMaskedLM", "seq2seq-lm": "AutoModelForSeq2SeqLM",
          "image": "AutoModelForImageClassification"}
 
 
+def _what(kind):
+    """decoder, seq2seq, encoder, vision, ...: what data/families.tsv says of a model_type; empty: nobody knows it."""
+    return next((f["kind"] for f in hf_shapes.rows("families.tsv") if f["type"] == kind), OTHERS.get(kind, ""))
+
+
 def _task(kind, knobs):
+    what = _what(kind)
     if knobs.task != "auto":
         return knobs.task
-    for names, task in ((SEQ2SEQ, "seq2seq-lm"), (DECODERS, "causal-lm"), (VISION, "image")):
-        if kind in names:
-            return task
-    return "classification"
+    if what and what not in TASKS:
+        raise RecordError("a %s (%s) is not recorded by its configuration alone: write a function that returns the model and "
+                          "what it is called with, and record python:MODULE:FUNCTION" % (what, kind))
+    return TASKS.get(what, "classification")
 
 
-def _values(name):
-    """(model_type, values) of a known name or of a config.json."""
-    path = os.path.join(name, "config.json") if os.path.isdir(name) else name
-    if path.endswith(".json"):
-        try:
-            with open(path, encoding="utf-8") as f:
-                values = json.load(f)
-            return values.pop("model_type"), values
-        except KeyError:
-            raise RecordError("%s has no model_type" % path)
-        except ValueError as why:
-            raise RecordError("%s is not JSON: %s" % (path, why))
-    known = hf_configs.find(name)
-    if known is None:
-        raise RecordError("no configuration known for %r (nothing is downloaded); give the path of its config.json, or one "
-                          "of: %s" % (name, ", ".join(hf_configs.names())))
-    return known
+def _ours(values):
+    """Without what the file says of another run: of the type and quantisation of its weights, of code beside it."""
+    others = ("quantization_config", "auto_map", "transformers_version", "torch_dtype", "dtype")
+    return {k: _ours(v) if isinstance(v, dict) else v for k, v in values.items() if k not in others}
+
+
+def _line(why):
+    return ("%s: %s" % (type(why).__name__, " ".join(str(why).split())))[:200]
 
 
 def _config(transformers, name, knobs):
-    kind, values = _values(name)
-    values = dict(values)
+    kind, values, source = hf_shapes.find(name)
     if knobs.num_classes:
         values["num_labels"] = knobs.num_classes
-    if kind in VISION and knobs.img_size:
+    if _what(kind) == "vision" and knobs.img_size:
         values["image_size"] = knobs.img_size
-    config = transformers.AutoConfig.for_model(kind, **values)
+    try:
+        config = transformers.AutoConfig.for_model(kind, **_ours(values))
+    except Exception as why:
+        raise RecordError("%s: transformers %s cannot make a %s of it: %s"
+                          % (source, transformers.__version__, kind, _line(why)))
     if "tie_word_embeddings" in values:  # some configurations drop it
         config.tie_word_embeddings = values["tie_word_embeddings"]
     if getattr(config, "pad_token_id", None) is None:
         config.pad_token_id = 0
     if knobs.mode == "train" and hasattr(config, "use_cache"):
         config.use_cache = not knobs.checkpointing and config.use_cache
-    return kind, config
+    return kind, config, source
 
 
 def _build(transformers, config, task, knobs):
@@ -145,9 +145,13 @@ def load(name, knobs):
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
     stubs.prepare()
     transformers = need("transformers", "transformers")
-    kind, config = _config(transformers, name, knobs)
+    kind, config, source = _config(transformers, name, knobs)
     task = _task(kind, knobs)
-    model = to_meta(_build(transformers, config, task, knobs))
+    try:
+        model = to_meta(_build(transformers, config, task, knobs))
+    except Exception as why:  # sizes that make no model: no heads, a hidden size that they do not divide
+        raise RecordError("%s: transformers %s cannot build the %s that it describes: %s"
+                          % (source, transformers.__version__, kind, _line(why)))
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
     library = "transformers " + transformers.__version__

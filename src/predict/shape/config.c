@@ -1,0 +1,168 @@
+// SPDX-License-Identifier: Apache-2.0
+// A config.json into a shape, and back.
+#include "base/json.h"
+#include "predict/shape/shape_int.h"
+
+#include <math.h>
+
+struct reader {
+    const struct shape_table *table;
+    const json_t *config;
+    struct str where;
+    const struct shape_family *family;
+};
+
+static const json_t *at_path(const json_t *object, struct arena *a, struct str path) {
+    while (path.p && object) object = json_object_get(object, str_z(a, str_cut(&path, '.')));
+    return object;
+}
+
+// A number that stands in the file; 0: none does.
+static int read_said(const struct reader *r, const struct shape_key *key, int64_t most,
+                     int64_t *ret, struct fail *why) {
+    const json_t *value = key->path.len > 0 ? at_path(r->config, r->table->arena, key->path) : NULL;
+    *ret = 0;
+    if (!value || json_is_null(value)) return 0;
+    double number = json_is_number(value) ? json_number_value(value) : (double)NAN;
+    if (number >= 1 && number <= (double)most && number == floor(number)) {
+        *ret = (int64_t)number;
+        return 0;
+    }
+    struct str text = json_bytes(r->table->arena, value, JSON_ENCODE_ANY | JSON_COMPACT);
+    return fail_set(why, FAIL_INPUT, "%.*s: %.*s is %.60s: not a whole number from 1 to %lld",
+                    STR_ARG(r->where), STR_ARG(key->path), str_z(r->table->arena, text),
+                    (long long)most);
+}
+
+static int read_size(const struct reader *r, int size, struct shape *s, struct fail *why) {
+    const struct shape_key *key = &r->family->keys[size];
+    int64_t *to = shape_size_at(s, size);
+    int rc = read_said(r, key, shape_sizes[size].most, to, why);
+    if (rc < 0 || *to > 0 || key->path.len == 0) return rc;
+    *to = key->usual == SHAPE_FOUR_HIDDEN ? 4 * s->hidden : key->usual;
+    // Of one feed-forward part where there are no experts; the rest follows from other sizes.
+    bool may_lack = to == &s->kv_heads || to == &s->head_dim || to == &s->positions ||
+                    to == &s->experts || to == &s->active || to == &s->expert_intermediate;
+    if (*to > 0 || may_lack) return 0;
+    return fail_set(why, FAIL_INPUT, "%.*s: no %.*s, which a config.json of a %.*s has",
+                    STR_ARG(r->where), STR_ARG(key->path), STR_ARG(s->type));
+}
+
+static bool has_no_head_size(const struct shape_family *f) {
+    return str_starts(f->type, STR("deepseek_v")); // of several, by q_lora_rank and others
+}
+
+static int check(const struct reader *r, struct shape *s, struct fail *why) {
+    if (s->kv_heads == 0) s->kv_heads = s->heads;
+    if (s->heads % s->kv_heads != 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s: %lld heads do not share %lld kv heads evenly",
+                        STR_ARG(r->where), (long long)s->heads, (long long)s->kv_heads);
+    }
+    if (s->active > s->experts) {
+        return fail_set(why, FAIL_INPUT, "%.*s: %lld experts of a token, of %lld",
+                        STR_ARG(r->where), (long long)s->active, (long long)s->experts);
+    }
+    if (s->head_dim > 0 || has_no_head_size(r->family)) return 0;
+    if (s->hidden % s->heads != 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s: hidden size %lld is no multiple of %lld heads",
+                        STR_ARG(r->where), (long long)s->hidden, (long long)s->heads);
+    }
+    s->head_dim = s->hidden / s->heads;
+    return 0;
+}
+
+static int read_extras(const struct reader *r, struct shape_extras *more, struct fail *why) {
+    *more = (struct shape_extras){
+        .has_attention_bias = r->family->biases.len == 0 &&
+                              json_is_true(json_object_get(r->config, "attention_bias")),
+        .has_mlp_bias =
+            r->family->biases.len == 0 && json_is_true(json_object_get(r->config, "mlp_bias"))};
+    int rc = read_said(r, &r->family->types, 1 << 20, &more->types, why);
+    if (rc == 0 && more->types == 0) more->types = r->family->types.usual;
+    return rc;
+}
+
+static int read_family(struct reader *r, struct shape *s, struct fail *why) {
+    s->type = json_text_at(r->table->arena, r->config, "model_type");
+    if (s->type.len == 0) {
+        return fail_set(why, FAIL_INPUT, "%.*s: no model_type, so no config.json of transformers",
+                        STR_ARG(r->where));
+    }
+    r->family = shape_family_find(r->table, s->type);
+    if (r->family) return 0;
+    return fail_set(why, FAIL_INPUT, "%.*s: its config.json describes no known model family (%.*s)",
+                    STR_ARG(r->where), STR_ARG(s->type));
+}
+
+static int read_object(struct reader *r, struct shape *s, struct fail *why) {
+    struct shape_extras more;
+    int rc = read_family(r, s, why);
+    for (int i = 0; rc == 0 && i < SHAPE_SIZES; i++) rc = read_size(r, i, s, why);
+    if (rc == 0) rc = check(r, s, why);
+    if (rc == 0) rc = read_extras(r, &more, why);
+    if (rc < 0) return rc;
+    const json_t *tied = json_object_get(r->config, "tie_word_embeddings");
+    s->kind = r->family->kind;
+    s->tied = json_is_boolean(tied) ? json_is_true(tied) : r->family->tied;
+    s->source = r->where;
+    s->parameters = shape_parameters(r->family, s, &more);
+    return 0;
+}
+
+int shape_read(const struct shape_table *t, struct str where, struct str text, struct shape *ret,
+               struct fail *why) {
+    json_error_t error;
+    json_t *config = json_loadb(text.p, (size_t)text.len, JSON_DECODE_INT_AS_REAL, &error);
+    struct shape s = {.ids = {0}};
+    struct reader r = {.table = t, .config = config, .where = where};
+    int rc = 0;
+    if (!config) {
+        rc = fail_set(why, FAIL_INPUT, "%.*s:%d: not JSON: %s", STR_ARG(where), error.line,
+                      error.text);
+    } else if (!json_is_object(config)) {
+        rc = fail_set(why, FAIL_INPUT, "%.*s: not a JSON object", STR_ARG(where));
+    }
+    if (rc == 0) rc = read_object(&r, &s, why);
+    json_decref(config);
+    if (rc == 0) *ret = s;
+    return rc;
+}
+
+static void put(struct arena *a, json_t *object, struct str path, json_t *value) {
+    struct str key = str_cut(&path, '.');
+    while (path.p) {
+        char *folder = str_z(a, key);
+        if (!json_object_get(object, folder)) json_object_set_new(object, folder, json_object());
+        object = json_object_get(object, folder);
+        key = str_cut(&path, '.');
+    }
+    json_object_set_new(object, str_z(a, key), value);
+}
+
+struct str shape_config(const struct shape_table *t, const struct shape *s) {
+    const struct shape_family *f = shape_family_find(t, s->type);
+    struct shape sizes = *s;
+    json_t *config = json_object();
+    json_object_set_new(config, "model_type", json_text(s->type));
+    for (int i = 0; f && i < SHAPE_SIZES; i++) {
+        int64_t size = *shape_size_at(&sizes, i);
+        if (size > 0 && f->keys[i].path.len > 0)
+            put(t->arena, config, f->keys[i].path, json_integer(size));
+    }
+    json_object_set_new(config, "tie_word_embeddings", json_boolean(s->tied));
+    json_t *more = json_loadb(s->more.p, (size_t)s->more.len, 0, NULL);
+    if (more) json_object_update_recursive(config, more);
+    json_decref(more);
+    return json_document(t->arena, config);
+}
+
+bool shape_is_alike(const struct shape *a, const struct shape *b) {
+    static const double parameters_alike = 0.01; // heads of other tasks differ by less
+    bool is_same = str_equal(a->type, b->type) && a->hidden == b->hidden &&
+                   a->layers == b->layers && a->heads == b->heads && a->head_dim == b->head_dim &&
+                   a->intermediate == b->intermediate && a->experts == b->experts &&
+                   (a->kv_heads == b->kv_heads || a->kv_heads == 0 || b->kv_heads == 0);
+    if (!is_same || a->parameters == 0 || b->parameters == 0)
+        return is_same && a->vocabulary == b->vocabulary && a->tied == b->tied;
+    return fabs((double)a->parameters / (double)b->parameters - 1) <= parameters_alike;
+}

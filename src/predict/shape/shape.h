@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shape of a transformer: the sizes that its config.json says. From a config.json, or from the
+// table of the models that people name most (data/shapes.tsv); data/families.tsv says under which
+// keys a family has them. The recorder's hf_shapes.py reads the same two tables.
+#ifndef SHAPE_SHAPE_H
+#define SHAPE_SHAPE_H
+
+#include "base/fail.h"
+#include "base/near.h"
+#include "base/str.h"
+
+// Numbers are 0 where the model has no such size, or nobody says it.
+struct shape {
+    struct str ids;  // names on the hub, separated by commas; empty: read from a file
+    struct str type; // model_type
+    struct str kind; // decoder, encoder, seq2seq, vision, speech or two-tower
+    int64_t hidden, layers, heads, kv_heads, head_dim, intermediate, vocabulary, positions;
+    int64_t experts, active, expert_intermediate; // mixture of experts: all, and of one token
+    bool tied;                                    // the head has the embedding's weights
+    int64_t parameters;
+    struct str more;   // further keys of config.json that are not the family's defaults, as JSON
+    struct str source; // where the sizes were read
+};
+
+struct shape_family;
+struct shape_table {
+    struct arena *arena;
+    struct shape_family *families;
+    ptrdiff_t family_count, family_capacity;
+    struct shape *rows;
+    ptrdiff_t count, capacity;
+};
+
+int shape_load(struct arena *a, struct shape_table *ret_table, struct fail *why);
+
+// The row of a hub's name ("Qwen/Qwen3-8B"), or of one without its owner that only one shape has.
+// NULL: there is none.
+const struct shape *shape_find(const struct shape_table *t, struct str name);
+void shape_offer(const struct shape_table *t, struct near *near); // all names
+struct str shape_id(const struct shape *s);                       // the first of the names
+
+// Reads a config.json; `where` is its name in errors. FAIL_INPUT with one clear line: no JSON, a
+// family that the table does not have, a size that is missing, no whole number or absurd.
+int shape_read(const struct shape_table *t, struct str where, struct str text, struct shape *ret,
+               struct fail *why);
+// The config.json of a shape: what transformers' AutoConfig needs, and shape_read takes.
+struct str shape_config(const struct shape_table *t, const struct shape *s);
+
+// Whether two are one architecture of one size, heads of other tasks and vocabularies aside as far
+// as they make no more than 1 % of the parameters.
+bool shape_is_alike(const struct shape *a, const struct shape *b);
+
+// The config.json of a model in the Hugging Face cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/...):
+// that of its main branch, else any. False: it is not there.
+bool shape_cached(struct arena *a, struct str name, struct str *ret_path);
+// Whether a name can be one of the hub: OWNER/NAME.
+bool shape_is_id(struct str name);
+
+#endif

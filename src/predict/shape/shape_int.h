@@ -1,0 +1,45 @@
+// SPDX-License-Identifier: Apache-2.0
+#ifndef SHAPE_SHAPE_INT_H
+#define SHAPE_SHAPE_INT_H
+
+#include "predict/shape/shape.h"
+
+// Where config.json has a size ("text_config.hidden_size"; empty: the family has none), and what
+// holds where it has not: 0: nothing does, SHAPE_FOUR_HIDDEN: four times hidden.
+enum { SHAPE_FOUR_HIDDEN = -4 };
+struct shape_key {
+    struct str path;
+    int64_t usual;
+};
+
+enum { SHAPE_SIZES = 11 };
+struct shape_family {
+    struct str type, kind;
+    struct shape_key keys[SHAPE_SIZES], types;
+    bool tied;
+    // What parameters are made of; matrices 0: the sizes do not say it.
+    struct str biases, qk;
+    int64_t matrices, norms, outside, table;
+    bool has_table, is_pooled;
+};
+
+// The sizes of a shape, in the order of a family's keys.
+struct shape_size {
+    const char *name; // the column of both tables
+    size_t offset;    // in struct shape
+    int64_t most;     // more is absurd
+};
+extern const struct shape_size shape_sizes[SHAPE_SIZES];
+int64_t *shape_size_at(struct shape *s, int size);
+
+const struct shape_family *shape_family_find(const struct shape_table *t, struct str type);
+// What else a config.json says that parameters depend on.
+struct shape_extras {
+    int64_t types; // rows of the table of token types
+    bool has_attention_bias, has_mlp_bias;
+};
+// 0: the family's are not computed.
+int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
+                         const struct shape_extras *more);
+
+#endif

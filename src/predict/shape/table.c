@@ -1,0 +1,165 @@
+// SPDX-License-Identifier: Apache-2.0
+// The two tables, and what is looked up in them.
+#include "base/data.h"
+#include "predict/shape/shape_int.h"
+
+#include <stddef.h>
+
+#define SIZE(member, most) \
+    { #member, offsetof(struct shape, member), (most) }
+// Far above all that was ever trained, so that no product of them overflows.
+const struct shape_size shape_sizes[SHAPE_SIZES] = {
+    SIZE(hidden, 1 << 20),
+    SIZE(layers, 1 << 14),
+    SIZE(heads, 1 << 14),
+    SIZE(kv_heads, 1 << 14),
+    SIZE(head_dim, 1 << 14),
+    SIZE(intermediate, 1 << 22),
+    SIZE(vocabulary, 1 << 24),
+    SIZE(positions, INT64_C(1) << 32),
+    SIZE(experts, 1 << 14),
+    SIZE(active, 1 << 14),
+    SIZE(expert_intermediate, 1 << 22),
+};
+
+int64_t *shape_size_at(struct shape *s, int size) {
+    return (int64_t *)(void *)((char *)s + shape_sizes[size].offset);
+}
+
+static int bad_cell(const struct tsv *t, const char *column, struct fail *why) {
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s '%.*s' is not a number of it", STR_ARG(t->name),
+                    t->line, column, STR_ARG(tsv_cell(t, column)));
+}
+
+// An empty cell is 0.
+static int read_number(const struct tsv *t, const char *column, int64_t most, int64_t *ret,
+                       struct fail *why) {
+    struct str cell = tsv_cell(t, column);
+    *ret = 0;
+    if (cell.len == 0) return 0;
+    if (str_to_i64(cell, ret) && *ret >= 0 && *ret <= most) return 0;
+    return bad_cell(t, column, why);
+}
+
+// "KEY" or "KEY=VALUE"
+static int read_key(const struct tsv *t, const char *column, struct shape_key *ret,
+                    struct fail *why) {
+    struct str usual = tsv_cell(t, column);
+    ret->path = str_cut(&usual, '=');
+    ret->usual = str_is(usual, "4x") ? SHAPE_FOUR_HIDDEN : 0;
+    if (!usual.p || ret->usual || str_to_i64(usual, &ret->usual)) return 0;
+    return bad_cell(t, column, why);
+}
+
+static int read_family(const struct tsv *t, struct shape_family *f, struct fail *why) {
+    struct {
+        const char *column;
+        int64_t *number;
+    } numbers[] = {{"matrices", &f->matrices},
+                   {"norms", &f->norms},
+                   {"outside", &f->outside},
+                   {"table", &f->table}};
+    f->type = tsv_cell(t, "type");
+    f->kind = tsv_cell(t, "kind");
+    f->biases = tsv_cell(t, "biases");
+    f->qk = tsv_cell(t, "qk");
+    f->tied = str_is(tsv_cell(t, "tied"), "1");
+    f->is_pooled = str_is(tsv_cell(t, "pooled"), "1");
+    f->has_table = tsv_cell(t, "table").len > 0;
+    int rc = read_key(t, "types", &f->types, why);
+    for (int i = 0; rc == 0 && i < SHAPE_SIZES; i++)
+        rc = read_key(t, shape_sizes[i].name, &f->keys[i], why);
+    for (size_t i = 0; rc == 0 && i < sizeof numbers / sizeof *numbers; i++)
+        rc = read_number(t, numbers[i].column, 8, numbers[i].number, why);
+    return rc;
+}
+
+static int read_row(const struct shape_table *table, const struct tsv *t, struct shape *s,
+                    struct fail *why) {
+    const struct shape_family *f = shape_family_find(table, tsv_cell(t, "type"));
+    if (!f) {
+        return fail_set(why, FAIL_INPUT, "%.*s:%d: families.tsv has no '%.*s'", STR_ARG(t->name),
+                        t->line, STR_ARG(tsv_cell(t, "type")));
+    }
+    s->ids = tsv_cell(t, "ids");
+    s->type = f->type;
+    s->kind = f->kind;
+    s->tied = str_is(tsv_cell(t, "tied"), "1");
+    s->more = tsv_cell(t, "more");
+    s->source = tsv_cell(t, "source");
+    int rc = read_number(t, "parameters", INT64_MAX, &s->parameters, why);
+    for (int i = 0; rc == 0 && i < SHAPE_SIZES; i++)
+        rc = read_number(t, shape_sizes[i].name, shape_sizes[i].most, shape_size_at(s, i), why);
+    return rc;
+}
+
+int shape_load(struct arena *a, struct shape_table *ret_table, struct fail *why) {
+    struct shape_table table = {.arena = a};
+    struct tsv t;
+    int rc = tsv_find(a, "data/families.tsv", &t, why);
+    while (rc == 0 && (rc = tsv_next(&t, why)) == 1) {
+        struct shape_family f = {.type = {0}};
+        rc = read_family(&t, &f, why);
+        *arena_push(a, &table.families, &table.family_count, &table.family_capacity) = f;
+    }
+    if (rc == 0) rc = tsv_find(a, "data/shapes.tsv", &t, why);
+    while (rc == 0 && (rc = tsv_next(&t, why)) == 1) {
+        struct shape s = {.ids = {0}};
+        rc = read_row(&table, &t, &s, why);
+        *arena_push(a, &table.rows, &table.count, &table.capacity) = s;
+    }
+    if (rc == 0) *ret_table = table;
+    return rc;
+}
+
+const struct shape_family *shape_family_find(const struct shape_table *t, struct str type) {
+    for (ptrdiff_t i = 0; i < t->family_count; i++) {
+        if (str_equal(t->families[i].type, type)) return &t->families[i];
+    }
+    return NULL;
+}
+
+static struct str without_owner(struct str id) {
+    struct str owner = str_cut(&id, '/');
+    return id.p ? id : owner;
+}
+
+static bool has_name(const struct shape *s, struct str name, bool is_short) {
+    for (struct str rest = s->ids; rest.p;) {
+        struct str id = str_cut(&rest, ',');
+        if (str_equal_nocase(is_short ? without_owner(id) : id, name)) return true;
+    }
+    return false;
+}
+
+const struct shape *shape_find(const struct shape_table *t, struct str name) {
+    for (int is_short = 0; is_short < 2; is_short++) {
+        const struct shape *found = NULL;
+        int count = 0;
+        for (ptrdiff_t i = 0; i < t->count; i++) {
+            if (!has_name(&t->rows[i], name, is_short)) continue;
+            found = &t->rows[i];
+            count++;
+        }
+        if (count == 1) return found;
+    }
+    return NULL;
+}
+
+void shape_offer(const struct shape_table *t, struct near *near) {
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        for (struct str rest = t->rows[i].ids; rest.p;) near_offer(near, str_cut(&rest, ','));
+    }
+}
+
+struct str shape_id(const struct shape *s) {
+    struct str rest = s->ids;
+    return str_cut(&rest, ',');
+}
+
+// Owner and name are of letters, digits, '-', '_' and '.', and no path begins or ends so.
+bool shape_is_id(struct str name) {
+    struct str owner = str_cut(&name, '/');
+    return name.p && str_is_made_of(owner, "-_.") && str_is_made_of(name, "-_.") &&
+           str_is_alnum(owner.p[0]) && name.p[0] != '.';
+}

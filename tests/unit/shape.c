@@ -1,0 +1,207 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "folder.h"
+#include "unit.h"
+
+#include "base/os.h"
+#include "predict/shape/shape_int.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct arena arena;
+static struct shape_table table;
+
+static struct shape read_back(const struct shape *row) {
+    struct shape s = {.ids = {0}};
+    struct fail why = {0};
+    struct str text = shape_config(&table, row);
+    if (shape_read(&table, shape_id(row), text, &s, &why) < 0)
+        fail_msg("%.*s: %s\n%.*s", STR_ARG(row->ids), why.message, STR_ARG(text));
+    return s;
+}
+
+static void every_name_is_found_and_stands_once(void **state) {
+    (void)state;
+    int names = 0;
+    for (ptrdiff_t i = 0; i < table.count; i++) {
+        for (struct str rest = table.rows[i].ids; rest.p; names++) {
+            struct str id = str_cut(&rest, ',');
+            if (shape_find(&table, id) != &table.rows[i]) fail_msg("%.*s", STR_ARG(id));
+        }
+    }
+    assert_true(names >= 200);
+}
+
+static void a_row_makes_a_config_that_says_the_same(void **state) {
+    (void)state;
+    for (ptrdiff_t i = 0; i < table.count; i++) {
+        const struct shape *row = &table.rows[i];
+        struct shape wanted = *row, s = read_back(row);
+        for (int k = 0; k < SHAPE_SIZES; k++) {
+            int64_t size = *shape_size_at(&wanted, k);
+            if (size > 0 && *shape_size_at(&s, k) != size)
+                fail_msg("%.*s: %s is %lld", STR_ARG(row->ids), shape_sizes[k].name,
+                         (long long)*shape_size_at(&s, k));
+        }
+        assert_true(s.tied == row->tied);
+        if (!shape_is_alike(row, &s)) fail_msg("%.*s", STR_ARG(row->ids));
+    }
+}
+
+// The column is what transformers counts in the model that it builds.
+static void parameters_are_computed_to_the_last_one(void **state) {
+    (void)state;
+    int computed = 0;
+    for (ptrdiff_t i = 0; i < table.count; i++) {
+        struct shape s = read_back(&table.rows[i]);
+        if (s.parameters == 0) continue;
+        computed++;
+        if (s.parameters != table.rows[i].parameters)
+            fail_msg("%.*s: %lld, not %lld", STR_ARG(table.rows[i].ids), (long long)s.parameters,
+                     (long long)table.rows[i].parameters);
+    }
+    if (computed < 120) fail_msg("only %d", computed);
+}
+
+static void a_name_without_its_owner_is_found_where_one_shape_has_it(void **state) {
+    (void)state;
+    const struct shape *s = shape_find(&table, STR("qwen3-8b"));
+    assert_non_null(s);
+    assert_true(str_is(shape_id(s), "Qwen/Qwen3-8B"));
+    assert_null(shape_find(&table, STR("resnet50")));
+    assert_null(shape_find(&table, STR("somebody/Qwen3-8B")));
+    assert_null(shape_find(&table, STR("")));
+}
+
+#define LLAMA                                                                         \
+    "\"model_type\": \"llama\", \"num_hidden_layers\": 2, \"intermediate_size\": 8, " \
+    "\"vocab_size\": 10"
+static const struct {
+    const char *text, *message;
+} wrong[] = {
+    {"", "x:1: not JSON"},
+    {"[1]", "x: not a JSON object"},
+    {"{}", "x: no model_type"},
+    {"{\"model_type\": \"unheard_of\"}", "describes no known model family (unheard_of)"},
+    {"{" LLAMA ", \"hidden_size\": 4}", "x: no num_attention_heads"},
+    {"{" LLAMA ", \"num_attention_heads\": 2}", "x: no hidden_size"},
+    {"{" LLAMA ", \"hidden_size\": 4, \"num_attention_heads\": 0}", "num_attention_heads is 0"},
+    {"{" LLAMA ", \"hidden_size\": 1000000000000, \"num_attention_heads\": 2}",
+     "hidden_size is 1000000000000"},
+    {"{" LLAMA ", \"hidden_size\": 1e400, \"num_attention_heads\": 2}", "not JSON"},
+    {"{\"model_type\": \"llama\", \"hidden_size\": 4, \"num_hidden_layers\": -3}",
+     "num_hidden_layers is -3"},
+    {"{" LLAMA ", \"hidden_size\": 4.5, \"num_attention_heads\": 2}", "hidden_size is 4.5"},
+    {"{" LLAMA ", \"hidden_size\": \"4\", \"num_attention_heads\": 2}", "hidden_size is \"4\""},
+    {"{" LLAMA ", \"hidden_size\": {}, \"num_attention_heads\": 2}", "hidden_size is {}"},
+    {"{" LLAMA ", \"hidden_size\": 5, \"num_attention_heads\": 2}", "no multiple of 2 heads"},
+    {"{" LLAMA ", \"hidden_size\": 6, \"num_attention_heads\": 3, \"num_key_value_heads\": 2}",
+     "3 heads do not share 2 kv heads"},
+    {"{\"model_type\": \"mixtral\", \"hidden_size\": 4, \"num_hidden_layers\": 1, "
+     "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9, "
+     "\"num_local_experts\": 2, \"num_experts_per_tok\": 3}",
+     "3 experts of a token, of 2"},
+};
+
+static void what_is_wrong_is_said_in_one_line(void **state) {
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
+        struct shape s;
+        struct fail why = {0};
+        assert_int_equal(shape_read(&table, STR("x"), str_of(wrong[i].text), &s, &why), FAIL_INPUT);
+        if (!strstr(why.message, wrong[i].message) || strchr(why.message, '\n'))
+            fail_msg("%s: %s", wrong[i].text, why.message);
+    }
+}
+
+// As the hub has them: other keys beside ours, the family's usual sizes left out, nulls.
+static void configs_as_the_hub_has_them(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *alike;
+    } configs[] = {
+        {"{\"architectures\": [\"Qwen3ForCausalLM\"], \"head_dim\": 128, \"hidden_size\": 4096, "
+         "\"intermediate_size\": 12288, \"model_type\": \"qwen3\", \"num_attention_heads\": 32, "
+         "\"num_hidden_layers\": 36, \"num_key_value_heads\": 8, \"rope_scaling\": null, "
+         "\"tie_word_embeddings\": false, \"vocab_size\": 151936}",
+         "Qwen/Qwen3-8B"},
+        {"{\"model_type\": \"gpt2\", \"n_embd\": 768, \"n_head\": 12, \"n_layer\": 12, "
+         "\"n_positions\": 1024, \"n_inner\": null, \"vocab_size\": 50257}",
+         "gpt2"},
+        {"{\"model_type\": \"gemma3\", \"text_config\": {\"hidden_size\": 2560, "
+         "\"intermediate_size\": 10240, \"num_hidden_layers\": 34}}",
+         "google/gemma-3-4b-it"},
+        // A head for two classes, and a vocabulary of one more.
+        {"{\"model_type\": \"bert\", \"hidden_size\": 768, \"num_hidden_layers\": 12, "
+         "\"num_attention_heads\": 12, \"intermediate_size\": 3072, \"vocab_size\": 30523, "
+         "\"max_position_embeddings\": 512, \"num_labels\": 2}",
+         "bert-base-uncased"},
+    };
+    for (size_t i = 0; i < sizeof configs / sizeof *configs; i++) {
+        struct shape s;
+        struct fail why = {0};
+        if (shape_read(&table, STR("x"), str_of(configs[i].text), &s, &why) < 0)
+            fail_msg("%s", why.message);
+        assert_true(shape_is_alike(&s, shape_find(&table, str_of(configs[i].alike))));
+        assert_false(shape_is_alike(&s, shape_find(&table, STR("gpt2-medium"))));
+    }
+}
+
+static void write_text(const char *path, const char *text) {
+    struct fail why = {0};
+    struct str file = str_of(at(&arena, path));
+    ptrdiff_t end = file.len;
+    while (file.p[end - 1] != '/') end--;
+    if (os_make_dirs(&arena, str_z(&arena, str_slice(file, 0, end)), &why) < 0 ||
+        os_replace(&arena, file.p, str_of(text), NULL, &why) < 0)
+        fail_msg("%s", why.message);
+}
+
+static void the_cache_of_the_hub(void **state) {
+    (void)state;
+    struct str path;
+    unsetenv("HF_HUB_CACHE");
+    unsetenv("HUGGINGFACE_HUB_CACHE");
+    setenv("HF_HOME", folder, 1);
+    assert_false(shape_cached(&arena, STR("team/model"), &path));
+    write_text("hub/models--team--model/snapshots/abc/config.json", "{}");
+    write_text("hub/models--team--model/snapshots/xyz/config.json", "{}");
+    assert_true(shape_cached(&arena, STR("team/model"), &path));
+    write_text("hub/models--team--model/refs/main", "abc\n");
+    assert_true(shape_cached(&arena, STR("team/model"), &path));
+    assert_true(str_ends(path, STR("/hub/models--team--model/snapshots/abc/config.json")));
+    assert_false(shape_cached(&arena, STR("../model"), &path));
+    assert_false(shape_cached(&arena, STR("other"), &path));
+    write_text("hub/models--gpt2/snapshots/abc/config.json", "{}");
+    setenv("HF_HUB_CACHE", at(&arena, "hub"), 1);
+    setenv("HF_HOME", "/nowhere", 1);
+    assert_true(shape_cached(&arena, STR("gpt2"), &path));
+}
+
+static void names_of_the_hub(void **state) {
+    (void)state;
+    assert_true(shape_is_id(STR("Qwen/Qwen3-8B")));
+    static const char *const others[] = {"",     "gpt2",  "/a",  "a/",    "./a",
+                                         "../a", "a/b/c", "~/a", "a/b c", NULL};
+    for (int i = 0; others[i]; i++) assert_false(shape_is_id(str_of(others[i])));
+}
+
+int main(void) {
+    struct fail why = {0};
+    if (shape_load(&arena, &table, &why) < 0) {
+        fprintf(stderr, "%s\n", why.message);
+        return 1;
+    }
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_name_is_found_and_stands_once),
+        cmocka_unit_test(a_row_makes_a_config_that_says_the_same),
+        cmocka_unit_test(parameters_are_computed_to_the_last_one),
+        cmocka_unit_test(a_name_without_its_owner_is_found_where_one_shape_has_it),
+        cmocka_unit_test(what_is_wrong_is_said_in_one_line),
+        cmocka_unit_test(configs_as_the_hub_has_them),
+        cmocka_unit_test_setup_teardown(the_cache_of_the_hub, make_folder, drop_folder),
+        cmocka_unit_test(names_of_the_hub),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
