@@ -33,7 +33,8 @@ static json_t *scalar(const struct config *c, const struct config_node *n) {
     }
 }
 
-static json_t *tree(const struct config *c, const struct config_node *n) {
+static json_t *tree(const struct config *c, struct config_node *node) {
+    const struct config_node *n = config_node_follow(node);
     json_t *v;
     if (n->kind == NODE_SCALAR) return scalar(c, n);
     if (n->kind == NODE_LIST) {

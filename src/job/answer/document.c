@@ -17,10 +17,11 @@ json_t *answer_not_modelled_json(const struct question *q) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!question_counts_out(q, g)) continue;
-        json_array_append_new(list,
-                              json_pack("{s:o, s:o, s:o, s:o, s:i}", "kind", json_text(g->kind),
-                                        "what", json_text(g->what), "key", json_text(g->path),
-                                        "value", json_text(g->value), "line", g->line));
+        json_t *guard = json_pack("{s:o, s:o, s:o, s:o, s:i}", "kind", json_text(g->kind), "what",
+                                  json_text(g->what), "key", json_text(g->path), "value",
+                                  json_text(g->value), "line", g->line);
+        if (g->file.len > 0) json_object_set_new(guard, "file", json_text(g->file));
+        json_array_append_new(list, guard);
     }
     return list;
 }

@@ -47,6 +47,12 @@ struct config {
     struct str name, text;
     enum config_format format;
     struct config_node *root; // NULL in a foreign file, and in a program
+    // The tree of this file alone, where others are laid under it (YAML, JSON): what is edited.
+    // NULL: root is.
+    struct config_node *own;
+    bool is_layered;  // the files that it names were looked for
+    bool is_partial;  // and not all are there: what is in none of the others is not known
+    bool is_composed; // by Hydra: this file's values need not win over the others'
     // Why nothing may be written into this file although it can be read (a tab that the trainer's
     // parser rejects, …); empty: it may.
     struct str unwritable;
@@ -152,6 +158,7 @@ struct config_guard {
     struct str kind;        // adapter, quantisation, sharding, offload, parallel, objective, frozen
     struct str what;        // "LoRA"
     struct str path, value; // value empty: a list or a map
+    struct str file;        // the file it stands in, where that is another
     int line;
 };
 

@@ -428,6 +428,7 @@ int config_fit(struct arena *a, const struct config *c, const struct config_read
     if (!status) status = fit_precision(&w, c, change->precision);
     if (!status) status = fit_checkpointing(&w, change->checkpointing);
     if (!status) status = fit_rest(&w, change);
+    if (!status) status = config_layer_edits(a, c, &edits, why);
     if (status) return status;
     *ret_edits = edits;
     return 0;

@@ -162,6 +162,7 @@ static void add_guard(struct reader *r, const struct guard_row *row, const struc
                              .path = config_path_join(r->arena, e->path, e->key->text),
                              .value = shown(n->kind == NODE_SCALAR ? text : (struct str){0}),
                              .line = e->key->line};
+    if (e->value->file > 0) g.file = r->config->files.items[e->value->file - 1];
     if (g.what.len == 0 || is_named(r, &g)) return;
     struct config_reading *to = r->reading;
     *arena_push(r->arena, &to->guards, &to->guard_count, &to->guard_capacity) = g;

@@ -298,7 +298,8 @@ static int assemble(struct patch *p) {
 
 int config_patch_check(struct arena *a, const struct config *c, const struct config_edit *edit,
                        unsigned flags, struct fail *why) {
-    struct patch p = {.arena = a, .config = c, .why = why, .flags = flags};
+    const struct config own = config_own(c);
+    struct patch p = {.arena = a, .config = &own, .why = why, .flags = flags};
     return patch_one(&p, edit);
 }
 
@@ -315,7 +316,8 @@ int config_patch(struct arena *a, const struct config *c, const struct config_ed
         fail_set(why, FAIL_INPUT, "%.*s", STR_ARG(c->unwritable));
         return fail_hint(why, "correct it first; nothing was written");
     }
-    struct patch p = {.arena = a, .config = c, .why = why, .flags = flags};
+    const struct config own = config_own(c);
+    struct patch p = {.arena = a, .config = &own, .why = why, .flags = flags};
     for (ptrdiff_t i = 0; i < count; i++) {
         const ptrdiff_t before = p.splice_count;
         int status = patch_one(&p, &edits[i]);

@@ -24,8 +24,9 @@ static void note_evaluation(struct reader *r) {
         if (!evaluates || !config_scope_holds(&r->scope, e)) continue;
         if (e->value->kind != NODE_SCALAR || e->value->line == batch->line) continue;
         struct str path = config_path_join(r->arena, e->path, e->key->text);
-        config_reader_warn(r, "%.*s = %.*s (line %d) is for evaluation and stays unchanged",
-                           STR_ARG(path), STR_ARG(e->value->text), e->key->line);
+        const struct str place = config_node_place(r->arena, r->config, e->key);
+        config_reader_warn(r, "%.*s = %.*s (%.*s) is for evaluation and stays unchanged",
+                           STR_ARG(path), STR_ARG(e->value->text), STR_ARG(place));
         noted++;
     }
 }
@@ -52,8 +53,9 @@ static void note_keys(struct reader *r) {
         if (s.type == CONFIG_NULL || (s.type == CONFIG_BOOL && !s.boolean) ||
             (keys[i].needs_true && s.type != CONFIG_BOOL))
             continue;
-        config_reader_warn(r, "line %d: %.*s: %s", m.items[0].place.value->line,
-                           STR_ARG(m.items[0].path), keys[i].text);
+        const struct str place = config_node_place(r->arena, r->config, m.items[0].place.value);
+        config_reader_warn(r, "%.*s: %.*s: %s", STR_ARG(place), STR_ARG(m.items[0].path),
+                           keys[i].text);
         struct str *refusal = &r->reading->values[CONFIG_BATCH].refusal;
         if (i < 2 && !refusal->len) {
             *refusal = str_format(r->arena, "%.*s: %s (--force-special writes a batch anyway)",
@@ -135,8 +137,9 @@ static void note_origins(struct reader *r) {
 // ------------------------------------------------
 
 static void find_bases(struct reader *r, const struct dialect *every) {
-    // A Python config's are followed.
-    const bool is_followed = r->config->format == CONFIG_PYTHON;
+    // They are followed, where somebody reads them for us.
+    const bool is_followed = r->config->format == CONFIG_PYTHON || r->config->is_layered;
+    r->inherits = r->config->is_partial;
     struct str keys = every && !is_followed ? every->inherit : (struct str){0};
     while (keys.len > 0 && !r->inherits) {
         struct matches m = {0};
@@ -413,9 +416,11 @@ static void note_all(struct reader *r) {
     note_origins(r);
     r->reading->hydra = is_hydra(r);
     if (r->reading->hydra) {
+        const bool is_whole = r->config->is_composed && !r->config->is_partial;
         config_reader_warn(
-            r,
-            "Hydra or OmegaConf: other files and the command line (KEY=VALUE) override this file");
+            r, "Hydra or OmegaConf: %s the command line (KEY=VALUE) override%s this file",
+            is_whole ? "beyond the groups of its defaults," : "other files and",
+            is_whole ? "s" : "");
     }
 }
 

@@ -173,7 +173,9 @@ static void ask_patcher(struct reader *r, struct config_value *v, enum role_sort
                              (long long)(v->integer < 1           ? 1
                                          : v->integer < INT64_MAX ? v->integer + 1
                                                                   : 1));
-    if (config_patch_check(r->arena, r->config, &e, 0, &f)) v->refusal = refusal_text(r->arena, &f);
+    if (config_layer_edit(r->arena, r->config, &e, &f) ||
+        config_patch_check(r->arena, r->config, &e, 0, &f))
+        v->refusal = refusal_text(r->arena, &f);
     if (v->type == CONFIG_SPECIAL && r->dialect->special.len) {
         v->refusal =
             str_format(r->arena, "%.*s; %.*s", STR_ARG(v->refusal), STR_ARG(r->dialect->special));
@@ -185,7 +187,8 @@ static void note_spelling(struct reader *r, const struct config_value *v,
     const struct scalar s = config_scalar_read(r->config, n);
     if (s.odd == ODD_NONE || s.odd == ODD_FLOAT) return;
     struct str what = config_scalar_meaning(r->arena, s, v->text);
-    config_reader_warn(r, "line %d: %.*s: %.*s", v->line, STR_ARG(v->path), STR_ARG(what));
+    const struct str place = config_node_place(r->arena, r->config, n);
+    config_reader_warn(r, "%.*s: %.*s: %.*s", STR_ARG(place), STR_ARG(v->path), STR_ARG(what));
 }
 
 // "batch (line 3: f(x))"
@@ -322,10 +325,13 @@ static bool is_beyond(struct reader *r, enum config_role role, struct config_val
     return false;
 }
 
-static struct config_value absent(const struct reader *r, const struct role_row *row) {
+static struct config_value absent(struct reader *r, enum config_role role,
+                                  const struct role_row *row) {
     struct config_value v = {.number = NAN, .unit = row->unit};
     const struct scalar s = config_scalar_plain(row->assumed);
     if (row->insert != INSERT_NO) v.path = place_to_insert(r, row->places);
+    if (row->assumed.len && r->inherits && r->config->is_layered)
+        str_list_add(r->arena, &r->unread, str_of(config_role_name(role)));
     if (!row->assumed.len || r->inherits) return v;
     v.assumed = true;
     v.text = row->assumed;
@@ -341,9 +347,11 @@ static void note_conflict(struct reader *r, const struct match *read, const stru
     const struct config_node *b = config_node_follow(other->place.value);
     const struct scalar x = config_scalar_read(r->config, a), y = config_scalar_read(r->config, b);
     if (a == b || x.type != CONFIG_INT || y.type != CONFIG_INT || x.integer == y.integer) return;
-    config_reader_warn(r, "line %d: %.*s = %.*s is read, and %.*s = %.*s in line %d says otherwise",
-                       a->line, STR_ARG(read->path), STR_ARG(a->text), STR_ARG(other->path),
-                       STR_ARG(b->text), b->line);
+    const struct str here = config_node_place(r->arena, r->config, a),
+                     there = config_node_place(r->arena, r->config, b);
+    config_reader_warn(r, "%.*s: %.*s = %.*s is read, and %.*s = %.*s in %.*s says otherwise",
+                       STR_ARG(here), STR_ARG(read->path), STR_ARG(a->text), STR_ARG(other->path),
+                       STR_ARG(b->text), STR_ARG(there));
 }
 
 int config_reader_role(struct reader *r, enum config_role role) {
@@ -377,7 +385,7 @@ int config_reader_role(struct reader *r, enum config_role role) {
     if (all.count > 0)
         *v = take(r, role, &all.items[0]);
     else if (!is_beyond(r, role, v))
-        *v = absent(r, row);
+        *v = absent(r, role, row);
     for (ptrdiff_t i = 1; i < all.count; i++) note_conflict(r, &all.items[0], &all.items[i]);
     // disable_gradient_checkpointing: the key says the opposite.
     if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
@@ -470,7 +478,7 @@ int config_reader_batch(struct reader *r) {
         if (all.count == 0) {
             r->scope.home = r->scope.prefix;
             if (!is_beyond(r, CONFIG_BATCH, &r->reading->values[CONFIG_BATCH]))
-                r->reading->values[CONFIG_BATCH] = absent(r, row);
+                r->reading->values[CONFIG_BATCH] = absent(r, CONFIG_BATCH, row);
             return 0;
         }
         m = all.items[chosen];

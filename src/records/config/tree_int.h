@@ -193,4 +193,21 @@ struct str config_anchor_users(struct arena *a, const struct config *c,
 struct config_value config_value_of(struct arena *a, const struct config *c, const struct place *p,
                                     struct str path);
 
+// --- layer.c: the files that a YAML or JSON config is laid over ---------------------------------
+
+// The text of a config -> its tree.
+typedef int layer_reader(struct arena *a, struct config *config, struct fail *why);
+int config_layers_read(struct arena *a, const struct datum_loader *loader, layer_reader *parse,
+                       struct config *config, struct fail *why);
+// "line 3", "base.yaml:3": for people.
+struct str config_node_place(struct arena *a, const struct config *c, const struct config_node *n);
+// The config as its own file has it.
+struct config config_own(const struct config *c);
+// The edit as the config's own file takes it: a value of another file gets a line of its own here.
+// FAIL_INPUT: there is no place for one that would win.
+int config_layer_edit(struct arena *a, const struct config *c, struct config_edit *e,
+                      struct fail *why);
+int config_layer_edits(struct arena *a, const struct config *c, struct config_edits *edits,
+                       struct fail *why);
+
 #endif
