@@ -166,6 +166,26 @@ static void memory_is_counted_once(void **state) {
     trial_tree_close(&t);
 }
 
+// A rank that dies before anyone looks is gone as well, unless its pid is of another namespace.
+static void a_rank_that_was_never_seen_is_lost(void **state) {
+    (void)state;
+    enum { S = 1000000000 };
+    static struct ranks seen, unseen;
+    struct step_rank ranks[] = {{.state = STEPS_RANK_STARTED, .pid = 10, .last_ns = 1},
+                                {.state = STEPS_RANK_STARTED, .pid = 11, .last_ns = 1}};
+    struct steps steps = {.ranks = ranks, .rank_count = 2};
+    struct tree_process process = {.pid = 11};
+    struct tree with = {.items = &process, .count = 1}, without = {.items = &process};
+    for (int64_t now_s = 1; now_s < 10; now_s++) {
+        trial_ranks_see(&seen, &steps, &with, now_s * S);
+        trial_ranks_see(&unseen, &steps, &without, now_s * S);
+        assert_int_equal(trial_ranks_are_lost(&seen, &steps, 0, now_s * S, false), now_s > 6);
+        assert_false(trial_ranks_are_lost(&unseen, &steps, 0, now_s * S, true));
+    }
+    ranks[0].last_ns = INT64_C(9) * S; // it tells on: a look missed it
+    assert_false(trial_ranks_are_lost(&seen, &steps, 0, INT64_C(10) * S, false));
+}
+
 // A folder tree as a kernel with cgroup v2 shows it, to a process in /user/app.
 static void make_cgroups(void) {
     run("mkdir -p proc/self cg/user/app && printf '4:memory:/x\\n0::/user/app\\n' "
@@ -316,6 +336,7 @@ int main(void) {
         TEST(a_scratch_folder_goes_whatever_is_in_it),
         TEST(a_tree_is_found_and_measured),
         TEST(memory_is_counted_once),
+        TEST(a_rank_that_was_never_seen_is_lost),
         TEST(a_place_for_a_group_is_found),
         TEST(counters_are_read),
         TEST(the_data_limit_stops_malloc),

@@ -7,13 +7,15 @@ static const double BAD_END_S = 3;   // for a launcher to stop the others itself
 static const double GOOD_END_S = 10; // for the other things of a program that has trained
 static const double OOM_S = 5;       // a program may catch it and go on
 
+// A rank may be gone before it is looked at: what was never seen is gone where others of its trial
+// were. Where none was, their pids are those of another namespace.
 void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, int64_t now_ns) {
-    for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
-        struct watched_rank *w = &r->items[i];
+    for (ptrdiff_t i = 0; i < s->rank_count; i++)
+        r->was_any_seen = r->was_any_seen || trial_tree_has(tree, (pid_t)s->ranks[i].pid);
+    for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED && r->was_any_seen; i++) {
         bool is_there = trial_tree_has(tree, (pid_t)s->ranks[i].pid);
-        w->was_seen = w->was_seen || is_there;
-        if (is_there) w->gone_ns = 0;
-        if (w->was_seen && !is_there && !w->gone_ns) w->gone_ns = now_ns;
+        if (is_there) r->gone_ns[i] = 0;
+        if (!is_there && !r->gone_ns[i]) r->gone_ns[i] = now_ns;
     }
 }
 
@@ -26,22 +28,22 @@ static bool is_past(int64_t now_ns, int64_t ns, double seconds) {
 }
 
 // Whether the rank can do no further step, for long enough that the others must be waiting.
-static bool is_lost(const struct step_rank *rank, const struct watched_rank *w,
-                    int64_t last_step_ns, int64_t now_ns) {
+static bool is_lost(const struct step_rank *rank, int64_t gone_ns, int64_t last_step_ns,
+                    int64_t now_ns) {
     if (rank->state == STEPS_RANK_ENDED_BADLY) return is_past(now_ns, rank->last_ns, BAD_END_S);
     if (!is_running(rank)) return false;
     int64_t oom_ns = rank->oom_ns > last_step_ns ? rank->oom_ns : last_step_ns;
     if (rank->oom_ns && is_past(now_ns, oom_ns, OOM_S)) return true;
-    return w->gone_ns && is_past(now_ns, w->gone_ns, OOM_S);
+    return gone_ns && is_past(now_ns, gone_ns, OOM_S) && is_past(now_ns, rank->last_ns, OOM_S);
 }
 
 bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t last_step_ns,
                           int64_t now_ns, bool are_missing) {
     int64_t lost = 0, running = 0;
     for (ptrdiff_t i = 0; i < s->rank_count && i < RANKS_WATCHED; i++) {
-        if (is_lost(&s->ranks[i], &r->items[i], last_step_ns, now_ns))
+        if (is_lost(&s->ranks[i], r->gone_ns[i], last_step_ns, now_ns))
             lost++;
-        else if (is_running(&s->ranks[i]) && !r->items[i].gone_ns)
+        else if (is_running(&s->ranks[i]) && !r->gone_ns[i])
             running++;
     }
     return lost > 0 && (running > 0 || are_missing);

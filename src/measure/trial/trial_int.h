@@ -343,10 +343,8 @@ char *const *trial_environment_of(struct arena *a, const struct trial_request *r
 enum { RANKS_WATCHED = 1024 };
 // Processes that report, seen from outside; at the place of the rank in the steps.
 struct ranks {
-    struct watched_rank {
-        bool was_seen;
-        int64_t gone_ns; // 0: not
-    } items[RANKS_WATCHED];
+    bool was_any_seen;
+    int64_t gone_ns[RANKS_WATCHED]; // 0: not
 };
 void trial_ranks_see(struct ranks *r, const struct steps *s, struct tree *tree, int64_t now_ns);
 // Whether a process that has announced itself, can still tell, and did not end well is there: one
