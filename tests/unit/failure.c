@@ -306,6 +306,19 @@ static void launchers_prefixes_are_known(void **state) {
     }
 }
 
+static void a_torn_escape_takes_no_line_end(void **state) {
+    (void)state;
+    static const char *const torn[] = {"\033", "\033[", "\033[3", "\033]0;t", "\033[\r"};
+    for (size_t i = 0; i < sizeof torn / sizeof *torn; i++) {
+        ARENA_AUTO a = {0};
+        struct failure e;
+        struct str text = str_format(&a, "epoch 1%s\nPermissionError: x\n", torn[i]);
+        failure_classify(&a, text, &failed, &e);
+        assert_string_equal(e.signature->id, "permission");
+        assert_str(e.line, "PermissionError: x");
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_text_decides_its_row),
@@ -317,6 +330,7 @@ int main(void) {
         cmocka_unit_test(the_last_lines_are_few_and_plain),
         cmocka_unit_test(facts_decide),
         cmocka_unit_test(launchers_prefixes_are_known),
+        cmocka_unit_test(a_torn_escape_takes_no_line_end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

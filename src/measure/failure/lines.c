@@ -6,17 +6,21 @@
 
 #include <string.h>
 
+static bool is_end(char c) {
+    return c == '\n' || c == '\r';
+}
+
 // ESC [ … letter, ESC ] … BEL or ESC \, ESC and one character (ECMA-48). Returns the place after
-// it.
+// it: at a line's end, if that comes first.
 static ptrdiff_t skip_escape(struct str s, ptrdiff_t i) {
-    if (++i >= s.len) return i;
+    if (++i >= s.len || is_end(s.p[i])) return i;
     char kind = s.p[i++];
     if (kind == '[') {
-        while (i < s.len && (unsigned char)s.p[i] < 0x40) i++;
-        return i < s.len ? i + 1 : i;
+        while (i < s.len && (unsigned char)s.p[i] < 0x40 && !is_end(s.p[i])) i++;
+        return i < s.len && !is_end(s.p[i]) ? i + 1 : i;
     }
     if (kind != ']') return i;
-    while (i < s.len && s.p[i] != '\a' && s.p[i] != '\n' && s.p[i] != '\033') i++;
+    while (i < s.len && s.p[i] != '\a' && !is_end(s.p[i]) && s.p[i] != '\033') i++;
     if (i < s.len && s.p[i] == '\a') return i + 1;
     return i + 1 < s.len && s.p[i] == '\033' && s.p[i + 1] == '\\' ? i + 2 : i;
 }

@@ -62,24 +62,19 @@ static void end_line(struct logread *j) {
 }
 
 // Drops ESC [ … letter, ESC ] … BEL, ESC and one character (ECMA-48). True: the byte is none of
-// them.
+// them. A line that ends within one has its end: another process's output may begin there.
 static bool passes(struct logread_tail *t, unsigned char c) {
-    switch (t->state) {
-    case PLAIN:
-        if (c != 033) return true;
+    const bool is_end = c == '\n' || c == '\r';
+    if (t->state == PLAIN && c != 033) return true;
+    if (is_end)
+        t->state = PLAIN;
+    else if (t->state == PLAIN)
         t->state = ESCAPE;
-        return false;
-    case ESCAPE:
+    else if (t->state == ESCAPE)
         t->state = c == '[' ? SEQUENCE : c == ']' ? TITLE : PLAIN;
-        return false;
-    case SEQUENCE:
-        if (c >= 0x40 || c == '\n') t->state = PLAIN;
-        return c == '\n';
-    case TITLE:
-        if (c == '\a' || c == '\n' || c == '\\') t->state = PLAIN;
-        return c == '\n';
-    }
-    return true;
+    else if (t->state == SEQUENCE ? c >= 0x40 : c == '\a' || c == '\\')
+        t->state = PLAIN;
+    return is_end;
 }
 
 void logread_feed(struct logread *j, struct str bytes) {
