@@ -71,6 +71,14 @@ struct forecast {
 // store. FAIL_INPUT: the nearest names and the command that records it.
 int forecast_find_model(struct arena *a, const struct tape_store *store, struct str spelled,
                         struct forecast_model *ret_model, struct fail *why);
+// timm's own name today of what is spelled: an old name of timm's, a team's ("efficientnet_v2_b3"),
+// with a tag. 1: found, 0: timm has no such model.
+int forecast_timm_model(struct arena *a, struct str spelled, struct forecast_model *ret_model,
+                        struct fail *why);
+// What to do for a tape of a model that has none: the command, or how to come to one. `bare`: the
+// name without folders and endings of files.
+int forecast_record_advice(struct arena *a, struct str spelled, struct str bare,
+                           struct str *ret_advice, struct fail *why);
 // Fills what the plan leaves open (image size, sequence) from the model's alias or its usual tape,
 // and sees to it that a tape for it exists. FAIL_INPUT says which ones there are and how to record
 // another.

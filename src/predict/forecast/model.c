@@ -2,7 +2,6 @@
 // From a name as it stands in a config to a model that the store has tapes of.
 #include "base/data.h"
 #include "base/near.h"
-#include "base/shell.h"
 #include "predict/forecast/forecast.h"
 
 // Hub folders, weight files and model files say the same model: google/mt5-large, yolo11l.pt.
@@ -51,32 +50,21 @@ static int find_alias(struct arena *a, struct str name, struct forecast_model *r
     return rc;
 }
 
-// Where a model of that name usually comes from, for the command that records it.
-static const char *likely_source(struct str name) {
-    if (str_find(name, STR(":")) >= 0) return "";
-    if (str_find(name, STR("yolo")) >= 0) return "ultralytics:";
-    return str_find(name, STR("/")) >= 0 ? "hf:" : "timm:";
-}
-
 static int unknown_model(struct arena *a, const struct tape_store *store, struct str name,
-                         struct near *near, struct fail *why) {
+                         const struct forecast_model *known, struct near *near, struct fail *why) {
+    struct str advice, spelled = known->name.len > 0 ? known->name : name;
     for (ptrdiff_t i = 0; i < store->count; i++) {
         struct str model = store->entries[i].header.model;
         if (i > 0 && str_equal(model, store->entries[i - 1].header.model)) continue;
         near_offer(near, without_source(model));
     }
+    int rc = forecast_record_advice(a, spelled, bare_name(spelled), &advice, why);
+    if (rc < 0) return rc;
     fail_set(why, FAIL_INPUT, "no tape for model '%.*s'", STR_ARG(name));
-    struct str source = str_format(a, "%s%.*s", likely_source(name), STR_ARG(bare_name(name)));
-    struct str command = str_format(a, "batchfit record %.*s", STR_ARG(shell_word(a, source)));
-    if (near->count > 0) {
-        return fail_hint(why,
-                         "nearest: %.*s. batchfit list models shows all; add another with: %.*s",
-                         STR_ARG(near_text(a, near)), STR_ARG(command));
-    }
-    return fail_hint(why,
-                     "batchfit list models shows all; add another with: %.*s (or another source: "
-                     "timm: hf: torchvision: ultralytics: python:MODULE:FUNCTION)",
-                     STR_ARG(command));
+    struct str nearest = near_text(a, near);
+    return fail_hint(why, "%s%.*s%sbatchfit list models shows all; %.*s",
+                     nearest.len > 0 ? "nearest: " : "", STR_ARG(nearest),
+                     nearest.len > 0 ? ". " : "", STR_ARG(advice));
 }
 
 int forecast_find_model(struct arena *a, const struct tape_store *store, struct str spelled,
@@ -94,5 +82,12 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
             return 0;
         }
     }
-    return unknown_model(a, store, spelled, &near, why);
+    struct forecast_model in_timm = {0};
+    int rc = model.name.len > 0 ? 0 : forecast_timm_model(a, spelled, &in_timm, why);
+    if (rc < 0) return rc;
+    if (in_timm.name.len > 0 && has_tapes(store, in_timm.name)) {
+        *ret_model = in_timm;
+        return 0;
+    }
+    return unknown_model(a, store, spelled, &model, &near, why);
 }
