@@ -4,7 +4,8 @@
 SOURCE
   timm:NAME                  a model of the installed timm
   torchvision:NAME           a model of torchvision.models
-  hf:NAME or hf:config.json  a transformers model built from a configuration (nothing is downloaded)
+  hf:NAME or hf:config.json  a transformers model built from a configuration: a file or folder, the Hugging Face cache, or the
+                             table of known shapes (nothing is downloaded)
   ultralytics:NAME           yolo11n, yolov8m, ... from ultralytics' own yaml files
   python:MODULE:FUNCTION     your own code, see batchfit/sources/user_models.py
 

@@ -3,6 +3,7 @@
 #include "base/out.h"
 #include "base/unit.h"
 #include "predict/gpu/gpu.h"
+#include "predict/shape/shape.h"
 #include "predict/tape/store.h"
 #include "records/config/config.h"
 #include "view/show/table.h"
@@ -122,6 +123,40 @@ static int list_models(struct listing *l, struct fail *why) {
     return 0;
 }
 
+static void add_shape(struct listing *l, const struct shape *s) {
+    show_table_cell(&l->table, SHOW_STRONG, shape_id(s));
+    show_table_cell(&l->table, SHOW_PLAIN, s->type);
+    show_table_cell(&l->table, SHOW_PLAIN, unit_count(l->arena, s->parameters));
+    show_table_format(&l->table, SHOW_PLAIN, "%lld", (long long)s->layers);
+    show_table_format(&l->table, SHOW_PLAIN, "%lld", (long long)s->hidden);
+    show_table_cell(&l->table, SHOW_DIM, s->source);
+    json_t *names = json_array();
+    for (struct str rest = s->ids; rest.p;)
+        json_array_append_new(names, json_text(str_cut(&rest, ',')));
+    json_array_append_new(
+        l->rows,
+        json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
+                  "models", names, "model_type", json_text(s->type), "parameters",
+                  (json_int_t)s->parameters, "layers", json_size(s->layers), "hidden",
+                  json_size(s->hidden), "heads", json_size(s->heads), "kv_heads",
+                  json_size(s->kv_heads), "head_dim", json_size(s->head_dim), "intermediate",
+                  json_size(s->intermediate), "vocabulary", json_size(s->vocabulary), "positions",
+                  json_size(s->positions), "experts", json_size(s->experts), "active_experts",
+                  json_size(s->active), "tied", s->tied, "source", json_text(s->source)));
+}
+
+// Models whose config.json is known, recorded or not.
+static int list_shapes(struct listing *l, struct fail *why) {
+    static const char *const names[] = {"model",  "family",     "parameters", "layers",
+                                        "hidden", "shape from", NULL};
+    struct shape_table shapes;
+    int rc = shape_load(l->arena, &shapes, why);
+    if (rc < 0) return rc;
+    columns(l, names, "llrrrl");
+    for (ptrdiff_t i = 0; i < shapes.count; i++) add_shape(l, &shapes.rows[i]);
+    return 0;
+}
+
 static int list_dialects(struct listing *l, struct fail *why) {
     static const char *const names[] = {"id", "dialect", "batch keys", "edited", NULL};
     struct config_dialect_row *rows;
@@ -145,7 +180,10 @@ static int list_dialects(struct listing *l, struct fail *why) {
 static const struct {
     const char *what;
     int (*fill)(struct listing *l, struct fail *why);
-} lists[] = {{"gpus", list_gpus}, {"models", list_models}, {"dialects", list_dialects}};
+} lists[] = {{"gpus", list_gpus},
+             {"models", list_models},
+             {"shapes", list_shapes},
+             {"dialects", list_dialects}};
 
 static int print(struct listing *l, bool json, struct fail *why) {
     if (json) return json_print(json_incref(l->rows), why);
@@ -170,7 +208,7 @@ static int list_run(struct arena *a, const struct cli_options *options, struct f
         json_decref(l.rows);
         return rc;
     }
-    return fail_set(why, FAIL_USAGE, "list gpus, models, dialects or runs");
+    return fail_set(why, FAIL_USAGE, "list gpus, models, shapes, dialects or runs");
 }
 
 #define AT(member) offsetof(struct list_options, member)
@@ -189,9 +227,11 @@ static const struct cli_row rows[] = {
 const struct cli_verb list_verb = {
     .name = "list",
     .summary = "list the known GPUs, models and config dialects, and past runs",
-    .arguments = "gpus|models|dialects|runs",
+    .arguments = "gpus|models|shapes|dialects|runs",
     .description = "GPUs come from data/gpus.tsv. Models are those with a shipped tape and those "
-                   "you recorded. Dialects are the config files that fit can read and change. Runs "
+                   "you recorded. Shapes are the models of the Hugging Face hub whose sizes "
+                   "are known, so that record hf:NAME needs no network. Dialects are the config "
+                   "files that fit can read and change. Runs "
                    "are what fit and bench measured and predicted on this machine, newest first.",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"
                 "batchfit list runs --model resnet --since 7d",

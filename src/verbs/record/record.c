@@ -215,8 +215,10 @@ const struct cli_verb record_verb = {
     .description =
         "Runs two training steps of the model on PyTorch's meta device (no data, no arithmetic, a "
         "few seconds) and records every allocation. SOURCE is\n\ntimm:NAME, torchvision:NAME or "
-        "ultralytics:NAME for a model of that library,\nhf:NAME or hf:config.json for a "
-        "transformers model, built from its configuration,\npython:MODULE:FUNCTION for your own: "
+        "ultralytics:NAME for a model of that library,\nhf:NAME, hf:FOLDER or hf:config.json for "
+        "a transformers model, built from its configuration: of that file, of the Hugging Face "
+        "cache, or of the table that batchfit list shapes shows (nothing is "
+        "fetched),\npython:MODULE:FUNCTION for your own: "
         "the function returns the model, or (model, loss), or (model, loss, inputs).\n\nIt uses "
         "your own python3, PyTorch and libraries, so the tape matches what you train with.\n\nWith "
         "--device cuda, on a GPU, it really runs the two steps at each batch and takes the history "
