@@ -98,6 +98,7 @@ int config_layers_read(struct arena *a, const struct datum_loader *loader, layer
     struct config_node *defaults = hydra_defaults(config);
     if (defaults) return config_hydra_compose(&l, defaults);
     status = laid(&l, 0, keys, &root);
+    if (!status) status = config_layer_deepspeed(&l, &root);
     if (status || root == own) return status;
     config->own = own;
     config->root = root;

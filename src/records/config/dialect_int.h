@@ -172,6 +172,11 @@ __attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, 
 int config_reader_batch(struct reader *r);
 int config_reader_role(struct reader *r, enum config_role role);
 
+// --- deepspeed.c ---------------------------------------------------------------------------------
+
+// Compares the roles with the DeepSpeed file that the config names; false: there is none at hand.
+bool config_reader_deepspeed(struct reader *r);
+
 // --- guard.c -------------------------------------------------------------------------------------
 
 // Fills the reading's guards; `every` are the rows for all dialects.

@@ -31,7 +31,7 @@ static void note_evaluation(struct reader *r) {
     }
 }
 
-static void note_keys(struct reader *r) {
+static void note_keys(struct reader *r, bool has_deepspeed) {
     static const struct {
         const char *pattern, *text;
         bool needs_true;
@@ -47,7 +47,8 @@ static void note_keys(struct reader *r) {
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct matches m = {0};
         config_scope_find(&r->scope, str_of(keys[i].pattern), &m);
-        if (m.count == 0) continue;
+        if (m.count == 0 || (has_deepspeed && str_is(str_of(keys[i].pattern), "@.deepspeed")))
+            continue;
         const struct config_node *n = config_node_follow(m.items[0].place.value);
         const struct scalar s = config_scalar_read(r->config, n);
         if (s.type == CONFIG_NULL || (s.type == CONFIG_BOOL && !s.boolean) ||
@@ -411,7 +412,7 @@ static void note_launcher(struct reader *r) {
 static void note_all(struct reader *r) {
     note_launcher(r);
     note_quoted_deepspeed(r);
-    note_keys(r);
+    note_keys(r, config_reader_deepspeed(r));
     note_evaluation(r);
     note_origins(r);
     r->reading->hydra = is_hydra(r);

@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// The DeepSpeed file that a trainer's config names: it stands in the tree where its name does, so
+// that stage and offload are found by the rows that find them in one file.
+#include "records/config/layer_int.h"
+
+enum { FOLDERS_MAX = 8, LEVELS_MAX = 4 };
+
+static bool names_file(const struct config_node *key, const struct config_node *value) {
+    static const char *const keys[] = {"deepspeed", "deepspeed_config", "deepspeed_config_file",
+                                       NULL};
+    return key->kind == NODE_SCALAR && str_is_one_of(key->text, keys) &&
+           value->kind == NODE_SCALAR && str_ends(value->text, STR(".json"));
+}
+
+// Trainers take the name from the folder in which they are started: this one, or, when the config
+// is asked about from elsewhere, one above the config.
+static int find(struct layers *l, struct str name, struct layer_file **ret,
+                struct str *ret_because) {
+    struct str because;
+    int status = config_layer_load(l, name, ret, ret_because);
+    for (int i = 0; i < FOLDERS_MAX && !status && !*ret && !str_starts(name, STR("/")); i++) {
+        struct str path = datum_source_beside(l->arena, l->files[0].path, name);
+        status = config_layer_load(l, path, ret, &because);
+        name = str_format(l->arena, "../%.*s", STR_ARG(name));
+    }
+    return status;
+}
+
+static int put(struct layers *l, struct config_node *map, int depth, struct config_node **ret) {
+    struct config_node *changed = NULL;
+    int status = 0;
+    *ret = map;
+    for (int i = 0; i + 1 < map->count && !status && depth < LEVELS_MAX; i += 2) {
+        struct config_node *key = map->items[i], *value = map->items[i + 1], *now = value;
+        struct layer_file *f;
+        struct str because;
+        if (key->is_replaced) continue;
+        if (value->kind == NODE_MAP) status = put(l, value, depth + 1, &now);
+        if (names_file(key, value)) {
+            status = find(l, value->text, &f, &because);
+            if (!status && f) now = f->root;
+            if (!status && !f)
+                str_list_format(l->arena, &l->config->notes,
+                                "line %d: %.*s: %.*s: its ZeRO stage and offload are not known",
+                                value->line, STR_ARG(value->text), STR_ARG(because));
+        }
+        if (status || now == value) continue;
+        if (!changed) {
+            changed = config_layer_map(l, map);
+            for (int k = 0; k + 1 < map->count; k += 2)
+                config_layer_add(l, changed, map->items[k], map->items[k + 1]);
+        }
+        changed->items[i + 1] = now;
+    }
+    if (!changed || status) return status;
+    config_index_build(l->arena, changed);
+    *ret = changed;
+    return 0;
+}
+
+int config_layer_deepspeed(struct layers *l, struct config_node **root) {
+    return put(l, *root, 0, root);
+}

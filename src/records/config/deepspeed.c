@@ -1,0 +1,100 @@
+// SPDX-License-Identifier: Apache-2.0
+// A trainer's config and the DeepSpeed file beside it. Where the file says "auto" the trainer's
+// figure counts; another figure than the trainer's makes it stop, and one that is the same would
+// be another after an edit of the trainer's alone.
+#include "records/config/dialect_int.h"
+
+static const struct pair {
+    const char *key;
+    enum config_role role;
+} pairs[] = {
+    {"train_micro_batch_size_per_gpu", CONFIG_BATCH},
+    {"gradient_accumulation_steps", CONFIG_ACCUMULATION},
+};
+static const char *const switches[][2] = {{"bf16", "bf16"}, {"fp16", "fp16"}};
+
+static struct config_node *item(struct config_node *map, const char *key) {
+    struct config_node *n =
+        map->kind == NODE_MAP ? config_map_find(map, str_of(key), true).value : NULL;
+    return n ? config_node_follow(n) : NULL;
+}
+
+static void refuse(struct reader *r, const char *text, struct str place) {
+    static const enum config_role counts[] = {CONFIG_BATCH, CONFIG_ACCUMULATION};
+    for (int i = 0; i < 2; i++) {
+        struct config_value *v = &r->reading->values[counts[i]];
+        if (v->refusal.len == 0)
+            v->refusal = str_format(r->arena, "%.*s: %s", STR_ARG(place), text);
+    }
+}
+
+static void compare_number(struct reader *r, struct config_node *file, const struct pair *p) {
+    struct config_node *n = item(file, p->key);
+    const struct config_value *v = &r->reading->values[p->role];
+    if (!n || config_scalar_read(r->config, n).type != CONFIG_INT) return;
+    const int64_t theirs = config_scalar_read(r->config, n).integer;
+    const struct str place = config_node_place(r->arena, r->config, n);
+    if (theirs == v->integer) {
+        refuse(r, "the figure stands there, too, and that file is not written: make it \"auto\"",
+               place);
+        return;
+    }
+    config_reader_warn(r, "%.*s: %s = %lld, but %s is %.*s%s: the trainer refuses the two",
+                       STR_ARG(place), p->key, (long long)theirs, config_role_name(p->role),
+                       STR_ARG(v->text), v->assumed ? " by default" : "");
+    refuse(r, "another figure than the trainer's: correct one of the two first", place);
+}
+
+static void compare_total(struct reader *r, struct config_node *file) {
+    struct config_node *n = item(file, "train_batch_size");
+    const int64_t micro = r->reading->values[CONFIG_BATCH].integer,
+                  steps = r->reading->values[CONFIG_ACCUMULATION].integer;
+    if (!n || config_scalar_read(r->config, n).type != CONFIG_INT) return;
+    const int64_t total = config_scalar_read(r->config, n).integer;
+    const struct str place = config_node_place(r->arena, r->config, n);
+    int64_t step;
+    if (micro > 0 && steps > 0 && !__builtin_mul_overflow(micro, steps, &step) && total % step) {
+        config_reader_warn(r,
+                           "%.*s: train_batch_size = %lld is no multiple of %lld x %lld: the "
+                           "trainer refuses the two",
+                           STR_ARG(place), (long long)total, (long long)micro, (long long)steps);
+    }
+    refuse(r, "the effective batch stands there, and that file is not written: make it \"auto\"",
+           place);
+}
+
+static void compare_precision(struct reader *r, struct config_node *file, const char *section,
+                              const char *type) {
+    struct config_node *map = item(file, section), *n = map ? item(map, "enabled") : NULL;
+    const struct config_value *v = &r->reading->values[CONFIG_PRECISION];
+    if (!n || config_scalar_read(r->config, n).type != CONFIG_BOOL || v->word.len == 0) return;
+    const bool theirs = config_scalar_read(r->config, n).boolean;
+    const bool ours = str_ends(v->word, str_of(type));
+    if (theirs == ours || str_is(v->text, "auto")) return;
+    const struct str place = config_node_place(r->arena, r->config, n);
+    config_reader_warn(r,
+                       "%.*s: %s.enabled = %s, but precision is %.*s: the trainer refuses the two",
+                       STR_ARG(place), section, theirs ? "true" : "false", STR_ARG(v->word));
+}
+
+static struct config_node *file_of(struct reader *r) {
+    static const char *const places[] = {"@.deepspeed", "@.deepspeed_config",
+                                         "deepspeed_config.deepspeed_config_file", NULL};
+    for (int i = 0; places[i]; i++) {
+        struct matches m = {0};
+        config_scope_find(&r->scope, str_of(places[i]), &m);
+        struct config_node *n = m.count > 0 ? config_node_follow(m.items[0].place.value) : NULL;
+        if (n && n->kind == NODE_MAP && n->file > 0) return n;
+    }
+    return NULL;
+}
+
+bool config_reader_deepspeed(struct reader *r) {
+    struct config_node *file = file_of(r);
+    if (!file) return false;
+    for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++) compare_number(r, file, &pairs[i]);
+    compare_total(r, file);
+    for (size_t i = 0; i < sizeof switches / sizeof *switches; i++)
+        compare_precision(r, file, switches[i][0], switches[i][1]);
+    return true;
+}
