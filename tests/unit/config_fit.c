@@ -193,7 +193,7 @@ static const struct row rows[] = {
      "c.yaml",
      "per_device_train_batch_size: 8\nauto_find_batch_size: true\n",
      {.batch = 4},
-     .error = "halves the batch itself"},
+     .error = "lowers the batch by itself"},
     {"precision, amp",
      "c.yaml",
      "batch_size: 8\nuse_amp: False\n",

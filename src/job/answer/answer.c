@@ -77,6 +77,12 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
     }
 }
 
+static const char *verdict_basis(const struct question *q, const struct answer *answer) {
+    if (question_not_modelled(q).len > 0) return "not_modelled";
+    const bool is_open = q->plan.sequence_length <= 0 && answer->plan.sequence_length > 0;
+    return is_open ? "assumed_size" : "counted";
+}
+
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
                        struct fail *why) {
     *answer =
@@ -89,6 +95,7 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     note_open_sizes(q, answer);
     answer->plan = answer->forecast.plan;
     answer->plan.ranks = ranks;
+    answer->verdict_basis = verdict_basis(q, answer);
     return 0;
 }
 

@@ -26,6 +26,9 @@ struct answer {
     struct answer_eval *eval;          // the batch of evaluation; NULL: not asked
     struct answer_tta *tta;            // test-time augmentation; NULL: not asked
     bool config_written;
+    // Words of doc/formats/fit.md: what the verdict counts, and why the config was not changed
+    // (NULL: it was, or nobody asked for it).
+    const char *verdict_basis, *not_written;
 };
 
 // That suits the GPU: no AMP without tensor cores, bf16 only where the hardware has it. The user's

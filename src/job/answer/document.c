@@ -85,6 +85,10 @@ json_t *answer_json(const struct answer *answer) {
         answer->card.correction.runs > 0 ? "runs measured on this GPU" : forecast_band_source,
         "correction", json_correction(&answer->card.correction), "notes",
         answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
+    const char *unwritten = answer->not_written ? answer->not_written : "not_asked";
+    json_object_set_new(object, "verdict_basis", json_string(answer->verdict_basis));
+    json_object_set_new(object, "not_written",
+                        answer->config_written ? json_null() : json_string(unwritten));
     json_object_set_new(object, "eval", answer_eval_json(answer->eval));
     if (answer->tta) answer_tta_json(object, answer->tta);
     return object;

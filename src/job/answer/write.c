@@ -130,19 +130,24 @@ int answer_write(struct question *q, struct answer *answer,
                  const struct answer_write_options *options, struct buf *report, struct fail *why) {
     struct config_change change = change_of(q, answer, options->flags);
     struct config_patched patched;
+    answer->not_written = "no_key";
     if (q->batch_is_trainings) {
         say_no_key(q, report);
         return 0;
     }
+    answer->not_written = "not_modelled";
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
+    answer->not_written = "assumed_size";
     bool is_open = q->plan.sequence_length <= 0 && answer->plan.sequence_length > 0;
     if (is_open && !options->is_measured && !options->force) {
         buf_add(report, STR("not written: the sequence length is assumed; --seq-len N says it, "
                             "--force writes all the same\n"));
         return FAIL_NO;
     }
+    answer->not_written = "key_not_read";
     int rc = patch(q, &change, options, &patched, report, why);
     if (rc == FAIL_NO) return rc;
+    answer->not_written = "not_editable";
     if (rc < 0 && change.precision.len > 0) {
         // A file without a word for the precision still gets its batch.
         struct str precision = change.precision;
@@ -152,12 +157,14 @@ int answer_write(struct question *q, struct answer *answer,
                    STR_ARG(precision));
     }
     if (rc < 0) return advise(q, &change, why, report);
+    answer->not_written = patched.changed || options->save_config ? "failed" : "unchanged";
     const char *path = options->save_config ? options->save_config : str_z(q->arena, q->path);
     if (patched.changed || options->save_config) {
         const struct os_stamp *stamp = options->save_config ? NULL : &q->stamp;
         rc = answer_write_file(q->arena, path, patched.text, stamp, report, why);
         if (rc < 0) return rc;
         answer->config_written = true;
+        answer->not_written = NULL;
     }
     report_lines(report, &patched.changes);
     report_lines(report, &patched.notes);

@@ -114,11 +114,20 @@ static int write_answer(struct question *q, struct answer *answer,
     }
     int rc = answer_write(q, &written, write, report, why);
     answer->config_written = written.config_written;
+    answer->not_written = written.not_written;
     return rc;
 }
 
 static bool is_yes(const struct answer *answer) {
     return answer->fits && (!answer->tta || answer->tta->recommended);
+}
+
+// Why nobody tries to write it; NULL: somebody does.
+static const char *why_unwritten(const struct question *q, const struct choice_options *o,
+                                 const struct answer *answer) {
+    if (o->test_only) return "not_asked";
+    if (!q->has_config) return "no_config";
+    return is_yes(answer) ? NULL : "does_not_fit";
 }
 
 // Speeds are of one GPU.
@@ -198,9 +207,8 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     history_close(&history);
     if (rc == 0 && m.best && ask.is_asked) rc = measured_views(&q, &m, &ask, why);
     if (rc < 0) return rc;
-    if (q.has_config && m.confirmed && is_yes(&m.chosen) && !o->test_only) {
-        rc = write_answer(&q, &m.chosen, &write, &report, why);
-    }
+    m.chosen.not_written = m.confirmed ? why_unwritten(&q, o, &m.chosen) : "not_confirmed";
+    if (!m.chosen.not_written) rc = write_answer(&q, &m.chosen, &write, &report, why);
     if (asked.base.json) {
         if (json_print(choice_trials_json(&m), why) < 0) return FAIL_BUG;
     } else {
@@ -243,9 +251,9 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
                                          .force = o->force,
                                          .add_accumulation = o->add_accumulation};
     if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
-    if (rc == 0 && is_ours && q.has_config && is_yes(decisive) && !o->test_only) {
-        rc = write_answer(&q, decisive, &write, &report, why);
-    }
+    for (ptrdiff_t i = 0; i < cards.count; i++) answers[i].not_written = "another_gpu_decides";
+    decisive->not_written = is_ours ? why_unwritten(&q, o, decisive) : "gpu_not_named";
+    if (rc == 0 && !decisive->not_written) rc = write_answer(&q, decisive, &write, &report, why);
     // The answer is shown also when it could not be written: it was asked for.
     if (!o->q.base.json)
         show(&q, answers, (int)cards.count, o, &report);

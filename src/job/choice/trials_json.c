@@ -85,8 +85,12 @@ static json_t *json_result(const struct choice_measured *m) {
     json_object_set_new(result, "capacity_bytes", json_integer(m->launch.place.capacity_bytes));
     json_object_set_new(result, "safety_margin", json_real(m->margin));
     json_object_set_new(result, "verdict", json_string(m->best ? "FITS" : "OOM"));
+    json_object_set_new(result, "verdict_basis", json_string("measured"));
     json_object_set_new(result, "fits_budget", json_boolean(m->best != NULL));
     json_object_set_new(result, "config_written", json_boolean(m->chosen.config_written));
+    const char *unwritten = m->chosen.not_written ? m->chosen.not_written : "not_asked";
+    json_object_set_new(result, "not_written",
+                        m->chosen.config_written ? json_null() : json_string(unwritten));
     if (!m->is_predicted) json_object_set_new(result, "peak", json_null());
     add_measured(result, m);
     if (m->chosen.tta) answer_tta_json(result, m->chosen.tta);

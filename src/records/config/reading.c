@@ -36,9 +36,18 @@ static void note_keys(struct reader *r, bool has_deepspeed) {
         const char *pattern, *text;
         bool needs_true;
     } keys[] = {
-        {"**.auto_find_batch_size", "the trainer halves the batch itself when memory runs out",
+        {"**.auto_find_batch_size",
+         "the trainer lowers the batch by itself when memory runs out: the effective batch is then "
+         "not what the config says",
          true},
-        {"**.auto_scale_batch_size", "the trainer searches for the batch itself", false},
+        {"**.auto_scale_batch_size",
+         "the trainer searches for the batch by itself: the effective batch is then not what the "
+         "config says",
+         false},
+        {"elasticity.enabled", "DeepSpeed chooses the batch by itself, by the number of GPUs",
+         true},
+        {"@.deepspeed.elasticity.enabled",
+         "DeepSpeed chooses the batch by itself, by the number of GPUs", true},
         {"**.sample_packing",
          "every row is padded to the sequence length: memory is at its worst in every step", true},
         {"@.deepspeed", "the batch sizes in that file must match, or be \"auto\"", false},
@@ -58,7 +67,7 @@ static void note_keys(struct reader *r, bool has_deepspeed) {
         config_reader_warn(r, "%.*s: %.*s: %s", STR_ARG(place), STR_ARG(m.items[0].path),
                            keys[i].text);
         struct str *refusal = &r->reading->values[CONFIG_BATCH].refusal;
-        if (i < 2 && !refusal->len) {
+        if (i < 4 && !refusal->len) {
             *refusal = str_format(r->arena, "%.*s: %s (--force-special writes a batch anyway)",
                                   STR_ARG(m.items[0].path), keys[i].text);
         }
