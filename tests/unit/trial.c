@@ -260,12 +260,15 @@ static void the_scratch_folder_can_be_prepared(void **state) {
 static void memory_of_the_tree_is_measured_and_limited(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    // tail keeps what it is asked for; two of them beside each other.
-    static const char text[] = "hold() { head -c 60000000 /dev/zero | tail -c 60000000 | "
-                               "{ sleep 1; cat >/dev/null; }; }; hold & hold; wait";
+    // tail has all that it is asked for when its first byte comes; each of two waits for the other.
+    static const char text[] =
+        "f=$(mktemp) && exec 3<>$f && rm $f; hold() { head -c 60000000 /dev/zero | tail -c "
+        "60000000 "
+        "| { head -c 1; echo >>/proc/self/fd/3; until [ $(wc -l </proc/self/fd/3) = 2 ]; do sleep "
+        "0.05; done; sleep 1; cat; } >/dev/null; }; hold & hold; wait";
     struct trial_request q = script(&a, text);
     struct trial t = try(&a, &q);
-    assert_true(t.peak_bytes > 120000000 && t.peak_bytes < 160000000);
+    assert_in_range(t.peak_bytes, 120000000, 160000000);
     // Either of them alone would be within the limit.
     q.memory_limit_bytes = 90 << 20;
     t = try(&a, &q);

@@ -11,6 +11,9 @@
 // Reading PSS holds up the processes that are looked at, so it may take this part of the time: the
 // first where something new may show, the second in any case.
 enum { COST_SOON = 20, COST_LATER = 50 };
+// Where something new may show, a reading that took long because the machine is busy does not put
+// off the next one for longer: a peak of half a second is seen.
+static const int64_t SOON_NS = 250000000;
 
 static const struct meter_mark *mark_of(const struct meter *m, const struct tree_process *p) {
     int low = 0, high = m->count;
@@ -82,6 +85,7 @@ void trial_meter_look(struct meter *m, const struct tree *t, int64_t most_bytes,
     bool is_news = is_other || m->now_bytes + gone_bytes > most_bytes;
     int64_t soon = is_limited ? 1 : COST_SOON;
     int64_t wait_ns = m->read_cost_ns * (is_news ? soon : COST_LATER);
+    if (is_news && wait_ns > SOON_NS) wait_ns = SOON_NS;
     if (!m->read_ns || now_ns - m->read_ns >= wait_ns) read_pss(m, t, now_ns);
     // Of several processes the estimate may be far off: one that was just forked shares all it has.
     if (!m->is_exact && (m->last.processes > 1 || is_other)) return;
