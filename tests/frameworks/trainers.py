@@ -83,7 +83,7 @@ TRAINERS = [
             f"{script('keras_fit.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 900,
             needs=("keras",), saves="*"),
     Trainer("JAX", "jax",
-            f"{script('jax_loop.py')} --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600,
+            f"{script('jax_loop.py')} --steps 2000 --batch-size {{batch}} --accumulate {{accumulate}} --output {{out}} {{resume:--resume {{checkpoint}}}}", 600,
             needs=("jax",), saves="*"),
     Trainer("notebook, papermill", "papermill",
             "{python} -m papermill --log-output {data}/train.ipynb {out}.ipynb -p out {out} -p batch {batch} -p accumulate {accumulate} "
@@ -186,9 +186,12 @@ def processes(words):
             pass
 
 
-def kill_after_a_checkpoint(child, out):
-    """The training alone, which has {out} in its command, once, when `run` knows of a checkpoint and it has gone on for a moment."""
+def kill_after_a_checkpoint(child, out, by_files):
+    """The training alone, which has {out} in its command, once, when `run` knows of a checkpoint and it has gone on for a moment.
+    by_files: what `--checkpoint` names is looked for by `run` only after its end."""
     def has_saved():
+        if by_files:
+            return os.path.isdir(out) and len(os.listdir(out)) > 1
         try:
             with open(os.path.join(os.path.dirname(out), "run.jsonl"), encoding="utf-8") as f:
                 return '"event":"checkpoint"' in f.read()
@@ -211,7 +214,7 @@ def of_run(folder, trainer):
     if trainer.saves:
         options += ["--checkpoint", os.path.join("out", trainer.saves)]
     status, answer, said = folder.batchfit(trainer, "run", "--recover", "--batch-size", "4", "--backoff", "0", "--log", "run.jsonl",
-                                           *options, meanwhile=kill_after_a_checkpoint if resumes else None)
+                                           *options, meanwhile=(lambda child, out: kill_after_a_checkpoint(child, out, trainer.saves)) if resumes else None)
     if answer is None:
         return complaint(said)
     if status or answer["restarts"] > (1 if resumes else 0):
