@@ -1,0 +1,87 @@
+// SPDX-License-Identifier: Apache-2.0
+// Fields are separated by exactly one blank; an empty field stays one, so that two blanks are seen.
+#include "predict/tape/line.h"
+
+#include "base/clean.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+
+static const int64_t number_limit = INT64_C(1) << 62;
+
+int tape_line_bad(const struct tape_line *l, const char *format, ...) {
+    char text[400];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
+    va_end(args);
+    return fail_set(l->why, FAIL_INPUT, "%.*s:%d: %s", STR_ARG(l->name), l->line, text);
+}
+
+struct str tape_brief(struct str s) {
+    return s.len <= 40 ? s : str_slice(s, 0, 40);
+}
+
+int tape_line_bad_field(const struct tape_line *l, int i, const char *expected) {
+    struct str got = tape_brief(l->fields[i]);
+    return tape_line_bad(l, "expected %s, not '%.*s'", expected, STR_ARG(got));
+}
+
+bool tape_parse_number(struct str s, int64_t *ret) {
+    bool negative = s.len > 0 && s.p[0] == '-';
+    if (s.len - negative < 1 || s.len - negative > 19) return false;
+    uint64_t value = 0; // 19 digits fit
+    for (ptrdiff_t i = negative; i < s.len; i++) {
+        unsigned digit = (unsigned)(unsigned char)s.p[i] - '0';
+        if (digit > 9) return false;
+        value = value * 10 + digit;
+    }
+    if (value >= (uint64_t)number_limit) return false;
+    *ret = negative ? -(int64_t)value : (int64_t)value;
+    return true;
+}
+
+int tape_line_number(const struct tape_line *l, int i, const char *expected, int64_t *ret) {
+    return tape_parse_number(l->fields[i], ret) ? 0 : tape_line_bad_field(l, i, expected);
+}
+
+int tape_line_stream(const struct tape_line *l, int32_t *ret) {
+    struct str word = l->fields[0];
+    int64_t stream = 0;
+    if (word.len > 1) {
+        if (!tape_parse_number(str_slice(word, 2, word.len), &stream) || stream < 1 ||
+            stream > TAPE_STREAM_MAX) {
+            return tape_line_bad(l, "expected a@STREAM with a stream from 1 to %d",
+                                 TAPE_STREAM_MAX);
+        }
+    }
+    *ret = (int32_t)stream;
+    return 0;
+}
+
+void tape_line_split(struct tape_line *l, const char *p, const char *end) {
+    l->count = 0;
+    for (bool more = true; more; p++) {
+        const char *begin = p;
+        bool last = l->count == TAPE_FIELDS_MAX - 1;
+        while (p < end && (*p != ' ' || last)) p++;
+        l->fields[l->count++] = (struct str){begin, p - begin};
+        more = p < end;
+    }
+}
+
+int tape_line_count(const struct tape_line *l, int least, int most, const char *form) {
+    if (l->count >= least && l->count <= most) return 0;
+    return tape_line_bad(l, "expected \"%s\", but the line has %d field%s", form, l->count,
+                         l->count == 1 ? "" : "s");
+}
+
+bool tape_is_text(struct str s) {
+    while (s.len > 0) {
+        ptrdiff_t before = s.len;
+        uint32_t c = clean_next(&s);
+        bool is_broken = c == CLEAN_BROKEN && before - s.len == 1;
+        if (is_broken || c < 0x20 || c == 0x7f) return false;
+    }
+    return true;
+}
