@@ -2,6 +2,7 @@
 // Line 1 of a tape: a JSON object. Known keys are a table; a key may be absent or null, then its
 // field is unknown; unknown keys stay in the text and are ignored.
 #include "predict/tape/tape_int.h"
+#include "predict/tape/template.h"
 
 #include "base/json.h"
 
@@ -95,20 +96,24 @@ static int read_batches(struct arena *a, struct str name, json_t *list, struct t
     return 0;
 }
 
-static int read_object(struct arena *a, struct str name, json_t *root, struct tape_header *h,
-                       struct fail *why) {
+// Line 1's version: FAIL_INPUT when there is none.
+static int read_version(struct str name, json_t *root, int64_t *ret, struct fail *why) {
     if (!json_is_object(root)) {
         return fail_set(why, FAIL_INPUT, "%.*s:1: not a JSON object", STR_ARG(name));
     }
-    json_t *version = json_object_get(root, "tape"), *seconds = json_object_get(root, "seconds");
+    json_t *version = json_object_get(root, "tape");
     if (!json_is_integer(version)) {
         return fail_set(why, FAIL_INPUT, "%.*s:1: no \"tape\": 1; this is not a tape",
                         STR_ARG(name));
     }
-    if (json_integer_value(version) != TAPE_VERSION) {
-        return fail_set(why, FAIL_INPUT, "%.*s:1: tape version %lld; this program reads version %d",
-                        STR_ARG(name), (long long)json_integer_value(version), TAPE_VERSION);
-    }
+    *ret = json_integer_value(version);
+    return 0;
+}
+
+// What the two versions have in common.
+static int read_fields(struct arena *a, struct str name, json_t *root, struct tape_header *h,
+                       struct fail *why) {
+    json_t *seconds = json_object_get(root, "seconds");
     for (int i = 0; i < HEADER_COUNT; i++) {
         json_t *value = json_object_get(root, fields[i].key);
         if (!value || json_is_null(value)) continue;
@@ -120,24 +125,113 @@ static int read_object(struct arena *a, struct str name, json_t *root, struct ta
         if (!json_is_number(seconds)) return header_fail(name, "seconds", "a number", why);
         h->seconds = json_number_value(seconds);
     }
-    return read_batches(a, name, json_object_get(root, "batches"), h, why);
+    return 0;
+}
+
+static int read_object(struct arena *a, struct str name, json_t *root, struct tape_header *h,
+                       struct fail *why) {
+    int64_t version;
+    int code = read_version(name, root, &version, why);
+    if (code < 0) return code;
+    if (version == TAPE_TEMPLATE_VERSION) {
+        code = fail_set(why, FAIL_INPUT, "%.*s:1: a template (tape version 2) has no sizes yet",
+                        STR_ARG(name));
+        fail_hint(why, "batchfit sim TEMPLATE --dims batch=2,sequence=2048,... gives it some");
+        return code;
+    }
+    if (version != TAPE_VERSION) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: tape version %lld; this program reads version %d",
+                        STR_ARG(name), (long long)version, TAPE_VERSION);
+    }
+    code = read_fields(a, name, root, h, why);
+    return code < 0 ? code : read_batches(a, name, json_object_get(root, "batches"), h, why);
+}
+
+static bool is_bound(struct tape_bound b) {
+    return b.least >= 1 && b.most >= b.least && b.step >= 1 && b.most <= TAPE_DIM_MOST &&
+           b.least % b.step == 0;
+}
+
+// "sequence": [1, 131072] or "head_size": [8, 256, 8]
+static int read_bound(struct str name, const char *key, json_t *list, struct tape_bound *bounds,
+                      struct fail *why) {
+    int dim = tape_dim_find(str_of(key));
+    size_t count = json_is_array(list) ? json_array_size(list) : 0;
+    int64_t numbers[3] = {0, 0, 1};
+    if (dim < 0 || !key[0] || !key[1]) return header_fail(name, key, "a dimension", why);
+    for (size_t i = 0; i < count && i < 3; i++) {
+        numbers[i] = json_integer_value(json_array_get(list, i)); // 0 for what is no integer
+    }
+    bounds[dim] = (struct tape_bound){numbers[0], numbers[1], numbers[2]};
+    if (count < 2 || count > 3 || !is_bound(bounds[dim])) {
+        return header_fail(name, key, "a list of the least and the most, and perhaps the step",
+                           why);
+    }
+    return 0;
+}
+
+static int read_template(struct arena *a, struct str name, json_t *root, struct tape_header *h,
+                         struct tape_bound *bounds, struct fail *why) {
+    int64_t version;
+    int code = read_version(name, root, &version, why);
+    if (code < 0) return code;
+    if (version != TAPE_TEMPLATE_VERSION) {
+        return fail_set(why, FAIL_INPUT, "%.*s:1: tape version %lld; a template has version %d",
+                        STR_ARG(name), (long long)version, TAPE_TEMPLATE_VERSION);
+    }
+    json_t *dims = json_object_get(root, "dims"), *list;
+    const char *key;
+    if (!json_is_object(dims)) return header_fail(name, "dims", "an object of dimensions", why);
+    json_object_foreach(dims, key, list) {
+        code = read_bound(name, key, list, bounds, why);
+        if (code < 0) return code;
+    }
+    return read_fields(a, name, root, h, why);
+}
+
+static int load_line(struct str name, struct str line, json_t **ret, struct fail *why) {
+    json_error_t error;
+    *ret = json_loadb(line.p ? line.p : "", (size_t)line.len, JSON_REJECT_DUPLICATES, &error);
+    if (*ret) return 0;
+    return fail_set(why, FAIL_INPUT, "%.*s:1: not a JSON object: %s at column %d", STR_ARG(name),
+                    error.text, error.column);
 }
 
 int tape_header_parse(struct arena *a, struct str name, struct str line, struct tape_header *ret,
                       struct fail *why) {
-    json_error_t error;
-    json_t *root =
-        json_loadb(line.p ? line.p : "", (size_t)line.len, JSON_REJECT_DUPLICATES, &error);
-    if (!root) {
-        return fail_set(why, FAIL_INPUT, "%.*s:1: not a JSON object: %s at column %d",
-                        STR_ARG(name), error.text, error.column);
-    }
     struct tape_header h = tape_header_unknown();
+    json_t *root;
+    int code = load_line(name, line, &root, why);
+    if (code < 0) return code;
     h.json = line;
-    int code = read_object(a, name, root, &h, why);
+    code = read_object(a, name, root, &h, why);
     json_decref(root);
     if (code == 0) *ret = h;
     return code;
+}
+
+int tape_template_header_parse(struct arena *a, struct str name, struct str line,
+                               struct tape_header *ret, struct tape_bound *ret_bounds,
+                               struct fail *why) {
+    json_t *root;
+    int code = load_line(name, line, &root, why);
+    if (code < 0) return code;
+    *ret = tape_header_unknown();
+    code = read_template(a, name, root, ret, ret_bounds, why);
+    json_decref(root);
+    return code;
+}
+
+bool tape_is_template(struct arena *a, struct str name, struct str bytes) {
+    struct str text;
+    json_t *root;
+    int64_t version = 0;
+    if (tape_unpack(a, name, bytes, TAPE_HEADER_MAX, false, &text, NULL) < 0) return false;
+    ptrdiff_t end = str_find(text, STR("\n"));
+    if (end < 0 || load_line(name, str_slice(text, 0, end), &root, NULL) < 0) return false;
+    read_version(name, root, &version, NULL);
+    json_decref(root);
+    return version == TAPE_TEMPLATE_VERSION;
 }
 
 int tape_read_header(struct arena *a, struct str name, struct str bytes, struct tape_header *ret,

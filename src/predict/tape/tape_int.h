@@ -18,6 +18,12 @@ int tape_unpack_part(struct arena *a, struct str name, struct str bytes, int64_t
 int tape_header_parse(struct arena *a, struct str name, struct str line, struct tape_header *ret,
                       struct fail *why);
 
+// Line 1 of a template.
+struct tape_bound;
+int tape_template_header_parse(struct arena *a, struct str name, struct str line,
+                               struct tape_header *ret, struct tape_bound *ret_bounds,
+                               struct fail *why);
+
 // The number of a word in a table; -1: not there.
 int tape_word(struct str word, const char *const *words, int count);
 // "param, buffer, …" for messages.
