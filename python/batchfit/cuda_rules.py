@@ -242,10 +242,15 @@ def _up(n, multiple):
 
 @rule("_scaled_dot_product_flash_attention_backward")
 def flash_backward(rec, args, kwargs):
-    """softmax_d and dq_accum, fp32, rows rounded to 128 (flash_attn/flash_api.cpp mha_bwd, 2.2 on)."""
+    """softmax_d and dq_accum, fp32, rows rounded to 128, and where query heads share keys and values their gradients for each
+    query head (flash_attn/flash_api.cpp mha_bwd, 2.2 on)."""
     batch, heads, rows, size = args[1].shape
     rec.scratch(4 * batch * heads * _up(rows, 128), "flash.softmax_d")
     rec.scratch(4 * batch * heads * _up(rows, 128) * _up(size, 32), "flash.dq_accum")
+    keys = args[2]
+    if keys.shape[1] != heads:
+        for name in ("flash.dk_expanded", "flash.dv_expanded"):
+            rec.scratch(keys.element_size() * batch * heads * keys.shape[2] * size, name)
     return aten._scaled_dot_product_flash_attention_backward.default(*args, **kwargs)
 
 

@@ -169,7 +169,7 @@ class Recorder(TorchDispatchMode):
         thread = "backward" if self.log.kind == "backward" else "forward"
         if name in _MATMUL and thread not in self._cublas and self._knobs.cublas_workspace:
             self._cublas.add(thread)
-            self.log.block(self._knobs.cublas_workspace, "cublas_workspace", tag="other")
+            self.log.block(self._knobs.cublas_workspace, "cublas_workspace", tag="other", fixed=True)
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}

@@ -171,6 +171,7 @@ class Log:
         self.cpu_counts = False  # inside a data-dependent loss, real tensors stand for the device's
         self._watcher = WATCHER(self)
         self._pinned = {}
+        self.rounded = {}  # id -> (each, n, by): the block has each * ceil(n / by) bytes
 
     def mark(self, kind, step=0, micro=0):
         """The phase `kind` begins."""
@@ -212,6 +213,8 @@ class Log:
         if not nbytes:
             return None
         entry = _Entry(self._new(nbytes, tag, op, module), self.slot)
+        if hasattr(tensor, "batchfit_rounded"):
+            self.rounded[entry.event[ID]] = tensor.batchfit_rounded
         entry.watch = self._watcher.watch(storage, key)
         self.live[key] = entry
         return entry.event
@@ -223,9 +226,14 @@ class Log:
         entry.watch = self._watcher.watch(storage, storage._cdata)
         self.live[storage._cdata] = entry
 
-    def block(self, nbytes, op, module="-", tag="temporary"):
-        """An allocation that no tensor stands for; returns its id for `free`."""
-        return self._new(nbytes, tag, op, module)[ID] if nbytes else None
+    def block(self, nbytes, op, module="-", tag="temporary", fixed=False):
+        """An allocation that no tensor stands for; returns its id for `free`. fixed: no dimension of the model is in it."""
+        if not nbytes:
+            return None
+        ident = self._new(nbytes, tag, op, module)[ID]
+        if fixed:
+            self.rounded[ident] = (nbytes, 1, 1)
+        return ident
 
     def free(self, ident):
         """Free a `block`."""

@@ -11,7 +11,7 @@ def load(source, knobs):
     job = sources.load(source, knobs)
     model = job.model
     model.train(knobs.mode == "train")
-    if knobs.model_dtype:
+    if knobs.model_dtype and not job.is_cast:
         model.to(getattr(torch, knobs.model_dtype))
     if knobs.channels_last:
         model.to(memory_format=torch.channels_last)

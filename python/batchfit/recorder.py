@@ -17,8 +17,8 @@ BATCHES = (2, 4, 8)
 FALLBACKS = ((4, 8, 16), (8, 16, 32))  # some models treat the smallest batches differently
 
 
-def _events(job, knobs, batch):
-    """The event list of one recording."""
+def recorded(job, knobs, batch):
+    """The log of one recording."""
     rec = Recorder(knobs, job.model)
     composites.configure(knobs, rec)
     job.rec = rec
@@ -29,7 +29,7 @@ def _events(job, knobs, batch):
     script.clean()
     job.rec = None
     job.header["unknown_values"] = rec.unknown_values or None  # data-dependent answers that were assumed
-    return rec.log.events
+    return rec.log
 
 
 class Session:
@@ -50,7 +50,7 @@ class Session:
             self.done.pop(batch, None)
         if batch not in self.done:
             started = time.time()
-            self.done[batch] = _events(self.job, self.knobs, batch)
+            self.done[batch] = recorded(self.job, self.knobs, batch).events
             self.say("batch %d: %d events, %.1f s" % (batch, len(self.done[batch]), time.time() - started))
         return self.done[batch]
 

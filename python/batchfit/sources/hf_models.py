@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """hf:NAME or hf:PATH/config.json - a transformers model from its configuration; weights are never loaded."""
 
+import importlib.util
 import os
 
 import torch
 
-from .. import build, stubs
+from .. import adapters, build, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -88,6 +89,12 @@ def _share(model):
     return model
 
 
+def _cast(model, dtype):
+    """As from_pretrained(dtype=...) does: the parameters; buffers stay."""
+    for p in model.parameters():
+        p.data = p.data.to(dtype)
+
+
 def _max_length(config):
     for key in ("max_position_embeddings", "n_positions", "n_ctx"):
         if isinstance(getattr(config, key, None), int) and getattr(config, key) > 0:
@@ -143,7 +150,8 @@ def load(name, knobs):
     """A TextJob or PixelJob."""
     os.environ.setdefault("HF_HUB_OFFLINE", "1")
     os.environ.setdefault("TRANSFORMERS_VERBOSITY", "error")
-    stubs.prepare()
+    if importlib.util.find_spec("torchvision"):  # a broken one; without one transformers knows what to do
+        stubs.prepare()
     transformers = need("transformers", "transformers")
     kind, config, source = _config(transformers, name, knobs)
     task = _task(kind, knobs)
@@ -152,7 +160,12 @@ def load(name, knobs):
     except Exception as why:  # sizes that make no model: no heads, a hidden size that they do not divide
         raise RecordError("%s: transformers %s cannot build the %s that it describes: %s"
                           % (source, transformers.__version__, kind, _line(why)))
+    if knobs.weights == "bf16":
+        _cast(model, torch.bfloat16)
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
-    library = "transformers " + transformers.__version__
-    return PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
+    model, adapter = adapters.apply(model, knobs)
+    library = ", ".join(filter(None, ("transformers " + transformers.__version__, adapter)))
+    job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
+    job.is_cast = knobs.weights == "bf16" or bool(knobs.adapter)
+    return job

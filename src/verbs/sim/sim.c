@@ -6,13 +6,14 @@
 #include "cli/rows.h"
 #include "job/answer/speed.h"
 #include "predict/sim/alloc_conf.h"
+#include "predict/tape/template.h"
 
 #include <stdio.h>
 
 struct sim_verb_options {
     struct cli_options base;
     int64_t batch, classes, capacity;
-    const char *alloc_conf, *gpu, *torch;
+    const char *alloc_conf, *gpu, *torch, *dims, *write_tape;
     bool scratch;
 };
 
@@ -21,6 +22,10 @@ static const struct cli_row rows[] = {
     {"batch", "B", CLI_COUNT, AT(batch), "batch (micro-batch of one device)", ""},
     {"capacity", "BYTES", CLI_BYTES, AT(capacity),
      "memory limit of the allocator: 22GiB (default none)", ""},
+    {"dims", "NAME=N,...", CLI_TEXT, AT(dims),
+     "of a template, the value of each dimension: sequence=2048,hidden=4096", ""},
+    {"write-tape", "FILE", CLI_TEXT, AT(write_tape),
+     "write the template's tape at these dimensions", ""},
     CLI_ROW_NUM_CLASSES(AT(classes)),
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, CLI_SWITCH, AT(scratch),
@@ -94,20 +99,55 @@ static void print_text(struct arena *a, const struct figures *f, int64_t capacit
     out_say(stdout, "\n");
 }
 
+// "sequence=2048,hidden=4096"
+static int read_dims(const char *text, int64_t values[TAPE_DIM_COUNT], struct fail *why) {
+    for (struct str rest = str_of(text); rest.len > 0;) {
+        struct str value = str_cut(&rest, ','), name = str_cut(&value, '=');
+        int dim = tape_dim_find(name);
+        if (dim < 0) {
+            return fail_set(why, FAIL_USAGE, "--dims: there is no dimension '%.*s'", STR_ARG(name));
+        }
+        if (!str_to_i64(value, &values[dim]) || values[dim] < 1) {
+            return fail_set(why, FAIL_USAGE, "--dims: %.*s is not a number from 1 on",
+                            STR_ARG(name));
+        }
+    }
+    return 0;
+}
+
+static int write_tape(struct arena *a, const char *path, const struct tape *t, struct fail *why) {
+    struct buf text = buf_new(a);
+    tape_write(t, &text);
+    return os_replace(a, path, buf_str(&text), NULL, why);
+}
+
+// A tape, or a template at the dimensions that were given.
+static int read_any(struct arena *a, const struct sim_verb_options *o, struct tape *ret,
+                    struct fail *why) {
+    struct str name = str_of(o->base.arguments[0]), bytes;
+    struct tape_template *t;
+    int64_t values[TAPE_DIM_COUNT] = {0};
+    int rc = os_read(a, name.p, TAPE_TEXT_MAX, &bytes, NULL, why);
+    if (rc < 0) return rc;
+    if (!o->dims) return tape_read(a, name, bytes, ret, why);
+    rc = read_dims(o->dims, values, why);
+    if (rc == 0) rc = tape_template_read(a, name, bytes, &t, why);
+    if (rc == 0) rc = tape_instantiate(a, t, values, ret, why);
+    if (rc == 0 && o->write_tape) rc = write_tape(a, o->write_tape, ret, why);
+    return rc;
+}
+
 static int sim_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct sim_verb_options *o = (const struct sim_verb_options *)options;
     struct sim_options how;
-    struct str bytes;
     struct tape tape;
     struct figures f = {.has_capacity = o->capacity > 0, .wants_speed = o->gpu != NULL};
     if (options->argument_count != 1 || o->batch <= 0) {
         fail_set(why, FAIL_USAGE, "sim takes one tape and --batch B");
         return fail_hint(why, "batchfit sim swin.tape --batch 32 --capacity 22GiB");
     }
-    const char *path = options->arguments[0];
     int rc = sim_alloc_conf_read(o->alloc_conf, &how, why);
-    if (rc == 0) rc = os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, why);
-    if (rc == 0) rc = tape_read(a, str_of(path), bytes, &tape, why);
+    if (rc == 0) rc = read_any(a, o, &tape, why);
     if (rc < 0) return rc;
     how.scratch = o->scratch;
     struct sim *sim = sim_prepare(a, &tape, &how);

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""bitsandbytes' 4-bit layers as rules: its kernels need CUDA, its memory does not.
+
+What stands here follows bitsandbytes 0.43.2 to 0.45 (nn/modules.py, autograd/_functions.py, functional.py): a weight of n elements
+is ceil(n/2) bytes, with an fp32 scale for each 64 of them; with double quantisation the scales are bytes, with an fp32 scale
+for each 256, one offset and a table of 256 floats of their own. A product makes the weight anew in the compute type. Up to
+0.43.1 the input was kept as well (pull request 1270).
+"""
+
+import importlib.machinery
+import sys
+import types
+
+import torch
+
+BLOCK, NESTED_BLOCK = 64, 256
+
+
+def _up(n, by):
+    return -(-n // by)
+
+
+def rounded(tensor, each, n, by):
+    """Says that the tensor has each * ceil(n / by) bytes: what its size alone no longer tells."""
+    tensor.batchfit_rounded = (each, n, by)
+    return tensor
+
+
+class Params4bit(torch.nn.Parameter):
+    """The packed weight; peft and transformers know it by its class."""
+
+    def __new__(cls, data, quant_type="nf4", compress_statistics=True):
+        self = torch.Tensor._make_subclass(cls, data, False)
+        self.quant_type, self.compress_statistics = quant_type, compress_statistics
+        return self
+
+
+class _State:
+    """What dequantising needs (functional.QuantState)."""
+
+    def __init__(self, shape, device, double):
+        n = self.n = shape.numel()
+        self.shape, self.double = shape, double
+        self.code = torch.empty(16, device=device)
+        blocks = _up(n, BLOCK)
+        self.absmax = rounded(torch.empty(blocks, dtype=torch.uint8 if double else torch.float32, device=device),
+                              1 if double else 4, n, BLOCK)
+        if double:
+            self.offset = torch.empty((), device=device)
+            self.code2 = torch.empty(256, device=device)
+            self.absmax2 = rounded(torch.empty(_up(blocks, NESTED_BLOCK), device=device), 4, n, BLOCK * NESTED_BLOCK)
+
+    def tensors(self):
+        """By name, in the order in which they are made."""
+        names = ("absmax", "code", "offset", "absmax2", "code2") if self.double else ("absmax", "code")
+        return {name: getattr(self, name) for name in names}
+
+
+def _dequantize(state, dtype):
+    """The weight in full: with double quantisation its scales come first, and go after it is there."""
+    scales = None
+    if state.double:
+        scales = rounded(torch.empty_like(state.absmax, dtype=torch.float32), 4, state.n, BLOCK)
+    weight = torch.empty(state.shape, dtype=dtype, device=state.code.device)
+    del scales
+    return weight
+
+
+class _MatMul4Bit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, packed, state, bias):
+        ctx.state, ctx.packed = state, packed
+        return torch.nn.functional.linear(x, _dequantize(state, x.dtype), bias)
+
+    @staticmethod
+    def backward(ctx, grad):
+        if not ctx.needs_input_grad[0]:
+            return None, None, None, None
+        return torch.matmul(grad, _dequantize(ctx.state, grad.dtype)), None, None, None
+
+
+class Linear4bit(torch.nn.Linear):
+    """A frozen linear layer in four bits."""
+
+    def __init__(self, like, compute_dtype=torch.bfloat16, double=False):
+        torch.nn.Module.__init__(self)
+        self.in_features, self.out_features, self.compute_dtype = like.in_features, like.out_features, compute_dtype
+        device, n = like.weight.device, like.weight.numel()
+        packed = torch.empty((_up(n, 2), 1), dtype=torch.uint8, device=device)
+        self.weight = rounded(Params4bit(packed, compress_statistics=double), 1, n, 2)
+        self.bias = like.bias
+        self.state = _State(like.weight.shape, device, double)
+        for name, tensor in self.state.tensors().items():
+            self.register_buffer(name, tensor, persistent=False)
+
+    def forward(self, x):
+        bias = self.bias
+        if bias is not None and bias.dtype != x.dtype:
+            bias = bias.to(x.dtype)
+        given = x.dtype
+        x = x.to(self.compute_dtype)
+        if bias is not None:
+            bias = bias.to(self.compute_dtype)
+        return _MatMul4Bit.apply(x, self.weight, self.state, bias).to(given)
+
+
+def install():
+    """Puts these rules in the place of bitsandbytes, so that peft's own layers for it run. Idempotent."""
+    if getattr(sys.modules.get("bitsandbytes"), "batchfit_rules", False):
+        return
+    module, layers = types.ModuleType("bitsandbytes"), types.ModuleType("bitsandbytes.nn")
+    module.__spec__ = importlib.machinery.ModuleSpec("bitsandbytes", None)
+    module.__version__, module.batchfit_rules, module.nn = "0.45.0", True, layers
+    layers.Linear4bit, layers.Params4bit = Linear4bit, Params4bit
+    layers.Linear8bitLt = type("Linear8bitLt", (torch.nn.Linear,), {})
+    sys.modules.update({"bitsandbytes": module, "bitsandbytes.nn": layers})
+
+
+def quantize(model, skip, compute_dtype, double):
+    """Every linear layer but those named in `skip` becomes one of four bits."""
+    for parent in list(model.modules()):
+        for name, child in list(parent.named_children()):
+            if type(child) is torch.nn.Linear and name not in skip:
+                setattr(parent, name, Linear4bit(child, compute_dtype, double))
+    model.is_loaded_in_4bit = True

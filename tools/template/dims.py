@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Dimensions whose values are told apart by a prime factor each, and sizes written as products of them.
+
+Every symbol has a marker: a prime that divides its value and that of no other symbol. So a size has one reading at most, and
+what is left when its symbols are divided out is the constant, which may have the factors 2 and 3 only (bytes of a type, halves,
+the three of fused q, k and v). A size with another rest is not a product: that is an error, never a guess.
+"""
+
+import re
+
+NAMES = {"B": "batch", "S": "sequence", "D": "hidden", "F": "ffn", "V": "vocabulary", "E": "head_size", "K": "kv_heads",
+         "G": "group", "R": "adapter_rank", "L": "layers"}
+# What kernels round: flash attention's rows and head size (python/batchfit/cuda_rules.py).
+CEILS = {"[S/128]": ("S", 128), "[E/32]": ("E", 32)}
+CONSTANT_MOST = 1 << 20
+
+
+def _is_prime(n):
+    return n > 1 and all(n % i for i in range(2, int(n ** 0.5) + 1))
+
+
+def ceil(n, by):
+    """n / by, rounded up."""
+    return -(-n // by)
+
+
+def _odd_part(n):
+    while n % 2 == 0:
+        n //= 2
+    return n
+
+
+def _sequence(taken, tiles):
+    """(S, marker of S + 1) with ceil(S / 128) = tiles, S prime and S + 1 a power of two times a prime that is not taken."""
+    for s in range(128 * (tiles - 1) + 1, 128 * tiles + 1):
+        if _is_prime(s) and _is_prime(_odd_part(s + 1)) and not {s, _odd_part(s + 1)} & set(taken):
+            return s, _odd_part(s + 1)
+    raise ValueError("no sequence length of %d tiles" % tiles)
+
+
+class Dims:
+    """Values of the dimensions and what finds them again in a size.
+
+    primes: marker by letter; G absent stands for one query head a key-value head, R for no adapter, B for batch 1."""
+
+    def __init__(self, primes, tiles, layers=None, head_tiles=5):
+        p = dict(primes)
+        s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
+        group = p.get("G", 1)
+        self.value = {"B": p.get("B", 1), "S": s, "K": p["K"], "G": group, "D": p["K"] * group * p["D"], "F": p["F"],
+                      "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers}
+        self.marker = dict(p, S=s)
+        self._ceil = {"[S/128]": tiles, "[E/32]": head_tiles}
+        self._after = after
+        for name, (letter, by) in CEILS.items():
+            assert ceil(self.value[letter], by) == self._ceil[name], name
+        markers = list(self.marker.values()) + list(self._ceil.values()) + [after]
+        assert len(set(markers)) == len(markers) and min(markers) > 3, markers
+
+    def _divide(self, n, value, marker):
+        """(n without the symbol, how often it was there)"""
+        times = 0
+        while n % marker == 0:
+            if n % value:
+                return None, 0
+            n, times = n // value, times + 1
+        return n, times
+
+    def product(self, n):
+        """{letters: constant} of a size, or None. Letters are sorted; "" stands for 1."""
+        letters, more = "", 0
+        for letter in "DBSFVERKG":  # D first: its value has the factors K and G
+            if letter in self.marker:
+                n, times = self._divide(n, self.value[letter], self.marker[letter])
+                if n is None:
+                    return None
+                letters += letter * times
+        for name, marker in self._ceil.items():
+            n, times = self._divide(n, marker, marker)
+            letters += name * times
+        n, more = self._divide(n, self.value["S"] + 1, self._after)
+        if n is None or more > 1 or _rest(n) != 1 or n > CONSTANT_MOST:
+            return None
+        letters = order(letters)
+        if not _can_be(letters + "S" * more):
+            return None
+        return {letters: n, order(letters + "S"): n} if more else {letters: n}
+
+    def plain(self, n):
+        """The letters of a product whose constant is 1, or None."""
+        found = self.product(n)
+        return None if found is None or list(found.values()) != [1] else next(iter(found))
+
+
+def _rest(n):
+    for small in (2, 3):
+        while n % small == 0:
+            n //= small
+    return n
+
+
+def _can_be(letters):
+    """Batches, heads and ranks never stand alone in a decoder's tensor, nor do the rounded ones: so the number of the
+    parameters, in lists of one entry each, is not taken for them."""
+    few = set("BKGR") & set(letters)
+    return (not few or set("SDFEV") & set(letters)) and ("[" not in letters or "[S/128]" in letters and "K" in letters)
+
+
+_SYMBOL = re.compile(r"\[[^]]*\]|[A-Za-z]")
+_ORDER = "BSDFVEKGRLNTIijk"
+
+
+def order(letters):
+    """The symbols of a product in the order of the format's table, rounded factors last."""
+    symbols = _SYMBOL.findall(letters)
+    return "".join(sorted(symbols, key=lambda s: (len(s) > 1, _ORDER.find(s[0]), s)))
+
+
+def text(terms):
+    """{letters: constant} as an expression of the format."""
+    out = ""
+    for letters, c in sorted(terms.items(), key=lambda t: (t[0] == "", -len(t[0]), t[0])):
+        if c:
+            out += ("-" if c < 0 else "+" if out else "") + ("" if abs(c) == 1 and letters else str(abs(c))) + letters
+    return out or "0"
+
+
+# Two sets: what is made of the first must hold for the second.
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37), 23)
+SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41), 17)
+
+
+def first(letters):
+    """The dimensions to record at; letters: those that the template has."""
+    return _some(FIRST, letters)
+
+
+def second(letters):
+    """Others, to check at."""
+    return _some(SECOND, letters)
+
+
+def _some(which, letters):
+    return Dims({k: v for k, v in which[0].items() if k in letters or k not in "BGR"}, which[1])

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What templates are made of: families of decoders as transformers builds them, and ways to train them."""
+
+import json
+import os
+
+# model_type and what its configuration has besides the dimensions.
+FAMILIES = {
+    "llama": ("llama", {}),
+    "mistral": ("mistral", {"sliding_window": None}),
+    "qwen2": ("qwen2", {"use_sliding_window": False}),
+    "qwen3": ("qwen3", {"use_sliding_window": False}),
+}
+
+# The recorder's knobs, and whether there is an adapter.
+_COMMON = dict(optimizer="adamw", fused_optimizer=True, weights="bf16", script_defaults="hf-trainer")
+KINDS = {
+    "full": (dict(_COMMON, precision="bf16"), False),
+    "lora": (dict(_COMMON, precision="amp-bf16"), True),
+    "qlora": (dict(_COMMON, precision="amp-bf16", quant="nf4"), True),
+    "qlora-dq": (dict(_COMMON, precision="amp-bf16", quant="nf4-dq"), True),
+}
+BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
+          "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024]}
+
+
+class Variant:
+    """One template: a family, a way to train it, and what of its shape changes the sequence of events."""
+
+    def __init__(self, family, kind, checkpointing=False, grouped=True, tied=False, one=False):
+        self.family, self.kind, self.checkpointing = family, kind, checkpointing
+        self.grouped, self.tied, self.one = grouped, tied, one
+
+    @property
+    def name(self):
+        """llama-lora-checkpointing-mha-tied-b1"""
+        words = [self.family, self.kind, "checkpointing" * self.checkpointing, "mha" * (not self.grouped),
+                 "tied" * self.tied, "b1" * self.one]
+        return "-".join(filter(None, words))
+
+    @property
+    def letters(self):
+        """The dimensions that the template has."""
+        return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * KINDS[self.kind][1]
+
+    def knobs(self, value):
+        """The recorder's, at these values of the dimensions."""
+        knobs, adapter = KINDS[self.kind]
+        knobs = dict(knobs, seq_len=value["S"], checkpointing=self.checkpointing)
+        return dict(knobs, adapter="lora:%d" % value["R"]) if adapter else knobs
+
+    def config(self, value):
+        """A config.json with these values."""
+        model_type, more = FAMILIES[self.family]
+        return dict(model_type=model_type, hidden_size=value["D"], intermediate_size=value["F"],
+                    num_hidden_layers=value["L"], num_attention_heads=value["K"] * value["G"],
+                    num_key_value_heads=value["K"], head_dim=value["E"], vocab_size=value["V"],
+                    max_position_embeddings=max(value["S"], 4096), tie_word_embeddings=self.tied, use_cache=False, **more)
+
+    def write_config(self, folder, value):
+        """Its path."""
+        path = os.path.join(folder, "config.json")
+        with open(path, "w", encoding="utf-8") as f:
+            json.dump(self.config(value), f)
+        return path

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A template out of recordings: every size a product of dimensions, every layer a turn of a block."""
+
+import re
+
+from . import dims, fold
+
+LAYERS = (4, 5, 6, 7)
+_LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
+
+
+class NotATemplate(Exception):
+    """What cannot be written as one, with the reason."""
+
+
+class Event:
+    """One event of a recording, as the maker compares it."""
+
+    __slots__ = ("kind", "token", "numbers", "terms", "a", "module", "is_number")
+
+    def __init__(self, kind, token, numbers=(), terms=None, a=None, module=None, is_number=False):
+        self.kind, self.token, self.numbers, self.is_number = kind, token, numbers, is_number
+        self.terms, self.a, self.module = terms, a, module
+
+
+def _split_module(path):
+    """('model.layers.{}.mlp', (3,))"""
+    return _LAYER.sub("{}", path), tuple(int(n) for n in _LAYER.findall(path))
+
+
+def _terms(a, rounded, d):
+    """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
+    if a[1] in rounded:
+        each, n, by = rounded[a[1]]
+        letters = d.plain(n)
+        if letters is None or each * dims.ceil(n, by) != a[2]:
+            raise NotATemplate("%s in %s: %d elements are no product of dimensions" % (a[4], a[5], n))
+        return {"[%s/%d]" % (letters, by) if by > 1 else letters: each}
+    return d.product(a[2])
+
+
+def _alloc(a, rounded, d):
+    terms = _terms(a, rounded, d)
+    module, layer = _split_module(a[5])
+    is_number = not terms or not any(terms)  # it may be a list with an entry a layer, which looks like a constant
+    size = "?" if is_number else dims.text(terms)
+    numbers = (a[1],) + layer + ((a[2],) if is_number else ())
+    return Event("a", ("a", size, a[3], a[4], module, a[6]), numbers, terms, a, module, is_number)
+
+
+def phases(log, d):
+    """[(kind, step, [Event])] of a recording."""
+    out, born = [], {}
+    for e in log.events:
+        if e[0] == "m":
+            out.append((e[1], e[2], []))
+        elif e[0] == "a":
+            event = _alloc(e, log.rounded, d)
+            born[e[1]] = event.token
+            out[-1][2].append(event)
+        elif e[0] == "f":
+            out[-1][2].append(Event("f", ("f",) + born[e[1]][1:], (e[1],)))
+        elif e[0] == "e":
+            out[-1][2].append(Event("e", ("e",)))
+        elif e[0] != "o":
+            raise NotATemplate("event %r is not written to templates" % (e[0],))
+    return out
+
+
+def _number(fit):
+    c, by_turn, by_layers = fit
+    return dims.text({"": c, "i": by_turn, "L": by_layers})
+
+
+def _place(events, samples):
+    """One line for an event at all its places: samples are (turn, layers, event)."""
+    some = samples[0][2]
+    fits = []
+    for column in range(len(some.numbers)):
+        fit = fold.affine([(i, n, e.numbers[column]) for i, n, e in samples])
+        if fit is None:
+            raise NotATemplate("%s: the numbers of %s are not affine in the layers" % (events, some.token))
+        fits.append(fit)
+    if some.kind == "e":
+        return "e"
+    if some.kind == "f":
+        return "f " + _number(fits[0])
+    return _alloc_line(some, fits)
+
+
+def _alloc_line(some, fits):
+    a, size = some.a, _by_layers(some, fits.pop()) if some.is_number else dims.text(some.terms)
+    text = "a%s %s %s %s" % ("@%d" % a[6] if a[6] else "", _number(fits[0]), size, a[3])
+    path = some.module
+    for fit in fits[1:]:
+        number = _number(fit)
+        path = path.replace("{}", number if number.isdigit() else "{\0%s}" % number, 1)
+    path = path.replace("\0", "")
+    return text + (" %s %s" % (a[4], path) if a[5] != "-" else " " + a[4] if a[4] != "-" else "")
+
+
+def _by_layers(some, fit):
+    """A constant, or a size that only the number of layers explains: lists with one entry a parameter."""
+    by_layers = fit[2] and not fit[1] and max(abs(fit[0]), abs(fit[2])) <= dims.CONSTANT_MOST
+    if not by_layers and (any(fit[1:]) or not some.terms):
+        raise NotATemplate("%s in %s: %d bytes are no product of dimensions" % (some.a[4], some.a[5], some.a[2]))
+    return _number(fit)
+
+
+def _phase_lines(which, recordings):
+    """The lines of one phase; recordings: its events by layer count."""
+    tokens = {n: [e.token for e in events] for n, events in recordings.items()}
+    values = {n: [e.numbers for e in events] for n, events in recordings.items()}
+    try:
+        loops = fold.loops(tokens, values)
+    except fold.NotRepeated as why:
+        raise NotATemplate("%s %s: %s" % (which[0], which[1], why))
+    counts = sorted(recordings)[:-1]
+    at, out = dict.fromkeys(counts, 0), []
+
+    def literal(until):
+        for k in range(until[counts[0]] - at[counts[0]]):
+            out.append(_place(which, [(0, n, recordings[n][at[n] + k]) for n in counts]))
+        at.update(until)
+    for loop in loops:
+        literal(loop.begin)
+        out.append("l i " + dims.text({"L": 1, "": next(iter(loop.more))}))
+        for k in range(loop.period):
+            out.append(_place(which, [(i, n, recordings[n][loop.begin[n] + i * loop.period + k])
+                                      for n in counts for i in range(loop.turns[n])]))
+        out.append("/l")
+        at.update({n: loop.begin[n] + loop.turns[n] * loop.period for n in counts})
+    literal({n: len(recordings[n]) for n in counts})
+    return out
+
+
+def body(logs, d):
+    """The lines of the template; logs: recordings by layer count."""
+    split = {n: phases(log, d) for n, log in logs.items()}
+    marks = {tuple(p[:2] for p in phases_) for phases_ in split.values()}
+    if len(marks) != 1:
+        raise NotATemplate("the phases depend on the layers")
+    out = []
+    for k, (kind, step) in enumerate(marks.pop()):
+        out.append("m %s %d" % (kind, step))
+        out += _phase_lines((kind, step), {n: split[n][k][2] for n in split})
+    return out

@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings of a variant at given values, by batchfit's own recorder in this process, and the template's text."""
+
+import json
+import tempfile
+import warnings
+
+import torch
+
+from batchfit import composites, prepare, sources, tape
+from batchfit.knobs import Knobs
+from batchfit.recorder import recorded
+
+from . import dims, families, make
+
+
+def log(variant, value):
+    """(log, header) of the variant at the values of all dimensions."""
+    composites.install()
+    with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
+        warnings.simplefilter("ignore")
+        source = "hf:" + variant.write_config(folder, value)
+        knobs = Knobs(sources.split(source)[0], torch.__version__, variant.knobs(value))
+        job = prepare.load(source, knobs)
+        done = recorded(job, knobs, value["B"])
+        return done, prepare.header(source, knobs, job, [value["B"]], 0)
+
+
+def direct(variant, value):
+    """The event lines of a recording at these values, without work."""
+    events = [e for e in log(variant, value)[0].events if e[0] != "o"]
+    return tape.lines([value["B"]], [events])
+
+
+def template(variant):
+    """The text of the variant's template."""
+    logs, header, d = {}, None, dims.first(variant.letters)
+    for layers in make.LAYERS:
+        logs[layers], header = log(variant, dict(d.value, L=layers))
+    lines = make.body(logs, d)
+    for key in ("batches", "sequence_length", "parameters", "seconds", "unknown_values"):
+        header.pop(key, None)
+    header.update(tape=2, model="hf:" + variant.family, name=variant.name,
+                  dims={dims.NAMES[k]: bound for k, bound in families.BOUNDS.items() if k in variant.letters})
+    return json.dumps(header, separators=(",", ":")) + "\n" + "\n".join(lines) + "\n"
