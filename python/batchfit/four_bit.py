@@ -13,6 +13,9 @@ import types
 
 import torch
 
+from . import composites
+from .events import ID
+
 BLOCK, NESTED_BLOCK = 64, 256
 
 
@@ -23,6 +26,9 @@ def _up(n, by):
 def rounded(tensor, each, n, by):
     """Says that the tensor has each * ceil(n / by) bytes: what its size alone no longer tells."""
     tensor.batchfit_rounded = (each, n, by)
+    event = composites.STATE.rec and composites.STATE.rec.log.event_of(tensor)
+    if event:  # it was seen as it was made
+        composites.STATE.rec.log.rounded[event[ID]] = tensor.batchfit_rounded
     return tensor
 
 

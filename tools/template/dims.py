@@ -119,7 +119,7 @@ def order(letters):
 def text(terms):
     """{letters: constant} as an expression of the format."""
     out = ""
-    for letters, c in sorted(terms.items(), key=lambda t: (t[0] == "", -len(t[0]), t[0])):
+    for letters, c in sorted(terms.items(), key=lambda t: (t[1] < 0, t[0] != "", -len(t[0]), t[0])):
         if c:
             out += ("-" if c < 0 else "+" if out else "") + ("" if abs(c) == 1 and letters else str(abs(c))) + letters
     return out or "0"

@@ -4,12 +4,13 @@
 import json
 import os
 
-# model_type and what its configuration has besides the dimensions.
+# model_type, what its configuration has besides the dimensions, and which shapes there are of it: query heads that share keys
+# and values (grouped) or not (mha), one matrix for embedding and head (tied) or two.
 FAMILIES = {
-    "llama": ("llama", {}),
-    "mistral": ("mistral", {"sliding_window": None}),
-    "qwen2": ("qwen2", {"use_sliding_window": False}),
-    "qwen3": ("qwen3", {"use_sliding_window": False}),
+    "llama": ("llama", {}, "grouped mha tied untied"),
+    "mistral": ("mistral", {"sliding_window": None}, "grouped untied"),
+    "qwen2": ("qwen2", {"use_sliding_window": False}, "grouped mha tied untied"),
+    "qwen3": ("qwen3", {"use_sliding_window": False}, "grouped tied untied"),
 }
 
 # The recorder's knobs, and whether there is an adapter.
@@ -51,7 +52,7 @@ class Variant:
 
     def config(self, value):
         """A config.json with these values."""
-        model_type, more = FAMILIES[self.family]
+        model_type, more, _ = FAMILIES[self.family]
         return dict(model_type=model_type, hidden_size=value["D"], intermediate_size=value["F"],
                     num_hidden_layers=value["L"], num_attention_heads=value["K"] * value["G"],
                     num_key_value_heads=value["K"], head_dim=value["E"], vocab_size=value["V"],
@@ -63,3 +64,14 @@ class Variant:
         with open(path, "w", encoding="utf-8") as f:
             json.dump(self.config(value), f)
         return path
+
+
+def variants():
+    """All that are shipped."""
+    out = []
+    for family, (_, _, shapes) in FAMILIES.items():
+        for tied in [word == "tied" for word in ("untied", "tied") if word in shapes.split()]:
+            for grouped in [word == "grouped" for word in ("grouped", "mha") if word in shapes.split()]:
+                out += [Variant(family, kind, checkpointing, grouped, tied, one)
+                        for kind in KINDS for checkpointing in (False, True) for one in (False, True)]
+    return out

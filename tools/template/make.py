@@ -5,7 +5,7 @@ import re
 
 from . import dims, fold
 
-LAYERS = (4, 5, 6, 7)
+LAYERS = (3, 4, 5)
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
 
 

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A template against a direct recording, event by event: batchfit makes the tape of the one, its recorder that of the other."""
+
+import os
+import subprocess
+import tempfile
+
+from . import dims, record
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+PROGRAM = os.environ.get("BATCHFIT", os.path.join(ROOT, "build", "batchfit"))
+
+
+def instance(path, letters, value, free_batch=False):
+    """The event lines of a template's tape at these values."""
+    named = ",".join("%s=%d" % (dims.NAMES[k], value[k]) for k in letters if k != "B" or not free_batch)
+    with tempfile.TemporaryDirectory() as folder:
+        out = os.path.join(folder, "made.tape")
+        done = subprocess.run([PROGRAM, "sim", path, "--batch", str(value["B"]), "--dims", named, "--write-tape", out,
+                               "--json"], stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, check=False)
+        if done.returncode:
+            raise ValueError(done.stderr.strip())
+        with open(out, encoding="utf-8") as f:
+            return f.read().splitlines()[1:]
+
+
+def difference(variant, path, value):
+    """The first event that differs, as a text; None: the two are equal."""
+    made, recorded = instance(path, variant.letters, value), record.direct(variant, value)
+    for i, (a, b) in enumerate(zip(made, recorded)):
+        if a != b:
+            return "event %d is '%s', recorded '%s'" % (i, a, b)
+    return None if len(made) == len(recorded) else "%d events, recorded %d" % (len(made), len(recorded))

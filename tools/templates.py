@@ -1,0 +1,110 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Makes the shipped templates: data/templates/FAMILY.templates.zst and data/templates/index.tsv.
+
+  build/frameworks2/bin/python tools/templates.py [--jobs J] [--only WORD,...] [--pack] [--list]
+
+Families and kinds are tables of tools/template/families.py. Every variant is recorded at prime-valued dimensions and three
+layer counts, and the template is then checked event by event against recordings at other primes and layer counts (check.py):
+one that differs, or a size that is no product of dimensions, is named and not shipped. Templates that are in build/templates
+are not made again; --only takes those whose names begin so, --pack makes none, --list shows the names. Needs the zstd program.
+"""
+
+import argparse
+import json
+import multiprocessing
+import os
+import subprocess
+import sys
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "python")]
+
+from template import dims, families  # noqa: E402
+
+DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
+PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
+KEYS = "name model mode precision optimizer checkpointing attention library torch rules recorder".split()
+CHECKED_LAYERS = (2, 6)
+
+
+def path_of(variant):
+    """Where its text is kept."""
+    return os.path.join(BUILD, variant.name + ".tape")
+
+
+def make(variant):
+    """(variant, None or what is wrong)"""
+    from template import check, make as maker, record  # pylint: disable=import-outside-toplevel
+    path = path_of(variant)
+    try:
+        with open(path + ".part", "w", encoding="utf-8") as f:
+            f.write(record.template(variant))
+        for layers in CHECKED_LAYERS:
+            value = dict(dims.second(variant.letters).value, L=layers)
+            wrong = check.difference(variant, path + ".part", value)
+            if wrong:
+                return variant, "at %d layers %s" % (layers, wrong)
+        os.replace(path + ".part", path)
+        return variant, None
+    except (maker.NotATemplate, ValueError) as why:
+        return variant, str(why)
+
+
+def make_all(variants, jobs):
+    """How many could not be made."""
+    bad = 0
+    with multiprocessing.Pool(jobs) as pool:
+        for variant, wrong in pool.imap_unordered(make, variants):
+            print("%-40s %s" % (variant.name, wrong or "%d bytes" % os.path.getsize(path_of(variant))), flush=True)
+            bad += wrong is not None
+    return bad
+
+
+def pack(family, variants):
+    """Write a family's bundle; its rows of the index."""
+    rows, pieces, offset = [], [], 0
+    for variant in variants:
+        if os.path.exists(path_of(variant)):
+            with open(path_of(variant), "rb") as f:
+                piece = f.read()
+            header = json.loads(piece.split(b"\n", 1)[0])
+            cells = [header.get(k) for k in KEYS]
+            rows.append([family + ".templates.zst", str(offset), str(len(piece))]
+                        + [json.dumps(c) if isinstance(c, bool) else str(c) for c in cells])
+            pieces.append(piece)
+            offset += len(piece)
+    if pieces:
+        out = os.path.join(DATA, family + ".templates.zst")
+        with open(out, "wb") as f:
+            subprocess.run(PACK + ["--stream-size=%d" % offset], input=b"".join(pieces), stdout=f, check=True)
+        print("%s: %d templates, %d bytes" % (out, len(pieces), os.path.getsize(out)))
+    return rows
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
+    p.add_argument("--only", default="", metavar="WORD,...")
+    p.add_argument("--pack", action="store_true")
+    p.add_argument("--list", action="store_true")
+    o = p.parse_args()
+    everything = families.variants()
+    if o.list:
+        print("\n".join(v.name for v in everything))
+        return 0
+    words = tuple(o.only.split(","))
+    wanted = [v for v in everything if v.name.startswith(words) and not os.path.exists(path_of(v))]
+    os.makedirs(BUILD, exist_ok=True)
+    os.makedirs(DATA, exist_ok=True)
+    bad = 0 if o.pack else make_all(wanted, o.jobs)
+    rows = [r for family in families.FAMILIES for r in pack(family, [v for v in everything if v.family == family])]
+    with open(os.path.join(DATA, "index.tsv"), "w", encoding="utf-8") as f:
+        f.write("# Made by tools/templates.py: every template of the bundles beside this file; offset and length of its text,\n"
+                "# in bytes of the decompressed bundle, and what selects it.\n")
+        f.writelines("\t".join(r) + "\n" for r in [["file", "offset", "length"] + KEYS] + rows)
+    return 3 if bad else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
