@@ -80,6 +80,10 @@ accuracy-sample: all build/venv1/.ready build/venv2/.ready
 tapes: all build/venv2/.ready ## record the shipped tapes again; see CONTRIBUTING.md
 	/usr/bin/python3 tools/tapes.py --jobs $(JOBS)
 
+.PHONY: templates
+templates: all build/frameworks2/.ready ## record the shipped templates again: families of decoders at any shape
+	OMP_NUM_THREADS=1 build/frameworks2/bin/python tools/templates.py --jobs $(JOBS)
+
 .PHONY: bench
 bench: all ## the speed of our own code: doc/speed.md
 	@bench/run
@@ -131,7 +135,7 @@ dist: ## dist/: a folder and a tar that run on machines without our packages
 
 .PHONY: clean help
 clean: ## every build folder, but not the Python packages and tapes in build/
-	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name 'frameworks*' ! -name '*tapes' ! -name 'timm-*' ! -name 'transformers-*' \
+	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name 'frameworks*' ! -name '*tapes' ! -name 'templates' ! -name 'timm-*' ! -name 'transformers-*' \
 	    -exec rm -rf {} + 2>/dev/null || true
 	@rm -rf build-asan build-clang build-tsan build-fuzz build-afl build-dist dist
 help:

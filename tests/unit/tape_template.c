@@ -127,81 +127,80 @@ static void blocks_within_blocks(void **state) {
     assert_events(&a, &t, "a 10 2 0 other\na 20 3 0 other\na 21 3 0 other\n");
 }
 
+static const struct {
+    const char *text, *message;
+} faults[] = {
+    {HEAD "a 1 2BQ other\n", "x.tape:2: expected terms joined by + or - in '2BQ'"},
+    {HEAD "a 1 2BF other\n", "x.tape:2: expected only dimensions of the header and iterations "
+                             "of blocks that are open in '2BF'"},
+    {HEAD "a i 2 other\n", "x.tape:2: expected only dimensions of the header and iterations of "
+                           "blocks that are open in 'i'"},
+    {HEAD "a B 2 other\n", "x.tape:2: expected only dimensions of the header and iterations of "
+                           "blocks that are open in 'B'"},
+    {HEAD "a 1 2+ other\n", "x.tape:2: expected a number, a dimension or [product/number] in '2+'"},
+    {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [product/number] in ''"},
+    {HEAD "a 1 [S/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[S/0]'"},
+    {HEAD "a 1 [S other\n", "x.tape:2: expected [product/number] in '[S'"},
+    {HEAD "a 1 BBBBBBBBB other\n",
+     "x.tape:2: expected a dimension at most 8 times in a product in 'BBBBBBBBB'"},
+    {HEAD "a 1 9999999999999999999 other\n",
+     "x.tape:2: expected a number below 2^62 in '9999999999999999999'"},
+    {HEAD "a 1 BB other\n", "x.tape:2: a value cannot be used: it squares the batch"},
+    {HEAD "a 1 [B/2] other\n", "x.tape:2: a value cannot be used: it rounds the batch"},
+    {HEAD "a 1 4000000000000000000S+4000000000000000000S other\n",
+     "x.tape:2: a value cannot be used: it is beyond 2^62"},
+    {HEAD "a 1 4000000000000000000D other\n",
+     "x.tape:2: a value cannot be used: it is beyond 2^62"},
+    {HEAD "a 1 1000000000000000000B other\n", "x.tape:2: a size is above 2^60 bytes"},
+    {HEAD "a 1 S-2 other\n", "x.tape:2: a size is negative"},
+    {HEAD "a 1 5-B other\n", "x.tape:2: a size is negative"},
+    {HEAD "a S-2 5 other\n", "x.tape:2: an id is not within 0 and 2^62"},
+    {HEAD "a 1 5 other\na S 5 other\n", "x.tape:3: id 1 is used twice"},
+    {HEAD "f 1\n", "x.tape:2: expected a live id; 1 is unknown"},
+    {HEAD "a 1 5 other\nf 1\nf 1\n", "x.tape:4: expected a live id; 1 is freed"},
+    {HEAD "l i L-2\n/l\n", "x.tape:2: a block is repeated -1 times"},
+    {HEAD "l j L\n/l\n", "x.tape:2: expected the variable i of this depth"},
+    {HEAD "l i B\n/l\n", "x.tape:2: expected only dimensions of the header and iterations of "
+                         "blocks that are open in 'B'"},
+    {HEAD "l i L\n", "x.tape:3: expected /l: a block is open at the end"},
+    {HEAD "/l\n", "x.tape:2: expected an open block for this /l"},
+    {HEAD "l i 1\nl j 1\nl k 1\nl i 1\n", "x.tape:5: expected at most 3 blocks inside each other"},
+    {HEAD "l i 4000000\nl j 4000000\n/l\n/l\n", "x.tape:4: expected at most 4194304 events"},
+    {HEAD "a 1 5 none\n",
+     "x.tape:2: expected a tag (param buffer input activation cast gradient optimizer "
+     "temporary other), not 'none'"},
+    {HEAD "a 1 5 other - {i}\n", "x.tape:2: expected only dimensions of the header and "
+                                 "iterations of blocks that are open in 'i'"},
+    {HEAD "a 1 5 other - a{L\n", "x.tape:2: expected '}' after '{'"},
+    {HEAD "a 1 5 other - a}{L}\n", "x.tape:2: expected '{' before '}'"},
+    {HEAD "a 1 5 other - \n", "x.tape:2: expected a name between two blanks"},
+    {HEAD "a 1 5 other", "x.tape:2: expected a line end; the file ends in the middle of a line"},
+    {HEAD "a 1 5 other n=1,2\n", "x.tape:2: expected a name, not n="},
+    {HEAD "q 1\n", "x.tape:2: expected one of the keywords a f m e w l /l, not 'q'"},
+    {HEAD "a 1 5\n",
+     "x.tape:2: expected \"a ID SIZE TAG [OP [MODULE]]\", but the line has 3 fields"},
+    {HEAD "m nap 0\n",
+     "x.tape:2: expected a phase (init input forward backward optimizer zero_grad), not 'nap'"},
+    {IN_HEAD("\"width\":[1,2]", ""), "x.tape:1: \"width\" is not a dimension"},
+    {IN_HEAD("\"B\":[1,2]", ""), "x.tape:1: \"B\" is not a dimension"},
+    {IN_HEAD("\"batch\":[2,1]", ""),
+     "x.tape:1: \"batch\" is not a list of the least and the most, and perhaps the step"},
+    {IN_HEAD("\"batch\":[1,4294967296]", ""),
+     "x.tape:1: \"batch\" is not a list of the least and the most, and perhaps the step"},
+    {"{\"tape\":2,\"model\":\"m\"}\n", "x.tape:1: \"dims\" is not an object of dimensions"},
+    {"{\"tape\":1,\"model\":\"m\",\"batches\":[2]}\n",
+     "x.tape:1: tape version 1; a template has version 2"},
+    {"{\"tape\":2}", "x.tape:1: no line end within the first 1048576 bytes"},
+};
+
 static void malformed(void **state) {
     (void)state;
-    static const struct {
-        const char *text, *message;
-    } cases[] = {
-        {HEAD "a 1 2BQ other\n", "x.tape:2: expected terms joined by + or - in '2BQ'"},
-        {HEAD "a 1 2BF other\n", "x.tape:2: expected only dimensions of the header and iterations "
-                                 "of blocks that are open in '2BF'"},
-        {HEAD "a i 2 other\n", "x.tape:2: expected only dimensions of the header and iterations of "
-                               "blocks that are open in 'i'"},
-        {HEAD "a B 2 other\n", "x.tape:2: expected only dimensions of the header and iterations of "
-                               "blocks that are open in 'B'"},
-        {HEAD "a 1 2+ other\n",
-         "x.tape:2: expected a number, a dimension or [product/number] in '2+'"},
-        {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [product/number] in ''"},
-        {HEAD "a 1 [S/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[S/0]'"},
-        {HEAD "a 1 [S other\n", "x.tape:2: expected [product/number] in '[S'"},
-        {HEAD "a 1 BBBBBBBBB other\n",
-         "x.tape:2: expected a dimension at most 8 times in a product in 'BBBBBBBBB'"},
-        {HEAD "a 1 9999999999999999999 other\n",
-         "x.tape:2: expected a number below 2^62 in '9999999999999999999'"},
-        {HEAD "a 1 BB other\n", "x.tape:2: a value cannot be used: it squares the batch"},
-        {HEAD "a 1 [B/2] other\n", "x.tape:2: a value cannot be used: it rounds the batch"},
-        {HEAD "a 1 4000000000000000000S+4000000000000000000S other\n",
-         "x.tape:2: a value cannot be used: it is beyond 2^62"},
-        {HEAD "a 1 4000000000000000000D other\n",
-         "x.tape:2: a value cannot be used: it is beyond 2^62"},
-        {HEAD "a 1 1000000000000000000B other\n", "x.tape:2: a size is above 2^60 bytes"},
-        {HEAD "a 1 S-2 other\n", "x.tape:2: a size is negative"},
-        {HEAD "a 1 5-B other\n", "x.tape:2: a size is negative"},
-        {HEAD "a S-2 5 other\n", "x.tape:2: an id is not within 0 and 2^62"},
-        {HEAD "a 1 5 other\na S 5 other\n", "x.tape:3: id 1 is used twice"},
-        {HEAD "f 1\n", "x.tape:2: expected a live id; 1 is unknown"},
-        {HEAD "a 1 5 other\nf 1\nf 1\n", "x.tape:4: expected a live id; 1 is freed"},
-        {HEAD "l i L-2\n/l\n", "x.tape:2: a block is repeated -1 times"},
-        {HEAD "l j L\n/l\n", "x.tape:2: expected the variable i of this depth"},
-        {HEAD "l i B\n/l\n", "x.tape:2: expected only dimensions of the header and iterations of "
-                             "blocks that are open in 'B'"},
-        {HEAD "l i L\n", "x.tape:3: expected /l: a block is open at the end"},
-        {HEAD "/l\n", "x.tape:2: expected an open block for this /l"},
-        {HEAD "l i 1\nl j 1\nl k 1\nl i 1\n",
-         "x.tape:5: expected at most 3 blocks inside each other"},
-        {HEAD "l i 4000000\nl j 4000000\n/l\n/l\n", "x.tape:4: expected at most 4194304 events"},
-        {HEAD "a 1 5 none\n",
-         "x.tape:2: expected a tag (param buffer input activation cast gradient optimizer "
-         "temporary other), not 'none'"},
-        {HEAD "a 1 5 other - {i}\n", "x.tape:2: expected only dimensions of the header and "
-                                     "iterations of blocks that are open in 'i'"},
-        {HEAD "a 1 5 other - a{L\n", "x.tape:2: expected '}' after '{'"},
-        {HEAD "a 1 5 other - a}{L}\n", "x.tape:2: expected '{' before '}'"},
-        {HEAD "a 1 5 other - \n", "x.tape:2: expected a name between two blanks"},
-        {HEAD "a 1 5 other",
-         "x.tape:2: expected a line end; the file ends in the middle of a line"},
-        {HEAD "q 1\n", "x.tape:2: expected one of the keywords a f m e w l /l, not 'q'"},
-        {HEAD "a 1 5\n",
-         "x.tape:2: expected \"a ID SIZE TAG [OP [MODULE]]\", but the line has 3 fields"},
-        {HEAD "m nap 0\n",
-         "x.tape:2: expected a phase (init input forward backward optimizer zero_grad), not 'nap'"},
-        {IN_HEAD("\"width\":[1,2]", ""), "x.tape:1: \"width\" is not a dimension"},
-        {IN_HEAD("\"B\":[1,2]", ""), "x.tape:1: \"B\" is not a dimension"},
-        {IN_HEAD("\"batch\":[2,1]", ""),
-         "x.tape:1: \"batch\" is not a list of the least and the most, and perhaps the step"},
-        {IN_HEAD("\"batch\":[1,4294967296]", ""),
-         "x.tape:1: \"batch\" is not a list of the least and the most, and perhaps the step"},
-        {"{\"tape\":2,\"model\":\"m\"}\n", "x.tape:1: \"dims\" is not an object of dimensions"},
-        {"{\"tape\":1,\"model\":\"m\",\"batches\":[2]}\n",
-         "x.tape:1: tape version 1; a template has version 2"},
-        {"{\"tape\":2}", "x.tape:1: no line end within the first 1048576 bytes"},
-    };
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
         ARENA_AUTO a = {0};
         struct tape_template *t;
         struct fail why = {0};
-        assert_int_equal(read(&a, cases[i].text, &t, &why), FAIL_INPUT);
-        assert_string_equal(why.message, cases[i].message);
+        assert_int_equal(read(&a, faults[i].text, &t, &why), FAIL_INPUT);
+        assert_string_equal(why.message, faults[i].message);
     }
 }
 

@@ -80,6 +80,7 @@ static int read_name(struct reader *r, int field, int32_t *ret) {
     struct tape_name name;
     if (text.len == 0) return tape_line_bad(&r->in, "expected a name between two blanks");
     if (!tape_is_text(text)) return tape_line_bad(&r->in, "expected a name in printable UTF-8");
+    if (str_starts(text, STR("n="))) return tape_line_bad(&r->in, "expected a name, not n=");
     int code = read_pieces(r, text, &name);
     if (code < 0) return code;
     *ret = (int32_t)r->name_count;
