@@ -54,7 +54,8 @@ def make(variant):
 def make_all(variants, jobs):
     """How many could not be made."""
     bad = 0
-    with multiprocessing.Pool(jobs) as pool:
+    from template import record  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import  - once, not in each process
+    with multiprocessing.Pool(jobs, maxtasksperchild=1) as pool:  # libraries remember what they found in another variant
         for variant, wrong in pool.imap_unordered(make, variants):
             print("%-40s %s" % (variant.name, wrong or "%d bytes" % os.path.getsize(path_of(variant))), flush=True)
             bad += wrong is not None

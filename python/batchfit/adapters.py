@@ -29,12 +29,11 @@ def _quantize(model, knobs, peft):
 
 def apply(model, knobs):
     """The model with the knobs' quantisation and adapter; (model, library or None)."""
-    if knobs.quant:
-        four_bit.install()
-        if not knobs.adapter:
-            raise UsageError("--quant needs an --adapter: four-bit weights cannot be trained")
+    if knobs.quant and not knobs.adapter:
+        raise UsageError("--quant needs an --adapter: four-bit weights cannot be trained")
     if not knobs.adapter:
         return model, None
+    four_bit.install()  # before peft is there: it looks once for bitsandbytes, and remembers
     peft = need("peft", "peft")
     rank, targets = parse(knobs.adapter)
     if knobs.quant:

@@ -1,9 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates: the maker's parts, and shipped ones against recordings at two shapes (slow_templates.py: at seven)."""
 
+import tempfile
 import unittest
 
-from templates_helper import Compared, dims
+import torch
+
+from templates_helper import SHAPES, Compared, dims, families
+from batchfit import adapters, four_bit, recorder
+from batchfit.errors import RecordError, UsageError
 from template import fold, make
 
 
@@ -68,6 +73,59 @@ class TestMake(unittest.TestCase):
             events = [("m", "init", 0), ["a", 1, 2 * d.value["V"] + 2, "param", "-", "-", 0]]
         with self.assertRaisesRegex(make.NotATemplate, "no product of dimensions"):
             make.body({n: Log for n in make.LAYERS}, d)
+
+
+class TestFourBit(unittest.TestCase):
+    """Bytes that bitsandbytes' own tensors have (functional.quantize_4bit)."""
+
+    def sizes(self, double):
+        like = torch.nn.Linear(4096, 1000, bias=False, device="meta")
+        layer = four_bit.Linear4bit(like, double=double)
+        return {name: t.numel() * t.element_size() for name, t in [("weight", layer.weight), *layer.named_buffers()]}
+
+    def test_sizes(self):
+        n = 4096 * 1000
+        self.assertEqual(self.sizes(False), {"weight": n // 2, "absmax": n // 64 * 4, "code": 64})
+        self.assertEqual(self.sizes(True), {"weight": n // 2, "absmax": n // 64, "code": 64, "offset": 4, "absmax2": n // 64 // 256 * 4,
+                                            "code2": 1024})
+
+    def test_rounded_up(self):
+        layer = four_bit.Linear4bit(torch.nn.Linear(7, 9, bias=False, device="meta"), double=True)
+        self.assertEqual([t.numel() for t in (layer.weight, layer.state.absmax, layer.state.absmax2)], [32, 1, 1])
+
+
+class TestAdapters(unittest.TestCase):
+    def test_words(self):
+        self.assertEqual(adapters.parse("lora:16"), (16, "all-linear"))
+        self.assertEqual(adapters.parse("lora:8:q_proj,v_proj"), (8, ["q_proj", "v_proj"]))
+        for text in ("lora", "lora:0", "lora:x", "dora:16", "16"):
+            with self.assertRaises(UsageError):
+                adapters.parse(text)
+
+    def record(self, **said):
+        variant = families.Variant("llama", "lora")
+        value = dict(SHAPES["3B b4 s1000"], L=1)
+        with tempfile.TemporaryDirectory() as folder:
+            return recorder.record("hf:" + variant.write_config(folder, value), dict(said, seq_len=128, batches=[2]))
+
+    def test_targets_that_match_nothing(self):
+        with self.assertRaisesRegex(RecordError, "peft: Target modules"):
+            self.record(adapter="lora:16:nothing")
+
+    def test_four_bits_without_an_adapter(self):
+        with self.assertRaisesRegex(UsageError, "cannot be trained"):
+            self.record(quant="nf4")
+
+    def test_four_bits_after_an_adapter_on_whole_weights(self):
+        self.record(adapter="lora:4:q_proj", precision="bf16", weights="bf16", optimizer="adamw")
+        tape = self.record(adapter="lora:4:q_proj", quant="nf4", precision="amp-bf16", weights="bf16", optimizer="adamw")
+        self.assertIn(" clone base_model.model.model.layers.0.self_attn.q_proj\n", tape)  # peft's layer for four bits
+
+    def test_only_the_adapter_has_gradients(self):
+        tape = self.record(adapter="lora:4:q_proj", precision="bf16", weights="bf16", optimizer="adamw")
+        lines = tape.split("m backward 0")[1].split("m optimizer 0")[0].splitlines()
+        kept = [line.split()[2] for line in lines if " gradient " in line]
+        self.assertEqual(kept, [str(4 * 4 * 3072)] * 2)  # A and B of one layer, in fp32
 
 
 class TestShipped(Compared):

@@ -80,10 +80,10 @@ static struct tape_event *add_event(struct builder *b, enum tape_kind kind, ptrd
 // The name's number among the tape's strings.
 static int name_number(struct builder *b, int32_t name, int32_t *ret) {
     const struct tape_name *n = &b->t->names[name];
-    const struct tape_piece *pieces = b->t->pieces + n->piece;
     bool fresh;
     *ret = 0;
     if (n->count == 0) return 0;
+    const struct tape_piece *pieces = &b->t->pieces[n->piece];
     struct str whole = pieces[0].text;
     if (n->count > 1 || pieces[0].is_value) {
         struct buf text = buf_new(b->arena);
