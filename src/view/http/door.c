@@ -64,10 +64,20 @@ void http_link_let_go(struct http *h, struct http_link *link) {
     http_link_wake(h, link);
 }
 
-void http_link_favour(struct http *h, struct http_link *link) {
+static void favour(struct http *h, struct http_link *link) {
     if (link->is_favoured || link->is_let_go) return;
     link->is_favoured = true;
     h->common--;
+}
+
+void http_address_favour(struct http *h, struct http_link *link) {
+    link->account->known_until_ns = os_now_ns() + HTTP_KNOWN_S * SECOND_NS;
+    favour(h, link);
+    for (int i = 0; i < h->highest; i++) {
+        struct http_link *other = &h->links[i];
+        bool is_waiting = other->state == HTTP_LINK_WAITS && other->account == link->account;
+        if (is_waiting) favour(h, other);
+    }
 }
 
 // --- Who goes
@@ -280,7 +290,7 @@ static void hand_over(struct http *h, struct http_link *link) {
     epoll_ctl(h->fd, EPOLL_CTL_DEL, link->fd, NULL);
     h->said--;
     link->state = HTTP_LINK_NEW;
-    link->from->lately++;
+    link->from->lately += !link->is_favoured;
     h->arriving = link;
     h->library.add_connection(h->daemon, link->fd, (struct sockaddr *)&address, size);
     if (h->arriving) http_link_closed(h, link); // the library closed it at once

@@ -176,12 +176,9 @@ static enum pass pass_of(const struct http *h, struct MHD_Connection *connection
     return http_same_secret(query, token) ? PASS_BY_QUERY : PASS_NO;
 }
 
-// From now on neither this connection nor others of its address have to stand back for strangers.
 static void remember(struct http *h, struct MHD_Connection *connection) {
     struct http_link *link = link_of(h, connection);
-    if (!link || h->options.token.len == 0) return;
-    http_link_favour(h, link);
-    link->account->known_until_ns = os_now_ns() + HTTP_KNOWN_S * INT64_C(1000000000);
+    if (link && h->options.token.len > 0) http_address_favour(h, link);
 }
 
 // The token goes out of the address bar (and the history) at once; a cookie, which no script can

@@ -80,7 +80,7 @@ struct http_peer {
     int uses;    // by links
     int links;   // connections on its account
     int streams; // clients of the stream among them
-    int lately;  // connections that the library got of it, halved each second
+    int lately;  // strangers' connections that the library got of it, halved each second
     int64_t known_until_ns;
     bool is_loopback, is_proxy;
     struct http_peer *next; // of the same hash
@@ -185,7 +185,9 @@ void http_door_close(struct http *h);
 void http_link_let_go(struct http *h, struct http_link *link);
 void http_link_wake(struct http *h, struct http_link *link);
 void http_link_closed(struct http *h, struct http_link *link); // by the library
-void http_link_favour(struct http *h, struct http_link *link);
+// It showed the token: from now on neither it nor others of its address stand back for strangers,
+// those that wait at the door already included.
+void http_address_favour(struct http *h, struct http_link *link);
 // From here on the link is on another's account; false: that one has as many as it may.
 bool http_link_charge(struct http *h, struct http_link *link, struct http_peer *account);
 void http_link_rest(struct http *h, struct http_link *link); // it has its answer
