@@ -8,6 +8,8 @@
 
 #include <dlfcn.h>
 #include <math.h>
+#include <signal.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { PATIENCE_MS = 20000 }; // for what must happen soon, on a machine that is busy
@@ -471,6 +473,47 @@ static void a_hanging_card_leaves_the_others_alone(void **state) {
     drop_machine(&a, folder);
 }
 
+// Reads a GPU whose driver takes a third of the deadline for each answer, and never less.
+static int watch_a_slow_driver(int seconds) {
+    ARENA_AUTO a = {0};
+    struct device_monitor *m = NULL;
+    struct fail why = {0};
+    struct device_snapshot s = {0};
+    struct device_watching how = {.interval_ms = 1};
+    int64_t begin = os_now_ns();
+    int hung = 0;
+    if (device_monitor_open_within(&a, 300, NULL, &how, &m, &why)) return -1;
+    while (os_now_ns() - begin < seconds * (int64_t)1000000000) {
+        device_monitor_read(&a, m, &s);
+        hung += s.cards[0].state != DEVICE_ANSWERS;
+        usleep(1000);
+    }
+    return hung != 0;
+}
+
+// Stopped for longer than the deadline, as by Ctrl-Z: after it nobody has hung.
+static void who_was_stopped_blames_no_card(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder =
+        play(&a, "{\"devices\":[{\"name\":\"x\",\"calls\":{\"nvmlDeviceGetUtilizationRates\":"
+                 "{\"hang_ms\":100}}}]}");
+    pid_t child = fork();
+    if (child == 0) _exit(watch_a_slow_driver(6));
+    sleep(1);
+    for (int i = 0; i < 5; i++) {
+        kill(child, SIGSTOP);
+        usleep(400000);
+        kill(child, SIGCONT);
+        usleep(300000);
+    }
+    int status = -1;
+    assert_int_equal(waitpid(child, &status, 0), child);
+    assert_true(WIFEXITED(status));
+    assert_int_equal(WEXITSTATUS(status), 0);
+    drop_machine(&a, folder);
+}
+
 static void a_hanging_driver_is_said(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -505,7 +548,9 @@ int main(int argc, char **argv) {
     };
     const struct CMUnitTest hang[] = {cmocka_unit_test(a_hanging_card_leaves_the_others_alone)};
     const struct CMUnitTest hang_init[] = {cmocka_unit_test(a_hanging_driver_is_said)};
+    const struct CMUnitTest stopped[] = {cmocka_unit_test(who_was_stopped_blames_no_card)};
     const char *what = argc > 1 ? argv[1] : "new";
+    if (strcmp(what, "stopped") == 0) return cmocka_run_group_tests(stopped, NULL, NULL);
     if (strcmp(what, "hang") == 0) return cmocka_run_group_tests(hang, NULL, NULL);
     if (strcmp(what, "hang_init") == 0) return cmocka_run_group_tests(hang_init, NULL, NULL);
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The monitor: one thread asks a machine's GPUs in turn and shares what they said, guarded by a
-// lock that is held for copying only. Who reads looks whether the thread is late: then the GPU it
-// asks is held to hang, and a new thread goes on with the others; the late one ends when the driver
-// lets it. So there are never more threads than GPUs that hang, and one more. Whoever leaves last
-// frees what they share. A sampler is a monitor that asks one GPU only, and counts.
+// lock that is held for copying only. Who reads looks whether the thread is late, and still is a
+// moment later: then the GPU it asks is held to hang, and a new thread goes on with the others; the
+// late one ends when the driver lets it. So there are never more threads than GPUs that hang, and
+// one more. Whoever leaves last frees what they share. A sampler is a monitor that asks one GPU
+// only, and counts.
 #include "machine/device/device_int.h"
 #include "machine/device/thread_int.h"
 
@@ -16,6 +17,9 @@
 #include <string.h>
 
 enum { MS = 1000000, USUAL_INTERVAL_MS = 1000, NOBODY = -1, OPENING = -2, ALL = -1 };
+// After a time in which nobody ran (Ctrl-Z, a virtual machine that was halted) the thread needs a
+// moment, too: who was late only because of that has answered by then.
+enum { DOUBT_MS = 200 };
 
 struct tally {
     struct device_peaks peaks; // the means are filled in when they are read
@@ -31,6 +35,7 @@ struct shared {
     int worker; // the number of the thread that is at work; others are late
     int asked;  // the place of the GPU that it asks; NOBODY, or OPENING
     int64_t asked_since_ns;
+    int64_t doubted_ns;    // when somebody first found that late; 0: nobody yet
     bool is_open, is_full; // every GPU was asked once
     bool is_hanging;       // the driver, while it is opened
     int failed;
@@ -125,6 +130,7 @@ static bool ask_card(struct shared *s, int place, int number) {
     struct device_card card = s->cards[place];
     if (is_mine) s->asked = place;
     if (is_mine) s->asked_since_ns = os_now_ns();
+    if (is_mine) s->doubted_ns = 0;
     pthread_mutex_unlock(&s->lock);
     if (!is_mine) return false;
     struct device_gauges before = card.now;
@@ -215,11 +221,18 @@ static void hang(struct device_card *card, int deadline_ms) {
              "no answer within %g s: it hangs (see dmesg) or is waking up", deadline_ms / 1000.0);
 }
 
+// Under the lock. How long it takes until a call can be held to hang; 0: it can now; -1: not late.
+static int doubt_left_ms(struct shared *s) {
+    int64_t now = os_now_ns();
+    if (s->asked == NOBODY || now - s->asked_since_ns <= (int64_t)s->deadline_ms * MS) return -1;
+    if (!s->doubted_ns) s->doubted_ns = now;
+    int64_t left_ns = (int64_t)DOUBT_MS * MS - (now - s->doubted_ns);
+    return left_ns > 0 ? (int)((left_ns + MS - 1) / MS) : 0;
+}
+
 // Under the lock. The GPUs after the one that hangs get a thread of their own.
 static void replace_late(struct shared *s) {
-    bool is_late =
-        s->asked != NOBODY && os_now_ns() - s->asked_since_ns > (int64_t)s->deadline_ms * MS;
-    if (!is_late) return;
+    if (doubt_left_ms(s) != 0) return;
     if (s->asked == OPENING) {
         s->is_hanging = !s->is_open;
         return;
@@ -232,13 +245,20 @@ static void replace_late(struct shared *s) {
     if (!start_worker(s, s->worker)) s->users--;
 }
 
-static bool wait_for_first(struct shared *s, struct fail *why) {
-    struct timespec end = device_deadline(s->deadline_ms);
-    pthread_mutex_lock(&s->lock);
+// Under the lock.
+static void wait_until_full(struct shared *s, int ms) {
+    struct timespec end = device_deadline(ms);
     int late = 0;
     while (!late && !s->failed && !s->is_full) {
         late = pthread_cond_timedwait(&s->changed, &s->lock, &end);
     }
+}
+
+static bool wait_for_first(struct shared *s, struct fail *why) {
+    pthread_mutex_lock(&s->lock);
+    wait_until_full(s, s->deadline_ms);
+    int doubt_ms = s->failed || s->is_full ? -1 : doubt_left_ms(s);
+    if (doubt_ms > 0) wait_until_full(s, doubt_ms);
     bool has_failed = s->failed != 0;
     if (has_failed && why) *why = s->why;
     replace_late(s);
