@@ -89,22 +89,22 @@ static void every_text_decides_its_row(void **state) {
 static void every_row_has_a_text(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    for (int i = 0; i < failure_signature_count; i++) {
-        struct str path = str_format(&a, "%s/tests/failures/%s.txt", getenv("BATCHFIT_SOURCE"),
-                                     failure_signatures[i].id);
-        if (!os_exists(path.p)) fail_msg("%s: no text", failure_signatures[i].id);
-        assert_non_null(failure_signatures[i].what);
-        assert_non_null(failure_signatures[i].hint);
-        for (int j = 0; j < i; j++)
-            assert_string_not_equal(failure_signatures[i].id, failure_signatures[j].id);
+    const struct failure_signature *row;
+    for (int i = 0; (row = failure_signature(i)); i++) {
+        struct str path =
+            str_format(&a, "%s/tests/failures/%s.txt", getenv("BATCHFIT_SOURCE"), row->id);
+        if (!os_exists(path.p)) fail_msg("%s: no text", row->id);
+        assert_non_null(row->what);
+        assert_non_null(row->hint);
+        assert_ptr_equal(failure_signature_named(str_of(row->id)), row); // no two of one name
     }
-    assert_null(failure_signatures[failure_signature_count].id);
+    assert_null(failure_signature_named(STR("no-such-row")));
 }
 
 static void who_ended_it_is_known(void **state) {
     (void)state;
-    for (int i = 0; i < failure_signature_count; i++)
-        assert_null(failure_stop_text(failure_signatures[i].kind));
+    for (int i = 0; failure_signature(i); i++)
+        assert_null(failure_stop_text(failure_signature(i)->kind));
     assert_null(failure_stop_text(FAILURE_UNKNOWN));
     for (enum failure_class end = FAILURE_ENOUGH; end <= FAILURE_REFUSED; end++) {
         assert_non_null(failure_stop_text(end));

@@ -265,12 +265,8 @@ static ptrdiff_t read_numbers(struct arena *a, struct str text, const double **r
 }
 
 static const struct failure_signature *find_signature(struct str id) {
-    const struct failure_signature *clean = failure_signatures;
-    for (const struct failure_signature *s = failure_signatures; s->id; s++) {
-        if (str_is(id, s->id)) return s;
-        if (s->kind == FAILURE_CLEAN) clean = s;
-    }
-    return clean;
+    const struct failure_signature *found = failure_signature_named(id);
+    return found ? found : failure_signature_named(STR("clean"));
 }
 
 static struct launch_result result_of(struct arena *a, const struct store_run *run,

@@ -131,7 +131,7 @@ static const struct row {
      cause_files_low, CAUSE_FEWER_WORKERS,
      "ulimit -n 65536, or torch.multiprocessing.set_sharing_strategy('file_system')"},
     // The learning.
-    {"loss.nan", "the loss is NaN or infinite", "loss-nan", NULL, CAUSE_SAID, cause_nan,
+    {"loss.nan", "the loss is NaN or infinite", "loss-nan loss-scale", NULL, CAUSE_SAID, cause_nan,
      CAUSE_FULL_PRECISION,
      "a lower learning rate, gradient clipping, bf16 or fp32 instead of fp16; check the batch of "
      "that step",
@@ -180,7 +180,8 @@ static const struct row {
      0, NULL},
     {"ended.error", "the program's own error",
      "own-error exit-status state-dict checkpoint-broken weights-only shapes wrong-device "
-     "unused-parameters cuda-fork compile",
+     "unused-parameters cuda-fork compile no-grad unscale-fp16 precisions index-range collate "
+     "pad-token worker-pickle deepspeed-batch file-system",
      NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"ended.crash", "native code crashed", "crash abort signal", NULL, CAUSE_AMBIGUOUS, NULL, 0,
      NULL},

@@ -173,7 +173,8 @@ static bool collapsed(const struct cause_facts *f, const struct cause_view *v, s
 
 bool cause_nan(const struct cause_view *v, struct cause *c) {
     const struct cause_facts *f = v->facts;
-    bool ended_so = f->ending.signature && strcmp(f->ending.signature, "loss-nan") == 0;
+    struct str end = str_of(f->ending.signature);
+    bool ended_so = str_equal(end, STR("loss-nan")) || str_equal(end, STR("loss-scale"));
     if (f->nan_count == 0 && ended_so) return cause_quote(v, c, CAUSE_SAID, NULL);
     if (f->nan_count == 0) return f->scale_line > 0 && collapsed(f, v, c);
     struct buf b = buf_new(v->arena);

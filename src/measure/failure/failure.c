@@ -66,6 +66,23 @@ static bool is_clean(const struct failure_facts *f) {
     return f->has_status && WIFEXITED(f->status) && WEXITSTATUS(f->status) == 0;
 }
 
+const struct failure_signature *failure_signature(int index) {
+    static const struct failure_signature *const parts[] = {failure_signatures_memory,
+                                                            failure_signatures_other};
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        for (const struct failure_signature *row = parts[i]; row->id; row++) {
+            if (index-- == 0) return row;
+        }
+    }
+    return NULL;
+}
+
+const struct failure_signature *failure_signature_named(struct str id) {
+    const struct failure_signature *row = NULL;
+    for (int i = 0; (row = failure_signature(i)) && !str_is(id, row->id);) i++;
+    return row;
+}
+
 static ptrdiff_t line_at(const struct failure_text *t, const char *p) {
     ptrdiff_t low = 0, high = t->count - 1;
     while (low < high) {
@@ -118,9 +135,10 @@ static void find_texts(struct ruling *r, const struct failure_signature *row,
 
 static void find_rows(struct ruling *r) {
     r->rows = arena_new(r->arena, const struct failure_signature *, r->t.count);
-    for (int i = 0; i < failure_signature_count; i++) {
-        struct str texts = str_of(failure_signatures[i].texts);
-        while (texts.len > 0) find_texts(r, &failure_signatures[i], str_cut(&texts, '\n'));
+    const struct failure_signature *row;
+    for (int i = 0; (row = failure_signature(i)); i++) {
+        struct str texts = str_of(row->texts);
+        while (texts.len > 0) find_texts(r, row, str_cut(&texts, '\n'));
     }
 }
 
@@ -314,12 +332,6 @@ static const struct finder {
     {"clean", found_nothing},
 };
 
-static const struct failure_signature *row_named(const char *id) {
-    const struct failure_signature *row = failure_signatures;
-    while (row->id && strcmp(row->id, id) != 0) row++;
-    return row;
-}
-
 static void rule(struct ruling *r) {
     find_rows(r);
     find_messages(r);
@@ -335,7 +347,7 @@ static void rule(struct ruling *r) {
     }
     for (size_t i = 0; i < sizeof finders / sizeof *finders; i++) {
         ptrdiff_t line = -1;
-        const struct failure_signature *row = row_named(finders[i].id);
+        const struct failure_signature *row = failure_signature_named(str_of(finders[i].id));
         bool is_better = !r->best.row || row->rank > r->best.row->rank;
         if (is_better && finders[i].found(r, &line)) r->best = (struct hit){row, line};
     }
@@ -397,7 +409,7 @@ void failure_classify(struct arena *a, struct str output, const struct failure_f
     struct failure e = {.exit_status = -1};
     r.t = failure_lines(a, output);
     if (is_clean(facts))
-        r.best = (struct hit){row_named("clean"), -1};
+        r.best = (struct hit){failure_signature_named(STR("clean")), -1};
     else
         rule(&r);
     e.signature = r.best.row;

@@ -56,8 +56,10 @@ struct failure_signature {
     bool is_kernels; // not this row when the kernel's counters are known and deny it
     bool is_early;   // printed before the exception that it leads to
 };
-extern const struct failure_signature failure_signatures[]; // ends with a row without an id
-extern const int failure_signature_count;
+// The rows, from 0 on; NULL after the last.
+const struct failure_signature *failure_signature(int index);
+// NULL: there is no such row.
+const struct failure_signature *failure_signature_named(struct str id);
 
 // What is known besides the output.
 struct failure_facts {

@@ -24,6 +24,9 @@ enum {
     RANK_COUNTED = 90, // the kernel says so
 };
 
+// The table's two parts; each ends with a row without an id.
+extern const struct failure_signature failure_signatures_memory[], failure_signatures_other[];
+
 // A line of the output without escape sequences.
 struct failure_line {
     struct str text; // as printed

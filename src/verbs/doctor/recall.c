@@ -12,13 +12,11 @@ static void take_run(struct doctor *d, const struct store_run *run) {
     if (run->workers >= 0) f->workers = (int)run->workers;
     if (run->capacity_bytes > 0 && run->peak_bytes > 0)
         f->memory_share = (double)run->peak_bytes / (double)run->capacity_bytes;
-    for (int i = 0; i < failure_signature_count; i++) {
-        if (!str_is(run->ending, failure_signatures[i].id) ||
-            failure_signatures[i].kind == FAILURE_CLEAN)
-            continue;
-        f->ending.signature = failure_signatures[i].id;
-        f->ending.what = failure_signatures[i].what;
-        f->ending.hint = failure_signatures[i].hint;
+    const struct failure_signature *row = failure_signature_named(run->ending);
+    if (row && row->kind != FAILURE_CLEAN) {
+        f->ending.signature = row->id;
+        f->ending.what = row->what;
+        f->ending.hint = row->hint;
         f->ending.line = run->reason;
         f->ending.steps = run->made;
     }
