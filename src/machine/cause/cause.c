@@ -176,12 +176,12 @@ static const struct row {
     {"ranks.timeout", "a collective timed out: another rank did not join", "nccl-timeout", NULL,
      CAUSE_SAID, NULL, 0, NULL},
     {"ranks.failed", "another rank failed or could not be reached",
-     "nccl gloo rendezvous child-failed port-in-use duplicate-gpu", NULL, CAUSE_SAID, cause_named,
-     0, NULL},
+     "nccl gloo rendezvous child-failed engine-failed port-in-use duplicate-gpu", NULL, CAUSE_SAID,
+     cause_named, 0, NULL},
     {"ended.error", "the program's own error",
      "own-error exit-status state-dict checkpoint-broken weights-only shapes wrong-device "
      "unused-parameters cuda-fork compile no-grad unscale-fp16 precisions index-range collate "
-     "pad-token worker-pickle deepspeed-batch file-system",
+     "pad-token worker-pickle deepspeed-batch meta-tensor file-system",
      NULL, CAUSE_SAID, cause_named, 0, NULL},
     {"ended.crash", "native code crashed", "crash abort signal", NULL, CAUSE_AMBIGUOUS, NULL, 0,
      NULL},

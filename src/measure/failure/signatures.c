@@ -223,6 +223,10 @@ const struct failure_signature failure_signatures_other[] = {
      "srun: error: &: Exited with exit code \nActorDiedError\nray.exceptions.RayActorError\n"
      "WorkerCrashedError\nwhile executing a task by an unexpected system error",
      RANK_LAUNCHER},
+    {"engine-failed", FAILURE_COMMUNICATION, "only tells that the inference engine's process died",
+     "the lines of EngineCore or WorkerProc above show why",
+     "Engine core initialization failed\nEngineDeadError: EngineCore encountered an issue",
+     RANK_LAUNCHER},
 
     // Signals.
     {"crash", FAILURE_KILLED, "crashed in native code", "PYTHONFAULTHANDLER=1 shows where",
@@ -248,7 +252,7 @@ const struct failure_signature failure_signatures_other[] = {
      "(exitcode: -9)\nexits with return code = -9$\n^zsh: killed \n^죽었음$\n 죽었음  \n"
      "exited with code 137\n terminated with signal SIGKILL\n"
      "A process in the process pool was terminated abruptly\ndied with <Signals.SIGKILL: \n"
-     "exit code 137\nexit code: 137\nExitCode: 137\nexited on signal 9 \n"
+     "exit code 137\nexit code: 137\nexit code -9\nExitCode: 137\nexited on signal 9 \n"
      "srun: error: &: Killed\nKILLED BY SIGNAL: 9\n"
      "Canceled future for execute_request message before replies were done",
      RANK_KILLED - 2},
@@ -333,6 +337,11 @@ const struct failure_signature failure_signatures_other[] = {
      "define it at the top level of a module (no lambda, no local function); or fork the workers, "
      "or use none",
      "Can't pickle local object\nCan't pickle <\n^TypeError: cannot pickle '", RANK_OWN},
+    {"meta-tensor", FAILURE_CRASH, "weights have no data: they were offloaded, or never loaded",
+     "device_map=\"auto\" puts on the CPU or disk what the GPU does not hold: fewer bits, a "
+     "smaller "
+     "model, or no device_map for a training; with FSDP gather the full state dict",
+     "Cannot copy out of meta tensor", RANK_OWN},
     {"deepspeed-batch", FAILURE_CRASH, "DeepSpeed's batch settings contradict each other",
      "train_batch_size = train_micro_batch_size_per_gpu x gradient_accumulation_steps x GPUs: "
      "leave one out, or set all to \"auto\"; a world size of 1 means no launcher was used",
