@@ -118,32 +118,41 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
     }
 }
 
-// Where the training's own words begin: behind its file, or behind "-m module".
+// Where the training's own words begin: behind its file, behind "-m module", or behind the recipe
+// of torchtune ("tune run --nproc_per_node 2 RECIPE --config X").
 static ptrdiff_t script_at(const struct shell_command *c) {
+    const bool is_tune = c->count > 1 && str_is(c->words[0].text, "tune");
     for (ptrdiff_t i = 0; i < c->count; i++) {
-        if (str_ends(c->words[i].text, STR(".py"))) return i + 1;
-        if (str_is(c->words[i].text, "-m") && i + 1 < c->count &&
-            !str_starts(c->words[i + 1].text, STR("torch.")) &&
-            !str_starts(c->words[i + 1].text, STR("accelerate")))
+        const struct str text = c->words[i].text;
+        const struct str next = i + 1 < c->count ? c->words[i + 1].text : (struct str){0};
+        if (str_ends(text, STR(".py"))) return i + 1;
+        if ((str_is(text, "-m") || str_is(text, "--module")) && next.len > 0 &&
+            !str_starts(next, STR("torch.")) && !str_starts(next, STR("accelerate")))
             return i + 2;
+        if (is_tune && i > 1 && str_is(next, "--config")) return i + 1;
     }
     return 0;
 }
 
-// How many processes the launcher starts: torchrun --nproc_per_node 8 train.py …
+// What starts the training's processes, by its own words: torchrun --nproc_per_node 8 train.py …
 static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff_t script,
                           struct datum *map) {
-    static const char *const names[] = {"num_processes", "nproc_per_node", "num_gpus", NULL};
+    // Without a number they start as many as the job, the machine or a file of theirs has.
+    static const char *const starters[] = {"srun",       "mpirun",    "mpiexec", "horovodrun",
+                                           "accelerate", "deepspeed", NULL};
     struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
-    take_words(&f, 0, script - 1);
-    for (int i = 0; names[i]; i++) {
-        const struct datum_pair *p = datum_find(f.map, str_of(names[i]));
-        if (!p) continue;
-        struct datum *launcher = datum_new(d, DATUM_MAP, p->line, p->column);
-        datum_set(d, launcher, STR("processes"), p->value, p->line, p->column);
-        datum_set(d, map, STR("launcher"), launcher, p->line, p->column);
-        return;
+    ptrdiff_t begin = 0;
+    while (begin + 1 < script && equals_at(&c->words[begin]) > 0) begin++; // CUDA_VISIBLE_DEVICES=0
+    take_words(&f, begin, script - 1);
+    for (ptrdiff_t i = begin; i + 1 < script; i++) {
+        const struct shell_word *w = &c->words[i];
+        if (!str_is_one_of(w->text, starters)) continue;
+        datum_set(d, f.map, STR("started_by"), word_value(&f, w, w->text), w->line, w->column);
+        break;
     }
+    const struct shell_word *w = &c->words[script - 1];
+    datum_set(d, f.map, STR("script"), word_value(&f, w, w->text), w->line, w->column);
+    datum_set(d, map, STR("launcher"), f.map, c->line, 1);
 }
 
 static struct datum *flags_of(struct data *d, const struct shell_command *c) {

@@ -57,10 +57,11 @@ static void begin_word(struct shell *s) {
 
 static void end_word(struct shell *s) {
     if (!s->has_word) return;
+    s->has_word = false;
+    if (s->word.count == 0 && !s->made.is_quoted) return; // behind the last blank of a variable
     s->made.text = s->word.count ? buf_str(&s->word) : STR("");
     *arena_push(s->arena, &s->command.words, &s->command.count, &s->command.capacity) = s->made;
     if (s->command.count == 1) s->command.line = s->made.line;
-    s->has_word = false;
     s->words++;
 }
 
@@ -173,7 +174,7 @@ static void take_backticks(struct shell *s) {
 static int take_quotes(struct shell *s, struct fail *why) {
     const ptrdiff_t begin = s->at;
     const char quote = s->text.p[s->at++];
-    s->made.is_quoted = true;
+    if (s->word.count == 0) s->made.is_quoted = true; // --model="x" is a flag
     while (s->at < s->text.len && peek(s, 0) != quote) {
         const char c = peek(s, 0);
         if (c == '\n') {
@@ -190,6 +191,10 @@ static int take_quotes(struct shell *s, struct fail *why) {
             s->at += escapes || joins;
             if (!joins) buf_byte(&s->word, peek(s, 0));
             s->at++;
+            if (joins) {
+                s->line++;
+                s->line_begin = s->at;
+            }
         }
     }
     if (s->at >= s->text.len)
@@ -254,9 +259,9 @@ static void loop(struct shell *s, const struct shell_command *c) {
 static bool strip(struct shell *s, struct shell_command *c) {
     static const char *const opens[] = {"if", "while", "until", "case", "for", "select", NULL};
     static const char *const closes[] = {"fi", "done", "esac", NULL};
-    static const char *const others[] = {"then", "else",  "elif",   "do",      "!",        "{",
-                                         "}",    "time",  "nohup",  "exec",    "function", "srun",
-                                         "env",  "local", "export", "declare", "readonly", NULL};
+    static const char *const others[] = {
+        "then", "else",     "elif", "do",    "!",      "{",       "}",        "time", "nohup",
+        "exec", "function", "env",  "local", "export", "declare", "readonly", NULL};
     while (c->count > 0 && !c->words[0].is_quoted) {
         const struct str first = c->words[0].text;
         if (str_is_one_of(first, opens)) {
@@ -295,19 +300,46 @@ static void end_command(struct shell *s) {
 // "NAME=(": its words, up to the bracket that closes it.
 static int take_list(struct shell *s, struct fail *why);
 
+// The body of "read -r -d '' NAME <<EOF": its words, of which only the shell knows those with a $.
+static void read_here(struct shell *s, struct str body, int line) {
+    const ptrdiff_t count = s->commands->count;
+    const struct shell_command *c = count > 0 ? &s->commands->items[count - 1] : NULL;
+    struct shell_command words = {0};
+    if (!c || c->count < 2 || !str_is(c->words[0].text, "read")) return;
+    const struct shell_word name = {
+        .text = str_format(s->arena, "%.*s=", STR_ARG(c->words[c->count - 1].text))};
+    if (assigns(&name) <= 0) return;
+    for (; body.len > 0; line++) {
+        struct str rest = str_line(&body);
+        while (rest.len > 0 && words.count < WORDS_MAX - s->words) {
+            const struct str text = str_trim(str_cut(&rest, ' '));
+            if (text.len == 0 || str_is(text, "\\")) continue;
+            const bool is_known = str_find(text, STR("$")) < 0 && str_find(text, STR("`")) < 0;
+            *arena_push(s->arena, &words.words, &words.count, &words.capacity) =
+                (struct shell_word){.text = text, .line = line, .column = 1, .is_known = is_known};
+        }
+    }
+    if (words.count > 0) set_variable(s, &name, words.words, words.count);
+}
+
 static void end_line(struct shell *s) {
     s->at++;
     s->line++;
     s->line_begin = s->at;
     if (s->here.len == 0) return;
+    const struct str all = str_slice(s->text, s->at, s->text.len);
+    const int first = s->line;
+    ptrdiff_t end = 0;
     struct str rest = str_slice(s->text, s->at, s->text.len);
     while (rest.len > 0) {
         const struct str line = str_line(&rest);
         s->at = rest.p ? rest.p - s->text.p : s->text.len;
         s->line++;
         if (str_equal(str_trim(line), s->here)) break;
+        end = rest.p ? s->at - (all.p - s->text.p) : all.len;
         if (!rest.p) break;
     }
+    read_here(s, str_slice(all, 0, end), first);
     if (!rest.p) s->at = s->text.len;
     s->line_begin = s->at;
     s->here = (struct str){0};
