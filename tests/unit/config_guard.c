@@ -255,6 +255,17 @@ static void files(void **state) {
                                 "torchtune.models.llama3_2.lora_llama3_2_1b)"},
         {"accelerate_z2.yaml", "ZeRO stage 2 (deepspeed_config.zero_stage: 2)"},
         {"seed_sections.yaml", "optimizer offload (memory.offload_optimizer: true)"},
+        {"tune_run.sh", "LoRA (launcher.script: lora_finetune_distributed)"},
+        {"dino_vits.sh", "self-distillation with a teacher (launcher.script: main_dino.py)"},
+        {"diffusers_lora.sh", "8-bit optimizer states (use_8bit_adam: true), "
+                              "LoRA (launcher.script: train_text_to_image_lora.py)"},
+        {"open_clip_b16.sh", "a text tower beside, trained with a contrastive loss (model: "
+                             "ViT-B-16)"},
+        {"openrlhf_sft.sh", "ZeRO stage 2 (zero_stage: 2)"},
+        {"megatron_gpt.sh", "tensor parallelism (tensor_model_parallel_size: 2)"},
+        {"paddleclas_net.yaml", "PaddlePaddle, not PyTorch (Arch)"},
+        {"rtdetr_named.yml", "images of several sizes, the largest above the usual one "
+                             "(RTDETR.multi_scale)"},
         {"litgpt_lora.yaml", ""},
         {"hf_args.json", ""},
         {"hf_flat.yaml", ""},
@@ -311,6 +322,9 @@ static void a_file_without_training_is_known(void **state) {
         bool is_inference;
     } cases[] = {
         {"model: {name: resnet50}\ninference: {batch_size: 8}\n", true},
+        {"model_name_or_path: a/b\ntemplate: llama3\ninfer_backend: vllm\n", true},
+        {"model: {target: ldm.models.LatentDiffusion, base_learning_rate: 1.0e-04, params: {}}\n",
+         true},
         // The seeds' team's: settings of the training that inference needs, too.
         {"train: {img_size: 384, batch_size: 32}\ninference: {tta: true, tta_type: essential}\n"
          "ensemble: {fold_results_path: a.yaml, use_tta: true}\n",

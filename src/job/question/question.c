@@ -4,6 +4,7 @@
 
 #include "base/near.h"
 #include "base/out.h"
+#include "base/shell.h"
 #include "job/question/files.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
@@ -252,8 +253,20 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
 
 static int no_model(const struct question *q, struct fail *why) {
     const struct str reason = q->reading.unnamed;
-    fail_set(why, FAIL_INPUT, "%.*s%sno model is named%s%.*s", STR_ARG(q->path),
-             q->has_config ? ": " : "", reason.len > 0 ? ": " : "", STR_ARG(reason));
+    const struct str_list *unread = &q->config.notes; // of files that are not at hand
+    struct str where = {0};
+    if (reason.len > 0)
+        where = str_format(q->arena, ": %.*s", STR_ARG(reason));
+    else if (unread->count > 0)
+        where = str_format(q->arena, " in what could be read (%.*s)", STR_ARG(unread->items[0]));
+    fail_set(why, FAIL_INPUT, "%.*s%sno model is named%.*s", STR_ARG(q->path),
+             q->has_config ? ": " : "", STR_ARG(where));
+    const struct str_list *likely = &q->reading.likely_models;
+    if (reason.len == 0 && likely->count > 0) {
+        return fail_hint(why, "is it %.*s? then --key model=%.*s; else name it with --model NAME",
+                         STR_ARG(likely->items[0]),
+                         STR_ARG(shell_word(q->arena, likely->items[0])));
+    }
     return fail_hint(
         why, "name it with --model NAME (batchfit list models), or its key with --key model=PATH");
 }

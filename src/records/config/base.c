@@ -86,19 +86,24 @@ int config_layers_read(struct arena *a, const struct datum_loader *loader, layer
     struct dialects all;
     struct str keys = {0};
     struct config_node *own = config->root, *root = own;
-    if (!loader || own->kind != NODE_MAP) return 0;
+    if (!loader || !own || own->kind != NODE_MAP) return 0;
+    *arena_push(a, &l.files, &l.file_count, &l.file_capacity) =
+        (struct layer_file){.path = config->name, .text = config->text, .root = own};
+    // Python follows its own bases; nothing is laid under TOML or a script, and none is edited.
+    if (config->format > CONFIG_JSON) return config_layer_beside(&l, &config->root);
     int status = config_dialects_load(a, &all, why);
     for (ptrdiff_t i = 0; i < all.count && !status; i++) {
         if (str_is(all.items[i].id, "*")) keys = all.items[i].inherit;
     }
     if (status) return status;
-    *arena_push(a, &l.files, &l.file_count, &l.file_capacity) =
-        (struct layer_file){.path = config->name, .text = config->text, .root = own};
     config->is_layered = true;
     struct config_node *defaults = hydra_defaults(config);
-    if (defaults) return config_hydra_compose(&l, defaults);
+    if (defaults) {
+        status = config_hydra_compose(&l, defaults);
+        return status ? status : config_layer_beside(&l, &config->root);
+    }
     status = laid(&l, 0, keys, &root);
-    if (!status) status = config_layer_deepspeed(&l, &root);
+    if (!status) status = config_layer_beside(&l, &root);
     if (status || root == own) return status;
     config->own = own;
     config->root = root;

@@ -1,15 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
-// The DeepSpeed file that a trainer's config names: it stands in the tree where its name does, so
-// that stage and offload are found by the rows that find them in one file.
+// The DeepSpeed file that a trainer's config or script names, and accelerate's of a script: each
+// stands in the tree where its name does, so that stage and offload are found by the rows that find
+// them in one file.
 #include "records/config/layer_int.h"
 
 enum { FOLDERS_MAX = 8, LEVELS_MAX = 4 };
 
-static bool names_file(const struct config_node *key, const struct config_node *value) {
-    static const char *const keys[] = {"deepspeed", "deepspeed_config", "deepspeed_config_file",
-                                       NULL};
-    return key->kind == NODE_SCALAR && str_is_one_of(key->text, keys) &&
-           value->kind == NODE_SCALAR && str_ends(value->text, STR(".json"));
+struct naming {
+    const char *above; // only in a map of that name; NULL: in any
+    const char *keys[4], *endings[4];
+    const char *lacks; // what is not known where the file is not at hand
+};
+static const struct naming deepspeed = {
+    .keys = {"deepspeed", "deepspeed_config", "deepspeed_config_file"},
+    .endings = {".json"},
+    .lacks = "its ZeRO stage and offload are not known",
+};
+// accelerate launch --config_file FILE train.py
+static const struct naming accelerate = {
+    .above = "launcher",
+    .keys = {"config_file"},
+    .endings = {".yaml", ".yml", ".json"},
+    .lacks = "its processes, precision and sharding are not known",
+};
+
+static bool ends(struct str text, const char *const *endings) {
+    while (*endings && !str_ends(text, str_of(*endings))) endings++;
+    return *endings;
+}
+
+static bool names_file(const struct naming *n, struct str above, const struct config_node *key,
+                       const struct config_node *value) {
+    return key->kind == NODE_SCALAR && str_is_one_of(key->text, n->keys) &&
+           value->kind == NODE_SCALAR && ends(value->text, n->endings) &&
+           (!n->above || str_is(above, n->above));
 }
 
 // Trainers take the name from the folder in which they are started: this one, or, when the config
@@ -26,7 +50,8 @@ static int find(struct layers *l, struct str name, struct layer_file **ret,
     return status;
 }
 
-static int put(struct layers *l, struct config_node *map, int depth, struct config_node **ret) {
+static int put(struct layers *l, const struct naming *n, struct config_node *map, struct str above,
+               int depth, struct config_node **ret) {
     struct config_node *changed = NULL;
     int status = 0;
     *ret = map;
@@ -35,14 +60,13 @@ static int put(struct layers *l, struct config_node *map, int depth, struct conf
         struct layer_file *f;
         struct str because;
         if (key->is_replaced) continue;
-        if (value->kind == NODE_MAP) status = put(l, value, depth + 1, &now);
-        if (names_file(key, value)) {
+        if (value->kind == NODE_MAP) status = put(l, n, value, key->text, depth + 1, &now);
+        if (names_file(n, above, key, value)) {
             status = find(l, value->text, &f, &because);
             if (!status && f) now = f->root;
             if (!status && !f)
-                str_list_format(l->arena, &l->config->notes,
-                                "line %d: %.*s: %.*s: its ZeRO stage and offload are not known",
-                                value->line, STR_ARG(value->text), STR_ARG(because));
+                str_list_format(l->arena, &l->config->notes, "line %d: %.*s: %.*s: %s", value->line,
+                                STR_ARG(value->text), STR_ARG(because), n->lacks);
         }
         if (status || now == value) continue;
         if (!changed) {
@@ -58,6 +82,7 @@ static int put(struct layers *l, struct config_node *map, int depth, struct conf
     return 0;
 }
 
-int config_layer_deepspeed(struct layers *l, struct config_node **root) {
-    return put(l, *root, 0, root);
+int config_layer_beside(struct layers *l, struct config_node **root) {
+    int status = put(l, &accelerate, *root, (struct str){0}, 0, root);
+    return status ? status : put(l, &deepspeed, *root, (struct str){0}, 0, root);
 }

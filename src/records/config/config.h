@@ -177,7 +177,8 @@ struct config_reading {
     struct config_value values[CONFIG_ROLES];
     // Of an ensemble, which names several and not one: each once, in the order of the file.
     struct str_list models;
-    struct str unnamed; // why a file of this dialect names no model; empty: it should
+    struct str unnamed;            // why a file of this dialect names no model; empty: it should
+    struct str_list likely_models; // no known key names one; keys that may
     // Why this is a config for inference, not for training; empty: it is for training.
     struct str inference;
     struct config_guard *guards;

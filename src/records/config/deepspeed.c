@@ -78,8 +78,13 @@ static void compare_precision(struct reader *r, struct config_node *file, const 
 }
 
 static struct config_node *file_of(struct reader *r) {
-    static const char *const places[] = {"@.deepspeed", "@.deepspeed_config",
-                                         "deepspeed_config.deepspeed_config_file", NULL};
+    static const char *const places[] = {
+        "@.deepspeed",
+        "@.deepspeed_config",
+        "deepspeed_config.deepspeed_config_file",
+        "launcher.deepspeed_config_file",
+        "launcher.config_file.deepspeed_config.deepspeed_config_file",
+        NULL};
     for (int i = 0; places[i]; i++) {
         struct matches m = {0};
         config_scope_find(&r->scope, str_of(places[i]), &m);

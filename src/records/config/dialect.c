@@ -55,6 +55,11 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
             (struct inference_row){value, tsv_cell(t, "default")};
         return 0;
     }
+    if (str_is(item, "backbone")) {
+        d->backbone_when = value;
+        d->backbone_with = tsv_cell(t, "default");
+        return 0;
+    }
     if (str_is(item, "edit")) {
         d->editable = str_is(value, "yes");
         d->stops = str_is(value, "never");
@@ -64,14 +69,16 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
         d->is_strict = str_is(value, "yes");
         return 0;
     }
-    const bool option = str_starts(item, STR("flag."));
-    const enum config_role role = config_role_find(option ? str_slice(item, 5, item.len) : item);
+    const bool option = str_starts(item, STR("flag.")), maybe = str_starts(item, STR("maybe.")),
+               sum = str_starts(item, STR("sum."));
+    const ptrdiff_t prefix = option ? 5 : maybe ? 6 : sum ? 4 : 0;
+    const enum config_role role = config_role_find(str_slice(item, prefix, item.len));
     if (role == CONFIG_ROLES) {
         return fail_set(why, FAIL_INPUT, "data/dialects.tsv:%d: item '%.*s' is unknown", t->line,
                         STR_ARG(item));
     }
-    if (!option) return take_role(d, t, role, why);
-    d->options[role] = value;
+    if (prefix == 0) return take_role(d, t, role, why);
+    *(option ? &d->options[role] : maybe ? &d->maybe[role] : &d->roles[role].sum) = value;
     return 0;
 }
 

@@ -18,7 +18,8 @@ enum role_sort config_role_sort(enum config_role role);
 
 struct role_row {
     struct str places, assumed;
-    char unit; // 0: not said
+    struct str sum; // places whose numbers together are the role's, with their defaults
+    char unit;      // 0: not said
     enum { INSERT_NO, INSERT_YES, INSERT_WARN } insert;
 };
 // A setting that the forecast does not count: where it stands, and its name by its value.
@@ -31,14 +32,16 @@ struct inference_row {
 };
 struct dialect {
     struct str id, title, detect, refuse, rule, record, special, note;
-    struct str inherit;   // keys that name other files, laid under this one
-    struct str ranks_of;  // "a*b/c": what the devices are multiplied with and divided by
-    struct str models;    // a map of models, and the keys that name each
-    struct str unnamed;   // why no model is named
-    bool editable, stops; // stops: no question about a training makes sense
-    bool is_strict;       // its reader refuses a key that is there twice
+    struct str inherit;  // keys that name other files, laid under this one
+    struct str ranks_of; // "a*b/c": what the devices are multiplied with and divided by
+    struct str models;   // a map of models, and the keys that name each
+    struct str unnamed;  // why no model is named
+    struct str backbone_when, backbone_with; // model.c
+    bool editable, stops;                    // stops: no question about a training makes sense
+    bool is_strict;                          // its reader refuses a key that is there twice
     struct role_row roles[CONFIG_ROLES];
     struct str options[CONFIG_ROLES]; // "--batch-size {}"
+    struct str maybe[CONFIG_ROLES];   // words in the names of keys that may be one
     struct guard_row *guards;
     ptrdiff_t guard_count, guard_capacity;
     struct inference_row *inferences;
@@ -165,12 +168,31 @@ struct reader {
     struct str_list others;  // and those that come from another file
 };
 
+// --- warn.c ---
 __attribute__((format(printf, 2, 3))) void config_reader_warn(struct reader *r, const char *format,
                                                               ...);
+
+// --- roles.c ---
 // Finds the batch key and with it the map in which the training keys are; FAIL_INPUT when the file
 // leaves a choice.
 int config_reader_batch(struct reader *r);
 int config_reader_role(struct reader *r, enum config_role role);
+// The role's value stands there and only the program knows it: "batch (line 3: f(x))".
+void config_reader_unknown(struct reader *r, enum config_role role, const struct config_value *v);
+
+// --- refine.c ------------------------------------------------------------------------------------
+
+// Of a count, a size or a number of workers: its integer, and SPECIAL where it is none.
+void config_reader_number(struct reader *r, struct config_value *v, enum config_role role,
+                          const struct config_node *n);
+void config_reader_bool(struct config_value *v);
+// False: the last of the places is not in the file, or one has no number.
+bool config_reader_sum(struct reader *r, struct str places, struct config_value *ret_value);
+
+// --- launcher.c ----------------------------------------------------------------------------------
+
+// How many processes a script's command starts, where no key of the training says it.
+void config_reader_launcher(struct reader *r);
 
 // --- deepspeed.c ---------------------------------------------------------------------------------
 
@@ -181,6 +203,16 @@ bool config_reader_deepspeed(struct reader *r);
 
 // Fills the reading's guards; `every` are the rows for all dialects.
 void config_reader_guards(struct reader *r, const struct dialect *every);
+
+// --- model.c -------------------------------------------------------------------------------------
+
+// The model where several keys, or several models, say it.
+void config_reader_model(struct reader *r, const struct dialect *every);
+
+// --- maybe.c -------------------------------------------------------------------------------------
+
+// Names the keys that may be a role which the file seems not to say.
+void config_reader_maybe(struct reader *r, const struct dialect *every);
 
 // --- reading.c, patch.c --------------------------------------------------------------------------
 

@@ -39,8 +39,8 @@ void config_layer_add(struct layers *l, struct config_node *map, struct config_n
 int config_layer_circle(struct layers *l, struct str from, const struct config_node *at,
                         struct str path);
 
-// A DeepSpeed file that the config names is put where its name stands.
-int config_layer_deepspeed(struct layers *l, struct config_node **root);
+// A file of DeepSpeed's or accelerate's that the config names is put where its name stands.
+int config_layer_beside(struct layers *l, struct config_node **root);
 // Hydra's defaults: the groups that they name, in their order, into ret_config->root.
 int config_hydra_compose(struct layers *l, const struct config_node *defaults);
 

@@ -455,7 +455,7 @@ int config_parse_with(struct arena *a, struct str name, struct str text,
         status = parse_data(a, readers[c.format], loader, &c, why);
     else if (!status && c.format != CONFIG_FOREIGN)
         status = parse_own(a, &c, why);
-    if (!status && (c.format == CONFIG_YAML || c.format == CONFIG_JSON))
+    if (!status && c.format != CONFIG_FOREIGN)
         status = config_layers_read(a, loader, parse_own, &c, why);
     if (!status) *ret_config = c;
     return status;

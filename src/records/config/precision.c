@@ -35,6 +35,7 @@ static const struct family {
     {SPELL_WORD, {"float32", "float16", "bfloat16", NULL, NULL}},
     {SPELL_WORD, {"full", "half", NULL, NULL, NULL}},
     {SPELL_WORD, {"none", "amp", NULL, NULL, NULL}},
+    {SPELL_WORD, {"O0", "O1", NULL, NULL, NULL}},                  // apex
     {SPELL_WORD, {"OptimWrapper", AMP_WRAPPER, NULL, NULL, NULL}}, // MMEngine
     {SPELL_DTYPE, {"fp32", NULL, NULL, "bf16", "fp16"}},
     {SPELL_DTYPE, {"float32", NULL, NULL, "bfloat16", "float16"}},

@@ -201,38 +201,6 @@ static void count_ranks(struct reader *r) {
     if (v->integer < 1) v->type = CONFIG_SPECIAL;
 }
 
-static void add_model(struct reader *r, const struct config_node *each, const char *const *keys) {
-    const struct config_node *n = config_node_follow((struct config_node *)each);
-    if (n->kind != NODE_MAP) return;
-    for (int i = 0; keys[i]; i++) {
-        struct config_node *name =
-            config_map_find((struct config_node *)n, str_of(keys[i]), true).value;
-        if (!name || config_node_follow(name)->kind != NODE_SCALAR) continue;
-        const struct str text = config_node_follow(name)->text;
-        if (text.len > 0 && !str_list_has(&r->reading->models, text))
-            str_list_add(r->arena, &r->reading->models, text);
-        return;
-    }
-}
-
-// models: {fold_0: {name: …}, fold_1: {name: …}}: one training after the other.
-static void find_models(struct reader *r, const struct dialect *every) {
-    static const char *const keys[] = {"name", "model_name", "backbone", "arch", NULL};
-    struct config_reading *to = r->reading;
-    struct matches m = {0};
-    if (!every || every->models.len == 0 || to->values[CONFIG_MODEL].line > 0) return;
-    config_scope_find(&r->scope, every->models, &m);
-    if (m.count == 0) return;
-    const struct config_node *all = config_node_follow(m.items[0].place.value);
-    for (ptrdiff_t i = all->kind == NODE_MAP; i < all->count; i += 1 + (all->kind == NODE_MAP))
-        add_model(r, all->items[i], keys);
-    if (to->models.count == 0) return;
-    struct config_value *v = &to->values[CONFIG_MODEL];
-    *v = config_value_of(r->arena, r->config, &m.items[0].place, m.items[0].path);
-    v->text = to->models.items[0];
-    v->type = CONFIG_TEXT;
-}
-
 static void note_sweep(struct reader *r) {
     const struct config_value *v = &r->reading->values[CONFIG_BATCH];
     if (v->integer > 0)
@@ -407,22 +375,13 @@ static void note_readers(struct reader *r) {
         str_list_add(r->arena, &r->reading->warnings, r->config->notes.items[i]);
 }
 
-// What starts the processes says how many there are, where no key of the training does.
-static void note_launcher(struct reader *r) {
-    struct config_value *ranks = &r->reading->values[CONFIG_RANKS];
-    struct steps steps;
-    const struct str path = STR("launcher.processes");
-    if (r->config->format != CONFIG_SHELL || ranks->line > 0) return;
-    if (config_path_parse(r->arena, path, &steps, NULL)) return;
-    const struct place p = config_place_find(r->config, &steps);
-    if (p.value) *ranks = config_value_of(r->arena, r->config, &p, path);
-}
-
-static void note_all(struct reader *r) {
-    note_launcher(r);
+static void note_all(struct reader *r, const struct dialect *every) {
+    config_reader_launcher(r);
     note_quoted_deepspeed(r);
     note_keys(r, config_reader_deepspeed(r));
     note_evaluation(r);
+    if (r->dialect->roles[CONFIG_BATCH].places.len > 0 && !str_is(r->dialect->rule, "largest"))
+        config_reader_maybe(r, every);
     note_origins(r);
     r->reading->hydra = is_hydra(r);
     if (r->reading->hydra) {
@@ -472,7 +431,11 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
     note_readers(&r);
     if (!is_known) {
         not_recognised(&r);
-        status = c->root && r.dialect ? read_others(&r) : 0;
+        if (c->root && r.dialect) status = read_others(&r);
+        if (c->root && r.dialect && !status) {
+            config_reader_model(&r, every);
+            config_reader_maybe(&r, every);
+        }
         if (!status) *ret_reading = reading;
         return status;
     }
@@ -483,9 +446,9 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
         if (str_find(reading.because, STR("of{")) >= 0 && batch.len) reading.because = batch;
         if (!status) status = read_others(&r);
         if (!status && str_is(r.dialect->rule, "largest")) note_sweep(&r);
-        if (!status) find_models(&r, every);
+        if (!status) config_reader_model(&r, every);
         if (!status) count_ranks(&r);
-        if (!status) note_all(&r);
+        if (!status) note_all(&r, every);
     }
     if (!status) *ret_reading = reading;
     return status;

@@ -7,23 +7,14 @@
 #include "base/shell.h"
 
 #include <math.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
-
-void config_reader_warn(struct reader *r, const char *format, ...) {
-    char text[500];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    str_list_add(r->arena, &r->reading->warnings, str_copy(r->arena, str_of(text)));
-}
 
 // --- Finding -------------------------------------------------------------------------------------
 
-static bool usable(const struct match *m, enum role_sort sort) {
+static bool usable(const struct config *c, const struct match *m, enum role_sort sort) {
     const struct config_node *n = config_node_follow(m->place.value);
+    // restore_from_path: null names no model.
+    if (sort == SORT_TEXT && config_scalar_read(c, n).type == CONFIG_NULL) return false;
     if (n->kind == NODE_MAP) return config_node_is_template(n);
     return n->kind == NODE_SCALAR || sort == SORT_SIZE || sort == SORT_COUNT;
 }
@@ -50,7 +41,7 @@ static void find_places(const struct reader *r, const struct role_row *row, enum
                 continue;
             for (ptrdiff_t k = 0; k < m.count; k++) {
                 m.items[k].unit = unit;
-                if (usable(&m.items[k], sort))
+                if (usable(r->config, &m.items[k], sort))
                     *arena_push(r->arena, &ret->items, &ret->count, &ret->capacity) = m.items[k];
             }
         }
@@ -87,29 +78,6 @@ static bool find_named(const struct reader *r, enum config_role role, struct mat
 
 // --- What was found ------------------------------------------------------------------------------
 
-// "[224, 224]", "(640, 672)", "224x224": the longer side.
-static int64_t largest_number(struct str text) {
-    int64_t largest = 0, value = 0;
-    for (ptrdiff_t i = 0; i <= text.len; i++) {
-        const bool digit = i < text.len && str_is_digit(text.p[i]);
-        if (digit && value < 100000000) value = value * 10 + (text.p[i] - '0');
-        if (!digit) {
-            largest = value > largest ? value : largest;
-            value = 0;
-        }
-    }
-    return largest;
-}
-
-static int64_t largest_item(const struct config *c, const struct config_node *list) {
-    int64_t largest = 0;
-    for (ptrdiff_t i = 0; i < list->count; i++) {
-        const struct scalar s = config_scalar_read(c, config_node_follow(list->items[i]));
-        if (s.type == CONFIG_INT && s.integer > largest) largest = s.integer;
-    }
-    return largest;
-}
-
 // ${data.batch_size} whose target is a literal of this file: the target is what is read and
 // written.
 static void follow_reference(struct reader *r, struct match *m) {
@@ -125,36 +93,6 @@ static void follow_reference(struct reader *r, struct match *m) {
     config_reader_warn(r, "%.*s takes its value from %.*s", STR_ARG(m->path), STR_ARG(path));
     m->path = path;
     m->place = p;
-}
-
-static void refine_number(struct reader *r, struct config_value *v, enum config_role role,
-                          const struct config_node *n) {
-    const enum role_sort sort = config_role_sort(role);
-    if (role == CONFIG_RANKS && n->kind == NODE_LIST) {
-        v->type = CONFIG_INT; // devices: [0, 1]
-        v->integer = n->count;
-        v->number = (double)n->count;
-    } else if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
-        v->integer = largest_item(r->config, n);
-    } else if (n->kind == NODE_LIST && str_is(r->dialect->rule, "largest")) {
-        v->integer = largest_item(r->config, n); // of a sweep
-        v->number = (double)v->integer;
-        v->type = v->integer > 0 ? CONFIG_INT : CONFIG_NESTED;
-    } else if (v->type == CONFIG_TEXT && sort == SORT_SIZE && role == CONFIG_IMAGE_SIZE) {
-        v->integer = largest_number(v->text);
-    } else if (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) {
-        const bool whole = v->number == (double)v->integer;
-        if (!whole || v->integer < (sort == SORT_WORKERS ? 0 : 1)) v->type = CONFIG_SPECIAL;
-    }
-    if (v->type == CONFIG_FLOAT) v->type = CONFIG_INT;
-    if (v->type != CONFIG_INT && v->type != CONFIG_NESTED && v->type != CONFIG_TEXT) v->integer = 0;
-}
-
-static void refine_bool(struct config_value *v) {
-    static const char *const off[] = {"", "none", "None", "null", "false", "False", "no", NULL};
-    if (v->type == CONFIG_INT) v->boolean = v->integer != 0;
-    // "unsloth", "offload", "full", "selective": some kind of on.
-    if (v->type == CONFIG_TEXT) v->boolean = !str_is_one_of(v->text, off);
 }
 
 static struct str refusal_text(struct arena *a, const struct fail *f) {
@@ -192,7 +130,7 @@ static void note_spelling(struct reader *r, const struct config_value *v,
 }
 
 // "batch (line 3: f(x))"
-static void note_unknown(struct reader *r, enum config_role role, const struct config_value *v) {
+void config_reader_unknown(struct reader *r, enum config_role role, const struct config_value *v) {
     str_list_add(r->arena, &r->unknown,
                  str_format(r->arena, "%s (%.*s%sline %d: %.*s)", config_role_name(role),
                             STR_ARG(v->file), v->file.len ? ", " : "", v->line, STR_ARG(v->text)));
@@ -205,12 +143,12 @@ static void take_foreign(struct reader *r, enum config_role role, struct config_
     const bool counts = sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS;
     if (counts) {
         note_spelling(r, v, n);
-        refine_number(r, v, role, n);
+        config_reader_number(r, v, role, n);
     } else if (sort == SORT_BOOL) {
-        refine_bool(v);
+        config_reader_bool(v);
     }
     if (n->style != STYLE_UNKNOWN) return;
-    note_unknown(r, role, v);
+    config_reader_unknown(r, role, v);
     v->type = CONFIG_SPECIAL;
     v->integer = 0;
     if (!counts) v->text = (struct str){0}; // it is no name
@@ -226,7 +164,7 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
         take_foreign(r, role, &v, n);
     } else if (sort == SORT_COUNT || sort == SORT_SIZE || sort == SORT_WORKERS) {
         note_spelling(r, &v, n);
-        refine_number(r, &v, role, n);
+        config_reader_number(r, &v, role, n);
         ask_patcher(r, &v, sort);
         if (v.type == CONFIG_SPECIAL && !v.refusal.len) {
             v.refusal = str_format(
@@ -235,8 +173,12 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
                 STR_ARG(r->config->name), v.line, v.column, STR_ARG(v.path), STR_ARG(v.text),
                 r->dialect->special.len ? "; " : "", STR_ARG(r->dialect->special));
         }
+        // -1 may be the model's own length; no picture has so many pixels.
+        if (v.type == CONFIG_SPECIAL && role == CONFIG_IMAGE_SIZE)
+            config_reader_warn(r, "line %d: %.*s = %.*s is no number of pixels, so not used",
+                               v.line, STR_ARG(v.path), STR_ARG(v.text));
     } else if (sort == SORT_BOOL) {
-        refine_bool(&v);
+        config_reader_bool(&v);
         ask_patcher(r, &v, sort);
     }
     return v;
@@ -374,7 +316,7 @@ int config_reader_role(struct reader *r, enum config_role role) {
         struct config_value *p = &r->reading->values[role];
         *p = config_precision_read(&r->scope, &keys, assumed);
         if (p->type == CONFIG_SPECIAL && r->config->format > CONFIG_JSON && !p->word.len)
-            note_unknown(r, role, p);
+            config_reader_unknown(r, role, p);
         if (p->line == 0) is_beyond(r, role, p);
         return 0;
     }
@@ -384,6 +326,8 @@ int config_reader_role(struct reader *r, enum config_role role) {
     struct config_value *v = &r->reading->values[role];
     if (all.count > 0)
         *v = take(r, role, &all.items[0]);
+    else if (config_reader_sum(r, row->sum, v))
+        return 0;
     else if (!is_beyond(r, role, v))
         *v = absent(r, role, row);
     for (ptrdiff_t i = 1; i < all.count; i++) note_conflict(r, &all.items[0], &all.items[i]);

@@ -1,0 +1,111 @@
+// SPDX-License-Identifier: Apache-2.0
+// Keys whose name sounds like a role that no key of the table says: they are named with the option
+// that reads them, so that a default is never taken in silence where the file says otherwise. The
+// words to look for are the "maybe" rows of data/dialects.tsv.
+#include "records/config/dialect_int.h"
+
+#include "base/shell.h"
+
+enum { MOST = 2, SIZE_LEAST = 16, TEXT_MOST = 100 };
+
+// "org/name", "resnet50": no sentence, no switch.
+static bool is_name(struct str text) {
+    static const char *const no_names[] = {"true", "false", "none", "null", "auto", "yes",
+                                           "no",   "on",    "off",  "all",  NULL};
+    bool has_letter = false;
+    for (ptrdiff_t i = 0; i < text.len; i++)
+        has_letter = has_letter || (str_is_alnum(text.p[i]) && !str_is_digit(text.p[i]));
+    for (int i = 0; no_names[i]; i++) {
+        if (str_equal_nocase(text, str_of(no_names[i]))) return false;
+    }
+    return has_letter && text.len < TEXT_MOST && str_is_made_of(text, "-_./:") && text.p[0] != '.';
+}
+
+// A key that tells a folder, a kind or a place of a model, not which one it is.
+static bool is_beside_model(struct str key) {
+    static const char *const parts[] = {"dir",     "save", "output", "type",    "log",    "search",
+                                        "archive", "hub_", "push",   "version", "format", NULL};
+    for (int i = 0; parts[i]; i++) {
+        if (str_find(key, str_of(parts[i])) >= 0) return true;
+    }
+    return false;
+}
+
+static bool says_precision(struct reader *r, const struct entry *e, const struct scalar *s) {
+    const struct place p = {.map = e->map, .key = e->key, .value = e->value, .owner = e->map};
+    const struct match m = {config_path_join(r->arena, e->path, e->key->text), p, 0};
+    struct precision_keys keys = {0};
+    if (s->type == CONFIG_BOOL) return s->boolean;
+    config_precision_guess(&r->scope, &m, &keys);
+    const struct str word = config_precision_read(&r->scope, &keys, (struct str){0}).word;
+    return word.len > 0 && !str_is(word, "fp32");
+}
+
+// Whether the value is one that the role could have, and not the one that is assumed anyway.
+static bool is_likely(struct reader *r, enum config_role role, const struct entry *e) {
+    const struct config_node *n = config_node_follow(e->value);
+    if (n->kind != NODE_SCALAR || n->style == STYLE_UNKNOWN) return false;
+    const struct scalar s = config_scalar_read(r->config, n);
+    switch (config_role_sort(role)) {
+    case SORT_COUNT:
+        return s.type == CONFIG_INT && s.integer > 1;
+    case SORT_SIZE:
+        return s.type == CONFIG_INT && s.integer >= SIZE_LEAST;
+    case SORT_BOOL:
+        return s.type == CONFIG_BOOL && s.boolean;
+    case SORT_TEXT:
+        return s.type == CONFIG_TEXT && is_name(n->text) && !is_beside_model(e->key->text);
+    case SORT_PRECISION:
+        return says_precision(r, e, &s);
+    default:
+        return false;
+    }
+}
+
+static bool is_read(const struct reader *r, const struct entry *e) {
+    for (int i = 0; i < CONFIG_ROLES; i++) {
+        const struct config_value *v = &r->reading->values[i];
+        const bool is_same_file = (v->file.len > 0) == (e->value->file > 0);
+        if (is_same_file && v->line == e->value->line && v->column == e->value->column) return true;
+    }
+    return false;
+}
+
+static void name(struct reader *r, enum config_role role, const struct entry *e) {
+    const struct str path = config_path_join(r->arena, e->path, e->key->text);
+    const struct str text = config_node_follow(e->value)->text;
+    const struct str place = config_node_place(r->arena, r->config, e->key);
+    struct str_list *likely = &r->reading->likely_models;
+    if (role == CONFIG_MODEL) {
+        str_list_add(r->arena, likely, path);
+        return;
+    }
+    config_reader_warn(r, "%.*s: is %.*s = %.*s the %s? then use --key %s=%.*s", STR_ARG(place),
+                       STR_ARG(path), STR_ARG(text), config_role_name(role), config_role_name(role),
+                       STR_ARG(shell_word(r->arena, path)));
+    struct config_value *batch = &r->reading->values[CONFIG_BATCH];
+    if (role != CONFIG_ACCUMULATION || batch->refusal.len > 0) return;
+    batch->refusal = str_format(
+        r->arena,
+        "%.*s: %.*s = %.*s may be the accumulation, which a new batch would not follow "
+        "(--key accumulation=%.*s reads it; --force-special writes anyway)",
+        STR_ARG(place), STR_ARG(path), STR_ARG(text), STR_ARG(shell_word(r->arena, path)));
+}
+
+void config_reader_maybe(struct reader *r, const struct dialect *every) {
+    for (int role = 0; every && role < CONFIG_ROLES; role++) {
+        struct str words = every->maybe[role];
+        int count = r->reading->values[role].line > 0 ? MOST : 0;
+        for (ptrdiff_t i = 0; words.len > 0 && i < r->scope.count && count < MOST; i++) {
+            const struct entry *e = &r->scope.entries[i];
+            if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
+            struct str rest = words;
+            bool is_named = false;
+            while (rest.len > 0 && !is_named)
+                is_named = str_find(e->key->text, str_cut(&rest, ' ')) >= 0;
+            if (!is_named || is_read(r, e) || !is_likely(r, (enum config_role)role, e)) continue;
+            name(r, (enum config_role)role, e);
+            count++;
+        }
+    }
+}

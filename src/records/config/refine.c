@@ -1,0 +1,105 @@
+// SPDX-License-Identifier: Apache-2.0
+// The figure of a value that was found: the longer side of a size, the number of a list's devices,
+// the switch in a word.
+#include "records/config/dialect_int.h"
+
+// "[224, 224]", "(640, 672)", "224x224": the longer side.
+static int64_t largest_number(struct str text) {
+    int64_t largest = 0, value = 0;
+    for (ptrdiff_t i = 0; i <= text.len; i++) {
+        const bool digit = i < text.len && str_is_digit(text.p[i]);
+        if (digit && value < 100000000) value = value * 10 + (text.p[i] - '0');
+        if (!digit) {
+            largest = value > largest ? value : largest;
+            value = 0;
+        }
+    }
+    return largest;
+}
+
+// Of a list, or of the lists in it: several sizes are drawn from.
+static int64_t largest_item(const struct config *c, const struct config_node *list, int depth) {
+    int64_t largest = 0;
+    for (ptrdiff_t i = 0; i < list->count; i++) {
+        const struct config_node *n = config_node_follow(list->items[i]);
+        const struct scalar s = config_scalar_read(c, n);
+        const int64_t one = n->kind == NODE_LIST && depth == 0 ? largest_item(c, n, 1)
+                            : s.type == CONFIG_INT             ? s.integer
+                                                               : 0;
+        largest = one > largest ? one : largest;
+    }
+    return largest;
+}
+
+void config_reader_number(struct reader *r, struct config_value *v, enum config_role role,
+                          const struct config_node *n) {
+    const enum role_sort sort = config_role_sort(role);
+    if (role == CONFIG_RANKS && n->kind == NODE_LIST) {
+        v->type = CONFIG_INT; // devices: [0, 1]
+        v->integer = n->count;
+        v->number = (double)n->count;
+    } else if (role == CONFIG_RANKS && (v->unit == 'I' || str_find(v->text, STR(",")) >= 0)) {
+        v->type = CONFIG_INT; // "0,1"; 0 is the first GPU; and cpu is no GPU but one device
+        v->integer = 1;
+        for (ptrdiff_t i = 0; i < v->text.len; i++) v->integer += v->text.p[i] == ',';
+    } else if (n->kind == NODE_LIST && sort == SORT_COUNT && n->count == 1) {
+        v->integer = largest_item(r->config, n, 1); // fairseq's update_freq: [4]
+        v->number = (double)v->integer;
+        v->type = v->integer > 0 ? CONFIG_INT : CONFIG_NESTED;
+    } else if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
+        v->integer = largest_item(r->config, n, 0);
+    } else if (n->kind == NODE_LIST && str_is(r->dialect->rule, "largest")) {
+        v->integer = largest_item(r->config, n, 0); // of a sweep
+        v->number = (double)v->integer;
+        v->type = v->integer > 0 ? CONFIG_INT : CONFIG_NESTED;
+    } else if (v->type == CONFIG_TEXT && sort == SORT_SIZE && role == CONFIG_IMAGE_SIZE) {
+        v->integer = largest_number(v->text);
+    } else if (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) {
+        const bool whole = v->number == (double)v->integer;
+        if (!whole || v->integer < (sort == SORT_WORKERS ? 0 : 1)) v->type = CONFIG_SPECIAL;
+    }
+    if (v->type == CONFIG_FLOAT) v->type = CONFIG_INT;
+    if (v->type != CONFIG_INT && v->type != CONFIG_NESTED && v->type != CONFIG_TEXT) v->integer = 0;
+}
+
+// "@.max_prompt_length=512": the number there, or the default behind the sign.
+static int64_t part(struct reader *r, struct str place, struct match *ret_match) {
+    struct str usual = place;
+    const struct str pattern = str_cut(&usual, '=');
+    struct matches m = {0};
+    int64_t number = 0;
+    config_scope_find(&r->scope, pattern, &m);
+    *ret_match = m.count > 0 ? m.items[0] : (struct match){0};
+    if (m.count == 0) return str_to_i64(usual, &number) ? number : 0;
+    const struct scalar s =
+        config_scalar_read(r->config, config_node_follow(ret_match->place.value));
+    if (s.type == CONFIG_NULL) return str_to_i64(usual, &number) ? number : 0;
+    return s.type == CONFIG_INT ? s.integer : 0;
+}
+
+bool config_reader_sum(struct reader *r, struct str places, struct config_value *ret_value) {
+    const struct str all = places;
+    struct match last = {0};
+    int64_t sum = 0;
+    while (places.len > 0) {
+        const int64_t number = part(r, str_cut(&places, ' '), &last);
+        if (number < 1 || __builtin_add_overflow(sum, number, &sum)) return false;
+    }
+    if (sum == 0 || !last.place.value) return false;
+    *ret_value = config_value_of(r->arena, r->config, &last.place, last.path);
+    ret_value->type = CONFIG_INT;
+    ret_value->integer = sum;
+    ret_value->number = (double)sum;
+    ret_value->refusal =
+        str_format(r->arena, "%.*s is a part of the sequence length", STR_ARG(last.path));
+    config_reader_warn(r, "line %d: the sequence length is %lld, the sum of %.*s", ret_value->line,
+                       (long long)sum, STR_ARG(all));
+    return true;
+}
+
+void config_reader_bool(struct config_value *v) {
+    static const char *const off[] = {"", "none", "None", "null", "false", "False", "no", NULL};
+    if (v->type == CONFIG_INT) v->boolean = v->integer != 0;
+    // "unsloth", "offload", "full", "selective": some kind of on.
+    if (v->type == CONFIG_TEXT) v->boolean = !str_is_one_of(v->text, off);
+}
