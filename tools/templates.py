@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Makes the shipped templates: data/templates/FAMILY.templates.zst and data/templates/index.tsv.
+"""Makes the shipped templates: data/templates/FAMILY-KIND.templates.zst and data/templates/index.tsv.
 
   build/frameworks2/bin/python tools/templates.py [--jobs J] [--only WORD,...] [--pack] [--list]
 
@@ -24,7 +24,8 @@ from template import dims, families  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
-KEYS = "name model mode precision optimizer checkpointing attention library torch rules recorder".split()
+KEYS = ("name model mode precision optimizer checkpointing adapter quant weights grouped tied single attention library torch rules "
+        "recorder").split()
 CHECKED_LAYERS = (2, 6)
 
 
@@ -62,21 +63,31 @@ def make_all(variants, jobs):
     return bad
 
 
-def pack(family, variants):
-    """Write a family's bundle; its rows of the index."""
+def cell(value):
+    """Of a table: empty for what a header does not have."""
+    return "" if value is None else json.dumps(value) if isinstance(value, bool) else str(value)
+
+
+def with_facts(variant):
+    """(header, text) of a variant's file, with what is known of the variant in its first line."""
+    with open(path_of(variant), "rb") as f:
+        line, rest = f.read().split(b"\n", 1)
+    header = dict(json.loads(line), **variant.facts)
+    return header, json.dumps(header, separators=(",", ":")).encode() + b"\n" + rest
+
+
+def pack(family, kind, variants):
+    """Write the bundle of a family and a kind: so a program unpacks little to get at one. Its rows of the index."""
     rows, pieces, offset = [], [], 0
+    name = "%s-%s.templates.zst" % (family, kind)
     for variant in variants:
         if os.path.exists(path_of(variant)):
-            with open(path_of(variant), "rb") as f:
-                piece = f.read()
-            header = json.loads(piece.split(b"\n", 1)[0])
-            cells = [header.get(k) for k in KEYS]
-            rows.append([family + ".templates.zst", str(offset), str(len(piece))]
-                        + [json.dumps(c) if isinstance(c, bool) else str(c) for c in cells])
+            header, piece = with_facts(variant)
+            rows.append([name, str(offset), str(len(piece))] + [cell(header.get(k)) for k in KEYS])
             pieces.append(piece)
             offset += len(piece)
     if pieces:
-        out = os.path.join(DATA, family + ".templates.zst")
+        out = os.path.join(DATA, name)
         with open(out, "wb") as f:
             subprocess.run(PACK + ["--stream-size=%d" % offset], input=b"".join(pieces), stdout=f, check=True)
         print("%s: %d templates, %d bytes" % (out, len(pieces), os.path.getsize(out)))
@@ -99,7 +110,8 @@ def main():
     os.makedirs(BUILD, exist_ok=True)
     os.makedirs(DATA, exist_ok=True)
     bad = 0 if o.pack else make_all(wanted, o.jobs)
-    rows = [r for family in families.FAMILIES for r in pack(family, [v for v in everything if v.family == family])]
+    bundles = dict.fromkeys((v.family, v.kind) for v in everything)
+    rows = [r for b in bundles for r in pack(*b, [v for v in everything if (v.family, v.kind) == b])]
     with open(os.path.join(DATA, "index.tsv"), "w", encoding="utf-8") as f:
         f.write("# Made by tools/templates.py: every template of the bundles beside this file; offset and length of its text,\n"
                 "# in bytes of the decompressed bundle, and what selects it.\n")

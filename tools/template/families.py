@@ -40,6 +40,13 @@ class Variant:
         return "-".join(filter(None, words))
 
     @property
+    def facts(self):
+        """What the header says of it besides the recorder's words."""
+        knobs, adapter = KINDS[self.kind]
+        return {k: v for k, v in (("adapter", "lora" if adapter else None), ("quant", knobs.get("quant")), ("weights", knobs["weights"]),
+                                  ("grouped", self.grouped), ("tied", self.tied), ("single", self.one)) if v is not None}
+
+    @property
     def letters(self):
         """The dimensions that the template has."""
         return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * KINDS[self.kind][1]
