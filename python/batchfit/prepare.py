@@ -28,6 +28,8 @@ def header(source, knobs, job, batches, seconds):
                 checkpointing=knobs.checkpointing, ema=knobs.ema, grad_scaler=knobs.grad_scaler,
                 cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
                 attention=knobs.attention, script=knobs.script_defaults)
+    # What changes a training as a whole: absent where all weights are trained as they are.
+    head.update({k: v for k in ("adapter", "quant", "weights") for v in [getattr(knobs, k)] if v is not None})
     head.update(parameters=sum(p.numel() for p in job.model.parameters()), batches=list(batches), steps=2,
                 seconds=round(seconds, 1))
     return head

@@ -147,7 +147,7 @@ static void a_larger_image_stands_in_and_says_so(void **state) {
     plan.image_size = 100;
     struct forecast f = open_toy(&a, &store, plan);
     struct forecast_tape *t;
-    assert_int_equal(forecast_tape(&f, 1, &t, NULL), 0);
+    assert_int_equal(forecast_tape(&f, 8, 1, &t, NULL), 0);
     assert_int_equal(t->entry->header.image_size, 128);
     assert_true(t->is_upper_bound);
     assert_int_equal(t->notes.count, 1);

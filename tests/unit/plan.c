@@ -78,6 +78,37 @@ static void precisions_have_names(void **state) {
     assert_int_equal(plan_effective(&p), 96);
 }
 
+static void an_adapter_is_one_text(void **state) {
+    (void)state;
+    static const struct {
+        int64_t rank;
+        const char *targets;
+        bool has_dropout;
+        const char *expected;
+    } cases[] = {
+        {16, "", false, "lora:16"},
+        {8, "all", false, "lora:8"},
+        {8, "all-linear", true, "lora:8:all-linear:dropout"},
+        {4, " q_proj, v_proj", false, "lora:4:q_proj,v_proj"},
+        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj", false, "lora:4"},
+        {4, "q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj", true,
+         "lora:4:q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj:dropout"},
+        {0, "", false, ""},
+        {4, "q_proj,", false, ""},
+        {4, "^model$", false, ""},
+    };
+    ARENA_AUTO a = {0};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct str text =
+            plan_adapter(&a, cases[i].rank, str_of(cases[i].targets), cases[i].has_dropout);
+        if (!str_is(text, cases[i].expected)) fail_msg("%.*s", STR_ARG(text));
+        assert_int_equal(plan_adapter_rank(text), text.len > 0 ? cases[i].rank : 0);
+    }
+    assert_str(plan_adapter_targets(STR("lora:4:q_proj:dropout")), "q_proj");
+    assert_str(plan_adapter_targets(STR("lora:4:all-linear:dropout")), "");
+    assert_int_equal(plan_adapter_rank(STR("dora:4")), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_multiples_above_and_any_below),
@@ -86,6 +117,7 @@ int main(void) {
         cmocka_unit_test(the_effective_batch_is_reached_in_the_fewest_micro_steps),
         cmocka_unit_test(optimizers_are_known_by_their_spellings),
         cmocka_unit_test(precisions_have_names),
+        cmocka_unit_test(an_adapter_is_one_text),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -20,7 +20,8 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
     enum plan_precision asked = q->plan.precision;
     bool is_amp = asked == PLAN_AMP_FP16 || asked == PLAN_AMP_BF16;
     if (q->precision_fixed || gpu->is_custom) return asked;
-    if (is_amp && !gpu->has_tensor_cores) return PLAN_FP32;
+    // Frozen weights have two bytes also where that is no faster.
+    if (is_amp && !gpu->has_tensor_cores && q->plan.adapter.len == 0) return PLAN_FP32;
     return asked == PLAN_AMP_BF16 && !gpu->has_bf16 ? PLAN_AMP_FP16 : asked;
 }
 
@@ -65,9 +66,9 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
     const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
     if (asked->sequence_length <= 0 && is->sequence_length > 0) {
         note(answer, q->arena,
-             "the sequence length is not said: taken as %lld tokens, the longest recorded; "
-             "--seq-len N sets it",
-             (long long)is->sequence_length);
+             "the sequence length is not said: taken as %lld tokens%s; --seq-len N sets it",
+             (long long)is->sequence_length,
+             answer->forecast.shape ? "" : ", the longest recorded");
     }
     if (asked->image_size <= 0 && is->image_size > 0 && q->has_config) {
         note(answer, q->arena,
@@ -118,7 +119,7 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
     const struct plan *p = &answer->plan;
     int rc = forecast_at(&answer->forecast, &answer->card, p->batch, p->accumulation, &answer->peak,
                          why);
-    if (rc == 0) rc = forecast_tape(&answer->forecast, p->accumulation, &t, why);
+    if (rc == 0) rc = forecast_tape(&answer->forecast, p->batch, p->accumulation, &t, why);
     if (rc < 0) return rc;
     assert(t);
     for (ptrdiff_t i = 0; i < t->notes.count; i++)

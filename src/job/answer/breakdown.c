@@ -15,7 +15,7 @@ static const char *const tag_titles[TAPE_TAG_COUNT] = {
     "gradients", "optimizer states", "temporaries", "other"};
 
 static struct forecast_tape *tape_of(const struct answer *answer) {
-    return answer->forecast.tapes[answer->plan.accumulation > 1];
+    return forecast_tape_known(&answer->forecast, answer->plan.batch, answer->plan.accumulation);
 }
 
 static struct sim_holders holders_of(struct question *q, const struct answer *answer) {

@@ -41,14 +41,17 @@ static json_t *json_remedies(const struct forecast_remedies *remedies) {
 json_t *answer_plan_json(const struct plan *p) {
     struct str precision = {0};
     if (p->precision) precision = str_of(plan_precision_name(p->precision));
-    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "model",
-                     json_text(p->model), "image_size", json_size(p->image_size), "sequence_length",
-                     json_size(p->sequence_length), "target_length", json_size(p->target_length),
-                     "batch_size", (json_int_t)p->batch, "gradient_accumulation_steps",
-                     (json_int_t)p->accumulation, "effective_batch_size",
-                     (json_int_t)plan_effective(p), "ranks", (json_int_t)p->ranks, "precision",
-                     json_text(precision), "optimizer", json_text(p->optimizer), "checkpointing",
-                     p->checkpointing, "inference", p->inference);
+    json_t *plan = json_pack(
+        "{s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:I, s:o, s:o, s:b, s:b}", "model",
+        json_text(p->model), "image_size", json_size(p->image_size), "sequence_length",
+        json_size(p->sequence_length), "target_length", json_size(p->target_length), "batch_size",
+        (json_int_t)p->batch, "gradient_accumulation_steps", (json_int_t)p->accumulation,
+        "effective_batch_size", (json_int_t)plan_effective(p), "ranks", (json_int_t)p->ranks,
+        "precision", json_text(precision), "optimizer", json_text(p->optimizer), "checkpointing",
+        p->checkpointing, "inference", p->inference);
+    if (p->adapter.len > 0) json_object_set_new(plan, "adapter", json_text(p->adapter));
+    if (p->quant.len > 0) json_object_set_new(plan, "quant", json_text(p->quant));
+    return plan;
 }
 
 static json_t *json_peak(const struct forecast_peak *peak) {
@@ -68,7 +71,8 @@ static json_t *json_correction(const struct forecast_correction *c) {
 
 json_t *answer_json(const struct answer *answer) {
     const struct gpu *gpu = &answer->card.gpu;
-    const struct forecast_tape *t = answer->forecast.tapes[answer->plan.accumulation > 1];
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, answer->plan.batch, answer->plan.accumulation);
     json_t *object = json_pack(
         "{s:{s:o, s:I, s:I, s:s}, s:o, s:o, s:o, s:I, s:I, s:f, s:s, s:b, s:b, s:o, s:{s:o, s:o, "
         "s:o}, s:s, s:o, s:o, s:o}",
@@ -79,7 +83,7 @@ json_t *answer_json(const struct answer *answer) {
         "capacity_bytes", (json_int_t)forecast_capacity(&answer->card), "safety_margin",
         answer->card.margin, "verdict", forecast_verdict_name(answer->peak.verdict), "fits_budget",
         answer->fits, "config_written", answer->config_written, "largest_batch_size",
-        json_size(answer->largest_batch), "tape", "model", json_text(t->tape->header.model),
+        json_size(answer->largest_batch), "tape", "model", json_text(t->entry->header.model),
         "torch", json_text(t->tape->header.torch), "library", json_text(t->tape->header.library),
         "band",
         answer->card.correction.runs > 0 ? "runs measured on this GPU" : forecast_band_source,
@@ -87,6 +91,8 @@ json_t *answer_json(const struct answer *answer) {
         answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
     const char *unwritten = answer->not_written ? answer->not_written : "not_asked";
     json_object_set_new(object, "verdict_basis", json_string(answer->verdict_basis));
+    if (t->template.len > 0)
+        json_object_set_new(json_object_get(object, "tape"), "template", json_text(t->template));
     json_object_set_new(object, "not_written",
                         answer->config_written ? json_null() : json_string(unwritten));
     json_object_set_new(object, "eval", answer_eval_json(answer->eval));

@@ -59,9 +59,10 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
     if (e->has_key && v->type == CONFIG_INT) e->now = v->integer;
     struct question eval = question_of(q, training, e->now);
     struct forecast of = training->forecast;
-    int rc = forecast_tape(&of, training->plan.accumulation, &of_training, why);
+    int rc =
+        forecast_tape(&of, training->plan.batch, training->plan.accumulation, &of_training, why);
     if (rc == 0) rc = forecast_open(&eval.tape_cache, &eval.plan, &forecast, why);
-    if (rc == 0) rc = forecast_tape(&forecast, 1, &of_eval, why);
+    if (rc == 0) rc = forecast_tape(&forecast, e->now, 1, &of_eval, why);
     if (rc < 0) return rc;
     int64_t beside = kept_bytes(of_training, training->plan.classes) -
                      kept_bytes(of_eval, training->plan.classes);

@@ -68,7 +68,7 @@ static struct speed at(struct question *q, struct forecast *f, const struct gpu 
                        int64_t accumulation) {
     struct forecast_tape *t = NULL;
     struct speed s = {0};
-    if (forecast_tape(f, accumulation, &t, NULL) < 0) return s;
+    if (forecast_tape(f, batch, accumulation, &t, NULL) < 0) return s;
     const struct speed_run run = {t->tape, batch, accumulation, gpu, 0};
     if (!speed_at(&q->speeds, &run, &s)) s.row = NULL;
     return s;

@@ -98,8 +98,8 @@ static void store_trial(struct choice_measured *m, const struct choice_trial *t)
     history_result(m->history, &t->result, &run);
     if (m->is_predicted) {
         run.plan.model = f->model.name;
-        bool is_alike =
-            forecast_tape(f, t->plan.accumulation, &tape, NULL) == 0 && !tape->is_upper_bound;
+        bool is_alike = forecast_tape(f, t->plan.batch, t->plan.accumulation, &tape, NULL) == 0 &&
+                        !tape->is_upper_bound;
         if (is_alike &&
             forecast_at(f, &card, t->plan.batch, t->plan.accumulation, &peak, NULL) == 0) {
             history_predicted(&peak, &run);

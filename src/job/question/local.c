@@ -61,8 +61,10 @@ static struct str size_text(struct arena *a, const struct shape *s) {
         return str_format(a, "a %.*s of %lld layers, %lld wide", STR_ARG(s->type),
                           (long long)s->layers, (long long)s->hidden);
     }
-    return str_format(a, "a %.*s of %.3g million parameters", STR_ARG(s->type),
-                      (double)s->parameters / 1e6);
+    const bool is_large = s->parameters >= 1000000000;
+    return str_format(a, "a %.*s of %.3g %s parameters", STR_ARG(s->type),
+                      (double)s->parameters / (is_large ? 1e9 : 1e6),
+                      is_large ? "billion" : "million");
 }
 
 // Where the config.json of a model is, if it is a folder or a file; empty: it is a name. A word
@@ -99,8 +101,19 @@ int question_local(struct question *q, bool is_optional, struct fail *why) {
     if (shape_read(&shapes, path, text, &shape, &unread) < 0)
         return say_unknown(q, model, str_copy(a, str_of(unread.message)), false, is_optional, why);
     struct str recorded = alike(q, &shapes, &shape);
+    const struct shape *covered;
+    q->shape = shape;
+    q->tape_cache.own_name = model;
+    q->tape_cache.own_shape = &q->shape;
+    rc = forecast_shape(&q->tape_cache, model, &covered, why);
+    if (rc < 0) return rc;
     what = str_format(a, "%.*s %s: its config.json describes %.*s", STR_ARG(model), kind,
                       STR_ARG(size_text(a, &shape)));
+    if (covered && (recorded.len == 0 || q->plan.adapter.len > 0)) {
+        str_list_format(a, &q->notes, "%.*s", STR_ARG(what));
+        q->plan.model = model;
+        return 0;
+    }
     if (recorded.len == 0) {
         what = str_format(a, "%.*s, which has no tape", STR_ARG(what));
         return say_unknown(q, model, what, true, is_optional, why);

@@ -5,6 +5,7 @@
 #include "base/near.h"
 #include "base/out.h"
 #include "base/shell.h"
+#include "job/question/adapter.h"
 #include "job/question/files.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
@@ -53,6 +54,7 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
 
 // An adapter or sharding matter to inference, too; by what loss it was trained does not.
 bool question_counts_out(const struct question *q, const struct config_guard *g) {
+    if (question_adapter_models(q, g)) return false;
     return !q->plan.inference || !str_is(g->kind, "objective");
 }
 
@@ -70,11 +72,11 @@ struct str question_not_modelled(const struct question *q) {
 // Empty: there is nothing of the kind.
 static struct str guard_text(const struct question *q, bool is_measured) {
     struct str what = question_not_modelled(q);
-    const char *instead = is_measured         ? "the trials run it as it is"
-                          : q->plan.inference ? "this counts plain inference on one GPU"
-                                              : "this counts full fine-tuning on one GPU";
+    const char *way = q->plan.inference ? "plain inference" : question_adapter_name(&q->plan);
     if (what.len == 0) return what;
-    return str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; %s", STR_ARG(what), instead);
+    what = str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; ", STR_ARG(what));
+    if (is_measured) return str_format(q->arena, "%.*sthe trials run it as it is", STR_ARG(what));
+    return str_format(q->arena, "%.*sthis counts %s on one GPU", STR_ARG(what), way);
 }
 
 int question_failed(const struct question *q, int rc) {
@@ -198,7 +200,10 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
 static void take_weights(struct question *q) {
     const struct config_value *v = &q->reading.values[CONFIG_WEIGHTS_DTYPE];
     bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16");
+    bool is_amp = q->plan.precision == PLAN_AMP_BF16 || q->plan.precision == PLAN_AMP_FP16;
     if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
+    if (q->plan.adapter.len > 0 && is_amp)
+        return; // its weights are counted so, and autocast with them
     q->plan.precision = PLAN_BF16;
     question_say(q, "%.*s: %.*s: the weights, their gradients and the optimizer state are bf16",
                  STR_ARG(v->path), STR_ARG(v->text));
@@ -211,6 +216,8 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
         if (v->type != CONFIG_ABSENT && q->plan.precision == PLAN_PRECISION_UNKNOWN) {
             question_say(q, "unknown precision '%.*s': taken as fp32", STR_ARG(v->text));
         }
+        if (!q->plan.precision && q->plan.adapter.len > 0 && v->type == CONFIG_ABSENT)
+            q->plan.precision = PLAN_AMP_BF16; // nobody trains an adapter in fp32 unsaid
         if (!q->plan.precision) q->plan.precision = PLAN_FP32;
         if (str_is(v->text, "auto") && q->plan.precision == PLAN_AMP_BF16)
             question_say(q, "%.*s: auto: bf16 where the GPU has it, else fp16", STR_ARG(v->path));
@@ -248,6 +255,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
     if (is_nhwc) p->layout = STR("nhwc");
     int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
+    if (rc == 0) rc = question_adapter(q, o, why);
     return rc < 0 ? rc : take_precision(q, o->precision, why);
 }
 
@@ -327,6 +335,8 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.checkpointing = h->checkpointing == 1;
     q->plan.inference = str_is(h->mode, "inference");
     q->plan.ema = h->ema == 1;
+    q->plan.adapter = h->adapter;
+    q->plan.quant = h->quant;
 }
 
 static void say_broken_tapes(struct question *q) {
@@ -347,14 +357,15 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = open_store(q, o, why);
     if (rc == 0 && o->tape) follow_tape(q, o);
+    if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
     if (rc == 0 && !o->tape) rc = question_local(q, o->model_is_optional, why);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) rc = fill_batches(q, o, why);
-    if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
     if (rc == 0) rc = gpu_load(a, &q->gpus, why);
     if (rc == 0) rc = speed_load(a, &q->speeds, why);
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
     if (rc < 0) return rc;
+    question_adapter_check(q, o);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     note_not_modelled(q, o->is_measured);
     say_broken_tapes(q);

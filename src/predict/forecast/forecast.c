@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/forecast/forecast_int.h"
 
-#include "base/shell.h"
-
 // The share by which a reading of the whole GPU may lie above the prediction: 97.5 % of the
 // published A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
 static const double band = 0.08;
@@ -47,23 +45,6 @@ static struct str sizes_there(struct arena *a, const struct tape_store *store,
     return buf_str(&text);
 }
 
-static struct str record_command(struct arena *a, const struct plan *p,
-                                 const struct forecast_model *m) {
-    struct buf text = buf_new(a);
-    buf_format(&text, "batchfit record %.*s --precision %s", STR_ARG(shell_word(a, m->name)),
-               plan_precision_name(p->precision ? p->precision : PLAN_FP32));
-    if (p->optimizer.len > 0) {
-        buf_format(&text, " --optimizer %.*s", STR_ARG(shell_word(a, p->optimizer)));
-    }
-    if (p->image_size > 0) buf_format(&text, " --img-size %lld", (long long)p->image_size);
-    if (p->sequence_length > 0) buf_format(&text, " --seq-len %lld", (long long)p->sequence_length);
-    if (p->target_length > 0) buf_format(&text, " --target-len %lld", (long long)p->target_length);
-    if (p->accumulation > 1) buf_add(&text, STR(" --accumulation 2"));
-    if (p->checkpointing) buf_add(&text, STR(" --checkpointing"));
-    if (p->inference) buf_add(&text, STR(" --mode inference"));
-    return buf_str(&text);
-}
-
 static int no_tape(struct forecast *f, const struct plan *p, const char *obstacle,
                    struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s (there are tapes for %.*s)",
@@ -71,27 +52,50 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
              STR_ARG(sizes_there(f->arena, f->cache->store, &f->model)));
     if (p->precision == PLAN_FP16 && !p->inference)
         return fail_hint(why, "fp16 alone is for inference: training takes amp-fp16");
-    return fail_hint(why, "add it with: %.*s", STR_ARG(record_command(f->arena, p, &f->model)));
+    return fail_hint(why, "add it with: %.*s",
+                     STR_ARG(forecast_record_command(f->arena, p, &f->model)));
 }
 
-int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape **ret_tape,
-                  struct fail *why) {
-    struct forecast_tape **slot = &f->tapes[accumulation > 1];
-    *ret_tape = *slot;
-    if (*slot) return 0;
-    struct plan plan = f->plan;
-    plan.accumulation = accumulation;
-    const char *obstacle;
-    struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
-    t->entry = forecast_match(f->cache->store, &plan, &f->model, &obstacle);
-    if (!t->entry) return no_tape(f, &plan, obstacle, why);
+static int load_recording(struct forecast *f, const struct plan *p, struct forecast_tape *t,
+                          struct fail *why) {
     int rc = forecast_load(f->cache, t->entry, &t->loaded, why);
     if (rc < 0) return rc;
     t->tape = forecast_loaded_tape(t->loaded);
     t->sim = forecast_loaded_sim(t->loaded);
-    forecast_match_notes(f->arena, &plan, t);
-    *slot = *ret_tape = t;
+    forecast_match_notes(f->arena, p, t);
     return 0;
+}
+
+// A recording of just this comes first; a template is nearer than a recording that stands in.
+static int find_tape(struct forecast *f, const struct plan *p, bool is_single,
+                     struct forecast_tape *t, struct fail *why) {
+    const char *obstacle = NULL;
+    bool is_decoder = f->shape && !p->inference;
+    int rc = 0;
+    t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);
+    if (t->entry) rc = load_recording(f, p, t, why);
+    if (rc < 0 || (t->entry && !t->is_upper_bound)) return rc;
+    if (is_decoder && forecast_fill_template(f, p, is_single, t, t->entry ? NULL : why) == 0)
+        return 0;
+    if (t->entry) return 0;
+    return is_decoder ? FAIL_INPUT : no_tape(f, p, obstacle, why);
+}
+
+struct forecast_tape *forecast_tape_known(const struct forecast *f, int64_t batch,
+                                          int64_t accumulation) {
+    return f->tapes[accumulation > 1][batch == 1 && f->shape];
+}
+
+int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
+                  struct forecast_tape **ret_tape, struct fail *why) {
+    *ret_tape = forecast_tape_known(f, batch, accumulation);
+    if (*ret_tape) return 0;
+    struct plan plan = f->plan;
+    plan.accumulation = accumulation;
+    struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
+    int rc = find_tape(f, &plan, batch == 1, t, why);
+    if (rc == 0) f->tapes[accumulation > 1][batch == 1 && f->shape] = *ret_tape = t;
+    return rc;
 }
 
 // What the plan leaves open is what its tape says: the usual size of a model is the one its alias
@@ -110,11 +114,22 @@ static void fill_open(struct forecast *f, const struct tape_header *h) {
 int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why) {
     struct forecast f = {.arena = cache->arena, .cache = cache, .plan = *plan};
-    int rc = forecast_find_model(f.arena, cache->store, plan->model, &f.model, why);
+    struct fail unknown;
+    int found = forecast_find_model(f.arena, cache->store, plan->model, &f.model, &unknown);
+    int rc = forecast_shape(cache, plan->model, &f.shape, why);
     if (rc < 0) return rc;
+    if (found < 0 && !f.shape) {
+        if (why) *why = unknown;
+        return found;
+    }
+    if (found < 0) {
+        bool has_library = str_starts(plan->model, STR("hf:"));
+        f.model = (struct forecast_model){
+            .name = str_format(f.arena, "%s%.*s", has_library ? "" : "hf:", STR_ARG(plan->model))};
+    }
     if (f.plan.image_size <= 0) f.plan.image_size = f.model.image_size;
     struct forecast_tape *t;
-    rc = forecast_tape(&f, plan->accumulation, &t, why);
+    rc = forecast_tape(&f, plan->batch, plan->accumulation, &t, why);
     if (rc < 0) return rc;
     fill_open(&f, &t->entry->header);
     *ret_forecast = f;
@@ -154,7 +169,7 @@ static void correct(const struct forecast_card *card, struct forecast_peak *peak
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
                 int64_t accumulation, struct forecast_peak *ret_peak, struct fail *why) {
     struct forecast_tape *t;
-    int rc = forecast_tape(f, accumulation, &t, why);
+    int rc = forecast_tape(f, batch, accumulation, &t, why);
     if (rc < 0) return rc;
     struct forecast_figures figures = forecast_figures(t->loaded, batch, f->plan.classes);
     int64_t most = figures.scratch_bytes > figures.reserved_bytes ? figures.scratch_bytes
@@ -176,7 +191,7 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
 int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t batch,
                   int64_t accumulation, struct fail *why) {
     struct forecast_tape *t;
-    int rc = forecast_tape(f, accumulation, &t, why);
+    int rc = forecast_tape(f, batch, accumulation, &t, why);
     if (rc < 0) return rc;
     int64_t budget = room(card, forecast_budget(card), t);
     if (!forecast_runs(t->loaded, batch, f->plan.classes, budget)) return 0;
@@ -187,6 +202,6 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
 bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int64_t batch,
                       int64_t accumulation) {
     struct forecast_tape *t;
-    if (forecast_tape(f, accumulation, &t, NULL) < 0) return true; // forecast_fits says why
+    if (forecast_tape(f, batch, accumulation, &t, NULL) < 0) return true; // forecast_fits says why
     return sim_live_peak(t->sim, batch, f->plan.classes) <= room(card, forecast_budget(card), t);
 }

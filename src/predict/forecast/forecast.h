@@ -6,8 +6,9 @@
 
 #include "predict/gpu/gpu.h"
 #include "predict/plan/plan.h"
+#include "predict/shape/shape.h"
 #include "predict/sim/sim.h"
-#include "predict/tape/store.h"
+#include "predict/tape/shelf.h"
 
 // What measured runs say of the predictions here: factors of the allocator's figures
 // (stats_find_correction). runs 0: none.
@@ -38,6 +39,12 @@ struct forecast_cache {
     struct arena *arena;
     const struct tape_store *store;
     struct sim_options options;
+    // A model that is a file of the user's own: as the plan calls it, and its shape.
+    struct str own_name;
+    const struct shape *own_shape;
+    const char *templates;      // the folder of templates; NULL: those shipped
+    struct tape_shelf *shelf;   // the last two are opened when first asked
+    struct shape_table *shapes; //
     struct forecast_loaded **items;
     ptrdiff_t count, capacity;
 };
@@ -51,6 +58,7 @@ struct forecast_tape {
     int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes)
     struct str_list notes; // where the tape differs from the plan, and what that means
     bool is_upper_bound;   // a larger image or sequence stands in
+    struct str template;   // that was filled with the model's sizes; empty: it is a recording
 };
 
 // A model as people write it, and what it is in the store.
@@ -64,7 +72,8 @@ struct forecast {
     struct forecast_cache *cache;
     struct plan plan;
     struct forecast_model model;
-    struct forecast_tape *tapes[2]; // [0] one micro-step, [1] several; opened when first asked
+    const struct shape *shape;         // where templates of its family exist; NULL: there is none
+    struct forecast_tape *tapes[2][2]; // [several micro-steps][batch 1]; opened when first asked
 };
 
 // Finds the model ("swin_base_384", "google/mt5-large", "yolo11l.pt") in data/models.tsv and in the
@@ -84,9 +93,16 @@ int forecast_record_advice(struct arena *a, struct str spelled, struct str bare,
 // another.
 int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why);
-// The tape for so many micro-steps per optimizer step.
-int forecast_tape(struct forecast *f, int64_t accumulation, struct forecast_tape **ret_tape,
-                  struct fail *why);
+// The tape for that batch and so many micro-steps per optimizer step. A recording is of any batch.
+int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
+                  struct forecast_tape **ret_tape, struct fail *why);
+// The same where it has been opened; NULL: it has not.
+struct forecast_tape *forecast_tape_known(const struct forecast *f, int64_t batch,
+                                          int64_t accumulation);
+// The shape of a model that some template is of; NULL: there is no such template, or nobody knows
+// the shape.
+int forecast_shape(struct forecast_cache *cache, struct str model, const struct shape **ret_shape,
+                   struct fail *why);
 
 // FITS: also with 3 % less capacity. AT RISK: it runs at the capacity, but not at 1.5 or 3 % less.
 enum forecast_verdict { FORECAST_FITS, FORECAST_AT_RISK, FORECAST_OOM };

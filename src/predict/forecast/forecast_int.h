@@ -24,6 +24,20 @@ bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classe
 struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
                                          int64_t classes);
 
+// A template's tape at these dimensions, loaded once.
+int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
+                           const int64_t values[TAPE_DIM_COUNT],
+                           struct forecast_loaded **ret_loaded, struct fail *why);
+// Fills *ret_tape from the template that covers the plan of a model of the forecast's shape.
+// FAIL_INPUT: none does, and what stands in the way.
+int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
+                           struct forecast_tape *ret_tape, struct fail *why);
+// Of the gradients that are there when the optimizer comes.
+int64_t forecast_gradient_bytes(const struct tape *t);
+// The command that records what the plan asks for.
+struct str forecast_record_command(struct arena *a, const struct plan *p,
+                                   const struct forecast_model *m);
+
 // The entry of the model that serves the plan best, NULL with the property that stands in the way.
 const struct tape_entry *forecast_match(const struct tape_store *store, const struct plan *p,
                                         const struct forecast_model *m, const char **ret_obstacle);

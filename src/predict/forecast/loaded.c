@@ -3,6 +3,8 @@
 // answered by an earlier one: both kinds of answers are kept, the latest few of each.
 #include "predict/forecast/forecast_int.h"
 
+#include <string.h>
+
 // The exact least capacity took 19 replays at the median and 133 at most (282 tapes and batches).
 enum { KEPT = 16, NEED_REPLAYS = 20 };
 
@@ -13,7 +15,10 @@ struct outcome {
 };
 
 struct forecast_loaded {
-    const struct tape_entry *entry;
+    const struct tape_entry *entry;    // of a recording; NULL: of a template
+    const struct tape_shelf_entry *of; // the template's, as it was read, and its dimensions
+    struct tape_template *template;
+    int64_t values[TAPE_DIM_COUNT];
     struct tape tape;
     struct sim *sim;
     struct sim *pessimist; // with the kernels' scratch; NULL when the tape has none
@@ -21,6 +26,15 @@ struct forecast_loaded {
     struct forecast_figures figures[KEPT];
     int next_outcome, next_figures;
 };
+
+static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecast_loaded *l) {
+    struct sim_options pessimistic = cache->options;
+    pessimistic.scratch = true;
+    l->sim = sim_prepare(cache->arena, &l->tape, &cache->options);
+    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(cache->arena, &l->tape, &pessimistic);
+    *arena_push(cache->arena, &cache->items, &cache->count, &cache->capacity) = l;
+    return l;
+}
 
 int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
                   struct forecast_loaded **ret_loaded, struct fail *why) {
@@ -32,14 +46,41 @@ int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
     struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
     int rc = tape_store_load(cache->arena, cache->store, entry, &l->tape, why);
     if (rc < 0) return rc;
-    struct sim_options pessimistic = cache->options;
-    pessimistic.scratch = true;
     l->entry = entry;
-    l->sim = sim_prepare(cache->arena, &l->tape, &cache->options);
-    if (l->tape.scratch_count > 0) l->pessimist = sim_prepare(cache->arena, &l->tape, &pessimistic);
-    *arena_push(cache->arena, &cache->items, &cache->count, &cache->capacity) = l;
-    *ret_loaded = l;
+    *ret_loaded = keep(cache, l);
     return 0;
+}
+
+// What is there already of the template: all of it, or at least its text.
+static struct forecast_loaded *find(struct forecast_cache *cache, const struct tape_shelf_entry *of,
+                                    const int64_t *values) {
+    struct forecast_loaded *other = NULL;
+    for (ptrdiff_t i = 0; i < cache->count; i++) {
+        struct forecast_loaded *l = cache->items[i];
+        if (l->of != of) continue;
+        if (memcmp(l->values, values, sizeof l->values) == 0) return l;
+        other = l;
+    }
+    return other;
+}
+
+int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
+                           const int64_t values[TAPE_DIM_COUNT],
+                           struct forecast_loaded **ret_loaded, struct fail *why) {
+    struct forecast_loaded *known = find(cache, entry, values);
+    *ret_loaded = known;
+    if (known && memcmp(known->values, values, sizeof known->values) == 0) return 0;
+    struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
+    int rc = 0;
+    l->of = entry;
+    memcpy(l->values, values, sizeof l->values);
+    if (known)
+        l->template = known->template;
+    else
+        rc = tape_shelf_load(cache->arena, cache->shelf, entry, &l->template, why);
+    if (rc == 0) rc = tape_instantiate(cache->arena, l->template, values, &l->tape, why);
+    if (rc == 0) *ret_loaded = keep(cache, l);
+    return rc;
 }
 
 const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded) {
@@ -47,6 +88,20 @@ const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded) {
 }
 struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded) {
     return loaded->sim;
+}
+
+int64_t forecast_gradient_bytes(const struct tape *t) {
+    int64_t sum = 0;
+    int32_t end = 0;
+    while (end < t->event_count &&
+           !(t->events[end].kind == TAPE_MARK && t->events[end].phase == TAPE_OPTIMIZER))
+        end++;
+    for (int32_t i = 0; i < t->alloc_count; i++) {
+        const struct tape_alloc *x = &t->allocs[i];
+        bool is_left = x->event < end && (x->free_event < 0 || x->free_event > end);
+        if (x->tag == TAPE_GRADIENT && is_left) sum += x->c;
+    }
+    return sum;
 }
 
 static struct sim_result replay(struct forecast_loaded *l, int64_t batch, int64_t classes,

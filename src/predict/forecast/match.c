@@ -143,7 +143,10 @@ static void note_accumulation(struct arena *a, const struct plan *p, struct fore
     const struct tape_header *h = &t->entry->header;
     if (p->inference || micro_steps(p->accumulation) == micro_steps(h->accumulation)) return;
     bool lacks = p->accumulation > 1 && !str_is(h->zero_grad, "zero") && h->parameters > 0;
-    if (lacks) t->extra_bytes += h->parameters * (p->precision == PLAN_BF16 ? 2 : 4);
+    if (lacks && h->adapter.len > 0)
+        t->extra_bytes += forecast_gradient_bytes(t->tape);
+    else if (lacks)
+        t->extra_bytes += h->parameters * (p->precision == PLAN_BF16 ? 2 : 4);
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
         lacks ? STR("no tape with accumulation: the gradients' bytes are added, so every figure is "
                     "an upper bound")
@@ -184,8 +187,16 @@ static void note_layout(struct arena *a, const struct plan *p, struct forecast_t
         a, "recorded as %.*s: the same bytes, other kernels", STR_ARG(t->entry->header.layout));
 }
 
+// A tape of an adapter over frozen weights is of nothing else.
+static int serves_adapter(const struct plan *p, const struct forecast_model *m,
+                          const struct tape_header *h) {
+    (void)m;
+    return str_equal(p->adapter, h->adapter) && str_equal(p->quant, h->quant) ? FREE : NO;
+}
+
 static const struct property properties[] = {
     {"mode", serves_mode, NULL},
+    {"adapter", serves_adapter, NULL},
     {"image size", serves_image, note_image},
     {"sequence length", serves_sequence, note_sequence},
     {"precision", serves_precision, note_precision},

@@ -43,6 +43,19 @@ static bool use_bf16(struct plan *p, const struct gpu *gpu) {
     return true;
 }
 
+static bool use_lora(struct plan *p, const struct gpu *gpu) {
+    if (p->adapter.len > 0 || p->inference) return false;
+    p->adapter = STR("lora:16");
+    p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
+    return true;
+}
+
+static bool use_four_bits(struct plan *p, const struct gpu *gpu) {
+    if (p->quant.len > 0) return false;
+    p->quant = STR("nf4");
+    return p->adapter.len > 0 || use_lora(p, gpu);
+}
+
 // The next smaller size that there is a tape of is found by asking for it.
 static bool halve_sequence(struct plan *p, const struct gpu *gpu) {
     (void)gpu;
@@ -77,6 +90,9 @@ static const struct {
     {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
     {"weights in bf16", "loses precision in small updates", use_bf16},
+    {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
+    {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",
+     use_four_bits},
     {"half the sequence length", "texts are truncated", halve_sequence},
     {"384 px images", "less detail", use_384},
     {"224 px images", "less detail", use_224},
@@ -93,7 +109,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     struct forecast_tape *t;
     // No tape matches the changed plan: then nothing is said about it.
     if (forecast_open(f->cache, &plan, &changed, NULL) < 0) return 0;
-    if (forecast_tape(&changed, accumulation, &t, NULL) < 0 || t->is_upper_bound) return 0;
+    if (forecast_tape(&changed, batch, accumulation, &t, NULL) < 0 || t->is_upper_bound) return 0;
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){

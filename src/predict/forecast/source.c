@@ -3,7 +3,7 @@
 // hub, or else the user's own code. What is printed runs: tests/cli/hints.test runs each.
 #include "base/data.h"
 #include "base/shell.h"
-#include "predict/forecast/forecast.h"
+#include "predict/forecast/forecast_int.h"
 #include "predict/shape/shape.h"
 
 enum { NAME_BYTES = 128 };
@@ -135,4 +135,25 @@ int forecast_record_advice(struct arena *a, struct str spelled, struct str bare,
         *ret_advice = command(a, "ultralytics:", bare);
     if (ret_advice->len == 0) *ret_advice = of_own_code(a);
     return 0;
+}
+
+struct str forecast_record_command(struct arena *a, const struct plan *p,
+                                   const struct forecast_model *m) {
+    struct buf text = buf_new(a);
+    buf_format(&text, "batchfit record %.*s --precision %s", STR_ARG(shell_word(a, m->name)),
+               plan_precision_name(p->precision ? p->precision : PLAN_FP32));
+    if (p->optimizer.len > 0) {
+        buf_format(&text, " --optimizer %.*s", STR_ARG(shell_word(a, p->optimizer)));
+    }
+    if (p->image_size > 0) buf_format(&text, " --img-size %lld", (long long)p->image_size);
+    if (p->sequence_length > 0) buf_format(&text, " --seq-len %lld", (long long)p->sequence_length);
+    if (p->target_length > 0) buf_format(&text, " --target-len %lld", (long long)p->target_length);
+    if (p->accumulation > 1) buf_add(&text, STR(" --accumulation 2"));
+    if (p->checkpointing) buf_add(&text, STR(" --checkpointing"));
+    if (p->inference) buf_add(&text, STR(" --mode inference"));
+    if (p->adapter.len > 0) {
+        buf_format(&text, " --adapter %.*s --weights bf16", STR_ARG(shell_word(a, p->adapter)));
+    }
+    if (p->quant.len > 0) buf_format(&text, " --quant %.*s", STR_ARG(shell_word(a, p->quant)));
+    return buf_str(&text);
 }

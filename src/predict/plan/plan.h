@@ -31,6 +31,8 @@ struct plan {
     enum plan_precision precision;
     struct str optimizer; // one of plan_optimizers
     struct str layout;    // nchw or nhwc
+    struct str adapter;   // see plan_adapter; empty: every weight is trained
+    struct str quant;     // of frozen weights: one of plan_quants; empty: none
     bool checkpointing, ema, inference;
 };
 
@@ -43,6 +45,19 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // "AdamW", "adamw_torch_fused", "torch.optim.SGD", "adamw_bnb_8bit" -> the name of plan_optimizers,
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
+
+extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
+// LoRA: its rank, the layers it is on (names, separated by commas, in any order) and whether it has
+// dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven linear
+// layers of a Llama, "all" and "all-linear" are "all-linear", which is left out at the end. Empty:
+// the rank is no number from 1 on, or a name is none.
+struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout);
+int64_t plan_adapter_rank(struct str adapter); // 0: none
+// What stands behind the rank: "q_proj,v_proj"; empty: every linear layer, without dropout.
+struct str plan_adapter_rest(struct str adapter);
+// The layers alone; empty: every linear layer.
+struct str plan_adapter_targets(struct str adapter);
+extern const char *const plan_adapter_layers[]; // NULL-ended: the linear layers of a Llama
 
 // A member of a plan that stands `at` bytes into a record, as a row of the record's table.
 // clang-format off

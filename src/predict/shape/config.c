@@ -94,6 +94,17 @@ static int read_family(struct reader *r, struct shape *s, struct fail *why) {
                     STR_ARG(r->where), STR_ARG(s->type));
 }
 
+// What a shape of the table would have in `more`: a window below the sequence makes a mask.
+static struct str read_more(const struct reader *r) {
+    json_t *window = json_object_get(r->config, "sliding_window");
+    if (!window) return (struct str){0};
+    json_t *more = json_object();
+    json_object_set(more, "sliding_window", window);
+    struct str text = json_bytes(r->table->arena, more, JSON_COMPACT);
+    json_decref(more);
+    return text;
+}
+
 static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     struct shape_extras more;
     int rc = read_family(r, s, why);
@@ -105,6 +116,7 @@ static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     s->kind = r->family->kind;
     s->tied = json_is_boolean(tied) ? json_is_true(tied) : r->family->tied;
     s->source = r->where;
+    s->more = read_more(r);
     s->parameters = shape_parameters(r->family, s, &more);
     return 0;
 }
@@ -137,6 +149,17 @@ static void put(struct arena *a, json_t *object, struct str path, json_t *value)
         key = str_cut(&path, '.');
     }
     json_object_set_new(object, str_z(a, key), value);
+}
+
+int64_t shape_window(const struct shape *s) {
+    // MistralConfig's default; the others have use_sliding_window, which is off
+    int64_t window = str_is(s->type, "mistral") ? 4096 : 0;
+    json_t *more =
+        window > 0 ? json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL) : NULL;
+    const json_t *said = json_object_get(more, "sliding_window");
+    if (said) window = json_is_number(said) ? (int64_t)json_number_value(said) : 0;
+    json_decref(more);
+    return window;
 }
 
 struct str shape_config(const struct shape_table *t, const struct shape *s) {

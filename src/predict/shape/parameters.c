@@ -37,3 +37,9 @@ int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
     if (f->is_pooled) rows += s->hidden + 1;
     return s->layers * layer + rows * s->hidden + (has_bias(f, "h") ? s->vocabulary : 0);
 }
+
+bool shape_is_plain(const struct shape_table *t, const struct shape *s) {
+    const struct shape_extras none = {0};
+    const struct shape_family *f = shape_family_find(t, s->type);
+    return f && s->parameters > 0 && shape_parameters(f, s, &none) == s->parameters;
+}

@@ -50,6 +50,11 @@ struct str shape_config(const struct shape_table *t, const struct shape *s);
 // as they make no more than 1 % of the parameters.
 bool shape_is_alike(const struct shape *a, const struct shape *b);
 
+// From how many tokens on attention looks at a window only; 0: never, or the family has none.
+int64_t shape_window(const struct shape *s);
+// Whether the sizes say all of its layers: no biases or norms besides the family's own.
+bool shape_is_plain(const struct shape_table *t, const struct shape *s);
+
 // The config.json of a model in the Hugging Face cache ($HF_HUB_CACHE, $HF_HOME/hub, ~/.cache/...):
 // that of its main branch, else any. False: it is not there.
 bool shape_cached(struct arena *a, struct str name, struct str *ret_path);

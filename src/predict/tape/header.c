@@ -28,7 +28,8 @@ static const struct header_field {
     NUMBER(target_length), TEXT(precision),     TEXT(layout),       TEXT(optimizer),
     NUMBER(accumulation),  FLAG(checkpointing), FLAG(ema),          FLAG(grad_scaler),
     FLAG(cudnn_benchmark), FLAG(prefetch),      TEXT(zero_grad),    TEXT(attention),
-    NUMBER(classes),       NUMBER(parameters),  NUMBER(steps),
+    NUMBER(classes),       NUMBER(parameters),  NUMBER(steps),      TEXT(adapter),
+    TEXT(quant),           TEXT(weights),
 #undef TEXT
 #undef NUMBER
 #undef FLAG

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 
 enum { HEAD_BYTES = 1 << 16 }; // of a recording: its header is about 1 KiB
+static const char own_folder[] = "data/tapes";
 
 static int row_number(const struct tsv *t, const char *column, int64_t *ret, struct fail *why) {
     struct str cell = tsv_cell(t, column);
@@ -67,11 +68,15 @@ static const struct column {
     HEADER(attention, CELL_TEXT),
     HEADER(classes, CELL_NUMBER),
     HEADER(parameters, CELL_NUMBER),
+    HEADER(adapter, CELL_TEXT),
+    HEADER(quant, CELL_TEXT),
+    HEADER(weights, CELL_TEXT),
 #undef HEADER
 };
 
 // An empty cell, or a column that is not there, leaves the field unknown.
-static int row_entry(const struct tsv *t, struct tape_entry *e, struct fail *why) {
+int tape_store_row(const struct tsv *t, struct tape_entry *e, struct fail *why) {
+    *e = (struct tape_entry){.shipped = true, .header = tape_header_unknown()};
     for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
         void *to = (char *)e + columns[i].offset;
         int code = 0;
@@ -87,11 +92,10 @@ static int row_entry(const struct tsv *t, struct tape_entry *e, struct fail *why
     return 0;
 }
 
-// The text of NAME in the store's folder, or in the program's own data/tapes.
-static int bundle_text(struct arena *a, struct str folder, struct str name, struct str *ret,
-                       struct fail *why) {
+int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
+                    struct str *ret, struct fail *why) {
     if (folder.len == 0) {
-        struct str path = str_format(a, "data/tapes/%.*s", STR_ARG(name));
+        struct str path = str_format(a, "%s/%.*s", own, STR_ARG(name));
         return data_find(a, path.p, ret, why);
     }
     struct str path = str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(name));
@@ -100,15 +104,15 @@ static int bundle_text(struct arena *a, struct str folder, struct str name, stru
 
 static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why) {
     struct str text;
-    int code = bundle_text(a, s->folder, STR("index.tsv"), &text, why);
+    int code = tape_store_text(a, s->folder, own_folder, STR("index.tsv"), &text, why);
     // A program built without data/tapes has no tapes of its own; a folder that was named has.
     if (code == FAIL_BUG && s->folder.len == 0) return 0;
     if (code < 0) return code;
     struct tsv t;
     code = tsv_open(&t, STR("data/tapes/index.tsv"), text, why);
     while (code == 0 && (code = tsv_next(&t, why)) == 1) {
-        struct tape_entry e = {.shipped = true, .header = tape_header_unknown()};
-        code = row_entry(&t, &e, why);
+        struct tape_entry e;
+        code = tape_store_row(&t, &e, why);
         if (code == 0) *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
     }
     return code;
@@ -171,7 +175,7 @@ int tape_store_load(struct arena *a, const struct tape_store *s, const struct ta
         int code = os_read(a, str_z(a, e->file), TAPE_TEXT_MAX, &bytes, NULL, why);
         return code < 0 ? code : tape_read(a, e->file, bytes, ret, why);
     }
-    int code = bundle_text(a, s->folder, e->file, &bytes, why);
+    int code = tape_store_text(a, s->folder, own_folder, e->file, &bytes, why);
     if (code == 0) {
         code = tape_unpack_part(a, e->file, bytes, e->offset, e->length, &text, why);
     }

@@ -65,6 +65,7 @@ struct tape_header {
     struct str json; // the line as read, for unknown keys and for writing; empty: made by hand
     struct str model, library, torch, recorder, rules, mode, precision, layout, optimizer;
     struct str zero_grad, attention;
+    struct str adapter, quant, weights; // "lora:16", "nf4", "bf16"; empty: none, none, not said
     int64_t image_size, sequence_length, target_length, accumulation, classes, parameters, steps;
     int checkpointing, ema, grad_scaler, cudnn_benchmark, prefetch; // 0, 1 or TAPE_UNKNOWN
     double seconds;

@@ -24,6 +24,14 @@ int tape_template_header_parse(struct arena *a, struct str name, struct str line
                                struct tape_header *ret, struct tape_bound *ret_bounds,
                                struct fail *why);
 
+// The row of an index.tsv that the table stands at: where the text is, and what selects it.
+struct tape_entry;
+struct tsv;
+int tape_store_row(const struct tsv *t, struct tape_entry *e, struct fail *why);
+// The text of NAME in a folder, or where there is none in one of the program's own data.
+int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
+                    struct str *ret, struct fail *why);
+
 // The number of a word in a table; -1: not there.
 int tape_word(struct str word, const char *const *words, int count);
 // "param, buffer, …" for messages.

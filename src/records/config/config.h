@@ -138,6 +138,10 @@ enum config_role {
     CONFIG_RANKS, // data-parallel devices
     CONFIG_COMPILE,
     CONFIG_WEIGHTS_DTYPE, // type in which pretrained weights are loaded
+    CONFIG_LORA_RANK,
+    CONFIG_LORA_TARGETS, // names of layers, or what stands for all of them
+    CONFIG_LORA_DROPOUT,
+    CONFIG_DOUBLE_QUANT, // of weights in four bits: are their scales quantised, too
     CONFIG_ROLES,
 };
 const char *config_role_name(enum config_role role); // "batch", "image_size"; the words of --key

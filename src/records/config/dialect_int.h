@@ -11,6 +11,7 @@ enum role_sort {
     SORT_WORKERS,
     SORT_NUMBER,
     SORT_TEXT,
+    SORT_LIST, // of texts, read as one with commas
     SORT_BOOL,
     SORT_PRECISION
 };

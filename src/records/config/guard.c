@@ -141,22 +141,11 @@ static bool is_named(const struct reader *r, const struct config_guard *g) {
     return false;
 }
 
-// What stands in a value: of a list, its texts.
-static struct str value_text(struct arena *a, const struct config_node *n) {
-    if (n->kind == NODE_SCALAR) return n->text;
-    struct buf all = buf_new(a);
-    for (ptrdiff_t i = 0; n->kind == NODE_LIST && i < n->count; i++) {
-        const struct config_node *item = config_node_follow(n->items[i]);
-        if (item->kind == NODE_SCALAR) buf_format(&all, "%.*s ", STR_ARG(item->text));
-    }
-    return buf_str(&all);
-}
-
 static void add_guard(struct reader *r, const struct guard_row *row, const struct entry *e) {
     struct config_node *n = config_node_follow(e->value);
     if (is_off(r->config, n, 0)) return;
     const struct scalar s = config_scalar_read(r->config, n);
-    const struct str text = value_text(r->arena, n);
+    const struct str text = config_node_text(r->arena, n, ' ');
     struct config_guard g = {.kind = row->kind,
                              .what = name_of(r->arena, row->cases, e->key->text, text, &s),
                              .path = config_path_join(r->arena, e->path, e->key->text),

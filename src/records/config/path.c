@@ -272,3 +272,15 @@ int config_get(struct arena *a, const struct config *c, struct str path,
     *ret_value = config_value_of(a, c, &p, path);
     return 0;
 }
+
+struct str config_node_text(struct arena *a, const struct config_node *n, char between) {
+    if (n->kind == NODE_SCALAR) return n->text;
+    struct buf all = buf_new(a);
+    for (ptrdiff_t i = 0; n->kind == NODE_LIST && i < n->count; i++) {
+        const struct config_node *item = config_node_follow(n->items[i]);
+        if (item->kind != NODE_SCALAR) continue;
+        if (all.count > 0) buf_byte(&all, between);
+        buf_add(&all, item->text);
+    }
+    return buf_str(&all);
+}

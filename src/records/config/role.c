@@ -25,6 +25,10 @@ static const struct {
     [CONFIG_RANKS] = {"ranks", SORT_SIZE},
     [CONFIG_COMPILE] = {"compile", SORT_BOOL},
     [CONFIG_WEIGHTS_DTYPE] = {"weights_dtype", SORT_TEXT},
+    [CONFIG_LORA_RANK] = {"lora_rank", SORT_SIZE},
+    [CONFIG_LORA_TARGETS] = {"lora_targets", SORT_LIST},
+    [CONFIG_LORA_DROPOUT] = {"lora_dropout", SORT_NUMBER},
+    [CONFIG_DOUBLE_QUANT] = {"double_quant", SORT_BOOL},
 };
 
 const char *config_role_name(enum config_role role) {

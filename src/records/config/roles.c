@@ -16,7 +16,7 @@ static bool usable(const struct config *c, const struct match *m, enum role_sort
     // restore_from_path: null names no model.
     if (sort == SORT_TEXT && config_scalar_read(c, n).type == CONFIG_NULL) return false;
     if (n->kind == NODE_MAP) return config_node_is_template(n);
-    return n->kind == NODE_SCALAR || sort == SORT_SIZE || sort == SORT_COUNT;
+    return n->kind == NODE_SCALAR || sort == SORT_SIZE || sort == SORT_COUNT || sort == SORT_LIST;
 }
 
 // All places of a role in the order of the table, without maps.
@@ -180,6 +180,9 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
     } else if (sort == SORT_BOOL) {
         config_reader_bool(&v);
         ask_patcher(r, &v, sort);
+    } else if (sort == SORT_LIST && n->kind == NODE_LIST) {
+        v.type = CONFIG_TEXT;
+        v.text = config_node_text(r->arena, n, ',');
     }
     return v;
 }

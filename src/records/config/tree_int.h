@@ -145,6 +145,8 @@ struct scalar {
 struct scalar config_scalar_read(const struct config *c, const struct config_node *n);
 // The same for a text that would be written plain.
 struct scalar config_scalar_plain(struct str text);
+// What stands in a value: of a list, its texts.
+struct str config_node_text(struct arena *a, const struct config_node *n, char between);
 // What an odd spelling means, for messages: "016 is octal for PyYAML and means 14".
 struct str config_scalar_meaning(struct arena *a, struct scalar s, struct str text);
 // The text spelled as the old value is: True for true where it says False, 8.0 for 8 where it says

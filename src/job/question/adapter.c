@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/question/adapter.h"
+
+static bool is_adapter(const struct config_guard *g) {
+    static const char *const names[] = {"LoRA", "QLoRA", "PEFT adapter", NULL};
+    return str_is(g->kind, "adapter") && str_is_one_of(g->what, names);
+}
+
+// bitsandbytes' four bits; other methods that have four are no nf4.
+static bool is_four_bit(const struct config_guard *g) {
+    static const char *const keys[] = {"load_in_4bit", "use_4bit", "use_qlora", "quantization_bit",
+                                       NULL};
+    struct str key = g->path;
+    for (ptrdiff_t dot; (dot = str_find(key, STR("."))) >= 0;)
+        key = str_slice(key, dot + 1, key.len);
+    return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
+           str_is_one_of(key, keys);
+}
+
+const char *question_adapter_name(const struct plan *p) {
+    return p->adapter.len == 0 ? "full fine-tuning" : p->quant.len > 0 ? "QLoRA" : "LoRA";
+}
+
+bool question_adapter_models(const struct question *q, const struct config_guard *g) {
+    if (is_adapter(g)) return q->plan.adapter.len > 0;
+    return is_four_bit(g) && q->plan.quant.len > 0;
+}
+
+// RANK[:NAMES[:dropout]]
+static int take_option(struct question *q, const char *spelled, struct fail *why) {
+    struct str rest = str_of(spelled), number = str_cut(&rest, ':'), targets = str_cut(&rest, ':');
+    int64_t rank = 0;
+    bool is_rest = rest.p == NULL || str_is(rest, "dropout");
+    if (str_to_i64(number, &rank) && is_rest)
+        q->plan.adapter = plan_adapter(q->arena, rank, targets, rest.p != NULL);
+    if (q->plan.adapter.len > 0) return 0;
+    fail_set(why, FAIL_USAGE, "--lora %s: not RANK, RANK:NAME,NAME or RANK:NAMES:dropout", spelled);
+    return fail_hint(why, "for example --lora 16, or --lora 16:q_proj,v_proj");
+}
+
+static int take_quant(struct question *q, const char *spelled, struct fail *why) {
+    if (!str_is_one_of(str_of(spelled), plan_quants))
+        return fail_set(why, FAIL_USAGE, "--quant %s: not nf4 or nf4-dq", spelled);
+    if (q->plan.adapter.len == 0) {
+        fail_set(why, FAIL_USAGE, "--quant %s: weights in four bits cannot be trained", spelled);
+        return fail_hint(why, "train an adapter over them: --lora 16");
+    }
+    q->plan.quant = str_of(spelled);
+    return 0;
+}
+
+// "true" is Axolotl's lora_target_linear; what is no name at all is not known.
+static struct str config_adapter(const struct question *q) {
+    const struct config_value *v = q->reading.values;
+    struct str targets = v[CONFIG_LORA_TARGETS].text;
+    bool is_known = v[CONFIG_LORA_TARGETS].type == CONFIG_TEXT ||
+                    v[CONFIG_LORA_TARGETS].type == CONFIG_BOOL || v[CONFIG_LORA_TARGETS].assumed;
+    if (str_equal_nocase(targets, STR("true"))) targets = STR("all-linear");
+    if (!is_known || str_equal_nocase(targets, STR("false")) || targets.len == 0)
+        return (struct str){0};
+    return plan_adapter(q->arena, v[CONFIG_LORA_RANK].integer, targets,
+                        v[CONFIG_LORA_DROPOUT].number > 0);
+}
+
+static void take_config(struct question *q) {
+    bool has_adapter = false, has_bits = false;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        has_adapter = has_adapter || is_adapter(g);
+        has_bits = has_bits || is_four_bit(g) || str_is(g->what, "QLoRA");
+    }
+    if (has_adapter && q->plan.adapter.len == 0) q->plan.adapter = config_adapter(q);
+    if (!has_bits || q->plan.adapter.len == 0 || q->plan.quant.len > 0) return;
+    q->plan.quant = q->reading.values[CONFIG_DOUBLE_QUANT].boolean ? STR("nf4-dq") : STR("nf4");
+}
+
+int question_adapter(struct question *q, const struct question_options *o, struct fail *why) {
+    int rc = 0;
+    if (q->plan.inference) return 0;
+    if (o->lora) rc = take_option(q, o->lora, why);
+    if (rc == 0 && o->quant) rc = take_quant(q, o->quant, why);
+    if (rc == 0) take_config(q);
+    return rc;
+}
+
+// Where not even full fine-tuning can be predicted, the adapter is what the answer fails for, if it
+// is a prediction that was asked for.
+void question_adapter_check(struct question *q, const struct question_options *o) {
+    struct forecast f;
+    struct fail unserved;
+    struct plan full = q->plan;
+    if (o->lora || q->plan.adapter.len == 0) return;
+    full.adapter = full.quant = (struct str){0};
+    if (q->plan.model.len == 0) {
+        q->plan = full;
+        return;
+    }
+    if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) return;
+    if (forecast_open(&q->tape_cache, &full, &f, NULL) < 0 && !o->model_is_optional) return;
+    str_list_format(q->arena, &q->notes, "%s is not predicted: %s", question_adapter_name(&q->plan),
+                    unserved.message);
+    q->plan = full;
+}

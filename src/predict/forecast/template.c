@@ -1,0 +1,286 @@
+// SPDX-License-Identifier: Apache-2.0
+// A model whose shape is known, trained in a way that a template covers: the template, filled with
+// the shape's sizes, is its tape. A template covers what was recorded, and nothing beside it: every
+// property of the plan has a row in the table below, and the one that stands in the way is named.
+#include "predict/forecast/forecast_int.h"
+
+#include "base/unit.h"
+
+enum { USUAL_TOKENS = 2048 }; // where nobody says how many
+
+struct wish {
+    const struct plan *plan;
+    const struct shape *shape;
+    bool is_single;
+};
+
+static struct str heads_text(bool is_grouped) {
+    return is_grouped ? STR("that share keys and values")
+                      : STR("with keys and values of their own");
+}
+static struct str wanted_heads(const struct wish *w) {
+    return heads_text(w->shape->kv_heads > 0 && w->shape->kv_heads < w->shape->heads);
+}
+static struct str has_heads(const struct tape_shelf_entry *e) {
+    return heads_text(e->is_grouped);
+}
+
+static struct str embedding_text(bool is_tied) {
+    return is_tied ? STR("that is the head's, too") : STR("beside a head of its own");
+}
+static struct str wanted_embedding(const struct wish *w) {
+    return embedding_text(w->shape->tied);
+}
+static struct str has_embedding(const struct tape_shelf_entry *e) {
+    return embedding_text(e->is_tied);
+}
+
+// Without its rank, which is a dimension.
+static struct str adapter_text(struct str adapter) {
+    struct str rest = plan_adapter_rest(adapter);
+    if (adapter.len == 0) return STR("none");
+    return rest.len > 0 ? rest : STR("all-linear");
+}
+static struct str wanted_adapter(const struct wish *w) {
+    return adapter_text(w->plan->adapter);
+}
+static struct str has_adapter(const struct tape_shelf_entry *e) {
+    return adapter_text(e->entry.header.adapter);
+}
+
+static struct str quant_text(struct str quant) {
+    return quant.len > 0 ? quant : STR("none");
+}
+static struct str wanted_quant(const struct wish *w) {
+    return quant_text(w->plan->quant);
+}
+static struct str has_quant(const struct tape_shelf_entry *e) {
+    return quant_text(e->entry.header.quant);
+}
+
+// Autocast to fp16 and to bf16 casts the same tensors to two bytes.
+static struct str wanted_precision(const struct wish *w) {
+    enum plan_precision p = w->plan->precision ? w->plan->precision : PLAN_FP32;
+    return str_of(plan_precision_name(p == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : p));
+}
+static struct str has_precision(const struct tape_shelf_entry *e) {
+    return e->entry.header.precision;
+}
+
+// What an adapter's optimizer keeps is little: that of another one is counted as AdamW's, which is
+// the most. Of all weights it is most of the memory.
+static struct str wanted_optimizer(const struct wish *w) {
+    struct str asked = w->plan->optimizer;
+    bool is_adamw = asked.len == 0 || str_is(asked, "adam") || w->plan->adapter.len > 0;
+    return is_adamw ? STR("adamw") : asked;
+}
+static struct str has_optimizer(const struct tape_shelf_entry *e) {
+    return e->entry.header.optimizer;
+}
+
+static struct str checkpointing_text(bool is_on) {
+    return is_on ? STR("on") : STR("off");
+}
+static struct str wanted_checkpointing(const struct wish *w) {
+    return checkpointing_text(w->plan->checkpointing);
+}
+static struct str has_checkpointing(const struct tape_shelf_entry *e) {
+    return checkpointing_text(e->entry.header.checkpointing == 1);
+}
+
+static const struct property {
+    const char *name;
+    struct str (*wanted)(const struct wish *w);
+    struct str (*has)(const struct tape_shelf_entry *e);
+} properties[] = {
+    {"attention heads", wanted_heads, has_heads},
+    {"an embedding", wanted_embedding, has_embedding},
+    {"adapter", wanted_adapter, has_adapter},
+    {"weights in four bits", wanted_quant, has_quant},
+    {"optimizer", wanted_optimizer, has_optimizer},
+    {"precision", wanted_precision, has_precision},
+    {"gradient checkpointing", wanted_checkpointing, has_checkpointing},
+};
+enum { PROPERTIES = sizeof properties / sizeof *properties };
+
+static bool is_of_family(const struct tape_shelf_entry *e, const struct shape *s) {
+    return str_equal(e->family, s->type);
+}
+
+// The number of properties that are as wished, from the first on.
+static int reach(const struct tape_shelf_entry *e, const struct wish *w) {
+    int i = 0;
+    while (i < PROPERTIES && str_equal(properties[i].wanted(w), properties[i].has(e))) i++;
+    return i;
+}
+
+// One for batch 1 serves it alone, one for more serves it with copies that vanish there.
+static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, const struct wish *w,
+                                             int *ret_farthest) {
+    const struct tape_shelf_entry *best = NULL;
+    *ret_farthest = 0;
+    for (ptrdiff_t i = 0; i < shelf->count; i++) {
+        const struct tape_shelf_entry *e = &shelf->entries[i];
+        if (!is_of_family(e, w->shape) || (e->is_single && !w->is_single)) continue;
+        int far = reach(e, w);
+        if (far > *ret_farthest) *ret_farthest = far;
+        if (far == PROPERTIES && (!best || e->is_single)) best = e;
+    }
+    return best;
+}
+
+// "bf16, amp-bf16": what templates have that are as wished up to this property.
+static struct str others(struct arena *a, const struct tape_shelf *shelf, const struct wish *w,
+                         int property) {
+    struct str_list list = {0};
+    struct buf text = buf_new(a);
+    for (ptrdiff_t i = 0; i < shelf->count; i++) {
+        const struct tape_shelf_entry *e = &shelf->entries[i];
+        if (!is_of_family(e, w->shape) || reach(e, w) < property) continue;
+        struct str has = properties[property].has(e);
+        if (str_list_has(&list, has)) continue;
+        str_list_add(a, &list, has);
+        buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(has));
+    }
+    return buf_str(&text);
+}
+
+// Whether LoRA is on a layer that the model has.
+static bool has_target(struct str targets) {
+    for (struct str rest = targets; rest.p;) {
+        struct str target = str_cut(&rest, ',');
+        for (int i = 0; plan_adapter_layers[i]; i++) {
+            if (str_is(target, plan_adapter_layers[i])) return true;
+        }
+    }
+    return targets.len == 0;
+}
+
+static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
+    struct arena *a = f->arena;
+    const struct property *p = &properties[property];
+    struct str targets = plan_adapter_targets(w->plan->adapter);
+    if (!has_target(targets)) {
+        fail_set(why, FAIL_INPUT, "%.*s: LoRA on %.*s: a %.*s has no such layer",
+                 STR_ARG(w->plan->model), STR_ARG(targets), STR_ARG(w->shape->type));
+        return fail_hint(why, "its linear layers: q_proj, k_proj, v_proj, o_proj, gate_proj, "
+                              "up_proj, down_proj");
+    }
+    fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
+             STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
+             STR_ARG(others(a, f->cache->shelf, w, property)));
+    return fail_hint(why, "record it: %.*s",
+                     STR_ARG(forecast_record_command(a, w->plan, &f->model)));
+}
+
+static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
+                           int64_t values[TAPE_DIM_COUNT]) {
+    const struct shape *s = w->shape;
+    int64_t tokens = s->positions > 0 && s->positions < USUAL_TOKENS ? s->positions : USUAL_TOKENS;
+    values[TAPE_DIM_SEQUENCE] = w->plan->sequence_length > 0 ? w->plan->sequence_length : tokens;
+    values[TAPE_DIM_HIDDEN] = s->hidden;
+    values[TAPE_DIM_FFN] = s->intermediate;
+    values[TAPE_DIM_VOCABULARY] = s->vocabulary;
+    values[TAPE_DIM_HEAD_SIZE] = s->head_dim;
+    values[TAPE_DIM_KV_HEADS] = s->kv_heads;
+    if (e->is_grouped) values[TAPE_DIM_GROUP] = s->heads / s->kv_heads;
+    values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
+    values[TAPE_DIM_LAYERS] = s->layers;
+}
+
+// What an answer says of the tape that it is from: the training's, where the template's header has
+// the family's.
+static void set_entry(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
+                      struct forecast_tape *t) {
+    struct tape_entry *made = arena_new(f->arena, struct tape_entry, 1);
+    *made = e->entry;
+    made->header = t->tape->header;
+    made->header.model = f->model.name;
+    made->header.parameters = w->shape->parameters;
+    made->header.adapter = w->plan->adapter;
+    made->header.quant = w->plan->quant;
+    t->entry = made;
+    t->template = e->name;
+}
+
+static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+    struct arena *a = f->arena;
+    const struct plan *p = w->plan;
+    const struct tape_header *h = &t->entry->header;
+    str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
+                    STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
+    if (p->quant.len > 0)
+        str_list_format(a, &t->notes,
+                        "%.*s: frozen linear layers in four bits as bitsandbytes stores them; "
+                        "embedding, norms and head in fp32, as peft prepares them",
+                        STR_ARG(p->quant));
+    else if (p->adapter.len > 0)
+        str_list_add(a, &t->notes, STR("frozen weights are counted in 2 bytes, the adapter in 4"));
+    if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
+        str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
+                        STR_ARG(p->optimizer));
+    if (p->adapter.len == 0)
+        str_list_format(a, &t->notes,
+                        "AdamW is counted as fused, as the Trainer has it from torch 2.8 on: one "
+                        "that is not needs up to %.*s more",
+                        STR_ARG(unit_bytes(a, forecast_gradient_bytes(t->tape))));
+    if (p->accumulation > 1) {
+        t->extra_bytes = forecast_gradient_bytes(t->tape);
+        str_list_format(a, &t->notes,
+                        "accumulation: the gradients (%.*s) stay from one micro-step to the next "
+                        "and are added, so every figure is an upper bound",
+                        STR_ARG(unit_bytes(a, t->extra_bytes)));
+    }
+    int64_t window = shape_window(w->shape), tokens = h->sequence_length;
+    if (window > 0 && tokens > window)
+        str_list_format(a, &t->notes,
+                        "not counted: the mask of the model's window of %lld tokens (sdpa; "
+                        "flash attention has none)",
+                        (long long)window);
+}
+
+int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
+                           struct forecast_tape *ret_tape, struct fail *why) {
+    const struct wish w = {p, f->shape, is_single};
+    int64_t values[TAPE_DIM_COUNT] = {0};
+    struct forecast_tape t = {0};
+    int farthest;
+    const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
+    if (!e) return not_covered(f, &w, farthest, why);
+    set_dimensions(&w, e, values);
+    int rc = forecast_load_template(f->cache, e, values, &t.loaded, why);
+    if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
+    t.tape = forecast_loaded_tape(t.loaded);
+    t.sim = forecast_loaded_sim(t.loaded);
+    set_entry(f, &w, e, &t);
+    note(f, &w, &t);
+    *ret_tape = t;
+    return 0;
+}
+
+static int open_tables(struct forecast_cache *cache, struct fail *why) {
+    if (cache->shelf) return 0;
+    struct tape_shelf *shelf = arena_new(cache->arena, struct tape_shelf, 1);
+    struct shape_table *shapes = arena_new(cache->arena, struct shape_table, 1);
+    int rc = tape_shelf_open(cache->arena, cache->templates, shelf, why);
+    if (rc == 0) rc = shape_load(cache->arena, shapes, why);
+    if (rc < 0) return rc;
+    cache->shelf = shelf;
+    cache->shapes = shapes;
+    return 0;
+}
+
+int forecast_shape(struct forecast_cache *cache, struct str model, const struct shape **ret_shape,
+                   struct fail *why) {
+    *ret_shape = NULL;
+    int rc = open_tables(cache, why);
+    if (rc < 0) return rc;
+    bool is_own = cache->own_shape && str_equal(model, cache->own_name);
+    if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
+    const struct shape *s = is_own ? cache->own_shape : shape_find(cache->shapes, model);
+    if (!s || s->experts > 0 || s->kv_heads < 1 || !shape_is_plain(cache->shapes, s)) return 0;
+    for (ptrdiff_t i = 0; i < cache->shelf->count; i++) {
+        if (is_of_family(&cache->shelf->entries[i], s)) *ret_shape = s;
+    }
+    return 0;
+}

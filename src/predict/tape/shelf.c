@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "predict/tape/shelf.h"
+
+#include "base/data.h"
+#include "predict/tape/tape_int.h"
+
+static const char own_folder[] = "data/templates";
+
+static int read_row(const struct tsv *t, struct tape_shelf_entry *e, struct fail *why) {
+    int code = tape_store_row(t, &e->entry, why);
+    struct str model = e->entry.header.model;
+    e->name = tsv_cell(t, "name");
+    e->family = str_starts(model, STR("hf:")) ? str_slice(model, 3, model.len) : model;
+    e->is_grouped = str_is(tsv_cell(t, "grouped"), "true");
+    e->is_tied = str_is(tsv_cell(t, "tied"), "true");
+    e->is_single = str_is(tsv_cell(t, "single"), "true");
+    return code;
+}
+
+int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret, struct fail *why) {
+    struct tape_shelf s = {.folder = str_of(folder)};
+    struct str text;
+    struct tsv t;
+    int code = tape_store_text(a, s.folder, own_folder, STR("index.tsv"), &text, why);
+    if (code == FAIL_BUG && s.folder.len == 0) {
+        *ret = s;
+        return 0;
+    }
+    if (code == 0) code = tsv_open(&t, STR("data/templates/index.tsv"), text, why);
+    while (code == 0 && (code = tsv_next(&t, why)) == 1) {
+        struct tape_shelf_entry e;
+        code = read_row(&t, &e, why);
+        if (code == 0) *arena_push(a, &s.entries, &s.count, &s.capacity) = e;
+    }
+    if (code == 0) *ret = s;
+    return code;
+}
+
+int tape_shelf_load(struct arena *a, const struct tape_shelf *s, const struct tape_shelf_entry *e,
+                    struct tape_template **ret, struct fail *why) {
+    struct str bytes, text;
+    int code = tape_store_text(a, s->folder, own_folder, e->entry.file, &bytes, why);
+    if (code == 0) {
+        code =
+            tape_unpack_part(a, e->entry.file, bytes, e->entry.offset, e->entry.length, &text, why);
+    }
+    return code < 0 ? code : tape_template_read(a, e->name, text, ret, why);
+}

@@ -1,0 +1,30 @@
+// SPDX-License-Identifier: Apache-2.0
+// Where templates come from: the bundles shipped with the program (data/templates, embedded). Lists
+// what there is and loads one; which of them covers a training is for the caller to decide.
+#ifndef TAPE_SHELF_H
+#define TAPE_SHELF_H
+
+#include "predict/tape/store.h"
+#include "predict/tape/template.h"
+
+// A row of data/templates/index.tsv.
+struct tape_shelf_entry {
+    struct tape_entry entry; // file, place and header; the header's adapter is one without a rank
+    struct str name;         // "llama-qlora-checkpointing"
+    struct str family;       // the model_type of a config.json: "llama"
+    bool is_grouped;         // several query heads share a key-value head
+    bool is_tied;            // embedding and head are one matrix
+    bool is_single;          // for batch 1, where some copies vanish
+};
+struct tape_shelf {
+    struct str folder; // where bundles are; empty: the program's own data
+    struct tape_shelf_entry *entries;
+    ptrdiff_t count, capacity;
+};
+
+// NULL stands for the program's own; a program built without data/templates has none.
+int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret, struct fail *why);
+int tape_shelf_load(struct arena *a, const struct tape_shelf *s, const struct tape_shelf_entry *e,
+                    struct tape_template **ret, struct fail *why);
+
+#endif

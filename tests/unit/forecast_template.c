@@ -1,0 +1,161 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which template covers a plan, and whether what it is filled with is the model: a template's
+// parameters are those of the shape.
+#include "unit.h"
+
+#include "base/unit.h"
+#include "predict/forecast/forecast.h"
+
+static struct forecast_cache cache_of(struct arena *a) {
+    static struct tape_store none;
+    return (struct forecast_cache){.arena = a, .store = &none, .options = sim_options_default()};
+}
+
+static struct plan plan_of(const char *model) {
+    return (struct plan){.model = str_of(model),
+                         .precision = PLAN_AMP_BF16,
+                         .sequence_length = 512,
+                         .adapter = STR("lora:16")};
+}
+
+// Opened, and the tape of that batch.
+static struct forecast_tape *filled(struct forecast_cache *cache, const struct plan *plan,
+                                    struct forecast *f, int64_t batch) {
+    struct forecast_tape *t;
+    struct fail why = {0};
+    if (forecast_open(cache, plan, f, &why) < 0) fail_msg("%s", why.message);
+    if (forecast_tape(f, batch, 1, &t, &why) < 0) fail_msg("%s", why.message);
+    return t;
+}
+
+static void the_plan_chooses(void **state) {
+    (void)state;
+    static const struct {
+        const char *model, *quant, *template;
+        bool checkpointing;
+        int64_t batch;
+    } cases[] = {
+        {"meta-llama/Llama-3.1-8B", "", "llama-lora", false, 4},
+        {"meta-llama/Llama-3.1-8B", "", "llama-lora-b1", false, 1},
+        {"hf:meta-llama/Llama-3.1-8B", "nf4", "llama-qlora-checkpointing", true, 2},
+        {"meta-llama/Llama-3.2-1B", "", "llama-lora-tied", false, 4},
+        {"meta-llama/Llama-2-7b-hf", "nf4-dq", "llama-qlora-dq-checkpointing-mha-b1", true, 1},
+        {"mistralai/Mistral-7B-v0.1", "", "mistral-lora", false, 4},
+    };
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan plan = plan_of(cases[i].model);
+        struct forecast f;
+        plan.quant = str_of(cases[i].quant);
+        plan.checkpointing = cases[i].checkpointing;
+        struct forecast_tape *t = filled(&cache, &plan, &f, cases[i].batch);
+        if (!str_is(t->template, cases[i].template)) fail_msg("%.*s", STR_ARG(t->template));
+        assert_true(str_equal(t->entry->header.adapter, plan.adapter));
+        assert_false(t->is_upper_bound);
+    }
+}
+
+static int64_t parameter_bytes(const struct tape *t) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < t->alloc_count; i++) {
+        if (t->allocs[i].tag == TAPE_PARAM) sum += t->allocs[i].c;
+    }
+    return sum;
+}
+
+static void parameters_are_the_shapes(void **state) {
+    (void)state;
+    static const char *const models[] = {"meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B",
+                                         "meta-llama/Llama-2-7b-hf", "mistralai/Mistral-7B-v0.1",
+                                         "Qwen/Qwen2.5-7B"};
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
+        struct plan plan = plan_of(models[i]);
+        struct forecast f;
+        plan.adapter = (struct str){0};
+        plan.precision = PLAN_BF16;
+        struct forecast_tape *t = filled(&cache, &plan, &f, 2);
+        assert_int_equal(parameter_bytes(t->tape), 2 * f.shape->parameters);
+    }
+}
+
+static void a_template_is_loaded_once(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    struct plan plan = plan_of("meta-llama/Llama-3.1-8B");
+    struct forecast f, again;
+    struct forecast_tape *one = filled(&cache, &plan, &f, 4),
+                         *two = filled(&cache, &plan, &again, 8);
+    assert_ptr_equal(one->tape, two->tape);
+    plan.sequence_length = 1024;
+    assert_ptr_not_equal(filled(&cache, &plan, &again, 4)->tape, one->tape);
+    assert_int_equal(again.plan.sequence_length, 1024);
+}
+
+static void what_is_not_covered_is_named(void **state) {
+    (void)state;
+    static const struct {
+        const char *adapter, *optimizer, *message;
+        enum plan_precision precision;
+    } cases[] = {
+        {"lora:16:q_proj", "", "adapter q_proj", PLAN_AMP_BF16},
+        {"lora:16:foo", "", "no such layer", PLAN_AMP_BF16},
+        {"", "sgd", "optimizer sgd", PLAN_BF16},
+        {"", "adamw", "precision fp32", PLAN_FP32},
+        {"lora:5000", "", "adapter_rank 5000", PLAN_AMP_BF16},
+    };
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan plan = plan_of("meta-llama/Llama-3.1-8B");
+        struct forecast f;
+        struct fail why = {0};
+        plan.adapter = str_of(cases[i].adapter);
+        plan.optimizer = str_of(cases[i].optimizer);
+        plan.precision = cases[i].precision;
+        assert_int_equal(forecast_open(&cache, &plan, &f, &why), FAIL_INPUT);
+        if (!strstr(why.message, cases[i].message)) fail_msg("%s", why.message);
+    }
+}
+
+static void a_shape_is_no_model_of_another_family(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    const struct shape *s;
+    static const char *const names[] = {"bert-base-uncased", "mistralai/Mixtral-8x7B-v0.1", "",
+                                        "x/y"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        assert_int_equal(forecast_shape(&cache, str_of(names[i]), &s, NULL), 0);
+        assert_null(s);
+    }
+}
+
+static void accumulation_adds_the_gradients(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    struct plan plan = plan_of("meta-llama/Llama-3.1-8B");
+    struct forecast f;
+    struct forecast_tape *t;
+    filled(&cache, &plan, &f, 2);
+    assert_int_equal(forecast_tape(&f, 2, 8, &t, NULL), 0);
+    // rank 16 on the seven linear layers of 32 layers, in fp32
+    int64_t widths = (4096 + 4096) * 2 + (4096 + 1024) * 2 + (4096 + 14336) * 3;
+    assert_int_equal(t->extra_bytes, 4 * 16 * 32 * widths);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_plan_chooses),
+        cmocka_unit_test(parameters_are_the_shapes),
+        cmocka_unit_test(a_template_is_loaded_once),
+        cmocka_unit_test(what_is_not_covered_is_named),
+        cmocka_unit_test(a_shape_is_no_model_of_another_family),
+        cmocka_unit_test(accumulation_adds_the_gradients),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// The shipped templates: every row of the index loads as what it says.
+#include "unit.h"
+
+#include "predict/tape/shelf.h"
+
+static struct tape_shelf open_shelf(struct arena *a) {
+    struct tape_shelf s;
+    struct fail why = {0};
+    if (tape_shelf_open(a, NULL, &s, &why) < 0) fail_msg("%s", why.message);
+    return s;
+}
+
+static void every_template_is_what_its_row_says(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_shelf s = open_shelf(&a);
+    assert_true(s.count > 70);
+    for (ptrdiff_t i = 0; i < s.count; i++) {
+        const struct tape_shelf_entry *e = &s.entries[i];
+        const struct tape_header *row = &e->entry.header;
+        struct arena_mark mark = arena_mark(&a);
+        struct tape_template *t;
+        struct fail why = {0};
+        if (tape_shelf_load(&a, &s, e, &t, &why) < 0) fail_msg("%s", why.message);
+        const struct tape_header *h = tape_template_header(t);
+        assert_true(str_equal(h->precision, row->precision));
+        assert_true(str_equal(h->adapter, row->adapter));
+        assert_true(str_equal(h->quant, row->quant));
+        assert_int_equal(h->checkpointing, row->checkpointing);
+        assert_true(str_starts(e->name, e->family));
+        assert_int_equal(tape_template_bound(t, TAPE_DIM_BATCH).most == 0, e->is_single);
+        assert_int_equal(tape_template_bound(t, TAPE_DIM_GROUP).most > 0, e->is_grouped);
+        assert_int_equal(tape_template_bound(t, TAPE_DIM_ADAPTER_RANK).most > 0,
+                         row->adapter.len > 0);
+        arena_rewind(&a, mark);
+    }
+}
+
+static void a_folder_without_an_index_is_an_error(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_shelf s;
+    struct fail why = {0};
+    assert_true(tape_shelf_open(&a, "/nonexistent", &s, &why) < 0);
+    assert_true(strlen(why.message) > 0);
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_template_is_what_its_row_says),
+        cmocka_unit_test(a_folder_without_an_index_is_an_error),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
