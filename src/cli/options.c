@@ -75,6 +75,13 @@ static int store_memory(struct reading *r, const struct cli_row *row, char *text
     return rc;
 }
 
+static int store_bytes_or_none(struct reading *r, const struct cli_row *row, char *text, void *to) {
+    int rc = store_bytes(r, row, text, to);
+    int64_t *bytes = to;
+    if (rc == 0 && *bytes == 0) *bytes = -1;
+    return rc;
+}
+
 static int store_share(struct reading *r, const struct cli_row *row, char *text, void *to) {
     if (unit_parse_share(str_of(text), to)) return 0;
     return option_bad(r, row, text, "a fraction such as 0.15 or 15%");
@@ -87,10 +94,17 @@ static int store_switch(struct reading *r, const struct cli_row *row, char *text
 }
 
 static int (*const stores[])(struct reading *, const struct cli_row *, char *, void *) = {
-    [CLI_SWITCH] = store_switch, [CLI_TEXT] = store_text,   [CLI_COUNT] = store_count,
-    [CLI_BYTES] = store_bytes,   [CLI_SHARE] = store_share, [CLI_LIST] = store_text,
-    [CLI_MEMORY] = store_memory, [CLI_REPEAT] = store_text, [CLI_MANY] = store_text,
+    [CLI_SWITCH] = store_switch,
+    [CLI_TEXT] = store_text,
+    [CLI_COUNT] = store_count,
+    [CLI_BYTES] = store_bytes,
+    [CLI_SHARE] = store_share,
+    [CLI_LIST] = store_text,
+    [CLI_MEMORY] = store_memory,
+    [CLI_REPEAT] = store_text,
+    [CLI_MANY] = store_text,
     [CLI_NUMBER] = store_number,
+    [CLI_BYTES_OR_NONE] = store_bytes_or_none,
 };
 
 static int key_of_row(const struct cli_verb *verb, const struct cli_row *row) {

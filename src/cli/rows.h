@@ -60,6 +60,9 @@
 #define CLI_ROW_FORCE(at)                  \
     CLI_ROW("force", NULL, CLI_SWITCH, at, \
             "write even if the config has settings that are not counted (LoRA, ZeRO, …)", NULL)
+#define CLI_ROW_DETAILS(at)                                                                       \
+    CLI_ROW("details", NULL, CLI_SWITCH, at, "also show the allocator's figures, and the budget", \
+            NULL)
 #define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files", NULL)
 
 #endif

@@ -24,16 +24,17 @@
 
 // How an option's value is read, and the type at the row's offset.
 enum cli_kind {
-    CLI_SWITCH, // bool
-    CLI_TEXT,   // const char *
-    CLI_COUNT,  // int64_t, at least 1
-    CLI_BYTES,  // int64_t: "6GiB"
-    CLI_MEMORY, // int64_t, of a GPU: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
-    CLI_SHARE,  // double in [0, 1): "0.15", "15%"; NaN when absent
-    CLI_LIST,   // const char *: repeated values are joined with commas
-    CLI_REPEAT, // const char *: repeated values, joined with line ends: they may hold commas
-    CLI_MANY,   // const char *: all words up to the next option, joined with commas: 4 8 12
-    CLI_NUMBER, // double from 0 on; NaN when absent
+    CLI_SWITCH,        // bool
+    CLI_TEXT,          // const char *
+    CLI_COUNT,         // int64_t, at least 1
+    CLI_BYTES,         // int64_t: "6GiB"
+    CLI_MEMORY,        // int64_t, of a GPU: as BYTES, but a bare 6 is 6 GiB and a bare 6144 is MiB
+    CLI_SHARE,         // double in [0, 1): "0.15", "15%"; NaN when absent
+    CLI_LIST,          // const char *: repeated values are joined with commas
+    CLI_REPEAT,        // const char *: repeated values, joined with line ends: they may hold commas
+    CLI_MANY,          // const char *: all words up to the next option, joined with commas: 4 8 12
+    CLI_NUMBER,        // double from 0 on; NaN when absent
+    CLI_BYTES_OR_NONE, // int64_t: as BYTES, but 0 is -1: none, which says more than nothing
 };
 
 // One option of a verb, always a long name; underscores are accepted for its dashes.

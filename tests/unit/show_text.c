@@ -4,6 +4,7 @@
 #include "view/chart/chart.h"
 #include "view/show/bar.h"
 #include "view/show/progress.h"
+#include "view/show/prose.h"
 #include "view/show/table.h"
 
 #include <math.h>
@@ -103,21 +104,74 @@ static void tables_line_up_by_display_width(void **state) {
                             "팀 서버       -  a|b <i>\n");
 }
 
-static void tables_keep_within_any_width(void **state) {
+static bool has(struct str text, const char *part) {
+    return str_find(text, str_of(part)) >= 0;
+}
+
+// Whatever the width: every word is there whole, and a line is too long only where a word is.
+static void tables_lose_nothing_at_any_width(void **state) {
     (void)state;
-    for (int width = 1; width < 70; width++) {
+    static const char *const words[] = {"RTX 3060", "12",    "accumulate", "batches;", "그래디언트",
+                                        "누적",     "Batch", "팀 서버",    "a|b"};
+    for (int width = 17; width < 70; width++) {
         ARENA_AUTO a = {0};
         struct show_table t = small_table(&a);
         struct buf b = buf_new(&a);
-        show_table_text(&t, (struct show_style){.width = width, .utf8 = width & 1}, &b);
+        show_table_text(&t, (struct show_style){.width = width, .utf8 = true}, &b);
         struct str rest = buf_str(&b);
-        str_line(&rest); // the title is not cut
-        int least = 4 * 3 + 2 * 2;
+        for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+            if (!has(rest, words[i])) fail_msg("%s is lost at %d columns", words[i], width);
+        }
         while (rest.len > 0) {
             int wide = show_width(str_line(&rest));
-            assert_true(wide <= (width > least ? width : least));
+            if (wide > width && wide > 20) fail_msg("%d columns at %d", wide, width);
         }
     }
+}
+
+static void tables_leave_columns_out_in_their_order_then_stack(void **state) {
+    (void)state;
+    static const char *const order[] = {"effective", "precision", NULL};
+    static const char *const columns[] = {"GPU", "batch", "effective", "precision", "verdict"};
+    static const char *const cells[] = {"RTX 3060", "12", "48", "amp-fp16", "FITS"};
+    ARENA_AUTO a = {0};
+    struct show_table t = show_table_new(&a, (struct str){0});
+    for (int i = 0; i < 5; i++) show_table_column(&t, columns[i], i ? SHOW_RIGHT : SHOW_LEFT);
+    for (int i = 0; i < 5; i++) show_table_cell(&t, SHOW_PLAIN, str_of(cells[i]));
+    show_table_gives_way(&t, order);
+    struct buf b = buf_new(&a);
+    show_table_text(&t, (struct show_style){.width = 40}, &b);
+    assert_str(buf_str(&b), "GPU       batch  precision  verdict\n"
+                            "--------  -----  ---------  -------\n"
+                            "RTX 3060     12   amp-fp16     FITS\n"
+                            "left out at this width: effective\n");
+    b = buf_new(&a);
+    show_table_text(&t, (struct show_style){.width = 20}, &b);
+    assert_str(buf_str(&b), "RTX 3060\n"
+                            "  batch      12\n"
+                            "  effective  48\n"
+                            "  precision  amp-fp16\n"
+                            "  verdict    FITS\n");
+}
+
+static void sentences_wrap_at_words_and_not_in_pipes(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct buf b = buf_new(&a);
+    show_text(&b, ascii, SHOW_GOOD, STR("FITS  "));
+    show_prose(&b, (struct show_style){.width = 20}, SHOW_PLAIN,
+               STR("batch 12 on a-very-long-name-of-a-card: 8.6 GiB"), 6, 2);
+    assert_str(buf_str(&b), "FITS  batch 12 on\n"
+                            "  a-very-long-name-of-a-card:\n"
+                            "  8.6 GiB\n");
+    b = buf_new(&a);
+    show_prose_lines(&b, ascii, STR("one two three\nfour"));
+    assert_str(buf_str(&b), "one two three\nfour\n");
+    // A line is not longer than an eye follows, however wide the screen.
+    assert_int_equal(show_prose_width((struct show_style){.width = 300}), 100);
+    assert_str(show_gpu_name(STR("NVIDIA GeForce RTX 3060")), "RTX 3060");
+    assert_str(show_gpu_name(STR("NVIDIA A100-SXM4-80GB")), "A100-SXM4-80GB");
+    assert_str(show_gpu_name(STR("AMD Instinct MI300X")), "AMD Instinct MI300X");
 }
 
 static void tables_as_markdown(void **state) {
@@ -139,43 +193,50 @@ static void tables_as_markdown(void **state) {
     assert_int_equal(b.count, 0);
 }
 
-static void bars_show_parts_budget_and_capacity(void **state) {
+static void bars_show_parts_mark_and_capacity(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    const struct show_segment parts[] = {{STR("weights"), 1, STR("1 GiB")},
-                                         {STR("tiny"), 0.001, STR("1 MiB")},
+    const struct show_segment parts[] = {{STR("activations"), 10, STR("10 GiB")},
+                                         {STR("weights"), 1, STR("1 GiB")},
                                          {STR("nothing"), 0, STR("0")},
-                                         {STR("activations"), 10, STR("10 GiB")}};
+                                         {STR("AW"), 0.001, STR("1 MiB")}};
     struct show_bar bar = {.name = STR("팀"),
                            .segments = parts,
                            .segment_count = 4,
                            .capacity = 20,
-                           .budget = 16,
-                           .budget_text = STR("16 GiB"),
+                           .mark = 16,
+                           .mark_text = STR("4 kept free"),
                            .text = STR("11 of 20")};
     struct buf b = buf_new(&a);
-    show_bar(&bar, (struct show_style){.width = 36}, &b);
-    assert_str(buf_str(&b), "팀  [#=:::::::::.....|...]  11 of 20\n"
-                            "    # weights 1 GiB  = tiny 1 MiB\n"
-                            "    : activations 10 GiB\n"
-                            "    | budget 16 GiB\n");
-    bar.budget = NAN;
+    show_bar(&bar, (struct show_style){.width = 40}, &b);
+    assert_str(buf_str(&b), "팀  [AAAAAAAAAAAAW#.....|....]  11 of 20\n"
+                            "    A activations 10 GiB\n"
+                            "    W weights 1 GiB  # AW 1 MiB\n"
+                            "    | 4 kept free\n");
+    bar.mark = NAN;
     bar.capacity = 5.5;
     b = buf_new(&a);
-    show_bar(&bar, (struct show_style){.width = 36}, &b);
+    show_bar(&bar, (struct show_style){.width = 40}, &b);
     struct str text = buf_str(&b);
-    assert_str(str_line(&text), "팀  [##=:::::::]:::::::::   11 of 20");
+    assert_str(str_line(&text), "팀  [AAAAAAAAAAAA]AAAAAAAAAWW   11 of 20");
+    // Too narrow for a picture: its legend alone.
+    b = buf_new(&a);
+    show_bar(&bar, (struct show_style){.width = 24}, &b);
+    text = buf_str(&b);
+    assert_str(str_line(&text), "팀  11 of 20");
 }
 
 static void colours_are_sent_only_where_they_change(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     const struct show_segment part = {STR("all"), 8, STR("8")};
-    struct show_bar bar = {.segments = &part, .segment_count = 1, .capacity = 8, .budget = NAN};
+    struct show_bar bar = {.segments = &part, .segment_count = 1, .capacity = 8, .mark = NAN};
     struct buf b = buf_new(&a);
-    show_bar(&bar, (struct show_style){.width = 20, .utf8 = true, .colour = true}, &b);
+    show_bar(&bar, (struct show_style){.width = 40, .utf8 = true, .colour = true}, &b);
     struct str text = buf_str(&b);
-    assert_str(str_line(&text), "▕\033[34m██████████████████\033[0m▏");
+    assert_str(str_line(&text), "▕\033[34m"
+                                "██████████████████████████████████████"
+                                "\033[0m▏");
 }
 
 static void charts_know_their_peak(void **state) {
@@ -238,9 +299,11 @@ int main(void) {
         cmocka_unit_test(width_counts_columns_not_bytes),
         cmocka_unit_test(text_cannot_drive_the_terminal),
         cmocka_unit_test(tables_line_up_by_display_width),
-        cmocka_unit_test(tables_keep_within_any_width),
+        cmocka_unit_test(tables_lose_nothing_at_any_width),
+        cmocka_unit_test(tables_leave_columns_out_in_their_order_then_stack),
+        cmocka_unit_test(sentences_wrap_at_words_and_not_in_pipes),
         cmocka_unit_test(tables_as_markdown),
-        cmocka_unit_test(bars_show_parts_budget_and_capacity),
+        cmocka_unit_test(bars_show_parts_mark_and_capacity),
         cmocka_unit_test(colours_are_sent_only_where_they_change),
         cmocka_unit_test(charts_know_their_peak),
         cmocka_unit_test(progress_says_count_rate_and_time_left),

@@ -2,8 +2,11 @@
 #include "job/answer/answer.h"
 
 #include "base/unit.h"
+#include "job/answer/answer_int.h"
 #include "job/answer/speed.h"
+#include "job/answer/verdict.h"
 #include "predict/search/search.h"
+#include "view/show/prose.h"
 
 #include <assert.h>
 #include <stdarg.h>
@@ -86,8 +89,10 @@ static const char *verdict_basis(const struct question *q, const struct answer *
 
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
                        struct fail *why) {
+    int64_t budget = forecast_budget(card);
+    // Others may hold more than that: then nothing is left, which is not less than nothing.
     *answer =
-        (struct answer){.card = *card, .plan = q->plan, .budget_bytes = forecast_budget(card)};
+        (struct answer){.card = *card, .plan = q->plan, .budget_bytes = budget > 0 ? budget : 0};
     adapt_precision(q, &card->gpu, answer);
     answer->plan.accumulation = 1;
     int rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
@@ -197,16 +202,13 @@ static int choose_batch(struct question *q, struct answer *answer, struct fail *
     return 0;
 }
 
-int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,
-                  struct fail *why) {
+int answer_choose_alone(struct question *q, const struct forecast_card *card, struct answer *ret,
+                        struct fail *why) {
     int rc = open_answer(q, card, ret, why);
     if (rc == 0) rc = choose_batch(q, ret, why);
     if (rc == 0) rc = measure(q, ret, why);
-    if (rc < 0) return rc;
-    note_choice(q, ret);
-    if (ret->fits) return 0;
-    return forecast_remedies(&ret->forecast, card, ret->plan.batch, ret->plan.accumulation,
-                             &ret->remedies, why);
+    if (rc == 0) note_choice(q, ret);
+    return rc;
 }
 
 int answer_at(struct question *q, const struct forecast_card *card, int64_t batch,
@@ -218,49 +220,58 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
     rc = forecast_fits(&ret->forecast, card, batch, accumulation, why);
     if (rc < 0) return rc;
     ret->fits = rc > 0;
-    rc = measure(q, ret, why);
-    if (rc < 0) return rc;
-    return forecast_remedies(&ret->forecast, card, batch, accumulation, &ret->remedies, why);
+    return measure(q, ret, why);
 }
 
 static void add_row(struct show_table *t, struct arena *a, const struct answer *answer) {
-    static const enum show_tone tones[] = {SHOW_GOOD, SHOW_WARN, SHOW_BAD};
     const struct plan *p = &answer->plan;
-    show_table_cell(t, SHOW_STRONG, answer->card.gpu.name);
-    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->card.gpu.total_bytes));
+    const struct answer_memory m = answer_memory(answer);
+    enum answer_verdict verdict = answer_verdict(answer);
+    show_table_cell(t, SHOW_STRONG, show_gpu_name(answer->card.gpu.name));
     show_table_format(t, SHOW_STRONG, "%lld", (long long)p->batch);
     show_table_format(t, SHOW_STRONG, "%lld", (long long)p->accumulation);
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)plan_effective(p));
     show_table_cell(t, SHOW_PLAIN, str_of(plan_precision_name(p->precision)));
-    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->peak.needed_bytes));
-    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, answer->budget_bytes));
-    show_table_format(t, SHOW_DIM, "%.0f %%",
-                      100.0 * (double)(answer->peak.needed_bytes + answer->peak.overhead_bytes) /
-                          (double)answer->card.gpu.usable_bytes);
-    show_table_cell(t, answer->fits ? tones[answer->peak.verdict] : SHOW_BAD,
-                    answer->fits || answer->peak.verdict == FORECAST_OOM
-                        ? str_of(forecast_verdict_name(answer->peak.verdict))
-                        : STR("over budget"));
+    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.expected_bytes));
+    show_table_cell(t, SHOW_DIM, unit_bytes(a, m.worst_bytes));
+    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.usable_bytes));
+    show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.headroom_bytes));
+    show_table_cell(t, answer_verdict_tone(verdict), str_of(answer_verdict_name(verdict)));
 }
 
 void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,
                   struct buf *out) {
     static const struct show_heading columns[] = {
-        {"GPU", SHOW_LEFT},     {"memory", SHOW_RIGHT},    {"batch", SHOW_RIGHT},
-        {"accum.", SHOW_RIGHT}, {"effective", SHOW_RIGHT}, {"precision", SHOW_LEFT},
-        {"needed", SHOW_RIGHT}, {"budget", SHOW_RIGHT},    {"of GPU", SHOW_RIGHT},
-        {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
+        {"GPU", SHOW_LEFT},         {"batch", SHOW_RIGHT},    {"accum.", SHOW_RIGHT},
+        {"effective", SHOW_RIGHT},  {"precision", SHOW_LEFT}, {"expected", SHOW_RIGHT},
+        {"worst case", SHOW_RIGHT}, {"usable", SHOW_RIGHT},   {"headroom", SHOW_RIGHT},
+        {"verdict", SHOW_LEFT},     {NULL, SHOW_LEFT}};
+    static const char *const gives_way[] = {"headroom", "effective", "worst case", "precision",
+                                            NULL};
     struct show_table t = show_table_new(a, (struct str){0});
     show_table_columns(&t, columns);
+    show_table_gives_way(&t, gives_way);
     for (int i = 0; i < count; i++) add_row(&t, a, &answers[i]);
     show_table_text(&t, style, out);
+}
+
+// Documents have the whole names of GPUs in their notes; people the short ones.
+static struct str with_short_names(struct arena *a, struct str note) {
+    static const struct str maker = {"NVIDIA GeForce ", 15};
+    struct buf text = buf_new(a);
+    for (ptrdiff_t at = str_find(note, maker); at >= 0; at = str_find(note, maker)) {
+        buf_add(&text, str_slice(note, 0, at));
+        note = str_slice(note, at + maker.len, note.len);
+    }
+    buf_add(&text, note);
+    return buf_str(&text);
 }
 
 void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < notes->count; i++) {
         const bool is_loud = str_starts(notes->items[i], STR(QUESTION_NOT_MODELLED));
         if (!is_loud) show_text(out, style, SHOW_DIM, STR("- "));
-        show_text(out, style, is_loud ? SHOW_WARN : SHOW_PLAIN, notes->items[i]);
-        buf_byte(out, '\n');
+        show_prose(out, style, is_loud ? SHOW_WARN : SHOW_PLAIN,
+                   with_short_names(out->arena, notes->items[i]), is_loud ? 0 : 2, 2);
     }
 }

@@ -22,7 +22,8 @@ struct answer {
     int64_t largest_batch; // that would fit if the effective batch were free; 0: none
     bool effective_kept;
     struct str_list notes;             // about this GPU
-    struct forecast_remedies remedies; // when it does not fit
+    struct forecast_remedies remedies; // when it does not fit; what is enough first
+    struct answer *empty;              // the same without what others hold; NULL: not asked
     struct answer_eval *eval;          // the batch of evaluation; NULL: not asked
     struct answer_tta *tta;            // test-time augmentation; NULL: not asked
     bool config_written;
@@ -38,9 +39,15 @@ enum plan_precision answer_precision(const struct question *q, const struct gpu 
 // When none does, the answer is the smallest batch with fits = false, and the remedies.
 int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,
                   struct fail *why);
-// The same for a given batch, for explain.
+// Fills answer->remedies, what is enough first: a smaller batch, each change of the plan, and where
+// none of these is enough, combinations of changes. Where it fits, what each change would save.
+int answer_ways(struct question *q, struct answer *answer, struct fail *why);
+// The same for a given batch, for explain; without remedies.
 int answer_at(struct question *q, const struct forecast_card *card, int64_t batch,
               int64_t accumulation, struct answer *ret, struct fail *why);
+// Fills answer->empty: for the same batch, or the one that would be chosen. It is to be shown, not
+// to be asked further.
+int answer_empty(struct question *q, struct answer *answer, bool at_batch, struct fail *why);
 
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);

@@ -2,12 +2,16 @@
 #include "job/answer/breakdown.h"
 
 #include "base/unit.h"
+#include "job/answer/speed.h"
+#include "job/answer/verdict.h"
 #include "view/html/html.h"
 #include "view/show/bar.h"
+#include "view/show/prose.h"
 
 #include <math.h>
+#include <stdlib.h>
 
-enum { LARGEST = 10, LISTED = 12, TIMELINE_POINTS = 1200 };
+enum { LARGEST = 10, LISTED = 12, PARTS = 5, TIMELINE_POINTS = 1200 };
 
 // Names for people, by enum tape_tag.
 static const char *const tag_titles[TAPE_TAG_COUNT] = {
@@ -49,67 +53,126 @@ static struct str plan_text(struct arena *a, const struct plan *p) {
 
 void answer_breakdown_headline(const struct question *q, const struct answer *answer,
                                struct show_style style, struct buf *out) {
-    if (q->has_config) {
-        show_text(out, style, SHOW_STRONG, q->path);
-        buf_format(out, " (%.*s): ", STR_ARG(q->reading.title));
-    }
-    show_text(out, style, SHOW_STRONG, plan_text(q->arena, &answer->plan));
-    if (q->effective > 0) buf_format(out, ", effective batch %lld", (long long)q->effective);
+    struct buf text = buf_new(q->arena);
+    const struct plan *p = &answer->plan;
+    if (q->has_config)
+        buf_format(&text, "%.*s (%.*s): ", STR_ARG(q->path), STR_ARG(q->reading.title));
+    buf_format(&text, "%.*s, %s", STR_ARG(plan_text(q->arena, p)),
+               plan_precision_name(p->precision));
+    if (q->effective > 0) buf_format(&text, ", effective batch %lld", (long long)q->effective);
     if (q->plan.batch > 0) {
-        buf_format(out, " (now %lld x %lld)", (long long)q->plan.batch,
+        buf_format(&text, " (now %lld x %lld)", (long long)q->plan.batch,
                    (long long)(q->plan.accumulation > 0 ? q->plan.accumulation : 1));
     }
-    buf_add(out, STR("\n\n"));
+    show_prose(out, style, SHOW_PLAIN, buf_str(&text), 0, 2);
 }
 
-static void segment(struct arena *a, struct show_segment *items, int *count, struct str name,
-                    int64_t bytes) {
+// --- The bar -------------------------------------------------------------------------------------
+
+struct parts {
+    struct show_segment items[TAPE_TAG_COUNT + 4];
+    int count;
+};
+
+static void add_part(struct parts *parts, struct str name, int64_t bytes) {
     if (bytes <= 0) return;
-    items[(*count)++] = (struct show_segment){name, (double)bytes, unit_bytes(a, bytes)};
+    parts->items[parts->count++] = (struct show_segment){.name = name, .value = (double)bytes};
+}
+
+static int larger_first(const void *a, const void *b) {
+    double left = ((const struct show_segment *)a)->value;
+    double right = ((const struct show_segment *)b)->value;
+    return (left < right) - (left > right);
+}
+
+// The largest, and the rest as one.
+static void fold(struct parts *parts) {
+    double rest = 0;
+    int kept = 0;
+    qsort(parts->items, (size_t)parts->count, sizeof *parts->items, larger_first);
+    for (int i = 0; i < parts->count; i++) {
+        bool is_other = kept >= PARTS || str_is(parts->items[i].name, tag_titles[TAPE_OTHER]);
+        if (is_other)
+            rest += parts->items[i].value;
+        else
+            parts->items[kept++] = parts->items[i];
+    }
+    parts->count = kept;
+    add_part(parts, str_of(tag_titles[TAPE_OTHER]), (int64_t)rest);
+}
+
+static void find_parts(struct question *q, const struct answer *answer, struct parts *parts) {
+    struct sim_holders h = holders_of(q, answer);
+    int64_t extra = tape_of(answer)->extra_bytes;
+    *parts = (struct parts){.count = 0};
+    for (ptrdiff_t i = 0; i < h.tags.count; i++) {
+        add_part(parts, tag_title(h.tags.items[i].name), h.tags.items[i].bytes);
+    }
+    add_part(parts, STR("not on the tape"), extra);
+    add_part(parts, STR("fragmentation"), answer->peak.needed_bytes - h.allocated_bytes - extra);
+    add_part(parts, STR("CUDA and libraries"), answer->card.overhead.bytes);
+    add_part(parts, STR("held by others"), answer->card.others_bytes);
+    fold(parts);
 }
 
 void answer_breakdown_bar(struct question *q, struct answer *answer, struct show_style style,
                           struct buf *out) {
     struct arena *a = q->arena;
-    struct sim_holders h = holders_of(q, answer);
-    struct show_segment *segments = arena_new(a, struct show_segment, TAPE_TAG_COUNT + 3);
-    int count = 0;
-    for (ptrdiff_t i = 0; i < h.tags.count; i++) {
-        segment(a, segments, &count, tag_title(h.tags.items[i].name), h.tags.items[i].bytes);
+    const struct answer_memory m = answer_memory(answer);
+    struct parts parts;
+    find_parts(q, answer, &parts);
+    for (int i = 0; i < parts.count; i++) {
+        struct show_segment *s = &parts.items[i];
+        s->text = str_format(a, "%s %.0f %%", unit_bytes(a, (int64_t)s->value).p,
+                             100 * s->value / (double)m.expected_bytes);
     }
-    int64_t extra = tape_of(answer)->extra_bytes;
-    segment(a, segments, &count, STR("not on the tape"), extra);
-    segment(a, segments, &count, STR("fragmentation"),
-            answer->peak.needed_bytes - h.allocated_bytes - extra);
-    segment(a, segments, &count, STR("CUDA and libraries"), answer->card.overhead.bytes);
-    segment(a, segments, &count, STR("other processes"), answer->card.others_bytes);
-    int64_t usable = answer->card.gpu.usable_bytes;
-    int64_t used =
-        answer->peak.needed_bytes + answer->card.overhead.bytes + answer->card.others_bytes;
-    double budget = (double)usable * (1 - answer->card.margin);
     const struct show_bar bar = {
-        .name = answer->card.gpu.name,
-        .segments = segments,
-        .segment_count = count,
-        .capacity = (double)usable,
-        .budget = budget,
-        .budget_text = str_format(a, "%s (%.0f %% kept free)", unit_bytes(a, (int64_t)budget).p,
-                                  answer->card.margin * 100),
-        .text = str_format(a, "%s of %s", unit_bytes(a, used).p, unit_bytes(a, usable).p),
-        .tone = answer->fits ? SHOW_GOOD : SHOW_BAD,
+        .name = show_gpu_name(answer->card.gpu.name),
+        .segments = parts.items,
+        .segment_count = parts.count,
+        .capacity = (double)m.usable_bytes,
+        .mark = (double)m.usable_bytes * (1 - answer->card.margin),
+        .mark_text = str_format(a, "margin: %.0f %% kept free", answer->card.margin * 100),
+        .text = unit_bytes(a, m.usable_bytes),
+        .tone = answer_verdict_tone(answer_verdict(answer)),
     };
     buf_byte(out, '\n');
     show_bar(&bar, style, out);
+}
+
+void answer_breakdown_memory(struct question *q, const struct answer *answer,
+                             struct show_style style, struct buf *out) {
+    struct arena *a = q->arena;
+    const struct answer_memory m = answer_memory(answer);
+    struct buf speed = buf_new(a);
+    struct str text = str_format(a, "memory: expected %s, worst case %s, usable %s, headroom %s",
+                                 unit_bytes(a, m.expected_bytes).p, unit_bytes(a, m.worst_bytes).p,
+                                 unit_bytes(a, m.usable_bytes).p,
+                                 m.headroom_bytes > 0 ? unit_bytes(a, m.headroom_bytes).p : "none");
+    show_prose(out, style, SHOW_PLAIN, text, 0, 2);
+    answer_speed_text(&answer->speed, &speed);
+    show_prose_lines(out, style, buf_str(&speed));
+}
+
+void answer_breakdown_details(struct question *q, const struct answer *answer,
+                              struct show_style style, struct buf *out) {
+    struct arena *a = q->arena;
     const struct forecast_peak *peak = &answer->peak;
-    buf_format(out,
-               "\nallocated %s, reserved without pressure %s, needed %s%s; nvidia-smi would show "
-               "about %s, at most %s\n",
+    struct buf text = buf_new(a);
+    buf_format(&text,
+               "allocated %s, reserved without pressure %s, needed %s%s, budget %s; nvidia-smi "
+               "would show about %s, at most %s\n",
                unit_bytes(a, peak->allocated_bytes).p, unit_bytes(a, peak->reserved_bytes).p,
                unit_bytes(a, peak->needed_bytes).p, peak->needed_is_exact ? "" : " or less",
+               unit_bytes(a, answer->budget_bytes).p,
                unit_bytes(a, peak->reserved_bytes + peak->overhead_bytes).p,
                unit_bytes(a, peak->upper_bytes).p);
-    buf_format(out, "outside the allocator: %.*s\n\n", STR_ARG(answer->card.overhead.source));
+    buf_format(&text, "outside the allocator: %.*s\n", STR_ARG(answer->card.overhead.source));
+    buf_byte(out, '\n');
+    show_prose_lines(out, style, buf_str(&text));
 }
+
+// --- Tables --------------------------------------------------------------------------------------
 
 static struct show_table share_table(struct question *q, const char *title,
                                      const struct sim_shares *shares, int64_t whole, bool is_tag) {
@@ -163,7 +226,8 @@ void answer_breakdown_tables(struct question *q, struct answer *answer, struct s
         share_table(q, "By operation", &h.ops, whole, false),
         largest_table(q, answer, &h),
     };
-    buf_format(out, "%.*s\n\n", STR_ARG(peak_sentence(q, &h)));
+    show_prose(out, style, SHOW_PLAIN, peak_sentence(q, &h), 0, 2);
+    buf_byte(out, '\n');
     for (size_t i = 0; i < sizeof tables / sizeof *tables; i++) {
         show_table_text(&tables[i], style, out);
         buf_byte(out, '\n');
@@ -171,17 +235,21 @@ void answer_breakdown_tables(struct question *q, struct answer *answer, struct s
 }
 
 static struct show_table remedy_table(struct question *q, const struct answer *answer) {
-    struct show_table t = show_table_new(q->arena, STR("Ways to make it fit, cheapest first"));
-    show_table_column(&t, "remedy", SHOW_LEFT);
+    static const char *const gives_way[] = {"saves", NULL};
+    const struct answer_memory m = answer_memory(answer);
+    struct show_table t = show_table_new(q->arena, answer->fits ? STR("What would save memory")
+                                                                : STR("Ways to make it fit"));
+    show_table_column(&t, "way", SHOW_LEFT);
     show_table_column(&t, "saves", SHOW_RIGHT);
-    show_table_column(&t, "needed then", SHOW_RIGHT);
+    show_table_column(&t, "expected then", SHOW_RIGHT);
     show_table_column(&t, "enough", SHOW_LEFT);
     show_table_wrapping(&t, "cost");
+    show_table_gives_way(&t, gives_way);
     for (ptrdiff_t i = 0; i < answer->remedies.count; i++) {
         const struct forecast_remedy *r = &answer->remedies.items[i];
         show_table_cell(&t, SHOW_PLAIN, r->what);
         show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, r->saved_bytes));
-        show_table_cell(&t, SHOW_PLAIN, unit_bytes(q->arena, r->needed_bytes));
+        show_table_cell(&t, SHOW_PLAIN, unit_bytes(q->arena, m.expected_bytes - r->saved_bytes));
         show_table_cell(&t, r->is_enough ? SHOW_GOOD : SHOW_DIM,
                         r->is_enough ? STR("yes") : STR("no"));
         show_table_cell(&t, SHOW_DIM, r->cost);
@@ -192,12 +260,12 @@ static struct show_table remedy_table(struct question *q, const struct answer *a
 void answer_breakdown_remedies(struct question *q, struct answer *answer, struct show_style style,
                                struct buf *out) {
     if (answer->remedies.count == 0) {
-        buf_add(out, STR("No remedy that has a tape would lower the need.\n"));
+        show_prose(out, style, SHOW_PLAIN, STR("No remedy that has a tape would lower the need."),
+                   0, 2);
         return;
     }
     struct show_table t = remedy_table(q, answer);
     show_table_text(&t, style, out);
-    buf_byte(out, '\n');
 }
 
 static json_t *shares_json(const struct sim_shares *shares) {
@@ -297,26 +365,22 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
 }
 
 static void add_figures(struct question *q, const struct answer *answer, struct buf *page) {
-    const struct forecast_peak *p = &answer->peak;
+    const struct answer_memory m = answer_memory(answer);
     const struct html_figure figures[] = {
-        {STR("needed"), unit_bytes(q->arena, p->needed_bytes), STR("smallest in which it runs"),
-         SHOW_STRONG},
-        {STR("allocated"), unit_bytes(q->arena, p->allocated_bytes), STR("live tensors"),
+        {STR("expected"), unit_bytes(q->arena, m.expected_bytes),
+         STR("whole GPU, in which the step runs"), SHOW_STRONG},
+        {STR("worst case"), unit_bytes(q->arena, m.worst_bytes),
+         STR("if the prediction errs by its band"), SHOW_PLAIN},
+        {STR("usable"), unit_bytes(q->arena, m.usable_bytes), STR("what CUDA gives to programs"),
          SHOW_PLAIN},
-        {STR("reserved"), unit_bytes(q->arena, p->reserved_bytes), STR("held without pressure"),
-         SHOW_PLAIN},
-        {STR("outside"), unit_bytes(q->arena, p->overhead_bytes), STR("CUDA and libraries"),
-         SHOW_PLAIN},
-        {STR("at most"), unit_bytes(q->arena, p->upper_bytes), STR("whole GPU, upper bound"),
-         SHOW_PLAIN},
-        {STR("budget"), unit_bytes(q->arena, answer->budget_bytes), STR("for the allocator"),
+        {STR("headroom"), unit_bytes(q->arena, m.headroom_bytes), STR("usable less expected"),
          SHOW_PLAIN},
     };
     html_figures(page, figures, (int)(sizeof figures / sizeof *figures));
 }
 
 struct str answer_breakdown_html(struct question *q, struct answer *answer) {
-    static const enum show_tone tones[] = {SHOW_GOOD, SHOW_WARN, SHOW_BAD};
+    const enum answer_verdict verdict = answer_verdict(answer);
     struct sim_holders h = holders_of(q, answer);
     int64_t whole = h.allocated_bytes > 0 ? h.allocated_bytes : 1;
     struct buf page = buf_new(q->arena);
@@ -325,8 +389,8 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
               str_format(q->arena, "%.*s, batch %lld, accumulation %lld, %s",
                          STR_ARG(answer->card.gpu.name), (long long)p->batch,
                          (long long)p->accumulation, plan_precision_name(p->precision)));
-    html_verdict(&page, tones[answer->peak.verdict],
-                 str_of(forecast_verdict_name(answer->peak.verdict)), peak_sentence(q, &h));
+    html_verdict(&page, answer_verdict_tone(verdict), str_of(answer_verdict_name(verdict)),
+                 peak_sentence(q, &h));
     if (question_not_modelled(q).len > 0) html_paragraph(&page, SHOW_WARN, q->notes.items[0]);
     add_figures(q, answer, &page);
     add_chart(q, answer, &page);

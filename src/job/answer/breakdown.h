@@ -5,12 +5,19 @@
 
 #include "job/answer/answer.h"
 
-// "configs/train.yaml (…): swin_base_384 at 384 px, adamw, effective batch 48"
+// "configs/train.yaml (…): swin_base_384 at 384 px, adamw, amp-fp16, effective batch 48 (now 48 x
+// 1)"
 void answer_breakdown_headline(const struct question *q, const struct answer *answer,
                                struct show_style style, struct buf *out);
-// The GPU's memory as a bar: parts of the need, overhead, budget.
+// The GPU's memory as a bar: the largest parts of what is expected, and the margin.
 void answer_breakdown_bar(struct question *q, struct answer *answer, struct show_style style,
                           struct buf *out);
+// The four figures of memory, and the speed: a line each.
+void answer_breakdown_memory(struct question *q, const struct answer *answer,
+                             struct show_style style, struct buf *out);
+// The allocator's figures, for those who know its words.
+void answer_breakdown_details(struct question *q, const struct answer *answer,
+                              struct show_style style, struct buf *out);
 // By tag, by module, by operation, and the largest single tensors.
 void answer_breakdown_tables(struct question *q, struct answer *answer, struct show_style style,
                              struct buf *out);

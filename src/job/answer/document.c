@@ -3,6 +3,7 @@
 #include "job/answer/eval.h"
 #include "job/answer/speed.h"
 #include "job/answer/tta.h"
+#include "job/answer/verdict.h"
 
 json_t *answer_notes_json(const struct str_list *notes) {
     json_t *list = json_array();
@@ -93,6 +94,7 @@ json_t *answer_json(const struct answer *answer) {
     json_object_set_new(object, "verdict_basis", json_string(answer->verdict_basis));
     if (t->template.len > 0)
         json_object_set_new(json_object_get(object, "tape"), "template", json_text(t->template));
+    json_object_set_new(object, "margin_kept", json_boolean(answer_margin_kept(answer)));
     json_object_set_new(object, "not_written",
                         answer->config_written ? json_null() : json_string(unwritten));
     json_object_set_new(object, "eval", answer_eval_json(answer->eval));

@@ -2,6 +2,7 @@
 // Test-time augmentation for people and as JSON (doc/inference.md).
 #include "base/unit.h"
 #include "job/answer/tta.h"
+#include "job/answer/verdict.h"
 
 #include <math.h>
 
@@ -59,7 +60,8 @@ static void show_rows(struct arena *a, const struct answer_tta *t, struct show_s
         show_table_known(&table, SHOW_PLAIN, range_text(a, &row->time_s));
         show_table_known(&table, SHOW_PLAIN, f1_text(a, row->type));
         show_table_cell(&table, row->verdict == ANSWER_TTA_MEETS ? SHOW_GOOD : SHOW_WARN,
-                        str_of(word_of(t, row)));
+                        row->verdict == ANSWER_TTA_OOM ? str_of(answer_verdict_name(ANSWER_NOT))
+                                                       : str_of(word_of(t, row)));
         show_table_known(&table, SHOW_DIM, isnan(row->type->f1_low) ? none : row->type->source);
     }
     show_table_text(&table, style, out);

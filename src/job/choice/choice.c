@@ -7,8 +7,10 @@
 #include "job/answer/breakdown.h"
 #include "job/answer/eval.h"
 #include "job/answer/speed.h"
+#include "job/answer/verdict.h"
 #include "job/answer/write.h"
 #include "job/question/gpus.h"
+#include "view/show/prose.h"
 
 #include <assert.h>
 #include <math.h>
@@ -48,30 +50,50 @@ static int save_profile(struct question *q, struct answer *answer, const char *p
                       NULL, why);
 }
 
-static void show(struct question *q, struct answer *answers, int count,
+// One GPU: the verdict, what is asked, where its memory goes.
+static void show_one(struct question *q, struct answer *answer, bool changes, bool has_details,
+                     struct show_style style, struct buf *out) {
+    answer_verdict_show(q, answer, changes, style, out);
+    answer_breakdown_headline(q, answer, style, out);
+    answer_breakdown_memory(q, answer, style, out);
+    answer_breakdown_bar(q, answer, style, out);
+    if (has_details) answer_breakdown_details(q, answer, style, out);
+}
+
+static void show_all(struct question *q, struct answer *answers, int count, struct show_style style,
+                     struct buf *out) {
+    answer_verdict_show_all(q, answers, count, style, out);
+    answer_breakdown_headline(q, &answers[0], style, out);
+    buf_byte(out, '\n');
+    answer_table(q->arena, answers, count, style, out);
+}
+
+static void show(struct question *q, struct answer *answers, int count, bool changes,
                  const struct choice_options *o, const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
-    answer_breakdown_headline(q, &answers[0], style, &out);
-    answer_table(q->arena, answers, count, style, &out);
-    if (count == 1) {
-        answer_speed_text(&answers[0].speed, &out);
-        answer_breakdown_bar(q, &answers[0], style, &out);
-    }
+    if (count == 1)
+        show_one(q, &answers[0], changes, o->details, style, &out);
+    else
+        show_all(q, answers, count, style, &out);
+    buf_byte(&out, '\n');
     if (o->profile_memory) answer_breakdown_tables(q, &answers[0], style, &out);
+    if (!answers[0].fits) {
+        answer_breakdown_remedies(q, &answers[0], style, &out);
+        buf_byte(&out, '\n');
+    }
     answer_notes(&q->notes, style, &out);
     for (int i = 0; i < count; i++) {
         bool has_more = answers[i].notes.count > 0 || answers[i].eval || answers[i].tta;
         if (count > 1 && has_more) {
-            show_text(&out, style, SHOW_STRONG, answers[i].card.gpu.name);
+            show_text(&out, style, SHOW_STRONG, show_gpu_name(answers[i].card.gpu.name));
             buf_add(&out, STR(":\n"));
         }
         answer_notes(&answers[i].notes, style, &out);
         if (answers[i].eval) answer_eval_show(q->arena, answers[i].eval, &out);
         if (answers[i].tta) answer_tta_show(q->arena, answers[i].tta, style, &out);
     }
-    if (!answers[0].fits) answer_breakdown_remedies(q, &answers[0], style, &out);
-    buf_add(&out, buf_str(report));
+    show_prose_lines(&out, style, buf_str(report));
     out_buf(stdout, &out);
 }
 
@@ -82,6 +104,7 @@ static int answer_all(struct question *q, const struct question_gpus *cards,
         struct forecast_card *card = &cards->items[i];
         struct str note = history_correct(history, &q->store, q->plan.model, card);
         int rc = answer_choose(q, card, &answers[i], why);
+        if (rc == 0 && answer_is_busy(&answers[i])) rc = answer_empty(q, &answers[i], false, why);
         if (rc < 0) return rc;
         if (note.len > 0) str_list_add(q->arena, &answers[i].notes, note);
     }
@@ -256,7 +279,7 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
     if (rc == 0 && !decisive->not_written) rc = write_answer(&q, decisive, &write, &report, why);
     // The answer is shown also when it could not be written: it was asked for.
     if (!o->q.base.json)
-        show(&q, answers, (int)cards.count, o, &report);
+        show(&q, answers, (int)cards.count, is_ours && q.has_config, o, &report);
     else if (answer_print_json(&q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
     return rc < 0 ? rc : is_yes(decisive) || !is_ours ? 0 : FAIL_NO;

@@ -15,7 +15,7 @@ struct choice_options {
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured;
     int64_t gpu_memory;
     bool eval_batch, test_only, free_batch, add_accumulation, force, force_anchor, force_special,
-        profile_memory;
+        profile_memory, details;
 };
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
@@ -47,6 +47,7 @@ struct choice_options {
                 "write the changed config here and leave the original alone", "file"),             \
         CLI_ROW("profile-memory", NULL, CLI_SWITCH, CHOICE_AT(profile_memory),                     \
                 "also show where the memory goes (batchfit explain)", NULL),                       \
+        CLI_ROW_DETAILS(CHOICE_AT(details)),                                                       \
         CLI_ROW("save-profile", "FILE", CLI_TEXT, CHOICE_AT(save_profile),                         \
                 "write what holds the memory at the peak as JSON (explain --json)", "file"),       \
         CLI_ROW_FORCE(CHOICE_AT(force)),                                                           \

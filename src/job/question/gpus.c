@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/question/gpus.h"
 
-#include "machine/device/device.h"
+#include "base/clean.h"
+#include "machine/device/gauges.h"
 
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
 static const char default_team[] = "rtx4090,rtx3080,rtx3060,gtx1080";
@@ -54,7 +55,41 @@ static void place_device(struct question *q, const struct device *d, struct fore
         gpu.total_bytes = d->total_bytes;
     }
     question_place(q, gpu, card);
-    if (q->others_bytes <= 0 && d->used_bytes > 0) card->others_bytes = d->used_bytes;
+    if (q->others_bytes == 0 && d->used_bytes > 0) card->others_bytes = d->used_bytes;
+}
+
+// "python, pid 4242 and 2 more", of those that hold the most; empty: the driver does not tell.
+static struct str holders_of(struct arena *a, const struct device_card *card) {
+    const struct device_process *most = NULL;
+    for (int i = 0; i < card->process_count; i++) {
+        const struct device_process *p = &card->processes[i];
+        if (!most || p->used_bytes > most->used_bytes) most = p;
+    }
+    if (!most) return (struct str){0};
+    int more = card->process_count + card->processes_unlisted - 1;
+    struct buf text = buf_new(a);
+    struct str name = clean_text(a, str_of(most->name[0] ? most->name : "a program"));
+    buf_format(&text, "%.*s, pid %lld", STR_ARG(name), (long long)most->pid);
+    if (more > 0) buf_format(&text, " and %d more", more);
+    return buf_str(&text);
+}
+
+// Who holds the memory is asked only where so much is held that it is worth a word.
+static void name_holders(struct question *q, const char *machine, const struct device_list *devices,
+                         const char *ids, struct question_gpus *cards) {
+    struct device_snapshot now = {0};
+    bool is_busy = false;
+    for (ptrdiff_t i = 0; i < cards->count; i++) {
+        const struct forecast_card *card = &cards->items[i];
+        is_busy = is_busy || card->others_bytes > card->gpu.usable_bytes / 20;
+    }
+    if (q->others_bytes != 0 || !is_busy) return; // the user says what they hold
+    if (device_snapshot_take(q->arena, machine, &now, NULL) < 0) return;
+    for (ptrdiff_t i = 0, at = 0; i < devices->count && i < now.count; i++) {
+        if (!is_asked(ids, devices->items[i].index)) continue;
+        struct forecast_card *card = &cards->items[at++];
+        if (card->others_bytes > 0) card->others = holders_of(q->arena, &now.cards[i]);
+    }
 }
 
 int question_gpus_here(struct question *q, const char *ids, const char *machine,
@@ -70,6 +105,7 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
         place_device(q, &devices.items[i],
                      arena_push(q->arena, &cards.items, &cards.count, &cards.capacity));
     }
+    name_holders(q, machine, &devices, ids, &cards);
     if (devices.count == 0) {
         question_say(q, "no GPU in this machine (%.*s)", STR_ARG(devices.why_none));
     } else if (cards.count == 0) {

@@ -78,8 +78,8 @@ struct question_options {
                 "memory outside PyTorch's allocator: what nvidia-smi shows for a process with "    \
                 "one small tensor (default from a table)",                                         \
                 ""),                                                                               \
-        CLI_ROW("other-processes", "BYTES", CLI_BYTES, QUESTION_AT(type, others_bytes),            \
-                "memory that other processes use on the GPU", ""),                                 \
+        CLI_ROW("other-processes", "BYTES", CLI_BYTES_OR_NONE, QUESTION_AT(type, others_bytes),    \
+                "memory that other processes use on the GPU; 0: as if it were empty", ""),         \
         CLI_ROW_ALLOC_CONF(QUESTION_AT(type, alloc_conf)),                                         \
         CLI_ROW("tape", "FILE", CLI_TEXT, QUESTION_AT(type, tape),                                 \
                 "predict from this tape only (batchfit record)", "file"),                          \
@@ -110,7 +110,7 @@ struct question {
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table
-    int64_t others_bytes;
+    int64_t others_bytes;          // 0: what the driver says; -1: none
     struct plan_range range;
     struct gpu_catalogue gpus;
     struct speed_table speeds;

@@ -22,6 +22,7 @@ struct forecast_card {
     struct gpu gpu;
     struct gpu_overhead overhead;
     int64_t others_bytes; // taken by other processes
+    struct str others;    // who they are: "python, pid 4242"; empty: not known
     double margin;        // share of the memory to leave free, 0 … 1
     struct forecast_correction correction;
 };

@@ -33,7 +33,7 @@ static int choose(struct check *c, int card, struct check_advice *advice, struct
     gpu.total_bytes = d->now.total_bytes;
     gpu.name = str_of(d->facts.name);
     question_place(q, gpu, &place);
-    if (q->others_bytes <= 0 && d->now.used_bytes > 0 && !d->is_unified) {
+    if (q->others_bytes == 0 && d->now.used_bytes > 0 && !d->is_unified) {
         place.others_bytes = d->now.used_bytes;
     }
     if (!q->precision_fixed && advice->precision != PLAN_FP32) {

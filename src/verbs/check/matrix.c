@@ -6,6 +6,7 @@
 
 #include "base/clean.h"
 #include "base/out.h"
+#include "job/answer/verdict.h"
 #include "view/html/html.h"
 
 #include <stdio.h>
@@ -108,6 +109,7 @@ static int refuse_unknown(const struct matrix *m, struct fail *why) {
 
 // --- Showing -------------------------------------------------------------------------------------
 
+// The document's word.
 static const char *verdict(const struct cell *cell) {
     if (!cell->is_known) return NULL;
     return cell->answer.fits ? forecast_verdict_name(cell->answer.peak.verdict) : "OOM";
@@ -115,18 +117,16 @@ static const char *verdict(const struct cell *cell) {
 
 static void show_cell(const struct matrix *m, struct show_table *t, const struct cell *cell) {
     const struct answer *x = &cell->answer;
-    if (!cell->is_known) {
+    enum answer_verdict is = cell->is_known ? answer_verdict(x) : ANSWER_NOT;
+    enum show_tone tone = answer_verdict_tone(is);
+    if (!cell->is_known)
         show_table_unknown(t);
-    } else if (!x->fits) {
-        show_table_cell(t, SHOW_BAD, STR("OOM"));
-    } else if (m->at_batch) {
-        bool is_safe = x->peak.verdict == FORECAST_FITS;
-        show_table_cell(t, is_safe ? SHOW_GOOD : SHOW_WARN, str_of(verdict(cell)));
-    } else if (x->peak.verdict == FORECAST_FITS) {
-        show_table_format(t, SHOW_GOOD, "%lld", (long long)x->plan.batch);
-    } else {
-        show_table_format(t, SHOW_WARN, "%lld %s", (long long)x->plan.batch, verdict(cell));
-    }
+    else if (m->at_batch || !x->fits)
+        show_table_cell(t, tone, str_of(answer_verdict_name(is)));
+    else if (is == ANSWER_FITS)
+        show_table_format(t, tone, "%lld", (long long)x->plan.batch);
+    else
+        show_table_format(t, tone, "%lld %s", (long long)x->plan.batch, answer_verdict_name(is));
 }
 
 // Of the first cell that is known: it is the same for all GPUs.
@@ -151,7 +151,7 @@ static struct show_table table_of(const struct matrix *m) {
     show_table_column(&t, "size", SHOW_RIGHT);
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
         struct str name = m->cards.items[j].gpu.key;
-        if (m->cards.items[j].others_bytes > 0) name = m->cards.items[j].gpu.name;
+        if (m->cards.items[j].others_bytes > 0) name = show_gpu_name(m->cards.items[j].gpu.name);
         show_table_column(&t, str_z(a, name), SHOW_RIGHT);
     }
     for (ptrdiff_t i = 0; i < m->models.count; i++) {

@@ -4,6 +4,7 @@
 #include "verbs/check/check.h"
 
 #include "base/unit.h"
+#include "job/answer/verdict.h"
 
 #include <math.h>
 
@@ -193,11 +194,11 @@ static void add_batch(const struct check *c, struct show_table *t, const struct 
         show_table_known(t, SHOW_PLAIN, reason);
         return;
     }
-    reason = str_format(c->arena, "%.*s in %s: %s; needed %.*s of %.*s", STR_ARG(x->plan.model),
-                        plan_precision_name(x->plan.precision),
-                        x->fits ? forecast_verdict_name(x->peak.verdict) : "nothing fits",
-                        STR_ARG(unit_bytes(c->arena, x->peak.needed_bytes)),
-                        STR_ARG(unit_bytes(c->arena, x->budget_bytes > 0 ? x->budget_bytes : 0)));
+    const struct answer_memory m = answer_memory(x);
+    reason =
+        str_format(c->arena, "%.*s in %s: %s, %.*s", STR_ARG(x->plan.model),
+                   plan_precision_name(x->plan.precision), answer_verdict_name(answer_verdict(x)),
+                   STR_ARG(answer_memory_text(c->arena, &m)));
     add_setting(t, "batch size", x->fits ? number(c->arena, x->plan.batch) : STR("none fits"),
                 config_says(c, CONFIG_BATCH), reason.p);
     if (x->fits && c->question.effective > 0) {

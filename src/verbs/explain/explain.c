@@ -2,7 +2,7 @@
 // batchfit explain: where do the bytes go at the peak, and what would each remedy save?
 #include "base/out.h"
 #include "job/answer/breakdown.h"
-#include "job/answer/speed.h"
+#include "job/answer/verdict.h"
 #include "job/question/gpus.h"
 
 #include <stdio.h>
@@ -12,6 +12,7 @@ struct explain_options {
     struct question_options q;
     const char *gpu, *machine, *html;
     int64_t gpu_memory;
+    bool details;
 };
 
 #define AT(member) offsetof(struct explain_options, member)
@@ -26,6 +27,8 @@ static const struct cli_row rows[] = {
     CLI_ROW_MACHINE(AT(machine)),
     {"html", "FILE", CLI_TEXT, AT(html), "write a page with a picture of memory over the step",
      "file"},
+    {"details", NULL, CLI_SWITCH, AT(details),
+     "also show the allocator's figures, and what would save memory where it fits", NULL},
     {.name = NULL},
 };
 
@@ -43,23 +46,38 @@ static int find_card(struct question *q, const struct explain_options *o,
 }
 
 // The batch asked for, the config's own, or else the one that fit would choose.
-static int answer(struct question *q, const struct explain_options *o,
-                  const struct forecast_card *card, struct answer *ret, struct fail *why) {
+static int answer_plan(struct question *q, const struct explain_options *o,
+                       const struct forecast_card *card, struct answer *ret, struct fail *why) {
     int64_t batch = o->q.batch > 0 ? o->q.batch : q->plan.batch;
     int64_t accumulation = o->q.accumulation > 0 ? o->q.accumulation : q->plan.accumulation;
     if (batch <= 0) return answer_choose(q, card, ret, why);
     return answer_at(q, card, batch, accumulation > 0 ? accumulation : 1, ret, why);
 }
 
-static void show(struct question *q, struct answer *a) {
+// And what would save memory, where somebody will see it.
+static int answer(struct question *q, const struct explain_options *o,
+                  const struct forecast_card *card, struct answer *ret, struct fail *why) {
+    int rc = answer_plan(q, o, card, ret, why);
+    bool is_seen = o->details || o->html || o->q.base.json;
+    if (rc == 0 && answer_is_busy(ret)) rc = answer_empty(q, ret, true, why);
+    if (rc < 0 || (ret->fits && !is_seen)) return rc;
+    return answer_ways(q, ret, why);
+}
+
+static void show(struct question *q, struct answer *a, bool has_details) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
+    answer_verdict_show(q, a, false, style, &out);
     answer_breakdown_headline(q, a, style, &out);
-    answer_table(q->arena, a, 1, style, &out);
-    answer_speed_text(&a->speed, &out);
+    answer_breakdown_memory(q, a, style, &out);
     answer_breakdown_bar(q, a, style, &out);
+    if (has_details) answer_breakdown_details(q, a, style, &out);
+    buf_byte(&out, '\n');
+    if (!a->fits || has_details) {
+        answer_breakdown_remedies(q, a, style, &out);
+        buf_byte(&out, '\n');
+    }
     answer_breakdown_tables(q, a, style, &out);
-    answer_breakdown_remedies(q, a, style, &out);
     answer_notes(&q->notes, style, &out);
     answer_notes(&a->notes, style, &out);
     out_buf(stdout, &out);
@@ -79,7 +97,7 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
     if (options->json)
         rc = json_print(answer_breakdown_json(&q, &found), why);
     else
-        show(&q, &found);
+        show(&q, &found, o->details);
     return rc < 0 || found.fits ? rc : FAIL_NO;
 }
 

@@ -6,6 +6,7 @@
 #include "base/json.h"
 #include "base/out.h"
 #include "base/unit.h"
+#include "job/answer/verdict.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -57,8 +58,8 @@ static void predicted_cells(struct arena *a, struct show_table *t,
                str_of(plan_precision_name(p->plan.precision)));
     use_cells(a, t, p->peak.needed_bytes + p->peak.overhead_bytes, p->card.gpu.usable_bytes,
               p->speed.row ? p->speed.samples_per_s : (double)NAN, "~");
-    show_table_cell(t, p->fits ? SHOW_WARN : SHOW_BAD,
-                    p->fits ? STR("predicted") : STR("predicted: does not fit"));
+    show_table_format(t, p->fits ? SHOW_WARN : SHOW_BAD, "predicted%s%s", p->fits ? "" : ": ",
+                      p->fits ? "" : answer_verdict_name(answer_verdict(p)));
     show_table_unknown(t);
     show_table_unknown(t);
 }
@@ -73,7 +74,7 @@ static void nothing_cells(struct show_table *t, const struct team_collect_row *r
 
 static void add_row(struct arena *a, struct show_table *t, const struct team_collect_row *row) {
     const struct survey_choice *taken = team_collect_taken(row);
-    show_table_cell(t, SHOW_STRONG, row->card.gpu.name);
+    show_table_cell(t, SHOW_STRONG, show_gpu_name(row->card.gpu.name));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, row->card.gpu.total_bytes));
     if (taken)
         measured_cells(a, t, taken);
@@ -91,7 +92,10 @@ static void table(const struct team_collect *c, struct show_style style, struct 
         {"source", SHOW_LEFT},  {"machine", SHOW_LEFT},    {"on (UTC)", SHOW_LEFT},
         {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(c->q->arena, (struct str){0});
+    static const char *const gives_way[] = {"of GPU", "effective", "on (UTC)", "memory",
+                                            "peak",   "precision", "machine",  NULL};
     show_table_columns(&t, columns);
+    show_table_gives_way(&t, gives_way);
     for (ptrdiff_t i = 0; i < c->row_count; i++) add_row(c->q->arena, &t, &c->rows[i]);
     if (c->row_count > 0) show_table_text(&t, style, out);
 }
@@ -126,7 +130,8 @@ static struct str conflict_text(struct arena *a, const struct team_collect_row *
         const struct survey_record *r = card->choices[i].record;
         if (r && r->plan.batch > most) most = r->plan.batch;
     }
-    buf_format(&out, "%.*s: the machines disagree on the batch: ", STR_ARG(row->card.gpu.name));
+    buf_format(&out, "%.*s: the machines disagree on the batch: ",
+               STR_ARG(show_gpu_name(row->card.gpu.name)));
     for (ptrdiff_t i = 0; i < card->count; i++) {
         if (i) buf_add(&out, STR("; "));
         say_choice(&card->choices[i], most, &out);
@@ -163,8 +168,9 @@ static void add_slow(struct arena *a, const struct team_collect_row *row, struct
         str_list_format(a, list,
                         "%.*s: %.*s makes %.0f %% of the samples/s of %.*s with the same "
                         "batch (batchfit check, batchfit doctor)",
-                        STR_ARG(row->card.gpu.name), STR_ARG(survey_called(card->choices[i].file)),
-                        100 * share, STR_ARG(survey_called(best->file)));
+                        STR_ARG(show_gpu_name(row->card.gpu.name)),
+                        STR_ARG(survey_called(card->choices[i].file)), 100 * share,
+                        STR_ARG(survey_called(best->file)));
     }
 }
 

@@ -2,8 +2,10 @@
 // batchfit team: one table and one settings file for all the team's GPUs; with --collect from what
 // the team's machines measured.
 #include "base/out.h"
+#include "job/answer/verdict.h"
 #include "job/answer/write.h"
 #include "verbs/team/collect.h"
+#include "view/show/prose.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -76,9 +78,12 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
                  const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
+    answer_verdict_show_all(q, answers, (int)count, style, &out);
+    buf_byte(&out, '\n');
     answer_table(q->arena, answers, (int)count, style, &out);
+    buf_byte(&out, '\n');
     answer_notes(&q->notes, style, &out);
-    buf_add(&out, buf_str(report));
+    show_prose_lines(&out, style, buf_str(report));
     out_buf(stdout, &out);
 }
 

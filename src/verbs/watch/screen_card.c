@@ -59,17 +59,6 @@ static int state_ink(const struct device_card *card) {
                                          : SHOW_DIM;
 }
 
-static struct str short_name(const struct device_card *card) {
-    struct str name = str_of(card->facts.name);
-    static const char *const makers[] = {"NVIDIA ", "GeForce "};
-    for (int i = 0; i < 2; i++) {
-        if (str_starts(name, str_of(makers[i]))) {
-            name = str_slice(name, str_of(makers[i]).len, name.len);
-        }
-    }
-    return name;
-}
-
 static struct str link_text(struct watch_draw *d, const struct device_gauges *g) {
     if (g->pcie_generation < 0 || g->pcie_width < 0) return STR("");
     return str_format(d->scratch, "PCIe %lld x%lld", (long long)g->pcie_generation,
@@ -402,7 +391,7 @@ void watch_draw_line(struct watch_draw *d, struct tui_area area, int row, int pl
     tui_put(area, row, 0, TUI_INK_A, is_chosen ? STR("▸") : STR(" "));
     tui_put_format(area, row, 1, is_chosen ? SHOW_STRONG : SHOW_PLAIN, "%2d", card->index);
     tui_put_field(area, row, p.name, c.name, SHOW_LEFT, is_chosen ? SHOW_STRONG : SHOW_PLAIN,
-                  short_name(card));
+                  show_gpu_name(str_of(card->facts.name)));
     if (card->now.at_ns) draw_line_figures(d, area, row, place, p, c);
     if (is_fresh(card)) return;
     struct str stale = staleness(d, card);

@@ -3,15 +3,14 @@
 // all parts are those of the sum, so that what looks full is full.
 #include "view/show/bar.h"
 
+#include <ctype.h>
 #include <math.h>
+#include <string.h>
 
-enum { FILLS = 6, LEAST_BAR = 10, DEFAULT_WIDTH = 80 };
+enum { COLOURS = 6, LEAST_BAR = 10, LEAST_WIDTH = 40, DEFAULT_WIDTH = 80 };
 
-// With colours all parts are solid; without, they differ by pattern.
-static const char *const fills_utf8[FILLS] = {"█", "▓", "▒", "░", "▚", "╱"};
-static const char *const fills_ascii[FILLS] = {"#", "=", "+", ":", "o", "/"};
 // Blue, cyan, magenta, yellow, green, grey: the terminal's own shades. Red is kept for too much.
-static const char *const fill_codes[FILLS] = {"34", "36", "35", "33", "32", "90"};
+static const char *const fill_codes[COLOURS] = {"34", "36", "35", "33", "32", "90"};
 static const char mark_code[] = "33", over_code[] = "31", free_code[] = "2";
 
 static double sum_of(const struct show_bar *bar) {
@@ -50,29 +49,44 @@ static void put(struct pen *pen, const char *code, const char *text) {
     buf_add(pen->b, str_of(text));
 }
 
-static const char *fill_of(struct show_style style, int part) {
-    if (!style.utf8) return fills_ascii[part % FILLS];
-    return fills_utf8[style.colour && part < FILLS ? 0 : part % FILLS];
+// A letter of each part's name, the first that no part before it has.
+static void find_letters(const struct show_bar *bar, char (*letters)[2]) {
+    char taken[64] = "";
+    for (int i = 0; i < bar->segment_count; i++) {
+        struct str name = bar->segments[i].name;
+        char letter = '#';
+        for (ptrdiff_t at = name.len - 1; at >= 0; at--) {
+            char upper = (char)toupper((unsigned char)name.p[at]);
+            if (upper >= 'A' && upper <= 'Z' && !strchr(taken, upper)) letter = upper;
+        }
+        letters[i][0] = letter;
+        letters[i][1] = 0;
+        if (strlen(taken) + 1 < sizeof taken) taken[strlen(taken)] = letter;
+    }
+}
+
+static const char *fill_of(struct show_style style, const char *letter) {
+    return !style.colour ? letter : style.utf8 ? "█" : "#";
 }
 
 static void draw_cells(const struct show_bar *bar, struct show_style style, double scale, int cells,
-                       struct buf *b) {
+                       char (*letters)[2], struct buf *b) {
     ARENA_AUTO scratch = {0};
     int *parts = arena_new(&scratch, int, cells);
     lay_out(bar, scale, parts, cells);
-    int budget = isnan(bar->budget) ? -1 : (int)lround(bar->budget * scale);
+    int mark = isnan(bar->mark) ? -1 : (int)lround(bar->mark * scale);
     int limit = (int)lround(bar->capacity * scale);
     struct pen pen = {.b = b, .colour = style.colour};
     for (int i = 0; i < cells; i++) {
         int part = parts[i];
-        if (i == budget && i < limit)
+        if (i == mark && i < limit)
             put(&pen, mark_code, style.utf8 ? "┃" : "|");
         else if (i == limit)
             put(&pen, over_code, style.utf8 ? "┃" : "]");
         else if (part >= 0 && i > limit)
-            put(&pen, over_code, fill_of(style, part));
+            put(&pen, over_code, fill_of(style, letters[part]));
         else if (part >= 0)
-            put(&pen, fill_codes[part % FILLS], fill_of(style, part));
+            put(&pen, fill_codes[part % COLOURS], fill_of(style, letters[part]));
         else if (i > limit)
             put(&pen, NULL, " ");
         else
@@ -93,7 +107,7 @@ static int legend_entry(struct buf *b, int column, int indent, int width, int en
 }
 
 static void draw_legend(const struct show_bar *bar, struct show_style style, int indent, int width,
-                        struct buf *b) {
+                        char (*letters)[2], struct buf *b) {
     int column = 0;
     for (int i = 0; i < bar->segment_count; i++) {
         const struct show_segment *s = &bar->segments[i];
@@ -101,7 +115,7 @@ static void draw_legend(const struct show_bar *bar, struct show_style style, int
         int entry = 2 + show_width(s->name) + 1 + show_width(s->text) + 2;
         column = legend_entry(b, column, indent, width, entry);
         struct pen pen = {.b = b, .colour = style.colour};
-        put(&pen, fill_codes[i % FILLS], fill_of(style, i));
+        put(&pen, fill_codes[i % COLOURS], fill_of(style, letters[i]));
         put(&pen, NULL, " ");
         show_text(b, style, SHOW_PLAIN, s->name);
         buf_byte(b, ' ');
@@ -109,35 +123,40 @@ static void draw_legend(const struct show_bar *bar, struct show_style style, int
         buf_add(b, STR("  "));
         column += entry;
     }
-    if (!isnan(bar->budget) && bar->budget_text.len) {
-        int entry = 2 + 7 + show_width(bar->budget_text);
-        legend_entry(b, column, indent, width, entry);
+    if (!isnan(bar->mark) && bar->mark_text.len) {
+        legend_entry(b, column, indent, width, 2 + show_width(bar->mark_text));
         show_text(b, style, SHOW_WARN, style.utf8 ? STR("┃") : STR("|"));
-        buf_add(b, STR(" budget "));
-        show_text(b, style, SHOW_DIM, bar->budget_text);
+        buf_byte(b, ' ');
+        show_text(b, style, SHOW_DIM, bar->mark_text);
     }
     while (b->count && b->items[b->count - 1] == ' ') b->count--;
     buf_byte(b, '\n');
 }
 
 void show_bar(const struct show_bar *bar, struct show_style style, struct buf *b) {
+    ARENA_AUTO scratch = {0};
     double longest = fmax(bar->capacity, sum_of(bar));
     if (!(longest > 0)) return;
     int width = style.width > 0 ? style.width : DEFAULT_WIDTH;
     int name = show_width(bar->name), text = show_width(bar->text);
     int indent = name ? name + 2 : 0;
     int cells = width - indent - 2 - (text ? text + 2 : 0);
-    if (cells < LEAST_BAR) cells = LEAST_BAR;
+    char(*letters)[2] = arena_alloc(&scratch, 2, 1, bar->segment_count + 1);
+    find_letters(bar, letters);
     if (name) {
         show_text(b, style, SHOW_STRONG, bar->name);
         buf_add(b, STR("  "));
     }
-    buf_add(b, style.utf8 ? STR("▕") : STR("["));
-    draw_cells(bar, style, cells / longest, cells, b);
-    bool is_end = bar->capacity >= longest;
-    buf_add(b, !is_end ? STR(" ") : style.utf8 ? STR("▏") : STR("]"));
-    if (text) buf_add(b, STR("  "));
+    if (width >= LEAST_WIDTH || cells >= LEAST_BAR) {
+        if (cells < LEAST_BAR) cells = LEAST_BAR;
+        buf_add(b, style.utf8 ? STR("▕") : STR("["));
+        draw_cells(bar, style, cells / longest, cells, letters, b);
+        bool is_end = bar->capacity >= longest;
+        buf_add(b, !is_end ? STR(" ") : style.utf8 ? STR("▏") : STR("]"));
+        if (text) buf_add(b, STR("  "));
+    }
     show_text(b, style, bar->tone, bar->text);
+    while (b->count && b->items[b->count - 1] == ' ') b->count--;
     buf_byte(b, '\n');
-    draw_legend(bar, style, indent, width, b);
+    draw_legend(bar, style, width < LEAST_WIDTH ? 2 : indent, width, letters, b);
 }

@@ -65,6 +65,15 @@ static void add_clean(struct buf *b, struct show_style style, struct str text) {
     }
 }
 
+struct str show_gpu_name(struct str name) {
+    static const char *const makers[] = {"NVIDIA ", "GeForce "};
+    for (size_t i = 0; i < sizeof makers / sizeof *makers; i++) {
+        struct str maker = str_of(makers[i]);
+        if (str_starts(name, maker)) name = str_slice(name, maker.len, name.len);
+    }
+    return name;
+}
+
 void show_text(struct buf *b, struct show_style style, enum show_tone tone, struct str text) {
     bool is_coloured = style.colour && tone_codes[tone][0] && text.len > 0;
     if (is_coloured) buf_format(b, "\033[%sm", tone_codes[tone]);

@@ -27,6 +27,8 @@ int show_width(struct str text);
 struct str show_fit(struct str text, int width);
 // Its first line, with "..." where that is cut.
 struct str show_first_line(struct arena *a, struct str text, int width);
+// A GPU as people call it: "RTX 3060" of "NVIDIA GeForce RTX 3060". Documents have the whole name.
+struct str show_gpu_name(struct str name);
 // Adds text in its tone (ANSI codes only with style.colour). What is hidden is written out
 // (clean.h), so that a name from a file cannot drive the terminal.
 void show_text(struct buf *b, struct show_style style, enum show_tone tone, struct str text);

@@ -1,15 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tables. Layout is by display width, so Korean and Chinese line up; a table that is too wide first
-// wraps its columns of prose, then cuts the widest ones.
+// wraps its columns of prose, then leaves columns out, then stacks its rows.
 #include "view/show/table.h"
 
 #include "base/clean.h"
 #include "base/unit.h"
+#include "view/show/prose.h"
 
 #include <stdarg.h>
 #include <string.h>
 
-enum { GAP = 2, LEAST_WRAP = 16, LEAST_CUT = 4 };
+enum { GAP = 2, LEAST_WRAP = 20, HIDDEN = -1 };
 
 struct show_table show_table_new(struct arena *a, struct str title) {
     return (struct show_table){.arena = a, .title = title};
@@ -29,6 +30,10 @@ void show_table_columns(struct show_table *t, const struct show_heading *heading
 
 void show_table_wrapping(struct show_table *t, const char *name) {
     add_column(t, (struct show_column){.name = str_of(name), .may_wrap = true});
+}
+
+void show_table_gives_way(struct show_table *t, const char *const *columns) {
+    t->gives_way = columns;
 }
 
 static void add_cell(struct show_table *t, enum show_tone tone, struct str text) {
@@ -83,27 +88,28 @@ static int text_width(struct str text) {
     return widest;
 }
 
-static void shrink(const struct show_table *t, int *widths, int surplus, bool only_wrapping) {
-    while (surplus > 0) {
-        ptrdiff_t widest = -1;
-        int least = only_wrapping ? LEAST_WRAP : LEAST_CUT;
-        for (ptrdiff_t i = 0; i < t->column_count; i++) {
-            if (only_wrapping && !t->columns[i].may_wrap) continue;
-            if (widths[i] > least && (widest < 0 || widths[i] > widths[widest])) widest = i;
-        }
-        if (widest < 0) return;
-        widths[widest]--;
-        surplus--;
-    }
-}
-
 static int total_width(const struct show_table *t, const int *widths) {
-    int total = GAP * (int)(t->column_count - 1);
-    for (ptrdiff_t i = 0; i < t->column_count; i++) total += widths[i];
+    int total = -GAP;
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        if (widths[i] != HIDDEN) total += widths[i] + GAP;
+    }
     return total;
 }
 
-static int *column_widths(const struct show_table *t, struct show_style style) {
+// Columns of prose give way, the widest first.
+static void shrink(const struct show_table *t, int *widths, int surplus) {
+    for (; surplus > 0; surplus--) {
+        ptrdiff_t widest = -1;
+        for (ptrdiff_t i = 0; i < t->column_count; i++) {
+            if (!t->columns[i].may_wrap || widths[i] <= LEAST_WRAP) continue;
+            if (widest < 0 || widths[i] > widths[widest]) widest = i;
+        }
+        if (widest < 0) return;
+        widths[widest]--;
+    }
+}
+
+static int *natural_widths(const struct show_table *t) {
     int *widths = arena_new(t->arena, int, t->column_count + 1);
     for (ptrdiff_t i = 0; i < t->column_count; i++) {
         widths[i] = show_width(t->columns[i].name);
@@ -112,11 +118,26 @@ static int *column_widths(const struct show_table *t, struct show_style style) {
             if (width > widths[i]) widths[i] = width;
         }
     }
-    if (style.width > 0) {
-        shrink(t, widths, total_width(t, widths) - style.width, true);
-        shrink(t, widths, total_width(t, widths) - style.width, false);
-    }
     return widths;
+}
+
+static void hide(const struct show_table *t, int *widths, const char *name) {
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        if (str_is(t->columns[i].name, name)) widths[i] = HIDDEN;
+    }
+}
+
+// False: there is no room even so.
+static bool column_widths(const struct show_table *t, struct show_style style, int *widths) {
+    static const char *const none[] = {NULL};
+    const char *const *names = t->gives_way ? t->gives_way : none;
+    if (style.width <= 0) return true;
+    shrink(t, widths, total_width(t, widths) - style.width);
+    for (; total_width(t, widths) > style.width; names++) {
+        if (!*names) return false;
+        hide(t, widths, *names);
+    }
+    return true;
 }
 
 // Takes the next line of at most `width` columns off the text, at a blank where there is one.
@@ -140,60 +161,101 @@ static struct str wrapped_line(struct str *text, int width) {
     return str_trim(str_slice(line, 0, cut));
 }
 
-static struct str cut_line(struct arena *a, struct str text, int width, struct show_style style) {
-    struct str rest = text, line = str_line(&rest);
-    if (show_width(line) <= width && rest.len == 0) return line;
-    struct str mark = style.utf8 ? STR("…") : STR("..");
-    struct str head = show_fit(line, width - show_width(mark));
-    return str_format(a, "%.*s%.*s", STR_ARG(head), STR_ARG(mark));
-}
-
 // One row, of as many lines as its highest cell. `texts` are used up.
 static void draw_row(const struct show_table *t, struct show_style style, const int *widths,
                      struct str *texts, const enum show_tone *tones, struct buf *b) {
     for (bool is_first = true, is_more = true; is_more; is_first = false) {
         struct buf line = buf_new(t->arena);
         ptrdiff_t last = -1;
+        bool is_begun = false;
         is_more = false;
         for (ptrdiff_t i = 0; i < t->column_count; i++) {
             const struct show_column *column = &t->columns[i];
             struct str part = {0};
+            if (widths[i] == HIDDEN) continue;
+            for (int g = 0; is_begun && g < GAP; g++) buf_byte(&line, ' ');
+            is_begun = true;
             if (column->may_wrap && texts[i].len > 0) {
                 part = wrapped_line(&texts[i], widths[i]);
                 is_more = is_more || texts[i].len > 0;
             } else if (!column->may_wrap && is_first) {
-                part = cut_line(t->arena, texts[i], widths[i], style);
+                part = texts[i];
             }
             show_padded(&line, style, tones[i], part, widths[i], column->align == SHOW_RIGHT);
             if (part.len) last = line.count;
             if (part.len && column->align == SHOW_LEFT) {
                 last -= widths[i] > show_width(part) ? widths[i] - show_width(part) : 0;
             }
-            for (int g = 0; i + 1 < t->column_count && g < GAP; g++) buf_byte(&line, ' ');
         }
         buf_add_raw(b, str_slice(buf_str(&line), 0, last < 0 ? 0 : last));
         buf_byte(b, '\n');
     }
 }
 
+// A rule below the names of the columns.
+static void draw_rule(const struct show_table *t, struct show_style style, const int *widths,
+                      struct buf *b) {
+    bool is_first = true;
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        if (widths[i] == HIDDEN) continue;
+        if (!is_first) buf_add(b, STR("  "));
+        for (int w = 0; w < widths[i]; w++) buf_add(b, style.utf8 ? STR("─") : STR("-"));
+        is_first = false;
+    }
+    buf_byte(b, '\n');
+}
+
+static void draw_left_out(const struct show_table *t, struct show_style style, const int *widths,
+                          struct buf *b) {
+    struct buf names = buf_new(t->arena);
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        if (widths[i] != HIDDEN) continue;
+        buf_format(&names, "%s%.*s", names.count > 0 ? ", " : "left out at this width: ",
+                   STR_ARG(t->columns[i].name));
+    }
+    if (names.count > 0) show_prose(b, style, SHOW_DIM, buf_str(&names), 0, 2);
+}
+
+// A block a row: what its first column says, then a line a column.
+static void draw_stacked(const struct show_table *t, struct show_style style, struct buf *b) {
+    int names = 0;
+    for (ptrdiff_t i = 1; i < t->column_count; i++) {
+        int width = show_width(t->columns[i].name);
+        names = width > names ? width : names;
+    }
+    for (ptrdiff_t row = 0; row < row_count(t); row++) {
+        const struct show_cell *head = cell_at(t, row, 0);
+        if (t->columns[0].align == SHOW_RIGHT) {
+            show_text(b, style, SHOW_DIM, t->columns[0].name);
+            buf_byte(b, ' ');
+        }
+        show_prose(b, style, head->tone ? head->tone : SHOW_STRONG, head->text, 0, 2);
+        for (ptrdiff_t i = 1; i < t->column_count; i++) {
+            const struct show_cell *cell = cell_at(t, row, i);
+            if (cell->text.len == 0) continue;
+            buf_add(b, STR("  "));
+            show_padded(b, style, SHOW_DIM, t->columns[i].name, names + GAP, false);
+            show_prose(b, style, cell->tone, cell->text, names + 2 * GAP, names + 2 * GAP);
+        }
+    }
+}
+
 void show_table_text(const struct show_table *t, struct show_style style, struct buf *b) {
     if (!t->column_count) return;
-    int *widths = column_widths(t, style);
+    int *widths = natural_widths(t);
     struct str *texts = arena_new(t->arena, struct str, t->column_count);
     enum show_tone *tones = arena_new(t->arena, enum show_tone, t->column_count);
-    if (t->title.len) {
-        show_text(b, style, SHOW_STRONG, t->title);
-        buf_byte(b, '\n');
+    if (t->title.len) show_prose(b, style, SHOW_STRONG, t->title, 0, 2);
+    if (!column_widths(t, style, widths)) {
+        draw_stacked(t, style, b);
+        return;
     }
     for (ptrdiff_t i = 0; i < t->column_count; i++) {
         texts[i] = t->columns[i].name;
         tones[i] = SHOW_STRONG;
     }
     draw_row(t, style, widths, texts, tones, b);
-    for (ptrdiff_t i = 0; i < t->column_count; i++) {
-        for (int w = 0; w < widths[i]; w++) buf_add(b, style.utf8 ? STR("─") : STR("-"));
-        buf_add(b, i + 1 < t->column_count ? STR("  ") : STR("\n"));
-    }
+    draw_rule(t, style, widths, b);
     for (ptrdiff_t row = 0; row < row_count(t); row++) {
         for (ptrdiff_t i = 0; i < t->column_count; i++) {
             texts[i] = cell_at(t, row, i)->text;
@@ -201,6 +263,7 @@ void show_table_text(const struct show_table *t, struct show_style style, struct
         }
         draw_row(t, style, widths, texts, tones, b);
     }
+    draw_left_out(t, style, widths, b);
 }
 
 // Text inside a Markdown table: nothing that ends the cell, nothing that becomes HTML.

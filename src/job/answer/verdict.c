@@ -1,0 +1,244 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/answer/verdict.h"
+
+#include "base/unit.h"
+#include "view/show/prose.h"
+
+#include <math.h>
+
+// What others hold is worth a word from this share of the GPU's memory on: a desktop is not.
+static const double busy_share = 0.05;
+
+static const struct {
+    const char *name;
+    enum show_tone tone;
+} verdicts[] = {[ANSWER_FITS] = {"FITS", SHOW_GOOD},
+                [ANSWER_TIGHT] = {"FITS TIGHTLY", SHOW_WARN},
+                [ANSWER_NOT] = {"DOES NOT FIT", SHOW_BAD}};
+
+const char *answer_verdict_name(enum answer_verdict verdict) {
+    return verdicts[verdict].name;
+}
+
+enum show_tone answer_verdict_tone(enum answer_verdict verdict) {
+    return verdicts[verdict].tone;
+}
+
+// The band is one of what the allocator holds (doc/accuracy.md); what the step needs errs as much.
+static int64_t most_needed(const struct answer *answer) {
+    const struct forecast_peak *peak = &answer->peak;
+    double most = (double)(peak->upper_bytes - answer->card.overhead.high_bytes);
+    double share = (double)peak->needed_bytes / fmax(1, (double)peak->reserved_bytes);
+    return (int64_t)fmax(most * share, (double)peak->needed_bytes);
+}
+
+struct answer_memory answer_memory(const struct answer *answer) {
+    const struct forecast_peak *peak = &answer->peak;
+    const struct forecast_card *card = &answer->card;
+    struct answer_memory m = {
+        .expected_bytes = peak->needed_bytes + peak->overhead_bytes + card->others_bytes,
+        .worst_bytes = most_needed(answer) + card->overhead.high_bytes + card->others_bytes,
+        .usable_bytes = card->gpu.usable_bytes,
+    };
+    if (m.usable_bytes > m.expected_bytes) m.headroom_bytes = m.usable_bytes - m.expected_bytes;
+    return m;
+}
+
+bool answer_margin_kept(const struct answer *answer) {
+    struct answer_memory m = answer_memory(answer);
+    double kept = (double)m.usable_bytes * (1 - answer->card.margin);
+    return answer->fits || (double)m.expected_bytes <= kept;
+}
+
+enum answer_verdict answer_verdict(const struct answer *answer) {
+    struct answer_memory m = answer_memory(answer);
+    if (answer->peak.verdict == FORECAST_OOM) return ANSWER_NOT;
+    return answer->fits && m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
+}
+
+// --- Figures -------------------------------------------------------------------------------------
+
+struct scale {
+    double unit;
+    const char *name;
+    int decimals;
+};
+
+static bool looks_equal(const struct scale *s, int64_t a, int64_t b) {
+    double steps = pow(10, s->decimals) / s->unit;
+    return a != b && lround((double)a * steps) == lround((double)b * steps);
+}
+
+// So many digits that what differs looks different.
+static struct scale scale_of(const struct answer_memory *m) {
+    bool is_large = m->usable_bytes >= UNIT_GIB;
+    struct scale s = {(double)(is_large ? UNIT_GIB : UNIT_MIB), is_large ? "GiB" : "MiB", is_large};
+    while (s.decimals < 3 && (looks_equal(&s, m->expected_bytes, m->usable_bytes) ||
+                              looks_equal(&s, m->worst_bytes, m->usable_bytes)))
+        s.decimals++;
+    return s;
+}
+
+struct str answer_memory_text(struct arena *a, const struct answer_memory *m) {
+    struct scale s = scale_of(m);
+    return str_format(a, "%.*f of %.*f %s", s.decimals, (double)m->expected_bytes / s.unit,
+                      s.decimals, (double)m->usable_bytes / s.unit, s.name);
+}
+
+// " (worst case 9.7)"; where it does not fit, the expected case is bad enough.
+static void add_worst(const struct answer_memory *m, struct buf *text) {
+    struct scale s = scale_of(m);
+    if (m->expected_bytes > m->usable_bytes) return;
+    buf_format(text, " (worst case %.*f)", s.decimals, (double)m->worst_bytes / s.unit);
+}
+
+struct str answer_batch_text(struct arena *a, const struct plan *p) {
+    struct buf text = buf_new(a);
+    buf_format(&text, "%lld", (long long)p->batch);
+    if (p->accumulation > 1) buf_format(&text, " x %lld", (long long)p->accumulation);
+    if (p->ranks > 1) buf_format(&text, " x %lld GPUs", (long long)p->ranks);
+    if (p->accumulation > 1 || p->ranks > 1)
+        buf_format(&text, " = %lld", (long long)plan_effective(p));
+    return buf_str(&text);
+}
+
+// --- The first lines -----------------------------------------------------------------------------
+
+bool answer_is_busy(const struct answer *answer) {
+    const struct forecast_card *card = &answer->card;
+    return (double)card->others_bytes > busy_share * (double)card->gpu.usable_bytes;
+}
+
+static struct str sentence(struct question *q, const struct answer *answer) {
+    struct arena *a = q->arena;
+    struct buf text = buf_new(a);
+    const struct forecast_card *card = &answer->card;
+    struct answer_memory m = answer_memory(answer);
+    if (answer_is_busy(answer)) {
+        bool is_known = card->others.len > 0;
+        buf_format(&text, "%s held by others%s%.*s%s; ", unit_bytes(a, card->others_bytes).p,
+                   is_known ? " (" : "", STR_ARG(card->others), is_known ? ")" : "");
+    }
+    buf_format(&text, "batch %.*s on %.*s: %.*s", STR_ARG(answer_batch_text(a, &answer->plan)),
+               STR_ARG(show_gpu_name(card->gpu.name)), STR_ARG(answer_memory_text(a, &m)));
+    add_worst(&m, &text);
+    return buf_str(&text);
+}
+
+// "train.yaml: 48 -> 12, accumulation 1 -> 4"; empty: nothing changes.
+static struct str change_text(struct question *q, const struct answer *answer) {
+    struct buf text = buf_new(q->arena);
+    const struct plan *p = &answer->plan;
+    int64_t batch = q->plan.batch,
+            accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
+    if (batch <= 0 || answer_verdict(answer) == ANSWER_NOT || !answer->fits) return buf_str(&text);
+    if (p->batch != batch) buf_format(&text, "%lld -> %lld", (long long)batch, (long long)p->batch);
+    if (!p->inference && p->accumulation != accumulation) {
+        buf_format(&text, "%saccumulation %lld -> %lld", text.count > 0 ? ", " : "",
+                   (long long)accumulation, (long long)p->accumulation);
+    }
+    if (text.count == 0) buf_format(&text, "stays as it is");
+    return str_format(q->arena, "%.*s: %.*s", STR_ARG(q->path), STR_ARG(buf_str(&text)));
+}
+
+static const struct forecast_remedy *remedy_at(const struct answer *answer, ptrdiff_t which) {
+    const struct forecast_remedies *r = &answer->remedies;
+    return which < r->count && r->items[which].is_enough ? &r->items[which] : NULL;
+}
+
+// What is enough, at most two of it: the remedies come with those that are enough first.
+static struct str remedy_text(struct question *q, const struct answer *answer) {
+    struct buf text = buf_new(q->arena);
+    const struct forecast_peak *peak = &answer->peak;
+    int64_t beside = peak->overhead_bytes + answer->card.others_bytes;
+    for (ptrdiff_t i = 0; i < 2; i++) {
+        const struct forecast_remedy *r = remedy_at(answer, i);
+        if (!r) break;
+        buf_format(&text, "%s%.*s: %s", i > 0 ? ", or " : "", STR_ARG(r->what),
+                   unit_bytes(q->arena, r->needed_bytes + beside).p);
+    }
+    if (text.count == 0) return STR("Nothing that is known of this model makes it fit.");
+    return str_format(q->arena, "What fits: %.*s", STR_ARG(buf_str(&text)));
+}
+
+// Why it is tight, and what to do.
+static struct str tight_text(struct question *q, const struct answer *answer) {
+    struct answer_memory m = answer_memory(answer);
+    if (!answer_margin_kept(answer)) {
+        return str_format(q->arena,
+                          "It runs, but leaves less free than the margin of %.0f %% "
+                          "(--safety-margin).",
+                          100 * answer->card.margin);
+    }
+    if (m.worst_bytes > m.usable_bytes) {
+        return STR("The worst case is more than the GPU has: a larger --safety-margin is safer.");
+    }
+    return STR("It runs, but not with 3 % less memory: a smaller batch is safer.");
+}
+
+static void show_empty(struct question *q, const struct answer *answer, struct show_style style,
+                       struct buf *out) {
+    const struct answer *empty = answer->empty;
+    if (!empty) return;
+    struct answer_memory m = answer_memory(empty);
+    struct str text = str_format(q->arena, "On the empty GPU batch %.*s %s: %.*s.",
+                                 STR_ARG(answer_batch_text(q->arena, &empty->plan)),
+                                 empty->fits ? "fits" : "does not fit either",
+                                 STR_ARG(answer_memory_text(q->arena, &m)));
+    show_prose(out, style, SHOW_PLAIN, text, 0, 2);
+}
+
+void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,
+                         struct show_style style, struct buf *out) {
+    enum { GAP = 4, UNKNOWN_WIDTH = 100 }; // a pipe's
+    enum answer_verdict verdict = answer_verdict(answer);
+    struct str name = str_of(verdicts[verdict].name), text = sentence(q, answer);
+    struct str more = changes ? change_text(q, answer) : (struct str){0};
+    int column = show_width(name) + 2, width = style.width > 0 ? style.width : UNKNOWN_WIDTH;
+    show_text(out, style, verdicts[verdict].tone, name);
+    buf_add(out, STR("  "));
+    if (verdict == ANSWER_NOT) {
+        text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(remedy_text(q, answer)));
+    } else if (more.len > 0 && column + show_width(text) + GAP + show_width(more) <= width) {
+        text = str_format(q->arena, "%.*s    %.*s", STR_ARG(text), STR_ARG(more));
+        more = (struct str){0};
+        style.width = 0; // it is known to have room
+    }
+    show_prose(out, style, SHOW_PLAIN, text, column, 2);
+    if (more.len > 0) show_prose(out, style, SHOW_PLAIN, more, 0, 2);
+    if (verdict == ANSWER_TIGHT) show_prose(out, style, SHOW_PLAIN, tight_text(q, answer), 0, 2);
+    show_empty(q, answer, style, out);
+}
+
+// --- Several GPUs --------------------------------------------------------------------------------
+
+void answer_verdict_show_all(struct question *q, const struct answer *answers, int count,
+                             struct show_style style, struct buf *out) {
+    const struct answer *least = NULL, *most = NULL;
+    int fitting = 0;
+    enum answer_verdict worst = ANSWER_FITS;
+    for (int i = 0; i < count; i++) {
+        enum answer_verdict verdict = answer_verdict(&answers[i]);
+        worst = verdict > worst ? verdict : worst;
+        if (!answers[i].fits) continue;
+        fitting++;
+        if (!least || answers[i].plan.batch < least->plan.batch) least = &answers[i];
+        if (!most || answers[i].plan.batch > most->plan.batch) most = &answers[i];
+    }
+    struct buf text = buf_new(q->arena);
+    buf_format(&text, "on %d of %d GPUs", fitting, count);
+    if (least) {
+        buf_format(&text, ": batch %lld (%.*s)", (long long)least->plan.batch,
+                   STR_ARG(show_gpu_name(least->card.gpu.name)));
+    }
+    if (most != least) {
+        buf_format(&text, " to %lld (%.*s)", (long long)most->plan.batch,
+                   STR_ARG(show_gpu_name(most->card.gpu.name)));
+    }
+    if (q->effective > 0) buf_format(&text, ", effective batch %lld", (long long)q->effective);
+    if (fitting > 0 && worst == ANSWER_NOT) worst = ANSWER_TIGHT;
+    struct str name = fitting > 0 ? STR("FITS") : str_of(verdicts[ANSWER_NOT].name);
+    show_text(out, style, verdicts[worst].tone, name);
+    buf_add(out, STR("  "));
+    show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);
+}

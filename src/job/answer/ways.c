@@ -1,0 +1,227 @@
+// SPDX-License-Identifier: Apache-2.0
+// Ways to make it fit. What is enough comes first, and of that what changes the learning least: a
+// smaller batch with more accumulation. Every figure is of a replay of the changed plan.
+#include "job/answer/answer_int.h"
+
+enum { COMBINED_MOST = 3, COMBINATIONS = 2 };
+
+static void add(struct question *q, struct forecast_remedies *list,
+                const struct forecast_remedy *way) {
+    *arena_push(q->arena, &list->items, &list->count, &list->capacity) = *way;
+}
+
+// --- A smaller batch -----------------------------------------------------------------------------
+
+// The same question with fewer samples at a time; below what the user allows where nothing else is
+// left.
+static struct question smaller_question(struct question *q, const struct answer *answer) {
+    struct question smaller = *q;
+    smaller.effective = answer->plan.inference ? 0 : plan_effective(&answer->plan);
+    smaller.range.least = 0;
+    smaller.range.most = answer->plan.batch - 1;
+    smaller.notes = (struct str_list){0};
+    return smaller;
+}
+
+static struct str batch_words(struct question *q, const struct answer *a, bool is_below) {
+    struct arena *arena = q->arena;
+    struct str batch = str_format(arena, "batch %lld", (long long)a->plan.batch);
+    if (a->plan.accumulation > 1) {
+        batch = str_format(arena, "%.*s x %lld", STR_ARG(batch), (long long)a->plan.accumulation);
+    }
+    const char *what = is_below            ? "below --min-batch-size"
+                       : a->plan.inference ? "a smaller one"
+                       : a->effective_kept ? "same effective batch"
+                                           : "another effective batch";
+    return str_format(arena, "%.*s (%s)", STR_ARG(batch), what);
+}
+
+static void add_smaller(struct question *q, const struct answer *answer,
+                        struct forecast_remedies *list) {
+    struct question smaller = smaller_question(q, answer);
+    struct answer found;
+    if (smaller.range.most < 1) return;
+    int rc = answer_choose_alone(&smaller, &answer->card, &found, NULL);
+    if (rc < 0 || !found.fits) return;
+    const bool is_below = found.plan.batch < q->range.least;
+    const struct forecast_remedy way = {
+        .what = batch_words(q, &found, is_below),
+        .cost = answer->plan.inference ? STR("fewer samples at a time")
+                : found.effective_kept ? STR("none for the learning; more and smaller passes")
+                                       : STR("the learning rate may have to change with it"),
+        .plan = found.plan,
+        .needed_bytes = found.peak.needed_bytes,
+        .saved_bytes = answer->peak.needed_bytes - found.peak.needed_bytes,
+        .is_enough = true,
+    };
+    add(q, list, &way);
+}
+
+// --- Combinations --------------------------------------------------------------------------------
+
+// What a way changes of the plan, as bits.
+static unsigned changes(const struct plan *base, const struct plan *p) {
+    return (unsigned)(p->precision != base->precision) |
+           (unsigned)(p->checkpointing != base->checkpointing) << 1 |
+           (unsigned)!str_equal(p->optimizer, base->optimizer) << 2 |
+           (unsigned)(p->image_size != base->image_size) << 3 |
+           (unsigned)(p->sequence_length != base->sequence_length ||
+                      p->target_length != base->target_length)
+               << 4;
+}
+
+static void apply(const struct plan *base, const struct plan *way, struct plan *ret) {
+    unsigned bits = changes(base, way);
+    if (bits & 1) ret->precision = way->precision;
+    if (bits & 2) ret->checkpointing = way->checkpointing;
+    if (bits & 4) ret->optimizer = way->optimizer;
+    if (bits & 8) ret->image_size = way->image_size;
+    if (bits & 16) {
+        ret->sequence_length = way->sequence_length;
+        ret->target_length = way->target_length;
+    }
+}
+
+// Several ways at once; false: two of them change the same.
+static bool combine(struct question *q, const struct plan *base,
+                    const struct forecast_remedy *const *ways, int count,
+                    struct forecast_remedy *ret) {
+    struct buf what = buf_new(q->arena), cost = buf_new(q->arena);
+    unsigned bits = 0;
+    *ret = (struct forecast_remedy){.plan = *base};
+    for (int i = 0; i < count; i++) {
+        unsigned more = changes(base, &ways[i]->plan);
+        if (bits & more) return false;
+        bits |= more;
+        apply(base, &ways[i]->plan, &ret->plan);
+        buf_format(&what, "%s%.*s", i > 0 ? " + " : "", STR_ARG(ways[i]->what));
+        buf_format(&cost, "%s%.*s", i > 0 ? "; " : "", STR_ARG(ways[i]->cost));
+    }
+    ret->what = buf_str(&what);
+    ret->cost = buf_str(&cost);
+    return true;
+}
+
+// Whether a tape matches it, and it is enough.
+static bool is_enough(struct question *q, const struct answer *answer,
+                      struct forecast_remedy *way) {
+    const struct plan *now = &answer->plan;
+    struct forecast changed;
+    struct forecast_tape *t;
+    struct forecast_peak peak;
+    struct plan plan = way->plan;
+    plan.accumulation = now->accumulation;
+    if (forecast_open(&q->tape_cache, &plan, &changed, NULL) < 0) return false;
+    if (forecast_tape(&changed, now->accumulation, &t, NULL) < 0 || t->is_upper_bound) return false;
+    if (forecast_fits(&changed, &answer->card, now->batch, now->accumulation, NULL) <= 0)
+        return false;
+    if (forecast_at(&changed, &answer->card, now->batch, now->accumulation, &peak, NULL) < 0)
+        return false;
+    way->plan = changed.plan;
+    way->needed_bytes = peak.needed_bytes;
+    way->saved_bytes = answer->peak.needed_bytes - peak.needed_bytes;
+    way->is_enough = true;
+    return true;
+}
+
+// The next choice of `count` among `all`, in order; false: that was the last.
+static bool next_choice(int *chosen, int count, int all) {
+    int at = count - 1;
+    while (at >= 0 && chosen[at] == all - count + at) at--;
+    if (at < 0) return false;
+    chosen[at]++;
+    for (int i = at + 1; i < count; i++) chosen[i] = chosen[i - 1] + 1;
+    return true;
+}
+
+static void add_combinations_of(struct question *q, const struct answer *answer, int count,
+                                const struct forecast_remedies *single,
+                                struct forecast_remedies *list) {
+    const struct forecast_remedy *ways[COMBINED_MOST];
+    int chosen[COMBINED_MOST], found = 0;
+    if (count > single->count) return;
+    for (int i = 0; i < count; i++) chosen[i] = i;
+    do {
+        struct forecast_remedy way;
+        for (int i = 0; i < count; i++) ways[i] = &single->items[chosen[i]];
+        if (!combine(q, &answer->forecast.plan, ways, count, &way)) continue;
+        if (!is_enough(q, answer, &way)) continue;
+        add(q, list, &way);
+        found++;
+    } while (found < COMBINATIONS && next_choice(chosen, count, (int)single->count));
+}
+
+// A change that is not enough alone may be so with fewer samples at a time.
+static void add_smaller_with(struct question *q, const struct answer *answer,
+                             const struct forecast_remedies *single,
+                             struct forecast_remedies *list) {
+    int found = 0;
+    for (ptrdiff_t i = 0; i < single->count && found < COMBINATIONS; i++) {
+        const struct forecast_remedy *r = &single->items[i];
+        struct question smaller = smaller_question(q, answer);
+        struct answer with;
+        apply(&answer->forecast.plan, &r->plan, &smaller.plan);
+        smaller.precision_fixed = true;
+        if (smaller.range.most < 1) return;
+        if (answer_choose_alone(&smaller, &answer->card, &with, NULL) < 0 || !with.fits) continue;
+        struct str batch = batch_words(q, &with, with.plan.batch < q->range.least);
+        const struct forecast_remedy way = {
+            .what = str_format(q->arena, "%.*s + %.*s", STR_ARG(batch), STR_ARG(r->what)),
+            .cost = r->cost,
+            .plan = with.plan,
+            .needed_bytes = with.peak.needed_bytes,
+            .saved_bytes = answer->peak.needed_bytes - with.peak.needed_bytes,
+            .is_enough = true,
+        };
+        add(q, list, &way);
+        found++;
+    }
+}
+
+// --- All of them ---------------------------------------------------------------------------------
+
+static ptrdiff_t count_enough(const struct forecast_remedies *list) {
+    ptrdiff_t count = 0;
+    for (ptrdiff_t i = 0; i < list->count; i++) count += list->items[i].is_enough;
+    return count;
+}
+
+int answer_ways(struct question *q, struct answer *answer, struct fail *why) {
+    struct forecast_remedies single = {0}, all = {0}, sorted = {0};
+    const struct plan *p = &answer->plan;
+    if (!answer->fits) add_smaller(q, answer, &all);
+    int rc = forecast_remedies(&answer->forecast, &answer->card, p->batch, p->accumulation, &single,
+                               why);
+    if (rc < 0) return rc;
+    for (ptrdiff_t i = 0; i < single.count; i++) add(q, &all, &single.items[i]);
+    if (!answer->fits && count_enough(&all) == 0) add_smaller_with(q, answer, &single, &all);
+    for (int n = 2; n <= COMBINED_MOST && !answer->fits && count_enough(&all) == 0; n++) {
+        add_combinations_of(q, answer, n, &single, &all);
+    }
+    for (int enough = 1; enough >= 0; enough--) {
+        for (ptrdiff_t i = 0; i < all.count; i++) {
+            if (all.items[i].is_enough == enough) add(q, &sorted, &all.items[i]);
+        }
+    }
+    answer->remedies = sorted;
+    return 0;
+}
+
+int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,
+                  struct fail *why) {
+    int rc = answer_choose_alone(q, card, ret, why);
+    return rc < 0 || ret->fits ? rc : answer_ways(q, ret, why);
+}
+
+int answer_empty(struct question *q, struct answer *answer, bool at_batch, struct fail *why) {
+    struct question other = *q; // what it has to say is said already
+    const struct plan *p = &answer->plan;
+    struct forecast_card card = answer->card;
+    struct answer *empty = arena_new(q->arena, struct answer, 1);
+    other.notes = (struct str_list){0};
+    card.others_bytes = 0;
+    int rc = at_batch ? answer_at(&other, &card, p->batch, p->accumulation, empty, why)
+                      : answer_choose_alone(&other, &card, empty, why);
+    if (rc == 0) answer->empty = empty;
+    return rc;
+}
