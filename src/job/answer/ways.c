@@ -112,7 +112,8 @@ static bool is_enough(struct question *q, const struct answer *answer,
     struct plan plan = way->plan;
     plan.accumulation = now->accumulation;
     if (forecast_open(&q->tape_cache, &plan, &changed, NULL) < 0) return false;
-    if (forecast_tape(&changed, now->accumulation, &t, NULL) < 0 || t->is_upper_bound) return false;
+    if (forecast_tape(&changed, now->batch, now->accumulation, &t, NULL) < 0 || t->is_upper_bound)
+        return false;
     if (forecast_fits(&changed, &answer->card, now->batch, now->accumulation, NULL) <= 0)
         return false;
     if (forecast_at(&changed, &answer->card, now->batch, now->accumulation, &peak, NULL) < 0)
