@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the config room reads in files, one JSON object a line: tests/configs/collected compares it
-// with a table of facts. `reading --time FILE` says also how much CPU time one reading takes.
+// with a table of facts. `reading --time FILE` says also how much CPU time one reading takes;
+// `reading --whole FILE` reads the files that it names, too, and says what people are told.
 #include "base/arena.h"
 #include "base/json.h"
 #include "base/os.h"
@@ -49,14 +50,28 @@ static void add_guards(json_t *to, const struct config_reading *r) {
     json_object_set_new(to, "models", models);
 }
 
-static int read_one(struct arena *a, const char *path, json_t *ret) {
+static int load(void *self, struct arena *a, struct str path, struct str *ret_text,
+                struct fail *why) {
+    (void)self;
+    return os_read_file(a, str_z(a, path), CONFIG_MAX_BYTES, ret_text, NULL, why);
+}
+
+static void add_warnings(json_t *to, const struct config_reading *r) {
+    json_t *warnings = json_array();
+    for (ptrdiff_t i = 0; i < r->warnings.count; i++)
+        json_array_append_new(warnings, json_text(r->warnings.items[i]));
+    json_object_set_new(to, "warnings", warnings);
+}
+
+static int read_one(struct arena *a, const char *path, bool is_whole, json_t *ret) {
+    static const struct datum_loader loader = {.read = load};
     struct str text;
     struct config c;
     struct config_reading r;
     struct config_batches b;
     struct fail why = {0}, unsaid = {0};
     int rc = os_read_file(a, path, CONFIG_MAX_BYTES, &text, NULL, &why);
-    if (rc == 0) rc = config_parse(a, str_of(path), text, &c, &why);
+    if (rc == 0) rc = config_parse_with(a, str_of(path), text, is_whole ? &loader : NULL, &c, &why);
     if (rc == 0) rc = config_read_roles(a, &c, NULL, &r, &why);
     if (rc < 0) {
         set_text(ret, "error", str_of(why.message));
@@ -74,6 +89,7 @@ static int read_one(struct arena *a, const char *path, json_t *ret) {
     }
     add_values(ret, &r);
     add_guards(ret, &r);
+    if (is_whole) add_warnings(ret, &r);
     return 0;
 }
 
@@ -85,11 +101,12 @@ static double now(void) {
 
 int main(int argc, char **argv) {
     const bool timed = argc > 1 && strcmp(argv[1], "--time") == 0;
-    for (int i = timed ? 2 : 1; i < argc; i++) {
+    const bool whole = argc > 1 && strcmp(argv[1], "--whole") == 0;
+    for (int i = timed || whole ? 2 : 1; i < argc; i++) {
         ARENA_AUTO a = {0};
         const double start = now();
         json_t *one = json_object();
-        read_one(&a, argv[i], one);
+        read_one(&a, argv[i], whole, one);
         json_object_set_new(one, "file", json_string(argv[i]));
         if (timed) json_object_set_new(one, "ms", json_real((now() - start) * 1e3));
         json_dumpf(one, stdout, JSON_COMPACT);

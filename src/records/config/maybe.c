@@ -92,18 +92,28 @@ static void name(struct reader *r, enum config_role role, const struct entry *e)
         STR_ARG(place), STR_ARG(path), STR_ARG(text), STR_ARG(shell_word(r->arena, path)));
 }
 
+static bool names_one(struct str key, struct str words) {
+    while (words.len > 0) {
+        if (str_find(key, str_cut(&words, ' ')) >= 0) return true;
+    }
+    return false;
+}
+
+// A batch beside one of another name may be the batch of all micro-steps.
+static bool is_said(const struct reader *r, int role, struct str words) {
+    const struct config_value *v = &r->reading->values[role];
+    return v->line > 0 && (role != CONFIG_BATCH || names_one(v->path, words));
+}
+
 void config_reader_maybe(struct reader *r, const struct dialect *every) {
     for (int role = 0; every && role < CONFIG_ROLES; role++) {
-        struct str words = every->maybe[role];
-        int count = r->reading->values[role].line > 0 ? MOST : 0;
+        const struct str words = every->maybe[role];
+        int count = is_said(r, role, words) ? MOST : 0;
         for (ptrdiff_t i = 0; words.len > 0 && i < r->scope.count && count < MOST; i++) {
             const struct entry *e = &r->scope.entries[i];
             if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
-            struct str rest = words;
-            bool is_named = false;
-            while (rest.len > 0 && !is_named)
-                is_named = str_find(e->key->text, str_cut(&rest, ' ')) >= 0;
-            if (!is_named || is_read(r, e) || !is_likely(r, (enum config_role)role, e)) continue;
+            if (!names_one(e->key->text, words) || is_read(r, e)) continue;
+            if (!is_likely(r, (enum config_role)role, e)) continue;
             name(r, (enum config_role)role, e);
             count++;
         }

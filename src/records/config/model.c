@@ -64,8 +64,10 @@ static void find_backbone(struct reader *r) {
     struct matches m = {0};
     struct str terms;
     if (r->dialect->backbone_with.len == 0 || v->line == 0 || v->type != CONFIG_TEXT) return;
-    if (when.len > 0 && !str_ends(v->path, STR("backbone.type"))) return;
+    const bool has_name = str_ends(v->path, STR("backbone.model_name")); // of a library's model
+    if (when.len > 0 && !has_name && !str_ends(v->path, STR("backbone.type"))) return;
     if (when.len == 0 || config_scope_is(&r->scope, when, &terms)) {
+        if (has_name) return;
         config_scope_find(&r->scope, v->path, &m);
         if (m.count > 0) join_size(r, v, &m.items[0]);
         return;

@@ -3,6 +3,8 @@
 // the switch in a word.
 #include "records/config/dialect_int.h"
 
+enum { PIXELS_LEAST = 8 };
+
 // "[224, 224]", "(640, 672)", "224x224": the longer side.
 static int64_t largest_number(struct str text) {
     int64_t largest = 0, value = 0;
@@ -59,6 +61,9 @@ void config_reader_number(struct reader *r, struct config_value *v, enum config_
         if (!whole || v->integer < (sort == SORT_WORKERS ? 0 : 1)) v->type = CONFIG_SPECIAL;
     }
     if (v->type == CONFIG_FLOAT) v->type = CONFIG_INT;
+    // scale=4 enlarges; it is no size.
+    if (role == CONFIG_IMAGE_SIZE && v->type == CONFIG_INT && v->integer < PIXELS_LEAST)
+        v->type = CONFIG_SPECIAL;
     if (v->type != CONFIG_INT && v->type != CONFIG_NESTED && v->type != CONFIG_TEXT) v->integer = 0;
 }
 
