@@ -219,6 +219,8 @@ static const struct row rows[] = {
     {"supergradients_net.yaml", "supergradients", NULL,
      "dataset_params.train_dataloader_params.batch_size", 20, 'D', 60, "amp-fp16", "pp_yoloe_s",
      512},
+    {"xtuner_lora.py", "xtuner", NULL, "train_dataloader.batch_size", 2, 'D', 16, "amp-fp16",
+     "Qwen/Qwen1.5-0.5B", 1024, .refusal = "Python"},
     {"pl_gpus.yaml", "sections", NULL, "data.train.batch_size", 24, 'D', 48, "amp-fp16",
      "efficientnet_b3", 300},
     {"verl_ppo.yaml", "verl", NULL, "-", 0, 0, 0, "-", "-", 0, .refusal = "not one training"},
