@@ -171,6 +171,9 @@ static const struct {
      "temporary other), not 'none'"},
     {HEAD "a 1 5 other - {i}\n", "x.tape:2: expected only dimensions of the header and "
                                  "iterations of blocks that are open in 'i'"},
+    {HEAD "l i L\na 9+i 5 other - {i}\n/l\na 1 5 other - {i}\n",
+     "x.tape:5: expected only dimensions of the header and iterations of blocks that are open in "
+     "'i'"},
     {HEAD "a 1 5 other - a{L\n", "x.tape:2: expected '}' after '{'"},
     {HEAD "a 1 5 other - a}{L}\n", "x.tape:2: expected '{' before '}'"},
     {HEAD "a 1 5 other - \n", "x.tape:2: expected a name between two blanks"},

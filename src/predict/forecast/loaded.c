@@ -6,7 +6,8 @@
 #include <string.h>
 
 // The exact least capacity took 19 replays at the median and 133 at most (282 tapes and batches).
-enum { KEPT = 16, NEED_REPLAYS = 20 };
+// Of a large tape each costs milliseconds, and a scan so short hardly ever comes to its end.
+enum { KEPT = 16, NEED_REPLAYS = 20, LARGE_EVENTS = 15000, LARGE_NEED_REPLAYS = 2 };
 
 // One replay's outcome holds for every capacity in between (struct sim_result).
 struct outcome {
@@ -132,7 +133,8 @@ struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batc
     }
     struct sim_need need;
     struct sim_result run = replay(l, batch, classes, SIM_UNLIMITED), scratch = run;
-    sim_needed(l->sim, batch, classes, NEED_REPLAYS, &need);
+    bool is_large = l->tape.event_count > LARGE_EVENTS;
+    sim_needed(l->sim, batch, classes, is_large ? LARGE_NEED_REPLAYS : NEED_REPLAYS, &need);
     if (l->pessimist) sim_replay(l->pessimist, batch, classes, SIM_UNLIMITED, &scratch);
     const struct forecast_figures figures = {
         .batch = batch,

@@ -8,14 +8,28 @@
 
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
-enum { IDS_AT_FIRST = 4096 };
+enum { ROOM_MOST = 1 << 18 }; // reserved beforehand; what needs more grows
 static const int64_t id_limit = INT64_C(1) << 62;
 
 // A block that is being run through.
 struct pass {
     int32_t begin; // its op
     int64_t turn, turns;
+};
+
+// An expression of a line, most of which are affine in the iterations: then its value is three
+// products, whatever it is made of.
+struct straight {
+    enum { UNSEEN, STRAIGHT, BENT } state;
+    int64_t c, k, by[TAPE_LOOP_DEPTH];
+};
+
+// A name that was made last, and in which iterations.
+struct made_name {
+    int64_t turns[TAPE_LOOP_DEPTH];
+    int32_t number; // 0: none yet
 };
 
 struct builder {
@@ -28,6 +42,8 @@ struct builder {
     int depth;
     int32_t at;      // the op
     int64_t visited; // ops: even blocks without events come to an end
+    struct straight *straight_ids, *straight_sizes; // of every op
+    struct made_name *made_names;                   // of every name
     struct id_map ids;
     ptrdiff_t id_room;
     struct text_map texts;
@@ -54,8 +70,58 @@ static int value_of(const struct builder *b, struct tape_expr e, int64_t *ret_c,
     return wrong ? bad(b, "a value cannot be used: %s", wrong) : 0;
 }
 
-static int size_of(const struct builder *b, struct tape_expr e, int64_t *ret_c, int64_t *ret_k) {
-    int code = value_of(b, e, ret_c, ret_k);
+// The iterations that it depends on, bit by bit; -1: in another way than affinely.
+static int iterations_of(const struct tape_pool *pool, struct tape_expr e) {
+    int seen = 0;
+    for (int32_t i = e.term; i < e.term + e.count; i++) {
+        const struct tape_term *t = &pool->terms[i];
+        int turns = 0;
+        for (int n = 0; n < TAPE_LOOP_DEPTH; n++) {
+            int power = t->product.powers[TAPE_DIM_COUNT + n];
+            for (int32_t j = t->ceil; j < t->ceil + t->ceil_count; j++)
+                power += 2 * pool->ceils[j].product.powers[TAPE_DIM_COUNT + n];
+            turns += power;
+            seen |= (power > 0) << n;
+        }
+        if (turns > 1 || (turns == 1 && t->product.powers[TAPE_DIM_BATCH] > 0)) return -1;
+    }
+    return seen;
+}
+
+// What is beyond the limits in an iteration that need not come is for value_of to say.
+static void straighten(struct builder *b, struct tape_expr e, struct straight *s) {
+    const struct tape_pool *pool = &b->t->pool;
+    int64_t values[TAPE_SYMBOLS], c, k;
+    int seen = iterations_of(pool, e);
+    s->state = BENT;
+    memcpy(values, b->values, sizeof values);
+    memset(values + TAPE_DIM_COUNT, 0, TAPE_LOOP_DEPTH * sizeof *values);
+    if (seen < 0 || tape_expr_value(pool, e, values, &s->c, &s->k)) return;
+    for (int i = 0; i < TAPE_LOOP_DEPTH; i++) {
+        if (!(seen >> i & 1)) continue;
+        values[TAPE_DIM_COUNT + i] = 1;
+        if (tape_expr_value(pool, e, values, &c, &k)) return;
+        s->by[i] = c - s->c;
+        values[TAPE_DIM_COUNT + i] = 0;
+    }
+    s->state = STRAIGHT;
+}
+
+// The same as value_of, faster.
+static int line_value(struct builder *b, struct tape_expr e, struct straight *s, int64_t *ret_c,
+                      int64_t *ret_k) {
+    if (s->state == UNSEEN) straighten(b, e, s);
+    __int128 sum = s->c;
+    for (int i = 0; i < b->depth; i++) sum += (__int128)s->by[i] * b->values[TAPE_DIM_COUNT + i];
+    if (s->state == BENT || sum >= id_limit || sum <= -id_limit)
+        return value_of(b, e, ret_c, ret_k);
+    *ret_c = (int64_t)sum;
+    *ret_k = s->k;
+    return 0;
+}
+
+static int size_of(struct builder *b, const struct tape_op *op, int64_t *ret_c, int64_t *ret_k) {
+    int code = line_value(b, op->size, &b->straight_sizes[b->at], ret_c, ret_k);
     if (code < 0) return code;
     if (*ret_k < 0 || *ret_c + *ret_k < 0) return bad(b, "a size is negative");
     if ((__int128)*ret_k * b->batch_least + *ret_c > TAPE_SIZE_MAX) {
@@ -64,9 +130,9 @@ static int size_of(const struct builder *b, struct tape_expr e, int64_t *ret_c, 
     return 0;
 }
 
-static int id_of(const struct builder *b, struct tape_expr e, int64_t *ret) {
+static int id_of(struct builder *b, const struct tape_op *op, int64_t *ret) {
     int64_t none;
-    int code = value_of(b, e, ret, &none);
+    int code = line_value(b, op->id, &b->straight_ids[b->at], ret, &none);
     if (code < 0) return code;
     return *ret < 0 || *ret >= id_limit ? bad(b, "an id is not within 0 and 2^62") : 0;
 }
@@ -84,6 +150,13 @@ static int name_number(struct builder *b, int32_t name, int32_t *ret) {
     *ret = 0;
     if (n->count == 0) return 0;
     const struct tape_piece *pieces = &b->t->pieces[n->piece];
+    struct made_name *made = &b->made_names[name];
+    const int64_t *turns = b->values + TAPE_DIM_COUNT;
+    if (made->number > 0 && memcmp(made->turns, turns, sizeof made->turns) == 0) {
+        *ret = made->number;
+        return 0;
+    }
+    const struct arena_mark mark = arena_mark(b->arena);
     struct str whole = pieces[0].text;
     if (n->count > 1 || pieces[0].is_value) {
         struct buf text = buf_new(b->arena);
@@ -91,12 +164,14 @@ static int name_number(struct builder *b, int32_t name, int32_t *ret) {
             int64_t value = 0, none;
             int code = pieces[i].is_value ? value_of(b, pieces[i].value, &value, &none) : 0;
             if (code < 0) return code;
-            if (pieces[i].is_value) buf_format(&text, "%lld", (long long)value);
+            if (pieces[i].is_value) tape_put_number(&text, value);
             buf_add(&text, pieces[i].text);
         }
         whole = buf_str(&text);
     }
-    *ret = tape_text_map_number(&b->texts, whole, &fresh);
+    made->number = *ret = tape_text_map_number(&b->texts, whole, &fresh);
+    if (!fresh) arena_rewind(b->arena, mark);
+    memcpy(made->turns, turns, sizeof made->turns);
     return 0;
 }
 
@@ -112,8 +187,8 @@ static void grow_ids(struct builder *b) {
 static int run_alloc(struct builder *b, const struct tape_op *op) {
     struct tape_alloc x = {
         .event = (int32_t)b->event_count, .free_event = -1, .stream = op->stream, .tag = op->tag};
-    int code = id_of(b, op->id, &x.id);
-    if (code == 0) code = size_of(b, op->size, &x.c, &x.k);
+    int code = id_of(b, op, &x.id);
+    if (code == 0) code = size_of(b, op, &x.c, &x.k);
     if (code == 0) code = name_number(b, op->op, &x.op);
     if (code == 0) code = name_number(b, op->module, &x.module);
     if (code < 0) return code;
@@ -129,7 +204,7 @@ static int run_alloc(struct builder *b, const struct tape_op *op) {
 
 static int run_free(struct builder *b, const struct tape_op *op) {
     int64_t id;
-    int code = id_of(b, op->id, &id);
+    int code = id_of(b, op, &id);
     if (code < 0) return code;
     const struct id_slot *slot = tape_id_map_at(&b->ids, id);
     if (slot->number == 0) return bad(b, "expected a live id; %lld is unknown", (long long)id);
@@ -153,7 +228,7 @@ static int run_empty_cache(struct builder *b, const struct tape_op *op) {
 
 static int run_scratch(struct builder *b, const struct tape_op *op) {
     struct tape_scratch s;
-    int code = size_of(b, op->size, &s.c, &s.k);
+    int code = size_of(b, op, &s.c, &s.k);
     if (code < 0) return code;
     add_event(b, TAPE_SCRATCH, b->scratch_count);
     *arena_push(b->arena, &b->scratches, &b->scratch_count, &b->scratch_capacity) = s;
@@ -247,6 +322,36 @@ static void set_header(const struct builder *b, struct tape_header *h) {
     }
 }
 
+// About how many events and allocations there will be.
+static void make_room(struct builder *b) {
+    int64_t times[TAPE_LOOP_DEPTH + 1] = {1}, events = 0, allocs = 0, none;
+    int depth = 0;
+    for (int32_t i = 0; i < b->t->op_count && events < ROOM_MOST; i++) {
+        const struct tape_op *op = &b->t->ops[i];
+        int64_t turns = 0;
+        if (op->kind == TAPE_LOOP) {
+            bool is_known = !tape_expr_value(&b->t->pool, op->id, b->values, &turns, &none);
+            turns = is_known && turns > 0 && turns < ROOM_MOST ? turns : 1;
+            turns = times[depth] < ROOM_MOST ? times[depth] * turns : ROOM_MOST;
+            times[++depth] = turns;
+        } else if (op->kind == TAPE_LOOP_END) {
+            depth--;
+        } else {
+            events += times[depth];
+            if (op->kind == TAPE_ALLOC) allocs += times[depth];
+        }
+    }
+    b->event_capacity = events < ROOM_MOST ? events : ROOM_MOST;
+    b->alloc_capacity = allocs < ROOM_MOST ? allocs : ROOM_MOST;
+    b->events = arena_new(b->arena, struct tape_event, b->event_capacity);
+    b->allocs = arena_new(b->arena, struct tape_alloc, b->alloc_capacity);
+    b->id_room = b->alloc_capacity > 0 ? b->alloc_capacity : 1;
+    b->ids = tape_id_map_new(b->scratch, b->id_room);
+    b->straight_ids = arena_new(b->scratch, struct straight, b->t->op_count);
+    b->straight_sizes = arena_new(b->scratch, struct straight, b->t->op_count);
+    b->made_names = arena_new(b->scratch, struct made_name, b->t->name_count);
+}
+
 int tape_instantiate(struct arena *a, const struct tape_template *t,
                      const int64_t values[TAPE_DIM_COUNT], struct tape *ret, struct fail *why) {
     ARENA_AUTO scratch = {.escape = a->escape};
@@ -256,11 +361,10 @@ int tape_instantiate(struct arena *a, const struct tape_template *t,
                         .t = t,
                         .why = why,
                         .batch_least = batch > 0 ? batch : 1,
-                        .id_room = IDS_AT_FIRST,
                         .stream_count = 1};
     int code = take_values(&b, values);
     if (code < 0) return code;
-    b.ids = tape_id_map_new(&scratch, b.id_room);
+    make_room(&b);
     b.texts = tape_text_map_new(a, &scratch);
     code = run_ops(&b);
     if (code < 0) return code;

@@ -32,6 +32,8 @@ int tape_store_row(const struct tsv *t, struct tape_entry *e, struct fail *why);
 int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
                     struct str *ret, struct fail *why);
 
+void tape_put_number(struct buf *out, int64_t value);
+
 // The number of a word in a table; -1: not there.
 int tape_word(struct str word, const char *const *words, int count);
 // "param, buffer, …" for messages.

@@ -3,6 +3,7 @@
 // dimension, so that what is wrong with its ids, blocks and sizes is known before it is used.
 #include "predict/tape/template_int.h"
 
+#include "predict/tape/intern.h"
 #include "predict/tape/line.h"
 #include "predict/tape/tape_int.h"
 
@@ -13,6 +14,9 @@ struct reader {
     struct tape_line in;
     struct tape_template *t;
     ptrdiff_t piece_count, piece_capacity, name_count, name_capacity;
+    struct text_map texts; // of names, and the name that each was read as last
+    int32_t *name_of;
+    ptrdiff_t text_count, text_capacity;
     int32_t open[TAPE_LOOP_DEPTH]; // blocks that are not closed
     int depth;
 };
@@ -81,9 +85,16 @@ static int read_name(struct reader *r, int field, int32_t *ret) {
     if (text.len == 0) return tape_line_bad(&r->in, "expected a name between two blanks");
     if (!tape_is_text(text)) return tape_line_bad(&r->in, "expected a name in printable UTF-8");
     if (str_starts(text, STR("n="))) return tape_line_bad(&r->in, "expected a name, not n=");
+    bool is_new;
+    int32_t number = tape_text_map_number(&r->texts, text, &is_new);
+    if (is_new) *arena_push(r->texts.keep, &r->name_of, &r->text_count, &r->text_capacity) = 0;
+    *ret = r->name_of[number - 1];
+    // An equal one is the same name where the same iterations are open.
+    if (!is_new && r->t->names[*ret].allowed == allowed(r, false)) return 0;
     int code = read_pieces(r, text, &name);
     if (code < 0) return code;
-    *ret = (int32_t)r->name_count;
+    name.allowed = allowed(r, false);
+    *ret = r->name_of[number - 1] = (int32_t)r->name_count;
     *arena_push(r->arena, &r->t->names, &r->name_count, &r->name_capacity) = name;
     return 0;
 }
@@ -246,7 +257,11 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
     t->name = name;
     code = tape_template_header_parse(a, name, str_slice(text, 0, end), &t->header, t->bounds, why);
     if (code < 0) return code;
-    struct reader r = {.arena = a, .in = {.name = name, .why = why}, .t = t};
+    ARENA_AUTO scratch = {.escape = a->escape};
+    struct reader r = {.arena = a,
+                       .in = {.name = name, .why = why},
+                       .t = t,
+                       .texts = tape_text_map_new(&scratch, &scratch)};
     *arena_push(a, &t->names, &r.name_count, &r.name_capacity) = (struct tape_name){0};
     code = read_lines(&r, str_slice(text, end + 1, text.len));
     t->name_count = (int32_t)r.name_count;

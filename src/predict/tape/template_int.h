@@ -37,6 +37,7 @@ struct tape_piece {
 };
 struct tape_name {
     int32_t piece, count;
+    uint32_t allowed; // symbols, where it stands
 };
 
 struct tape_template {

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tape as text: reading what is written here gives an equal tape, and a tape that was read comes
 // out byte for byte (numbers written like 007 and needless "-" excepted).
-#include "predict/tape/tape.h"
+#include "predict/tape/tape_int.h"
 
-static void put_number(struct buf *out, int64_t value) {
+void tape_put_number(struct buf *out, int64_t value) {
     char digits[24];
     int at = (int)sizeof digits;
     uint64_t rest = value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
@@ -16,7 +16,7 @@ static void put_number(struct buf *out, int64_t value) {
 static void put_numbers(struct buf *out, const int64_t *values, int count) {
     for (int i = 0; i < count; i++) {
         buf_byte(out, ' ');
-        put_number(out, values[i]);
+        tape_put_number(out, values[i]);
     }
 }
 
@@ -29,7 +29,7 @@ static void put_alloc(const struct tape *t, const struct tape_alloc *x, struct b
     buf_byte(out, 'a');
     if (x->stream > 0) {
         buf_byte(out, '@');
-        put_number(out, x->stream);
+        tape_put_number(out, x->stream);
     }
     put_numbers(out, (const int64_t[]){x->id, x->c, x->k}, 3);
     put_text(out, str_of(tape_tag_names[x->tag]));
@@ -37,9 +37,9 @@ static void put_alloc(const struct tape *t, const struct tape_alloc *x, struct b
     if (x->module > 0) put_text(out, t->strings[x->module]);
     if ((x->cn | x->kn) != 0) {
         buf_add(out, STR(" n="));
-        put_number(out, x->cn);
+        tape_put_number(out, x->cn);
         buf_byte(out, ',');
-        put_number(out, x->kn);
+        tape_put_number(out, x->kn);
     }
 }
 
