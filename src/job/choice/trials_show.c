@@ -5,6 +5,8 @@
 #include "base/unit.h"
 #include "job/answer/breakdown.h"
 #include "job/answer/tta.h"
+#include "job/answer/verdict.h"
+#include "view/show/prose.h"
 
 #include <math.h>
 
@@ -101,7 +103,7 @@ static void show_faster(const struct choice_measured *m, struct buf *out) {
     if (!(ratio > 1.02)) return;
     buf_format(out,
                "Batch %lld ran %.3g times as fast, but left less memory free: a smaller "
-               "--safety-margin or more\nmemory would allow it.\n",
+               "--safety-margin or more memory would allow it.\n",
                (long long)m->fastest->plan.batch, ratio);
 }
 
@@ -135,37 +137,42 @@ static void show_knee(const struct choice_measured *m, struct buf *out) {
                knee, m->knee_is_certain ? "" : " (not certain: the steps vary)");
 }
 
+// The answer, in the words of a prediction; the figures are measured.
 static void show_choice(const struct choice_measured *m, struct show_style style, struct buf *out) {
     struct arena *a = m->q->arena;
-    const struct plan *p = &m->chosen.plan;
-    if (!m->best) {
-        show_text(out, style, SHOW_BAD, STR("No batch fits"));
-        buf_format(out, " in %s of %.*s.\n", unit_bytes(a, m->budget_bytes).p,
-                   STR_ARG(m->launch.place.name));
-        if (!m->is_predicted) {
-            buf_add(out,
-                    STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or "
-                        "an optimizer with fewer\nstates would help; batchfit explain says by how "
-                        "much, for a model with a tape (batchfit record).\n"));
+    enum answer_verdict verdict = m->best ? ANSWER_FITS : ANSWER_NOT;
+    struct str name = str_of(answer_verdict_name(verdict));
+    struct buf text = buf_new(a);
+    show_text(out, style, m->best && !m->confirmed ? SHOW_WARN : answer_verdict_tone(verdict),
+              name);
+    buf_add(out, STR("  "));
+    if (m->best) {
+        buf_format(&text, "batch %.*s on %.*s", STR_ARG(answer_batch_text(a, &m->chosen.plan)),
+                   STR_ARG(show_gpu_name(m->launch.place.name)));
+        if (m->best->result.peak_bytes > 0) {
+            buf_format(&text, ": %s of %s", unit_bytes(a, m->best->result.peak_bytes).p,
+                       unit_bytes(a, m->launch.place.capacity_bytes).p);
         }
-        return;
+        buf_format(&text, " (%.0f %% kept free), %s.", 100 * m->margin,
+                   m->confirmed ? "confirmed by its own trial" : "but it made no second step");
+    } else {
+        buf_format(&text, "no batch runs in %s of %.*s.", unit_bytes(a, m->budget_bytes).p,
+                   STR_ARG(show_gpu_name(m->launch.place.name)));
     }
-    show_text(out, style, SHOW_GOOD, str_format(a, "Batch %lld", (long long)p->batch));
-    if (!p->inference) {
-        buf_format(out, " x %lld accumulation = %lld samples per step", (long long)p->accumulation,
-                   (long long)plan_effective(p));
+    show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);
+}
+
+// What to do, or what the answer means in time.
+static void show_meaning(const struct choice_measured *m, struct buf *out) {
+    if (!m->best && !m->is_predicted) {
+        buf_add(out, STR("Gradient checkpointing, mixed precision, a smaller image or sequence, or "
+                         "an optimizer with fewer states would help; batchfit explain says by how "
+                         "much, for a model with a tape (batchfit record).\n"));
     }
-    if (m->best->result.peak_bytes > 0) {
-        buf_format(out, ", %s of %s", unit_bytes(a, m->best->result.peak_bytes).p,
-                   unit_bytes(a, m->launch.place.capacity_bytes).p);
-    }
-    buf_format(out, " (%.0f %% kept free), %s.\n", 100 * m->margin,
-               m->confirmed ? "confirmed by its own trial" : "but it made no second step");
-    double rate = m->best->result.samples_per_s;
-    if (rate > 0) {
-        buf_format(out, "A step takes %.3g s; a million samples take %.3g hours.\n",
-                   (double)plan_effective(p) / rate, 1e6 / rate / 3600);
-    }
+    double rate = m->best ? m->best->result.samples_per_s : 0;
+    if (!(rate > 0)) return;
+    buf_format(out, "A step takes %.3g s; a million samples take %.3g hours.\n",
+               (double)plan_effective(&m->chosen.plan) / rate, 1e6 / rate / 3600);
 }
 
 static void show_prediction(const struct choice_measured *m, struct buf *out) {
@@ -177,19 +184,25 @@ static void show_prediction(const struct choice_measured *m, struct buf *out) {
 }
 
 void choice_show_trials(const struct choice_measured *m, struct show_style style, struct buf *out) {
-    show_text(out, style, SHOW_STRONG, m->launch.place.name);
+    struct buf text = buf_new(m->q->arena);
+    show_choice(m, style, out);
+    show_meaning(m, &text);
+    show_prose_lines(out, style, buf_str(&text));
+    buf_byte(out, '\n');
+    show_text(out, style, SHOW_STRONG, show_gpu_name(m->launch.place.name));
     buf_format(out, ": %td trial%s, %d out of memory\n\n", m->trial_count,
                m->trial_count == 1 ? "" : "s", m->found.out_of_memory);
     show_trials(m, style, out);
     buf_byte(out, '\n');
-    show_choice(m, style, out);
-    show_prediction(m, out);
+    text = buf_new(m->q->arena);
+    show_prediction(m, &text);
     if (m->best) {
-        show_knee(m, out);
-        show_faster(m, out);
-        show_cap(m, out);
-        show_covered(m, out);
+        show_knee(m, &text);
+        show_faster(m, &text);
+        show_cap(m, &text);
+        show_covered(m, &text);
     }
+    show_prose_lines(out, style, buf_str(&text));
     answer_notes(&m->launch.notes, style, out);
     answer_notes(&m->q->notes, style, out);
     answer_notes(&m->history->notes, style, out);

@@ -6,6 +6,7 @@
 #include "base/out.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
+#include "view/show/prose.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -315,13 +316,35 @@ static void add_failures(const struct grid *b, struct show_style style, struct b
     }
 }
 
+// The answer in a sentence: what is recommended, and how fast it is.
+static void add_answer(struct grid *b, struct show_style style, struct buf *out) {
+    const struct grid_best *best = &b->best;
+    if (best->throughput < 0) return;
+    const struct grid_row *r = &b->rows.items[best->recommended];
+    const struct grid_row *fastest = &b->rows.items[best->throughput];
+    struct buf text = buf_new(b->arena);
+    buf_format(&text, "Best: %.*s: %.1f samples/s",
+               STR_ARG(grid_setting_text(b->arena, &b->grid, &r->setting, true)), r->samples_per_s);
+    if (r->peak_bytes > 0) buf_format(&text, ", %.2f GB", (double)r->peak_bytes / gb);
+    if (r != fastest && fastest->samples_per_s > 0) {
+        buf_format(&text, " (%.0f %% of the fastest)",
+                   100 * r->samples_per_s / fastest->samples_per_s);
+    }
+    show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
+}
+
 void bench_print(struct grid *b) {
-    struct show_style style = show_style_of(STDOUT_FILENO), wide = style;
+    struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(b->arena);
     const struct launch_place *place = b->place;
+    static const char *const gives_way[] = {
+        "Opt(ms)", "Other(ms)", "±95%(samples/s)", "I/O(ms)", "Fwd(ms)", "Bwd(ms)", "GPU%", NULL};
     struct show_table table = bench_table(b);
+    show_table_gives_way(&table, gives_way);
+    add_answer(b, style, &out);
     show_text(&out, style, SHOW_STRONG, STR("Benchmark summary"));
-    buf_format(&out, ": %.*s%s", STR_ARG(place->name), place->standin.len ? " (fake)" : "");
+    buf_format(&out, ": %.*s%s", STR_ARG(show_gpu_name(place->name)),
+               place->standin.len ? " (fake)" : "");
     if (place->capacity_bytes > 0) {
         buf_format(&out, ", %s%s", unit_bytes(b->arena, place->capacity_bytes).p,
                    place->is_capped ? " (--memory)" : "");
@@ -329,8 +352,7 @@ void bench_print(struct grid *b) {
     buf_byte(&out, '\n');
     show_text(&out, style, SHOW_DIM, b->title);
     buf_add(&out, STR("\n\n"));
-    wide.width = 0; // a figure that is cut short is worse than a line that wraps
-    if (b->rows.count > 0) show_table_text(&table, wide, &out);
+    if (b->rows.count > 0) show_table_text(&table, style, &out);
     add_failures(b, style, &out);
     add_best(b, style, &out);
     if (b->reason.len > 0) {

@@ -5,6 +5,7 @@
 
 #include "base/unit.h"
 #include "job/answer/verdict.h"
+#include "view/show/prose.h"
 
 #include <math.h>
 
@@ -49,7 +50,7 @@ static void show_cards(const struct check *c, struct show_style style, struct bu
         const struct rules_support *s = &c->supports[i];
         int cc = s->compute_capability;
         show_table_format(&t, SHOW_DIM, "%d", d->index);
-        show_table_cell(&t, SHOW_STRONG, str_of(d->facts.name));
+        show_table_cell(&t, SHOW_STRONG, show_gpu_name(str_of(d->facts.name)));
         show_table_known(&t, SHOW_PLAIN, s->tier);
         show_table_known(&t, SHOW_PLAIN, bytes_text(c->arena, d->now.total_bytes));
         show_table_known(&t, SHOW_PLAIN, bytes_text(c->arena, d->now.free_bytes));
@@ -99,8 +100,8 @@ static void show_machine(const struct check *c, struct show_style style, struct 
     }
     if (t->state == RULES_TORCH_FOUND) buf_format(&line, "; PyTorch %.*s", STR_ARG(t->version));
     buf_format(&line, "\n\n");
-    show_text(out, style, SHOW_PLAIN, str_trim(buf_str(&line)));
-    buf_add(out, STR("\n\n"));
+    show_prose(out, style, SHOW_PLAIN, str_trim(buf_str(&line)), 0, 2);
+    buf_byte(out, '\n');
     if (f->devices.count > 0) show_cards(c, style, out);
 }
 
@@ -238,8 +239,9 @@ static struct str advice_title(const struct check *c, int at) {
         buf_format(&b, "%s%d", count++ ? ", " : "", index);
         last = index;
     }
-    return str_format(c->arena, "Recommended for GPU%s %.*s, %s", count == 1 ? "" : "s",
-                      STR_ARG(buf_str(&b)), c->facts.devices.cards[d->card].facts.name);
+    struct str name = str_of(c->facts.devices.cards[d->card].facts.name);
+    return str_format(c->arena, "Recommended for GPU%s %.*s, %.*s", count == 1 ? "" : "s",
+                      STR_ARG(buf_str(&b)), STR_ARG(show_gpu_name(name)));
 }
 
 static void show_advice(const struct check *c, int at, struct show_style style, struct buf *out) {
@@ -283,9 +285,38 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     buf_byte(out, '\n');
 }
 
+// The answer first: the worst that was found and what to do about it, or that nothing is wrong.
+static void show_verdict(const struct check *c, struct show_style style, struct buf *out) {
+    const struct finding *worst = NULL;
+    struct buf text = buf_new(c->arena);
+    int more = -1, cards = c->facts.devices.count;
+    for (ptrdiff_t i = 0; i < c->findings.count; i++) {
+        const struct finding *f = &c->findings.items[i];
+        if (f->severity < FINDING_WARNING) continue;
+        if (!worst || f->severity > worst->severity) worst = f;
+        more++;
+    }
+    struct str name = !worst                               ? STR("OK")
+                      : worst->severity == FINDING_PROBLEM ? STR("PROBLEM")
+                                                           : STR("WARNING");
+    show_text(out, style, worst ? tones[worst->severity] : SHOW_GOOD, name);
+    buf_add(out, STR("  "));
+    if (worst) {
+        buf_format(&text, "%.*s, %s: %.*s", STR_ARG(subject(c, worst)), worst->what,
+                   STR_ARG(worst->value.len > 0 ? worst->value : worst->evidence));
+        if (worst->remedy.len > 0) buf_format(&text, ". What to do: %.*s", STR_ARG(worst->remedy));
+        if (more > 0) buf_format(&text, " (and %d more below)", more);
+    } else {
+        buf_format(&text, "nothing is wrong with this machine: %d GPU%s", cards,
+                   cards == 1 ? "" : "s");
+    }
+    show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);
+}
+
 void check_show(struct check *c, struct show_style style, struct buf *out) {
     show_standin(c, style, out);
     if (!c->options->recommend) {
+        show_verdict(c, style, out);
         show_machine(c, style, out);
         check_microbench_show(c, style, out);
         show_findings(c, style, out);

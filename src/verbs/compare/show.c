@@ -5,12 +5,15 @@
 #include "base/out.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
+#include "view/show/prose.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
 static const double percent = 100;
+static const double worth_it = 0.02; // a smaller difference is none
+enum { most_pairs = 200 };           // nobody makes more
 
 static void figure_cell(const struct compare *c, struct show_table *t, int metric, double value) {
     if (metric == COMPARE_MEMORY && !isnan(value))
@@ -37,9 +40,20 @@ static void test_cells(struct show_table *t, const struct compare_result *r) {
         show_table_format(t, SHOW_PLAIN, "%.4f", r->ratio.rank.p);
 }
 
-static void verdict_cell(struct show_table *t, const struct compare_result *r) {
+// A difference worth having was seen, and there were not the pairs to say that it is one.
+static bool is_too_few(const struct compare *c, const struct compare_result *r) {
+    bool has_failed = c->sides[COMPARE_A].has_failed || c->sides[COMPARE_B].has_failed;
+    if (has_failed || !r->is_measured || r->ratio.verdict != STATS_SAME) return false;
+    if (!r->is_tested) return true;
+    return fabs(r->ratio.ratio - 1) >= worth_it && r->pairs_wanted > c->pairs;
+}
+
+static void verdict_cell(const struct compare *c, struct show_table *t,
+                         const struct compare_result *r) {
     if (!r->is_measured)
         show_table_cell(t, SHOW_WARN, STR("not measured"));
+    else if (is_too_few(c, r))
+        show_table_cell(t, SHOW_WARN, STR("too few pairs"));
     else if (str_is(STR("no difference"), r->verdict))
         show_table_cell(t, SHOW_DIM, STR("no difference"));
     else
@@ -63,7 +77,7 @@ struct show_table compare_table(const struct compare *c) {
         figure_cell(c, &t, i, r->a);
         figure_cell(c, &t, i, r->b);
         test_cells(&t, r);
-        verdict_cell(&t, r);
+        verdict_cell(c, &t, r);
     }
     return t;
 }
@@ -138,11 +152,67 @@ struct str_list compare_sentences(const struct compare *c) {
     return list;
 }
 
+static struct str factor_text(struct arena *a, const struct compare_result *r) {
+    double ratio = r->ratio.ratio;
+    const struct stats_interval *ci = &r->ratio.interval;
+    bool is_slower = ratio < 1;
+    double times = is_slower ? 1 / ratio : ratio;
+    double low = is_slower ? 1 / ci->high : ci->low, high = is_slower ? 1 / ci->low : ci->high;
+    if (times >= 1.5) {
+        return str_format(a, "%.1fx %s (%.1f to %.1f)", times, is_slower ? "slower" : "faster", low,
+                          high);
+    }
+    return str_format(a, "%.1f %% %s (%.1f to %.1f)", percent * (times - 1),
+                      is_slower ? "slower" : "faster", percent * (low - 1), percent * (high - 1));
+}
+
+static struct str failed_text(const struct compare *c, int side) {
+    const struct compare_side *failed = &c->sides[side];
+    if (failed->status == LAUNCH_OOM)
+        return str_format(c->arena, "%c does not run: it ran out of memory", 'A' + side);
+    return str_format(c->arena, "%c does not run: %.*s", 'A' + side,
+                      STR_ARG(show_first_line(c->arena, failed->reason, GRID_REASON_COLUMNS)));
+}
+
+// Where no throughput was asked for, or measured: the first of what was.
+static struct str other_text(const struct compare *c) {
+    for (int i = 0; i < COMPARE_METRICS; i++) {
+        if (c->results[i].is_asked && c->results[i].is_measured) return sentence(c, i);
+    }
+    return STR("nothing was measured that could be compared");
+}
+
+static struct str speed_text(const struct compare *c, const struct compare_result *speed) {
+    ptrdiff_t more = speed->pairs_wanted - c->pairs;
+    if (is_too_few(c, speed) && more > 0 && more <= most_pairs)
+        return str_format(c->arena, "too few pairs to tell: %td more would (--pairs)", more);
+    if (is_too_few(c, speed)) return STR("too few pairs to tell");
+    if (speed->ratio.verdict == STATS_SAME) return STR("B is as fast as A, within chance");
+    return str_format(c->arena, "B is %.*s", STR_ARG(factor_text(c->arena, speed)));
+}
+
+// "B is 2.6x faster (2.3 to 2.9) and needs 42 % more memory", by what is asked and measured.
+static struct str verdict_text(const struct compare *c) {
+    const struct compare_result *speed = &c->results[COMPARE_THROUGHPUT];
+    const struct compare_result *memory = &c->results[COMPARE_MEMORY];
+    for (int side = 0; side < COMPARE_SIDES; side++) {
+        if (c->sides[side].has_failed) return failed_text(c, side);
+    }
+    if (!speed->is_asked || !speed->is_measured) return other_text(c);
+    struct str text = speed_text(c, speed);
+    double change = percent * (memory->ratio.ratio - 1);
+    bool is_known = memory->is_asked && memory->is_measured && !isnan(change);
+    if (!is_known || memory->ratio.verdict == STATS_SAME) return text;
+    return str_format(c->arena, "%.*s and needs %.0f %% %s memory", STR_ARG(text), fabs(change),
+                      change > 0 ? "more" : "less");
+}
+
 // --- The terminal --------------------------------------------------------------------------------
 
 static void add_title(const struct compare *c, struct show_style style, struct buf *out) {
+    show_prose(out, style, SHOW_STRONG, verdict_text(c), 0, 2);
     show_text(out, style, SHOW_STRONG, STR("Comparison"));
-    buf_format(out, ": %.*s%s", STR_ARG(c->device), c->standin.len ? " (fake)" : "");
+    buf_format(out, ": %.*s%s", STR_ARG(show_gpu_name(c->device)), c->standin.len ? " (fake)" : "");
     if (!c->is_of_runs) buf_format(out, ", %td pairs", c->pairs);
     for (int i = 0; i < COMPARE_SIDES; i++) {
         buf_format(out, "\n%c: %.*s", 'A' + i, STR_ARG(c->sides[i].name));
@@ -166,19 +236,17 @@ static void add_cost(const struct compare *c, struct show_style style, struct bu
 }
 
 void compare_print(struct compare *c) {
-    struct show_style style = show_style_of(STDOUT_FILENO), wide = style;
+    struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(c->arena);
     struct show_table table = compare_table(c);
     struct str_list sentences = compare_sentences(c);
-    wide.width = 0; // a figure that is cut short is worse than a line that wraps
     add_title(c, style, &out);
-    show_table_text(&table, wide, &out);
+    show_table_text(&table, style, &out);
     buf_byte(&out, '\n');
     for (ptrdiff_t i = 0; i < sentences.count; i++) {
-        show_text(&out, style, SHOW_PLAIN, sentences.items[i]);
-        buf_byte(&out, '\n');
+        show_prose(&out, style, SHOW_PLAIN, sentences.items[i], 0, 2);
     }
-    add_cost(c, wide, &out);
+    add_cost(c, style, &out);
     if (c->notes.count > 0) buf_byte(&out, '\n');
     answer_notes(&c->notes, style, &out);
     out_buf(stdout, &out);

@@ -2,7 +2,7 @@
 // What doctor says, as text and as JSON (doc/formats/doctor.md).
 #include "base/out.h"
 #include "verbs/doctor/doctor.h"
-#include "view/show/style.h"
+#include "view/show/prose.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -10,8 +10,7 @@
 static void line(struct buf *out, struct show_style style, const char *name, struct str text) {
     if (text.len == 0) return;
     buf_format(out, "     %-9s ", name);
-    show_text(out, style, SHOW_PLAIN, text);
-    buf_byte(out, '\n');
+    show_prose(out, style, SHOW_PLAIN, text, 15, 15);
 }
 
 static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, struct buf *out) {
@@ -26,6 +25,14 @@ static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, st
     if (c->actions & CAUSE_SMALLER_BATCH) line(out, style, "predicted", d->effect);
 }
 
+// What was found, in the first line; the likeliest cause where there are several.
+static void add_headline(struct doctor *d, struct show_style style, struct buf *out) {
+    ptrdiff_t more = d->causes.count - 1;
+    show_text(out, style, SHOW_BAD, str_of(d->causes.items[0].what));
+    if (more > 0) buf_format(out, " (or %td less likely cause%s)", more, more == 1 ? "" : "s");
+    buf_byte(out, '\n');
+}
+
 void doctor_print(struct doctor *d) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(d->arena);
@@ -35,13 +42,12 @@ void doctor_print(struct doctor *d) {
     if (d->causes.count == 0)
         buf_add(&out, STR("nothing found\n"));
     else
-        buf_format(&out, "%td cause%s\n", d->causes.count, d->causes.count == 1 ? "" : "s");
+        add_headline(d, style, &out);
     for (ptrdiff_t i = 0; i < d->causes.count; i++) add_cause(d, i, style, &out);
     if (d->snapshot) doctor_show_snapshot(d, style, &out);
     for (ptrdiff_t i = 0; i < d->notes.count; i++) {
         buf_add(&out, i == 0 ? STR("\n- ") : STR("- "));
-        show_text(&out, style, SHOW_PLAIN, d->notes.items[i]);
-        buf_byte(&out, '\n');
+        show_prose(&out, style, SHOW_PLAIN, d->notes.items[i], 2, 2);
     }
     out_buf(stdout, &out);
 }

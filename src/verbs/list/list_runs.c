@@ -50,7 +50,7 @@ static void add_row(struct arena *a, struct show_table *t, const struct store_ru
     show_table_format(t, SHOW_PLAIN, "%.*s%s", STR_ARG(run->kind),
                       run->is_standin == 1 ? " (fake)" : "");
     show_table_known(t, SHOW_STRONG, run->plan.model);
-    show_table_known(t, SHOW_PLAIN, run->gpu);
+    show_table_known(t, SHOW_PLAIN, show_gpu_name(run->gpu));
     count_cell(t, run->plan.batch);
     count_cell(t, run->plan.accumulation);
     show_table_known(t, SHOW_PLAIN, plan_precision_text(run->plan.precision));
@@ -103,12 +103,15 @@ static int print(struct arena *a, int64_t all, const struct store_run *runs, ptr
         for (ptrdiff_t i = 0; i < count; i++) json_array_append_new(list, json_run(&runs[i]));
         return json_print(json_pack("{s:I, s:o}", "stored", (json_int_t)all, "runs", list), why);
     }
+    static const char *const gives_way[] = {"accum.",    "predicted", "precision",
+                                            "samples/s", "kind",      NULL};
     struct buf out = buf_shown(a);
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct show_table t = table_of(a, runs, count);
-    if (count > 0) show_table_text(&t, style, &out);
-    if (count > 0) buf_byte(&out, '\n');
+    show_table_gives_way(&t, gives_way);
     buf_format(&out, "%td of %lld runs\n", count, (long long)all);
+    if (count > 0) buf_byte(&out, '\n');
+    if (count > 0) show_table_text(&t, style, &out);
     out_buf(stdout, &out);
     return 0;
 }
