@@ -91,7 +91,7 @@ static const struct {
      "hidden_size is 1000000000000"},
     {"{" LLAMA ", \"hidden_size\": 1e400, \"num_attention_heads\": 2}", "not JSON"},
     {"{\"model_type\": \"llama\", \"hidden_size\": 4, \"num_hidden_layers\": -3}",
-     "num_hidden_layers is -3"},
+     "num_hidden_layers is -3: out of range, 1 to "},
     {"{" LLAMA ", \"hidden_size\": 4.5, \"num_attention_heads\": 2}", "hidden_size is 4.5"},
     {"{" LLAMA ", \"hidden_size\": \"4\", \"num_attention_heads\": 2}", "hidden_size is \"4\""},
     {"{" LLAMA ", \"hidden_size\": {}, \"num_attention_heads\": 2}", "hidden_size is {}"},

@@ -3,6 +3,7 @@
 // substitution has a row in the table below, a penalty that ranks it and a note that says what it
 // does to the figures. What no row allows is not guessed.
 #include "predict/forecast/forecast_int.h"
+#include "predict/shape/shape.h"
 
 #include <math.h>
 
@@ -194,7 +195,47 @@ static int serves_adapter(const struct plan *p, const struct forecast_model *m,
     return str_equal(p->adapter, h->adapter) && str_equal(p->quant, h->quant) ? FREE : NO;
 }
 
+static int serves_name(const struct plan *p, const struct forecast_model *m,
+                       const struct tape_header *h) {
+    (void)p;
+    (void)m;
+    (void)h;
+    return FREE; // found by its name
+}
+
+// What of a name says whose it is: "anyone" of "anyone/gpt2", "hf:anyone/gpt2". Weight files are
+// nobody's: runs/yolo11l.pt.
+static struct str owner_of(struct str name) {
+    struct str rest = name, library = str_cut(&rest, ':');
+    if (rest.p && str_is(library, "hf")) name = rest;
+    if (!shape_is_id(name) || str_ends(name, STR(".pt")) || str_ends(name, STR(".pth")))
+        return (struct str){0};
+    return str_cut(&name, '/');
+}
+
+// Of two names of the hub, whether they are one model: google-bert/bert-base-uncased is
+// bert-base-uncased, anyone/bert-base-uncased need not be.
+static bool is_same_model(struct arena *a, struct str typed, struct str model) {
+    struct shape_table shapes;
+    struct str rest = model, library = str_cut(&rest, ':');
+    if (!rest.p || str_starts(typed, STR("timm/"))) return true;
+    if (str_starts(typed, STR("hf:"))) typed = str_slice(typed, 3, typed.len);
+    if (str_equal_nocase(owner_of(typed), owner_of(rest))) return true;
+    if (!str_is(library, "hf") || shape_load(a, &shapes, NULL) < 0) return false;
+    const struct shape *x = shape_find(&shapes, typed), *y = shape_find(&shapes, rest);
+    return x && y && (x == y || shape_is_alike(x, y));
+}
+
+static void note_name(struct arena *a, const struct plan *p, struct forecast_tape *t) {
+    const struct str model = t->entry->header.model;
+    if (owner_of(p->model).len == 0 || is_same_model(a, p->model, model)) return;
+    *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) =
+        str_format(a, "%.*s is taken for %.*s, whose name it has: its own config.json was not read",
+                   STR_ARG(p->model), STR_ARG(model));
+}
+
 static const struct property properties[] = {
+    {"name", serves_name, note_name},
     {"mode", serves_mode, NULL},
     {"adapter", serves_adapter, NULL},
     {"image size", serves_image, note_image},

@@ -28,7 +28,15 @@ static int read_said(const struct reader *r, const struct shape_key *key, int64_
         *ret = (int64_t)number;
         return 0;
     }
-    struct str text = json_bytes(r->table->arena, value, JSON_ENCODE_ANY | JSON_COMPACT);
+    // Integers are read as reals, so that none is too large to be told.
+    struct str text = json_is_number(value)
+                          ? str_format(r->table->arena, "%.15g", number)
+                          : json_bytes(r->table->arena, value, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (number == floor(number)) {
+        return fail_set(why, FAIL_INPUT, "%.*s: %.*s is %.60s: out of range, 1 to %lld",
+                        STR_ARG(r->where), STR_ARG(key->path), str_z(r->table->arena, text),
+                        (long long)most);
+    }
     return fail_set(why, FAIL_INPUT, "%.*s: %.*s is %.60s: not a whole number from 1 to %lld",
                     STR_ARG(r->where), STR_ARG(key->path), str_z(r->table->arena, text),
                     (long long)most);
