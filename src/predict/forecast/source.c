@@ -79,12 +79,33 @@ static struct str of_own_code(struct arena *a) {
                            "model, then batchfit record python:FILE:FUNCTION"));
 }
 
+// A diffusion pipeline is several models, and has no config.json of one. Empty: it is none that is
+// known here.
+static int pipeline_advice(struct arena *a, struct str name, struct str *ret_advice,
+                           struct fail *why) {
+    struct tsv t;
+    int rc = tsv_find(a, "data/pipelines.tsv", &t, why);
+    while (rc >= 0 && (rc = tsv_next(&t, why)) > 0) {
+        for (struct str ids = tsv_cell(&t, "ids"); ids.len > 0;) {
+            if (!str_equal_nocase(str_cut(&ids, ','), name)) continue;
+            *ret_advice = str_format(
+                a,
+                "a pipeline of several models (parameters: %.*s): write a function in FILE.py that "
+                "returns the one that is trained, then batchfit record python:FILE:FUNCTION",
+                STR_ARG(tsv_cell(&t, "parts")));
+        }
+    }
+    return rc;
+}
+
 // A name of the hub: in the table, in the cache, or to be fetched by the hub's own tool; empty: it
 // cannot be one.
 static int hub_advice(struct arena *a, struct str name, struct str *ret_advice, struct fail *why) {
     struct shape_table shapes;
     struct str path, word = shell_word(a, name);
-    int rc = shape_load(a, &shapes, why);
+    int rc = pipeline_advice(a, name, ret_advice, why);
+    if (rc < 0 || ret_advice->len > 0) return rc;
+    rc = shape_load(a, &shapes, why);
     if (rc < 0) return rc;
     const struct shape *known = shape_find(&shapes, name);
     bool has_owner = shape_is_id(name);
