@@ -83,7 +83,7 @@ static struct config_node *hydra_defaults(const struct config *c) {
 int config_layers_read(struct arena *a, const struct datum_loader *loader, layer_reader *parse,
                        struct config *config, struct fail *why) {
     struct layers l = {.arena = a, .loader = loader, .parse = parse, .config = config, .why = why};
-    struct dialects all;
+    struct dialects *all = arena_new(a, struct dialects, 1);
     struct str keys = {0};
     struct config_node *own = config->root, *root = own;
     if (!loader || !own || own->kind != NODE_MAP) return 0;
@@ -91,11 +91,12 @@ int config_layers_read(struct arena *a, const struct datum_loader *loader, layer
         (struct layer_file){.path = config->name, .text = config->text, .root = own};
     // Python follows its own bases; nothing is laid under TOML or a script, and none is edited.
     if (config->format > CONFIG_JSON) return config_layer_beside(&l, &config->root);
-    int status = config_dialects_load(a, &all, why);
-    for (ptrdiff_t i = 0; i < all.count && !status; i++) {
-        if (str_is(all.items[i].id, "*")) keys = all.items[i].inherit;
+    int status = config_dialects_load(a, all, why);
+    for (ptrdiff_t i = 0; i < all->count && !status; i++) {
+        if (str_is(all->items[i].id, "*")) keys = all->items[i].inherit;
     }
     if (status) return status;
+    config->dialects = all;
     config->is_layered = true;
     struct config_node *defaults = hydra_defaults(config);
     if (defaults) {

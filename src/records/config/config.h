@@ -34,7 +34,9 @@ enum config_format {
     CONFIG_FOREIGN, // INI, notebooks: only advised on
 };
 
-struct config_node; // private
+struct config_node; // private, as the next two
+struct dialect;
+struct dialects;
 
 // A key that comes again in its map. PyYAML and json.load take the last; OmegaConf and DeepSpeed
 // refuse the file.
@@ -59,6 +61,7 @@ struct config {
     struct config_repeated *repeated; // the first such key; NULL: none
     struct str_list files; // others that were read for it, as the loader was asked for them
     struct str_list notes; // files that were not, and what is not known for it
+    const struct dialects *dialects; // the table, where it was read already
 };
 
 enum { CONFIG_MAX_BYTES = DATUM_MAX_BYTES };
@@ -169,15 +172,16 @@ struct config_guard {
 struct config_reading {
     struct str name; // of the file, for messages
     enum config_format format;
-    struct str dialect;   // "huggingface"; "none" when nothing matched
-    struct str title;     // "Hugging Face TrainingArguments"
-    struct str because;   // the decisive keys
-    struct str runner_up; // id of the next dialect that would have matched; empty: none
-    struct str section;   // the map in which the training keys are; empty: top level
-    bool hydra;           // other files and the command line have a say
-    bool stops;           // a file of another program: nothing can be answered from it
-    bool editable;        // false: config_advice
-    struct str refusal;   // why not editable, or why this is no training config; empty otherwise
+    struct str dialect;           // "huggingface"; "none" when nothing matched
+    struct str title;             // "Hugging Face TrainingArguments"
+    const struct dialect *origin; // its rows; NULL where nothing matched
+    struct str because;           // the decisive keys
+    struct str runner_up;         // id of the next dialect that would have matched; empty: none
+    struct str section;           // the map in which the training keys are; empty: top level
+    bool hydra;                   // other files and the command line have a say
+    bool stops;                   // a file of another program: nothing can be answered from it
+    bool editable;                // false: config_advice
+    struct str refusal; // why not editable, or why this is no training config; empty otherwise
     struct config_value values[CONFIG_ROLES];
     // Of an ensemble, which names several and not one: each once, in the order of the file.
     struct str_list models;

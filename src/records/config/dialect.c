@@ -103,6 +103,10 @@ int config_dialect_of(struct arena *a, const struct config_reading *r,
                       const struct dialect **ret_dialect, struct fail *why) {
     static const struct dialect nothing;
     struct dialects all;
+    if (r->origin) {
+        *ret_dialect = r->origin;
+        return 0;
+    }
     int status = config_dialects_load(a, &all, why);
     if (status) return status;
     const struct dialect *items = all.items;
@@ -235,6 +239,9 @@ void config_scope_index(struct scope *s) {
         s->entries[i].next = *slot;
         *slot = (int32_t)(i + 1);
     }
+    for (ptrdiff_t i = 0; i < s->slot_count; i++) {
+        if (s->slots[i]) s->entries[s->slots[i] - 1].is_first = true;
+    }
 }
 
 const struct entry *config_scope_first(const struct scope *s, struct str key) {
@@ -256,7 +263,18 @@ static void add_match(const struct scope *s, struct matches *m, struct str path,
     *arena_push(s->arena, &m->items, &m->count, &m->capacity) = (struct match){path, place, 0};
 }
 
+// Most places of the table are in no file: their first key tells.
+static bool may_hold(const struct scope *s, struct str path) {
+    ptrdiff_t end = 0;
+    while (end < path.len && path.p[end] != '.' && path.p[end] != '[') {
+        if (path.p[end] == '"') return true;
+        end++;
+    }
+    return s->slot_count == 0 || config_scope_first(s, str_slice(path, 0, end));
+}
+
 static void find_path(const struct scope *s, struct str path, struct matches *m) {
+    if (!may_hold(s, path)) return;
     const struct arena_mark mark = arena_mark(s->arena);
     struct steps steps;
     struct place p = {0};
@@ -288,7 +306,9 @@ static void find_anywhere(const struct scope *s, struct str key, struct matches 
     }
     key = str_slice(key, 1, key.len);
     for (ptrdiff_t i = 0; i < s->count; i++) {
-        if (str_find(s->entries[i].key->text, key) >= 0) take_entry(s, &s->entries[i], m);
+        const struct entry *e = &s->entries[i];
+        if (!e->is_first || str_find(e->key->text, key) < 0) continue;
+        for (; e; e = config_scope_next(s, e)) take_entry(s, e, m);
     }
 }
 
@@ -369,9 +389,11 @@ static bool holds_some(const struct scope *s, struct str term) {
     struct str_list expanded = {0};
     struct str inside = str_slice(term, 4, term.len - 1);
     int found = 0;
+    const int needed = term.p[0] - '0';
     while (inside.p) config_braces_expand(s->arena, cut_comma(&inside), &expanded);
-    for (ptrdiff_t i = 0; i < expanded.count; i++) found += holds_term(s, expanded.items[i]);
-    return found >= term.p[0] - '0';
+    for (ptrdiff_t i = 0; i < expanded.count && found < needed; i++)
+        found += holds_term(s, expanded.items[i]);
+    return found >= needed;
 }
 
 static bool holds_term(const struct scope *s, struct str term) {

@@ -63,6 +63,7 @@ struct entry {
     struct config_node *map, *key, *value;
     bool evaluation; // below a section that does not train: valid, test, inference, …
     int32_t next;    // place, and 1, of the next one with the same key; 0: none
+    bool is_first;   // entry with its key
 };
 struct scope {
     struct arena *arena;

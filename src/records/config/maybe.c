@@ -105,17 +105,24 @@ static bool is_said(const struct reader *r, int role, struct str words) {
     return v->line > 0 && (role != CONFIG_BATCH || names_one(v->path, words));
 }
 
+static int name_all(struct reader *r, enum config_role role, const struct entry *e, int count) {
+    for (; e && count < MOST; e = config_scope_next(&r->scope, e)) {
+        if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
+        if (is_read(r, e) || !is_likely(r, role, e)) continue;
+        name(r, role, e);
+        count++;
+    }
+    return count;
+}
+
 void config_reader_maybe(struct reader *r, const struct dialect *every) {
     for (int role = 0; every && role < CONFIG_ROLES; role++) {
         const struct str words = every->maybe[role];
         int count = is_said(r, role, words) ? MOST : 0;
         for (ptrdiff_t i = 0; words.len > 0 && i < r->scope.count && count < MOST; i++) {
             const struct entry *e = &r->scope.entries[i];
-            if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
-            if (!names_one(e->key->text, words) || is_read(r, e)) continue;
-            if (!is_likely(r, (enum config_role)role, e)) continue;
-            name(r, (enum config_role)role, e);
-            count++;
+            if (e->is_first && names_one(e->key->text, words))
+                count = name_all(r, (enum config_role)role, e, count);
         }
     }
 }

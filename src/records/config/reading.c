@@ -287,6 +287,7 @@ static void not_recognised(struct reader *r) {
     to->title = STR("not a known config");
     to->refusal = STR("no key is a known trainer's batch size; name it with --key batch=PATH");
     for (int i = 0; keys[i]; i++) {
+        if (str_find(r->config->text, str_of(keys[i])) < 0) continue;
         struct str hint = config_bytes_hint(r->arena, r->config->text, str_of(keys[i]));
         if (hint.len) config_reader_warn(r, "%.*s", STR_ARG(hint));
     }
@@ -333,6 +334,7 @@ static void judge(struct reader *r) {
     struct config_reading *to = r->reading;
     const struct dialect *d = r->dialect;
     to->dialect = d->id;
+    to->origin = d;
     to->title = d->title;
     const char *foreign = not_edited[r->config->format];
     to->editable = d->editable && !d->refuse.len && !foreign;
@@ -412,7 +414,11 @@ int config_read_roles(struct arena *a, const struct config *c, const struct conf
                        .options = options ? options : &none,
                        .reading = &reading,
                        .why = why ? why : &unheard};
-    int status = config_dialects_load(a, &all, r.why);
+    int status = 0;
+    if (c->dialects)
+        all = *c->dialects;
+    else
+        status = config_dialects_load(a, &all, r.why);
     if (status) return status;
     config_scope_open(a, c, &r.scope);
     status = open_section(&r);
