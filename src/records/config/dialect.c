@@ -103,8 +103,8 @@ int config_dialect_of(struct arena *a, const struct config_reading *r,
                       const struct dialect **ret_dialect, struct fail *why) {
     static const struct dialect nothing;
     struct dialects all;
-    if (r->origin) {
-        *ret_dialect = r->origin;
+    if (r->origin || str_is(r->dialect, "none")) {
+        *ret_dialect = r->origin ? r->origin : &nothing;
         return 0;
     }
     int status = config_dialects_load(a, &all, why);
@@ -172,11 +172,13 @@ void config_braces_expand(struct arena *a, struct str text, struct str_list *ret
     }
     struct str inside = str_slice(text, at + 1, close);
     while (inside.p) {
-        struct str choice = cut_comma(&inside);
-        config_braces_expand(a,
-                             str_format(a, "%.*s%.*s%.*s", (int)at, text.p, STR_ARG(choice),
-                                        (int)(text.len - close - 1), text.p + close + 1),
-                             ret_texts);
+        const struct str choice = cut_comma(&inside);
+        const ptrdiff_t rest = text.len - close - 1;
+        char *spelled = arena_new(a, char, at + choice.len + rest);
+        memcpy(spelled, text.p, (size_t)at);
+        if (choice.len > 0) memcpy(spelled + at, choice.p, (size_t)choice.len);
+        memcpy(spelled + at + choice.len, text.p + close + 1, (size_t)rest);
+        config_braces_expand(a, (struct str){spelled, at + choice.len + rest}, ret_texts);
     }
 }
 
