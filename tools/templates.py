@@ -7,7 +7,7 @@
 Families and kinds are tables of tools/template/families.py. Every variant is recorded at prime-valued dimensions and three
 layer counts, and the template is then checked event by event against recordings at other primes and layer counts (check.py):
 one that differs, or a size that is no product of dimensions, is named and not shipped. Templates that are in build/templates
-are not made again; --only takes those whose names begin so, --pack makes none, --list shows the names. Needs the zstd program.
+are not made again; --only takes those whose names begin so (or, with = before it, that one), --pack makes none, --list shows the names. Needs the zstd program.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from template import dims, families  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
-KEYS = ("name model mode precision optimizer checkpointing adapter quant weights grouped tied single attention library torch rules "
+KEYS = ("name model mode precision optimizer checkpointing adapter quant weights fused grouped tied single attention library torch rules "
         "recorder").split()
 CHECKED_LAYERS = (2, 6)
 
@@ -105,8 +105,9 @@ def main():
     if o.list:
         print("\n".join(v.name for v in everything))
         return 0
-    words = tuple(o.only.split(","))
-    wanted = [v for v in everything if v.name.startswith(words) and not os.path.exists(path_of(v))]
+    words = o.only.split(",")
+    begins, whole = tuple(w for w in words if w[:1] != "="), {w[1:] for w in words if w[:1] == "="}
+    wanted = [v for v in everything if (v.name.startswith(begins) or v.name in whole) and not os.path.exists(path_of(v))]
     os.makedirs(BUILD, exist_ok=True)
     os.makedirs(DATA, exist_ok=True)
     bad = 0 if o.pack else make_all(wanted, o.jobs)

@@ -6,6 +6,7 @@ fit      batch_fits must run and batch_fails must not, in the GPU's total less o
 device   reserved + overhead against mem_mib, in the GPU's total less overhead: near the limit the cache is given back. With
          the scratch that convolutions' input gradients may ask for (the tape's w lines), and, for comparison, without
 speed    only the speed (speed.py): the table does not say what memory was needed
+allocated  the peak of live tensors against mem_mib
 weights  as device, with the tape cut off after the model was put on the GPU
 """
 
@@ -69,6 +70,16 @@ def judge_device(program, tape, row, capacity_mib, overhead_mib):
                    capacity_mib=capacity_mib)
 
 
+def judge_allocated(program, tape, row, capacity_mib, overhead_mib):
+    """Signed relative error of the peak of live tensors: no cache, nothing outside the allocator."""
+    truth = float(row["mem_mib"])
+    got = simulate(program, tape, row.get("batch_per_gpu") or "1", capacity_mib * MIB)
+    allocated = mib(got["allocated_bytes"])
+    return Verdict("measured", "" if got["fits"] else "we say it does not fit", (allocated - truth) / truth, predicted_mib=allocated,
+                   allocated_mib=allocated, reserved_mib=mib(got["reserved_bytes"]), needed_mib=mib(got["needed_bytes"]),
+                   capacity_mib=capacity_mib)
+
+
 def judge_weights(program, tape, row, capacity_mib, overhead_mib):
     """Only the init phase of the tape."""
     short = "%s.%d" % (tape, os.getpid())
@@ -88,4 +99,4 @@ def judge_speed(program, tape, row, capacity_mib, overhead_mib):
     return Verdict("timed")
 
 
-JUDGES = {"speed": judge_speed, "fit": judge_fit, "device": judge_device, "weights": judge_weights}
+JUDGES = {"speed": judge_speed, "fit": judge_fit, "device": judge_device, "allocated": judge_allocated, "weights": judge_weights}

@@ -8,13 +8,16 @@ from .errors import RecordError, UsageError
 from .sources import need
 
 
+DROPOUT = 0.05  # any: what it keeps does not depend on how much it drops
+
+
 def parse(text):
-    """'lora:16' or 'lora:16:q_proj,v_proj' -> (rank, targets for peft)."""
-    kind, _, rest = text.partition(":")
-    rank, _, targets = rest.partition(":")
-    if kind != "lora" or not rank.isdigit() or int(rank) < 1:
-        raise UsageError("--adapter %s: write lora:RANK or lora:RANK:NAME,NAME" % text)
-    return int(rank), targets.split(",") if targets else "all-linear"
+    """'lora:16', 'lora:16:q_proj,v_proj' or 'lora:16:all-linear:dropout' -> (rank, targets for peft, dropout)."""
+    kind, rank, targets, dropout = (text.split(":") + [""] * 4)[:4]
+    if kind != "lora" or not rank.isdigit() or int(rank) < 1 or dropout not in ("", "dropout") or text.count(":") > 3:
+        raise UsageError("--adapter %s: write lora:RANK, lora:RANK:NAME,NAME or lora:RANK:NAMES:dropout" % text)
+    every = targets in ("", "all-linear")
+    return int(rank), "all-linear" if every else targets.split(","), DROPOUT if dropout else 0.0
 
 
 def _compute_dtype(knobs):
@@ -35,10 +38,10 @@ def apply(model, knobs):
         return model, None
     four_bit.install()  # before peft is there: it looks once for bitsandbytes, and remembers
     peft = need("peft", "peft")
-    rank, targets = parse(knobs.adapter)
+    rank, targets, dropout = parse(knobs.adapter)
     if knobs.quant:
         model = _quantize(model, knobs, peft)
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=0.0, task_type="CAUSAL_LM")
+    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM")
     try:
         model = peft.get_peft_model(model, config)
     except ValueError as why:

@@ -39,7 +39,7 @@ KNOBS = {
     "rules": (str, "torch version whose CUDA rules apply, such as 1.12 (default the one that runs)"),
     "script_defaults": (str, "preset of a known script, see PRESETS"),
     "task": (("auto", "classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
-    "adapter": (str, "LoRA over frozen weights: lora:16, or lora:16:q_proj,v_proj (default: every linear layer); hf: only"),
+    "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout; hf: only"),
     "quant": (("nf4", "nf4-dq"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales quantised, too"),
     "weights": (("fp32", "bf16"), "what a model under amp is loaded as (default fp32)"),
     "targets_per_image": (int, "detection: objects per image"),

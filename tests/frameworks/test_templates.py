@@ -96,9 +96,10 @@ class TestFourBit(unittest.TestCase):
 
 class TestAdapters(unittest.TestCase):
     def test_words(self):
-        self.assertEqual(adapters.parse("lora:16"), (16, "all-linear"))
-        self.assertEqual(adapters.parse("lora:8:q_proj,v_proj"), (8, ["q_proj", "v_proj"]))
-        for text in ("lora", "lora:0", "lora:x", "dora:16", "16"):
+        self.assertEqual(adapters.parse("lora:16"), (16, "all-linear", 0.0))
+        self.assertEqual(adapters.parse("lora:8:q_proj,v_proj"), (8, ["q_proj", "v_proj"], 0.0))
+        self.assertEqual(adapters.parse("lora:8:all-linear:dropout")[1:], ("all-linear", adapters.DROPOUT))
+        for text in ("lora", "lora:0", "lora:x", "dora:16", "16", "lora:16:q_proj:0.1", "lora:16:q_proj:dropout:x"):
             with self.assertRaises(UsageError):
                 adapters.parse(text)
 
@@ -126,6 +127,13 @@ class TestAdapters(unittest.TestCase):
         lines = tape.split("m backward 0")[1].split("m optimizer 0")[0].splitlines()
         kept = [line.split()[2] for line in lines if " gradient " in line]
         self.assertEqual(kept, [str(4 * 4 * 3072)] * 2)  # A and B of one layer, in fp32
+
+    def test_dropout_keeps_its_mask(self):
+        said = dict(precision="amp-bf16", weights="bf16", optimizer="adamw")
+        plain, dropped = [self.record(adapter="lora:4:q_proj" + more, **said) for more in ("", ":dropout")]
+        self.assertNotIn("native_dropout", plain)
+        self.assertIn("native_dropout", dropped)
+        self.assertIn('"adapter": "lora:4:q_proj:dropout"', dropped.splitlines()[0].replace('":"', '": "'))
 
 
 class TestShipped(Compared):

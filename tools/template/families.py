@@ -13,13 +13,19 @@ FAMILIES = {
     "qwen3": ("qwen3", {"use_sliding_window": False}, "grouped tied untied"),
 }
 
-# The recorder's knobs, and whether there is an adapter.
+# The recorder's knobs, and what stands behind an adapter's rank; None: there is no adapter. Those with dropout are what most
+# examples of Axolotl, TRL and transformers have.
 _COMMON = dict(optimizer="adamw", fused_optimizer=True, weights="bf16", script_defaults="hf-trainer")
+_AMP = dict(_COMMON, precision="amp-bf16")
 KINDS = {
-    "full": (dict(_COMMON, precision="bf16"), False),
-    "lora": (dict(_COMMON, precision="amp-bf16"), True),
-    "qlora": (dict(_COMMON, precision="amp-bf16", quant="nf4"), True),
-    "qlora-dq": (dict(_COMMON, precision="amp-bf16", quant="nf4-dq"), True),
+    "full": (dict(_COMMON, precision="bf16"), None),
+    "full-foreach": (dict(_COMMON, precision="bf16", fused_optimizer=False), None),
+    "lora": (_AMP, ""),
+    "qlora": (dict(_AMP, quant="nf4"), ""),
+    "qlora-dq": (dict(_AMP, quant="nf4-dq"), ""),
+    "lora-dropout": (_AMP, ":all-linear:dropout"),
+    "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
+    "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024]}
@@ -43,19 +49,20 @@ class Variant:
     def facts(self):
         """What the header says of it besides the recorder's words."""
         knobs, adapter = KINDS[self.kind]
-        return {k: v for k, v in (("adapter", "lora" if adapter else None), ("quant", knobs.get("quant")), ("weights", knobs["weights"]),
-                                  ("grouped", self.grouped), ("tied", self.tied), ("single", self.one)) if v is not None}
+        facts = dict(adapter=None if adapter is None else "lora:R" + adapter, quant=knobs.get("quant"), weights=knobs["weights"],
+                     fused=knobs["fused_optimizer"], grouped=self.grouped, tied=self.tied, single=self.one)
+        return {k: v for k, v in facts.items() if v is not None}
 
     @property
     def letters(self):
         """The dimensions that the template has."""
-        return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * KINDS[self.kind][1]
+        return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None)
 
     def knobs(self, value):
         """The recorder's, at these values of the dimensions."""
         knobs, adapter = KINDS[self.kind]
         knobs = dict(knobs, seq_len=value["S"], checkpointing=self.checkpointing)
-        return dict(knobs, adapter="lora:%d" % value["R"]) if adapter else knobs
+        return knobs if adapter is None else dict(knobs, adapter="lora:%d%s" % (value["R"], adapter))
 
     def config(self, value):
         """A config.json with these values."""

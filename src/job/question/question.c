@@ -181,6 +181,7 @@ static int unknown_optimizer(struct question *q, struct str name, struct fail *w
 static int take_optimizer(struct question *q, const char *option, struct fail *why) {
     struct str spelled = option ? str_of(option) : q->reading.values[CONFIG_OPTIMIZER].text;
     if (spelled.len == 0) return 0;
+    q->plan.fused = str_find(spelled, STR("fused")) >= 0 || str_find(spelled, STR("paged")) >= 0;
     for (int i = 0; option && plan_optimizers[i]; i++) {
         if (!str_equal_nocase(spelled, str_of(plan_optimizers[i]))) continue;
         q->plan.optimizer = str_of(plan_optimizers[i]);

@@ -114,7 +114,12 @@ static int reach(const struct tape_shelf_entry *e, const struct wish *w) {
     return i;
 }
 
-// One for batch 1 serves it alone, one for more serves it with copies that vanish there.
+// One for batch 1 serves it alone, one for more serves it with copies that vanish there; another
+// kernel of the optimizer is told (note).
+static int nearness(const struct tape_shelf_entry *e, const struct wish *w) {
+    return 2 * e->is_single + (e->is_fused == w->plan->fused);
+}
+
 static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, const struct wish *w,
                                              int *ret_farthest) {
     const struct tape_shelf_entry *best = NULL;
@@ -124,7 +129,7 @@ static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, con
         if (!is_of_family(e, w->shape) || (e->is_single && !w->is_single)) continue;
         int far = reach(e, w);
         if (far > *ret_farthest) *ret_farthest = far;
-        if (far == PROPERTIES && (!best || e->is_single)) best = e;
+        if (far == PROPERTIES && (!best || nearness(e, w) > nearness(best, w))) best = e;
     }
     return best;
 }
@@ -203,7 +208,20 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
     t->template = e->name;
 }
 
-static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+// Of all weights, the update's temporaries are as large as the weights.
+static void note_update(struct forecast *f, const struct wish *w, struct forecast_tape *t,
+                        bool is_fused) {
+    if (!is_fused)
+        str_list_add(f->arena, &t->notes,
+                     STR("AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
+                         "fused=True needs less"));
+    else if (!w->plan->fused)
+        str_list_format(f->arena, &t->notes,
+                        "AdamW is counted as fused: one that is not needs up to %.*s more",
+                        STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
+}
+
+static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
     const struct tape_header *h = &t->entry->header;
@@ -219,11 +237,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
-    if (p->adapter.len == 0)
-        str_list_format(a, &t->notes,
-                        "AdamW is counted as fused, as the Trainer has it from torch 2.8 on: one "
-                        "that is not needs up to %.*s more",
-                        STR_ARG(unit_bytes(a, forecast_gradient_bytes(t->tape))));
+    if (p->adapter.len == 0) note_update(f, w, t, is_fused);
     if (p->accumulation > 1) {
         t->extra_bytes = forecast_gradient_bytes(t->tape);
         str_list_format(a, &t->notes,
@@ -253,7 +267,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);
     set_entry(f, &w, e, &t);
-    note(f, &w, &t);
+    note(f, &w, &t, e->is_fused);
     *ret_tape = t;
     return 0;
 }

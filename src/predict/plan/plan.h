@@ -34,6 +34,7 @@ struct plan {
     struct str adapter;   // see plan_adapter; empty: every weight is trained
     struct str quant;     // of frozen weights: one of plan_quants; empty: none
     bool checkpointing, ema, inference;
+    bool fused; // the optimizer's kernel needs no temporaries
 };
 
 // "amp-fp16"; the words of the tape's header.

@@ -14,6 +14,7 @@ static int read_row(const struct tsv *t, struct tape_shelf_entry *e, struct fail
     e->is_grouped = str_is(tsv_cell(t, "grouped"), "true");
     e->is_tied = str_is(tsv_cell(t, "tied"), "true");
     e->is_single = str_is(tsv_cell(t, "single"), "true");
+    e->is_fused = str_is(tsv_cell(t, "fused"), "true");
     return code;
 }
 

@@ -9,12 +9,13 @@
 
 // A row of data/templates/index.tsv.
 struct tape_shelf_entry {
-    struct tape_entry entry; // file, place and header; the header's adapter is one without a rank
+    struct tape_entry entry; // file, place and header; the header's adapter has R as its rank
     struct str name;         // "llama-qlora-checkpointing"
     struct str family;       // the model_type of a config.json: "llama"
     bool is_grouped;         // several query heads share a key-value head
     bool is_tied;            // embedding and head are one matrix
     bool is_single;          // for batch 1, where some copies vanish
+    bool is_fused;           // the optimizer
 };
 struct tape_shelf {
     struct str folder; // where bundles are; empty: the program's own data

@@ -83,7 +83,8 @@ static const struct cli_row rows[] = {
      "auto classification causal-lm masked-lm seq2seq-lm"},
     {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)", ""},
     {"adapter", "WORD", CLI_TEXT, VALUE(21),
-     "LoRA over frozen weights: lora:16, or lora:16:q_proj,v_proj (default: every linear layer)",
+     "LoRA over frozen weights: lora:16 (every linear layer), lora:16:q_proj,v_proj or "
+     "lora:16:all-linear:dropout",
      ""},
     {"quant", "WORD", CLI_TEXT, VALUE(22),
      "frozen weights in four bits: nf4, or nf4-dq whose scales are quantised, too", "nf4 nf4-dq"},
