@@ -2,6 +2,7 @@
 #include "job/answer/eval.h"
 
 #include "base/unit.h"
+#include "view/show/prose.h"
 
 enum {
     ALLOCATION = 512
@@ -79,20 +80,24 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
     return 0;
 }
 
-void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *out) {
+void answer_eval_show(struct arena *a, const struct answer_eval *e, struct show_style style,
+                      struct buf *out) {
     struct str resident = unit_bytes(a, e->resident_bytes);
+    struct buf text = buf_new(a);
     if (!e->fits) {
-        buf_format(out, "evaluation: no batch fits beside the training's states (%.*s)\n",
+        buf_format(&text, "evaluation: no batch fits beside the training's states (%.*s)\n",
                    STR_ARG(resident));
+        show_prose_lines(out, style, buf_str(&text));
         return;
     }
-    buf_format(out, "evaluation: batch %lld", (long long)e->batch);
-    if (e->now > 0) buf_format(out, " (now %lld)", (long long)e->now);
-    buf_format(out, ", needed %s beside the training's states (%.*s)\n",
+    buf_format(&text, "evaluation: batch %lld", (long long)e->batch);
+    if (e->now > 0) buf_format(&text, " (now %lld)", (long long)e->now);
+    buf_format(&text, ", needed %s beside the training's states (%.*s)\n",
                unit_bytes(a, e->peak.needed_bytes).p, STR_ARG(resident));
-    buf_add(out, STR("- not included: predictions collected on the GPU (Hugging Face: "
-                     "eval_accumulation_steps) and the cache of generated text\n"));
-    if (!e->has_key) buf_add(out, STR("- the config has no key for the evaluation batch\n"));
+    buf_add(&text, STR("- not included: predictions collected on the GPU (Hugging Face: "
+                       "eval_accumulation_steps) and the cache of generated text\n"));
+    if (!e->has_key) buf_add(&text, STR("- the config has no key for the evaluation batch\n"));
+    show_prose_lines(out, style, buf_str(&text));
 }
 
 json_t *answer_eval_json(const struct answer_eval *e) {

@@ -18,7 +18,8 @@ struct answer_eval {
 // For the training's answer on its GPU. FAIL_INPUT: there is no tape of inference.
 int answer_eval_choose(struct question *q, const struct answer *training, struct answer_eval **ret,
                        struct fail *why);
-void answer_eval_show(struct arena *a, const struct answer_eval *e, struct buf *out);
+void answer_eval_show(struct arena *a, const struct answer_eval *e, struct show_style style,
+                      struct buf *out);
 json_t *answer_eval_json(const struct answer_eval *e);
 
 #endif

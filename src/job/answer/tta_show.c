@@ -3,6 +3,7 @@
 #include "base/unit.h"
 #include "job/answer/tta.h"
 #include "job/answer/verdict.h"
+#include "view/show/prose.h"
 
 #include <math.h>
 
@@ -50,7 +51,9 @@ static void show_rows(struct arena *a, const struct answer_tta *t, struct show_s
         {"F1", SHOW_LEFT},   {"verdict", SHOW_LEFT}, {"F1 source", SHOW_LEFT}, {NULL, SHOW_LEFT}};
     const struct str none = {0};
     struct show_table table = show_table_new(a, (struct str){0});
+    static const char *const gives_way[] = {"F1 source", NULL};
     show_table_columns(&table, columns);
+    show_table_gives_way(&table, gives_way);
     for (ptrdiff_t i = 0; i < t->ask->types.count; i++) {
         const struct answer_tta_row *row = &t->rows[i];
         show_table_cell(&table, row == t->recommended ? SHOW_STRONG : SHOW_PLAIN, row->type->name);
@@ -101,10 +104,14 @@ static void show_recommended(struct arena *a, const struct answer_tta *t, struct
 
 void answer_tta_show(struct arena *a, const struct answer_tta *t, struct show_style style,
                      struct buf *out) {
-    buf_format(out,
-               "\ntest-time augmentation, time for %lld images%s; without loading images and "
-               "making views. F1 is not measured (--tta-table takes your own)\n\n",
-               (long long)t->ask->images, t->ask->has_images ? "" : " (set with --images)");
+    struct str title = str_format(
+        a,
+        "test-time augmentation, time for %lld images%s; without loading images and making views. "
+        "F1 is not measured (--tta-table takes your own)",
+        (long long)t->ask->images, t->ask->has_images ? "" : " (set with --images)");
+    buf_byte(out, '\n');
+    show_prose(out, style, SHOW_PLAIN, title, 0, 2);
+    buf_byte(out, '\n');
     show_rows(a, t, style, out);
     if (t->recommended) {
         show_recommended(a, t, style, out);

@@ -90,7 +90,7 @@ static void show(struct question *q, struct answer *answers, int count, bool cha
             buf_add(&out, STR(":\n"));
         }
         answer_notes(&answers[i].notes, style, &out);
-        if (answers[i].eval) answer_eval_show(q->arena, answers[i].eval, &out);
+        if (answers[i].eval) answer_eval_show(q->arena, answers[i].eval, style, &out);
         if (answers[i].tta) answer_tta_show(q->arena, answers[i].tta, style, &out);
     }
     show_prose_lines(&out, style, buf_str(report));

@@ -8,6 +8,7 @@
 #include "base/out.h"
 #include "job/answer/verdict.h"
 #include "view/html/html.h"
+#include "view/show/prose.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -276,7 +277,8 @@ static void print(const struct matrix *m) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(m->check->arena);
     struct show_table t = table_of(m);
-    buf_format(&out, "%.*s\n\n", STR_ARG(title_of(m)));
+    show_prose(&out, style, SHOW_PLAIN, title_of(m), 0, 2);
+    buf_byte(&out, '\n');
     show_table_text(&t, style, &out);
     buf_byte(&out, '\n');
     struct str_list notes = {0};

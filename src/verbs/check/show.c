@@ -153,12 +153,15 @@ static void show_findings(const struct check *c, struct show_style style, struct
     }
     if (t.cell_count > 0) show_table_text(&t, style, out);
     if (t.cell_count > 0) buf_byte(out, '\n');
-    buf_format(out, "%d problem%s, %d warning%s, %d note%s, %d unknown, %d fine%s\n\n",
+    struct buf text = buf_new(c->arena);
+    buf_format(&text, "%d problem%s, %d warning%s, %d note%s, %d unknown, %d fine%s",
                counts[FINDING_PROBLEM], counts[FINDING_PROBLEM] == 1 ? "" : "s",
                counts[FINDING_WARNING], counts[FINDING_WARNING] == 1 ? "" : "s",
                counts[FINDING_NOTE], counts[FINDING_NOTE] == 1 ? "" : "s", counts[FINDING_UNKNOWN],
                counts[FINDING_OK],
                c->options->detailed || counts[FINDING_OK] == 0 ? "" : " (shown by --detailed)");
+    show_prose(out, style, SHOW_PLAIN, buf_str(&text), 0, 2);
+    buf_byte(out, '\n');
 }
 
 // --- Settings ------------------------------------------------------------------------------------

@@ -16,8 +16,9 @@ static void line(struct buf *out, struct show_style style, const char *name, str
 static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, struct buf *out) {
     const struct cause *c = &d->causes.items[i];
     buf_format(out, "\n%2td. ", i + 1);
-    show_text(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, str_of(c->what));
-    buf_format(out, "  [%s, %.0f %%]\n", c->id, 100 * cause_confidence(c->strength));
+    struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", c->what, c->id,
+                                 100 * cause_confidence(c->strength));
+    show_prose(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, what, 4, 4);
     line(out, style, "evidence", c->evidence);
     line(out, style, "remedy", c->remedy);
     struct str keys = doctor_keys(d, c);
@@ -28,21 +29,18 @@ static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, st
 // What was found, in the first line; the likeliest cause where there are several.
 static void add_headline(struct doctor *d, struct show_style style, struct buf *out) {
     ptrdiff_t more = d->causes.count - 1;
-    show_text(out, style, SHOW_BAD, str_of(d->causes.items[0].what));
-    if (more > 0) buf_format(out, " (or %td less likely cause%s)", more, more == 1 ? "" : "s");
-    buf_byte(out, '\n');
+    struct buf text = buf_new(d->arena);
+    buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(d->source), STR_ARG(d->kind),
+               d->read.len ? ", " : "", STR_ARG(d->read),
+               more < 0 ? "nothing found" : d->causes.items[0].what);
+    if (more > 0) buf_format(&text, " (or %td less likely cause%s)", more, more == 1 ? "" : "s");
+    show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
 }
 
 void doctor_print(struct doctor *d) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(d->arena);
-    show_text(&out, style, SHOW_STRONG, d->source);
-    buf_format(&out, " (%.*s%s%.*s): ", STR_ARG(d->kind), d->read.len ? ", " : "",
-               STR_ARG(d->read));
-    if (d->causes.count == 0)
-        buf_add(&out, STR("nothing found\n"));
-    else
-        add_headline(d, style, &out);
+    add_headline(d, style, &out);
     for (ptrdiff_t i = 0; i < d->causes.count; i++) add_cause(d, i, style, &out);
     if (d->snapshot) doctor_show_snapshot(d, style, &out);
     for (ptrdiff_t i = 0; i < d->notes.count; i++) {

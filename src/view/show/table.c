@@ -10,7 +10,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { GAP = 2, LEAST_WRAP = 20, HIDDEN = -1 };
+enum { GAP = 2, LEAST_WRAP = 20, MOST_LEAST = 40, HIDDEN = -1 };
 
 struct show_table show_table_new(struct arena *a, struct str title) {
     return (struct show_table){.arena = a, .title = title};
@@ -96,12 +96,28 @@ static int total_width(const struct show_table *t, const int *widths) {
     return total;
 }
 
+// No narrower than its longest word, within reason: what may be copied is not to be broken.
+static int least_width(const struct show_table *t, ptrdiff_t column) {
+    int least = LEAST_WRAP;
+    for (ptrdiff_t row = 0; row < row_count(t); row++) {
+        for (struct str rest = cell_at(t, row, column)->text; rest.len > 0;) {
+            int width = show_width(str_cut(&rest, ' '));
+            if (width > least && width <= MOST_LEAST) least = width;
+        }
+    }
+    return least;
+}
+
 // Columns of prose give way, the widest first.
 static void shrink(const struct show_table *t, int *widths, int surplus) {
+    int *leasts = arena_new(t->arena, int, t->column_count + 1);
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        if (surplus > 0 && t->columns[i].may_wrap) leasts[i] = least_width(t, i);
+    }
     for (; surplus > 0; surplus--) {
         ptrdiff_t widest = -1;
         for (ptrdiff_t i = 0; i < t->column_count; i++) {
-            if (!t->columns[i].may_wrap || widths[i] <= LEAST_WRAP) continue;
+            if (!t->columns[i].may_wrap || widths[i] <= leasts[i]) continue;
             if (widest < 0 || widths[i] > widths[widest]) widest = i;
         }
         if (widest < 0) return;
