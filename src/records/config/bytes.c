@@ -180,6 +180,7 @@ static ptrdiff_t find_odd_break(struct str text) {
     static const struct str breaks[] = {{"\xC2\x85", 2}, {"\xE2\x80\xA8", 3}, {"\xE2\x80\xA9", 3}};
     ptrdiff_t first = -1;
     for (int i = 0; i < 3; i++) {
+        if (!memchr(text.p, breaks[i].p[0], (size_t)text.len)) continue;
         ptrdiff_t at = str_find(text, breaks[i]);
         if (at >= 0 && (first < 0 || at < first)) first = at;
     }

@@ -142,6 +142,17 @@ static void place_node(struct parse *p, struct config_node *n, const struct fy_m
     }
 }
 
+// A plain scalar of one line says what its bytes say, which libfyaml would copy one by one.
+static struct str scalar_text(struct parse *p, const struct config_node *n,
+                              struct fy_token *token) {
+    const struct str bytes =
+        n->begin >= 0 ? str_slice(p->config->text, n->begin, n->end) : (struct str){0};
+    bool is_plain = n->style == STYLE_PLAIN && bytes.len > 0;
+    for (ptrdiff_t i = 0; i < bytes.len && is_plain; i++)
+        is_plain = bytes.p[i] >= ' ' && bytes.p[i] <= '~';
+    return is_plain ? bytes : token_text(p->arena, p->config, token);
+}
+
 static struct config_node *node_begin(struct parse *p, struct fy_event *event) {
     struct config_node *n = arena_new(p->arena, struct config_node, 1);
     struct fy_token *token = fy_event_get_token(event);
@@ -169,7 +180,7 @@ static struct config_node *node_begin(struct parse *p, struct fy_event *event) {
     default:
         n->kind = NODE_SCALAR;
         n->style = style_of(token);
-        n->text = token_text(p->arena, p->config, token);
+        n->text = scalar_text(p, n, token);
     }
     n->flow = (n->kind == NODE_MAP || n->kind == NODE_LIST) &&
               fy_event_get_node_style(event) == FYNS_FLOW;

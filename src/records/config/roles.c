@@ -11,10 +11,11 @@
 
 // --- Finding -------------------------------------------------------------------------------------
 
-static bool usable(const struct config *c, const struct match *m, enum role_sort sort) {
+static bool usable(const struct config *c, const struct match *m, enum role_sort sort,
+                   bool is_model) {
     const struct config_node *n = config_node_follow(m->place.value);
     // restore_from_path: null names no model.
-    if (sort == SORT_TEXT && config_scalar_read(c, n).type == CONFIG_NULL) return false;
+    if (is_model && config_scalar_read(c, n).type == CONFIG_NULL) return false;
     if (n->kind == NODE_MAP) return config_node_is_template(n);
     return n->kind == NODE_SCALAR || sort == SORT_SIZE || sort == SORT_COUNT || sort == SORT_LIST;
 }
@@ -23,6 +24,7 @@ static bool usable(const struct config *c, const struct match *m, enum role_sort
 static void find_places(const struct reader *r, const struct role_row *row, enum role_sort sort,
                         struct matches *ret) {
     struct str places = row->places;
+    const bool is_model = row == &r->dialect->roles[CONFIG_MODEL];
     while (places.p && places.len) {
         struct str pattern = str_cut(&places, ' ');
         char unit = row->unit;
@@ -41,7 +43,7 @@ static void find_places(const struct reader *r, const struct role_row *row, enum
                 continue;
             for (ptrdiff_t k = 0; k < m.count; k++) {
                 m.items[k].unit = unit;
-                if (usable(r->config, &m.items[k], sort))
+                if (usable(r->config, &m.items[k], sort, is_model))
                     *arena_push(r->arena, &ret->items, &ret->count, &ret->capacity) = m.items[k];
             }
         }
