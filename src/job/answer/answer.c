@@ -267,9 +267,28 @@ static struct str with_short_names(struct arena *a, struct str note) {
     return buf_str(&text);
 }
 
+static bool is_loud_note(struct str note) {
+    return str_starts(note, STR(QUESTION_NOT_MODELLED));
+}
+
+void answer_loud_notes(const struct str_list *notes, struct show_style style, struct buf *out) {
+    for (ptrdiff_t i = 0; i < notes->count; i++) {
+        if (is_loud_note(notes->items[i])) show_prose(out, style, SHOW_WARN, notes->items[i], 0, 2);
+    }
+}
+
+void answer_quiet_notes(struct arena *a, const struct str_list *notes, struct show_style style,
+                        struct buf *out) {
+    struct str_list quiet = {0};
+    for (ptrdiff_t i = 0; i < notes->count; i++) {
+        if (!is_loud_note(notes->items[i])) str_list_add(a, &quiet, notes->items[i]);
+    }
+    answer_notes(&quiet, style, out);
+}
+
 void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out) {
     for (ptrdiff_t i = 0; i < notes->count; i++) {
-        const bool is_loud = str_starts(notes->items[i], STR(QUESTION_NOT_MODELLED));
+        const bool is_loud = is_loud_note(notes->items[i]);
         if (!is_loud) show_text(out, style, SHOW_DIM, STR("- "));
         show_prose(out, style, is_loud ? SHOW_WARN : SHOW_PLAIN,
                    with_short_names(out->arena, notes->items[i]), is_loud ? 0 : 2, 2);

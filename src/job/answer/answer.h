@@ -63,5 +63,9 @@ void answer_table(struct arena *a, const struct answer *answers, int count, stru
                   struct buf *out);
 // Notes as a bulleted list.
 void answer_notes(const struct str_list *notes, struct show_style style, struct buf *out);
+// What the answer does not count, to be said beside the verdict; and the others.
+void answer_loud_notes(const struct str_list *notes, struct show_style style, struct buf *out);
+void answer_quiet_notes(struct arena *a, const struct str_list *notes, struct show_style style,
+                        struct buf *out);
 
 #endif

@@ -54,6 +54,7 @@ static int save_profile(struct question *q, struct answer *answer, const char *p
 static void show_one(struct question *q, struct answer *answer, bool changes, bool has_details,
                      struct show_style style, struct buf *out) {
     answer_verdict_show(q, answer, changes, style, out);
+    answer_loud_notes(&q->notes, style, out);
     answer_breakdown_headline(q, answer, style, out);
     answer_breakdown_memory(q, answer, style, out);
     answer_breakdown_bar(q, answer, style, out);
@@ -63,6 +64,7 @@ static void show_one(struct question *q, struct answer *answer, bool changes, bo
 static void show_all(struct question *q, struct answer *answers, int count, struct show_style style,
                      struct buf *out) {
     answer_verdict_show_all(q, answers, count, style, out);
+    answer_loud_notes(&q->notes, style, out);
     answer_breakdown_headline(q, &answers[0], style, out);
     buf_byte(out, '\n');
     answer_table(q->arena, answers, count, style, out);
@@ -82,7 +84,7 @@ static void show(struct question *q, struct answer *answers, int count, bool cha
         answer_breakdown_remedies(q, &answers[0], style, &out);
         buf_byte(&out, '\n');
     }
-    answer_notes(&q->notes, style, &out);
+    answer_quiet_notes(q->arena, &q->notes, style, &out);
     for (int i = 0; i < count; i++) {
         bool has_more = answers[i].notes.count > 0 || answers[i].eval || answers[i].tta;
         if (count > 1 && has_more) {

@@ -87,6 +87,7 @@ static json_t *json_result(const struct choice_measured *m) {
     json_object_set_new(result, "verdict", json_string(m->best ? "FITS" : "OOM"));
     json_object_set_new(result, "verdict_basis", json_string("measured"));
     json_object_set_new(result, "fits_budget", json_boolean(m->best != NULL));
+    json_object_set_new(result, "margin_kept", json_boolean(m->best != NULL));
     json_object_set_new(result, "config_written", json_boolean(m->chosen.config_written));
     const char *unwritten = m->chosen.not_written ? m->chosen.not_written : "not_asked";
     json_object_set_new(result, "not_written",

@@ -68,6 +68,7 @@ static void show(struct question *q, struct answer *a, bool has_details) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
     answer_verdict_show(q, a, false, style, &out);
+    answer_loud_notes(&q->notes, style, &out);
     answer_breakdown_headline(q, a, style, &out);
     answer_breakdown_memory(q, a, style, &out);
     answer_breakdown_bar(q, a, style, &out);
@@ -78,7 +79,7 @@ static void show(struct question *q, struct answer *a, bool has_details) {
         buf_byte(&out, '\n');
     }
     answer_breakdown_tables(q, a, style, &out);
-    answer_notes(&q->notes, style, &out);
+    answer_quiet_notes(q->arena, &q->notes, style, &out);
     answer_notes(&a->notes, style, &out);
     out_buf(stdout, &out);
 }

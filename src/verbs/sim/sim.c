@@ -5,6 +5,7 @@
 #include "base/unit.h"
 #include "cli/rows.h"
 #include "job/answer/speed.h"
+#include "job/answer/verdict.h"
 #include "predict/sim/alloc_conf.h"
 #include "predict/tape/template.h"
 
@@ -89,7 +90,8 @@ static void print_text(struct arena *a, const struct figures *f, int64_t capacit
     answer_speed_text(&f->speed, &speed);
     if (speed.count > 0) out_buf(stdout, &speed);
     if (!f->has_capacity) return;
-    out_say(stdout, "capacity  %s: %s", unit_bytes(a, capacity).p, f->limited.oom ? "OOM" : "FITS");
+    out_say(stdout, "capacity  %s: %s", unit_bytes(a, capacity).p,
+            answer_verdict_name(f->limited.oom ? ANSWER_NOT : ANSWER_FITS));
     if (f->limited.oom) {
         out_say(stdout, " at event %d, asking for %s", (int)f->limited.oom_event,
                 unit_bytes(a, f->limited.oom_bytes).p);

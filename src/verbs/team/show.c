@@ -7,6 +7,7 @@
 #include "base/out.h"
 #include "base/unit.h"
 #include "job/answer/verdict.h"
+#include "view/show/prose.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -213,10 +214,35 @@ static void say_differing(const struct team_collect *c, struct show_style style,
     }
 }
 
+// The answer in a line: of how many GPUs something is known, and the range of the batches.
+static void say_answer(const struct team_collect *c, struct show_style style, struct buf *out) {
+    struct buf text = buf_new(c->q->arena);
+    int64_t least = 0, most = 0;
+    ptrdiff_t measured = 0, predicted = 0;
+    for (ptrdiff_t i = 0; i < c->row_count; i++) {
+        const struct survey_choice *taken = team_collect_taken(&c->rows[i]);
+        int64_t batch = taken                    ? taken->record->plan.batch
+                        : c->rows[i].is_answered ? c->rows[i].predicted.plan.batch
+                                                 : 0;
+        measured += taken != NULL;
+        predicted += !taken && batch > 0;
+        if (batch > 0 && (least == 0 || batch < least)) least = batch;
+        if (batch > most) most = batch;
+    }
+    buf_format(&text, "%td of %td GPU%s measured", measured, c->row_count,
+               c->row_count == 1 ? "" : "s");
+    if (predicted > 0) buf_format(&text, ", %td predicted", predicted);
+    if (most > 0) buf_format(&text, ": batch %lld", (long long)least);
+    if (most > least) buf_format(&text, " to %lld", (long long)most);
+    show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
+    buf_byte(out, '\n');
+}
+
 void team_collect_show(const struct team_collect *c, const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(c->q->arena);
     struct str_list said = remarks(c);
+    say_answer(c, style, &out);
     table(c, style, &out);
     say_differing(c, style, &out);
     answer_notes(&said, style, &out);

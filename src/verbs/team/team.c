@@ -79,10 +79,11 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
     answer_verdict_show_all(q, answers, (int)count, style, &out);
+    answer_loud_notes(&q->notes, style, &out);
     buf_byte(&out, '\n');
     answer_table(q->arena, answers, (int)count, style, &out);
     buf_byte(&out, '\n');
-    answer_notes(&q->notes, style, &out);
+    answer_quiet_notes(q->arena, &q->notes, style, &out);
     show_prose_lines(&out, style, buf_str(report));
     out_buf(stdout, &out);
 }
