@@ -106,9 +106,12 @@ static bool is_said(const struct reader *r, int role, struct str words) {
 }
 
 static int name_all(struct reader *r, enum config_role role, const struct entry *e, int count) {
+    const struct config_value *said = &r->reading->values[role];
     for (; e && count < MOST; e = config_scope_next(&r->scope, e)) {
         if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
         if (is_read(r, e) || !is_likely(r, role, e)) continue;
+        // What a file beside it says of the same is compared elsewhere.
+        if (said->line > 0 && (said->file.len > 0) != (e->value->file > 0)) continue;
         name(r, role, e);
         count++;
     }
