@@ -109,6 +109,7 @@ static int name_all(struct reader *r, enum config_role role, const struct entry 
     const struct config_value *said = &r->reading->values[role];
     for (; e && count < MOST; e = config_scope_next(&r->scope, e)) {
         if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
+        if (str_find(e->path, STR("deepspeed")) >= 0) continue; // compared with the trainer's
         if (is_read(r, e) || !is_likely(r, role, e)) continue;
         // What a file beside it says of the same is compared elsewhere.
         if (said->line > 0 && (said->file.len > 0) != (e->value->file > 0)) continue;

@@ -52,6 +52,7 @@ static void note_keys(struct reader *r, bool has_deepspeed) {
          "every row is padded to the sequence length: memory is at its worst in every step", true},
         {"@.deepspeed", "the batch sizes in that file must match, or be \"auto\"", false},
         {"batch-size", "timm accepts keys with a dash but ignores them: use batch_size", false},
+        {"hydra.searchpath", "Hydra looks for groups there, too: those are not read", false},
     };
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
         struct matches m = {0};
