@@ -7,7 +7,7 @@
 Families and kinds are tables of tools/template/families.py. Every variant is recorded at prime-valued dimensions and three
 layer counts, and the template is then checked event by event against recordings at other primes and layer counts (check.py):
 one that differs, or a size that is no product of dimensions, is named and not shipped. Templates that are in build/templates
-are not made again; --only takes those whose names begin so (or, with = before it, that one), --pack makes none, --list shows the names. Needs the zstd program.
+are not made again; --only takes those whose names begin so (or, with = before it, that one), --pack makes none, --no-pack leaves data/templates as it is, --list shows the names. Needs the zstd program.
 """
 
 import argparse
@@ -99,6 +99,7 @@ def main():
     p.add_argument("--jobs", type=int, default=2, help="processes (default 2)")
     p.add_argument("--only", default="", metavar="WORD,...")
     p.add_argument("--pack", action="store_true")
+    p.add_argument("--no-pack", action="store_true")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
     everything = families.variants()
@@ -112,6 +113,8 @@ def main():
     os.makedirs(DATA, exist_ok=True)
     bad = 0 if o.pack else make_all(wanted, o.jobs)
     bundles = dict.fromkeys((v.family, v.kind) for v in everything)
+    if o.no_pack:
+        return 3 if bad else 0
     rows = [r for b in bundles for r in pack(*b, [v for v in everything if (v.family, v.kind) == b])]
     with open(os.path.join(DATA, "index.tsv"), "w", encoding="utf-8") as f:
         f.write("# Made by tools/templates.py: every template of the bundles beside this file; offset and length of its text,\n"

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Templates: the maker's parts, and shipped ones against recordings at two shapes (slow_templates.py: at seven)."""
 
+import json
+import os
+import subprocess
 import tempfile
 import unittest
 
 import torch
 
-from templates_helper import SHAPES, Compared, dims, families
+from templates_helper import SHAPES, Compared, check, dims, families, record, shipped
 from batchfit import adapters, four_bit, recorder
 from batchfit.errors import RecordError, UsageError
 from template import fold, make
@@ -134,6 +137,32 @@ class TestAdapters(unittest.TestCase):
         self.assertNotIn("native_dropout", plain)
         self.assertIn("native_dropout", dropped)
         self.assertIn('"adapter": "lora:4:q_proj:dropout"', dropped.splitlines()[0].replace('":"', '": "'))
+
+
+class Accumulating(families.Variant):
+    """The same with two micro-steps an optimizer step."""
+
+    def knobs(self, value):
+        return dict(super().knobs(value), accumulation=2)
+
+
+class TestAccumulation(unittest.TestCase):
+    def figures(self, path, *options):
+        done = subprocess.run([check.PROGRAM, "sim", path, "--batch", "3", "--json", *options], stdout=subprocess.PIPE, check=True)
+        found = json.loads(done.stdout)
+        return [found[k] for k in ("allocated_bytes", "reserved_bytes", "needed_bytes")]
+
+    def test_a_second_micro_step_is_what_a_recording_has(self):
+        value = dict(B=3, S=1000, D=512, F=1024, V=2000, E=64, K=2, G=4, R=8, L=4)
+        for kind in ("full", "lora"):
+            variant = Accumulating("llama", kind, True)
+            named = ",".join("%s=%d" % (dims.NAMES[k], value[k]) for k in variant.letters)
+            with tempfile.TemporaryDirectory() as folder, self.subTest(kind=kind):
+                recorded = os.path.join(folder, "recorded.tape")
+                with open(recorded, "w", encoding="utf-8") as f:
+                    f.write("\n".join(['{"tape":1,"model":"x","batches":[3]}'] + record.direct(variant, value)) + "\n")
+                made = self.figures(shipped.extract(variant.name, folder), "--dims", named, "--accumulation", "2")
+                self.assertEqual(made, self.figures(recorded))
 
 
 class TestShipped(Compared):

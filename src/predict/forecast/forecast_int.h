@@ -24,9 +24,9 @@ bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classe
 struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
                                          int64_t classes);
 
-// A template's tape at these dimensions, loaded once.
+// A template's tape at these dimensions, with one micro-step or several, loaded once.
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
-                           const int64_t values[TAPE_DIM_COUNT],
+                           const int64_t values[TAPE_DIM_COUNT], bool accumulates,
                            struct forecast_loaded **ret_loaded, struct fail *why);
 // Fills *ret_tape from the template that covers the plan of a model of the forecast's shape.
 // FAIL_INPUT: none does, and what stands in the way.

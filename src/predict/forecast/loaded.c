@@ -20,6 +20,7 @@ struct forecast_loaded {
     const struct tape_shelf_entry *of; // the template's, as it was read, and its dimensions
     struct tape_template *template;
     int64_t values[TAPE_DIM_COUNT];
+    bool accumulates; // several micro-steps an optimizer step
     struct tape tape;
     struct sim *sim;
     struct sim *pessimist; // with the kernels' scratch; NULL when the tape has none
@@ -53,33 +54,45 @@ int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
 }
 
 // What is there already of the template: all of it, or at least its text.
-static struct forecast_loaded *find(struct forecast_cache *cache, const struct tape_shelf_entry *of,
-                                    const int64_t *values) {
+static struct forecast_loaded *find(struct forecast_cache *cache,
+                                    const struct forecast_loaded *wanted, bool *ret_is_all) {
     struct forecast_loaded *other = NULL;
-    for (ptrdiff_t i = 0; i < cache->count; i++) {
+    *ret_is_all = false;
+    for (ptrdiff_t i = 0; i < cache->count && !*ret_is_all; i++) {
         struct forecast_loaded *l = cache->items[i];
-        if (l->of != of) continue;
-        if (memcmp(l->values, values, sizeof l->values) == 0) return l;
+        if (l->of != wanted->of) continue;
         other = l;
+        *ret_is_all = memcmp(l->values, wanted->values, sizeof l->values) == 0 &&
+                      l->accumulates == wanted->accumulates;
     }
     return other;
 }
 
+static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l, struct fail *why) {
+    struct tape one;
+    int rc = tape_instantiate(cache->arena, l->template, l->values, &one, why);
+    if (rc == 0 && !(l->accumulates && tape_accumulate(cache->arena, &one, &l->tape)))
+        l->tape = one;
+    return rc;
+}
+
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
-                           const int64_t values[TAPE_DIM_COUNT],
+                           const int64_t values[TAPE_DIM_COUNT], bool accumulates,
                            struct forecast_loaded **ret_loaded, struct fail *why) {
-    struct forecast_loaded *known = find(cache, entry, values);
-    *ret_loaded = known;
-    if (known && memcmp(known->values, values, sizeof known->values) == 0) return 0;
+    bool is_all;
     struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
-    int rc = 0;
     l->of = entry;
+    l->accumulates = accumulates;
     memcpy(l->values, values, sizeof l->values);
+    struct forecast_loaded *known = find(cache, l, &is_all);
+    *ret_loaded = known;
+    if (is_all) return 0;
+    int rc = 0;
     if (known)
         l->template = known->template;
     else
         rc = tape_shelf_load(cache->arena, cache->shelf, entry, &l->template, why);
-    if (rc == 0) rc = tape_instantiate(cache->arena, l->template, values, &l->tape, why);
+    if (rc == 0) rc = instantiate(cache, l, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;
 }

@@ -238,7 +238,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
     if (p->adapter.len == 0) note_update(f, w, t, is_fused);
-    if (p->accumulation > 1) {
+    if (p->accumulation > 1 && t->tape->header.accumulation < 2) {
         t->extra_bytes = forecast_gradient_bytes(t->tape);
         str_list_format(a, &t->notes,
                         "accumulation: the gradients (%.*s) stay from one micro-step to the next "
@@ -262,7 +262,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
-    int rc = forecast_load_template(f->cache, e, values, &t.loaded, why);
+    int rc = forecast_load_template(f->cache, e, values, p->accumulation > 1, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);

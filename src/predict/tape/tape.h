@@ -139,6 +139,10 @@ int64_t tape_size(const struct tape *t, const struct tape_alloc *alloc, int64_t 
 void tape_sizes(const struct tape *t, int64_t batch, int64_t classes, int64_t *ret_bytes);
 int64_t tape_scratch_size(const struct tape_scratch *s, int64_t batch);
 
+// The same training with several micro-steps an optimizer step, from a tape of two steps with one
+// each; texts, scratch and work are shared. False: the tape is not of that kind, and *ret is none.
+bool tape_accumulate(struct arena *a, const struct tape *t, struct tape *ret);
+
 // "3" for key `stride` of "… kernel=7 stride=3"; empty when the work has no such key.
 struct str tape_work_value(const struct tape *t, const struct tape_work *w, const char *key);
 

@@ -13,7 +13,7 @@
 
 struct sim_verb_options {
     struct cli_options base;
-    int64_t batch, classes, capacity;
+    int64_t batch, classes, capacity, accumulation;
     const char *alloc_conf, *gpu, *torch, *dims, *write_tape;
     bool scratch;
 };
@@ -25,8 +25,9 @@ static const struct cli_row rows[] = {
      "memory limit of the allocator: 22GiB (default none)", ""},
     {"dims", "NAME=N,...", CLI_TEXT, AT(dims),
      "of a template, the value of each dimension: sequence=2048,hidden=4096", ""},
-    {"write-tape", "FILE", CLI_TEXT, AT(write_tape),
-     "write the template's tape at these dimensions", ""},
+    {"accumulation", "N", CLI_COUNT, AT(accumulation),
+     "micro-steps per optimizer step of a tape that was recorded with one", ""},
+    {"write-tape", "FILE", CLI_TEXT, AT(write_tape), "write the tape that is replayed", ""},
     CLI_ROW_NUM_CLASSES(AT(classes)),
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, CLI_SWITCH, AT(scratch),
@@ -123,6 +124,15 @@ static int write_tape(struct arena *a, const char *path, const struct tape *t, s
     return os_replace(a, path, buf_str(&text), NULL, why);
 }
 
+static int accumulate(struct arena *a, const char *name, struct tape *t, struct fail *why) {
+    struct tape several;
+    if (!tape_accumulate(a, t, &several)) {
+        return fail_set(why, FAIL_INPUT, "%s: no tape of two steps with one micro-step each", name);
+    }
+    *t = several;
+    return 0;
+}
+
 // A tape, or a template at the dimensions that were given.
 static int read_any(struct arena *a, const struct sim_verb_options *o, struct tape *ret,
                     struct fail *why) {
@@ -131,10 +141,11 @@ static int read_any(struct arena *a, const struct sim_verb_options *o, struct ta
     int64_t values[TAPE_DIM_COUNT] = {0};
     int rc = os_read(a, name.p, TAPE_TEXT_MAX, &bytes, NULL, why);
     if (rc < 0) return rc;
-    if (!o->dims) return tape_read(a, name, bytes, ret, why);
-    rc = read_dims(o->dims, values, why);
-    if (rc == 0) rc = tape_template_read(a, name, bytes, &t, why);
-    if (rc == 0) rc = tape_instantiate(a, t, values, ret, why);
+    if (!o->dims) rc = tape_read(a, name, bytes, ret, why);
+    if (o->dims) rc = read_dims(o->dims, values, why);
+    if (rc == 0 && o->dims) rc = tape_template_read(a, name, bytes, &t, why);
+    if (rc == 0 && o->dims) rc = tape_instantiate(a, t, values, ret, why);
+    if (rc == 0 && o->accumulation > 1) rc = accumulate(a, name.p, ret, why);
     if (rc == 0 && o->write_tape) rc = write_tape(a, o->write_tape, ret, why);
     return rc;
 }
