@@ -239,7 +239,7 @@ static struct show_table remedy_table(struct question *q, const struct answer *a
     const struct answer_memory m = answer_memory(answer);
     struct show_table t = show_table_new(q->arena, answer->fits ? STR("What would save memory")
                                                                 : STR("Ways to make it fit"));
-    show_table_column(&t, "way", SHOW_LEFT);
+    show_table_wrapping(&t, "way");
     show_table_column(&t, "saves", SHOW_RIGHT);
     show_table_column(&t, "expected then", SHOW_RIGHT);
     show_table_column(&t, "enough", SHOW_LEFT);

@@ -154,7 +154,7 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
     for (ptrdiff_t i = 0; i < 2; i++) {
         const struct forecast_remedy *r = remedy_at(answer, i);
         if (!r) break;
-        buf_format(&text, "%s%.*s: %s", i > 0 ? ", or " : "", STR_ARG(r->what),
+        buf_format(&text, "%s%.*s, %s", i > 0 ? "; or " : "", STR_ARG(r->what),
                    unit_bytes(q->arena, r->needed_bytes + beside).p);
     }
     if (text.count == 0) return STR("Nothing that is known of this model makes it fit.");

@@ -67,7 +67,9 @@ static unsigned changes(const struct plan *base, const struct plan *p) {
            (unsigned)(p->image_size != base->image_size) << 3 |
            (unsigned)(p->sequence_length != base->sequence_length ||
                       p->target_length != base->target_length)
-               << 4;
+               << 4 |
+           (unsigned)!str_equal(p->adapter, base->adapter) << 5 |
+           (unsigned)!str_equal(p->quant, base->quant) << 6;
 }
 
 static void apply(const struct plan *base, const struct plan *way, struct plan *ret) {
@@ -80,6 +82,8 @@ static void apply(const struct plan *base, const struct plan *way, struct plan *
         ret->sequence_length = way->sequence_length;
         ret->target_length = way->target_length;
     }
+    if (bits & 32) ret->adapter = way->adapter;
+    if (bits & 64) ret->quant = way->quant;
 }
 
 // Several ways at once; false: two of them change the same.
@@ -125,6 +129,24 @@ static bool is_enough(struct question *q, const struct answer *answer,
     return true;
 }
 
+// The same with fewer samples at a time.
+static bool is_enough_smaller(struct question *q, const struct answer *answer,
+                              struct forecast_remedy *way) {
+    struct question smaller = smaller_question(q, answer);
+    struct answer found;
+    apply(&answer->forecast.plan, &way->plan, &smaller.plan);
+    smaller.precision_fixed = true;
+    if (smaller.range.most < 1) return false;
+    if (answer_choose_alone(&smaller, &answer->card, &found, NULL) < 0 || !found.fits) return false;
+    struct str batch = batch_words(q, &found, found.plan.batch < q->range.least);
+    way->what = str_format(q->arena, "%.*s + %.*s", STR_ARG(batch), STR_ARG(way->what));
+    way->plan = found.plan;
+    way->needed_bytes = found.peak.needed_bytes;
+    way->saved_bytes = answer->peak.needed_bytes - found.peak.needed_bytes;
+    way->is_enough = true;
+    return true;
+}
+
 // The next choice of `count` among `all`, in order; false: that was the last.
 static bool next_choice(int *chosen, int count, int all) {
     int at = count - 1;
@@ -135,47 +157,38 @@ static bool next_choice(int *chosen, int count, int all) {
     return true;
 }
 
-static void add_combinations_of(struct question *q, const struct answer *answer, int count,
-                                const struct forecast_remedies *single,
+// `count` ways at once, those that are enough; true: there are some.
+static bool add_combinations_of(struct question *q, const struct answer *answer, int count,
+                                bool is_smaller, const struct forecast_remedies *single,
                                 struct forecast_remedies *list) {
     const struct forecast_remedy *ways[COMBINED_MOST];
     int chosen[COMBINED_MOST], found = 0;
-    if (count > single->count) return;
+    if (count > single->count) return false;
     for (int i = 0; i < count; i++) chosen[i] = i;
     do {
         struct forecast_remedy way;
         for (int i = 0; i < count; i++) ways[i] = &single->items[chosen[i]];
         if (!combine(q, &answer->forecast.plan, ways, count, &way)) continue;
-        if (!is_enough(q, answer, &way)) continue;
+        bool is_found =
+            is_smaller ? is_enough_smaller(q, answer, &way) : is_enough(q, answer, &way);
+        if (!is_found) continue;
         add(q, list, &way);
         found++;
     } while (found < COMBINATIONS && next_choice(chosen, count, (int)single->count));
+    return found > 0;
 }
 
-// A change that is not enough alone may be so with fewer samples at a time.
-static void add_smaller_with(struct question *q, const struct answer *answer,
+// From what changes the training least on.
+static void add_combinations(struct question *q, const struct answer *answer,
                              const struct forecast_remedies *single,
                              struct forecast_remedies *list) {
-    int found = 0;
-    for (ptrdiff_t i = 0; i < single->count && found < COMBINATIONS; i++) {
-        const struct forecast_remedy *r = &single->items[i];
-        struct question smaller = smaller_question(q, answer);
-        struct answer with;
-        apply(&answer->forecast.plan, &r->plan, &smaller.plan);
-        smaller.precision_fixed = true;
-        if (smaller.range.most < 1) return;
-        if (answer_choose_alone(&smaller, &answer->card, &with, NULL) < 0 || !with.fits) continue;
-        struct str batch = batch_words(q, &with, with.plan.batch < q->range.least);
-        const struct forecast_remedy way = {
-            .what = str_format(q->arena, "%.*s + %.*s", STR_ARG(batch), STR_ARG(r->what)),
-            .cost = r->cost,
-            .plan = with.plan,
-            .needed_bytes = with.peak.needed_bytes,
-            .saved_bytes = answer->peak.needed_bytes - with.peak.needed_bytes,
-            .is_enough = true,
-        };
-        add(q, list, &way);
-        found++;
+    static const struct {
+        int count;
+        bool is_smaller;
+    } steps[] = {{1, true}, {2, false}, {2, true}, {3, false}, {3, true}};
+    for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
+        if (add_combinations_of(q, answer, steps[i].count, steps[i].is_smaller, single, list))
+            return;
     }
 }
 
@@ -195,10 +208,7 @@ int answer_ways(struct question *q, struct answer *answer, struct fail *why) {
                                why);
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < single.count; i++) add(q, &all, &single.items[i]);
-    if (!answer->fits && count_enough(&all) == 0) add_smaller_with(q, answer, &single, &all);
-    for (int n = 2; n <= COMBINED_MOST && !answer->fits && count_enough(&all) == 0; n++) {
-        add_combinations_of(q, answer, n, &single, &all);
-    }
+    if (!answer->fits && count_enough(&all) == 0) add_combinations(q, answer, &single, &all);
     for (int enough = 1; enough >= 0; enough--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
             if (all.items[i].is_enough == enough) add(q, &sorted, &all.items[i]);
