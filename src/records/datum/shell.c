@@ -21,8 +21,14 @@ static bool is_flag(const struct shell_word *w) {
            str_is_alnum(w->text.p[2]);
 }
 
+// "$@": what the script itself was called with.
+static bool is_rest(const struct shell_word *w) {
+    return !w->is_known && (str_is(w->text, "$@") || str_is(w->text, "$*"));
+}
+
 // -1 is a value, -b is none.
 static bool is_value(const struct shell_word *w) {
+    if (is_rest(w)) return false;
     return w->is_quoted || !w->is_known || !str_starts(w->text, STR("-")) ||
            (w->text.len > 1 && (str_is_digit(w->text.p[1]) || w->text.p[1] == '.'));
 }
@@ -165,7 +171,7 @@ static struct datum *flags_of(struct data *d, const struct shell_command *c) {
         const struct shell_word *w = &c->words[i];
         const bool is_flags = !w->is_known && !w->is_quoted && w->text.p[0] == '$' &&
                               (i == script || !is_flag(&c->words[i - 1]));
-        f.map->is_open = f.map->is_open || is_flags;
+        f.map->is_open = f.map->is_open || is_flags || is_rest(w);
     }
     return f.map;
 }
