@@ -55,13 +55,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     }
     check(tape_is_template(&a, STR("fuzz"), bytes));
     for (int64_t steps = 0; steps < 4; steps += 3) {
-        struct tape open, closed;
+        struct tape open, closed, several;
         set_values(t, steps, values);
         int64_t batch = values[TAPE_DIM_BATCH];
         if (tape_instantiate(&a, t, values, &closed, NULL) == 0) check_tape(&a, &closed);
         values[TAPE_DIM_BATCH] = 0;
         if (tape_instantiate(&a, t, values, &open, NULL) < 0) continue;
         check_tape(&a, &open);
+        if (tape_accumulate(&a, &open, &several)) check_tape(&a, &several);
         values[TAPE_DIM_BATCH] = batch;
         if (batch > 0 && tape_instantiate(&a, t, values, &closed, NULL) == 0) {
             check_sizes(&open, &closed, batch);

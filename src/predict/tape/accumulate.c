@@ -49,10 +49,13 @@ static void copy_event(struct copier *c, const struct tape_event *e) {
     c->to->events[c->to->event_count++] = *e;
 }
 
-static void copy_free(struct copier *c, int32_t alloc) {
+// False: it is freed already, so the steps are not alike.
+static bool copy_free(struct copier *c, int32_t alloc) {
     struct tape *to = c->to;
+    if (alloc >= to->alloc_count || to->allocs[alloc].free_event >= 0) return false;
     to->allocs[alloc].free_event = to->event_count;
     to->events[to->event_count++] = (struct tape_event){.kind = TAPE_FREE, .index = alloc};
+    return true;
 }
 
 static void copy_alloc(struct copier *c, int32_t alloc) {
@@ -75,8 +78,7 @@ static bool free_left(struct copier *c, int32_t alloc) {
     if (c->taken >= c->left_count) return false;
     int32_t copy = c->left[c->taken++];
     if (c->to->allocs[copy].tag != c->from->allocs[alloc].tag) return false;
-    copy_free(c, copy);
-    return true;
+    return copy_free(c, copy);
 }
 
 // Inputs and whatever else stays until the next pass, but not what stays for good.
@@ -94,14 +96,14 @@ static void keep_left(struct copier *c, struct part p) {
 static bool copy_passes(struct copier *c, struct part p, int32_t step, bool adds) {
     for (int32_t i = p.begin; i < p.end; i++) {
         const struct tape_event *e = &c->from->events[i];
-        const struct tape_alloc *x = &c->from->allocs[e->index];
+        bool is_alloc = e->kind == TAPE_ALLOC || e->kind == TAPE_FREE;
+        const struct tape_alloc *x = is_alloc ? &c->from->allocs[e->index] : NULL;
         if (e->kind == TAPE_ALLOC) {
             copy_alloc(c, e->index);
             if (adds && x->tag == TAPE_GRADIENT && is_left(x, p)) copy_free(c, c->now[e->index]);
-        } else if (e->kind == TAPE_FREE && is_in(p, x->event)) {
-            copy_free(c, c->now[e->index]);
         } else if (e->kind == TAPE_FREE) {
-            if (!free_left(c, e->index)) return false;
+            bool is_own = is_in(p, x->event);
+            if (!(is_own ? copy_free(c, c->now[e->index]) : free_left(c, e->index))) return false;
         } else {
             copy_event(c, e);
             if (e->kind == TAPE_MARK) c->to->events[c->to->event_count - 1].index = step;
@@ -111,16 +113,17 @@ static bool copy_passes(struct copier *c, struct part p, int32_t step, bool adds
     return true;
 }
 
-static void copy_part(struct copier *c, struct part p) {
+static bool copy_part(struct copier *c, struct part p) {
     for (int32_t i = p.begin; i < p.end; i++) {
         const struct tape_event *e = &c->from->events[i];
         if (e->kind == TAPE_ALLOC)
             copy_alloc(c, e->index);
-        else if (e->kind == TAPE_FREE)
-            copy_free(c, c->now[e->index]);
-        else
+        else if (e->kind != TAPE_FREE)
             copy_event(c, e);
+        else if (!copy_free(c, c->now[e->index]))
+            return false;
     }
+    return true;
 }
 
 // Those of the first of the two passes are the gradients that the update frees.
@@ -132,8 +135,7 @@ static bool copy_step(struct copier *c, const struct parts *p, int step, int32_t
     for (int32_t i = 0; i < c->from->alloc_count; i++) {
         if (c->from->allocs[i].tag == TAPE_GRADIENT) c->now[i] = scratch[i];
     }
-    copy_part(c, p->update[step]);
-    return true;
+    return copy_part(c, p->update[step]);
 }
 
 bool tape_accumulate(struct arena *a, const struct tape *t, struct tape *ret) {
@@ -148,8 +150,8 @@ bool tape_accumulate(struct arena *a, const struct tape *t, struct tape *ret) {
     c.now = arena_new(&scratch, int32_t, t->alloc_count);
     c.left = arena_new(&scratch, int32_t, t->alloc_count);
     int32_t *saved = arena_new(&scratch, int32_t, t->alloc_count);
-    copy_part(&c, p.init);
-    if (!copy_step(&c, &p, 0, saved) || !copy_step(&c, &p, 1, saved)) return false;
+    if (!copy_part(&c, p.init) || !copy_step(&c, &p, 0, saved) || !copy_step(&c, &p, 1, saved))
+        return false;
     ret->header.accumulation = 2;
     return true;
 }
