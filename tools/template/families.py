@@ -20,6 +20,8 @@ _AMP = dict(_COMMON, precision="amp-bf16")
 KINDS = {
     "full": (dict(_COMMON, precision="bf16"), None),
     "full-foreach": (dict(_COMMON, precision="bf16", fused_optimizer=False), None),
+    "full-amp": (dict(_AMP, weights="fp32"), None),
+    "full-amp-foreach": (dict(_AMP, weights="fp32", fused_optimizer=False), None),
     "lora": (_AMP, ""),
     "qlora": (dict(_AMP, quant="nf4"), ""),
     "qlora-dq": (dict(_AMP, quant="nf4-dq"), ""),

@@ -53,24 +53,32 @@ int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
     return 0;
 }
 
-// What is there already of the template: all of it, or at least its text.
-static struct forecast_loaded *find(struct forecast_cache *cache,
-                                    const struct forecast_loaded *wanted, bool *ret_is_all) {
-    struct forecast_loaded *other = NULL;
-    *ret_is_all = false;
-    for (ptrdiff_t i = 0; i < cache->count && !*ret_is_all; i++) {
+// What is there already of the template: all of it, or the same with another number of micro-steps,
+// or at least its text.
+struct found {
+    struct forecast_loaded *all, *alike, *text;
+};
+
+static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {
+    struct found f = {NULL, NULL, NULL};
+    for (ptrdiff_t i = 0; i < cache->count; i++) {
         struct forecast_loaded *l = cache->items[i];
         if (l->of != wanted->of) continue;
-        other = l;
-        *ret_is_all = memcmp(l->values, wanted->values, sizeof l->values) == 0 &&
-                      l->accumulates == wanted->accumulates;
+        bool is_alike = memcmp(l->values, wanted->values, sizeof l->values) == 0;
+        f.text = l;
+        if (is_alike) *(l->accumulates == wanted->accumulates ? &f.all : &f.alike) = l;
     }
-    return other;
+    return f;
 }
 
-static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l, struct fail *why) {
+static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
+                       const struct forecast_loaded *alike, struct fail *why) {
     struct tape one;
-    int rc = tape_instantiate(cache->arena, l->template, l->values, &one, why);
+    int rc = 0;
+    if (alike && !alike->accumulates)
+        one = alike->tape;
+    else
+        rc = tape_instantiate(cache->arena, l->template, l->values, &one, why);
     if (rc == 0 && !(l->accumulates && tape_accumulate(cache->arena, &one, &l->tape)))
         l->tape = one;
     return rc;
@@ -79,20 +87,19 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l, 
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
                            const int64_t values[TAPE_DIM_COUNT], bool accumulates,
                            struct forecast_loaded **ret_loaded, struct fail *why) {
-    bool is_all;
     struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
     l->of = entry;
     l->accumulates = accumulates;
     memcpy(l->values, values, sizeof l->values);
-    struct forecast_loaded *known = find(cache, l, &is_all);
-    *ret_loaded = known;
-    if (is_all) return 0;
+    const struct found known = find(cache, l);
+    *ret_loaded = known.all;
+    if (known.all) return 0;
     int rc = 0;
-    if (known)
-        l->template = known->template;
+    if (known.text)
+        l->template = known.text->template;
     else
         rc = tape_shelf_load(cache->arena, cache->shelf, entry, &l->template, why);
-    if (rc == 0) rc = instantiate(cache, l, why);
+    if (rc == 0) rc = instantiate(cache, l, known.alike, why);
     if (rc == 0) *ret_loaded = keep(cache, l);
     return rc;
 }

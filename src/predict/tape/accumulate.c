@@ -138,15 +138,23 @@ static bool copy_step(struct copier *c, const struct parts *p, int step, int32_t
     return copy_part(c, p->update[step]);
 }
 
+static ptrdiff_t count_allocs(const struct tape *t, struct part p) {
+    ptrdiff_t count = 0;
+    for (int32_t i = p.begin; i < p.end; i++) count += t->events[i].kind == TAPE_ALLOC;
+    return count;
+}
+
 bool tape_accumulate(struct arena *a, const struct tape *t, struct tape *ret) {
     ARENA_AUTO scratch = {.escape = a->escape};
     struct parts p;
     struct copier c = {.from = t, .to = ret};
     *ret = *t;
     if (!find_parts(t, &p)) return false;
+    // The second step's passes come twice more; each gradient may be freed in them.
+    ptrdiff_t allocs = count_allocs(t, p.passes[1]), events = p.passes[1].end - p.passes[1].begin;
     ret->event_count = ret->alloc_count = 0;
-    ret->events = arena_new(a, struct tape_event, 6 * (ptrdiff_t)t->event_count);
-    ret->allocs = arena_new(a, struct tape_alloc, 3 * (ptrdiff_t)t->alloc_count);
+    ret->events = arena_new(a, struct tape_event, t->event_count + 2 * events + 2 * allocs);
+    ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + 2 * allocs);
     c.now = arena_new(&scratch, int32_t, t->alloc_count);
     c.left = arena_new(&scratch, int32_t, t->alloc_count);
     int32_t *saved = arena_new(&scratch, int32_t, t->alloc_count);
