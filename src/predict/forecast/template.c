@@ -234,6 +234,10 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         STR_ARG(p->quant));
     else if (p->adapter.len > 0)
         str_list_add(a, &t->notes, STR("frozen weights are counted in 2 bytes, the adapter in 4"));
+    else if (str_is(h->weights, "fp32"))
+        str_list_add(a, &t->notes,
+                     STR("weights are counted in fp32 under autocast: loaded in bf16 (--precision "
+                         "bf16) a training needs less"));
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
