@@ -1,28 +1,33 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shipped templates against recordings, event by event, at seven shapes of real models."""
+"""Shipped templates against recordings, event by event, at seven shapes of real models; the kinds that differ from these in the
+optimizer or by dropout alone at two. A template that is not made yet is a skipped subtest."""
 
 import unittest
 
 from templates_helper import SHAPES, Compared, families
 
 
+TWO = ("3B b4 s1000", "8B b1 s131072")
+BASE = ("full", "lora", "qlora", "qlora-dq")
+
+
 class TestSeven(Compared):
     def test_llama(self):
         for kind in families.KINDS:
             for checkpointing in (False, True):
-                for shape in SHAPES:
+                for shape in SHAPES if kind in BASE else TWO:
                     self.compare("llama", kind, checkpointing, shape)
 
     def test_others(self):
         for family in [f for f in families.FAMILIES if f != "llama"]:
-            for kind in families.KINDS:
+            for kind in BASE:
                 for checkpointing in (False, True):
-                    for shape in ("3B b4 s1000", "8B b1 s131072"):
+                    for shape in TWO:
                         self.compare(family, kind, checkpointing, shape)
 
     def test_one_matrix_for_embedding_and_head(self):
         for family, kind in (("llama", "lora"), ("qwen2", "qlora"), ("qwen3", "full")):
-            for shape in ("3B b4 s1000", "8B b1 s131072"):
+            for shape in TWO:
                 self.compare(family, kind, True, shape, tied=True)
 
 
