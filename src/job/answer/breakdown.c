@@ -4,6 +4,7 @@
 #include "base/unit.h"
 #include "job/answer/speed.h"
 #include "job/answer/verdict.h"
+#include "job/question/adapter.h"
 #include "view/html/html.h"
 #include "view/show/bar.h"
 #include "view/show/prose.h"
@@ -43,6 +44,10 @@ static struct str plan_text(struct arena *a, const struct plan *p) {
     if (p->sequence_length > 0) buf_format(&text, ", %lld", (long long)p->sequence_length);
     if (p->target_length > 0) buf_format(&text, "/%lld", (long long)p->target_length);
     if (p->sequence_length > 0) buf_add(&text, STR(" tokens"));
+    if (p->adapter.len > 0)
+        buf_format(&text, ", %s of rank %lld", question_adapter_name(p),
+                   (long long)plan_adapter_rank(p->adapter));
+    if (p->quant.len > 0) buf_format(&text, " (%.*s)", STR_ARG(p->quant));
     if (p->inference)
         buf_add(&text, STR(", inference"));
     else if (p->optimizer.len > 0)
