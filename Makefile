@@ -42,7 +42,7 @@ tree-asan:
 	@$(call setup,build-asan,,$(SANITIZE))
 	@ninja -C build-asan all meson-test-prereq
 tree-clang:
-	@$(call setup,build-clang,CC=clang)
+	@$(call setup,build-clang,CC=clang,-Doptimization=1)
 	@ninja -C build-clang all meson-test-prereq
 
 # HALF=--slow: only what the gate leaves out; HALF=--all: both (tests/unittests).
@@ -92,7 +92,7 @@ bench: all ## the speed of our own code: doc/speed.md
 soak-recover: all build/frameworks2/.ready ## real trainings under run: FAULTS (40) random faults, HEALTHY (0) minutes each, SEED (1)
 	@tests/recover/soak/soak build/batchfit build/frameworks2/bin/python --faults $(or $(FAULTS),40) --healthy $(or $(HEALTHY),0) --seed $(or $(SEED),1)
 
-SANITIZE := -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args=-fno-sanitize-recover=all
+SANITIZE := -Doptimization=1 -Ddebug=true -Db_sanitize=address,undefined -Db_lundef=false -Dc_args='-g1 -fno-sanitize-recover=all'
 .PHONY: asan tsan fuzz afl
 asan: tree-asan ## unit and CLI tests under the address and undefined-behaviour sanitizers
 	@meson test -C build-asan --print-errorlogs --suite unit --suite cli --suite fuzz
