@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # Words for a fake training that saves files: step; save FILE [new]; folder PATH; renamed PATH FROM; die. To be sourced: a start
-# that resumes ends there, unless $again is set.
+# that resumes reads what its first word names, and ends there, unless $again is set.
 made=0 row=0 file=',"by":"torch.save"'
 say() { printf '{"v":1,"rank":0,"pid":%d,%s}\n' $$ "$1" >&"$BATCHFIT_FD"; }
 told() { say '"event":"checkpoint","state":"'"$1"'","path":"'"$PWD/$2"'","at":'"$(date +%s.%N)$3"; }
@@ -27,4 +27,5 @@ renamed() { told renamed "$1" ',"from":"'"$PWD/$2"'"'; [ "$row_folder" != "$2" ]
 die() { sleep 0.3; kill -9 $$; }
 say '"event":"start","framework":"standin"'
 echo "resume ${1:-nothing}"
+[ ! -e "$1" ] || find "$1" -type f -exec cat '{}' + >/dev/null
 [ $# -eq 0 ] || [ -n "$again" ] || exit 0

@@ -18,7 +18,7 @@
 //     }
 //
 // Recipe: a way to end is a member of enum failure_class (measure/failure/failure.h), its word in
-// events.c, a row in recover.c, in doc/run.md and in tests/unit/keep.c.
+// events.c, a row in recover.c, in doc/run.md and in tests/unit/recover.c.
 #ifndef RECOVER_RECOVER_H
 #define RECOVER_RECOVER_H
 

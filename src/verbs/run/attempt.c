@@ -278,6 +278,7 @@ static void watch(void *context, const struct steps *s, const struct trial_outsi
     see_silence(w, s);
     see_what_it_is(w, s);
     believe(w, s);
+    run_open_look(w, slowest(s));
     read_new_steps(w, s);
     read_peak(w, s);
     read_taken(w, s);
@@ -367,7 +368,8 @@ static void add_row(struct run_watch *w, const struct recover_event *end,
         .checkpoint = str_copy(r->arena, d->checkpoint.path),
         .samples = end->samples,
         .peak_bytes = card_bytes > 0 ? card_bytes : end->peak_bytes,
-        .seconds = t->seconds};
+        .seconds = t->seconds,
+        .resumes = w->resumes};
 }
 
 static void log_end(struct run_watch *w, const struct recover_decision *d, const struct trial *t) {
@@ -426,6 +428,7 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
         .base = d->samples,
         .began_ns = os_wall_ns(),
         .before = before,
+        .opened_fd = run_open_watch(r, d->checkpoint.path),
         .peak_bytes = -1,
         .card_peak_bytes = -1,
         .cached_bytes = -1,
@@ -442,8 +445,10 @@ int run_attempt(struct run *r, const struct recover_decision *d, struct fail *wh
     r->launch.about = about_run;
     r->launch.about_context = r;
     int rc = launch_whole(&r->launch, &values, &w.attempt, &trial, why);
+    if (rc == 0) believe(&w, &trial.steps);
+    if (rc == 0) run_open_look(&w, slowest(&trial.steps));
+    os_close(&w.opened_fd);
     if (rc < 0) return rc;
-    believe(&w, &trial.steps);
     run_told_warn(&w, &trial.steps);
     if (r->wants_checkpoints) look_for_checkpoints(&w, &trial.steps, true);
     r->is_standin |= trial.is_standin;

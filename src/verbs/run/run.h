@@ -35,6 +35,7 @@ struct run_row {
     struct str ending, checkpoint;
     int64_t samples, peak_bytes;
     double seconds;
+    enum run_resumes { RUN_RESUMES_UNKNOWN, RUN_RESUMED, RUN_STARTED_OVER } resumes;
 };
 
 struct run_files {
@@ -125,6 +126,12 @@ int64_t run_samples_after(const struct run_watch *w, const struct steps *steps, 
                           int64_t made, int64_t samples);
 void run_log_checkpoint(struct run_watch *w, struct recover_file file, int64_t samples);
 
+// opened.c: does the training open the checkpoint that it was given?
+// Before it starts: what run_open_look() asks; -1: that cannot be told.
+int run_open_watch(const struct run *r, struct str checkpoint);
+// has_step: it trains. From then on it has resumed or not; if not, that is said.
+void run_open_look(struct run_watch *w, bool has_step);
+
 // attempt.c: one attempt, from `start` to `end` in the log.
 struct run_watch {
     struct run *run;
@@ -147,6 +154,8 @@ struct run_watch {
     int64_t *told;           // numbers of the words on checkpoints that are in the log
     ptrdiff_t told_count, told_capacity;
     bool has_warned_unsaved, has_said_left;
+    int opened_fd; // tells of the checkpoint's files that are opened; -1: that is not asked
+    enum run_resumes resumes;
     uint64_t handlers; // bits of the signals that the training handles
     int64_t next_handlers_ns;
     bool knows_handlers;

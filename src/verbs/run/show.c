@@ -101,18 +101,23 @@ static json_t *known_size(struct recover_size size, int64_t value) {
     return size.batch > 0 ? json_integer(value) : json_null();
 }
 
+static json_t *resumed(const struct run_row *row) {
+    return row->resumes == RUN_RESUMES_UNKNOWN ? json_null()
+                                               : json_boolean(row->resumes == RUN_RESUMED);
+}
+
 static json_t *attempts(const struct run *r) {
     json_t *list = json_array();
     for (ptrdiff_t i = 0; i < r->row_count; i++) {
         const struct run_row *row = &r->rows[i];
         json_array_append_new(
-            list,
-            json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "batch",
-                      known_size(row->size, row->size.batch), "accumulation",
-                      known_size(row->size, row->size.accumulation), "lr",
-                      json_number(row->size.lr), "checkpoint", json_text(row->checkpoint), "ending",
-                      json_text(row->ending), "samples", json_count(row->samples), "peak_bytes",
-                      json_size(row->peak_bytes), "seconds", json_number(row->seconds)));
+            list, json_pack("{s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o,s:o}", "batch",
+                            known_size(row->size, row->size.batch), "accumulation",
+                            known_size(row->size, row->size.accumulation), "lr",
+                            json_number(row->size.lr), "checkpoint", json_text(row->checkpoint),
+                            "resumed", resumed(row), "ending", json_text(row->ending), "samples",
+                            json_count(row->samples), "peak_bytes", json_size(row->peak_bytes),
+                            "seconds", json_number(row->seconds)));
     }
     return list;
 }
