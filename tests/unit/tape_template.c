@@ -9,6 +9,11 @@
     "{\"tape\":2,\"model\":\"m\",\"dims\":{\"batch\":[2,64],\"sequence\":[1,4096]," \
     "\"hidden\":[8,1024,8],\"layers\":[1,100]}}\n"
 
+// Any size: halving rounds up.
+#define OF_IMAGES                                                            \
+    "{\"tape\":2,\"model\":\"m\",\"classes\":10,\"dims\":{\"batch\":[1,64]," \
+    "\"image_size\":[32,1024]}}\n"
+
 static int read(struct arena *a, const char *text, struct tape_template **t, struct fail *why) {
     return tape_template_read(a, STR("x.tape"), str_of(text), t, why);
 }
@@ -140,7 +145,8 @@ static const struct {
     {HEAD "a 1 2+ other\n", "x.tape:2: expected a number, a dimension or [product/number] in '2+'"},
     {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [product/number] in ''"},
     {HEAD "a 1 [S/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[S/0]'"},
-    {HEAD "a 1 [S other\n", "x.tape:2: expected [product/number] in '[S'"},
+    {HEAD "a 1 [S other\n",
+     "x.tape:2: expected [product/number] or [product+number/number] in '[S'"},
     {HEAD "a 1 BBBBBBBBB other\n",
      "x.tape:2: expected a dimension at most 8 times in a product in 'BBBBBBBBB'"},
     {HEAD "a 1 9999999999999999999 other\n",
@@ -178,10 +184,27 @@ static const struct {
     {HEAD "a 1 5 other - a}{L}\n", "x.tape:2: expected '{' before '}'"},
     {HEAD "a 1 5 other - \n", "x.tape:2: expected a name between two blanks"},
     {HEAD "a 1 5 other", "x.tape:2: expected a line end; the file ends in the middle of a line"},
-    {HEAD "a 1 5 other n=1,2\n", "x.tape:2: expected a name, not n="},
-    {HEAD "q 1\n", "x.tape:2: expected one of the keywords a f m e w l /l, not 'q'"},
+    {HEAD "a 1 5 other n=1\n", "x.tape:2: expected no n=, since the header has no \"classes\""},
+    {OF_IMAGES "a 1 5 other op n=1 n=1\n", "x.tape:2: expected a name, not n="},
+    {OF_IMAGES "a 1 5 other n=1,2\n", "x.tape:2: expected terms joined by + or - in '1,2'"},
+    {OF_IMAGES "a 1 5 other op a.module more\n",
+     "x.tape:2: expected n=SIZE or nothing after MODULE, not 'more'"},
+    {OF_IMAGES "a 1 5[I+] other\n",
+     "x.tape:2: expected [product/number] or [product+number/number] in '5[I+]'"},
+    {OF_IMAGES "a 1 5[II+2+2/4] other\n",
+     "x.tape:2: expected [product/number] or [product+number/number] in '5[II+2+2/4]'"},
+    {OF_IMAGES "o mm 1 1 B\n", "x.tape:2: expected only dimensions of the header and iterations "
+                               "of blocks that are open in 'B'"},
+    {OF_IMAGES "o mm 1 1 0\n", "x.tape:2: a number of kernels is below 1"},
+    {OF_IMAGES "o mm 1 1 1 m\n", "x.tape:2: expected key=value, not 'm'"},
+    {OF_IMAGES "o magic 1 1 1\n",
+     "x.tape:2: expected a class (mm bmm conv_fwd conv_dgrad conv_wgrad attention elem noncontig "
+     "norm bn_fwd bn_bwd reduce heavy opt), not 'magic'"},
+    {OF_IMAGES "o mm 1 1\n", "x.tape:2: expected \"o CLASS FLOPS BYTES N [key=value …]\", but the "
+                             "line has 4 fields"},
+    {HEAD "q 1\n", "x.tape:2: expected one of the keywords a f m e w o l /l, not 'q'"},
     {HEAD "a 1 5\n",
-     "x.tape:2: expected \"a ID SIZE TAG [OP [MODULE]]\", but the line has 3 fields"},
+     "x.tape:2: expected \"a ID SIZE TAG [OP [MODULE]] [n=SIZE]\", but the line has 3 fields"},
     {HEAD "m nap 0\n",
      "x.tape:2: expected a phase (init input forward backward optimizer zero_grad), not 'nap'"},
     {IN_HEAD("\"width\":[1,2]", ""), "x.tape:1: \"width\" is not a dimension"},
@@ -249,6 +272,31 @@ static void a_template_is_no_tape(void **state) {
     assert_false(tape_is_template(&a, STR("x"), STR("nothing")));
 }
 
+static void images_have_classes_and_work(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const char text[] = OF_IMAGES "m forward 0\n"
+                                         "a 1 64B[I/2][I/2] activation conv stem\n"
+                                         "a 2 40B+8 other addmm head n=4B\n"
+                                         "a 3 5120 other - head n=512\n"
+                                         "a 4 4B[II+256/32768] other n=-2\n"
+                                         "o mm 2BII+7 3II 2 dtype=f16 m={[II/4]}+0B k=3\n"
+                                         "o elem 0 BII 1\n";
+    struct tape t = instance(&a, text, (int64_t[TAPE_DIM_COUNT]){[TAPE_DIM_IMAGE_SIZE] = 33});
+    assert_events(&a, &t,
+                  "m forward 0\n"
+                  "a 1 0 18496 activation conv stem\n"
+                  "a 2 8 40 other addmm head n=0,4\n"
+                  "a 3 5120 0 other - head n=512,0\n"
+                  "a 4 0 4 other n=-2,0\n"
+                  "o mm 7 2178 3267 0 2 dtype=f16 m=273+0B k=3\n"
+                  "o elem 0 0 0 1089 1\n");
+    assert_int_equal(t.header.image_size, 33);
+    assert_int_equal(tape_size(&t, &t.allocs[1], 2, 12), 8 + 2 * 48);
+    t = instance(&a, text, (int64_t[TAPE_DIM_COUNT]){[TAPE_DIM_IMAGE_SIZE] = 182});
+    assert_int_equal(t.allocs[3].k, 8); // 182² + 256 is above 32768
+}
+
 // A thousand layers: ids in the tens of thousands, found by hashing.
 static void many_layers(void **state) {
     (void)state;
@@ -277,6 +325,7 @@ int main(void) {
         cmocka_unit_test(malformed),
         cmocka_unit_test(values_out_of_bounds),
         cmocka_unit_test(a_template_is_no_tape),
+        cmocka_unit_test(images_have_classes_and_work),
         cmocka_unit_test(many_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,10 +29,15 @@ const char *forecast_verdict_name(enum forecast_verdict verdict) {
 static struct str sizes_there(struct arena *a, const struct tape_store *store,
                               const struct forecast_model *m) {
     struct buf text = buf_new(a);
+    const struct tape_entry *any = NULL; // a template
     int64_t image = 0, sequence = 0;
     for (ptrdiff_t i = 0; i < store->count; i++) {
         const struct tape_header *h = &store->entries[i].header;
         if (!tape_entry_is_model(&store->entries[i], m->name)) continue;
+        if (store->entries[i].image.most > 0) {
+            any = &store->entries[i];
+            continue;
+        }
         if (h->image_size > 0 && h->image_size != image) {
             buf_format(&text, "%s%lld px", text.count ? ", " : "", (long long)h->image_size);
         } else if (h->sequence_length > 0 && h->sequence_length != sequence) {
@@ -42,6 +47,9 @@ static struct str sizes_there(struct arena *a, const struct tape_store *store,
         image = h->image_size;
         sequence = h->sequence_length;
     }
+    if (any)
+        buf_format(&text, ", every %lld px from %lld to %lld", (long long)any->image.step,
+                   (long long)any->image.least, (long long)any->image.most);
     return buf_str(&text);
 }
 
@@ -58,8 +66,15 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
 
 static int load_recording(struct forecast *f, const struct plan *p, struct forecast_tape *t,
                           struct fail *why) {
-    int rc = forecast_load(f->cache, t->entry, &t->loaded, why);
+    int64_t size = forecast_image_size(p, &f->model);
+    int rc = forecast_load(f->cache, t->entry, size, &t->loaded, why);
     if (rc < 0) return rc;
+    if (t->entry->image.most > 0) {
+        struct tape_entry *made = arena_new(f->arena, struct tape_entry, 1);
+        *made = *t->entry;
+        made->header.image_size = size;
+        t->entry = made;
+    }
     t->tape = forecast_loaded_tape(t->loaded);
     t->sim = forecast_loaded_sim(t->loaded);
     forecast_match_notes(f->arena, p, t);

@@ -13,8 +13,8 @@ struct forecast_figures {
     bool needed_is_exact;
 };
 
-// The entry's tape, loaded once.
-int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
+// The entry's tape, loaded once; of a template, at that image size.
+int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
                   struct forecast_loaded **ret_loaded, struct fail *why);
 const struct tape *forecast_loaded_tape(const struct forecast_loaded *loaded);
 struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);
@@ -38,6 +38,8 @@ int64_t forecast_gradient_bytes(const struct tape *t);
 struct str forecast_record_command(struct arena *a, const struct plan *p,
                                    const struct forecast_model *m);
 
+// The size in pixels that an answer is for: the plan's, else the one of the model's name.
+int64_t forecast_image_size(const struct plan *p, const struct forecast_model *m);
 // The entry of the model that serves the plan best, NULL with the property that stands in the way.
 const struct tape_entry *forecast_match(const struct tape_store *store, const struct plan *p,
                                         const struct forecast_model *m, const char **ret_obstacle);

@@ -16,7 +16,7 @@ struct outcome {
 };
 
 struct forecast_loaded {
-    const struct tape_entry *entry;    // of a recording; NULL: of a template
+    const struct tape_entry *entry;    // of the store; NULL: of a template of a family
     const struct tape_shelf_entry *of; // the template's, as it was read, and its dimensions
     struct tape_template *template;
     int64_t values[TAPE_DIM_COUNT];
@@ -38,19 +38,30 @@ static struct forecast_loaded *keep(struct forecast_cache *cache, struct forecas
     return l;
 }
 
-int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry,
+static int load_at_size(struct forecast_cache *cache, struct forecast_loaded *l, struct fail *why) {
+    int rc = 0;
+    if (!l->template)
+        rc = tape_store_load_template(cache->arena, cache->store, l->entry, &l->template, why);
+    return rc < 0 ? rc : tape_instantiate(cache->arena, l->template, l->values, &l->tape, why);
+}
+
+int forecast_load(struct forecast_cache *cache, const struct tape_entry *entry, int64_t image_size,
                   struct forecast_loaded **ret_loaded, struct fail *why) {
-    for (ptrdiff_t i = 0; i < cache->count; i++) {
-        if (cache->items[i]->entry != entry) continue;
-        *ret_loaded = cache->items[i];
-        return 0;
-    }
+    const bool is_template = entry->image.most > 0;
     struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
-    int rc = tape_store_load(cache->arena, cache->store, entry, &l->tape, why);
-    if (rc < 0) return rc;
-    l->entry = entry;
-    *ret_loaded = keep(cache, l);
-    return 0;
+    *l = (struct forecast_loaded){.entry = entry};
+    if (is_template) l->values[TAPE_DIM_IMAGE_SIZE] = image_size;
+    for (ptrdiff_t i = 0; i < cache->count; i++) {
+        struct forecast_loaded *known = cache->items[i];
+        if (known->entry != entry) continue;
+        *ret_loaded = known;
+        if (memcmp(known->values, l->values, sizeof l->values) == 0) return 0;
+        l->template = known->template;
+    }
+    int rc = is_template ? load_at_size(cache, l, why)
+                         : tape_store_load(cache->arena, cache->store, entry, &l->tape, why);
+    if (rc == 0) *ret_loaded = keep(cache, l);
+    return rc;
 }
 
 // What is there already of the template: all of it, or the same with another number of micro-steps,

@@ -32,6 +32,10 @@ static int serves_size(int64_t wanted, int64_t usual, int64_t has) {
     return 1000 + (int)((has - wanted) * 1000 / wanted);
 }
 
+int64_t forecast_image_size(const struct plan *p, const struct forecast_model *m) {
+    return p->image_size > 0 ? p->image_size : m->image_size;
+}
+
 static int serves_image(const struct plan *p, const struct forecast_model *m,
                         const struct tape_header *h) {
     if (h->image_size <= 0) return FREE;
@@ -234,11 +238,12 @@ static void note_name(struct arena *a, const struct plan *p, struct forecast_tap
                    STR_ARG(p->model), STR_ARG(model));
 }
 
+enum { IMAGE_SIZE = 3 };
 static const struct property properties[] = {
     {"name", serves_name, note_name},
     {"mode", serves_mode, NULL},
     {"adapter", serves_adapter, NULL},
-    {"image size", serves_image, note_image},
+    [IMAGE_SIZE] = {"image size", serves_image, note_image},
     {"sequence length", serves_sequence, note_sequence},
     {"precision", serves_precision, note_precision},
     {"optimizer", serves_optimizer, note_optimizer},
@@ -252,9 +257,16 @@ enum { PROPERTIES = sizeof properties / sizeof *properties };
 // Penalty, or NO with the first property that stands in the way.
 static int entry_penalty(const struct plan *p, const struct forecast_model *m,
                          const struct tape_entry *e, int *ret_property) {
-    int sum = 0;
+    struct tape_header header = e->header;
+    const bool is_template = e->image.most > 0;
+    int sum = is_template; // a recording of just that size comes first
+    if (is_template) header.image_size = forecast_image_size(p, m);
+    if (is_template && !tape_bound_holds(&e->image, header.image_size)) {
+        *ret_property = IMAGE_SIZE;
+        return NO;
+    }
     for (int i = 0; i < PROPERTIES; i++) {
-        int penalty = properties[i].serves(p, m, &e->header);
+        int penalty = properties[i].serves(p, m, &header);
         if (penalty == NO) {
             *ret_property = i;
             return NO;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions are read by one pass without precedence: a sum of products, whose factors are letters
-// or [product/const]. Values are made in 128 bits and every step is checked.
+// or [product/const], [product+const/const]. Values are made in 128 bits and every step is checked.
 #include "predict/tape/expr.h"
 
 #include "predict/tape/line.h"
@@ -80,8 +80,9 @@ static struct tape_ceil scan_ceil(struct scan *s) {
     scan_number(s, &c.product.c);
     while (!s->wrong && scan_symbol(s, &c.product)) {
     }
-    bool whole = scan_is(s, '/') && scan_number(s, &c.divisor) && scan_is(s, ']');
-    if (!whole && !s->wrong) s->wrong = "[product/number]";
+    bool whole = !scan_is(s, '+') || scan_number(s, &c.more);
+    whole = whole && scan_is(s, '/') && scan_number(s, &c.divisor) && scan_is(s, ']');
+    if (!whole && !s->wrong) s->wrong = "[product/number] or [product+number/number]";
     if (c.divisor < 1 && !s->wrong) s->wrong = "a divisor of at least 1";
     return c;
 }
@@ -147,7 +148,7 @@ static const char *term_value(const struct tape_pool *pool, const struct tape_te
         __int128 n;
         if (first > 0 && c->product.powers[TAPE_DIM_BATCH] > 0) return "it rounds the batch";
         if (!product_value(&c->product, values, 0, &n)) return too_large;
-        if (!times(ret, (int64_t)((n + c->divisor - 1) / c->divisor))) return too_large;
+        if (!times(ret, (int64_t)((n + c->more + c->divisor - 1) / c->divisor))) return too_large;
     }
     return NULL;
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions of a template: sums of const × dimensions, where a factor may also be a product
-// divided by a constant and rounded up. Shared by the files of this room.
+// Expressions of a template: sums of const × dimensions, where a factor may also be a product,
+// or a product and a constant, divided by a constant and rounded up. Shared by the files of this
+// room.
 #ifndef TAPE_EXPR_H
 #define TAPE_EXPR_H
 
@@ -15,10 +16,10 @@ struct tape_product {
     int64_t c;
     uint8_t powers[TAPE_SYMBOLS];
 };
-// ⌈product / divisor⌉
+// ⌈(product + more) / divisor⌉
 struct tape_ceil {
     struct tape_product product;
-    int64_t divisor;
+    int64_t more, divisor;
 };
 struct tape_term {
     struct tape_product product;

@@ -50,8 +50,9 @@ struct builder {
     struct tape_event *events;
     struct tape_alloc *allocs;
     struct tape_scratch *scratches;
+    struct tape_work *works;
     ptrdiff_t event_count, event_capacity, alloc_count, alloc_capacity, scratch_count,
-        scratch_capacity;
+        scratch_capacity, work_count, work_capacity;
     int32_t stream_count;
 };
 
@@ -191,6 +192,7 @@ static int run_alloc(struct builder *b, const struct tape_op *op) {
     if (code == 0) code = size_of(b, op, &x.c, &x.k);
     if (code == 0) code = name_number(b, op->op, &x.op);
     if (code == 0) code = name_number(b, op->module, &x.module);
+    if (code == 0 && op->more.count > 0) code = value_of(b, op->more, &x.cn, &x.kn);
     if (code < 0) return code;
     if (b->alloc_count == b->id_room) grow_ids(b);
     struct id_slot *slot = tape_id_map_at(&b->ids, x.id);
@@ -235,6 +237,20 @@ static int run_scratch(struct builder *b, const struct tape_op *op) {
     return 0;
 }
 
+static int run_work(struct builder *b, const struct tape_op *op) {
+    struct tape_work w = {.class_ = op->tag};
+    int64_t none;
+    int code = value_of(b, op->size, &w.flops_c, &w.flops_k);
+    if (code == 0) code = value_of(b, op->more, &w.bytes_c, &w.bytes_k);
+    if (code == 0) code = value_of(b, op->id, &w.count, &none);
+    if (code == 0) code = name_number(b, op->module, &w.details);
+    if (code < 0) return code;
+    if (w.count < 1) return bad(b, "a number of kernels is below 1");
+    add_event(b, TAPE_WORK, b->work_count);
+    *arena_push(b->arena, &b->works, &b->work_count, &b->work_capacity) = w;
+    return 0;
+}
+
 static int run_loop(struct builder *b, const struct tape_op *op) {
     int64_t turns, none;
     int code = value_of(b, op->id, &turns, &none);
@@ -261,10 +277,10 @@ static int run_loop_end(struct builder *b, const struct tape_op *op) {
 }
 
 static int (*const run[])(struct builder *, const struct tape_op *) = {
-    [TAPE_MARK] = run_mark,        [TAPE_ALLOC] = run_alloc,
-    [TAPE_FREE] = run_free,        [TAPE_EMPTY_CACHE] = run_empty_cache,
-    [TAPE_SCRATCH] = run_scratch,  [TAPE_LOOP] = run_loop,
-    [TAPE_LOOP_END] = run_loop_end};
+    [TAPE_MARK] = run_mark,         [TAPE_ALLOC] = run_alloc,
+    [TAPE_FREE] = run_free,         [TAPE_EMPTY_CACHE] = run_empty_cache,
+    [TAPE_SCRATCH] = run_scratch,   [TAPE_LOOP] = run_loop,
+    [TAPE_LOOP_END] = run_loop_end, [TAPE_WORK] = run_work};
 
 static int run_ops(struct builder *b) {
     for (b->at = 0; b->at < b->t->op_count; b->at++) {
@@ -276,6 +292,10 @@ static int run_ops(struct builder *b) {
         if (code < 0) return code;
     }
     return 0;
+}
+
+bool tape_bound_holds(const struct tape_bound *b, int64_t value) {
+    return b->most > 0 && value >= b->least && value <= b->most && value % b->step == 0;
 }
 
 static int bad_value(const struct tape_template *t, int dim, int64_t value, struct fail *why) {
@@ -300,8 +320,7 @@ static int take_values(struct builder *b, const int64_t *values) {
     for (int i = 0; i < TAPE_DIM_COUNT; i++) {
         const struct tape_bound *x = &b->t->bounds[i];
         int64_t value = values[i];
-        bool inside = x->most == 0 ? value == 0 || value == 1
-                                   : value >= x->least && value <= x->most && value % x->step == 0;
+        bool inside = x->most == 0 ? value == 0 || value == 1 : tape_bound_holds(x, value);
         if (!inside && !(i == TAPE_DIM_BATCH && value == 0)) {
             return bad_value(b->t, i, value, b->why);
         }
@@ -320,6 +339,7 @@ static void set_header(const struct builder *b, struct tape_header *h) {
     if (b->t->bounds[TAPE_DIM_SEQUENCE].most > 0) {
         h->sequence_length = b->values[TAPE_DIM_SEQUENCE];
     }
+    if (b->t->bounds[TAPE_DIM_IMAGE_SIZE].most > 0) h->image_size = b->values[TAPE_DIM_IMAGE_SIZE];
 }
 
 // About how many events and allocations there will be.
@@ -372,10 +392,12 @@ int tape_instantiate(struct arena *a, const struct tape_template *t,
                          .events = b.events,
                          .allocs = b.allocs,
                          .scratches = b.scratches,
+                         .works = b.works,
                          .strings = b.texts.texts,
                          .event_count = (int32_t)b.event_count,
                          .alloc_count = (int32_t)b.alloc_count,
                          .scratch_count = (int32_t)b.scratch_count,
+                         .work_count = (int32_t)b.work_count,
                          .string_count = (int32_t)b.texts.count,
                          .stream_count = b.stream_count};
     set_header(&b, &ret->header);

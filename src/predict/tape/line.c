@@ -45,6 +45,16 @@ int tape_line_number(const struct tape_line *l, int i, const char *expected, int
     return tape_parse_number(l->fields[i], ret) ? 0 : tape_line_bad_field(l, i, expected);
 }
 
+int tape_line_details(const struct tape_line *l, struct str text) {
+    for (struct str rest = text; rest.p;) {
+        struct str value = str_cut(&rest, ' '), key = str_cut(&value, '=');
+        if (key.len > 0 && value.len > 0) continue;
+        key = tape_brief(key);
+        return tape_line_bad(l, "expected key=value, not '%.*s'", STR_ARG(key));
+    }
+    return 0;
+}
+
 int tape_line_stream(const struct tape_line *l, int32_t *ret) {
     struct str word = l->fields[0];
     int64_t stream = 0;

@@ -165,15 +165,9 @@ static int read_scratch(struct reader *r) {
 static int read_details(struct reader *r, struct tape_work *w) {
     if (r->in.count <= WORK_DETAILS_FIELD) return 0;
     struct str last = r->in.fields[r->in.count - 1], first = r->in.fields[WORK_DETAILS_FIELD];
-    struct str all = {first.p, last.p + last.len - first.p}, rest = all;
-    while (rest.p) {
-        struct str value = str_cut(&rest, ' '), key = str_cut(&value, '=');
-        if (key.len == 0 || value.len == 0) {
-            key = tape_brief(key);
-            return tape_line_bad(&r->in, "expected key=value, not '%.*s'", STR_ARG(key));
-        }
-    }
-    return intern(r, all, &w->details);
+    struct str all = {first.p, last.p + last.len - first.p};
+    int code = tape_line_details(&r->in, all);
+    return code < 0 ? code : intern(r, all, &w->details);
 }
 
 static int read_work(struct reader *r) {

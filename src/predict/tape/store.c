@@ -43,6 +43,9 @@ static const struct column {
     {"file", CELL_TEXT, offsetof(struct tape_entry, file)},
     {"offset", CELL_NUMBER, offsetof(struct tape_entry, offset)},
     {"length", CELL_NUMBER, offsetof(struct tape_entry, length)},
+    {"image_least", CELL_NUMBER, offsetof(struct tape_entry, image.least)},
+    {"image_most", CELL_NUMBER, offsetof(struct tape_entry, image.most)},
+    {"image_step", CELL_NUMBER, offsetof(struct tape_entry, image.step)},
     {"aliases", CELL_TEXT, offsetof(struct tape_entry, aliases)},
 #define HEADER(key, type) \
     { #key, type, offsetof(struct tape_entry, header.key) }
@@ -168,6 +171,13 @@ int tape_store_open(struct arena *a, struct tape_places places, struct tape_stor
     return code;
 }
 
+static int load_text(struct arena *a, const struct tape_store *s, const struct tape_entry *e,
+                     struct str *ret, struct fail *why) {
+    struct str bytes;
+    int code = tape_store_text(a, s->folder, own_folder, e->file, &bytes, why);
+    return code < 0 ? code : tape_unpack_part(a, e->file, bytes, e->offset, e->length, ret, why);
+}
+
 int tape_store_load(struct arena *a, const struct tape_store *s, const struct tape_entry *e,
                     struct tape *ret, struct fail *why) {
     struct str bytes, text;
@@ -175,11 +185,16 @@ int tape_store_load(struct arena *a, const struct tape_store *s, const struct ta
         int code = os_read(a, str_z(a, e->file), TAPE_TEXT_MAX, &bytes, NULL, why);
         return code < 0 ? code : tape_read(a, e->file, bytes, ret, why);
     }
-    int code = tape_store_text(a, s->folder, own_folder, e->file, &bytes, why);
-    if (code == 0) {
-        code = tape_unpack_part(a, e->file, bytes, e->offset, e->length, &text, why);
-    }
+    int code = load_text(a, s, e, &text, why);
     return code < 0 ? code : tape_read(a, e->header.model, text, ret, why);
+}
+
+int tape_store_load_template(struct arena *a, const struct tape_store *s,
+                             const struct tape_entry *e, struct tape_template **ret,
+                             struct fail *why) {
+    struct str text;
+    int code = load_text(a, s, e, &text, why);
+    return code < 0 ? code : tape_template_read(a, e->header.model, text, ret, why);
 }
 
 // "timm:resnet50" is also called "resnet50".

@@ -5,7 +5,7 @@
 #ifndef TAPE_STORE_H
 #define TAPE_STORE_H
 
-#include "predict/tape/tape.h"
+#include "predict/tape/template.h"
 
 // One tape that can be loaded. For shipped tapes only the columns of index.tsv are known.
 struct tape_entry {
@@ -14,6 +14,7 @@ struct tape_entry {
     bool shipped;
     struct str aliases;        // other names of the model, separated by commas
     struct tape_header header; // what selects it
+    struct tape_bound image;   // the sizes of a template; most <= 0: it is a recording
 };
 
 // A recording that could not be read: said, not hidden.
@@ -42,6 +43,10 @@ int tape_store_open(struct arena *a, struct tape_places places, struct tape_stor
 // as far as the wanted tape.
 int tape_store_load(struct arena *a, const struct tape_store *s, const struct tape_entry *e,
                     struct tape *ret, struct fail *why);
+// Of an entry that is a template: tape_instantiate makes its tapes.
+int tape_store_load_template(struct arena *a, const struct tape_store *s,
+                             const struct tape_entry *e, struct tape_template **ret,
+                             struct fail *why);
 
 // The model's name or one of its aliases, with or without its "timm:".
 bool tape_entry_is_model(const struct tape_entry *e, struct str model);

@@ -79,12 +79,10 @@ static int read_pieces(struct reader *r, struct str text, struct tape_name *ret)
     return 0;
 }
 
-static int read_name(struct reader *r, int field, int32_t *ret) {
-    struct str text = r->in.fields[field];
+static int read_name(struct reader *r, struct str text, int32_t *ret) {
     struct tape_name name;
     if (text.len == 0) return tape_line_bad(&r->in, "expected a name between two blanks");
     if (!tape_is_text(text)) return tape_line_bad(&r->in, "expected a name in printable UTF-8");
-    if (str_starts(text, STR("n="))) return tape_line_bad(&r->in, "expected a name, not n=");
     bool is_new;
     int32_t number = tape_text_map_number(&r->texts, text, &is_new);
     if (is_new) *arena_push(r->texts.keep, &r->name_of, &r->text_count, &r->text_capacity) = 0;
@@ -99,8 +97,28 @@ static int read_name(struct reader *r, int field, int32_t *ret) {
     return 0;
 }
 
+// [OP [MODULE]] [n=SIZE]
+static int read_names(struct reader *r, struct tape_op *x) {
+    int last = r->in.count - 1, code = 0;
+    struct str word = r->in.fields[last];
+    if (last >= 4 && str_starts(word, STR("n="))) {
+        if (r->t->header.classes < 0)
+            return tape_line_bad(&r->in, "expected no n=, since the header has no \"classes\"");
+        code = read_text(r, str_slice(word, 2, word.len), true, &x->more);
+        last--;
+    }
+    if (code == 0 && last > 5)
+        return tape_line_bad_field(&r->in, 6, "n=SIZE or nothing after MODULE");
+    for (int i = 4; i <= last && code == 0; i++) {
+        word = r->in.fields[i];
+        if (str_starts(word, STR("n="))) return tape_line_bad(&r->in, "expected a name, not n=");
+        if (i == 5 || !str_is(word, "-")) code = read_name(r, word, i == 4 ? &x->op : &x->module);
+    }
+    return code;
+}
+
 static int read_alloc(struct reader *r) {
-    int code = tape_line_count(&r->in, 4, 6, "a ID SIZE TAG [OP [MODULE]]");
+    int code = tape_line_count(&r->in, 4, 7, "a ID SIZE TAG [OP [MODULE]] [n=SIZE]");
     struct tape_op x = {.kind = TAPE_ALLOC};
     if (code == 0) code = tape_line_stream(&r->in, &x.stream);
     if (code == 0) code = read_expr(r, 1, false, &x.id);
@@ -113,9 +131,33 @@ static int read_alloc(struct reader *r) {
                                    str_format(r->arena, "a tag (%.*s)", STR_ARG(list)).p);
     }
     x.tag = (uint8_t)tag;
-    if (r->in.count > 4 && !str_is(r->in.fields[4], "-")) code = read_name(r, 4, &x.op);
-    if (code == 0 && r->in.count > 5) code = read_name(r, 5, &x.module);
+    code = read_names(r, &x);
     if (code == 0) *add_op(r, TAPE_ALLOC) = x;
+    return code;
+}
+
+// o CLASS FLOPS BYTES N [key=value …]
+static int read_work(struct reader *r) {
+    struct tape_op x = {.kind = TAPE_WORK};
+    int code = tape_line_count(&r->in, 5, TAPE_FIELDS_MAX, "o CLASS FLOPS BYTES N [key=value …]");
+    if (code < 0) return code;
+    int class_ = tape_word(r->in.fields[1], tape_class_names, TAPE_CLASS_COUNT);
+    if (class_ < 0) {
+        struct str list = tape_word_list(r->arena, tape_class_names, TAPE_CLASS_COUNT);
+        return tape_line_bad_field(&r->in, 1,
+                                   str_format(r->arena, "a class (%.*s)", STR_ARG(list)).p);
+    }
+    x.tag = (uint8_t)class_;
+    code = read_expr(r, 2, true, &x.size);
+    if (code == 0) code = read_expr(r, 3, true, &x.more);
+    if (code == 0) code = read_expr(r, 4, false, &x.id);
+    if (code == 0 && r->in.count > 5) {
+        struct str first = r->in.fields[5], last = r->in.fields[r->in.count - 1];
+        struct str all = {first.p, last.p + last.len - first.p};
+        code = tape_line_details(&r->in, all);
+        if (code == 0) code = read_name(r, all, &x.module);
+    }
+    if (code == 0) *add_op(r, TAPE_WORK) = x;
     return code;
 }
 
@@ -196,9 +238,9 @@ static int read_loop_end(struct reader *r) {
 static const struct keyword {
     const char *word;
     int (*read)(struct reader *);
-} keywords[] = {{"a", read_alloc},    {"f", read_free},        {"m", read_mark},
-                {"l", read_loop},     {"e", read_empty_cache}, {"w", read_scratch},
-                {"/l", read_loop_end}};
+} keywords[] = {{"a", read_alloc},     {"f", read_free},        {"m", read_mark},
+                {"l", read_loop},      {"e", read_empty_cache}, {"w", read_scratch},
+                {"/l", read_loop_end}, {"o", read_work}};
 
 static int read_line(struct reader *r, const char *p, const char *end) {
     tape_line_split(&r->in, p, end);
@@ -207,7 +249,7 @@ static int read_line(struct reader *r, const char *p, const char *end) {
     for (size_t i = 0; i < sizeof keywords / sizeof *keywords; i++) {
         if (str_is(word, keywords[i].word)) return keywords[i].read(r);
     }
-    return tape_line_bad_field(&r->in, 0, "one of the keywords a f m e w l /l");
+    return tape_line_bad_field(&r->in, 0, "one of the keywords a f m e w o l /l");
 }
 
 static int read_lines(struct reader *r, struct str text) {

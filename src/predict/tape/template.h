@@ -20,9 +20,9 @@ enum tape_dim {
     TAPE_DIM_GROUP, // query heads that share one key-value head
     TAPE_DIM_ADAPTER_RANK,
     TAPE_DIM_LAYERS,
-    TAPE_DIM_RANKS,           // the last three: reserved, no template has them yet
+    TAPE_DIM_RANKS,           // reserved, as the next: no template has them yet
     TAPE_DIM_TENSOR_PARALLEL, //
-    TAPE_DIM_IMAGE_SIZE,      //
+    TAPE_DIM_IMAGE_SIZE,      // pixels of the square's side
     TAPE_DIM_COUNT
 };
 // The name in a header and the letter in expressions.
@@ -38,6 +38,7 @@ int tape_dim_find(struct str name); // by name or letter; -1: there is none
 struct tape_bound {
     int64_t least, most, step;
 };
+bool tape_bound_holds(const struct tape_bound *b, int64_t value);
 
 struct tape_template;
 // Reads and checks a template, plain or zstd-compressed; what it refers to lives in the arena or in

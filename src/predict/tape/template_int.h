@@ -19,14 +19,15 @@ enum tape_op_kind { // besides enum tape_kind
 struct tape_op {
     uint8_t kind;          // enum tape_kind or tape_op_kind
     uint8_t phase;         // MARK
-    uint8_t tag;           // ALLOC
+    uint8_t tag;           // ALLOC; WORK: enum tape_class
     uint8_t symbol;        // LOOP: its variable
     int32_t step;          // MARK
     int32_t stream;        // ALLOC
-    int32_t op, module;    // ALLOC: in names; 0: unknown
+    int32_t op, module;    // ALLOC: in names; 0: unknown; WORK: module has its details
     int32_t other;         // LOOP: the op that ends it; LOOP_END: the one that begins it
-    struct tape_expr id;   // ALLOC, FREE; LOOP: how many times
-    struct tape_expr size; // ALLOC, SCRATCH
+    struct tape_expr id;   // ALLOC, FREE; LOOP: how many times; WORK: how many kernels
+    struct tape_expr size; // ALLOC, SCRATCH; WORK: the flops of one
+    struct tape_expr more; // ALLOC: for each class more, or empty; WORK: the bytes of one
 };
 
 // "model.layers.{i+1}.mlp" is three pieces.

@@ -64,7 +64,12 @@ static int list_gpus(struct listing *l, struct fail *why) {
     return 0;
 }
 
-static struct str size_text(struct arena *a, const struct tape_header *h) {
+static struct str size_text(struct arena *a, const struct tape_entry *e) {
+    const struct tape_header *h = &e->header;
+    if (e->image.most > 0) {
+        return str_format(a, "%lld to %lld px, every %lld", (long long)e->image.least,
+                          (long long)e->image.most, (long long)e->image.step);
+    }
     if (h->image_size > 0) return str_format(a, "%lld px", (long long)h->image_size);
     if (h->target_length > 0) {
         return str_format(a, "%lld/%lld tokens", (long long)h->sequence_length,
@@ -74,26 +79,34 @@ static struct str size_text(struct arena *a, const struct tape_header *h) {
     return (struct str){0};
 }
 
+// [least, most, step] of a template
+static json_t *sizes_json(const struct tape_bound *b) {
+    return b->most > 0 ? json_pack("[I, I, I]", (json_int_t)b->least, (json_int_t)b->most,
+                                   (json_int_t)b->step)
+                       : json_null();
+}
+
 static void add_model(struct listing *l, const struct tape_entry *e, int tapes) {
     const struct tape_header *h = &e->header;
     show_table_cell(&l->table, SHOW_STRONG, h->model);
-    show_table_known(&l->table, SHOW_PLAIN, size_text(l->arena, h));
+    show_table_known(&l->table, SHOW_PLAIN, size_text(l->arena, e));
     show_table_known(&l->table, SHOW_PLAIN,
                      h->parameters > 0 ? unit_count(l->arena, h->parameters) : (struct str){0});
     show_table_format(&l->table, SHOW_PLAIN, "%d", tapes);
     show_table_cell(&l->table, SHOW_DIM, h->library);
     show_table_cell(&l->table, SHOW_DIM, e->shipped ? STR("shipped") : e->file);
-    json_array_append_new(l->rows,
-                          json_pack("{s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model",
-                                    json_text(h->model), "image_size", json_size(h->image_size),
-                                    "sequence_length", json_size(h->sequence_length), "parameters",
-                                    (json_int_t)h->parameters, "tapes", tapes, "library",
-                                    json_text(h->library), "shipped", e->shipped));
+    json_array_append_new(
+        l->rows, json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model", json_text(h->model),
+                           "image_size", json_size(h->image_size), "image_sizes",
+                           sizes_json(&e->image), "sequence_length", json_size(h->sequence_length),
+                           "parameters", (json_int_t)h->parameters, "tapes", tapes, "library",
+                           json_text(h->library), "shipped", e->shipped));
 }
 
 static bool same_model(const struct tape_entry *a, const struct tape_entry *b) {
     return a->shipped == b->shipped && str_equal(a->header.model, b->header.model) &&
-           a->header.image_size == b->header.image_size &&
+           a->header.image_size == b->header.image_size && a->image.least == b->image.least &&
+           a->image.most == b->image.most && a->image.step == b->image.step &&
            a->header.sequence_length == b->header.sequence_length &&
            a->header.target_length == b->header.target_length;
 }
