@@ -3,6 +3,7 @@
 
 #include "base/unit.h"
 #include "job/answer/answer_int.h"
+#include "job/answer/precision.h"
 #include "job/answer/speed.h"
 #include "job/answer/verdict.h"
 #include "predict/search/search.h"
@@ -17,34 +18,6 @@ __attribute__((format(printf, 3, 4))) static void note(struct answer *answer, st
     va_start(args, format);
     str_list_add(a, &answer->notes, str_format_list(a, format, args));
     va_end(args);
-}
-
-enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu) {
-    enum plan_precision asked = q->plan.precision;
-    bool is_amp = asked == PLAN_AMP_FP16 || asked == PLAN_AMP_BF16;
-    if (q->precision_fixed || gpu->is_custom) return asked;
-    // Frozen weights have two bytes also where that is no faster.
-    if (is_amp && !gpu->has_tensor_cores && q->plan.adapter.len == 0) return PLAN_FP32;
-    return asked == PLAN_AMP_BF16 && !gpu->has_bf16 ? PLAN_AMP_FP16 : asked;
-}
-
-static void adapt_precision(struct question *q, const struct gpu *gpu, struct answer *answer) {
-    struct plan *p = &answer->plan;
-    enum plan_precision asked = q->plan.precision;
-    if (q->precision_fixed || gpu->is_custom) return;
-    p->precision = answer_precision(q, gpu);
-    if (p->precision != asked && p->precision == PLAN_FP32) {
-        note(answer, q->arena,
-             "no tensor cores: mixed precision would not be faster and is switched off "
-             "(--precision amp-fp16 keeps it)");
-    } else if (p->precision != asked) {
-        note(answer, q->arena, "bf16 is emulated on this GPU: using fp16");
-    } else if (p->precision == PLAN_FP32 && gpu->has_tensor_cores && !p->inference) {
-        note(answer, q->arena,
-             "the GPU has tensor cores: mixed precision (%s) would be faster and "
-             "smaller",
-             gpu->has_bf16 ? "amp-bf16" : "amp-fp16");
-    }
 }
 
 struct asking {
@@ -93,10 +66,16 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     // Others may hold more than that: then nothing is left, which is not less than nothing.
     *answer =
         (struct answer){.card = *card, .plan = q->plan, .budget_bytes = budget > 0 ? budget : 0};
-    adapt_precision(q, &card->gpu, answer);
+    answer->plan.precision = answer_precision(q, &card->gpu);
     answer->plan.accumulation = 1;
     int rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
+    if (rc < 0 && q->precision_is_open && answer->plan.precision != q->plan.precision) {
+        answer->plan.precision = q->plan.precision;
+        rc = forecast_open(&q->tape_cache, &answer->plan, &answer->forecast, why);
+    }
     if (rc < 0) return rc;
+    struct str said = answer_precision_note(q, &card->gpu, answer->plan.precision);
+    if (said.len > 0) str_list_add(q->arena, &answer->notes, said);
     int64_t ranks = answer->plan.ranks;
     note_open_sizes(q, answer);
     answer->plan = answer->forecast.plan;
@@ -268,7 +247,7 @@ static struct str with_short_names(struct arena *a, struct str note) {
 }
 
 static bool is_loud_note(struct str note) {
-    return str_starts(note, STR(QUESTION_NOT_MODELLED));
+    return str_starts(note, STR(QUESTION_NOT_MODELLED)) || str_starts(note, STR(ANSWER_OVERFLOWS));
 }
 
 void answer_loud_notes(const struct str_list *notes, struct show_style style, struct buf *out) {

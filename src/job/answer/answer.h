@@ -32,9 +32,6 @@ struct answer {
     const char *verdict_basis, *not_written;
 };
 
-// That suits the GPU: no AMP without tensor cores, bf16 only where the hardware has it. The user's
-// own word stands.
-enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu);
 // Chooses batch and accumulation: the largest batch in the budget that keeps the effective batch.
 // When none does, the answer is the smallest batch with fits = false, and the remedies.
 int answer_choose(struct question *q, const struct forecast_card *card, struct answer *ret,

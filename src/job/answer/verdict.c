@@ -137,6 +137,10 @@ static struct str change_text(struct question *q, const struct answer *answer) {
         buf_format(&text, "%saccumulation %lld -> %lld", text.count > 0 ? ", " : "",
                    (long long)accumulation, (long long)p->accumulation);
     }
+    if (!p->inference && p->precision != q->plan.precision) {
+        buf_format(&text, "%s%s -> %s", text.count > 0 ? ", " : "",
+                   plan_precision_name(q->plan.precision), plan_precision_name(p->precision));
+    }
     if (text.count == 0) buf_format(&text, "stays as it is");
     return str_format(q->arena, "%.*s: %.*s", STR_ARG(q->path), STR_ARG(buf_str(&text)));
 }

@@ -20,6 +20,8 @@ static struct question smaller_question(struct question *q, const struct answer 
     smaller.range.least = 0;
     smaller.range.most = answer->plan.batch - 1;
     smaller.notes = (struct str_list){0};
+    smaller.plan.precision = answer->plan.precision;
+    smaller.precision_fixed = true; // adapted to the GPU already
     return smaller;
 }
 
@@ -135,7 +137,6 @@ static bool is_enough_smaller(struct question *q, const struct answer *answer,
     struct question smaller = smaller_question(q, answer);
     struct answer found;
     apply(&answer->forecast.plan, &way->plan, &smaller.plan);
-    smaller.precision_fixed = true;
     if (smaller.range.most < 1) return false;
     if (answer_choose_alone(&smaller, &answer->card, &found, NULL) < 0 || !found.fits) return false;
     struct str batch = batch_words(q, &found, found.plan.batch < q->range.least);

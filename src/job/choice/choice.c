@@ -55,6 +55,7 @@ static void show_one(struct question *q, struct answer *answer, bool changes, bo
                      struct show_style style, struct buf *out) {
     answer_verdict_show(q, answer, changes, style, out);
     answer_loud_notes(&q->notes, style, out);
+    answer_loud_notes(&answer->notes, style, out);
     answer_breakdown_headline(q, answer, style, out);
     answer_breakdown_memory(q, answer, style, out);
     answer_breakdown_bar(q, answer, style, out);
@@ -91,7 +92,10 @@ static void show(struct question *q, struct answer *answers, int count, bool cha
             show_text(&out, style, SHOW_STRONG, show_gpu_name(answers[i].card.gpu.name));
             buf_add(&out, STR(":\n"));
         }
-        answer_notes(&answers[i].notes, style, &out);
+        if (count == 1)
+            answer_quiet_notes(q->arena, &answers[i].notes, style, &out);
+        else
+            answer_notes(&answers[i].notes, style, &out);
         if (answers[i].eval) answer_eval_show(q->arena, answers[i].eval, style, &out);
         if (answers[i].tta) answer_tta_show(q->arena, answers[i].tta, style, &out);
     }

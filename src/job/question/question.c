@@ -340,12 +340,15 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.quant = h->quant;
 }
 
-// Where nobody says a precision, a language model trains as it is published: in bf16.
-static void take_published_precision(struct question *q, const struct question_options *o) {
+// Where nobody says a precision, a language model trains as it is published: in bf16; others as
+// suits the GPU. A command of trials says it itself.
+static void take_unsaid_precision(struct question *q, const struct question_options *o) {
     const struct shape *shape = NULL;
     bool is_said = o->precision || o->tape || o->config;
     if (is_said || q->plan.inference || q->plan.adapter.len > 0) return;
+    q->precision_is_open = !o->is_measured;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
+    q->precision_is_open = false;
     q->plan.precision = PLAN_BF16;
     question_say(q, "no --precision: weights, gradients and optimizer states are counted in bf16");
 }
@@ -371,7 +374,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
     if (rc == 0 && !o->tape) rc = question_local(q, o->model_is_optional, why);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
-    if (rc == 0) take_published_precision(q, o);
+    if (rc == 0) take_unsaid_precision(q, o);
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) rc = gpu_load(a, &q->gpus, why);
     if (rc == 0) rc = speed_load(a, &q->speeds, why);

@@ -56,8 +56,8 @@ struct question_options {
                 "target length in tokens (seq2seq)", ""),                                          \
         CLI_ROW_NUM_CLASSES(QUESTION_AT(type, classes)),                                           \
         CLI_ROW("precision", "WORD", CLI_TEXT, QUESTION_AT(type, precision),                       \
-                "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, AMP only on GPUs "  \
-                "with tensor cores)",                                                              \
+                "fp32, amp-fp16, amp-bf16, bf16 or fp16 (default the config's, else what suits "   \
+                "the GPU)",                                                                        \
                 "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                               \
         CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),               \
                 "use the channels_last layout", NULL),                                             \
@@ -107,6 +107,7 @@ struct question {
     struct plan plan;              // what is trained now
     int64_t effective;             // to be kept; 0: not known, the batch is free
     bool precision_fixed;          // by the user: not adapted to the GPU
+    bool precision_is_open;        // nobody says any: the GPU decides
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What to set: by the GPU's abilities, the machine's cores, the PyTorch that is there, and, where
 // a tape matches the model, the batch that fit would choose.
+#include "job/answer/precision.h"
 #include "verbs/check/check.h"
 
 // Convolutions on tensor cores are faster in NHWC (PyTorch's channels_last tutorial); without
@@ -17,30 +18,42 @@ static bool wants_compile(const struct check *c, int capability) {
            (capability < 0 || (capability >= 70 && t->has_triton != 0));
 }
 
-static int choose(struct check *c, int card, struct check_advice *advice, struct fail *why) {
-    struct question *q = &c->question;
+// As the catalogue and the driver know it; false: its memory is unknown.
+static bool gpu_here(const struct check *c, int card, struct gpu *ret_gpu) {
     const struct device_card *d = &c->facts.devices.cards[card];
+    const struct rules_support *s = &c->supports[card];
     struct gpu gpu = c->gpus[card] ? *c->gpus[card] : gpu_custom(NULL, d->now.total_bytes);
-    struct forecast_card place;
-    struct plan asked = q->plan;
-    struct fail unsaid = {0};
-    if (asked.model.len == 0 || d->now.total_bytes <= 0) {
-        advice->why_no_answer = asked.model.len == 0 ? STR("no model is named (--config, --model)")
-                                                     : STR("the GPU's memory is unknown");
-        return 0;
-    }
     if (c->gpus[card]) gpu.usable_bytes += d->now.total_bytes - gpu.total_bytes;
     gpu.total_bytes = d->now.total_bytes;
     gpu.name = str_of(d->facts.name);
-    question_place(q, gpu, &place);
+    gpu.has_tensor_cores = s->has_tensor_cores;
+    gpu.has_bf16 = s->has_bf16;
+    gpu.is_custom = false; // what it can do is known
+    *ret_gpu = gpu;
+    return d->now.total_bytes > 0;
+}
+
+static int choose(struct check *c, const struct gpu *gpu, struct check_advice *advice,
+                  struct fail *why) {
+    struct question *q = &c->question;
+    const struct device_card *d = &c->facts.devices.cards[advice->card];
+    struct forecast_card place;
+    struct plan asked = q->plan;
+    const bool is_open = q->precision_is_open;
+    struct fail unsaid = {0};
+    if (asked.model.len == 0) {
+        advice->why_no_answer = STR("no model is named (--config, --model)");
+        return 0;
+    }
+    question_place(q, *gpu, &place);
     if (q->others_bytes == 0 && d->now.used_bytes > 0 && !d->is_unified) {
         place.others_bytes = d->now.used_bytes;
     }
-    if (!q->precision_fixed && advice->precision != PLAN_FP32) {
-        q->plan.precision = advice->precision;
-    }
+    if (advice->precision != q->plan.precision) q->precision_is_open = false;
+    q->plan.precision = advice->precision;
     int rc = answer_choose(q, &place, &advice->answer, &unsaid);
     q->plan = asked;
+    q->precision_is_open = is_open;
     if (rc == FAIL_BUG) return fail_set(why, rc, "%s", unsaid.message);
     advice->has_answer = rc == 0;
     if (rc < 0) advice->why_no_answer = str_copy(c->arena, str_of(unsaid.message));
@@ -50,11 +63,11 @@ static int choose(struct check *c, int card, struct check_advice *advice, struct
 static int advise_card(struct check *c, int card, struct fail *why) {
     const struct rules_support *s = &c->supports[card];
     struct check_advice *advice = &c->advice[c->advice_count++];
+    struct gpu gpu;
+    const bool is_known = gpu_here(c, card, &gpu);
     *advice = (struct check_advice){
         .card = card,
-        .precision = !s->has_tensor_cores ? PLAN_FP32
-                     : s->has_bf16        ? PLAN_AMP_BF16
-                                          : PLAN_AMP_FP16,
+        .precision = answer_precision_advised(&c->question, &gpu),
         .tf32 = s->has_tensor_cores && s->compute_capability >= 80,
         .pin_memory = !s->is_unified,
         .channels_last = wants_channels_last(c, s),
@@ -62,7 +75,9 @@ static int advise_card(struct check *c, int card, struct fail *why) {
         .cudnn_benchmark = c->question.plan.sequence_length <= 0,
         .workers = rules_workers(&c->facts),
     };
-    return choose(c, card, advice, why);
+    if (is_known) return choose(c, &gpu, advice, why);
+    advice->why_no_answer = STR("the GPU's memory is unknown");
+    return 0;
 }
 
 static void advise_processor(struct check *c) {

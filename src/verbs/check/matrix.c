@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // check --matrix: models by GPUs. A cell says the largest batch that the GPU's budget takes or,
-// of a given batch, whether it fits. Models are asked at mixed precision where the GPU has tensor
-// cores, unless config or command line say otherwise.
+// of a given batch, whether it fits. Models are asked at the precision that suits the GPU, unless
+// config or command line say otherwise.
 #include "verbs/check/check.h"
 
 #include "base/clean.h"
@@ -83,18 +83,20 @@ static void fill(struct matrix *m) {
     struct question *q = &m->check->question;
     const struct plan asked = q->plan;
     const int64_t effective = q->effective;
+    const bool is_open = q->precision_is_open;
     m->cells = arena_new(q->arena, struct cell, m->models.count * m->cards.count + 1);
     for (ptrdiff_t i = 0; i < m->models.count; i++) {
         q->plan = asked;
         q->plan.model = m->models.items[i];
         q->effective = 0; // the largest batch is asked for, not one that keeps something
-        if (!q->has_config && !q->precision_fixed) q->plan.precision = PLAN_AMP_FP16;
+        q->precision_is_open = !q->has_config && !q->precision_fixed;
         for (ptrdiff_t j = 0; j < m->cards.count; j++) {
             ask(m, &m->cards.items[j], &m->cells[i * m->cards.count + j]);
         }
     }
     q->plan = asked;
     q->effective = effective;
+    q->precision_is_open = is_open;
 }
 
 // A model that no tape matches, named by the user, is an error as it is for fit.
@@ -178,7 +180,7 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
     str_list_format(
         q->arena, notes, "%s on GPUs with tensor cores, fp32 on the others; optimizer %.*s",
         q->has_config || q->precision_fixed ? "the config's precision"
-                                            : "mixed precision (amp-fp16)",
+                                            : "mixed precision (bf16 in hardware, else fp16)",
         STR_ARG(q->plan.optimizer.len ? q->plan.optimizer : STR("adamw, or the tape's own")));
     for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
         const struct cell *cell = &m->cells[i];

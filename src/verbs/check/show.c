@@ -247,6 +247,18 @@ static struct str advice_title(const struct check *c, int at) {
                       STR_ARG(buf_str(&b)), STR_ARG(show_gpu_name(name)));
 }
 
+static const char *precision_reason(const struct check *c, const struct check_advice *d) {
+    if (d->card < 0) return "most CPUs train in fp32; the newest server CPUs have bf16";
+    const struct rules_support *s = &c->supports[d->card];
+    if (c->question.precision_fixed) return "as --precision or --tape says";
+    if (!s->has_tensor_cores) return "no tensor cores";
+    if (d->precision == PLAN_FP32) return "bf16 is emulated here, and the model overflows in fp16";
+    if (d->precision == PLAN_AMP_BF16) return "bf16 in hardware; no loss scaling needed";
+    if (d->precision != PLAN_AMP_FP16) return "as the config says";
+    return s->has_bf16 ? "as the config says; bf16 would need no loss scaling"
+                       : "tensor cores without bf16; with loss scaling";
+}
+
 static void show_advice(const struct check *c, int at, struct show_style style, struct buf *out) {
     const struct check_advice *d = &c->advice[at];
     bool is_cpu = d->card < 0;
@@ -257,10 +269,7 @@ static void show_advice(const struct check *c, int at, struct show_style style, 
     show_table_column(&t, "config now", SHOW_RIGHT);
     show_table_wrapping(&t, "because");
     add_setting(&t, "precision", check_precision_text(d), config_says(c, CONFIG_PRECISION),
-                d->precision == PLAN_AMP_BF16   ? "bf16 in hardware; no loss scaling needed"
-                : d->precision == PLAN_AMP_FP16 ? "tensor cores without bf16; with loss scaling"
-                : is_cpu ? "most CPUs train in fp32; the newest server CPUs have bf16"
-                         : "no tensor cores");
+                precision_reason(c, d));
     if (d->tf32) {
         add_setting(
             &t, "tf32", yes(true), (struct str){0},

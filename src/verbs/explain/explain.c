@@ -69,6 +69,7 @@ static void show(struct question *q, struct answer *a, bool has_details) {
     struct buf out = buf_shown(q->arena);
     answer_verdict_show(q, a, false, style, &out);
     answer_loud_notes(&q->notes, style, &out);
+    answer_loud_notes(&a->notes, style, &out);
     answer_breakdown_headline(q, a, style, &out);
     answer_breakdown_memory(q, a, style, &out);
     answer_breakdown_bar(q, a, style, &out);
@@ -80,7 +81,7 @@ static void show(struct question *q, struct answer *a, bool has_details) {
     }
     answer_breakdown_tables(q, a, style, &out);
     answer_quiet_notes(q->arena, &q->notes, style, &out);
-    answer_notes(&a->notes, style, &out);
+    answer_quiet_notes(q->arena, &a->notes, style, &out);
     out_buf(stdout, &out);
 }
 

@@ -2,6 +2,7 @@
 // This machine's file: what the history has of the question, added to what is in the file already.
 // A history that was lost takes nothing out of it. No host, user or path goes in: the machine is a
 // number that was drawn once and lies beside the history.
+#include "job/answer/precision.h"
 #include "records/store/store.h"
 #include "verbs/team/collect.h"
 
