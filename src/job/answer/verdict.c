@@ -192,6 +192,14 @@ static void show_empty(struct question *q, const struct answer *answer, struct s
     show_prose(out, style, SHOW_PLAIN, text, 0, 2);
 }
 
+struct str answer_verdict_text(struct question *q, const struct answer *answer) {
+    enum answer_verdict verdict = answer_verdict(answer);
+    struct str text = sentence(q, answer);
+    if (verdict == ANSWER_NOT)
+        text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(remedy_text(q, answer)));
+    return str_format(q->arena, "%s  %.*s", verdicts[verdict].name, STR_ARG(text));
+}
+
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,
                          struct show_style style, struct buf *out) {
     enum { GAP = 4, UNKNOWN_WIDTH = 100 }; // a pipe's

@@ -29,6 +29,8 @@ bool answer_margin_kept(const struct answer *answer);
 // "12", "12 x 4 = 48", "12 x 4 x 2 GPUs = 96"
 struct str answer_batch_text(struct arena *a, const struct plan *p);
 
+// "FITS  batch 12 x 4 = 48 on RTX 3060: 8.6 of 11.8 GiB (worst case 9.6)"
+struct str answer_verdict_text(struct question *q, const struct answer *answer);
 // The first lines: the verdict with the figures that decide, what changes in the config (when the
 // answer `changes` it), and what to do where it does not fit.
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,

@@ -18,6 +18,7 @@ static const struct cli_row rows[] = {
     {"duration", "SECONDS", CLI_NUMBER, AT(duration), "how long to observe with --pid (default 10)",
      "", 'd'},
     {"run", "N", CLI_COUNT, AT(run), "run of the history (batchfit list runs)", ""},
+    {"details", NULL, CLI_SWITCH, AT(details), "also show the lines of the log that say it", NULL},
     {.name = NULL},
 };
 
@@ -84,11 +85,12 @@ const struct cli_verb doctor_verb = {
         "Reads a training's log of any framework (- is standard input), a steps file, a log of "
         "batchfit watch, the output of batchfit bench --json, a run of the history or a PyTorch "
         "memory snapshot (torch.cuda.memory._dump_snapshot, a .pickle), or observes a live process "
-        "and its children. It names the causes, the surest first, each with its evidence and a "
-        "remedy. For a snapshot it says what held the GPU's memory, and what other allocator "
+        "and its children. It names the causes, the surest first, each with a remedy, and a "
+        "command to copy; --details shows the lines that say it. For a snapshot it says what held "
+        "the GPU's memory, and what other allocator "
         "settings and, with --batch-size, smaller batches would have done; nothing in the pickle "
         "is executed. With --config, the remedy uses the config's own keys; if the model and the "
-        "GPU are known, the memory for a smaller batch is predicted.\nThe exit status is 1 if a "
+        "GPU are known, it is the batch that fit would choose.\nThe exit status is 1 if a "
         "cause was found, else 0. All causes, and how sure each kind of evidence is: "
         "doc/formats/doctor.md.",
     .examples = "batchfit doctor logs/train.log\n"
@@ -97,7 +99,7 @@ const struct cli_verb doctor_verb = {
                 "batchfit doctor --pid 4242 --duration 30\n"
                 "batchfit doctor --run 57 --json",
     .options = rows,
-    .common = "pid duration run config model gpu batch-size",
+    .common = "pid duration run config model gpu batch-size details",
     .options_size = sizeof(struct doctor_options),
     .run = doctor_run,
 };

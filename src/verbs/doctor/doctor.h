@@ -17,6 +17,7 @@ struct doctor_options {
     const char *gpu;
     int64_t gpu_memory, pid, run;
     double duration;
+    bool details;
 };
 
 // What was looked at, and what it shows.
@@ -32,9 +33,11 @@ struct doctor {
     // The config, where one is given.
     bool has_question;
     struct question question;
-    // What the first remedy would change; empty where nobody can tell.
+    // What fit answers on this GPU; empty where nobody can tell.
     struct str effect;
-    int64_t effect_batch, effect_before_bytes, effect_after_bytes;
+    int64_t effect_batch, effect_accumulation, effect_before_bytes, effect_after_bytes;
+    bool is_smaller;                  // it is a smaller batch
+    bool is_no_wonder;                // the batch of the run does not fit by prediction
     struct doctor_snapshot *snapshot; // NULL: it is none
 };
 
@@ -59,6 +62,9 @@ json_t *doctor_snapshot_json(struct doctor *d);
 // remedy.c: the remedy in the words of the user's config, and what it would need.
 struct str doctor_keys(struct doctor *d, const struct cause *c);
 void doctor_predict(struct doctor *d);
+bool doctor_is_of_gpu_memory(const struct cause *c);
+// To be copied; empty: there is none.
+struct str doctor_command(struct doctor *d, const struct cause *c);
 
 // show.c
 void doctor_print(struct doctor *d);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor says, as text and as JSON (doc/formats/doctor.md).
 #include "base/out.h"
+#include "base/unit.h"
 #include "verbs/doctor/doctor.h"
 #include "view/show/prose.h"
 
@@ -13,35 +14,117 @@ static void line(struct buf *out, struct show_style style, const char *name, str
     show_prose(out, style, SHOW_PLAIN, text, 15, 15);
 }
 
-static void add_cause(struct doctor *d, ptrdiff_t i, struct show_style style, struct buf *out) {
+// What was seen, without the line of the log that says it.
+static struct str without_quote(struct doctor *d, const struct cause *c) {
+    ptrdiff_t at = c->quote.len > 0 ? str_find(c->evidence, c->quote) : -1;
+    if (at < 0) return c->evidence;
+    struct str rest = str_slice(c->evidence, at + c->quote.len, c->evidence.len);
+    rest = str_trim(rest);
+    if (str_starts(rest, STR("(")) && str_ends(rest, STR(")")))
+        rest = str_slice(rest, 1, rest.len - 1);
+    return rest.len > 0 ? str_format(d->arena, "%.*s%.*s", (int)at, c->evidence.p, STR_ARG(rest))
+                        : (struct str){0};
+}
+
+// The same event as one before says another cause of: they are told together.
+static bool is_of_earlier(const struct doctor *d, ptrdiff_t which) {
+    const struct cause *c = &d->causes.items[which];
+    for (ptrdiff_t i = 0; i < which; i++) {
+        const struct cause *other = &d->causes.items[i];
+        bool is_same = c->line > 0 ? other->line == c->line : str_equal(other->quote, c->quote);
+        if (c->quote.len > 0 && other->quote.len > 0 && is_same) return true;
+    }
+    return false;
+}
+
+static struct str event_text(struct doctor *d, ptrdiff_t which) {
+    const struct cause *first = &d->causes.items[which];
+    struct buf text = buf_new(d->arena);
+    for (ptrdiff_t i = which + 1; i < d->causes.count; i++) {
+        const struct cause *c = &d->causes.items[i];
+        bool is_same =
+            c->quote.len > 0 && c->line == first->line && str_equal(c->quote, first->quote);
+        if (!is_same) continue;
+        buf_format(&text, "%s%s  [%s, %.0f %%]", text.count > 0 ? "; " : "", c->what, c->id,
+                   100 * cause_confidence(c->strength));
+    }
+    return buf_str(&text);
+}
+
+static void add_cause(struct doctor *d, ptrdiff_t i, int number, struct show_style style,
+                      struct buf *out) {
     const struct cause *c = &d->causes.items[i];
-    buf_format(out, "\n%2td. ", i + 1);
+    const bool has_details = d->options->details;
+    buf_format(out, "\n%2d. ", number);
     struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", c->what, c->id,
                                  100 * cause_confidence(c->strength));
     show_prose(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, what, 4, 4);
-    line(out, style, "evidence", c->evidence);
+    line(out, style, "also", event_text(d, i));
+    if (has_details)
+        line(out, style, "evidence", c->evidence);
+    else if (i > 0)
+        line(out, style, "evidence", without_quote(d, c));
     line(out, style, "remedy", c->remedy);
     struct str keys = doctor_keys(d, c);
     while (keys.len > 0) line(out, style, "config", str_cut(&keys, '\n'));
-    if (c->actions & CAUSE_SMALLER_BATCH) line(out, style, "predicted", d->effect);
+    if (i > 0) line(out, style, "command", doctor_command(d, c));
 }
 
-// What was found, in the first line; the likeliest cause where there are several.
+static int events(const struct doctor *d) {
+    int count = 0;
+    for (ptrdiff_t i = 0; i < d->causes.count; i++) count += !is_of_earlier(d, i);
+    return count;
+}
+
+// Three figures of the message, those that decide.
+static struct str figures(struct doctor *d) {
+    const struct cause_ending *e = &d->facts.ending;
+    const struct {
+        const char *name;
+        int64_t bytes;
+    } all[] = {{"asked for", e->tried_bytes},
+               {"free", e->free_bytes},
+               {"the GPU has", e->total_bytes},
+               {"allocated", e->allocated_bytes}};
+    struct buf b = buf_new(d->arena);
+    int count = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all && count < 3; i++) {
+        if (all[i].bytes < 0) continue;
+        buf_format(&b, "%s%s %.*s", count++ > 0 ? ", " : "", all[i].name,
+                   STR_ARG(unit_bytes(d->arena, all[i].bytes)));
+    }
+    return buf_str(&b);
+}
+
+// What was found, in the first line, the likeliest where there are several; the figures that show
+// it; what fit answers; and what to do.
 static void add_headline(struct doctor *d, struct show_style style, struct buf *out) {
-    ptrdiff_t more = d->causes.count - 1;
+    const struct cause *first = d->causes.count > 0 ? d->causes.items : NULL;
+    int more = events(d) - 1;
     struct buf text = buf_new(d->arena);
     buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(d->source), STR_ARG(d->kind),
-               d->read.len ? ", " : "", STR_ARG(d->read),
-               more < 0 ? "nothing found" : d->causes.items[0].what);
-    if (more > 0) buf_format(&text, " (or %td less likely cause%s)", more, more == 1 ? "" : "s");
+               d->read.len ? ", " : "", STR_ARG(d->read), first ? first->what : "nothing found");
+    if (more > 0) buf_format(&text, " (or %d less likely cause%s)", more, more == 1 ? "" : "s");
     show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
+    if (!first) return;
+    struct str numbers = first->quote.len > 0 ? figures(d) : first->evidence;
+    if (numbers.len == 0) numbers = first->evidence;
+    show_prose(out, style, SHOW_PLAIN, numbers, 0, 2);
+    if (doctor_is_of_gpu_memory(first) && d->effect.len > 0)
+        show_prose(out, style, SHOW_PLAIN, d->effect, 0, 2);
+    struct str command = doctor_command(d, first);
+    if (command.len == 0) return;
+    show_prose(out, style, SHOW_PLAIN, str_format(d->arena, "What to do: %.*s", STR_ARG(command)),
+               0, 2);
 }
 
 void doctor_print(struct doctor *d) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(d->arena);
     add_headline(d, style, &out);
-    for (ptrdiff_t i = 0; i < d->causes.count; i++) add_cause(d, i, style, &out);
+    for (ptrdiff_t i = 0, number = 0; i < d->causes.count; i++) {
+        if (!is_of_earlier(d, i)) add_cause(d, i, (int)++number, style, &out);
+    }
     if (d->snapshot) doctor_show_snapshot(d, style, &out);
     for (ptrdiff_t i = 0; i < d->notes.count; i++) {
         buf_add(&out, i == 0 ? STR("\n- ") : STR("- "));
@@ -52,7 +135,7 @@ void doctor_print(struct doctor *d) {
 
 static json_t *cause_json(struct doctor *d, const struct cause *c) {
     json_t *effect = json_null();
-    if ((c->actions & CAUSE_SMALLER_BATCH) && d->effect.len > 0) {
+    if (doctor_is_of_gpu_memory(c) && d->effect.len > 0) {
         effect = json_pack("{s:o, s:I, s:I, s:I}", "text", json_text(d->effect), "batch",
                            (json_int_t)d->effect_batch, "before_bytes",
                            (json_int_t)d->effect_before_bytes, "after_bytes",
