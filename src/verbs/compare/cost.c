@@ -39,6 +39,18 @@ static struct str price_text(struct arena *a, const struct gpu_price *p) {
     return buf_str(&b);
 }
 
+// A price is one of a device: the speed of another says nothing of what that one would cost.
+static int check_device(struct compare *c, struct str key, struct str name, int64_t bytes,
+                        struct fail *why) {
+    struct str measured;
+    int rc = card_key(c, (struct str){0}, name, bytes, &measured, why);
+    if (rc < 0 || str_equal(measured, key)) return rc;
+    fail_set(why, FAIL_USAGE, "--cost %s: the price is one of %.*s, but the speed is that of %.*s",
+             c->options->cost, STR_ARG(key), STR_ARG(name));
+    return fail_hint(why,
+                     "measure on that GPU; or price this device: --cost 1.29, in USD per hour");
+}
+
 static int find_price(struct compare *c, struct str name, int64_t bytes, struct fail *why) {
     struct str typed = str_of(c->options->cost), key;
     struct str provider = provider_of(str_cut(&typed, ':'));
@@ -47,6 +59,7 @@ static int find_price(struct compare *c, struct str name, int64_t bytes, struct 
     int rc = gpu_prices_load(c->arena, &prices, why);
     if (rc == 0) rc = card_key(c, str_trim(typed), name, bytes, &key, why);
     if (rc == 0) rc = gpu_price_find(c->arena, &prices, provider, key, &price, why);
+    if (rc == 0) rc = check_device(c, key, name, bytes, why);
     if (rc < 0 || !price) return rc;
     c->cost.usd_per_hour = price->usd_per_hour;
     c->cost.source = price_text(c->arena, price);

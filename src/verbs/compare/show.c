@@ -117,7 +117,14 @@ struct str compare_price(const struct compare *c) {
 static struct str no_difference(const struct compare *c, const char *name,
                                 const struct compare_result *r) {
     if (r->pairs_wanted <= 0 || r->pairs_wanted > 100000) {
-        return str_format(c->arena, "%s: no difference", name);
+        return str_format(c->arena, "%s: %s", name,
+                          is_too_few(c, r) ? "too few pairs to tell" : "no difference");
+    }
+    if (is_too_few(c, r)) {
+        return str_format(c->arena,
+                          "%s: too few pairs to tell; %td would find a difference of %.1f %% "
+                          "(--pairs)",
+                          name, r->pairs_wanted, percent * r->difference);
     }
     if (r->pairs_wanted <= c->pairs) {
         return str_format(c->arena,

@@ -204,12 +204,39 @@ static int run_survivor(struct measuring *m, struct fail *why) {
     return run_trial(m, alive, 1, why);
 }
 
+// How many trials, before the first; how long they take, when the warm-up has shown it (NaN: it has
+// not).
+static void say_plan(const struct measuring *m, double seconds_of_pair) {
+    const struct compare *c = m->c;
+    if (isnan(seconds_of_pair)) {
+        out_say(stderr,
+                "%lld trials: a warm-up of each side, then %lld pairs; Ctrl-C shows what "
+                "was measured till then\n",
+                2 * (long long)c->pairs_asked + 2, (long long)c->pairs_asked);
+        return;
+    }
+    struct str time = show_duration(c->arena, seconds_of_pair * (double)c->pairs_asked);
+    out_say(stderr, "about %.*s for the %lld pairs\n", STR_ARG(time), (long long)c->pairs_asked);
+}
+
+static int warm_up(struct measuring *m, struct fail *why) {
+    int64_t began = os_now_ns();
+    say_plan(m, (double)NAN);
+    m->progress = show_progress_open(STDERR_FILENO, STR("compare"), 2 * m->c->pairs_asked + 2);
+    int rc = run_pair(m, 0, why);
+    if (rc < 0 || m->c->is_interrupted || has_failed(m->c)) return rc;
+    const bool is_live = m->progress.is_live;
+    if (is_live) show_progress_close(&m->progress);
+    say_plan(m, (double)(os_now_ns() - began) / 1e9);
+    m->progress.is_live = is_live;
+    return 0;
+}
+
 static int run_all(struct measuring *m, struct fail *why) {
     struct compare *c = m->c;
-    m->progress = show_progress_open(STDERR_FILENO, STR("compare"), 2 * c->pairs_asked + 2);
     m->l->watch = draw;
     m->l->watch_context = m;
-    int rc = run_pair(m, 0, why);
+    int rc = warm_up(m, why);
     for (int64_t i = 1; rc == 0 && i <= c->pairs_asked && !c->is_interrupted && !has_failed(c);
          i++) {
         rc = run_pair(m, i, why);

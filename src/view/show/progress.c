@@ -30,6 +30,12 @@ static void add_duration(struct buf *b, double seconds) {
         buf_format(b, "%.1f h", seconds / 3600);
 }
 
+struct str show_duration(struct arena *a, double seconds) {
+    struct buf b = buf_new(a);
+    add_duration(&b, seconds);
+    return buf_str(&b);
+}
+
 void show_progress_line(const struct show_progress *p, int64_t now_ns, struct str item, int width,
                         struct buf *b) {
     ptrdiff_t from = b->count;
