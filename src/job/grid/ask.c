@@ -311,6 +311,26 @@ static int ask_compile(struct asking *k, struct fail *why) {
     return 0;
 }
 
+// A collective's algorithm cannot matter where the ranks talk by gloo: what its values differ in is
+// chance.
+static void mark_idle_axes(struct asking *k) {
+    struct str rest = str_of(k->l->options->environment);
+    if (k->l->place.kind == LAUNCH_CUDA) return;
+    while (rest.p) {
+        struct str value = str_cut(&rest, '\n'), name = str_cut(&value, '=');
+        if (!str_starts(name, STR("NCCL_"))) continue;
+        for (ptrdiff_t i = 0; i < k->grid->axis_count; i++) {
+            struct grid_axis *axis = &k->grid->axes[i];
+            if (str_find(value, str_format(k->a, "{%.*s}", STR_ARG(axis->name))) < 0) continue;
+            axis->is_idle = true;
+            grid_note(k->b, str_format(k->a,
+                                       "%.*s is without effect here: on the CPU ranks talk by "
+                                       "gloo, not NCCL; what its values differ in is chance",
+                                       STR_ARG(axis->name)));
+        }
+    }
+}
+
 static int ask_axes(struct asking *k, struct fail *why) {
     int rc = k->b->is_inference ? grid_engine_axis(k->o, k->b, why) : 0;
     if (rc == 0) rc = grid_read_axes(k->a, k->o->axes, k->grid, why);
@@ -346,6 +366,7 @@ int grid_ask_grid(const struct grid_options *o, const struct grid_asked *asked,
         int rc = parts[i](&k, why);
         if (rc < 0) return rc;
     }
+    mark_idle_axes(&k);
     b->grid.by_amp = !b->is_inference && says_amp(&b->grid.precisions);
     return 0;
 }

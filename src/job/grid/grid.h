@@ -18,6 +18,7 @@ struct grid_axis {
     struct str name;
     struct str *values;
     ptrdiff_t count, capacity;
+    bool is_idle; // it sets what has no effect on this device
 };
 struct grid_numbers {
     int64_t *items;

@@ -7,16 +7,50 @@
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
 static const char default_team[] = "rtx4090,rtx3080,rtx3060,gtx1080";
 
+static bool tier_named(struct str name, enum gpu_tier *ret_tier) {
+    for (int i = 0; i < GPU_TIERS; i++) {
+        *ret_tier = (enum gpu_tier)i;
+        if (str_is(name, gpu_tier_name(*ret_tier))) return true;
+    }
+    return false;
+}
+
+// Of a tier: the team's GPUs that are of it; where the config names no team, the catalogue's.
+static int add_tier(struct question *q, enum gpu_tier tier, struct question_gpus *cards,
+                    struct fail *why) {
+    struct config_card *team = NULL;
+    struct gpu_match match;
+    int count = 0, rc = 0;
+    if (q->has_config) rc = config_team_read(q->arena, &q->config, &team, &count, why);
+    for (int i = 0; rc == 0 && i < count; i++) {
+        rc = gpu_find(q->arena, &q->gpus, team[i].card, &match, why);
+        if (rc == 0 && gpu_tier(match.gpu) == tier)
+            question_place(q, *match.gpu,
+                           arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+    }
+    for (ptrdiff_t i = 0; rc == 0 && count == 0 && i < q->gpus.count; i++) {
+        if (gpu_tier(&q->gpus.gpus[i]) == tier)
+            question_place(q, q->gpus.gpus[i],
+                           arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
+    }
+    if (rc < 0 || cards->count > 0) return rc;
+    return fail_set(why, FAIL_USAGE, "none of the team's GPUs is of the tier %s",
+                    gpu_tier_name(tier));
+}
+
 int question_gpus_named(struct question *q, const char *names, struct question_gpus *ret_cards,
                         struct fail *why) {
     struct str rest = str_of(names);
     struct question_gpus cards = {0};
     while (rest.p) {
         struct str name = str_trim(str_cut(&rest, ','));
+        enum gpu_tier tier;
         if (name.len == 0) continue;
-        struct forecast_card *card =
-            arena_push(q->arena, &cards.items, &cards.count, &cards.capacity);
-        int rc = question_card(q, name, 0, card, why);
+        int rc = tier_named(name, &tier)
+                     ? add_tier(q, tier, &cards, why)
+                     : question_card(
+                           q, name, 0,
+                           arena_push(q->arena, &cards.items, &cards.count, &cards.capacity), why);
         if (rc < 0) return rc;
     }
     *ret_cards = cards;

@@ -8,6 +8,7 @@
 #include "base/unit.h"
 #include "view/show/progress.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -223,12 +224,26 @@ static int prepare_engines(struct measuring *m, struct fail *why) {
     return trial.hint.len > 0 ? fail_hint(why, "%.*s", STR_ARG(trial.hint)) : why->code;
 }
 
+// Before the first, and when the first has shown how long one takes.
+static void say_plan(const struct measuring *m, int64_t left, double seconds) {
+    if (left < 2) return;
+    if (isnan(seconds)) {
+        out_say(stderr, "%lld trial%s; Ctrl-C shows what was measured till then\n", (long long)left,
+                left == 1 ? "" : "s");
+        return;
+    }
+    struct str time = show_duration(m->b->arena, seconds * (double)left);
+    out_say(stderr, "about %.*s for the other %lld\n", STR_ARG(time), (long long)left);
+}
+
 // There and back: a machine that warms up or slows down does not favour one end of the grid.
 static int measure_all(struct measuring *m, struct fail *why) {
     int64_t repeats = m->o->repeats > 0 ? m->o->repeats : 1;
     ptrdiff_t count = m->b->rows.count;
+    const int64_t began = os_now_ns();
     bool stop = false;
     int rc = 0;
+    say_plan(m, launches_left(m, repeats), (double)NAN);
     m->progress = show_progress_open(STDERR_FILENO, STR("benchmark"), launches_left(m, repeats));
     m->l->watch = draw;
     m->l->watch_context = m;
@@ -239,6 +254,8 @@ static int measure_all(struct measuring *m, struct fail *why) {
                 stop = m->is_interrupted = true;
             else if (is_wanted(m, i, round))
                 rc = measure_one(m, i, &stop, why);
+            if (m->done == 1 && !stop && k == 0)
+                say_plan(m, launches_left(m, repeats), (double)(os_now_ns() - began) / 1e9);
             m->progress.total = m->done + launches_left(m, repeats);
         }
     }

@@ -227,7 +227,8 @@ static void add_setting(struct grid *b, const struct grid_row *r, struct buf *ou
     if (varies_compile(b)) add_line(out, "Compile:", "%s", s->compile > 0 ? "Yes" : "No");
     for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
         struct str name = str_format(b->arena, "%.*s:", STR_ARG(b->grid.axes[i].name));
-        add_line(out, name.p, "%.*s", STR_ARG(s->axes[i]));
+        add_line(out, name.p, "%.*s",
+                 STR_ARG(b->grid.axes[i].is_idle ? STR("any: without effect here") : s->axes[i]));
     }
 }
 
@@ -316,6 +317,22 @@ static void add_failures(const struct grid *b, struct show_style style, struct b
     }
 }
 
+// Without what has no effect on this device.
+static struct str recommended_text(const struct grid *b, const struct grid_setting *setting) {
+    struct grid_space space = b->grid;
+    struct str *values = arena_new(b->arena, struct str, space.axis_count + 1);
+    space.axes = arena_new(b->arena, struct grid_axis, space.axis_count + 1);
+    space.axis_count = 0;
+    for (ptrdiff_t i = 0; i < b->grid.axis_count; i++) {
+        if (b->grid.axes[i].is_idle) continue;
+        space.axes[space.axis_count] = b->grid.axes[i];
+        values[space.axis_count++] = setting->axes[i];
+    }
+    struct grid_setting shown = *setting;
+    shown.axes = values;
+    return grid_setting_text(b->arena, &space, &shown, true);
+}
+
 // The answer in a sentence: what is recommended, and how fast it is.
 static void add_answer(struct grid *b, struct show_style style, struct buf *out) {
     const struct grid_best *best = &b->best;
@@ -323,8 +340,8 @@ static void add_answer(struct grid *b, struct show_style style, struct buf *out)
     const struct grid_row *r = &b->rows.items[best->recommended];
     const struct grid_row *fastest = &b->rows.items[best->throughput];
     struct buf text = buf_new(b->arena);
-    buf_format(&text, "Best: %.*s: %.1f samples/s",
-               STR_ARG(grid_setting_text(b->arena, &b->grid, &r->setting, true)), r->samples_per_s);
+    buf_format(&text, "Best: %.*s: %.1f samples/s", STR_ARG(recommended_text(b, &r->setting)),
+               r->samples_per_s);
     if (r->peak_bytes > 0) buf_format(&text, ", %.2f GB", (double)r->peak_bytes / gb);
     if (r != fastest && fastest->samples_per_s > 0) {
         buf_format(&text, " (%.0f %% of the fastest)",

@@ -30,7 +30,7 @@ static const struct cli_row rows[] = {
     {"models", "LIST", CLI_MANY, AT(models),
      "models for --matrix (default the config's, or all with a shipped tape)", "models"},
     {"gpus", "LIST", CLI_LIST, AT(gpus),
-     "GPUs for --matrix: rtx4090,rtx3060, or 'all' (default this machine's and the team's)",
+     "GPUs for --matrix: rtx4090,rtx3060, a tier, or 'all' (default this machine's and the team's)",
      "gpus"},
     {"batch-size", "N", CLI_COUNT, AT(q.batch),
      "batch for --matrix to judge, instead of finding the largest that fits", ""},

@@ -22,7 +22,9 @@ struct team_options {
 static const struct cli_row rows[] = {
     QUESTION_ROWS(struct team_options),
     QUESTION_ROW_INFERENCE(struct team_options),
-    {"gpus", "LIST", CLI_LIST, AT(gpus), "the team's GPUs: rtx4090,rtx3080, or 'all'", "gpus"},
+    {"gpus", "LIST", CLI_LIST, AT(gpus),
+     "the team's GPUs: rtx4090,rtx3080, a tier (high_end, mid_range, budget, low_end), or 'all'",
+     "gpus"},
     {"output", "FILE", CLI_TEXT, AT(output),
      "write the settings file (team_gpu_settings), or edit an existing one", "file", 'o'},
     {"collect", NULL, CLI_SWITCH, AT(collects),

@@ -237,11 +237,12 @@ int watch_logs_open(struct arena *a, const char *files, struct watch_log **ret_l
     struct watch_log **end = ret_logs;
     for (struct str rest = str_of(files); rest.len > 0;) {
         struct str name = str_cut(&rest, '\n');
-        bool is_csv = str_ends(name, STR(".csv")), is_lines = str_ends(name, STR(".jsonl"));
+        bool is_csv = str_ends(name, STR(".csv")),
+             is_lines = str_ends(name, STR(".jsonl")) || str_ends(name, STR(".json"));
         bool is_device = str_starts(name, STR("/dev/"));
         if (!is_csv && !is_lines && !is_device) {
             fail_set(why, FAIL_USAGE, "--log %.*s: unknown format", STR_ARG(name));
-            return fail_hint(why, "end the name in .csv or .jsonl: --log FILE.jsonl");
+            return fail_hint(why, "end the name in .csv, .jsonl or .json: --log FILE.jsonl");
         }
         struct watch_log *log = *end = arena_new(a, struct watch_log, 1);
         log->name = str_z(a, name);

@@ -10,7 +10,7 @@
 struct watch_log; // private
 
 // `files`: their names, one a line. An existing file is gone on with when it is a log of ours, else
-// FAIL_INPUT. FAIL_USAGE: a name that ends neither in .csv nor in .jsonl.
+// FAIL_INPUT. FAIL_USAGE: a name that does not end in .csv, .jsonl or .json.
 int watch_logs_open(struct arena *a, const char *files, struct watch_log **ret_logs,
                     struct fail *why);
 // Adds what the view has of new readings to all of them. FAIL_MACHINE: a full disk, a reader that

@@ -35,7 +35,7 @@ static const struct cli_row rows[] = {
      "watch only these GPUs, by the driver's numbers: 0,2", ""},
     {"log", "FILE", CLI_REPEAT, AT(log),
      "also log every reading: .csv has one row per GPU with the columns of nvidia-smi dmon, .jsonl "
-     "a document (repeatable)",
+     "or .json a document a line (repeatable)",
      "file", 'l'},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also follow a folder or file of the steps protocol (repeatable)", "file"},
