@@ -10,8 +10,10 @@
 struct answer_eval {
     int64_t batch, now;     // now 0: the config does not say
     int64_t resident_bytes; // of the training, beside what evaluation itself needs
+    int64_t cache_bytes;    // of generated text at that batch; 0: it generates none, or not known
     struct forecast_peak peak;
     bool fits;
+    bool may_generate; // and nobody knows the cache's size
     bool has_key; // the config has a place for it
 };
 
