@@ -23,7 +23,7 @@ static const struct cli_row rows[] = {
     {"deadline", "SECONDS", CLI_COUNT, AT(deadline),
      "time limit of --benchmark for the CPU and for each GPU (default 60)", ""},
     {"only", "WHAT", CLI_TEXT, AT(only), "limit --benchmark to the 'cards' (GPUs) or to the 'cpu'",
-     "GPUs cpu"},
+     "cards cpu"},
     {"recommend", NULL, CLI_SWITCH, AT(recommend), "show only the recommended settings", NULL},
     {"matrix", NULL, CLI_SWITCH, AT(matrix),
      "instead show which batch of which model fits which GPU, from the tapes", NULL},
