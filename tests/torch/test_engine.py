@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import unittest
 from unittest import mock
 
@@ -179,6 +180,12 @@ class StandIn(Bench):
         self.assertTrue(2 <= row["median_ms"] <= 2.5, row)
         self.assertEqual(row["engine_version"], "10.3.0")
         self.assertTrue(any("FAKE" in note for note in found["notes"]), found["notes"])
+
+    def test_engines_are_kept(self):
+        with tempfile.TemporaryDirectory() as folder:
+            kept = os.path.join(folder, "kept")
+            self.play("plain", "--precision", "fp32", "--keep-engines", kept)
+            self.assertEqual(sorted(os.listdir(kept)), ["model.onnx", "trtexec-fp32-batch2.engine"])
 
     def test_wrong_outputs(self):
         found = self.play("off", status=1)

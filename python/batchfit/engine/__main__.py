@@ -46,6 +46,7 @@ def parser():
     p.add_argument("--weights")
     p.add_argument("--compile-mode", default="default")
     p.add_argument("--trtexec")
+    p.add_argument("--keep", help="folder for what the engines run")
     p.add_argument("--model")
     for name in ("--img-size", "--seq-len", "--num-classes"):
         p.add_argument(name, type=int)

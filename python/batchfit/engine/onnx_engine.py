@@ -48,8 +48,10 @@ class OnnxRuntime:
 
     def _wanted(self, options):
         if self.tensorrt:
-            fp16 = options.precision == "fp16"
-            return [(TENSORRT, {"trt_fp16_enable": fp16}), PROVIDERS["cuda"]] if self.device == "cuda" else [TENSORRT]
+            settings = {"trt_fp16_enable": options.precision == "fp16"}
+            if options.keep:
+                settings.update(trt_engine_cache_enable=True, trt_engine_cache_path=os.path.abspath(options.keep))
+            return [(TENSORRT, settings), PROVIDERS["cuda"]] if self.device == "cuda" else [TENSORRT]
         name = PROVIDERS[self.device]
         return [(name, _provider_options(name))]
 

@@ -6,6 +6,7 @@ of the onnx package. What cannot be made is written down with its reason: the en
 
 import json
 import os
+import shutil
 import warnings
 
 from ..errors import MissingLibrary, RecordError, UsageError
@@ -204,6 +205,16 @@ def _run_evaluator(path, feeds):
     return reference.ReferenceEvaluator(path).run(None, feeds)
 
 
+def _keep_files(folder, files):
+    """What the engines run stays behind: model.onnx, model-fp16.onnx, with the weights that lie beside."""
+    os.makedirs(folder, exist_ok=True)
+    for file in files.values():
+        path = file.get("path")
+        for each in (path, path + ".data") if path else ():
+            if os.path.isfile(each):
+                shutil.copy2(each, folder)
+
+
 def prepare(options):
     """Fills options.folder."""
     options.compared = COMPARED
@@ -218,5 +229,7 @@ def prepare(options):
         whole = said["onnx"]["fp32"]
         said["onnx"]["fp16"] = whole if "path" not in whole else _attempt(
             lambda path: half_file(whole["path"], path), os.path.join(options.folder, "model-fp16.onnx"))
+    if options.keep:
+        _keep_files(options.keep, said["onnx"])
     with open(os.path.join(options.folder, "prepared.json"), "w", encoding="utf-8") as file:
         json.dump(said, file)

@@ -124,6 +124,9 @@ class TrtExec:
         argv = [self.program, "--onnx=" + prepared.onnx("fp32"), "--exportTimes=" + self._file("times.json"),
                 "--exportOutput=" + self._file("outputs.json"), "--iterations=%d" % self.steps, "--duration=0",
                 "--warmUp=200", "--avgRuns=1"] + FLAGS[options.precision]
+        if options.keep:
+            os.makedirs(options.keep, exist_ok=True)
+            argv.append("--saveEngine=" + os.path.join(options.keep, "trtexec-%s-batch%d.engine" % (options.precision, len(arrays[0]))))
         loads = []
         for number, (name, array) in enumerate(zip(prepared.names, arrays)):
             array.tofile(self._file("input%d.bin" % number))

@@ -54,6 +54,7 @@ static const struct {
       OF("--weights", weights, "--engine torch"),
       OF("--compile-mode", compile_mode, "--engine torch torch-compile"),
       OF("--trtexec", trtexec, "--engine torch trtexec"),
+      OF("--keep-engines", keep_engines, "--engine torch onnxruntime"),
 #undef OF
 };
 
@@ -151,6 +152,7 @@ void grid_engine_words(const struct grid_options *o, const struct grid_asked *as
     add_word(w, "--weights", o->weights);
     add_word(w, "--compile-mode", o->compile_mode);
     add_word(w, "--trtexec", o->trtexec);
+    add_word(w, "--keep", o->keep_engines);
 }
 
 void grid_engine_values(const struct grid *b, struct launch_values *v) {

@@ -218,7 +218,7 @@ struct grid_options {
         *pin_memory, *compile, *axes, *outputs, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;
     bool fresh, inference;
-    const char *engines, *onnx, *weights, *compile_mode, *trtexec;
+    const char *engines, *onnx, *weights, *compile_mode, *trtexec, *keep_engines;
     double tolerance; // NaN: each precision's own
 };
 struct grid_asked {

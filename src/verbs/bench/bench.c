@@ -59,6 +59,8 @@ static const struct cli_row option_rows[] = {
      "default reduce-overhead max-autotune"},
     {"trtexec", "PROGRAM", CLI_TEXT, AT(trtexec), "path of TensorRT's trtexec (default from PATH)",
      "file"},
+    {"keep-engines", "DIR", CLI_TEXT, AT(keep_engines),
+     "keep what the engines run: ONNX files, TensorRT's engines", "file"},
     {"tolerance", "X", CLI_NUMBER, AT(tolerance),
      "largest allowed difference from the reference, relative to its largest output (default fp32 "
      "0.001, fp16 0.02, bf16 0.16)",
