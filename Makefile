@@ -126,17 +126,19 @@ format: ## clang-format on every C file
 layers: ## who includes whom
 	@tools/layers
 
-.PHONY: install dist
+.PHONY: install dist wheel
 install: all ## DESTDIR= PREFIX=/usr/local
 	@meson configure build --prefix "$(abspath $(PREFIX))" >/dev/null
 	@meson install -C build $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 dist: ## dist/: a folder and a tar that run on machines without our packages
 	@tools/dist
+wheel: ## dist/*.whl: the program as pip, uv and pipx install it
+	@tools/wheel
 
 .PHONY: clean help
 clean: ## every build folder, but not the Python packages and tapes in build/
 	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name 'frameworks*' ! -name '*tapes' ! -name 'templates' ! -name 'timm-*' ! -name 'transformers-*' \
 	    -exec rm -rf {} + 2>/dev/null || true
-	@rm -rf build-asan build-clang build-tsan build-fuzz build-afl build-dist dist
+	@rm -rf build-asan build-clang build-tsan build-fuzz build-afl build-dist build-wheel dist
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /\1\t/p; s/^\([a-z0-9-]*\): ## /\1\t/p' Makefile | expand -t 16
