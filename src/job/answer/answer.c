@@ -54,10 +54,18 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
     }
 }
 
+bool answer_stands_in(const struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
+    return t && t->is_larger;
+}
+
 static const char *verdict_basis(const struct question *q, const struct answer *answer) {
     if (question_not_modelled(q).len > 0) return "not_modelled";
     const bool is_open = q->plan.sequence_length <= 0 && answer->plan.sequence_length > 0;
-    return is_open ? "assumed_size" : "counted";
+    if (is_open) return "assumed_size";
+    return answer_stands_in(answer) ? "stand_in" : "counted";
 }
 
 static int open_answer(struct question *q, const struct forecast_card *card, struct answer *answer,
@@ -80,7 +88,6 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     note_open_sizes(q, answer);
     answer->plan = answer->forecast.plan;
     answer->plan.ranks = ranks;
-    answer->verdict_basis = verdict_basis(q, answer);
     return 0;
 }
 
@@ -108,6 +115,7 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
     assert(t);
     for (ptrdiff_t i = 0; i < t->notes.count; i++)
         note(answer, q->arena, "%.*s", STR_ARG(t->notes.items[i]));
+    answer->verdict_basis = verdict_basis(q, answer);
     note_unchecked_batch(q->arena, t, answer);
     answer_speed_predict(q, answer);
     return 0;

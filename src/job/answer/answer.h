@@ -46,6 +46,9 @@ int answer_at(struct question *q, const struct forecast_card *card, int64_t batc
 // to be asked further.
 int answer_empty(struct question *q, struct answer *answer, bool at_batch, struct fail *why);
 
+// Whether the tape of a larger image or a longer sequence stands in.
+bool answer_stands_in(const struct answer *answer);
+
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);
 json_t *answer_plan_json(const struct plan *p);

@@ -144,6 +144,12 @@ int answer_write(struct question *q, struct answer *answer,
                             "--force writes all the same\n"));
         return FAIL_NO;
     }
+    answer->not_written = "stand_in";
+    if (answer_stands_in(answer) && !options->is_measured && !options->force) {
+        buf_add(report, STR("not written: another size stands in for the config's, so a larger "
+                            "batch may fit; --force writes all the same\n"));
+        return FAIL_NO;
+    }
     answer->not_written = "key_not_read";
     int rc = patch(q, &change, options, &patched, report, why);
     if (rc == FAIL_NO) return rc;

@@ -149,7 +149,7 @@ static void say_default(struct question *q, enum config_role role) {
     const struct config_value *v = &q->reading.values[role];
     if (!v->assumed) return;
     question_say(q, "%s is not in the config: %.*s, the default of %.*s", config_role_name(role),
-                 STR_ARG(v->text), STR_ARG(q->reading.title));
+                 STR_ARG(v->text.len > 0 ? v->text : v->word), STR_ARG(q->reading.title));
 }
 
 static void take_number(struct question *q, enum config_role role, int64_t *number) {
@@ -179,7 +179,12 @@ static int unknown_optimizer(struct question *q, struct str name, struct fail *w
 
 // The command line says one of our names, a config anything.
 static int take_optimizer(struct question *q, const char *option, struct fail *why) {
-    struct str spelled = option ? str_of(option) : q->reading.values[CONFIG_OPTIMIZER].text;
+    const struct config_value *v = &q->reading.values[CONFIG_OPTIMIZER];
+    struct str spelled = option ? str_of(option) : v->text;
+    if (!option) say_default(q, CONFIG_OPTIMIZER);
+    if (spelled.len == 0 && q->has_config)
+        question_say(q, "the optimizer is not in the config: counted as adamw; --optimizer NAME "
+                        "sets it");
     if (spelled.len == 0) return 0;
     q->plan.fused = str_find(spelled, STR("fused")) >= 0 || str_find(spelled, STR("paged")) >= 0;
     for (int i = 0; option && plan_optimizers[i]; i++) {
@@ -210,6 +215,21 @@ static void take_weights(struct question *q) {
                  STR_ARG(v->path), STR_ARG(v->text));
 }
 
+// What a config leaves open is PyTorch's default, but nobody trains an adapter in fp32 unsaid.
+static void take_open_precision(struct question *q) {
+    struct plan *p = &q->plan;
+    const struct config_value *v = &q->reading.values[CONFIG_PRECISION];
+    const bool is_absent = v->type == CONFIG_ABSENT, is_adapter = p->adapter.len > 0 && is_absent;
+    say_default(q, CONFIG_PRECISION);
+    if (p->precision) return;
+    p->precision = is_adapter ? PLAN_AMP_BF16 : PLAN_FP32;
+    if (q->has_config && is_absent)
+        question_say(q,
+                     "the precision is not in the config: counted as %s, %s; --precision sets it",
+                     plan_precision_name(p->precision),
+                     is_adapter ? "as adapters are trained" : "PyTorch's default");
+}
+
 static int take_precision(struct question *q, const char *spelled, struct fail *why) {
     const struct config_value *v = &q->reading.values[CONFIG_PRECISION];
     if (!spelled) {
@@ -217,9 +237,7 @@ static int take_precision(struct question *q, const char *spelled, struct fail *
         if (v->type != CONFIG_ABSENT && q->plan.precision == PLAN_PRECISION_UNKNOWN) {
             question_say(q, "unknown precision '%.*s': taken as fp32", STR_ARG(v->text));
         }
-        if (!q->plan.precision && q->plan.adapter.len > 0 && v->type == CONFIG_ABSENT)
-            q->plan.precision = PLAN_AMP_BF16; // nobody trains an adapter in fp32 unsaid
-        if (!q->plan.precision) q->plan.precision = PLAN_FP32;
+        take_open_precision(q);
         if (str_is(v->text, "auto") && q->plan.precision == PLAN_AMP_BF16)
             question_say(q, "%.*s: auto: bf16 where the GPU has it, else fp16", STR_ARG(v->path));
         take_weights(q);

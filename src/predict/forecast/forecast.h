@@ -58,7 +58,8 @@ struct forecast_tape {
     struct forecast_loaded *loaded;
     int64_t extra_bytes;   // resident bytes that this tape lacks (see the notes)
     struct str_list notes; // where the tape differs from the plan, and what that means
-    bool is_upper_bound;   // a larger image or sequence stands in
+    bool is_upper_bound;   // one that needs more stands in
+    bool is_larger;        // of a larger image or a longer sequence
     struct str template;   // that was filled with the model's sizes; empty: it is a recording
 };
 

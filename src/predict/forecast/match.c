@@ -45,7 +45,7 @@ static int serves_image(const struct plan *p, const struct forecast_model *m,
 static void note_image(struct arena *a, const struct plan *p, struct forecast_tape *t) {
     const struct tape_header *h = &t->entry->header;
     if (p->image_size <= 0 || h->image_size <= 0 || h->image_size == p->image_size) return;
-    t->is_upper_bound = true;
+    t->is_upper_bound = t->is_larger = true;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
         a, "no tape at %lld px: using the one at %lld px, so every figure is an upper bound",
         (long long)p->image_size, (long long)h->image_size);
@@ -69,7 +69,7 @@ static void note_sequence(struct arena *a, const struct plan *p, struct forecast
     bool target =
         h->target_length > 0 && p->target_length > 0 && h->target_length != p->target_length;
     if (!source && !target) return;
-    t->is_upper_bound = true;
+    t->is_upper_bound = t->is_larger = true;
     *arena_push(a, &t->notes.items, &t->notes.count, &t->notes.capacity) = str_format(
         a,
         "no tape at %lld tokens: using the one at %lld tokens, so every figure is an upper bound",
