@@ -116,6 +116,61 @@ static void a_wrong_index_is_named(void **state) {
     assert_int_equal(tape_store_load(&a, &s, &e, &t, &why), FAIL_INPUT);
 }
 
+// Where a template and recordings of the same training are shipped, they say the same, event for
+// event: what is read is what was recorded, whatever made the template.
+static bool is_same_training(const struct tape_header *x, const struct tape_header *y) {
+    return str_equal(x->model, y->model) && str_equal(x->mode, y->mode) &&
+           str_equal(x->precision, y->precision) && str_equal(x->optimizer, y->optimizer) &&
+           x->accumulation == y->accumulation && x->checkpointing == y->checkpointing;
+}
+
+static void assert_same_tape(const struct tape *made, const struct tape *t) {
+    assert_int_equal(made->alloc_count, t->alloc_count);
+    for (int32_t i = 0; i < t->alloc_count; i++) {
+        const struct tape_alloc *x = &made->allocs[i], *y = &t->allocs[i];
+        bool is_same = x->c == y->c && x->k == y->k && x->cn == y->cn && x->kn == y->kn &&
+                       x->tag == y->tag && x->id == y->id && x->stream == y->stream &&
+                       (x->free_event < 0) == (y->free_event < 0) &&
+                       str_equal(made->strings[x->module], t->strings[y->module]);
+        if (!is_same)
+            fail_msg("%.*s at %lld px: allocation %d", STR_ARG(t->header.model),
+                     (long long)t->header.image_size, i);
+    }
+    assert_int_equal(made->scratch_count, t->scratch_count);
+    for (int32_t i = 0; i < t->scratch_count; i++)
+        assert_memory_equal(&made->scratches[i], &t->scratches[i], sizeof *t->scratches);
+    assert_int_equal(made->header.image_size, t->header.image_size);
+}
+
+// One in seven templates: a second instead of ten.
+static void shipped_templates_are_their_recordings(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_store s;
+    int compared = 0, templates = 0;
+    assert_int_equal(
+        tape_store_open(&a, (struct tape_places){.recorded = "/no/such/folder"}, &s, NULL), 0);
+    for (ptrdiff_t i = 0; i < s.count; i++) {
+        const struct tape_entry *e = &s.entries[i];
+        ARENA_AUTO scratch = {0};
+        struct tape_template *template;
+        if (e->image.most <= 0 || templates++ % 7) continue;
+        assert_int_equal(tape_store_load_template(&scratch, &s, e, &template, NULL), 0);
+        for (ptrdiff_t k = 0; k < s.count; k++) {
+            const struct tape_header *h = &s.entries[k].header;
+            int64_t values[TAPE_DIM_COUNT] = {[TAPE_DIM_IMAGE_SIZE] = h->image_size};
+            struct tape made, t;
+            if (!is_same_training(h, &e->header) || !tape_bound_holds(&e->image, h->image_size))
+                continue;
+            assert_int_equal(tape_instantiate(&scratch, template, values, &made, NULL), 0);
+            assert_int_equal(tape_store_load(&scratch, &s, &s.entries[k], &t, NULL), 0);
+            assert_same_tape(&made, &t);
+            compared++;
+        }
+    }
+    assert_true(compared > 20);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(all_entries_are_listed),
@@ -123,6 +178,7 @@ int main(void) {
         cmocka_unit_test(a_model_is_known_by_its_names),
         cmocka_unit_test(absent_places_are_empty),
         cmocka_unit_test(the_environment_names_the_folder),
+        cmocka_unit_test(shipped_templates_are_their_recordings),
         cmocka_unit_test(a_wrong_index_is_named),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,6 +40,8 @@ struct str forecast_record_command(struct arena *a, const struct plan *p,
 
 // The size in pixels that an answer is for: the plan's, else the one of the model's name.
 int64_t forecast_image_size(const struct plan *p, const struct forecast_model *m);
+// The least size of a template that is not below the one that is wanted; 0: there is none.
+int64_t forecast_size_of(const struct tape_entry *e, int64_t wanted);
 // The entry of the model that serves the plan best, NULL with the property that stands in the way.
 const struct tape_entry *forecast_match(const struct tape_store *store, const struct plan *p,
                                         const struct forecast_model *m, const char **ret_obstacle);

@@ -36,6 +36,13 @@ int64_t forecast_image_size(const struct plan *p, const struct forecast_model *m
     return p->image_size > 0 ? p->image_size : m->image_size;
 }
 
+int64_t forecast_size_of(const struct tape_entry *e, int64_t wanted) {
+    const struct tape_bound *b = &e->image;
+    if (wanted <= 0 || b->most <= 0) return 0;
+    int64_t size = wanted < b->least ? b->least : (wanted + b->step - 1) / b->step * b->step;
+    return tape_bound_holds(b, size) ? size : 0;
+}
+
 static int serves_image(const struct plan *p, const struct forecast_model *m,
                         const struct tape_header *h) {
     if (h->image_size <= 0) return FREE;
@@ -260,8 +267,8 @@ static int entry_penalty(const struct plan *p, const struct forecast_model *m,
     struct tape_header header = e->header;
     const bool is_template = e->image.most > 0;
     int sum = is_template; // a recording of just that size comes first
-    if (is_template) header.image_size = forecast_image_size(p, m);
-    if (is_template && !tape_bound_holds(&e->image, header.image_size)) {
+    if (is_template) header.image_size = forecast_size_of(e, forecast_image_size(p, m));
+    if (is_template && header.image_size == 0) {
         *ret_property = IMAGE_SIZE;
         return NO;
     }
