@@ -144,12 +144,22 @@ static bool has_number(const struct config_value *v) {
     return is_number && v->integer > 0;
 }
 
+// A team's own training code has the defaults of what it is made of.
+static bool is_homemade(const struct config_reading *r) {
+    static const char *const dialects[] = {"none", "flat", "sections", NULL};
+    for (int i = 0; dialects[i]; i++) {
+        if (str_is(r->dialect, dialects[i])) return true;
+    }
+    return false;
+}
+
 // A default of the trainer counts like a value; where it came from is said.
 static void say_default(struct question *q, enum config_role role) {
     const struct config_value *v = &q->reading.values[role];
     if (!v->assumed) return;
+    const struct str title = is_homemade(&q->reading) ? STR("PyTorch") : q->reading.title;
     question_say(q, "%s is not in the config: %.*s, the default of %.*s", config_role_name(role),
-                 STR_ARG(v->text.len > 0 ? v->text : v->word), STR_ARG(q->reading.title));
+                 STR_ARG(v->text.len > 0 ? v->text : v->word), STR_ARG(title));
 }
 
 static void take_number(struct question *q, enum config_role role, int64_t *number) {
