@@ -2,12 +2,17 @@
 """Shipped templates of image models against recordings at sizes that none of them was made of, event by event."""
 
 import csv
+import importlib.metadata
 import os
 import subprocess
 import unittest
 
 from helper import BATCHFIT, HERE, InFolder, record, torch
 
+try:
+    TIMM = importlib.metadata.version("timm")
+except importlib.metadata.PackageNotFoundError:
+    TIMM = "none"
 ROOT = os.path.dirname(os.path.dirname(HERE))
 DATA = os.path.join(ROOT, "data", "tapes")
 TRAINING = {"mode": "train", "precision": "amp-fp16", "optimizer": "adamw", "accumulation": "1", "checkpointing": "false"}
@@ -51,11 +56,7 @@ class Sizes(InFolder):
     def test_between(self):
         for model, sizes, training in CASES:
             row = row_of(model, training)
-            try:
-                import timm
-            except ImportError:
-                timm = None
-            if not timm or (row["torch"], row["library"]) != (torch.__version__.split("+")[0], "timm " + timm.__version__):
+            if (row["torch"], row["library"]) != (torch.__version__.split("+")[0], "timm " + TIMM):
                 self.skipTest("templates are of torch %s and %s" % (row["torch"], row["library"]))
             path = self.extract(row)
             knobs = {k: v for k, v in dict(TRAINING, **training).items() if k in ("precision", "optimizer")}
