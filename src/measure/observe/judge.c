@@ -65,8 +65,8 @@ static struct trend_stretch stretch_of(const struct observe_view *view, int plac
     };
 }
 
-void observe_judge_turn(struct judge *j, struct runs *runs, struct observe_view *view,
-                        int64_t now_ns, bool is_urgent) {
+void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alerts,
+                        struct observe_view *view, int64_t now_ns, bool is_urgent) {
     int64_t real_ns = os_now_ns();
     if (real_ns < j->next_ns && !is_urgent) return;
     j->next_ns = real_ns + EVERY_NS;
@@ -79,4 +79,5 @@ void observe_judge_turn(struct judge *j, struct runs *runs, struct observe_view 
         observe_runs_tell(runs, view, i, now_ns, &stretch);
         trend_judge(&j->arena, &stretch, i, &view->findings);
     }
+    observe_alerts_judge(alerts, view, &j->arena, &view->findings);
 }

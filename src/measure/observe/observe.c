@@ -35,6 +35,7 @@ struct watch {
     struct observe_card *cards;
     struct runs *runs;
     struct judge *judge;
+    struct alerts *alerts;
     bool is_urgent; // a GPU is lost, or came back
     struct device_snapshot devices;
     struct observe_view view;
@@ -213,7 +214,8 @@ bool observe_update(struct watch *w) {
         if (r->count) r->ours[r->begin + r->count - 1] = w->cards[i].ours_bytes;
     }
     if (is_turn) {
-        observe_judge_turn(w->judge, w->runs, &w->view, played_ns(w, now_ns), w->is_urgent);
+        observe_judge_turn(w->judge, w->runs, w->alerts, &w->view, played_ns(w, now_ns),
+                           w->is_urgent);
         w->is_urgent = false;
     }
     return true;
@@ -238,6 +240,7 @@ int observe_open(struct arena *a, const struct observe_options *options, struct 
     struct device_watching how = {w->options.interval_ms, w->options.wants_pcie_throughput,
                                   w->options.speed, w->options.wants_profile};
     int failed = read_ids(w, why);
+    if (failed == 0) failed = observe_alerts_open(a, &w->options, &w->alerts, why);
     if (failed) return failed;
     w->opened_ns = os_now_ns();
     failed = device_monitor_open(a, w->options.machine, &how, &w->monitor, why);

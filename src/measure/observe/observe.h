@@ -19,8 +19,10 @@ struct observe_options {
     double speed;                              // of a recording; 0: 1
     bool wants_pcie_throughput, wants_profile; // blocks 20 ms a GPU; GPM, Hopper and newer
     const char *gpu_ids;                       // "0,2": the driver's numbers; NULL: all
-    int history;                               // readings of a GPU that are kept; 0: 600
-    const char *const *steps; // folders or files of the steps protocol, beside the registered runs
+    const char *alerts;        // "temperature=83,memory=95%": limits of each GPU; NULL: none
+    const char *alert_command; // run once when a GPU gets above one; NULL: none
+    int history;               // readings of a GPU that are kept; 0: 600
+    const char *const *steps;  // folders or files of the steps protocol, beside the registered runs
     int steps_count;
     bool no_runs; // do not look for registered runs
 };

@@ -145,9 +145,16 @@ void observe_runs_tell(struct runs *r, const struct observe_view *view, int card
 // The verdicts, every few seconds.
 struct judge;
 struct judge *observe_judge_open(struct arena *a);
+
+// The limits that the user sets; NULL: none.
+struct alerts;
+int observe_alerts_open(struct arena *a, const struct observe_options *options,
+                        struct alerts **ret_alerts, struct fail *why);
+void observe_alerts_judge(struct alerts *alerts, const struct observe_view *view, struct arena *a,
+                          struct findings *findings);
 // `is_urgent`: at once.
-void observe_judge_turn(struct judge *j, struct runs *runs, struct observe_view *view,
-                        int64_t now_ns, bool is_urgent);
+void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alerts,
+                        struct observe_view *view, int64_t now_ns, bool is_urgent);
 void observe_judge_close(struct judge *j);
 
 #endif

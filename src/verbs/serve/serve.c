@@ -40,6 +40,8 @@ static const struct cli_row rows[] = {
     {"gpu-ids", "LIST", CLI_LIST, AT(gpu_ids), "watch only these GPUs: 0,2", ""},
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also show trainings that write their steps there (doc/formats/steps.md; repeatable)", "file"},
+    CLI_ROW_ALERT(AT(alerts)),
+    CLI_ROW_EXEC(AT(exec)),
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
      "also read PCIe throughput: adds 40 ms per GPU to each reading", NULL},
     CLI_ROW_PROFILE(AT(profile)),
@@ -78,7 +80,9 @@ static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
                                            .speed = isnan(o->speed) ? 0 : o->speed,
                                            .wants_pcie_throughput = o->pcie,
                                            .wants_profile = o->profile,
-                                           .gpu_ids = o->gpu_ids};
+                                           .gpu_ids = o->gpu_ids,
+                                           .alerts = o->alerts,
+                                           .alert_command = o->exec};
     struct str_words steps = str_words_of(a, str_of(o->steps), '\n');
     s->watching.steps = (const char *const *)steps.items;
     s->watching.steps_count = (int)steps.count;

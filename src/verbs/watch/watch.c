@@ -22,7 +22,7 @@ enum { ONCE_ROWS = 400, ONCE_COLUMNS = 80, SLACK_MS = 40 };
 struct watch_verb_options {
     struct cli_options all;
     double interval, duration, speed;
-    const char *gpu_ids, *machine, *log, *steps;
+    const char *gpu_ids, *machine, *log, *steps, *alerts, *exec;
     bool pcie, profile, ascii, once, demo;
 };
 
@@ -37,6 +37,8 @@ static const struct cli_row rows[] = {
      "also log every reading: .csv has one row per GPU with the columns of nvidia-smi dmon, .jsonl "
      "or .json a document a line (repeatable)",
      "file", 'l'},
+    CLI_ROW_ALERT(AT(alerts)),
+    CLI_ROW_EXEC(AT(exec)),
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also follow a folder or file of the steps protocol (repeatable)", "file"},
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
@@ -104,6 +106,8 @@ static int prepare(struct watching *w, struct fail *why) {
         .wants_pcie_throughput = o->pcie,
         .wants_profile = o->profile,
         .gpu_ids = o->gpu_ids,
+        .alerts = o->alerts,
+        .alert_command = o->exec,
     };
     struct str_words steps = str_words_of(w->arena, str_of(o->steps), '\n');
     w->watch.steps = (const char *const *)steps.items;
@@ -240,10 +244,13 @@ const struct cli_verb watch_verb = {
         "reading as text. --log writes every reading to a file (doc/formats/watch-log.md), with or "
         "without a screen; --json prints one document per line. F12 saves the settings in "
         "$XDG_CONFIG_HOME/batchfit/watch.conf.",
-    .examples = "batchfit watch\n"
-                "batchfit watch --log gpu.csv --interval 5 --duration 3600 --gpu-ids 0,1\n"
-                "batchfit watch --once\n"
-                "batchfit watch --machine tests/machines/h100x8 --speed 10",
+    .examples =
+        "batchfit watch\n"
+        "batchfit watch --log gpu.csv --interval 5 --duration 3600 --gpu-ids 0,1\n"
+        "batchfit watch --once\n"
+        "batchfit watch --alert temperature=83,memory=95% --exec 'curl -d \"$BATCHFIT_TEXT\" "
+        "https://example.org/hook'\n"
+        "batchfit watch --machine tests/machines/h100x8 --speed 10",
     .options = rows,
     .options_size = sizeof(struct watch_verb_options),
     .run = watch_run_verb,
