@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is to be said of the machine, worst and newest first, and what came and went while this page
-// was open.
+// What is to be said of the machine, worst and newest first, and what came and went: while this page
+// was open, and before as far as the server remembers.
 import { el, clip, setText, setAttribute, setShown, eachOf } from './dom.js';
 import { clock } from './units.js';
 import { LEVELS, stateWords } from './cards.js';
@@ -141,6 +141,14 @@ export class Alerts {
             if (before && (!old || LEVELS[f.status].rank < LEVELS[old.status].rank))
                 this.event(snapshot.at_ms, f.status, text, true);
         }
+        if (!before) {
+            // What the server remembers of before this page.
+            for (const r of [...(snapshot.resolved || [])].reverse()) {
+                const entry = r.card === null ? null : entries[r.card];
+                const label = entry ? `${entry.label}: ` : '';
+                this.event(r.until_ms, 'ok', `over: ${label}${clip(r.what, 80)}`, false);
+            }
+        }
         if (before) {
             for (const [key, old] of before)
                 if (!now.has(key)) this.event(snapshot.at_ms, 'ok', `over: ${old.text}`, false);
@@ -204,7 +212,7 @@ export class Alerts {
                 finding,
                 key,
                 label: entry ? entry.label : null,
-                first_ms: first ? first.at_ms : null,
+                first_ms: finding.since_ms || (first ? first.at_ms : null),
             };
         });
         const rank = (row) => (LEVELS[row.finding.status] || LEVELS.unknown).rank;

@@ -138,6 +138,13 @@ function draw() {
 }
 
 function drawBanner(snapshot) {
+    const broken = snapshot.findings.find((f) => f.id === 'trend.driver');
+    by('banner').classList.toggle('bad', Boolean(broken));
+    if (broken) {
+        setText(by('banner'), `${broken.what} ${broken.value}. ${clip(broken.remedy || '', 300)}`);
+        setShown(by('banner'), true);
+        return;
+    }
     const what = snapshot.standin || (page.machine?.is_recorded ? 'a recorded machine' : null);
     setText(by('banner'), what ? `Not this machine's own GPUs: ${clip(what, 300)}` : '');
     setShown(by('banner'), Boolean(what));

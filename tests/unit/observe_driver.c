@@ -100,13 +100,44 @@ static void a_lost_card_is_said(void **state) {
     observe_close(w);
 }
 
+// Too hot for four seconds, by a limit of the user's: it has a beginning, and then it is over.
+static void a_finding_begins_and_ends(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    play(&a,
+         "{\"machine\": 1, \"devices\": [{\"name\": \"A\", \"gauges\": {\"temperature_c\": 90}, "
+         "\"samples\": [{\"at_ms\": 4000, \"gauges\": {\"temperature_c\": 40}}]}]}");
+    const struct observe_options options = {
+        .interval_ms = 50, .no_runs = true, .alerts = "temperature=83"};
+    struct watch *w = NULL;
+    struct fail why = {0};
+    if (observe_open(&a, &options, &w, &why)) fail_msg("%s", why.message);
+    const struct observe_view *v = observe_view(w);
+    int64_t end_ns = os_now_ns() + INT64_C(20000000000);
+    while (v->findings.count == 0 && os_now_ns() < end_ns) watch_for(w, 20);
+    assert_int_equal(v->findings.count, 1);
+    assert_string_equal(v->findings.items[0].id, "alert.temperature");
+    assert_int_equal(v->findings.items[0].severity, FINDING_PROBLEM);
+    int64_t since_ms = v->findings.items[0].since_ms;
+    assert_true(since_ms > 0 && since_ms <= v->at_ms);
+    assert_int_equal(v->resolved_count, 0);
+    while (v->resolved_count == 0 && os_now_ns() < end_ns) watch_for(w, 20);
+    assert_int_equal(v->findings.count, 0);
+    assert_int_equal(v->resolved_count, 1);
+    assert_string_equal(v->resolved[0].id, "alert.temperature");
+    assert_true(v->resolved[0].since_ms == since_ms && v->resolved[0].until_ms > since_ms);
+    observe_close(w);
+}
+
 int main(int count, char **words) {
     const struct CMUnitTest shares[] = {cmocka_unit_test(the_drivers_counters_are_the_truth)};
     const struct CMUnitTest hang[] = {cmocka_unit_test(nobody_waits_for_a_card_that_hangs)};
     const struct CMUnitTest lost[] = {cmocka_unit_test(a_lost_card_is_said)};
+    const struct CMUnitTest ends[] = {cmocka_unit_test(a_finding_begins_and_ends)};
     const char *which = count > 1 ? words[1] : "";
     int failed = strcmp(which, "hang") == 0   ? cmocka_run_group_tests(hang, NULL, NULL)
                  : strcmp(which, "lost") == 0 ? cmocka_run_group_tests(lost, NULL, NULL)
+                 : strcmp(which, "ends") == 0 ? cmocka_run_group_tests(ends, NULL, NULL)
                                               : cmocka_run_group_tests(shares, NULL, NULL);
     ARENA_AUTO a = {0};
     drop_machine(&a, folder_made);

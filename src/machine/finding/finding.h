@@ -24,6 +24,7 @@ struct finding {
     struct str value; // in a few words: "gen 4 x16"; may be empty
     struct str evidence;
     struct str remedy; // empty when there is nothing to do
+    int64_t since_ms;  // from when on it holds, since 1970, where somebody watches; 0: not known
 };
 struct findings {
     struct finding *items;

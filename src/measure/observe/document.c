@@ -186,7 +186,23 @@ json_t *observe_document_findings(const struct findings *findings) {
         json_object_set_new(made, "value", json_text(f->value));
         json_object_set_new(made, "evidence", json_text(f->evidence));
         json_object_set_new(made, "remedy", json_text(f->remedy));
+        json_object_set_new(made, "since_ms",
+                            f->since_ms > 0 ? json_integer(f->since_ms) : json_null());
         json_array_append_new(list, made);
+    }
+    return list;
+}
+
+static json_t *resolved_of(const struct observe_view *view) {
+    json_t *list = json_array();
+    for (int i = 0; i < view->resolved_count; i++) {
+        const struct observe_resolved *r = &view->resolved[i];
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s, s:o, s:s, s:I, s:I}", "id", r->id, "severity",
+                                        finding_severity_name(r->severity), "card",
+                                        r->card >= 0 ? json_integer(r->card) : json_null(), "what",
+                                        r->what, "since_ms", (json_int_t)r->since_ms, "until_ms",
+                                        (json_int_t)r->until_ms));
     }
     return list;
 }
@@ -207,6 +223,7 @@ json_t *observe_document(const struct observe_view *view) {
     json_object_set_new(made, "runs", runs);
     json_object_set_new(made, "runs_unlisted", json_integer(view->runs_unlisted));
     json_object_set_new(made, "findings", observe_document_findings(&view->findings));
+    json_object_set_new(made, "resolved", resolved_of(view));
     return made;
 }
 

@@ -4,6 +4,7 @@
 #include "measure/observe/observe_int.h"
 
 #include "base/os.h"
+#include "machine/device/device.h"
 
 #include <math.h>
 
@@ -16,6 +17,7 @@ struct judge {
     struct arena arena;
     struct arena_mark begin;
     int64_t next_ns;
+    struct lives *lives;
     struct swap {
         int64_t at_ns, used_bytes;
     } swaps[SWAPS];
@@ -26,6 +28,7 @@ struct judge *observe_judge_open(struct arena *a) {
     struct judge *j = arena_new(a, struct judge, 1);
     arena_new(&j->arena, char, 1); // so that a rewind does not give the first chunk back
     j->begin = arena_mark(&j->arena);
+    j->lives = observe_lives_open(a);
     j->next_ns = os_now_ns() + FIRST_NS;
     return j;
 }
@@ -65,6 +68,22 @@ static struct trend_stretch stretch_of(const struct observe_view *view, int plac
     };
 }
 
+// A driver that hangs, or that is there and cannot be used: without it there is no GPU to judge.
+static void judge_driver(const struct device_snapshot *devices, struct arena *a,
+                         struct findings *findings) {
+    const char *remedy = device_code_remedy(devices->why_none);
+    const bool hangs = devices->state == DEVICE_HANGS;
+    bool is_broken = hangs || (devices->count == 0 && !devices->driver_is_absent && remedy);
+    if (!is_broken) return;
+    struct finding f = {.id = "trend.driver", .card = -1, .what = "NVIDIA driver"};
+    struct str evidence = devices->why_none.len > 0
+                              ? devices->why_none
+                              : STR("the driver listed its GPUs and then stopped answering");
+    finding_say(&f, FINDING_PROBLEM, hangs ? STR("does not answer") : STR("not usable"), evidence,
+                hangs ? "look for NVRM and Xid in dmesg; reset the GPU or reboot" : remedy);
+    *arena_push(a, &findings->items, &findings->count, &findings->capacity) = f;
+}
+
 void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alerts,
                         struct observe_view *view, int64_t now_ns, bool is_urgent) {
     int64_t real_ns = os_now_ns();
@@ -80,4 +99,6 @@ void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alert
         trend_judge(&j->arena, &stretch, i, &view->findings);
     }
     observe_alerts_judge(alerts, view, &j->arena, &view->findings);
+    judge_driver(view->devices, &j->arena, &view->findings);
+    observe_lives_turn(j->lives, view);
 }

@@ -76,6 +76,14 @@ struct observe_run {
     ptrdiff_t step_count;
 };
 
+// A finding that has held.
+struct observe_resolved {
+    const char *id, *what;
+    enum finding_severity severity;
+    int card;
+    int64_t since_ms, until_ms; // since 1970
+};
+
 struct observe_view {
     int64_t at_ns; // of the newest reading; os_now_ns, but a recording's time goes with its speed
     int64_t started_ns; // when we began to watch, on the same clock
@@ -87,9 +95,11 @@ struct observe_view {
     bool has_cpu; // false: a recording without it
     const struct observe_run *runs;
     int run_count, runs_unlisted;
-    struct findings findings; // trend.*; judged every few seconds
-    int64_t readings;         // intervals that we have watched
-    int64_t late_readings;    // readings of a GPU later than twice the interval
+    struct findings findings; // trend.*, alert.*; judged every few seconds; the worst first
+    const struct observe_resolved *resolved; // warnings and problems that are over, newest first
+    int resolved_count;
+    int64_t readings;      // intervals that we have watched
+    int64_t late_readings; // readings of a GPU later than twice the interval
 };
 
 struct watch; // private

@@ -146,6 +146,11 @@ void observe_runs_tell(struct runs *r, const struct observe_view *view, int card
 struct judge;
 struct judge *observe_judge_open(struct arena *a);
 
+// Since when findings hold, and those that held.
+struct lives;
+struct lives *observe_lives_open(struct arena *a);
+void observe_lives_turn(struct lives *l, struct observe_view *view);
+
 // The limits that the user sets; NULL: none.
 struct alerts;
 int observe_alerts_open(struct arena *a, const struct observe_options *options,
