@@ -85,6 +85,7 @@ static void throttling_is_the_counters_share(void **state) {
     for (int i = 0; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 100 + 0.25 * i;
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 25.0 % of 119 s"));
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power limit 10.0 %; clock 7 % below"));
+    assert_true(is(&r, "trend.throttled", FINDING_WARNING, "you lose 1.8 h a day")); // 7.4 % of 24 h
     // The driver was loaded again in between: counters begin at 0, nothing is lost or negative.
     for (int i = 60; i < SECONDS; i++) r.gauges[i].sw_thermal_seconds = 0.25 * (i - 60);
     assert_true(is(&r, "trend.throttled", FINDING_WARNING, "power brake 24.8 %"));
@@ -256,6 +257,7 @@ static void a_card_waits_for_a_reason(void **state) {
     assert_true(is(&r, "trend.starved", FINDING_WARNING, "without waiting for data"));
     for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 120;
     assert_true(is(&r, "trend.starved", FINDING_WARNING, "60 % of a step of 200"));
+    assert_true(is(&r, "trend.starved", FINDING_WARNING, "14.4 h of a day"));
     for (int i = 0; i < STEPS; i++) r.steps[i].times.io_ms = 5, r.steps[i].times.other_ms = 100;
     r.stretch.process_cpus = 1.02;
     assert_true(is(&r, "trend.starved", FINDING_WARNING, "50 % of a step of 200"));

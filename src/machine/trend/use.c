@@ -34,9 +34,9 @@ struct seen {
 // Each cause with what shows it and what helps; the first that holds is said.
 static bool waits_for_data(const struct trend *t, const struct seen *s, struct finding *f) {
     if (!(s->io >= 0.3)) return false;
-    struct str evidence =
-        str_format(t->arena, "%.0f %% of a step of %.1f ms is spent waiting for data", 100 * s->io,
-                   s->step_ms);
+    struct str evidence = str_format(
+        t->arena, "%.0f %% of a step of %.1f ms is spent waiting for data: %.1f h of a day",
+        100 * s->io, s->step_ms, 24 * s->io);
     return finding_say(
         f, FINDING_WARNING, f->value, evidence,
         "more loader workers, data preprocessed ahead or on a faster disk, pin_memory");

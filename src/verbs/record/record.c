@@ -155,6 +155,9 @@ static int run_recorder(struct arena *a, const struct record_options *o, const c
     int status, rc = launch_python_lay_out(a, &folder, why);
     if (rc < 0) return rc;
     setenv("PYTHONPATH", launch_python_own_path(a, folder).p, 1);
+    // It takes seconds in which nothing else would be said.
+    const bool is_quiet = *(const bool *)((const char *)o + SWITCH(14));
+    if (!is_quiet && isatty(STDERR_FILENO)) out_say(stderr, "importing torch\n");
     rc = os_run(command(a, o, folder, output), &status, why);
     if (rc < 0) {
         return fail_hint(why,
