@@ -24,7 +24,7 @@ from template import dims, families  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
-KEYS = ("name model mode precision optimizer checkpointing adapter quant weights fused grouped tied single attention library torch rules "
+KEYS = ("name model mode precision optimizer checkpointing adapter quant weights shard accumulation fused grouped tied single attention library torch rules "
         "recorder").split()
 CHECKED_LAYERS = (2, 6)
 

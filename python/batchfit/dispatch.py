@@ -10,6 +10,7 @@ from . import cuda_rules
 from .autocast import AUTOCAST
 from .errors import RecordError
 from .events import Log
+from .sharded import SHARDING
 
 try:
     from torch._decomp import decomposition_table
@@ -18,6 +19,7 @@ except ImportError:  # pragma: no cover - every supported torch has it
 
 _node = getattr(torch._C, "_current_autograd_node", None)
 _peek = getattr(torch._C._autograd, "_get_sequence_nr", None) if _node else None
+_OF_RANKS = {"DTensor", "AsyncCollectiveTensor"}
 _MATMUL = {"mm", "bmm", "addmm", "baddbmm", "addmv", "mv", "dot"}
 
 
@@ -131,6 +133,10 @@ class Recorder(TorchDispatchMode):
         """An op asked for a value that does not exist here."""
         self.unknown_values += 1
 
+    def resized(self, storage, op):
+        """A storage changed its size, which no operation says."""
+        self.log.resized(storage, op, self.modules.current())
+
     # -- dispatch -------------------------------------------------------------
 
     def _name(self, func):
@@ -176,19 +182,22 @@ class Recorder(TorchDispatchMode):
         log = self.log
         if self.quiet:
             return func(*args, **kwargs)
+        if any(t.__name__ in _OF_RANKS for t in types):
+            return NotImplemented  # what it does with its local part comes here
         log.poll()
-        name = self._op = self._name(func)
+        name = self._name(func)
+        self._op = SHARDING.what or name
         self._module = self.modules.current()
         self._cublas_workspace(name)
         out = self._run(func, name, args, kwargs)
-        tag = "cast" if AUTOCAST.casting else None
+        tag = "cast" if AUTOCAST.casting else SHARDING.what and "temporary"
         for t in out if isinstance(out, (list, tuple)) else (out,):
             if isinstance(t, torch.Tensor):
-                log.note(t, name, self._module, tag)
+                log.note(t, self._op, self._module, tag)
             elif isinstance(t, (list, tuple)):
                 for u in t:
                     if isinstance(u, torch.Tensor):
-                        log.note(u, name, self._module, tag)
+                        log.note(u, self._op, self._module, tag)
         if self.work is not None:
             self.work.observe(name, func, args, kwargs, out)
         for ident in self._scratch:

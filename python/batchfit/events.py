@@ -171,6 +171,7 @@ class Log:
         self.cpu_counts = False  # inside a data-dependent loss, real tensors stand for the device's
         self._watcher = WATCHER(self)
         self._pinned = {}
+        self.shards, self.ranks = {}, 1  # id -> sharded.Shape, of a rank's part of parameters
         self.rounded = {}  # id -> (each, n, by): the block has each * ceil(n / by) bytes
 
     def mark(self, kind, step=0, micro=0):
@@ -218,6 +219,17 @@ class Log:
         entry.watch = self._watcher.watch(storage, key)
         self.live[key] = entry
         return entry.event
+
+    def resized(self, storage, op, module="-"):
+        """The storage has another size than before: its block is freed, and there is a new one."""
+        entry = self.live.get(storage._cdata)
+        if entry is None:
+            return
+        if entry.event is not None:
+            self.events.append(("f", entry.event[ID]))
+        entry.event, entry.slot = None, self.slot
+        if storage.nbytes():
+            entry.event = self._new(storage.nbytes(), "temporary", op, module)
 
     def ignore(self, tensor):
         """The tensor's storage stands for memory that is logged elsewhere."""

@@ -42,6 +42,8 @@ KNOBS = {
     "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout; hf: only"),
     "quant": (("nf4", "nf4-dq"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales quantised, too"),
     "weights": (("fp32", "bf16"), "what a model under amp is loaded as (default fp32)"),
+    "shard": (("fsdp2",), "torch's fully_shard as accelerate applies it, full precision of the weights kept in shards; hf: only"),
+    "ranks": (int, "GPUs that share the weights; the first of them is recorded"),
     "targets_per_image": (int, "detection: objects per image"),
     "name": (str, "model name written to the header (default: SOURCE)"),
 }

@@ -3,11 +3,12 @@
 
 import torch
 
-from . import __version__, sources
+from . import __version__, sharded, sources
 
 
 def load(source, knobs):
     """The job of a source, its model in the mode, dtype and layout that the knobs say."""
+    sharded.check(knobs)
     job = sources.load(source, knobs)
     model = job.model
     model.train(knobs.mode == "train")
@@ -15,6 +16,9 @@ def load(source, knobs):
         model.to(getattr(torch, knobs.model_dtype))
     if knobs.channels_last:
         model.to(memory_format=torch.channels_last)
+    if knobs.shard:
+        job.model, library = sharded.apply(model, knobs)
+        job.library += ", " + library
     return job
 
 
@@ -29,7 +33,7 @@ def header(source, knobs, job, batches, seconds):
                 cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
                 attention=knobs.attention, script=knobs.script_defaults)
     # What changes a training as a whole: absent where all weights are trained as they are.
-    head.update({k: v for k in ("adapter", "quant", "weights") for v in [getattr(knobs, k)] if v is not None})
+    head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks") for v in [getattr(knobs, k)] if v is not None})
     head.update(parameters=sum(p.numel() for p in job.model.parameters()), batches=list(batches), steps=2,
                 seconds=round(seconds, 1))
     return head

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from . import optimizers
+from .sharded import SHARDING, local
 from .work import Work
 
 STEPS = 2
@@ -42,6 +43,10 @@ class Script:
 
     def run(self):
         """The whole recording."""
+        with SHARDING.recording(self.rec) if self.knobs.shard else contextlib.nullcontext():
+            self._run()
+
+    def _run(self):
         self._init()
         with self.rec, self.rec.modules:
             if self.knobs.resident or self.knobs.prefetch:
@@ -76,7 +81,9 @@ class Script:
                 for _, tensor in named.items():
                     if tensor is not None and id(tensor) not in seen:
                         seen.add(id(tensor))
-                        self.log.note(tensor, "-", module_name or "-", tag)
+                        event = self.log.note(local(tensor), "-", module_name or "-", tag)
+                        if self.knobs.shard and tag == "param" and event:
+                            SHARDING.describe(event, [(tensor.shape[0], tensor.shape[1:].numel())])
         if self.knobs.optimizer != "none":
             self.optimizer = self._make_optimizer()
         if self.knobs.ema:
@@ -137,7 +144,7 @@ class Script:
             self.output = None
 
     def _autocast(self):
-        dtype = self.knobs.autocast_dtype
+        dtype = None if self.knobs.shard else self.knobs.autocast_dtype  # sharded models have it inside
         return torch.autocast("cuda", getattr(torch, dtype)) if dtype else contextlib.nullcontext()
 
     def _micro_step(self, step, micro):
@@ -171,7 +178,7 @@ class Script:
         del loss
         for p in self.job.model.parameters():
             if p.grad is not None:
-                self.log.retag(p.grad, "gradient")
+                self.log.retag(local(p.grad), "gradient")
 
     def _optimize(self, step):
         self._mark("optimizer", step)
@@ -187,6 +194,8 @@ class Script:
 
     def _update(self):
         self.optimizer.step()
+        if self.knobs.shard:
+            SHARDING.optimizer_states(self.optimizer)
 
     def _average(self):
         with torch.no_grad():

@@ -18,6 +18,9 @@
             "section of the config to use, if it holds several runs", "")
 #define CLI_ROW_GPU(at) \
     CLI_ROW("gpu", "NAME", CLI_TEXT, at, "GPU: rtx3060, 'RTX 3080 Ti', a100-80gb", "gpus")
+#define CLI_ROW_GPUS(at)                    \
+    CLI_ROW("gpus", "NxNAME", CLI_TEXT, at, \
+            "so many GPUs of this name, in one training: 8xh100 (--gpu and --ranks in one)", "")
 #define CLI_ROW_GPU_MEMORY(at) \
     CLI_ROW("gpu-memory", "BYTES", CLI_MEMORY, at, "GPU with this much memory: 6GiB", "")
 #define CLI_ROW_GPU_IDS(at) \

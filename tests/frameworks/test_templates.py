@@ -72,10 +72,10 @@ class TestMake(unittest.TestCase):
         d = dims.first("SDFVEKL")
 
         class Log:
-            rounded = {}
+            rounded, shards = {}, {}
             events = [("m", "init", 0), ["a", 1, 2 * d.value["V"] + 2, "param", "-", "-", 0]]
         with self.assertRaisesRegex(make.NotATemplate, "no product of dimensions"):
-            make.body({n: Log for n in make.LAYERS}, d)
+            make.body({n: Log for n in (3, 4, 5)}, d)
 
 
 class TestFourBit(unittest.TestCase):

@@ -132,6 +132,21 @@ static void blocks_within_blocks(void **state) {
     assert_events(&a, &t, "a 10 2 0 other\na 20 3 0 other\na 21 3 0 other\n");
 }
 
+// A rank has ceil(rows / ranks) rows of a parameter; what is gathered of all is padded.
+static void ranks_share_rows(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const char text[] = IN_HEAD("\"hidden\":[1,99],\"ranks\":[2,64],\"vocabulary\":[2,999]",
+                                       "a 1 4D[V/N] param\n"
+                                       "a@1 2 2DN[V/N] temporary\n"
+                                       "a 3 [DV/2N] other\n"
+                                       "f 2\n");
+    const int64_t values[TAPE_DIM_COUNT] = {
+        [TAPE_DIM_HIDDEN] = 10, [TAPE_DIM_RANKS] = 8, [TAPE_DIM_VOCABULARY] = 101};
+    struct tape t = instance(&a, text, values);
+    assert_events(&a, &t, "a 1 520 0 param\na@1 2 2080 0 temporary\na 3 64 0 other\nf 2\n");
+}
+
 static const struct {
     const char *text, *message;
 } faults[] = {
@@ -142,11 +157,21 @@ static const struct {
                            "blocks that are open in 'i'"},
     {HEAD "a B 2 other\n", "x.tape:2: expected only dimensions of the header and iterations of "
                            "blocks that are open in 'B'"},
-    {HEAD "a 1 2+ other\n", "x.tape:2: expected a number, a dimension or [product/number] in '2+'"},
-    {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [product/number] in ''"},
+    {HEAD "a 1 2+ other\n",
+     "x.tape:2: expected a number, a dimension or [product/product] in '2+'"},
+    {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [product/product] in ''"},
     {HEAD "a 1 [S/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[S/0]'"},
     {HEAD "a 1 [S other\n",
-     "x.tape:2: expected [product/number] or [product+number/number] in '[S'"},
+     "x.tape:2: expected [product/product] or [product+number/product] in '[S'"},
+    {HEAD "a 1 [S/] other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[S/]'"},
+    {HEAD "a 1 [S/B] other\n", "x.tape:2: expected only dimensions of the header and iterations "
+                               "of blocks that are open in '[S/B]'"},
+    {HEAD "l i L\na 1 [S/i] other\n/l\n",
+     "x.tape:3: expected only dimensions of the header and iterations of blocks that are open in "
+     "'[S/i]'"},
+    {HEAD "a 1 [S/4000000000000000000D] other\n",
+     "x.tape:2: a value cannot be used: it is beyond 2^62"},
     {HEAD "a 1 BBBBBBBBB other\n",
      "x.tape:2: expected a dimension at most 8 times in a product in 'BBBBBBBBB'"},
     {HEAD "a 1 9999999999999999999 other\n",
@@ -318,15 +343,11 @@ static void many_layers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_run_through),
-        cmocka_unit_test(what_comes_out_is_a_tape),
-        cmocka_unit_test(a_batch_that_is_given),
-        cmocka_unit_test(blocks_within_blocks),
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(values_out_of_bounds),
-        cmocka_unit_test(a_template_is_no_tape),
-        cmocka_unit_test(images_have_classes_and_work),
-        cmocka_unit_test(many_layers),
+        cmocka_unit_test(blocks_are_run_through),       cmocka_unit_test(what_comes_out_is_a_tape),
+        cmocka_unit_test(a_batch_that_is_given),        cmocka_unit_test(ranks_share_rows),
+        cmocka_unit_test(blocks_within_blocks),         cmocka_unit_test(malformed),
+        cmocka_unit_test(values_out_of_bounds),         cmocka_unit_test(a_template_is_no_tape),
+        cmocka_unit_test(images_have_classes_and_work), cmocka_unit_test(many_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@ the three of fused q, k and v). A size with another rest is not a product: that 
 import re
 
 NAMES = {"B": "batch", "S": "sequence", "D": "hidden", "F": "ffn", "V": "vocabulary", "E": "head_size", "K": "kv_heads",
-         "G": "group", "R": "adapter_rank", "L": "layers"}
+         "G": "group", "R": "adapter_rank", "L": "layers", "N": "ranks"}
 # What kernels round: flash attention's rows and head size (python/batchfit/cuda_rules.py).
 CEILS = {"[S/128]": ("S", 128), "[E/32]": ("E", 32)}
 CONSTANT_MOST = 1 << 20
@@ -48,7 +48,7 @@ class Dims:
         s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
         group = p.get("G", 1)
         self.value = {"B": p.get("B", 1), "S": s, "K": p["K"], "G": group, "D": p["K"] * group * p["D"], "F": p["F"],
-                      "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers}
+                      "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
         self.marker = dict(p, S=s)
         self._ceil = {"[S/128]": tiles, "[E/32]": head_tiles}
         self._after = after
@@ -69,7 +69,7 @@ class Dims:
     def product(self, n):
         """{letters: constant} of a size, or None. Letters are sorted; "" stands for 1."""
         letters, more = "", 0
-        for letter in "DBSFVERKG":  # D first: its value has the factors K and G
+        for letter in "DBSFVERKGN":  # D first: its value has the factors K and G
             if letter in self.marker:
                 n, times = self._divide(n, self.value[letter], self.marker[letter])
                 if n is None:
@@ -102,7 +102,7 @@ def _rest(n):
 def _can_be(letters):
     """Batches, heads and ranks never stand alone in a decoder's tensor, nor do the rounded ones: so the number of the
     parameters, in lists of one entry each, is not taken for them."""
-    few = set("BKGR") & set(letters)
+    few = set("BKGRN") & set(letters)
     return (not few or set("SDFEV") & set(letters)) and ("[" not in letters or "[S/128]" in letters and "K" in letters)
 
 
@@ -126,8 +126,8 @@ def text(terms):
 
 
 # Two sets: what is made of the first must hold for the second.
-FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37), 23)
-SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41), 17)
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=43), 23)
+SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47), 17)
 
 
 def first(letters):
@@ -141,4 +141,4 @@ def second(letters):
 
 
 def _some(which, letters):
-    return Dims({k: v for k, v in which[0].items() if k in letters or k not in "BGR"}, which[1])
+    return Dims({k: v for k, v in which[0].items() if k in letters or k not in "BGRN"}, which[1])

@@ -25,12 +25,14 @@ KINDS = {
     "lora": (_AMP, ""),
     "qlora": (dict(_AMP, quant="nf4"), ""),
     "qlora-dq": (dict(_AMP, quant="nf4-dq"), ""),
+    "fsdp2": (dict(_AMP, weights="fp32", shard="fsdp2"), None),
+    "fsdp2-accumulating": (dict(_AMP, weights="fp32", shard="fsdp2", accumulation=2), None),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
-          "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024]}
+          "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
 
 
 class Variant:
@@ -48,6 +50,11 @@ class Variant:
         return "-".join(filter(None, words))
 
     @property
+    def sharded(self):
+        """Are its weights spread over ranks?"""
+        return "shard" in KINDS[self.kind][0]
+
+    @property
     def facts(self):
         """What the header says of it besides the recorder's words."""
         knobs, adapter = KINDS[self.kind]
@@ -58,13 +65,22 @@ class Variant:
     @property
     def letters(self):
         """The dimensions that the template has."""
-        return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None)
+        return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None) + "N" * self.sharded
 
     def knobs(self, value):
         """The recorder's, at these values of the dimensions."""
         knobs, adapter = KINDS[self.kind]
         knobs = dict(knobs, seq_len=value["S"], checkpointing=self.checkpointing)
+        if self.sharded:
+            knobs["ranks"] = value["N"]
         return knobs if adapter is None else dict(knobs, adapter="lora:%d%s" % (value["R"], adapter))
+
+    @property
+    def layers(self):
+        """Layer counts to compare: the first and last ones of what is sharded are gathered otherwise than those between."""
+        if not self.sharded:
+            return (3, 4, 5)
+        return (7, 8, 9) if self.tied else (5, 6, 7)  # a tied Qwen3 of 6 has as many parameters as 34 tiles of a head have bytes
 
     def config(self, value):
         """A config.json with these values."""

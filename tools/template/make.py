@@ -5,7 +5,6 @@ import re
 
 from . import dims, fold
 
-LAYERS = (3, 4, 5)
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
 
 
@@ -28,10 +27,27 @@ def _split_module(path):
     return _LAYER.sub("{}", path), tuple(int(n) for n in _LAYER.findall(path))
 
 
-def _terms(a, rounded, d):
+def _shard_terms(a, shape, d):
+    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each."""
+    out, total = {}, 0
+    for rows, rest in shape.parts:
+        letters, others = d.plain(rows), d.plain(rest)
+        if letters is None or others is None:
+            raise NotATemplate("%s in %s: parameters of %d rows of %d are no products of dimensions" % (a[4], a[5], rows, rest))
+        name = dims.order("N" * shape.times_ranks + others + "[%s/N]" % letters)
+        out[name] = out.get(name, 0) + shape.each
+        total += shape.each * (d.value["N"] if shape.times_ranks else 1) * dims.ceil(rows, d.value["N"]) * rest
+    if total != a[2]:
+        raise NotATemplate("%s in %s: %d bytes, of which %d are known" % (a[4], a[5], a[2], total))
+    return out
+
+
+def _terms(a, log, d):
     """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
-    if a[1] in rounded:
-        each, n, by = rounded[a[1]]
+    if a[1] in log.shards:
+        return _shard_terms(a, log.shards[a[1]], d)
+    if a[1] in log.rounded:
+        each, n, by = log.rounded[a[1]]
         letters = d.plain(n)
         if letters is None or each * dims.ceil(n, by) != a[2]:
             raise NotATemplate("%s in %s: %d elements are no product of dimensions" % (a[4], a[5], n))
@@ -39,8 +55,8 @@ def _terms(a, rounded, d):
     return d.product(a[2])
 
 
-def _alloc(a, rounded, d):
-    terms = _terms(a, rounded, d)
+def _alloc(a, log, d):
+    terms = _terms(a, log, d)
     module, layer = _split_module(a[5])
     is_number = not terms or not any(terms)  # it may be a list with an entry a layer, which looks like a constant
     size = "?" if is_number else dims.text(terms)
@@ -55,7 +71,7 @@ def phases(log, d):
         if e[0] == "m":
             out.append((e[1], e[2], []))
         elif e[0] == "a":
-            event = _alloc(e, log.rounded, d)
+            event = _alloc(e, log, d)
             born[e[1]] = event.token
             out[-1][2].append(event)
         elif e[0] == "f":

@@ -35,7 +35,7 @@ def direct(variant, value):
 def template(variant):
     """The text of the variant's template."""
     logs, header, d = {}, None, dims.first(variant.letters)
-    for layers in make.LAYERS:
+    for layers in variant.layers:
         logs[layers], header = log(variant, dict(d.value, L=layers))
     lines = make.body(logs, d)
     for key in ("batches", "sequence_length", "parameters", "seconds", "unknown_values"):

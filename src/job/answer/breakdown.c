@@ -53,6 +53,7 @@ static struct str plan_text(struct arena *a, const struct plan *p) {
     else if (p->optimizer.len > 0)
         buf_format(&text, ", %.*s", STR_ARG(p->optimizer));
     if (p->checkpointing) buf_add(&text, STR(", checkpointing"));
+    if (p->shard.len > 0) buf_format(&text, ", %.*s", STR_ARG(p->shard));
     return buf_str(&text);
 }
 

@@ -71,7 +71,8 @@ static unsigned changes(const struct plan *base, const struct plan *p) {
                       p->target_length != base->target_length)
                << 4 |
            (unsigned)!str_equal(p->adapter, base->adapter) << 5 |
-           (unsigned)!str_equal(p->quant, base->quant) << 6;
+           (unsigned)!str_equal(p->quant, base->quant) << 6 |
+           (unsigned)!str_equal(p->shard, base->shard) << 7;
 }
 
 static void apply(const struct plan *base, const struct plan *way, struct plan *ret) {
@@ -86,6 +87,7 @@ static void apply(const struct plan *base, const struct plan *way, struct plan *
     }
     if (bits & 32) ret->adapter = way->adapter;
     if (bits & 64) ret->quant = way->quant;
+    if (bits & 128) ret->shard = way->shard;
 }
 
 // Several ways at once; false: two of them change the same.

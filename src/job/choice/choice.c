@@ -10,6 +10,7 @@
 #include "job/answer/verdict.h"
 #include "job/answer/write.h"
 #include "job/question/gpus.h"
+#include "job/question/shard.h"
 #include "view/show/prose.h"
 
 #include <assert.h>
@@ -250,7 +251,11 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     return rc < 0 ? rc : is_yes(&m.chosen) ? 0 : FAIL_NO;
 }
 
-int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why) {
+int choice_answer(struct arena *a, const struct choice_options *options, struct fail *why) {
+    struct choice_options asked = *options;
+    const struct choice_options *o = &asked;
+    int rc = question_shard_gpus(&asked.q, &asked.gpu, a, why);
+    if (rc < 0) return rc;
     if (o->q.base.command) return fit_by_trials(a, o, why);
     struct question q;
     struct question_gpus cards = {0};
@@ -258,7 +263,7 @@ int choice_answer(struct arena *a, const struct choice_options *o, struct fail *
     struct buf report = buf_shown(a);
     bool is_ours = false;
     struct answer_tta_ask ask = {0};
-    int rc = question_open(a, &o->q, &q, why);
+    rc = question_open(a, &o->q, &q, why);
     if (rc == 0 && o->free_batch) q.effective = 0;
     if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);

@@ -36,7 +36,8 @@ struct choice_options {
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
                 "within 2 % of the fastest)",                                                      \
                 "largest knee"),                                                                   \
-        CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                    \
+        CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPUS(CHOICE_AT(q.gpus)),                              \
+        CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                                                 \
         CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
         CLI_ROW("measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                      \
                 "measured samples/s of this model, or of about ten others (MODEL@BATCH=SAMPLES "   \

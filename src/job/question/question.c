@@ -10,6 +10,7 @@
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
 #include "job/question/several.h"
+#include "job/question/shard.h"
 #include "predict/sim/alloc_conf.h"
 
 #include <assert.h>
@@ -54,7 +55,7 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
 
 // An adapter or sharding matter to inference, too; by what loss it was trained does not.
 bool question_counts_out(const struct question *q, const struct config_guard *g) {
-    if (question_adapter_models(q, g)) return false;
+    if (question_adapter_models(q, g) || question_shard_models(q, g)) return false;
     return !q->plan.inference || !str_is(g->kind, "objective");
 }
 
@@ -76,7 +77,8 @@ static struct str guard_text(const struct question *q, bool is_measured) {
     if (what.len == 0) return what;
     what = str_format(q->arena, QUESTION_NOT_MODELLED "%.*s; ", STR_ARG(what));
     if (is_measured) return str_format(q->arena, "%.*sthe trials run it as it is", STR_ARG(what));
-    return str_format(q->arena, "%.*sthis counts %s on one GPU", STR_ARG(what), way);
+    const char *where = q->plan.shard.len > 0 ? "sharded over its GPUs" : "on one GPU";
+    return str_format(q->arena, "%.*sthis counts %s %s", STR_ARG(what), way, where);
 }
 
 int question_failed(const struct question *q, int rc) {
@@ -218,7 +220,7 @@ static void take_weights(struct question *q) {
     bool is_half = str_find(v->text, STR("bfloat16")) >= 0 || str_is(v->text, "bf16");
     bool is_amp = q->plan.precision == PLAN_AMP_BF16 || q->plan.precision == PLAN_AMP_FP16;
     if (!is_half || q->plan.inference || q->plan.precision == PLAN_BF16) return;
-    if (q->plan.adapter.len > 0 && is_amp)
+    if ((q->plan.adapter.len > 0 || q->plan.shard.len > 0) && is_amp)
         return; // its weights are counted so, and autocast with them
     q->plan.precision = PLAN_BF16;
     question_say(q, "%.*s: %.*s: the weights, their gradients and the optimizer state are bf16",
@@ -285,6 +287,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     if (is_nhwc) p->layout = STR("nhwc");
     int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
     if (rc == 0) rc = question_adapter(q, o, why);
+    if (rc == 0) rc = question_shard(q, o, why);
     return rc < 0 ? rc : take_precision(q, o->precision, why);
 }
 
@@ -377,8 +380,13 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     q->precision_is_open = !o->is_measured;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
     q->precision_is_open = false;
-    q->plan.precision = PLAN_BF16;
-    question_say(q, "no --precision: weights, gradients and optimizer states are counted in bf16");
+    bool is_sharded = q->plan.shard.len > 0;
+    q->plan.precision = is_sharded ? PLAN_AMP_BF16 : PLAN_BF16;
+    if (is_sharded)
+        question_say(q, "no --precision: bf16 is computed with over shards in fp32 (amp-bf16)");
+    else
+        question_say(q,
+                     "no --precision: weights, gradients and optimizer states are counted in bf16");
 }
 
 static void say_broken_tapes(struct question *q) {
@@ -404,6 +412,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) take_unsaid_precision(q, o);
     if (rc == 0) rc = fill_batches(q, o, why);
+    if (rc == 0) rc = question_shard_check(q, o, why);
     if (rc == 0) rc = gpu_load(a, &q->gpus, why);
     if (rc == 0) rc = speed_load(a, &q->speeds, why);
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
@@ -417,7 +426,8 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
 
 void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card) {
     // Text models have no convolution, and cuDNN is loaded at its first use only.
-    const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0};
+    const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0,
+                                          .uses_nccl = q->plan.shard.len > 0};
     struct forecast_card card = {.gpu = gpu,
                                  .others_bytes = q->others_bytes > 0 ? q->others_bytes : 0};
     double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));

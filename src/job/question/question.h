@@ -13,7 +13,7 @@
 struct question_options {
     struct cli_options base;
     const char *config, *dialect, *section, *keys;
-    const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant;
+    const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant, *shard, *gpus;
     int64_t image_size, sequence_length, target_length, classes, ranks;
     int64_t batch, accumulation, effective, least, most, multiple;
     bool checkpointing, inference, ema, channels_last;
@@ -39,6 +39,9 @@ struct question_options {
                 ""),                                                                      \
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                      \
                 "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"), \
+        CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                      \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard)",        \
+                "fsdp2"),                                                                 \
         CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),     \
                 "effective batch to keep (default the config's batch x accumulation x ranks)", "")
 

@@ -199,6 +199,14 @@ static void note_layout(struct arena *a, const struct plan *p, struct forecast_t
         a, "recorded as %.*s: the same bytes, other kernels", STR_ARG(t->entry->header.layout));
 }
 
+// One rank's part of a model is of nothing else either.
+static int serves_shard(const struct plan *p, const struct forecast_model *m,
+                        const struct tape_header *h) {
+    (void)m;
+    bool is_alike = str_equal(p->shard, h->shard);
+    return is_alike && (h->shard.len == 0 || p->ranks == h->ranks) ? FREE : NO;
+}
+
 // A tape of an adapter over frozen weights is of nothing else.
 static int serves_adapter(const struct plan *p, const struct forecast_model *m,
                           const struct tape_header *h) {
@@ -245,11 +253,12 @@ static void note_name(struct arena *a, const struct plan *p, struct forecast_tap
                    STR_ARG(p->model), STR_ARG(model));
 }
 
-enum { IMAGE_SIZE = 3 };
+enum { IMAGE_SIZE = 4 };
 static const struct property properties[] = {
     {"name", serves_name, note_name},
     {"mode", serves_mode, NULL},
     {"adapter", serves_adapter, NULL},
+    {"sharding", serves_shard, NULL},
     [IMAGE_SIZE] = {"image size", serves_image, note_image},
     {"sequence length", serves_sequence, note_sequence},
     {"precision", serves_precision, note_precision},

@@ -58,6 +58,16 @@ static struct str has_quant(const struct tape_shelf_entry *e) {
     return quant_text(e->entry.header.quant);
 }
 
+static struct str shard_text(struct str shard) {
+    return shard.len > 0 ? shard : STR("none");
+}
+static struct str wanted_shard(const struct wish *w) {
+    return shard_text(w->plan->shard);
+}
+static struct str has_shard(const struct tape_shelf_entry *e) {
+    return shard_text(e->entry.header.shard);
+}
+
 // Autocast to fp16 and to bf16 casts the same tensors to two bytes.
 static struct str wanted_precision(const struct wish *w) {
     enum plan_precision p = w->plan->precision ? w->plan->precision : PLAN_FP32;
@@ -88,6 +98,18 @@ static struct str has_checkpointing(const struct tape_shelf_entry *e) {
     return checkpointing_text(e->entry.header.checkpointing == 1);
 }
 
+// Of what is not sharded a second micro-step is made (tape_accumulate). Ranks that share weights
+// keep whole gradients until the last one, so that is recorded.
+static struct str accumulation_text(bool is_on) {
+    return is_on ? STR("several micro-steps") : STR("one micro-step");
+}
+static struct str wanted_accumulation(const struct wish *w) {
+    return accumulation_text(w->plan->shard.len > 0 && w->plan->accumulation > 1);
+}
+static struct str has_accumulation(const struct tape_shelf_entry *e) {
+    return accumulation_text(e->entry.header.accumulation > 1);
+}
+
 static const struct property {
     const char *name;
     struct str (*wanted)(const struct wish *w);
@@ -97,9 +119,11 @@ static const struct property {
     {"an embedding", wanted_embedding, has_embedding},
     {"adapter", wanted_adapter, has_adapter},
     {"weights in four bits", wanted_quant, has_quant},
+    {"sharding", wanted_shard, has_shard},
     {"optimizer", wanted_optimizer, has_optimizer},
     {"precision", wanted_precision, has_precision},
     {"gradient checkpointing", wanted_checkpointing, has_checkpointing},
+    {"an optimizer step of", wanted_accumulation, has_accumulation},
 };
 enum { PROPERTIES = sizeof properties / sizeof *properties };
 
@@ -191,6 +215,7 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     if (e->is_grouped) values[TAPE_DIM_GROUP] = s->heads / s->kv_heads;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
+    if (e->entry.header.shard.len > 0) values[TAPE_DIM_RANKS] = w->plan->ranks;
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has
@@ -227,7 +252,12 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     const struct tape_header *h = &t->entry->header;
     str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
-    if (p->quant.len > 0)
+    if (p->shard.len > 0)
+        str_list_format(a, &t->notes,
+                        "%.*s over %lld GPUs as accelerate wraps a model: fp32 shards, bf16 when "
+                        "gathered and reduced; the first GPU is shown, and none has more",
+                        STR_ARG(p->shard), (long long)p->ranks);
+    else if (p->quant.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s: frozen linear layers in four bits as bitsandbytes stores them; "
                         "embedding, norms and head in fp32, as peft prepares them",
@@ -266,7 +296,8 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
-    int rc = forecast_load_template(f->cache, e, values, p->accumulation > 1, &t.loaded, why);
+    bool is_made = p->accumulation > 1 && p->shard.len == 0;
+    int rc = forecast_load_template(f->cache, e, values, is_made, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// An adapter in one text, the recorder's own.
+// Words of the recorder: an adapter in one text, four bits, shards.
 #include "predict/plan/plan.h"
 
+const char *const plan_shards[] = {"fsdp2", NULL};
 const char *const plan_quants[] = {"nf4", "nf4-dq", NULL};
 const char *const plan_adapter_layers[] = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
                                            "gate_proj", "up_proj", "down_proj", NULL};

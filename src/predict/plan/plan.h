@@ -33,6 +33,7 @@ struct plan {
     struct str layout;    // nchw or nhwc
     struct str adapter;   // see plan_adapter; empty: every weight is trained
     struct str quant;     // of frozen weights: one of plan_quants; empty: none
+    struct str shard;     // how the ranks share weights: one of plan_shards; empty: each has all
     bool checkpointing, ema, inference;
     bool fused; // the optimizer's kernel needs no temporaries
 };
@@ -47,6 +48,7 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
 
+extern const char *const plan_shards[]; // NULL-ended: fsdp2
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
 // LoRA: its rank, the layers it is on (names, separated by commas, in any order) and whether it has
 // dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven linear

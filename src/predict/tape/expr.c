@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions are read by one pass without precedence: a sum of products, whose factors are letters
-// or [product/const], [product+const/const]. Values are made in 128 bits and every step is checked.
+// or [product/product], [product+number/product]. Values are made in 128 bits and every step is
+// checked.
 #include "predict/tape/expr.h"
 
 #include "predict/tape/line.h"
@@ -74,16 +75,25 @@ static bool scan_symbol(struct scan *s, struct tape_product *p) {
     return true;
 }
 
+// A number, letters, or both; false: neither is there.
+static bool scan_product(struct scan *s, struct tape_product *p) {
+    bool any = scan_number(s, &p->c);
+    while (!s->wrong && scan_symbol(s, p)) any = true;
+    return any;
+}
+
 // What follows "[", up to and with "]".
 static struct tape_ceil scan_ceil(struct scan *s) {
-    struct tape_ceil c = {.product.c = 1, .divisor = 1};
-    scan_number(s, &c.product.c);
-    while (!s->wrong && scan_symbol(s, &c.product)) {
-    }
+    struct tape_ceil c = {.product.c = 1, .divisor.c = 1};
+    uint32_t allowed = s->allowed;
+    scan_product(s, &c.product);
     bool whole = !scan_is(s, '+') || scan_number(s, &c.more);
-    whole = whole && scan_is(s, '/') && scan_number(s, &c.divisor) && scan_is(s, ']');
-    if (!whole && !s->wrong) s->wrong = "[product/number] or [product+number/number]";
-    if (c.divisor < 1 && !s->wrong) s->wrong = "a divisor of at least 1";
+    whole = whole && scan_is(s, '/');
+    s->allowed &= (1u << TAPE_DIM_COUNT) - 1 - (1u << TAPE_DIM_BATCH);
+    whole = whole && scan_product(s, &c.divisor) && scan_is(s, ']');
+    s->allowed = allowed;
+    if (!whole && !s->wrong) s->wrong = "[product/product] or [product+number/product]";
+    if (c.divisor.c < 1 && !s->wrong) s->wrong = "a divisor of at least 1";
     return c;
 }
 
@@ -99,7 +109,7 @@ static struct tape_term scan_term(struct arena *a, struct tape_pool *pool, struc
         }
         any = true;
     }
-    if (!any && !s->wrong) s->wrong = "a number, a dimension or [product/number]";
+    if (!any && !s->wrong) s->wrong = "a number, a dimension or [product/product]";
     return t;
 }
 
@@ -145,10 +155,11 @@ static const char *term_value(const struct tape_pool *pool, const struct tape_te
     if (!product_value(&t->product, values, first, ret)) return too_large;
     for (int32_t i = t->ceil; i < t->ceil + t->ceil_count; i++) {
         const struct tape_ceil *c = &pool->ceils[i];
-        __int128 n;
+        __int128 n, divisor;
         if (first > 0 && c->product.powers[TAPE_DIM_BATCH] > 0) return "it rounds the batch";
         if (!product_value(&c->product, values, 0, &n)) return too_large;
-        if (!times(ret, (int64_t)((n + c->more + c->divisor - 1) / c->divisor))) return too_large;
+        if (!product_value(&c->divisor, values, 0, &divisor)) return too_large;
+        if (!times(ret, (int64_t)((n + c->more + divisor - 1) / divisor))) return too_large;
     }
     return NULL;
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions of a template: sums of const × dimensions, where a factor may also be a product,
-// or a product and a constant, divided by a constant and rounded up. Shared by the files of this
+// Expressions of a template: sums of const × dimensions, where a factor may also be a product, or a
+// product and a constant, divided by another product and rounded up. Shared by the files of this
 // room.
 #ifndef TAPE_EXPR_H
 #define TAPE_EXPR_H
@@ -18,8 +18,8 @@ struct tape_product {
 };
 // ⌈(product + more) / divisor⌉
 struct tape_ceil {
-    struct tape_product product;
-    int64_t more, divisor;
+    struct tape_product product, divisor; // a divisor has neither the batch nor an iteration
+    int64_t more;
 };
 struct tape_term {
     struct tape_product product;

@@ -29,7 +29,7 @@ static const struct header_field {
     NUMBER(accumulation),  FLAG(checkpointing), FLAG(ema),          FLAG(grad_scaler),
     FLAG(cudnn_benchmark), FLAG(prefetch),      TEXT(zero_grad),    TEXT(attention),
     NUMBER(classes),       NUMBER(parameters),  NUMBER(steps),      TEXT(adapter),
-    TEXT(quant),           TEXT(weights),
+    TEXT(quant),           TEXT(weights),       TEXT(shard),        NUMBER(ranks),
 #undef TEXT
 #undef NUMBER
 #undef FLAG
@@ -44,6 +44,7 @@ struct tape_header tape_header_unknown(void) {
                                 .classes = TAPE_UNKNOWN,
                                 .parameters = TAPE_UNKNOWN,
                                 .steps = TAPE_UNKNOWN,
+                                .ranks = TAPE_UNKNOWN,
                                 .checkpointing = TAPE_UNKNOWN,
                                 .ema = TAPE_UNKNOWN,
                                 .grad_scaler = TAPE_UNKNOWN,

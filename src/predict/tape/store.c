@@ -72,6 +72,7 @@ static const struct column {
     HEADER(classes, CELL_NUMBER),
     HEADER(parameters, CELL_NUMBER),
     HEADER(adapter, CELL_TEXT),
+    HEADER(shard, CELL_TEXT),
     HEADER(quant, CELL_TEXT),
     HEADER(weights, CELL_TEXT),
 #undef HEADER

@@ -66,7 +66,9 @@ struct tape_header {
     struct str model, library, torch, recorder, rules, mode, precision, layout, optimizer;
     struct str zero_grad, attention;
     struct str adapter, quant, weights; // "lora:16", "nf4", "bf16"; empty: none, none, not said
+    struct str shard;                   // of one rank's part, "fsdp2"; empty: of all weights
     int64_t image_size, sequence_length, target_length, accumulation, classes, parameters, steps;
+    int64_t ranks; // that the weights are spread over
     int checkpointing, ema, grad_scaler, cudnn_benchmark, prefetch; // 0, 1 or TAPE_UNKNOWN
     double seconds;
     const int64_t *batches; // at which the sequence was recorded; ascending is not promised

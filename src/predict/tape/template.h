@@ -20,8 +20,8 @@ enum tape_dim {
     TAPE_DIM_GROUP, // query heads that share one key-value head
     TAPE_DIM_ADAPTER_RANK,
     TAPE_DIM_LAYERS,
-    TAPE_DIM_RANKS,           // reserved, as the next: no template has them yet
-    TAPE_DIM_TENSOR_PARALLEL, //
+    TAPE_DIM_RANKS,           // that share the weights
+    TAPE_DIM_TENSOR_PARALLEL, // reserved: no template has it yet
     TAPE_DIM_IMAGE_SIZE,      // pixels of the square's side
     TAPE_DIM_COUNT
 };

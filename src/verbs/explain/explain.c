@@ -4,6 +4,7 @@
 #include "job/answer/breakdown.h"
 #include "job/answer/verdict.h"
 #include "job/question/gpus.h"
+#include "job/question/shard.h"
 
 #include <stdio.h>
 #include <unistd.h>
@@ -23,6 +24,7 @@ static const struct cli_row rows[] = {
     {"gradient-accumulation-steps", "N", CLI_COUNT, AT(q.accumulation),
      "micro-steps per optimizer step (default the config's)", ""},
     CLI_ROW_GPU(AT(gpu)),
+    CLI_ROW_GPUS(AT(q.gpus)),
     CLI_ROW_GPU_MEMORY(AT(gpu_memory)),
     CLI_ROW_MACHINE(AT(machine)),
     {"html", "FILE", CLI_TEXT, AT(html), "write a page with a picture of memory over the step",
@@ -86,11 +88,13 @@ static void show(struct question *q, struct answer *a, bool has_details) {
 }
 
 static int explain_run(struct arena *a, const struct cli_options *options, struct fail *why) {
-    const struct explain_options *o = (const struct explain_options *)options;
+    struct explain_options asked = *(const struct explain_options *)options;
+    const struct explain_options *o = &asked;
     struct question q;
     struct forecast_card card;
     struct answer found;
-    int rc = question_open(a, &o->q, &q, why);
+    int rc = question_shard_gpus(&asked.q, &asked.gpu, a, why);
+    if (rc == 0) rc = question_open(a, &o->q, &q, why);
     if (rc == 0) rc = find_card(&q, o, &card, why);
     if (rc == 0) rc = answer(&q, o, &card, &found, why);
     if (rc == 0 && o->html)

@@ -1,0 +1,276 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of FSDP2 without a GPU: torch's own code, on meta, over a process group of ranks that are not there.
+
+What a GPU would have and meta lacks is put in its place: a device handle that knows which stream is current, so that every
+allocation gets its stream; storages that are resized (gathered parameters come and go so, unseen by the dispatcher); and
+DTensor's own bookkeeping, whose shadow tensors are no memory, is kept out. The wrapping is accelerate's own
+(accelerate/utils/fsdp_utils.py, fsdp2_prepare_model). Rank 0 is recorded: torch.chunk gives the first ranks the larger parts,
+so no rank has more. Names of torch that are replaced here are private: one that is missing is an error, never a guess.
+"""
+
+import contextlib
+import types
+
+import torch
+
+from .errors import RecordError, UsageError
+from .sources import need
+
+MOST_RANKS = 65536
+
+
+class Stream:
+    """What FSDP does with a torch.cuda.Stream; waiting takes no memory."""
+
+    def __init__(self, handle, number):
+        self.handle, self.number = handle, number
+
+    def record_event(self, event=None):
+        """An event that has happened."""
+        return event or Event()
+
+    def wait_event(self, event):
+        """Nothing to wait for."""
+
+    wait_stream = wait_event
+
+
+class Event:
+    """torch.cuda.Event."""
+
+    def record(self, stream=None):
+        """Nothing runs."""
+
+    wait = synchronize = record
+
+
+class Handle:
+    """torch.cuda as FSDP2 uses it. log: of the recording, told of the current stream."""
+
+    def __init__(self):
+        self.log = None
+        self._count, self._main = 0, Stream(self, 0)
+        self._current = self._main
+
+    def Stream(self, priority=0):  # pylint: disable=invalid-name,unused-argument  - torch's name
+        """A new one."""
+        self._count += 1
+        return Stream(self, self._count)
+
+    def Event(self):  # pylint: disable=invalid-name  - torch's name
+        """A new one."""
+        return Event()
+
+    def current_stream(self):
+        """The one that allocations go to."""
+        return self._current
+
+    @contextlib.contextmanager
+    def stream(self, stream):
+        """Inside, allocations go to it."""
+        before = self._current
+        self._set(stream)
+        try:
+            yield
+        finally:
+            self._set(before)
+
+    def _set(self, stream):
+        self._current = stream
+        if self.log is not None:
+            self.log.stream = stream.number
+
+
+def _modules():
+    from torch.distributed.fsdp import _fully_shard as package  # pylint: disable=import-outside-toplevel
+    from torch.distributed.fsdp._fully_shard import (  # pylint: disable=import-outside-toplevel
+        _fsdp_collectives, _fsdp_init, _fsdp_param, _fsdp_param_group, _fsdp_state, _fully_shard)
+    del package
+    return _fsdp_collectives, _fsdp_init, _fsdp_param, _fsdp_param_group, _fsdp_state, _fully_shard
+
+
+def _replace(owner, name, value):
+    if not hasattr(owner, name):
+        raise RecordError("torch %s has no %s.%s, which recording FSDP2 replaces; it is known to work with torch 2.13"
+                          % (torch.__version__, getattr(owner, "__name__", owner), name))
+    original = getattr(owner, name)
+    setattr(owner, name, value(original))
+
+
+class Shape:
+    """How the parameters of one buffer are cut: each * ranks? * the sum of ceil(rows / ranks) * rest."""
+
+    def __init__(self, each, times_ranks, parts):
+        self.each, self.times_ranks, self.parts = each, times_ranks, tuple(parts)
+
+
+def _part(param):
+    size = param._orig_size
+    return size[0], size[1:].numel()
+
+
+class Sharding:
+    """What the replaced names of torch know of the recording that runs."""
+
+    def __init__(self):
+        self.handle, self.rec, self.ranks, self.installed, self.what = None, None, 0, False, None
+
+    # -- sizes --------------------------------------------------------------------
+
+    def describe(self, event, parts):
+        """Write down what the event's bytes are made of, if it is these parts."""
+        total = sum(-(-rows // self.ranks) * rest for rows, rest in parts)
+        each, more = divmod(event[2], total) if total else (0, 1)
+        if more:
+            return
+        for times_ranks in (False, True):
+            size, odd = divmod(each, self.ranks if times_ranks else 1)
+            if not odd and size in (1, 2, 4, 8):
+                self.rec.log.shards[event[1]] = Shape(size, times_ranks, parts)
+                return
+
+    @contextlib.contextmanager
+    def named(self, what, params):
+        """Inside, what is allocated is `what` of these parameters."""
+        log = self.rec.log
+        first, self.what = len(log.events), what
+        try:
+            yield
+        finally:
+            self.what = None
+            parts = [_part(p) for p in params]
+            for event in log.events[first:]:
+                if event[0] == "a" and event[4].startswith("fsdp."):
+                    self.describe(event, parts if event[1] not in log.shards else ())
+
+    def optimizer_states(self, optimizer):
+        """States have the shape of the shard that they belong to."""
+        for group in optimizer.param_groups:
+            for p in group["params"]:
+                for state in optimizer.state.get(p, {}).values():
+                    event = self.rec.log.event_of(local(state)) if isinstance(state, torch.Tensor) else None
+                    if event is not None and state.dim() and event[1] not in self.rec.log.shards:
+                        self.describe(event, [(p.shape[0], p.shape[1:].numel())])
+
+    # -- the replaced names -------------------------------------------------------
+
+    def _around(self, what, params_of):
+        def replaced(original):
+            def call(*args, **kwargs):
+                if self.rec is None:
+                    return original(*args, **kwargs)
+                with self.named(what, params_of(args)):
+                    return original(*args, **kwargs)
+            return call
+        return replaced
+
+    def _quiet(self, original):
+        def call(*args, **kwargs):
+            if self.rec is None:
+                return original(*args, **kwargs)
+            before, self.rec.quiet = self.rec.quiet, True
+            try:
+                return original(*args, **kwargs)
+            finally:
+                self.rec.quiet = before
+        return call
+
+    def _resize(self, original):
+        def resize_(storage, size):
+            before = storage.nbytes()
+            done = original(storage, size)
+            if self.rec is not None and before != storage.nbytes():
+                self.rec.resized(storage, self.what or "resize_")
+            return done
+        return resize_
+
+    def install(self):
+        """Once a process."""
+        if self.installed:
+            return
+        import torch.distributed._tools.fake_collectives  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+        from torch.distributed.tensor._sharding_prop import ShardingPropagator  # pylint: disable=import-outside-toplevel
+        collectives, init, param, group, state, shard = _modules()
+        for module in (collectives, init, group, state):
+            _replace(module, "_get_device_handle", lambda original: lambda kind: self.handle)
+        _replace(shard, "_get_device_from_mesh", lambda original: lambda mesh: torch.device("meta"))
+        _replace(group.FSDPParamGroup, "_validate_no_meta_params", lambda original: lambda self: None)
+        _replace(group, "foreach_all_gather", self._around("fsdp.all_gather", lambda args: args[0]))
+        _replace(group, "foreach_reduce", self._around("fsdp.reduce_scatter", lambda args: args[0]))
+        for name in ("init_all_gather_outputs", "alloc_all_gather_outputs"):
+            _replace(param.FSDPParam, name, self._around("fsdp.gathered", lambda args: args[:1]))
+        for name in ("_propagate_tensor_meta_non_cached", "propagate_op_sharding_non_cached"):
+            _replace(ShardingPropagator, name, self._quiet)
+        _replace(torch.UntypedStorage, "resize_", self._resize)
+        self.installed = True
+
+    # -- a recording --------------------------------------------------------------
+
+    def start(self, ranks):
+        """A group of so many ranks, of which this process is the first."""
+        from torch import distributed  # pylint: disable=import-outside-toplevel
+        from torch.testing._internal.distributed.fake_pg import FakeStore  # pylint: disable=import-outside-toplevel
+        self.install()
+        if distributed.is_initialized():
+            distributed.destroy_process_group()
+        distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+        self.handle, self.ranks = Handle(), ranks
+
+    @contextlib.contextmanager
+    def recording(self, rec):
+        """Inside, rec sees what FSDP does."""
+        self.rec, self.handle.log = rec, rec.log
+        rec.log.ranks = self.ranks
+        try:
+            yield
+        finally:
+            self.rec = self.handle.log = None
+
+
+SHARDING = Sharding()
+
+
+def check(knobs):
+    """Raises UsageError for what cannot be recorded."""
+    if not knobs.shard:
+        if knobs.ranks:
+            raise UsageError("--ranks needs --shard fsdp2")
+        return
+    if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
+        raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
+    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant:
+        raise UsageError("--shard %s: training without a gradient scaler, a model average and quantisation is recorded"
+                         % knobs.shard)
+    if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
+        raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
+
+
+def _plugin(knobs, accelerate):
+    plugin = accelerate.FullyShardedDataParallelPlugin(
+        fsdp_version=2, reshard_after_forward=True, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False)
+    if knobs.autocast_dtype:
+        plugin.set_mixed_precision({"bfloat16": "bf16", "float16": "fp16"}[knobs.autocast_dtype])
+    return plugin
+
+
+def apply(model, knobs):
+    """The model as accelerate prepares it for FSDP2; (model, library)."""
+    accelerate = need("accelerate", "accelerate")
+    from accelerate.utils import convert_outputs_to_fp32  # pylint: disable=import-outside-toplevel
+    from accelerate.utils.fsdp_utils import fsdp2_prepare_model  # pylint: disable=import-outside-toplevel
+    from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
+    SHARDING.start(knobs.ranks)
+    if knobs.autocast_dtype:  # accelerate.Accelerator.prepare_model, before the model is sharded
+        autocast = torch.autocast("cuda", getattr(torch, knobs.autocast_dtype))
+        model.forward = types.MethodType(convert_outputs_to_fp32(autocast(model.forward.__func__)), model)
+    mesh = init_device_mesh("cpu", (knobs.ranks,), mesh_dim_names=("fsdp",))
+    accelerator = types.SimpleNamespace(
+        state=types.SimpleNamespace(fsdp_plugin=_plugin(knobs, accelerate)), torch_device_mesh=mesh, is_main_process=False,
+        parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=torch.device("meta"),
+        mixed_precision="bf16" if knobs.autocast_dtype else "no")
+    return fsdp2_prepare_model(accelerator, model), "accelerate " + accelerate.__version__
+
+
+def local(tensor):
+    """What of it this rank holds."""
+    return getattr(tensor, "_local_tensor", tensor)

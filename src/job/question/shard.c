@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/question/shard.h"
+
+#include "base/near.h"
+
+#include <assert.h>
+
+// Words that people know and no template covers.
+static const char *const unmodelled[] = {"ddp",   "fsdp", "fsdp1", "hsdp", "zero", "zero1",
+                                         "zero2", "zero3", "tp",    "pp",   "cp",   NULL};
+
+static int bad_word(struct arena *a, struct str word, struct fail *why) {
+    struct near near = {.typed = word};
+    if (str_is_one_of(word, unmodelled)) {
+        fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
+        return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group)");
+    }
+    for (int i = 0; plan_shards[i]; i++) near_offer(&near, str_of(plan_shards[i]));
+    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp2", STR_ARG(word));
+    return near.count > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
+                          : FAIL_USAGE;
+}
+
+int question_shard(struct question *q, const struct question_options *o, struct fail *why) {
+    if (!o->shard) return 0;
+    struct str word = str_of(o->shard);
+    if (!str_is_one_of(word, plan_shards)) return bad_word(q->arena, word, why);
+    if (q->plan.inference)
+        return fail_set(why, FAIL_USAGE, "--shard %s: of a training only", o->shard);
+    q->plan.shard = word;
+    return 0;
+}
+
+int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
+    if (q->plan.shard.len == 0 || q->plan.ranks > 1) return 0;
+    assert(o->shard);
+    fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
+    return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
+}
+
+bool question_shard_models(const struct question *q, const struct config_guard *g) {
+    (void)g;
+    (void)q;
+    return false;
+}
+
+int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
+                        struct fail *why) {
+    struct str rest = str_of(o->gpus), number = str_cut(&rest, 'x');
+    int64_t count = 0;
+    if (!o->gpus) return 0;
+    if (*ret_gpu)
+        return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
+    if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) {
+        fail_set(why, FAIL_USAGE, "--gpus %s: not NUMBERxNAME", o->gpus);
+        return fail_hint(why, "for example --gpus 8xh100");
+    }
+    if (o->ranks > 0 && o->ranks != count)
+        return fail_set(why, FAIL_USAGE, "--gpus %s: beside --ranks %lld", o->gpus,
+                        (long long)o->ranks);
+    o->ranks = count;
+    *ret_gpu = str_format(a, "%.*s", STR_ARG(rest)).p;
+    return 0;
+}
