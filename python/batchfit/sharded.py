@@ -230,16 +230,18 @@ class Sharding:
 SHARDING = Sharding()
 
 
-def check(knobs):
+def check(knobs, source):
     """Raises UsageError for what cannot be recorded."""
     if not knobs.shard:
         if knobs.ranks:
             raise UsageError("--ranks needs --shard fsdp2")
         return
+    if not source.startswith("hf:"):
+        raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
-    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant:
-        raise UsageError("--shard %s: training without a gradient scaler, a model average and quantisation is recorded"
+    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.adapter:
+        raise UsageError("--shard %s: training of all weights without a gradient scaler and a model average is recorded"
                          % knobs.shard)
     if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
         raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)

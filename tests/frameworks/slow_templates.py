@@ -30,6 +30,11 @@ class TestSeven(Compared):
             for shape in TWO:
                 self.compare(family, kind, True, shape, tied=True)
 
+    def test_ranks(self):
+        for family in ("qwen2", "qwen3"):
+            for shape in TWO:
+                self.compare(family, "fsdp2", True, shape)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -15,7 +15,7 @@ from template import check, dims, families, record, shipped  # noqa: E402
 
 def _shape(batch, sequence, hidden, heads, kv_heads, ffn, vocabulary, head_size=128):
     return {"B": batch, "S": sequence, "D": hidden, "K": kv_heads, "G": heads // kv_heads, "F": ffn, "V": vocabulary,
-            "E": head_size, "R": 16, "L": 3}
+            "E": head_size, "R": 16, "L": 3, "N": 8}
 
 
 SHAPES = {

@@ -139,6 +139,35 @@ class TestAdapters(unittest.TestCase):
         self.assertIn('"adapter": "lora:4:q_proj:dropout"', dropped.splitlines()[0].replace('":"', '": "'))
 
 
+class TestSharded(unittest.TestCase):
+    """One rank of FSDP2 by torch's own code."""
+
+    def record(self, **said):
+        variant = families.Variant("llama", "fsdp2")
+        value = dict(SHAPES["3B b4 s1000"], L=2)
+        knobs = dict(precision="amp-bf16", optimizer="adamw", fused_optimizer=True, shard="fsdp2", ranks=7, seq_len=128, batches=[2])
+        with tempfile.TemporaryDirectory() as folder:
+            source = said.pop("source", None) or "hf:" + variant.write_config(folder, value)
+            return recorder.record(source, dict(knobs, **said))
+
+    def test_shards_and_streams(self):
+        tape = self.record()
+        self.assertIn('"shard":"fsdp2","ranks":7', tape.splitlines()[0])
+        rows, words = -(-3072 // 7), -(-128256 // 7)
+        for line in (" %d 0 param - model.layers.1.mlp.down_proj\n" % (4 * rows * 8192),
+                     " %d 0 temporary fsdp.gathered model.embed_tokens\n" % (2 * 7 * words * 3072),
+                     " %d 0 gradient fsdp.reduce_scatter\n" % (4 * words * 3072)):
+            self.assertTrue(line in tape, line)
+        streams = {line.split()[0] for line in tape.splitlines() if line.startswith("a") and " fsdp." in line}
+        self.assertEqual(streams, {"a", "a@1", "a@3"})
+
+    def test_what_is_refused(self):
+        for said in (dict(ranks=None), dict(ranks=1), dict(shard=None), dict(adapter="lora:4"), dict(optimizer="adafactor"),
+                     dict(fused_optimizer=False), dict(ema=True), dict(source="timm:resnet18")):
+            with self.assertRaises(UsageError, msg=said):
+                self.record(**said)
+
+
 class Accumulating(families.Variant):
     """The same with two micro-steps an optimizer step."""
 
@@ -169,6 +198,9 @@ class TestShipped(Compared):
     def test_two_shapes(self):
         self.compare("llama", "qlora", True, "8B b2 s2048")
         self.compare("llama", "full", False, "7B b1 s640")
+
+    def test_one_rank_of_eight(self):
+        self.compare("llama", "fsdp2-accumulating", True, "3B b4 s1000")
 
 
 if __name__ == "__main__":

@@ -20,7 +20,7 @@ struct choice_options {
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
 #define CHOICE_TRAINING_ROWS                                                                       \
-    QUESTION_TRAINING_ROWS(struct choice_options),                                                 \
+    QUESTION_TRAINING_ROWS(struct choice_options), CLI_ROW_GPUS(CHOICE_AT(q.gpus)),                \
         CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
                 "do not keep the effective batch, neither the config's nor the command's default", \
                 NULL),                                                                             \
@@ -36,8 +36,7 @@ struct choice_options {
                 "after trials: largest (the largest batch that ran safely) or knee (the smallest " \
                 "within 2 % of the fastest)",                                                      \
                 "largest knee"),                                                                   \
-        CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPUS(CHOICE_AT(q.gpus)),                              \
-        CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                                                 \
+        CLI_ROW_GPU(CHOICE_AT(gpu)), CLI_ROW_GPU_MEMORY(CHOICE_AT(gpu_memory)),                    \
         CLI_ROW_GPU_IDS(CHOICE_AT(gpu_ids)), CLI_ROW_MACHINE(CHOICE_AT(machine)),                  \
         CLI_ROW("measured", "MODEL=SAMPLES", CLI_REPEAT, CHOICE_AT(measured),                      \
                 "measured samples/s of this model, or of about ten others (MODEL@BATCH=SAMPLES "   \

@@ -32,6 +32,8 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
 // FAIL_INPUT: none does, and what stands in the way.
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
                            struct forecast_tape *ret_tape, struct fail *why);
+// What sharding is modelled for. Returns what fail_hint does.
+int forecast_shard_hint(struct fail *why);
 // Of the gradients that are there when the optimizer comes.
 int64_t forecast_gradient_bytes(const struct tape *t);
 // The command that records what the plan asks for.

@@ -185,6 +185,11 @@ static bool has_target(struct str targets) {
     return targets.len == 0;
 }
 
+int forecast_shard_hint(struct fail *why) {
+    return fail_hint(why, "with --shard fsdp2 full fine-tuning of a Llama, Mistral, Qwen2 or Qwen3 "
+                          "with AdamW in amp-bf16 is modelled");
+}
+
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
     struct arena *a = f->arena;
     const struct property *p = &properties[property];
@@ -198,6 +203,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
              STR_ARG(others(a, f->cache->shelf, w, property)));
+    if (w->plan->shard.len > 0) return forecast_shard_hint(why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }

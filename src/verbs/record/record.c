@@ -90,6 +90,11 @@ static const struct cli_row rows[] = {
      "frozen weights in four bits: nf4, or nf4-dq whose scales are quantised, too", "nf4 nf4-dq"},
     {"weights", "WORD", CLI_TEXT, VALUE(23), "what a model under amp is loaded as: fp32 or bf16",
      "fp32 bf16"},
+    {"shard", "WORD", CLI_TEXT, VALUE(24),
+     "record one GPU of several that share the weights: fsdp2 (hf: models, with --ranks and "
+     "--fused-optimizer)",
+     "fsdp2"},
+    {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs", ""},
     {"batches", "B,B,B", CLI_TEXT, VALUE(VALUE_BATCHES),
      "batches at which to check the sequence (default 2,4,8)", ""},
     {"device", "WORD", CLI_TEXT, VALUE(20),
