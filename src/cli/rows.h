@@ -66,10 +66,10 @@
 #define CLI_ROW_DETAILS(at)                                                                       \
     CLI_ROW("details", NULL, CLI_SWITCH, at, "also show the allocator's figures, and the budget", \
             NULL)
-#define CLI_ROW_ALERT(at)                                                                      \
-    CLI_ROW("alert", "NAME=N,...", CLI_LIST, at,                                               \
-            "report a GPU at or above these limits as a problem: temperature=83 (degrees C), " \
-            "memory=95%, power=300 (W)",                                                       \
+#define CLI_ROW_ALERT(at)                                          \
+    CLI_ROW("alert", "NAME=N,...", CLI_LIST, at,                   \
+            "report a GPU at or above these limits as a problem: " \
+            "temperature=83,memory=95%,power=300 (degrees C, W)",  \
             "")
 #define CLI_ROW_EXEC(at)                                                                          \
     CLI_ROW("exec", "COMMAND", CLI_TEXT, at,                                                      \

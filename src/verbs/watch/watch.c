@@ -251,7 +251,7 @@ const struct cli_verb watch_verb = {
         "batchfit watch --alert temperature=83,memory=95% --exec 'curl -d \"$BATCHFIT_TEXT\" "
         "https://example.org/hook'\n"
         "batchfit watch --machine tests/machines/h100x8 --speed 10",
-    .common = "interval duration gpu-ids log alert exec once ascii machine demo",
+    .common = "interval duration log alert once machine demo",
     .options = rows,
     .options_size = sizeof(struct watch_verb_options),
     .run = watch_run_verb,
