@@ -6,7 +6,7 @@ recorded size. There are more sizes than a sum has coefficients, so that one whi
 a number that no sum explains, and a sequence of events that is another one, are errors and never guesses.
 
 What a grid is: the sizes that models take, and how the sides of their feature maps come from it.
-  1   convolutions with padding: halving rounds up, so any size will do
+  1   convolutions with padding: halving rounds up. Served every 16 px: 233 and 331 px tell a 16th from a 32nd, but not an 8th from a 16th
   16  patches of 16 pixels and one token more; kernels of attention round the tokens up
   32  everything that is halved five times without a rest
 """
@@ -230,7 +230,7 @@ def template(tapes, grid):
         raise NotSized("only at %s px there are the same events" % ", ".join(map(str, sizes)))
     lines = body(tapes, grid)
     header = {k: v for k, v in usual.header.items() if k not in ("image_size", "batches", "seconds")}
-    header.update(tape=2, dims={"batch": [1, 65536], "image_size": [sizes[0], sizes[-1], grid]})
+    header.update(tape=2, dims={"batch": [1, 65536], "image_size": [sizes[0], sizes[-1], max(grid, 16)]})
     return json.dumps(header, separators=(",", ":"), ensure_ascii=False) + "\n" + "\n".join(lines) + "\n"
 
 
