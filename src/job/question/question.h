@@ -27,22 +27,21 @@ struct question_options {
 #define QUESTION_AT(type, member) offsetof(type, q.member)
 
 // What only a training has.
-#define QUESTION_TRAINING_ROWS(type)                                                      \
-    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                  \
-            "sgd, adam, adamw, adafactor, lion or adamw8bit",                             \
-            "sgd adam adamw adafactor lion adamw8bit"),                                   \
-        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),      \
-                "use gradient checkpointing", NULL),                                      \
-        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                \
-                "train LoRA of this rank over frozen weights: on every linear layer, "    \
-                "or 16:q_proj,v_proj",                                                    \
-                ""),                                                                      \
-        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                      \
-                "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"), \
-        CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                      \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard)",        \
-                "fsdp2"),                                                                 \
-        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),     \
+#define QUESTION_TRAINING_ROWS(type)                                                         \
+    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                     \
+            "sgd, adam, adamw, adafactor, lion or adamw8bit",                                \
+            "sgd adam adamw adafactor lion adamw8bit"),                                      \
+        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),         \
+                "use gradient checkpointing", NULL),                                         \
+        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                   \
+                "train LoRA of this rank over frozen weights: on every linear layer, "       \
+                "or 16:q_proj,v_proj",                                                       \
+                ""),                                                                         \
+        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                         \
+                "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),    \
+        CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                         \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard)", "fsdp2"), \
+        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),        \
                 "effective batch to keep (default the config's batch x accumulation x ranks)", "")
 
 // What predictions of every kind take.

@@ -6,7 +6,7 @@
 #include <assert.h>
 
 // Words that people know and no template covers.
-static const char *const unmodelled[] = {"ddp",   "fsdp", "fsdp1", "hsdp", "zero", "zero1",
+static const char *const unmodelled[] = {"ddp",   "fsdp",  "fsdp1", "hsdp", "zero", "zero1",
                                          "zero2", "zero3", "tp",    "pp",   "cp",   NULL};
 
 static int bad_word(struct arena *a, struct str word, struct fail *why) {
@@ -49,8 +49,7 @@ int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct
     struct str rest = str_of(o->gpus), number = str_cut(&rest, 'x');
     int64_t count = 0;
     if (!o->gpus) return 0;
-    if (*ret_gpu)
-        return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
+    if (*ret_gpu) return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
     if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) {
         fail_set(why, FAIL_USAGE, "--gpus %s: not NUMBERxNAME", o->gpus);
         return fail_hint(why, "for example --gpus 8xh100");
