@@ -215,9 +215,9 @@ static const struct {
     {OF_IMAGES "a 1 5 other op a.module more\n",
      "x.tape:2: expected n=SIZE or nothing after MODULE, not 'more'"},
     {OF_IMAGES "a 1 5[I+] other\n",
-     "x.tape:2: expected [product/number] or [product+number/number] in '5[I+]'"},
+     "x.tape:2: expected [product/product] or [product+number/product] in '5[I+]'"},
     {OF_IMAGES "a 1 5[II+2+2/4] other\n",
-     "x.tape:2: expected [product/number] or [product+number/number] in '5[II+2+2/4]'"},
+     "x.tape:2: expected [product/product] or [product+number/product] in '5[II+2+2/4]'"},
     {OF_IMAGES "o mm 1 1 B\n", "x.tape:2: expected only dimensions of the header and iterations "
                                "of blocks that are open in 'B'"},
     {OF_IMAGES "o mm 1 1 0\n", "x.tape:2: a number of kernels is below 1"},

@@ -158,8 +158,10 @@ static bool is_homemade(const struct config_reading *r) {
 // A default of the trainer counts like a value; where it came from is said.
 static void say_default(struct question *q, enum config_role role) {
     const struct config_value *v = &q->reading.values[role];
-    if (!v->assumed) return;
-    const struct str title = is_homemade(&q->reading) ? STR("PyTorch") : q->reading.title;
+    const bool is_ours = is_homemade(&q->reading);
+    const bool is_counted = role == CONFIG_OPTIMIZER || role == CONFIG_PRECISION;
+    if (!v->assumed || (is_ours && is_counted && q->is_decided)) return;
+    const struct str title = is_ours ? STR("PyTorch") : q->reading.title;
     question_say(q, "%s is not in the config: %.*s, the default of %.*s", config_role_name(role),
                  STR_ARG(v->text.len > 0 ? v->text : v->word), STR_ARG(title));
 }
@@ -194,7 +196,7 @@ static int take_optimizer(struct question *q, const char *option, struct fail *w
     const struct config_value *v = &q->reading.values[CONFIG_OPTIMIZER];
     struct str spelled = option ? str_of(option) : v->text;
     if (!option) say_default(q, CONFIG_OPTIMIZER);
-    if (spelled.len == 0 && q->has_config)
+    if (spelled.len == 0 && q->has_config && !q->is_decided)
         question_say(q, "the optimizer is not in the config: counted as adamw; --optimizer NAME "
                         "sets it");
     if (spelled.len == 0) return 0;
@@ -235,7 +237,7 @@ static void take_open_precision(struct question *q) {
     say_default(q, CONFIG_PRECISION);
     if (p->precision) return;
     p->precision = is_adapter ? PLAN_AMP_BF16 : PLAN_FP32;
-    if (q->has_config && is_absent)
+    if (q->has_config && is_absent && !q->is_decided)
         question_say(q,
                      "the precision is not in the config: counted as %s, %s; --precision sets it",
                      plan_precision_name(p->precision),
@@ -399,6 +401,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
                   struct fail *why) {
     struct question *q = ret;
     *q = (struct question){.arena = a,
+                           .is_decided = o->is_measured || o->tape,
                            .margin = o->margin,
                            .overhead_bytes = o->overhead_bytes,
                            .others_bytes = o->others_bytes};

@@ -108,6 +108,7 @@ struct question {
     struct config_batches batches; // micro 0: the config does not say
     struct plan plan;              // what is trained now
     int64_t effective;             // to be kept; 0: not known, the batch is free
+    bool is_decided;               // by trials or by a tape: no default of the config is said
     bool precision_fixed;          // by the user: not adapted to the GPU
     bool precision_is_open;        // nobody says any: the GPU decides
     bool batch_is_trainings;       // asked for inference, and the config has no batch for it

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/forecast/forecast_int.h"
 
+#include "base/unit.h"
+
 // The share by which a reading of the whole GPU may lie above the prediction: 97.5 % of the
 // published A100 readings do not (doc/accuracy.md, timm_device_max_a100_40g.csv).
 static const double band = 0.08;
@@ -102,6 +104,18 @@ struct forecast_tape *forecast_tape_known(const struct forecast *f, int64_t batc
     return f->tapes[accumulation > 1][batch == 1 && f->shape];
 }
 
+// DistributedDataParallel reduces the gradients in buckets, which are a second copy of them for as
+// long as it lives (torch/csrc/distributed/c10d/reducer.cpp, initialize_buckets).
+static void add_buckets(struct forecast *f, struct forecast_tape *t) {
+    if (f->plan.ranks < 2 || f->plan.inference || f->plan.shard.len > 0) return;
+    int64_t bytes = forecast_gradient_bytes(t->tape);
+    t->extra_bytes += bytes;
+    str_list_format(f->arena, &t->notes,
+                    "DDP over %lld GPUs: its buckets hold a copy of the gradients, %.*s, which is "
+                    "added; gradient_as_bucket_view=True saves it",
+                    (long long)f->plan.ranks, STR_ARG(unit_bytes(f->arena, bytes)));
+}
+
 int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
                   struct forecast_tape **ret_tape, struct fail *why) {
     *ret_tape = forecast_tape_known(f, batch, accumulation);
@@ -110,6 +124,7 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
     plan.accumulation = accumulation;
     struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
     int rc = find_tape(f, &plan, batch == 1, t, why);
+    if (rc == 0) add_buckets(f, t);
     if (rc == 0) f->tapes[accumulation > 1][batch == 1 && f->shape] = *ret_tape = t;
     return rc;
 }
