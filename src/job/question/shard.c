@@ -5,12 +5,16 @@
 
 #include <assert.h>
 
-// Words that people know and no template covers.
-static const char *const unmodelled[] = {"ddp",   "fsdp",  "fsdp1", "hsdp", "zero", "zero1",
-                                         "zero2", "zero3", "tp",    "pp",   "cp",   NULL};
+// Words of the field that no template covers.
+static const char *const unmodelled[] = {"fsdp",  "fsdp1", "hsdp", "zero", "zero1", "zero2",
+                                         "zero3", "tp",    "pp",   "cp",   NULL};
 
 static int bad_word(struct arena *a, struct str word, struct fail *why) {
     struct near near = {.typed = word};
+    if (str_is(word, "ddp")) {
+        fail_set(why, FAIL_USAGE, "--shard ddp: DDP shares no weights");
+        return fail_hint(why, "leave --shard out: several GPUs are DDP then");
+    }
     if (str_is_one_of(word, unmodelled)) {
         fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
         return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group)");
@@ -36,12 +40,6 @@ int question_shard_check(struct question *q, const struct question_options *o, s
     assert(o->shard);
     fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
-}
-
-bool question_shard_models(const struct question *q, const struct config_guard *g) {
-    (void)g;
-    (void)q;
-    return false;
 }
 
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,

@@ -9,8 +9,6 @@
 int question_shard(struct question *q, const struct question_options *o, struct fail *why);
 // When the number of GPUs is known: sharding is over several.
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why);
-// Whether a guard of the config is in the plan.
-bool question_shard_models(const struct question *q, const struct config_guard *g);
 // "8xh100": the name of the GPU, and 8 into the options' ranks.
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
                         struct fail *why);
