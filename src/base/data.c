@@ -93,12 +93,17 @@ bool tsv_within(int value, int low, int high) {
     return (!low || value >= low) && (!high || value <= high);
 }
 
-struct str tsv_cell(const struct tsv *t, const char *column) {
+int tsv_column(const struct tsv *t, const char *column) {
     const struct str wanted = str_of(column);
     for (int i = 0; i < t->column_count; i++) {
-        if (str_equal(t->columns[i], wanted)) return t->cells[i];
+        if (str_equal(t->columns[i], wanted)) return i;
     }
-    return (struct str){0};
+    return -1;
+}
+
+struct str tsv_cell(const struct tsv *t, const char *column) {
+    int at = tsv_column(t, column);
+    return at < 0 ? (struct str){0} : t->cells[at];
 }
 
 static bool is_below(const struct data_file *f, const char *prefix) {

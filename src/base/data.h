@@ -43,6 +43,8 @@ int tsv_find(struct arena *a, const char *name, struct tsv *t, struct fail *why)
 int tsv_next(struct tsv *t, struct fail *why);
 // Whether a value lies between two bounds of a row; 0: there is none.
 bool tsv_within(int value, int low, int high);
+// The place of a column; -1: the table has no such column. A reader of many rows asks once.
+int tsv_column(const struct tsv *t, const char *column);
 // The cell of a column in the current row; empty when the table has no such column.
 struct str tsv_cell(const struct tsv *t, const char *column);
 

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "predict/tape/shelf.h"
 
-#include "base/data.h"
 #include "predict/tape/tape_int.h"
 
 static const char own_folder[] = "data/templates";
 
-static int read_row(const struct tsv *t, struct tape_shelf_entry *e, struct fail *why) {
-    int code = tape_store_row(t, &e->entry, why);
+// What only templates have.
+static void fill_entry(const struct tsv *t, struct tape_shelf_entry *e) {
     struct str model = e->entry.header.model;
     e->name = tsv_cell(t, "name");
     e->family = str_starts(model, STR("hf:")) ? str_slice(model, 3, model.len) : model;
@@ -15,26 +14,21 @@ static int read_row(const struct tsv *t, struct tape_shelf_entry *e, struct fail
     e->is_tied = str_is(tsv_cell(t, "tied"), "true");
     e->is_single = str_is(tsv_cell(t, "single"), "true");
     e->is_fused = str_is(tsv_cell(t, "fused"), "true");
-    return code;
 }
 
 int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret, struct fail *why) {
     struct tape_shelf s = {.folder = str_of(folder)};
-    struct str text;
-    struct tsv t;
-    int code = tape_store_text(a, s.folder, own_folder, STR("index.tsv"), &text, why);
-    if (code == FAIL_BUG && s.folder.len == 0) {
-        *ret = s;
-        return 0;
+    struct tape_index index;
+    struct tape_shelf_entry e;
+    int rc = tape_index_open(a, s.folder, own_folder, &index, why);
+    bool has_none = rc == FAIL_BUG && s.folder.len == 0;
+    while (rc >= 0 && (rc = tape_index_next(&index, &e.entry, why)) == 1) {
+        fill_entry(&index.table, &e);
+        *arena_push(a, &s.entries, &s.count, &s.capacity) = e;
     }
-    if (code == 0) code = tsv_open(&t, STR("data/templates/index.tsv"), text, why);
-    while (code == 0 && (code = tsv_next(&t, why)) == 1) {
-        struct tape_shelf_entry e;
-        code = read_row(&t, &e, why);
-        if (code == 0) *arena_push(a, &s.entries, &s.count, &s.capacity) = e;
-    }
-    if (code == 0) *ret = s;
-    return code;
+    if (rc < 0 && !has_none) return rc;
+    *ret = s;
+    return 0;
 }
 
 int tape_shelf_load(struct arena *a, const struct tape_shelf *s, const struct tape_shelf_entry *e,

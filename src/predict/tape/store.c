@@ -3,36 +3,15 @@
 // these is read until a tape is loaded.
 #include "predict/tape/store.h"
 
-#include "base/data.h"
 #include "base/os.h"
 #include "predict/tape/tape_int.h"
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdlib.h>
 
 enum { HEAD_BYTES = 1 << 16 }; // of a recording: its header is about 1 KiB
 static const char own_folder[] = "data/tapes";
-
-static int row_number(const struct tsv *t, const char *column, int64_t *ret, struct fail *why) {
-    struct str cell = tsv_cell(t, column);
-    if (cell.len == 0) {
-        *ret = TAPE_UNKNOWN;
-        return 0;
-    }
-    if (str_to_i64(cell, ret) && *ret >= 0) return 0;
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s '%.*s' is not a whole number", STR_ARG(t->name),
-                    t->line, column, STR_ARG(cell));
-}
-
-static int row_flag(const struct tsv *t, const char *column, int *ret, struct fail *why) {
-    struct str cell = tsv_cell(t, column);
-    *ret = TAPE_UNKNOWN;
-    if (cell.len == 0) return 0;
-    *ret = str_is(cell, "true") || str_is(cell, "1");
-    if (*ret || str_is(cell, "false") || str_is(cell, "0")) return 0;
-    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s '%.*s' is not true or false", STR_ARG(t->name),
-                    t->line, column, STR_ARG(cell));
-}
 
 enum cell_type { CELL_TEXT, CELL_NUMBER, CELL_FLAG };
 static const struct column {
@@ -78,22 +57,58 @@ static const struct column {
 #undef HEADER
 };
 
-// An empty cell, or a column that is not there, leaves the field unknown.
-int tape_store_row(const struct tsv *t, struct tape_entry *e, struct fail *why) {
+enum { COLUMN_COUNT = sizeof columns / sizeof *columns };
+static_assert(COLUMN_COUNT <= sizeof((struct tape_index){0}.columns) / sizeof(int),
+              "struct tape_index has a place for every column");
+
+// An empty cell leaves a field unknown.
+static bool fill_number(struct str cell, int64_t *ret) {
+    *ret = TAPE_UNKNOWN;
+    return cell.len == 0 || (str_to_i64(cell, ret) && *ret >= 0);
+}
+
+static bool fill_flag(struct str cell, int *ret) {
+    bool is_true = str_is(cell, "true") || str_is(cell, "1");
+    *ret = cell.len > 0 ? is_true : TAPE_UNKNOWN;
+    return cell.len == 0 || is_true || str_is(cell, "false") || str_is(cell, "0");
+}
+
+static int fill_field(const struct tsv *t, const struct column *c, struct str cell, void *to,
+                      struct fail *why) {
+    static const char *const what[] = {
+        [CELL_NUMBER] = "a whole number", [CELL_FLAG] = "true or false"};
+    bool is_good = true;
+    if (c->type == CELL_TEXT) *(struct str *)to = cell;
+    if (c->type == CELL_NUMBER) is_good = fill_number(cell, to);
+    if (c->type == CELL_FLAG) is_good = fill_flag(cell, to);
+    if (is_good) return 0;
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: %s '%.*s' is not %s", STR_ARG(t->name), t->line,
+                    c->name, STR_ARG(cell), what[c->type]);
+}
+
+int tape_index_open(struct arena *a, struct str folder, const char *own, struct tape_index *ret,
+                    struct fail *why) {
+    struct str text, name = str_format(a, "%s/index.tsv", own);
+    int rc = tape_store_text(a, folder, own, STR("index.tsv"), &text, why);
+    if (rc == 0) rc = tsv_open(&ret->table, name, text, why);
+    for (int i = 0; rc == 0 && i < COLUMN_COUNT; i++)
+        ret->columns[i] = tsv_column(&ret->table, columns[i].name);
+    return rc;
+}
+
+int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail *why) {
+    const struct tsv *t = &index->table;
+    int rc = tsv_next(&index->table, why);
+    if (rc != 1) return rc;
     *e = (struct tape_entry){.shipped = true, .header = tape_header_unknown()};
-    for (size_t i = 0; i < sizeof columns / sizeof *columns; i++) {
-        void *to = (char *)e + columns[i].offset;
-        int code = 0;
-        if (columns[i].type == CELL_TEXT) *(struct str *)to = tsv_cell(t, columns[i].name);
-        if (columns[i].type == CELL_NUMBER) code = row_number(t, columns[i].name, to, why);
-        if (columns[i].type == CELL_FLAG) code = row_flag(t, columns[i].name, to, why);
-        if (code < 0) return code;
+    for (int i = 0; i < COLUMN_COUNT; i++) {
+        struct str cell = index->columns[i] < 0 ? (struct str){0} : t->cells[index->columns[i]];
+        rc = fill_field(t, &columns[i], cell, (char *)e + columns[i].offset, why);
+        if (rc < 0) return rc;
     }
-    if (e->file.len == 0 || e->header.model.len == 0 || e->offset < 0 || e->length < 0) {
-        return fail_set(why, FAIL_INPUT, "%.*s:%d: a row needs file, offset, length and model",
-                        STR_ARG(t->name), t->line);
-    }
-    return 0;
+    if (e->file.len > 0 && e->header.model.len > 0 && e->offset >= 0 && e->length >= 0) return 1;
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: a row needs file, offset, length and model",
+                    STR_ARG(t->name), t->line);
 }
 
 int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
@@ -107,19 +122,14 @@ int tape_store_text(struct arena *a, struct str folder, const char *own, struct 
 }
 
 static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why) {
-    struct str text;
-    int code = tape_store_text(a, s->folder, own_folder, STR("index.tsv"), &text, why);
+    struct tape_index index;
+    struct tape_entry e;
+    int rc = tape_index_open(a, s->folder, own_folder, &index, why);
     // A program built without data/tapes has no tapes of its own; a folder that was named has.
-    if (code == FAIL_BUG && s->folder.len == 0) return 0;
-    if (code < 0) return code;
-    struct tsv t;
-    code = tsv_open(&t, STR("data/tapes/index.tsv"), text, why);
-    while (code == 0 && (code = tsv_next(&t, why)) == 1) {
-        struct tape_entry e;
-        code = tape_store_row(&t, &e, why);
-        if (code == 0) *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
-    }
-    return code;
+    if (rc == FAIL_BUG && s->folder.len == 0) return 0;
+    while (rc >= 0 && (rc = tape_index_next(&index, &e, why)) == 1)
+        *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
+    return rc;
 }
 
 // Only the first line is kept.

@@ -3,6 +3,7 @@
 #ifndef TAPE_TAPE_INT_H
 #define TAPE_TAPE_INT_H
 
+#include "base/data.h"
 #include "predict/tape/tape.h"
 
 enum { TAPE_HEADER_MAX = 1 << 20 }; // bytes of line 1
@@ -24,10 +25,17 @@ int tape_template_header_parse(struct arena *a, struct str name, struct str line
                                struct tape_header *ret, struct tape_bound *ret_bounds,
                                struct fail *why);
 
-// The row of an index.tsv that the table stands at: where the text is, and what selects it.
+// An index.tsv, and where its columns are: it has a thousand rows.
+struct tape_index {
+    struct tsv table;
+    int columns[64]; // in the order of store.c's; -1: there is none
+};
 struct tape_entry;
-struct tsv;
-int tape_store_row(const struct tsv *t, struct tape_entry *e, struct fail *why);
+// FAIL_BUG without a message of its own: FOLDER is empty, and this program has no OWN.
+int tape_index_open(struct arena *a, struct str folder, const char *own, struct tape_index *ret,
+                    struct fail *why);
+// As tsv_next, and the row's entry: where the text is, and what selects it.
+int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail *why);
 // The text of NAME in a folder, or where there is none in one of the program's own data.
 int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
                     struct str *ret, struct fail *why);
