@@ -29,7 +29,7 @@ static void drop_note(struct question *q, struct str path) {
     struct str begin = str_format(q->arena, "%.*s = ", STR_ARG(path));
     for (ptrdiff_t i = 0; i < q->notes.count; i++) {
         struct str text = q->notes.items[i];
-        if (str_starts(text, begin) && str_ends(text, STR("stays as it is"))) continue;
+        if (str_starts(text, begin) && str_ends(text, STR(CONFIG_EVAL_STAYS))) continue;
         q->notes.items[kept++] = text;
     }
     q->notes.count = kept;

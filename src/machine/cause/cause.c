@@ -54,7 +54,7 @@ static const struct row {
      cause_others, CAUSE_SMALLER_BATCH,
      "nvidia-smi lists them: end leftover processes, use another GPU, or take a smaller batch"},
     {"memory.oom-validation", "out of memory in validation", OOM, NULL, CAUSE_SAID,
-     cause_validation, LESS_MEMORY,
+     cause_validation, CAUSE_SMALLER_EVAL,
      "a smaller evaluation batch (most trainers have a separate setting), torch.no_grad() around "
      "it, outputs moved to the CPU as they come"},
     {"memory.oom-last-batch", "out of memory in the last batch of an epoch", OOM, NULL, CAUSE_SAID,

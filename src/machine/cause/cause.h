@@ -39,6 +39,7 @@ enum cause_action {
     CAUSE_FEWER_WORKERS = 8,
     CAUSE_MIXED_PRECISION = 16,
     CAUSE_FULL_PRECISION = 32,
+    CAUSE_SMALLER_EVAL = 64, // the evaluation's batch; the training's is left alone
 };
 
 struct cause {

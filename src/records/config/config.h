@@ -147,6 +147,8 @@ enum config_role {
     CONFIG_DOUBLE_QUANT, // of weights in four bits: are their scales quantised, too
     CONFIG_ROLES,
 };
+// The end of the note "KEY = VALUE (line N) …" of a reading: who changes that key drops it.
+#define CONFIG_EVAL_STAYS "is for evaluation and stays unchanged"
 const char *config_role_name(enum config_role role); // "batch", "image_size"; the words of --key
 // CONFIG_ROLES: no such role.
 enum config_role config_role_find(struct str name);

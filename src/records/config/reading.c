@@ -25,8 +25,8 @@ static void note_evaluation(struct reader *r) {
         if (e->value->kind != NODE_SCALAR || e->value->line == batch->line) continue;
         struct str path = config_path_join(r->arena, e->path, e->key->text);
         const struct str place = config_node_place(r->arena, r->config, e->key);
-        config_reader_warn(r, "%.*s = %.*s (%.*s) is for evaluation and stays unchanged",
-                           STR_ARG(path), STR_ARG(e->value->text), STR_ARG(place));
+        config_reader_warn(r, "%.*s = %.*s (%.*s) " CONFIG_EVAL_STAYS, STR_ARG(path),
+                           STR_ARG(e->value->text), STR_ARG(place));
         noted++;
     }
 }

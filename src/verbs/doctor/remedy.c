@@ -11,7 +11,10 @@ static bool change_of(struct doctor *d, unsigned actions, struct config_change *
     const struct config_value *values = q->reading.values;
     int64_t micro = q->batches.micro, accumulation = q->batches.accumulation;
     int64_t workers = values[CONFIG_WORKERS].integer;
+    const struct config_value *eval = &values[CONFIG_EVAL_BATCH];
     struct config_change w = {0};
+    if ((actions & CAUSE_SMALLER_EVAL) && eval->type == CONFIG_INT && eval->integer > 1)
+        w.eval_batch = eval->integer / 2;
     if ((actions & CAUSE_SMALLER_BATCH) && d->is_smaller) {
         w.batch = d->effect_batch;
         w.accumulation = d->effect_accumulation;
@@ -35,7 +38,7 @@ static bool change_of(struct doctor *d, unsigned actions, struct config_change *
     if ((actions & CAUSE_MIXED_PRECISION) && is_fp32 && w.batch == 0) w.precision = STR("amp-fp16");
     if ((actions & CAUSE_FULL_PRECISION) && is_fp16) w.precision = STR("fp32");
     *ret_change = w;
-    return w.batch > 0 || w.workers != 0 || w.precision.len > 0;
+    return w.batch > 0 || w.eval_batch > 0 || w.workers != 0 || w.precision.len > 0;
 }
 
 struct str doctor_keys(struct doctor *d, const struct cause *c) {
