@@ -54,6 +54,23 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
     }
 }
 
+static void note_needless_sizes(const struct question *q, struct answer *answer) {
+    const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
+    const struct {
+        int64_t asked, is;
+        const char *what, *lacks;
+    } sizes[] = {
+        {asked->image_size, is->image_size, "the image size", "takes no images"},
+        {asked->sequence_length, is->sequence_length, "the sequence length", "takes no sequences"},
+        {asked->target_length, is->target_length, "the target length",
+         "generates no sequence of its own"}};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        if (sizes[i].asked <= 0 || sizes[i].is > 0) continue;
+        note(answer, q->arena, "%s %lld has no effect: %.*s %s", sizes[i].what,
+             (long long)sizes[i].asked, STR_ARG(is->model), sizes[i].lacks);
+    }
+}
+
 bool answer_stands_in(const struct answer *answer) {
     const struct plan *p = &answer->plan;
     const struct forecast_tape *t =
@@ -86,6 +103,7 @@ static int open_answer(struct question *q, const struct forecast_card *card, str
     if (said.len > 0) str_list_add(q->arena, &answer->notes, said);
     int64_t ranks = answer->plan.ranks;
     note_open_sizes(q, answer);
+    note_needless_sizes(q, answer);
     answer->plan = answer->forecast.plan;
     answer->plan.ranks = ranks;
     return 0;

@@ -129,17 +129,20 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
     return rc;
 }
 
+static void settle(int64_t *size, int64_t of_tape, bool is_other_known) {
+    if (*size <= 0 && of_tape > 0) *size = of_tape;
+    if (of_tape <= 0 && is_other_known) *size = 0;
+}
+
 // What the plan leaves open is what its tape says: the usual size of a model is the one its alias
-// names, else that of its first tape.
-static void fill_open(struct forecast *f, const struct tape_header *h) {
-    if (f->plan.image_size <= 0 && h->image_size > 0) f->plan.image_size = h->image_size;
-    if (f->plan.sequence_length <= 0 && h->sequence_length > 0) {
-        f->plan.sequence_length = h->sequence_length;
-    }
-    if (f->plan.target_length <= 0 && h->target_length > 0) {
-        f->plan.target_length = h->target_length;
-    }
-    if (f->plan.optimizer.len == 0 && !f->plan.inference) f->plan.optimizer = h->optimizer;
+// names, else that of its first tape. A size that the model does not have is none: where a tape
+// says tokens and no pixels, it takes no images.
+static void settle_sizes(struct forecast *f, const struct tape_header *h) {
+    struct plan *p = &f->plan;
+    settle(&p->image_size, h->image_size, h->sequence_length > 0);
+    settle(&p->sequence_length, h->sequence_length, h->image_size > 0);
+    settle(&p->target_length, h->target_length, h->sequence_length > 0 || h->image_size > 0);
+    if (p->optimizer.len == 0 && !p->inference) p->optimizer = h->optimizer;
 }
 
 int forecast_open(struct forecast_cache *cache, const struct plan *plan,
@@ -162,7 +165,7 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
     struct forecast_tape *t;
     rc = forecast_tape(&f, plan->batch, plan->accumulation, &t, why);
     if (rc < 0) return rc;
-    fill_open(&f, &t->entry->header);
+    settle_sizes(&f, &t->entry->header);
     *ret_forecast = f;
     return 0;
 }
