@@ -218,6 +218,34 @@ static const struct {
      "x.tape:2: expected [product/product] or [product+number/product] in '5[I+]'"},
     {OF_IMAGES "a 1 5[II+2+2/4] other\n",
      "x.tape:2: expected [product/product] or [product+number/product] in '5[II+2+2/4]'"},
+    {OF_IMAGES "a 1 [II+256 other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[II+256'"},
+    {OF_IMAGES "a 1 [II+256/ other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[II+256/'"},
+    {OF_IMAGES "a 1 [II+256/4 other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[II+256/4'"},
+    {OF_IMAGES "a 1 [II+-1/4] other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[II+-1/4]'"},
+    {OF_IMAGES "a 1 [II+I/4] other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[II+I/4]'"},
+    {OF_IMAGES "a 1 [II+[I/2]/4] other\n",
+     "x.tape:2: expected [product/product] or [product+number/product] in '[II+[I/2]/4]'"},
+    {OF_IMAGES "a 1 [II+1/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[II+1/0]'"},
+    {OF_IMAGES "a 1 [II+1/0I] other\n",
+     "x.tape:2: expected a divisor of at least 1 in '[II+1/0I]'"},
+    {OF_IMAGES "a 1 [II+1/B] other\n", "x.tape:2: expected only dimensions of the header and "
+                                       "iterations of blocks that are open in '[II+1/B]'"},
+    {OF_IMAGES "a 1 [II+4611686018427387904/2] other\n",
+     "x.tape:2: expected a number below 2^62 in '[II+4611686018427387904/2]'"},
+    // The sum in the brackets is beyond 2^62, though neither part is.
+    {OF_IMAGES "a 1 [4611686018427387903+4611686018427387903/1] other\n",
+     "x.tape:2: a value cannot be used: it is beyond 2^62"},
+    {OF_IMAGES "a 1 [I+4611686018427387903/1][I+4611686018427387903/1] other\n",
+     "x.tape:2: a value cannot be used: it is beyond 2^62"},
+    {OF_IMAGES "a 1 [IIIIIIII+1/1][IIIIIIII+1/1] other\n",
+     "x.tape:2: a value cannot be used: it is beyond 2^62"},
+    {OF_IMAGES "a 1 [I+1/2][I+1/2][I+1/2][I+1/2][I+1/2][I+1/2][I+1/2][I+1/2][I+1/2] other\n",
+     "x.tape:2: expected at most 8 rounded factors in '[I+1/2][I+1/2][I+1/2][I+1/2][I+1/2][I+1/'"},
     {OF_IMAGES "o mm 1 1 B\n", "x.tape:2: expected only dimensions of the header and iterations "
                                "of blocks that are open in 'B'"},
     {OF_IMAGES "o mm 1 1 0\n", "x.tape:2: a number of kernels is below 1"},
@@ -322,6 +350,21 @@ static void images_have_classes_and_work(void **state) {
     assert_int_equal(t.allocs[3].k, 8); // 182² + 256 is above 32768
 }
 
+// What is added counts before the division; a product of nothing is 1.
+static void sums_are_divided(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const char text[] = OF_IMAGES "a 1 [+1/2] other\n"
+                                         "a 2 [/2] other\n"
+                                         "a 3 [I+1/32] other\n"
+                                         "a 4 [II+4611686018427387903/4611686018427387903] other\n"
+                                         "a 5 3[I+0/32][I+31/32]B other\n";
+    struct tape t = instance(&a, text, (int64_t[TAPE_DIM_COUNT]){[TAPE_DIM_IMAGE_SIZE] = 64});
+    assert_events(&a, &t,
+                  "a 1 1 0 other\na 2 1 0 other\na 3 3 0 other\na 4 2 0 other\n"
+                  "a 5 0 18 other\n");
+}
+
 // A thousand layers: ids in the tens of thousands, found by hashing.
 static void many_layers(void **state) {
     (void)state;
@@ -343,11 +386,17 @@ static void many_layers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_run_through),       cmocka_unit_test(what_comes_out_is_a_tape),
-        cmocka_unit_test(a_batch_that_is_given),        cmocka_unit_test(ranks_share_rows),
-        cmocka_unit_test(blocks_within_blocks),         cmocka_unit_test(malformed),
-        cmocka_unit_test(values_out_of_bounds),         cmocka_unit_test(a_template_is_no_tape),
-        cmocka_unit_test(images_have_classes_and_work), cmocka_unit_test(many_layers),
+        cmocka_unit_test(blocks_are_run_through),
+        cmocka_unit_test(what_comes_out_is_a_tape),
+        cmocka_unit_test(a_batch_that_is_given),
+        cmocka_unit_test(ranks_share_rows),
+        cmocka_unit_test(blocks_within_blocks),
+        cmocka_unit_test(malformed),
+        cmocka_unit_test(values_out_of_bounds),
+        cmocka_unit_test(a_template_is_no_tape),
+        cmocka_unit_test(images_have_classes_and_work),
+        cmocka_unit_test(sums_are_divided),
+        cmocka_unit_test(many_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
