@@ -47,6 +47,58 @@ static const struct row rows[] = {
      "frozen parameters (unfrozen_parameters), activation offload (gradient_checkpointing: "
      "offload)"},
     // Hugging Face, TRL, ms-swift
+    // Speech, medicine, vision and language, reinforcement learning
+    {"speechbrain, batches by length", "c.yaml",
+     "batch_size: 8\ndynamic_batching: True\nfreeze_wav2vec: True\n"
+     "net: !new:speechbrain.nnet.linear.Linear {n_neurons: 4}\n",
+     "batches of a length, however many samples that is (dynamic_batching: True), "
+     "frozen layers (freeze_wav2vec: True)"},
+    {"speechbrain, neither", "c.yaml",
+     "batch_size: 8\ndynamic_batching: False\nfreeze_wav2vec: False\n"
+     "net: !new:speechbrain.nnet.linear.Linear {n_neurons: 4}\n",
+     ""},
+    {"wenet", "c.yaml", "dataset_conf: {batch_conf: {batch_type: dynamic, batch_size: 8}}\n",
+     "batches of max_frames_in_batch frames, however many samples that is "
+     "(dataset_conf.batch_conf.batch_type: dynamic)"},
+    {"monai", "c.json",
+     "{\"network\": {\"_target_\": \"UNet\"}, \"train\": {\"crop\": {\"num_samples\": 4}, "
+     "\"trainer\": {}, \"dataloader\": {\"batch_size\": 2}}}",
+     "4 patches of each sample (train.crop.num_samples: 4)"},
+    {"monai by reference, with a discriminator", "c.json",
+     "{\"n\": 26, \"network\": {\"_target_\": \"UNet\"}, \"discriminator\": {\"x\": 1}, \"train\": "
+     "{\"crop\": {\"num_samples\": \"@n\"}, \"trainer\": {}, \"dataloader\": {\"batch_size\": 2}}}",
+     "several patches of each sample (train.crop.num_samples: @n), a discriminator beside "
+     "(discriminator)"},
+    {"fairseq2 by tokens", "c.yaml",
+     "model: {name: m}\ndataset: {max_num_tokens: 8192}\nregime: {num_steps: 9}\n"
+     "trainer: {data_parallelism: fsdp}\n",
+     "batches of 8192 tokens at most (dataset.max_num_tokens: 8192), FSDP "
+     "(trainer.data_parallelism: fsdp)"},
+    {"fairseq2 by samples", "c.yaml",
+     "model: {name: m}\ndataset: {max_num_tokens: 8192, batch_size: 4}\nregime: {num_steps: 9}\n",
+     ""},
+    {"trlx", "c.yaml",
+     "train: {seq_length: 64, batch_size: 16, minibatch_size: 4}\nmethod: {name: ppoconfig}\n"
+     "model: {model_path: m, num_layers_unfrozen: 2}\n",
+     "PPO (method.name: ppoconfig), frozen layers (model.num_layers_unfrozen: 2), batches that are "
+     "split into minibatches of 4 (train.minibatch_size: 4)"},
+    {"trlx, all layers by their examples", "c.yaml",
+     "train: {seq_length: 64, batch_size: 16}\nmethod: {name: sftconfig}\n"
+     "model: {model_path: m, num_layers_unfrozen: -1}\n",
+     ""},
+    {"maxtext", "c.yaml", "model_name: m\nper_device_batch_size: 4\nremat_policy: full\n",
+     "JAX, not PyTorch (model_name: m)"},
+    {"a voice model", "c.json",
+     "{\"train\": {\"batch_size\": 4, \"c_mel\": 45}, \"data\": {\"sampling_rate\": 48000}}",
+     "a discriminator beside (train.c_mel: 45)"},
+    {"sizes that grow", "c.yml",
+     "datasets: {train: {batch_size_per_gpu: 8, mini_batch_sizes: [8, 1]}}\n"
+     "network_g: {type: Restormer}\n",
+     "batches and sizes that change during the training (datasets.train.mini_batch_sizes)"},
+    {"espnet", "c.yaml",
+     "batch_type: folded\nbatch_size: 8\naccum_grad: 1\nuse_adapter: true\nfreeze_param: "
+     "[encoder]\nuse_deepspeed: true\n",
+     "LoRA (use_adapter: true), frozen layers (freeze_param), ZeRO (use_deepspeed: true)"},
     {"a record of TrainingArguments", "c.json",
      "{\"per_device_train_batch_size\": 8, \"deepspeed\": null, \"fsdp\": \"\", \"fsdp_config\": "
      "{\"min_num_params\": 0, \"xla\": false, \"xla_fsdp_v2\": false}, \"optim\": \"adamw_torch\", "

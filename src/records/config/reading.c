@@ -99,7 +99,8 @@ static bool is_hydra(const struct reader *r) {
     if (str_find(r->config->text, STR("# @package")) >= 0) return true;
     for (ptrdiff_t i = 0; i < r->scope.count; i++) {
         const struct entry *e = &r->scope.entries[i];
-        if (str_is(e->key->text, "_target_")) return true;
+        // MONAI's bundles are JSON with such keys, too.
+        if (r->config->format == CONFIG_YAML && str_is(e->key->text, "_target_")) return true;
         if (e->path.len == 0 && str_is(e->key->text, "defaults") && e->value->kind == NODE_LIST)
             return true;
         if (e->value->kind == NODE_SCALAR && str_find(e->value->text, STR("${")) >= 0) return true;

@@ -80,13 +80,27 @@ static bool find_named(const struct reader *r, enum config_role role, struct mat
 
 // --- What was found ------------------------------------------------------------------------------
 
+// The path in "${a.b}", in HyperPyYAML's !ref <a[b]>, in MONAI's "@a#b"; empty: it is no reference.
+static struct str referenced(struct arena *a, const struct config_node *n) {
+    const struct str text = n->kind == NODE_SCALAR ? n->text : (struct str){0};
+    const bool is_tagged = str_is(config_node_tag(n), "!ref") && str_starts(text, STR("<"));
+    struct buf path = buf_new(a);
+    if (str_starts(text, STR("${")) && str_ends(text, STR("}")))
+        return str_slice(text, 2, text.len - 1);
+    if (!str_starts(text, STR("@")) && (!is_tagged || !str_ends(text, STR(">"))))
+        return (struct str){0};
+    for (ptrdiff_t i = 1; i < text.len - is_tagged; i++) {
+        const bool is_step = text.p[i] == '#' || (is_tagged && text.p[i] == '[');
+        if (!is_tagged || text.p[i] != ']') buf_byte(&path, is_step ? '.' : text.p[i]);
+    }
+    return buf_str(&path);
+}
+
 // ${data.batch_size} whose target is a literal of this file: the target is what is read and
 // written.
 static void follow_reference(struct reader *r, struct match *m) {
-    const struct config_node *n = config_node_follow(m->place.value);
-    if (n->kind != NODE_SCALAR || !str_starts(n->text, STR("${")) || !str_ends(n->text, STR("}")))
-        return;
-    struct str path = str_slice(n->text, 2, n->text.len - 1);
+    const struct str path = referenced(r->arena, config_node_follow(m->place.value));
+    if (path.len == 0) return;
     struct steps steps;
     if (config_path_parse(r->arena, path, &steps, NULL)) return;
     struct place p = config_place_find(r->config, &steps);
