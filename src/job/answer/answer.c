@@ -37,6 +37,18 @@ static bool may_fit(void *context, int64_t batch) {
                             plan_accumulation(ask->effective, batch, ask->ranks));
 }
 
+// "convnext_base_384": 384.
+static bool name_says(const struct question *q, int64_t size) {
+    const struct str name = q->plan.model;
+    for (ptrdiff_t i = 0, digits; i < name.len; i += digits + 1) {
+        int64_t number = 0;
+        for (digits = 0; i + digits < name.len && str_is_digit(name.p[i + digits]);) digits++;
+        if (digits > 0 && str_to_i64(str_slice(name, i, i + digits), &number) && number == size)
+            return true;
+    }
+    return false;
+}
+
 // Sizes that nobody said are the tape's; a config is not changed by such an answer (write.c).
 static void note_open_sizes(const struct question *q, struct answer *answer) {
     const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
@@ -48,9 +60,11 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
     }
     if (asked->image_size <= 0 && is->image_size > 0 && q->has_config) {
         note(answer, q->arena,
-             "the image size is not in the config: taken as %lld px, as the model's name says; "
-             "--img-size N sets it",
-             (long long)is->image_size);
+             "the image size is not in the config: taken as %lld px, %s; --img-size N sets it",
+             (long long)is->image_size,
+             name_says(q, is->image_size) ? "as the model's name says"
+             : q->is_decided              ? "as the tape has it"
+                                          : "the model's usual one");
     }
 }
 
@@ -71,6 +85,25 @@ static void note_needless_sizes(const struct question *q, struct answer *answer)
     }
 }
 
+// A head of as many outputs as the recorded model has.
+static void note_open_classes(const struct question *q, const struct tape_header *h,
+                              struct answer *answer) {
+    const struct str whose = h->library.len > 0 ? h->library : STR("the recorded model");
+    if (!q->has_config || q->is_decided || q->plan.classes > 0 || h->classes <= 0) return;
+    note(answer, q->arena,
+         "the number of classes is not in the config: counted with %lld, as %.*s has; "
+         "--num-classes N sets it",
+         (long long)h->classes, STR_ARG(whose));
+}
+
+bool answer_size_is_open(const struct question *q, const struct answer *answer) {
+    const struct plan *asked = &q->plan, *is = &answer->plan;
+    const bool is_length = asked->sequence_length <= 0 && is->sequence_length > 0;
+    const bool is_image = asked->image_size <= 0 && is->image_size > 0;
+    if (is_length || !is_image || !q->has_config || q->is_decided) return is_length;
+    return question_is_homemade(&q->reading) && !name_says(q, is->image_size);
+}
+
 bool answer_stands_in(const struct answer *answer) {
     const struct plan *p = &answer->plan;
     const struct forecast_tape *t =
@@ -80,8 +113,7 @@ bool answer_stands_in(const struct answer *answer) {
 
 static const char *verdict_basis(const struct question *q, const struct answer *answer) {
     if (question_not_modelled(q).len > 0) return "not_modelled";
-    const bool is_open = q->plan.sequence_length <= 0 && answer->plan.sequence_length > 0;
-    if (is_open) return "assumed_size";
+    if (answer_size_is_open(q, answer)) return "assumed_size";
     return answer_stands_in(answer) ? "stand_in" : "counted";
 }
 
@@ -134,6 +166,7 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
     for (ptrdiff_t i = 0; i < t->notes.count; i++)
         note(answer, q->arena, "%.*s", STR_ARG(t->notes.items[i]));
     answer->verdict_basis = verdict_basis(q, answer);
+    note_open_classes(q, &t->tape->header, answer);
     note_unchecked_batch(q->arena, t, answer);
     answer_speed_predict(q, answer);
     return 0;

@@ -146,8 +146,7 @@ static bool has_number(const struct config_value *v) {
     return is_number && v->integer > 0;
 }
 
-// A team's own training code has the defaults of what it is made of.
-static bool is_homemade(const struct config_reading *r) {
+bool question_is_homemade(const struct config_reading *r) {
     static const char *const dialects[] = {"none", "flat", "sections", NULL};
     for (int i = 0; dialects[i]; i++) {
         if (str_is(r->dialect, dialects[i])) return true;
@@ -158,7 +157,7 @@ static bool is_homemade(const struct config_reading *r) {
 // A default of the trainer counts like a value; where it came from is said.
 static void say_default(struct question *q, enum config_role role) {
     const struct config_value *v = &q->reading.values[role];
-    const bool is_ours = is_homemade(&q->reading);
+    const bool is_ours = question_is_homemade(&q->reading);
     const bool is_counted = role == CONFIG_OPTIMIZER || role == CONFIG_PRECISION;
     if (!v->assumed || (is_ours && is_counted && q->is_decided)) return;
     const struct str title = is_ours ? STR("PyTorch") : q->reading.title;
