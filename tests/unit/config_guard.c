@@ -377,12 +377,8 @@ static void a_file_without_training_is_known(void **state) {
         bool is_inference;
     } cases[] = {
         {"model: {name: resnet50}\ninference: {batch_size: 8}\n", true},
-        {"network_def: {model_name: resnet18}\ndataloader: {batch_size: 9}\nevaluator: {amp: "
-         "true}\n",
-         true}, // MONAI
-        {"network_def: {model_name: resnet18}\ntrain: {dataloader: {batch_size: 9}, trainer: {a: "
-         "1}}\nvalidate: {evaluator: {amp: true}}\n",
-         false},
+        {"network: {a: b}\ndataloader: {batch_size: 9}\nevaluator: {amp: true}\n", true}, // MONAI
+        {"network: {a: b}\ntrain: {trainer: {a: 1}}\nvalidate: {evaluator: {amp: true}}\n", false},
         {"run: {batch_size_train: 4, evaluate: true}\n", true},
         {"model_name_or_path: a/b\ntemplate: llama3\ninfer_backend: vllm\n", true},
         {"model: {target: ldm.models.LatentDiffusion, base_learning_rate: 1.0e-04, params: {}}\n",

@@ -13,6 +13,8 @@ static const char *const precision_keys[] = {"precision",   "mixed_precision",
                                              "fp16",        "bf16",
                                              "half",        NULL};
 
+static const char *const size_keys[] = {"img_size", "image_size", "imgsz", "input_size", NULL};
+
 static struct str path_of(struct arena *a, struct str prefix, const char *section,
                           const char *key) {
     return str_format(a, "%.*s%s%s.%s", STR_ARG(prefix), prefix.len ? "." : "", section, key);
@@ -69,6 +71,8 @@ int question_infer_roles(struct arena *a, const struct config *c,
     bool has_precision =
         asked->keys[CONFIG_PRECISION].len > 0 ||
         question_infer_key(a, c, asked->section, precision_keys, &options.keys[CONFIG_PRECISION]);
+    struct str *size = &options.keys[CONFIG_IMAGE_SIZE];
+    if (size->len == 0) (void)question_infer_key(a, c, asked->section, size_keys, size);
     int rc = config_read_roles(a, c, &options, ret_reading, why);
     if (rc < 0 || !has_training || has_precision) return rc;
     // The words of the training's key, without its place: it must not be written.

@@ -296,10 +296,12 @@ static int no_model(const struct question *q, struct fail *why) {
     const struct str reason = q->reading.unnamed;
     const struct str_list *unread = &q->config.notes; // of files that are not at hand
     struct str where = {0};
-    if (reason.len > 0)
-        where = str_format(q->arena, ": %.*s", STR_ARG(reason));
-    else if (unread->count > 0)
-        where = str_format(q->arena, " in what could be read (%.*s)", STR_ARG(unread->items[0]));
+    if (reason.len > 0) where = str_format(q->arena, ": %.*s", STR_ARG(reason));
+    for (ptrdiff_t i = 0; reason.len == 0 && where.len == 0 && i < unread->count; i++) {
+        if (str_ends(unread->items[i], STR("is not known")))
+            where =
+                str_format(q->arena, " in what could be read (%.*s)", STR_ARG(unread->items[i]));
+    }
     fail_set(why, FAIL_INPUT, "%.*s%sno model is named%.*s", STR_ARG(q->path),
              q->has_config ? ": " : "", STR_ARG(where));
     const struct str_list *likely = &q->reading.likely_models;
