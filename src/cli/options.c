@@ -381,6 +381,8 @@ int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, cha
     struct reading r = {a, verb, options, why, 0};
     bool is_short = !take_help_all(argc, words) && verb->common;
     const char *arguments = verb->takes_command ? "[-- COMMAND...]" : verb->arguments;
+    if (verb->takes_command && verb->arguments)
+        arguments = str_format(a, "%s\n%s", arguments, verb->arguments).p;
     const struct argp argp = {.options = argp_rows(a, verb, is_short),
                               .parser = parse_one,
                               .args_doc = arguments,

@@ -20,7 +20,11 @@ struct choice_options {
 
 #define CHOICE_AT(member) offsetof(struct choice_options, member)
 #define CHOICE_TRAINING_ROWS                                                                       \
-    QUESTION_TRAINING_ROWS(struct choice_options), CLI_ROW_GPUS(CHOICE_AT(q.gpus)),                \
+    QUESTION_TRAINING_ROWS(struct choice_options),                                                 \
+        CLI_ROW("gpus", "LIST", CLI_LIST, CHOICE_AT(q.gpus),                                       \
+                "so many GPUs of this name, in one training: 8xh100 (--gpu and --ranks in one); "  \
+                "with --check the GPUs to judge: rtx3060,a100,8xh100",                             \
+                "gpus"),                                                                           \
         CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
                 "do not keep the effective batch, neither the config's nor the command's default", \
                 NULL),                                                                             \

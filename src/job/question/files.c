@@ -47,6 +47,13 @@ static int read_beside(void *self, struct arena *a, struct str path, struct str 
     return os_read_file(a, str_z(a, real), CONFIG_MAX_BYTES, ret_text, NULL, why);
 }
 
+int question_parse_from(struct arena *a, const char *path, struct str text,
+                        const struct question_source *source, struct config *ret_config,
+                        struct fail *why) {
+    const struct datum_loader loader = {.read = source->read, .self = source->self};
+    return config_parse_with(a, str_of(path), text, &loader, ret_config, why);
+}
+
 int question_parse(struct arena *a, const char *path, struct str text, struct config *ret_config,
                    struct fail *why) {
     struct str project = question_project(a, path);

@@ -121,14 +121,22 @@ static int no_training(const struct question *q, struct fail *why) {
                      "give the config that the trainer reads, or name its dialect (--dialect)");
 }
 
-static int read_config(struct question *q, struct question_options *o, struct fail *why) {
+static int read_files(struct question *q, const struct question_options *o, struct fail *why) {
     struct str text;
+    const struct question_source *source = o->source;
+    int rc = source ? source->read(source->self, q->arena, q->path, &text, why)
+                    : os_read_file(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
+    if (rc < 0) return rc;
+    if (source) return question_parse_from(q->arena, o->config, text, source, &q->config, why);
+    return question_parse(q->arena, o->config, text, &q->config, why);
+}
+
+static int read_config(struct question *q, struct question_options *o, struct fail *why) {
     struct config_options options = {.dialect = str_of(o->dialect), .section = str_of(o->section)};
     q->path = str_of(o->config);
     q->section = str_of(o->section);
     int rc = read_keys(o->keys, &options, why);
-    if (rc == 0) rc = os_read_file(q->arena, o->config, CONFIG_MAX_BYTES, &text, &q->stamp, why);
-    if (rc == 0) rc = question_parse(q->arena, o->config, text, &q->config, why);
+    if (rc == 0) rc = read_files(q, o, why);
     if (rc < 0) return rc;
     rc = read_roles(q, o, &options, why);
     if (rc < 0) return rc;
@@ -338,13 +346,31 @@ static int fill_batches(struct question *q, const struct question_options *o, st
     return 0;
 }
 
-static int fill_sim(struct question *q, const char *alloc_conf, struct fail *why) {
+// Each question has its own list of the tapes that they share.
+static void take_tapes(struct question *q, const struct question *like) {
+    q->tape_cache = like->tape_cache;
+    q->tape_cache.store = &q->store;
+    q->tape_cache.own_name = (struct str){0};
+    q->tape_cache.own_shape = NULL;
+    q->tape_cache.capacity = q->tape_cache.count;
+}
+
+static int fill_sim(struct question *q, const struct question_options *o, struct fail *why) {
+    if (o->like) {
+        take_tapes(q, o->like);
+        return 0;
+    }
     q->tape_cache = (struct forecast_cache){.arena = q->arena, .store = &q->store};
-    return sim_alloc_conf_read(alloc_conf, &q->tape_cache.options, why);
+    return sim_alloc_conf_read(o->alloc_conf, &q->tape_cache.options, why);
 }
 
 // A tape named on the command line is the whole store, and says which model it is.
 static int open_store(struct question *q, const struct question_options *o, struct fail *why) {
+    if (o->like) {
+        q->store = o->like->store;
+        if (o->tape) q->plan.model = q->store.entries[0].header.model;
+        return 0;
+    }
     if (!o->tape) return tape_store_open(q->arena, (struct tape_places){0}, &q->store, why);
     struct str bytes;
     struct tape_entry *e = arena_new(q->arena, struct tape_entry, 1);
@@ -398,6 +424,16 @@ static void say_broken_tapes(struct question *q) {
     }
 }
 
+static int open_tables(struct question *q, const struct question *like, struct fail *why) {
+    if (like) {
+        q->gpus = like->gpus;
+        q->speeds = like->speeds;
+        return 0;
+    }
+    int rc = gpu_load(q->arena, &q->gpus, why);
+    return rc < 0 ? rc : speed_load(q->arena, &q->speeds, why);
+}
+
 int question_open(struct arena *a, const struct question_options *o, struct question *ret,
                   struct fail *why) {
     struct question *q = ret;
@@ -411,14 +447,13 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = open_store(q, o, why);
     if (rc == 0 && o->tape) follow_tape(q, o);
-    if (rc == 0) rc = fill_sim(q, o->alloc_conf, why);
+    if (rc == 0) rc = fill_sim(q, o, why);
     if (rc == 0 && !o->tape) rc = question_local(q, o->model_is_optional, why);
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) take_unsaid_precision(q, o);
     if (rc == 0) rc = fill_batches(q, o, why);
     if (rc == 0) rc = question_shard_check(q, o, why);
-    if (rc == 0) rc = gpu_load(a, &q->gpus, why);
-    if (rc == 0) rc = speed_load(a, &q->speeds, why);
+    if (rc == 0) rc = open_tables(q, o->like, why);
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);
     if (rc < 0) return rc;
     question_adapter_check(q, o);

@@ -6,10 +6,12 @@
 
 #include "base/os.h"
 #include "cli/rows.h"
+#include "job/question/files.h"
 #include "predict/forecast/forecast.h"
 #include "predict/speed/speed.h"
 #include "records/config/config.h"
 
+struct question;
 struct question_options {
     struct cli_options base;
     const char *config, *dialect, *section, *keys;
@@ -19,8 +21,12 @@ struct question_options {
     bool checkpointing, inference, ema, channels_last;
     double margin;
     int64_t overhead_bytes, others_bytes;
-    bool model_is_optional; // no option: trials need none
-    bool is_measured;       // no option: trials answer, whatever the config asks for
+    bool model_is_optional;               // no option: trials need none
+    bool is_measured;                     // no option: trials answer, whatever the config asks for
+    const struct question_source *source; // no option: what the config is read from; NULL: files
+    // No option: a question with the same tape and allocator options, whose tables and tapes are
+    // this one's, too; NULL: all of it is read.
+    const struct question *like;
 };
 
 // The rows of these options, for a verb whose struct is `type` with the member `q`.

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit fit: which batch and accumulation for this config on this GPU?
-#include "job/choice/choice.h"
+#include "verbs/fit/check.h"
 
 #include <math.h>
 
+#define AT(member) offsetof(struct fit_options, c.member)
 static const struct cli_row rows[] = {
     CHOICE_ROWS,
     CHOICE_TRAINING_ROWS,
@@ -11,11 +12,86 @@ static const struct cli_row rows[] = {
      "also find the batch of the training's evaluation, and write it if the config has a key for "
      "it",
      NULL},
+    {"check", NULL, CLI_SWITCH, AT(is_asked),
+     "judge configs as they stand, for a gate: fit --check CONFIG... --gpus rtx3060,a100; nothing "
+     "is searched or written",
+     NULL},
+    {"max-memory", "SHARE", CLI_TEXT, AT(max_memory),
+     "with --check: share of the GPU's memory that the peak may take, 90% (default 80 to 90%, by "
+     "the GPU's tier)",
+     ""},
+    {"format", "WORD", CLI_TEXT, AT(format),
+     "with --check: text, json, sarif, junit, github (annotations) or markdown (one comment)",
+     "text json sarif junit github markdown"},
+    {"base", "FILE", CLI_TEXT, AT(base),
+     "with --check: show the change against this document of the base branch (--check --json)",
+     "file"},
+    {"base-ref", "REF", CLI_TEXT, AT(base_ref),
+     "with --check: the same against a commit of git: origin/main", ""},
+    {"lock", "FILE", CLI_TEXT, AT(lock),
+     "with --check: fail if the memory is not what this file expects (batchfit.lock)", "file"},
+    {"update-lock", NULL, CLI_SWITCH, AT(updates_lock),
+     "with --check: write the lock instead (default batchfit.lock)", NULL},
+    {"allow-unjudged", NULL, CLI_SWITCH, AT(allows_unjudged),
+     "with --check: what cannot be judged does not fail the gate", NULL},
     {.name = NULL},
 };
 
+// --- Which options go together -------------------------------------------------------------------
+
+// What says where a config is read and what it leaves open, and the GPU. All others search, write,
+// measure or remember.
+static const char of_check[] =
+    "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
+    "safety-margin overhead other-processes alloc-conf tape dialect section key gpu gpu-memory "
+    "optimizer checkpointing lora quant shard gpus test-only check max-memory format base base-ref "
+    "lock update-lock allow-unjudged";
+
+static bool is_given(const struct fit_options *o, const struct cli_row *row) {
+    const char *at = (const char *)o + row->offset;
+    switch (row->kind) {
+    case CLI_SWITCH:
+        return *(const bool *)at;
+    case CLI_SHARE:
+    case CLI_NUMBER:
+        return !isnan(*(const double *)(const void *)at);
+    case CLI_COUNT:
+    case CLI_BYTES:
+    case CLI_MEMORY:
+    case CLI_BYTES_OR_NONE:
+        return *(const int64_t *)(const void *)at != 0;
+    default:
+        return *(const char *const *)(const void *)at != NULL;
+    }
+}
+
+static int options_together(const struct fit_options *o, struct fail *why) {
+    const struct str words = str_of(of_check);
+    for (const struct cli_row *row = rows; row->name; row++) {
+        bool is_checks = row->offset >= offsetof(struct fit_options, c);
+        if (!is_given(o, row)) continue;
+        if (!o->c.is_asked && is_checks) {
+            fail_set(why, FAIL_USAGE, "--%s goes with --check", row->name);
+            return fail_hint(why, "batchfit fit --check CONFIG... --gpus rtx3060,a100");
+        }
+        if (!o->c.is_asked || str_has_word(words, str_of(row->name))) continue;
+        fail_set(why, FAIL_USAGE, "--check judges configs as they stand: it does not go with --%s",
+                 row->name);
+        return fail_hint(why, "leave out --check to search, write or measure");
+    }
+    return 0;
+}
+
 static int fit_run(struct arena *a, const struct cli_options *options, struct fail *why) {
-    struct choice_options o = *(const struct choice_options *)options;
+    const struct fit_options *asked = (const struct fit_options *)options;
+    struct choice_options o = asked->o;
+    int rc = options_together(asked, why);
+    if (rc < 0) return rc;
+    if (asked->c.is_asked) return fit_check(a, asked, why);
+    if (options->argument_count > 0) {
+        fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);
+        return fail_hint(why, "write -- before the command (--check takes configs)");
+    }
     o.t.min_f1 = NAN; // views are infer's
     return choice_answer(a, &o, why);
 }
@@ -23,6 +99,7 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
 const struct cli_verb fit_verb = {
     .name = "fit",
     .summary = "find the largest batch that fits, and change the config",
+    .arguments = "--check CONFIG...",
     .description =
         "Reads the training config, predicts the peak memory of its model on the GPU, and takes "
         "the largest batch that fits and keeps the effective batch exactly. Then it edits the "
@@ -43,11 +120,12 @@ const struct cli_verb fit_verb = {
         "configs/train_6gb.yaml\n"
         "batchfit fit --config configs/train.yaml -- python train.py --batch-size {batch} "
         "--accumulate {accumulate}\n"
+        "batchfit fit --check configs/*.yaml --gpus rtx3060,a100 --max-memory 90%\n"
         "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
     .common = "config model img-size precision effective-batch-size max-batch-size safety-margin "
               "gpu gpu-memory test-only",
-    .options_size = sizeof(struct choice_options),
+    .options_size = sizeof(struct fit_options),
     .run = fit_run,
     .takes_command = true,
 };

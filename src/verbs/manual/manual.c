@@ -66,6 +66,7 @@ static void print_verb(const struct cli_verb *verb) {
     printf("\n.Sh SYNOPSIS\n.Nm batchfit %s\n.Op Ar options\n", verb->name);
     if (verb->takes_command) puts(".Op \\-\\- Ar command ...");
     if (verb->arguments) {
+        if (verb->takes_command) printf(".Nm batchfit %s\n.Op Ar options\n", verb->name);
         fputs(".Ar ", stdout);
         print_escaped(str_of(verb->arguments));
         putchar('\n');

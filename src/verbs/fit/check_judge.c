@@ -1,0 +1,261 @@
+// SPDX-License-Identifier: Apache-2.0
+// The gate's judgement: each config with its own batch, accumulation, precision and sizes, one
+// question a config (a second one only where "8xh100" names other ranks), one answer a GPU.
+#include "verbs/fit/check.h"
+
+#include "base/clean.h"
+#include "base/shell.h"
+#include "base/unit.h"
+#include "job/question/gpus.h"
+
+#include <assert.h>
+#include <math.h>
+#include <string.h>
+
+const struct fit_check_known *fit_check_find(const struct fit_check_list *list, struct str config,
+                                             struct str key) {
+    for (ptrdiff_t i = 0; i < list->count; i++) {
+        const struct fit_check_known *k = &list->items[i];
+        if (str_equal(k->config, config) && str_equal(k->key, key)) return k;
+    }
+    return NULL;
+}
+
+static struct fit_check_row *add_row(struct fit_check *c, const char *config) {
+    struct fit_check_row *row = arena_push(c->arena, &c->rows, &c->count, &c->capacity);
+    *row = (struct fit_check_row){
+        .config = str_of(config), .gpu = STR("any"), .key = STR("any"), .verdict = "NOT JUDGED"};
+    row->state = FIT_CHECK_UNJUDGED;
+    return row;
+}
+
+static void unjudged(struct fit_check_row *row, struct str reason, struct str hint) {
+    row->state = FIT_CHECK_UNJUDGED;
+    row->verdict = "NOT JUDGED";
+    row->reason = reason;
+    row->hint = hint;
+    row->memory.expected_bytes = 0;
+    row->basis = NULL;
+}
+
+// The file is named beside it anyway.
+static void unjudged_by(struct arena *a, struct fit_check_row *row, struct fail *why) {
+    struct str reason = str_of(why->message);
+    struct str name = str_format(a, "%.*s: ", STR_ARG(clean_text(a, row->config)));
+    if (str_starts(reason, name)) reason = str_slice(reason, name.len, reason.len);
+    unjudged(row, str_copy(a, reason), str_copy(a, str_of(why->hint)));
+    *why = (struct fail){0};
+}
+
+// Errors of the question or of the program are no property of a config.
+static bool is_of_config(int rc) {
+    return rc == FAIL_INPUT || rc == FAIL_MACHINE;
+}
+
+// --- One config on one GPU -----------------------------------------------------------------------
+
+static struct str explain_words(struct arena *a, const struct fit_check_row *row) {
+    const char *option = row->plan.ranks > 1 && str_is_digit(row->key.p[0]) ? "gpus" : "gpu";
+    return str_format(a,
+                      "batchfit explain --config %.*s --%s %.*s says where the bytes go and "
+                      "what would fit",
+                      STR_ARG(shell_word(a, row->config)), option, STR_ARG(row->key));
+}
+
+// What fits is said, and why something does not.
+static void set_verdict(struct question *q, const struct answer *answer,
+                        struct fit_check_row *row) {
+    static const enum fit_check_state states[] = {FIT_CHECK_FAILS, FIT_CHECK_PASSES};
+    const struct answer_memory *m = &row->memory;
+    enum answer_verdict verdict = answer_verdict(answer);
+    double share = 100 * (double)m->expected_bytes / fmax(1, (double)m->usable_bytes);
+    bool is_tight = !answer->fits && verdict != ANSWER_NOT;
+    row->state = states[answer->fits];
+    row->verdict = is_tight ? "TOO TIGHT" : answer_verdict_name(verdict);
+    if (answer->fits) return;
+    row->hint = explain_words(q->arena, row);
+    if (!is_tight)
+        row->reason =
+            str_format(q->arena, "%.*s expected", STR_ARG(answer_memory_text(q->arena, m)));
+    else if (!answer_margin_kept(answer))
+        row->reason =
+            str_format(q->arena, "%.*f %% of the memory expected, %.0f %% allowed (--max-memory)",
+                       share - 100 * row->limit < 0.5 ? 2 : 0, share, 100 * row->limit);
+    else
+        row->reason = STR("it runs, but not with 3 % less memory");
+}
+
+// An upper bound that fits does fit; one that does not says nothing. Returns what stands in; empty:
+// nothing does.
+static struct str bounded_by(const struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
+    if (answer->fits || !t || !t->is_upper_bound) return (struct str){0};
+    return t->notes.count > 0 ? t->notes.items[0] : STR("every figure is an upper bound");
+}
+
+// What the config asks for and the forecast does not count: named, with the figure without it.
+static bool is_left_out(struct question *q, const struct answer *answer, bool is_answered,
+                        struct fit_check_row *row) {
+    struct arena *a = q->arena;
+    struct str what = question_not_modelled(q);
+    if (what.len == 0) return false;
+    const struct answer_memory m = is_answered ? answer_memory(answer) : (struct answer_memory){0};
+    what = str_format(a, QUESTION_NOT_MODELLED "%.*s", STR_ARG(what));
+    if (is_answered)
+        what = str_format(a, "%.*s; without it %.*s", STR_ARG(what),
+                          STR_ARG(answer_memory_text(a, &m)));
+    unjudged(row, what, STR("measure it: batchfit fit --config FILE -- COMMAND"));
+    return true;
+}
+
+static int judge(struct question *q, const struct forecast_card *card, struct fit_check_row *row,
+                 struct fail *why) {
+    struct answer answer = {0};
+    int64_t accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
+    row->limit = 1 - card->margin;
+    row->plan = q->plan;
+    if (q->config.is_partial) {
+        bool is_said = q->config.notes.count > 0;
+        unjudged(row, is_said ? q->config.notes.items[0] : STR("a file that it names is missing"),
+                 STR("put the files that it is made of beside it"));
+        return 0;
+    }
+    if (q->plan.batch <= 0) {
+        unjudged(row, STR("it does not say the batch of one GPU"),
+                 STR("--key batch=PATH names its key"));
+        return 0;
+    }
+    int rc = answer_at(q, card, q->plan.batch, accumulation, &answer, why);
+    if (rc < 0 && !is_of_config(rc)) return rc;
+    if (is_left_out(q, &answer, rc == 0, row)) return 0;
+    if (rc < 0) {
+        unjudged_by(q->arena, row, why);
+        return 0;
+    }
+    row->plan = answer.plan;
+    row->memory = answer_memory(&answer);
+    row->basis = answer.verdict_basis;
+    row->notes = answer.notes;
+    set_verdict(q, &answer, row);
+    if (str_is(str_of(row->basis), "assumed_size"))
+        unjudged(row, STR("it does not say the sequence length"), STR("--seq-len N says it"));
+    else if (bounded_by(&answer).len > 0)
+        unjudged(row, bounded_by(&answer),
+                 STR("what stands in needs more and does not fit: batchfit record makes a tape of "
+                     "the training itself"));
+    return 0;
+}
+
+// --- One config ----------------------------------------------------------------------------------
+
+// "8xh100": so many GPUs of this name, in one training; 0: it is only a name.
+static int64_t take_ranks(struct str *name) {
+    struct str rest = *name, number = str_cut(&rest, 'x');
+    int64_t count = 0;
+    if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) return 0;
+    *name = rest;
+    return count;
+}
+
+// The command line says what the config leaves open; its batch and what else it says stand.
+static int open_question(struct fit_check *c, const char *config, int64_t ranks,
+                         const struct question_source *source, struct question **ret,
+                         struct fail *why) {
+    struct question_options asked = c->options->o.q;
+    asked.config = config;
+    asked.gpus = NULL;
+    asked.source = source;
+    asked.like = c->like;
+    if (ranks > 0) asked.ranks = ranks;
+    *ret = arena_new(c->arena, struct question, 1);
+    int rc = question_open(c->arena, &asked, *ret, why);
+    (*ret)->precision_fixed = true; // as it stands, whatever suits the GPU
+    if (rc == 0) c->like = *ret;
+    return rc;
+}
+
+// What a GPU's name was taken for concerns every config: said once.
+static void move_notes(struct fit_check *c, struct question *q, ptrdiff_t from) {
+    for (ptrdiff_t i = from; i < q->notes.count; i++) {
+        if (!str_list_has(&c->notes, q->notes.items[i]))
+            str_list_add(c->arena, &c->notes, q->notes.items[i]);
+    }
+    q->notes.count = from;
+}
+
+static int judge_gpus(struct fit_check *c, const char *config, struct question *q,
+                      const struct question_gpus *cards, int64_t ranks, struct fail *why) {
+    const char *prefix = ranks > 0 ? str_format(c->arena, "%lldx", (long long)ranks).p : "";
+    for (ptrdiff_t i = 0; i < cards->count; i++) {
+        const struct gpu *gpu = &cards->items[i].gpu;
+        struct str name = show_gpu_name(gpu->name);
+        struct fit_check_row *row = add_row(c, config);
+        row->question = q;
+        row->line =
+            q->reading.values[CONFIG_BATCH].file.len > 0 ? 0 : q->reading.values[CONFIG_BATCH].line;
+        row->gpu = str_format(c->arena, "%s%s%.*s", prefix, ranks > 0 ? " " : "", STR_ARG(name));
+        row->key = gpu->key.len > 0 ? gpu->key : name;
+        row->key = str_format(c->arena, "%s%.*s", prefix, STR_ARG(row->key));
+        int rc = judge(q, &cards->items[i], row, why);
+        if (rc < 0) return rc;
+    }
+    return 0;
+}
+
+static int no_gpus(const char *config, struct fail *why) {
+    fail_set(why, FAIL_USAGE, "--check: no GPU is named, and %s has no team_gpu_settings", config);
+    return fail_hint(why, "for example --gpus rtx3060,a100 or --gpus 8xh100");
+}
+
+// The GPUs of one word of the list; without any, those of the config's team.
+static int find_gpus(struct fit_check *c, const char *config, struct question *q, struct str name,
+                     struct question_gpus *cards, struct fail *why) {
+    const struct choice_options *o = &c->options->o;
+    struct config_card *team = NULL;
+    ptrdiff_t before = q->notes.count;
+    int count = 0, rc;
+    if (name.len > 0) {
+        rc = question_gpus_named(q, str_z(c->arena, name), cards, why);
+    } else if (o->gpu || o->gpu_memory > 0) {
+        *cards = (struct question_gpus){arena_new(q->arena, struct forecast_card, 1), 1, 1};
+        rc = question_card(q, str_of(o->gpu), o->gpu_memory, cards->items, why);
+    } else {
+        rc = config_team_read(c->arena, &q->config, &team, &count, why);
+        if (rc == 0 && count == 0) return no_gpus(config, why);
+        if (rc == 0) rc = question_gpus_of_team(q, cards, why);
+    }
+    move_notes(c, q, before);
+    return rc;
+}
+
+int fit_check_config(struct fit_check *c, const char *config, const struct question_source *source,
+                     struct fail *why) {
+    struct str rest = str_of(c->options->o.q.gpus);
+    struct question *open = NULL; // as the config has its ranks
+    int gpus = 0;
+    do {
+        struct question_gpus cards = {0};
+        struct question *q = open;
+        struct str name = str_trim(str_cut(&rest, ','));
+        int64_t ranks = take_ranks(&name);
+        if (name.len == 0 && (gpus > 0 || rest.p)) continue;
+        int rc = q && ranks == 0 ? 0 : open_question(c, config, ranks, source, &q, why);
+        if (rc < 0 && is_of_config(rc)) {
+            struct fit_check_row *row = add_row(c, config);
+            unjudged_by(c->arena, row, why);
+            if (ranks == 0) return 0;
+            row->gpu = row->key =
+                str_format(c->arena, "%lldx%.*s", (long long)ranks, STR_ARG(name));
+            continue;
+        }
+        if (rc == 0) rc = find_gpus(c, config, q, name, &cards, why);
+        if (rc == 0) rc = judge_gpus(c, config, q, &cards, ranks, why);
+        if (rc < 0) return rc;
+        if (ranks == 0) open = q;
+        gpus += (int)cards.count;
+    } while (rest.p);
+    c->gpu_count = gpus > c->gpu_count ? gpus : c->gpu_count;
+    return 0;
+}
