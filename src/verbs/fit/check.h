@@ -34,7 +34,7 @@ struct fit_check_list {
 // One config on one GPU.
 struct fit_check_row {
     struct str config;
-    struct str gpu, key; // as people call it; the catalogue's, "8x" in front: both "any" where the
+    struct str gpu, key; // as people call it; the catalogue's, "8x" in front; "any" where the
                          // config could not even be read
     enum fit_check_state state;
     const char *verdict;     // "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "NOT JUDGED"

@@ -23,8 +23,10 @@ const struct fit_check_known *fit_check_find(const struct fit_check_list *list, 
 
 static struct fit_check_row *add_row(struct fit_check *c, const char *config) {
     struct fit_check_row *row = arena_push(c->arena, &c->rows, &c->count, &c->capacity);
-    *row = (struct fit_check_row){
-        .config = str_of(config), .gpu = STR("any"), .key = STR("any"), .verdict = "NOT JUDGED"};
+    *row = (struct fit_check_row){.config = str_of(config),
+                                  .gpu = STR("any GPU"),
+                                  .key = STR("any"),
+                                  .verdict = "NOT JUDGED"};
     row->state = FIT_CHECK_UNJUDGED;
     return row;
 }
