@@ -51,10 +51,18 @@ struct fit_check_row {
     struct fit_check_known locked;
 };
 
+// A name of --gpus, looked up once.
+struct fit_check_gpu {
+    struct str name;
+    struct gpu gpu;
+};
+
 struct fit_check {
     struct arena *arena;
     const struct fit_options *options;
     const struct question *like; // the last one that was opened: tables and tapes are read once
+    struct fit_check_gpu *gpus;
+    ptrdiff_t gpus_count, gpus_capacity;
     struct fit_check_row *rows;
     ptrdiff_t count, capacity;
     int passed, failed, unjudged, drifted, config_count, gpu_count;

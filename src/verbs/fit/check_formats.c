@@ -169,7 +169,7 @@ int fit_check_github(const struct fit_check *c, struct fail *why) {
         add_command(&out, fit_check_words(a, row), false);
         buf_byte(&out, '\n');
     }
-    buf_format(&out, "batchfit fit --check: %.*s\n", STR_ARG(fit_check_summary(c)));
+    buf_format(&out, "GPU memory: %.*s\n", STR_ARG(fit_check_summary(c)));
     out_data(stdout, buf_str(&out));
     return 0;
 }

@@ -211,6 +211,29 @@ static int no_gpus(const char *config, struct fail *why) {
     return fail_hint(why, "for example --gpus rtx3060,a100 or --gpus 8xh100");
 }
 
+// A tier's GPUs are the config's, those of a name everybody's.
+static bool is_tier(struct str name) {
+    for (int i = 0; i < GPU_TIERS; i++) {
+        if (str_is(name, gpu_tier_name((enum gpu_tier)i))) return true;
+    }
+    return false;
+}
+
+static int find_named(struct fit_check *c, struct question *q, struct str name,
+                      struct question_gpus *cards, struct fail *why) {
+    for (ptrdiff_t i = 0; i < c->gpus_count; i++) {
+        if (!str_equal(c->gpus[i].name, name)) continue;
+        *cards = (struct question_gpus){arena_new(q->arena, struct forecast_card, 1), 1, 1};
+        question_place(q, c->gpus[i].gpu, cards->items);
+        return 0;
+    }
+    int rc = question_gpus_named(q, str_z(c->arena, name), cards, why);
+    if (rc == 0 && cards->count == 1 && !is_tier(name))
+        *arena_push(c->arena, &c->gpus, &c->gpus_count, &c->gpus_capacity) =
+            (struct fit_check_gpu){name, cards->items[0].gpu};
+    return rc;
+}
+
 // The GPUs of one word of the list; without any, those of the config's team.
 static int find_gpus(struct fit_check *c, const char *config, struct question *q, struct str name,
                      struct question_gpus *cards, struct fail *why) {
@@ -219,7 +242,7 @@ static int find_gpus(struct fit_check *c, const char *config, struct question *q
     ptrdiff_t before = q->notes.count;
     int count = 0, rc;
     if (name.len > 0) {
-        rc = question_gpus_named(q, str_z(c->arena, name), cards, why);
+        rc = find_named(c, q, name, cards, why);
     } else if (o->gpu || o->gpu_memory > 0) {
         *cards = (struct question_gpus){arena_new(q->arena, struct forecast_card, 1), 1, 1};
         rc = question_card(q, str_of(o->gpu), o->gpu_memory, cards->items, why);
