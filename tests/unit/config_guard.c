@@ -137,7 +137,11 @@ static const struct row rows[] = {
     {"accelerate fsdp", "c.yaml",
      "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n"
      "  fsdp_version: 2\n",
-     "FSDP (fsdp_config)"},
+     "FSDP2 (fsdp_config.fsdp_version: 2)"},
+    {"accelerate fsdp1", "c.yaml",
+     "compute_environment: LOCAL_MACHINE\ndistributed_type: FSDP\nfsdp_config:\n"
+     "  fsdp_reshard_after_forward: false\n",
+     "FSDP that keeps what it gathers (fsdp_config.fsdp_reshard_after_forward: false)"},
     {"torchtune qlora", "c.yaml",
      "model:\n  _component_: torchtune.models.llama3_2.qlora_llama3_2_1b\nbatch_size: 2\n"
      "loss:\n  _component_: torchtune.rlhf.loss.DPOLoss\n",

@@ -55,7 +55,7 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
 
 // An adapter or sharding matter to inference, too; by what loss it was trained does not.
 bool question_counts_out(const struct question *q, const struct config_guard *g) {
-    if (question_adapter_models(q, g)) return false;
+    if (question_adapter_models(q, g) || question_shard_models(q, g)) return false;
     return !q->plan.inference || !str_is(g->kind, "objective");
 }
 

@@ -3,8 +3,6 @@
 
 #include "base/near.h"
 
-#include <assert.h>
-
 // Words of the field that no template covers.
 static const char *const unmodelled[] = {"fsdp",  "fsdp1", "hsdp", "zero", "zero1", "zero2",
                                          "zero3", "tp",    "pp",   "cp",   NULL};
@@ -25,7 +23,29 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
                           : FAIL_USAGE;
 }
 
+bool question_shard_models(const struct question *q, const struct config_guard *g) {
+    return q->plan.shard.len > 0 && str_is(g->kind, "sharding") && str_is(g->what, "FSDP2");
+}
+
+// transformers wraps by layer unless told otherwise; accelerate's own file has to say so.
+static bool is_by_layer(const struct question *q) {
+    return !str_is(q->reading.dialect, "accelerate") ||
+           str_find(q->config.text, STR("TRANSFORMER_BASED_WRAP")) >= 0;
+}
+
+static bool is_config_fsdp2(const struct question *q) {
+    bool is_fsdp2 = false;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!str_is(g->kind, "sharding")) continue;
+        if (!str_is(g->what, "FSDP2")) return false;
+        is_fsdp2 = true;
+    }
+    return is_fsdp2 && is_by_layer(q);
+}
+
 int question_shard(struct question *q, const struct question_options *o, struct fail *why) {
+    if (!o->shard && !q->plan.inference && is_config_fsdp2(q)) q->plan.shard = STR("fsdp2");
     if (!o->shard) return 0;
     struct str word = str_of(o->shard);
     if (!str_is_one_of(word, plan_shards)) return bad_word(q->arena, word, why);
@@ -35,9 +55,23 @@ int question_shard(struct question *q, const struct question_options *o, struct 
     return 0;
 }
 
+// What the config alone asks for is counted if it can be.
+static void check_config(struct question *q) {
+    struct forecast f;
+    struct fail unserved = {0};
+    const char *why = "the config does not say over how many GPUs (--gpus 8xh100, or --ranks 8)";
+    if (q->plan.model.len == 0) why = "no model is named";
+    if (q->plan.model.len > 0 && q->plan.ranks > 1) {
+        if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) return;
+        why = unserved.message;
+    }
+    str_list_format(q->arena, &q->notes, "FSDP2 is not predicted: %s", why);
+    q->plan.shard = (struct str){0};
+}
+
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
+    if (q->plan.shard.len > 0 && !o->shard) check_config(q);
     if (q->plan.shard.len == 0 || q->plan.ranks > 1) return 0;
-    assert(o->shard);
     fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
 }

@@ -83,9 +83,16 @@ static bool holds_case(struct arena *a, struct str when, struct str key, struct 
     return str_equal_nocase(when, text);
 }
 
-// "lora=LoRA | full= | *=an adapter ({})": the name of the first case that holds; empty: none.
+// "lora=LoRA | full= | *=an adapter ({})": the name of the first case that holds; empty: none. A
+// first case "off" is of a setting that changes something by being off; others say nothing then.
 static struct str name_of(struct arena *a, struct str cases, struct str key, struct str text,
-                          const struct scalar *s) {
+                          const struct scalar *s, bool is_off) {
+    const bool has_off = str_starts(cases, STR("off="));
+    if (is_off && !has_off) return (struct str){0};
+    if (has_off) {
+        struct str name = str_trim(str_cut(&cases, '|'));
+        if (is_off) return str_slice(name, 4, name.len);
+    }
     while (cases.len > 0) {
         struct str name = str_trim(str_cut(&cases, '|')), when = str_cut(&name, '=');
         if (!holds_case(a, when, key, text, s)) continue;
@@ -143,14 +150,14 @@ static bool is_named(const struct reader *r, const struct config_guard *g) {
 
 static void add_guard(struct reader *r, const struct guard_row *row, const struct entry *e) {
     struct config_node *n = config_node_follow(e->value);
-    if (is_off(r->config, n, 0)) return;
     const struct scalar s = config_scalar_read(r->config, n);
     const struct str text = config_node_text(r->arena, n, ' ');
-    struct config_guard g = {.kind = row->kind,
-                             .what = name_of(r->arena, row->cases, e->key->text, text, &s),
-                             .path = config_path_join(r->arena, e->path, e->key->text),
-                             .value = shown(n->kind == NODE_SCALAR ? text : (struct str){0}),
-                             .line = e->key->line};
+    struct config_guard g = {
+        .kind = row->kind,
+        .what = name_of(r->arena, row->cases, e->key->text, text, &s, is_off(r->config, n, 0)),
+        .path = config_path_join(r->arena, e->path, e->key->text),
+        .value = shown(n->kind == NODE_SCALAR ? text : (struct str){0}),
+        .line = e->key->line};
     if (e->value->file > 0) g.file = r->config->files.items[e->value->file - 1];
     if (g.what.len == 0 || is_named(r, &g)) return;
     struct config_reading *to = r->reading;
