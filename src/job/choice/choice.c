@@ -9,6 +9,7 @@
 #include "job/answer/speed.h"
 #include "job/answer/verdict.h"
 #include "job/answer/write.h"
+#include "job/choice/find.h"
 #include "job/question/gpus.h"
 #include "job/question/shard.h"
 #include "view/show/prose.h"
@@ -255,6 +256,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     struct choice_options asked = *options;
     const struct choice_options *o = &asked;
     int rc = question_shard_gpus(&asked.q, &asked.gpu, a, why);
+    if (rc == 0) rc = choice_find_check(&asked, why);
     if (rc < 0) return rc;
     if (o->q.base.command) return fit_by_trials(a, o, why);
     struct question q;
@@ -268,6 +270,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     if (rc == 0) rc = check_eval(o, q.plan.inference, why);
     if (rc == 0) rc = answer_tta_ask_open(&q, &o->t, &ask, why);
     if (rc == 0) rc = find_cards(&q, o, &cards, &is_ours, why);
+    if (rc == 0) rc = choice_find(&q, o->find, &cards, why);
     struct history history;
     history_open(a, &o->h, &history);
     if (rc == 0) rc = answer_all(&q, &cards, &history, &answers, why);

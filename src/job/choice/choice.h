@@ -12,7 +12,7 @@ struct choice_options {
     struct launch_options l;
     struct history_options h;
     struct answer_tta_options t; // of infer only
-    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured;
+    const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured, *find;
     int64_t gpu_memory;
     bool eval_batch, test_only, free_batch, add_accumulation, force, force_anchor, force_special,
         profile_memory, details;
@@ -25,6 +25,11 @@ struct choice_options {
                 "so many GPUs of this name, in one training: 8xh100 (--gpu and --ranks in one); "  \
                 "with --check the GPUs to judge: rtx3060,a100,8xh100",                             \
                 "gpus"),                                                                           \
+        CLI_ROW("find", "WORD", CLI_TEXT, CHOICE_AT(find),                                         \
+                "instead of the batch, seq-len (the longest sequence that fits at the config's "   \
+                "batch, or at 1) or gpus (the fewest that --shard needs for what is asked); for "  \
+                "models with a template",                                                          \
+                "seq-len gpus"),                                                                   \
         CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
                 "do not keep the effective batch, neither the config's nor the command's default", \
                 NULL),                                                                             \
