@@ -50,7 +50,7 @@ class Case:
         self.row, self.profile = row, tables.profile(row)
         self.job = self.verdict = self.speed = None
         if self.profile is None:
-            self.verdict = Verdict("unjudged", "the row has no figure that a profile knows how to judge")
+            self.verdict = Verdict("unjudged", tables.why_unjudged(row))
             return
         source, knobs = tables.job(row, self.profile)
         self.job = Job(Environment(self.profile["python"], self.profile["packages"]), source, knobs)
@@ -67,7 +67,7 @@ class Case:
         self.speed = speed.predict(program, self.job.path, self.row)
         try:
             self.verdict = JUDGES[self.profile["judge"]](program, self.job.path, self.row,
-                                                         self.total - self.overhead, self.overhead)
+                                                         self.total - self.overhead, self.overhead, *self.profile["sim"].split())
         except (SimError, ValueError) as why:
             self.verdict = Verdict("unrecorded", "not replayed: %s" % why)
 

@@ -6,6 +6,7 @@ fit      batch_fits must run and batch_fails must not, in the GPU's total less o
 device   reserved + overhead against mem_mib, in the GPU's total less overhead: near the limit the cache is given back. With
          the scratch that convolutions' input gradients may ask for (the tape's w lines), and, for comparison, without
 speed    only the speed (speed.py): the table does not say what memory was needed
+reserved   what the allocator held against mem_mib
 allocated  the peak of live tensors against mem_mib
 weights  as device, with the tape cut off after the model was put on the GPU
 """
@@ -43,25 +44,25 @@ def mib(count):
     return round(count / MIB)
 
 
-def judge_fit(program, tape, row, capacity_mib, overhead_mib):
+def judge_fit(program, tape, row, capacity_mib, overhead_mib, *options):
     """Right only if both sides are."""
     capacity = capacity_mib * MIB
-    fits = simulate(program, tape, row["batch_fits"], capacity)
+    fits = simulate(program, tape, row["batch_fits"], capacity, *options)
     figures = dict(predicted_mib=mib(fits["reserved_bytes"]), needed_mib=mib(fits["needed_bytes"]), capacity_mib=capacity_mib)
     wrong = [] if fits["fits"] else ["batch %s ran, we say it does not" % row["batch_fits"]]
     if row.get("batch_fails"):
-        fails = simulate(program, tape, row["batch_fails"], capacity)
+        fails = simulate(program, tape, row["batch_fails"], capacity, *options)
         figures["fails_needed_mib"] = mib(fails["needed_bytes"])
         if fails["fits"]:
             wrong.append("batch %s did not run, we say it does" % row["batch_fails"])
     return Verdict("wrong" if wrong else "right", "; ".join(wrong), **figures)
 
 
-def judge_device(program, tape, row, capacity_mib, overhead_mib):
+def judge_device(program, tape, row, capacity_mib, overhead_mib, *options):
     """Signed relative error of reserved + overhead."""
     batch, truth = row.get("batch_per_gpu") or "1", float(row["mem_mib"])
-    got = simulate(program, tape, batch, capacity_mib * MIB, "--scratch")
-    plain = simulate(program, tape, batch, capacity_mib * MIB)
+    got = simulate(program, tape, batch, capacity_mib * MIB, "--scratch", *options)
+    plain = simulate(program, tape, batch, capacity_mib * MIB, *options)
     predicted, without = (overhead_mib + (mib(g["reserved_in_capacity_bytes"]) if g["fits"] else capacity_mib)
                           for g in (got, plain))
     return Verdict("measured", "" if got["fits"] else "we say it does not fit", (predicted - truth) / truth,
@@ -70,17 +71,26 @@ def judge_device(program, tape, row, capacity_mib, overhead_mib):
                    capacity_mib=capacity_mib)
 
 
-def judge_allocated(program, tape, row, capacity_mib, overhead_mib):
-    """Signed relative error of the peak of live tensors: no cache, nothing outside the allocator."""
+def _judge_held(which, program, tape, row, capacity_mib, options):
     truth = float(row["mem_mib"])
-    got = simulate(program, tape, row.get("batch_per_gpu") or "1", capacity_mib * MIB)
-    allocated = mib(got["allocated_bytes"])
-    return Verdict("measured", "" if got["fits"] else "we say it does not fit", (allocated - truth) / truth, predicted_mib=allocated,
-                   allocated_mib=allocated, reserved_mib=mib(got["reserved_bytes"]), needed_mib=mib(got["needed_bytes"]),
-                   capacity_mib=capacity_mib)
+    got = simulate(program, tape, row.get("batch_per_gpu") or "1", capacity_mib * MIB, *options)
+    predicted = mib(got[which])
+    return Verdict("measured", "" if got["fits"] else "we say it does not fit", (predicted - truth) / truth, predicted_mib=predicted,
+                   allocated_mib=mib(got["allocated_bytes"]), reserved_mib=mib(got["reserved_bytes"]),
+                   needed_mib=mib(got["needed_bytes"]), capacity_mib=capacity_mib)
 
 
-def judge_weights(program, tape, row, capacity_mib, overhead_mib):
+def judge_allocated(program, tape, row, capacity_mib, overhead_mib, *options):
+    """Signed relative error of the peak of live tensors: no cache, nothing outside the allocator."""
+    return _judge_held("allocated_bytes", program, tape, row, capacity_mib, options)
+
+
+def judge_reserved(program, tape, row, capacity_mib, overhead_mib, *options):
+    """Signed relative error of what the allocator held, near the limit what it can: nothing outside of it."""
+    return _judge_held("reserved_in_capacity_bytes", program, tape, row, capacity_mib, options)
+
+
+def judge_weights(program, tape, row, capacity_mib, overhead_mib, *options):
     """Only the init phase of the tape."""
     short = "%s.%d" % (tape, os.getpid())
     with open(tape, encoding="utf-8") as f, open(short, "w", encoding="utf-8") as out:
@@ -89,14 +99,15 @@ def judge_weights(program, tape, row, capacity_mib, overhead_mib):
                 break
             out.write(line)
     try:
-        return judge_device(program, short, row, capacity_mib, overhead_mib)
+        return judge_device(program, short, row, capacity_mib, overhead_mib, *options)
     finally:
         os.unlink(short)
 
 
-def judge_speed(program, tape, row, capacity_mib, overhead_mib):
+def judge_speed(program, tape, row, capacity_mib, overhead_mib, *options):
     """Nothing to say about memory."""
     return Verdict("timed")
 
 
-JUDGES = {"speed": judge_speed, "fit": judge_fit, "device": judge_device, "allocated": judge_allocated, "weights": judge_weights}
+JUDGES = {"speed": judge_speed, "fit": judge_fit, "device": judge_device, "allocated": judge_allocated,
+          "reserved": judge_reserved, "weights": judge_weights}

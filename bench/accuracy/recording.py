@@ -22,7 +22,7 @@ from environments import BUILD, ROOT
 CACHE = os.path.join(BUILD, "accuracy-tapes")
 CHUNK = 16          # jobs of one recorder process: its start costs as much as two models
 CANNOT = 3          # the recorder's status for a model that cannot be recorded
-PER_TAPE_S = 300.0  # a recording that takes longer is given up: the slowest take a minute on an idle core
+PER_TAPE_S = 900.0  # a recording that takes longer is given up: the slowest, one rank of 80 layers, take some minutes on an idle core
 
 
 def recorder_version():

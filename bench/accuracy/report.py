@@ -69,7 +69,8 @@ def details(cases):
             print("%s: %s: %s" % (status, ", ".join(sorted(models)), note))
     for c in cases:
         if c.verdict.status == "wrong":
-            print("wrong: %s %s: %s (%s)" % (c.row["model"], c.row.get("layout", ""), c.verdict.note, _figures(c)))
+            which = c.row.get("layout") or "at %s" % c.row.get("batch_per_gpu", "")
+            print("wrong: %s %s: %s (%s)" % (c.row["model"], which, c.verdict.note, _figures(c)))
     breakdown(cases)
     speed.details(cases)
     far = sorted((c for c in cases if c.verdict.error is not None), key=lambda c: -abs(c.verdict.error))

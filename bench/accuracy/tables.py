@@ -45,11 +45,17 @@ class Tables:
     def __init__(self):
         self.profiles = read_tsv(os.path.join(HERE, "profiles.tsv"))
         self.columns = read_tsv(os.path.join(HERE, "columns.tsv"))
+        self.unjudged = read_tsv(os.path.join(HERE, "unjudged.tsv"))
         self.aliases = {(a["library"], a["name"]): a["model"] for a in read_tsv(os.path.join(HERE, "aliases.tsv"))}
 
     def profile(self, row):
         """The first profile whose needs the row meets, or None."""
         return next((p for p in self.profiles if all(meets(row, need) for need in p["needs"].split(","))), None)
+
+    def why_unjudged(self, row):
+        """What of the row no profile models."""
+        found = next((u["why"] for u in self.unjudged if all(meets(row, need) for need in u["needs"].split(","))), None)
+        return found or "the row has no figure that a profile knows how to judge"
 
     def job(self, row, profile):
         """(source, knobs) for the recorder."""

@@ -25,9 +25,24 @@ def _compute_dtype(knobs):
 
 
 def _quantize(model, knobs, peft):
-    """As transformers loads a model with load_in_4bit, and peft prepares it."""
+    """As transformers loads a model with load_in_4bit, and peft or a script's own code prepares it."""
     four_bit.quantize(model, ("lm_head",), _compute_dtype(knobs), knobs.quant == "nf4-dq")
+    if knobs.quant_prepare == "none":
+        for p in model.parameters():
+            p.requires_grad = False
+        if knobs.checkpointing:
+            model.enable_input_require_grads()
+        return model
     return peft.prepare_model_for_kbit_training(model, use_gradient_checkpointing=knobs.checkpointing)
+
+
+def _as_trl(model):
+    """trl's SFTTrainer with bf16: norms in fp32, embedding and head back in bf16 (peft_module_casting_to_bf16, trl 0.13)."""
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.LayerNorm) or "norm" in name:
+            module.float()
+        elif any(word in name for word in ("lm_head", "embed_tokens", "wte", "wpe")) and hasattr(module, "weight"):
+            module.to(torch.bfloat16)
 
 
 def apply(model, knobs):
@@ -46,4 +61,6 @@ def apply(model, knobs):
         model = peft.get_peft_model(model, config)
     except ValueError as why:
         raise RecordError("peft: %s" % (str(why).split(".")[0],))
+    if knobs.quant and knobs.quant_prepare == "trl":
+        _as_trl(model)
     return model, "peft " + peft.__version__

@@ -21,6 +21,7 @@ KNOBS = {
     "fused_optimizer": (bool, "the optimizer's fused kernel: no temporaries"),
     "accumulation": (int, "micro-steps per optimizer step (2 stands for any larger number)"),
     "checkpointing": (bool, "activation checkpointing by the model's own switch"),
+    "selective": (("layer", "op"), "torchtitan's selective checkpointing: every second layer, or some operations of each; titan: only"),
     "channels_last": (bool, "NHWC memory format"),
     "ema": (bool, "keep an averaged copy of the model"),
     "grad_scaler": (bool, "GradScaler (default for amp-fp16)"),
@@ -41,6 +42,8 @@ KNOBS = {
     "task": (("auto", "classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
     "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout; hf: only"),
     "quant": (("nf4", "nf4-dq"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales quantised, too"),
+    "quant_prepare": (("peft", "trl", "none"), "the rest of a model in four bits: fp32 by peft (default), embedding and head back in "
+                      "bf16 by trl, left as loaded"),
     "weights": (("fp32", "bf16"), "what a model under amp is loaded as (default fp32)"),
     "shard": (("fsdp2",), "torch's fully_shard as accelerate applies it, full precision of the weights kept in shards; hf: only"),
     "ranks": (int, "GPUs that share the weights; the first of them is recorded"),
@@ -75,13 +78,18 @@ PRESETS = {
         precision="amp-fp16", optimizer="adamw", momentum=0.9, weight_decay=5e-4, cudnn_benchmark=False,
         prefetch=False, clip_grad=10.0, ema=True, zero_grad="none", zero_first=False, resident=False,
         bwd_autocast=False, keep_output=False, keep_loss=True, groups="ultralytics"),
+    # torchtitan train.py, June 2024 to 2025: sharded weights, so no autocast although the arithmetic is bf16's
+    "torchtitan": dict(
+        precision="amp-bf16", optimizer="adamw", fused_optimizer=True, weight_decay=0.1, clip_grad=1.0, cudnn_benchmark=False,
+        prefetch=False, zero_first=True, resident=False, bwd_autocast=False, keep_output=False, keep_loss=True,
+        groups="none"),
     # the loop of PyTorch's own tutorials
     "plain": dict(
         precision="fp32", optimizer="sgd", momentum=0.9, nesterov=False, weight_decay=0.0, cudnn_benchmark=False,
         prefetch=False, loss="ce", zero_first=True, resident=False, bwd_autocast=False, keep_output=True,
         keep_loss=True, groups="none"),
 }
-SOURCE_PRESET = {"timm": "timm-train", "torchvision": "plain", "hf": "hf-trainer", "ultralytics": "ultralytics",
+SOURCE_PRESET = {"timm": "timm-train", "torchvision": "plain", "hf": "hf-trainer", "ultralytics": "ultralytics", "titan": "torchtitan",
                  "python": "plain"}
 SCRIPT_FIELDS = ("zero_first", "resident", "bwd_autocast", "keep_output", "keep_loss", "groups")
 

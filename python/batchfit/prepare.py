@@ -17,8 +17,8 @@ def load(source, knobs):
     if knobs.channels_last:
         model.to(memory_format=torch.channels_last)
     if knobs.shard:
-        job.model, library = sharded.apply(model, knobs)
-        job.library += ", " + library
+        job.model, library = sharded.apply(job, knobs)
+        job.library = ", ".join(filter(None, (job.library, library)))
     return job
 
 

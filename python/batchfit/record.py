@@ -7,6 +7,7 @@ SOURCE
   hf:NAME or hf:config.json  a transformers model built from a configuration: a file or folder, the Hugging Face cache, or the
                              table of known shapes (nothing is downloaded)
   ultralytics:NAME           yolo11n, yolov8m, ... from ultralytics' own yaml files
+  titan:NAME                 a Llama of the same names as torchtitan trains it, with --shard fsdp2
   python:MODULE:FUNCTION     your own code, see batchfit/sources/user_models.py
 
 Every knob of batchfit/knobs.py is an option (--img-size 288, --no-foreach); --batches 2,4,8 sets the batches at which

@@ -138,10 +138,12 @@ class Sharding:
             yield
         finally:
             self.what = None
-            parts = [_part(p) for p in params]
+            # Frozen weights are gathered as they are; the others are cast into a buffer of their own first.
+            some = [[_part(p) for p in params], [_part(p) for p in params if getattr(p, "param_dtype", None)]]
             for event in log.events[first:]:
-                if event[0] == "a" and event[4].startswith("fsdp."):
-                    self.describe(event, parts if event[1] not in log.shards else ())
+                for parts in some:
+                    if event[0] == "a" and event[4].startswith("fsdp.") and event[1] not in log.shards:
+                        self.describe(event, parts)
 
     def optimizer_states(self, optimizer):
         """States have the shape of the shard that they belong to."""
@@ -175,6 +177,11 @@ class Sharding:
                 self.rec.quiet = before
         return call
 
+    def _stream(self, original):
+        def current_stream(*args, **kwargs):
+            return original(*args, **kwargs) if self.rec is None else self.handle.current_stream()
+        return current_stream
+
     def _resize(self, original):
         def resize_(storage, size):
             before = storage.nbytes()
@@ -202,6 +209,7 @@ class Sharding:
         for name in ("_propagate_tensor_meta_non_cached", "propagate_op_sharding_non_cached"):
             _replace(ShardingPropagator, name, self._quiet)
         _replace(torch.UntypedStorage, "resize_", self._resize)
+        _replace(torch.accelerator, "current_stream", self._stream)  # of what was gathered and not used
         self.installed = True
 
     # -- a recording --------------------------------------------------------------
@@ -233,15 +241,17 @@ SHARDING = Sharding()
 def check(knobs, source):
     """Raises UsageError for what cannot be recorded."""
     if not knobs.shard:
+        if source.startswith("titan:"):
+            raise UsageError("titan:NAME is sharded: --shard fsdp2 --ranks N")
         if knobs.ranks:
             raise UsageError("--ranks needs --shard fsdp2")
         return
-    if not source.startswith("hf:"):
+    if not source.startswith(("hf:", "titan:")):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
-    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.adapter:
-        raise UsageError("--shard %s: training of all weights without a gradient scaler and a model average is recorded"
+    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant:
+        raise UsageError("--shard %s: training without a gradient scaler, a model average and weights in four bits is recorded"
                          % knobs.shard)
     if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
         raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
@@ -255,21 +265,36 @@ def _plugin(knobs, accelerate):
     return plugin
 
 
-def apply(model, knobs):
+def _mesh(ranks):
+    from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
+    SHARDING.start(ranks)
+    return init_device_mesh("cpu", (ranks,), mesh_dim_names=("fsdp",))
+
+
+def apply(job, knobs):
+    """The job's model as its script shards it, torchtitan or whoever uses accelerate; (model, library or None)."""
+    if knobs.script_defaults == "torchtitan":
+        from .sources import titan_models  # pylint: disable=import-outside-toplevel
+        return titan_models.shard(job.model, _mesh(knobs.ranks)), None
+    return _by_accelerate(job.model, knobs)
+
+
+def _by_accelerate(model, knobs):
     """The model as accelerate prepares it for FSDP2; (model, library)."""
     accelerate = need("accelerate", "accelerate")
     from accelerate.utils import convert_outputs_to_fp32  # pylint: disable=import-outside-toplevel
     from accelerate.utils.fsdp_utils import fsdp2_prepare_model  # pylint: disable=import-outside-toplevel
-    from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
-    SHARDING.start(knobs.ranks)
+    mesh = _mesh(knobs.ranks)
     if knobs.autocast_dtype:  # accelerate.Accelerator.prepare_model, before the model is sharded
         autocast = torch.autocast("cuda", getattr(torch, knobs.autocast_dtype))
         model.forward = types.MethodType(convert_outputs_to_fp32(autocast(model.forward.__func__)), model)
-    mesh = init_device_mesh("cpu", (knobs.ranks,), mesh_dim_names=("fsdp",))
     accelerator = types.SimpleNamespace(
         state=types.SimpleNamespace(fsdp_plugin=_plugin(knobs, accelerate)), torch_device_mesh=mesh, is_main_process=False,
         parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=torch.device("meta"),
         mixed_precision="bf16" if knobs.autocast_dtype else "no")
+    if knobs.adapter:  # transformers.Trainer; its policy for adapters is none that accelerate knows, so layers are no groups
+        from transformers.distributed.fsdp import update_fsdp_plugin_peft  # pylint: disable=import-outside-toplevel
+        update_fsdp_plugin_peft(model, accelerator)
     return fsdp2_prepare_model(accelerator, model), "accelerate " + accelerate.__version__
 
 

@@ -131,6 +131,17 @@ class TestAdapters(unittest.TestCase):
         kept = [line.split()[2] for line in lines if " gradient " in line]
         self.assertEqual(kept, [str(4 * 4 * 3072)] * 2)  # A and B of one layer, in fp32
 
+    def test_who_prepares_four_bits(self):
+        def weights(prepare):
+            tape = self.record(adapter="lora:4:q_proj", quant="nf4", precision="amp-bf16", weights="bf16", optimizer="adamw",
+                               quant_prepare=prepare)
+            sizes = {line.split()[-1]: int(line.split()[2]) for line in tape.splitlines() if " param - " in line}
+            return [next(v for k, v in sizes.items() if word in k) for word in ("input_layernorm", "lm_head")]
+        norm, head = 3072, 3072 * 128256
+        self.assertEqual(weights(None), [4 * norm, 4 * head])  # peft: everything to fp32
+        self.assertEqual(weights("trl"), [4 * norm, 2 * head])
+        self.assertEqual(weights("none"), [2 * norm, 2 * head])
+
     def test_dropout_keeps_its_mask(self):
         said = dict(precision="amp-bf16", weights="bf16", optimizer="adamw")
         plain, dropped = [self.record(adapter="lora:4:q_proj" + more, **said) for more in ("", ":dropout")]
@@ -161,8 +172,31 @@ class TestSharded(unittest.TestCase):
         streams = {line.split()[0] for line in tape.splitlines() if line.startswith("a") and " fsdp." in line}
         self.assertEqual(streams, {"a", "a@1", "a@3"})
 
+    def test_adapters_are_gathered_with_the_whole_model(self):
+        tape = self.record(adapter="lora:4:q_proj", weights="bf16")
+        first = next(line for line in tape.split("m forward 0")[1].splitlines() if " fsdp.all_gather" in line and line.startswith("a@1"))
+        self.assertEqual(int(first.split()[2]), 2 * 2 * sum(-(-rows // 7) * rest for rows, rest in ((4, 3072), (3072, 4))))
+        kept = [int(line.split()[2]) for line in tape.split("m backward 0")[1].splitlines() if " gradient fsdp.reduce_scatter" in line]
+        self.assertEqual(kept[:1], [4 * 2 * (3072 + -(-3072 // 7) * 4)])  # of the adapter alone, reduced in bf16 and kept in fp32
+
+    def test_torchtitan(self):
+        def peak(**said):
+            with tempfile.TemporaryDirectory() as folder:
+                config = families.Variant("llama", "fsdp2").write_config(folder, dict(SHAPES["3B b4 s1000"], L=3))
+                tape = recorder.record("titan:" + config, dict(shard="fsdp2", ranks=7, seq_len=8192, batches=[2], **said))
+                path = os.path.join(folder, "made.tape")
+                with open(path, "w", encoding="utf-8") as f:
+                    f.write(tape)
+                done = subprocess.run([check.PROGRAM, "sim", path, "--batch", "2", "--json"], stdout=subprocess.PIPE, check=True)
+            return json.loads(done.stdout)["allocated_bytes"]
+        every, per_op, layer, none = (peak(checkpointing=True), peak(checkpointing=True, selective="op"),
+                                      peak(checkpointing=True, selective="layer"), peak())
+        self.assertTrue(every < per_op < none and every < layer < none, (every, per_op, layer, none))
+        with self.assertRaises(UsageError):
+            recorder.record("titan:meta-llama/Llama-3.1-8B", dict(seq_len=128, batches=[2]))
+
     def test_what_is_refused(self):
-        for said in (dict(ranks=None), dict(ranks=1), dict(shard=None), dict(adapter="lora:4"), dict(optimizer="adafactor"),
+        for said in (dict(ranks=None), dict(ranks=1), dict(shard=None), dict(adapter="lora:4", quant="nf4"), dict(optimizer="adafactor"),
                      dict(fused_optimizer=False), dict(ema=True), dict(source="timm:resnet18")):
             with self.assertRaises(UsageError, msg=said):
                 self.record(**said)

@@ -6,7 +6,8 @@ import importlib
 from ..errors import MissingLibrary, UsageError
 
 KINDS = {"timm": "timm_models", "torchvision": "torchvision_models", "hf": "hf_models",
-         "ultralytics": "ultralytics_models", "python": "user_models"}
+         "ultralytics": "ultralytics_models", "titan": "titan_models",
+         "python": "user_models"}
 
 
 def split(source):
