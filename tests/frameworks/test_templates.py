@@ -235,6 +235,7 @@ class TestShipped(Compared):
 
     def test_one_rank_of_eight(self):
         self.compare("llama", "fsdp2-accumulating", True, "3B b4 s1000")
+        self.compare("llama", "fsdp2-lora", True, "3B b4 s1000")
 
 
 if __name__ == "__main__":

@@ -86,6 +86,10 @@ class Dims:
             return None
         return {letters: n, order(letters + "S"): n} if more else {letters: n}
 
+    def extent(self, n):
+        """The letters of one side of a parameter: an adapter's rank may stand alone there."""
+        return next((k for k, v in self.value.items() if v == n and k in "DFVR" and k in self.marker), None) or self.plain(n)
+
     def plain(self, n):
         """The letters of a product whose constant is 1, or None."""
         found = self.product(n)

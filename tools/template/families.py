@@ -27,10 +27,15 @@ KINDS = {
     "qlora-dq": (dict(_AMP, quant="nf4-dq"), ""),
     "fsdp2": (dict(_AMP, weights="fp32", shard="fsdp2"), None),
     "fsdp2-accumulating": (dict(_AMP, weights="fp32", shard="fsdp2", accumulation=2), None),
+    "fsdp2-lora": (dict(_AMP, shard="fsdp2"), ""),
+    "fsdp2-lora-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), ""),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
+# Kinds that are made of some shapes only: (family, grouped, tied)
+_GROUPED = {(family, True, False) for family in FAMILIES}
+SOME = {"fsdp2-lora": _GROUPED, "fsdp2-lora-accumulating": _GROUPED}
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
 
@@ -105,5 +110,6 @@ def variants():
         for tied in [word == "tied" for word in ("untied", "tied") if word in shapes.split()]:
             for grouped in [word == "grouped" for word in ("grouped", "mha") if word in shapes.split()]:
                 out += [Variant(family, kind, checkpointing, grouped, tied, one)
-                        for kind in KINDS for checkpointing in (False, True) for one in (False, True)]
+                        for kind in KINDS if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
+                        for checkpointing in (False, True) for one in (False, True)]
     return out

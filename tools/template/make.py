@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """A template out of recordings: every size a product of dimensions, every layer a turn of a block."""
 
+import collections
 import re
 
 from . import dims, fold
 
+PARTS_OF_LAYER = 40  # more parameters than a layer has: linear ones and norms, with two of an adapter each
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
 
 
@@ -27,25 +29,29 @@ def _split_module(path):
     return _LAYER.sub("{}", path), tuple(int(n) for n in _LAYER.findall(path))
 
 
-def _shard_terms(a, shape, d):
-    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each."""
+def _shard_terms(a, shape, d, layers):
+    """The size of what is made of the ranks' parts of parameters: each rank has ceil(rows / ranks) rows of each. Where all layers
+    are one group, every layer has as many of a kind, and the model some more."""
     out, total = {}, 0
-    for rows, rest in shape.parts:
-        letters, others = d.plain(rows), d.plain(rest)
+    whole = len(shape.parts) > PARTS_OF_LAYER
+    for (rows, rest), times in collections.Counter(shape.parts).items():
+        letters, others = d.extent(rows), d.extent(rest)
         if letters is None or others is None:
             raise NotATemplate("%s in %s: parameters of %d rows of %d are no products of dimensions" % (a[4], a[5], rows, rest))
-        name = dims.order("N" * shape.times_ranks + others + "[%s/N]" % letters)
-        out[name] = out.get(name, 0) + shape.each
-        total += shape.each * (d.value["N"] if shape.times_ranks else 1) * dims.ceil(rows, d.value["N"]) * rest
+        for letter, count in (("L", times // layers), ("", times % layers)) if whole else (("", times),):
+            name = dims.order(letter + "N" * shape.times_ranks + others + "[%s/N]" % letters)
+            out[name] = out.get(name, 0) + shape.each * count
+        total += shape.each * (d.value["N"] if shape.times_ranks else 1) * dims.ceil(rows, d.value["N"]) * rest * times
+    out = {name: c for name, c in out.items() if c}
     if total != a[2]:
         raise NotATemplate("%s in %s: %d bytes, of which %d are known" % (a[4], a[5], a[2], total))
     return out
 
 
-def _terms(a, log, d):
+def _terms(a, log, d, layers):
     """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
     if a[1] in log.shards:
-        return _shard_terms(a, log.shards[a[1]], d)
+        return _shard_terms(a, log.shards[a[1]], d, layers)
     if a[1] in log.rounded:
         each, n, by = log.rounded[a[1]]
         letters = d.plain(n)
@@ -55,8 +61,8 @@ def _terms(a, log, d):
     return d.product(a[2])
 
 
-def _alloc(a, log, d):
-    terms = _terms(a, log, d)
+def _alloc(a, log, d, layers):
+    terms = _terms(a, log, d, layers)
     module, layer = _split_module(a[5])
     is_number = not terms or not any(terms)  # it may be a list with an entry a layer, which looks like a constant
     size = "?" if is_number else dims.text(terms)
@@ -64,14 +70,14 @@ def _alloc(a, log, d):
     return Event("a", ("a", size, a[3], a[4], module, a[6]), numbers, terms, a, module, is_number)
 
 
-def phases(log, d):
-    """[(kind, step, [Event])] of a recording."""
+def phases(log, d, layers):
+    """[(kind, step, [Event])] of a recording of so many layers."""
     out, born = [], {}
     for e in log.events:
         if e[0] == "m":
             out.append((e[1], e[2], []))
         elif e[0] == "a":
-            event = _alloc(e, log, d)
+            event = _alloc(e, log, d, layers)
             born[e[1]] = event.token
             out[-1][2].append(event)
         elif e[0] == "f":
@@ -152,7 +158,7 @@ def _phase_lines(which, recordings):
 
 def body(logs, d):
     """The lines of the template; logs: recordings by layer count."""
-    split = {n: phases(log, d) for n, log in logs.items()}
+    split = {n: phases(log, d, n) for n, log in logs.items()}
     marks = {tuple(p[:2] for p in phases_) for phases_ in split.values()}
     if len(marks) != 1:
         raise NotATemplate("the phases depend on the layers")

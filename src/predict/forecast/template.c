@@ -186,8 +186,8 @@ static bool has_target(struct str targets) {
 }
 
 int forecast_shard_hint(struct fail *why) {
-    return fail_hint(why, "with --shard fsdp2 full fine-tuning of a Llama, Mistral, Qwen2 or Qwen3 "
-                          "with AdamW in amp-bf16 is modelled");
+    return fail_hint(why, "with --shard fsdp2 full fine-tuning and LoRA of a Llama, Mistral, Qwen2 "
+                          "or Qwen3 with AdamW in amp-bf16 are modelled");
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -258,7 +258,14 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     const struct tape_header *h = &t->entry->header;
     str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
-    if (p->shard.len > 0)
+    if (p->shard.len > 0 && p->adapter.len > 0)
+        str_list_format(a, &t->notes,
+                        "%.*s over %lld GPUs as transformers' Trainer has it with an adapter: "
+                        "bf16 shards of the frozen weights, all layers gathered at once (to "
+                        "accelerate 1.15 they are no groups then); the first GPU is shown, and "
+                        "none has more",
+                        STR_ARG(p->shard), (long long)p->ranks);
+    else if (p->shard.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s over %lld GPUs as accelerate wraps a model: fp32 shards, bf16 when "
                         "gathered and reduced; the first GPU is shown, and none has more",

@@ -77,8 +77,9 @@ static const struct cli_row rows[] = {
     {"rules", "VERSION", CLI_TEXT, VALUE(14),
      "torch version whose CUDA rules apply (default the one that runs)", ""},
     {"script-defaults", "WORD", CLI_TEXT, VALUE(15),
-     "behave like a known script: timm-train, timm-benchmark, hf-trainer, ultralytics, plain",
-     "timm-train timm-benchmark hf-trainer ultralytics plain"},
+     "behave like a known script: timm-train, timm-benchmark, hf-trainer, ultralytics, torchtitan, "
+     "plain",
+     "timm-train timm-benchmark hf-trainer ultralytics torchtitan plain"},
     {"task", "WORD", CLI_TEXT, VALUE(16), "head of an hf: model",
      "auto classification causal-lm masked-lm seq2seq-lm"},
     {"targets-per-image", "N", CLI_TEXT, VALUE(17), "objects per image (detection)", ""},
@@ -88,13 +89,20 @@ static const struct cli_row rows[] = {
      ""},
     {"quant", "WORD", CLI_TEXT, VALUE(22),
      "frozen weights in four bits: nf4, or nf4-dq whose scales are quantised, too", "nf4 nf4-dq"},
+    {"quant-prepare", "WORD", CLI_TEXT, VALUE(26),
+     "the rest of a model in four bits: fp32 by peft (default), embedding and head back in bf16 by "
+     "trl, or none of it",
+     "peft trl none"},
     {"weights", "WORD", CLI_TEXT, VALUE(23), "what a model under amp is loaded as: fp32 or bf16",
      "fp32 bf16"},
     {"shard", "WORD", CLI_TEXT, VALUE(24),
      "record one GPU of several that share the weights: fsdp2 (hf: models, with --ranks and "
-     "--fused-optimizer)",
+     "--fused-optimizer; titan:NAME)",
      "fsdp2"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs", ""},
+    {"selective", "WORD", CLI_TEXT, VALUE(27),
+     "titan:NAME with --checkpointing: of every second layer, or of some operations of each",
+     "layer op"},
     {"batches", "B,B,B", CLI_TEXT, VALUE(VALUE_BATCHES),
      "batches at which to check the sequence (default 2,4,8)", ""},
     {"device", "WORD", CLI_TEXT, VALUE(20),
@@ -234,7 +242,8 @@ const struct cli_verb record_verb = {
         "ultralytics:NAME for a model of that library,\nhf:NAME, hf:FOLDER or hf:config.json for "
         "a transformers model, built from its configuration: of that file, of the Hugging Face "
         "cache, or of the table that batchfit list shapes shows (nothing is "
-        "fetched),\npython:MODULE:FUNCTION for your own: "
+        "fetched),\ntitan:NAME for a Llama as torchtitan trains it (--shard fsdp2),\n"
+        "python:MODULE:FUNCTION for your own: "
         "the function returns the model, or (model, loss), or (model, loss, inputs).\n\nIt uses "
         "your own python3, PyTorch and libraries, so the tape matches what you train with.\n\nWith "
         "--device cuda, on a GPU, it really runs the two steps at each batch and takes the history "
