@@ -34,6 +34,8 @@ class TestSeven(Compared):
         for family in ("qwen2", "qwen3"):
             for shape in TWO:
                 self.compare(family, "fsdp2", True, shape)
+            self.compare(family, "fsdp2-lora", False, "qwen3-4B b8 s8192")
+            self.compare(family, "fsdp2-lora-accumulating", True, "3B b4 s1000")
 
 
 if __name__ == "__main__":
