@@ -112,23 +112,46 @@ static bool is_left_out(struct question *q, const struct answer *answer, bool is
     return true;
 }
 
-static int judge(struct question *q, const struct forecast_card *card, struct fit_check_row *row,
-                 struct fail *why) {
+// What fit counts as something else, and says so, a gate does not pass: an optimizer may have any
+// number of states.
+static bool is_unknown(struct question *q, const struct question_options *asked,
+                       struct fit_check_row *row) {
+    const struct config_value *optimizer = &q->reading.values[CONFIG_OPTIMIZER];
+    const struct config_value *precision = &q->reading.values[CONFIG_PRECISION];
+    const bool has_optimizer = optimizer->text.len > 0 && !asked->optimizer && !asked->tape;
+    const bool has_precision =
+        precision->type != CONFIG_ABSENT && !asked->precision && !asked->tape;
+    if (q->config.is_partial) {
+        bool is_known = q->config.notes.count > 0;
+        unjudged(row, is_known ? q->config.notes.items[0] : STR("a file that it names is missing"),
+                 STR("put the files that it is made of beside it"));
+    } else if (q->plan.batch <= 0) {
+        unjudged(row, STR("it does not say the batch of one GPU"),
+                 STR("--key batch=PATH names its key"));
+    } else if (has_optimizer && !q->plan.inference && !plan_optimizer_find(optimizer->text)) {
+        unjudged(
+            row,
+            str_format(q->arena, "the optimizer '%.*s' is not known", STR_ARG(optimizer->text)),
+            STR("--optimizer NAME says which one it is like"));
+    } else if (has_precision && !plan_precision_find(precision->word)) {
+        unjudged(
+            row,
+            str_format(q->arena, "the precision '%.*s' is not known", STR_ARG(precision->text)),
+            STR("--precision WORD says which one it is like"));
+    } else {
+        return false;
+    }
+    return true;
+}
+
+static int judge(struct question *q, const struct question_options *asked,
+                 const struct forecast_card *card, struct fit_check_row *row, struct fail *why) {
     struct answer answer = {0};
     int64_t accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
     row->limit = 1 - card->margin;
     row->plan = q->plan;
-    if (q->config.is_partial) {
-        bool is_said = q->config.notes.count > 0;
-        unjudged(row, is_said ? q->config.notes.items[0] : STR("a file that it names is missing"),
-                 STR("put the files that it is made of beside it"));
-        return 0;
-    }
-    if (q->plan.batch <= 0) {
-        unjudged(row, STR("it does not say the batch of one GPU"),
-                 STR("--key batch=PATH names its key"));
-        return 0;
-    }
+    if (is_unknown(q, asked, row)) return 0;
+    q->precision_fixed = true; // as it stands, whatever suits the GPU
     int rc = answer_at(q, card, q->plan.batch, accumulation, &answer, why);
     if (rc < 0 && !is_of_config(rc)) return rc;
     if (is_left_out(q, &answer, rc == 0, row)) return 0;
@@ -173,7 +196,6 @@ static int open_question(struct fit_check *c, const char *config, int64_t ranks,
     if (ranks > 0) asked.ranks = ranks;
     *ret = arena_new(c->arena, struct question, 1);
     int rc = question_open(c->arena, &asked, *ret, why);
-    (*ret)->precision_fixed = true; // as it stands, whatever suits the GPU
     if (rc == 0) c->like = *ret;
     return rc;
 }
@@ -200,7 +222,7 @@ static int judge_gpus(struct fit_check *c, const char *config, struct question *
         row->gpu = str_format(c->arena, "%s%s%.*s", prefix, ranks > 0 ? " " : "", STR_ARG(name));
         row->key = gpu->key.len > 0 ? gpu->key : name;
         row->key = str_format(c->arena, "%s%.*s", prefix, STR_ARG(row->key));
-        int rc = judge(q, &cards->items[i], row, why);
+        int rc = judge(q, &c->options->o.q, &cards->items[i], row, why);
         if (rc < 0) return rc;
     }
     return 0;
