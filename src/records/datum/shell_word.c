@@ -70,8 +70,10 @@ static void unknown(struct shell *s, struct str written) {
     s->made.is_known = false;
 }
 
-// Without quotes a text falls apart at its blanks.
-static void put(struct shell *s, const struct variable *v, bool is_quoted) {
+// Without quotes a text falls apart at its blanks; of a list, "${ARGS[@]}", every word is one as it
+// stands there, and an empty list is none.
+static void put(struct shell *s, const struct variable *v, bool is_quoted, bool is_list) {
+    if (is_list && s->word.count == 0 && v->count == 0) s->made.is_quoted = false;
     for (ptrdiff_t i = 0; i < v->count && s->words < WORDS_MAX; i++) {
         struct str rest = v->words[i].text;
         const struct shell_word place = s->made;
@@ -82,6 +84,7 @@ static void put(struct shell *s, const struct variable *v, bool is_quoted) {
             s->made.column = place.column;
         }
         s->made.is_known = s->made.is_known && v->words[i].is_known;
+        if (is_list && s->word.count == 0) s->made.is_quoted = v->words[i].is_quoted;
         if (is_quoted || !v->words[i].is_known) {
             buf_add(&s->word, rest);
             continue;
@@ -128,7 +131,7 @@ static void take_braces(struct shell *s, struct str inside, struct str written, 
     const struct str other = str_slice(rest, rest.len && rest.p[0] == '-' ? 1 : 2, rest.len);
     const bool is_set = v && (v->count != 1 || v->words[0].text.len > 0);
     if (v && (is_plain || (has_default && is_set))) {
-        put(s, v, is_quoted);
+        put(s, v, is_quoted, is_quoted && rest.len > 0 && rest.p[1] == '@');
     } else if (has_default && !v && !strpbrk(str_z(s->arena, other), "$`'\"\\ ")) {
         buf_add(&s->word, other);
     } else {
@@ -153,7 +156,7 @@ static void take_dollar(struct shell *s, bool is_quoted) {
             s->at++;
         const struct variable *v = variable_of(s, str_slice(s->text, begin + 1, s->at));
         if (v)
-            put(s, v, is_quoted);
+            put(s, v, is_quoted, false);
         else
             unknown(s, str_slice(s->text, begin, s->at));
     } else if (peek(s, 0) && strchr("@*#?$!-", peek(s, 0))) {
