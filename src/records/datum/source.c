@@ -4,6 +4,7 @@
 #include "records/datum/datum.h"
 
 #include "base/clean.h"
+#include "base/shell.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -50,13 +51,13 @@ static bool is_utf8(struct str text, ptrdiff_t *ret_bad) {
 static const struct {
     const char *begin, *name, *command;
 } packed[] = {
-    {"\x1F\x8B", "gzip", "gunzip"},
+    {"\x1F\x8B", "gzip", "gzip -dc <"},
     {"\xFD"
      "7zXZ",
-     "xz", "unxz"},
-    {"\x28\xB5\x2F\xFD", "zstd", "unzstd"},
-    {"BZh9", "bzip2", "bunzip2"},
-    {"PK\x03\x04", "zip", "unzip"},
+     "xz", "xz -dc <"},
+    {"\x28\xB5\x2F\xFD", "zstd", "zstd -dc <"},
+    {"BZh9", "bzip2", "bzip2 -dc <"},
+    {"PK\x03\x04", "zip", "unzip -p "},
 };
 
 static int not_utf8(const struct datum_source *s, ptrdiff_t at, struct fail *why) {
@@ -65,7 +66,9 @@ static int not_utf8(const struct datum_source *s, ptrdiff_t at, struct fail *why
         if (!str_starts(s->text, str_of(packed[i].begin))) continue;
         fail_set(why, FAIL_INPUT, "%.*s: compressed with %s, expected a text", STR_ARG(s->name),
                  packed[i].name);
-        return fail_hint(why, "unpack it first: %s", packed[i].command);
+        ARENA_AUTO a = {0};
+        return fail_hint(why, "unpack it first: %s%.*s >plain.yaml", packed[i].command,
+                         STR_ARG(shell_word(&a, s->name)));
     }
     bool utf16 = s->text.len >= 2 &&
                  ((bytes[0] == 0xFF && bytes[1] == 0xFE) || (bytes[0] == 0xFE && bytes[1] == 0xFF));
