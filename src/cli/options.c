@@ -9,7 +9,9 @@
 #include "base/unit.h"
 
 #include <argp.h>
+#include <ctype.h>
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -26,6 +28,7 @@ struct reading {
     struct cli_options *options;
     struct fail *why;
     int rc;
+    const struct argp_option *rows;
 };
 
 static int option_bad(struct reading *r, const struct cli_row *row, const char *text,
@@ -116,32 +119,6 @@ static const struct cli_row *row_of_key(const struct cli_verb *verb, int key) {
         if (key_of_row(verb, row) == key) return row;
     }
     return NULL;
-}
-
-static error_t parse_one(int key, char *text, struct argp_state *state) {
-    struct reading *r = state->input;
-    if (key == ARGP_KEY_ARG) {
-        if (!r->verb->arguments) {
-            r->rc =
-                fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text, r->verb->name);
-            if (r->verb->takes_command) fail_hint(r->why, "write -- before the command");
-            return EINVAL;
-        }
-        r->options->arguments[r->options->argument_count++] = text;
-        return 0;
-    }
-    if (key == '?') argp_state_help(state, state->out_stream, ARGP_HELP_STD_HELP);
-    if (key == KEY_USAGE) {
-        argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
-    }
-    if (key == KEY_JSON) {
-        r->options->json = true;
-        return 0;
-    }
-    const struct cli_row *row = row_of_key(r->verb, key);
-    if (!row) return ARGP_ERR_UNKNOWN;
-    r->rc = stores[row->kind](r, row, text, (char *)r->options + row->offset);
-    return r->rc < 0 ? EINVAL : 0;
 }
 
 static struct str option_name(struct str word) {
@@ -312,39 +289,92 @@ static struct str help_text(struct arena *a, const struct cli_verb *verb, bool i
     return str_of(buf_z(&text));
 }
 
-// The column in which argp begins the text of an option.
-static int text_column(const struct cli_row *row) {
-    int end = 0;
-    if (row) end = (int)(LONG_COLUMN + 2 + strlen(row->name));
-    if (row && row->value) end += 1 + (int)strlen(row->value);
-    return end > TEXT_COLUMN + 3 || end < TEXT_COLUMN ? TEXT_COLUMN : end + 3;
+// By group, those below 0 last, and by name within one.
+static int in_order(const void *x, const void *y) {
+    const struct argp_option *a = *(const struct argp_option *const *)x;
+    const struct argp_option *b = *(const struct argp_option *const *)y;
+    if (a->group != b->group) return (unsigned)a->group < (unsigned)b->group ? -1 : 1;
+    return strcasecmp(a->name, b->name);
 }
 
-// Broken into lines by us: after one that fills its last column argp adds an empty one.
-static char *wrapped(struct arena *a, const struct cli_row *row, const char *text) {
-    struct buf b = buf_new(a);
-    struct str rest = str_of(text);
-    for (ptrdiff_t column = text_column(row); rest.p;) {
+static void fill_to(struct buf *b, ptrdiff_t *column, ptrdiff_t wanted) {
+    if (*column >= wanted) {
+        buf_byte(b, '\n');
+        *column = 0;
+    }
+    while (*column < wanted) {
+        buf_byte(b, ' ');
+        ++*column;
+    }
+}
+
+static void add_option(struct buf *b, const struct argp_option *o) {
+    ptrdiff_t before = b->count, column;
+    struct str rest = str_of(o->doc);
+    if (isascii(o->key))
+        buf_format(b, "  -%c, ", o->key);
+    else
+        buf_format(b, "%*s", LONG_COLUMN, "");
+    buf_format(b, "--%s%s%s", o->name, o->arg ? "=" : "", o->arg ? o->arg : "");
+    column = b->count - before;
+    bool is_beside = column >= TEXT_COLUMN && column <= TEXT_COLUMN + 3; // a little too long for it
+    fill_to(b, &column, is_beside ? column + 3 : TEXT_COLUMN);
+    for (bool is_first = true; rest.p; is_first = false) {
         struct str word = str_cut(&rest, ' ');
-        if (b.count > 0 && column + 1 + word.len >= LAST_COLUMN) {
-            buf_byte(&b, '\n');
-            column = TEXT_COLUMN;
-        } else if (b.count > 0) {
-            buf_byte(&b, ' ');
-            column++;
-        }
-        buf_add(&b, word);
+        if (!is_first && column + 1 + word.len >= LAST_COLUMN)
+            fill_to(b, &column, TEXT_COLUMN);
+        else if (!is_first)
+            fill_to(b, &column, column + 1);
+        buf_add(b, word);
         column += word.len;
     }
-    return strdup(buf_z(&b)); // argp frees it
+    buf_byte(b, '\n');
 }
 
-// Without argp's two lines on arguments of short options.
-static char *filter_help(int key, const char *text, void *input) {
-    const struct reading *r = input;
-    if (key == ARGP_KEY_HELP_DUP_ARGS_NOTE) return NULL;
-    if (!text || key >= ARGP_KEY_HELP_PRE_DOC) return (char *)text;
-    return wrapped(r->arena, row_of_key(r->verb, key), text);
+// argp's own loses the column of an option where its buffer of 200 bytes ends (glibc 2.36).
+static struct str options_text(struct arena *a, const struct argp_option *rows) {
+    const struct argp_option *shown[OPTIONS_MAX];
+    struct buf b = buf_new(a);
+    int n = 0;
+    for (const struct argp_option *o = rows; o->name; o++) {
+        if (!(o->flags & OPTION_HIDDEN)) shown[n++] = o;
+    }
+    qsort(shown, (size_t)n, sizeof *shown, in_order);
+    for (int i = 0; i < n; i++) add_option(&b, shown[i]);
+    return buf_str(&b);
+}
+
+static void show_help(const struct argp_state *state, const struct reading *r) {
+    struct str text = options_text(r->arena, r->rows);
+    argp_state_help(state, state->out_stream, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC);
+    fprintf(state->out_stream, "\n%.*s\n", STR_ARG(text));
+    argp_state_help(state, state->out_stream, ARGP_HELP_POST_DOC | ARGP_HELP_EXIT_OK);
+}
+
+static error_t parse_one(int key, char *text, struct argp_state *state) {
+    struct reading *r = state->input;
+    if (key == ARGP_KEY_ARG) {
+        if (!r->verb->arguments) {
+            r->rc =
+                fail_set(r->why, FAIL_USAGE, "'%s': %s takes no arguments", text, r->verb->name);
+            if (r->verb->takes_command) fail_hint(r->why, "write -- before the command");
+            return EINVAL;
+        }
+        r->options->arguments[r->options->argument_count++] = text;
+        return 0;
+    }
+    if (key == '?') show_help(state, r);
+    if (key == KEY_USAGE) {
+        argp_state_help(state, state->out_stream, ARGP_HELP_USAGE | ARGP_HELP_EXIT_OK);
+    }
+    if (key == KEY_JSON) {
+        r->options->json = true;
+        return 0;
+    }
+    const struct cli_row *row = row_of_key(r->verb, key);
+    if (!row) return ARGP_ERR_UNKNOWN;
+    r->rc = stores[row->kind](r, row, text, (char *)r->options + row->offset);
+    return r->rc < 0 ? EINVAL : 0;
 }
 
 // --help-all is argp's --help of a longer table.
@@ -378,7 +408,7 @@ int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, cha
     char **words = arena_new(a, char *, argc + 1);
     memcpy(words, argv, (size_t)argc * sizeof *words);
     argc = gather(a, verb, argc, words);
-    struct reading r = {a, verb, options, why, 0};
+    struct reading r = {.arena = a, .verb = verb, .options = options, .why = why};
     bool is_short = !take_help_all(argc, words) && verb->common;
     const char *arguments = verb->takes_command ? "[-- COMMAND...]" : verb->arguments;
     if (verb->takes_command && verb->arguments)
@@ -386,8 +416,8 @@ int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, cha
     const struct argp argp = {.options = argp_rows(a, verb, is_short),
                               .parser = parse_one,
                               .args_doc = arguments,
-                              .doc = help_text(a, verb, is_short).p,
-                              .help_filter = filter_help};
+                              .doc = help_text(a, verb, is_short).p};
+    r.rows = argp.options;
     words[0] = str_z(a, str_format(a, "batchfit %s", verb->name));
     argp_err_exit_status = -FAIL_USAGE; // argp itself ends the program for --help and misuse
     argp_parse(&argp, argc, words, ARGP_NO_HELP, NULL, &r);
