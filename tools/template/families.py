@@ -34,7 +34,7 @@ KINDS = {
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
 # Kinds that are made of some shapes only: (family, grouped, tied)
-_GROUPED = {(family, True, False) for family in FAMILIES}
+_GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
 SOME = {"fsdp2-lora": _GROUPED, "fsdp2-lora-accumulating": _GROUPED}
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
