@@ -6,6 +6,7 @@
 
 #include "base/clean.h"
 #include "base/near.h"
+#include "base/out.h"
 #include "base/unit.h"
 
 #include <argp.h>
@@ -347,7 +348,7 @@ static struct str options_text(struct arena *a, const struct argp_option *rows) 
 static void show_help(const struct argp_state *state, const struct reading *r) {
     struct str text = options_text(r->arena, r->rows);
     argp_state_help(state, state->out_stream, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC);
-    fprintf(state->out_stream, "\n%.*s\n", STR_ARG(text));
+    out_say(state->out_stream, "\n%.*s\n", STR_ARG(text));
     argp_state_help(state, state->out_stream, ARGP_HELP_POST_DOC | ARGP_HELP_EXIT_OK);
 }
 
