@@ -333,22 +333,24 @@ static void add_option(struct buf *b, const struct argp_option *o) {
 }
 
 // argp's own loses the column of an option where its buffer of 200 bytes ends (glibc 2.36).
-static struct str options_text(struct arena *a, const struct argp_option *rows) {
+static struct buf options_text(struct arena *a, const struct argp_option *rows) {
     const struct argp_option *shown[OPTIONS_MAX];
     struct buf b = buf_new(a);
     int n = 0;
+    buf_byte(&b, '\n');
     for (const struct argp_option *o = rows; o->name; o++) {
         if (!(o->flags & OPTION_HIDDEN)) shown[n++] = o;
     }
     qsort(shown, (size_t)n, sizeof *shown, in_order);
     for (int i = 0; i < n; i++) add_option(&b, shown[i]);
-    return buf_str(&b);
+    buf_byte(&b, '\n');
+    return b;
 }
 
 static void show_help(const struct argp_state *state, const struct reading *r) {
-    struct str text = options_text(r->arena, r->rows);
+    const struct buf text = options_text(r->arena, r->rows);
     argp_state_help(state, state->out_stream, ARGP_HELP_SHORT_USAGE | ARGP_HELP_PRE_DOC);
-    out_say(state->out_stream, "\n%.*s\n", STR_ARG(text));
+    out_buf(state->out_stream, &text);
     argp_state_help(state, state->out_stream, ARGP_HELP_POST_DOC | ARGP_HELP_EXIT_OK);
 }
 
