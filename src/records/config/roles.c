@@ -82,7 +82,8 @@ static bool find_named(const struct reader *r, enum config_role role, struct mat
 
 // The path in "${a.b}", in HyperPyYAML's !ref <a[b]>, in MONAI's "@a#b"; empty: it is no reference.
 static struct str referenced(struct arena *a, const struct config_node *n) {
-    const struct str text = n->kind == NODE_SCALAR ? n->text : (struct str){0};
+    if (n->kind != NODE_SCALAR || n->text.len == 0) return (struct str){0};
+    const struct str text = n->text;
     const bool is_tagged = str_is(config_node_tag(n), "!ref") && str_starts(text, STR("<"));
     struct buf path = buf_new(a);
     if (str_starts(text, STR("${")) && str_ends(text, STR("}")))

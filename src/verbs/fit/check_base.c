@@ -132,7 +132,7 @@ static struct str plain_path(struct arena *a, struct str path) {
 
 // "SHA:./path" is relative to the working folder, and git takes its ".." away.
 static int name_of(const struct commit *at, struct str path, struct str *ret, struct fail *why) {
-    struct str below = path, top = str_format(at->arena, "%.*s/", STR_ARG(at->top));
+    struct str below, top = str_format(at->arena, "%.*s/", STR_ARG(at->top));
     if (!str_starts(path, STR("/"))) {
         *ret = str_format(at->arena, "%.*s:./%.*s", STR_ARG(at->sha), STR_ARG(path));
         return 0;
