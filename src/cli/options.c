@@ -334,7 +334,7 @@ static void add_option(struct buf *b, const struct argp_option *o) {
 
 // argp's own loses the column of an option where its buffer of 200 bytes ends (glibc 2.36).
 static struct buf options_text(struct arena *a, const struct argp_option *rows) {
-    const struct argp_option *shown[OPTIONS_MAX];
+    const struct argp_option *shown[OPTIONS_MAX + LAST_ROWS];
     struct buf b = buf_new(a);
     int n = 0;
     buf_byte(&b, '\n');

@@ -21,12 +21,11 @@ int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret,
     struct tape_index index;
     struct tape_shelf_entry e;
     int rc = tape_index_open(a, s.folder, own_folder, &index, why);
-    bool has_none = rc == FAIL_BUG && s.folder.len == 0;
     while (rc >= 0 && (rc = tape_index_next(&index, &e.entry, why)) == 1) {
         fill_entry(&index.table, &e);
         *arena_push(a, &s.entries, &s.count, &s.capacity) = e;
     }
-    if (rc < 0 && !has_none) return rc;
+    if (rc < 0) return rc;
     *ret = s;
     return 0;
 }

@@ -90,6 +90,10 @@ int tape_index_open(struct arena *a, struct str folder, const char *own, struct 
                     struct fail *why) {
     struct str text, name = str_format(a, "%s/index.tsv", own);
     int rc = tape_store_text(a, folder, own, STR("index.tsv"), &text, why);
+    if (rc == FAIL_BUG && folder.len == 0) { // the program was built without them
+        *ret = (struct tape_index){.table.name = name};
+        return 0;
+    }
     if (rc == 0) rc = tsv_open(&ret->table, name, text, why);
     for (int i = 0; rc == 0 && i < COLUMN_COUNT; i++)
         ret->columns[i] = tsv_column(&ret->table, columns[i].name);
@@ -125,8 +129,6 @@ static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why)
     struct tape_index index;
     struct tape_entry e;
     int rc = tape_index_open(a, s->folder, own_folder, &index, why);
-    // A program built without data/tapes has no tapes of its own; a folder that was named has.
-    if (rc == FAIL_BUG && s->folder.len == 0) return 0;
     while (rc >= 0 && (rc = tape_index_next(&index, &e, why)) == 1)
         *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
     return rc;

@@ -31,7 +31,7 @@ struct tape_index {
     int columns[64]; // in the order of store.c's; -1: there is none
 };
 struct tape_entry;
-// FAIL_BUG without a message of its own: FOLDER is empty, and this program has no OWN.
+// Without rows where FOLDER is empty and the program was built without OWN.
 int tape_index_open(struct arena *a, struct str folder, const char *own, struct tape_index *ret,
                     struct fail *why);
 // As tsv_next, and the row's entry: where the text is, and what selects it.
