@@ -76,13 +76,21 @@ int question_shard_check(struct question *q, const struct question_options *o, s
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
 }
 
+int64_t question_shard_count(struct str *name) {
+    struct str rest = *name, number = str_cut(&rest, 'x');
+    int64_t count = 0;
+    if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) return 0;
+    *name = rest;
+    return count;
+}
+
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
                         struct fail *why) {
-    struct str rest = str_of(o->gpus), number = str_cut(&rest, 'x');
-    int64_t count = 0;
+    struct str name = str_of(o->gpus);
     if (!o->gpus) return 0;
     if (*ret_gpu) return fail_set(why, FAIL_USAGE, "--gpus %s: beside --gpu %s", o->gpus, *ret_gpu);
-    if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) {
+    int64_t count = question_shard_count(&name);
+    if (count == 0) {
         fail_set(why, FAIL_USAGE, "--gpus %s: not NUMBERxNAME", o->gpus);
         return fail_hint(why, "for example --gpus 8xh100");
     }
@@ -90,6 +98,6 @@ int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct
         return fail_set(why, FAIL_USAGE, "--gpus %s: beside --ranks %lld", o->gpus,
                         (long long)o->ranks);
     o->ranks = count;
-    *ret_gpu = str_format(a, "%.*s", STR_ARG(rest)).p;
+    *ret_gpu = str_z(a, name);
     return 0;
 }

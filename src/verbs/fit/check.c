@@ -71,9 +71,8 @@ static struct str_words files_of(struct arena *a, const struct cli_options *base
 static void count(struct fit_check *c) {
     int *const counts[] = {&c->passed, &c->failed, &c->unjudged};
     for (ptrdiff_t i = 0; i < c->count; i++) {
-        const char *lock = c->rows[i].lock;
         ++*counts[c->rows[i].state];
-        c->drifted += lock && strcmp(lock, "same") != 0;
+        c->drifted += fit_check_is_off_lock(&c->rows[i]);
     }
 }
 

@@ -31,13 +31,15 @@ struct fit_check_list {
     struct fit_check_known *items;
     ptrdiff_t count, capacity;
 };
+// "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "NOT JUDGED", then NULL.
+extern const char *const fit_check_verdicts[];
 // One config on one GPU.
 struct fit_check_row {
     struct str config;
     struct str gpu, key; // as people call it; the catalogue's, "8x" in front; "any" where the
                          // config could not even be read
     enum fit_check_state state;
-    const char *verdict;     // "FITS", "FITS TIGHTLY", "TOO TIGHT", "DOES NOT FIT", "NOT JUDGED"
+    const char *verdict;     // of fit_check_verdicts
     struct str reason, hint; // why it does not pass, and what to do; empty: it does
     int line;                // of the batch in the config; 0: it is not there
     struct plan plan;
@@ -98,6 +100,7 @@ struct str fit_check_change(struct arena *a, const struct fit_check_row *row);
 struct str fit_check_summary(const struct fit_check *c);
 // What is wrong with a row, without its name: the reason, what to do, and how the lock differs.
 struct str fit_check_words(struct arena *a, const struct fit_check_row *row);
+bool fit_check_is_off_lock(const struct fit_check_row *row);
 bool fit_check_is_loud(const struct fit_check_row *row); // a fault, or not judged, or not as locked
 
 // The ways to show it: check_show.c, check_formats.c.

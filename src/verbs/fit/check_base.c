@@ -23,12 +23,6 @@ static void take(struct fit_check *c, const struct fit_check_list *base) {
 
 // --- A document ----------------------------------------------------------------------------------
 
-static bool is_verdict(struct str s) {
-    static const char *const words[] = {"FITS",         "FITS TIGHTLY", "TOO TIGHT",
-                                        "DOES NOT FIT", "NOT JUDGED",   NULL};
-    return str_is_one_of(s, words);
-}
-
 static int read_document(struct fit_check *c, const char *path, struct fit_check_list *base,
                          struct fail *why) {
     struct str text;
@@ -44,7 +38,7 @@ static int read_document(struct fit_check *c, const char *path, struct fit_check
             .key = json_text_at(c->arena, json_object_get(item, "gpu"), "key"),
             .verdict = json_text_at(c->arena, item, "verdict"),
             .bytes = json_integer_value(json_object_get(item, "expected_bytes"))};
-        is_ours = is_ours && is_verdict(k.verdict) && k.bytes >= 0;
+        is_ours = is_ours && str_is_one_of(k.verdict, fit_check_verdicts) && k.bytes >= 0;
         *arena_push(c->arena, &base->items, &base->count, &base->capacity) = k;
     }
     json_decref(document);

@@ -214,7 +214,7 @@ static void add_markdown_row(const struct fit_check *c, const struct fit_check_r
     buf_format(out, is_plain ? " | %s" : " | **%s**", row->verdict);
     if (c->has_base && before.len > 0 && !str_is(before, row->verdict))
         buf_format(out, " (was %.*s)", STR_ARG(before));
-    if (row->lock && strcmp(row->lock, "same") != 0) buf_add(out, STR(" (not as locked)"));
+    if (fit_check_is_off_lock(row)) buf_add(out, STR(" (not as locked)"));
     buf_add(out, STR(" |\n"));
 }
 

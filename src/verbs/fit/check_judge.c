@@ -7,10 +7,15 @@
 #include "base/shell.h"
 #include "base/unit.h"
 #include "job/question/gpus.h"
+#include "job/question/shard.h"
 
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+
+enum { TOO_TIGHT = 2, NOT_JUDGED = 4 };
+const char *const fit_check_verdicts[] = {"FITS",         "FITS TIGHTLY", "TOO TIGHT",
+                                          "DOES NOT FIT", "NOT JUDGED",   NULL};
 
 const struct fit_check_known *fit_check_find(const struct fit_check_list *list, struct str config,
                                              struct str key) {
@@ -26,14 +31,14 @@ static struct fit_check_row *add_row(struct fit_check *c, const char *config) {
     *row = (struct fit_check_row){.config = str_of(config),
                                   .gpu = STR("any GPU"),
                                   .key = STR("any"),
-                                  .verdict = "NOT JUDGED"};
+                                  .verdict = fit_check_verdicts[NOT_JUDGED]};
     row->state = FIT_CHECK_UNJUDGED;
     return row;
 }
 
 static void unjudged(struct fit_check_row *row, struct str reason, struct str hint) {
     row->state = FIT_CHECK_UNJUDGED;
-    row->verdict = "NOT JUDGED";
+    row->verdict = fit_check_verdicts[NOT_JUDGED];
     row->reason = reason;
     row->hint = hint;
     row->memory.expected_bytes = 0;
@@ -73,7 +78,7 @@ static void set_verdict(struct question *q, const struct answer *answer,
     double share = 100 * (double)m->expected_bytes / fmax(1, (double)m->usable_bytes);
     bool is_tight = !answer->fits && verdict != ANSWER_NOT;
     row->state = states[answer->fits];
-    row->verdict = is_tight ? "TOO TIGHT" : answer_verdict_name(verdict);
+    row->verdict = is_tight ? fit_check_verdicts[TOO_TIGHT] : answer_verdict_name(verdict);
     if (answer->fits) return;
     row->hint = explain_words(q->arena, row);
     if (!is_tight)
@@ -174,15 +179,6 @@ static int judge(struct question *q, const struct question_options *asked,
 }
 
 // --- One config ----------------------------------------------------------------------------------
-
-// "8xh100": so many GPUs of this name, in one training; 0: it is only a name.
-static int64_t take_ranks(struct str *name) {
-    struct str rest = *name, number = str_cut(&rest, 'x');
-    int64_t count = 0;
-    if (!str_to_i64(number, &count) || count < 1 || rest.len == 0) return 0;
-    *name = rest;
-    return count;
-}
 
 // The command line says what the config leaves open; its batch and what else it says stand.
 static int open_question(struct fit_check *c, const char *config, int64_t ranks,
@@ -286,7 +282,7 @@ int fit_check_config(struct fit_check *c, const char *config, const struct quest
         struct question_gpus cards = {0};
         struct question *q = open;
         struct str name = str_trim(str_cut(&rest, ','));
-        int64_t ranks = take_ranks(&name);
+        int64_t ranks = question_shard_count(&name);
         if (name.len == 0 && (gpus > 0 || rest.p)) continue;
         int rc = q && ranks == 0 ? 0 : open_question(c, config, ranks, source, &q, why);
         if (rc < 0 && is_of_config(rc)) {

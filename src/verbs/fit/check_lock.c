@@ -22,16 +22,10 @@ static struct str word_of(struct arena *a, struct str verdict) {
     return str_of(word);
 }
 
-static bool read_verdict(struct str word, struct str *ret) {
-    static const char *const words[][2] = {{"FITS", "FITS"},
-                                           {"FITS_TIGHTLY", "FITS TIGHTLY"},
-                                           {"TOO_TIGHT", "TOO TIGHT"},
-                                           {"DOES_NOT_FIT", "DOES NOT FIT"},
-                                           {"NOT_JUDGED", "NOT JUDGED"}};
-    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
-        if (!str_is(word, words[i][0])) continue;
-        *ret = str_of(words[i][1]);
-        return true;
+static bool read_verdict(struct arena *a, struct str word, struct str *ret) {
+    for (int i = 0; fit_check_verdicts[i]; i++) {
+        *ret = str_of(fit_check_verdicts[i]);
+        if (str_equal(word, word_of(a, *ret))) return true;
     }
     return false;
 }
@@ -84,7 +78,7 @@ static bool read_line(struct arena *a, struct str line, struct fit_check_known *
         struct str cell = str_cut(&line, ' ');
         if (cell.len > 0) cells[n++] = cell;
     }
-    bool is_known = n == CELLS && line.p == NULL && read_verdict(cells[2], &ret->verdict) &&
+    bool is_known = n == CELLS && line.p == NULL && read_verdict(a, cells[2], &ret->verdict) &&
                     unescaped(a, cells[0], &ret->config) && unescaped(a, cells[1], &ret->key);
     if (!is_known) return false;
     if (!str_is(cells[3], "-") && (!str_to_i64(cells[3], &mib) || mib < 1 || mib > INT64_MAX >> 20))

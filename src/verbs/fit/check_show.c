@@ -39,12 +39,12 @@ struct str fit_check_summary(const struct fit_check *c) {
     return buf_str(&text);
 }
 
-static bool is_off_lock(const struct fit_check_row *row) {
+bool fit_check_is_off_lock(const struct fit_check_row *row) {
     return row->lock && strcmp(row->lock, "same") != 0;
 }
 
 bool fit_check_is_loud(const struct fit_check_row *row) {
-    return row->state != FIT_CHECK_PASSES || is_off_lock(row);
+    return row->state != FIT_CHECK_PASSES || fit_check_is_off_lock(row);
 }
 
 static void add_lock(struct arena *a, const struct fit_check_row *row, struct buf *text) {
@@ -63,7 +63,7 @@ struct str fit_check_words(struct arena *a, const struct fit_check_row *row) {
     struct buf text = buf_new(a);
     buf_add(&text, row->reason);
     if (row->hint.len > 0) buf_format(&text, ". %.*s", STR_ARG(row->hint));
-    if (is_off_lock(row)) add_lock(a, row, &text);
+    if (fit_check_is_off_lock(row)) add_lock(a, row, &text);
     return buf_str(&text);
 }
 
