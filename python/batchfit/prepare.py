@@ -8,7 +8,7 @@ from . import __version__, sharded, sources
 
 def load(source, knobs):
     """The job of a source, its model in the mode, dtype and layout that the knobs say."""
-    sharded.check(knobs, source)
+    sharded.check(knobs, sources.split(source)[0])
     job = sources.load(source, knobs)
     model = job.model
     model.train(knobs.mode == "train")

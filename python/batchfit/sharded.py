@@ -238,15 +238,15 @@ class Sharding:
 SHARDING = Sharding()
 
 
-def check(knobs, source):
-    """Raises UsageError for what cannot be recorded."""
+def check(knobs, kind):
+    """Raises UsageError for what cannot be recorded of a kind of source ("hf")."""
     if not knobs.shard:
-        if source.startswith("titan:"):
+        if kind == "titan":
             raise UsageError("titan:NAME is sharded: --shard fsdp2 --ranks N")
         if knobs.ranks:
             raise UsageError("--ranks needs --shard fsdp2")
         return
-    if not source.startswith(("hf:", "titan:")):
+    if kind not in ("hf", "titan"):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))

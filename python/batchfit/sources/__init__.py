@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where models come from. A source is `KIND:NAME`; each KIND's module has `load(name, knobs) -> Job`."""
+"""Where models come from. A source is `KIND:NAME`; each KIND's module has `load(name, knobs) -> Job`. Within a process it may also be a
+function, which is called as the FUNCTION of python:MODULE:FUNCTION (user_models.py)."""
 
 import importlib
 
@@ -11,7 +12,9 @@ KINDS = {"timm": "timm_models", "torchvision": "torchvision_models", "hf": "hf_m
 
 
 def split(source):
-    """'timm:resnet50' -> ('timm', 'resnet50'). Raises UsageError."""
+    """'timm:resnet50' -> ('timm', 'resnet50'); a function -> ('python', function). Raises UsageError."""
+    if callable(source):
+        return "python", source
     kind, colon, name = source.partition(":")
     if not colon or not name or kind not in KINDS:
         raise UsageError("SOURCE must be one of %s; got %r" % (", ".join(k + ":NAME" for k in KINDS), source))

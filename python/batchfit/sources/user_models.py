@@ -121,8 +121,9 @@ def _call(function, knobs):
 
 
 def load(name, knobs):
-    """A UserJob of what FUNCTION returns."""
-    function = _function(name)
+    """A UserJob of what FUNCTION, or a function itself, returns."""
+    function = name if callable(name) else _function(name)
+    name = getattr(function, "__name__", name)
     try:
         with without_init():
             made = _call(function, knobs)

@@ -58,7 +58,7 @@ json_t *answer_notes_json(const struct str_list *notes);
 // "not_modelled": the settings of the config that the answer does not count.
 json_t *answer_not_modelled_json(const struct question *q);
 // Prints {"results": […], "not_modelled": […], "notes": […]} on stdout.
-int answer_print_json(const struct question *q, const struct answer *answers, int count,
+int answer_print_json(struct question *q, const struct answer *answers, int count,
                       struct fail *why);
 // A table with a row an answer.
 void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,

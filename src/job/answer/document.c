@@ -64,6 +64,13 @@ static json_t *json_peak(const struct forecast_peak *peak) {
         "upper_bytes", (json_int_t)peak->upper_bytes, "needed_is_exact", peak->needed_is_exact);
 }
 
+static json_t *json_memory(const struct answer *answer) {
+    const struct answer_memory m = answer_memory(answer);
+    return json_pack("{s:I, s:I, s:I, s:I}", "expected_bytes", (json_int_t)m.expected_bytes,
+                     "worst_bytes", (json_int_t)m.worst_bytes, "usable_bytes",
+                     (json_int_t)m.usable_bytes, "headroom_bytes", (json_int_t)m.headroom_bytes);
+}
+
 static json_t *json_correction(const struct forecast_correction *c) {
     if (c->runs <= 0) return json_null();
     return json_pack("{s:I, s:I, s:f, s:f, s:f}", "runs", (json_int_t)c->runs, "models",
@@ -92,6 +99,7 @@ json_t *answer_json(const struct answer *answer) {
         "correction", json_correction(&answer->card.correction), "notes",
         answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
     const char *unwritten = answer->not_written ? answer->not_written : "not_asked";
+    json_object_set_new(object, "memory", json_memory(answer));
     json_object_set_new(object, "verdict_basis", json_string(answer->verdict_basis));
     if (t->template.len > 0)
         json_object_set_new(json_object_get(object, "tape"), "template", json_text(t->template));
@@ -103,10 +111,15 @@ json_t *answer_json(const struct answer *answer) {
     return object;
 }
 
-int answer_print_json(const struct question *q, const struct answer *answers, int count,
+int answer_print_json(struct question *q, const struct answer *answers, int count,
                       struct fail *why) {
     json_t *results = json_array();
-    for (int i = 0; i < count; i++) json_array_append_new(results, answer_json(&answers[i]));
+    for (int i = 0; i < count; i++) {
+        json_t *result = answer_json(&answers[i]);
+        if (result)
+            json_object_set_new(result, "headline", json_text(answer_verdict_text(q, &answers[i])));
+        json_array_append_new(results, result);
+    }
     json_t *document =
         json_pack("{s:o, s:o, s:o}", "results", results, "not_modelled",
                   answer_not_modelled_json(q), "notes", answer_notes_json(&q->notes));
