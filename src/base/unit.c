@@ -83,3 +83,22 @@ int64_t unit_round_up(int64_t value, int64_t step) {
 void unit_keep_most(int64_t *most, int64_t value) {
     if (value > *most) *most = value;
 }
+
+bool unit_parse_time(struct str text, double *ret_s) {
+    static const struct {
+        char letter;
+        double seconds;
+    } units[] = {{'d', 86400}, {'h', 3600}, {'m', 60}, {'s', 1}};
+    double value, total = 0;
+    bool is_bare = str_to_double(text, &value);
+    if (is_bare) total = value * 60;
+    for (size_t i = 0; i < sizeof units / sizeof *units && text.len > 0 && !is_bare; i++) {
+        struct str rest = text, number = str_cut(&rest, units[i].letter);
+        if (!rest.p) continue;
+        if (!str_to_double(number, &value) || !(value >= 0)) return false;
+        total += value * units[i].seconds;
+        text = rest;
+    }
+    *ret_s = total;
+    return (is_bare || text.len == 0) && total > 0 && total < 6e7;
+}

@@ -15,6 +15,9 @@
 bool unit_parse_bytes(struct str text, int64_t *ret_bytes);
 // "0.15" or "15%": a share between 0 and 1, 1 excluded.
 bool unit_parse_share(struct str text, double *ret_share);
+// "20m", "1h30m", "90s", "2d"; bare: minutes, as older scripts have it. Seconds. False when it is
+// not a time above 0.
+bool unit_parse_time(struct str text, double *ret_s);
 // "11.4 GiB", "512 MiB", "0": three significant digits.
 struct str unit_bytes(struct arena *a, int64_t bytes);
 // "87.9 M", "1.23 B": counts of parameters.

@@ -72,29 +72,11 @@ static void a_table_without_a_source_names_its_file(void **state) {
     assert_true(isnan(table.items[0].f1_high));
 }
 
-static void times_as_people_write_them(void **state) {
-    static const struct {
-        const char *text;
-        double seconds; // 0: none
-    } cases[] = {{"20m", 1200},  {"20", 1200}, {"1h30m", 5400}, {"90s", 90}, {"1.5h", 5400},
-                 {"2h5s", 7205}, {"0", 0},     {"0m", 0},       {"-5m", 0},  {"m", 0},
-                 {"20min", 0},   {"5m1h", 0},  {"", 0},         {"nan", 0},  {"infm", 0},
-                 {"1h30", 0},    {"20m ", 0}};
-    (void)state;
-    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        double seconds = 0;
-        bool is_time = answer_tta_parse_time(str_of(cases[i].text), &seconds);
-        if (is_time != (cases[i].seconds > 0)) fail_msg("'%s'", cases[i].text);
-        if (is_time) assert_float_equal(seconds, cases[i].seconds, 1e-9);
-    }
-}
-
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_shipped_scores_say_whose_they_are),
         cmocka_unit_test(broken_tables_are_refused_with_their_line),
         cmocka_unit_test(a_table_without_a_source_names_its_file),
-        cmocka_unit_test(times_as_people_write_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,12 +62,30 @@ static void bytes_are_shown_with_three_digits(void **state) {
     assert_str(unit_count(&a, 87900000), "87.9 M");
 }
 
+static void times_as_people_write_them(void **state) {
+    static const struct {
+        const char *text;
+        double seconds; // 0: none
+    } cases[] = {{"20m", 1200},  {"20", 1200}, {"1h30m", 5400}, {"90s", 90}, {"1.5h", 5400},
+                 {"2h5s", 7205}, {"1d12h", 129600}, {"0", 0},     {"0m", 0},       {"-5m", 0},  {"m", 0},
+                 {"20min", 0},   {"5m1h", 0},  {"", 0},         {"nan", 0},  {"infm", 0},
+                 {"1h30", 0},    {"20m ", 0}};
+    (void)state;
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        double seconds = 0;
+        bool is_time = unit_parse_time(str_of(cases[i].text), &seconds);
+        if (is_time != (cases[i].seconds > 0)) fail_msg("'%s'", cases[i].text);
+        if (is_time) assert_float_equal(seconds, cases[i].seconds, 1e-9);
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bytes_are_read_as_written),
         cmocka_unit_test(shares),
         cmocka_unit_test(numbers_have_no_exponent),
         cmocka_unit_test(bytes_are_shown_with_three_digits),
+        cmocka_unit_test(times_as_people_write_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

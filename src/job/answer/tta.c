@@ -3,6 +3,7 @@
 // memory of one batch. So a type's figures are the answer's, and its time is times its views.
 #include "job/answer/tta.h"
 
+#include "base/unit.h"
 #include "job/question/infer_keys.h"
 
 #include <math.h>
@@ -57,7 +58,7 @@ static int take_limits(struct question *q, const struct answer_tta_options *o,
     if (o->min_f1 > 1 || o->min_f1 <= 0) {
         return fail_set(why, FAIL_USAGE, "--min-f1 %g: not an F1 score between 0 and 1", o->min_f1);
     }
-    if (o->target_time && !answer_tta_parse_time(str_of(o->target_time), &ask->target_s)) {
+    if (o->target_time && !unit_parse_time(str_of(o->target_time), &ask->target_s)) {
         return fail_set(why, FAIL_USAGE, "--target-time %s: not a time such as 20m, 1h30m or 90s",
                         o->target_time);
     }

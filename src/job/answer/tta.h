@@ -44,8 +44,6 @@ struct answer_tta_table {
 // The file at `path`, or data/tta.tsv (the user's folder wins). FAIL_INPUT names file and line.
 int answer_tta_table_load(struct arena *a, const char *path, struct answer_tta_table *ret,
                           struct fail *why);
-// "20m", "1h30m", "90s"; bare: minutes. False when it is not a time above 0.
-bool answer_tta_parse_time(struct str text, double *ret_s);
 
 struct answer_tta_ask {
     bool is_asked, is_auto;

@@ -52,22 +52,3 @@ int answer_tta_table_load(struct arena *a, const char *path, struct answer_tta_t
     if (rc < 0 || ret->count > 0) return rc;
     return fail_set(why, FAIL_INPUT, "%s: lists no types", name);
 }
-
-bool answer_tta_parse_time(struct str text, double *ret_s) {
-    static const struct {
-        char letter;
-        double seconds;
-    } units[] = {{'h', 3600}, {'m', 60}, {'s', 1}};
-    double value, total = 0;
-    bool is_bare = str_to_double(text, &value); // minutes, as older scripts have it
-    if (is_bare) total = value * 60;
-    for (size_t i = 0; i < sizeof units / sizeof *units && text.len > 0 && !is_bare; i++) {
-        struct str rest = text, number = str_cut(&rest, units[i].letter);
-        if (!rest.p) continue;
-        if (!str_to_double(number, &value) || !(value >= 0)) return false;
-        total += value * units[i].seconds;
-        text = rest;
-    }
-    *ret_s = total;
-    return (is_bare || text.len == 0) && total > 0 && total < 6e7;
-}

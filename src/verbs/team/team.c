@@ -5,8 +5,10 @@
 #include "job/answer/verdict.h"
 #include "job/answer/write.h"
 #include "verbs/team/collect.h"
+#include "verbs/team/cost.h"
 #include "view/show/prose.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,6 +16,7 @@
 struct team_options {
     struct question_options q;
     struct team_collect_options c;
+    struct team_cost_options cost;
     const char *gpus, *output;
     bool collects, force;
 };
@@ -37,6 +40,23 @@ static const struct cli_row rows[] = {
      "safest newest fastest"},
     {"name", "TEXT", CLI_TEXT, AT(c.name), "the team's name for this machine (default a number)",
      ""},
+    {"cost", NULL, CLI_SWITCH, AT(cost.is_asked),
+     "what the training costs on each GPU, the cheapest first: predicted speed x price (without "
+     "--gpus, on all that have a price)",
+     NULL},
+    {"samples", "N", CLI_COUNT, AT(cost.samples),
+     "with --cost: samples of the whole training, epochs x images or sequences (default a million)",
+     NULL},
+    {"deadline", "TIME", CLI_TEXT, AT(cost.deadline),
+     "with --cost: the cheapest that ends within it: 12h, 90m, 2d", NULL},
+    {"provider", "NAME", CLI_TEXT, AT(cost.provider),
+     "with --cost: this provider's prices (default the cheapest's of each GPU)", ""},
+    {"spot", "SHARE,RATE,TIME", CLI_TEXT, AT(cost.spot),
+     "with --cost: spot machines, at this share of the price, interrupted so often an hour, which "
+     "costs this time: 0.35,0.1,15m",
+     NULL},
+    {"electricity", "USD", CLI_NUMBER, AT(cost.electricity),
+     "with --cost: price of a kWh, which is what a GPU without a price costs", NULL},
     CLI_ROW_FORCE(AT(force)),
     CLI_ROW_TEST_ONLY(AT(c.test_only)),
     CLI_ROW_STORE(AT(c.store)),
@@ -174,6 +194,40 @@ static int collect_run(struct question *q, const struct team_options *o, struct 
     return rc < 0 || is_same ? rc : FAIL_NO;
 }
 
+// --- Costs ---------------------------------------------------------------------------------------
+
+static int cost_run(struct question *q, const struct team_options *o, struct fail *why) {
+    struct question_gpus cards = {0};
+    struct team_cost c;
+    if (o->output)
+        return fail_set(why, FAIL_USAGE, "--output %s: beside --cost, which writes nothing",
+                        o->output);
+    int rc = team_cost_open(q, &o->cost, &c, why);
+    if (rc == 0)
+        rc = o->gpus ? find_cards(q, o, &cards, why) : team_cost_cards(&c, &o->cost, &cards, why);
+    if (rc == 0) rc = team_cost_judge(&c, &o->cost, &cards, why);
+    if (rc < 0) return question_failed(q, rc);
+    if (!o->q.base.json)
+        team_cost_show(&c, &o->cost);
+    else if (team_cost_json(&c, why) < 0)
+        return FAIL_BUG;
+    return c.best ? 0 : FAIL_NO;
+}
+
+// What is said without the switch that it belongs to.
+static int check_cost(const struct team_options *o, struct fail *why) {
+    const struct team_cost_options *c = &o->cost;
+    const char *word = c->deadline              ? "--deadline"
+                       : c->provider            ? "--provider"
+                       : c->spot                ? "--spot"
+                       : c->samples > 0         ? "--samples"
+                       : !isnan(c->electricity) ? "--electricity"
+                                                : NULL;
+    if (c->is_asked && o->collects) return fail_set(why, FAIL_USAGE, "--cost: beside --collect");
+    if (c->is_asked || !word) return 0;
+    return fail_set(why, FAIL_USAGE, "%s: only with --cost", word);
+}
+
 static int team_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct team_options *o = (const struct team_options *)options;
     struct question q;
@@ -181,8 +235,11 @@ static int team_run(struct arena *a, const struct cli_options *options, struct f
         fail_set(why, FAIL_USAGE, "unexpected argument '%s'", options->arguments[o->collects]);
         return fail_hint(why, "only --collect takes a folder of results, and only one");
     }
-    int rc = question_open(a, &o->q, &q, why);
+    int rc = check_cost(o, why);
+    if (rc < 0) return rc;
+    rc = question_open(a, &o->q, &q, why);
     if (rc < 0) return question_failed(&q, rc);
+    if (o->cost.is_asked) return cost_run(&q, o, why);
     return o->collects ? collect_run(&q, o, why) : predict_run(&q, o, why);
 }
 
@@ -198,11 +255,16 @@ const struct cli_verb team_verb = {
         "shared through git: this machine's is updated from its history, and all are read. A GPU "
         "that no one measured is predicted, and marked as such. If machines with the same GPU "
         "disagree, they are named and the smallest batch is taken. A machine that measured with "
-        "another effective batch is named, and the exit status is 1.",
+        "another effective batch is named, and the exit status is 1.\n\nWith --cost the rows are "
+        "what "
+        "the training costs on each GPU: predicted speed x price of an hour (data/prices.tsv, "
+        "prices.local.tsv), with the range of the speed; the cheapest that fits and ends by the "
+        "--deadline comes first.",
     .examples =
         "batchfit team --config configs/train.yaml --gpus rtx4090,rtx3080,rtx3060,gtx1080 -o "
         "configs/team_settings.yaml\n"
         "batchfit team --collect --config configs/train.yaml -o configs/team_settings.yaml\n"
+        "batchfit team --cost --config configs/train.yaml --samples 3840000 --deadline 12h\n"
         "batchfit team --model resnet50 --gpus all --json",
     .options = rows,
     .common = "config model img-size precision effective-batch-size gpus collect output test-only",
