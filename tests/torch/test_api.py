@@ -14,7 +14,7 @@ import torch
 from helper import BATCHFIT, HERE, PYTHON, InFolder
 
 import batchfit
-from batchfit import api, record
+from batchfit import api, record, stubs
 
 TARGET = torch.zeros(4, dtype=torch.long)
 IMAGES = torch.randn(4, 3, 32, 32), TARGET
@@ -103,6 +103,7 @@ class Fit(InFolder):
         self.assertEqual({p.device.type for p in twin.parameters()}, {"meta"})
 
     def test_a_model_of_transformers(self):
+        stubs.prepare()  # the gate's torchvision is built for a torch with CUDA
         import transformers
         config = transformers.GPT2Config(n_layer=2, n_embd=64, n_head=2, vocab_size=128)
         ids = torch.zeros(2, 32, dtype=torch.long)
