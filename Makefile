@@ -52,6 +52,11 @@ test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's 
 test-torch2: all build/venv2/.ready ## the same on the newest 2.x
 	@tests/unittests tests/torch build/venv2/bin/python $(HALF)
 
+.PHONY: test-slurm
+test-slurm: all ## beside a real Slurm (Debian: slurmctld slurmd slurm-client munge; root): GPUs at submission, run in jobs: JOBS_OF_RUN (100)
+	@meson compile -C build trainer >/dev/null
+	@tests/slurm/run build/batchfit build/tests/standin/trainer --jobs $(or $(JOBS_OF_RUN),100)
+
 .PHONY: test-gpu
 test-gpu: all ## on a machine with a GPU: predicted and measured peaks side by side (tests/gpu/README.md)
 	@tests/gpu/run || [ $$? = 77 ]

@@ -164,6 +164,21 @@ static void a_name_of_several_cards_comes_with_a_note(void **state) {
     }
 }
 
+static void the_least_of_what_is_meant(void **state) {
+    static const struct {
+        const char *typed, *key;
+    } least[] = {{"a100", "a100_sxm4_40gb"},  {"a100-80gb", "a100_sxm4_80gb"},
+                 {"rtx3060", "rtx_3060"},     {"v100", "v100_pcie_16gb"},
+                 {"gtx1060", "gtx_1060_3gb"}, {"rtx3080", "rtx_3080"}};
+    (void)state;
+    struct gpu_match match;
+    for (size_t i = 0; i < sizeof least / sizeof *least; i++) {
+        assert_int_equal(gpu_find(&arena, &cards, str_of(least[i].typed), &match, NULL), 0);
+        if (!str_is(match.least->key, least[i].key))
+            fail_msg("%s: %.*s", least[i].typed, STR_ARG(match.least->key));
+    }
+}
+
 static void unknown_names_fail_with_near_ones(void **state) {
     (void)state;
     struct gpu_match match;
@@ -230,6 +245,7 @@ int main(void) {
         cmocka_unit_test(every_card_is_found_by_name_and_key),
         cmocka_unit_test(cards_are_found_by_what_people_type),
         cmocka_unit_test(a_name_of_several_cards_comes_with_a_note),
+        cmocka_unit_test(the_least_of_what_is_meant),
         cmocka_unit_test(unknown_names_fail_with_near_ones),
         cmocka_unit_test(a_driver_s_name_and_its_memory_give_the_card),
     };

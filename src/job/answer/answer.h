@@ -57,7 +57,9 @@ json_t *answer_plan_json(const struct plan *p);
 json_t *answer_notes_json(const struct str_list *notes);
 // "not_modelled": the settings of the config that the answer does not count.
 json_t *answer_not_modelled_json(const struct question *q);
-// Prints {"results": […], "not_modelled": […], "notes": […]} on stdout.
+// {"results": […], "not_modelled": […], "notes": […]}
+json_t *answer_document(struct question *q, const struct answer *answers, int count);
+// Prints it on stdout.
 int answer_print_json(struct question *q, const struct answer *answers, int count,
                       struct fail *why);
 // A table with a row an answer.

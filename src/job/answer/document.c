@@ -111,8 +111,7 @@ json_t *answer_json(const struct answer *answer) {
     return object;
 }
 
-int answer_print_json(struct question *q, const struct answer *answers, int count,
-                      struct fail *why) {
+json_t *answer_document(struct question *q, const struct answer *answers, int count) {
     json_t *results = json_array();
     for (int i = 0; i < count; i++) {
         json_t *result = answer_json(&answers[i]);
@@ -127,5 +126,10 @@ int answer_print_json(struct question *q, const struct answer *answers, int coun
         json_object_set_new(document, "files", answer_notes_json(&q->config.files));
     // For scripts that look at one result only.
     if (document && count == 1 && answers[0].tta) answer_tta_json(document, answers[0].tta);
-    return json_print(document, why);
+    return document;
+}
+
+int answer_print_json(struct question *q, const struct answer *answers, int count,
+                      struct fail *why) {
+    return json_print(answer_document(q, answers, count), why);
 }

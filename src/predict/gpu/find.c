@@ -217,6 +217,17 @@ static const struct gpu *choose(const struct gpu_catalogue *c, const struct name
     return best;
 }
 
+static const struct gpu *least(const struct gpu_catalogue *c, const struct name *typed,
+                               const struct gpu *chosen, enum closeness how) {
+    const struct gpu *best = chosen;
+    for (ptrdiff_t i = 0; i < c->count && how != SAME_NAME; i++) {
+        const struct gpu *g = &c->gpus[i];
+        bool is_meant = compare(g, typed) == how && str_equal(g->market, chosen->market);
+        if (is_meant && g->usable_bytes < best->usable_bytes) best = g;
+    }
+    return best;
+}
+
 // Which other GPUs the same words could mean; only those whose memory differs matter here.
 static struct str note_of_variants(struct arena *a, const struct gpu_catalogue *c,
                                    const struct name *typed, const struct gpu *chosen,
@@ -278,7 +289,7 @@ int gpu_find(struct arena *a, const struct gpu_catalogue *c, struct str typed,
     if (!g) return not_found(a, c, typed, &name, why);
     struct str note = {0};
     if (!is_explicit(&name, g)) note = note_of_variants(a, c, &name, g, how);
-    *ret_match = (struct gpu_match){g, note};
+    *ret_match = (struct gpu_match){g, note, least(c, &name, g, how)};
     return 0;
 }
 

@@ -58,6 +58,9 @@ int gpu_load(struct arena *a, struct gpu_catalogue *ret_catalogue, struct fail *
 struct gpu_match {
     const struct gpu *gpu;
     struct str note; // what the user should know: "the 12 GB desktop GPU; …". Empty: nothing
+    // Of the variants that are meant just as well, the one with the least memory: "a100" is the one
+    // with 40 GB, but "rtx3060", which is a GPU's whole name, is that GPU.
+    const struct gpu *least;
 };
 
 // The GPU that a person means by "rtx4090", "3080 Ti", "a100-80gb", "NVIDIA GeForce RTX 3090" or

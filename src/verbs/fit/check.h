@@ -13,9 +13,15 @@ struct fit_check_options {
     const char *max_memory, *format, *lock, *base, *base_ref;
 };
 
+struct fit_slurm_options {
+    const char *on;                      // "slurm"
+    const char *gres, *partition, *exec; // gres: TYPE=GPU, a line each
+};
+
 struct fit_options {
     struct choice_options o;
     struct fit_check_options c;
+    struct fit_slurm_options s;
 };
 
 // A gate never passes what it could not judge: a file that cannot be read, a model without a tape,
@@ -83,6 +89,10 @@ int fit_check(struct arena *a, const struct fit_options *options, struct fail *w
 // check_judge.c: judges one config, read by `source` (NULL: the file itself), and adds its rows.
 int fit_check_config(struct fit_check *c, const char *config, const struct question_source *source,
                      struct fail *why);
+
+// One GPU of an open question: state, verdict, reason, memory. Afterwards its precision is fixed.
+int fit_check_judge(struct question *q, const struct question_options *asked,
+                    const struct forecast_card *card, struct fit_check_row *row, struct fail *why);
 
 // check_base.c: fills the rows' `before`, from a document of --json and from a commit of git.
 int fit_check_base(struct fit_check *c, struct fail *why);

@@ -149,8 +149,8 @@ static bool is_unknown(struct question *q, const struct question_options *asked,
     return true;
 }
 
-static int judge(struct question *q, const struct question_options *asked,
-                 const struct forecast_card *card, struct fit_check_row *row, struct fail *why) {
+int fit_check_judge(struct question *q, const struct question_options *asked,
+                    const struct forecast_card *card, struct fit_check_row *row, struct fail *why) {
     struct answer answer = {0};
     int64_t accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
     row->limit = 1 - card->margin;
@@ -218,7 +218,7 @@ static int judge_gpus(struct fit_check *c, const char *config, struct question *
         row->gpu = str_format(c->arena, "%s%s%.*s", prefix, ranks > 0 ? " " : "", STR_ARG(name));
         row->key = gpu->key.len > 0 ? gpu->key : name;
         row->key = str_format(c->arena, "%s%.*s", prefix, STR_ARG(row->key));
-        int rc = judge(q, &c->options->o.q, &cards->items[i], row, why);
+        int rc = fit_check_judge(q, &c->options->o.q, &cards->items[i], row, why);
         if (rc < 0) return rc;
     }
     return 0;

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit fit: which batch and accumulation for this config on this GPU?
-#include "verbs/fit/check.h"
+#include "verbs/fit/slurm.h"
 
 #include <math.h>
 
 #define AT(member) offsetof(struct fit_options, c.member)
+#define SLURM_AT(member) offsetof(struct fit_options, s.member)
 static const struct cli_row rows[] = {
     CHOICE_ROWS,
     CHOICE_TRAINING_ROWS,
@@ -34,6 +35,17 @@ static const struct cli_row rows[] = {
      "with --check: write the lock instead (default batchfit.lock)", NULL},
     {"allow-unjudged", NULL, CLI_SWITCH, AT(allows_unjudged),
      "with --check: what cannot be judged does not fail the gate", NULL},
+    {"on", "slurm", CLI_TEXT, SLURM_AT(on),
+     "choose among the GPU types of this Slurm cluster (sinfo): the smallest that holds the config "
+     "as it stands, in sbatch's words",
+     "slurm"},
+    {"partition", "NAME", CLI_TEXT, SLURM_AT(partition), "with --on slurm: only its nodes", ""},
+    {"gres", "TYPE=GPU", CLI_REPEAT, SLURM_AT(gres),
+     "with --on slurm: which GPU a type of the cluster is, by name or memory: a100=a100-80gb, "
+     "big=24GiB (repeatable)",
+     ""},
+    {"exec", "SCRIPT", CLI_TEXT, SLURM_AT(exec),
+     "with --on slurm: submit this job script (sbatch), for the GPU that was chosen", "file"},
     {.name = NULL},
 };
 
@@ -65,21 +77,48 @@ static bool is_given(const struct fit_options *o, const struct cli_row *row) {
     }
 }
 
-static int options_together(const struct fit_options *o, struct fail *why) {
-    const struct str words = str_of(of_check);
-    for (const struct cli_row *row = rows; row->name; row++) {
-        bool is_checks = row->offset >= offsetof(struct fit_options, c);
-        if (!is_given(o, row)) continue;
-        if (!o->c.is_asked && is_checks) {
-            fail_set(why, FAIL_USAGE, "--%s goes with --check", row->name);
-            return fail_hint(why, "batchfit fit --check CONFIG... --gpus rtx3060,a100");
-        }
-        if (!o->c.is_asked || str_has_word(words, str_of(row->name))) continue;
-        fail_set(why, FAIL_USAGE, "--check judges configs as they stand: it does not go with --%s",
-                 row->name);
-        return fail_hint(why, "leave out --check to search, write or measure");
+// Choosing a GPU is of predictions, and of no GPU that is named.
+static const char of_slurm[] =
+    "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
+    "min-batch-size max-batch-size multiple safety-margin overhead alloc-conf tape dialect section "
+    "key optimizer checkpointing lora quant shard effective-batch-size test-only save-config "
+    "add-accumulation force-anchor force-special no-history store on partition gres exec";
+
+// Ways to ask that take some of the options, and have some of their own.
+struct way {
+    const char *option, *takes, *example, *does, *instead;
+    size_t begin, end; // of its own options
+};
+static const struct way ways[] = {
+    {"check", of_check, "batchfit fit --check CONFIG... --gpus rtx3060,a100",
+     "judges configs as they stand", "leave out --check to search, write or measure",
+     offsetof(struct fit_options, c), offsetof(struct fit_options, s)},
+    {"on slurm", of_slurm, "batchfit fit --config FILE --on slurm",
+     "chooses among the cluster's GPUs, by prediction", "leave out --on for one GPU that is named",
+     offsetof(struct fit_options, s), sizeof(struct fit_options)},
+};
+
+static int one_together(const struct way *way, bool is_asked, const struct cli_row *row,
+                        struct fail *why) {
+    bool is_its = row->offset >= way->begin && row->offset < way->end;
+    if (!is_asked && is_its) {
+        fail_set(why, FAIL_USAGE, "--%s goes with --%s", row->name, way->option);
+        return fail_hint(why, "%s", way->example);
     }
-    return 0;
+    if (!is_asked || str_has_word(str_of(way->takes), str_of(row->name))) return 0;
+    fail_set(why, FAIL_USAGE, "--%s %s: it does not go with --%s", way->option, way->does,
+             row->name);
+    return fail_hint(why, "%s", way->instead);
+}
+
+static int options_together(const struct fit_options *o, struct fail *why) {
+    const bool asked[] = {o->c.is_asked, o->s.on != NULL};
+    int rc = 0;
+    for (const struct cli_row *row = rows; row->name; row++) {
+        for (int i = 0; i < 2 && rc == 0 && is_given(o, row); i++)
+            rc = one_together(&ways[i], asked[i], row, why);
+    }
+    return rc;
 }
 
 static int fit_run(struct arena *a, const struct cli_options *options, struct fail *why) {
@@ -88,6 +127,11 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
     int rc = options_together(asked, why);
     if (rc < 0) return rc;
     if (asked->c.is_asked) return fit_check(a, asked, why);
+    if (asked->s.on && options->command) {
+        fail_set(why, FAIL_USAGE, "--on slurm: trials on the cluster are not there yet");
+        return fail_hint(why, "within a job, fit -- COMMAND measures on its GPU");
+    }
+    if (asked->s.on) return fit_slurm(a, asked, why);
     if (options->argument_count > 0) {
         fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);
         return fail_hint(why, "write -- before the command (--check takes configs)");
@@ -121,6 +165,7 @@ const struct cli_verb fit_verb = {
         "batchfit fit --config configs/train.yaml -- python train.py --batch-size {batch} "
         "--accumulate {accumulate}\n"
         "batchfit fit --check configs/*.yaml --gpus rtx3060,a100 --max-memory 90%\n"
+        "batchfit fit --config configs/train.yaml --on slurm --exec train.sbatch\n"
         "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
     .common = "config model img-size precision effective-batch-size max-batch-size safety-margin "

@@ -1,0 +1,289 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs/fit/slurm.h"
+
+#include "base/near.h"
+#include "base/shell.h"
+#include "base/unit.h"
+#include "job/answer/write.h"
+
+#include <stdlib.h>
+
+#define SBATCH_DEADLINE_MS INT64_C(60000)
+
+// --- Which GPU a type is -------------------------------------------------------------------------
+
+// "a100=a100-80gb" of --gres; a part before the sign is the type, which may be empty.
+static bool is_said(const struct fit_slurm *s, struct str type, struct str *ret_gpu) {
+    struct str rest = str_of(s->options->s.gres);
+    while (rest.len > 0) {
+        struct str gpu = str_line(&rest), name = str_cut(&gpu, '=');
+        if (!gpu.p || !str_equal_nocase(str_trim(name), type)) continue;
+        *ret_gpu = str_trim(gpu);
+        return true;
+    }
+    return false;
+}
+
+static int check_said(const struct fit_slurm *s, struct fail *why) {
+    struct str rest = str_of(s->options->s.gres);
+    while (rest.len > 0) {
+        struct str gpu = str_line(&rest), name = str_trim(str_cut(&gpu, '='));
+        struct near near = {.typed = name};
+        bool is_there = false;
+        for (ptrdiff_t i = 0; i < s->cluster.count; i++) {
+            is_there |= str_equal_nocase(s->cluster.types[i].name, name);
+            near_offer(&near, s->cluster.types[i].name);
+        }
+        if (is_there && gpu.len > 0) continue;
+        fail_set(why, FAIL_USAGE, "--gres %.*s%s%.*s: %s", STR_ARG(name), gpu.p ? "=" : "",
+                 STR_ARG(gpu), gpu.p ? "the cluster has no GPUs of this type" : "not TYPE=GPU");
+        struct str names = near_text(s->q->arena, &near);
+        return names.len > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(names))
+                             : fail_hint(why, "for example --gres a100=a100-80gb");
+    }
+    return 0;
+}
+
+static void place_memory(struct fit_slurm *s, struct fit_slurm_row *row, int64_t bytes,
+                         struct str name) {
+    struct gpu gpu = gpu_custom(NULL, bytes);
+    gpu.name = name;
+    question_place(s->q, gpu, &row->card);
+    row->is_known = true;
+}
+
+// A type that says less than the catalogue knows is the GPU with the least memory that is meant.
+static void find_gpu(struct fit_slurm *s, struct fit_slurm_row *row) {
+    struct question *q = s->q;
+    struct arena *a = q->arena;
+    struct str type = row->type->name, typed = type;
+    struct fail why = {0};
+    struct gpu_match match;
+    bool by_user = is_said(s, type, &typed);
+    int64_t bytes = slurm_slice_bytes(typed);
+    if (bytes > 0) {
+        place_memory(s, row, bytes, str_format(a, "MIG %.*s", STR_ARG(typed)));
+        row->is_slice = true;
+    } else if (by_user && unit_parse_bytes(typed, &bytes) && bytes >= UNIT_GIB) {
+        place_memory(s, row, bytes, str_format(a, "%.*s GPU", STR_ARG(typed)));
+    } else if (typed.len == 0) {
+        row->reason = STR("no type is named: --gres =NAME says which GPUs they are");
+    } else if (gpu_find(a, &q->gpus, typed, &match, &why) < 0) {
+        row->reason = str_format(a, "not in the catalogue: --gres %.*s=NAME, or =24GiB, says which",
+                                 STR_ARG(type));
+    } else {
+        question_place(q, by_user ? *match.gpu : *match.least, &row->card);
+        row->is_known = true;
+        row->is_least = !by_user && match.least != match.gpu;
+    }
+}
+
+static void say_least(struct question *q, const struct fit_slurm_row *row) {
+    struct str type = row->type->name;
+    question_say(q,
+                 "%.*s is taken as %.*s, the one with the least memory; --gres %.*s=NAME says "
+                 "another",
+                 STR_ARG(type), STR_ARG(show_gpu_name(row->card.gpu.name)), STR_ARG(type));
+}
+
+static int by_memory(const void *left, const void *right) {
+    const struct fit_slurm_row *a = left, *b = right;
+    int64_t x = a->is_known ? a->card.gpu.usable_bytes : INT64_MAX;
+    int64_t y = b->is_known ? b->card.gpu.usable_bytes : INT64_MAX;
+    if (x != y) return x < y ? -1 : 1;
+    return (a->type > b->type) - (a->type < b->type);
+}
+
+static void open_rows(struct fit_slurm *s) {
+    int64_t ranks = s->q->plan.ranks > 0 ? s->q->plan.ranks : 1;
+    s->rows = arena_new(s->q->arena, struct fit_slurm_row, s->cluster.count);
+    for (ptrdiff_t i = 0; i < s->cluster.count; i++) {
+        struct fit_slurm_row *row = &s->rows[s->count++];
+        row->type = &s->cluster.types[i];
+        find_gpu(s, row);
+        if (row->type->partitions.count == 0)
+            row->reason = STR("every node is down, drained or reserved");
+        else if (ranks > 1 && row->is_slice)
+            row->reason = STR("slices of a GPU do not train together: NCCL has no link between "
+                              "them");
+        else if (!slurm_place(row->type, ranks, &row->gpus, &row->nodes))
+            row->reason = str_format(s->q->arena, "not %lld GPUs at once", (long long)ranks);
+        if (row->reason.len == 0 && row->is_least) say_least(s->q, row);
+    }
+    qsort(s->rows, (size_t)s->count, sizeof *s->rows, by_memory);
+}
+
+// --- Judging -------------------------------------------------------------------------------------
+
+// Where the config says no batch, but the effective one is known, it is all of it.
+static int find_batch(struct question *q, struct fail *why) {
+    struct plan *p = &q->plan;
+    int64_t ranks = p->ranks > 0 ? p->ranks : 1;
+    if (p->batch <= 0 && q->effective > 0 && q->effective % ranks == 0) {
+        p->batch = q->effective / ranks;
+        p->accumulation = 1;
+    }
+    if (p->batch > 0) return 0;
+    fail_set(why, FAIL_INPUT, "it does not say the batch of one GPU, so no type is too small");
+    return fail_hint(why, "--effective-batch-size N says what the training needs, --key batch=PATH "
+                          "the key of the config");
+}
+
+// Another effective batch than the config's changes it on every type.
+static bool may_stand(const struct question *q) {
+    return q->effective <= 0 || q->effective == plan_effective(&q->plan);
+}
+
+static int judge_as_is(struct fit_slurm *s, struct fail *why) {
+    int rc = 0;
+    if (!may_stand(s->q)) return 0;
+    for (ptrdiff_t i = 0; rc == 0 && i < s->count; i++) {
+        struct fit_slurm_row *row = &s->rows[i];
+        if (!row->is_known || row->reason.len > 0) continue;
+        row->as_is.config = s->q->path;
+        row->as_is.gpu = row->as_is.key = row->card.gpu.key;
+        rc = fit_check_judge(s->q, &s->options->o.q, &row->card, &row->as_is, why);
+        row->fits = row->as_is.state == FIT_CHECK_PASSES;
+        if (!row->fits) row->reason = row->as_is.reason;
+        if (row->fits && !s->chosen) s->chosen = row;
+    }
+    s->as_it_stands = s->chosen != NULL;
+    return rc;
+}
+
+// A type that could not be judged is no reason to edit the config for another.
+static int unjudged(const struct fit_slurm *s, struct fail *why) {
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        const struct fit_check_row *r = &s->rows[i].as_is;
+        if (!r->verdict || r->state != FIT_CHECK_UNJUDGED) continue;
+        fail_set(why, FAIL_INPUT, "%.*s: %.*s", STR_ARG(s->q->path), STR_ARG(r->reason));
+        return fail_hint(why, "%.*s", STR_ARG(r->hint));
+    }
+    return 0;
+}
+
+static int judge_changed(struct fit_slurm *s, struct fail *why) {
+    int rc = 0;
+    for (ptrdiff_t i = 0; rc == 0 && i < s->count; i++) {
+        struct fit_slurm_row *row = &s->rows[i];
+        if (!row->is_known || row->gpus == 0 || row->type->partitions.count == 0) continue;
+        rc = answer_choose(s->q, &row->card, &row->changed, why);
+        row->fits = rc == 0 && row->changed.fits;
+        if (rc == 0) s->answer = row->changed, s->is_answered = true;
+        if (!row->fits) continue;
+        row->reason = (struct str){0};
+        if (!s->chosen || row->changed.plan.batch > s->chosen->changed.plan.batch) s->chosen = row;
+    }
+    if (rc == 0 && s->chosen) s->answer = s->chosen->changed;
+    return rc;
+}
+
+static int answer_it(struct fit_slurm *s, struct fail *why) {
+    struct question *q = s->q;
+    const struct plan *p = &q->plan;
+    if (s->as_it_stands) {
+        s->is_answered = true;
+        return answer_at(q, &s->chosen->card, p->batch, p->accumulation > 0 ? p->accumulation : 1,
+                         &s->answer, why);
+    }
+    return s->chosen || !s->is_answered ? 0 : answer_ways(q, &s->answer, why);
+}
+
+// --- sbatch --------------------------------------------------------------------------------------
+
+static void add_words(struct fit_slurm *s) {
+    const struct fit_slurm_row *row = s->chosen;
+    const struct slurm_type *type = row->type;
+    struct arena *a = s->q->arena;
+    struct buf names = buf_new(a);
+    s->words.arena = a;
+    s->gres = str_format(a, "gpu:%.*s%s%lld", STR_ARG(type->name), type->name.len > 0 ? ":" : "",
+                         (long long)row->gpus);
+    if (row->nodes > 1)
+        str_word_add(&s->words, str_format(a, "--nodes=%lld", (long long)row->nodes));
+    str_word_add(&s->words, str_format(a, "--gres=%.*s", STR_ARG(s->gres)));
+    if (type->is_in_default && !s->options->s.partition) return;
+    for (ptrdiff_t i = 0; i < type->partitions.count; i++)
+        buf_format(&names, "%s%.*s", i > 0 ? "," : "", STR_ARG(type->partitions.items[i]));
+    s->partition = buf_str(&names);
+    str_word_add(&s->words, str_format(a, "--partition=%.*s", STR_ARG(s->partition)));
+}
+
+static int submit(struct fit_slurm *s, struct fail *why) {
+    struct arena *a = s->q->arena;
+    struct str_words command = {.arena = a};
+    struct os_captured c;
+    struct str script = str_of(s->options->s.exec);
+    str_word_add(&command, STR("sbatch"));
+    for (ptrdiff_t i = 0; i < s->words.count; i++)
+        str_word_add(&command, str_of(s->words.items[i]));
+    str_word_add(&command, script);
+    int rc = os_capture(a, command.items, SBATCH_DEADLINE_MS, UNIT_MIB, &c, why);
+    if (rc < 0) return rc;
+    s->submitted = str_trim(c.out);
+    if (c.status == 0 && !c.timed_out) return 0;
+    struct str said = str_trim(c.err), line = str_line(&said);
+    fail_set(why, FAIL_MACHINE, "sbatch %s: %.*s", c.timed_out ? "did not answer" : "refused it",
+             STR_ARG(line));
+    return fail_hint(why, "%.*s", STR_ARG(shell_command(a, command.items)));
+}
+
+// What stands in the config is what the job reads: without it nothing is submitted.
+static int write_changed(struct fit_slurm *s, struct buf *report, struct fail *why) {
+    const struct choice_options *o = &s->options->o;
+    struct answer_write_options write = {.save_config = o->save_config,
+                                         .flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
+                                                  (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u),
+                                         .add_accumulation = o->add_accumulation};
+    if (o->test_only || !s->q->has_config) {
+        s->answer.not_written = o->test_only ? "not_asked" : "no_config";
+        return 0;
+    }
+    return answer_write(s->q, &s->answer, &write, report, why);
+}
+
+static int finish(struct fit_slurm *s, struct buf *report, struct fail *why) {
+    const char *script = s->options->s.exec;
+    int rc = 0;
+    if (!s->chosen) {
+        s->answer.not_written = "does_not_fit";
+        return FAIL_NO;
+    }
+    add_words(s);
+    if (!s->as_it_stands) rc = write_changed(s, report, why);
+    if (rc < 0 || !script) return rc;
+    if (s->as_it_stands || (s->answer.config_written && !s->options->o.save_config))
+        return submit(s, why);
+    fail_set(why, FAIL_NO, "nothing is submitted: the job would still have batch %lld",
+             (long long)s->q->plan.batch);
+    return fail_hint(why, "without --test-only and --save-config the config gets the new batch "
+                          "first");
+}
+
+int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *why) {
+    const struct fit_slurm_options *o = &options->s;
+    struct fit_slurm s = {.options = options, .q = arena_new(a, struct question, 1)};
+    struct buf report = buf_shown(a);
+    if (!str_is(str_of(o->on), "slurm")) {
+        fail_set(why, FAIL_USAGE, "--on %s: not slurm", o->on);
+        return fail_hint(why, "for one GPU that is named: --gpu");
+    }
+    if (o->exec && !os_exists(o->exec))
+        return fail_set(why, FAIL_INPUT, "--exec %s: no such file", o->exec);
+    int rc = slurm_read(a, o->partition, &s.cluster, why);
+    if (rc == 0) rc = question_open(a, &options->o.q, s.q, why);
+    if (rc == 0) rc = check_said(&s, why);
+    if (rc == 0) rc = find_batch(s.q, why);
+    if (rc < 0) return rc;
+    open_rows(&s);
+    rc = judge_as_is(&s, why);
+    if (rc == 0 && !s.chosen) rc = unjudged(&s, why);
+    if (rc == 0 && !s.chosen) rc = judge_changed(&s, why);
+    if (rc == 0) rc = answer_it(&s, why);
+    if (rc < 0) return question_failed(s.q, rc);
+    rc = finish(&s, &report, why);
+    // The answer is shown also when it could not be written or submitted: it was asked for.
+    if (options->o.q.base.json) return fit_slurm_json(&s, rc < 0 ? NULL : why) < 0 ? FAIL_BUG : rc;
+    fit_slurm_show(&s, &report);
+    return rc;
+}

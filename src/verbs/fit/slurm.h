@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// fit --on slurm: the smallest GPU type of the cluster that holds the config as it stands, in
+// sbatch's words. Where none does, the type that keeps the largest batch of the same effective one.
+#ifndef FIT_SLURM_H
+#define FIT_SLURM_H
+
+#include "machine/slurm/slurm.h"
+#include "verbs/fit/check.h"
+
+// A type of the cluster, and what the config is on it.
+struct fit_slurm_row {
+    const struct slurm_type *type;
+    bool is_known;             // which GPU it is
+    struct forecast_card card; // then
+    bool is_slice;             // MIG
+    bool is_least;             // of several that the type's name could mean
+    int64_t gpus, nodes;       // GPUs a node, nodes: what is asked of Slurm; 0: it has not so many
+    struct fit_check_row as_is;
+    struct answer changed; // the same effective batch; plan.batch 0: not asked
+    bool fits;             // as it stands or, where no type holds it so, changed
+    struct str reason;     // why it is not taken; empty: it fits
+};
+
+struct fit_slurm {
+    struct question *q;
+    const struct fit_options *options;
+    struct slurm cluster;
+    struct fit_slurm_row *rows; // the least memory first; those that are not known last
+    ptrdiff_t count;
+    const struct fit_slurm_row *chosen; // NULL: none
+    bool as_it_stands;
+    struct answer answer;       // of the chosen one; without one, of the largest, if any is known
+    bool is_answered;           // there is one
+    struct str gres, partition; // what is asked of Slurm; empty: nothing, or its default
+    struct str_words words;     // sbatch's, without "sbatch" and the script
+    struct str submitted;       // what sbatch said; empty: nothing was submitted
+};
+
+// 0, FAIL_NO where no type holds it (shown, with the remedies), FAIL_INPUT where it cannot be
+// judged, FAIL_MACHINE: no Slurm, or sbatch refused the job.
+int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *why);
+
+void fit_slurm_show(struct fit_slurm *s, const struct buf *report);
+int fit_slurm_json(struct fit_slurm *s, struct fail *why);
+
+#endif

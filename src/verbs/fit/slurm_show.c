@@ -1,0 +1,182 @@
+// SPDX-License-Identifier: Apache-2.0
+// How fit --on slurm looks: the verdict, why this type, sbatch's words, then a row a type.
+#include "verbs/fit/slurm.h"
+
+#include "base/json.h"
+#include "base/out.h"
+#include "base/shell.h"
+#include "base/unit.h"
+#include "job/answer/breakdown.h"
+#include "view/show/prose.h"
+
+#include <stdio.h>
+#include <unistd.h>
+
+static struct str type_name(const struct slurm_type *type) {
+    return type->name.len > 0 ? type->name : STR("gpu");
+}
+
+static struct str command_of(const struct fit_slurm *s) {
+    struct arena *a = s->q->arena;
+    struct buf text = buf_new(a);
+    const char *script = s->options->s.exec;
+    buf_add(&text, STR("sbatch"));
+    for (ptrdiff_t i = 0; i < s->words.count; i++)
+        buf_format(&text, " %.*s", STR_ARG(shell_word(a, str_of(s->words.items[i]))));
+    buf_format(&text, " %.*s",
+               STR_ARG(script ? shell_word(a, str_of(script)) : STR("YOUR_SCRIPT")));
+    return buf_str(&text);
+}
+
+static struct str why_this(const struct fit_slurm *s) {
+    const struct slurm_type *type = s->chosen->type;
+    struct buf text = buf_new(s->q->arena);
+    struct str name = type_name(type);
+    if (s->as_it_stands)
+        buf_format(&text,
+                   "%.*s is the cluster's smallest GPU type that holds the config as it stands",
+                   STR_ARG(name));
+    else
+        buf_format(&text,
+                   "no GPU type holds the config as it stands; %.*s keeps the largest batch of the "
+                   "same effective one",
+                   STR_ARG(name));
+    buf_format(&text, " (%lld on %lld node%s up, partition%s", (long long)type->gpus,
+               (long long)type->nodes, type->nodes == 1 ? "" : "s",
+               type->partitions.count == 1 ? "" : "s");
+    for (ptrdiff_t i = 0; i < type->partitions.count; i++)
+        buf_format(&text, "%s %.*s", i > 0 ? "," : "", STR_ARG(type->partitions.items[i]));
+    buf_byte(&text, ')');
+    return buf_str(&text);
+}
+
+// --- Text ----------------------------------------------------------------------------------------
+
+static const struct plan *plan_of(const struct fit_slurm_row *row) {
+    return row->changed.plan.batch > 0 ? &row->changed.plan : &row->as_is.plan;
+}
+
+static struct answer_memory memory_of(const struct fit_slurm_row *row) {
+    return row->changed.plan.batch > 0 ? answer_memory(&row->changed) : row->as_is.memory;
+}
+
+static const char *verdict_of(const struct fit_slurm_row *row) {
+    if (row->changed.plan.batch > 0) return answer_verdict_name(answer_verdict(&row->changed));
+    if (row->type->partitions.count == 0) return "DOWN";
+    if (!row->is_known) return "UNKNOWN";
+    return row->as_is.verdict ? row->as_is.verdict : "TOO FEW";
+}
+
+static void add_row(const struct fit_slurm *s, const struct fit_slurm_row *row,
+                    struct show_table *t) {
+    const struct plan *p = plan_of(row);
+    enum show_tone tone = row->fits ? SHOW_GOOD : row->is_known ? SHOW_BAD : SHOW_WARN;
+    show_table_cell(t, row == s->chosen ? SHOW_STRONG : SHOW_PLAIN, type_name(row->type));
+    show_table_known(t, SHOW_PLAIN,
+                     row->is_known ? show_gpu_name(row->card.gpu.name) : (struct str){0});
+    show_table_format(t, SHOW_PLAIN, "%lld", (long long)row->type->gpus);
+    show_table_known(t, SHOW_PLAIN,
+                     p->batch > 0 ? answer_batch_text(s->q->arena, p) : (struct str){0});
+    show_table_bytes(t, SHOW_PLAIN, memory_of(row).expected_bytes);
+    show_table_bytes(t, SHOW_PLAIN, row->is_known ? row->card.gpu.usable_bytes : 0);
+    show_table_cell(t, tone, str_of(row == s->chosen ? "TAKEN" : verdict_of(row)));
+}
+
+static void table(const struct fit_slurm *s, struct show_style style, struct buf *out) {
+    static const char *const gives_way[] = {"up", "batch", NULL};
+    static const struct show_heading headings[] = {{"type", SHOW_LEFT},    {"taken for", SHOW_LEFT},
+                                                   {"up", SHOW_RIGHT},     {"batch", SHOW_LEFT},
+                                                   {"peak", SHOW_RIGHT},   {"usable", SHOW_RIGHT},
+                                                   {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
+    struct show_table t = show_table_new(s->q->arena, (struct str){0});
+    show_table_columns(&t, headings);
+    show_table_gives_way(&t, gives_way);
+    for (ptrdiff_t i = 0; i < s->count; i++) add_row(s, &s->rows[i], &t);
+    show_table_text(&t, style, out);
+}
+
+// Why a type could not be judged; that one is too small, the table says.
+static void add_reasons(const struct fit_slurm *s, struct show_style style, struct buf *out) {
+    for (ptrdiff_t i = 0; i < s->count; i++) {
+        const struct fit_slurm_row *row = &s->rows[i];
+        bool is_small = row->as_is.state == FIT_CHECK_FAILS && row->as_is.memory.expected_bytes > 0;
+        if (row->reason.len == 0 || (is_small && row->gpus > 0)) continue;
+        show_prose(out, style, SHOW_WARN,
+                   str_format(s->q->arena, "%.*s: %.*s", STR_ARG(type_name(row->type)),
+                              STR_ARG(row->reason)),
+                   0, 2);
+    }
+}
+
+void fit_slurm_show(struct fit_slurm *s, const struct buf *report) {
+    struct question *q = s->q;
+    struct show_style style = show_style_of(STDOUT_FILENO);
+    struct buf out = buf_shown(q->arena);
+    bool changes = s->chosen && !s->as_it_stands && q->has_config;
+    if (s->is_answered) answer_verdict_show(q, &s->answer, changes, style, &out);
+    if (s->is_answered) answer_loud_notes(&q->notes, style, &out);
+    if (s->chosen) {
+        show_prose(&out, style, SHOW_PLAIN, why_this(s), 0, 2);
+        buf_format(&out, "\n%.*s\n\n", STR_ARG(command_of(s)));
+    } else {
+        show_prose(&out, style, SHOW_BAD,
+                   s->is_answered
+                       ? STR("no GPU type of the cluster holds it, at any batch that "
+                             "keeps the effective one; above, the largest")
+                       : STR("NOT JUDGED  none of the cluster's GPU types can be asked for"),
+                   0, 2);
+        buf_byte(&out, '\n');
+    }
+    table(s, style, &out);
+    buf_byte(&out, '\n');
+    if (!s->chosen && s->is_answered) answer_breakdown_remedies(q, &s->answer, style, &out);
+    if (!s->chosen && s->is_answered) buf_byte(&out, '\n');
+    add_reasons(s, style, &out);
+    answer_quiet_notes(q->arena, &q->notes, style, &out);
+    if (s->is_answered) answer_quiet_notes(q->arena, &s->answer.notes, style, &out);
+    show_prose_lines(&out, style, buf_str(report));
+    if (s->submitted.len > 0) buf_format(&out, "%.*s\n", STR_ARG(s->submitted));
+    out_buf(stdout, &out);
+}
+
+// --- The document --------------------------------------------------------------------------------
+
+static json_t *row_json(const struct fit_slurm *s, const struct fit_slurm_row *row) {
+    const struct slurm_type *t = row->type;
+    const struct answer_memory m = memory_of(row);
+    json_t *gpu = row->is_known
+                      ? json_pack("{s:o, s:o, s:I}", "name", json_text(row->card.gpu.name), "key",
+                                  json_text(row->card.gpu.key), "usable_bytes",
+                                  (json_int_t)row->card.gpu.usable_bytes)
+                      : json_null();
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:b, s:o}", "type", json_text(t->name),
+        "gpu", gpu, "gpus", (json_int_t)t->gpus, "nodes", (json_int_t)t->nodes, "nodes_away",
+        (json_int_t)t->nodes_away, "partitions", answer_notes_json(&t->partitions), "batch_size",
+        json_size(plan_of(row)->batch), "expected_bytes", json_size(m.expected_bytes), "verdict",
+        verdict_of(row), "taken", row == s->chosen, "reason", json_text(row->reason));
+}
+
+static json_t *words_json(const struct fit_slurm *s) {
+    json_t *words = json_array();
+    for (ptrdiff_t i = 0; i < s->words.count; i++)
+        json_array_append_new(words, json_string(s->words.items[i]));
+    return words;
+}
+
+static json_t *chosen_json(const struct fit_slurm *s, json_t *types) {
+    const struct fit_slurm_row *row = s->chosen;
+    return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "type",
+                     row ? json_text(row->type->name) : json_null(), "gres", json_text(s->gres),
+                     "partition", json_text(s->partition), "nodes_asked",
+                     json_size(row ? row->nodes : 0), "as_it_stands", s->as_it_stands, "sbatch",
+                     words_json(s), "submitted", json_text(s->submitted), "types", types);
+}
+
+int fit_slurm_json(struct fit_slurm *s, struct fail *why) {
+    json_t *types = json_array();
+    for (ptrdiff_t i = 0; i < s->count; i++) json_array_append_new(types, row_json(s, &s->rows[i]));
+    json_t *document = answer_document(s->q, &s->answer, s->is_answered);
+    if (document) json_object_set_new(document, "slurm", chosen_json(s, types));
+    return json_print(document, why);
+}
