@@ -7,7 +7,8 @@
 Families and kinds are tables of tools/template/families.py. Every variant is recorded at prime-valued dimensions and three
 layer counts, and the template is then checked event by event against recordings at other primes and layer counts (check.py):
 one that differs, or a size that is no product of dimensions, is named and not shipped. Templates that are in build/templates
-are not made again; --only takes those whose names begin so (or, with = before it, that one), --pack makes none, --no-pack leaves data/templates as it is, --list shows the names. Needs the zstd program.
+are not made again; --only takes those whose names begin so (or, with = before it, that one), --pack makes none, --no-pack leaves data/templates as it is,
+--unpack first puts the shipped ones into build/templates, --list shows the names. Needs the zstd program.
 """
 
 import argparse
@@ -20,13 +21,12 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "python")]
 
-from template import dims, families  # noqa: E402
+from template import dims, families, shipped  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
 KEYS = ("name model mode precision optimizer checkpointing adapter quant weights shard accumulation fused grouped tied single attention library torch rules "
         "recorder").split()
-CHECKED_LAYERS = (2, 6)
 
 
 def path_of(variant):
@@ -41,8 +41,8 @@ def make(variant):
     try:
         with open(path + ".part", "w", encoding="utf-8") as f:
             f.write(record.template(variant))
-        for layers in CHECKED_LAYERS:
-            value = dict(dims.second(variant.letters).value, L=layers)
+        for layers in variant.checked_layers:
+            value = dict(dims.second(variant.letters, variant.is_fused).value, L=layers)
             wrong = check.difference(variant, path + ".part", value)
             if wrong:
                 return variant, "at %d layers %s" % (layers, wrong)
@@ -87,11 +87,25 @@ def pack(family, kind, variants):
             pieces.append(piece)
             offset += len(piece)
     if pieces:
-        out = os.path.join(DATA, name)
+        out, text = os.path.join(DATA, name), b"".join(pieces)
+        if os.path.exists(out) and shipped.bundle(name) == text:
+            return rows
         with open(out, "wb") as f:
-            subprocess.run(PACK + ["--stream-size=%d" % offset], input=b"".join(pieces), stdout=f, check=True)
+            subprocess.run(PACK + ["--stream-size=%d" % offset], input=text, stdout=f, check=True)
         print("%s: %d templates, %d bytes" % (out, len(pieces), os.path.getsize(out)))
     return rows
+
+
+def unpack():
+    """The shipped templates as files, where there is none yet."""
+    texts = {}
+    for name, row in shipped.index().items():
+        path = os.path.join(BUILD, name + ".tape")
+        if row["file"] not in texts:
+            texts[row["file"]] = shipped.bundle(row["file"])
+        if not os.path.exists(path):
+            with open(path, "wb") as f:
+                f.write(texts[row["file"]][int(row["offset"]):int(row["offset"]) + int(row["length"])])
 
 
 def main():
@@ -100,16 +114,19 @@ def main():
     p.add_argument("--only", default="", metavar="WORD,...")
     p.add_argument("--pack", action="store_true")
     p.add_argument("--no-pack", action="store_true")
+    p.add_argument("--unpack", action="store_true")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
     everything = families.variants()
     if o.list:
         print("\n".join(v.name for v in everything))
         return 0
+    os.makedirs(BUILD, exist_ok=True)
+    if o.unpack:
+        unpack()
     words = o.only.split(",")
     begins, whole = tuple(w for w in words if w[:1] != "="), {w[1:] for w in words if w[:1] == "="}
     wanted = [v for v in everything if (v.name.startswith(begins) or v.name in whole) and not os.path.exists(path_of(v))]
-    os.makedirs(BUILD, exist_ok=True)
     os.makedirs(DATA, exist_ok=True)
     bad = 0 if o.pack else make_all(wanted, o.jobs)
     bundles = dict.fromkeys((v.family, v.kind) for v in everything)

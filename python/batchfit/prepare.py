@@ -3,12 +3,12 @@
 
 import torch
 
-from . import __version__, sharded, sources
+from . import __version__, sharded, sources, zero
 
 
 def load(source, knobs):
     """The job of a source, its model in the mode, dtype and layout that the knobs say."""
-    sharded.check(knobs, sources.split(source)[0])
+    (zero if zero.is_zero(knobs.shard) else sharded).check(knobs, sources.split(source)[0])
     job = sources.load(source, knobs)
     model = job.model
     model.train(knobs.mode == "train")
@@ -16,7 +16,9 @@ def load(source, knobs):
         model.to(getattr(torch, knobs.model_dtype))
     if knobs.channels_last:
         model.to(memory_format=torch.channels_last)
-    if knobs.shard:
+    if zero.is_zero(knobs.shard):
+        job.library = ", ".join(filter(None, (job.library, zero.apply(job, knobs))))
+    elif knobs.shard:
         job.model, library = sharded.apply(job, knobs)
         job.library = ", ".join(filter(None, (job.library, library)))
     return job
@@ -34,6 +36,6 @@ def header(source, knobs, job, batches, seconds):
                 attention=knobs.attention, script=knobs.script_defaults)
     # What changes a training as a whole: absent where all weights are trained as they are.
     head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks") for v in [getattr(knobs, k)] if v is not None})
-    head.update(parameters=sum(p.numel() for p in job.model.parameters()), batches=list(batches), steps=2,
+    head.update(parameters=sum(getattr(p, "ds_numel", p.numel()) for p in job.model.parameters()), batches=list(batches), steps=2,
                 seconds=round(seconds, 1))
     return head

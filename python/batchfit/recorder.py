@@ -6,7 +6,7 @@ import warnings
 
 import torch
 
-from . import composites, cuda_history, prepare, sources, tape
+from . import composites, cuda_history, prepare, sources, tape, zero
 from .autocast import AUTOCAST
 from .dispatch import Recorder
 from .errors import NotAffine, RecordError
@@ -22,7 +22,7 @@ def recorded(job, knobs, batch):
     rec = Recorder(knobs, job.model)
     composites.configure(knobs, rec)
     job.rec = rec
-    script = Script(knobs, job, batch, rec)
+    script = (zero.ZeroScript if zero.stage(knobs.shard) else Script)(knobs, job, batch, rec)
     with AUTOCAST:
         script.run()
     rec.log.close()
@@ -45,7 +45,7 @@ class Session:
 
     def at(self, batch, fresh=False):
         """Events at a batch; fresh: with a newly built model (some cache tensors in their first forward)."""
-        if fresh or self.job is None:
+        if fresh or self.job is None or self.job.is_used_up and batch not in self.done:
             self.job = self._load()
             self.done.pop(batch, None)
         if batch not in self.done:

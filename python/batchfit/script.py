@@ -43,7 +43,7 @@ class Script:
 
     def run(self):
         """The whole recording."""
-        with SHARDING.recording(self.rec) if self.knobs.shard else contextlib.nullcontext():
+        with SHARDING.recording(self.rec) if self.knobs.shard == "fsdp2" else contextlib.nullcontext():
             self._run()
 
     def _run(self):
@@ -82,7 +82,7 @@ class Script:
                     if tensor is not None and id(tensor) not in seen:
                         seen.add(id(tensor))
                         event = self.log.note(local(tensor), "-", module_name or "-", tag)
-                        if self.knobs.shard and tag == "param" and event:
+                        if self.knobs.shard == "fsdp2" and tag == "param" and event:
                             SHARDING.describe(event, [(tensor.shape[0], tensor.shape[1:].numel())])
         if self.knobs.optimizer != "none":
             self.optimizer = self._make_optimizer()
@@ -194,7 +194,7 @@ class Script:
 
     def _update(self):
         self.optimizer.step()
-        if self.knobs.shard:
+        if self.knobs.shard == "fsdp2":
             SHARDING.optimizer_states(self.optimizer)
 
     def _average(self):

@@ -34,6 +34,9 @@ class Stream:
 
     wait_stream = wait_event
 
+    def synchronize(self):
+        """Nothing runs."""
+
 
 class Event:
     """torch.cuda.Event."""
@@ -42,6 +45,10 @@ class Event:
         """Nothing runs."""
 
     wait = synchronize = record
+
+    def query(self):
+        """It has happened."""
+        return True
 
 
 class Handle:
@@ -246,6 +253,8 @@ def check(knobs, kind):
         if knobs.ranks:
             raise UsageError("--ranks needs --shard fsdp2")
         return
+    if knobs.shard != "fsdp2":
+        raise UsageError("--shard %s: fsdp2, zero1, zero2 or zero3" % knobs.shard)
     if kind not in ("hf", "titan"):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:

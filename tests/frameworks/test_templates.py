@@ -10,7 +10,7 @@ import unittest
 import torch
 
 from templates_helper import SHAPES, Compared, check, dims, families, record, shipped
-from batchfit import adapters, four_bit, recorder
+from batchfit import adapters, four_bit, recorder, zero
 from batchfit.errors import RecordError, UsageError
 from template import fold, make
 
@@ -202,6 +202,37 @@ class TestSharded(unittest.TestCase):
                 self.record(**said)
 
 
+class TestZero(unittest.TestCase):
+    """DeepSpeed's ZeRO: what is refused, and what stages 1 and 2 are made of. Its own recordings: tests/tapes/zero/make."""
+
+    def record(self, **said):
+        variant = families.Variant("llama", "zero")
+        value = dict(SHAPES["3B b4 s1000"], L=1)
+        knobs = dict(precision="amp-bf16", optimizer="adamw", fused_optimizer=True, shard="zero0", seq_len=128, batches=[2])
+        with tempfile.TemporaryDirectory() as folder:
+            source = said.pop("source", None) or "hf:" + variant.write_config(folder, value)
+            return recorder.record(source, dict(knobs, **said))
+
+    def test_words(self):
+        self.assertEqual(zero.parse("zero2"), (2, zero.BUCKET, False))
+        self.assertEqual(zero.parse("zero3:auto"), (3, None, False))
+        self.assertEqual(zero.parse("zero1:1000:overlap"), (1, 1000, True))
+        for word in ("zero4", "zero", "zero2:0", "zero2:x", "zero2:auto:fast", "zero2:auto:overlap:x"):
+            with self.assertRaises(UsageError, msg=word):
+                zero.parse(word)
+
+    def test_the_engine_casts_the_adapter_too(self):
+        tape = self.record(adapter="lora:4:q_proj", weights="bf16")
+        kept = [int(line.split()[2]) for line in tape.split("m backward 0")[1].split("m optimizer 0")[0].splitlines() if " gradient " in line]
+        self.assertEqual(kept, [2 * 4 * 3072] * 2)
+
+    def test_what_is_refused(self):
+        for said in (dict(shard="zero2"), dict(shard="zero2", ranks=1), dict(precision="fp32"), dict(adapter="lora:4", quant="nf4", weights="bf16"),
+                     dict(optimizer="adafactor"), dict(fused_optimizer=False), dict(ema=True), dict(source="timm:resnet18")):
+            with self.assertRaises(UsageError, msg=said):
+                self.record(**said)
+
+
 class Accumulating(families.Variant):
     """The same with two micro-steps an optimizer step."""
 
@@ -232,6 +263,10 @@ class TestShipped(Compared):
     def test_two_shapes(self):
         self.compare("llama", "qlora", True, "8B b2 s2048")
         self.compare("llama", "full", False, "7B b1 s640")
+
+    def test_what_zero_is_made_of(self):
+        self.compare("llama", "zero-lora", True, "3B b4 s1000")
+        self.compare("qwen3", "zero", False, "3B b4 s1000")
 
     def test_one_rank_of_eight(self):
         self.compare("llama", "fsdp2-accumulating", True, "3B b4 s1000")

@@ -43,7 +43,7 @@ class Dims:
 
     primes: marker by letter; G absent stands for one query head a key-value head, R for no adapter, B for batch 1."""
 
-    def __init__(self, primes, tiles, layers=None, head_tiles=5):
+    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False):
         p = dict(primes)
         s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
         group = p.get("G", 1)
@@ -52,9 +52,10 @@ class Dims:
         self.marker = dict(p, S=s)
         self._ceil = {"[S/128]": tiles, "[E/32]": head_tiles}
         self._after = after
+        self._fused = fused and group + 2  # heads of query, key and value in one matrix: K(G + 2)
         for name, (letter, by) in CEILS.items():
             assert ceil(self.value[letter], by) == self._ceil[name], name
-        markers = list(self.marker.values()) + list(self._ceil.values()) + [after]
+        markers = list(self.marker.values()) + list(self._ceil.values()) + [after] + [self._fused] * bool(self._fused)
         assert len(set(markers)) == len(markers) and min(markers) > 3, markers
 
     def _divide(self, n, value, marker):
@@ -78,7 +79,12 @@ class Dims:
         for name, marker in self._ceil.items():
             n, times = self._divide(n, marker, marker)
             letters += name * times
+        fused = 0
+        if self._fused:
+            n, fused = self._divide(n, self._fused, self._fused)
         n, more = self._divide(n, self.value["S"] + 1, self._after)
+        if fused:
+            return self._fused_terms(letters, n, fused + more)
         if n is None or more > 1 or _rest(n) != 1 or n > CONSTANT_MOST:
             return None
         letters = order(letters)
@@ -86,14 +92,23 @@ class Dims:
             return None
         return {letters: n, order(letters + "S"): n} if more else {letters: n}
 
+    def _fused_terms(self, letters, n, times):
+        """A product with the factor G + 2."""
+        if times != 1 or _rest(n) != 1 or n > CONSTANT_MOST or "K" not in letters or not _can_be(letters):
+            return None
+        return {order(letters + "G"): n, order(letters): 2 * n}
+
     def extent(self, n):
         """The letters of one side of a parameter: an adapter's rank may stand alone there."""
         return next((k for k, v in self.value.items() if v == n and k in "DFVR" and k in self.marker), None) or self.plain(n)
 
     def plain(self, n):
-        """The letters of a product whose constant is 1, or None."""
+        """One product, its constant first unless that is 1, or None."""
         found = self.product(n)
-        return None if found is None or list(found.values()) != [1] else next(iter(found))
+        if found is None or len(found) != 1:
+            return None
+        (letters, c), = found.items()
+        return letters if c == 1 else "%d%s" % (c, letters)
 
 
 def _rest(n):
@@ -134,15 +149,20 @@ FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=43), 23)
 SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47), 17)
 
 
-def first(letters):
-    """The dimensions to record at; letters: those that the template has."""
-    return _some(FIRST, letters)
+FUSED_GROUPS = (59, 71)  # with another prime two above
 
 
-def second(letters):
+def first(letters, fused=False):
+    """The dimensions to record at; letters: those that the template has; fused: query, key and value are one matrix."""
+    return _some(FIRST, letters, fused and FUSED_GROUPS[0])
+
+
+def second(letters, fused=False):
     """Others, to check at."""
-    return _some(SECOND, letters)
+    return _some(SECOND, letters, fused and FUSED_GROUPS[1])
 
 
-def _some(which, letters):
-    return Dims({k: v for k, v in which[0].items() if k in letters or k not in "BGRN"}, which[1])
+def _some(which, letters, group):
+    fused = bool(group) and "G" in letters
+    primes = dict(which[0], G=group) if fused else which[0]
+    return Dims({k: v for k, v in primes.items() if k in letters or k not in "BGRN"}, which[1], fused=fused)

@@ -5,7 +5,8 @@ import json
 import os
 
 # model_type, what its configuration has besides the dimensions, and which shapes there are of it: query heads that share keys
-# and values (grouped) or not (mha), one matrix for embedding and head (tied) or two.
+# and values (grouped) or not (mha), one matrix for embedding and head (tied) or two. Windows are longer than any sequence here:
+# what a mask of them needs, sdpa's alone, an answer names as not counted.
 FAMILIES = {
     "llama": ("llama", {}, "grouped mha tied untied"),
     "mistral": ("mistral", {"sliding_window": None}, "grouped untied"),
@@ -17,6 +18,8 @@ FAMILIES = {
 # examples of Axolotl, TRL and transformers have.
 _COMMON = dict(optimizer="adamw", fused_optimizer=True, weights="bf16", script_defaults="hf-trainer")
 _AMP = dict(_COMMON, precision="amp-bf16")
+# What DeepSpeed's engine makes of a model, on one GPU: ZeRO's buckets and partitions are added to it (src/predict/tape/zero.c).
+_ZERO = dict(_COMMON, precision="bf16", shard="zero0")
 KINDS = {
     "full": (dict(_COMMON, precision="bf16"), None),
     "full-foreach": (dict(_COMMON, precision="bf16", fused_optimizer=False), None),
@@ -29,12 +32,27 @@ KINDS = {
     "fsdp2-accumulating": (dict(_AMP, weights="fp32", shard="fsdp2", accumulation=2), None),
     "fsdp2-lora": (dict(_AMP, shard="fsdp2"), ""),
     "fsdp2-lora-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), ""),
+    "zero": (_ZERO, None),
+    "zero-lora": (_ZERO, ""),
+    "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
 # Kinds that are made of some shapes only: (family, grouped, tied)
 _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
+# Families whose models have one head of keys and values, too: a copy that vanishes then is counted.
+SINGLE = ("gemma3_text",)
+FUSED = ("phi3",)  # query, key and value are one matrix
+# What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
+NOT = {(family, True): ("qlora", "qlora-dropout") for family in FUSED}
+# Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
+LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
+# Families of which some kinds are shipped: the most used ones of what is large.
+FEW = {"gemma2": "full lora lora-dropout qlora qlora-dropout".split(),
+       "gemma3_text": "full lora qlora".split(),
+       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout".split()}
 SOME = {"fsdp2-lora": _GROUPED, "fsdp2-lora-accumulating": _GROUPED}
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
@@ -57,7 +75,12 @@ class Variant:
     @property
     def sharded(self):
         """Are its weights spread over ranks?"""
-        return "shard" in KINDS[self.kind][0]
+        return KINDS[self.kind][0].get("shard") == "fsdp2"
+
+    @property
+    def is_fused(self):
+        """Are query, key and value one matrix?"""
+        return self.family in FUSED
 
     @property
     def facts(self):
@@ -83,9 +106,23 @@ class Variant:
     @property
     def layers(self):
         """Layer counts to compare: the first and last ones of what is sharded are gathered otherwise than those between."""
+        if self.family in FIRST_LAYERS:
+            return tuple(FIRST_LAYERS[self.family] + i for i in range(3))
         if not self.sharded:
             return (3, 4, 5)
         return (7, 8, 9) if self.tied else (5, 6, 7)  # a tied Qwen3 of 6 has as many parameters as 34 tiles of a head have bytes
+
+    @property
+    def checked_layers(self):
+        """Other layer counts that the template is checked at."""
+        least = LEAST_LAYERS.get(self.family, 2)
+        return least, least + (4 if least == 2 else 5)
+
+    @property
+    def bounds(self):
+        """Of its dimensions."""
+        least = {"K": [1, BOUNDS["K"][1]]} if self.family in SINGLE and self.grouped else {}
+        return dict(BOUNDS, **least, L=[LEAST_LAYERS.get(self.family, BOUNDS["L"][0]), BOUNDS["L"][1]])
 
     def config(self, value):
         """A config.json with these values."""
@@ -110,6 +147,7 @@ def variants():
         for tied in [word == "tied" for word in ("untied", "tied") if word in shapes.split()]:
             for grouped in [word == "grouped" for word in ("grouped", "mha") if word in shapes.split()]:
                 out += [Variant(family, kind, checkpointing, grouped, tied, one)
-                        for kind in KINDS if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
+                        for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
+                        if kind not in NOT.get((family, grouped), ())
                         for checkpointing in (False, True) for one in (False, True)]
     return out

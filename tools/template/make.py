@@ -58,6 +58,8 @@ def _terms(a, log, d, layers):
         if letters is None or each * dims.ceil(n, by) != a[2]:
             raise NotATemplate("%s in %s: %d elements are no product of dimensions" % (a[4], a[5], n))
         return {"[%s/%d]" % (letters, by) if by > 1 else letters: each}
+    if a[4] == "arange" and "B" in d.marker and a[2] == 8 * d.value["B"]:  # of a mask; elsewhere batches never stand alone
+        return {"B": 8}
     return d.product(a[2])
 
 

@@ -11,7 +11,7 @@ from batchfit import composites, prepare, sources, tape
 from batchfit.knobs import Knobs
 from batchfit.recorder import recorded
 
-from . import dims, families, make
+from . import dims, make
 
 
 def log(variant, value):
@@ -34,12 +34,12 @@ def direct(variant, value):
 
 def template(variant):
     """The text of the variant's template."""
-    logs, header, d = {}, None, dims.first(variant.letters)
+    logs, header, d = {}, None, dims.first(variant.letters, variant.is_fused)
     for layers in variant.layers:
         logs[layers], header = log(variant, dict(d.value, L=layers))
     lines = make.body(logs, d)
     for key in ("batches", "sequence_length", "parameters", "seconds", "unknown_values"):
         header.pop(key, None)
     header.update(tape=2, model="hf:" + variant.family, name=variant.name,
-                  dims={dims.NAMES[k]: bound for k, bound in families.BOUNDS.items() if k in variant.letters})
+                  dims={dims.NAMES[k]: bound for k, bound in variant.bounds.items() if k in variant.letters})
     return json.dumps(header, separators=(",", ":")) + "\n" + "\n".join(lines) + "\n"

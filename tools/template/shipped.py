@@ -17,11 +17,15 @@ def index():
     return {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
 
 
+def bundle(name):
+    """The text of a bundle."""
+    return subprocess.run(["zstd", "--quiet", "-dc", "--long=23", os.path.join(DATA, name)], stdout=subprocess.PIPE, check=True).stdout
+
+
 def extract(name, folder):
     """The path of the template's text, written to the folder."""
     row = index()[name]
-    text = subprocess.run(["zstd", "--quiet", "-dc", "--long=23", os.path.join(DATA, row["file"])], stdout=subprocess.PIPE,
-                          check=True).stdout
+    text = bundle(row["file"])
     path = os.path.join(folder, name + ".tape")
     with open(path, "wb") as f:
         f.write(text[int(row["offset"]):int(row["offset"]) + int(row["length"])])

@@ -167,5 +167,6 @@ def load(name, knobs):
     model, adapter = adapters.apply(model, knobs)
     library = ", ".join(filter(None, ("transformers " + transformers.__version__, adapter)))
     job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
+    job.hidden = getattr(config.get_text_config(), "hidden_size", None) if hasattr(config, "get_text_config") else None
     job.is_cast = knobs.weights == "bf16" or bool(knobs.adapter)
     return job

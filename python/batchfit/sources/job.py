@@ -23,6 +23,7 @@ class Job:
     def __init__(self, model, library, **header):
         self.model, self.library, self.header = model, library, header
         self.rec = None  # the recorder, while recording
+        self.is_used_up = False  # a recording changes the model: another one needs a fresh one
         self.is_cast = False  # the source has given its weights the dtype that the knobs say
 
     def inputs(self, batch):

@@ -4,8 +4,7 @@
 #include "base/near.h"
 
 // Words of the field that no template covers.
-static const char *const unmodelled[] = {"fsdp",  "fsdp1", "hsdp", "zero", "zero1", "zero2",
-                                         "zero3", "tp",    "pp",   "cp",   NULL};
+static const char *const unmodelled[] = {"fsdp", "fsdp1", "hsdp", "zero", "tp", "pp", "cp", NULL};
 
 static int bad_word(struct arena *a, struct str word, struct fail *why) {
     struct near near = {.typed = word};
@@ -15,16 +14,28 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
     }
     if (str_is_one_of(word, unmodelled)) {
         fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
-        return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group)");
+        return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
+                              "zero1 and zero2 (DeepSpeed)");
     }
     for (int i = 0; plan_shards[i]; i++) near_offer(&near, str_of(plan_shards[i]));
-    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp2", STR_ARG(word));
+    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp2, zero1 or zero2", STR_ARG(word));
     return near.count > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
                           : FAIL_USAGE;
 }
 
+// Of a config's "ZeRO stage 2"; 0: it says something else.
+static int zero_stage(const struct config_guard *g) {
+    int64_t stage = 0;
+    static const char begin[] = "ZeRO stage ";
+    if (!str_starts(g->what, str_of(begin))) return 0;
+    return str_to_i64(str_slice(g->what, sizeof begin - 1, g->what.len), &stage) ? (int)stage : 0;
+}
+
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
-    return q->plan.shard.len > 0 && str_is(g->kind, "sharding") && str_is(g->what, "FSDP2");
+    struct plan_zero zero;
+    if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
+    if (!plan_zero_read(q->plan.shard, &zero)) return str_is(g->what, "FSDP2");
+    return zero_stage(g) == zero.stage;
 }
 
 // transformers wraps by layer unless told otherwise; accelerate's own file has to say so.
@@ -44,11 +55,43 @@ static bool is_config_fsdp2(const struct question *q) {
     return is_fsdp2 && is_by_layer(q);
 }
 
+// "zero2:500000000:overlap" of the DeepSpeed file's numbers. Empty: it shards otherwise, or more
+// than that.
+static struct str config_zero(const struct question *q) {
+    const struct config_value *bucket = &q->reading.values[CONFIG_ZERO_BUCKET];
+    int stage = 0;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!str_is(g->kind, "sharding")) continue;
+        if (zero_stage(g) == 0 || (stage > 0 && zero_stage(g) != stage)) return (struct str){0};
+        stage = zero_stage(g);
+    }
+    if (stage == 0 || stage > 3) return (struct str){0};
+    struct buf text = buf_new(q->arena);
+    buf_format(&text, "zero%d", stage);
+    bool is_number = bucket->number >= 1 && bucket->number <= (double)PLAN_BUCKET_MAX;
+    bool overlaps = q->reading.values[CONFIG_ZERO_OVERLAP].boolean;
+    if (str_is(bucket->text, "auto"))
+        buf_format(&text, ":auto");
+    else if (is_number)
+        buf_format(&text, ":%lld", (long long)bucket->number);
+    else if (overlaps)
+        buf_format(&text, ":%lld", (long long)PLAN_ZERO_BUCKET);
+    if (overlaps) buf_format(&text, ":overlap");
+    return buf_str(&text);
+}
+
+static bool is_shard(struct str word) {
+    struct plan_zero zero;
+    return str_is_one_of(word, plan_shards) || plan_zero_read(word, &zero);
+}
+
 int question_shard(struct question *q, const struct question_options *o, struct fail *why) {
     if (!o->shard && !q->plan.inference && is_config_fsdp2(q)) q->plan.shard = STR("fsdp2");
+    if (!o->shard && !q->plan.inference && q->plan.shard.len == 0) q->plan.shard = config_zero(q);
     if (!o->shard) return 0;
     struct str word = str_of(o->shard);
-    if (!str_is_one_of(word, plan_shards)) return bad_word(q->arena, word, why);
+    if (!is_shard(word)) return bad_word(q->arena, word, why);
     if (q->plan.inference)
         return fail_set(why, FAIL_USAGE, "--shard %s: of a training only", o->shard);
     q->plan.shard = word;
@@ -65,7 +108,10 @@ static void check_config(struct question *q) {
         if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) return;
         why = unserved.message;
     }
-    str_list_format(q->arena, &q->notes, "FSDP2 is not predicted: %s", why);
+    struct plan_zero zero;
+    bool is_zero = plan_zero_read(q->plan.shard, &zero);
+    str_list_format(q->arena, &q->notes, "%s is not predicted: %s", is_zero ? "ZeRO" : "FSDP2",
+                    why);
     q->plan.shard = (struct str){0};
 }
 

@@ -4,6 +4,7 @@
 #define FORECAST_FORECAST_INT_H
 
 #include "predict/forecast/forecast.h"
+#include "predict/tape/zero.h"
 
 // What a tape shows at a batch without any limit, and the least it needs. Bytes.
 struct forecast_figures {
@@ -24,9 +25,14 @@ bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classe
 struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
                                          int64_t classes);
 
-// A template's tape at these dimensions, with one micro-step or several, loaded once.
+// What is made of a template's tape.
+struct forecast_making {
+    bool accumulates;      // several micro-steps an optimizer step
+    struct tape_zero zero; // stage 0: every GPU has all
+};
+// A template's tape at these dimensions, made so, loaded once.
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
-                           const int64_t values[TAPE_DIM_COUNT], bool accumulates,
+                           const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
                            struct forecast_loaded **ret_loaded, struct fail *why);
 // Fills *ret_tape from the template that covers the plan of a model of the forecast's shape.
 // FAIL_INPUT: none does, and what stands in the way.

@@ -20,7 +20,7 @@ struct forecast_loaded {
     const struct tape_shelf_entry *of; // the template's, as it was read, and its dimensions
     struct tape_template *template;
     int64_t values[TAPE_DIM_COUNT];
-    bool accumulates; // several micro-steps an optimizer step
+    struct forecast_making how; // what is made of the template's tape
     struct tape tape;
     struct sim *sim;
     struct sim *pessimist; // with the kernels' scratch; NULL when the tape has none
@@ -70,6 +70,12 @@ struct found {
     struct forecast_loaded *all, *alike, *text;
 };
 
+static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
+    const struct tape_zero *a = &l->how.zero, *b = &how->zero;
+    return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
+           a->bucket == b->bucket && a->overlaps == b->overlaps;
+}
+
 static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {
     struct found f = {NULL, NULL, NULL};
     for (ptrdiff_t i = 0; i < cache->count; i++) {
@@ -77,7 +83,7 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
         if (l->of != wanted->of) continue;
         bool is_alike = memcmp(l->values, wanted->values, sizeof l->values) == 0;
         f.text = l;
-        if (is_alike) *(l->accumulates == wanted->accumulates ? &f.all : &f.alike) = l;
+        if (is_alike) *(is_made_so(l, &wanted->how) ? &f.all : &f.alike) = l;
     }
     return f;
 }
@@ -86,21 +92,25 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
                        const struct forecast_loaded *alike, struct fail *why) {
     struct tape one;
     int rc = 0;
-    if (alike && !alike->accumulates)
+    struct tape *made = &l->tape;
+    if (alike && !alike->how.accumulates && alike->how.zero.stage == 0)
         one = alike->tape;
     else
         rc = tape_instantiate(cache->arena, l->template, l->values, &one, why);
-    if (rc == 0 && !(l->accumulates && tape_accumulate(cache->arena, &one, &l->tape)))
-        l->tape = one;
-    return rc;
+    if (rc < 0) return rc;
+    if (!(l->how.accumulates && tape_accumulate(cache->arena, &one, made))) *made = one;
+    one = *made;
+    if (l->how.zero.stage > 0 && !tape_zero(cache->arena, &one, &l->how.zero, made))
+        return fail_set(why, FAIL_INPUT, "ZeRO cannot be made of its template");
+    return 0;
 }
 
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,
-                           const int64_t values[TAPE_DIM_COUNT], bool accumulates,
+                           const int64_t values[TAPE_DIM_COUNT], const struct forecast_making *how,
                            struct forecast_loaded **ret_loaded, struct fail *why) {
     struct forecast_loaded *l = arena_new(cache->arena, struct forecast_loaded, 1);
     l->of = entry;
-    l->accumulates = accumulates;
+    l->how = *how;
     memcpy(l->values, values, sizeof l->values);
     const struct found known = find(cache, l);
     *ret_loaded = known.all;

@@ -199,11 +199,18 @@ static void note_layout(struct arena *a, const struct plan *p, struct forecast_t
         a, "recorded as %.*s: the same bytes, other kernels", STR_ARG(t->entry->header.layout));
 }
 
+// Two spellings of one ZeRO.
+static bool is_same_zero(struct str a, struct str b) {
+    struct plan_zero x, y;
+    return plan_zero_read(a, &x) && plan_zero_read(b, &y) && x.stage == y.stage &&
+           x.bucket == y.bucket && x.overlaps == y.overlaps;
+}
+
 // One rank's part of a model is of nothing else either.
 static int serves_shard(const struct plan *p, const struct forecast_model *m,
                         const struct tape_header *h) {
     (void)m;
-    bool is_alike = str_equal(p->shard, h->shard);
+    bool is_alike = str_equal(p->shard, h->shard) || is_same_zero(p->shard, h->shard);
     return is_alike && (h->shard.len == 0 || p->ranks == h->ranks) ? FREE : NO;
 }
 

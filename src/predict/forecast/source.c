@@ -175,6 +175,10 @@ struct str forecast_record_command(struct arena *a, const struct plan *p,
     if (p->adapter.len > 0) {
         buf_format(&text, " --adapter %.*s --weights bf16", STR_ARG(shell_word(a, p->adapter)));
     }
+    if (p->shard.len > 0) {
+        buf_format(&text, " --shard %.*s --ranks %lld --fused-optimizer",
+                   STR_ARG(shell_word(a, p->shard)), (long long)(p->ranks > 1 ? p->ranks : 8));
+    }
     if (p->quant.len > 0) buf_format(&text, " --quant %.*s", STR_ARG(shell_word(a, p->quant)));
     return buf_str(&text);
 }

@@ -58,7 +58,15 @@ static struct str has_quant(const struct tape_shelf_entry *e) {
     return quant_text(e->entry.header.quant);
 }
 
+// Templates of ZeRO are of the model as its engine has it: tape_zero makes stages 1 and 2 of them.
+static bool is_zero(const struct plan *p) {
+    struct plan_zero zero;
+    return plan_zero_read(p->shard, &zero);
+}
 static struct str shard_text(struct str shard) {
+    struct plan_zero zero;
+    bool is_made = plan_zero_read(shard, &zero) && zero.stage < 3;
+    if (is_made || str_is(shard, "zero0")) return STR("zero1 or zero2");
     return shard.len > 0 ? shard : STR("none");
 }
 static struct str wanted_shard(const struct wish *w) {
@@ -71,6 +79,8 @@ static struct str has_shard(const struct tape_shelf_entry *e) {
 // Autocast to fp16 and to bf16 casts the same tensors to two bytes.
 static struct str wanted_precision(const struct wish *w) {
     enum plan_precision p = w->plan->precision ? w->plan->precision : PLAN_FP32;
+    // DeepSpeed casts the weights and computes without autocast, whichever half it is.
+    if (is_zero(w->plan) && p != PLAN_FP32) p = PLAN_BF16;
     return str_of(plan_precision_name(p == PLAN_AMP_FP16 ? PLAN_AMP_BF16 : p));
 }
 static struct str has_precision(const struct tape_shelf_entry *e) {
@@ -104,7 +114,8 @@ static struct str accumulation_text(bool is_on) {
     return is_on ? STR("several micro-steps") : STR("one micro-step");
 }
 static struct str wanted_accumulation(const struct wish *w) {
-    return accumulation_text(w->plan->shard.len > 0 && w->plan->accumulation > 1);
+    return accumulation_text(w->plan->shard.len > 0 && !is_zero(w->plan) &&
+                             w->plan->accumulation > 1);
 }
 static struct str has_accumulation(const struct tape_shelf_entry *e) {
     return accumulation_text(e->entry.header.accumulation > 1);
@@ -186,8 +197,9 @@ static bool has_target(struct str targets) {
 }
 
 int forecast_shard_hint(struct fail *why) {
-    return fail_hint(why, "with --shard fsdp2 full fine-tuning and LoRA of a Llama, Mistral, Qwen2 "
-                          "or Qwen3 with AdamW in amp-bf16 are modelled");
+    return fail_hint(why, "with --shard fsdp2, zero1 and zero2 full fine-tuning and LoRA of a "
+                          "Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are modelled; "
+                          "batchfit record takes zero3, too");
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -203,7 +215,8 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
              STR_ARG(others(a, f->cache->shelf, w, property)));
-    if (w->plan->shard.len > 0) return forecast_shard_hint(why);
+    bool is_recorded = str_starts(w->plan->shard, STR("zero3")); // by whoever has DeepSpeed
+    if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
@@ -221,7 +234,7 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     if (e->is_grouped) values[TAPE_DIM_GROUP] = s->heads / s->kv_heads;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
-    if (e->entry.header.shard.len > 0) values[TAPE_DIM_RANKS] = w->plan->ranks;
+    if (str_is(e->entry.header.shard, "fsdp2")) values[TAPE_DIM_RANKS] = w->plan->ranks;
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has
@@ -235,6 +248,7 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
     made->header.parameters = w->shape->parameters;
     made->header.adapter = w->plan->adapter;
     made->header.quant = w->plan->quant;
+    made->header.shard = w->plan->shard;
     t->entry = made;
     t->template = e->name;
 }
@@ -252,13 +266,42 @@ static void note_update(struct forecast *f, const struct wish *w, struct forecas
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
 }
 
+// AdamW's two states and the master copy, of one rank's part.
+static int64_t state_bytes(const struct tape *t) {
+    int64_t sum = 0;
+    for (int32_t i = 0; i < t->alloc_count; i++)
+        if (t->allocs[i].tag == TAPE_OPTIMIZER_STATE) sum += t->allocs[i].c;
+    return sum;
+}
+
+static struct tape_zero zero_of(const struct wish *w);
+
+static void note_zero(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+    const struct tape_zero how = zero_of(w);
+    struct arena *a = f->arena;
+    str_list_format(a, &t->notes,
+                    "ZeRO stage %d over %lld GPUs as DeepSpeed 0.19.8 has it under transformers: "
+                    "weights in bf16 without autocast, a master copy and AdamW's states in fp32 "
+                    "by parts, %s reduced in %s of %lld elements; the first GPU is shown",
+                    how.stage, (long long)how.ranks,
+                    how.stage == 2 ? "gradients kept by parts," : "all gradients kept,",
+                    how.overlaps ? "two buckets" : "a bucket", (long long)how.bucket);
+    if (!w->plan->fused)
+        str_list_format(a, &t->notes,
+                        "AdamW is counted as fused, as DeepSpeed's own is: torch's needs up to "
+                        "%.*s more without fused=True",
+                        STR_ARG(unit_bytes(a, state_bytes(t->tape) / 3)));
+}
+
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
     const struct tape_header *h = &t->entry->header;
     str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
-    if (p->shard.len > 0 && p->adapter.len > 0)
+    if (is_zero(p))
+        note_zero(f, w, t);
+    else if (p->shard.len > 0 && p->adapter.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s over %lld GPUs as transformers' Trainer has it with an adapter: "
                         "bf16 shards of the frozen weights, all layers gathered at once (to "
@@ -284,7 +327,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
-    if (p->adapter.len == 0) note_update(f, w, t, is_fused);
+    if (p->adapter.len == 0 && !is_zero(p)) note_update(f, w, t, is_fused);
     if (p->accumulation > 1 && t->tape->header.accumulation < 2) {
         t->extra_bytes = forecast_gradient_bytes(t->tape);
         str_list_format(a, &t->notes,
@@ -293,11 +336,33 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         STR_ARG(unit_bytes(a, t->extra_bytes)));
     }
     int64_t window = shape_window(w->shape), tokens = h->sequence_length;
+    if (str_is(w->shape->type, "gemma2")) {
+        window = 0; // its masks are counted, whatever they mask
+        str_list_add(a, &t->notes,
+                     STR("attention is counted as plain products and a softmax (eager), as "
+                         "transformers runs Gemma 2 unless told otherwise: flash attention needs "
+                         "less"));
+    }
+    if (w->shape->kv_heads == 1)
+        str_list_add(a, &t->notes,
+                     STR("one head of keys and values: a copy of them that several "
+                         "need is counted, too"));
     if (window > 0 && tokens > window)
         str_list_format(a, &t->notes,
                         "not counted: the mask of the model's window of %lld tokens (sdpa; "
                         "flash attention has none)",
                         (long long)window);
+}
+
+// Stage 0: it is not ZeRO.
+static struct tape_zero zero_of(const struct wish *w) {
+    struct plan_zero zero;
+    if (!plan_zero_read(w->plan->shard, &zero)) return (struct tape_zero){0};
+    int64_t hidden = w->shape->hidden;
+    return (struct tape_zero){.stage = zero.stage,
+                              .ranks = w->plan->ranks,
+                              .bucket = zero.bucket > 0 ? zero.bucket : hidden * hidden,
+                              .overlaps = zero.overlaps};
 }
 
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
@@ -309,8 +374,9 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
-    bool is_made = p->accumulation > 1 && p->shard.len == 0;
-    int rc = forecast_load_template(f->cache, e, values, is_made, &t.loaded, why);
+    struct forecast_making how = {.zero = zero_of(&w)};
+    how.accumulates = p->accumulation > 1 && (p->shard.len == 0 || how.zero.stage > 0);
+    int rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);

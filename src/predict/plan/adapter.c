@@ -2,7 +2,20 @@
 // Words of the recorder: an adapter in one text, four bits, shards.
 #include "predict/plan/plan.h"
 
-const char *const plan_shards[] = {"fsdp2", NULL};
+const char *const plan_shards[] = {"fsdp2", "zero1", "zero2", "zero3", NULL};
+
+bool plan_zero_read(struct str shard, struct plan_zero *ret) {
+    static const char *const stages[] = {"zero1", "zero2", "zero3", NULL};
+    struct str rest = shard, word = str_cut(&rest, ':'), bucket = str_cut(&rest, ':');
+    bool is_said = bucket.p != NULL, is_more = rest.p != NULL;
+    *ret = (struct plan_zero){.bucket = PLAN_ZERO_BUCKET, .overlaps = is_more};
+    for (int i = 0; stages[i]; i++)
+        if (str_is(word, stages[i])) ret->stage = i + 1;
+    if (ret->stage == 0 || (is_more && !str_is(rest, "overlap"))) return false;
+    if (!is_said) return true;
+    if (str_is(bucket, "auto")) return ret->bucket = 0, true;
+    return str_to_i64(bucket, &ret->bucket) && ret->bucket > 0 && ret->bucket <= PLAN_BUCKET_MAX;
+}
 const char *const plan_quants[] = {"nf4", "nf4-dq", NULL};
 const char *const plan_adapter_layers[] = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
                                            "gate_proj", "up_proj", "down_proj", NULL};

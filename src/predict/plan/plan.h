@@ -33,7 +33,8 @@ struct plan {
     struct str layout;    // nchw or nhwc
     struct str adapter;   // see plan_adapter; empty: every weight is trained
     struct str quant;     // of frozen weights: one of plan_quants; empty: none
-    struct str shard;     // how the ranks share weights: one of plan_shards; empty: each has all
+    struct str shard; // how the ranks share weights: one of plan_shards, of ZeRO with more behind a
+                      // colon (plan_zero_read); empty: each has all
     bool checkpointing, ema, inference;
     bool fused; // the optimizer's kernel needs no temporaries
 };
@@ -48,7 +49,17 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
 
-extern const char *const plan_shards[]; // NULL-ended: fsdp2
+extern const char *const plan_shards[]; // NULL-ended: fsdp2, zero1, zero2, zero3
+// DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap".
+#define PLAN_ZERO_BUCKET INT64_C(500000000) // reduce_bucket_size where nobody says it (0.19.8)
+#define PLAN_BUCKET_MAX ((int64_t)1 << 40)
+struct plan_zero {
+    int stage;      // 1 to 3
+    int64_t bucket; // reduce_bucket_size, elements; 0: "auto", the square of the hidden size
+    bool overlaps;  // overlap_comm
+};
+// False: it is none.
+bool plan_zero_read(struct str shard, struct plan_zero *ret);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
 // LoRA: its rank, the layers it is on (names, separated by commas, in any order) and whether it has
 // dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven linear

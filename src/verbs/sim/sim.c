@@ -8,13 +8,14 @@
 #include "job/answer/verdict.h"
 #include "predict/sim/alloc_conf.h"
 #include "predict/tape/template.h"
+#include "predict/tape/zero.h"
 
 #include <stdio.h>
 
 struct sim_verb_options {
     struct cli_options base;
     int64_t batch, classes, capacity, accumulation;
-    const char *alloc_conf, *gpu, *torch, *dims, *write_tape;
+    const char *alloc_conf, *gpu, *torch, *dims, *zero, *write_tape;
     bool scratch;
 };
 
@@ -27,6 +28,8 @@ static const struct cli_row rows[] = {
      "of a template, the value of each dimension: sequence=2048,hidden=4096", ""},
     {"accumulation", "N", CLI_COUNT, AT(accumulation),
      "micro-steps per optimizer step of a tape that was recorded with one", ""},
+    {"zero", "STAGE,RANKS,BUCKET", CLI_TEXT, AT(zero),
+     "as DeepSpeed's ZeRO shares a bf16 tape: 2,8,500000000 or 2,8,500000000,overlap", ""},
     {"write-tape", "FILE", CLI_TEXT, AT(write_tape), "write the tape that is replayed", ""},
     CLI_ROW_NUM_CLASSES(AT(classes)),
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
@@ -118,6 +121,29 @@ static int read_dims(const char *text, int64_t values[TAPE_DIM_COUNT], struct fa
     return 0;
 }
 
+// "2,8,500000000,overlap"
+static int zero(struct arena *a, const char *text, struct tape *t, struct fail *why) {
+    struct str rest = str_of(text), stage = str_cut(&rest, ','), ranks = str_cut(&rest, ',');
+    struct str bucket = str_cut(&rest, ',');
+    struct tape_zero how = {.overlaps = str_is(rest, "overlap")};
+    int64_t number = 0;
+    struct tape made;
+    bool is_read = str_to_i64(stage, &number) && (number == 1 || number == 2) &&
+                   str_to_i64(ranks, &how.ranks) && how.ranks > 1 && how.ranks <= TAPE_RANKS_MAX &&
+                   str_to_i64(bucket, &how.bucket) && how.bucket > 0 &&
+                   how.bucket < TAPE_SIZE_MAX && (how.overlaps || rest.len == 0);
+    how.stage = (int)number;
+    if (!is_read)
+        return fail_set(why, FAIL_USAGE, "--zero %s: not STAGE,RANKS,BUCKET such as 2,8,500000000",
+                        text);
+    bool is_bf16 = str_is(t->header.precision, "bf16") || str_is(t->header.shard, "zero0");
+    if (!is_bf16 || !tape_zero(a, t, &how, &made))
+        return fail_set(why, FAIL_INPUT,
+                        "--zero: the tape is not that of a training with weights in bf16");
+    *t = made;
+    return 0;
+}
+
 static int write_tape(struct arena *a, const char *path, const struct tape *t, struct fail *why) {
     struct buf text = buf_new(a);
     tape_write(t, &text);
@@ -146,6 +172,7 @@ static int read_any(struct arena *a, const struct sim_verb_options *o, struct ta
     if (rc == 0 && o->dims) rc = tape_template_read(a, name, bytes, &t, why);
     if (rc == 0 && o->dims) rc = tape_instantiate(a, t, values, ret, why);
     if (rc == 0 && o->accumulation > 1) rc = accumulate(a, name.p, ret, why);
+    if (rc == 0 && o->zero) rc = zero(a, o->zero, ret, why);
     if (rc == 0 && o->write_tape) rc = write_tape(a, o->write_tape, ret, why);
     return rc;
 }

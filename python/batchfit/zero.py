@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One rank of DeepSpeed's ZeRO without a GPU: its own engine, on meta, over a process group of ranks that are not there.
+
+DeepSpeed asks an accelerator for everything that depends on the device. The one here says that the device is meta and knows
+which stream is current; collectives are torch's fake ones, and what decides something (whether a gradient is finite) is as in a
+training that goes well. The configuration is what transformers fills in for "auto". Rank 0 is recorded. A free that waits for
+another stream (record_stream, stage 3) is counted as made at once. Known to work with DeepSpeed 0.19.8.
+"""
+
+import contextlib
+import logging
+import os
+import sys
+
+import torch
+
+from . import optimizers
+from .errors import RecordError, UsageError
+from .script import Script
+from .sharded import MOST_RANKS, Event, Handle
+from .sources import need
+
+WHOLE = "zero0"  # the model as the engine casts it, on one GPU: what templates of stages 1 and 2 are made of
+BUCKET = 500000000  # reduce_bucket_size where nobody says it
+
+
+def is_zero(shard):
+    """Is it this module's to record?"""
+    return bool(shard) and shard.startswith("zero")
+
+
+def stage(shard):
+    """1 to 3; 0: the whole model, or no ZeRO."""
+    return parse(shard)[0] if is_zero(shard) else 0
+
+
+def parse(shard):
+    """'zero2:auto:overlap' -> (2, None, True); None: a bucket of the hidden size's square."""
+    word, bucket, overlap, *more = shard.split(":") + [""] * max(0, 2 - shard.count(":"))
+    is_known = word[4:] in ("0", "1", "2", "3") and overlap in ("", "overlap") and not more
+    if not is_known or not (bucket in ("", "auto") or bucket.isdigit() and int(bucket) > 0):
+        raise UsageError("--shard %s: write zero1, zero2 or zero3, zero2:BUCKET or zero2:BUCKET:overlap" % shard)
+    return int(word[4:]), None if bucket == "auto" else int(bucket or BUCKET), overlap == "overlap"
+
+
+def check(knobs, kind):
+    """Raises UsageError for what cannot be recorded."""
+    parse(knobs.shard)
+    if kind != "hf":
+        raise UsageError("--shard %s: models of transformers are recorded (hf:NAME)" % knobs.shard)
+    if knobs.shard != WHOLE and (not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS):
+        raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
+    if knobs.mode != "train" or knobs.ema or knobs.quant or knobs.precision not in ("amp-bf16", "bf16"):
+        raise UsageError("--shard %s: training in bf16, without a model average and weights in four bits, is recorded" % knobs.shard)
+    if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
+        raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
+
+
+def apply(job, knobs):
+    """The job's model as DeepSpeed's engine casts it before it moves it to the GPU; the library or None."""
+    job.model = job.model.bfloat16()
+    if knobs.shard == WHOLE:
+        return None
+    job.is_used_up = True  # the engine changes it
+    return "deepspeed " + need("deepspeed", "deepspeed").__version__
+
+
+def _accelerator(handle, log):
+    """The accelerator that DeepSpeed is told to use."""
+    from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator  # pylint: disable=import-outside-toplevel
+
+    class Meta(CPU_Accelerator):
+        """A device that has streams and memory."""
+
+        def device_name(self, device_index=None):
+            return "meta"
+
+        current_device_name = device_name
+        Stream = property(lambda self: handle.Stream)
+        Event = property(lambda self: Event)
+
+        def is_synchronized_device(self):
+            return False
+
+        def use_host_timers(self):
+            return True
+
+        def stream(self, stream):
+            return handle.stream(stream) if stream is not None else contextlib.nullcontext()
+
+        def current_stream(self, device_index=None):
+            return handle.current_stream()
+
+        default_stream = current_stream
+
+        def available_memory(self, device_index=None):
+            return 1 << 60
+
+        def on_accelerator(self, tensor):
+            return tensor.device.type == "meta"
+
+        def empty_cache(self):
+            log.poll()
+            log.events.append(("e",))
+
+        def memory_allocated(self, device_index=None):
+            return 0
+
+        max_memory_allocated = memory_cached = max_memory_cached = memory_allocated
+    return Meta()
+
+
+def _finite(owner, name):
+    """What it computes is computed, and is well."""
+    original = getattr(owner, name, None)
+    if original is None:
+        raise RecordError("deepspeed has no %s.%s, which recording replaces; it is known to work with 0.19.8"
+                          % (getattr(owner, "__name__", owner), name))
+    if not hasattr(original, "batchfit"):
+        def call(*args, **kwargs):
+            original(*args, **kwargs)
+            return False
+        call.batchfit = True
+        setattr(owner, name, call)
+
+
+def _flatten(cls, rec):
+    """Weights are flattened where there is room for a second copy of them, else on the host: the latter is recorded, because
+    what a training needs does not depend on the former."""
+    original = cls.flatten_dense_tensors_aligned
+    original = getattr(original, "batchfit", original)
+
+    def flatten(self, tensors, *args, **kwargs):
+        before, rec.quiet = rec.quiet, True
+        flat = original(self, tensors, *args, **kwargs)
+        rec.quiet = before
+        for p in tensors:
+            if isinstance(p, torch.nn.Parameter):
+                p.data = torch.empty(0, dtype=p.dtype, device=p.device)
+        rec.log.poll()
+        rec.log.events.append(("e",))
+        rec.log.note(flat, "flatten", "-", "param")
+        return flat
+    flatten.batchfit = original
+    cls.flatten_dense_tensors_aligned = flatten
+
+
+def _defragment(tensors):
+    """deepspeed.runtime.zero.utils.defragment, which brings the parts together on the host: there is nothing to copy here."""
+    total, of = sum(t.numel() for t in tensors), tensors[0]
+    for t in tensors:
+        t.batchfit_numel = t.numel()
+        t.data = torch.empty(0, dtype=t.dtype, device=t.device)
+    whole, at = torch.empty(total, dtype=of.dtype, device=of.device), 0
+    for t in tensors:
+        t.data = whole.narrow(0, at, t.batchfit_numel)
+        at += t.batchfit_numel
+    return whole
+
+
+@contextlib.contextmanager
+def _shadows(rec):
+    """Inside, what DeepSpeed itself makes on meta, for the shapes alone, is no memory."""
+    original = torch.zeros_like
+
+    def zeros_like(*args, **kwargs):
+        before, rec.quiet = rec.quiet, rec.quiet or kwargs.get("device") == "meta"
+        try:
+            return original(*args, **kwargs)
+        finally:
+            rec.quiet = before
+    torch.zeros_like = zeros_like
+    try:
+        yield
+    finally:
+        torch.zeros_like = original
+
+
+def _start(ranks, rec):
+    """(deepspeed, handle): a group of so many ranks, of which this process is the first."""
+    import torch.distributed._tools.fake_collectives  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
+    from torch import distributed  # pylint: disable=import-outside-toplevel
+    from torch.testing._internal.distributed.fake_pg import FakeStore  # pylint: disable=import-outside-toplevel
+    os.environ.update(DS_ACCELERATOR="cpu", RANK="0", WORLD_SIZE=str(ranks), LOCAL_RANK="0", LOCAL_SIZE=str(ranks))
+    if distributed.is_initialized() and distributed.get_world_size() != ranks:
+        raise RecordError("DeepSpeed has one number of ranks a process")  # it remembers its groups
+    if not distributed.is_initialized():
+        distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+    deepspeed = need("deepspeed", "deepspeed")
+    from deepspeed.accelerator import set_accelerator  # pylint: disable=import-outside-toplevel
+    from deepspeed.runtime.zero import linear, stage3, stage_1_and_2  # pylint: disable=import-outside-toplevel
+    deepspeed.utils.logger.setLevel(logging.ERROR)
+    sys.modules["deepspeed.comm.torch"].build_shm_op = lambda: None  # it would compile C++
+    for module, name in ((stage_1_and_2, "DeepSpeedZeroOptimizer"), (stage3, "DeepSpeedZeroOptimizer_Stage3")):
+        _finite(getattr(module, name), "has_overflow")
+        _finite(module, "is_invalid_grad_norm")
+    stage3.defragment = _defragment
+    for name, module in list(sys.modules.items()):
+        if name.startswith("deepspeed.runtime.zero.") and hasattr(module, "assert_ints_same_as_other_ranks"):
+            module.assert_ints_same_as_other_ranks = lambda numbers: None  # there are no others
+    linear._is_autocast_enabled = lambda kind: False
+    linear._get_autocast_dtype = lambda kind: torch.bfloat16
+    _flatten(stage_1_and_2.DeepSpeedZeroOptimizer, rec)
+    handle = Handle()
+    set_accelerator(_accelerator(handle, rec.log))
+    return deepspeed, handle
+
+
+class ZeroScript(Script):
+    """transformers' Trainer with DeepSpeed: the engine runs the model, the backward pass and the update."""
+
+    def _config(self):
+        knobs, hidden = self.knobs, self.job.hidden
+        level, bucket, overlaps = parse(knobs.shard)
+        zero = dict(stage=level, overlap_comm=overlaps, contiguous_gradients=True, reduce_bucket_size=bucket or hidden * hidden)
+        if zero["stage"] == 3:
+            zero.update(stage3_prefetch_bucket_size=int(0.9 * hidden * hidden), stage3_param_persistence_threshold=10 * hidden)
+        return dict(train_micro_batch_size_per_gpu=self.batch, gradient_accumulation_steps=knobs.accumulation,
+                    gradient_clipping=knobs.clip_grad, bf16=dict(enabled=True), zero_optimization=zero,
+                    zero_allow_untested_optimizer=True)
+
+    def _make_optimizer(self):
+        made = optimizers.make(self.knobs, self.model)
+        with self.rec, _shadows(self.rec):
+            engine = self.deepspeed.initialize(model=self.model, optimizer=made, config=self._config())[0]
+        self.job.model = engine
+        for tag, tensors in (("param", getattr(engine.optimizer, "bit16_groups_flat", ())),
+                             ("optimizer", getattr(engine.optimizer, "single_partition_of_fp32_groups", ()))):
+            for tensor in tensors:
+                self.log.retag(tensor, tag)
+        return engine
+
+    def run(self):
+        """The whole recording."""
+        self.model = self.job.model
+        self.deepspeed, handle = _start(self.knobs.ranks, self.rec)
+        handle.log = self.log
+        original = torch.Tensor.record_stream
+        torch.Tensor.record_stream = lambda tensor, stream: None
+        try:
+            self._run()
+        finally:
+            torch.Tensor.record_stream = original
+            handle.log = None
+
+    def _backward(self, step, micro):
+        loss, self.loss = self.loss, None
+        self._mark("backward", step, micro)
+        self.job.model.backward(loss)
+        del loss
+        if micro + 1 < self.knobs.accumulation:
+            self.job.model.step()  # it counts the micro-steps
+
+    def _optimize(self, step):
+        self._mark("optimizer", step)
+        self.job.model.step()
+        for states in self.job.model.optimizer.optimizer.state.values():
+            for state in states.values():
+                if isinstance(state, torch.Tensor):
+                    self.log.retag(state, "optimizer")
+
+    def _zero(self, step):
+        self._mark("zero_grad", step)
+
+    def clean(self):
+        """The engine's model is of no further use."""
+        super().clean()
+        self.job.model = self.model

@@ -1,0 +1,440 @@
+// SPDX-License-Identifier: Apache-2.0
+// The tape of one GPU becomes that of the first of several under DeepSpeed's ZeRO, stage 1 or 2:
+// what deepspeed/runtime/zero/stage_1_and_2.py (0.19.8) allocates and frees, in its order, scalars
+// aside. Trained weights lie in one flat buffer a group, their master copy and AdamW's states are a
+// rank's part of it in fp32, and gradients go through buckets. tests/unit/tape_zero.c holds
+// it against recordings of DeepSpeed itself.
+#include "predict/tape/zero.h"
+
+#include <string.h>
+
+enum { GROUPS = 2, ALIGNMENT = 2 }; // weight decay or none; elements of two bytes that NCCL wants
+
+enum op { OP_WEIGHTS, OP_MASTER, OP_STATE, OP_BUCKET, OP_REDUCED, OP_PART, OP_FP32, OP_NORM, OPS };
+static const char *const op_names[OPS] = {
+    [OP_WEIGHTS] = "zero.weights",     [OP_MASTER] = "zero.master",   [OP_STATE] = "zero.state",
+    [OP_BUCKET] = "zero.bucket",       [OP_REDUCED] = "zero.reduced", [OP_PART] = "zero.gradients",
+    [OP_FP32] = "zero.gradients_fp32", [OP_NORM] = "zero.norm",
+};
+
+enum { NOT_THERE = -1 };
+
+// A trained parameter: its elements, the group, where it begins in the group's flat buffer.
+struct weight {
+    int64_t count, at;
+    int32_t alloc; // of the tape that is read
+    int group;
+    bool is_taken; // a gradient is known to be this one's
+};
+struct group {
+    int64_t count, part; // elements of all, and of one rank with what fills it up
+    int32_t averaged;    // pieces of the first rank's part
+    int32_t states[2];
+};
+
+struct zero {
+    const struct tape *from;
+    const struct tape_zero *how;
+    struct tape *to;
+    int32_t first_op;
+    int32_t *now;    // of every allocation of `from` its copy
+    int32_t *weight; // of every allocation that is a gradient, whose
+    struct weight *weights;
+    int32_t weight_count;
+    struct group groups[GROUPS];
+    // The backward pass that runs.
+    int32_t buckets[2], bucket_count;
+    int64_t elements;           // in the bucket
+    int32_t *inside, in_bucket; // weights
+    int32_t oversize;           // the gradient that no bucket can take, as a copy
+    int32_t part, older;        // gradients of the first rank: this pass's, and earlier ones'
+    int32_t *kept, kept_count;  // whole gradients, stage 1: as copies
+    int32_t hook;               // the gradient that is made, until its node ends; as it was read
+};
+
+static void put_event(struct zero *z, struct tape_event e) {
+    z->to->events[z->to->event_count++] = e;
+}
+
+static int32_t put_alloc(struct zero *z, struct tape_alloc x) {
+    int32_t at = z->to->alloc_count++;
+    x.id = at;
+    x.event = z->to->event_count;
+    x.free_event = -1;
+    z->to->allocs[at] = x;
+    put_event(z, (struct tape_event){.kind = TAPE_ALLOC, .index = at});
+    return at;
+}
+
+static int32_t take(struct zero *z, enum op op, enum tape_tag tag, int64_t bytes) {
+    return put_alloc(z,
+                     (struct tape_alloc){.c = bytes, .op = z->first_op + op, .tag = (uint8_t)tag});
+}
+
+static void drop(struct zero *z, int32_t copy) {
+    if (copy < 0 || z->to->allocs[copy].free_event >= 0) return;
+    z->to->allocs[copy].free_event = z->to->event_count;
+    put_event(z, (struct tape_event){.kind = TAPE_FREE, .index = copy});
+}
+
+static void pass_by(struct zero *z, enum op op, int64_t bytes) {
+    if (bytes > 0) drop(z, take(z, op, TAPE_TEMPORARY, bytes));
+}
+
+// -- whose gradient --------------------------------------------------------------
+
+// Norms and biases have no weight decay (transformers.Trainer.get_decay_parameter_names).
+static int group_of(const struct tape *t, int32_t alloc) {
+    const struct tape_alloc *x = &t->allocs[alloc];
+    struct str path = t->strings[x->module], last = path;
+    for (struct str rest = path; rest.p && rest.len > 0;) last = str_cut(&rest, '.');
+    bool is_second = alloc > 0 && t->allocs[alloc - 1].module == x->module &&
+                     t->allocs[alloc - 1].tag == TAPE_PARAM; // a bias stands behind its weight
+    return str_find(last, STR("norm")) >= 0 || is_second;
+}
+
+static struct weight *weight_of(struct zero *z, const struct tape_alloc *gradient) {
+    struct weight *some = NULL;
+    for (int32_t i = 0; i < z->weight_count; i++) {
+        struct weight *w = &z->weights[i];
+        const struct tape_alloc *p = &z->from->allocs[w->alloc];
+        if (w->is_taken || p->c != gradient->c) continue;
+        if (p->module == gradient->module) return w;
+        if (!some) some = w; // a shared weight's is added up elsewhere
+    }
+    return some;
+}
+
+static int32_t end_of_pass(const struct tape *t, int32_t from) {
+    while (from < t->event_count && t->events[from].kind != TAPE_MARK) from++;
+    return from;
+}
+
+static void find_gradients(struct zero *z, int32_t begin, int32_t end) {
+    for (int32_t i = 0; i < z->weight_count; i++) z->weights[i].is_taken = false;
+    for (int32_t i = begin; i < end; i++) {
+        const struct tape_event *e = &z->from->events[i];
+        if (e->kind != TAPE_ALLOC || z->from->allocs[e->index].tag != TAPE_GRADIENT) continue;
+        struct weight *w = weight_of(z, &z->from->allocs[e->index]);
+        z->weight[e->index] = w ? (int32_t)(w - z->weights) : NOT_THERE;
+        if (w) w->is_taken = true;
+    }
+}
+
+// False: there is a gradient of something that is no parameter.
+static bool find_weights(struct zero *z) {
+    const struct tape *t = z->from;
+    bool is_first = true;
+    for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
+        if (t->allocs[i].tag != TAPE_PARAM) continue;
+        z->weights[z->weight_count++] =
+            (struct weight){.count = t->allocs[i].c / 2, .alloc = i, .group = group_of(t, i)};
+    }
+    for (int32_t i = 0; i < t->event_count; i++) {
+        const struct tape_event *e = &t->events[i];
+        if (e->kind != TAPE_MARK || e->phase != TAPE_BACKWARD) continue;
+        find_gradients(z, i + 1, end_of_pass(t, i + 1));
+        if (!is_first) continue;
+        int32_t trained = 0; // those without a gradient are frozen
+        for (int32_t j = 0; j < z->weight_count; j++)
+            if (z->weights[j].is_taken) z->weights[trained++] = z->weights[j];
+        z->weight_count = trained;
+        is_first = false;
+        i--; // numbers are those of trained ones from here on
+    }
+    for (int32_t i = 0; i < t->alloc_count; i++)
+        if (t->allocs[i].tag == TAPE_GRADIENT && z->weight[i] == NOT_THERE) return false;
+    return z->weight_count > 0;
+}
+
+static void lay_out(struct zero *z) {
+    int64_t ranks = z->how->ranks, multiple = ALIGNMENT * ranks;
+    for (int32_t i = 0; i < z->weight_count; i++) {
+        struct group *g = &z->groups[z->weights[i].group];
+        z->weights[i].at = g->count;
+        g->count += z->weights[i].count;
+    }
+    for (int i = 0; i < GROUPS; i++) {
+        struct group *g = &z->groups[i];
+        g->part = (g->count + multiple - 1) / multiple * ALIGNMENT;
+        g->states[0] = g->states[1] = NOT_THERE;
+    }
+    for (int32_t i = 0; i < z->weight_count; i++) {
+        struct group *g = &z->groups[z->weights[i].group];
+        g->averaged += z->weights[i].at < g->part;
+    }
+}
+
+static bool is_of_first(const struct zero *z, const struct weight *w) {
+    return w->at < z->groups[w->group].part;
+}
+
+// -- the backward pass -----------------------------------------------------------
+
+// What a reduction copies: the pieces of different ranks, which one message takes together.
+struct pieces {
+    int64_t elements, last_rank;
+    int count, group;
+};
+
+static void reduce_pieces(struct zero *z, struct pieces *p) {
+    if (p->count > 1) {
+        int32_t copy = take(z, OP_REDUCED, TAPE_TEMPORARY, 2 * p->elements);
+        z->to->allocs[copy].stream = z->how->overlaps;
+        drop(z, copy);
+    }
+    *p = (struct pieces){.last_rank = NOT_THERE};
+}
+
+static void add_pieces(struct zero *z, struct pieces *p, const struct weight *w) {
+    const int64_t part = z->groups[w->group].part, end = w->at + w->count;
+    for (int64_t at = w->at; at < end;) {
+        int64_t rank = at / part, next = (rank + 1) * part < end ? (rank + 1) * part : end;
+        if (p->count == 0 || p->last_rank != rank) p->count++;
+        p->last_rank = rank;
+        p->elements += next - at;
+        at = next;
+    }
+}
+
+// deepspeed cuts after a piece that goes beyond the bucket; a bucket holds no more than that, and
+// an oversize gradient is cut here where it is in there.
+static void reduce_all(struct zero *z) {
+    struct pieces p = {.last_rank = NOT_THERE};
+    for (int32_t i = 0; i < z->in_bucket; i++) add_pieces(z, &p, &z->weights[z->inside[i]]);
+    reduce_pieces(z, &p);
+}
+
+static void keep_part(struct zero *z) {
+    int64_t whole = 0;
+    if (z->part != NOT_THERE) return;
+    for (int32_t i = 0; i < z->weight_count; i++)
+        whole += is_of_first(z, &z->weights[i]) ? z->weights[i].count : 0;
+    z->part = take(z, OP_PART, TAPE_GRADIENT, 2 * whole);
+}
+
+static void flush(struct zero *z) {
+    reduce_all(z);
+    for (int32_t i = 0; i < z->in_bucket; i++)
+        if (is_of_first(z, &z->weights[z->inside[i]])) keep_part(z);
+    bool stays = z->how->stage == 1 && z->in_bucket > 0 &&
+                 !is_of_first(z, &z->weights[z->inside[z->in_bucket - 1]]);
+    if (z->oversize != NOT_THERE && stays)
+        z->kept[z->kept_count++] = z->oversize;
+    else
+        drop(z, z->oversize);
+    z->oversize = NOT_THERE;
+    z->in_bucket = 0;
+    z->elements = 0;
+}
+
+static void take_buckets(struct zero *z) {
+    if (z->bucket_count > 0) return;
+    for (int i = 0; i < 1 + z->how->overlaps; i++)
+        z->buckets[z->bucket_count++] = take(z, OP_BUCKET, TAPE_GRADIENT, 2 * z->how->bucket);
+}
+
+static void reduce_gradient(struct zero *z, int32_t weight, int32_t copy) {
+    int64_t count = z->weights[weight].count;
+    if (z->elements + count > z->how->bucket) flush(z);
+    if (count > z->how->bucket)
+        z->oversize = copy;
+    else
+        drop(z, copy);
+    z->elements += count;
+    z->inside[z->in_bucket++] = weight;
+}
+
+static bool is_at_hooks(const struct zero *z, bool is_last) {
+    return z->how->stage == 2 || (z->how->overlaps && is_last);
+}
+
+static void release(struct zero *z) {
+    flush(z);
+    for (int32_t i = 0; i < z->kept_count; i++) drop(z, z->kept[i]);
+    for (int32_t i = 0; i < z->bucket_count; i++) drop(z, z->buckets[i]);
+    z->kept_count = z->bucket_count = 0;
+    // What an earlier micro-step left is added to, and is what stays.
+    if (z->older != NOT_THERE) drop(z, z->part);
+    if (z->older == NOT_THERE) z->older = z->part;
+    z->part = NOT_THERE;
+}
+
+// Stage 1 without overlap reduces when all gradients are there, in the groups' order.
+static void reduce_late(struct zero *z, const int32_t *whole) {
+    for (int group = 0; group < GROUPS; group++) {
+        for (int32_t i = 0; i < z->weight_count; i++)
+            if (z->weights[i].group == group) reduce_gradient(z, i, whole[i]);
+    }
+}
+
+// -- the whole -------------------------------------------------------------------
+
+static void copy_init(struct zero *z) {
+    int32_t masters[GROUPS] = {0};
+    for (int i = 0; i < GROUPS; i++) {
+        const struct group *g = &z->groups[i];
+        if (g->count == 0) continue;
+        take(z, OP_WEIGHTS, TAPE_PARAM, 2 * g->part * z->how->ranks);
+        int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
+        take(z, OP_MASTER, TAPE_OPTIMIZER_STATE, 4 * g->part);
+        drop(z, clone);
+    }
+    for (int i = 0; i < GROUPS; i++)
+        masters[i] = z->groups[i].count == 0
+                         ? NOT_THERE
+                         : take(z, OP_FP32, TAPE_TEMPORARY, 4 * z->groups[i].part);
+    for (int i = 0; i < GROUPS; i++) drop(z, masters[i]);
+}
+
+// Norms are of 8 bytes an element (deepspeed/runtime/zero/utils.py, get_norm_dtype).
+static void pass_norms(struct zero *z) {
+    for (int group = 0; group < GROUPS; group++) {
+        for (int32_t i = 0; i < z->weight_count; i++) {
+            const struct weight *w = &z->weights[i];
+            int64_t left = z->groups[group].part - w->at;
+            if (w->group == group && left > 0)
+                pass_by(z, OP_NORM, 8 * (w->count < left ? w->count : left));
+        }
+    }
+}
+
+static void update(struct zero *z) {
+    pass_norms(z);
+    for (int i = 0; i < GROUPS; i++) {
+        struct group *g = &z->groups[i];
+        if (g->count > 0) {
+            int32_t flat =
+                g->averaged > 1 ? take(z, OP_PART, TAPE_TEMPORARY, 2 * g->part) : NOT_THERE;
+            int32_t fp32 = take(z, OP_FP32, TAPE_TEMPORARY, 4 * g->part);
+            drop(z, flat);
+            if (i == GROUPS - 1 || z->groups[i + 1].count == 0) drop(z, z->older);
+            for (int s = 0; s < 2; s++)
+                if (g->states[s] == NOT_THERE)
+                    g->states[s] = take(z, OP_STATE, TAPE_OPTIMIZER_STATE, 4 * g->part);
+            drop(z, fp32);
+        }
+    }
+    drop(z, z->older);
+    z->older = NOT_THERE;
+}
+
+struct walk {
+    uint8_t phase;
+    bool is_last;      // micro-step
+    int32_t *gradient; // of every weight, its whole gradient as a copy
+};
+
+// The node that made a gradient is done. In stage 1 it is added to what is there.
+static void run_hook(struct zero *z, struct walk *w) {
+    int32_t alloc = z->hook;
+    if (alloc == NOT_THERE) return;
+    int32_t *whole = &w->gradient[z->weight[alloc]];
+    z->hook = NOT_THERE;
+    take_buckets(z);
+    if (z->how->stage == 1 && *whole != NOT_THERE)
+        drop(z, z->now[alloc]);
+    else
+        *whole = z->now[alloc];
+    if (is_at_hooks(z, w->is_last)) reduce_gradient(z, z->weight[alloc], *whole);
+}
+
+// Whether the pass that begins at an event is followed by the update.
+static bool is_before_update(const struct tape *t, int32_t event) {
+    int32_t next = end_of_pass(t, event + 1);
+    return next < t->event_count && t->events[next].phase == TAPE_OPTIMIZER;
+}
+
+static void end_backward(struct zero *z, struct walk *w) {
+    run_hook(z, w);
+    if (z->how->stage == 1 && !w->is_last) return;
+    if (!is_at_hooks(z, w->is_last)) reduce_late(z, w->gradient);
+    release(z);
+}
+
+static bool is_trained(const struct zero *z, int32_t alloc) {
+    for (int32_t i = 0; i < z->weight_count; i++)
+        if (z->weights[i].alloc == alloc) return true;
+    return false;
+}
+
+static void copy_alloc(struct zero *z, struct walk *w, int32_t alloc) {
+    const struct tape_alloc *x = &z->from->allocs[alloc];
+    if (w->phase == TAPE_OPTIMIZER || (x->tag == TAPE_PARAM && is_trained(z, alloc))) return;
+    const struct tape_alloc *hook = z->hook == NOT_THERE ? NULL : &z->from->allocs[z->hook];
+    bool is_same = hook && hook->op == x->op && hook->module == x->module &&
+                   z->to->events[z->to->event_count - 1].kind == TAPE_ALLOC;
+    if (hook && !is_same) run_hook(z, w);
+    z->now[alloc] = put_alloc(z, *x);
+    if (x->tag != TAPE_GRADIENT) return;
+    run_hook(z, w); // of one that came just before
+    z->hook = alloc;
+}
+
+static void copy_mark(struct zero *z, struct walk *w, int32_t event) {
+    const struct tape_event *e = &z->from->events[event];
+    if (w->phase == TAPE_BACKWARD) end_backward(z, w);
+    if (w->phase == TAPE_INIT && event > 0) copy_init(z);
+    put_event(z, *e);
+    w->phase = e->phase;
+    if (e->phase == TAPE_BACKWARD) w->is_last = is_before_update(z->from, event);
+    if (e->phase != TAPE_OPTIMIZER) return;
+    update(z);
+    for (int32_t i = 0; i < z->weight_count; i++) w->gradient[i] = NOT_THERE;
+}
+
+static void copy_free(struct zero *z, int32_t alloc) {
+    if (z->from->allocs[alloc].tag != TAPE_GRADIENT) drop(z, z->now[alloc]);
+}
+
+static void copy_all(struct zero *z, struct walk *w) {
+    for (int32_t i = 0; i < z->from->event_count; i++) {
+        const struct tape_event *e = &z->from->events[i];
+        if (e->kind == TAPE_MARK)
+            copy_mark(z, w, i);
+        else if (e->kind == TAPE_ALLOC)
+            copy_alloc(z, w, e->index);
+        else if (e->kind == TAPE_FREE)
+            copy_free(z, e->index);
+        else if (w->phase != TAPE_OPTIMIZER)
+            put_event(z, *e);
+    }
+}
+
+static void add_ops(struct arena *a, struct zero *z) {
+    const struct tape *t = z->from;
+    struct str *strings = arena_new(a, struct str, t->string_count + OPS);
+    memcpy(strings, t->strings, sizeof *strings * (size_t)t->string_count);
+    for (int i = 0; i < OPS; i++) strings[t->string_count + i] = str_of(op_names[i]);
+    z->first_op = t->string_count;
+    z->to->strings = strings;
+    z->to->string_count = t->string_count + OPS;
+}
+
+bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *how,
+               struct tape *ret) {
+    ARENA_AUTO scratch = {.escape = a->escape};
+    struct zero z = {.from = t, .how = how, .to = ret, .hook = NOT_THERE, .oversize = NOT_THERE};
+    z.part = z.older = NOT_THERE;
+    z.now = arena_new(&scratch, int32_t, t->alloc_count);
+    z.weight = arena_new(&scratch, int32_t, t->alloc_count);
+    z.weights = arena_new(&scratch, struct weight, t->alloc_count);
+    memset(z.now, 0xff, sizeof *z.now * (size_t)t->alloc_count);
+    *ret = *t;
+    if (!find_weights(&z)) return false;
+    lay_out(&z);
+    z.inside = arena_new(&scratch, int32_t, z.weight_count);
+    z.kept = arena_new(&scratch, int32_t, z.weight_count);
+    struct walk w = {.gradient = arena_new(&scratch, int32_t, z.weight_count)};
+    memset(w.gradient, 0xff, sizeof *w.gradient * (size_t)z.weight_count);
+    // Each gradient of each pass, and each weight of each update, come with a few events at most.
+    ptrdiff_t more = 8 * (ptrdiff_t)z.weight_count * 6 + 64;
+    ret->events = arena_new(a, struct tape_event, 2 * t->event_count + more);
+    ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + more);
+    ret->event_count = ret->alloc_count = 0;
+    add_ops(a, &z);
+    copy_all(&z, &w);
+    if (how->overlaps && ret->stream_count < 2) ret->stream_count = 2;
+    ret->header.ranks = how->ranks;
+    return true;
+}
