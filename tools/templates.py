@@ -21,7 +21,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "python")]
 
-from template import dims, families, shipped  # noqa: E402
+from template import dims, families, shipped, with_one_order  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
@@ -42,7 +42,7 @@ def make(variant):
         with open(path + ".part", "w", encoding="utf-8") as f:
             f.write(record.template(variant))
         for layers in variant.checked_layers:
-            value = dict(dims.second(variant.letters, variant.is_fused).value, L=layers)
+            value = dict(dims.second(variant.letters, variant.is_fused, variant.is_single_headed).value, L=layers)
             wrong = check.difference(variant, path + ".part", value)
             if wrong:
                 return variant, "at %d layers %s" % (layers, wrong)
@@ -117,6 +117,7 @@ def main():
     p.add_argument("--unpack", action="store_true")
     p.add_argument("--list", action="store_true")
     o = p.parse_args()
+    with_one_order()
     everything = families.variants()
     if o.list:
         print("\n".join(v.name for v in everything))

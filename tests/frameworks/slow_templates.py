@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shipped templates against recordings, event by event, at seven shapes of real models; the kinds that differ from these in the
-optimizer or by dropout alone at two. A template that is not made yet is a skipped subtest."""
+optimizer or by dropout alone at two; families with layers or dimensions of another kind at shapes of their own. A template that
+is not made yet is a skipped subtest."""
 
 import unittest
 
-from templates_helper import SHAPES, Compared, families
+from templates_helper import OWN_SHAPES, SHAPES, Compared, families
 
 
 TWO = ("3B b4 s1000", "8B b1 s131072")
@@ -19,11 +20,18 @@ class TestSeven(Compared):
                     self.compare("llama", kind, checkpointing, shape)
 
     def test_others(self):
-        for family in [f for f in families.FAMILIES if f != "llama"]:
+        for family in [f for f in families.FAMILIES if f != "llama" and f not in OWN_SHAPES]:
             for kind in BASE:
                 for checkpointing in (False, True):
                     for shape in TWO:
                         self.compare(family, kind, checkpointing, shape)
+
+    def test_families_at_their_own_shapes(self):
+        for family, shapes in OWN_SHAPES.items():
+            for kind in families.FEW[family]:
+                for checkpointing in (False, True):
+                    for shape in shapes:
+                        self.compare(family, kind, checkpointing, shape, tied=family != "phi3")
 
     def test_one_matrix_for_embedding_and_head(self):
         for family, kind in (("llama", "lora"), ("qwen2", "qlora"), ("qwen3", "full")):

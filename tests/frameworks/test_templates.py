@@ -264,6 +264,11 @@ class TestShipped(Compared):
         self.compare("llama", "qlora", True, "8B b2 s2048")
         self.compare("llama", "full", False, "7B b1 s640")
 
+    def test_families_of_another_kind(self):
+        self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)
+        self.compare("gemma3_text", "qlora", False, "1B b2 s2048", tied=True)
+        self.compare("phi3", "lora", True, "phi-4 b4 s2048")
+
     def test_what_zero_is_made_of(self):
         self.compare("llama", "zero-lora", True, "3B b4 s1000")
         self.compare("qwen3", "zero", False, "3B b4 s1000")

@@ -104,6 +104,19 @@ static const struct {
      "3 experts of a token, of 2"},
 };
 
+static void a_window_is_the_config_s_or_its_family_s(void **state) {
+    (void)state;
+    static const struct {
+        const char *name;
+        int64_t window;
+    } cases[] = {{"mistralai/Mistral-7B-v0.1", 4096},
+                 {"google/gemma-3-1b-it", 512},
+                 {"microsoft/phi-4", 0},
+                 {"meta-llama/Llama-3.1-8B", 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
+        assert_int_equal(shape_window(shape_find(&table, str_of(cases[i].name))), cases[i].window);
+}
+
 static void what_is_wrong_is_said_in_one_line(void **state) {
     (void)state;
     for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++) {
@@ -198,6 +211,7 @@ int main(void) {
         cmocka_unit_test(a_row_makes_a_config_that_says_the_same),
         cmocka_unit_test(parameters_are_computed_to_the_last_one),
         cmocka_unit_test(a_name_without_its_owner_is_found_where_one_shape_has_it),
+        cmocka_unit_test(a_window_is_the_config_s_or_its_family_s),
         cmocka_unit_test(what_is_wrong_is_said_in_one_line),
         cmocka_unit_test(configs_as_the_hub_has_them),
         cmocka_unit_test_setup_teardown(the_cache_of_the_hub, make_folder, drop_folder),

@@ -41,13 +41,14 @@ def _sequence(taken, tiles):
 class Dims:
     """Values of the dimensions and what finds them again in a size.
 
-    primes: marker by letter; G absent stands for one query head a key-value head, R for no adapter, B for batch 1."""
+    primes: marker by letter; K absent stands for one key-value head, G for one query head a key-value head, R for no adapter, B
+    for batch 1."""
 
     def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False):
         p = dict(primes)
         s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
-        group = p.get("G", 1)
-        self.value = {"B": p.get("B", 1), "S": s, "K": p["K"], "G": group, "D": p["K"] * group * p["D"], "F": p["F"],
+        heads, group = p.get("K", 1), p.get("G", 1)
+        self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * p["D"], "F": p["F"],
                       "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
         self.marker = dict(p, S=s)
         self._ceil = {"[S/128]": tiles, "[E/32]": head_tiles}
@@ -122,7 +123,7 @@ def _can_be(letters):
     """Batches, heads and ranks never stand alone in a decoder's tensor, nor do the rounded ones: so the number of the
     parameters, in lists of one entry each, is not taken for them."""
     few = set("BKGRN") & set(letters)
-    return (not few or set("SDFEV") & set(letters)) and ("[" not in letters or "[S/128]" in letters and "K" in letters)
+    return (not few or set("SDFEV") & set(letters)) and ("[" not in letters or "[S/128]" in letters and set("KG") & set(letters))
 
 
 _SYMBOL = re.compile(r"\[[^]]*\]|[A-Za-z]")
@@ -152,17 +153,18 @@ SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47), 17)
 FUSED_GROUPS = (59, 71)  # with another prime two above
 
 
-def first(letters, fused=False):
-    """The dimensions to record at; letters: those that the template has; fused: query, key and value are one matrix."""
-    return _some(FIRST, letters, fused and FUSED_GROUPS[0])
+def first(letters, fused=False, single=False):
+    """The dimensions to record at; letters: those that the template has; fused: query, key and value are one matrix; single:
+    there is one head of keys and values."""
+    return _some(FIRST, letters, fused and FUSED_GROUPS[0], single)
 
 
-def second(letters, fused=False):
+def second(letters, fused=False, single=False):
     """Others, to check at."""
-    return _some(SECOND, letters, fused and FUSED_GROUPS[1])
+    return _some(SECOND, letters, fused and FUSED_GROUPS[1], single)
 
 
-def _some(which, letters, group):
+def _some(which, letters, group, single):
     fused = bool(group) and "G" in letters
     primes = dict(which[0], G=group) if fused else which[0]
-    return Dims({k: v for k, v in primes.items() if k in letters or k not in "BGRN"}, which[1], fused=fused)
+    return Dims({k: v for k, v in primes.items() if not (k == "K" and single) and (k in letters or k not in "BGRN")}, which[1], fused=fused)

@@ -12,6 +12,9 @@ FAMILIES = {
     "mistral": ("mistral", {"sliding_window": None}, "grouped untied"),
     "qwen2": ("qwen2", {"use_sliding_window": False}, "grouped mha tied untied"),
     "qwen3": ("qwen3", {"use_sliding_window": False}, "grouped tied untied"),
+    "gemma2": ("gemma2", {"sliding_window": 1 << 20}, "grouped tied"),
+    "gemma3_text": ("gemma3_text", {"sliding_window": 1 << 20}, "grouped tied"),
+    "phi3": ("phi3", {"sliding_window": None, "pad_token_id": 0}, "grouped mha untied"),
 }
 
 # The recorder's knobs, and what stands behind an adapter's rank; None: there is no adapter. Those with dropout are what most
@@ -41,7 +44,7 @@ KINDS = {
 }
 # Kinds that are made of some shapes only: (family, grouped, tied)
 _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
-# Families whose models have one head of keys and values, too: a copy that vanishes then is counted.
+# Families whose models have one head of keys and values, where a copy vanishes that several need.
 SINGLE = ("gemma3_text",)
 FUSED = ("phi3",)  # query, key and value are one matrix
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
@@ -83,6 +86,11 @@ class Variant:
         return self.family in FUSED
 
     @property
+    def is_single_headed(self):
+        """Have all its heads the same keys and values?"""
+        return self.family in SINGLE
+
+    @property
     def facts(self):
         """What the header says of it besides the recorder's words."""
         knobs, adapter = KINDS[self.kind]
@@ -121,8 +129,8 @@ class Variant:
     @property
     def bounds(self):
         """Of its dimensions."""
-        least = {"K": [1, BOUNDS["K"][1]]} if self.family in SINGLE and self.grouped else {}
-        return dict(BOUNDS, **least, L=[LEAST_LAYERS.get(self.family, BOUNDS["L"][0]), BOUNDS["L"][1]])
+        heads = {"K": [1, 1]} if self.is_single_headed else {}
+        return dict(BOUNDS, **heads, L=[LEAST_LAYERS.get(self.family, BOUNDS["L"][0]), BOUNDS["L"][1]])
 
     def config(self, value):
         """A config.json with these values."""

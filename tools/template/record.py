@@ -34,7 +34,7 @@ def direct(variant, value):
 
 def template(variant):
     """The text of the variant's template."""
-    logs, header, d = {}, None, dims.first(variant.letters, variant.is_fused)
+    logs, header, d = {}, None, dims.first(variant.letters, variant.is_fused, variant.is_single_headed)
     for layers in variant.layers:
         logs[layers], header = log(variant, dict(d.value, L=layers))
     lines = make.body(logs, d)

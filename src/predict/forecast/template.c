@@ -41,8 +41,20 @@ static struct str adapter_text(struct str adapter) {
     if (adapter.len == 0) return STR("none");
     return rest.len > 0 ? rest : STR("all-linear");
 }
+static const char *const *linear_layers(const struct shape *s) {
+    return str_is(s->type, "phi3") ? plan_adapter_fused : plan_adapter_layers;
+}
+// A Phi-3's layers, all of them named, are every linear layer.
+static bool is_every_layer(const struct wish *w) {
+    const char *const *layers = linear_layers(w->shape);
+    struct str rest = plan_adapter_targets(w->plan->adapter);
+    while (rest.p && *layers && str_is(str_cut(&rest, ','), *layers)) layers++;
+    return !rest.p && !*layers;
+}
 static struct str wanted_adapter(const struct wish *w) {
-    return adapter_text(w->plan->adapter);
+    struct str text = adapter_text(w->plan->adapter);
+    if (!is_every_layer(w)) return text;
+    return str_ends(text, STR(":dropout")) ? STR("all-linear:dropout") : STR("all-linear");
 }
 static struct str has_adapter(const struct tape_shelf_entry *e) {
     return adapter_text(e->entry.header.adapter);
@@ -186,14 +198,16 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
 }
 
 // Whether LoRA is on a layer that the model has.
-static bool has_target(struct str targets) {
-    for (struct str rest = targets; rest.p;) {
-        struct str target = str_cut(&rest, ',');
-        for (int i = 0; plan_adapter_layers[i]; i++) {
-            if (str_is(target, plan_adapter_layers[i])) return true;
-        }
-    }
+static bool has_target(struct str targets, const char *const *layers) {
+    for (struct str rest = targets; rest.p;)
+        if (str_is_one_of(str_cut(&rest, ','), layers)) return true;
     return targets.len == 0;
+}
+
+static struct str listed(struct arena *a, const char *const *words) {
+    struct buf text = buf_new(a);
+    for (int i = 0; words[i]; i++) buf_format(&text, "%s%s", i > 0 ? ", " : "", words[i]);
+    return buf_str(&text);
 }
 
 int forecast_shard_hint(struct fail *why) {
@@ -206,11 +220,11 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     struct arena *a = f->arena;
     const struct property *p = &properties[property];
     struct str targets = plan_adapter_targets(w->plan->adapter);
-    if (!has_target(targets)) {
+    if (!has_target(targets, linear_layers(w->shape))) {
         fail_set(why, FAIL_INPUT, "%.*s: LoRA on %.*s: a %.*s has no such layer",
                  STR_ARG(w->plan->model), STR_ARG(targets), STR_ARG(w->shape->type));
-        return fail_hint(why, "its linear layers: q_proj, k_proj, v_proj, o_proj, gate_proj, "
-                              "up_proj, down_proj");
+        return fail_hint(why, "its linear layers: %.*s",
+                         STR_ARG(listed(a, linear_layers(w->shape))));
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
@@ -343,10 +357,6 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                          "transformers runs Gemma 2 unless told otherwise: flash attention needs "
                          "less"));
     }
-    if (w->shape->kv_heads == 1)
-        str_list_add(a, &t->notes,
-                     STR("one head of keys and values: a copy of them that several "
-                         "need is counted, too"));
     if (window > 0 && tokens > window)
         str_list_format(a, &t->notes,
                         "not counted: the mask of the model's window of %lld tokens (sdpa; "

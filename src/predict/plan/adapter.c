@@ -20,20 +20,40 @@ const char *const plan_quants[] = {"nf4", "nf4-dq", NULL};
 const char *const plan_adapter_layers[] = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
                                            "gate_proj", "up_proj", "down_proj", NULL};
 
+const char *const plan_adapter_fused[] = {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", NULL};
+
+static bool has_name(struct str names, const char *name) {
+    while (names.p)
+        if (str_is(str_cut(&names, ','), name)) return true;
+    return false;
+}
+
+static int count_names(struct str names) {
+    int count = 0;
+    for (; names.p; str_cut(&names, ',')) count++;
+    return count;
+}
+
+// The names in the order in which a layer has them, if all are of one kind of layer.
+static struct str in_order(struct arena *a, struct str names) {
+    static const char *const *const kinds[] = {plan_adapter_layers, plan_adapter_fused};
+    for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
+        struct buf text = buf_new(a);
+        int found = 0;
+        for (int i = 0; kinds[k][i]; i++)
+            if (has_name(names, kinds[k][i]))
+                buf_format(&text, "%s%s", found++ > 0 ? "," : "", kinds[k][i]);
+        if (found == count_names(names)) return buf_str(&text);
+    }
+    return names;
+}
+
 static bool is_every(struct str targets) {
     static const char *const words[] = {"all", "all-linear", NULL};
-    int named = 0;
     if (targets.len == 0 || str_is_one_of(targets, words)) return true;
-    for (int i = 0; plan_adapter_layers[i]; i++) {
-        for (struct str rest = targets; rest.p;) {
-            if (!str_is(str_cut(&rest, ','), plan_adapter_layers[i])) continue;
-            named++;
-            break;
-        }
-        if (named <= i) return false;
-    }
-    for (struct str rest = targets; rest.p; str_cut(&rest, ',')) named--;
-    return named == 0;
+    int named = 0;
+    while (plan_adapter_layers[named] && has_name(targets, plan_adapter_layers[named])) named++;
+    return !plan_adapter_layers[named] && count_names(targets) == named;
 }
 
 struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout) {
@@ -45,9 +65,10 @@ struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool 
         if (!str_is_made_of(name, "-_.")) return (struct str){0};
         buf_format(&names, "%s%.*s", names.count > 0 ? "," : "", STR_ARG(name));
     }
-    bool is_all = is_every(buf_str(&names));
+    struct str ordered = in_order(a, buf_str(&names));
+    bool is_all = is_every(ordered);
     buf_format(&text, "lora:%lld", (long long)rank);
-    if (!is_all) buf_format(&text, ":%.*s", STR_ARG(buf_str(&names)));
+    if (!is_all) buf_format(&text, ":%.*s", STR_ARG(ordered));
     if (has_dropout) buf_format(&text, "%s:dropout", is_all ? ":all-linear" : "");
     return buf_str(&text);
 }

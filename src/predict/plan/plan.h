@@ -61,7 +61,7 @@ struct plan_zero {
 // False: it is none.
 bool plan_zero_read(struct str shard, struct plan_zero *ret);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
-// LoRA: its rank, the layers it is on (names, separated by commas, in any order) and whether it has
+// LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether it has
 // dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven linear
 // layers of a Llama, "all" and "all-linear" are "all-linear", which is left out at the end. Empty:
 // the rank is no number from 1 on, or a name is none.
@@ -72,6 +72,7 @@ struct str plan_adapter_rest(struct str adapter);
 // The layers alone; empty: every linear layer.
 struct str plan_adapter_targets(struct str adapter);
 extern const char *const plan_adapter_layers[]; // NULL-ended: the linear layers of a Llama
+extern const char *const plan_adapter_fused[];  // of a Phi-3, where several are one matrix
 
 // A member of a plan that stands `at` bytes into a record, as a row of the record's table.
 // clang-format off

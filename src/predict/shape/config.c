@@ -160,10 +160,16 @@ static void put(struct arena *a, json_t *object, struct str path, json_t *value)
 }
 
 int64_t shape_window(const struct shape *s) {
-    // MistralConfig's default; the others have use_sliding_window, which is off
-    int64_t window = str_is(s->type, "mistral") ? 4096 : 0;
-    json_t *more =
-        window > 0 ? json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL) : NULL;
+    // What the families' configuration classes have; those of other families have a switch, off.
+    static const struct {
+        const char *type;
+        int64_t window;
+    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096}, {"phi3", 0}};
+    size_t i = 0, count = sizeof windows / sizeof *windows;
+    while (i < count && !str_is(s->type, windows[i].type)) i++;
+    if (i == count) return 0;
+    int64_t window = windows[i].window;
+    json_t *more = json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
     const json_t *said = json_object_get(more, "sliding_window");
     if (said) window = json_is_number(said) ? (int64_t)json_number_value(said) : 0;
     json_decref(more);
