@@ -38,6 +38,8 @@ KINDS = {
     "zero": (_ZERO, None),
     "zero-lora": (_ZERO, ""),
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
+    "lora-qv": (_AMP, ":q_proj,v_proj"),
+    "lora-qv-dropout": (_AMP, ":q_proj,v_proj:dropout"),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
@@ -56,7 +58,7 @@ FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 FEW = {"gemma2": "full lora lora-dropout qlora qlora-dropout".split(),
        "gemma3_text": "full lora qlora".split(),
        "phi3": "full full-amp lora lora-dropout qlora qlora-dropout".split()}
-SOME = {"fsdp2-lora": _GROUPED, "fsdp2-lora-accumulating": _GROUPED}
+SOME = {kind: _GROUPED for kind in ("fsdp2-lora", "fsdp2-lora-accumulating", "lora-qv", "lora-qv-dropout")}
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
 
