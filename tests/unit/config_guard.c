@@ -254,12 +254,16 @@ static const struct row rows[] = {
     {"torchtitan", "c.toml",
      "[training]\nlocal_batch_size = 8\n[parallelism]\ndata_parallel_shard_degree = 4 # of 8\n"
      "tensor_parallel_degree = 1\n# context_parallel_degree = 2\npipeline_parallel_degree = 2\n",
-     "FSDP (parallelism.data_parallel_shard_degree: 4), pipeline parallelism "
+     "torchtitan's FSDP2 (parallelism.data_parallel_shard_degree: 4), pipeline parallelism "
      "(parallelism.pipeline_parallel_degree: 2)"},
-    {"torchtitan on one GPU", "c.toml",
+    {"torchtitan over all GPUs, if there are several", "c.toml",
      "[training]\nlocal_batch_size = 8\n[parallelism]\ndata_parallel_shard_degree = -1\n"
      "tensor_parallel_degree = 1\n",
-     ""},
+     "torchtitan's FSDP2 (parallelism.data_parallel_shard_degree: -1)"},
+    {"torchtitan, and no word of it", "c.toml", "[training]\nlocal_batch_size = 8\n",
+     "torchtitan's FSDP2 (training)"},
+    {"torchtitan, not sharded", "c.toml",
+     "[training]\nlocal_batch_size = 8\n[parallelism]\ndata_parallel_shard_degree = 1\n", ""},
     {"a command", "c.sh",
      "torchrun train.py --per_device_train_batch_size 2 \\\n  --deepspeed ds_z2.json \\\n  "
      "--use-peft --lora_r 8 \\\n  --load_in_4bit=True \\\n  --fsdp ''\n# --cpu_offload\n",

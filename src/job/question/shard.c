@@ -6,6 +6,8 @@
 // Words of the field that no template covers.
 static const char *const unmodelled[] = {"fsdp", "fsdp1", "hsdp", "zero", "tp", "pp", "cp", NULL};
 
+static const char titan_fsdp2[] = "torchtitan's FSDP2"; // data/dialects.tsv
+
 static int bad_word(struct arena *a, struct str word, struct fail *why) {
     struct near near = {.typed = word};
     if (str_is(word, "ddp")) {
@@ -31,10 +33,22 @@ static int zero_stage(const struct config_guard *g) {
     return str_to_i64(str_slice(g->what, sizeof begin - 1, g->what.len), &stage) ? (int)stage : 0;
 }
 
+// torchtitan shards over all GPUs unless told over how many: where there is one, nothing is
+// sharded.
+static bool is_over_one(const struct question *q, const struct config_guard *g) {
+    int64_t said = 0;
+    return str_is(g->what, titan_fsdp2) && q->plan.ranks < 2 &&
+           (!str_to_i64(g->value, &said) || said < 1);
+}
+
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
+    if (is_over_one(q, g)) return true;
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
-    if (!plan_zero_read(q->plan.shard, &zero)) return str_is(g->what, "FSDP2");
+    // torchtitan's own is a recording's: no template has it
+    bool is_titan = str_starts(q->plan.model, STR("titan:"));
+    if (!plan_zero_read(q->plan.shard, &zero))
+        return str_is(g->what, is_titan ? titan_fsdp2 : "FSDP2");
     return zero_stage(g) == zero.stage;
 }
 
