@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit null: the smallest verb there can be, to be copied. It says the batch that it is given.
+#include "base/out.h"
 #include "cli/verb.h"
 
 #include <inttypes.h>
 #include <stddef.h>
-#include <stdio.h>
 
 struct null_options {
     struct cli_options o;
@@ -24,7 +24,7 @@ static int null_run(struct arena *a, const struct cli_options *options, struct f
         fail_set(why, FAIL_INPUT, "there is no batch");
         return fail_hint(why, "--batch-size 8 says eight");
     }
-    printf(options->json ? "{\"batch\": %" PRId64 "}\n" : "batch %" PRId64 "\n", o->batch);
+    out_say(stdout, options->json ? "{\"batch\": %" PRId64 "}\n" : "batch %" PRId64 "\n", o->batch);
     return 0;
 }
 
