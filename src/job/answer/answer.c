@@ -49,6 +49,10 @@ static bool name_says(const struct question *q, int64_t size) {
     return false;
 }
 
+static bool is_models_own(const struct question *q) {
+    return config_is_models_own(&q->reading.values[CONFIG_IMAGE_SIZE]);
+}
+
 // Sizes that nobody said are the tape's; a config is not changed by such an answer (write.c).
 static void note_open_sizes(const struct question *q, struct answer *answer) {
     const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
@@ -64,6 +68,7 @@ static void note_open_sizes(const struct question *q, struct answer *answer) {
              (long long)is->image_size,
              name_says(q, is->image_size) ? "as the model's name says"
              : q->is_decided              ? "as the tape has it"
+             : is_models_own(q)           ? "the model's own, which the trainer takes"
                                           : "the model's usual one");
     }
 }
@@ -96,12 +101,14 @@ static void note_open_classes(const struct question *q, const struct tape_header
          (long long)h->classes, STR_ARG(whose));
 }
 
-bool answer_size_is_open(const struct question *q, const struct answer *answer) {
+const struct answer_open *answer_open_size(const struct question *q, const struct answer *answer) {
+    static const struct answer_open length = {"sequence length", "--seq-len"},
+                                    image = {"image size", "--img-size"};
     const struct plan *asked = &q->plan, *is = &answer->plan;
-    const bool is_length = asked->sequence_length <= 0 && is->sequence_length > 0;
-    const bool is_image = asked->image_size <= 0 && is->image_size > 0;
-    if (is_length || !is_image || !q->has_config || q->is_decided) return is_length;
-    return question_is_homemade(&q->reading) && !name_says(q, is->image_size);
+    if (asked->sequence_length <= 0 && is->sequence_length > 0) return &length;
+    if (asked->image_size > 0 || is->image_size <= 0 || !q->has_config || q->is_decided)
+        return NULL;
+    return is_models_own(q) || name_says(q, is->image_size) ? NULL : &image;
 }
 
 bool answer_stands_in(const struct answer *answer) {
@@ -113,7 +120,7 @@ bool answer_stands_in(const struct answer *answer) {
 
 static const char *verdict_basis(const struct question *q, const struct answer *answer) {
     if (question_not_modelled(q).len > 0) return "not_modelled";
-    if (answer_size_is_open(q, answer)) return "assumed_size";
+    if (answer_open_size(q, answer)) return "assumed_size";
     return answer_stands_in(answer) ? "stand_in" : "counted";
 }
 

@@ -48,8 +48,12 @@ int answer_empty(struct question *q, struct answer *answer, bool at_batch, struc
 
 // Whether the tape of a larger image or a longer sequence stands in.
 bool answer_stands_in(const struct answer *answer);
-// A length or an image size that nobody said: nothing is written on it.
-bool answer_size_is_open(const struct question *q, const struct answer *answer);
+// A size that nobody said, and the option that says it: nothing is written on it, and no gate
+// passes it. NULL: there is none.
+struct answer_open {
+    const char *what, *option;
+};
+const struct answer_open *answer_open_size(const struct question *q, const struct answer *answer);
 
 // One element of "results" (doc/formats/fit.md).
 json_t *answer_json(const struct answer *answer);

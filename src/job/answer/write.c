@@ -138,12 +138,13 @@ int answer_write(struct question *q, struct answer *answer,
     answer->not_written = "not_modelled";
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
     answer->not_written = "assumed_size";
+    const struct answer_open *open = answer_open_size(q, answer);
+    // Where nothing is edited what to type is said all the same, for the size that was counted.
     const bool is_edited = q->reading.editable || answer->plan.image_size <= 0;
-    if (answer_size_is_open(q, answer) && is_edited && !options->is_measured && !options->force) {
-        const bool is_image = answer->plan.image_size > 0;
-        buf_format(
-            report, "not written: the %s is assumed; %s N says it, --force writes all the same\n",
-            is_image ? "image size" : "sequence length", is_image ? "--img-size" : "--seq-len");
+    if (open && is_edited && !options->is_measured && !options->force) {
+        buf_format(report,
+                   "not written: the %s is assumed; %s N says it, --force writes all the same\n",
+                   open->what, open->option);
         return FAIL_NO;
     }
     answer->not_written = "stand_in";

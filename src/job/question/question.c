@@ -149,23 +149,19 @@ static int read_config(struct question *q, struct question_options *o, struct fa
     return 0;
 }
 
-static bool has_number(const struct config_value *v) {
-    bool is_number = v->type == CONFIG_INT || v->type == CONFIG_FLOAT || v->assumed;
-    return is_number && v->integer > 0;
-}
-
-bool question_is_homemade(const struct config_reading *r) {
-    static const char *const dialects[] = {"none", "flat", "sections", NULL};
-    for (int i = 0; dialects[i]; i++) {
-        if (str_is(r->dialect, dialects[i])) return true;
-    }
-    return false;
+// A size may be a list or a text of several; elsewhere such a thing is none (classes: [0, 2]).
+static bool has_number(const struct config_value *v, bool is_size) {
+    const bool is_number = v->type == CONFIG_INT || v->type == CONFIG_FLOAT || v->assumed;
+    return v->integer > 0 &&
+           (is_number || (is_size && (v->type == CONFIG_NESTED || v->type == CONFIG_TEXT)));
 }
 
 // A default of the trainer counts like a value; where it came from is said.
 static void say_default(struct question *q, enum config_role role) {
     const struct config_value *v = &q->reading.values[role];
-    const bool is_ours = question_is_homemade(&q->reading);
+    // A team's own training code has the defaults of what it is made of.
+    static const char *const homemade[] = {"none", "flat", "sections", NULL};
+    const bool is_ours = str_is_one_of(q->reading.dialect, homemade);
     const bool is_counted = role == CONFIG_OPTIMIZER || role == CONFIG_PRECISION;
     if (!v->assumed || (is_ours && is_counted && q->is_decided)) return;
     const struct str title = is_ours ? STR("PyTorch") : q->reading.title;
@@ -175,9 +171,14 @@ static void say_default(struct question *q, enum config_role role) {
 
 static void take_number(struct question *q, enum config_role role, int64_t *number) {
     const struct config_value *v = &q->reading.values[role];
-    if (*number > 0 || !has_number(v)) return;
+    const bool is_size = role == CONFIG_IMAGE_SIZE || role == CONFIG_SEQUENCE_LENGTH;
+    if (*number > 0 || !has_number(v, is_size)) return;
     *number = v->integer;
     say_default(q, role);
+    if (is_size && v->number < (double)v->integer)
+        question_say(q, "%.*s has sizes from %.0f to %lld: counted with the largest%s",
+                     STR_ARG(v->path), v->number, (long long)v->integer,
+                     role == CONFIG_IMAGE_SIZE ? ", as a square" : "");
 }
 
 // Also "offload" and "unsloth", and a default: config_read_roles knows what they mean.

@@ -151,8 +151,6 @@ __attribute__((format(printf, 2, 3))) void question_say(struct question *q, cons
 struct str question_not_modelled(const struct question *q);
 // For a prediction that ends in an error and shows no notes: says the same on stderr. Returns rc.
 int question_failed(const struct question *q, int rc);
-// Of a team's own training code, which has the defaults of what it is made of and sizes of its own.
-bool question_is_homemade(const struct config_reading *r);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
 
 #endif

@@ -101,7 +101,7 @@ struct config_value {
     struct str file;  // the file it comes from, where that is another; empty: the config itself
     int line, column; // from 1; 0 when the key is not in the file
     int64_t integer;  // INT, FLOAT without a fraction, the largest of a list of sizes; else 0
-    double number;    // INT and FLOAT; NaN otherwise
+    double number;    // INT and FLOAT, the smallest of a list of sizes; NaN otherwise
     bool boolean;     // BOOL
     // Precision only: one of fp32, amp-fp16, amp-bf16, bf16, fp16; empty: not known.
     struct str word;
@@ -154,6 +154,10 @@ enum config_role {
 const char *config_role_name(enum config_role role); // "batch", "image_size"; the words of --key
 // CONFIG_ROLES: no such role.
 enum config_role config_role_find(struct str name);
+
+// A size that the file leaves to the model, and of which the trainer is known to do so ("model" in
+// data/dialects.tsv).
+bool config_is_models_own(const struct config_value *v);
 
 // What the user said about the file; zeroed is fine.
 struct config_options {

@@ -5,32 +5,48 @@
 
 enum { PIXELS_LEAST = 8 };
 
-// "[224, 224]", "(640, 672)", "224x224": the longer side.
-static int64_t largest_number(struct str text) {
-    int64_t largest = 0, value = 0;
+// Of the numbers of a size; none: 0 and 0. A smaller number is a count of channels.
+struct span {
+    int64_t least, most;
+};
+
+static void span_add(struct span *s, int64_t value) {
+    if (value > s->most) s->most = value;
+    if (value >= PIXELS_LEAST && (s->least == 0 || value < s->least)) s->least = value;
+}
+
+// "[224, 224]", "(640, 672)", "224x224"
+static struct span span_of_text(struct str text) {
+    struct span s = {0};
+    int64_t value = 0;
     for (ptrdiff_t i = 0; i <= text.len; i++) {
         const bool digit = i < text.len && str_is_digit(text.p[i]);
         if (digit && value < 100000000) value = value * 10 + (text.p[i] - '0');
-        if (!digit) {
-            largest = value > largest ? value : largest;
-            value = 0;
-        }
+        if (digit) continue;
+        span_add(&s, value);
+        value = 0;
     }
-    return largest;
+    return s;
 }
 
 // Of a list, or of the lists in it: several sizes are drawn from.
-static int64_t largest_item(const struct config *c, const struct config_node *list, int depth) {
-    int64_t largest = 0;
+static struct span span_of_list(const struct config *c, const struct config_node *list, int depth) {
+    struct span s = {0};
     for (ptrdiff_t i = 0; i < list->count; i++) {
         const struct config_node *n = config_node_follow(list->items[i]);
-        const struct scalar s = config_scalar_read(c, n);
-        const int64_t one = n->kind == NODE_LIST && depth == 0 ? largest_item(c, n, 1)
-                            : s.type == CONFIG_INT             ? s.integer
-                                                               : 0;
-        largest = one > largest ? one : largest;
+        const struct scalar one = config_scalar_read(c, n);
+        const struct span inner = n->kind == NODE_LIST && depth == 0 ? span_of_list(c, n, 1)
+                                  : one.type == CONFIG_INT ? (struct span){one.integer, one.integer}
+                                                           : (struct span){0};
+        span_add(&s, inner.least);
+        span_add(&s, inner.most);
     }
-    return largest;
+    return s;
+}
+
+static void take_span(struct config_value *v, struct span s) {
+    v->integer = s.most;
+    if (s.least > 0) v->number = (double)s.least;
 }
 
 void config_reader_number(struct reader *r, struct config_value *v, enum config_role role,
@@ -45,17 +61,17 @@ void config_reader_number(struct reader *r, struct config_value *v, enum config_
         v->integer = 1;
         for (ptrdiff_t i = 0; i < v->text.len; i++) v->integer += v->text.p[i] == ',';
     } else if (n->kind == NODE_LIST && sort == SORT_COUNT && n->count == 1) {
-        v->integer = largest_item(r->config, n, 1); // fairseq's update_freq: [4]
+        v->integer = span_of_list(r->config, n, 1).most; // fairseq's update_freq: [4]
         v->number = (double)v->integer;
         v->type = v->integer > 0 ? CONFIG_INT : CONFIG_NESTED;
     } else if (v->type == CONFIG_NESTED && n->kind == NODE_LIST && sort == SORT_SIZE) {
-        v->integer = largest_item(r->config, n, 0);
+        take_span(v, span_of_list(r->config, n, 0));
     } else if (n->kind == NODE_LIST && str_is(r->dialect->rule, "largest")) {
-        v->integer = largest_item(r->config, n, 0); // of a sweep
+        v->integer = span_of_list(r->config, n, 0).most; // of a sweep
         v->number = (double)v->integer;
         v->type = v->integer > 0 ? CONFIG_INT : CONFIG_NESTED;
     } else if (v->type == CONFIG_TEXT && sort == SORT_SIZE && role == CONFIG_IMAGE_SIZE) {
-        v->integer = largest_number(v->text);
+        take_span(v, span_of_text(v->text));
     } else if (v->type == CONFIG_INT || v->type == CONFIG_FLOAT) {
         const bool whole = v->number == (double)v->integer;
         if (!whole || v->integer < (sort == SORT_WORKERS ? 0 : 1)) v->type = CONFIG_SPECIAL;

@@ -169,8 +169,10 @@ int fit_check_judge(struct question *q, const struct question_options *asked,
     row->basis = answer.verdict_basis;
     row->notes = answer.notes;
     set_verdict(q, &answer, row);
-    if (str_is(str_of(row->basis), "assumed_size"))
-        unjudged(row, STR("it does not say the sequence length"), STR("--seq-len N says it"));
+    const struct answer_open *open = answer_open_size(q, &answer);
+    if (open)
+        unjudged(row, str_format(q->arena, "it does not say the %s", open->what),
+                 str_format(q->arena, "%s N says it", open->option));
     else if (bounded_by(&answer).len > 0)
         unjudged(row, bounded_by(&answer),
                  STR("what stands in needs more and does not fit: batchfit record makes a tape of "
