@@ -18,6 +18,7 @@ struct row {
     int64_t size; // image size, else sequence length
     const char *warning, *section, *refusal;
     bool hydra;
+    const char *optimizer; // NULL: whatever it is
 };
 
 static const struct row rows[] = {
@@ -242,7 +243,8 @@ static const struct row rows[] = {
      "amp-fp16", "minigpt4", 224},
     {"amp_anywhere.yaml", "sections", NULL, "data.batch_size", 8, 'D', 8, "amp-fp16", "resnet50",
      224},
-    {"speechbrain_esc.yaml", "speechbrain", NULL, "batch_size", 24, 'D', 48, "amp-bf16", "-", 0},
+    {"speechbrain_esc.yaml", "speechbrain", NULL, "batch_size", 24, 'D', 48, "amp-bf16", "-", 0,
+     .optimizer = "torch.optim.AdamW"},
     {"speechbrain_dynamic.yaml", "speechbrain", NULL, "opts.size", 12, 'D', 12, "fp32", "-", 0,
      "takes its value from opts.size"},
     {"wenet_static.yaml", "wenet", NULL, "dataset_conf.batch_conf.batch_size", 20, 'D', 60, "fp32",
@@ -313,6 +315,7 @@ static void one_file(void **state) {
     assert_int_equal(batch->unit, row->unit);
     same("precision", r.values[CONFIG_PRECISION].word, row->precision);
     same("model", r.values[CONFIG_MODEL].text, row->model);
+    same("optimizer", r.values[CONFIG_OPTIMIZER].text, row->optimizer);
     const int64_t image = r.values[CONFIG_IMAGE_SIZE].integer;
     assert_int_equal(image ? image : r.values[CONFIG_SEQUENCE_LENGTH].integer, row->size);
     assert_int_equal(r.hydra, row->hydra);

@@ -125,6 +125,15 @@ static struct str sentence(struct question *q, const struct answer *answer) {
     return buf_str(&text);
 }
 
+// A sweep's batches stay what they are: which of them fit is said.
+static struct str sweep_text(const struct question *q, const struct answer *answer) {
+    const int64_t largest = q->plan.batch, fitting = answer->plan.batch;
+    struct str head = str_format(q->arena, "%.*s: the largest of its batches, %lld,",
+                                 STR_ARG(q->path), (long long)largest);
+    if (fitting >= largest) return str_format(q->arena, "%.*s fits", STR_ARG(head));
+    return str_format(q->arena, "%.*s does not fit, %lld does", STR_ARG(head), (long long)fitting);
+}
+
 // "train.yaml: 48 -> 12, accumulation 1 -> 4"; empty: nothing changes.
 static struct str change_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
@@ -132,6 +141,7 @@ static struct str change_text(struct question *q, const struct answer *answer) {
     int64_t batch = q->plan.batch,
             accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
     if (batch <= 0 || answer_verdict(answer) == ANSWER_NOT || !answer->fits) return buf_str(&text);
+    if (q->reading.is_sweep) return sweep_text(q, answer);
     if (p->batch != batch) buf_format(&text, "%lld -> %lld", (long long)batch, (long long)p->batch);
     if (!p->inference && p->accumulation != accumulation) {
         buf_format(&text, "%saccumulation %lld -> %lld", text.count > 0 ? ", " : "",

@@ -339,7 +339,8 @@ static int fill_batches(struct question *q, const struct question_options *o, st
     if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);
     p->accumulation = q->batches.accumulation;
     if (p->ranks <= 0) p->ranks = q->batches.ranks > 0 ? q->batches.ranks : 1;
-    q->effective = o->effective > 0 ? o->effective : q->batches.effective;
+    q->effective = q->reading.is_sweep ? 0 : q->batches.effective; // each of a sweep has its own
+    if (o->effective > 0) q->effective = o->effective;
     if (q->effective % p->ranks != 0) {
         return fail_set(why, FAIL_INPUT, "the effective batch %lld cannot be split over %lld ranks",
                         (long long)q->effective, (long long)p->ranks);

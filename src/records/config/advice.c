@@ -56,6 +56,13 @@ struct str config_advice(struct arena *a, const struct config_reading *r,
     const struct dialect *d;
     struct buf b = buf_shown(a);
     if (config_dialect_of(a, r, &d, NULL)) return (struct str){0};
+    const struct config_value *batch = &r->values[CONFIG_BATCH];
+    if (r->is_sweep && change->batch >= batch->integer) return (struct str){0};
+    if (r->is_sweep) {
+        buf_format(&b, "%.*s: nothing above %lld\n", STR_ARG(batch->path),
+                   (long long)change->batch);
+        return buf_str(&b);
+    }
     const int64_t ranks = change->ranks > 0 ? change->ranks : 1;
     const int64_t steps = change->accumulation > 0 ? change->accumulation : 1;
     const bool global = r->values[CONFIG_BATCH].unit == 'G' || str_is(d->id, "yolo_hyp");

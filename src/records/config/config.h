@@ -189,6 +189,7 @@ struct config_reading {
     bool hydra;                   // other files and the command line have a say
     bool stops;                   // a file of another program: nothing can be answered from it
     bool editable;                // false: config_advice
+    bool is_sweep;                // its batch is the largest of several that are tried
     struct str refusal; // why not editable, or why this is no training config; empty otherwise
     struct config_value values[CONFIG_ROLES];
     // Of an ensemble, which names several and not one: each once, in the order of the file.

@@ -205,6 +205,7 @@ static void count_ranks(struct reader *r) {
 
 static void note_sweep(struct reader *r) {
     const struct config_value *v = &r->reading->values[CONFIG_BATCH];
+    r->reading->is_sweep = v->integer > 0;
     if (v->integer > 0)
         config_reader_warn(r, "line %d: of %.*s the largest, %lld, must fit", v->line,
                            STR_ARG(v->path), (long long)v->integer);

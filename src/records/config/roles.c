@@ -11,9 +11,18 @@
 
 // --- Finding -------------------------------------------------------------------------------------
 
+// HyperPyYAML's "opt_class: !name:torch.optim.AdamW" with its arguments below: the class; empty: it
+// is none.
+static struct str class_of_tag(const struct config_node *n) {
+    struct str tag = config_node_tag(n), kind = str_cut(&tag, ':');
+    const bool is_class = str_is(kind, "!name") || str_is(kind, "!new");
+    return is_class ? tag : (struct str){0};
+}
+
 static bool usable(const struct config *c, const struct match *m, enum role_sort sort,
                    bool is_model) {
     const struct config_node *n = config_node_follow(m->place.value);
+    if (sort == SORT_TEXT && class_of_tag(n).len > 0) return true;
     // restore_from_path: null names no model.
     if (is_model && config_scalar_read(c, n).type == CONFIG_NULL) return false;
     if (n->kind == NODE_MAP) return config_node_is_template(n);
@@ -200,6 +209,9 @@ static struct config_value take(struct reader *r, enum config_role role, struct 
     } else if (sort == SORT_LIST && n->kind == NODE_LIST) {
         v.type = CONFIG_TEXT;
         v.text = config_node_text(r->arena, n, ',');
+    } else if (sort == SORT_TEXT && class_of_tag(n).len > 0) {
+        v.type = CONFIG_TEXT;
+        v.text = class_of_tag(n);
     }
     return v;
 }
