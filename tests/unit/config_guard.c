@@ -48,6 +48,42 @@ static const struct row rows[] = {
      "offload)"},
     // Hugging Face, TRL, ms-swift
     // Speech, medicine, vision and language, reinforcement learning
+    {"openrlhf, without a stage", "c.sh",
+     "python -m openrlhf.cli.train_sft --train.micro_batch_size 2 --data.max_len 64\n",
+     "ZeRO stage 2 by default (train)"},
+    {"openrlhf, PPO", "c.sh",
+     "python -m openrlhf.cli.train_ppo_ray --train.micro_batch_size 2 --ds.zero_stage 0 "
+     "--data.max_len 64 --rollout.batch_size 8\n",
+     "actor, reference and reward models, and an engine that generates (rollout)"},
+    {"simpletuner, nothing frozen", "c.json",
+     "{\"model_family\": \"sdxl\", \"model_type\": \"full\", \"train_batch_size\": 2, "
+     "\"base_model_precision\": \"no_change\", \"controlnet\": false}",
+     ""},
+    {"simpletuner", "c.json",
+     "{\"model_family\": \"sdxl\", \"model_type\": \"lora\", \"train_batch_size\": 2, "
+     "\"base_model_precision\": \"int8-quanto\", \"controlnet\": true}",
+     "LoRA (model_type: lora), quantised weights (base_model_precision: int8-quanto), a ControlNet "
+     "beside a frozen model (controlnet: true)"},
+    {"onetrainer", "c.json",
+     "{\"training_method\": \"EMBEDDING\", \"model_type\": \"X\", \"base_model_name\": \"m\"}",
+     "textual inversion (training_method: EMBEDDING), text encoders and an autoencoder beside "
+     "(model_type: X)"},
+    {"lingua", "c.yaml",
+     "data: {seq_len: 64, root_dir: d}\nmodel: {dim: 8}\ndistributed: {fsdp_type: full_shard}\n",
+     "FSDP (distributed.fsdp_type: full_shard)"},
+    {"lingua, on one GPU", "c.yaml",
+     "data: {seq_len: 64, root_dir: d}\nmodel: {dim: 8}\ndistributed: {fsdp_type: no_shard}\n", ""},
+    {"solo-learn, on frozen layers", "c.yaml",
+     "pretrain_method: byol\nbackbone: {name: resnet18}\noptimizer: {batch_size: 4}\n",
+     "frozen layers (pretrain_method: byol)"},
+    {"LLaMA-Factory v1", "c.yaml",
+     "model: m\ntrain_dataset: d\nmicro_batch_size: 1\npeft_config: {name: freeze}\n"
+     "dist_config: {name: deepspeed}\nquant_config: {name: bnb, quantization_bit: 4}\n",
+     "frozen layers (peft_config.name: freeze), 4-bit weights (quant_config.quantization_bit: 4), "
+     "ZeRO (dist_config.name: deepspeed)"},
+    {"four bits of optimizer state", "c.yaml",
+     "per_device_train_batch_size: 2\noptim: adamw_torch_4bit\n",
+     "4-bit optimizer states (optim: adamw_torch_4bit)"},
     {"speechbrain, batches by length", "c.yaml",
      "batch_size: 8\ndynamic_batching: True\nfreeze_wav2vec: True\n"
      "net: !new:speechbrain.nnet.linear.Linear {n_neurons: 4}\n",

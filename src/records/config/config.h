@@ -55,6 +55,7 @@ struct config {
     bool is_layered;  // the files that it names were looked for
     bool is_partial;  // and not all are there: what is in none of the others is not known
     bool is_composed; // by Hydra: this file's values need not win over the others'
+    bool is_group;    // of Hydra's: it may be a list
     // Why nothing may be written into this file although it can be read (a tab that the trainer's
     // parser rejects, …); empty: it may.
     struct str unwritable;

@@ -301,6 +301,7 @@ static int expand_list(struct hydra *h, const struct config_node *list, const st
 }
 
 static struct config_node *list_of(const struct config_node *root) {
+    if (root->kind != NODE_MAP) return NULL;
     struct config_node *n =
         config_map_find((struct config_node *)root, STR("defaults"), false).value;
     n = n ? config_node_follow(n) : NULL;
@@ -308,7 +309,8 @@ static struct config_node *list_of(const struct config_node *root) {
 }
 
 // Without the list itself, which is no value.
-static struct config_node *content_of(struct layers *l, const struct config_node *root) {
+static struct config_node *content_of(struct layers *l, struct config_node *root) {
+    if (root->kind != NODE_MAP) return root;
     struct config_node *n = config_layer_map(l, root);
     for (int i = 0; i + 1 < root->count; i += 2) {
         if (!str_is(root->items[i]->text, "defaults") && !root->items[i]->is_replaced)
@@ -318,7 +320,7 @@ static struct config_node *content_of(struct layers *l, const struct config_node
     return n;
 }
 
-static int expand_content(struct hydra *h, const struct config_node *root, const struct from *from,
+static int expand_content(struct hydra *h, struct config_node *root, const struct from *from,
                           struct piece self) {
     const struct config_node *list = list_of(root);
     self.root = content_of(h->layers, root);
@@ -439,7 +441,9 @@ int config_hydra_compose(struct layers *l, const struct config_node *defaults) {
     const struct from top = {.file = c->name};
     const struct from from = {
         .package = final_package(l->arena, &primary, &top, header_of(c->text)), .file = c->name};
+    l->composes = true;
     int status = expand_content(&h, own, &from, (struct piece){.package = from.package});
+    l->composes = false;
     if (status) return status;
     note_unused(&h);
     note_order(&h, defaults, content_of(l, own));
@@ -448,6 +452,11 @@ int config_hydra_compose(struct layers *l, const struct config_node *defaults) {
         if (!p->root) {
             note_missing(&h, p, root);
             continue;
+        }
+        if (p->root->kind != NODE_MAP && p->package.len == 0) {
+            return fail_set(l->why, FAIL_INPUT, "%.*s:%d:%d: a list at the top of the config",
+                            STR_ARG(c->files.items[p->root->file - 1]), p->root->line,
+                            p->root->column);
         }
         root = config_layer_merge(l, root, placed(l, p->package, p->root));
         if (!root) return FAIL_INPUT;

@@ -42,6 +42,7 @@ static bool is_empty(struct str text) {
 static int parse_file(struct layers *l, struct layer_file *f) {
     struct config c = {.name = f->path,
                        .text = f->text,
+                       .is_group = l->composes,
                        .format = str_ends(f->path, STR(".json")) ? CONFIG_JSON : CONFIG_YAML};
     str_list_add(l->arena, &l->config->files, f->path);
     if (is_empty(f->text)) {

@@ -19,7 +19,8 @@ struct layers {
     struct fail *why;
     struct layer_file *files;
     ptrdiff_t file_count, file_capacity;
-    int nodes; // that were made: each file may say everything again
+    int nodes;     // that were made: each file may say everything again
+    bool composes; // Hydra's groups, any of which may be a list
 };
 
 // The file at a path, as it stands, with the place of each node in it. *ret NULL: it is not at

@@ -399,7 +399,7 @@ static int check_root(const struct config *c, struct arena *a, struct fail *why)
         return fail_set(why, FAIL_INPUT, "%.*s:1:1: only comments, expected a training config",
                         STR_ARG(c->name));
     }
-    if (c->root->kind == NODE_MAP) return 0;
+    if (c->root->kind == NODE_MAP || (c->is_group && c->root->kind == NODE_LIST)) return 0;
     config_bytes_fail(c, c->root->begin, why, "expected keys with values (key: value), not one %s",
                       c->root->kind == NODE_LIST ? "list" : "text");
     struct str hint = config_bytes_hint(a, c->text, (struct str){0});

@@ -33,6 +33,8 @@ static const struct family {
     {SPELL_WORD, {"fp32", "amp-fp16", "amp-bf16", "bf16-true", "16-true"}}, // ours
     {SPELL_WORD, {"fp32", "fp16", "bf16", NULL, NULL}},
     {SPELL_WORD, {"float32", "float16", "bfloat16", NULL, NULL}},
+    {SPELL_WORD, {"FLOAT_32", "FLOAT_16", "BFLOAT_16", NULL, NULL}}, // OneTrainer
+    {SPELL_WORD, {"FLOAT_32", "FLOAT_16", "BFLOAT_16", NULL, NULL}}, // OneTrainer
     {SPELL_WORD, {"full", "half", NULL, NULL, NULL}},
     {SPELL_WORD, {"none", "amp", NULL, NULL, NULL}},
     {SPELL_WORD, {"O0", "O1", NULL, NULL, NULL}},                  // apex

@@ -108,13 +108,15 @@ static struct str referenced(struct arena *a, const struct config_node *n) {
 
 // ${data.batch_size} whose target is a literal of this file: the target is what is read and
 // written.
-static void follow_reference(struct reader *r, struct match *m) {
+static void follow_reference(struct reader *r, struct match *m, enum role_sort sort) {
     const struct str path = referenced(r->arena, config_node_follow(m->place.value));
     if (path.len == 0) return;
     struct steps steps;
     if (config_path_parse(r->arena, path, &steps, NULL)) return;
     struct place p = config_place_find(r->config, &steps);
-    if (!p.value || config_node_follow(p.value)->kind != NODE_SCALAR) return;
+    if (!p.value) return;
+    const enum node_kind kind = config_node_follow(p.value)->kind;
+    if (kind != NODE_SCALAR && !(kind == NODE_LIST && sort == SORT_SIZE)) return;
     if (config_scalar_read(r->config, config_node_follow(p.value)).type == CONFIG_SPECIAL) return;
     config_reader_warn(r, "%.*s takes its value from %.*s", STR_ARG(m->path), STR_ARG(path));
     m->path = path;
@@ -181,8 +183,8 @@ static void take_foreign(struct reader *r, enum config_role role, struct config_
 }
 
 static struct config_value take(struct reader *r, enum config_role role, struct match *m) {
-    follow_reference(r, m);
     const enum role_sort sort = config_role_sort(role);
+    follow_reference(r, m, sort);
     const struct config_node *n = config_node_follow(m->place.value);
     struct config_value v = config_value_of(r->arena, r->config, &m->place, m->path);
     v.unit = m->unit;
@@ -358,6 +360,10 @@ int config_reader_role(struct reader *r, enum config_role role) {
     if (config_role_sort(role) == SORT_PRECISION) {
         struct precision_keys keys = {0};
         config_precision_find(&r->scope, row->places, &keys);
+        for (ptrdiff_t i = 0; i < keys.count; i++)
+            follow_reference(r, &keys.items[i].match, SORT_PRECISION);
+        for (ptrdiff_t i = 0; i < keys.count; i++)
+            follow_reference(r, &keys.items[i].match, SORT_PRECISION);
         const struct str assumed = r->inherits ? (struct str){0} : row->assumed;
         struct config_value *p = &r->reading->values[role];
         *p = config_precision_read(&r->scope, &keys, assumed);

@@ -127,6 +127,10 @@ static void take_words(struct flags *f, ptrdiff_t begin, ptrdiff_t end) {
 // Where the training's own words begin: behind its file, behind "-m module", or behind the recipe
 // of torchtune ("tune run --nproc_per_node 2 RECIPE --config X").
 static ptrdiff_t script_at(const struct shell_command *c) {
+    // Trainers of their own: a file in their flags is a plugin or data.
+    static const char *const trainers[] = {
+        "swift", "megatron", "llamafactory-cli", "axolotl", "litgpt", "yolo", NULL};
+    if (c->count > 0 && str_is_one_of(c->words[0].text, trainers)) return 0;
     const bool is_tune = c->count > 1 && str_is(c->words[0].text, "tune");
     for (ptrdiff_t i = 0; i < c->count; i++) {
         const struct str text = c->words[i].text;
@@ -161,11 +165,32 @@ static void take_launcher(struct data *d, const struct shell_command *c, ptrdiff
     datum_set(d, map, STR("launcher"), f.map, c->line, 1);
 }
 
+// A trainer that starts its processes by itself is told so by its environment.
+static void take_environment(struct data *d, const struct shell_command *c, struct datum *map) {
+    static const struct str processes = {"NPROC_PER_NODE=", 15}, machines = {"NNODES=", 7};
+    struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
+    bool has_processes = false;
+    for (ptrdiff_t i = 0; i < c->environment_count; i++) {
+        const struct shell_word *w = &c->environment[i];
+        const bool is_processes = str_starts(w->text, processes);
+        if (!is_processes && !str_starts(w->text, machines)) continue;
+        has_processes = has_processes || is_processes;
+        const struct str name = is_processes ? STR("nproc_per_node") : STR("nnodes");
+        const ptrdiff_t begin = is_processes ? processes.len : machines.len;
+        struct datum *value = word_value(&f, w, str_slice(w->text, begin, w->text.len));
+        datum_set(d, f.map, name, value, w->line, w->column);
+    }
+    if (has_processes) datum_set(d, map, STR("launcher"), f.map, c->line, 1);
+}
+
 static struct datum *flags_of(struct data *d, const struct shell_command *c) {
     struct flags f = {.data = d, .map = datum_new(d, DATUM_MAP, c->line, 1), .command = c};
     const ptrdiff_t script = script_at(c);
     take_words(&f, script, c->count);
-    if (script > 0) take_launcher(d, c, script, f.map);
+    if (script > 0)
+        take_launcher(d, c, script, f.map);
+    else
+        take_environment(d, c, f.map);
     // "$ARGS" may be anything.
     for (ptrdiff_t i = script; i < c->count; i++) {
         const struct shell_word *w = &c->words[i];

@@ -13,6 +13,8 @@ struct shell_word {
 struct shell_command {
     struct shell_word *words;
     ptrdiff_t count, capacity;
+    const struct shell_word *environment; // NAME=value in front of it, which are its alone
+    ptrdiff_t environment_count;
     int line;
 };
 struct shell_commands {

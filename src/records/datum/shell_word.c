@@ -291,6 +291,8 @@ static void end_command(struct shell *s) {
     ptrdiff_t i = 0;
     while (i < c.count && assigns(&c.words[i]) > 0) i++;
     if (i < c.count) { // variables in front of a command are the command's alone
+        c.environment = c.words;
+        c.environment_count = i;
         c.words += i;
         c.count -= i;
         c.capacity = c.count;
