@@ -55,6 +55,14 @@ static const struct row rows[] = {
      "python -m openrlhf.cli.train_ppo_ray --train.micro_batch_size 2 --ds.zero_stage 0 "
      "--data.max_len 64 --rollout.batch_size 8\n",
      "actor, reference and reward models, and an engine that generates (rollout)"},
+    {"openrlhf, batches of tokens", "c.sh",
+     "python -m openrlhf.cli.train_ppo_ray --train.batch_size 8 --ds.zero_stage 3 "
+     "--train.dynamic_batch_enable\n",
+     "ZeRO stage 3 (ds.zero_stage: 3), batches of so many tokens, however many samples that is "
+     "(train.dynamic_batch_enable: true)"},
+    {"a frozen part by another name", "c.yaml",
+     "DATA: {BATCH_SIZE: 8, IMG_SIZE: 224}\nMODEL: {TYPE: vit, HEAD: {FREEZE_VIT: True}}\n",
+     "frozen layers (MODEL.HEAD.FREEZE_VIT: True)"},
     {"simpletuner, nothing frozen", "c.json",
      "{\"model_family\": \"sdxl\", \"model_type\": \"full\", \"train_batch_size\": 2, "
      "\"base_model_precision\": \"no_change\", \"controlnet\": false}",

@@ -184,6 +184,9 @@ void config_reader_unknown(struct reader *r, enum config_role role, const struct
 
 // --- refine.c ------------------------------------------------------------------------------------
 
+// Of several places of a role, the one that is read.
+ptrdiff_t config_reader_first(const struct reader *r, enum config_role role,
+                              const struct matches *all);
 // Of a count, a size or a number of workers: its integer, and SPECIAL where it is none.
 void config_reader_number(struct reader *r, struct config_value *v, enum config_role role,
                           const struct config_node *n);

@@ -3,7 +3,7 @@
 // the switch in a word.
 #include "records/config/dialect_int.h"
 
-enum { PIXELS_LEAST = 8 };
+enum { PIXELS_LEAST = 8, IMAGE_LEAST = 24 };
 
 // Of the numbers of a size; none: 0 and 0. A smaller number is a count of channels.
 struct span {
@@ -42,6 +42,20 @@ static struct span span_of_list(const struct config *c, const struct config_node
         span_add(&s, inner.most);
     }
     return s;
+}
+
+// null is no size, and a mask of 14 x 14 patches no picture: another place may say one. Where none
+// does, the first.
+ptrdiff_t config_reader_first(const struct reader *r, enum config_role role,
+                              const struct matches *all) {
+    for (ptrdiff_t i = 0; config_role_sort(role) == SORT_SIZE && i < all->count; i++) {
+        const struct config_node *n = config_node_follow(all->items[i].place.value);
+        const bool is_list = n->kind == NODE_LIST;
+        const struct span s = is_list ? span_of_list(r->config, n, 0) : (struct span){0};
+        const bool is_small = role == CONFIG_IMAGE_SIZE && is_list && s.most < IMAGE_LEAST;
+        if (config_scalar_read(r->config, n).type != CONFIG_NULL && !is_small) return i;
+    }
+    return 0;
 }
 
 static void take_span(struct config_value *v, struct span s) {

@@ -321,16 +321,6 @@ bool config_is_models_own(const struct config_value *v) {
     return v->assumed && str_is(v->text, "model");
 }
 
-// null is no size: another place may say one, and where none does the trainer takes its default.
-static ptrdiff_t first_said(const struct reader *r, enum config_role role,
-                            const struct matches *all) {
-    for (ptrdiff_t i = 0; config_role_sort(role) == SORT_SIZE && i < all->count; i++) {
-        const struct config_node *n = config_node_follow(all->items[i].place.value);
-        if (config_scalar_read(r->config, n).type != CONFIG_NULL) return i;
-    }
-    return 0;
-}
-
 // Two places with different figures: the first of the table is read, and the other named.
 static void note_conflict(struct reader *r, const struct match *read, const struct match *other) {
     const struct config_node *a = config_node_follow(read->place.value);
@@ -376,7 +366,7 @@ int config_reader_role(struct reader *r, enum config_role role) {
     find_places(r, row, config_role_sort(role), &all);
     if (all.count == 0 && r->scope.prefix.len) find_above(r, row, config_role_sort(role), &all);
     struct config_value *v = &r->reading->values[role];
-    const ptrdiff_t first = first_said(r, role, &all);
+    const ptrdiff_t first = config_reader_first(r, role, &all);
     if (all.count > 0)
         *v = take(r, role, &all.items[first]);
     else if (config_reader_sum(r, row->sum, v))
