@@ -63,6 +63,8 @@ static const struct row rows[] = {
      640, .refusal = "record of a finished run"},
     {"ultralytics_default.yaml", "ultralytics", "-", "batch", 16, 'G', 64, "amp-fp16", "yolov8n.pt",
      640},
+    {"ultralytics_part.yaml", "ultralytics", NULL, "batch", 24, 'G', 72, "amp-fp16",
+     "yolov8s-seg.pt", 640},
     {"timm_args.yaml", "timm", "flat", "batch_size", 384, 'D', 384, "amp-fp16", "efficientnet_b0",
      0},
     {"lightning_cli.yaml", "lightning", "lightning_tree", "data.init_args.batch_size", 16, 'D', 16,

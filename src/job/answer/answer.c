@@ -101,6 +101,16 @@ static void note_open_classes(const struct question *q, const struct tape_header
          (long long)h->classes, STR_ARG(whose));
 }
 
+// The number of classes may stand in no size of a recording: then another one is not counted.
+static void note_fixed_classes(const struct question *q, const struct tape *t,
+                               struct answer *answer) {
+    const int64_t asked = answer->plan.classes, is = t->header.classes;
+    if (asked <= 0 || is <= 0 || asked == is || tape_counts_classes(t)) return;
+    note(answer, q->arena,
+         "%lld classes are counted as %lld: no size of the recording knows them%s",
+         (long long)asked, (long long)is, asked > is ? ", so more is needed than this says" : "");
+}
+
 const struct answer_open *answer_open_size(const struct question *q, const struct answer *answer) {
     static const struct answer_open length = {"sequence length", "--seq-len"},
                                     image = {"image size", "--img-size"};
@@ -174,6 +184,7 @@ static int measure(struct question *q, struct answer *answer, struct fail *why) 
         note(answer, q->arena, "%.*s", STR_ARG(t->notes.items[i]));
     answer->verdict_basis = verdict_basis(q, answer);
     note_open_classes(q, &t->tape->header, answer);
+    note_fixed_classes(q, t->tape, answer);
     note_unchecked_batch(q->arena, t, answer);
     answer_speed_predict(q, answer);
     return 0;

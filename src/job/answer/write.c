@@ -112,6 +112,16 @@ bool answer_write_is_refused(const struct question *q, bool force, struct buf *r
     return !force;
 }
 
+bool answer_write_is_assumed(const struct question *q, const struct answer *answer, bool force,
+                             struct buf *report) {
+    const struct answer_open *open = answer_open_size(q, answer);
+    if (!open || force) return false;
+    buf_format(report,
+               "not written: the %s is assumed; %s N says it, --force writes all the same\n",
+               open->what, open->option);
+    return true;
+}
+
 // *report says why there is nothing to write to.
 static void say_no_key(const struct question *q, struct buf *report) {
     const struct config_value *batch = &q->reading.values[CONFIG_BATCH];
@@ -138,15 +148,10 @@ int answer_write(struct question *q, struct answer *answer,
     answer->not_written = "not_modelled";
     if (!options->is_measured && answer_write_is_refused(q, options->force, report)) return FAIL_NO;
     answer->not_written = "assumed_size";
-    const struct answer_open *open = answer_open_size(q, answer);
     // Where nothing is edited what to type is said all the same, for the size that was counted.
     const bool is_edited = q->reading.editable || answer->plan.image_size <= 0;
-    if (open && is_edited && !options->is_measured && !options->force) {
-        buf_format(report,
-                   "not written: the %s is assumed; %s N says it, --force writes all the same\n",
-                   open->what, open->option);
-        return FAIL_NO;
-    }
+    const bool is_sure = !is_edited || options->is_measured || options->force;
+    if (answer_write_is_assumed(q, answer, is_sure, report)) return FAIL_NO;
     answer->not_written = "stand_in";
     if (answer_stands_in(answer) && !options->is_measured && !options->force) {
         buf_add(report, STR("not written: another size stands in for the config's, so a larger "

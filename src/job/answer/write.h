@@ -13,6 +13,9 @@ int answer_write_file(struct arena *a, const char *path, struct str text,
 // Whether what is to be written rests on an answer that does not count all that the config says,
 // and nobody forces it; then *report says so.
 bool answer_write_is_refused(const struct question *q, bool force, struct buf *report);
+// The same of an answer for a size that nobody said (answer_open_size).
+bool answer_write_is_assumed(const struct question *q, const struct answer *answer, bool force,
+                             struct buf *report);
 
 struct answer_write_options {
     const char *save_config;  // another file to write to; NULL: the config itself
@@ -23,7 +26,7 @@ struct answer_write_options {
     struct config_edits more; // beside what the answer changes
 };
 // Writes and sets answer->config_written; what was changed is added to *report as lines for people.
-// FAIL_NO: answer_write_is_refused, or a new key would be read by nobody (project.h).
+// FAIL_NO: answer_write_is_refused or _is_assumed, or a new key would be read by nobody (project.h).
 // A file that cannot be edited is an error (FAIL_INPUT with the place), and *report says what to
 // type.
 int answer_write(struct question *q, struct answer *answer,

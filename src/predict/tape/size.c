@@ -38,6 +38,13 @@ void tape_sizes(const struct tape *t, int64_t batch, int64_t classes, int64_t *r
     }
 }
 
+bool tape_counts_classes(const struct tape *t) {
+    for (int32_t i = 0; i < t->alloc_count; i++) {
+        if ((t->allocs[i].cn | t->allocs[i].kn) != 0) return true;
+    }
+    return false;
+}
+
 int64_t tape_scratch_size(const struct tape_scratch *s, int64_t batch) {
     return clamp_size(s->c + (__int128)s->k * batch);
 }

@@ -139,6 +139,8 @@ int64_t tape_size(const struct tape *t, const struct tape_alloc *alloc, int64_t 
                   int64_t classes);
 // The same for all allocations at once: ret_bytes has room for alloc_count.
 void tape_sizes(const struct tape *t, int64_t batch, int64_t classes, int64_t *ret_bytes);
+// Whether a size depends on the number of classes.
+bool tape_counts_classes(const struct tape *t);
 int64_t tape_scratch_size(const struct tape_scratch *s, int64_t batch);
 
 // The same training with several micro-steps an optimizer step, from a tape of two steps with one

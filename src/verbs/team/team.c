@@ -82,6 +82,12 @@ static int find_cards(struct question *q, const struct team_options *o, struct q
 
 // --- Predicted -----------------------------------------------------------------------------------
 
+static bool is_refused(const struct question *q, const struct answer *answers, ptrdiff_t count,
+                       bool force, struct buf *report) {
+    if (answer_write_is_refused(q, force, report)) return true;
+    return count > 0 && answer_write_is_assumed(q, &answers[0], force, report);
+}
+
 // GPUs on which nothing fits get no entry: a setting that runs out of memory is no setting.
 static int write_answers(struct question *q, struct answer *answers, ptrdiff_t count,
                          const char *path, struct buf *report, struct fail *why) {
@@ -96,6 +102,19 @@ static int write_answers(struct question *q, struct answer *answers, ptrdiff_t c
     return rc;
 }
 
+// What is so on every GPU: a size that nobody said, a number of classes.
+static struct str_list common_notes(const struct question *q, const struct answer *answers,
+                                    ptrdiff_t count) {
+    struct str_list common = {0};
+    for (ptrdiff_t i = 0; count > 0 && i < answers[0].notes.count; i++) {
+        const struct str said = answers[0].notes.items[i];
+        ptrdiff_t same = 1;
+        while (same < count && str_list_has(&answers[same].notes, said)) same++;
+        if (same == count) str_list_add(q->arena, &common, said);
+    }
+    return common;
+}
+
 static void show(struct question *q, const struct answer *answers, ptrdiff_t count,
                  const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
@@ -106,6 +125,8 @@ static void show(struct question *q, const struct answer *answers, ptrdiff_t cou
     answer_table(q->arena, answers, (int)count, style, &out);
     buf_byte(&out, '\n');
     answer_quiet_notes(q->arena, &q->notes, style, &out);
+    const struct str_list common = common_notes(q, answers, count);
+    answer_notes(&common, style, &out);
     show_prose_lines(&out, style, buf_str(report));
     out_buf(stdout, &out);
 }
@@ -119,14 +140,14 @@ static int predict_run(struct question *q, const struct team_options *o, struct 
         rc = answer_choose(q, &cards.items[i], &answers[i], why);
     }
     bool writes = rc == 0 && o->output && !o->c.test_only;
-    bool is_refused = writes && answer_write_is_refused(q, o->force, &report);
-    if (writes && !is_refused) rc = write_answers(q, answers, cards.count, o->output, &report, why);
+    bool is_open = writes && is_refused(q, answers, cards.count, o->force, &report);
+    if (writes && !is_open) rc = write_answers(q, answers, cards.count, o->output, &report, why);
     if (rc < 0) return question_failed(q, rc);
     if (!o->q.base.json)
         show(q, answers, cards.count, &report);
     else if (answer_print_json(q, answers, (int)cards.count, why) < 0)
         return FAIL_BUG;
-    return is_refused ? FAIL_NO : 0;
+    return is_open ? FAIL_NO : 0;
 }
 
 // --- Collected -----------------------------------------------------------------------------------
@@ -143,6 +164,10 @@ static int find_rows(struct question *q, const struct team_options *o, struct qu
     return rc == 0 && o->output ? team_settings_cards(q, o->output, cards, why) : rc;
 }
 
+static bool rests_on_guesses(const struct question *q, const struct answer *answer) {
+    return question_not_modelled(q).len > 0 || answer_open_size(q, answer) != NULL;
+}
+
 // What was measured was measured as the config says; what is predicted may not be.
 static int write_collected(const struct team_collect *c, const char *path, bool force,
                            struct buf *report, struct fail *why) {
@@ -153,7 +178,7 @@ static int write_collected(const struct team_collect *c, const char *path, bool 
         const struct survey_choice *taken = team_collect_taken(row);
         if (taken)
             cards[kept++] = team_settings_of(taken->record->key, &taken->record->plan);
-        else if (row->is_answered && (force || question_not_modelled(c->q).len == 0))
+        else if (row->is_answered && (force || !rests_on_guesses(c->q, &row->predicted)))
             cards[kept++] = team_settings_of(row->predicted.card.gpu.key, &row->predicted.plan);
     }
     if (kept == 0) return fail_set(why, FAIL_NO, "%s: no GPU to write", path);
