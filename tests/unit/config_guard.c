@@ -55,6 +55,47 @@ static const struct row rows[] = {
      "python -m openrlhf.cli.train_ppo_ray --train.micro_batch_size 2 --ds.zero_stage 0 "
      "--data.max_len 64 --rollout.batch_size 8\n",
      "actor, reference and reward models, and an engine that generates (rollout)"},
+    {"openrlhf, one sequence over several GPUs", "c.sh",
+     "python -m openrlhf.cli.train_sft --train.micro_batch_size 2 --ds.zero_stage 0 "
+     "--data.max_len 64 --ds.ring_attn_size 2\n",
+     "context parallelism (ds.ring_attn_size: 2)"},
+    {"ms-swift's own DeepSpeed files", "c.sh",
+     "swift sft --model some/m --tuner_type full --per_device_train_batch_size 1 --deepspeed "
+     "zero3_offload\n",
+     "ZeRO stage 3 (deepspeed: zero3_offload), optimizer and parameter offload (deepspeed: "
+     "zero3_offload)"},
+    {"a switch that is said elsewhere, off", "c.yaml",
+     "number_of_epochs: 3\nbatch_size: 4\nfreeze_part: False\n"
+     "part: !new:some.Part\n    freeze: !ref <freeze_part>\n"
+     "    freeze_feature_extractor: !ref <freeze_part>\n",
+     ""},
+    {"a switch that is said elsewhere, on", "c.yaml",
+     "number_of_epochs: 3\nbatch_size: 4\nfreeze_part: True\n"
+     "part: !new:some.Part\n    freeze_feature_extractor: !ref <freeze_part>\n",
+     "frozen layers (part.freeze_feature_extractor: True)"},
+    {"qwen's script, 4-bit weights", "c.sh",
+     "python finetune.py --model_name_or_path some/m --per_device_train_batch_size 2 --use_lora "
+     "--q_lora --model_max_length 64\n",
+     "LoRA (use_lora: true), 4-bit weights (q_lora: true)"},
+    {"a backbone whose stages are all frozen", "c.py",
+     "default_scope = 'some'\nmodel = dict(type='X', backbone=dict(type='Y', frozen_stages=12))\n"
+     "train_dataloader = dict(batch_size=2)\n",
+     "frozen layers (model.backbone.frozen_stages: 12)"},
+    {"its first stage alone is frozen", "c.py",
+     "default_scope = 'some'\nmodel = dict(type='X', backbone=dict(type='Y', frozen_stages=1))\n"
+     "train_dataloader = dict(batch_size=2)\n",
+     ""},
+    {"fairseq, a teacher", "c.yaml",
+     "common: {fp16: true}\ndataset: {batch_size: 4}\noptimization: {max_update: 9}\n"
+     "model: {_name: data2vec_multi}\n",
+     "self-distillation with an averaged teacher (model._name: data2vec_multi)"},
+    {"onetrainer, parts of other kinds", "c.json",
+     "{\"training_method\": \"FINE_TUNE\", \"model_type\": \"Z\", \"base_model_name\": \"z\", "
+     "\"transformer\": {\"weight_dtype\": \"INT_W8A8\", \"offload_fraction\": 0.5}, "
+     "\"text_encoder\": {\"weight_dtype\": \"FLOAT_8\", \"offload_fraction\": 0.0}}",
+     "8-bit weights and activations (transformer.weight_dtype: INT_W8A8), FP8 "
+     "(text_encoder.weight_dtype: FLOAT_8), layer offload (transformer.offload_fraction: 0.5), "
+     "text encoders and an autoencoder beside (model_type: Z)"},
     {"openrlhf, batches of tokens", "c.sh",
      "python -m openrlhf.cli.train_ppo_ray --train.batch_size 8 --ds.zero_stage 3 "
      "--train.dynamic_batch_enable\n",
@@ -111,7 +152,7 @@ static const struct row rows[] = {
     {"monai by reference, with a discriminator", "c.json",
      "{\"n\": 26, \"network\": {\"_target_\": \"UNet\"}, \"discriminator\": {\"x\": 1}, \"train\": "
      "{\"crop\": {\"num_samples\": \"@n\"}, \"trainer\": {}, \"dataloader\": {\"batch_size\": 2}}}",
-     "several patches of each sample (train.crop.num_samples: @n), a discriminator beside "
+     "26 patches of each sample (train.crop.num_samples: 26), a discriminator beside "
      "(discriminator)"},
     {"fairseq2 by tokens", "c.yaml",
      "model: {name: m}\ndataset: {max_num_tokens: 8192}\nregime: {num_steps: 9}\n"
@@ -164,7 +205,7 @@ static const struct row rows[] = {
      "model: Qwen/Qwen2.5-7B\ntuner_type: lora\nrlhf_type: dpo\nquant_bits: 4\ndeepspeed: zero2\n"
      "per_device_train_batch_size: 4\n",
      "LoRA (tuner_type: lora), DPO (rlhf_type: dpo), 4-bit weights (quant_bits: 4), "
-     "ZeRO (deepspeed: zero2)"},
+     "ZeRO stage 2 (deepspeed: zero2)"},
     // Others with a dialect
     {"deepspeed json", "c.json",
      "{\"train_micro_batch_size_per_gpu\": 4, \"zero_optimization\": {\"stage\": 3, "

@@ -181,6 +181,9 @@ int config_reader_batch(struct reader *r);
 int config_reader_role(struct reader *r, enum config_role role);
 // The role's value stands there and only the program knows it: "batch (line 3: f(x))".
 void config_reader_unknown(struct reader *r, enum config_role role, const struct config_value *v);
+// What "${a.b}", "!ref <a[b]>" or "@a#b" stands for, where it stands in the file; else the node.
+struct config_node *config_node_referenced(struct arena *a, const struct config *c,
+                                           struct config_node *n);
 
 // --- refine.c ------------------------------------------------------------------------------------
 

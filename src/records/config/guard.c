@@ -149,7 +149,8 @@ static bool is_named(const struct reader *r, const struct config_guard *g) {
 }
 
 static void add_guard(struct reader *r, const struct guard_row *row, const struct entry *e) {
-    struct config_node *n = config_node_follow(e->value);
+    struct config_node *n =
+        config_node_follow(config_node_referenced(r->arena, r->config, e->value));
     const struct scalar s = config_scalar_read(r->config, n);
     const struct str text = config_node_text(r->arena, n, ' ');
     struct config_guard g = {

@@ -106,6 +106,15 @@ static struct str referenced(struct arena *a, const struct config_node *n) {
     return buf_str(&path);
 }
 
+struct config_node *config_node_referenced(struct arena *a, const struct config *c,
+                                           struct config_node *n) {
+    const struct str path = referenced(a, config_node_follow(n));
+    struct steps steps;
+    if (path.len == 0 || config_path_parse(a, path, &steps, NULL)) return n;
+    struct config_node *value = config_place_find(c, &steps).value;
+    return value ? value : n;
+}
+
 // ${data.batch_size} whose target is a literal of this file: the target is what is read and
 // written.
 static void follow_reference(struct reader *r, struct match *m, enum role_sort sort) {
