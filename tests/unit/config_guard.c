@@ -96,6 +96,19 @@ static const struct row rows[] = {
      "8-bit weights and activations (transformer.weight_dtype: INT_W8A8), FP8 "
      "(text_encoder.weight_dtype: FLOAT_8), layer offload (transformer.offload_fraction: 0.5), "
      "text encoders and an autoencoder beside (model_type: Z)"},
+    {"towers that LAVIS freezes", "c.yaml",
+     "model: {arch: blip2, freeze_image: True, freeze_audio: True}\nrun: {runner: runner_base, "
+     "task: t, batch_size_train: 4, max_epoch: 3, init_lr: 0.1}\n",
+     "frozen layers (model.freeze_image: True)"},
+    {"a frozen ViT under another option", "c.sh",
+     "python finetune.py --model_name_or_path some/m --per_device_train_batch_size 2 --fix_vit "
+     "True "
+     "--model_max_length 64\n",
+     "frozen layers (fix_vit: True)"},
+    {"raft", "c.sh",
+     "python raft_align.py --model_name_or_path some/m --per_device_train_batch_size 2 "
+     "--raft_batch_size 64\n",
+     "RAFT with a reward model (raft_batch_size: 64)"},
     {"openrlhf, batches of tokens", "c.sh",
      "python -m openrlhf.cli.train_ppo_ray --train.batch_size 8 --ds.zero_stage 3 "
      "--train.dynamic_batch_enable\n",

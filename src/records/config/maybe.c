@@ -92,11 +92,28 @@ static void name(struct reader *r, enum config_role role, const struct entry *e)
         STR_ARG(place), STR_ARG(path), STR_ARG(text), STR_ARG(shell_word(r->arena, path)));
 }
 
+// "=amp" is the whole name, another word a part of it.
 static bool names_one(struct str key, struct str words) {
     while (words.len > 0) {
-        if (str_find(key, str_cut(&words, ' ')) >= 0) return true;
+        const struct str word = str_cut(&words, ' ');
+        const bool is_whole = str_starts(word, STR("="));
+        if (is_whole ? str_equal(key, str_slice(word, 1, word.len)) : str_find(key, word) >= 0)
+            return true;
     }
     return false;
+}
+
+static bool is_switch(struct str key) {
+    static const char *const switches[] = {"enabled", "enable", "use", NULL};
+    return str_is_one_of(key, switches);
+}
+
+// Of "amp: {enabled: true}" the section has the name.
+static struct str name_of(const struct entry *e) {
+    if (!is_switch(e->key->text)) return e->key->text;
+    ptrdiff_t dot = e->path.len;
+    while (dot > 0 && e->path.p[dot - 1] != '.') dot--;
+    return str_slice(e->path, dot, e->path.len);
 }
 
 // A batch beside one of another name may be the batch of all micro-steps.
@@ -105,9 +122,11 @@ static bool is_said(const struct reader *r, int role, struct str words) {
     return v->line > 0 && (role != CONFIG_BATCH || names_one(v->path, words));
 }
 
-static int name_all(struct reader *r, enum config_role role, const struct entry *e, int count) {
+static int name_all(struct reader *r, enum config_role role, struct str words,
+                    const struct entry *e, int count) {
     const struct config_value *said = &r->reading->values[role];
     for (; e && count < MOST; e = config_scope_next(&r->scope, e)) {
+        if (!names_one(name_of(e), words)) continue;
         if (e->evaluation || !config_scope_holds(&r->scope, e)) continue;
         if (str_find(e->path, STR("deepspeed")) >= 0) continue; // compared with the trainer's
         if (is_read(r, e) || !is_likely(r, role, e)) continue;
@@ -125,8 +144,8 @@ void config_reader_maybe(struct reader *r, const struct dialect *every) {
         int count = is_said(r, role, words) ? MOST : 0;
         for (ptrdiff_t i = 0; words.len > 0 && i < r->scope.count && count < MOST; i++) {
             const struct entry *e = &r->scope.entries[i];
-            if (e->is_first && names_one(e->key->text, words))
-                count = name_all(r, (enum config_role)role, e, count);
+            if (e->is_first && (is_switch(e->key->text) || names_one(e->key->text, words)))
+                count = name_all(r, (enum config_role)role, words, e, count);
         }
     }
 }

@@ -385,9 +385,10 @@ static enum config_format format_of(struct str name) {
     static const struct {
         const char *end;
         enum config_format format;
-    } rows[] = {{".json", CONFIG_JSON},    {".py", CONFIG_PYTHON},   {".toml", CONFIG_TOML},
-                {".sh", CONFIG_SHELL},     {".ini", CONFIG_FOREIGN}, {".cfg", CONFIG_FOREIGN},
-                {".ipynb", CONFIG_FOREIGN}};
+    } rows[] = {
+        {".json", CONFIG_JSON},     {".py", CONFIG_PYTHON},       {".toml", CONFIG_TOML},
+        {".sh", CONFIG_SHELL},      {".ini", CONFIG_FOREIGN},     {".cfg", CONFIG_FOREIGN},
+        {".ipynb", CONFIG_FOREIGN}, {".jsonnet", CONFIG_FOREIGN}, {".libsonnet", CONFIG_FOREIGN}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (str_ends(name, str_of(rows[i].end))) return rows[i].format;
     }
