@@ -87,7 +87,9 @@ bool str_equal_nocase(struct str a, struct str b) {
     return true;
 }
 
+// Most words differ in the first letter.
 bool str_is(struct str s, const char *terminated) {
+    if (s.len > 0 && terminated && s.p[0] != terminated[0]) return false;
     return str_equal(s, str_of(terminated));
 }
 
@@ -126,9 +128,21 @@ bool str_ends(struct str s, struct str suffix) {
     return s.len >= suffix.len && str_equal(str_slice(s, s.len - suffix.len, s.len), suffix);
 }
 
+// memmem makes tables before it looks, which a short text does not repay.
+static ptrdiff_t find_short(struct str s, struct str needle) {
+    const char *at = s.p, *const last = s.p + s.len - needle.len;
+    while (at <= last && (at = memchr(at, needle.p[0], (size_t)(last - at) + 1))) {
+        if (memcmp(at, needle.p, (size_t)needle.len) == 0) return at - s.p;
+        at++;
+    }
+    return -1;
+}
+
 ptrdiff_t str_find(struct str s, struct str needle) {
+    enum { SHORT = 64 };
     if (needle.len == 0) return 0;
     if (s.len < needle.len) return -1;
+    if (s.len <= SHORT) return find_short(s, needle);
     const char *hit = memmem(s.p, (size_t)s.len, needle.p, (size_t)needle.len);
     return hit ? hit - s.p : -1;
 }

@@ -62,8 +62,25 @@ static void searches(void **state) {
     assert_str(str_trim(STR(" \t x y\r\n")), "x y");
 }
 
+// Short texts are looked through in another way than long ones: every place in texts of both kinds.
+static void finds_at_every_place(void **state) {
+    (void)state;
+    char text[130];
+    for (ptrdiff_t len = 3; len < (ptrdiff_t)sizeof text; len++) {
+        memset(text, 'a', sizeof text);
+        assert_int_equal(str_find((struct str){text, len}, STR("ab")), -1);
+        for (ptrdiff_t at = 0; at + 2 <= len; at++) {
+            text[at + 1] = 'b';
+            assert_int_equal(str_find((struct str){text, len}, STR("ab")), at);
+            assert_int_equal(str_find((struct str){text, at + 1}, STR("ab")), -1);
+            text[at + 1] = 'a';
+        }
+    }
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(finds_at_every_place),
         cmocka_unit_test(cut_takes_the_text_apart),
         cmocka_unit_test(lines_end_in_lf_or_crlf),
         cmocka_unit_test(numbers_must_be_whole),

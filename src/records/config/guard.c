@@ -142,7 +142,8 @@ static bool is_named(const struct reader *r, const struct config_guard *g) {
         const struct config_guard *other = &r->reading->guards[i];
         if (!str_equal(other->kind, g->kind)) continue;
         if (str_starts(other->what, g->what) ||
-            (str_starts(other->path, g->path) && other->path.p[g->path.len] == '.'))
+            (other->path.len > g->path.len && str_starts(other->path, g->path) &&
+             other->path.p[g->path.len] == '.'))
             return true;
     }
     return false;

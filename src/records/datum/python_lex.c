@@ -106,8 +106,9 @@ static void pass_sign(struct lexer *x) {
         "**=", "//=", ">>=", "<<=", "**", "//", "==", "!=", "<=", ">=", "->", "+=",
         "-=",  "*=",  "/=",  "%=",  "@=", "&=", "|=", "^=", ":=", "<<", ">>", NULL};
     const struct str rest = str_slice(x->text, x->at, x->text.len);
-    const char c = at(x, 0);
-    for (int i = 0; signs[i]; i++) {
+    const char c = at(x, 0), second = at(x, 1);
+    const bool is_long = second && strchr("=*/<>", second); // most are of one letter
+    for (int i = 0; is_long && signs[i]; i++) {
         if (!str_starts(rest, str_of(signs[i]))) continue;
         x->at += (ptrdiff_t)strlen(signs[i]);
         return;

@@ -39,6 +39,10 @@ int datum_source_fail(const struct datum_source *s, ptrdiff_t at, struct fail *w
 static bool is_utf8(struct str text, ptrdiff_t *ret_bad) {
     for (struct str rest = text; rest.len > 0;) {
         ptrdiff_t before = rest.len;
+        if ((unsigned char)rest.p[0] < 0x80) {
+            rest = str_slice(rest, 1, rest.len);
+            continue;
+        }
         bool is_broken = clean_next(&rest) == CLEAN_BROKEN && before - rest.len == 1;
         if (!is_broken) continue;
         *ret_bad = text.len - before;
@@ -87,6 +91,7 @@ static int forbidden(const struct datum_source *s, struct fail *why) {
     const struct str t = s->text;
     for (ptrdiff_t i = 0; i < t.len; i++) {
         const unsigned char b = (unsigned char)t.p[i];
+        if (b >= ' ' && b < 0x7F) continue;
         const bool control = (b < 0x20 && b != '\t' && b != '\n' && b != '\r') || b == 0x7F;
         if (b == 0) {
             return datum_source_fail(s, i, why, "NUL byte, expected text (is this a binary file?)");
