@@ -111,3 +111,35 @@ def source_defaults(folder, files):
                 if value is not NOT_THERE:
                     found.setdefault(a.target.id, value)
     return found
+
+
+def signature_defaults(folder, name, function):
+    """{argument: default} of a function, or of a class's __init__, in a file."""
+    with open(os.path.join(folder, name), encoding='utf-8') as f:
+        nodes = list(ast.walk(ast.parse(f.read())))
+    of = next(n for n in nodes if isinstance(n, (ast.ClassDef, ast.FunctionDef)) and n.name == function)
+    if isinstance(of, ast.ClassDef):
+        of = next(n for n in of.body if isinstance(n, ast.FunctionDef) and n.name == '__init__')
+    args = of.args.posonlyargs + of.args.args
+    pairs = list(zip(args[len(args) - len(of.args.defaults):], of.args.defaults)) + list(zip(of.args.kwonlyargs, of.args.kw_defaults))
+    return {arg.arg: literal(value, {}) for arg, value in pairs if value is not None}
+
+
+def option_defaults(folder, name):
+    """{option: default} of what a file gives to argparse; an option without one is None, as there."""
+    with open(os.path.join(folder, name), encoding='utf-8') as f:
+        calls = [n for n in ast.walk(ast.parse(f.read())) if isinstance(n, ast.Call) and getattr(n.func, 'attr', '') == 'add_argument']
+    found = {}
+    for call in calls:
+        words = [a.value for a in call.args if isinstance(a, ast.Constant)]
+        value = next((k.value for k in call.keywords if k.arg == 'default'), ast.Constant(None))
+        for word in words:
+            found[word.lstrip('-').replace('-', '_')] = literal(value, {})
+    return found
+
+
+def constant_defaults(folder, name):
+    """{name: value} of what a file assigns in capitals."""
+    with open(os.path.join(folder, name), encoding='utf-8') as f:
+        body = ast.parse(f.read()).body
+    return {a.targets[0].id: literal(a.value, {}) for a in body if isinstance(a, ast.Assign) and isinstance(a.targets[0], ast.Name)}

@@ -1,9 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The defaults of data/dialects.tsv against the trainers' own: Transformers' and TRL's classes as they are, LLaMA-Factory's and Axolotl's
-source, which is read, not imported, for they bring half of the world with them: pip install --no-deps llamafactory axolotl is enough."""
+"""The defaults of data/dialects.tsv against the trainers' own: Transformers' and TRL's classes as they are, the others' source, which is
+read, not imported, for they bring half of the world with them. What is not installed is skipped; for all of it:
+pip install --no-deps --target DIR llamafactory axolotl mmengine open_clip_torch monai speechbrain deepspeed, and PYTHONPATH=DIR."""
 import dataclasses
 import importlib
+import os
 import unittest
+
+import yaml
 
 import defaults
 
@@ -64,3 +68,55 @@ class Sources(unittest.TestCase):
         ours, theirs = defaults.rows('llamafactory'), defaults.rows('huggingface')
         for role in ('batch', 'accumulation', 'eval_batch', 'precision', 'optimizer', 'lr', 'workers'):
             self.assertEqual(ours[role][1], theirs[role][1], role)
+
+    def found(self, package):
+        folder = defaults.folder_of(package)
+        if not folder:
+            self.skipTest(f'{package} is not installed: its defaults are not compared')
+        return folder
+
+    def compare(self, dialect, values, roles):
+        self.assertEqual(defaults.wrong(dialect, lambda key: values.get(key, defaults.NOT_THERE), roles), [])
+
+    def precision(self, dialect, is_on, word):
+        """A switch for mixed precision: what the table says where it is on or off by default."""
+        self.assertIn(is_on, (True, False))
+        self.assertEqual(defaults.rows(dialect)['precision'][1], word if is_on else 'fp32')
+
+    def test_lightning(self):
+        folder = self.found('lightning')
+        values = defaults.signature_defaults(folder, 'pytorch/trainer/trainer.py', 'Trainer')
+        for dialect in ('lightning', 'lightning_tree', 'nemo_data'):
+            self.compare(dialect, values, ['accumulation'])
+            self.precision(dialect, values['precision'] is not None, '')
+        with open(os.path.join(folder, 'pytorch/trainer/connectors/accelerator_connector.py'), encoding='utf-8') as f:
+            self.assertIn('"32-true" if precision_flag is None', f.read())
+
+    def test_ultralytics(self):
+        with open(os.path.join(self.found('ultralytics'), 'cfg', 'default.yaml'), encoding='utf-8') as f:
+            values = yaml.safe_load(f)
+        self.compare('ultralytics', values, ['image_size', 'batch', 'effective', 'optimizer', 'lr', 'workers', 'compile'])
+        self.precision('ultralytics', values['amp'], 'amp-fp16')
+
+    def test_mmengine(self):
+        values = defaults.signature_defaults(self.found('mmengine'), 'optim/optimizer/optimizer_wrapper.py', 'OptimWrapper')
+        self.compare('mmengine', values, ['accumulation'])
+        self.compare('xtuner', values, ['accumulation'])
+
+    def test_open_clip(self):
+        values = defaults.option_defaults(self.found('open_clip_train'), 'params.py')
+        self.compare('open_clip', values, ['batch', 'accumulation', 'checkpointing', 'workers'])
+        self.precision('open_clip', values['precision'] == 'amp', 'amp-fp16')
+
+    def test_monai(self):
+        values = defaults.signature_defaults(self.found('monai'), 'engines/trainer.py', 'SupervisedTrainer')
+        self.precision('monai', values['amp'], 'amp-fp16')
+
+    def test_deepspeed(self):
+        values = defaults.constant_defaults(self.found('deepspeed'), 'runtime/constants.py')
+        self.precision('deepspeed', values['FP16_ENABLED_DEFAULT'] or values['BFLOAT16_ENABLED_DEFAULT'], '')
+
+    def test_speechbrain(self):
+        values = defaults.source_defaults(self.found('speechbrain'), ['utils/run_opts.py'])
+        self.compare('speechbrain', values, ['accumulation'])
+        self.assertEqual((values['precision'], defaults.rows('speechbrain')['precision'][1]), ('fp32', 'fp32'))
