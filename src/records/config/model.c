@@ -77,7 +77,17 @@ static void find_backbone(struct reader *r) {
     *v = config_value_of(r->arena, r->config, &m.items[0].place, m.items[0].path);
 }
 
+// "${oc.env:MODEL}" is nobody's name.
+static void drop_template(struct reader *r) {
+    struct config_value *v = &r->reading->values[CONFIG_MODEL];
+    if (v->line <= 0 || str_find(v->text, STR("${")) < 0) return;
+    r->reading->unnamed = str_format(r->arena, "%.*s (line %d: %.*s) is filled in when it runs",
+                                     STR_ARG(v->path), v->line, STR_ARG(v->text));
+    v->text = (struct str){0};
+}
+
 void config_reader_model(struct reader *r, const struct dialect *every) {
     find_ensemble(r, every);
     find_backbone(r);
+    drop_template(r);
 }
