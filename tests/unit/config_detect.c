@@ -271,6 +271,8 @@ static const struct row rows[] = {
      .optimizer = "AdamW"},
     {"swift_megatron.sh", "swift_megatron", NULL, "micro_batch_size", 2, 'D', 32, "amp-bf16",
      "some/model-8b", 4096, .refusal = "command line"},
+    {"yolov7_d2.yaml", "yolov7_d2", NULL, "SOLVER.IMS_PER_BATCH", 10, 'G', 10, "fp32", "YOLOX", 640,
+     .optimizer = "SGD"},
     {"sam2_clips.yaml", "sam2", NULL, "scratch.train_batch_size", 2, 'D', 2, "amp-bf16",
      "training.model.sam2.SAM2Train", 512, .hydra = true, .optimizer = "torch.optim.AdamW"},
     {"forge_finetune.yaml", "torchtitan_yaml", NULL, "training.local_batch_size", 2, 'D', 32,

@@ -96,6 +96,10 @@ static const struct row rows[] = {
      "8-bit weights and activations (transformer.weight_dtype: INT_W8A8), FP8 "
      "(text_encoder.weight_dtype: FLOAT_8), layer offload (transformer.offload_fraction: 0.5), "
      "text encoders and an autoencoder beside (model_type: Z)"},
+    {"an encoder that follows the other", "c.yaml",
+     "model: {arch: albef, queue_size: 64}\nrun: {runner: runner_base, task: t, "
+     "batch_size_train: 4, max_epoch: 3, init_lr: 0.1}\n",
+     "a momentum encoder beside (model.queue_size: 64)"},
     {"towers that LAVIS freezes", "c.yaml",
      "model: {arch: blip2, freeze_image: True, freeze_audio: True}\nrun: {runner: runner_base, "
      "task: t, batch_size_train: 4, max_epoch: 3, init_lr: 0.1}\n",
