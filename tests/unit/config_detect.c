@@ -273,6 +273,8 @@ static const struct row rows[] = {
      "some/model-8b", 4096, .refusal = "command line"},
     {"yolov7_d2.yaml", "yolov7_d2", NULL, "SOLVER.IMS_PER_BATCH", 10, 'G', 10, "fp32", "YOLOX", 640,
      .optimizer = "SGD"},
+    {"speaker_net.yaml", "sections", NULL, "dataloader_args.batch_size", 48, 'D', 48, "amp-fp16",
+     "SmallNet", 0},
     {"sam2_clips.yaml", "sam2", NULL, "scratch.train_batch_size", 2, 'D', 2, "amp-bf16",
      "training.model.sam2.SAM2Train", 512, .hydra = true, .optimizer = "torch.optim.AdamW"},
     {"forge_finetune.yaml", "torchtitan_yaml", NULL, "training.local_batch_size", 2, 'D', 32,
@@ -483,6 +485,10 @@ static void devices_may_be_a_list(void **state) {
     assert_int_equal(config_batches(&a, &r, 0, &b, NULL), 0);
     assert_int_equal(b.ranks, 2);
     assert_str(b.effect, "8 x 1 x 2 = 16");
+    read_text(&a, "gpus: \"[0,1,4]\"\ndataloader_args: {batch_size: 8}\noptimizer: SGD\n", NULL,
+              &r);
+    assert_int_equal(config_batches(&a, &r, 0, &b, NULL), 0);
+    assert_int_equal(b.ranks, 3);
 }
 
 static void what_looks_like_a_key_is_pointed_at(void **state) {
