@@ -93,6 +93,36 @@ LIST(nvmlDeviceGetGraphicsRunningProcesses_v3, "graphics", entry_bytes())
 LIST(nvmlDeviceGetMPSComputeRunningProcesses_v3, "mps", entry_bytes())
 #endif
 
+#ifndef STANDIN_OLD
+struct use {
+    uint32_t pid;
+    uint64_t at_us;
+    uint32_t sm, memory, encoder, decoder;
+};
+EXPORT int nvmlDeviceGetProcessUtilization(const json_t *device, struct use *uses, unsigned *count,
+                                           unsigned long long since_us);
+EXPORT int nvmlDeviceGetProcessUtilization(const json_t *device, struct use *uses, unsigned *count,
+                                           unsigned long long since_us) {
+    int code = standin_play(device, "nvmlDeviceGetProcessUtilization");
+    const json_t *process, *all = processes_of(device);
+    unsigned found = 0;
+    bool is_told = false;
+    size_t i;
+    json_array_foreach(all, i, process) {
+        const json_t *sm = json_object_get(process, "sm_util");
+        is_told |= sm != NULL;
+        if (!json_integer_value(sm) || found == *count) continue; // an idle one has no sample
+        uses[found++] = (struct use){
+            .pid = (uint32_t)json_integer_value(json_object_get(process, "pid")),
+            .at_us = since_us + 1,
+            .sm = (uint32_t)json_integer_value(sm),
+        };
+    }
+    *count = found;
+    return code ? code : !is_told ? NOT_SUPPORTED : found ? OK : NOT_FOUND;
+}
+#endif
+
 static const json_t *find_process(const json_t *device, unsigned pid) {
     const json_t *process, *instance;
     size_t i;

@@ -49,6 +49,8 @@ static void assert_same_processes(const struct device_card *a, const struct devi
         assert_int_equal(a->processes[i].used_bytes, b->processes[i].used_bytes);
         assert_int_equal(a->processes[i].kinds, b->processes[i].kinds);
         assert_string_equal(a->processes[i].name, b->processes[i].name);
+        double x = a->processes[i].utilisation, y = b->processes[i].utilisation;
+        assert_true(x == y || (isnan(x) && isnan(y)));
     }
 }
 
@@ -196,6 +198,26 @@ static void figures_are_in_our_units(void **state) {
     assert_int_equal(s.cards[7].now.pcie_width, 8);
     assert_int_equal(c->process_count, 1);
     assert_string_equal(c->processes[0].name, "python");
+}
+
+// By /proc: whose it is, since when, what it was started with, without its secrets.
+static void processes_are_described(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    setenv("BATCHFIT_STANDIN_MACHINE", machine_folder(&a, "rtx4090"), 1);
+    struct device_snapshot s = look(&a, NULL);
+    const struct device_process *p = &s.cards[0].processes[0], *hidden = &s.cards[0].processes[1];
+    assert_int_equal(p->pid, 4242);
+    assert_string_equal(p->user, "1000");
+    assert_string_equal(p->command,
+                        "python3 train.py --model resnet50 --token '***' --batch-size 64");
+    assert_float_equal(p->utilisation, 0.96, 1e-9);
+    assert_int_equal(p->host_bytes, 1572864 * sysconf(_SC_PAGESIZE));
+    assert_float_equal(p->age_s, 186400 - 18144000.0 / (double)sysconf(_SC_CLK_TCK), 1e-6);
+    assert_int_equal(p->start_ticks, 18144000);
+    assert_string_equal(hidden->command, "");
+    assert_true(isnan(hidden->age_s) && hidden->host_bytes == -1 && hidden->start_ticks == -1);
+    assert_float_equal(hidden->utilisation, 0.02, 1e-9);
 }
 
 // Entries of 32 bytes (530 to 535.86) and of 24: the same three processes.
@@ -536,6 +558,7 @@ int main(int argc, char **argv) {
         cmocka_unit_test(a_recording_is_what_was_seen),
         cmocka_unit_test(a_recording_plays_over_time),
         cmocka_unit_test(figures_are_in_our_units),
+        cmocka_unit_test(processes_are_described),
         cmocka_unit_test(both_process_layouts_are_read),
         cmocka_unit_test(only_the_largest_processes_are_kept),
         cmocka_unit_test(what_is_not_told_is_unknown),

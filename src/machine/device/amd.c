@@ -185,8 +185,11 @@ static void read_processes(const char *root, const char *bus_id, struct device_c
             continue;
         }
         struct device_process *p = &card->processes[card->process_count++];
-        *p = (struct device_process){pid, "", (int64_t)bytes, DEVICE_COMPUTE};
+        *p = device_process_unknown(pid);
+        p->used_bytes = (int64_t)bytes;
+        p->kinds = DEVICE_COMPUTE;
         text_in(folder, "comm", p->name, sizeof p->name);
+        device_process_look(root, p);
     }
     if (processes) closedir(processes);
 }

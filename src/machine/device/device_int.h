@@ -14,6 +14,7 @@ enum { DEVICE_DEADLINE_MS = 3000 };
 enum {
     NVML_OK = 0,
     NVML_NOT_SUPPORTED = 3,
+    NVML_NOT_FOUND = 6,
     NVML_TIMEOUT = 10,
     NVML_NO_LIBRARY = 12,
     NVML_NO_FUNCTION = 13,
@@ -72,6 +73,9 @@ void device_card_name(struct device_card *card, const struct device *d);
 void device_card_renew(struct device_card *card);
 // "no GPU found" and the like, where nothing else says why.
 void device_explain_none(struct device_list *list);
+// A process of which only the number is known, and what ROOT/proc says of it (process.c).
+struct device_process device_process_unknown(int64_t pid);
+void device_process_look(const char *root, struct device_process *p);
 // Fills in the memory of a GPU that shares the CPU's, by ROOT/proc/meminfo.
 void device_unified_memory(const char *root, struct device_card *card);
 

@@ -85,6 +85,12 @@ struct device_process {
     char name[48];      // empty: another container's, or gone
     int64_t used_bytes; // -1: not told (WSL, Windows)
     int kinds;          // of enum device_process_kind, together
+    double utilisation; // share of the last seconds in which its kernels ran; NaN: not told
+    // By /proc; empty, -1 and NaN where it is not visible from here.
+    char user[24], command[160]; // the command without its secrets (secret.h)
+    int64_t host_bytes;          // resident
+    double age_s;
+    int64_t start_ticks; // as struct os_stat: tells it from a later one of the same number
 };
 
 // One GPU, or one MIG instance. What only the whole GPU has (power, temperature, clocks,

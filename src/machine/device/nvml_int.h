@@ -95,6 +95,7 @@ struct nvml_calls {
     nvml_call field_values, pci_info, vbios, process_name;
     nvml_call processes[3]; // compute, graphics, MPS
     int process_bytes[3];   // of one entry of their answers
+    nvml_call process_utilisation;
     struct nvml_profile_api profile;
     bool has_process_names; // the pids are of our own process namespace
 };
@@ -106,7 +107,7 @@ void device_nvml_find_processes(const struct nvml *n, struct str driver_version,
 void device_nvml_gauges(const struct nvml_calls *calls, struct nvml_place place, int asked,
                         struct device_card *card);
 void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place place,
-                           struct device_card *card);
+                           const char *root, struct device_card *card);
 // The driver, user and kernel part, is not there at all.
 bool device_nvml_is_absent(const struct nvml *n, int code);
 // Why there is no device, for a code of device_nvml_load, _start or _find.

@@ -6,6 +6,7 @@
 #include "machine/device/nvml_int.h"
 
 #include "base/clean.h"
+#include "base/os.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -66,6 +67,7 @@ void device_nvml_find_processes(const struct nvml *n, struct str driver_version,
         }
     }
     calls->process_name = device_nvml_symbol(n, "nvmlSystemGetProcessName");
+    calls->process_utilisation = device_nvml_symbol(n, "nvmlDeviceGetProcessUtilization");
     calls->has_process_names = n->api.standin || is_first_namespace();
 }
 
@@ -81,7 +83,7 @@ static struct device_process *place_for(struct device_card *card, int64_t pid, i
     if (is_full) card->processes_unlisted++;
     if (is_full && used_bytes <= least->used_bytes) return NULL; // the largest are kept
     struct device_process *p = is_full ? least : &card->processes[card->process_count++];
-    *p = (struct device_process){.pid = pid, .used_bytes = -1};
+    *p = device_process_unknown(pid);
     return p;
 }
 
@@ -130,8 +132,41 @@ static int by_memory(const void *a, const void *b) {
     return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
+// nvmlProcessUtilizationSample_t, of which the driver keeps some seconds.
+struct use {
+    uint32_t pid;
+    uint64_t at_us; // since 1970
+    uint32_t sm, memory, encoder, decoder;
+};
+static_assert(sizeof(struct use) == 32, "nvmlProcessUtilizationSample_t");
+enum { USES = 256, BACK_US = 2000000 };
+
+// A process without a sample in the last seconds did nothing, which NVML calls "not found".
+static void add_utilisation(const struct nvml_calls *calls, struct nvml_handle *handle,
+                            struct device_card *card) {
+    struct use uses[USES] = {0};
+    unsigned count = USES;
+    uint64_t since_us = (uint64_t)(os_wall_ns() / 1000) - BACK_US;
+    nvml_call f = calls->process_utilisation;
+    if (!f || card->process_count == 0) return;
+    int code = ((int (*)(struct nvml_handle *, struct use *, unsigned *, unsigned long long))f)(
+        handle, uses, &count, since_us);
+    if (code != NVML_OK && code != NVML_NOT_FOUND) return;
+    if (code == NVML_NOT_FOUND) count = 0;
+    for (int i = 0; i < card->process_count; i++) {
+        double sum = 0;
+        int n = 0;
+        for (unsigned j = 0; j < count && j < USES; j++) {
+            if (uses[j].pid != card->processes[i].pid || uses[j].sm > 100) continue;
+            sum += uses[j].sm;
+            n++;
+        }
+        card->processes[i].utilisation = n ? sum / n / 100 : 0;
+    }
+}
+
 void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place place,
-                           struct device_card *card) {
+                           const char *root, struct device_card *card) {
     struct device_process before[DEVICE_PROCESSES];
     int count = card->process_count;
     memcpy(before, card->processes, sizeof before);
@@ -142,6 +177,8 @@ void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place pla
         struct device_process *p = &card->processes[i];
         snprintf(p->name, sizeof p->name, "%s", known_name(before, count, p->pid));
         if (!p->name[0]) name_process(calls, p);
+        if (calls->has_process_names) device_process_look(root, p);
     }
+    add_utilisation(calls, place.handle, card);
     qsort(card->processes, (size_t)card->process_count, sizeof *card->processes, by_memory);
 }

@@ -188,7 +188,7 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
     }
     device_nvml_gauges(&s->calls, at, asked, card);
     if (asked & DEVICE_ASK_FACTS) begin(s, place, card);
-    if (asked & DEVICE_ASK_PROCESSES) device_nvml_processes(&s->calls, at, card);
+    if (asked & DEVICE_ASK_PROCESSES) device_nvml_processes(&s->calls, at, s->common.root, card);
     read_events(s, w);
     card->now.xid = w->xid;
 }

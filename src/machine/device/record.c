@@ -63,20 +63,33 @@ static const char *kinds_of(const struct device_process *p) {
     return "compute graphics mps";
 }
 
+// In what is written of them.
+static bool are_same(const struct device_card *x, const struct device_card *y) {
+    bool is_same = x->has_processes == y->has_processes && x->process_count == y->process_count;
+    for (int i = 0; is_same && i < x->process_count; i++) {
+        const struct device_process *p = &x->processes[i], *q = &y->processes[i];
+        bool is_as_busy =
+            p->utilisation == q->utilisation || (isnan(p->utilisation) && isnan(q->utilisation));
+        is_same = p->pid == q->pid && p->used_bytes == q->used_bytes && p->kinds == q->kinds &&
+                  is_as_busy && strcmp(p->name, q->name) == 0;
+    }
+    return is_same;
+}
+
 static void write_processes(const struct device_card *card, const struct device_card *before,
                             json_t *object) {
-    size_t size = (size_t)card->process_count * sizeof *card->processes;
-    bool is_same = before && before->has_processes == card->has_processes &&
-                   before->process_count == card->process_count &&
-                   memcmp(before->processes, card->processes, size) == 0;
+    bool is_same = before && are_same(before, card);
     if (is_same || (!before && !card->has_processes)) return;
     json_t *list = card->has_processes ? json_array() : json_null();
     for (int i = 0; i < card->process_count; i++) {
         const struct device_process *p = &card->processes[i];
-        json_array_append_new(
-            list, json_pack("{s:I, s:s, s:s, s:o}", "pid", (json_int_t)p->pid, "name", p->name,
-                            "type", kinds_of(p), "used_bytes",
-                            p->used_bytes < 0 ? json_null() : json_integer(p->used_bytes)));
+        json_t *made = json_pack("{s:I, s:s, s:s, s:o}", "pid", (json_int_t)p->pid, "name", p->name,
+                                 "type", kinds_of(p), "used_bytes",
+                                 p->used_bytes < 0 ? json_null() : json_integer(p->used_bytes));
+        if (!isnan(p->utilisation)) {
+            json_object_set_new(made, "sm_util", json_integer(lround(p->utilisation * 100)));
+        }
+        json_array_append_new(list, made);
     }
     json_object_set_new(object, "processes", list);
 }

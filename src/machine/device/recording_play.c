@@ -47,13 +47,17 @@ static int kinds_of(const json_t *process) {
 
 static int read_process(const json_t *object, struct device_process *p, struct fail *why) {
     const char *name = json_string_value(json_object_get(object, "name"));
-    *p = (struct device_process){.kinds = kinds_of(object)};
+    *p = device_process_unknown(0);
+    p->kinds = kinds_of(object);
     clean_keep(p->name, sizeof p->name, str_of(name));
-    return device_json_number(object, "pid", 0, INT32_MAX, 0, &p->pid, why) ||
-                   device_json_number(object, "used_bytes", 0, (int64_t)1 << 60, -1, &p->used_bytes,
-                                      why)
-               ? FAIL_INPUT
-               : 0;
+    int64_t percent = -1;
+    if (device_json_number(object, "pid", 0, INT32_MAX, 0, &p->pid, why) ||
+        device_json_number(object, "used_bytes", 0, (int64_t)1 << 60, -1, &p->used_bytes, why) ||
+        device_json_number(object, "sm_util", 0, 100, -1, &percent, why)) {
+        return FAIL_INPUT;
+    }
+    if (percent >= 0) p->utilisation = (double)percent / 100;
+    return 0;
 }
 
 // null: not told from now on.
@@ -284,6 +288,9 @@ void device_recording_sample(struct device_session *session, int place, int aske
     if (now.state == DEVICE_HANGS) now.now = card->now;  // the figures of before
     leave_out(asked, &now.now);
     device_card_name(&now, &s->common.list.items[place]);
+    for (int i = 0; i < now.process_count; i++) {
+        device_process_look(s->common.root, &now.processes[i]);
+    }
     *card = now;
 }
 

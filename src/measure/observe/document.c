@@ -38,6 +38,12 @@ static const struct {
 } process_kinds[] = {
     {DEVICE_COMPUTE, "compute"}, {DEVICE_GRAPHICS, "graphics"}, {DEVICE_MPS, "mps"}};
 
+#define P(member) FIELD(struct device_process, member)
+static const struct field process_fields[] = {
+    P(used_bytes), P(utilisation), P(host_bytes), P(age_s), {.name = NULL},
+};
+#undef P
+
 static json_t *process_of(const struct device_process *p) {
     json_t *kinds = json_array();
     for (size_t i = 0; i < sizeof process_kinds / sizeof *process_kinds; i++) {
@@ -49,8 +55,9 @@ static json_t *process_of(const struct device_process *p) {
     json_object_set_new(process, "pid", json_integer(p->pid));
     json_object_set_new(process, "name", chars(p->name));
     json_object_set_new(process, "kinds", kinds);
-    json_object_set_new(process, "used_bytes",
-                        p->used_bytes >= 0 ? json_integer(p->used_bytes) : json_null());
+    json_object_set_new(process, "user", chars(p->user));
+    json_object_set_new(process, "command", chars(p->command));
+    json_add_fields(process, p, process_fields);
     return process;
 }
 
