@@ -101,4 +101,5 @@ void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alert
     observe_alerts_judge(alerts, view, &j->arena, &view->findings);
     judge_driver(view->devices, &j->arena, &view->findings);
     observe_lives_turn(j->lives, view);
+    view->is_judged = true;
 }

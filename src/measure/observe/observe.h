@@ -95,6 +95,7 @@ struct observe_view {
     bool has_cpu; // false: a recording without it
     const struct observe_run *runs;
     int run_count, runs_unlisted;
+    bool is_judged;           // the rules have looked at least once
     struct findings findings; // trend.*, alert.*; judged every few seconds; the worst first
     const struct observe_resolved *resolved; // warnings and problems that are over, newest first
     int resolved_count;

@@ -43,13 +43,25 @@ static struct http_page *json_page(struct serve *s, int status, json_t *document
     return page;
 }
 
+static void hide_people(json_t *processes) {
+    json_t *process;
+    size_t i;
+    json_array_foreach(processes, i, process) {
+        json_object_set_new(process, "command", json_null());
+        json_object_set_new(process, "user", json_null());
+    }
+}
+
 struct str serve_snapshot(void *context) {
     struct serve *s = context;
-    json_t *document = observe_document(s->view), *run;
+    json_t *document = observe_document(s->view), *run, *card;
     size_t i;
-    // What somebody runs is told to those who have the token only.
+    // What somebody runs, and who, is told to those who have the token only.
     json_array_foreach(json_object_get(document, "runs"), i, run) {
         if (!s->has_token) json_object_set_new(run, "command", json_null());
+    }
+    json_array_foreach(json_object_get(document, "cards"), i, card) {
+        if (!s->has_token) hide_people(json_object_get(card, "processes"));
     }
     return compact(&s->scratch, document);
 }

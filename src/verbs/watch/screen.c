@@ -112,8 +112,15 @@ static int look_again(struct session *s, struct fail *why) {
 // 1: the user has ended it.
 static int take_keys(struct session *s) {
     for (uint32_t key; (key = tui_terminal_key(s->terminal)) != TUI_KEY_NONE;) {
-        if (!watch_screen_key(&s->look, key, &s->scratch)) return 1;
+        int row = 0, column = 0;
+        bool is_click = key == TUI_KEY_CLICK && tui_terminal_pointer(s->terminal, &row, &column);
+        bool goes_on = is_click ? watch_screen_click(&s->look, row, column, &s->scratch)
+                                : watch_screen_key(&s->look, key, &s->scratch);
+        if (!goes_on) return 1;
     }
+    if (s->look.copied[0]) tui_terminal_copy(s->terminal, str_of(s->look.copied));
+    s->look.copied[0] = '\0';
+    tui_terminal_use_mouse(s->terminal, s->look.settings.mouse != 0);
     return 0;
 }
 
@@ -160,6 +167,7 @@ int watch_screen_run(struct arena *a, const struct watch_screen_options *options
     snprintf(s.look.message, sizeof s.look.message, "%.*s", STR_ARG(options->note));
     int rc = tui_terminal_open(a, options->ascii, &s.terminal, why);
     if (rc < 0) return rc;
+    tui_terminal_use_mouse(s.terminal, s.look.settings.mouse != 0);
     rc = begin_opening(&s, why);
     if (rc == 0) rc = loop(&s, why);
     finish(&s);

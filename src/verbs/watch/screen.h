@@ -12,6 +12,7 @@
 #include "view/tui/tui.h"
 
 enum { WATCH_FIGURES = 6, WATCH_TAGS = 64, WATCH_FILTER_MAX = 48, WATCH_MESSAGE_MAX = 200 };
+enum { WATCH_HITS = 96, WATCH_COPY_MAX = 600 };
 enum { WATCH_LEAST_ROWS = 12, WATCH_LEAST_COLUMNS = 60 };
 
 // What is kept in the file of settings.
@@ -22,6 +23,7 @@ struct watch_settings {
     int cards;                          // 0: as there is room, 1: blocks, 2: one line a GPU
     int fahrenheit;
     int sort, ascending; // column of the processes
+    int mouse;           // 1: clicks and the wheel are ours, not the terminal's
     int interval;        // place in the words of its row; 0: as usual
 };
 struct watch_settings watch_settings_usual(void);
@@ -50,6 +52,23 @@ enum watch_window_kind {
     WATCH_WINDOW_SETUP,
     WATCH_WINDOW_SORT,
     WATCH_WINDOW_FINDINGS,
+    WATCH_WINDOW_SIGNAL,
+    WATCH_WINDOW_CONFIRM,
+};
+
+// What a place of the screen stands for, so that it can be clicked.
+enum watch_hit_kind { WATCH_HIT_CARD, WATCH_HIT_PROCESS, WATCH_HIT_FINDING, WATCH_HIT_KEY };
+struct watch_hit {
+    struct tui_area area;
+    enum watch_hit_kind kind;
+    int value; // place of the GPU, place in the list, or the key
+};
+
+// Who gets a signal: known by its beginning, because numbers are used again.
+struct watch_target {
+    int64_t pid, start_ticks;
+    int signal;
+    char what[160], user[24];
 };
 
 struct watch_look {
@@ -61,7 +80,8 @@ struct watch_look {
     int64_t now_ns;
     bool is_once; // a text without keys and plots
     bool is_paused, is_logging;
-    int card;                        // that is chosen
+    int card;        // that is chosen: the one with the worst finding, until the user chooses
+    bool has_chosen; // the user has
     int process, first_process;      // under the cursor; at the top
     int process_count, process_rows; // as drawn last
     bool has_cursor, cursor_moved;
@@ -74,12 +94,17 @@ struct watch_look {
     enum watch_window_kind window;
     int window_row, window_first, window_rows; // chosen; at the top; how many there are
     char message[WATCH_MESSAGE_MAX];           // instead of the line of keys; empty: none
+    struct watch_target target;
+    char copied[WATCH_COPY_MAX]; // for the terminal's clipboard; empty: nothing
+    struct watch_hit hits[WATCH_HITS];
+    int hit_count;
 };
 
 // Draws all of it. Scratch memory is taken from the arena and given back.
 void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struct arena *scratch);
 // False: the key ends the screen.
 bool watch_screen_key(struct watch_look *look, uint32_t key, struct arena *scratch);
+bool watch_screen_click(struct watch_look *look, int row, int column, struct arena *scratch);
 
 struct watch_log;
 struct watch_screen_options {
@@ -107,12 +132,31 @@ void watch_draw_detail(struct watch_draw *d, struct tui_area area, int card);
 void watch_draw_plots(struct watch_draw *d, struct tui_area area);
 int watch_plot_count(const struct watch_settings *settings);
 void watch_draw_run(struct watch_draw *d, struct tui_area area, int run);
+// Warnings and problems, the worst first; NULL: there is no n-th.
+const struct finding *watch_finding_at(const struct observe_view *view, int n);
 int watch_findings_shown(const struct observe_view *view);
-void watch_draw_findings(struct watch_draw *d, struct tui_area area, int first);
+// "GPU 5, time throttled: 25 %"
+struct str watch_finding_text(struct watch_draw *d, const struct finding *f);
+// The one sentence that says how things are; columns that it may take.
+void watch_draw_status(struct watch_draw *d, struct tui_area area);
+int watch_worst_card(const struct observe_view *view);
+void watch_draw_findings(struct watch_draw *d, struct tui_area area);
 void watch_draw_processes(struct watch_draw *d, struct tui_area area);
 const char *watch_sort_word(int column);
 int watch_sort_count(void);
 void watch_draw_window(struct watch_draw *d, struct tui_area area);
+struct tui_area watch_draw_frame(struct tui_area area, int rows, const char *title);
+void watch_hit_add(struct watch_draw *d, struct tui_area area, enum watch_hit_kind kind, int value);
+const struct watch_hit *watch_hit_at(const struct watch_look *look, int row, int column);
+// "train.py · resnet50"
+struct str watch_run_name(struct watch_draw *d, const struct observe_run *run);
+
+// Signals to processes: which, and the question before.
+void watch_draw_signal(struct watch_draw *d, struct tui_area area);
+void watch_draw_confirm(struct watch_draw *d, struct tui_area area);
+void watch_signal_open(struct watch_look *look); // of the process under the cursor
+void watch_signal_choose(struct watch_look *look);
+void watch_signal_send(struct watch_look *look);
 
 // Texts of figures; unknown is a dash.
 struct str watch_text_percent(struct watch_draw *d, double share);
@@ -121,11 +165,13 @@ struct str watch_text_number(struct watch_draw *d, double value, const char *uni
 struct str watch_text_temperature(struct watch_draw *d, double celsius);
 struct str watch_text_span(struct watch_draw *d, int64_t ns); // "0:42", "3:07:12"
 
-// Texts that flow over the rows of an area, with a dot in between; what does not fit is left out.
+// Texts that flow over the rows of an area, with a dot in between; what does not fit is counted.
 struct watch_flow {
     struct tui_area area;
     int row, column, indent;
     bool is_begun;
+    int left_out; // how many did not fit
+    int last_begin, last_end;
 };
 __attribute__((format(printf, 4, 5))) void watch_flow_add(struct watch_draw *d,
                                                           struct watch_flow *flow, int ink,

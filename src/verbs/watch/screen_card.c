@@ -106,6 +106,20 @@ static void meter_utilisation(const struct device_card *card, struct tui_area ar
     tui_meter(area, row, column, width, &part, 1, 1);
 }
 
+// Where the memory will be when its runs are at the peaks that were predicted; -1: not known.
+static int64_t predicted_bytes(struct watch_draw *d, int place) {
+    int64_t sum = 0;
+    for (int i = 0; i < d->view->run_count; i++) {
+        const struct observe_run *run = &d->view->runs[i];
+        if (run->card != place || run->state == OBSERVE_RUN_ENDED) continue;
+        if (run->predicted_peak_bytes > 0) sum += run->predicted_peak_bytes;
+    }
+    int64_t others = d->view->cards[place].others_bytes;
+    return sum > 0 && others >= 0 && d->view->devices->cards[place].now.total_bytes > 0
+               ? sum + others
+               : -1;
+}
+
 // Ours, others', and what the driver keeps for itself.
 static void meter_memory(struct watch_draw *d, int place, struct tui_area area, int row, int column,
                          int width) {
@@ -118,6 +132,11 @@ static void meter_memory(struct watch_draw *d, int place, struct tui_area area, 
         {ours, TUI_INK_A}, {used - ours, TUI_INK_C}, {(double)card->now.reserved_bytes, TUI_INK_F}};
     for (int i = 0; i < 3 && !is_fresh(card); i++) parts[i].ink = SHOW_DIM;
     tui_meter(area, row, column, width, parts, 3, (double)card->now.total_bytes);
+    int64_t predicted = predicted_bytes(d, place);
+    double share = (double)predicted / (double)card->now.total_bytes;
+    if (predicted < 0 || share > 1) return;
+    int at = (int)lround(share * width);
+    tui_put(area, row, column + (at < width ? at : width - 1), SHOW_STRONG, STR("┃"));
 }
 
 static void meter_power(const struct device_card *card, struct tui_area area, int row, int column,
@@ -166,6 +185,11 @@ static void draw_memory(struct watch_draw *d, struct tui_area area, int place) {
     struct watch_flow flow = {
         .area = right, .row = 2, .column = at, .indent = at, .is_begun = true};
     flow.area.rows = 3;
+    int64_t predicted = predicted_bytes(d, place);
+    if (predicted > 0) {
+        watch_flow_add(d, &flow, SHOW_STRONG, "┃ %.*s predicted",
+                       STR_ARG(watch_text_bytes(d, predicted)));
+    }
     if (watched->ours_bytes > 0) {
         watch_flow_add(d, &flow, TUI_INK_A, "%s %.*s ours", tui_meter_sign(area.canvas, 0),
                        STR_ARG(watch_text_bytes(d, watched->ours_bytes)));

@@ -1,38 +1,45 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which part of the screen goes where: one function of the size and of what there is to show.
-// From the top: what machine, its CPU, its GPUs, runs, findings, plots, processes, keys.
+// From the top: the sentence, what machine, its CPU, its GPUs, runs, findings, plots, processes,
+// keys.
 #include "verbs/watch/screen.h"
 
 #include "base/os.h"
 
 #include <math.h>
 
-enum { RUN_ROWS = 3, PLOT_LEAST = 3, PLOT_MOST = 13, PROCESSES_LEAST = 3, BLOCK_COLUMNS = 78 };
-enum { SPARE_FOR_BLOCKS = 6, DETAIL_ROWS = 3 };
+enum { RUN_ROWS = 3, PLOT_LEAST = 3, PROCESSES_LEAST = 3, BLOCK_COLUMNS = 78 };
+enum { SPARE_FOR_BLOCKS = 6, DETAIL_ROWS = 3, ROOMY = 30 };
 
+// The sentence, and at its right the pace.
 static void draw_header(struct watch_draw *d, struct tui_area area) {
+    struct str pace = STR("PAUSED");
+    if (!d->look->is_paused) {
+        struct str span = watch_text_span(d, d->look->now_ns - d->view->started_ns);
+        pace = str_format(d->scratch, "%g s · %.*s", d->look->interval_ms / 1000.0, STR_ARG(span));
+    }
+    int width = d->look->is_once ? 0 : show_width(pace) + 2;
+    struct tui_area status = tui_area_left(&area, area.columns - width);
+    watch_draw_status(d, status);
+    tui_put_field(area, 0, 0, width, SHOW_RIGHT, d->look->is_paused ? SHOW_WARN : SHOW_DIM,
+                  width ? pace : STR(""));
+}
+
+// What machine; where rows are few, only that it is logged.
+static void draw_machine(struct watch_draw *d, struct tui_area *area) {
     const struct device_snapshot *devices = d->view->devices;
-    struct watch_flow flow = {.area = area, .indent = 0};
-    flow.area.rows = 1;
-    flow.area.columns -= 16;
-    watch_flow_add(d, &flow, SHOW_STRONG, "batchfit watch");
+    bool is_roomy = d->look->is_once || area->rows >= ROOMY;
+    if (!is_roomy && !d->look->is_logging) return;
+    struct watch_flow flow = {.area = tui_area_top(area, 1), .indent = 3};
+    watch_flow_add(d, &flow, SHOW_DIM, "batchfit watch");
     if (devices->driver_version.len) {
-        watch_flow_add(d, &flow, SHOW_PLAIN, "driver %.*s", STR_ARG(devices->driver_version));
+        watch_flow_add(d, &flow, SHOW_DIM, "driver %.*s", STR_ARG(devices->driver_version));
     }
     if (devices->cuda_version.len) {
-        watch_flow_add(d, &flow, SHOW_PLAIN, "CUDA %.*s", STR_ARG(devices->cuda_version));
+        watch_flow_add(d, &flow, SHOW_DIM, "CUDA %.*s", STR_ARG(devices->cuda_version));
     }
-    if (devices->is_wsl) watch_flow_add(d, &flow, SHOW_PLAIN, "WSL");
-    watch_flow_add(d, &flow, SHOW_PLAIN, devices->count == 1 ? "%d GPU" : "%d GPUs",
-                   devices->count);
+    if (devices->is_wsl) watch_flow_add(d, &flow, SHOW_DIM, "WSL");
     if (d->look->is_logging) watch_flow_add(d, &flow, SHOW_GOOD, "logging");
-    if (d->look->is_once) return;
-    struct str span = watch_text_span(d, d->look->now_ns - d->view->started_ns);
-    struct str every =
-        str_format(d->scratch, "%g s · %.*s", d->look->interval_ms / 1000.0, STR_ARG(span));
-    tui_put_field(area, 0, area.columns - 16, 16, SHOW_RIGHT,
-                  d->look->is_paused ? SHOW_WARN : SHOW_DIM,
-                  d->look->is_paused ? STR("PAUSED") : every);
 }
 
 // Said on every screen where the GPUs are not this machine's.
@@ -84,10 +91,19 @@ static void draw_cpu(struct watch_draw *d, struct tui_area area) {
     if (!isnan(c->power_watts)) watch_flow_add(d, &flow, SHOW_DIM, "%.0f W", c->power_watts);
 }
 
+// The last go first where the screen is narrow; help and quit stay.
 static const struct key_hint {
     const char *key, *what;
-} hints[] = {{"F1", "Help"}, {"F2", "Setup"},   {"F6", "Sort"}, {"/", "Filter"},
-             {"0-9", "GPU"}, {"f", "Findings"}, {"p", "Pause"}, {"q", "Quit"}};
+    uint32_t sends;
+} hints[] = {{"F1", "Help", TUI_KEY_F0 + 1},
+             {"q", "Quit", 'q'},
+             {"f", "Findings", 'f'},
+             {"F2", "Setup", TUI_KEY_F0 + 2},
+             {"F6", "Sort", TUI_KEY_F0 + 6},
+             {"/", "Filter", '/'},
+             {"p", "Pause", 'p'},
+             {"c", "Copy", 'c'},
+             {"F9", "Signal", TUI_KEY_F0 + 9}};
 
 static void draw_keys(struct watch_draw *d, struct tui_area area) {
     const struct watch_look *look = d->look;
@@ -103,6 +119,10 @@ static void draw_keys(struct watch_draw *d, struct tui_area area) {
     }
     int at = 1;
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
+        int width = show_width(str_of(hints[i].key)) + 1 + show_width(str_of(hints[i].what));
+        if (at + width > area.columns) return;
+        struct tui_area place = {area.canvas, area.row, area.column + at, 1, width};
+        watch_hit_add(d, place, WATCH_HIT_KEY, (int)hints[i].sends);
         at = tui_put_format(area, 0, at, TUI_INK_CURSOR, "%s", hints[i].key);
         at = tui_put_format(area, 0, at, TUI_INK_BAND, " %s  ", hints[i].what);
     }
@@ -140,7 +160,9 @@ static void draw_blocks(struct watch_draw *d, struct tui_area *body, int beside)
         for (int j = 0; j < beside && i + j < count; j++) {
             struct tui_area block = tui_area_left(&line, width);
             if (beside > 1) block.columns -= 2;
-            if (block.rows == rows) watch_draw_block(d, block, i + j);
+            if (block.rows < rows) continue;
+            watch_draw_block(d, block, i + j);
+            watch_hit_add(d, block, WATCH_HIT_CARD, i + j);
         }
     }
 }
@@ -153,11 +175,12 @@ static void draw_lines(struct watch_draw *d, struct tui_area *body) {
     if (d->look->card >= shown) first = d->look->card - shown + 1;
     struct tui_area lines = tui_area_top(body, shown + 1);
     watch_draw_line_title(d, lines);
-    for (int i = 0; i < shown; i++) watch_draw_line(d, lines, 1 + i, first + i);
-    if (first > 0)
-        tui_put_format(lines, 0, 10, SHOW_DIM, "from #%d of %d", first, count);
-    else if (shown < count)
-        tui_put_format(lines, 0, 10, SHOW_DIM, "%d of %d", shown, count);
+    for (int i = 0; i < shown; i++) {
+        struct tui_area line = {lines.canvas, lines.row + 1 + i, lines.column, 1, lines.columns};
+        watch_draw_line(d, lines, 1 + i, first + i);
+        watch_hit_add(d, line, WATCH_HIT_CARD, first + i);
+    }
+    if (shown < count) tui_put_format(lines, 0, 8, SHOW_WARN, "+%d more", count - shown);
     if (!d->look->is_once && body->rows >= DETAIL_ROWS + 4) {
         watch_draw_detail(d, tui_area_top(body, DETAIL_ROWS), d->look->card);
     }
@@ -188,7 +211,8 @@ static void draw_runs(struct watch_draw *d, struct tui_area *body) {
     }
     int more = count - room + d->view->runs_unlisted;
     if (more > 0 && body->rows > PROCESSES_LEAST) {
-        tui_put_format(tui_area_top(body, 1), 0, 1, SHOW_DIM, "and %d more runs", more);
+        tui_put_format(tui_area_top(body, 1), 0, 1, SHOW_DIM, "+%d more %s", more,
+                       more == 1 ? "run" : "runs");
     }
 }
 
@@ -197,7 +221,7 @@ static void draw_findings(struct watch_draw *d, struct tui_area *body) {
     if (count == 0 || !d->look->settings.findings) return;
     int room = d->look->is_once ? 2 * count : body->rows / 4;
     int rows = 2 * count <= room ? 2 * count : room < 1 && body->rows > 4 ? 1 : room;
-    watch_draw_findings(d, tui_area_top(body, rows), 0);
+    watch_draw_findings(d, tui_area_top(body, rows));
 }
 
 static int process_count(const struct observe_view *view) {
@@ -212,14 +236,10 @@ static void draw_rest(struct watch_draw *d, struct tui_area *body) {
     bool has_processes = d->look->settings.processes && has_cards;
     int processes = has_processes ? process_count(d->view) + 1 : 0;
     if (has_processes && processes < PROCESSES_LEAST) processes = PROCESSES_LEAST;
-    int wanted = watch_plot_count(&d->look->settings);
-    bool has_plots = wanted > 0 && has_cards && !d->look->is_once;
+    bool has_plots = watch_plot_count(&d->look->settings) > 0 && has_cards && !d->look->is_once;
     if (has_plots) {
-        int most = has_processes ? body->rows / 2 : body->rows;
-        int plots = body->rows - processes;
-        if (plots < most) plots = most;
-        if (plots > PLOT_MOST && has_processes) plots = PLOT_MOST;
-        if (plots > 1 + 4 * wanted) plots = 1 + 4 * wanted;
+        int plots = body->rows - processes, half = body->rows / 2;
+        if (plots < half) plots = half;
         if (plots >= PLOT_LEAST - 1) watch_draw_plots(d, tui_area_top(body, plots));
     }
     if (d->look->is_once && processes < body->rows) body->rows = processes;
@@ -247,6 +267,7 @@ static void draw_all(struct watch_draw *d, struct tui_area area) {
         return;
     }
     draw_header(d, tui_area_top(&area, 1));
+    draw_machine(d, &area);
     struct str said = notice(d);
     if (said.len) put_notice(tui_area_top(&area, 1), said);
     if (d->view->has_cpu && d->look->settings.cpu) draw_cpu(d, tui_area_top(&area, 1));
@@ -270,7 +291,10 @@ void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struc
     struct watch_draw d = {look, look->view, scratch};
     struct tui_area all = tui_area_of(canvas);
     int count = look->view ? look->view->devices->count : 0;
+    if (look->view && !look->has_chosen && !look->is_once)
+        look->card = watch_worst_card(look->view);
     if (look->card >= count) look->card = count ? count - 1 : 0;
+    look->hit_count = 0;
     if (all.rows < WATCH_LEAST_ROWS || all.columns < WATCH_LEAST_COLUMNS) {
         tui_put_format(all, 0, 0, SHOW_PLAIN, "%d×%d is too small: %d×%d", all.columns, all.rows,
                        WATCH_LEAST_COLUMNS, WATCH_LEAST_ROWS);

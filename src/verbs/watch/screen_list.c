@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is below the GPUs: the runs that let themselves be watched, what is to be said of the
-// machine, and the processes on its GPUs.
+// What is below the GPUs: the runs that let themselves be watched, and what is to be said of the
+// machine.
 #include "verbs/watch/screen.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 static struct str count_text(struct watch_draw *d, int64_t n) {
     if (n < 0) return STR("–");
@@ -22,11 +20,40 @@ static int run_ink(const struct observe_run *run) {
                                              : SHOW_DIM;
 }
 
+// Of "python -m torch.distributed.run train.py --x" it is train.py; of "python -m pkg.main"
+// pkg.main; else the program.
+static struct str script_of(struct str command) {
+    struct str program = {0}, module = {0};
+    bool is_module = false;
+    while (command.len > 0) {
+        struct str word = str_cut(&command, ' ');
+        struct str base = word;
+        for (ptrdiff_t i = word.len; i > 0; i--) {
+            if (word.p[i - 1] != '/') continue;
+            base = str_slice(word, i, word.len);
+            break;
+        }
+        if (str_ends(base, STR(".py"))) return base;
+        if (is_module && module.len == 0) module = word;
+        is_module = str_is(word, "-m");
+        if (program.len == 0) program = base;
+    }
+    return module.len ? module : program;
+}
+
+struct str watch_run_name(struct watch_draw *d, const struct observe_run *run) {
+    struct str script = script_of(run->command);
+    if (script.len && run->model.len && !str_equal(script, run->model)) {
+        return str_format(d->scratch, "%.*s · %.*s", STR_ARG(script), STR_ARG(run->model));
+    }
+    return run->model.len ? run->model : script.len ? script : run->id;
+}
+
 static void draw_run_title(struct watch_draw *d, struct tui_area area,
                            const struct observe_run *run) {
     struct watch_flow flow = {.area = area, .indent = 1};
     flow.area.rows = 1;
-    struct str name = run->model.len ? run->model : run->command.len ? run->command : run->id;
+    struct str name = watch_run_name(d, run);
     watch_flow_add(d, &flow, run_ink(run), "%s", observe_run_state_name(run->state));
     watch_flow_add(d, &flow, SHOW_STRONG, "%.*s%s%.*s", STR_ARG(run->verb),
                    run->verb.len ? " " : "", STR_ARG(show_fit(name, area.columns / 2)));
@@ -92,25 +119,38 @@ void watch_draw_run(struct watch_draw *d, struct tui_area area, int number) {
     if (area.rows >= 3 && !isnan(run->phases.total_ms)) draw_run_steps(d, area, run);
 }
 
-static bool is_shown(const struct finding *f) {
-    return f->severity >= FINDING_WARNING;
+const struct finding *watch_finding_at(const struct observe_view *view, int n) {
+    for (int s = FINDING_PROBLEM; s >= FINDING_WARNING; s--) {
+        for (ptrdiff_t i = 0; i < view->findings.count; i++) {
+            if ((int)view->findings.items[i].severity == s && n-- == 0)
+                return &view->findings.items[i];
+        }
+    }
+    return NULL;
 }
 
 int watch_findings_shown(const struct observe_view *view) {
     int count = 0;
-    for (ptrdiff_t i = 0; i < view->findings.count; i++)
-        count += is_shown(&view->findings.items[i]);
+    while (watch_finding_at(view, count)) count++;
     return count;
 }
 
-static void draw_finding(struct watch_draw *d, struct tui_area area, const struct finding *f) {
+struct str watch_finding_text(struct watch_draw *d, const struct finding *f) {
+    bool is_of_card = f->card >= 0 && f->card < d->view->devices->count;
+    struct buf b = buf_new(d->scratch);
+    if (is_of_card) buf_format(&b, "GPU %d, ", d->view->devices->cards[f->card].index);
+    buf_format(&b, "%s", f->what);
+    if (f->value.len) buf_format(&b, ": %.*s", STR_ARG(f->value));
+    return buf_str(&b);
+}
+
+// With its evidence, and its remedy where there are two rows.
+static void draw_finding(struct watch_draw *d, struct tui_area area, int number) {
+    const struct finding *f = watch_finding_at(d->view, number);
     int ink = f->severity == FINDING_PROBLEM ? SHOW_BAD : SHOW_WARN;
+    watch_hit_add(d, area, WATCH_HIT_FINDING, number);
     int at = tui_put(area, 0, 0, ink, STR("▲ "));
-    if (f->card >= 0 && f->card < d->view->devices->count) {
-        at = tui_put_format(area, 0, at, ink, "GPU %d  ", d->view->devices->cards[f->card].index);
-    }
-    at = tui_put_format(area, 0, at, ink, "%s", f->what);
-    if (f->value.len) at = tui_put_format(area, 0, at, ink, ": %.*s", STR_ARG(f->value));
+    at = tui_put(area, 0, at, ink, watch_finding_text(d, f));
     if (f->evidence.len) at = tui_put(area, 0, at, SHOW_DIM, STR(" · "));
     tui_put_field(area, 0, at, area.columns - at, SHOW_LEFT, SHOW_PLAIN, f->evidence);
     if (area.rows < 2) return;
@@ -118,184 +158,18 @@ static void draw_finding(struct watch_draw *d, struct tui_area area, const struc
     tui_put_field(area, 1, at, area.columns - at, SHOW_LEFT, SHOW_DIM, f->remedy);
 }
 
-// Problems before warnings; each with its remedy where there are two rows for it.
-void watch_draw_findings(struct watch_draw *d, struct tui_area area, int first) {
-    int count = watch_findings_shown(d->view), skipped = 0;
-    for (int s = FINDING_PROBLEM; s >= FINDING_WARNING; s--) {
-        for (ptrdiff_t i = 0; i < d->view->findings.count && area.rows > 0; i++) {
-            const struct finding *f = &d->view->findings.items[i];
-            if ((int)f->severity != s || skipped++ < first) continue;
-            bool has_remedy = f->remedy.len && (area.rows >= 2 * count || area.rows >= 4);
-            struct tui_area one = tui_area_top(&area, has_remedy ? 2 : 1);
-            draw_finding(d, one, f);
+// Two rows each where there is room, one else; the last row says how many are left out.
+void watch_draw_findings(struct watch_draw *d, struct tui_area area) {
+    int count = watch_findings_shown(d->view);
+    bool has_remedies = area.rows >= 2 * count || area.rows >= 4;
+    for (int i = 0; i < count && area.rows > 0; i++) {
+        const struct finding *f = watch_finding_at(d->view, i);
+        int rows = has_remedies && f->remedy.len ? 2 : 1;
+        bool is_last = i + 1 == count;
+        if (area.rows < rows + !is_last && i > 0) {
+            tui_put_format(area, 0, 2, SHOW_WARN, "+%d more: f", count - i);
+            return;
         }
-    }
-}
-
-struct row {
-    const struct device_process *process;
-    int card; // place
-};
-
-static int by_memory(const struct row *a, const struct row *b) {
-    return (a->process->used_bytes > b->process->used_bytes) -
-           (a->process->used_bytes < b->process->used_bytes);
-}
-static int by_pid(const struct row *a, const struct row *b) {
-    return (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
-}
-static int by_name(const struct row *a, const struct row *b) {
-    return strcmp(b->process->name, a->process->name);
-}
-static int by_card(const struct row *a, const struct row *b) {
-    return (b->card > a->card) - (b->card < a->card);
-}
-static int by_kind(const struct row *a, const struct row *b) {
-    return (a->process->kinds > b->process->kinds) - (a->process->kinds < b->process->kinds);
-}
-
-static const struct {
-    const char *word;
-    int (*compare)(const struct row *, const struct row *); // of the smaller first
-} sorts[] = {{"memory", by_memory},
-             {"pid", by_pid},
-             {"name", by_name},
-             {"card", by_card},
-             {"kind", by_kind}};
-
-const char *watch_sort_word(int column) {
-    return sorts[column].word;
-}
-int watch_sort_count(void) {
-    return (int)(sizeof sorts / sizeof *sorts);
-}
-
-static int compare(const void *a, const void *b, void *argument) {
-    const struct watch_settings *s = argument;
-    int order = sorts[s->sort].compare(a, b);
-    if (order == 0) order = by_memory(a, b);
-    if (order == 0) order = by_pid(b, a);
-    return s->ascending ? order : -order;
-}
-
-static bool matches(const struct watch_look *look, const struct device_process *p) {
-    if (!look->filter[0]) return true;
-    char pid[24];
-    struct str number = {pid, 0};
-    int64_t rest = p->pid;
-    for (char *c = pid + sizeof pid; rest > 0; rest /= 10) {
-        *--c = (char)('0' + rest % 10);
-        number = (struct str){c, pid + sizeof pid - c};
-    }
-    return strcasestr(p->name, look->filter) || str_find(number, str_of(look->filter)) >= 0;
-}
-
-static int gather(struct watch_draw *d, struct row **ret_rows) {
-    const struct device_snapshot *devices = d->view->devices;
-    int most = 1, count = 0;
-    for (int i = 0; i < devices->count; i++) most += devices->cards[i].process_count;
-    struct row *rows = arena_new(d->scratch, struct row, most);
-    for (int i = 0; i < devices->count; i++) {
-        for (int j = 0; j < devices->cards[i].process_count; j++) {
-            const struct device_process *p = &devices->cards[i].processes[j];
-            if (matches(d->look, p)) rows[count++] = (struct row){p, i};
-        }
-    }
-    qsort_r(rows, (size_t)count, sizeof *rows, compare, &d->look->settings);
-    *ret_rows = rows;
-    return count;
-}
-
-static bool is_tagged(const struct watch_look *look, int64_t pid) {
-    for (int i = 0; i < look->tag_count; i++) {
-        if (look->tags[i] == pid) return true;
-    }
-    return false;
-}
-
-static void draw_process(struct watch_draw *d, struct tui_area area, int row, struct row r) {
-    const struct device_card *card = &d->view->devices->cards[r.card];
-    const struct device_process *p = r.process;
-    static const char *const kinds[] = {"–", "C", "G", "C+G", "M", "C+M", "G+M", "C+G+M"};
-    int ink = is_tagged(d->look, p->pid) ? TUI_INK_E : SHOW_PLAIN;
-    tui_put_format(area, row, 2, ink, "%8lld  %4d  %-5s", (long long)p->pid, card->index,
-                   kinds[p->kinds & 7]);
-    tui_put_field(area, row, 23, 10, SHOW_RIGHT, ink, watch_text_bytes(d, p->used_bytes));
-    double share = p->used_bytes >= 0 && card->now.total_bytes > 0
-                       ? (double)p->used_bytes / (double)card->now.total_bytes
-                       : (double)NAN;
-    tui_put_field(area, row, 33, 7, SHOW_RIGHT, ink, watch_text_percent(d, share));
-    struct str name = p->name[0] ? str_of(p->name) : STR("(another container's, or gone)");
-    tui_put_field(area, row, 42, area.columns - 42, SHOW_LEFT, ink, name);
-}
-
-static int unlisted(const struct device_snapshot *devices) {
-    int count = 0;
-    for (int i = 0; i < devices->count; i++) count += devices->cards[i].processes_unlisted;
-    return count;
-}
-
-static void draw_process_title(struct watch_draw *d, struct tui_area area, int count) {
-    const struct watch_look *look = d->look;
-    tui_area_fill((struct tui_area){area.canvas, area.row, area.column, 1, area.columns}, ' ',
-                  TUI_INK_BAND);
-    tui_put(area, 0, 2, TUI_INK_BAND, STR("     pid   GPU  kind      memory      %  process"));
-    const char *arrow = look->settings.ascending ? "↑" : "↓";
-    struct str by =
-        str_format(d->scratch, "%s%s%d by %s %s ", look->filter, look->filter[0] ? ": " : "", count,
-                   watch_sort_word(look->settings.sort), arrow);
-    if (look->is_once || area.columns < 70) return;
-    tui_put_field(area, 0, 50, area.columns - 50, SHOW_RIGHT, TUI_INK_BAND, by);
-}
-
-static bool has_processes(const struct device_snapshot *devices) {
-    for (int i = 0; i < devices->count; i++) {
-        if (devices->cards[i].has_processes) return true;
-    }
-    return false;
-}
-
-// The cursor stays on its process when the list changes.
-static void follow(struct watch_look *look, const struct row *rows, int count, int room) {
-    for (int i = 0; look->has_cursor && !look->cursor_moved && i < count; i++) {
-        if (rows[i].process->pid == look->cursor_pid && rows[i].card == look->cursor_card) {
-            look->process = i;
-            break;
-        }
-    }
-    if (look->process >= count) look->process = count - 1;
-    if (look->process < 0) look->process = 0;
-    if (look->process < look->first_process) look->first_process = look->process;
-    if (look->process >= look->first_process + room) look->first_process = look->process - room + 1;
-    if (look->first_process + room > count) look->first_process = count > room ? count - room : 0;
-    look->process_count = count;
-    look->process_rows = room;
-    look->cursor_moved = false;
-    if (!look->has_cursor || count == 0) return;
-    look->cursor_pid = rows[look->process].process->pid;
-    look->cursor_card = rows[look->process].card;
-}
-
-void watch_draw_processes(struct watch_draw *d, struct tui_area area) {
-    struct watch_look *look = d->look;
-    struct row *rows = NULL;
-    int count = gather(d, &rows), room = area.rows - 1;
-    if (room < 1) return;
-    follow(look, rows, count, room);
-    draw_process_title(d, area, count);
-    for (int i = 0; i < room && look->first_process + i < count; i++) {
-        draw_process(d, area, 1 + i, rows[look->first_process + i]);
-        bool is_cursor = look->has_cursor && look->first_process + i == look->process;
-        if (is_cursor) tui_area_row_ink(area, 1 + i, TUI_INK_CURSOR);
-    }
-    int more = unlisted(d->view->devices);
-    if (count == 0) {
-        bool knows = has_processes(d->view->devices);
-        tui_put(area, 1, 2, SHOW_DIM,
-                look->filter[0] ? STR("no process matches the filter")
-                : knows         ? STR("no process on the GPUs")
-                                : STR("the driver does not report processes"));
-    } else if (more > 0 && count < room) {
-        tui_put_format(area, 1 + count, 2, SHOW_DIM, "and %d more", more);
+        draw_finding(d, tui_area_top(&area, rows), i);
     }
 }

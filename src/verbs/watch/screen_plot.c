@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-enum { LABEL = 8, VALUE = 8, DOTS_MAX = 1024, STRIP_LEAST = 2, STRIP_MOST = 5, PLOT_COLUMNS = 56 };
+enum { LABEL = 8, VALUE = 8, DOTS_MAX = 1024, STRIP_LEAST = 2, PLOT_COLUMNS = 56 };
 
 static double utilisation_of(const struct device_gauges *g) {
     return g->utilisation;
@@ -115,11 +115,10 @@ static void draw_card(struct watch_draw *d, struct tui_area area, int place) {
     int wanted = watch_plot_count(&d->look->settings), room = area.rows / STRIP_LEAST;
     int strips = wanted < room ? wanted : room;
     if (strips == 0) return;
-    int rows = area.rows / strips, drawn = 0;
-    if (rows > STRIP_MOST) rows = STRIP_MOST;
+    int drawn = 0;
     for (int i = 0; i < WATCH_FIGURES && drawn < strips; i++) {
         if (!d->look->settings.plots[i]) continue;
-        struct tui_area strip = tui_area_top(&area, rows);
+        struct tui_area strip = tui_area_top(&area, area.rows / (strips - drawn));
         draw_strip(d, strip, place, i);
         drawn++;
     }
@@ -138,17 +137,29 @@ static void draw_rule(struct watch_draw *d, struct tui_area area, int place) {
     }
 }
 
+// GPUs beside one another, and in rows of them where each figure has some rows left.
+enum { CARD_ROWS_EACH = 4 };
+static int plot_lines(const struct watch_draw *d, int rows, int cards, int beside) {
+    int each = 1 + CARD_ROWS_EACH * watch_plot_count(&d->look->settings);
+    int lines = rows / each, most = (cards + beside - 1) / beside;
+    return lines < 1 ? 1 : lines < most ? lines : most;
+}
+
 void watch_draw_plots(struct watch_draw *d, struct tui_area area) {
     int count = d->view->devices->count, room = area.columns / PLOT_COLUMNS;
-    int shown = room < 1 ? 1 : room < count ? room : count;
+    int beside = room < 1 ? 1 : room < count ? room : count;
     if (count == 0 || area.rows < STRIP_LEAST) return;
     bool has_rule = area.rows > STRIP_LEAST;
-    int first = d->look->card / shown * shown;
+    int lines = plot_lines(d, area.rows, count, beside), shown = beside * lines;
+    if (shown > count) shown = count;
+    int first = d->look->card / shown * shown, width = area.columns / beside;
     if (first + shown > count) first = count - shown;
-    int width = area.columns / shown;
-    for (int i = 0; i < shown; i++) {
-        struct tui_area one = i + 1 < shown ? tui_area_left(&area, width) : area;
-        if (has_rule) draw_rule(d, tui_area_top(&one, 1), first + i);
-        draw_card(d, one, first + i);
+    for (int i = 0; i < shown; i += beside) {
+        struct tui_area line = tui_area_top(&area, area.rows / (lines - i / beside));
+        for (int j = i; j < i + beside && j < shown; j++) {
+            struct tui_area one = j + 1 < i + beside ? tui_area_left(&line, width) : line;
+            if (has_rule) draw_rule(d, tui_area_top(&one, 1), first + j);
+            draw_card(d, one, first + j);
+        }
     }
 }

@@ -15,7 +15,8 @@ static const char *const no_yes[] = {"no", "yes"};
 static const char *const kinds[] = {"braille", "blocks", "ascii"};
 static const char *const layouts[] = {"auto", "blocks", "lines"};
 static const char *const degrees[] = {"celsius", "fahrenheit"};
-static const char *const columns[] = {"memory", "pid", "name", "card", "kind"};
+static const char *const columns[] = {"memory", "pid",  "name", "card", "kind",
+                                      "gpu",    "host", "age",  "user"};
 static const char *const intervals[] = {"usual", "0.25", "0.5", "1", "2", "5", "10"};
 
 #define AT(member) offsetof(struct watch_settings, member)
@@ -32,8 +33,9 @@ const struct watch_setting watch_setting_rows[] = {
     {"runs", "runs", AT(runs), no_yes, 2},
     {"findings", "findings", AT(findings), no_yes, 2},
     {"processes", "processes", AT(processes), no_yes, 2},
-    {"sort", "processes by", AT(sort), columns, 5},
+    {"sort", "processes by", AT(sort), columns, 9},
     {"ascending", "smallest first", AT(ascending), no_yes, 2},
+    {"mouse", "the mouse chooses (else it marks text)", AT(mouse), no_yes, 2},
     {"temperature", "temperatures in", AT(fahrenheit), degrees, 2},
     {"interval", "seconds between readings, from the next start on", AT(interval), intervals, 7},
 };
@@ -41,7 +43,7 @@ const int watch_setting_count = sizeof watch_setting_rows / sizeof *watch_settin
 
 struct watch_settings watch_settings_usual(void) {
     return (struct watch_settings){
-        .plots = {1, 1}, .cpu = 1, .runs = 1, .findings = 1, .processes = 1};
+        .plots = {1, 1}, .cpu = 1, .runs = 1, .findings = 1, .processes = 1, .mouse = 1};
 }
 
 static bool take(struct watch_settings *settings, struct str key, struct str value) {

@@ -41,6 +41,24 @@ struct str watch_text_span(struct watch_draw *d, int64_t ns) {
     return str_format(d->scratch, "%lld:%02lld:%02lld", s / 3600, s / 60 % 60, s % 60);
 }
 
+enum { LEFT_OUT_COLUMNS = 8 };
+
+// " +2 more" at the end of the last row; the text that stands there goes with those.
+static void tell_left_out(struct watch_draw *d, struct watch_flow *flow) {
+    struct tui_area area = flow->area;
+    if (area.rows < 1) return;
+    int end = area.columns - LEFT_OUT_COLUMNS;
+    if (flow->left_out == 0 && flow->last_end > end && flow->last_begin > flow->indent) {
+        int begin = flow->last_begin;
+        tui_area_fill((struct tui_area){area.canvas, area.row + area.rows - 1, area.column + begin,
+                                        1, area.columns - begin},
+                      ' ', SHOW_PLAIN);
+        flow->left_out++;
+    }
+    struct str said = str_format(d->scratch, "+%d more", ++flow->left_out);
+    tui_put_field(area, area.rows - 1, end, LEFT_OUT_COLUMNS, SHOW_RIGHT, SHOW_DIM, said);
+}
+
 void watch_flow_add(struct watch_draw *d, struct watch_flow *flow, int ink, const char *format,
                     ...) {
     char text[512];
@@ -48,7 +66,6 @@ void watch_flow_add(struct watch_draw *d, struct watch_flow *flow, int ink, cons
     va_start(arguments, format);
     int n = vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    (void)d;
     struct str s = {text, n < 0 ? 0 : n < (int)sizeof text ? n : (int)sizeof text - 1};
     int width = show_width(s);
     if (!flow->is_begun) flow->column = flow->indent;
@@ -57,12 +74,16 @@ void watch_flow_add(struct watch_draw *d, struct watch_flow *flow, int ink, cons
         flow->column = flow->indent;
         flow->is_begun = false;
     }
-    if (flow->row >= flow->area.rows) return;
+    if (flow->row >= flow->area.rows) {
+        tell_left_out(d, flow);
+        return;
+    }
+    flow->last_begin = flow->column;
     if (flow->is_begun) {
         flow->column = tui_put(flow->area, flow->row, flow->column, SHOW_DIM, STR(" · "));
     }
     tui_put_field(flow->area, flow->row, flow->column, flow->area.columns - flow->column, SHOW_LEFT,
                   ink, s);
-    flow->column += width;
+    flow->last_end = flow->column += width;
     flow->is_begun = true;
 }

@@ -1,43 +1,31 @@
 // SPDX-License-Identifier: Apache-2.0
-// Windows over the screen (help, setup, sorting, findings), and what keys do. The keys are those of
-// htop and nvtop as far as they fit; nothing here ends a process.
+// Windows over the screen (help, setup, sorting, findings, signals), and what keys and clicks do.
+// The keys are those of htop and nvtop as far as they fit. Esc closes and undoes; only q ends.
 #include "verbs/watch/screen.h"
 
 #include <stdio.h>
 #include <string.h>
 
 static const char *const help[][2] = {
-    {"q  Esc  F10", "quit"},
+    {"q  F10  Ctrl-C", "quit; Esc closes and undoes, and never quits"},
     {"F1  ?  h", "this window"},
-    {"F2", "setup: layout, plots, units"},
-    {"F12", "save the setup to a file"},
-    {"F6", "sort the processes by another column"},
-    {"+  -", "largest first, smallest first"},
-    {"0 … 9  Left  Right", "choose the GPU for plots and details"},
-    {"Up  Down  k  j", "move through the processes"},
+    {"F2   F12", "setup: layout, plots, units; save it to a file"},
+    {"F6  +  -", "sort the processes; largest, smallest first"},
+    {"0 … 9  Left  Right", "choose the GPU of plots and details (or click)"},
+    {"Up  Down  k  j", "move through the processes (or the wheel)"},
     {"Space", "mark the process under the cursor, or none"},
-    {"/", "show only processes whose name or pid contains this"},
+    {"F9", "signal to the process under the cursor; asks first"},
+    {"/", "only processes with this in command, user or pid"},
     {"f", "all findings, with remedies"},
+    {"c", "copy the remedy to the clipboard (OSC 52)"},
     {"p", "pause"},
     {"", ""},
     {"slow", "share of the last minute limited by heat or power"},
     {"ours", "memory of the runs that batchfit launched"},
+    {"┃", "in the memory bar: the peak that was predicted"},
+    {"host", "memory of the CPU that the process holds"},
 };
-enum { HELP_ROWS = sizeof help / sizeof *help, MARGIN = 2, WINDOW_COLUMNS = 74 };
-
-static struct tui_area frame(struct tui_area area, int rows, const char *title) {
-    struct tui_area window = tui_area_middle(area, rows + 3, WINDOW_COLUMNS);
-    tui_area_fill(window, ' ', SHOW_PLAIN);
-    struct tui_area bar = tui_area_top(&window, 1);
-    tui_area_fill(bar, ' ', TUI_INK_BAND);
-    tui_put_format(bar, 0, MARGIN, TUI_INK_BAND, "%s", title);
-    struct tui_area end = window;
-    end.row += window.rows - 1;
-    end.rows = 1;
-    tui_area_fill(end, ' ', TUI_INK_BAND);
-    window.rows -= 1;
-    return window;
-}
+enum { HELP_ROWS = sizeof help / sizeof *help, MARGIN = 1 };
 
 static void scroll_to(struct watch_look *look, int rows) {
     if (look->window_row >= look->window_rows) look->window_row = look->window_rows - 1;
@@ -49,18 +37,24 @@ static void scroll_to(struct watch_look *look, int rows) {
 }
 
 static void draw_help(struct watch_draw *d, struct tui_area area) {
-    struct tui_area w = frame(area, HELP_ROWS, "Help: any key closes it");
-    d->look->window_rows = 0;
-    for (int i = 0; i < HELP_ROWS; i++) {
-        tui_put_format(w, i, MARGIN, SHOW_STRONG, "%s", help[i][0]);
-        tui_put_format(w, i, MARGIN + 21, SHOW_PLAIN, "%s", help[i][1]);
+    int rows = HELP_ROWS + 2 > area.rows ? area.rows - 2 : HELP_ROWS;
+    int first = d->look->window_row < HELP_ROWS - rows ? d->look->window_row : HELP_ROWS - rows;
+    struct tui_area w = watch_draw_frame(area, rows,
+                                         rows < HELP_ROWS ? "Help: Up and Down, any other closes it"
+                                                          : "Help: any key closes it");
+    d->look->window_rows = HELP_ROWS - rows + 1;
+    for (int i = 0; i < rows; i++) {
+        const char *const *line = help[first + i];
+        tui_put_format(w, i, MARGIN, SHOW_STRONG, "%s", line[0]);
+        tui_put_field(w, i, MARGIN + 20, w.columns - MARGIN - 20, SHOW_LEFT, SHOW_PLAIN,
+                      str_of(line[1]));
     }
 }
 
 static void draw_setup(struct watch_draw *d, struct tui_area area) {
     struct watch_look *look = d->look;
     struct tui_area w =
-        frame(area, watch_setting_count, "Setup: Space changes, F12 saves, Esc closes");
+        watch_draw_frame(area, watch_setting_count, "Setup: Space changes, F12 saves, Esc closes");
     look->window_rows = watch_setting_count;
     scroll_to(look, w.rows);
     for (int i = 0; i < w.rows && look->window_first + i < watch_setting_count; i++) {
@@ -75,7 +69,7 @@ static void draw_setup(struct watch_draw *d, struct tui_area area) {
 
 static void draw_sort(struct watch_draw *d, struct tui_area area) {
     struct watch_look *look = d->look;
-    struct tui_area w = frame(area, watch_sort_count(), "Sort the processes by");
+    struct tui_area w = watch_draw_frame(area, watch_sort_count(), "Sort the processes by");
     look->window_rows = watch_sort_count();
     scroll_to(look, w.rows);
     for (int i = 0; i < w.rows && i < watch_sort_count(); i++) {
@@ -84,25 +78,36 @@ static void draw_sort(struct watch_draw *d, struct tui_area area) {
     }
 }
 
+// One after the other, each wrapped, from the chosen one on.
 static void draw_findings(struct watch_draw *d, struct tui_area area) {
-    int count = watch_findings_shown(d->view);
-    struct tui_area w = tui_area_middle(area, area.rows - 2, area.columns);
-    w = frame(w, w.rows - 3, "Findings: Up and Down scroll, Esc closes");
-    w.column = 0;
-    w.columns = area.columns;
-    tui_area_fill(w, ' ', SHOW_PLAIN);
-    d->look->window_rows = count;
-    scroll_to(d->look, w.rows);
+    struct watch_look *look = d->look;
+    int count = watch_findings_shown(d->view), at = 0;
+    struct tui_area w = watch_draw_frame(
+        area, area.rows - 4, "Findings: Up and Down choose, c copies the remedy, Esc closes");
+    look->window_rows = count;
+    if (look->window_row >= count) look->window_row = count > 0 ? count - 1 : 0;
     if (count == 0) tui_put(w, 0, MARGIN, SHOW_GOOD, STR("no findings"));
-    watch_draw_findings(d, w, d->look->window_row);
+    w.columns -= MARGIN;
+    for (int i = look->window_row; i < count && at < w.rows; i++) {
+        const struct finding *f = watch_finding_at(d->view, i);
+        int ink = f->severity == FINDING_PROBLEM ? SHOW_BAD : SHOW_WARN;
+        tui_put(w, at, MARGIN, ink, i == look->window_row ? STR("▸") : STR("▲"));
+        at += tui_put_wrapped(w, at, MARGIN + 2, ink, watch_finding_text(d, f));
+        at += tui_put_wrapped(w, at, MARGIN + 2, SHOW_PLAIN, f->evidence);
+        if (f->remedy.len && at < w.rows) tui_put(w, at, MARGIN + 2, SHOW_DIM, STR("→"));
+        at += tui_put_wrapped(w, at, MARGIN + 4, SHOW_STRONG, f->remedy) + 1;
+    }
+    if (count > 1) {
+        struct tui_area end = {w.canvas, w.row + w.rows, w.column, 1, w.columns};
+        tui_put_format(end, 0, 1, SHOW_DIM, " %d of %d ", look->window_row + 1, count);
+    }
 }
 
 void watch_draw_window(struct watch_draw *d, struct tui_area area) {
     static void (*const draws[])(struct watch_draw *, struct tui_area) = {
-        [WATCH_WINDOW_HELP] = draw_help,
-        [WATCH_WINDOW_SETUP] = draw_setup,
-        [WATCH_WINDOW_SORT] = draw_sort,
-        [WATCH_WINDOW_FINDINGS] = draw_findings,
+        [WATCH_WINDOW_HELP] = draw_help,           [WATCH_WINDOW_SETUP] = draw_setup,
+        [WATCH_WINDOW_SORT] = draw_sort,           [WATCH_WINDOW_FINDINGS] = draw_findings,
+        [WATCH_WINDOW_SIGNAL] = watch_draw_signal, [WATCH_WINDOW_CONFIRM] = watch_draw_confirm,
     };
     if (d->look->window == WATCH_WINDOW_FINDINGS && !d->view) return;
     draws[d->look->window](d, area);
@@ -138,7 +143,8 @@ static bool moved(uint32_t key, int page, int *ret_by) {
     } moves[] = {{TUI_KEY_UP, -1},         {'k', -1},
                  {TUI_KEY_DOWN, 1},        {'j', 1},
                  {TUI_KEY_PAGE_UP, -page}, {TUI_KEY_PAGE_DOWN, page},
-                 {TUI_KEY_HOME, -100000},  {TUI_KEY_END, 100000}};
+                 {TUI_KEY_HOME, -100000},  {TUI_KEY_END, 100000},
+                 {TUI_KEY_WHEEL_UP, -3},   {TUI_KEY_WHEEL_DOWN, 3}};
     for (size_t i = 0; i < sizeof moves / sizeof *moves; i++) {
         if (moves[i].key != key) continue;
         *ret_by = moves[i].by;
@@ -153,14 +159,36 @@ static void change_setting(struct watch_look *look, int by) {
     *value = (*value + by + row->count) % row->count;
 }
 
+// What a shell can run stands in ` `: that, else all of the remedy.
+static void copy_remedy(struct watch_look *look) {
+    int number = look->window == WATCH_WINDOW_FINDINGS ? look->window_row : 0;
+    const struct finding *f = look->view ? watch_finding_at(look->view, number) : NULL;
+    if (!f || f->remedy.len == 0) {
+        snprintf(look->message, sizeof look->message, "nothing to copy: no finding");
+        return;
+    }
+    struct str text = f->remedy, rest = text;
+    str_cut(&rest, '`');
+    struct str command = str_cut(&rest, '`');
+    if (command.len > 0 && rest.p) text = command;
+    snprintf(look->copied, sizeof look->copied, "%.*s", STR_ARG(text));
+    snprintf(look->message, sizeof look->message, "copied: %s", look->copied);
+}
+
 static void window_key(struct watch_look *look, uint32_t key, struct arena *scratch) {
     int by = 0;
-    if (look->window == WATCH_WINDOW_HELP) {
+    bool is_signal = look->window == WATCH_WINDOW_SIGNAL;
+    if (look->window == WATCH_WINDOW_CONFIRM) {
         look->window = WATCH_WINDOW_NONE;
-    } else if (moved(key, 10, &by)) {
+        if (key == 'y') watch_signal_send(look);
+    } else if (moved(key, 10, &by) && look->window_rows > 1) {
         look->window_row += by;
         if (look->window_row >= look->window_rows) look->window_row = look->window_rows - 1;
         if (look->window_row < 0) look->window_row = 0;
+    } else if (look->window == WATCH_WINDOW_FINDINGS && key == 'c') {
+        copy_remedy(look);
+    } else if (is_signal && key == TUI_KEY_ENTER) {
+        watch_signal_choose(look);
     } else if (look->window == WATCH_WINDOW_SETUP && key == TUI_KEY_F0 + 12) {
         save(look, scratch);
     } else if (look->window == WATCH_WINDOW_SETUP &&
@@ -208,7 +236,9 @@ static void move_cursor(struct watch_look *look, int by) {
 
 static void choose_card(struct watch_look *look, int place) {
     int count = look->view ? look->view->devices->count : 0;
-    if (place >= 0 && place < count) look->card = place;
+    if (place < 0 || place >= count) return;
+    look->card = place;
+    look->has_chosen = true;
 }
 
 // By the driver's number, as everywhere; of a divided GPU, its first instance.
@@ -257,6 +287,10 @@ static void main_key(struct watch_look *look, uint32_t key, struct arena *scratc
         look->is_typing = true;
     else if (key == ' ')
         toggle_tag(look);
+    else if (key == 'c')
+        copy_remedy(look);
+    else if (key == TUI_KEY_F0 + 9)
+        watch_signal_open(look);
     else if (key == 'p')
         look->is_paused = !look->is_paused;
     else if (key == TUI_KEY_F0 + 12)
@@ -273,12 +307,32 @@ bool watch_screen_key(struct watch_look *look, uint32_t key, struct arena *scrat
         window_key(look, key, scratch);
         return true;
     }
-    if (key == TUI_KEY_ESCAPE && (look->filter[0] || look->has_cursor)) {
-        look->filter[0] = '\0'; // first it undoes, then it quits
-        look->has_cursor = false;
+    if (key == TUI_KEY_ESCAPE) {
+        look->filter[0] = '\0';
+        look->has_cursor = look->has_chosen = false;
         return true;
     }
-    if (key == 'q' || key == TUI_KEY_ESCAPE || key == TUI_KEY_F0 + 10) return false;
+    if (key == 'q' || key == TUI_KEY_F0 + 10) return false;
     main_key(look, key, scratch);
+    return true;
+}
+
+// A click beside a window closes it, but answers no question.
+bool watch_screen_click(struct watch_look *look, int row, int column, struct arena *scratch) {
+    const struct watch_hit *hit = watch_hit_at(look, row, column);
+    if (look->window != WATCH_WINDOW_NONE || look->is_typing)
+        return watch_screen_key(look, TUI_KEY_ESCAPE, scratch);
+    look->message[0] = '\0';
+    if (!hit) return true;
+    if (hit->kind == WATCH_HIT_KEY) return watch_screen_key(look, (uint32_t)hit->value, scratch);
+    if (hit->kind == WATCH_HIT_CARD) choose_card(look, hit->value);
+    if (hit->kind == WATCH_HIT_FINDING) {
+        open_window(look, WATCH_WINDOW_FINDINGS);
+        look->window_row = hit->value;
+    }
+    if (hit->kind == WATCH_HIT_PROCESS) {
+        look->process = hit->value;
+        look->has_cursor = look->cursor_moved = true;
+    }
     return true;
 }

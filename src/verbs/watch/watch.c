@@ -239,8 +239,8 @@ const struct cli_verb watch_verb = {
         "A live screen of the GPUs: utilisation, memory (of batchfit's runs, of others, of the "
         "driver), temperature, power, clocks, how long they were limited, energy; history, "
         "processes, the runs with the phases of their steps, and findings with remedies. A GPU "
-        "that does not answer never blocks the screen: its figures show their age. h shows the "
-        "keys; processes are never ended.\nWithout a terminal, or with --once, it prints one "
+        "that does not answer never blocks the screen: its figures show their age. The first line "
+        "says how things are; h shows the keys.\nWithout a terminal, or with --once, it prints one "
         "reading as text. --log writes every reading to a file (doc/formats/watch-log.md), with or "
         "without a screen; --json prints one document per line. F12 saves the settings in "
         "$XDG_CONFIG_HOME/batchfit/watch.conf.",

@@ -35,6 +35,8 @@ struct show_terminal {
     int rows, columns;
     struct tui_canvas shown;
     bool is_stale; // what is shown is not known
+    bool uses_mouse;
+    int click_row, click_column; // of the last click; -1: none
     attr_t attributes[TUI_INKS];
     short pairs[TUI_INKS];
 };
@@ -70,6 +72,14 @@ static void keep_for_crash(void) {
         size_t length = is_told ? strlen(text) : 0;
         if (before.length + length > sizeof before.sequence) continue;
         if (length) memcpy(before.sequence + before.length, text, length);
+        before.length += length;
+    }
+    // What mousemask() has turned on: SGR and button reports.
+    static const char mouse_off[] = "\033[?1006;1000l";
+    size_t length = sizeof mouse_off - 1;
+    bool has_mouse = tigetstr("kmous") && tigetstr("kmous") != (char *)-1;
+    if (has_mouse && before.length + length <= sizeof before.sequence) {
+        memcpy(before.sequence + before.length, mouse_off, length);
         before.length += length;
     }
     static const int crashes[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT};
@@ -181,6 +191,7 @@ int tui_terminal_open(struct arena *a, bool ascii, struct show_terminal **ret_te
     set_escdelay(ESCAPE_MS);
     prepare_inks(t);
     take_size(t);
+    t->click_row = -1;
     *ret_terminal = t;
     return 0;
 }
@@ -288,6 +299,52 @@ static const struct {
     {KEY_ENTER, TUI_KEY_ENTER},   {KEY_BACKSPACE, TUI_KEY_BACKSPACE},
 };
 
+// The second button up and down is the wheel; presses only, so that nothing waits for a double.
+static uint32_t mouse_key(struct show_terminal *t) {
+    MEVENT event;
+    if (getmouse(&event) != OK) return TUI_KEY_OTHER;
+    t->click_row = event.y;
+    t->click_column = event.x;
+    if (event.bstate & BUTTON4_PRESSED) return TUI_KEY_WHEEL_UP;
+    if (event.bstate & BUTTON5_PRESSED) return TUI_KEY_WHEEL_DOWN;
+    return event.bstate & BUTTON1_PRESSED ? TUI_KEY_CLICK : TUI_KEY_OTHER;
+}
+
+void tui_terminal_use_mouse(struct show_terminal *t, bool is_used) {
+    if (t->uses_mouse == is_used) return;
+    t->uses_mouse = is_used;
+    mouseinterval(0);
+    mousemask(is_used ? BUTTON1_PRESSED | BUTTON4_PRESSED | BUTTON5_PRESSED : 0, NULL);
+}
+
+bool tui_terminal_pointer(const struct show_terminal *t, int *ret_row, int *ret_column) {
+    *ret_row = t->click_row;
+    *ret_column = t->click_column;
+    return t->click_row >= 0;
+}
+
+// "ESC ] 52 ; c ; BASE64 BEL" (XTerm Control Sequences, "Operating System Commands"). Terminals
+// that do not know it ignore it.
+void tui_terminal_copy(struct show_terminal *t, struct str text) {
+    static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    ARENA_AUTO a = {0};
+    struct buf b = buf_new(&a);
+    (void)t;
+    buf_add(&b, STR("\033]52;c;"));
+    for (ptrdiff_t i = 0; i < text.len; i += 3) {
+        uint32_t bits = 0;
+        for (ptrdiff_t j = i; j < i + 3; j++)
+            bits = bits << 8 | (j < text.len ? (unsigned char)text.p[j] : 0);
+        for (int j = 0; j < 4; j++)
+            buf_byte(&b, i + j > text.len ? '=' : digits[bits >> (18 - 6 * j) & 63]);
+    }
+    buf_byte(&b, '\a');
+    struct str sequence = buf_str(&b);
+    fflush(stdout);
+    ssize_t n = write(STDOUT_FILENO, sequence.p, (size_t)sequence.len);
+    (void)n; // a terminal that is gone is met by the wait
+}
+
 static uint32_t key_of(wint_t code) {
     if (code >= KEY_F(0) && code <= KEY_F(63)) return TUI_KEY_F0 + (uint32_t)(code - KEY_F(0));
     for (size_t i = 0; i < sizeof named_keys / sizeof *named_keys; i++) {
@@ -299,8 +356,8 @@ static uint32_t key_of(wint_t code) {
 uint32_t tui_terminal_key(struct show_terminal *t) {
     wint_t code = 0;
     int kind = get_wch(&code);
-    (void)t;
     if (kind == ERR) return TUI_KEY_NONE;
+    if (kind == KEY_CODE_YES && code == KEY_MOUSE) return mouse_key(t);
     if (kind == KEY_CODE_YES) return key_of(code);
     if (code == '\r') return TUI_KEY_ENTER;
     return code == 8 ? TUI_KEY_BACKSPACE : code == 0 ? TUI_KEY_OTHER : (uint32_t)code;

@@ -95,6 +95,9 @@ enum tui_key {
     TUI_KEY_PAGE_DOWN,
     TUI_KEY_HOME,
     TUI_KEY_END,
+    TUI_KEY_CLICK, // tui_terminal_pointer says where
+    TUI_KEY_WHEEL_UP,
+    TUI_KEY_WHEEL_DOWN,
     TUI_KEY_F0, // F1 is F0 + 1
     TUI_KEY_OTHER = TUI_KEY_F0 + 64,
 };
@@ -123,6 +126,12 @@ void tui_terminal_present(struct show_terminal *t, const struct tui_canvas *canv
 enum tui_event tui_terminal_wait(struct show_terminal *t, int fd, int timeout_ms);
 // The next key pressed: a character, or of enum tui_key; TUI_KEY_NONE when there is none.
 uint32_t tui_terminal_key(struct show_terminal *t);
+// Clicks and the wheel are keys from here on, or the terminal's own again.
+void tui_terminal_use_mouse(struct show_terminal *t, bool is_used);
+// Where the click of the last key was. False: not told.
+bool tui_terminal_pointer(const struct show_terminal *t, int *ret_row, int *ret_column);
+// Into the clipboard of who sits there, also through ssh and tmux where these allow it: OSC 52.
+void tui_terminal_copy(struct show_terminal *t, struct str text);
 // Gives the terminal back as it was; also done when the program crashes or exits.
 void tui_terminal_close(struct show_terminal *t);
 

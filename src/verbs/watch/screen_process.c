@@ -1,0 +1,263 @@
+// SPDX-License-Identifier: Apache-2.0
+// The processes on the GPUs: one table of columns, which go in a stated order where the screen is
+// narrow. What of a process is not visible from here is a dash.
+#include "verbs/watch/screen.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct row {
+    const struct device_process *process;
+    int card; // place
+};
+
+static int by_memory(const struct row *a, const struct row *b) {
+    return (a->process->used_bytes > b->process->used_bytes) -
+           (a->process->used_bytes < b->process->used_bytes);
+}
+static int by_pid(const struct row *a, const struct row *b) {
+    return (a->process->pid > b->process->pid) - (a->process->pid < b->process->pid);
+}
+static int by_name(const struct row *a, const struct row *b) {
+    return strcmp(b->process->name, a->process->name);
+}
+static int by_card(const struct row *a, const struct row *b) {
+    return (b->card > a->card) - (b->card < a->card);
+}
+static int by_kind(const struct row *a, const struct row *b) {
+    return (a->process->kinds > b->process->kinds) - (a->process->kinds < b->process->kinds);
+}
+static int by_number(double a, double b) {
+    if (isnan(a) || isnan(b)) return isnan(b) - isnan(a);
+    return (a > b) - (a < b);
+}
+static int by_busy(const struct row *a, const struct row *b) {
+    return by_number(a->process->utilisation, b->process->utilisation);
+}
+static int by_host(const struct row *a, const struct row *b) {
+    return by_number((double)a->process->host_bytes, (double)b->process->host_bytes);
+}
+static int by_age(const struct row *a, const struct row *b) {
+    return by_number(a->process->age_s, b->process->age_s);
+}
+static int by_user(const struct row *a, const struct row *b) {
+    return strcmp(b->process->user, a->process->user);
+}
+
+static const struct {
+    const char *word;
+    int (*compare)(const struct row *, const struct row *); // of the smaller first
+} sorts[] = {{"memory", by_memory}, {"pid", by_pid},   {"name", by_name},
+             {"card", by_card},     {"kind", by_kind}, {"gpu", by_busy},
+             {"host", by_host},     {"age", by_age},   {"user", by_user}};
+
+const char *watch_sort_word(int column) {
+    return sorts[column].word;
+}
+int watch_sort_count(void) {
+    return (int)(sizeof sorts / sizeof *sorts);
+}
+
+static int compare(const void *a, const void *b, void *argument) {
+    const struct watch_settings *s = argument;
+    int order = sorts[s->sort].compare(a, b);
+    if (order == 0) order = by_memory(a, b);
+    if (order == 0) order = by_pid(b, a);
+    return s->ascending ? order : -order;
+}
+
+static bool matches(const struct watch_look *look, const struct device_process *p) {
+    if (!look->filter[0]) return true;
+    char pid[24];
+    struct str number = {pid, 0};
+    int64_t rest = p->pid;
+    for (char *c = pid + sizeof pid; rest > 0; rest /= 10) {
+        *--c = (char)('0' + rest % 10);
+        number = (struct str){c, pid + sizeof pid - c};
+    }
+    return strcasestr(p->name, look->filter) || strcasestr(p->command, look->filter) ||
+           strcasestr(p->user, look->filter) || str_find(number, str_of(look->filter)) >= 0;
+}
+
+static int gather(struct watch_draw *d, struct row **ret_rows) {
+    const struct device_snapshot *devices = d->view->devices;
+    int most = 1, count = 0;
+    for (int i = 0; i < devices->count; i++) most += devices->cards[i].process_count;
+    struct row *rows = arena_new(d->scratch, struct row, most);
+    for (int i = 0; i < devices->count; i++) {
+        for (int j = 0; j < devices->cards[i].process_count; j++) {
+            const struct device_process *p = &devices->cards[i].processes[j];
+            if (matches(d->look, p)) rows[count++] = (struct row){p, i};
+        }
+    }
+    qsort_r(rows, (size_t)count, sizeof *rows, compare, &d->look->settings);
+    *ret_rows = rows;
+    return count;
+}
+
+static bool is_tagged(const struct watch_look *look, int64_t pid) {
+    for (int i = 0; i < look->tag_count; i++) {
+        if (look->tags[i] == pid) return true;
+    }
+    return false;
+}
+
+// "42 s", "9 min", "3.1 h", "12 d"
+static struct str age_text(struct watch_draw *d, double s) {
+    if (isnan(s)) return STR("–");
+    if (s < 100) return str_format(d->scratch, "%.0f s", s);
+    if (s < 6000) return str_format(d->scratch, "%.0f min", s / 60);
+    if (s < 360000) return str_format(d->scratch, "%.1f h", s / 3600);
+    return str_format(d->scratch, "%.0f d", s / 86400);
+}
+
+static struct str share_text(struct watch_draw *d, struct row r) {
+    double used = (double)r.process->used_bytes;
+    double total = (double)d->view->devices->cards[r.card].now.total_bytes;
+    return watch_text_percent(d, used >= 0 && total > 0 ? used / total : (double)NAN);
+}
+
+static struct str cell_pid(struct watch_draw *d, struct row r) {
+    return str_format(d->scratch, "%lld", (long long)r.process->pid);
+}
+static struct str cell_user(struct watch_draw *d, struct row r) {
+    (void)d;
+    return r.process->user[0] ? str_of(r.process->user) : STR("–");
+}
+static struct str cell_card(struct watch_draw *d, struct row r) {
+    return str_format(d->scratch, "%d", d->view->devices->cards[r.card].index);
+}
+static struct str cell_kind(struct watch_draw *d, struct row r) {
+    static const char *const kinds[] = {"–", "C", "G", "C+G", "M", "C+M", "G+M", "C+G+M"};
+    (void)d;
+    return str_of(kinds[r.process->kinds & 7]);
+}
+static struct str cell_busy(struct watch_draw *d, struct row r) {
+    return watch_text_percent(d, r.process->utilisation);
+}
+static struct str cell_memory(struct watch_draw *d, struct row r) {
+    return watch_text_bytes(d, r.process->used_bytes);
+}
+static struct str cell_host(struct watch_draw *d, struct row r) {
+    return watch_text_bytes(d, r.process->host_bytes);
+}
+static struct str cell_age(struct watch_draw *d, struct row r) {
+    return age_text(d, r.process->age_s);
+}
+static struct str cell_command(struct watch_draw *d, struct row r) {
+    (void)d;
+    return r.process->command[0] ? str_of(r.process->command)
+           : r.process->name[0]  ? str_of(r.process->name)
+                                 : STR("(another container's, or gone)");
+}
+
+// The last takes what is left.
+static const struct {
+    const char *title;
+    int width, least_columns; // of the screen
+    enum show_align align;
+    struct str (*text)(struct watch_draw *, struct row);
+} columns[] = {
+    {"pid", 8, 0, SHOW_RIGHT, cell_pid},   {"user", 8, 66, SHOW_LEFT, cell_user},
+    {"GPU", 3, 0, SHOW_RIGHT, cell_card},  {"kind", 5, 96, SHOW_LEFT, cell_kind},
+    {"busy", 5, 0, SHOW_RIGHT, cell_busy}, {"memory", 8, 0, SHOW_RIGHT, cell_memory},
+    {"%", 5, 96, SHOW_RIGHT, share_text},  {"host", 8, 76, SHOW_RIGHT, cell_host},
+    {"age", 6, 60, SHOW_RIGHT, cell_age},  {"command", 0, 0, SHOW_LEFT, cell_command},
+};
+enum { COLUMNS = sizeof columns / sizeof *columns };
+
+// A row of the table; without a process its titles, of which one that does not fit is left out.
+static void draw_row(struct watch_draw *d, struct tui_area area, int row, int ink,
+                     const struct row *process) {
+    int at = 1, all = area.canvas->columns;
+    for (int i = 0; i < COLUMNS; i++) {
+        if (all < columns[i].least_columns) continue;
+        int width = columns[i].width ? columns[i].width : area.columns - at;
+        struct str text = process ? columns[i].text(d, *process) : str_of(columns[i].title);
+        bool fits = process || show_width(text) <= width;
+        if (fits) tui_put_field(area, row, at, width, columns[i].align, ink, text);
+        at += width + (columns[i].align == SHOW_LEFT ? 1 : 2);
+    }
+}
+
+static void draw_process(struct watch_draw *d, struct tui_area area, int row, struct row r) {
+    draw_row(d, area, row, is_tagged(d->look, r.process->pid) ? TUI_INK_E : SHOW_PLAIN, &r);
+}
+
+static int unlisted(const struct device_snapshot *devices) {
+    int count = 0;
+    for (int i = 0; i < devices->count; i++) count += devices->cards[i].processes_unlisted;
+    return count;
+}
+
+static void draw_process_title(struct watch_draw *d, struct tui_area area, int count, int hidden) {
+    const struct watch_look *look = d->look;
+    struct tui_area line = {area.canvas, area.row, area.column, 1, area.columns};
+    tui_area_fill(line, ' ', TUI_INK_BAND);
+    struct buf b = buf_new(d->scratch);
+    buf_byte(&b, ' ');
+    if (look->filter[0]) buf_format(&b, "%s: ", look->filter);
+    if (hidden > 0) buf_format(&b, "+%d more of ", hidden);
+    buf_format(&b, "%d", count);
+    bool is_live = !look->is_once && area.columns >= 70;
+    const char *arrow = look->settings.ascending ? "↑" : "↓";
+    if (is_live) buf_format(&b, " by %s %s ", watch_sort_word(look->settings.sort), arrow);
+    bool is_told = is_live || hidden > 0 || look->filter[0];
+    struct str said = is_told ? buf_str(&b) : STR("");
+    int width = show_width(said);
+    tui_put_field(area, 0, area.columns - width, width, SHOW_RIGHT, TUI_INK_BAND, said);
+    area.columns -= width;
+    draw_row(d, area, 0, TUI_INK_BAND, NULL);
+}
+
+static bool has_processes(const struct device_snapshot *devices) {
+    for (int i = 0; i < devices->count; i++) {
+        if (devices->cards[i].has_processes) return true;
+    }
+    return false;
+}
+
+// The cursor stays on its process when the list changes.
+static void follow(struct watch_look *look, const struct row *rows, int count, int room) {
+    for (int i = 0; look->has_cursor && !look->cursor_moved && i < count; i++) {
+        if (rows[i].process->pid == look->cursor_pid && rows[i].card == look->cursor_card) {
+            look->process = i;
+            break;
+        }
+    }
+    if (look->process >= count) look->process = count - 1;
+    if (look->process < 0) look->process = 0;
+    if (look->process < look->first_process) look->first_process = look->process;
+    if (look->process >= look->first_process + room) look->first_process = look->process - room + 1;
+    if (look->first_process + room > count) look->first_process = count > room ? count - room : 0;
+    look->process_count = count;
+    look->process_rows = room;
+    look->cursor_moved = false;
+    if (!look->has_cursor || count == 0) return;
+    look->cursor_pid = rows[look->process].process->pid;
+    look->cursor_card = rows[look->process].card;
+}
+
+void watch_draw_processes(struct watch_draw *d, struct tui_area area) {
+    struct watch_look *look = d->look;
+    struct row *rows = NULL;
+    int count = gather(d, &rows), room = area.rows - 1;
+    if (room < 1) return;
+    follow(look, rows, count, room);
+    int more = unlisted(d->view->devices), shown = count < room ? count : room;
+    draw_process_title(d, area, count + more, count + more - shown);
+    for (int i = 0; i < room && look->first_process + i < count; i++) {
+        struct tui_area line = {area.canvas, area.row + 1 + i, area.column, 1, area.columns};
+        draw_process(d, area, 1 + i, rows[look->first_process + i]);
+        watch_hit_add(d, line, WATCH_HIT_PROCESS, look->first_process + i);
+        bool is_cursor = look->has_cursor && look->first_process + i == look->process;
+        if (is_cursor) tui_area_row_ink(area, 1 + i, TUI_INK_CURSOR);
+    }
+    if (count > 0) return;
+    bool knows = has_processes(d->view->devices);
+    tui_put(area, 1, 2, SHOW_DIM,
+            look->filter[0] ? STR("no process matches the filter")
+            : knows         ? STR("no process on the GPUs")
+                            : STR("the driver does not report processes"));
+}
