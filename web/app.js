@@ -4,9 +4,9 @@
 // own.
 import { clip, setText, setAttribute, setShown, setWidth, el } from './dom.js';
 import { figure, figureOf, known, NONE } from './units.js';
-import { Series } from './series.js';
+import { Series, DAY } from './series.js';
 import { Link } from './link.js';
-import { SPANS } from './charts.js';
+import { SPANS, spanOfHash, hashOfSpan } from './charts.js';
 import { Overview, healthOf, nameCards } from './cards.js';
 import { Detail, CARD_KEYS } from './detail.js';
 import { Runs } from './runs.js';
@@ -17,12 +17,14 @@ const by = (id) => document.getElementById(id);
 const page = {
     machine: null,
     history: null, // until the first snapshot says whose it is
+    day: null, // the same, in minutes
     snapshot: null,
     entries: [], // one a card: {card, key, label, place, series, health, is_chosen}
     series: new Map(), // by the card's key
+    days: new Map(), // the same, in minutes
     counters: new Map(), // by the card's key, of the newest ten seconds
     chosen: null, // a key
-    span: SPANS[0],
+    span: spanOfHash(window.location.hash),
 };
 
 // --- Snapshots
@@ -56,9 +58,9 @@ function clocksLimited(card, key, at_ms) {
     };
 }
 
-function seriesOf(key) {
-    if (!page.series.has(key)) page.series.set(key, new Series(CARD_KEYS));
-    return page.series.get(key);
+function seriesOf(key, all, size) {
+    if (!all.has(key)) all.set(key, new Series(CARD_KEYS, size));
+    return all.get(key);
 }
 
 function readCards(snapshot) {
@@ -70,29 +72,36 @@ function readCards(snapshot) {
             key,
             place,
             label: labels[place],
-            series: seriesOf(key),
+            series: seriesOf(key, page.series),
+            day: seriesOf(key, page.days, DAY),
             health: healthOf(snapshot.findings, place),
         };
     });
     const keys = new Set(page.entries.map((e) => e.key));
     for (const key of page.series.keys()) if (!keys.has(key)) page.series.delete(key);
+    for (const key of page.days.keys()) if (!keys.has(key)) page.days.delete(key);
     for (const key of page.counters.keys()) if (!keys.has(key)) page.counters.delete(key);
 }
 
 function keepReadings(snapshot) {
-    page.entries.forEach(({ card, key, place, series }) => {
+    page.entries.forEach(({ card, key, place, series, day }) => {
+        if (page.day && page.day.cards[place]) day.load(page.day.cards[place]);
         if (page.history && page.history.cards[place]) series.load(page.history.cards[place]);
         if (page.machine && page.machine.interval_ms)
             series.gap_ms = Math.max(10000, 3 * page.machine.interval_ms);
         if (card.state === 'answers') {
             const held = clocksLimited(card, key, snapshot.at_ms);
-            series.push(snapshot.at_ms, { ...card.gauges, ...card.memory, ...held });
+            const values = { ...card.gauges, ...card.memory, ...held };
+            series.push(snapshot.at_ms, values);
+            day.push(snapshot.at_ms, values);
         } else {
             page.counters.delete(key);
             series.push(snapshot.at_ms, {});
+            day.push(snapshot.at_ms, {});
         }
     });
     page.history = null;
+    page.day = null;
 }
 
 function takeSnapshot(snapshot) {
@@ -274,6 +283,7 @@ function chooseByStep(step) {
 
 function chooseSpan(span) {
     page.span = span;
+    window.history.replaceState(null, '', hashOfSpan(span));
     if (page.snapshot) draw();
 }
 
@@ -380,8 +390,9 @@ new Link({
         page.machine = machine;
         setText(by('version'), `batchfit ${clip(machine.version || '', 40)}`.trim());
     },
-    history(history) {
+    history(history, day) {
         page.history = history;
+        page.day = day;
     },
     snapshot: takeSnapshot,
     state: drawLink,

@@ -11,7 +11,31 @@ export const SPANS = [
     { label: '1 min', words: 'last minute', ms: 60e3, step_ms: 1000, patience_ms: 0 },
     { label: '10 min', words: 'last 10 minutes', ms: 600e3, step_ms: 2000, patience_ms: 2000 },
     { label: '1 h', words: 'last hour', ms: 3600e3, step_ms: 10e3, patience_ms: 10e3 },
+    {
+        label: '6 h',
+        words: 'last 6 hours',
+        ms: 6 * 3600e3,
+        step_ms: 60e3,
+        patience_ms: 60e3,
+        is_long: true,
+    },
+    {
+        label: '24 h',
+        words: 'last 24 hours',
+        ms: 24 * 3600e3,
+        step_ms: 240e3,
+        patience_ms: 60e3,
+        is_long: true,
+    },
 ];
+
+// The range as it stands in the page's address: #6h.
+export function spanOfHash(hash) {
+    return SPANS.find((s) => `#${s.label.replace(' ', '')}` === hash) || SPANS[0];
+}
+export function hashOfSpan(span) {
+    return `#${span.label.replace(' ', '')}`;
+}
 
 const { Dygraph } = window;
 // Its legend writes style attributes, which the page's policy forbids; ours stands above the chart.

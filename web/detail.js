@@ -418,6 +418,7 @@ export class Detail {
         setShown(this.section, Boolean(entry));
         if (!entry) return;
         const { card } = entry;
+        const series = span.is_long ? entry.day : entry.series;
         const is_other = this.key !== entry.key || this.span !== span;
         this.key = entry.key;
         this.span = span;
@@ -435,8 +436,8 @@ export class Detail {
         setAttribute(this.section, 'data-state', card.state);
         for (const part of [this.figures, this.throttle, this.memory, this.facts])
             part.update(card);
-        this.charts.draw(entry.series, span, card, is_other);
-        this.values.update(entry.series, span);
+        this.charts.draw(series, span, card, is_other);
+        this.values.update(series, span);
         this.spans.show(span);
     }
 

@@ -4,6 +4,7 @@
 const API = '/api/v1/';
 const RETRY_MS = [1000, 2000, 4000, 8000, 15000];
 const HISTORY_S = 3600;
+const DAY_S = 86400;
 
 // States: connecting, live, stale (no snapshot for some time), lost (no connection), refused (by
 // the server's token).
@@ -41,14 +42,15 @@ export class Link {
         if (this.stream) this.stream.close();
         this.heard = performance.now();
         try {
-            const [machine, history] = await Promise.all([
+            const [machine, history, day] = await Promise.all([
                 this.fetchJson('machine'),
                 this.fetchJson(`history?seconds=${HISTORY_S}`),
+                this.fetchJson(`history?seconds=${DAY_S}`),
             ]);
             if (this.turn !== turn) return;
             this.interval_ms = machine.interval_ms || history.interval_ms || 1000;
             this.on.machine(machine);
-            this.on.history(history);
+            this.on.history(history, day);
         } catch {
             this.again(turn);
             return;

@@ -1,37 +1,51 @@
 // SPDX-License-Identifier: Apache-2.0
-// Readings over time, in memory that is taken once: the newest hour at one reading a second. What
-// the charts need of it is a row for each pixel or two, not all of it.
-const MOST = 3700; // an hour and a little
-const LEAST_MS = 900; // readings that come more often than once a second are passed over
+// Readings over time, in memory that is taken once: the newest hour at one reading a second, or a
+// day at one a minute. What the charts need of it is a row for each pixel or two, not all of it.
+export const HOUR = { most: 3700, least_ms: 900 }; // an hour and a little
+export const DAY = { most: 1500, least_ms: 59e3 };
 
 export class Series {
-    constructor(keys) {
+    constructor(keys, { most, least_ms } = HOUR) {
         this.keys = keys;
-        this.at = new Float64Array(MOST);
-        this.columns = Object.fromEntries(keys.map((key) => [key, new Float64Array(MOST)]));
-        this.gap_ms = 10000; // a longer time without a reading is a gap
+        this.most = most;
+        this.least_ms = least_ms;
+        this.at = new Float64Array(most);
+        this.columns = Object.fromEntries(keys.map((key) => [key, new Float64Array(most)]));
+        this.gap_ms = Math.max(10000, 3 * least_ms); // a longer time without a reading is a gap
         this.clear();
     }
 
     clear() {
         this.count = 0;
         this.end = 0; // the place of the next reading
+        this.waiting = new Map(); // sums and counts of readings that came too soon for a place
+    }
+
+    get grain_ms() {
+        return this.least_ms > 1000 ? 60000 : 1000;
     }
 
     get newest() {
-        return this.count ? this.at[(this.end + MOST - 1) % MOST] : -Infinity;
+        return this.count ? this.at[(this.end + this.most - 1) % this.most] : -Infinity;
     }
 
-    // Unknown (null, undefined) is kept as NaN.
+    // The mean of what came since the last place. Unknown (null, undefined) is kept as NaN.
     push(at_ms, values) {
-        if (!(at_ms - this.newest >= LEAST_MS)) return;
-        this.at[this.end] = at_ms;
         for (const key of this.keys) {
             const value = values[key];
-            this.columns[key][this.end] = typeof value === 'number' ? value : NaN;
+            if (typeof value !== 'number' || Number.isNaN(value)) continue;
+            const kept = this.waiting.get(key) || { sum: 0, count: 0 };
+            this.waiting.set(key, { sum: kept.sum + value, count: kept.count + 1 });
         }
-        this.end = (this.end + 1) % MOST;
-        this.count = Math.min(this.count + 1, MOST);
+        if (!(at_ms - this.newest >= this.least_ms)) return;
+        this.at[this.end] = at_ms;
+        for (const key of this.keys) {
+            const kept = this.waiting.get(key);
+            this.columns[key][this.end] = kept ? kept.sum / kept.count : NaN;
+        }
+        this.waiting.clear();
+        this.end = (this.end + 1) % this.most;
+        this.count = Math.min(this.count + 1, this.most);
     }
 
     // Lists of equal length, oldest first, as /api/v1/history has them: what the server kept while
@@ -40,7 +54,7 @@ export class Series {
         if (!lists.at_ms.length) return;
         const ours = [];
         for (let i = 0; i < this.count; i++) {
-            const place = (this.end + MOST - this.count + i) % MOST;
+            const place = (this.end + this.most - this.count + i) % this.most;
             const values = this.keys.map((key) => [key, this.columns[key][place]]);
             ours.push({ at: this.at[place], ...Object.fromEntries(values) });
         }
@@ -50,13 +64,13 @@ export class Series {
         });
         const [first, last] = [told[0].at, told[told.length - 1].at];
         this.gap_ms = Math.max(this.gap_ms, (3 * (last - first)) / told.length);
-        const by_second = new Map(ours.map((o) => [Math.round(o.at / 1000), o]));
+        const by_second = new Map(ours.map((o) => [Math.round(o.at / this.grain_ms), o]));
         for (const reading of told) {
-            const own = by_second.get(Math.round(reading.at / 1000));
+            const own = by_second.get(Math.round(reading.at / this.grain_ms));
             if (own) for (const key of this.keys) reading[key] ??= own[key];
         }
         this.clear();
-        for (const r of ours) if (r.at < first - LEAST_MS) this.push(r.at, r);
+        for (const r of ours) if (r.at < first - this.least_ms) this.push(r.at, r);
         for (const r of told) this.push(r.at, r);
         for (const r of ours) if (r.at > last) this.push(r.at, r);
     }
@@ -78,7 +92,7 @@ export class Series {
             counts.fill(0);
         };
         for (let i = 0; i < this.count; i++) {
-            const place = (this.end + MOST - this.count + i) % MOST;
+            const place = (this.end + this.most - this.count + i) % this.most;
             const at = this.at[place];
             if (at < from_ms) continue;
             const now = Math.floor(at / step_ms);
@@ -110,7 +124,7 @@ export class Series {
             sum = 0,
             count = 0;
         for (let i = 0; i < this.count; i++) {
-            const place = (this.end + MOST - this.count + i) % MOST;
+            const place = (this.end + this.most - this.count + i) % this.most;
             if (this.at[place] < from_ms) continue;
             const value = column[place];
             now = value;

@@ -51,6 +51,41 @@ static void a_window_is_its_end(void **state) {
     assert_true(near(one.seconds, 1) && isnan(one.throttled_share) && isnan(one.clock_lost_share));
 }
 
+// Means and shares of whole minutes; the newest are kept, and what was lost adds up.
+static void minutes_are_means(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    set_up();
+    struct minutes m = observe_minutes_new(&a, 3);
+    const struct device_gauges *before = NULL;
+    struct device_gauges g = readings[0];
+    for (int i = 0; i < 5 * 60 + 1; i++) {
+        g = readings[i % 2];
+        g.at_ns = i * SECOND;
+        g.sw_thermal_seconds = 0.1 * i;
+        g.power_cap_seconds = 0.5 * i;
+        g.energy_joules = 200.0 * i;
+        g.used_bytes = i < 240 ? 10 : 20;
+        static struct device_gauges last;
+        observe_minutes_add(&m, before, &g, i < 240 ? -1 : 4);
+        last = g;
+        before = &last;
+    }
+    const struct observe_minute *items = observe_minutes_items(&m);
+    assert_int_equal(m.count, 3); // of five
+    assert_true(items[0].at_ns == 180 * SECOND && items[2].at_ns == 300 * SECOND);
+    assert_true(near(items[1].utilisation, 0.5) && near(items[1].throttled, 0.1));
+    assert_true(near(items[1].power_cap, 0.5) && near(items[1].energy_joules, 12000));
+    assert_true(near(items[1].used_bytes, 10) && near(items[2].used_bytes, 20));
+    assert_true(items[1].ours_bytes == -1 && near(items[2].ours_bytes, 4));
+    assert_true(near(items[2].seconds, 60) && isnan(items[2].temperature_celsius));
+    struct observe_card card = {.minutes = items, .minute_count = m.count};
+    struct observe_day day = observe_day_of(&card);
+    assert_true(near(day.seconds, 180) && near(day.throttled_seconds, 18));
+    assert_true(near(day.idle_seconds, 90) && near(day.energy_joules, 36000));
+    assert_true(isnan(observe_day_of(&(struct observe_card){0}).energy_joules));
+}
+
 static void counters_that_begin_anew(void **state) {
     (void)state;
     set_up();
@@ -137,6 +172,7 @@ static void a_ring_stays_in_one_piece(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_window_is_its_end),
+        cmocka_unit_test(minutes_are_means),
         cmocka_unit_test(counters_that_begin_anew),
         cmocka_unit_test(counters_that_move_in_lumps),
         cmocka_unit_test(what_is_unknown_for_a_while),

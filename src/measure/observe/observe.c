@@ -18,6 +18,7 @@ static const double window_seconds = 60;
 struct kept {
     struct ring ring;
     struct sums since;
+    struct minutes minutes;
     int64_t read_ns; // of the newest reading, real time
     enum device_state state;
 };
@@ -114,7 +115,8 @@ static void keep_cards(struct watch *w, int count) {
     w->kept = arena_new(w->arena, struct kept, count);
     w->cards = arena_new(w->arena, struct observe_card, count);
     for (int i = 0; i < count; i++) {
-        w->kept[i] = (struct kept){.ring = observe_ring_new(w->arena, w->options.history)};
+        w->kept[i] = (struct kept){.ring = observe_ring_new(w->arena, w->options.history),
+                                   .minutes = observe_minutes_new(w->arena, w->options.minutes)};
         w->cards[i] = (struct observe_card){.ours_bytes = -1, .others_bytes = -1};
     }
     w->kept_count = count;
@@ -134,6 +136,7 @@ static bool keep_reading(struct watch *w, int place, bool *is_late) {
     kept->read_ns = read_ns;
     const struct device_gauges *before = observe_ring_newest(&kept->ring);
     if (before) observe_sums_add(&kept->since, before, &card->now);
+    observe_minutes_add(&kept->minutes, before, &card->now, w->cards[place].ours_bytes);
     observe_ring_add(&kept->ring, &card->now);
     return true;
 }
@@ -145,6 +148,8 @@ static void show_card(struct watch *w, int place) {
     struct observe_card *shown = &w->cards[place];
     shown->history = observe_ring_items(&kept->ring);
     shown->history_count = kept->ring.count;
+    shown->minutes = observe_minutes_items(&kept->minutes);
+    shown->minute_count = kept->minutes.count;
     shown->ours_history = kept->ring.ours + kept->ring.begin;
     shown->window =
         observe_window_of(shown->history, shown->history_count, window_seconds, clock_max);

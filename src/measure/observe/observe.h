@@ -22,6 +22,7 @@ struct observe_options {
     const char *alerts;        // "temperature=83,memory=95%": limits of each GPU; NULL: none
     const char *alert_command; // run once when a GPU gets above one; NULL: none
     int history;               // readings of a GPU that are kept; 0: 600
+    int minutes;               // means of a minute that are kept beside them; 0: none
     const char *const *steps;  // folders or files of the steps protocol, beside the registered runs
     int steps_count;
     bool no_runs; // do not look for registered runs
@@ -39,11 +40,22 @@ struct observe_window {
     bool energy_is_integrated;
 };
 
+// A minute of a GPU: means of its readings, shares and joules by its counters.
+struct observe_minute {
+    int64_t at_ns; // its end
+    double utilisation, used_bytes, power_watts, temperature_celsius, sm_clock_mhz,
+        memory_utilisation, ours_bytes;
+    double throttled, power_cap, energy_joules;
+    double seconds; // that were watched of it
+};
+
 // A GPU of the snapshot, at the same place.
 struct observe_card {
     const struct device_gauges *history; // oldest first; the last is the newest
     const int64_t *ours_history;         // ours_bytes at each of them
     ptrdiff_t history_count;
+    const struct observe_minute *minutes; // oldest first, whole ones only
+    ptrdiff_t minute_count;
     struct observe_window window; // of the last minute
     struct observe_window since;  // since we watch; counters that were reset are taken care of
     int64_t ours_bytes;           // held by processes of runs that we know; -1: unknown
@@ -58,6 +70,13 @@ enum observe_run_state {
 };
 const char *observe_run_state_name(
     enum observe_run_state state); // "starts", "steps", "quiet", "ended"
+
+// The sums of the minutes that were kept. NaN: never told.
+struct observe_day {
+    double seconds; // that were watched
+    double throttled_seconds, idle_seconds, energy_joules;
+};
+struct observe_day observe_day_of(const struct observe_card *card);
 
 // A registered run (measure/registry/registry.h), or whose steps we were pointed at.
 // Texts are empty, numbers -1 or NaN where not told.

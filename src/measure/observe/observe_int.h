@@ -42,6 +42,23 @@ struct observe_window observe_sums_window(const struct sums *s, double sm_clock_
 struct observe_window observe_window_of(const struct device_gauges *items, ptrdiff_t count,
                                         double seconds, double sm_clock_max_mhz);
 
+// The newest minutes of one GPU (minutes.c), and the one that is not over.
+enum { MINUTES_MEANS = 6 };
+struct minutes {
+    struct observe_minute *items;
+    ptrdiff_t begin, count, most, capacity;
+    bool has_begun;
+    int64_t number; // of the minute that is not over
+    struct sums sums;
+    double totals[MINUTES_MEANS], ours;
+    int64_t counts[MINUTES_MEANS], ours_count;
+};
+struct minutes observe_minutes_new(struct arena *a, int most);
+// `before` is the reading before, NULL where there is none.
+void observe_minutes_add(struct minutes *m, const struct device_gauges *before,
+                         const struct device_gauges *now, int64_t ours_bytes);
+const struct observe_minute *observe_minutes_items(const struct minutes *m);
+
 // A file of the steps protocol that somebody writes. What was taken in is known by its inode and
 // how far we are; a file that is another one, or shorter, begins again.
 struct tail {

@@ -73,11 +73,20 @@ static int check(const struct serve_options *o, struct fail *why) {
     return 0;
 }
 
+// An hour of readings, and a day of minutes: about 2 MB a GPU.
+enum { KEPT_SECONDS = 3600, KEPT_READINGS_MOST = 3600, KEPT_MINUTES = 1440 };
+static int kept_readings(double interval_s) {
+    double readings = KEPT_SECONDS / interval_s;
+    return readings > KEPT_READINGS_MOST ? KEPT_READINGS_MOST : readings < 2 ? 2 : (int)readings;
+}
+
 static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
     const struct serve_options *o = s->options;
     s->watching = (struct observe_options){.machine = o->machine,
                                            .interval_ms = (int)whole_ms(o->interval_s),
                                            .speed = isnan(o->speed) ? 0 : o->speed,
+                                           .history = kept_readings(o->interval_s),
+                                           .minutes = KEPT_MINUTES,
                                            .wants_pcie_throughput = o->pcie,
                                            .wants_profile = o->profile,
                                            .gpu_ids = o->gpu_ids,

@@ -13,6 +13,7 @@ enum { LABEL = 10, WIDE = 112, NARROW_BLOCK = 5, WIDE_BLOCK = 4 };
 
 static const double busy_low = 0.10, busy_high = 0.75, full_high = 0.80, full_bad = 0.97;
 static const double warm_usual = 80, hot_usual = 90, warm_below = 10, hot_below = 3;
+static const double DAY_LEAST_S = 600;
 static const double throttled_seen = 0.005, throttled_bad = 0.10;
 
 static int busy_ink(double share) {
@@ -269,6 +270,22 @@ static void flow_throttle(struct watch_draw *d, struct watch_flow *flow,
     }
 }
 
+static struct str hours(struct watch_draw *d, double seconds) {
+    if (isnan(seconds)) return STR("–");
+    return seconds < 5400 ? str_format(d->scratch, "%.0f min", seconds / 60)
+                          : str_format(d->scratch, "%.1f h", seconds / 3600);
+}
+
+// Of the day: what was lost, once there is enough of it to speak of.
+static void flow_day(struct watch_draw *d, struct watch_flow *flow,
+                     const struct observe_card *watched) {
+    struct observe_day day = observe_day_of(watched);
+    if (day.seconds < DAY_LEAST_S) return;
+    watch_flow_add(d, flow, SHOW_PLAIN, "of %.*s: idle %.*s, slowed %.*s, %.1f kWh",
+                   STR_ARG(hours(d, day.seconds)), STR_ARG(hours(d, day.idle_seconds)),
+                   STR_ARG(hours(d, day.throttled_seconds)), day.energy_joules / 3.6e6);
+}
+
 static void flow_traffic(struct watch_draw *d, struct watch_flow *flow,
                          const struct device_gauges *g) {
     if (isnan(g->pcie_rx_bytes_s) && isnan(g->pcie_tx_bytes_s)) return;
@@ -289,6 +306,7 @@ static void draw_notes(struct watch_draw *d, struct watch_flow *flow, int place)
     flow_throttle(d, flow, watched);
     watch_flow_add(d, flow, isnan(watched->since.energy_joules) ? SHOW_DIM : SHOW_PLAIN, "%.*s",
                    STR_ARG(energy_text(d, &watched->since)));
+    flow_day(d, flow, watched);
     flow_traffic(d, flow, &card->now);
     if (card->now.xid >= 0) {
         watch_flow_add(d, flow, SHOW_BAD, "Xid %lld", (long long)card->now.xid);

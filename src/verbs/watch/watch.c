@@ -65,7 +65,7 @@ struct watching {
 };
 
 // Two columns of dots a character: as wide as plots get.
-enum { HISTORY = 400 };
+enum { HISTORY = 400, DAY_MINUTES = 1440 };
 
 static int refuse(const struct watch_verb_options *o, struct fail *why) {
     if (o->interval < 0.1) {
@@ -103,6 +103,7 @@ static int prepare(struct watching *w, struct fail *why) {
         .interval_ms = interval_of(w),
         .speed = o->speed > 0 ? o->speed : 1,
         .history = HISTORY,
+        .minutes = DAY_MINUTES,
         .wants_pcie_throughput = o->pcie,
         .wants_profile = o->profile,
         .gpu_ids = o->gpu_ids,

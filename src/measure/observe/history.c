@@ -1,0 +1,139 @@
+// SPDX-License-Identifier: Apache-2.0
+// What was kept, as lists of equal length: readings, or means of a minute.
+#include "measure/observe/document.h"
+
+#include "base/json.h"
+
+#include <stddef.h>
+
+enum { READINGS_SECONDS = 3600, MINUTE_MS = 60000 };
+
+struct span {
+    const struct observe_view *view;
+    int64_t from_ns;
+    int points;
+};
+
+// Which items of `count` are shown, oldest first: every `stride`-th, always the newest.
+static ptrdiff_t stride_of(const struct span *span, ptrdiff_t count) {
+    return span->points > 0 && count > span->points ? (count + span->points - 1) / span->points : 1;
+}
+
+static json_t *series(const struct span *span, const char *items, ptrdiff_t count, size_t size,
+                      const struct field *row) {
+    json_t *list = json_array();
+    ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
+    for (ptrdiff_t i = first; i < count; i += stride) {
+        json_array_append_new(list, json_field(items + i * (ptrdiff_t)size, row));
+    }
+    return list;
+}
+
+// Times on the clock of the watch as milliseconds since 1970.
+static json_t *times(const struct span *span, const char *items, ptrdiff_t count, size_t size) {
+    json_t *list = json_array();
+    ptrdiff_t stride = stride_of(span, count), first = count ? (count - 1) % stride : 0;
+    for (ptrdiff_t i = first; i < count; i += stride) {
+        int64_t at_ns = *(const int64_t *)(const void *)(items + i * (ptrdiff_t)size);
+        int64_t ago_ms = (span->view->at_ns - at_ns) / 1000000;
+        json_array_append_new(list, json_integer(span->view->at_ms - ago_ms));
+    }
+    return list;
+}
+
+// The part of items (which begin with their at_ns) that is in the span.
+static ptrdiff_t begin_of(const struct span *span, const char *items, ptrdiff_t count,
+                          size_t size) {
+    ptrdiff_t begin = count;
+    while (begin > 0) {
+        const char *at = items + (begin - 1) * (ptrdiff_t)size;
+        if (*(const int64_t *)(const void *)at < span->from_ns) break;
+        begin--;
+    }
+    return begin;
+}
+
+static json_t *all_series(const struct span *span, const void *all, ptrdiff_t count, size_t size,
+                          const struct field *rows) {
+    ptrdiff_t begin = begin_of(span, all, count, size);
+    const char *items = (const char *)all + begin * (ptrdiff_t)size;
+    json_t *made = json_object();
+    json_object_set_new(made, "at_ms", times(span, items, count - begin, size));
+    for (; rows->name; rows++) {
+        json_object_set_new(made, rows->name, series(span, items, count - begin, size, rows));
+    }
+    return made;
+}
+
+static const struct field card_series[] = {
+    FIELD(struct device_gauges, utilisation),
+    FIELD(struct device_gauges, used_bytes),
+    FIELD(struct device_gauges, power_watts),
+    FIELD(struct device_gauges, temperature_celsius),
+    FIELD(struct device_gauges, sm_clock_mhz),
+    FIELD(struct device_gauges, memory_utilisation),
+    {.name = NULL},
+};
+static const struct field step_series[] = {
+    {"total_ms", FIELD_REAL, offsetof(struct trend_step, times.total_ms), NULL},
+    {"io_ms", FIELD_REAL, offsetof(struct trend_step, times.io_ms), NULL},
+    {.name = NULL},
+};
+
+#define M(member) FIELD(struct observe_minute, member)
+static const struct field minute_series[] = {
+    M(utilisation),  M(used_bytes),         M(power_watts), M(temperature_celsius),
+    M(sm_clock_mhz), M(memory_utilisation), M(ours_bytes),  M(throttled),
+    M(power_cap),    M(energy_joules),      {.name = NULL},
+};
+#undef M
+
+static json_t *minutes_of(const struct span *span) {
+    json_t *cards = json_array();
+    for (int i = 0; i < span->view->devices->count; i++) {
+        const struct observe_card *c = &span->view->cards[i];
+        json_array_append_new(cards, all_series(span, c->minutes, c->minute_count,
+                                                sizeof *c->minutes, minute_series));
+    }
+    return cards;
+}
+
+static json_t *readings_of(const struct span *span) {
+    static const struct field ours = {"ours_bytes", FIELD_WHOLE, 0, NULL};
+    json_t *cards = json_array();
+    for (int i = 0; i < span->view->devices->count; i++) {
+        const struct observe_card *c = &span->view->cards[i];
+        json_t *one =
+            all_series(span, c->history, c->history_count, sizeof *c->history, card_series);
+        ptrdiff_t begin =
+            begin_of(span, (const char *)c->history, c->history_count, sizeof *c->history);
+        json_object_set_new(one, "ours_bytes",
+                            series(span, (const char *)(c->ours_history + begin),
+                                   c->history_count - begin, sizeof *c->ours_history, &ours));
+        json_array_append_new(cards, one);
+    }
+    return cards;
+}
+
+// Minutes where more is asked for than the readings go back.
+json_t *observe_document_history(const struct observe_view *view, double seconds, int points) {
+    int64_t back_ns = seconds > 0 && seconds < 1e9 ? (int64_t)(seconds * 1e9) : INT64_MAX / 2;
+    const struct span span = {view, view->at_ns - back_ns, points};
+    bool is_long = seconds > READINGS_SECONDS;
+    json_t *cards = is_long ? minutes_of(&span) : readings_of(&span);
+    json_t *runs = json_array(), *made = json_object();
+    for (int i = 0; i < view->run_count; i++) {
+        const struct observe_run *r = &view->runs[i];
+        json_t *one = all_series(&span, r->steps, r->step_count, sizeof *r->steps, step_series);
+        json_object_set_new(one, "id", json_text(r->id));
+        json_array_append_new(runs, one);
+    }
+    json_object_set_new(made, "history", json_integer(1));
+    json_object_set_new(made, "step_ms", json_integer(is_long ? MINUTE_MS : view->interval_ms));
+    json_object_set_new(made, "interval_ms", json_integer(view->interval_ms));
+    json_object_set_new(made, "step_ms", json_integer(is_long ? MINUTE_MS : view->interval_ms));
+    json_object_set_new(made, "at_ms", json_integer(view->at_ms));
+    json_object_set_new(made, "cards", cards);
+    json_object_set_new(made, "runs", runs);
+    return made;
+}
