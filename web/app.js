@@ -246,7 +246,7 @@ const LINK_WORDS = {
     live: () => 'live',
     stale: (link) => `stale: no data for ${Math.round(link.silence_s)} s`,
     lost: () => 'no connection, retrying',
-    refused: () => 'the server requires its token',
+    refused: () => 'the server requires its token: reload the page to enter it',
 };
 
 let link_state = 'connecting';

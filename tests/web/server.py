@@ -18,14 +18,16 @@ def need(condition, what):
 class Server:
     """The real `batchfit serve` of a machine."""
 
-    def __init__(self, machine, port=0, *options):
+    def __init__(self, machine, port=0, *options, env=None):
         where = (
             ['--demo']
             if machine == '--demo'
             else ['--machine', os.path.join(FOLDERS['machines'], machine)]
         )
         command = [FOLDERS['batchfit'], 'serve', *where, '--port', str(port), '--json', *options]
-        self.child = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        self.child = subprocess.Popen(
+            command, stdout=subprocess.PIPE, text=True, env={**os.environ, **(env or {})}
+        )
         text = ''
         while '}' not in text:
             line = self.child.stdout.readline()

@@ -138,7 +138,11 @@ static enum MHD_Result send_page(struct http *h, struct MHD_Connection *connecti
 
 static enum MHD_Result refuse(struct http *h, struct MHD_Connection *connection, int status,
                               const char *what) {
-    struct http_page *page = http_page_error(h, status, what);
+    bool is_browser =
+        http_prefers(header(h, connection, MHD_HTTP_HEADER_ACCEPT), "text/html", "text/plain");
+    struct http_page *page = status == MHD_HTTP_UNAUTHORIZED && is_browser
+                                 ? http_page_door(h)
+                                 : http_page_error(h, status, what);
     if (page && status == MHD_HTTP_METHOD_NOT_ALLOWED)
         h->library.add_response_header(page->response, "Allow", "GET, HEAD");
     if (page && status == MHD_HTTP_UNAUTHORIZED)

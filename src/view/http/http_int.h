@@ -214,6 +214,8 @@ void http_streams_end(struct http *h);
 // page.c
 void http_headers(const struct http *h, struct MHD_Response *response, const char *type,
                   const char *cache);
+// Asks for the token: the answer to a browser that has not shown it.
+struct http_page *http_page_door(struct http *h);
 struct http_page *http_page_error(struct http *h, int status, const char *what);
 
 #endif

@@ -8,11 +8,12 @@
 #include <string.h>
 
 // For every answer. The page loads its own script and style and asks its own server; nothing else,
-// from nowhere else, and nobody else may embed or read it.
+// from nowhere else, and nobody else may embed or read it. Only the door has a form.
+#define POLICY(form)                                                                              \
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src " \
+    "'self'; base-uri 'none'; form-action " form "; frame-ancestors 'none'"
+static const char policy[] = POLICY("'none'"), door_policy[] = POLICY("'self'");
 static const char *const guards[][2] = {
-    {"Content-Security-Policy",
-     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src "
-     "'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"},
     {"X-Content-Type-Options", "nosniff"},
     {"X-Frame-Options", "DENY"},
     {"Referrer-Policy", "no-referrer"},
@@ -22,8 +23,24 @@ static const char *const guards[][2] = {
     {"Permissions-Policy", "camera=(), geolocation=(), microphone=()"},
 };
 
+// Spelled as no other page spells it.
+static const char door_type[] = "text/html;charset=utf-8";
+static const char door[] =
+    "<!doctype html><html lang=\"en\"><head><meta charset=\"utf-8\"><meta name=\"viewport\" "
+    "content=\"width=device-width\"><title>batchfit: token</title></head><body><main><h1>batchfit"
+    "</h1><form action=\"/\" method=\"get\"><p><label for=\"token\">This server requires its token"
+    "</label></p><p><input id=\"token\" name=\"token\" type=\"password\" required autofocus "
+    "autocomplete=\"current-password\"> <button>Open</button></p></form></main></body></html>\n";
+
+struct http_page *http_page_door(struct http *h) {
+    return http_page_new(h, MHD_HTTP_UNAUTHORIZED, door_type, str_of(door));
+}
+
 void http_headers(const struct http *h, struct MHD_Response *response, const char *type,
                   const char *cache) {
+    bool is_door = strcmp(type, door_type) == 0;
+    h->library.add_response_header(response, "Content-Security-Policy",
+                                   is_door ? door_policy : policy);
     for (size_t i = 0; i < sizeof guards / sizeof *guards; i++) {
         h->library.add_response_header(response, guards[i][0], guards[i][1]);
     }
