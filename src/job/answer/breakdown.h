@@ -18,6 +18,9 @@ void answer_breakdown_memory(struct question *q, const struct answer *answer,
 // The allocator's figures, for those who know its words.
 void answer_breakdown_details(struct question *q, const struct answer *answer,
                               struct show_style style, struct buf *out);
+// Batches in a row, with their verdicts and the cliff.
+void answer_cells(struct question *q, const struct answer *answer, struct show_style style,
+                  struct buf *out);
 // By tag, by module, by operation, and the largest single tensors.
 void answer_breakdown_tables(struct question *q, struct answer *answer, struct show_style style,
                              struct buf *out);

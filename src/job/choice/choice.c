@@ -61,7 +61,9 @@ static void show_one(struct question *q, struct answer *answer, bool changes, bo
     answer_breakdown_headline(q, answer, style, out);
     answer_breakdown_memory(q, answer, style, out);
     answer_breakdown_bar(q, answer, style, out);
-    if (has_details) answer_breakdown_details(q, answer, style, out);
+    if (!has_details) return;
+    answer_breakdown_details(q, answer, style, out);
+    answer_cells(q, answer, style, out);
 }
 
 static void show_all(struct question *q, struct answer *answers, int count, struct show_style style,

@@ -75,7 +75,10 @@ static void show(struct question *q, struct answer *a, bool has_details) {
     answer_breakdown_headline(q, a, style, &out);
     answer_breakdown_memory(q, a, style, &out);
     answer_breakdown_bar(q, a, style, &out);
-    if (has_details) answer_breakdown_details(q, a, style, &out);
+    if (has_details) {
+        answer_breakdown_details(q, a, style, &out);
+        answer_cells(q, a, style, &out);
+    }
     buf_byte(&out, '\n');
     if (!a->fits || has_details) {
         answer_breakdown_remedies(q, a, style, &out);
