@@ -415,8 +415,52 @@ static void the_host_is_judged(void **state) {
     arena_clear(&m.arena);
 }
 
+static void link_up(struct machine *m, int card, int up, int down) {
+    struct device_spot *s = &m->facts.devices.topology.spots[card];
+    s->index = card;
+    for (int i = 0; i < DEVICE_NVLINKS; i++) {
+        s->nvlinks[i] = (signed char)(i < up          ? DEVICE_NVLINK_SWITCH
+                                      : i < up + down ? DEVICE_NVLINK_DOWN
+                                                      : DEVICE_NVLINK_NONE);
+    }
+}
+
+static void links_that_are_down_are_found(void **state) {
+    MACHINE;
+    m.facts.devices.count = m.facts.devices.topology.count = 2;
+    link_up(&m, 0, 18, 0);
+    link_up(&m, 1, 18, 0);
+    expect(&m, "card.nvlink", FINDING_OK, "");
+    link_up(&m, 0, 16, 2);
+    expect(&m, "card.nvlink", FINDING_WARNING, "another GPU of this machine has 18");
+    // Boards without a bridge, and others of another name, are no fault.
+    link_up(&m, 0, 0, 4);
+    link_up(&m, 1, 0, 4);
+    assert_null(find(&m, "card.nvlink"));
+    link_up(&m, 0, 4, 0);
+    link_up(&m, 1, 18, 0);
+    snprintf(m.cards[1].facts.name, sizeof m.cards[1].facts.name, "another");
+    expect(&m, "card.nvlink", FINDING_OK, "");
+    arena_clear(&m.arena);
+}
+
+static void access_between_cards_is_told(void **state) {
+    MACHINE;
+    struct device_topology *t = &m.facts.devices.topology;
+    m.facts.devices.count = t->count = 2;
+    t->pairs[0][1] = t->pairs[1][0] = (struct device_pair){-1, -1};
+    assert_null(find(&m, "host.p2p"));
+    t->pairs[0][1].access = 0;
+    expect(&m, "host.p2p", FINDING_OK, "");
+    t->pairs[0][1].access = 2;
+    expect(&m, "host.p2p", FINDING_NOTE, "NCCL copies through the memory of the CPU");
+    arena_clear(&m.arena);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(links_that_are_down_are_found),
+        cmocka_unit_test(access_between_cards_is_told),
         cmocka_unit_test(a_healthy_machine_is_fine),
         cmocka_unit_test(versions_are_read),
         cmocka_unit_test(no_driver_is_an_answer),

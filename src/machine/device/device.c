@@ -7,9 +7,10 @@
 
 static const struct device_backend backends[] = {
     {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
-     device_recording_close},
+     device_recording_close, device_recording_join},
     // GPUs are chosen from NVIDIA's; watched are all.
-    {"live", false, device_nvml_list, device_live_open, device_live_sample, device_live_close},
+    {"live", false, device_nvml_list, device_live_open, device_live_sample, device_live_close,
+     device_live_join},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
 

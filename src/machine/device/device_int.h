@@ -5,6 +5,7 @@
 
 #include "machine/device/gauges.h"
 #include "machine/device/sampler.h"
+#include "machine/device/topology.h"
 
 // How long the driver may take. nvidia-smi on a healthy machine takes well under a second; GPUs
 // that were asleep need one to two.
@@ -66,7 +67,20 @@ struct device_backend {
     // facts and processes are left alone unless they are asked for.
     void (*sample)(struct device_session *session, int place, int asked, struct device_card *card);
     void (*close)(struct device_session *session);
+    // NVLinks and pairs of the topology's GPUs, which are at these places of the session's list.
+    void (*join)(struct device_session *session, const struct device_card *cards, const int *places,
+                 struct device_topology *t);
 };
+// Nothing is known of any GPU.
+void device_topology_clear(struct device_topology *t);
+// Those of the cards that answer, by the back end and the session's root.
+void device_topology_ask(const struct device_backend *backend, struct device_session *session,
+                         const struct device_card *cards, int count, struct device_topology *t);
+// As /sys has it: the driver writes the domain in eight digits, and capitals.
+void device_pci_id(const char *pci_bus_id, char *id, size_t size);
+// The first line of ROOT/sys/bus/pci/devices/BUS/NAME; false: there is none.
+bool device_pci_text(const char *root, const char *pci_bus_id, const char *name, char *text,
+                     size_t size);
 const struct device_backend *device_backend_of(bool is_recording);
 void device_card_name(struct device_card *card, const struct device *d);
 // Forgets what a new sample will say.
@@ -92,6 +106,8 @@ int device_recording_open(struct arena *a, const char *machine, struct device_se
 void device_recording_sample(struct device_session *session, int place, int asked,
                              struct device_card *card);
 void device_recording_close(struct device_session *session);
+void device_recording_join(struct device_session *session, const struct device_card *cards,
+                           const int *places, struct device_topology *t);
 
 int device_nvml_list(struct arena *a, const char *machine, struct device_list *list,
                      struct fail *why);
@@ -100,6 +116,8 @@ int device_nvml_open(struct arena *a, const char *machine, struct device_session
 void device_nvml_sample(struct device_session *session, int place, int asked,
                         struct device_card *card);
 void device_nvml_session_close(struct device_session *session);
+void device_nvml_session_join(struct device_session *session, const struct device_card *cards,
+                              const int *places, struct device_topology *t);
 
 // The machine at hand: NVIDIA's GPUs and AMD's.
 int device_live_open(struct arena *a, const char *machine, struct device_session **ret_session,
@@ -107,6 +125,8 @@ int device_live_open(struct arena *a, const char *machine, struct device_session
 void device_live_sample(struct device_session *session, int place, int asked,
                         struct device_card *card);
 void device_live_close(struct device_session *session);
+void device_live_join(struct device_session *session, const struct device_card *cards,
+                      const int *places, struct device_topology *t);
 
 // The same with another patience, for tests.
 void device_nvml_list_within(struct arena *a, int deadline_ms, struct device_list *list);

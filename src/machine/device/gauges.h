@@ -7,6 +7,7 @@
 #define DEVICE_GAUGES_H
 
 #include "machine/device/device.h"
+#include "machine/device/topology.h"
 
 // Unknown is NaN (double), -1 (whole numbers) or an empty text; never 0.
 
@@ -117,6 +118,7 @@ struct device_snapshot {
     bool is_wsl;
     struct str why_none, left_out, standin; // as in struct device_list
     bool driver_is_absent;
+    struct device_topology topology; // with wants_topology
 };
 
 // How to watch; a zeroed one is: every second, nothing that costs much, at the speed of life.
@@ -125,6 +127,7 @@ struct device_watching {
     bool wants_pcie_throughput; // blocks 20 ms a GPU and direction
     double speed;               // of a recording: 10 plays it ten times as fast
     bool wants_profile;         // the performance monitor (GPM): cheap, from the second look on
+    bool wants_topology;        // once, after the first look: some calls a pair of GPUs
 };
 
 struct device_monitor; // private

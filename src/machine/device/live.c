@@ -45,6 +45,17 @@ void device_live_sample(struct device_session *session, int place, int asked,
         device_amd_sample(s->amd, place - s->nvidia_count, asked, card);
 }
 
+// AMD's tell nothing of it, and come last.
+void device_live_join(struct device_session *session, const struct device_card *cards,
+                      const int *places, struct device_topology *t) {
+    const struct session *s = (struct session *)session;
+    struct device_topology asked = *t;
+    while (asked.count > 0 && places[asked.count - 1] >= s->nvidia_count) asked.count--;
+    if (asked.count > 0) device_nvml_session_join(s->nvidia, cards, places, &asked);
+    asked.count = t->count;
+    *t = asked;
+}
+
 void device_live_close(struct device_session *session) {
     device_nvml_session_close(((struct session *)session)->nvidia);
 }

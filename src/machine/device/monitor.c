@@ -37,7 +37,8 @@ struct shared {
     int64_t asked_since_ns;
     int64_t doubted_ns;    // when somebody first found that late; 0: nobody yet
     bool is_open, is_full; // every GPU was asked once
-    bool is_hanging;       // the driver, while it is opened
+    struct device_topology topology;
+    bool is_hanging; // the driver, while it is opened
     int failed;
     struct fail why;
     struct device_session *session;
@@ -164,12 +165,28 @@ static bool wait_for_turn(struct shared *s, int number, int64_t *next_ns) {
     return goes_on;
 }
 
+// Once, of the GPUs that have answered; the lock is not held while the driver is asked.
+static void ask_topology(struct shared *s) {
+    ARENA_AUTO a = {0};
+    struct device_topology found;
+    if (!s->how.wants_topology || s->topology.count > 0) return;
+    struct device_card *cards = arena_new(&a, struct device_card, s->count + 1);
+    pthread_mutex_lock(&s->lock);
+    for (int i = 0; i < s->count; i++) cards[i] = s->cards[i];
+    pthread_mutex_unlock(&s->lock);
+    device_topology_ask(s->backend, s->session, cards, s->count, &found);
+    pthread_mutex_lock(&s->lock);
+    s->topology = found;
+    pthread_mutex_unlock(&s->lock);
+}
+
 static void ask_until_stopped(struct shared *s, int number) {
     int64_t next_ns = os_now_ns();
     do {
         for (int i = 0; i < s->count; i++) {
             if ((s->only == ALL || s->only == i) && !ask_card(s, i, number)) return;
         }
+        ask_topology(s);
         pthread_mutex_lock(&s->lock);
         s->is_full = true;
         pthread_cond_broadcast(&s->changed);
@@ -327,6 +344,7 @@ void device_monitor_read(struct arena *a, struct device_monitor *m,
     snapshot.cards = arena_new(a, struct device_card, s->count + 1);
     if (s->count) memcpy(snapshot.cards, s->cards, (size_t)s->count * sizeof *s->cards);
     if (s->session) copy_texts(a, s->session, &snapshot);
+    snapshot.topology = s->topology;
     pthread_mutex_unlock(&s->lock);
     if (snapshot.state == DEVICE_HANGS) snapshot.why_none = device_code_text(a, NVML_TIMEOUT);
     *ret_snapshot = snapshot;

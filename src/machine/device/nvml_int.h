@@ -18,6 +18,12 @@ struct nvml_memory_v2 {
     uint64_t total, reserved, free, used;
 };
 
+struct nvml_pci {
+    char legacy[16];
+    uint32_t domain, bus, device, id, subsystem;
+    char bus_id[32];
+};
+
 struct nvml_api {
     int (*init)(void);
     int (*shutdown)(void);
@@ -85,6 +91,11 @@ void device_nvml_find_profile(const struct nvml *n, struct nvml_profile_api *ret
 void device_nvml_profile(const struct nvml_profile_api *api, struct nvml_place place,
                          struct nvml_profile *p, struct device_card *card);
 void device_nvml_profile_end(const struct nvml_profile_api *api, struct nvml_profile *p);
+
+// The GPUs at these places of the list (nvml_topology.c).
+void device_nvml_join(const struct nvml *n, const struct nvml_devices *devices,
+                      const struct device_card *cards, const int *places,
+                      struct device_topology *t);
 
 // The gauges that the driver has, by its own table (nvml_sample.c), and its processes.
 enum { NVML_QUESTIONS = 48 };

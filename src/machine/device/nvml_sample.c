@@ -270,21 +270,17 @@ static void read_gauges(const struct nvml_calls *calls, struct nvml_place place,
     }
 }
 
-struct pci {
-    char legacy[16];
-    uint32_t domain, bus, device, id, subsystem;
-    char bus_id[32];
-};
-static_assert(sizeof(struct pci) == 68, "nvmlPciInfo_t, version 3");
+static_assert(sizeof(struct nvml_pci) == 68, "nvmlPciInfo_t, version 3");
 
 static void read_texts(const struct nvml_calls *calls, struct nvml_place place,
                        struct device_card *card) {
     struct nvml_handle *handle = place.parent ? place.parent : place.handle;
     struct device_facts *facts = &card->facts;
-    struct pci pci = {0};
-    int code = calls->pci_info
-                   ? ((int (*)(struct nvml_handle *, struct pci *))calls->pci_info)(handle, &pci)
-                   : NVML_NO_FUNCTION;
+    struct nvml_pci pci = {0};
+    int code =
+        calls->pci_info
+            ? ((int (*)(struct nvml_handle *, struct nvml_pci *))calls->pci_info)(handle, &pci)
+            : NVML_NO_FUNCTION;
     if (!code) snprintf(facts->pci_bus_id, sizeof facts->pci_bus_id, "%.31s", pci.bus_id);
     code = calls->vbios ? ((int (*)(struct nvml_handle *, char *, unsigned))calls->vbios)(
                               handle, facts->vbios, sizeof facts->vbios)

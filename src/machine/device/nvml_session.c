@@ -193,6 +193,12 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
     card->now.xid = w->xid;
 }
 
+void device_nvml_session_join(struct device_session *session, const struct device_card *cards,
+                              const int *places, struct device_topology *t) {
+    struct session *s = (struct session *)session;
+    if (wake(s)) device_nvml_join(&s->nvml, &s->devices, cards, places, t);
+}
+
 void device_nvml_session_close(struct device_session *session) {
     struct session *s = (struct session *)session;
     nvml_call release = s->nvml.library ? device_nvml_symbol(&s->nvml, "nvmlEventSetFree") : NULL;

@@ -71,20 +71,28 @@ bool device_all_asleep(struct arena *a, const char *root, struct device_list *li
     return true;
 }
 
-bool device_is_asleep(const char *root, const char *pci_bus_id) {
-    char path[4096], text[16] = "";
-    size_t digits = strcspn(pci_bus_id, ":");
-    // The driver writes the domain in eight digits, /sys in four.
-    const char *id = digits == 8 ? pci_bus_id + 4 : pci_bus_id;
-    if (!*id) return false;
-    int length =
-        snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/power/runtime_status", root, id);
-    for (char *c = path + strlen(root); *c; c++) *c = (char)(*c >= 'A' && *c <= 'F' ? *c + 32 : *c);
-    FILE *f = length < (int)sizeof path ? fopen(path, "re") : NULL;
+void device_pci_id(const char *pci_bus_id, char *id, size_t size) {
+    snprintf(id, size, "%s", pci_bus_id + (strcspn(pci_bus_id, ":") == 8 ? 4 : 0));
+    for (char *c = id; *c; c++) *c = (char)(*c >= 'A' && *c <= 'F' ? *c + 32 : *c);
+}
+
+bool device_pci_text(const char *root, const char *pci_bus_id, const char *name, char *text,
+                     size_t size) {
+    char path[4096], id[32];
+    device_pci_id(pci_bus_id, id, sizeof id);
+    int length = snprintf(path, sizeof path, "%s/sys/bus/pci/devices/%s/%s", root, id, name);
+    FILE *f = *id && length < (int)sizeof path ? fopen(path, "re") : NULL;
     if (!f) return false;
-    if (!fgets(text, sizeof text, f)) text[0] = 0;
+    if (!fgets(text, (int)size, f)) text[0] = 0;
+    text[strcspn(text, "\n")] = 0;
     fclose(f);
-    return strncmp(text, "suspended", 9) == 0;
+    return true;
+}
+
+bool device_is_asleep(const char *root, const char *pci_bus_id) {
+    char text[16];
+    return device_pci_text(root, pci_bus_id, "power/runtime_status", text, sizeof text) &&
+           strncmp(text, "suspended", 9) == 0;
 }
 
 void device_say_asleep(struct device_card *card) {

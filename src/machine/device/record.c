@@ -2,12 +2,11 @@
 // Writes the folder of a recorded machine (doc/formats/machine.md) from what a monitor sees. What
 // names a GPU or a person does not get into it: uuids are numbered, and of processes there is the
 // program's name alone. /proc and /sys are copied by a list of files, and of cpuinfo one line.
-#include "machine/device/device_int.h"
+#include "machine/device/recording_int.h"
 
 #include "base/json.h"
 #include "base/os.h"
 
-#include <jansson.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -205,6 +204,10 @@ static void write_machine(struct recorder *r, const struct device_snapshot *s) {
         r->objects[i] = s->cards[i].is_mig ? write_instance(r, &s->cards[i], card) : card;
         if (!s->cards[i].is_mig) write_card(r, &s->cards[i], card);
     }
+    for (int i = 0; s->topology.count > 1 && i < s->topology.count; i++) {
+        json_object_set_new(card_at(devices, s->topology.spots[i].index), "topology",
+                            device_topology_write(&s->topology, i));
+    }
     bool is_of_card = str_starts(s->why_none, STR("GPU "));
     write_left_out(r->arena, is_of_card ? s->why_none : s->left_out, devices);
     int code = s->state == DEVICE_HANGS ? NVML_TIMEOUT : device_code_of(s->why_none);
@@ -309,6 +312,22 @@ static int write_sleepers(struct arena *a, const struct device_snapshot *s, cons
     return 0;
 }
 
+// Which NUMA node a GPU is at, and its cores.
+static int write_near(struct recorder *r, const struct device_snapshot *s, const char *root,
+                      const char *folder, struct fail *why) {
+    static const char *const names[] = {"numa_node", "local_cpulist"};
+    int failed = 0;
+    for (int i = 0; !failed && i < 2 * s->count; i++) {
+        const char *bus = s->cards[i / 2].facts.pci_bus_id, *name = names[i % 2];
+        char text[64], id[32];
+        if (!device_pci_text(root, bus, name, text, sizeof text)) continue;
+        device_pci_id(bus, id, sizeof id);
+        const char *path = str_format(r->arena, "sys/bus/pci/devices/%s/%s", id, name).p;
+        failed = write_file(r->arena, folder, path, str_format(r->arena, "%s\n", text), why);
+    }
+    return failed;
+}
+
 static void watch(struct recorder *r, struct device_monitor *m, int duration_ms, int interval_ms) {
     int64_t begin = os_now_ns(), end = begin + (int64_t)duration_ms * MS_NS;
     while (os_now_ns() < end) {
@@ -327,12 +346,14 @@ static int write_folder(struct recorder *r, const struct device_snapshot *first,
     struct str whole = str_format(r->arena, "%.*s\n", STR_ARG(text));
     int failed = write_file(r->arena, folder, "devices.json", whole, why);
     if (!failed) failed = copy_system(r->arena, root, folder, why);
+    if (!failed) failed = write_near(r, first, root, folder, why);
     return failed ? failed : write_sleepers(r->arena, first, folder, why);
 }
 
 int device_record(struct arena *a, const char *machine, const char *folder, int duration_ms,
                   int interval_ms, struct fail *why) {
-    struct device_watching how = {.interval_ms = interval_ms > 0 ? interval_ms : 1000};
+    struct device_watching how = {.interval_ms = interval_ms > 0 ? interval_ms : 1000,
+                                  .wants_topology = true};
     struct device_monitor *m;
     struct device_snapshot first;
     int failed = device_monitor_open(a, machine, &how, &m, why);

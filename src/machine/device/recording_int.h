@@ -28,6 +28,10 @@ int device_recording_read(struct reading *r, const json_t *machine, struct fail 
 // A whole number between low and high; `absent` where the key is missing or null.
 int device_json_number(const json_t *object, const char *key, int64_t low, int64_t high,
                        int64_t absent, int64_t *ret, struct fail *why);
+// "topology" of a GPU's object: what is between this GPU and the others. Unknown where it is not
+// as the format has it.
+void device_topology_read(const json_t *object, struct device_topology *t, int at);
+json_t *device_topology_write(const struct device_topology *t, int at);
 struct str device_json_text(struct arena *a, const json_t *object, const char *key);
 
 #endif

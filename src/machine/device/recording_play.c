@@ -294,6 +294,16 @@ void device_recording_sample(struct device_session *session, int place, int aske
     *card = now;
 }
 
+void device_recording_join(struct device_session *session, const struct device_card *cards,
+                           const int *places, struct device_topology *t) {
+    const struct session *s = (struct session *)session;
+    (void)cards;
+    for (int i = 0; i < t->count; i++) {
+        const struct played *p = &s->places[places[i]];
+        device_topology_read(p->parent.object ? p->parent.object : p->own.object, t, i);
+    }
+}
+
 void device_recording_close(struct device_session *session) {
     struct session *s = (struct session *)session;
     json_decref(s->root);

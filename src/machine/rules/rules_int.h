@@ -25,6 +25,8 @@ rules_rule rules_card_state, rules_card_known, rules_card_memory, rules_card_pre
     rules_card_attention, rules_card_compile, rules_card_link, rules_card_clocks,
     rules_card_throttled, rules_card_power, rules_card_heat, rules_card_errors, rules_card_rows,
     rules_card_persistence, rules_card_mode, rules_card_mig;
+// joined.c
+rules_rule rules_p2p, rules_card_nvlink;
 // host.c
 rules_rule rules_shm, rules_memory, rules_memory_cards, rules_cores, rules_group;
 

@@ -60,6 +60,10 @@ void check_show(struct check *c, struct show_style style, struct buf *out);
 json_t *check_json(struct check *c);
 bool check_is_well(const struct check *c); // neither a problem nor a warning
 
+// topology.c: how the GPUs are joined
+void check_topology_show(const struct check *c, struct show_style style, struct buf *out);
+json_t *check_topology_json(const struct check *c);
+
 // matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
 // .json, .csv by its name).
 int check_matrix(struct check *c, struct fail *why);

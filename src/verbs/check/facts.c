@@ -48,8 +48,12 @@ static void support_of(struct check *c, int i) {
 
 static int gather_cards(struct check *c, struct fail *why) {
     struct rules_facts *f = &c->facts;
-    int rc = device_snapshot_take(c->arena, c->options->machine, &f->devices, why);
+    const struct device_watching how = {.wants_topology = true};
+    struct device_monitor *m;
+    int rc = device_monitor_open(c->arena, c->options->machine, &how, &m, why);
     if (rc < 0) return rc;
+    device_monitor_read(c->arena, m, &f->devices);
+    device_monitor_close(m);
     c->supports = arena_new(c->arena, struct rules_support, f->devices.count + 1);
     c->gpus = arena_new(c->arena, const struct gpu *, f->devices.count + 1);
     for (int i = 0; i < f->devices.count; i++) support_of(c, i);

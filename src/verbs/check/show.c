@@ -40,11 +40,15 @@ static void show_cards(const struct check *c, struct show_style style, struct bu
     static const char *const names[] = {"#",    "GPU",        "tier",       "memory",
                                         "free", "capability", "precisions", "link",
                                         "heat", "power",      "busy"};
+    static const char *const gives_way[] = {"precisions", "capability", "tier", "link",
+                                            "heat",       "power",      "busy", NULL};
     struct show_table t = show_table_new(c->arena, (struct str){0});
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         bool is_text = i == 1 || i == 2 || i == 6 || i == 7;
         show_table_column(&t, names[i], is_text ? SHOW_LEFT : SHOW_RIGHT);
     }
+    // One or two are easier read as blocks.
+    if (c->facts.devices.count > 2) show_table_gives_way(&t, gives_way);
     for (int i = 0; i < c->facts.devices.count; i++) {
         const struct device_card *d = &c->facts.devices.cards[i];
         const struct rules_support *s = &c->supports[i];
@@ -103,6 +107,7 @@ static void show_machine(const struct check *c, struct show_style style, struct 
     show_prose(out, style, SHOW_PLAIN, str_trim(buf_str(&line)), 0, 2);
     buf_byte(out, '\n');
     if (f->devices.count > 0) show_cards(c, style, out);
+    check_topology_show(c, style, out);
 }
 
 // --- Findings ------------------------------------------------------------------------------------
@@ -386,11 +391,12 @@ static json_t *machine_json(const struct check *c) {
     const struct rules_facts *f = &c->facts;
     json_t *cards = json_array();
     for (int i = 0; i < f->devices.count; i++) json_array_append_new(cards, card_json(c, i));
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu", json_text(f->cpu.name),
+    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "cpu", json_text(f->cpu.name),
                      "cores", json_size(f->cpu.cores), "memory_bytes",
                      json_size(f->cpu.total_bytes), "driver", json_text(f->devices.driver_version),
                      "torch", json_text(f->torch.version), "standin", json_text(f->devices.standin),
-                     "recording", json_text(str_of(c->options->machine)), "cards", cards);
+                     "recording", json_text(str_of(c->options->machine)), "cards", cards,
+                     "topology", check_topology_json(c));
 }
 
 json_t *check_json(struct check *c) {
