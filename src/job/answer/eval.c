@@ -137,6 +137,7 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
     e->batch = answer.plan.batch;
     e->fits = answer.fits;
     e->peak = answer.peak;
+    e->answer = answer;
     if (e->has_key && e->fits) drop_note(q, v->path);
     *ret = e;
     return 0;

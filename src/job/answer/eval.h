@@ -13,8 +13,9 @@ struct answer_eval {
     int64_t cache_bytes;    // of generated text at that batch; 0: it generates none, or not known
     struct forecast_peak peak;
     bool fits;
-    bool may_generate; // and nobody knows the cache's size
-    bool has_key; // the config has a place for it
+    bool may_generate;    // and nobody knows the cache's size
+    bool has_key;         // the config has a place for it
+    struct answer answer; // as of inference, where others hold the training's states
 };
 
 // For the training's answer on its GPU. FAIL_INPUT: there is no tape of inference.

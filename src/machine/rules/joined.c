@@ -32,7 +32,7 @@ bool rules_card_nvlink(const struct view *v, struct finding *f) {
     struct str value = str_format(v->arena, "%d of %d up", up, device_topology_all(s));
     if (up >= most) return finding_say(f, FINDING_OK, value, (struct str){0}, NULL);
     return finding_tell(v->arena, f, FINDING_WARNING, value,
-                        "look at nvidia-smi nvlink --status and dmesg; reset the GPUs, or have the "
+                        "look at nvidia-smi nvlink -s and dmesg; reset the GPUs, or have the "
                         "board or its bridge changed",
                         "another GPU of this machine has %d: all of them wait for the slowest",
                         most);

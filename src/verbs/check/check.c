@@ -32,6 +32,12 @@ static const struct cli_row rows[] = {
     {"gpus", "LIST", CLI_LIST, AT(gpus),
      "GPUs for --matrix: rtx4090,rtx3060, a tier, or 'all' (default this machine's and the team's)",
      "gpus"},
+    {"uses", "LIST", CLI_LIST, AT(uses),
+     "what --matrix asks for: train, eval (between the epochs of a training), infer (default "
+     "train)",
+     "train eval infer"},
+    {"sizes", "LIST", CLI_LIST, AT(sizes),
+     "image sizes in pixels, or sequence lengths in tokens, for --matrix: 224,384", ""},
     {"batch-size", "N", CLI_COUNT, AT(q.batch),
      "batch for --matrix to judge, instead of finding the largest that fits", ""},
     {"output", "FILE", CLI_TEXT, AT(output),
@@ -87,9 +93,19 @@ static int check_machine(struct check *c, bool json, struct fail *why) {
 }
 
 static int refuse(const struct check_options *o, struct fail *why) {
-    if (!o->matrix && (o->models || o->gpus || o->output || o->q.batch > 0)) {
+    if (!o->matrix &&
+        (o->models || o->gpus || o->uses || o->sizes || o->output || o->q.batch > 0)) {
+        return fail_set(
+            why, FAIL_USAGE,
+            "--models, --gpus, --uses, --sizes, --batch-size and --output need --matrix");
+    }
+    if (o->uses && o->q.inference) {
+        return fail_set(why, FAIL_USAGE, "--inference is --uses infer: leave one of them out");
+    }
+    if (o->sizes && (o->q.image_size > 0 || o->q.sequence_length > 0)) {
         return fail_set(why, FAIL_USAGE,
-                        "--models, --gpus, --batch-size and --output need --matrix");
+                        "--sizes is for several: leave out --img-size and "
+                        "--seq-len");
     }
     if (o->matrix && o->record) {
         return fail_set(why, FAIL_USAGE,
@@ -131,13 +147,16 @@ const struct cli_verb check_verb = {
         "(doc/formats/exit.md).\n--benchmark also measures, each GPU in its own process; a figure "
         "far below its range is a warning, a wrong result a problem.\n--matrix instead answers for "
         "models and GPUs: the largest batch, or whether --batch-size fits.",
-    .examples = "batchfit check\n"
-                "batchfit check --demo\n"
-                "batchfit check --detailed --config configs/train.yaml\n"
-                "batchfit check --benchmark\n"
-                "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 -o "
-                "matrix.md\n"
-                "batchfit check --machine tests/machines/a100-mig --json",
+    .examples =
+        "batchfit check\n"
+        "batchfit check --demo\n"
+        "batchfit check --detailed --config configs/train.yaml\n"
+        "batchfit check --benchmark\n"
+        "batchfit check --matrix --models resnet50 swin_base_384 --gpus rtx4090,rtx3060 -o "
+        "matrix.md\n"
+        "batchfit check --matrix --models resnet50 bert-base --uses train,eval,infer --sizes "
+        "224,384 --gpus rtx4090,rtx3060\n"
+        "batchfit check --machine tests/machines/a100-mig --json",
     .options = rows,
     .common = "config detailed benchmark recommend matrix models gpus output demo machine",
     .options_size = sizeof(struct check_options),

@@ -11,7 +11,7 @@
 
 struct check_options {
     struct question_options q;
-    const char *machine, *python, *models, *gpus, *output, *record;
+    const char *machine, *python, *models, *gpus, *uses, *sizes, *output, *record;
     bool detailed, matrix, recommend, benchmark, demo;
     const char *only; // GPUs, cpu: all that --benchmark measures; NULL: both
     int64_t deadline; // seconds of one benchmark; 0: the usual

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// check --matrix: models by GPUs. A cell says the largest batch that the GPU's budget takes or,
-// of a given batch, whether it fits. Models are asked at the precision that suits the GPU, unless
-// config or command line say otherwise.
-#include "verbs/check/check.h"
+// check --matrix: models by GPUs, as a table and as files (what is asked is in matrix_ask.c). A
+// cell says the largest batch that the GPU's budget takes or, of a given batch, whether it fits.
+#include "verbs/check/matrix.h"
 
 #include "base/clean.h"
 #include "base/out.h"
@@ -13,112 +12,16 @@
 #include <stdio.h>
 #include <unistd.h>
 
-struct cell {
-    bool is_known;
-    struct str why; // not known
-    struct answer answer;
-};
-struct matrix {
-    struct check *check;
-    struct str_list models;
-    struct question_gpus cards;
-    struct cell *cells; // row by row, a row a model
-    bool at_batch;      // --batch-size
-};
-
-// --- What is asked -------------------------------------------------------------------------------
-
-static void find_models(struct matrix *m) {
-    struct question *q = &m->check->question;
-    struct str rest = str_of(m->check->options->models);
-    while (rest.p) {
-        struct str name = str_trim(str_cut(&rest, ','));
-        if (name.len > 0) str_list_add(q->arena, &m->models, name);
-    }
-    if (m->models.count == 0 && q->plan.model.len > 0) {
-        str_list_add(q->arena, &m->models, q->plan.model);
-    }
-    bool wants_all = m->models.count == 0;
-    for (ptrdiff_t i = 0; wants_all && i < q->store.count; i++) {
-        struct str model = q->store.entries[i].header.model;
-        if (!str_list_has(&m->models, model)) str_list_add(q->arena, &m->models, model);
-    }
-}
-
-static void add_catalogue(struct question *q, struct question_gpus *cards) {
-    for (ptrdiff_t i = 0; i < q->gpus.count; i++) {
-        question_place(q, q->gpus.gpus[i],
-                       arena_push(q->arena, &cards->items, &cards->count, &cards->capacity));
-    }
-}
-
-// This machine's GPUs first, then the team's.
-static int find_cards(struct matrix *m, struct fail *why) {
-    struct check *c = m->check;
-    const struct check_options *o = c->options;
-    struct question_gpus team = {0};
-    if (o->gpus && str_is(str_of(o->gpus), "all")) return add_catalogue(&c->question, &m->cards), 0;
-    if (o->gpus) return question_gpus_named(&c->question, o->gpus, &m->cards, why);
-    int rc = question_gpus_here(&c->question, NULL, o->machine, &m->cards, why);
-    if (rc == 0) rc = question_gpus_of_team(&c->question, &team, why);
-    for (ptrdiff_t i = 0; i < team.count; i++) {
-        *arena_push(c->arena, &m->cards.items, &m->cards.count, &m->cards.capacity) = team.items[i];
-    }
-    return rc;
-}
-
-// --- Answers -------------------------------------------------------------------------------------
-
-static void ask(struct matrix *m, const struct forecast_card *card, struct cell *cell) {
-    struct question *q = &m->check->question;
-    int64_t batch = m->check->options->q.batch;
-    struct fail why = {0};
-    int rc = m->at_batch ? answer_at(q, card, batch, 1, &cell->answer, &why)
-                         : answer_choose(q, card, &cell->answer, &why);
-    cell->is_known = rc == 0;
-    if (rc < 0) cell->why = str_copy(q->arena, str_of(why.message));
-}
-
-static void fill(struct matrix *m) {
-    struct question *q = &m->check->question;
-    const struct plan asked = q->plan;
-    const int64_t effective = q->effective;
-    const bool is_open = q->precision_is_open;
-    m->cells = arena_new(q->arena, struct cell, m->models.count * m->cards.count + 1);
-    for (ptrdiff_t i = 0; i < m->models.count; i++) {
-        q->plan = asked;
-        q->plan.model = m->models.items[i];
-        q->effective = 0; // the largest batch is asked for, not one that keeps something
-        q->precision_is_open = !q->has_config && !q->precision_fixed;
-        for (ptrdiff_t j = 0; j < m->cards.count; j++) {
-            ask(m, &m->cards.items[j], &m->cells[i * m->cards.count + j]);
-        }
-    }
-    q->plan = asked;
-    q->effective = effective;
-    q->precision_is_open = is_open;
-}
-
-// A model that no tape matches, named by the user, is an error as it is for fit.
-static int refuse_unknown(const struct matrix *m, struct fail *why) {
-    struct question *q = &m->check->question;
-    struct forecast_model found;
-    for (ptrdiff_t i = 0; i < m->models.count && m->check->options->models; i++) {
-        int rc = forecast_find_model(q->arena, &q->store, m->models.items[i], &found, why);
-        if (rc < 0) return rc;
-    }
-    return 0;
-}
-
 // --- Showing -------------------------------------------------------------------------------------
 
 // The document's word.
-static const char *verdict(const struct cell *cell) {
+static const char *verdict(const struct matrix_cell *cell) {
     if (!cell->is_known) return NULL;
     return cell->answer.fits ? forecast_verdict_name(cell->answer.peak.verdict) : "OOM";
 }
 
-static void show_cell(const struct matrix *m, struct show_table *t, const struct cell *cell) {
+static void show_cell(const struct matrix *m, struct show_table *t,
+                      const struct matrix_cell *cell) {
     const struct answer *x = &cell->answer;
     enum answer_verdict is = cell->is_known ? answer_verdict(x) : ANSWER_NOT;
     enum show_tone tone = answer_verdict_tone(is);
@@ -135,7 +38,7 @@ static void show_cell(const struct matrix *m, struct show_table *t, const struct
 // Of the first cell that is known: it is the same for all GPUs.
 static void show_size(const struct matrix *m, struct show_table *t, ptrdiff_t row) {
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
-        const struct cell *cell = &m->cells[row * m->cards.count + j];
+        const struct matrix_cell *cell = &m->cells[row * m->cards.count + j];
         const struct plan *p = &cell->answer.plan;
         bool is_image = p->image_size > 0;
         if (!cell->is_known) continue;
@@ -144,21 +47,27 @@ static void show_size(const struct matrix *m, struct show_table *t, ptrdiff_t ro
                           is_image ? "px" : "tokens");
         return;
     }
-    show_table_unknown(t);
+    if (m->rows[row].size > 0)
+        show_table_format(t, SHOW_PLAIN, "%lld", (long long)m->rows[row].size);
+    else
+        show_table_unknown(t);
 }
 
 static struct show_table table_of(const struct matrix *m) {
     struct arena *a = m->check->arena;
     struct show_table t = show_table_new(a, (struct str){0});
     show_table_column(&t, "model", SHOW_LEFT);
+    if (check_matrix_has_uses(m)) show_table_column(&t, "use", SHOW_LEFT);
     show_table_column(&t, "size", SHOW_RIGHT);
     for (ptrdiff_t j = 0; j < m->cards.count; j++) {
         struct str name = m->cards.items[j].gpu.key;
         if (m->cards.items[j].others_bytes > 0) name = show_gpu_name(m->cards.items[j].gpu.name);
         show_table_column(&t, str_z(a, name), SHOW_RIGHT);
     }
-    for (ptrdiff_t i = 0; i < m->models.count; i++) {
-        show_table_cell(&t, SHOW_STRONG, m->models.items[i]);
+    for (ptrdiff_t i = 0; i < m->row_count; i++) {
+        show_table_cell(&t, SHOW_STRONG, m->rows[i].model);
+        if (check_matrix_has_uses(m))
+            show_table_cell(&t, SHOW_PLAIN, str_of(check_matrix_use_name(m->rows[i].use)));
         show_size(m, &t, i);
         for (ptrdiff_t j = 0; j < m->cards.count; j++) {
             show_cell(m, &t, &m->cells[i * m->cards.count + j]);
@@ -174,6 +83,19 @@ static struct str title_of(const struct matrix *m) {
     return str_format(a, "Does a batch of %lld fit?", (long long)m->check->options->q.batch);
 }
 
+static void note_stand_ins(const struct matrix *m, struct str_list *notes) {
+    for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
+        const struct matrix_cell *cell = &m->cells[i];
+        const struct plan *p = &cell->answer.plan;
+        if (!cell->is_known || !answer_stands_in(&cell->answer)) continue;
+        struct str note = str_format(
+            m->check->arena, "%.*s at %lld: a recording of a larger one stands in, so more may fit",
+            STR_ARG(m->rows[i / m->cards.count].model),
+            (long long)(p->image_size > 0 ? p->image_size : p->sequence_length));
+        if (!str_list_has(notes, note)) str_list_add(m->check->arena, notes, note);
+    }
+}
+
 // What the rows have in common, and why cells are empty, once.
 static void collect_notes(const struct matrix *m, struct str_list *notes) {
     struct question *q = &m->check->question;
@@ -182,34 +104,47 @@ static void collect_notes(const struct matrix *m, struct str_list *notes) {
         q->has_config || q->precision_fixed ? "the config's precision"
                                             : "mixed precision (bf16 in hardware, else fp16)",
         STR_ARG(q->plan.optimizer.len ? q->plan.optimizer : STR("adamw, or the tape's own")));
-    for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
-        const struct cell *cell = &m->cells[i];
+    for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
+        const struct matrix_cell *cell = &m->cells[i];
         if (!cell->is_known && !str_list_has(notes, cell->why))
             str_list_add(q->arena, notes, cell->why);
     }
+    note_stand_ins(m, notes);
     for (ptrdiff_t i = 0; i < q->notes.count; i++) str_list_add(q->arena, notes, q->notes.items[i]);
+    if (!check_matrix_has_uses(m)) return;
+    str_list_add(
+        q->arena, notes,
+        STR("train: with accumulation 1; eval: between the epochs of that training, beside "
+            "its states; infer: the model alone"));
+}
+
+static json_t *known_size(int64_t size) {
+    return size > 0 ? json_integer(size) : json_null();
+}
+
+static json_t *cell_json(const struct matrix *m, ptrdiff_t row, ptrdiff_t column) {
+    const struct matrix_cell *cell = &m->cells[row * m->cards.count + column];
+    const struct answer *x = &cell->answer;
+    const struct gpu *gpu = &m->cards.items[column].gpu;
+    bool fits = cell->is_known && x->fits;
+    return json_pack("{s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model",
+                     json_text(m->rows[row].model), "use", check_matrix_use_name(m->rows[row].use),
+                     "image_size", known_size(cell->is_known ? x->plan.image_size : 0),
+                     "sequence_length", known_size(cell->is_known ? x->plan.sequence_length : 0),
+                     "card", json_text(gpu->key), "name", json_text(gpu->name), "batch_size",
+                     fits ? json_integer(x->plan.batch) : json_null(), "verdict",
+                     json_text(str_of(verdict(cell))), "precision",
+                     cell->is_known ? json_string(plan_precision_name(x->plan.precision))
+                                    : json_null(),
+                     "reason", json_text(cell->why));
 }
 
 static json_t *matrix_json(const struct matrix *m) {
-    json_t *rows = json_array();
-    for (ptrdiff_t i = 0; i < m->models.count; i++) {
-        for (ptrdiff_t j = 0; j < m->cards.count; j++) {
-            const struct cell *cell = &m->cells[i * m->cards.count + j];
-            const struct answer *x = &cell->answer;
-            bool fits = cell->is_known && x->fits;
-            json_array_append_new(
-                rows, json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "model",
-                                json_text(m->models.items[i]), "card",
-                                json_text(m->cards.items[j].gpu.key), "name",
-                                json_text(m->cards.items[j].gpu.name), "batch_size",
-                                fits ? json_integer(x->plan.batch) : json_null(), "verdict",
-                                json_text(str_of(verdict(cell))), "precision",
-                                cell->is_known ? json_string(plan_precision_name(x->plan.precision))
-                                               : json_null(),
-                                "reason", json_text(cell->why)));
-        }
+    json_t *cells = json_array();
+    for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
+        json_array_append_new(cells, cell_json(m, i / m->cards.count, i % m->cards.count));
     }
-    return json_pack("{s:o, s:o}", "matrix", rows, "notes",
+    return json_pack("{s:o, s:o}", "matrix", cells, "notes",
                      answer_notes_json(&m->check->question.notes));
 }
 
@@ -239,19 +174,29 @@ static struct str html_text(const struct matrix *m) {
     return buf_str(&b);
 }
 
+static void csv_size(struct buf *b, int64_t size) {
+    if (size > 0) buf_format(b, "%lld", (long long)size);
+}
+
 static struct str csv_text(const struct matrix *m) {
     struct buf b = buf_new(m->check->arena);
-    buf_add(&b, STR("model,card,batch_size,verdict,precision\n"));
-    for (ptrdiff_t i = 0; i < m->models.count * m->cards.count; i++) {
-        const struct cell *cell = &m->cells[i];
+    buf_add(&b, STR("model,card,batch_size,verdict,precision,use,image_size,sequence_length\n"));
+    for (ptrdiff_t i = 0; i < m->row_count * m->cards.count; i++) {
+        const struct matrix_cell *cell = &m->cells[i];
         const struct answer *x = &cell->answer;
-        clean_csv(&b, m->models.items[i / m->cards.count]);
+        const struct matrix_row *row = &m->rows[i / m->cards.count];
+        clean_csv(&b, row->model);
         buf_byte(&b, ',');
         clean_csv(&b, m->cards.items[i % m->cards.count].gpu.key);
         buf_byte(&b, ',');
         if (cell->is_known && x->fits) buf_format(&b, "%lld", (long long)x->plan.batch);
-        buf_format(&b, ",%s,%s\n", cell->is_known ? verdict(cell) : "",
-                   cell->is_known ? plan_precision_name(x->plan.precision) : "");
+        buf_format(&b, ",%s,%s,%s,", cell->is_known ? verdict(cell) : "",
+                   cell->is_known ? plan_precision_name(x->plan.precision) : "",
+                   check_matrix_use_name(row->use));
+        csv_size(&b, cell->is_known ? x->plan.image_size : 0);
+        buf_byte(&b, ',');
+        csv_size(&b, cell->is_known ? x->plan.sequence_length : 0);
+        buf_byte(&b, '\n');
     }
     return buf_str(&b);
 }
@@ -292,11 +237,9 @@ static void print(const struct matrix *m) {
 
 int check_matrix(struct check *c, struct fail *why) {
     struct matrix m = {.check = c, .at_batch = c->options->q.batch > 0};
-    find_models(&m);
-    int rc = refuse_unknown(&m, why);
-    if (rc == 0) rc = find_cards(&m, why);
+    int rc = check_matrix_open(&m, why);
     if (rc < 0) return rc;
-    fill(&m);
+    check_matrix_fill(&m);
     if (c->options->output) rc = write_output(&m, c->options->output, why);
     if (rc < 0) return rc;
     if (c->options->q.base.json) return json_print(matrix_json(&m), why);
