@@ -53,7 +53,8 @@ static struct str turned(struct walk *w, enum cli_compat_value how, struct str v
     return str_format(w->arena, "%.17g", 1 - share);
 }
 
-// "--axis=bucket_mb=" and 25 are the words "--axis" and "bucket_mb=25".
+// "--bucket-cap-mb=" and 25 are the words "--bucket-cap-mb" and "25"; "--axis=a=" and 25 "--axis"
+// and "a=25".
 static void put(struct walk *w, const struct cli_compat_row *row, struct str name,
                 struct str value) {
     struct str text = str_of(row->becomes), option = str_cut(&text, '=');

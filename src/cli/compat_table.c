@@ -104,7 +104,7 @@ const struct cli_compat_row cli_compat_table[] = {
     {"bench", "compare-precision=", "--precision="},
     {"bench", "use-amp", "--amp=on"},
     {"bench", "compile-model", "--compile=on"},
-    {"bench", "bucket-size-mb=", "--axis=bucket_mb="},
+    {"bench", "bucket-size-mb=", "--bucket-cap-mb="},
     {"bench", "allreduce-algorithm=", "--env=NCCL_ALGO="},
     {"bench", "backend=", .kind = CLI_COMPAT_REFUSED,
      .says = "it belongs to the training: --axis backend=nccl,gloo with {backend} in the command"},

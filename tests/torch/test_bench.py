@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """batchfit bench on the real PyTorch: the built-in workload, a script of one's own, memory that runs out. More: slow_bench.py."""
 
+import os
 import textwrap
 import unittest
 
@@ -56,8 +57,48 @@ HUNGRY = textwrap.dedent("""
             optimizer.step()
     """)
 
+# DistributedDataParallel with 25 MiB a bucket, of one rank by gloo; says what it got.
+DDP = textwrap.dedent("""
+    import os
+    import sys
+    import torch
+    from torch import nn
+    os.environ.update(MASTER_ADDR="127.0.0.1", MASTER_PORT="0", RANK="0", WORLD_SIZE="1")
+    torch.distributed.init_process_group("gloo", store=torch.distributed.HashStore(), rank=0, world_size=1)
+    model = nn.parallel.DistributedDataParallel(nn.Linear(64, 64), WAY)
+    with open(sys.argv[1], "a") as f:
+        print(model.bucket_bytes_cap >> 20, file=f)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for x in torch.utils.data.DataLoader(torch.zeros(1024, 64), batch_size=8):
+        model(x).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    """)
+
 
 class Bench(Benching):
+    def test_buckets_of_ddp_without_a_word_in_the_script(self):
+        import inspect
+        from torch.nn.parallel import DistributedDataParallel
+        before = list(inspect.signature(DistributedDataParallel).parameters.values())[1:]
+        before = before[:[p.name for p in before].index("bucket_cap_mb")]
+        by_place = "".join(repr(p.default) + ", " for p in before) + "25"
+        for number, way in enumerate((by_place, "bucket_cap_mb=25", "")):
+            said = os.path.join(self.folder, f"said{number}")
+            script = self.file("train.py", DDP.replace("WAY", way))
+            found = self.bench("--bucket-cap-mb", "1", "100", "--steps", "3", command=["{python}", script, said])
+            self.assertEqual([(row["axes"], row["status"]) for row in found["rows"]],
+                             [({"bucket_cap_mb": "1"}, "OK"), ({"bucket_cap_mb": "100"}, "OK")])
+            with open(said, encoding="utf-8") as f:
+                self.assertEqual(f.read().split(), ["1", "100"])
+            self.assertFalse([note for note in found["notes"] if "without effect" in note], found["notes"])
+
+    def test_buckets_without_ddp_are_without_effect(self):
+        script = self.file("train.py", SCRIPT)
+        found = self.bench("--bucket-cap-mb", "1", "100", "--batch-sizes", "16", "--steps", "3",
+                           command=["{python}", script, "--bs", "{batch}"])
+        self.assertTrue([note for note in found["notes"] if "bucket_cap_mb is without effect" in note], found["notes"])
+
     def test_built_in_network(self):
         found = self.bench("--batch-sizes", "2", "4", "--num-workers", "0", "--amp", "both", "--steps", "4", "--img-size", "16",
                            "--depth", "1", "--hidden", "4")

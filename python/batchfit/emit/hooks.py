@@ -6,6 +6,7 @@ torch.compile: its tracer takes is_dynamo_compiling() for a constant, so what it
 frames of this package are marked to be run as they are. Nothing is hooked on instances: copies and pickles stay the same."""
 
 import functools
+import inspect
 import os
 import sys
 import types
@@ -301,6 +302,27 @@ def hook_parser(journal):
     parser.parse_known_args = parse_known_args
 
 
+def hook_buckets(journal):
+    """DistributedDataParallel with buckets of BATCHFIT_DDP_BUCKET_CAP_MB, whatever the program gives it."""
+    size = os.environ.get("BATCHFIT_DDP_BUCKET_CAP_MB", "")
+    if not size.isdigit() or int(size) == 0:
+        return
+    ddp = sys.modules["torch.nn.parallel.distributed"].DistributedDataParallel
+    original = ddp.__init__
+    place = list(inspect.signature(original).parameters).index("bucket_cap_mb") - 1  # without self
+
+    @functools.wraps(original)
+    def __init__(self, *args, **kwargs):
+        if len(args) > place:
+            args = (*args[:place], int(size), *args[place + 1:])
+        else:
+            kwargs["bucket_cap_mb"] = int(size)
+        original(self, *args, **kwargs)
+        journal.ddp_bucket_mb = int(size)
+
+    ddp.__init__ = __init__
+
+
 def hook_dynamo(journal):
     """torch.compile's frame evaluation leaves the functions of this package alone (and goes on with what they call)."""
     skip_code = sys.modules["torch._dynamo.eval_frame"].skip_code
@@ -342,6 +364,7 @@ HOOKS = (
     ("torch.utils.data.dataloader", hook_order),
     ("multiprocessing.util", hook_multiprocessing),
     ("argparse", hook_parser),
+    ("torch.nn.parallel.distributed", hook_buckets),
     ("torch._dynamo.eval_frame", hook_dynamo),
 )
 

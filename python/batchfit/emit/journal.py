@@ -55,6 +55,7 @@ class Journal:
         self.seen_error = self.device = None
         self.saves.reset()
         self.defaults = {}  # of the program's own parser: batch, accumulate
+        self.ddp_bucket_mb = None  # that DistributedDataParallel was given
         self.on_cuda = False
         self.first_forward_ns = 0  # of those before the first backward; None: they were told
         self.by_hand = None  # looks for updates where no optimizer was made

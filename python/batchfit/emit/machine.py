@@ -323,6 +323,8 @@ class Machine:
                 event["batch_dim"] = self.journal.counter.dimension
             if self.journal.defaults:
                 event["defaults"] = dict(self.journal.defaults)
+            if self.journal.ddp_bucket_mb is not None:
+                event["ddp_bucket_cap_mb"] = self.journal.ddp_bucket_mb
             self.write(event)
 
     def send(self, record):

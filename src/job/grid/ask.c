@@ -133,6 +133,13 @@ int grid_ask(struct arena *a, const struct grid_options *o, struct grid *b,
     if (rc == 0 && !o->base.command) rc = grid_engine_check(a, o, why);
     if (rc == 0 && o->config) rc = read_config(a, o, b, ret_asked, why);
     if (rc < 0) return rc;
+    if (b->is_inference && o->bucket_caps) {
+        return fail_set(why, FAIL_USAGE,
+                        "--bucket-cap-mb is of training: inference has no buckets");
+    }
+    if (o->bucket_caps) {
+        ret_asked->l.environment = grid_buckets_environment(a, ret_asked->l.environment);
+    }
     if (b->is_inference) grid_engine_steps(&ret_asked->l);
     if (ret_asked->is_workload) {
         grid_workload(a, o, b, ret_asked);
@@ -333,6 +340,7 @@ static void mark_idle_axes(struct asking *k) {
 
 static int ask_axes(struct asking *k, struct fail *why) {
     int rc = k->b->is_inference ? grid_engine_axis(k->o, k->b, why) : 0;
+    if (rc == 0) rc = grid_buckets_read(k->a, k->o->bucket_caps, k->grid, why);
     if (rc == 0) rc = grid_read_axes(k->a, k->o->axes, k->grid, why);
     for (ptrdiff_t i = 0; rc == 0 && i < k->grid->axis_count; i++) {
         const char *name = str_z(k->a, k->grid->axes[i].name);

@@ -203,6 +203,8 @@ enum { GRID_REASON_COLUMNS = 160 };
 void grid_note(struct grid *b, struct str note);
 void bench_print(struct grid *b);
 json_t *bench_json(struct grid *b);
+// 0 when a setting ran; else what is to be said, and the exit status (verbs/bench/verdict.c).
+int bench_verdict(struct grid *b, struct fail *why);
 struct show_table bench_table(struct grid *b);
 
 // The kinds of file that --output writes, by their suffix.
@@ -215,7 +217,7 @@ struct grid_options {
     struct launch_options l;
     struct history_options h;
     const char *config, *data_path, *data_key, *batch_sizes, *workers, *amp, *precisions,
-        *pin_memory, *compile, *axes, *outputs, *model, *optimizer;
+        *pin_memory, *compile, *bucket_caps, *axes, *outputs, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;
     bool fresh, inference;
     const char *engines, *onnx, *weights, *compile_mode, *trtexec, *keep_engines;
@@ -254,6 +256,13 @@ void grid_engine_judge(struct arena *a, const struct grid_options *o, const stru
 bool grid_engine_is_absent(const struct grid *b, const struct grid_setting *s);
 void grid_engine_notes(const struct grid_options *o, struct grid *b);
 void grid_engine_findings(struct grid *b);
+// --bucket-cap-mb (buckets.c): its axis, and what hands a value to the emitter. Whether a program
+// took one; that none did.
+int grid_buckets_read(struct arena *a, const char *sizes, struct grid_space *grid,
+                      struct fail *why);
+const char *grid_buckets_environment(struct arena *a, const char *environment);
+bool grid_has_buckets(const struct launch_result *result);
+void grid_buckets_idle(struct grid *b);
 // A value of the user's is no placeholder, whatever braces it has.
 struct str grid_literal(struct arena *a, struct str text);
 // What the workload itself says of its failure, by its line and exit status.

@@ -97,6 +97,8 @@ static void on_start(struct steps *s, struct step_rank *r, const json_t *object)
     r->state = STEPS_RANK_STARTED;
     int64_t batch_dim = count_of(object, "batch_dim");
     if (batch_dim > 0) r->batch_dim = batch_dim;
+    int64_t bucket_mb = count_of(object, "ddp_bucket_cap_mb");
+    if (bucket_mb > 0) r->ddp_bucket_mb = bucket_mb;
     keep_text(s, &r->device, text_of(object, "device"));
     keep_text(s, &r->framework, text_of(object, "framework"));
     keep_text(s, &r->framework_version, text_of(object, "framework_version"));

@@ -49,6 +49,7 @@ struct step_rank {
     struct str oom_message, oom_phase;
     int64_t oom_samples;
     int64_t batch_dim;           // of its tensors, along which the samples are
+    int64_t ddp_bucket_mb;       // of its DistributedDataParallel, as we asked; 0: it made none
     bool is_mute;                // its emitter gave up: the training goes on and tells nothing more
     bool says_saves;             // it tells of checkpoints by the event `checkpoint`
     int64_t largest_micro_batch; // so far; 0: not said

@@ -31,6 +31,10 @@ static const struct cli_row option_rows[] = {
     {"pin-memory", "WORD", CLI_TEXT, AT(pin_memory), "pinned memory: on, off or both",
      "on off both"},
     {"compile", "WORD", CLI_TEXT, AT(compile), "torch.compile: on, off or both", "on off both"},
+    {"bucket-cap-mb", "N...", CLI_MANY, AT(bucket_caps),
+     "sizes of DistributedDataParallel's buckets to try, in MiB: 1 25 100; the script stays as it "
+     "is",
+     ""},
     {"axis", "NAME=V,V,...", CLI_REPEAT, AT(axes),
      "another setting to vary: {NAME} in the command or in --env (repeatable)", ""},
     {"repeats", "N", CLI_COUNT, AT(repeats),
@@ -89,6 +93,7 @@ struct measuring {
     int64_t done;
     int alike; // failures in succession; -1: something has run
     bool is_interrupted;
+    int trials, with_buckets; // made here; with the buckets of --bucket-cap-mb
 };
 
 static void draw(void *context, const struct steps *steps, const struct trial_outside *outside) {
@@ -179,6 +184,8 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     *ret_stop = m->is_interrupted;
     if (m->is_interrupted) return 0;
     if (result.trial.is_standin) m->b->is_standin = true;
+    m->trials += result.status == LAUNCH_OK;
+    m->with_buckets += grid_has_buckets(&result);
     struct grid_trial trial = grid_trial_of(m->b->arena, place, &result);
     if (m->b->is_workload) grid_workload_failure(m->b->arena, &result, &trial);
     if (m->b->is_inference) {
@@ -331,69 +338,6 @@ static void keep_tried(struct grid *b) {
     b->rows.count = kept;
 }
 
-static const struct grid_row *first_with(const struct grid *b, int status) {
-    for (ptrdiff_t i = 0; i < b->rows.count; i++) {
-        if (b->rows.items[i].status == status) return &b->rows.items[i];
-    }
-    return NULL;
-}
-
-static int nothing_fits(struct grid *b, const struct grid_row *r) {
-    int64_t batch = r->setting.batch;
-    struct str what =
-        batch > 0 ? str_format(b->arena, "batch %lld", (long long)batch) : STR("the command");
-    b->reason = str_format(b->arena, "%.*s does not fit: %.*s", STR_ARG(what),
-                           STR_ARG(r->reason.len > 0 ? r->reason : STR("memory ran out")));
-    if (batch > 1) {
-        grid_note(b, STR("no smaller batch was tried: give smaller --batch-sizes"));
-    } else {
-        grid_note(b, STR("what helps: a smaller model or image, gradient checkpointing, mixed "
-                         "precision, a GPU with more memory (batchfit explain)"));
-    }
-    return FAIL_NO;
-}
-
-// As much of the end of the command's output as an error's hint has room for.
-static struct str last_lines(struct arena *a, struct str text) {
-    enum { ROOM = 380 };
-    struct buf b = buf_new(a);
-    text = str_trim(text);
-    while (text.len > ROOM && str_find(text, STR("\n")) >= 0) str_line(&text);
-    if (text.len > ROOM) text = str_slice(text, 0, ROOM);
-    if (text.len > 0) buf_add(&b, STR("last lines of its output:"));
-    while (text.len > 0) {
-        struct str line = str_line(&text);
-        buf_format(&b, "\n    %.*s", STR_ARG(line));
-    }
-    return buf_str(&b);
-}
-
-// 0 when a setting ran; else what is to be said, and the exit status.
-static int verdict(struct grid *b, struct fail *why) {
-    const struct grid_row *out = first_with(b, LAUNCH_OOM), *failed = first_with(b, LAUNCH_FAILED);
-    if (first_with(b, GRID_DIFFERS)) {
-        if (b->best.throughput < 0) b->reason = STR("no engine matches the reference's outputs");
-        return FAIL_NO;
-    }
-    if (b->best.throughput >= 0) return 0;
-    if (out) return nothing_fits(b, out);
-    if (!failed) failed = first_with(b, GRID_ABSENT);
-    if (!failed) {
-        b->reason = STR("nothing was measured");
-        return FAIL_NO;
-    }
-    b->reason = failed->reason;
-    fail_set(why, failed->input_is_bad ? FAIL_INPUT : FAIL_MACHINE, "no setting ran: %.*s",
-             STR_ARG(failed->reason));
-    struct str last = last_lines(b->arena, failed->last_lines);
-    if (failed->hint.len + last.len > 0) {
-        const char *between = failed->hint.len > 0 && last.len > 0 ? "\n  " : "";
-        fail_hint_lines(
-            why, str_format(b->arena, "%.*s%s%.*s", STR_ARG(failed->hint), between, STR_ARG(last)));
-    }
-    return why->code;
-}
-
 static int answer(struct measuring *m, struct fail *why) {
     struct grid *b = m->b;
     int64_t capacity = m->l->place.capacity_bytes;
@@ -406,6 +350,7 @@ static int answer(struct measuring *m, struct fail *why) {
         grid_engine_notes(m->o, b);
         grid_engine_findings(b);
     }
+    if (m->o->bucket_caps && m->trials > 0 && m->with_buckets == 0) grid_buckets_idle(b);
     for (ptrdiff_t i = 0; i < m->l->notes.count; i++) grid_note(b, m->l->notes.items[i]);
     history_close(&m->history);
     for (ptrdiff_t i = 0; i < m->history.notes.count; i++) {
@@ -414,7 +359,7 @@ static int answer(struct measuring *m, struct fail *why) {
     if (b->is_standin) {
         grid_note(b, STR("FAKE: the command plays a scenario; nothing was trained"));
     }
-    int rc = verdict(b, why);
+    int rc = bench_verdict(b, why);
     struct fail unwritten;
     int written = show_report_write(b->arena, bench_files, m->o->outputs, b, &unwritten);
     if (!m->o->base.json)
