@@ -164,8 +164,38 @@ function hostUsed({ cpu }) {
     return is_known ? cpu.total_bytes - cpu.available_bytes : NaN;
 }
 
+// What the GPUs lost, together, in the minutes that the server has kept of them.
+function lostOf(snapshot) {
+    const sum = {};
+    for (const { day } of snapshot.cards) {
+        for (const [name, value] of Object.entries(day || {})) {
+            if (known(value)) sum[name] = (sum[name] || 0) + value;
+        }
+    }
+    return sum;
+}
+
+function lostCost(snapshot) {
+    const money = (snapshot.cost_per_hour * lostOf(snapshot).idle_seconds) / 3600;
+    return known(snapshot.cost_per_hour) ? `, ${money.toFixed(2)}` : '';
+}
+
+function lostNote(lost, cards) {
+    const parts = [`of ${figure(lost.seconds, 'seconds')} on ${cards} GPU${cards === 1 ? '' : 's'}`];
+    if (known(lost.throttled_seconds))
+        parts.push(`slowed ${figure(lost.throttled_seconds, 'seconds')}`);
+    if (known(lost.energy_joules)) parts.push(figure(lost.energy_joules, 'joules'));
+    return parts.join(' · ');
+}
+
 // {label, value(snapshot), note(snapshot), share(snapshot)}: share is drawn as a bar.
 const MACHINE = [
+    {
+        label: 'Lost of the last day',
+        when: (s) => known(lostOf(s).idle_seconds),
+        value: (s) => `${figure(lostOf(s).idle_seconds, 'seconds')} idle${lostCost(s)}`,
+        note: (s) => lostNote(lostOf(s), s.cards.length),
+    },
     {
         label: 'Driver',
         value: (s) => s.driver.version || (s.driver.state === 'answers' ? 'none' : NONE),

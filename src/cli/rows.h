@@ -76,6 +76,9 @@
             "with --alert: run this by sh, once each time a GPU gets there; $BATCHFIT_TEXT says " \
             "what, $BATCHFIT_ALERT, $BATCHFIT_GPU and $BATCHFIT_VALUE its parts",                 \
             "")
+#define CLI_ROW_COST_PER_HOUR(at)                 \
+    CLI_ROW("cost-per-hour", "N", CLI_NUMBER, at, \
+            "what an hour of a GPU costs: what the hours cost in which nothing ran is shown", "")
 #define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files", NULL)
 
 #endif

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cases of the page: what it is opened with, a range in its address and a token."""
 
+import re
 import time
 
 from server import Server, need, quiet
@@ -8,7 +9,7 @@ from server import Server, need, quiet
 
 def ranges(chromium):
     """hours that passed before the page was opened are charted, and the range is in the address"""
-    with Server('h100x8', 0, '--interval', '0.1', '--speed', '100') as server:
+    with Server('h100x8', 0, '--interval', '0.1', '--speed', '100', '--cost-per-hour', '2') as server:
         end = time.monotonic() + 30
         while len(server.json('history?seconds=86400')['cards'][0]['at_ms']) < 5:
             need(time.monotonic() < end, 'five minutes')
@@ -23,6 +24,9 @@ def ranges(chromium):
         need(page.eval('location.hash') == '#24h', 'the range in the address')
         page.eval('location.reload()')
         page.wait("document.querySelectorAll('.spans input')[4]?.checked")
+        page.wait("/idle/.test(document.querySelector('#machine-figures div')?.textContent)", what='the day')
+        said = page.eval("document.querySelector('#machine-figures div').textContent")
+        need(re.fullmatch(r'Lost of the last day\d+ (s|min) idle, \d+\.\d\dof [\d.]+ (min|h) on 8 GPUs · slowed .* · .*Wh', said), said)
         quiet(page, server)
         page.close()
 

@@ -243,5 +243,7 @@ json_t *observe_document(const struct observe_view *view) {
     json_object_set_new(made, "runs_unlisted", json_integer(view->runs_unlisted));
     json_object_set_new(made, "findings", observe_document_findings(&view->findings));
     json_object_set_new(made, "resolved", resolved_of(view));
+    json_object_set_new(made, "cost_per_hour",
+                        view->cost_per_hour > 0 ? json_real(view->cost_per_hour) : json_null());
     return made;
 }

@@ -257,6 +257,7 @@ int observe_open(struct arena *a, const struct observe_options *options, struct 
     w->judge = observe_judge_open(a);
     w->view.started_ns = w->opened_ns;
     w->view.interval_ms = w->options.interval_ms;
+    w->view.cost_per_hour = w->options.cost_per_hour;
     w->next_ns = w->opened_ns;
     observe_update(w);
     failed = check_ids(w, why);

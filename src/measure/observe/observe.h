@@ -25,7 +25,8 @@ struct observe_options {
     int minutes;               // means of a minute that are kept beside them; 0: none
     const char *const *steps;  // folders or files of the steps protocol, beside the registered runs
     int steps_count;
-    bool no_runs; // do not look for registered runs
+    bool no_runs;         // do not look for registered runs
+    double cost_per_hour; // of a GPU, in whatever money; 0: not said
 };
 
 // What the counters of a GPU say of the time since the window's first reading. NaN: unknown.
@@ -108,6 +109,7 @@ struct observe_view {
     int64_t started_ns; // when we began to watch, on the same clock
     int64_t at_ms;      // of the newest reading, milliseconds since 1970
     int interval_ms;
+    double cost_per_hour; // as the options say
     const struct device_snapshot *devices;
     const struct observe_card *cards; // one a GPU of the snapshot
     struct device_cpu_gauges cpu;

@@ -42,6 +42,7 @@ static const struct cli_row rows[] = {
      "also show trainings that write their steps there (doc/formats/steps.md; repeatable)", "file"},
     CLI_ROW_ALERT(AT(alerts)),
     CLI_ROW_EXEC(AT(exec)),
+    CLI_ROW_COST_PER_HOUR(AT(cost_per_hour)),
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
      "also read PCIe throughput: adds 40 ms per GPU to each reading", NULL},
     CLI_ROW_PROFILE(AT(profile)),
@@ -82,16 +83,18 @@ static int kept_readings(double interval_s) {
 
 static int open_watch(struct arena *a, struct serve *s, struct fail *why) {
     const struct serve_options *o = s->options;
-    s->watching = (struct observe_options){.machine = o->machine,
-                                           .interval_ms = (int)whole_ms(o->interval_s),
-                                           .speed = isnan(o->speed) ? 0 : o->speed,
-                                           .history = kept_readings(o->interval_s),
-                                           .minutes = KEPT_MINUTES,
-                                           .wants_pcie_throughput = o->pcie,
-                                           .wants_profile = o->profile,
-                                           .gpu_ids = o->gpu_ids,
-                                           .alerts = o->alerts,
-                                           .alert_command = o->exec};
+    s->watching =
+        (struct observe_options){.machine = o->machine,
+                                 .interval_ms = (int)whole_ms(o->interval_s),
+                                 .speed = isnan(o->speed) ? 0 : o->speed,
+                                 .history = kept_readings(o->interval_s),
+                                 .minutes = KEPT_MINUTES,
+                                 .wants_pcie_throughput = o->pcie,
+                                 .wants_profile = o->profile,
+                                 .gpu_ids = o->gpu_ids,
+                                 .alerts = o->alerts,
+                                 .alert_command = o->exec,
+                                 .cost_per_hour = o->cost_per_hour > 0 ? o->cost_per_hour : 0};
     struct str_words steps = str_words_of(a, str_of(o->steps), '\n');
     s->watching.steps = (const char *const *)steps.items;
     s->watching.steps_count = (int)steps.count;

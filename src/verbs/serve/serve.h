@@ -12,7 +12,7 @@ struct serve_options {
     struct cli_options common;
     const char *address, *token_file, *machine, *gpu_ids, *steps, *alerts, *exec;
     const char *tls_cert, *tls_key, *trusted_proxy;
-    double port, interval_s, speed;
+    double port, interval_s, speed, cost_per_hour;
     bool demo, dcgm_names, pcie, profile;
 };
 

@@ -281,9 +281,14 @@ static void flow_day(struct watch_draw *d, struct watch_flow *flow,
                      const struct observe_card *watched) {
     struct observe_day day = observe_day_of(watched);
     if (day.seconds < DAY_LEAST_S) return;
-    watch_flow_add(d, flow, SHOW_PLAIN, "of %.*s: idle %.*s, slowed %.*s, %.1f kWh",
+    double lost = d->view->cost_per_hour * day.idle_seconds / 3600;
+    struct str cost = lost > 0 ? str_format(d->scratch, " (%.2f)", lost) : (struct str){0};
+    struct str energy = isnan(day.energy_joules)
+                            ? (struct str){0}
+                            : str_format(d->scratch, ", %.1f kWh", day.energy_joules / 3.6e6);
+    watch_flow_add(d, flow, SHOW_PLAIN, "of %.*s: idle %.*s%.*s, slowed %.*s%.*s",
                    STR_ARG(hours(d, day.seconds)), STR_ARG(hours(d, day.idle_seconds)),
-                   STR_ARG(hours(d, day.throttled_seconds)), day.energy_joules / 3.6e6);
+                   STR_ARG(cost), STR_ARG(hours(d, day.throttled_seconds)), STR_ARG(energy));
 }
 
 static void flow_traffic(struct watch_draw *d, struct watch_flow *flow,

@@ -21,7 +21,7 @@ enum { ONCE_ROWS = 400, ONCE_COLUMNS = 80, SLACK_MS = 40 };
 
 struct watch_verb_options {
     struct cli_options all;
-    double interval, duration, speed;
+    double interval, duration, speed, cost_per_hour;
     const char *gpu_ids, *machine, *log, *steps, *alerts, *exec;
     bool pcie, profile, ascii, once, demo;
 };
@@ -39,6 +39,7 @@ static const struct cli_row rows[] = {
      "file", 'l'},
     CLI_ROW_ALERT(AT(alerts)),
     CLI_ROW_EXEC(AT(exec)),
+    CLI_ROW_COST_PER_HOUR(AT(cost_per_hour)),
     {"steps", "DIR", CLI_REPEAT, AT(steps),
      "also follow a folder or file of the steps protocol (repeatable)", "file"},
     {"pcie", NULL, CLI_SWITCH, AT(pcie),
@@ -109,6 +110,7 @@ static int prepare(struct watching *w, struct fail *why) {
         .gpu_ids = o->gpu_ids,
         .alerts = o->alerts,
         .alert_command = o->exec,
+        .cost_per_hour = o->cost_per_hour > 0 ? o->cost_per_hour : 0,
     };
     struct str_words steps = str_words_of(w->arena, str_of(o->steps), '\n');
     w->watch.steps = (const char *const *)steps.items;
