@@ -175,27 +175,25 @@ function lostOf(snapshot) {
     return sum;
 }
 
-function lostCost(snapshot) {
-    const money = (snapshot.cost_per_hour * lostOf(snapshot).idle_seconds) / 3600;
-    return known(snapshot.cost_per_hour) ? `, ${money.toFixed(2)}` : '';
-}
-
-function lostNote(lost, cards) {
-    const parts = [`of ${figure(lost.seconds, 'seconds')} on ${cards} GPU${cards === 1 ? '' : 's'}`];
-    if (known(lost.throttled_seconds))
-        parts.push(`slowed ${figure(lost.throttled_seconds, 'seconds')}`);
-    if (known(lost.energy_joules)) parts.push(figure(lost.energy_joules, 'joules'));
-    return parts.join(' · ');
+// One line, in the same place whether or not there is something to say.
+function drawLost(snapshot) {
+    const lost = lostOf(snapshot), cards = snapshot.cards.length;
+    let text = 'Lost: known once a minute has been watched';
+    if (known(lost.idle_seconds)) {
+        const money = (snapshot.cost_per_hour * lost.idle_seconds) / 3600;
+        const cost = known(snapshot.cost_per_hour) ? ` (${money.toFixed(2)})` : '';
+        text = `Lost in ${figure(lost.seconds, 'seconds')} on ${cards} GPU${cards === 1 ? '' : 's'}: `;
+        text += `${figure(lost.idle_seconds, 'seconds')} idle${cost}`;
+        if (known(lost.throttled_seconds))
+            text += `, ${figure(lost.throttled_seconds, 'seconds')} slowed`;
+        if (known(lost.energy_joules)) text += `, ${figure(lost.energy_joules, 'joules')}`;
+    }
+    setShown(by('lost'), cards > 0);
+    setText(by('lost'), text);
 }
 
 // {label, value(snapshot), note(snapshot), share(snapshot)}: share is drawn as a bar.
 const MACHINE = [
-    {
-        label: 'Lost of the last day',
-        when: (s) => known(lostOf(s).idle_seconds),
-        value: (s) => `${figure(lostOf(s).idle_seconds, 'seconds')} idle${lostCost(s)}`,
-        note: (s) => lostNote(lostOf(s), s.cards.length),
-    },
     {
         label: 'Driver',
         value: (s) => s.driver.version || (s.driver.state === 'answers' ? 'none' : NONE),
@@ -259,6 +257,7 @@ const machine_rows = MACHINE.map((row) => {
 });
 
 function drawMachine(snapshot) {
+    drawLost(snapshot);
     for (const { row, value, note, bar, node } of machine_rows) {
         const shown = !row.when || row.when(snapshot);
         setShown(node, shown);

@@ -24,9 +24,9 @@ def ranges(chromium):
         need(page.eval('location.hash') == '#24h', 'the range in the address')
         page.eval('location.reload()')
         page.wait("document.querySelectorAll('.spans input')[4]?.checked")
-        page.wait("/idle/.test(document.querySelector('#machine-figures div')?.textContent)", what='the day')
-        said = page.eval("document.querySelector('#machine-figures div').textContent")
-        need(re.fullmatch(r'Lost of the last day\d+ (s|min) idle, \d+\.\d\dof [\d.]+ (min|h) on 8 GPUs · slowed .* · .*Wh', said), said)
+        page.wait("/idle/.test(document.querySelector('#lost')?.textContent)", what='what was lost')
+        said = page.eval("document.querySelector('#lost').textContent")
+        need(re.fullmatch(r'Lost in [\d.]+ (min|h) on 8 GPUs: \d+ (s|min) idle \(\d+\.\d\d\), \d+ (s|min) slowed, [\d.]+ k?Wh', said), said)
         quiet(page, server)
         page.close()
 
