@@ -122,7 +122,7 @@ static void older_lines_become_today_s(void **state) {
         {"watch --export_prometheus --log_file a.csv", "use batchfit serve and batchfit watch"},
         {"check --analyze-team-performance --recommend-tta-type",
          "use batchfit team and batchfit infer"},
-        {"bench --bucket_size_mb 25", "bench --axis bucket_mb=25"},
+        {"bench --bucket_size_mb 25", "bench --bucket-cap-mb 25"},
         {"bench --compare-precision fp32 fp16", "bench --precision fp32 fp16"},
         {"run --oom_recovery -- python t.py --oom_recovery",
          "run --recover -- python t.py --oom_recovery"},

@@ -1,15 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// The table of back ends. A recorded machine is asked alone; otherwise every live back end adds the
-// devices that it knows. The sampler asks one back end about one of its devices.
+// The table of back ends: which machines each is for. The sampler asks one back end about one of
+// its devices.
 #include "machine/device/device.h"
 
 #include "machine/device/device_int.h"
 
 static const struct device_backend backends[] = {
-    {"recording", true, device_recording_list, device_recording_open, device_recording_sample,
+    {"remote", DEVICE_REMOTE, NULL, device_remote_open, device_remote_sample, device_remote_close,
+     device_remote_join},
+    {"recording", "", device_recording_list, device_recording_open, device_recording_sample,
      device_recording_close, device_recording_join},
     // GPUs are chosen from NVIDIA's; watched are all.
-    {"live", false, device_nvml_list, device_live_open, device_live_sample, device_live_close,
+    {"live", NULL, device_nvml_list, device_live_open, device_live_sample, device_live_close,
      device_live_join},
 };
 enum { BACKENDS = sizeof backends / sizeof *backends };
@@ -56,20 +58,23 @@ struct device_sample device_sample_of(const struct device_card *card) {
     };
 }
 
-const struct device_backend *device_backend_of(bool is_recording) {
+const struct device_backend *device_backend_of(const char *machine) {
     int i = 0;
-    while (backends[i].is_recording != is_recording) i++; // there is one of each
-    return &backends[i];
+    for (; i < BACKENDS - 1; i++) {
+        const char *begins = backends[i].begins;
+        if (machine && begins && str_starts(str_of(machine), str_of(begins))) break;
+    }
+    return &backends[i]; // the last is the machine at hand
 }
 
 int device_list(struct arena *a, const char *machine, struct device_list *ret_list,
                 struct fail *why) {
     struct device_list list = {0};
-    for (int i = 0; i < BACKENDS; i++) {
-        if (backends[i].is_recording != (machine != NULL)) continue;
-        int failed = backends[i].list(a, machine, &list, why);
-        if (failed) return failed;
-    }
+    const struct device_backend *backend = device_backend_of(machine);
+    if (!backend->list)
+        return fail_set(why, FAIL_USAGE, "%s: other machines can only be watched", machine);
+    int failed = backend->list(a, machine, &list, why);
+    if (failed) return failed;
     device_explain_none(&list);
     *ret_list = list;
     return 0;

@@ -57,8 +57,8 @@ struct device_session {
 // list keeps its own.
 struct device_backend {
     const char *name;
-    bool is_recording;
-    // Adds its devices.
+    const char *begins; // the machines that it is for; "": folders; NULL: the machine at hand
+    // Adds its devices; NULL: GPUs cannot be chosen from it, only watched.
     int (*list)(struct arena *a, const char *machine, struct device_list *list, struct fail *why);
     // The arena lives as long as the session. No driver is no error.
     int (*open)(struct arena *a, const char *machine, struct device_session **ret_session,
@@ -81,7 +81,8 @@ void device_pci_id(const char *pci_bus_id, char *id, size_t size);
 // The first line of ROOT/sys/bus/pci/devices/BUS/NAME; false: there is none.
 bool device_pci_text(const char *root, const char *pci_bus_id, const char *name, char *text,
                      size_t size);
-const struct device_backend *device_backend_of(bool is_recording);
+// The first whose machines begin like this one.
+const struct device_backend *device_backend_of(const char *machine);
 void device_card_name(struct device_card *card, const struct device *d);
 // Forgets what a new sample will say.
 void device_card_renew(struct device_card *card);
@@ -118,6 +119,14 @@ void device_nvml_sample(struct device_session *session, int place, int asked,
 void device_nvml_session_close(struct device_session *session);
 void device_nvml_session_join(struct device_session *session, const struct device_card *cards,
                               const int *places, struct device_topology *t);
+
+int device_remote_open(struct arena *a, const char *machine, struct device_session **ret_session,
+                       struct fail *why);
+void device_remote_sample(struct device_session *session, int place, int asked,
+                          struct device_card *card);
+void device_remote_join(struct device_session *session, const struct device_card *cards,
+                        const int *places, struct device_topology *t);
+void device_remote_close(struct device_session *session);
 
 // The machine at hand: NVIDIA's GPUs and AMD's.
 int device_live_open(struct arena *a, const char *machine, struct device_session **ret_session,

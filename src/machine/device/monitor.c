@@ -228,7 +228,7 @@ static struct shared *shared_new(const char *machine, const struct device_watchi
     s->only = only;
     s->tally.peaks.used_bytes = -1;
     s->deadline_ms = deadline_ms;
-    s->backend = device_backend_of(machine != NULL);
+    s->backend = device_backend_of(s->machine);
     return s;
 }
 

@@ -47,6 +47,11 @@ static struct str notice(struct watch_draw *d) {
     const struct device_snapshot *devices = d->view ? d->view->devices : NULL;
     if (devices && devices->standin.len) return devices->standin;
     if (!d->look->machine) return STR("");
+    struct str machine = str_of(d->look->machine);
+    if (str_starts(machine, STR(DEVICE_REMOTE))) {
+        return str_format(d->scratch, "other machines: %.*s",
+                          STR_ARG(str_slice(machine, sizeof DEVICE_REMOTE - 1, machine.len)));
+    }
     bool is_fast = d->look->speed > 0 && (d->look->speed < 1 || d->look->speed > 1);
     struct str pace =
         is_fast ? str_format(d->scratch, ", played %g× as fast", d->look->speed) : STR("");

@@ -79,6 +79,12 @@ static int refuse(const struct watch_verb_options *o, struct fail *why) {
     if (!isnan(o->speed) && !o->machine && !o->demo) {
         return fail_set(why, FAIL_USAGE, "--speed works with a recorded machine (--machine)");
     }
+    bool is_remote = o->all.argument_count > 0;
+    if (is_remote && (o->machine || o->demo || o->steps || o->pcie || o->profile)) {
+        return fail_set(why, FAIL_USAGE,
+                        "other machines say what their servers were asked to: leave out --machine, "
+                        "--demo, --steps, --pcie and --profile");
+    }
     if (o->all.json && o->once) {
         return fail_set(why, FAIL_USAGE, "--once prints text; for a document use check --json");
     }
@@ -91,11 +97,20 @@ static int interval_of(const struct watching *w) {
     return isnan(o->interval) ? kept[w->settings.interval] : (int)lround(o->interval * 1000);
 }
 
+static const char *remote_machines(struct arena *a, const struct cli_options *options) {
+    struct buf b = buf_new(a);
+    for (int i = 0; i < options->argument_count; i++) {
+        buf_format(&b, "%s%s", i == 0 ? DEVICE_REMOTE : " ", options->arguments[i]);
+    }
+    return buf_z(&b);
+}
+
 static int prepare(struct watching *w, struct fail *why) {
     const struct watch_verb_options *o = w->options;
     const char *machine = NULL;
     int rc = device_demo_or_machine(w->arena, o->demo, o->machine, &machine, why);
     if (rc < 0) return rc;
+    if (o->all.argument_count > 0) machine = remote_machines(w->arena, &o->all);
     w->settings = watch_settings_usual();
     watch_settings_load(w->arena, &w->settings, &w->note);
     w->duration_s = o->duration > 0 ? o->duration : 0;
@@ -238,6 +253,7 @@ static int watch_run_verb(struct arena *a, const struct cli_options *options, st
 const struct cli_verb watch_verb = {
     .name = "watch",
     .summary = "watch the GPUs live, and what limits the training",
+    .arguments = "HOST",
     .description =
         "A live screen of the GPUs: utilisation, memory (of batchfit's runs, of others, of the "
         "driver), temperature, power, clocks, how long they were limited, energy; history, "
@@ -246,11 +262,13 @@ const struct cli_verb watch_verb = {
         "says how things are; h shows the keys.\nWithout a terminal, or with --once, it prints one "
         "reading as text. --log writes every reading to a file (doc/formats/watch-log.md), with or "
         "without a screen; --json prints one document per line. F12 saves the settings in "
-        "$XDG_CONFIG_HOME/batchfit/watch.conf.",
+        "$XDG_CONFIG_HOME/batchfit/watch.conf.\nWith the names of machines (HOST or HOST:PORT) it "
+        "watches the GPUs that their batchfit serve tells of, with the token in $BATCHFIT_TOKEN.",
     .examples =
         "batchfit watch\n"
         "batchfit watch --log gpu.csv --interval 5 --duration 3600 --gpu-ids 0,1\n"
         "batchfit watch --once\n"
+        "batchfit watch gpu01 gpu02:8081\n"
         "batchfit watch --alert temperature=83,memory=95% --exec 'curl -d \"$BATCHFIT_TEXT\" "
         "https://example.org/hook'\n"
         "batchfit watch --machine tests/machines/h100x8 --speed 10",
