@@ -79,6 +79,9 @@
 #define CLI_ROW_COST_PER_HOUR(at)                 \
     CLI_ROW("cost-per-hour", "N", CLI_NUMBER, at, \
             "what an hour of a GPU costs: what the hours cost in which nothing ran is shown", "")
+#define CLI_ROW_TRACE(at)                  \
+    CLI_ROW("trace", "FILE", CLI_TEXT, at, \
+            "also write the course of memory as a trace for Perfetto or chrome://tracing", "file")
 #define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files", NULL)
 
 #endif

@@ -2,6 +2,7 @@
 // batchfit explain: where do the bytes go at the peak, and what would each remedy save?
 #include "base/out.h"
 #include "job/answer/breakdown.h"
+#include "job/answer/trace.h"
 #include "job/answer/verdict.h"
 #include "job/question/gpus.h"
 #include "job/question/shard.h"
@@ -11,7 +12,7 @@
 
 struct explain_options {
     struct question_options q;
-    const char *gpu, *machine, *html;
+    const char *gpu, *machine, *html, *trace;
     int64_t gpu_memory;
     bool details;
 };
@@ -29,6 +30,7 @@ static const struct cli_row rows[] = {
     CLI_ROW_MACHINE(AT(machine)),
     {"html", "FILE", CLI_TEXT, AT(html), "write a page with a picture of memory over the step",
      "file"},
+    CLI_ROW_TRACE(AT(trace)),
     {"details", NULL, CLI_SWITCH, AT(details),
      "also show the allocator's figures, and what would save memory where it fits", NULL},
     {.name = NULL},
@@ -90,6 +92,16 @@ static void show(struct question *q, struct answer *a, bool has_details) {
     out_buf(stdout, &out);
 }
 
+static int write_trace(struct question *q, const struct answer *x, const char *path,
+                       struct fail *why) {
+    const struct forecast_tape *t =
+        forecast_tape_known(&x->forecast, x->plan.batch, x->plan.accumulation);
+    if (!t) return fail_set(why, FAIL_BUG, "the answer has no tape");
+    const struct answer_traced traced = {t->sim, t->tape, x->plan.batch, x->plan.classes,
+                                         SIM_UNLIMITED};
+    return answer_trace_write(q->arena, path, &traced, why);
+}
+
 static int explain_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     struct explain_options asked = *(const struct explain_options *)options;
     const struct explain_options *o = &asked;
@@ -102,6 +114,7 @@ static int explain_run(struct arena *a, const struct cli_options *options, struc
     if (rc == 0) rc = answer(&q, o, &card, &found, why);
     if (rc == 0 && o->html)
         rc = os_replace(a, o->html, answer_breakdown_html(&q, &found), NULL, why);
+    if (rc == 0 && o->trace) rc = write_trace(&q, &found, o->trace, why);
     if (rc < 0) return question_failed(&q, rc);
     if (options->json)
         rc = json_print(answer_breakdown_json(&q, &found), why);

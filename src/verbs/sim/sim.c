@@ -5,6 +5,7 @@
 #include "base/unit.h"
 #include "cli/rows.h"
 #include "job/answer/speed.h"
+#include "job/answer/trace.h"
 #include "job/answer/verdict.h"
 #include "predict/sim/alloc_conf.h"
 #include "predict/tape/template.h"
@@ -15,7 +16,7 @@
 struct sim_verb_options {
     struct cli_options base;
     int64_t batch, classes, capacity, accumulation;
-    const char *alloc_conf, *gpu, *torch, *dims, *zero, *write_tape;
+    const char *alloc_conf, *gpu, *torch, *dims, *zero, *write_tape, *trace;
     bool scratch;
 };
 
@@ -31,6 +32,7 @@ static const struct cli_row rows[] = {
     {"zero", "STAGE,RANKS,BUCKET", CLI_TEXT, AT(zero),
      "as DeepSpeed's ZeRO shares a bf16 tape: 2,8,500000000 or 2,8,500000000,overlap", ""},
     {"write-tape", "FILE", CLI_TEXT, AT(write_tape), "write the tape that is replayed", ""},
+    CLI_ROW_TRACE(AT(trace)),
     CLI_ROW_NUM_CLASSES(AT(classes)),
     CLI_ROW_ALLOC_CONF(AT(alloc_conf)),
     {"scratch", NULL, CLI_SWITCH, AT(scratch),
@@ -194,7 +196,10 @@ static int sim_run(struct arena *a, const struct cli_options *options, struct fa
     sim_replay(sim, o->batch, o->classes, SIM_UNLIMITED, &f.free_run);
     sim_needed(sim, o->batch, o->classes, SIM_NEED_REPLAYS, &f.need);
     if (f.has_capacity) sim_replay(sim, o->batch, o->classes, o->capacity, &f.limited);
-    if (o->gpu) rc = predict_speed(a, o, &tape, &f.speed, why);
+    const struct answer_traced traced = {sim, &tape, o->batch, o->classes,
+                                         f.has_capacity ? o->capacity : SIM_UNLIMITED};
+    if (o->trace) rc = answer_trace_write(a, o->trace, &traced, why);
+    if (rc == 0 && o->gpu) rc = predict_speed(a, o, &tape, &f.speed, why);
     if (rc < 0) return rc;
     if (options->json)
         rc = print_json(&f, why);

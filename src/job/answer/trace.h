@@ -1,0 +1,19 @@
+// SPDX-License-Identifier: Apache-2.0
+// The course of memory along a tape as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing
+// open: doc/formats/trace.md.
+#ifndef ANSWER_TRACE_H
+#define ANSWER_TRACE_H
+
+#include "base/json.h"
+#include "predict/sim/sim.h"
+
+struct answer_traced {
+    struct sim *sim;
+    const struct tape *tape;
+    int64_t batch, classes, capacity_bytes;
+};
+// Writes the file whole.
+int answer_trace_write(struct arena *a, const char *path, const struct answer_traced *traced,
+                       struct fail *why);
+
+#endif
