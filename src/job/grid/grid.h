@@ -217,7 +217,7 @@ struct grid_options {
     struct launch_options l;
     struct history_options h;
     const char *config, *data_path, *data_key, *batch_sizes, *workers, *amp, *precisions,
-        *pin_memory, *compile, *bucket_caps, *axes, *outputs, *model, *optimizer;
+        *pin_memory, *compile, *bucket_caps, *axes, *outputs, *trace, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;
     bool fresh, inference;
     const char *engines, *onnx, *weights, *compile_mode, *trtexec, *keep_engines;
@@ -263,6 +263,14 @@ int grid_buckets_read(struct arena *a, const char *sizes, struct grid_space *gri
 const char *grid_buckets_environment(struct arena *a, const char *environment);
 bool grid_has_buckets(const struct launch_result *result);
 void grid_buckets_idle(struct grid *b);
+// --trace (trace.c): every step of the trials that this process makes.
+struct grid_trace {
+    json_t *events; // NULL: none yet
+    int trials;
+};
+void grid_trace_add(struct arena *a, struct grid_trace *t, struct str setting,
+                    const struct launch_result *result);
+int grid_trace_write(struct arena *a, struct grid_trace *t, const char *path, struct fail *why);
 // A value of the user's is no placeholder, whatever braces it has.
 struct str grid_literal(struct arena *a, struct str text);
 // What the workload itself says of its failure, by its line and exit status.
