@@ -5,7 +5,7 @@
 #define ANSWER_TRACE_H
 
 #include "base/json.h"
-#include "predict/sim/sim.h"
+#include "job/question/question.h"
 
 struct answer_traced {
     struct sim *sim;
