@@ -40,7 +40,7 @@ static struct peaks peaks_of(const struct tape *t) {
 }
 
 static struct tape tape_of(struct arena *a, const char *name) {
-    struct tape t;
+    struct tape t = {0};
     struct str bytes;
     struct fail why = {0};
     const char *path =

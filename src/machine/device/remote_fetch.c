@@ -37,7 +37,7 @@ int device_remote_read_host(struct arena *a, struct str text, struct remote_host
     }
     int64_t number = 0;
     bool has_port = port.len > 0 && str_to_i64(port, &number) && number > 0 && number < 65536;
-    if (address.len == 0 || str_find(host, STR("/")) >= 0 || (port.len > 0 && !has_port)) {
+    if (!str_is_made_of(address, "-._:%") || (port.len > 0 && !has_port)) {
         fail_set(why, FAIL_USAGE, "'%.*s' is not a machine", STR_ARG(text));
         return fail_hint(why, "use HOST or HOST:PORT of a batchfit serve");
     }

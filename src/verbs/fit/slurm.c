@@ -129,14 +129,9 @@ static int find_batch(struct question *q, struct fail *why) {
                           "the key of the config");
 }
 
-// Another effective batch than the config's changes it on every type.
-static bool may_stand(const struct question *q) {
-    return q->effective <= 0 || q->effective == plan_effective(&q->plan);
-}
-
 static int judge_as_is(struct fit_slurm *s, struct fail *why) {
     int rc = 0;
-    if (!may_stand(s->q)) return 0;
+    if (s->wants_other) return 0;
     for (ptrdiff_t i = 0; rc == 0 && i < s->count; i++) {
         struct fit_slurm_row *row = &s->rows[i];
         if (!row->is_known || row->reason.len > 0) continue;
@@ -153,6 +148,12 @@ static int judge_as_is(struct fit_slurm *s, struct fail *why) {
 
 // A type that could not be judged is no reason to edit the config for another.
 static int unjudged(const struct fit_slurm *s, struct fail *why) {
+    struct str what = question_not_modelled(s->q);
+    if (what.len > 0) {
+        fail_set(why, FAIL_INPUT, "%.*s: " QUESTION_NOT_MODELLED "%.*s", STR_ARG(s->q->path),
+                 STR_ARG(what));
+        return fail_hint(why, "measure it: batchfit fit --config FILE -- COMMAND");
+    }
     for (ptrdiff_t i = 0; i < s->count; i++) {
         const struct fit_check_row *r = &s->rows[i].as_is;
         if (!r->verdict || r->state != FIT_CHECK_UNJUDGED) continue;
@@ -160,6 +161,12 @@ static int unjudged(const struct fit_slurm *s, struct fail *why) {
         return fail_hint(why, "%.*s", STR_ARG(r->hint));
     }
     return 0;
+}
+
+// The batch that the config keeps there: a larger one than its own is no reason for a larger GPU.
+static int64_t kept_batch(const struct fit_slurm *s, const struct fit_slurm_row *row) {
+    int64_t own = s->q->plan.batch, changed = row->changed.plan.batch;
+    return changed < own ? changed : own;
 }
 
 static int judge_changed(struct fit_slurm *s, struct fail *why) {
@@ -172,7 +179,7 @@ static int judge_changed(struct fit_slurm *s, struct fail *why) {
         if (rc == 0) s->answer = row->changed, s->is_answered = true;
         if (!row->fits) continue;
         row->reason = (struct str){0};
-        if (!s->chosen || row->changed.plan.batch > s->chosen->changed.plan.batch) s->chosen = row;
+        if (!s->chosen || kept_batch(s, row) > kept_batch(s, s->chosen)) s->chosen = row;
     }
     if (rc == 0 && s->chosen) s->answer = s->chosen->changed;
     return rc;
@@ -275,6 +282,7 @@ int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *w
     if (rc == 0) rc = check_said(&s, why);
     if (rc == 0) rc = find_batch(s.q, why);
     if (rc < 0) return rc;
+    s.wants_other = s.q->effective > 0 && s.q->effective != plan_effective(&s.q->plan);
     open_rows(&s);
     rc = judge_as_is(&s, why);
     if (rc == 0 && !s.chosen) rc = unjudged(&s, why);

@@ -28,6 +28,7 @@ struct fit_slurm {
     struct fit_slurm_row *rows; // the least memory first; those that are not known last
     ptrdiff_t count;
     const struct fit_slurm_row *chosen; // NULL: none
+    bool wants_other; // another effective batch than the config's, so that it must change anyway
     bool as_it_stands;
     struct answer answer;       // of the chosen one; without one, of the largest, if any is known
     bool is_answered;           // there is one

@@ -37,10 +37,10 @@ static struct str why_this(const struct fit_slurm *s) {
                    "%.*s is the cluster's smallest GPU type that holds the config as it stands",
                    STR_ARG(name));
     else
-        buf_format(&text,
-                   "no GPU type holds the config as it stands; %.*s keeps the largest batch of the "
-                   "same effective one",
-                   STR_ARG(name));
+        buf_format(&text, "%s; %.*s keeps the largest batch of the %s effective one",
+                   s->wants_other ? "the config has another effective batch"
+                                  : "no GPU type holds the config as it stands",
+                   STR_ARG(name), s->wants_other ? "new" : "same");
     buf_format(&text, " (%lld on %lld node%s up, partition%s", (long long)type->gpus,
                (long long)type->nodes, type->nodes == 1 ? "" : "s",
                type->partitions.count == 1 ? "" : "s");

@@ -49,14 +49,18 @@ struct str watch_run_name(struct watch_draw *d, const struct observe_run *run) {
     return run->model.len ? run->model : script.len ? script : run->id;
 }
 
+enum { BESIDE_NAME = 24 }; // columns: the state, and how much is left out
+
 static void draw_run_title(struct watch_draw *d, struct tui_area area,
                            const struct observe_run *run) {
     struct watch_flow flow = {.area = area, .indent = 1};
     flow.area.rows = 1;
-    struct str name = watch_run_name(d, run);
+    struct str name = show_fit(watch_run_name(d, run), area.columns / 2);
+    struct str what = str_format(d->scratch, "%.*s%s%.*s", STR_ARG(run->verb),
+                                 run->verb.len ? " " : "", STR_ARG(name));
+    int room = area.columns > 2 * BESIDE_NAME ? area.columns - BESIDE_NAME : BESIDE_NAME;
     watch_flow_add(d, &flow, run_ink(run), "%s", observe_run_state_name(run->state));
-    watch_flow_add(d, &flow, SHOW_STRONG, "%.*s%s%.*s", STR_ARG(run->verb),
-                   run->verb.len ? " " : "", STR_ARG(show_fit(name, area.columns / 2)));
+    watch_flow_add(d, &flow, SHOW_STRONG, "%.*s", STR_ARG(show_fit(what, room)));
     if (run->standin.len) watch_flow_add(d, &flow, SHOW_WARN, "%.*s", STR_ARG(run->standin));
     bool has_card = run->card >= 0 && run->card < d->view->devices->count;
     if (has_card) {

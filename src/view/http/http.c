@@ -211,8 +211,11 @@ static enum MHD_Result answer(struct http *h, struct MHD_Connection *connection,
                               const struct http_route *route) {
     struct http_request request = {h, connection, route,
                                    header(h, connection, MHD_HTTP_HEADER_ACCEPT)};
-    struct http_page *page = route->answer(h->options.context, &request);
-    if (!page) return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not available now");
+    struct http_page *whole = route->answer(h->options.context, &request);
+    if (!whole) return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not available now");
+    struct str encodings = header(h, connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
+    struct http_page *page = http_page_as_taken(h, whole, encodings);
+    http_page_drop(h, whole);
     struct str if_none_match = header(h, connection, MHD_HTTP_HEADER_IF_NONE_MATCH);
     if (http_tag_matches(if_none_match, page->tag)) return send_not_modified(h, connection, page);
     return send_page(h, connection, page);

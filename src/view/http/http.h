@@ -23,6 +23,8 @@ struct http_request {
 };
 // The decoded value of ?KEY=; empty: there is none.
 struct str http_query(const struct http_request *r, const char *key);
+// Whether an Accept or an Accept-Encoding header names exactly this, and does not refuse it.
+bool http_accepts(struct str accept, const char *type);
 // True: an Accept header wants the one type rather than the other.
 bool http_prefers(struct str accept, const char *type, const char *rather_than);
 

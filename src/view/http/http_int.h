@@ -134,7 +134,10 @@ struct http_stream {
 struct http_page {
     int users, status;
     struct MHD_Response *response;
-    char tag[24]; // with its quotes; empty: not to be kept
+    char tag[24];    // with its quotes; empty: not to be kept
+    struct str text; // the response's
+    const char *type, *cache;
+    struct http_page *packed; // the same by gzip; NULL: nobody has asked for it
 };
 
 struct http {
@@ -216,6 +219,8 @@ void http_headers(const struct http *h, struct MHD_Response *response, const cha
                   const char *cache);
 // Asks for the token: the answer to a browser that has not shown it.
 struct http_page *http_page_door(struct http *h);
+// One use more of the page, or of the same by gzip where an Accept-Encoding header takes it.
+struct http_page *http_page_as_taken(struct http *h, struct http_page *page, struct str accept);
 struct http_page *http_page_error(struct http *h, int status, const char *what);
 
 #endif

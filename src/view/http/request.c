@@ -108,6 +108,10 @@ static int accepted(struct str accept, const char *type) {
     return best;
 }
 
+bool http_accepts(struct str accept, const char *type) {
+    return accepted(accept, type) > 0;
+}
+
 bool http_prefers(struct str accept, const char *type, const char *rather_than) {
     int wanted = accepted(accept, type);
     return wanted > 0 && wanted >= accepted(accept, rather_than);
