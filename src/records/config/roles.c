@@ -361,8 +361,6 @@ int config_reader_role(struct reader *r, enum config_role role) {
         config_precision_find(&r->scope, row->places, &keys);
         for (ptrdiff_t i = 0; i < keys.count; i++)
             follow_reference(r, &keys.items[i].match, SORT_PRECISION);
-        for (ptrdiff_t i = 0; i < keys.count; i++)
-            follow_reference(r, &keys.items[i].match, SORT_PRECISION);
         const struct str assumed = r->inherits ? (struct str){0} : row->assumed;
         struct config_value *p = &r->reading->values[role];
         *p = config_precision_read(&r->scope, &keys, assumed);
@@ -376,15 +374,16 @@ int config_reader_role(struct reader *r, enum config_role role) {
     if (all.count == 0 && r->scope.prefix.len) find_above(r, row, config_role_sort(role), &all);
     struct config_value *v = &r->reading->values[role];
     const ptrdiff_t first = config_reader_first(r, role, &all);
-    if (all.count > 0)
-        *v = take(r, role, &all.items[first]);
+    struct match *read = all.items ? &all.items[first] : NULL;
+    if (read)
+        *v = take(r, role, read);
     else if (config_reader_sum(r, row->sum, v))
         return 0;
     else if (!is_beyond(r, role, v))
         *v = absent(r, role, row);
     if (v->type == CONFIG_NULL && str_is(row->assumed, "model")) *v = absent(r, role, row);
-    for (ptrdiff_t i = first + 1; i < all.count; i++)
-        note_conflict(r, &all.items[first], &all.items[i]);
+    for (ptrdiff_t i = first + 1; read && i < all.count; i++)
+        note_conflict(r, read, &all.items[i]);
     // disable_gradient_checkpointing: the key says the opposite.
     if (all.count && str_starts(row->places, STR("!"))) v->boolean = !v->boolean;
     return 0;
