@@ -68,7 +68,7 @@ void answer_breakdown_headline(const struct question *q, const struct answer *an
     if (q->effective > 0) buf_format(&text, ", effective batch %lld", (long long)q->effective);
     if (q->plan.batch > 0) {
         buf_format(&text, " (now %lld x %lld)", (long long)q->plan.batch,
-                   (long long)(q->plan.accumulation > 0 ? q->plan.accumulation : 1));
+                   (long long)plan_micro_steps(&q->plan));
     }
     show_prose(out, style, SHOW_PLAIN, buf_str(&text), 0, 2);
 }

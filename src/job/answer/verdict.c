@@ -138,8 +138,7 @@ static struct str sweep_text(const struct question *q, const struct answer *answ
 static struct str change_text(struct question *q, const struct answer *answer) {
     struct buf text = buf_new(q->arena);
     const struct plan *p = &answer->plan;
-    int64_t batch = q->plan.batch,
-            accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
+    int64_t batch = q->plan.batch, accumulation = plan_micro_steps(&q->plan);
     if (batch <= 0 || answer_verdict(answer) == ANSWER_NOT || !answer->fits) return buf_str(&text);
     if (q->reading.is_sweep) return sweep_text(q, answer);
     if (p->batch != batch) buf_format(&text, "%lld -> %lld", (long long)batch, (long long)p->batch);

@@ -63,9 +63,12 @@ const char *plan_optimizer_find(struct str spelled) {
     return NULL;
 }
 
+int64_t plan_micro_steps(const struct plan *p) {
+    return p->accumulation > 0 ? p->accumulation : 1;
+}
+
 int64_t plan_effective(const struct plan *p) {
-    int64_t accumulation = p->accumulation > 0 ? p->accumulation : 1;
-    return p->batch * accumulation * (p->ranks > 0 ? p->ranks : 1);
+    return p->batch * plan_micro_steps(p) * (p->ranks > 0 ? p->ranks : 1);
 }
 
 int64_t plan_accumulation(int64_t effective, int64_t batch, int64_t ranks) {

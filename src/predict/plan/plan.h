@@ -61,10 +61,10 @@ struct plan_zero {
 // False: it is none.
 bool plan_zero_read(struct str shard, struct plan_zero *ret);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
-// LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether it has
-// dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven linear
-// layers of a Llama, "all" and "all-linear" are "all-linear", which is left out at the end. Empty:
-// the rank is no number from 1 on, or a name is none.
+// LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether
+// it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven
+// linear layers of a Llama, "all" and "all-linear" are "all-linear", which is left out at the end.
+// Empty: the rank is no number from 1 on, or a name is none.
 struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout);
 int64_t plan_adapter_rank(struct str adapter); // 0: none
 // What stands behind the rank: "q_proj,v_proj"; empty: every linear layer, without dropout.
@@ -90,6 +90,7 @@ extern const char *const plan_adapter_fused[];  // of a Phi-3, where several are
 
 // What the learning sees: batch x accumulation x ranks.
 int64_t plan_effective(const struct plan *p);
+int64_t plan_micro_steps(const struct plan *p); // its accumulation; 1 where none is said
 // The fewest micro-steps with which batch x ranks reaches the effective batch; 1 where none is
 // asked for (0).
 int64_t plan_accumulation(int64_t effective, int64_t batch, int64_t ranks);

@@ -109,7 +109,7 @@ void doctor_predict(struct doctor *d) {
     int64_t total = o->gpu_memory > 0 ? o->gpu_memory : d->facts.ending.total_bytes;
     if (!d->has_question || !wants_less(d) || batch < 1 || q->plan.model.len == 0) return;
     if (!o->gpu && total <= 0) return;
-    int64_t accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
+    int64_t accumulation = plan_micro_steps(&q->plan);
     int rc = question_card(q, str_of(o->gpu), o->gpu ? o->gpu_memory : total, &card, &why);
     if (rc == 0) rc = answer_at(q, &card, batch, accumulation, &now, &why);
     if (rc == 0) {

@@ -53,9 +53,9 @@ static int find_card(struct question *q, const struct explain_options *o,
 static int answer_plan(struct question *q, const struct explain_options *o,
                        const struct forecast_card *card, struct answer *ret, struct fail *why) {
     int64_t batch = o->q.batch > 0 ? o->q.batch : q->plan.batch;
-    int64_t accumulation = o->q.accumulation > 0 ? o->q.accumulation : q->plan.accumulation;
+    int64_t accumulation = o->q.accumulation > 0 ? o->q.accumulation : plan_micro_steps(&q->plan);
     if (batch <= 0) return answer_choose(q, card, ret, why);
-    return answer_at(q, card, batch, accumulation > 0 ? accumulation : 1, ret, why);
+    return answer_at(q, card, batch, accumulation, ret, why);
 }
 
 // And what would save memory, where somebody will see it.
