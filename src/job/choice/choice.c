@@ -172,9 +172,14 @@ static int calibrate(struct question *q, const struct choice_options *o, struct 
     return fail_hint(why, "name it with --gpu");
 }
 
-static unsigned write_flags(const struct choice_options *o) {
-    return (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
-           (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u);
+struct answer_write_options choice_write_options(const struct choice_options *o) {
+    return (struct answer_write_options){
+        .save_config = o->save_config,
+        .flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
+                 (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u),
+        .force = o->force,
+        .add_accumulation = o->add_accumulation,
+    };
 }
 
 static int check_measure_options(const struct choice_options *o, struct fail *why) {
@@ -212,15 +217,13 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     struct choice_trials_options measure = {.l = o->l,
                                             .prefers_knee = o->prefer && !strcmp(o->prefer, "knee"),
                                             .is_free = o->free_batch};
-    struct answer_write_options write = {.save_config = o->save_config,
-                                         .flags = write_flags(o),
-                                         .is_measured = true,
-                                         .add_accumulation = o->add_accumulation};
+    struct answer_write_options write = choice_write_options(o);
     struct buf report = buf_shown(a);
     struct question q;
     struct choice_measured m;
     struct answer_tta_ask ask = {0};
     asked.model_is_optional = asked.is_measured = true;
+    write.is_measured = true;
     measure.l.ranks = asked.ranks;
     measure.l.machine = o->machine;
     measure.l.cards = o->gpu_ids;
@@ -285,10 +288,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     if (rc < 0) return question_failed(&q, rc);
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
-    struct answer_write_options write = {.save_config = o->save_config,
-                                         .flags = write_flags(o),
-                                         .force = o->force,
-                                         .add_accumulation = o->add_accumulation};
+    struct answer_write_options write = choice_write_options(o);
     if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
     for (ptrdiff_t i = 0; i < cards.count; i++) answers[i].not_written = "another_gpu_decides";
     decisive->not_written = is_ours ? why_unwritten(&q, o, decisive) : "gpu_not_named";

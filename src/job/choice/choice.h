@@ -4,6 +4,7 @@
 #define CHOICE_CHOICE_H
 
 #include "job/answer/tta.h"
+#include "job/answer/write.h"
 #include "job/choice/trials.h"
 #include "measure/launch/rows.h"
 
@@ -64,6 +65,9 @@ struct choice_options {
                 "allow changing a YAML anchor, and with it everything that refers to it", NULL),   \
         CLI_ROW("force-special", NULL, CLI_SWITCH, CHOICE_AT(force_special),                       \
                 "allow replacing values such as auto, null, ${…} or an alias", NULL)
+
+// How the options ask for the config to be written.
+struct answer_write_options choice_write_options(const struct choice_options *o);
 
 // 0, FAIL_NO (shown), or an error. A plan is an inference by q.inference.
 int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why);
