@@ -51,6 +51,7 @@ struct fit_check_row {
     struct plan plan;
     struct answer_memory memory; // expected 0: not judged
     double limit;                // share of the usable memory that the peak may take
+    struct answer *answer;       // what was judged; NULL: nothing was
     const char *basis;           // verdict_basis of doc/formats/fit.md; NULL: not judged
     struct question *question;   // NULL: the config could not be read
     struct str_list notes;
@@ -90,6 +91,9 @@ int fit_check(struct arena *a, const struct fit_options *options, struct fail *w
 int fit_check_config(struct fit_check *c, const char *config, const struct question_source *source,
                      struct fail *why);
 
+// The config says what no GPU can be judged by: the row gets the reason and what to do.
+bool fit_check_is_unjudged(struct question *q, const struct question_options *asked,
+                           struct fit_check_row *row);
 // One GPU of an open question: state, verdict, reason, memory. Afterwards its precision is fixed.
 int fit_check_judge(struct question *q, const struct question_options *asked,
                     const struct forecast_card *card, struct fit_check_row *row, struct fail *why);

@@ -102,17 +102,19 @@ static struct str bounded_by(const struct answer *answer) {
     return t->notes.count > 0 ? t->notes.items[0] : STR("every figure is an upper bound");
 }
 
-// What the config asks for and the forecast does not count: named, with the figure without it.
-static bool is_left_out(struct question *q, const struct answer *answer, bool is_answered,
+// What the config asks for and the forecast does not count: named, with the figure without it, if
+// there is one.
+static bool is_left_out(struct question *q, const struct answer *answer,
                         struct fit_check_row *row) {
     struct arena *a = q->arena;
     struct str what = question_not_modelled(q);
     if (what.len == 0) return false;
-    const struct answer_memory m = is_answered ? answer_memory(answer) : (struct answer_memory){0};
     what = str_format(a, QUESTION_NOT_MODELLED "%.*s", STR_ARG(what));
-    if (is_answered)
+    if (answer) {
+        const struct answer_memory m = answer_memory(answer);
         what = str_format(a, "%.*s; without it %.*s", STR_ARG(what),
                           STR_ARG(answer_memory_text(a, &m)));
+    }
     unjudged(row, what, STR("measure it: batchfit fit --config FILE -- COMMAND"));
     return true;
 }
@@ -149,34 +151,40 @@ static bool is_unknown(struct question *q, const struct question_options *asked,
     return true;
 }
 
+bool fit_check_is_unjudged(struct question *q, const struct question_options *asked,
+                           struct fit_check_row *row) {
+    return is_unknown(q, asked, row) || is_left_out(q, NULL, row);
+}
+
 int fit_check_judge(struct question *q, const struct question_options *asked,
                     const struct forecast_card *card, struct fit_check_row *row, struct fail *why) {
-    struct answer answer = {0};
-    int64_t accumulation = q->plan.accumulation > 0 ? q->plan.accumulation : 1;
+    struct answer *answer = arena_new(q->arena, struct answer, 1);
     row->limit = 1 - card->margin;
     row->plan = q->plan;
     if (is_unknown(q, asked, row)) return 0;
     q->precision_fixed = true; // as it stands, whatever suits the GPU
-    int rc = answer_at(q, card, q->plan.batch, accumulation, &answer, why);
+    int rc = answer_at(q, card, q->plan.batch, plan_micro_steps(&q->plan), answer, why);
     if (rc < 0 && !is_of_config(rc)) return rc;
-    if (is_left_out(q, &answer, rc == 0, row)) return 0;
+    if (is_left_out(q, rc == 0 ? answer : NULL, row)) return 0;
     if (rc < 0) {
         unjudged_by(q->arena, row, why);
         return 0;
     }
-    row->plan = answer.plan;
-    row->memory = answer_memory(&answer);
-    row->basis = answer.verdict_basis;
-    row->notes = answer.notes;
-    set_verdict(q, &answer, row);
-    const struct answer_open *open = answer_open_size(q, &answer);
+    row->plan = answer->plan;
+    row->memory = answer_memory(answer);
+    row->basis = answer->verdict_basis;
+    row->notes = answer->notes;
+    set_verdict(q, answer, row);
+    const struct answer_open *open = answer_open_size(q, answer);
     if (open)
         unjudged(row, str_format(q->arena, "it does not say the %s", open->what),
                  str_format(q->arena, "%s N says it", open->option));
-    else if (bounded_by(&answer).len > 0)
-        unjudged(row, bounded_by(&answer),
+    else if (bounded_by(answer).len > 0)
+        unjudged(row, bounded_by(answer),
                  STR("what stands in needs more and does not fit: batchfit record makes a tape of "
                      "the training itself"));
+    else
+        row->answer = answer;
     return 0;
 }
 

@@ -101,6 +101,9 @@ static void open_rows(struct fit_slurm *s) {
         struct fit_slurm_row *row = &s->rows[s->count++];
         row->type = &s->cluster.types[i];
         find_gpu(s, row);
+        row->verdict = row->type->partitions.count == 0 ? "DOWN"
+                       : row->is_known                  ? "TOO FEW"
+                                                        : "UNKNOWN";
         if (row->type->partitions.count == 0)
             row->reason = STR("every node is down, drained or reserved");
         else if (ranks > 1 && row->is_slice)
@@ -139,6 +142,8 @@ static int judge_as_is(struct fit_slurm *s, struct fail *why) {
         row->as_is.gpu = row->as_is.key = row->card.gpu.key;
         rc = fit_check_judge(s->q, &s->options->o.q, &row->card, &row->as_is, why);
         row->fits = row->as_is.state == FIT_CHECK_PASSES;
+        row->answer = row->as_is.answer;
+        row->verdict = row->as_is.verdict;
         if (!row->fits) row->reason = row->as_is.reason;
         if (row->fits && !s->chosen) s->chosen = row;
     }
@@ -146,26 +151,30 @@ static int judge_as_is(struct fit_slurm *s, struct fail *why) {
     return rc;
 }
 
+static int fail_unjudged(const struct fit_slurm *s, const struct fit_check_row *row,
+                         struct fail *why) {
+    fail_set(why, FAIL_INPUT, "%.*s: %.*s", STR_ARG(s->q->path), STR_ARG(row->reason));
+    return fail_hint(why, "%.*s", STR_ARG(row->hint));
+}
+
+static int check_config(const struct fit_slurm *s, struct fail *why) {
+    struct fit_check_row row = {0};
+    if (!fit_check_is_unjudged(s->q, &s->options->o.q, &row)) return 0;
+    return fail_unjudged(s, &row, why);
+}
+
 // A type that could not be judged is no reason to edit the config for another.
-static int unjudged(const struct fit_slurm *s, struct fail *why) {
-    struct str what = question_not_modelled(s->q);
-    if (what.len > 0) {
-        fail_set(why, FAIL_INPUT, "%.*s: " QUESTION_NOT_MODELLED "%.*s", STR_ARG(s->q->path),
-                 STR_ARG(what));
-        return fail_hint(why, "measure it: batchfit fit --config FILE -- COMMAND");
-    }
+static int check_types(const struct fit_slurm *s, struct fail *why) {
     for (ptrdiff_t i = 0; i < s->count; i++) {
-        const struct fit_check_row *r = &s->rows[i].as_is;
-        if (!r->verdict || r->state != FIT_CHECK_UNJUDGED) continue;
-        fail_set(why, FAIL_INPUT, "%.*s: %.*s", STR_ARG(s->q->path), STR_ARG(r->reason));
-        return fail_hint(why, "%.*s", STR_ARG(r->hint));
+        const struct fit_check_row *row = &s->rows[i].as_is;
+        if (row->verdict && row->state == FIT_CHECK_UNJUDGED) return fail_unjudged(s, row, why);
     }
     return 0;
 }
 
 // The batch that the config keeps there: a larger one than its own is no reason for a larger GPU.
 static int64_t kept_batch(const struct fit_slurm *s, const struct fit_slurm_row *row) {
-    int64_t own = s->q->plan.batch, changed = row->changed.plan.batch;
+    int64_t own = s->q->plan.batch, changed = row->answer->plan.batch;
     return changed < own ? changed : own;
 }
 
@@ -174,26 +183,23 @@ static int judge_changed(struct fit_slurm *s, struct fail *why) {
     for (ptrdiff_t i = 0; rc == 0 && i < s->count; i++) {
         struct fit_slurm_row *row = &s->rows[i];
         if (!row->is_known || row->gpus == 0 || row->type->partitions.count == 0) continue;
-        rc = answer_choose(s->q, &row->card, &row->changed, why);
-        row->fits = rc == 0 && row->changed.fits;
-        if (rc == 0) s->answer = row->changed, s->is_answered = true;
+        struct answer *changed = arena_new(s->q->arena, struct answer, 1);
+        rc = answer_choose(s->q, &row->card, changed, why);
+        if (rc < 0) break;
+        row->answer = s->answer = changed;
+        row->verdict = answer_verdict_name(answer_verdict(changed));
+        row->fits = changed->fits;
         if (!row->fits) continue;
         row->reason = (struct str){0};
         if (!s->chosen || kept_batch(s, row) > kept_batch(s, s->chosen)) s->chosen = row;
     }
-    if (rc == 0 && s->chosen) s->answer = s->chosen->changed;
     return rc;
 }
 
+// The answer that is shown: the chosen type's; without one, the largest's and what would help.
 static int answer_it(struct fit_slurm *s, struct fail *why) {
-    struct question *q = s->q;
-    const struct plan *p = &q->plan;
-    if (s->as_it_stands) {
-        s->is_answered = true;
-        return answer_at(q, &s->chosen->card, p->batch, p->accumulation > 0 ? p->accumulation : 1,
-                         &s->answer, why);
-    }
-    return s->chosen || !s->is_answered ? 0 : answer_ways(q, &s->answer, why);
+    if (s->chosen) s->answer = s->chosen->answer;
+    return s->chosen || !s->answer ? 0 : answer_ways(s->q, s->answer, why);
 }
 
 // --- sbatch --------------------------------------------------------------------------------------
@@ -238,28 +244,25 @@ static int submit(struct fit_slurm *s, struct fail *why) {
 // What stands in the config is what the job reads: without it nothing is submitted.
 static int write_changed(struct fit_slurm *s, struct buf *report, struct fail *why) {
     const struct choice_options *o = &s->options->o;
-    struct answer_write_options write = {.save_config = o->save_config,
-                                         .flags = (o->force_anchor ? CONFIG_EDIT_ANCHOR : 0u) |
-                                                  (o->force_special ? CONFIG_REPLACE_SPECIAL : 0u),
-                                         .add_accumulation = o->add_accumulation};
+    struct answer_write_options write = choice_write_options(o);
     if (o->test_only || !s->q->has_config) {
-        s->answer.not_written = o->test_only ? "not_asked" : "no_config";
+        s->answer->not_written = o->test_only ? "not_asked" : "no_config";
         return 0;
     }
-    return answer_write(s->q, &s->answer, &write, report, why);
+    return answer_write(s->q, s->answer, &write, report, why);
 }
 
 static int finish(struct fit_slurm *s, struct buf *report, struct fail *why) {
     const char *script = s->options->s.exec;
     int rc = 0;
     if (!s->chosen) {
-        s->answer.not_written = "does_not_fit";
+        if (s->answer) s->answer->not_written = "does_not_fit";
         return FAIL_NO;
     }
     add_words(s);
     if (!s->as_it_stands) rc = write_changed(s, report, why);
     if (rc < 0 || !script) return rc;
-    if (s->as_it_stands || (s->answer.config_written && !s->options->o.save_config))
+    if (s->as_it_stands || (s->answer->config_written && !s->options->o.save_config))
         return submit(s, why);
     fail_set(why, FAIL_NO, "nothing is submitted: the job would still have batch %lld",
              (long long)s->q->plan.batch);
@@ -281,11 +284,12 @@ int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *w
     if (rc == 0) rc = question_open(a, &options->o.q, s.q, why);
     if (rc == 0) rc = check_said(&s, why);
     if (rc == 0) rc = find_batch(s.q, why);
+    if (rc == 0) rc = check_config(&s, why);
     if (rc < 0) return rc;
     s.wants_other = s.q->effective > 0 && s.q->effective != plan_effective(&s.q->plan);
     open_rows(&s);
     rc = judge_as_is(&s, why);
-    if (rc == 0 && !s.chosen) rc = unjudged(&s, why);
+    if (rc == 0 && !s.chosen) rc = check_types(&s, why);
     if (rc == 0 && !s.chosen) rc = judge_changed(&s, why);
     if (rc == 0) rc = answer_it(&s, why);
     if (rc < 0) return question_failed(s.q, rc);

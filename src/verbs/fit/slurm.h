@@ -16,9 +16,10 @@ struct fit_slurm_row {
     bool is_least;             // of several that the type's name could mean
     int64_t gpus, nodes;       // GPUs a node, nodes: what is asked of Slurm; 0: it has not so many
     struct fit_check_row as_is;
-    struct answer changed; // the same effective batch; plan.batch 0: not asked
-    bool fits;             // as it stands or, where no type holds it so, changed
-    struct str reason;     // why it is not taken; empty: it fits
+    struct answer *answer; // as it stands or, where no type holds it so, changed; NULL: none
+    const char *verdict;   // of it; "DOWN", "UNKNOWN" or "TOO FEW" where there is none
+    bool fits;
+    struct str reason; // why it is not taken; empty: it fits
 };
 
 struct fit_slurm {
@@ -30,8 +31,7 @@ struct fit_slurm {
     const struct fit_slurm_row *chosen; // NULL: none
     bool wants_other; // another effective batch than the config's, so that it must change anyway
     bool as_it_stands;
-    struct answer answer;       // of the chosen one; without one, of the largest, if any is known
-    bool is_answered;           // there is one
+    struct answer *answer; // of the chosen one; without one, of the largest that is known, or NULL
     struct str gres, partition; // what is asked of Slurm; empty: nothing, or its default
     struct str_words words;     // sbatch's, without "sbatch" and the script
     struct str submitted;       // what sbatch said; empty: nothing was submitted

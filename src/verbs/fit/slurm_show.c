@@ -52,34 +52,23 @@ static struct str why_this(const struct fit_slurm *s) {
 
 // --- Text ----------------------------------------------------------------------------------------
 
-static const struct plan *plan_of(const struct fit_slurm_row *row) {
-    return row->changed.plan.batch > 0 ? &row->changed.plan : &row->as_is.plan;
-}
-
-static struct answer_memory memory_of(const struct fit_slurm_row *row) {
-    return row->changed.plan.batch > 0 ? answer_memory(&row->changed) : row->as_is.memory;
-}
-
-static const char *verdict_of(const struct fit_slurm_row *row) {
-    if (row->changed.plan.batch > 0) return answer_verdict_name(answer_verdict(&row->changed));
-    if (row->type->partitions.count == 0) return "DOWN";
-    if (!row->is_known) return "UNKNOWN";
-    return row->as_is.verdict ? row->as_is.verdict : "TOO FEW";
+static int64_t expected_bytes(const struct fit_slurm_row *row) {
+    return row->answer ? answer_memory(row->answer).expected_bytes : 0;
 }
 
 static void add_row(const struct fit_slurm *s, const struct fit_slurm_row *row,
                     struct show_table *t) {
-    const struct plan *p = plan_of(row);
     enum show_tone tone = row->fits ? SHOW_GOOD : row->is_known ? SHOW_BAD : SHOW_WARN;
     show_table_cell(t, row == s->chosen ? SHOW_STRONG : SHOW_PLAIN, type_name(row->type));
     show_table_known(t, SHOW_PLAIN,
                      row->is_known ? show_gpu_name(row->card.gpu.name) : (struct str){0});
     show_table_format(t, SHOW_PLAIN, "%lld", (long long)row->type->gpus);
     show_table_known(t, SHOW_PLAIN,
-                     p->batch > 0 ? answer_batch_text(s->q->arena, p) : (struct str){0});
-    show_table_bytes(t, SHOW_PLAIN, memory_of(row).expected_bytes);
+                     row->answer ? answer_batch_text(s->q->arena, &row->answer->plan)
+                                 : (struct str){0});
+    show_table_bytes(t, SHOW_PLAIN, expected_bytes(row));
     show_table_bytes(t, SHOW_PLAIN, row->is_known ? row->card.gpu.usable_bytes : 0);
-    show_table_cell(t, tone, str_of(row == s->chosen ? "TAKEN" : verdict_of(row)));
+    show_table_cell(t, tone, str_of(row == s->chosen ? "TAKEN" : row->verdict));
 }
 
 static void table(const struct fit_slurm *s, struct show_style style, struct buf *out) {
@@ -113,27 +102,30 @@ void fit_slurm_show(struct fit_slurm *s, const struct buf *report) {
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
     bool changes = s->chosen && !s->as_it_stands && q->has_config;
-    if (s->is_answered) answer_verdict_show(q, &s->answer, changes, style, &out);
-    if (s->is_answered) answer_loud_notes(&q->notes, style, &out);
+    if (s->answer) {
+        answer_verdict_show(q, s->answer, changes, style, &out);
+        answer_loud_notes(&q->notes, style, &out);
+    }
     if (s->chosen) {
         show_prose(&out, style, SHOW_PLAIN, why_this(s), 0, 2);
         buf_format(&out, "\n%.*s\n\n", STR_ARG(command_of(s)));
     } else {
         show_prose(&out, style, SHOW_BAD,
-                   s->is_answered
-                       ? STR("no GPU type of the cluster holds it, at any batch that "
-                             "keeps the effective one; above, the largest")
-                       : STR("NOT JUDGED  none of the cluster's GPU types can be asked for"),
+                   s->answer ? STR("no GPU type of the cluster holds it, at any batch that "
+                                   "keeps the effective one; above, the largest")
+                             : STR("NOT JUDGED  none of the cluster's GPU types can be asked for"),
                    0, 2);
         buf_byte(&out, '\n');
     }
     table(s, style, &out);
     buf_byte(&out, '\n');
-    if (!s->chosen && s->is_answered) answer_breakdown_remedies(q, &s->answer, style, &out);
-    if (!s->chosen && s->is_answered) buf_byte(&out, '\n');
+    if (!s->chosen && s->answer) {
+        answer_breakdown_remedies(q, s->answer, style, &out);
+        buf_byte(&out, '\n');
+    }
     add_reasons(s, style, &out);
     answer_quiet_notes(q->arena, &q->notes, style, &out);
-    if (s->is_answered) answer_quiet_notes(q->arena, &s->answer.notes, style, &out);
+    if (s->answer) answer_quiet_notes(q->arena, &s->answer->notes, style, &out);
     show_prose_lines(&out, style, buf_str(report));
     if (s->submitted.len > 0) buf_format(&out, "%.*s\n", STR_ARG(s->submitted));
     out_buf(stdout, &out);
@@ -143,18 +135,18 @@ void fit_slurm_show(struct fit_slurm *s, const struct buf *report) {
 
 static json_t *row_json(const struct fit_slurm *s, const struct fit_slurm_row *row) {
     const struct slurm_type *t = row->type;
-    const struct answer_memory m = memory_of(row);
     json_t *gpu = row->is_known
                       ? json_pack("{s:o, s:o, s:I}", "name", json_text(row->card.gpu.name), "key",
                                   json_text(row->card.gpu.key), "usable_bytes",
                                   (json_int_t)row->card.gpu.usable_bytes)
                       : json_null();
-    return json_pack(
-        "{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:b, s:o}", "type", json_text(t->name),
-        "gpu", gpu, "gpus", (json_int_t)t->gpus, "nodes", (json_int_t)t->nodes, "nodes_away",
-        (json_int_t)t->nodes_away, "partitions", answer_notes_json(&t->partitions), "batch_size",
-        json_size(plan_of(row)->batch), "expected_bytes", json_size(m.expected_bytes), "verdict",
-        verdict_of(row), "taken", row == s->chosen, "reason", json_text(row->reason));
+    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:b, s:o}", "type",
+                     json_text(t->name), "gpu", gpu, "gpus", (json_int_t)t->gpus, "nodes",
+                     (json_int_t)t->nodes, "nodes_away", (json_int_t)t->nodes_away, "partitions",
+                     answer_notes_json(&t->partitions), "batch_size",
+                     json_size(row->answer ? row->answer->plan.batch : 0), "expected_bytes",
+                     json_size(expected_bytes(row)), "verdict", row->verdict, "taken",
+                     row == s->chosen, "reason", json_text(row->reason));
 }
 
 static json_t *words_json(const struct fit_slurm *s) {
@@ -176,7 +168,7 @@ static json_t *chosen_json(const struct fit_slurm *s, json_t *types) {
 int fit_slurm_json(struct fit_slurm *s, struct fail *why) {
     json_t *types = json_array();
     for (ptrdiff_t i = 0; i < s->count; i++) json_array_append_new(types, row_json(s, &s->rows[i]));
-    json_t *document = answer_document(s->q, &s->answer, s->is_answered);
+    json_t *document = answer_document(s->q, s->answer, s->answer != NULL);
     if (document) json_object_set_new(document, "slurm", chosen_json(s, types));
     return json_print(document, why);
 }
