@@ -2,25 +2,10 @@
 // What exists on which GPU: every way in which a gauge is not there, from the recording and by the
 // fake driver in LD_LIBRARY_PATH; and what is only there over time: the performance monitor,
 // values that repeat, a GPU that wakes up.
-#include "device_machines.h"
+#include "device_look.h"
 
-#include "machine/device/device_int.h"
-
-#include <dlfcn.h>
 #include <math.h>
 #include <unistd.h>
-
-enum { PATIENCE_MS = 20000, MS = 1000000 };
-
-static void wait_for_driver_to_go(void) {
-    int64_t begin = os_now_ns();
-    void *library;
-    while ((library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD))) {
-        dlclose(library);
-        assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)MS);
-        usleep(1000);
-    }
-}
 
 // All that can be asked for, at the second look: the first cannot know everything.
 static struct device_snapshot look_twice(struct arena *a, const char *machine) {

@@ -2,46 +2,17 @@
 // With the fake driver in LD_LIBRARY_PATH. The argument chooses what is tested: "new", and
 // "hang", drivers that hang, in a process of its own because a hanging thread stays behind with the
 // machine it plays.
-#include "device_machines.h"
+#include "device_look.h"
 
-#include "machine/device/device_int.h"
-
-#include <dlfcn.h>
 #include <math.h>
 #include <signal.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { PATIENCE_MS = 20000 }; // for what must happen soon, on a machine that is busy
-
 static const char *play(struct arena *a, const char *json) {
     const char *folder = make_machine(a, json);
     setenv("BATCHFIT_STANDIN_MACHINE", folder, 1);
     return folder;
-}
-
-// The thread ends a little later; the next test wants another machine, so it waits for the driver's
-// library to be gone.
-static void wait_for_driver_to_go(void) {
-    int64_t begin = os_now_ns();
-    void *library;
-    while ((library = dlopen("libnvidia-ml.so.1", RTLD_LAZY | RTLD_NOLOAD))) {
-        dlclose(library);
-        assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)1000000);
-        usleep(1000);
-    }
-}
-
-static struct device_snapshot look(struct arena *a, const char *machine) {
-    const struct device_watching how = {.wants_topology = true};
-    struct device_snapshot snapshot;
-    struct device_monitor *m;
-    struct fail why = {0};
-    if (device_monitor_open(a, machine, &how, &m, &why)) fail_msg("%s", why.message);
-    device_monitor_read(a, m, &snapshot);
-    device_monitor_close(m);
-    wait_for_driver_to_go();
-    return snapshot;
 }
 
 static void assert_same_processes(const struct device_card *a, const struct device_card *b) {
@@ -177,7 +148,7 @@ static void a_recording_plays_over_time(void **state) {
     assert_int_equal(s.count, 1);
     int64_t begin = os_now_ns();
     while (s.cards[0].now.utilisation < 0.85) {
-        assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)1000000);
+        assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)MS);
         device_monitor_read(&a, m, &s);
         usleep(1000);
     }
@@ -373,7 +344,7 @@ static void a_lost_card_is_told(void **state) {
         do {
             device_monitor_read(&a, m, &s);
             usleep(1000);
-            assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)1000000);
+            assert_true(os_now_ns() - begin < PATIENCE_MS * (int64_t)MS);
         } while (s.cards[0].state != DEVICE_LOST);
         device_monitor_close(m);
         wait_for_driver_to_go();
@@ -504,7 +475,7 @@ static void a_hanging_card_leaves_the_others_alone(void **state) {
     struct device_snapshot s = {0};
     while (s.count < 2 || s.cards[1].state != DEVICE_ANSWERS) {
         device_monitor_read(&a, m, &s);
-        if (os_now_ns() - begin > 10 * (int64_t)1000000000) fail_msg("the second one waits");
+        if (os_now_ns() - begin > 10 * (int64_t)1000 * MS) fail_msg("the second one waits");
         usleep(1000);
     }
     assert_int_equal(s.cards[0].state, DEVICE_HANGS);
@@ -525,7 +496,7 @@ static int watch_a_slow_driver(int seconds) {
     int64_t begin = os_now_ns();
     int hung = 0;
     if (device_monitor_open_within(&a, 300, NULL, &how, &m, &why)) return -1;
-    while (os_now_ns() - begin < seconds * (int64_t)1000000000) {
+    while (os_now_ns() - begin < seconds * (int64_t)1000 * MS) {
         device_monitor_read(&a, m, &s);
         hung += s.cards[0].state != DEVICE_ANSWERS;
         usleep(1000);

@@ -1,19 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // How GPUs are joined, by the fake driver in LD_LIBRARY_PATH and by the recording that it plays.
-#include "device_machines.h"
+#include "device_look.h"
 
 #include "machine/device/gauges.h"
-
-static struct device_topology look(struct arena *a, const char *machine) {
-    const struct device_watching how = {.wants_topology = true};
-    struct device_snapshot snapshot;
-    struct device_monitor *m;
-    struct fail why = {0};
-    if (device_monitor_open(a, machine, &how, &m, &why)) fail_msg("%s", why.message);
-    device_monitor_read(a, m, &snapshot);
-    device_monitor_close(m);
-    return snapshot.topology;
-}
 
 // Two GPUs on a bridge of four links, a third alone that cannot read the others' memory; in words
 // as nvidia-smi has them.
@@ -51,7 +40,7 @@ static void a_bridge_and_a_card_alone(void **state) {
     ARENA_AUTO a = {0};
     const char *folder = make_machine(&a, three);
     setenv("BATCHFIT_STANDIN_MACHINE", folder, 1);
-    struct device_topology recorded = look(&a, folder), played = look(&a, NULL);
+    struct device_topology recorded = look(&a, folder).topology, played = look(&a, NULL).topology;
     assert_three(&a, &recorded);
     assert_three(&a, &played);
     drop_machine(&a, folder);
@@ -60,7 +49,7 @@ static void a_bridge_and_a_card_alone(void **state) {
 static void a_switch_and_two_nodes(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    struct device_topology t = look(&a, machine_folder(&a, "h100x8"));
+    struct device_topology t = look(&a, machine_folder(&a, "h100x8")).topology;
     assert_int_equal(device_topology_between(&t, 0, 7), 18);
     assert_int_equal(device_topology_between(&t, 0, 6), 16);
     assert_int_equal(t.spots[7].numa_node, 1);
