@@ -3,6 +3,7 @@
 #include "predict/tape/line.h"
 
 #include "base/clean.h"
+#include "predict/tape/tape_int.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -43,6 +44,24 @@ bool tape_parse_number(struct str s, int64_t *ret) {
 
 int tape_line_number(const struct tape_line *l, int i, const char *expected, int64_t *ret) {
     return tape_parse_number(l->fields[i], ret) ? 0 : tape_line_bad_field(l, i, expected);
+}
+
+int tape_line_mark(const struct tape_line *l, struct arena *a, uint8_t *ret_phase,
+                   int32_t *ret_step) {
+    int64_t step = 0;
+    int code = tape_line_count(l, 3, 3, "m PHASE STEP");
+    if (code < 0) return code;
+    int phase = tape_word(l->fields[1], tape_phase_names, TAPE_PHASE_COUNT);
+    if (phase < 0) {
+        struct str list = tape_word_list(a, tape_phase_names, TAPE_PHASE_COUNT);
+        return tape_line_bad_field(l, 1, str_format(a, "a phase (%.*s)", STR_ARG(list)).p);
+    }
+    code = tape_line_number(l, 2, "the number of a step", &step);
+    if (code < 0) return code;
+    if (step < 0 || step > INT32_MAX) return tape_line_bad_field(l, 2, "the number of a step");
+    *ret_phase = (uint8_t)phase;
+    *ret_step = (int32_t)step;
+    return 0;
 }
 
 int tape_line_details(const struct tape_line *l, struct str text) {

@@ -22,6 +22,9 @@ __attribute__((format(printf, 2, 3))) int tape_line_bad(const struct tape_line *
                                                         const char *format, ...);
 // "expected …, not 'field'"
 int tape_line_bad_field(const struct tape_line *l, int i, const char *expected);
+// "m PHASE STEP"
+int tape_line_mark(const struct tape_line *l, struct arena *a, uint8_t *ret_phase,
+                   int32_t *ret_step);
 // As much of a text as a message can take.
 struct str tape_brief(struct str s);
 

@@ -170,21 +170,13 @@ static int read_free(struct reader *r) {
 }
 
 static int read_mark(struct reader *r) {
-    int64_t step = 0;
-    int code = tape_line_count(&r->in, 3, 3, "m PHASE STEP");
+    uint8_t phase;
+    int32_t step;
+    int code = tape_line_mark(&r->in, r->arena, &phase, &step);
     if (code < 0) return code;
-    int phase = tape_word(r->in.fields[1], tape_phase_names, TAPE_PHASE_COUNT);
-    if (phase < 0) {
-        struct str list = tape_word_list(r->arena, tape_phase_names, TAPE_PHASE_COUNT);
-        return tape_line_bad_field(&r->in, 1,
-                                   str_format(r->arena, "a phase (%.*s)", STR_ARG(list)).p);
-    }
-    code = tape_line_number(&r->in, 2, "a step", &step);
-    if (code < 0) return code;
-    if (step < 0 || step > INT32_MAX) return tape_line_bad_field(&r->in, 2, "a step from 0 on");
     struct tape_op *op = add_op(r, TAPE_MARK);
-    op->phase = (uint8_t)phase;
-    op->step = (int32_t)step;
+    op->phase = phase;
+    op->step = step;
     return 0;
 }
 
