@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether a training opens the checkpoint that it was told to resume from. Whatever library reads
 // it, the kernel tells of files that are opened (inotify(7)). A training that has made a step and
-// opened none began anew: it does not know its resume option, or looks elsewhere. Where that cannot
-// be told (too many files, no more watches), nothing is said.
+// opened none, but to write it, began anew: it does not know its resume option, or looks elsewhere.
+// Where that cannot be told (too many files, no more watches), nothing is said.
 #include "verbs/run/run.h"
 
 #include "base/os.h"
@@ -12,6 +12,7 @@
 #include <sys/inotify.h>
 
 enum { FILES_MAX = 1024 };
+enum { WRITES = IN_MODIFY | IN_CLOSE_WRITE, EVENTS = IN_OPEN | IN_CLOSE_NOWRITE | WRITES };
 
 // True: each file of the tree is watched, and there is one.
 static bool watch_tree(int fd, char *path) {
@@ -21,7 +22,7 @@ static bool watch_tree(int fd, char *path) {
     bool is_good = tree;
     for (FTSENT *e; is_good && (e = fts_read(tree));) {
         if (e->fts_info != FTS_F) continue;
-        is_good = files++ < FILES_MAX && inotify_add_watch(fd, e->fts_path, IN_OPEN) >= 0;
+        is_good = files++ < FILES_MAX && inotify_add_watch(fd, e->fts_path, EVENTS) >= 0;
     }
     if (tree) fts_close(tree);
     return is_good && files > 0;
@@ -38,10 +39,17 @@ int run_open_watch(const struct run *r, struct str checkpoint) {
     return -1;
 }
 
-static bool was_opened(int fd) {
-    struct inotify_event event; // of a file: without a name
+// A file that is opened to be written is emptied before the kernel tells that it was opened, or
+// written before it is closed.
+static bool was_read(int fd) {
+    uint32_t seen[FILES_MAX + 1] = {0}; // by a file's watch: they count from 1
+    struct inotify_event event;         // of a file: without a name
     while (read(fd, &event, sizeof event) > 0) {
-        if (event.mask & IN_OPEN) return true;
+        if (event.mask & IN_CLOSE_NOWRITE) return true;
+        if (event.wd >= 1 && event.wd <= FILES_MAX) seen[event.wd] |= event.mask;
+    }
+    for (int i = 1; i <= FILES_MAX; i++) {
+        if ((seen[i] & IN_OPEN) && !(seen[i] & WRITES)) return true;
     }
     return false;
 }
@@ -56,7 +64,7 @@ static void say_starts_over(const struct run *r) {
 
 void run_open_look(struct run_watch *w, bool has_step) {
     if (w->opened_fd < 0) return;
-    bool is_read = was_opened(w->opened_fd);
+    bool is_read = was_read(w->opened_fd);
     if (!is_read && !has_step) return;
     os_close(&w->opened_fd);
     w->opened_fd = -1;
