@@ -4,6 +4,7 @@
 #define FORECAST_FORECAST_INT_H
 
 #include "predict/forecast/forecast.h"
+#include "predict/tape/optimizer.h"
 #include "predict/tape/zero.h"
 
 // What a tape shows at a batch without any limit, and the least it needs. Bytes.
@@ -29,6 +30,7 @@ struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t
 struct forecast_making {
     bool accumulates;      // several micro-steps an optimizer step
     struct tape_zero zero; // stage 0: every GPU has all
+    const char *optimizer; // instead of AdamW, of tape_optimizers; NULL: AdamW
 };
 // A template's tape at these dimensions, made so, loaded once.
 int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf_entry *entry,

@@ -73,7 +73,8 @@ struct found {
 static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
     const struct tape_zero *a = &l->how.zero, *b = &how->zero;
     return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
-           a->bucket == b->bucket && a->overlaps == b->overlaps;
+           a->bucket == b->bucket && a->overlaps == b->overlaps &&
+           l->how.optimizer == how->optimizer;
 }
 
 static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {
@@ -88,18 +89,27 @@ static struct found find(const struct forecast_cache *cache, const struct foreca
     return f;
 }
 
+static bool use_optimizer(struct forecast_cache *cache, const struct forecast_loaded *l,
+                          const struct tape *adamw, struct tape *made) {
+    int64_t bytes = str_is(adamw->header.weights, "bf16") ? 2 : 4;
+    return tape_optimizer(cache->arena, adamw, str_of(l->how.optimizer), l->values[TAPE_DIM_HIDDEN],
+                          bytes, made);
+}
+
 static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
                        const struct forecast_loaded *alike, struct fail *why) {
     struct tape one;
     int rc = 0;
     struct tape *made = &l->tape;
-    if (alike && !alike->how.accumulates && alike->how.zero.stage == 0)
+    if (alike && is_made_so(alike, &(struct forecast_making){0}))
         one = alike->tape;
     else
         rc = tape_instantiate(cache->arena, l->template, l->values, &one, why);
     if (rc < 0) return rc;
     if (!(l->how.accumulates && tape_accumulate(cache->arena, &one, made))) *made = one;
     one = *made;
+    if (l->how.optimizer && !use_optimizer(cache, l, &one, made))
+        return fail_set(why, FAIL_INPUT, "%s cannot be made of its template", l->how.optimizer);
     if (l->how.zero.stage > 0 && !tape_zero(cache->arena, &one, &l->how.zero, made))
         return fail_set(why, FAIL_INPUT, "ZeRO cannot be made of its template");
     return 0;

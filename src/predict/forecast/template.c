@@ -99,12 +99,18 @@ static struct str has_precision(const struct tape_shelf_entry *e) {
     return e->entry.header.precision;
 }
 
-// What an adapter's optimizer keeps is little: that of another one is counted as AdamW's, which is
-// the most. Of all weights it is most of the memory.
+// The optimizer that the tape is made over for; NULL: it stays AdamW's. What an adapter's keeps is
+// little: that of another one is counted as AdamW's, which is the most.
+static const char *other_optimizer(const struct plan *p) {
+    if (p->adapter.len > 0 || p->shard.len > 0) return NULL;
+    int i = 0;
+    while (tape_optimizers[i] && !str_is(p->optimizer, tape_optimizers[i])) i++;
+    return tape_optimizers[i];
+}
 static struct str wanted_optimizer(const struct wish *w) {
     struct str asked = w->plan->optimizer;
     bool is_adamw = asked.len == 0 || str_is(asked, "adam") || w->plan->adapter.len > 0;
-    return is_adamw ? STR("adamw") : asked;
+    return is_adamw || other_optimizer(w->plan) ? STR("adamw") : asked;
 }
 static struct str has_optimizer(const struct tape_shelf_entry *e) {
     return e->entry.header.optimizer;
@@ -341,7 +347,13 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));
-    if (p->adapter.len == 0 && !is_zero(p)) note_update(f, w, t, is_fused);
+    if (other_optimizer(p))
+        str_list_format(a, &t->notes,
+                        "%.*s: its states and temporaries are made by rule, as a recording has "
+                        "them, where the template has AdamW's",
+                        STR_ARG(p->optimizer));
+    else if (p->adapter.len == 0 && !is_zero(p))
+        note_update(f, w, t, is_fused);
     if (p->accumulation > 1 && t->tape->header.accumulation < 2) {
         t->extra_bytes = forecast_gradient_bytes(t->tape);
         str_list_format(a, &t->notes,
@@ -384,7 +396,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
-    struct forecast_making how = {.zero = zero_of(&w)};
+    struct forecast_making how = {.zero = zero_of(&w), .optimizer = other_optimizer(p)};
     how.accumulates = p->accumulation > 1 && (p->shard.len == 0 || how.zero.stage > 0);
     int rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));

@@ -6,6 +6,8 @@
 // it against recordings of DeepSpeed itself.
 #include "predict/tape/zero.h"
 
+#include "predict/tape/tape_int.h"
+
 #include <string.h>
 
 enum { GROUPS = 2, ALIGNMENT = 2 }; // weight decay or none; elements of two bytes that NCCL wants
@@ -83,16 +85,6 @@ static void pass_by(struct zero *z, enum op op, int64_t bytes) {
 
 // -- whose gradient --------------------------------------------------------------
 
-// Norms and biases have no weight decay (transformers.Trainer.get_decay_parameter_names).
-static int group_of(const struct tape *t, int32_t alloc) {
-    const struct tape_alloc *x = &t->allocs[alloc];
-    struct str path = t->strings[x->module], last = path;
-    for (struct str rest = path; rest.p && rest.len > 0;) last = str_cut(&rest, '.');
-    bool is_second = alloc > 0 && t->allocs[alloc - 1].module == x->module &&
-                     t->allocs[alloc - 1].tag == TAPE_PARAM; // a bias stands behind its weight
-    return str_find(last, STR("norm")) >= 0 || is_second;
-}
-
 static struct weight *weight_of(struct zero *z, const struct tape_alloc *gradient) {
     struct weight *some = NULL;
     for (int32_t i = 0; i < z->weight_count; i++) {
@@ -127,8 +119,8 @@ static bool find_weights(struct zero *z) {
     bool is_first = true;
     for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
         if (t->allocs[i].tag != TAPE_PARAM) continue;
-        z->weights[z->weight_count++] =
-            (struct weight){.count = t->allocs[i].c / 2, .alloc = i, .group = group_of(t, i)};
+        z->weights[z->weight_count++] = (struct weight){
+            .count = t->allocs[i].c / 2, .alloc = i, .group = !tape_param_decays(t, i)};
     }
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];

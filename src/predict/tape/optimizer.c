@@ -1,0 +1,270 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an optimizer does with a weight is a list of blocks that it takes and gives back. Gradient
+// clipping comes before the first state and stays as it is; the rest of an update is made anew.
+// tests/unit/tape_optimizer.c holds it against recordings.
+#include "predict/tape/optimizer.h"
+
+#include "predict/tape/tape_int.h"
+
+#include <string.h>
+
+// The size of a block: of the weight itself, of the same in fp32 or in bytes, of a factor for every
+// 256 values, of a matrix's one side and its `hidden` one in fp32, of a number.
+enum size { WEIGHT, FP32, BYTES, FACTORS, SIDE, HIDDEN, NUMBER };
+// Of which weights; any: in two bytes an element, matrices, others, up to 4095 elements, more.
+enum of { ANY, HALVES, MATRICES, VECTORS, SMALL, LARGE };
+enum { SMALL_MOST = 4095, FACTOR_OF = 256 };
+// A state is made at the first update and stays; a slot holds what is taken until it is given back.
+enum what { END, STATE, TAKE, GIVE };
+enum slot { GRADIENT, SQUARE, SUM, ROWS, COLUMNS, UPDATE, NORM, SCALE, SLOTS };
+struct move {
+    uint8_t what, of, size, slot;
+    const char *op;
+};
+
+// torch/optim/sgd.py with momentum: a copy of the first gradient, then in place.
+static const struct move sgd[] = {{STATE, ANY, WEIGHT, 0, "clone"}, {END}};
+// A momentum, and the sign of what is added.
+static const struct move lion[] = {{STATE, ANY, WEIGHT, 0, "zeros_like"},
+                                   {TAKE, ANY, WEIGHT, UPDATE, "clone"},
+                                   {GIVE, ANY, 0, UPDATE},
+                                   {END}};
+// bitsandbytes/optim/optimizer.py: small weights keep fp32 states.
+static const struct move adamw8bit[] = {{STATE, SMALL, FP32, 0, "zeros_like"},
+                                        {STATE, SMALL, FP32, 0, "zeros_like"},
+                                        {STATE, LARGE, BYTES, 0, "zeros_like"},
+                                        {STATE, LARGE, FACTORS, 0, "zeros"},
+                                        {STATE, LARGE, BYTES, 0, "zeros_like"},
+                                        {STATE, LARGE, FACTORS, 0, "zeros"},
+                                        {END}};
+// transformers/optimization.py without a first moment.
+static const struct move adafactor[] = {
+    {TAKE, HALVES, FP32, GRADIENT, "_to_copy"},
+    {STATE, MATRICES, SIDE, 0, "zeros"},
+    {STATE, MATRICES, HIDDEN, 0, "zeros"},
+    {STATE, VECTORS, FP32, 0, "zeros_like"},
+    {TAKE, ANY, FP32, SQUARE, "pow"},
+    {TAKE, ANY, FP32, SUM, "add"},
+    {GIVE, ANY, 0, SQUARE},
+    {TAKE, MATRICES, SIDE, ROWS, "mean"},
+    {GIVE, MATRICES, 0, ROWS},
+    {TAKE, MATRICES, HIDDEN, COLUMNS, "mean"},
+    {GIVE, MATRICES, 0, COLUMNS},
+    {TAKE, MATRICES, NUMBER, NORM, "mean"},
+    {TAKE, MATRICES, SIDE, ROWS, "div"},
+    {GIVE, MATRICES, 0, NORM},
+    {TAKE, MATRICES, HIDDEN, COLUMNS, "rsqrt"},
+    {TAKE, MATRICES, FP32, UPDATE, "mul"},
+    {GIVE, MATRICES, 0, COLUMNS},
+    {TAKE, VECTORS, FP32, UPDATE, "rsqrt"},
+    {GIVE, ANY, 0, SUM},
+    {TAKE, ANY, NUMBER, NORM, "linalg_vector_norm"},
+    {TAKE, ANY, NUMBER, SCALE, "div"},
+    {GIVE, ANY, 0, NORM},
+    {GIVE, ANY, 0, SCALE},
+    {TAKE, ANY, FP32, SUM, "neg"},
+    {GIVE, ANY, 0, SUM},
+    {GIVE, HALVES, 0, GRADIENT},
+    {GIVE, ANY, 0, UPDATE},
+    {GIVE, MATRICES, 0, ROWS},
+    {END},
+};
+enum { MOVES_MOST = sizeof adafactor / sizeof *adafactor };
+
+const char *const tape_optimizers[] = {"sgd", "lion", "adamw8bit", "adafactor", NULL};
+static const struct move *const moves[] = {sgd, lion, adamw8bit, adafactor};
+
+struct maker {
+    const struct tape *from;
+    struct tape *to;
+    const struct move *moves;
+    int64_t hidden, bytes;
+    int32_t *now;     // of every allocation of `from` its copy; -1: it has none
+    int32_t *weights; // what is trained, in the optimizer's order: AdamW's first state of each
+    int32_t weight_count, matrix_count; // matrices come first
+    int32_t clipping;                   // events of an update before the first state
+    int32_t first_op;
+    int32_t slots[SLOTS];
+};
+
+// --- What there is -------------------------------------------------------------------------------
+
+bool tape_param_decays(const struct tape *t, int32_t alloc) {
+    const struct tape_alloc *x = &t->allocs[alloc];
+    struct str path = t->strings[x->module], last = path;
+    for (struct str rest = path; rest.p && rest.len > 0;) last = str_cut(&rest, '.');
+    bool is_second = alloc > 0 && t->allocs[alloc - 1].module == x->module &&
+                     t->allocs[alloc - 1].tag == TAPE_PARAM; // a bias stands behind its weight
+    return str_find(last, STR("norm")) < 0 && !is_second;
+}
+
+static int32_t update_at(const struct tape *t, int32_t from) {
+    while (from < t->event_count &&
+           !(t->events[from].kind == TAPE_MARK && t->events[from].phase == TAPE_OPTIMIZER))
+        from++;
+    return from;
+}
+
+static int32_t end_of_phase(const struct tape *t, int32_t from) {
+    while (from < t->event_count && t->events[from].kind != TAPE_MARK) from++;
+    return from;
+}
+
+// The two equal states of each weight, numbers aside.
+static bool find_weights(struct maker *m) {
+    const struct tape *t = m->from;
+    int32_t begin = update_at(t, 0) + 1, end = end_of_phase(t, begin), states = 0;
+    for (int32_t i = begin; i < end; i++) {
+        const struct tape_event *e = &t->events[i];
+        const struct tape_alloc *x = &t->allocs[e->index];
+        if (e->kind != TAPE_ALLOC || x->tag != TAPE_OPTIMIZER_STATE) continue;
+        if (m->clipping < 0) m->clipping = i - begin;
+        if (!str_is(t->strings[x->op], "zeros_like")) continue;
+        if (states++ % 2 == 0)
+            m->weights[m->weight_count++] = e->index;
+        else if (x->c != t->allocs[m->weights[m->weight_count - 1]].c)
+            return false;
+    }
+    return states > 0 && states % 2 == 0;
+}
+
+// Norms and biases are a group of their own, behind the matrices (transformers.Trainer).
+static void count_matrices(struct maker *m) {
+    const struct tape *t = m->from;
+    for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++)
+        m->matrix_count += t->allocs[i].tag == TAPE_PARAM && tape_param_decays(t, i);
+}
+
+// --- An update -----------------------------------------------------------------------------------
+
+static int64_t size_of(const struct maker *m, enum size size, int64_t count) {
+    const int64_t sizes[] = {
+        [WEIGHT] = count * m->bytes,
+        [FP32] = count * 4,
+        [BYTES] = count,
+        [FACTORS] = (count + FACTOR_OF - 1) / FACTOR_OF * 4,
+        [SIDE] = count / m->hidden * 4,
+        [HIDDEN] = m->hidden * 4,
+        [NUMBER] = 4,
+    };
+    return sizes[size];
+}
+
+static bool is_of(const struct maker *m, enum of of, int32_t weight, int64_t count) {
+    const bool of_it[] = {
+        [ANY] = true,
+        [HALVES] = m->bytes < 4,
+        [MATRICES] = weight<m->matrix_count, [VECTORS] = weight >= m->matrix_count,
+                            [SMALL] = count <= SMALL_MOST, [LARGE] = count>
+            SMALL_MOST,
+    };
+    return of_it[of];
+}
+
+static int32_t take(struct maker *m, struct tape_alloc x) {
+    struct tape *to = m->to;
+    x.id = to->alloc_count;
+    x.event = to->event_count;
+    x.free_event = -1;
+    to->events[to->event_count++] =
+        (struct tape_event){.kind = TAPE_ALLOC, .index = to->alloc_count};
+    to->allocs[to->alloc_count] = x;
+    return to->alloc_count++;
+}
+
+static void give(struct maker *m, int32_t alloc) {
+    struct tape *to = m->to;
+    if (alloc < 0) return;
+    to->allocs[alloc].free_event = to->event_count;
+    to->events[to->event_count++] = (struct tape_event){.kind = TAPE_FREE, .index = alloc};
+}
+
+static void update_weight(struct maker *m, int32_t weight, bool is_first) {
+    int64_t count = m->from->allocs[m->weights[weight]].c / m->bytes;
+    for (int i = 0; m->moves[i].what != END; i++) {
+        const struct move *v = &m->moves[i];
+        if (!is_of(m, v->of, weight, count) || (v->what == STATE && !is_first)) continue;
+        if (v->what == GIVE) {
+            give(m, m->slots[v->slot]);
+            continue;
+        }
+        bool is_state = v->what == STATE;
+        int32_t copy =
+            take(m, (struct tape_alloc){.c = size_of(m, v->size, count),
+                                        .op = m->first_op + i,
+                                        .tag = is_state ? TAPE_OPTIMIZER_STATE : TAPE_TEMPORARY});
+        if (!is_state) m->slots[v->slot] = copy;
+    }
+}
+
+// --- The whole -----------------------------------------------------------------------------------
+
+static void copy_event(struct maker *m, const struct tape_event *e) {
+    if (e->kind == TAPE_ALLOC)
+        m->now[e->index] = take(m, m->from->allocs[e->index]);
+    else if (e->kind == TAPE_FREE)
+        give(m, m->now[e->index]);
+    else
+        m->to->events[m->to->event_count++] = *e;
+}
+
+// Clipping; then what AdamW takes for itself is left out, and the new one's follows.
+static int32_t copy_update(struct maker *m, int32_t begin, bool is_first) {
+    int32_t end = end_of_phase(m->from, begin + 1);
+    for (int32_t i = begin; i < end; i++) {
+        const struct tape_event *e = &m->from->events[i];
+        bool is_ours = i <= begin + m->clipping || e->kind != TAPE_ALLOC;
+        if (is_ours) copy_event(m, e);
+    }
+    for (int32_t i = 0; i < m->weight_count; i++) update_weight(m, i, is_first);
+    return end;
+}
+
+static void copy_all(struct maker *m) {
+    int32_t updates = 0, next = update_at(m->from, 0);
+    for (int32_t i = 0; i < m->from->event_count;) {
+        if (i == next) {
+            i = copy_update(m, i, updates++ == 0);
+            next = update_at(m->from, i);
+        } else {
+            copy_event(m, &m->from->events[i++]);
+        }
+    }
+}
+
+static void add_ops(struct arena *a, struct maker *m) {
+    const struct tape *t = m->from;
+    struct str *strings = arena_new(a, struct str, t->string_count + MOVES_MOST);
+    memcpy(strings, t->strings, sizeof *strings * (size_t)t->string_count);
+    m->first_op = t->string_count;
+    m->to->string_count = t->string_count;
+    for (int i = 0; m->moves[i].what != END; i++)
+        strings[m->to->string_count++] = str_of(m->moves[i].op);
+    m->to->strings = strings;
+}
+
+bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer, int64_t hidden,
+                    int64_t bytes, struct tape *ret) {
+    ARENA_AUTO scratch = {.escape = a->escape};
+    struct maker m = {.from = t, .to = ret, .hidden = hidden, .bytes = bytes, .clipping = -1};
+    int which = 0;
+    while (tape_optimizers[which] && !str_is(optimizer, tape_optimizers[which])) which++;
+    if (!tape_optimizers[which]) return false;
+    m.moves = moves[which];
+    m.weights = arena_new(&scratch, int32_t, t->alloc_count);
+    m.now = arena_new(&scratch, int32_t, t->alloc_count);
+    memset(m.now, 0xff, sizeof *m.now * (size_t)t->alloc_count);
+    if (!find_weights(&m)) return false;
+    count_matrices(&m);
+    *ret = *t;
+    int32_t updates = 0;
+    for (int32_t i = update_at(t, 0); i < t->event_count; i = update_at(t, i + 1)) updates++;
+    ptrdiff_t more = (ptrdiff_t)m.weight_count * updates * MOVES_MOST;
+    ret->events = arena_new(a, struct tape_event, t->event_count + more);
+    ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + more);
+    ret->event_count = ret->alloc_count = 0;
+    add_ops(a, &m);
+    copy_all(&m);
+    ret->header.optimizer = str_of(tape_optimizers[which]);
+    return true;
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// Other optimizers made of a tape with AdamW, against recordings of them (tests/tapes/optimizer).
+#include "unit.h"
+
+#include <stdlib.h>
+
+#include "base/os.h"
+#include "predict/tape/optimizer.h"
+
+enum { BATCH = 4, WIDTH = 256 };
+
+static struct tape tape_of(struct arena *a, const char *name) {
+    struct tape t = {0};
+    struct str bytes;
+    struct fail why = {0};
+    const char *path =
+        str_format(a, "%s/tests/tapes/optimizer/%s.tape", getenv("BATCHFIT_SOURCE"), name).p;
+    if (os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, &why) < 0 ||
+        tape_read(a, str_of(name), bytes, &t, &why) < 0)
+        fail_msg("%s", why.message);
+    return t;
+}
+
+// "a 512 optimizer", "f 512 temporary", "m backward 1": what the allocator is asked for, in order.
+static struct str asked_of(struct arena *a, const struct tape *t) {
+    struct buf b = buf_new(a);
+    for (int32_t i = 0; i < t->event_count; i++) {
+        const struct tape_event *e = &t->events[i];
+        if (e->kind == TAPE_MARK) buf_format(&b, "m %s %d\n", tape_phase_names[e->phase], e->index);
+        if (e->kind != TAPE_ALLOC && e->kind != TAPE_FREE) continue;
+        const struct tape_alloc *x = &t->allocs[e->index];
+        buf_format(&b, "%s %lld %s\n", e->kind == TAPE_ALLOC ? "a" : "f",
+                   (long long)tape_size(t, x, BATCH, 0), tape_tag_names[x->tag]);
+    }
+    return buf_str(&b);
+}
+
+// The same without the order: a tape does not say which side of a matrix comes first, so that the
+// factors of Adafactor may change places.
+static struct str counted_of(struct arena *a, const struct tape *t) {
+    struct buf b = buf_new(a);
+    int64_t now = 0, most = 0, asked = 0;
+    for (int32_t i = 0; i <= t->event_count; i++) {
+        const struct tape_event *e = &t->events[i];
+        if (i == t->event_count || e->kind == TAPE_MARK) {
+            buf_format(&b, "%lld blocks, at most %lld bytes\n", (long long)asked, (long long)most);
+            most = now;
+            continue;
+        }
+        if (e->kind != TAPE_ALLOC && e->kind != TAPE_FREE) continue;
+        int64_t bytes = tape_size(t, &t->allocs[e->index], BATCH, 0);
+        asked += e->kind == TAPE_ALLOC;
+        now += e->kind == TAPE_ALLOC ? bytes : -bytes;
+        if (now > most) most = now;
+    }
+    return buf_str(&b);
+}
+
+static void the_allocator_is_asked_for_the_same(void **state) {
+    (void)state;
+    static const struct {
+        const char *adamw, *suffix;
+        int64_t bytes;
+    } of[] = {{"adamw", "", 2}, {"adamw-foreach", "", 2}, {"adamw-fp32", "-fp32", 4}};
+    for (int i = 0; tape_optimizers[i]; i++) {
+        struct str name = str_of(tape_optimizers[i]);
+        bool is_exact = !str_is(name, "adafactor");
+        for (size_t k = 0; k < sizeof of / sizeof *of; k++) {
+            ARENA_AUTO a = {0};
+            struct tape from = tape_of(&a, of[k].adamw), made;
+            struct tape recorded =
+                tape_of(&a, str_format(&a, "%.*s%s", STR_ARG(name), of[k].suffix).p);
+            assert_true(tape_optimizer(&a, &from, name, WIDTH, of[k].bytes, &made));
+            assert_string_equal(str_z(&a, counted_of(&a, &made)),
+                                str_z(&a, counted_of(&a, &recorded)));
+            if (is_exact) assert_true(str_equal(asked_of(&a, &made), asked_of(&a, &recorded)));
+            assert_true(str_equal(made.header.optimizer, name));
+        }
+    }
+}
+
+static void another_tape_is_none(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape adamw = tape_of(&a, "adamw"), sgd = tape_of(&a, "sgd"), made;
+    assert_false(tape_optimizer(&a, &adamw, STR("adamw"), WIDTH, 2, &made));
+    assert_false(tape_optimizer(&a, &sgd, STR("lion"), WIDTH, 2, &made));
+}
+
+int main(void) {
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(the_allocator_is_asked_for_the_same),
+        cmocka_unit_test(another_tape_is_none),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
