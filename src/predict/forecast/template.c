@@ -313,6 +313,22 @@ static void note_zero(struct forecast *f, const struct wish *w, struct forecast_
                         STR_ARG(unit_bytes(a, state_bytes(t->tape) / 3)));
 }
 
+static void note_attention(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+    int64_t window = shape_window(w->shape), tokens = t->entry->header.sequence_length;
+    if (str_is(w->shape->type, "gemma2")) {
+        window = 0; // its masks are counted, whatever they mask
+        str_list_add(f->arena, &t->notes,
+                     STR("attention is counted as plain products and a softmax (eager), as "
+                         "transformers runs Gemma 2 unless told otherwise: flash attention needs "
+                         "less"));
+    }
+    if (window > 0 && tokens > window)
+        str_list_format(f->arena, &t->notes,
+                        "not counted: the mask of the model's window of %lld tokens (sdpa; "
+                        "flash attention has none)",
+                        (long long)window);
+}
+
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
@@ -361,19 +377,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         "and are added, so every figure is an upper bound",
                         STR_ARG(unit_bytes(a, t->extra_bytes)));
     }
-    int64_t window = shape_window(w->shape), tokens = h->sequence_length;
-    if (str_is(w->shape->type, "gemma2")) {
-        window = 0; // its masks are counted, whatever they mask
-        str_list_add(a, &t->notes,
-                     STR("attention is counted as plain products and a softmax (eager), as "
-                         "transformers runs Gemma 2 unless told otherwise: flash attention needs "
-                         "less"));
-    }
-    if (window > 0 && tokens > window)
-        str_list_format(a, &t->notes,
-                        "not counted: the mask of the model's window of %lld tokens (sdpa; "
-                        "flash attention has none)",
-                        (long long)window);
+    note_attention(f, w, t);
 }
 
 // Stage 0: it is not ZeRO.
