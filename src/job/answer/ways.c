@@ -72,7 +72,8 @@ static unsigned changes(const struct plan *base, const struct plan *p) {
                << 4 |
            (unsigned)!str_equal(p->adapter, base->adapter) << 5 |
            (unsigned)!str_equal(p->quant, base->quant) << 6 |
-           (unsigned)!str_equal(p->shard, base->shard) << 7;
+           (unsigned)!str_equal(p->shard, base->shard) << 7 |
+           (unsigned)(p->ranks != base->ranks) << 8;
 }
 
 static void apply(const struct plan *base, const struct plan *way, struct plan *ret) {
@@ -88,6 +89,10 @@ static void apply(const struct plan *base, const struct plan *way, struct plan *
     if (bits & 32) ret->adapter = way->adapter;
     if (bits & 64) ret->quant = way->quant;
     if (bits & 128) ret->shard = way->shard;
+    if (bits & 256) {
+        ret->ranks = way->ranks;
+        ret->accumulation = way->accumulation;
+    }
 }
 
 // Several ways at once; false: two of them change the same.
@@ -118,14 +123,12 @@ static bool is_enough(struct question *q, const struct answer *answer,
     struct forecast_tape *t;
     struct forecast_peak peak;
     struct plan plan = way->plan;
-    plan.accumulation = now->accumulation;
+    if (plan.ranks == answer->forecast.plan.ranks) plan.accumulation = now->accumulation;
+    const int64_t steps = plan.accumulation;
     if (forecast_open(&q->tape_cache, &plan, &changed, NULL) < 0) return false;
-    if (forecast_tape(&changed, now->batch, now->accumulation, &t, NULL) < 0 || t->is_upper_bound)
-        return false;
-    if (forecast_fits(&changed, &answer->card, now->batch, now->accumulation, NULL) <= 0)
-        return false;
-    if (forecast_at(&changed, &answer->card, now->batch, now->accumulation, &peak, NULL) < 0)
-        return false;
+    if (forecast_tape(&changed, now->batch, steps, &t, NULL) < 0 || t->is_upper_bound) return false;
+    if (forecast_fits(&changed, &answer->card, now->batch, steps, NULL) <= 0) return false;
+    if (forecast_at(&changed, &answer->card, now->batch, steps, &peak, NULL) < 0) return false;
     way->plan = changed.plan;
     way->needed_bytes = peak.needed_bytes;
     way->saved_bytes = answer->peak.needed_bytes - peak.needed_bytes;

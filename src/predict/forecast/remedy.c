@@ -56,6 +56,23 @@ static bool use_four_bits(struct plan *p, const struct gpu *gpu) {
     return p->adapter.len > 0 || use_lora(p, gpu);
 }
 
+static bool use_fsdp2(struct plan *p, const struct gpu *gpu) {
+    bool is_other = p->ranks > 1 && !str_is(p->shard, "fsdp2");
+    if (!is_other || p->quant.len > 0 || p->inference || !gpu->has_bf16) return false;
+    p->shard = STR("fsdp2");
+    p->precision = PLAN_AMP_BF16;
+    return true;
+}
+
+// With the same effective batch where the accumulation can be halved.
+static bool use_twice_as_many(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->shard.len == 0 || p->inference) return false;
+    p->ranks *= 2;
+    if (p->accumulation % 2 == 0) p->accumulation /= 2;
+    return true;
+}
+
 // The next smaller size that there is a tape of is found by asking for it.
 static bool halve_sequence(struct plan *p, const struct gpu *gpu) {
     (void)gpu;
@@ -87,12 +104,16 @@ static const struct {
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
     {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
+    {"FSDP2", "the GPUs send each layer's weights in every pass", use_fsdp2},
     {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
     {"weights in bf16", "loses precision in small updates", use_bf16},
     {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
     {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",
      use_four_bits},
+    {"twice as many GPUs",
+     "the GPUs; the effective batch doubles where accumulation cannot be halved",
+     use_twice_as_many},
     {"half the sequence length", "texts are truncated", halve_sequence},
     {"384 px images", "less detail", use_384},
     {"224 px images", "less detail", use_224},
@@ -104,6 +125,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     struct plan plan = f->plan;
     plan.accumulation = accumulation;
     if (!remedies[which].apply(&plan, &card->gpu)) return 0;
+    accumulation = plan.accumulation;
     struct forecast changed;
     struct forecast_peak peak;
     struct forecast_tape *t;
