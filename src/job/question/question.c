@@ -468,7 +468,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
 void question_place(struct question *q, struct gpu gpu, struct forecast_card *ret_card) {
     // Text models have no convolution, and cuDNN is loaded at its first use only.
     const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0,
-                                          .uses_nccl = q->plan.shard.len > 0};
+                                          .uses_nccl = q->plan.ranks > 1};
     struct forecast_card card = {.gpu = gpu,
                                  .others_bytes = q->others_bytes > 0 ? q->others_bytes : 0};
     double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));
