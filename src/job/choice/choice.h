@@ -27,10 +27,10 @@ struct choice_options {
                 "with --check the GPUs to judge: rtx3060,a100,8xh100",                             \
                 "gpus"),                                                                           \
         CLI_ROW("find", "WORD", CLI_TEXT, CHOICE_AT(find),                                         \
-                "instead of the batch, seq-len (the longest sequence that fits at the config's "   \
-                "batch, or at 1) or gpus (the fewest that --shard needs for what is asked); for "  \
-                "models with a template",                                                          \
-                "seq-len gpus"),                                                                   \
+                "instead of the batch, what fits at the config's (or at 1): seq-len (the longest " \
+                "sequence), gpus (the fewest that --shard needs), lora (the largest rank), shard " \
+                "(the least sharing: zero1, zero2, fsdp2); for models with a template",            \
+                "seq-len gpus lora shard"),                                                        \
         CLI_ROW("free-batch", NULL, CLI_SWITCH, CHOICE_AT(free_batch),                             \
                 "do not keep the effective batch, neither the config's nor the command's default", \
                 NULL),                                                                             \

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Both are found on templates, so every value that is tried is the tape of that length or that
-// number of GPUs. The answer that is shown afterwards is the ordinary one, for what was found.
+// All are found on templates, so every value that is tried is the tape of that length, that number
+// of GPUs and so on. The answer that is shown afterwards is the ordinary one, for what was found.
 #include "job/choice/find.h"
 
 #include <string.h>
@@ -10,27 +10,43 @@ enum {
     TOKENS_MOST = 1 << 20,
     NODE = 8, // GPUs: one by one up to a node, then whole nodes
     GPUS_MOST = 1024,
+    RANK_MOST = 256, // of LoRA: powers of two from it down
+    RANK_LEAST = 4,
 };
+// What more GPUs share, and what sharing costs, grow from the first on.
+static const char *const shards[] = {"zero1", "zero2", "fsdp2", NULL};
 
 struct finding {
     struct question *q;
     const struct question_gpus *cards;
-    void (*set)(struct plan *p, int64_t value);
+    void (*set)(struct arena *a, struct plan *p, int64_t value);
     int64_t batch;
 };
 
-static void set_tokens(struct plan *p, int64_t value) {
+static void set_tokens(struct arena *a, struct plan *p, int64_t value) {
+    (void)a;
     p->sequence_length = value;
 }
-static void set_gpus(struct plan *p, int64_t value) {
+static void set_gpus(struct arena *a, struct plan *p, int64_t value) {
+    (void)a;
     p->ranks = value;
+}
+// On the layers that are asked for.
+static void set_rank(struct arena *a, struct plan *p, int64_t value) {
+    struct str rest = plan_adapter_rest(p->adapter);
+    p->adapter =
+        str_format(a, "lora:%lld%s%.*s", (long long)value, rest.len > 0 ? ":" : "", STR_ARG(rest));
+}
+static void set_shard(struct arena *a, struct plan *p, int64_t value) {
+    (void)a;
+    p->shard = str_of(shards[value]);
 }
 
 // Whether the question's batch fits every GPU at that value: 1, 0 or an error.
 static int fits(const struct finding *f, int64_t value, struct fail *why) {
     struct forecast forecast;
     struct plan plan = f->q->plan;
-    f->set(&plan, value);
+    f->set(f->q->arena, &plan, value);
     if (f->q->effective % (f->batch * plan.ranks) != 0) return 0;
     plan.batch = f->batch;
     plan.accumulation = plan_accumulation(f->q->effective, f->batch, plan.ranks);
@@ -101,11 +117,93 @@ static int find_gpus(const struct finding *f, struct fail *why) {
     return 0;
 }
 
+static int find_rank(const struct finding *f, struct fail *why) {
+    struct question *q = f->q;
+    int rc = 0;
+    for (int64_t rank = RANK_MOST; rank >= RANK_LEAST; rank /= 2) {
+        rc = fits(f, rank, why);
+        if (rc < 0) return rc;
+        set_rank(q->arena, &q->plan, rank);
+        if (rc == 0) continue;
+        question_say(q, "the largest rank of LoRA that fits at batch %lld: %lld%s",
+                     (long long)f->batch, (long long)rank,
+                     rank == RANK_MOST ? ", the largest that is tried" : "");
+        return 0;
+    }
+    question_say(q, "not even LoRA of rank %d fits at batch %lld", RANK_LEAST, (long long)f->batch);
+    return 0;
+}
+
+// A way to share that no template has is passed over, and said.
+static int find_shard(const struct finding *f, struct fail *why) {
+    struct question *q = f->q;
+    for (int i = 0; shards[i]; i++) {
+        int rc = fits(f, i, why);
+        if (rc == FAIL_INPUT && shards[i + 1]) {
+            question_say(q, "--shard %s is passed over: %s", shards[i], why->message);
+            *why = (struct fail){0};
+            continue;
+        }
+        if (rc < 0) return rc;
+        set_shard(q->arena, &q->plan, i);
+        if (rc == 0) continue;
+        question_say(q, "the least sharing with which batch %lld fits: --shard %s",
+                     (long long)f->batch, shards[i]);
+        return 0;
+    }
+    question_say(q, "batch %lld fits with no way to share", (long long)f->batch);
+    return 0;
+}
+
+static int beside(const char *word, const char *option, const char *value, struct fail *why) {
+    return fail_set(why, FAIL_USAGE, "--find %s: beside --%s %s", word, option, value);
+}
+
+// What is asked for stands in the options, at its least, until it is found.
+static int check_tokens(struct question_options *q, struct fail *why) {
+    if (q->sequence_length > 0)
+        return fail_set(why, FAIL_USAGE, "--find seq-len: beside --seq-len %lld",
+                        (long long)q->sequence_length);
+    q->sequence_length = TOKENS_STEP;
+    return 0;
+}
+
+static int check_gpus(struct question_options *q, struct fail *why) {
+    if (q->ranks > 0)
+        return fail_set(why, FAIL_USAGE, "--find gpus: beside %lld of them", (long long)q->ranks);
+    if (!q->shard) {
+        fail_set(why, FAIL_USAGE, "--find gpus: GPUs that share no weights need as much each");
+        return fail_hint(why, "say how they share them: --shard fsdp2");
+    }
+    q->ranks = 2;
+    return 0;
+}
+
+static int check_rank(struct question_options *q, struct fail *why) {
+    if (q->lora) return beside("lora", "lora", q->lora, why);
+    if (!q->config) q->lora = "4"; // else the config's own, on its layers
+    return 0;
+}
+
+static int check_shard(struct question_options *q, struct fail *why) {
+    if (q->shard) return beside("shard", "shard", q->shard, why);
+    if (!q->config && q->ranks < 2) {
+        fail_set(why, FAIL_USAGE, "--find shard: one GPU shares nothing");
+        return fail_hint(why, "for example --gpus 8xh100");
+    }
+    q->shard = shards[0];
+    return 0;
+}
+
 static const struct {
     const char *word;
-    void (*set)(struct plan *p, int64_t value);
+    int (*check)(struct question_options *q, struct fail *why);
+    void (*set)(struct arena *a, struct plan *p, int64_t value);
     int (*find)(const struct finding *f, struct fail *why);
-} finds[] = {{"seq-len", set_tokens, find_tokens}, {"gpus", set_gpus, find_gpus}};
+} finds[] = {{"seq-len", check_tokens, set_tokens, find_tokens},
+             {"gpus", check_gpus, set_gpus, find_gpus},
+             {"lora", check_rank, set_rank, find_rank},
+             {"shard", check_shard, set_shard, find_shard}};
 enum { FINDS = sizeof finds / sizeof *finds };
 
 static int which(const char *word) {
@@ -117,24 +215,11 @@ static int which(const char *word) {
 int choice_find_check(struct choice_options *o, struct fail *why) {
     if (!o->find) return 0;
     const int found = which(o->find);
-    if (found == FINDS) return fail_set(why, FAIL_USAGE, "--find %s: not seq-len or gpus", o->find);
+    if (found == FINDS)
+        return fail_set(why, FAIL_USAGE, "--find %s: not seq-len, gpus, lora or shard", o->find);
     if (o->q.base.command)
         return fail_set(why, FAIL_USAGE, "--find %s: of predictions, not of trials", o->find);
-    if (finds[found].set == set_tokens) {
-        if (o->q.sequence_length > 0)
-            return fail_set(why, FAIL_USAGE, "--find seq-len: beside --seq-len %lld",
-                            (long long)o->q.sequence_length);
-        o->q.sequence_length = TOKENS_STEP; // until it is found
-        return 0;
-    }
-    if (o->q.ranks > 0)
-        return fail_set(why, FAIL_USAGE, "--find gpus: beside %lld of them", (long long)o->q.ranks);
-    if (!o->q.shard) {
-        fail_set(why, FAIL_USAGE, "--find gpus: GPUs that share no weights need as much each");
-        return fail_hint(why, "say how they share them: --shard fsdp2");
-    }
-    o->q.ranks = 2; // until it is found
-    return 0;
+    return finds[found].check(&o->q, why);
 }
 
 int choice_find(struct question *q, const char *what, const struct question_gpus *cards,
@@ -142,6 +227,8 @@ int choice_find(struct question *q, const char *what, const struct question_gpus
     if (!what) return 0;
     const int found = which(what);
     int64_t least = q->range.least > 0 ? q->range.least : 1;
+    if (finds[found].set == set_rank && q->plan.adapter.len == 0)
+        return fail_set(why, FAIL_INPUT, "--find lora: %.*s trains no LoRA", STR_ARG(q->path));
     struct finding f = {q, cards, finds[found].set, q->plan.batch > 0 ? q->plan.batch : least};
     q->range = (struct plan_range){f.batch, f.batch, 1, q->plan.batch};
     return finds[found].find(&f, why);

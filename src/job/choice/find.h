@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What fits, asked the other way round: not the largest batch, but the longest sequence at the
-// config's batch, or the fewest GPUs that share the weights.
+// What fits, asked the other way round: not the largest batch, but at the config's batch the longest
+// sequence, the fewest GPUs that share the weights, the largest rank of LoRA or the least sharing.
 #ifndef CHOICE_FIND_H
 #define CHOICE_FIND_H
 
