@@ -13,6 +13,7 @@
 #include <glob.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define NS_PER_S INT64_C(1000000000)
 enum { OLD_MS = 1000, SETTLED_MS = 5000 };

@@ -10,6 +10,7 @@
 #include <fts.h>
 #include <libgen.h>
 #include <sys/inotify.h>
+#include <unistd.h>
 
 enum { FILES_MAX = 1024 };
 enum { WRITES = IN_MODIFY | IN_CLOSE_WRITE, EVENTS = IN_OPEN | IN_CLOSE_NOWRITE | WRITES };
