@@ -7,6 +7,8 @@ embed.py ROOT OUT.c OUT.d FOLDER|NAME=PATH... writes OUT.c, which pulls every fi
 and folders whose change means that it must be written again. NAME=PATH is one file from elsewhere, under
 a name of ours.
 """
+import base64
+import hashlib
 import os
 import sys
 
@@ -22,6 +24,11 @@ def walk(root, folders):
     return {os.path.relpath(f, root): f for f in files}, seen
 
 
+def sha256(path):
+    with open(path, 'rb') as f:
+        return base64.b64encode(hashlib.sha256(f.read()).digest()).decode()
+
+
 def main(root, out, depfile, sources):
     named, seen = walk(root, [s for s in sources if '=' not in s])
     named.update(s.split('=', 1) for s in sources if '=' in s)
@@ -34,7 +41,7 @@ def main(root, out, depfile, sources):
                   f'        "batchfit_data_{i}_end:\\n.byte 0\\n.text\\n");',
                   f'extern const unsigned char batchfit_data_{i}[], batchfit_data_{i}_end[];']
     lines += ['', 'const struct data_file data_files[] = {']
-    lines += [f'    {{"{name}", batchfit_data_{i}, batchfit_data_{i}_end}},'
+    lines += [f'    {{"{name}", batchfit_data_{i}, batchfit_data_{i}_end, "{sha256(files[i])}"}},'
               for i, name in enumerate(names)]
     lines += ['};', f'const int data_file_count = {len(files)};', '']
     with open(out, 'w', encoding='utf-8') as f:

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct data_file *embedded(const char *name) {
+const struct data_file *data_embedded(const char *name) {
     int low = 0, high = data_file_count;
     while (low < high) {
         int mid = (low + high) / 2, order = strcmp(data_files[mid].name, name);
@@ -31,7 +31,7 @@ int data_find(struct arena *a, const char *name, struct str *ret_text, struct fa
     if (strncmp(name, "data/", 5) == 0 && data_find_own(a, name + 5, &path)) {
         return os_read(a, path.p, INT64_C(1) << 30, ret_text, NULL, why);
     }
-    const struct data_file *file = embedded(name);
+    const struct data_file *file = data_embedded(name);
     if (!file) return fail_set(why, FAIL_BUG, "%s: not embedded in this program", name);
     *ret_text = (struct str){(const char *)file->begin, file->end - file->begin};
     return 0;

@@ -2,6 +2,7 @@
 #include "job/answer/breakdown.h"
 
 #include "base/unit.h"
+#include "job/answer/answer_int.h"
 #include "job/answer/speed.h"
 #include "job/answer/verdict.h"
 #include "job/question/adapter.h"
@@ -13,11 +14,6 @@
 #include <stdlib.h>
 
 enum { LARGEST = 10, LISTED = 12, PARTS = 5, TIMELINE_POINTS = 1200 };
-
-// Names for people, by enum tape_tag.
-static const char *const tag_titles[TAPE_TAG_COUNT] = {
-    "weights",   "buffers",          "input batch", "activations", "mixed-precision copies",
-    "gradients", "optimizer states", "temporaries", "other"};
 
 static struct forecast_tape *tape_of(const struct answer *answer) {
     return forecast_tape_known(&answer->forecast, answer->plan.batch, answer->plan.accumulation);
@@ -32,7 +28,7 @@ static struct sim_holders holders_of(struct question *q, const struct answer *an
 
 static struct str tag_title(struct str name) {
     for (int i = 0; i < TAPE_TAG_COUNT; i++) {
-        if (str_is(name, tape_tag_names[i])) return str_of(tag_titles[i]);
+        if (str_is(name, tape_tag_names[i])) return str_of(answer_tag_titles[i]);
     }
     return name;
 }
@@ -97,14 +93,15 @@ static void fold(struct parts *parts) {
     int kept = 0;
     qsort(parts->items, (size_t)parts->count, sizeof *parts->items, larger_first);
     for (int i = 0; i < parts->count; i++) {
-        bool is_other = kept >= PARTS || str_is(parts->items[i].name, tag_titles[TAPE_OTHER]);
+        bool is_other =
+            kept >= PARTS || str_is(parts->items[i].name, answer_tag_titles[TAPE_OTHER]);
         if (is_other)
             rest += parts->items[i].value;
         else
             parts->items[kept++] = parts->items[i];
     }
     parts->count = kept;
-    add_part(parts, str_of(tag_titles[TAPE_OTHER]), (int64_t)rest);
+    add_part(parts, str_of(answer_tag_titles[TAPE_OTHER]), (int64_t)rest);
 }
 
 static void find_parts(struct question *q, const struct answer *answer, struct parts *parts) {
@@ -208,7 +205,7 @@ static struct show_table largest_table(struct question *q, const struct answer *
     for (int i = 0; i < h->largest_count; i++) {
         const struct tape_alloc *alloc = h->largest[i].alloc;
         show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, h->largest[i].bytes));
-        show_table_cell(&t, SHOW_PLAIN, str_of(tag_titles[alloc->tag]));
+        show_table_cell(&t, SHOW_PLAIN, str_of(answer_tag_titles[alloc->tag]));
         show_table_known(&t, SHOW_PLAIN, tape->strings[alloc->op]);
         show_table_known(&t, SHOW_PLAIN, tape->strings[alloc->module]);
     }
@@ -311,12 +308,6 @@ json_t *answer_breakdown_json(struct question *q, struct answer *answer) {
                      shares_json(&h.ops), "largest", largest_json(answer, &h));
 }
 
-// The areas of the chart, from what stays to what comes and goes.
-static const enum tape_tag area_order[] = {TAPE_PARAM,      TAPE_BUFFER,     TAPE_OPTIMIZER_STATE,
-                                           TAPE_GRADIENT,   TAPE_INPUT_DATA, TAPE_CAST,
-                                           TAPE_ACTIVATION, TAPE_TEMPORARY,  TAPE_OTHER};
-enum { AREAS = sizeof area_order / sizeof *area_order };
-
 static struct chart_span *spans_of(struct question *q, const struct sim_timeline *line,
                                    int *count) {
     struct chart_span *spans = arena_new(q->arena, struct chart_span, line->phase_count + 1);
@@ -338,17 +329,18 @@ static void add_chart(struct question *q, struct answer *answer, struct buf *pag
                  SIM_UNLIMITED, TIMELINE_POINTS, &line);
     if (line.count == 0) return;
     double *x = arena_new(q->arena, double, line.count);
-    struct chart_series series[AREAS];
+    struct chart_series series[TAPE_TAG_COUNT];
     for (int i = 0; i < line.count; i++) x[i] = line.points[i].event;
     int series_count = 0;
-    for (int s = 0; s < AREAS; s++) {
+    for (int s = 0; s < TAPE_TAG_COUNT; s++) {
         double *y = arena_new(q->arena, double, line.count), most = 0;
         for (int i = 0; i < line.count; i++) {
-            y[i] = (double)line.points[i].tags[area_order[s]];
+            y[i] = (double)line.points[i].tags[answer_area_order[s]];
             most = fmax(most, y[i]);
         }
         if (most <= 0) continue; // fp32 has no mixed-precision copies
-        series[series_count++] = (struct chart_series){str_of(tag_titles[area_order[s]]), y};
+        series[series_count++] =
+            (struct chart_series){str_of(answer_tag_titles[answer_area_order[s]]), y};
     }
     int span_count;
     const struct chart_span *spans = spans_of(q, &line, &span_count);
@@ -391,15 +383,18 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
     int64_t whole = h.allocated_bytes > 0 ? h.allocated_bytes : 1;
     struct buf page = buf_new(q->arena);
     const struct plan *p = &answer->plan;
-    html_open(&page, str_format(q->arena, "Memory of %s", plan_text(q->arena, p).p),
-              str_format(q->arena, "%.*s, batch %lld, accumulation %lld, %s",
-                         STR_ARG(answer->card.gpu.name), (long long)p->batch,
-                         (long long)p->accumulation, plan_precision_name(p->precision)));
+    struct answer_live live = answer_live_of(answer);
+    html_open_live(&page, str_format(q->arena, "Memory of %s", plan_text(q->arena, p).p),
+                   str_format(q->arena, "%.*s, batch %lld, accumulation %lld, %s",
+                              STR_ARG(answer->card.gpu.name), (long long)p->batch,
+                              (long long)p->accumulation, plan_precision_name(p->precision)),
+                   live.scripts, live.script_count);
     html_verdict(&page, answer_verdict_tone(verdict), str_of(answer_verdict_name(verdict)),
                  peak_sentence(q, &h));
     if (question_not_modelled(q).len > 0) html_paragraph(&page, SHOW_WARN, q->notes.items[0]);
     add_figures(q, answer, &page);
     add_chart(q, answer, &page);
+    answer_live_section(&live, &page);
     const struct show_table tables[] = {
         share_table(q, "By kind", &h.tags, whole, true),
         share_table(q, "By part of the model", &h.tops, whole, false),
@@ -422,6 +417,7 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
     if (answer->notes.count > 0) {
         html_list(&page, answer->notes.items, (int)answer->notes.count);
     }
+    answer_live_scripts(&live, &page);
     html_close(&page, STR("batchfit " BATCHFIT_VERSION));
     return buf_str(&page);
 }

@@ -170,6 +170,12 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
     return 0;
 }
 
+struct forecast_rules forecast_rules_of(const struct tape *t) {
+    struct forecast_rules rules = {.need_replays = forecast_need_replays(t)};
+    for (int i = 0; i < SHORTFALLS; i++) rules.shortfalls[i] = shortfalls[i];
+    return rules;
+}
+
 static enum forecast_verdict verdict_at(const struct forecast *f, struct forecast_tape *t,
                                         int64_t batch, int64_t capacity) {
     enum forecast_verdict verdict = FORECAST_FITS;

@@ -122,6 +122,14 @@ struct forecast_peak {
 // What upper_bytes was measured on.
 extern const char forecast_band_source[];
 
+// How the figures below are found, for somebody else who replays the tape: the shares of the capacity
+// that are taken off to see whether it still runs, and the replays that `needed` may take.
+struct forecast_rules {
+    double shortfalls[3];
+    int32_t need_replays;
+};
+struct forecast_rules forecast_rules_of(const struct tape *t);
+
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
                 int64_t accumulation, struct forecast_peak *ret_peak, struct fail *why);
 // Does it run in the budget, and at the full capacity with 0, 1.5 and 3 % taken off? 1, 0, or an

@@ -23,6 +23,7 @@ struct sim *forecast_loaded_sim(const struct forecast_loaded *loaded);
 // Does it run in that capacity? Answered without a replay where an earlier one tells.
 bool forecast_runs(struct forecast_loaded *loaded, int64_t batch, int64_t classes,
                    int64_t capacity_bytes);
+int32_t forecast_need_replays(const struct tape *t);
 struct forecast_figures forecast_figures(struct forecast_loaded *loaded, int64_t batch,
                                          int64_t classes);
 

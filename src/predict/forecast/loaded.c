@@ -176,6 +176,10 @@ bool forecast_runs(struct forecast_loaded *l, int64_t batch, int64_t classes, in
     return !replay(l, batch, classes, capacity).oom;
 }
 
+int32_t forecast_need_replays(const struct tape *t) {
+    return t->event_count > LARGE_EVENTS ? LARGE_NEED_REPLAYS : NEED_REPLAYS;
+}
+
 struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batch,
                                          int64_t classes) {
     for (int i = 0; i < KEPT; i++) {
@@ -184,8 +188,7 @@ struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batc
     }
     struct sim_need need;
     struct sim_result run = replay(l, batch, classes, SIM_UNLIMITED), scratch = run;
-    bool is_large = l->tape.event_count > LARGE_EVENTS;
-    sim_needed(l->sim, batch, classes, is_large ? LARGE_NEED_REPLAYS : NEED_REPLAYS, &need);
+    sim_needed(l->sim, batch, classes, forecast_need_replays(&l->tape), &need);
     if (l->pessimist) sim_replay(l->pessimist, batch, classes, SIM_UNLIMITED, &scratch);
     const struct forecast_figures figures = {
         .batch = batch,

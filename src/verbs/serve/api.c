@@ -248,7 +248,8 @@ static const struct http_route routes[] = {
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
 
-// The table above, a path for each embedded file of web/, and / for the page itself.
+// The table above, a path for each embedded file of web/ but what stands in explain's pages, and /
+// for the page itself.
 const struct http_route *serve_routes(struct arena *a) {
     struct http_route *all = arena_new(a, struct http_route, ROUTES + data_file_count + 2);
     int count = ROUTES;
@@ -256,7 +257,9 @@ const struct http_route *serve_routes(struct arena *a) {
     memcpy(all, routes, sizeof routes);
     for (int i = 0; i < data_file_count; i++) {
         const struct data_file *file = &data_files[i];
-        if (!str_starts(str_of(file->name), STR("web/")) || !type_of(file->name)) continue;
+        const struct str name = str_of(file->name);
+        bool is_served = str_starts(name, STR("web/")) && !str_starts(name, STR("web/page/"));
+        if (!is_served || !type_of(file->name)) continue;
         bool is_page = strcmp(file->name, "web/index.html") == 0;
         const char *path = is_page ? "/" : file->name + strlen("web");
         all[count++] = (struct http_route){path, answer_file, file};

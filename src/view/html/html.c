@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The page around tables and charts. Its policy header forbids everything but its own style, so
-// even a slip in escaping could not run or fetch anything.
+// The page around tables and charts. Its policy header forbids everything but its own style and the
+// scripts whose hashes it names, so even a slip in escaping could not run or fetch anything.
 #include "view/html/html.h"
 
 static const char *const tone_classes[SHOW_TONES] = {"", "strong", "dim", "good", "warn", "bad"};
@@ -11,15 +11,23 @@ static void add_tag(struct buf *b, const char *open, struct str text, const char
     buf_add(b, str_of(close));
 }
 
-void html_open(struct buf *b, struct str title, struct str lead) {
+void html_open_live(struct buf *b, struct str title, struct str lead,
+                    const struct html_script *scripts, int count) {
     buf_add(b, STR("<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\n"
                    "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n"
                    "<meta http-equiv=\"Content-Security-Policy\" "
-                   "content=\"default-src 'none'; style-src 'unsafe-inline'\">\n"));
+                   "content=\"default-src 'none'; style-src 'unsafe-inline'"));
+    if (count > 0) buf_add(b, STR("; script-src"));
+    for (int i = 0; i < count; i++) buf_format(b, " 'sha256-%s'", scripts[i].sha256);
+    buf_add(b, STR("\">\n"));
     add_tag(b, "<title>", title, "</title>\n<style>\n");
     buf_add(b, str_of(chart_style_sheet));
     add_tag(b, "</style></head>\n<body>\n<h1>", title, "</h1>\n");
     if (lead.len) add_tag(b, "<p class=\"lead\">", lead, "</p>\n");
+}
+
+void html_open(struct buf *b, struct str title, struct str lead) {
+    html_open_live(b, title, lead, NULL, 0);
 }
 
 void html_section(struct buf *b, struct str heading) {
