@@ -410,6 +410,9 @@ int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, cha
     if (rc < 0) return rc;
     char **words = arena_new(a, char *, argc + 1);
     memcpy(words, argv, (size_t)argc * sizeof *words);
+    options->words = arena_new(a, char *, argc + 1); // argp puts its own into another order
+    memcpy(options->words, argv, (size_t)argc * sizeof *words);
+    options->words[0] = str_z(a, str_of(verb->name));
     argc = gather(a, verb, argc, words);
     struct reading r = {.arena = a, .verb = verb, .options = options, .why = why};
     bool is_short = !take_help_all(argc, words) && verb->common;

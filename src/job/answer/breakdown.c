@@ -33,7 +33,7 @@ static struct str tag_title(struct str name) {
     return name;
 }
 
-static struct str plan_text(struct arena *a, const struct plan *p) {
+struct str answer_plan_text(struct arena *a, const struct plan *p) {
     struct buf text = buf_new(a);
     buf_add(&text, p->model);
     if (p->image_size > 0) buf_format(&text, " at %lld px", (long long)p->image_size);
@@ -59,7 +59,7 @@ void answer_breakdown_headline(const struct question *q, const struct answer *an
     const struct plan *p = &answer->plan;
     if (q->has_config)
         buf_format(&text, "%.*s (%.*s): ", STR_ARG(q->path), STR_ARG(q->reading.title));
-    buf_format(&text, "%.*s, %s", STR_ARG(plan_text(q->arena, p)),
+    buf_format(&text, "%.*s, %s", STR_ARG(answer_plan_text(q->arena, p)),
                plan_precision_name(p->precision));
     if (q->effective > 0) buf_format(&text, ", effective batch %lld", (long long)q->effective);
     if (q->plan.batch > 0) {
@@ -71,12 +71,7 @@ void answer_breakdown_headline(const struct question *q, const struct answer *an
 
 // --- The bar -------------------------------------------------------------------------------------
 
-struct parts {
-    struct show_segment items[TAPE_TAG_COUNT + 4];
-    int count;
-};
-
-static void add_part(struct parts *parts, struct str name, int64_t bytes) {
+static void add_part(struct answer_parts *parts, struct str name, int64_t bytes) {
     if (bytes <= 0) return;
     parts->items[parts->count++] = (struct show_segment){.name = name, .value = (double)bytes};
 }
@@ -88,7 +83,7 @@ static int larger_first(const void *a, const void *b) {
 }
 
 // The largest, and the rest as one.
-static void fold(struct parts *parts) {
+static void fold(struct answer_parts *parts) {
     double rest = 0;
     int kept = 0;
     qsort(parts->items, (size_t)parts->count, sizeof *parts->items, larger_first);
@@ -104,10 +99,10 @@ static void fold(struct parts *parts) {
     add_part(parts, str_of(answer_tag_titles[TAPE_OTHER]), (int64_t)rest);
 }
 
-static void find_parts(struct question *q, const struct answer *answer, struct parts *parts) {
+struct answer_parts answer_parts(struct question *q, const struct answer *answer) {
+    struct answer_parts found = {.count = 0}, *parts = &found;
     struct sim_holders h = holders_of(q, answer);
     int64_t extra = tape_of(answer)->extra_bytes;
-    *parts = (struct parts){.count = 0};
     for (ptrdiff_t i = 0; i < h.tags.count; i++) {
         add_part(parts, tag_title(h.tags.items[i].name), h.tags.items[i].bytes);
     }
@@ -116,19 +111,20 @@ static void find_parts(struct question *q, const struct answer *answer, struct p
     add_part(parts, STR("CUDA and libraries"), answer->card.overhead.bytes);
     add_part(parts, STR("held by others"), answer->card.others_bytes);
     fold(parts);
+    const struct answer_memory m = answer_memory(answer);
+    for (int i = 0; i < parts->count; i++) {
+        struct show_segment *s = &parts->items[i];
+        s->text = str_format(q->arena, "%s %.0f %%", unit_bytes(q->arena, (int64_t)s->value).p,
+                             100 * s->value / (double)m.expected_bytes);
+    }
+    return found;
 }
 
 void answer_breakdown_bar(struct question *q, struct answer *answer, struct show_style style,
                           struct buf *out) {
     struct arena *a = q->arena;
     const struct answer_memory m = answer_memory(answer);
-    struct parts parts;
-    find_parts(q, answer, &parts);
-    for (int i = 0; i < parts.count; i++) {
-        struct show_segment *s = &parts.items[i];
-        s->text = str_format(a, "%s %.0f %%", unit_bytes(a, (int64_t)s->value).p,
-                             100 * s->value / (double)m.expected_bytes);
-    }
+    const struct answer_parts parts = answer_parts(q, answer);
     const struct show_bar bar = {
         .name = show_gpu_name(answer->card.gpu.name),
         .segments = parts.items,
@@ -384,7 +380,7 @@ struct str answer_breakdown_html(struct question *q, struct answer *answer) {
     struct buf page = buf_new(q->arena);
     const struct plan *p = &answer->plan;
     struct answer_live live = answer_live_of(answer);
-    html_open_live(&page, str_format(q->arena, "Memory of %s", plan_text(q->arena, p).p),
+    html_open_live(&page, str_format(q->arena, "Memory of %s", answer_plan_text(q->arena, p).p),
                    str_format(q->arena, "%.*s, batch %lld, accumulation %lld, %s",
                               STR_ARG(answer->card.gpu.name), (long long)p->batch,
                               (long long)p->accumulation, plan_precision_name(p->precision)),

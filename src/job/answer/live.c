@@ -96,7 +96,7 @@ static json_t *about_json(const struct answer_live *live) {
         is_corrected ? card->correction.factor : 1.0, "fit_factor",
         is_corrected ? card->correction.fit_factor : 1.0, "capacity_bytes",
         (json_int_t)forecast_capacity(card), "budget_bytes", (json_int_t)forecast_budget(card),
-        "outside_bytes", (json_int_t)(card->overhead.bytes + card->others_bytes), "usable_bytes",
+        "outside_bytes", (json_int_t)card->overhead.bytes + card->others_bytes, "usable_bytes",
         (json_int_t)card->gpu.usable_bytes, "tags", tags_json());
 }
 

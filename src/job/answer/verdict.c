@@ -201,11 +201,21 @@ static void show_empty(struct question *q, const struct answer *answer, struct s
     show_prose(out, style, SHOW_PLAIN, text, 0, 2);
 }
 
+struct answer_said answer_said(struct question *q, const struct answer *answer, bool changes) {
+    enum answer_verdict verdict = answer_verdict(answer);
+    struct answer_said said = {.sentence = sentence(q, answer)};
+    if (changes) said.change = change_text(q, answer);
+    if (verdict == ANSWER_TIGHT) said.advice = tight_text(q, answer);
+    if (verdict == ANSWER_NOT) said.advice = remedy_text(q, answer);
+    return said;
+}
+
 struct str answer_verdict_text(struct question *q, const struct answer *answer) {
     enum answer_verdict verdict = answer_verdict(answer);
-    struct str text = sentence(q, answer);
+    const struct answer_said said = answer_said(q, answer, false);
+    struct str text = said.sentence;
     if (verdict == ANSWER_NOT)
-        text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(remedy_text(q, answer)));
+        text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
     return str_format(q->arena, "%s  %.*s", verdicts[verdict].name, STR_ARG(text));
 }
 
@@ -213,13 +223,13 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
                          struct show_style style, struct buf *out) {
     enum { GAP = 4, UNKNOWN_WIDTH = 100 }; // a pipe's
     enum answer_verdict verdict = answer_verdict(answer);
-    struct str name = str_of(verdicts[verdict].name), text = sentence(q, answer);
-    struct str more = changes ? change_text(q, answer) : (struct str){0};
+    const struct answer_said said = answer_said(q, answer, changes);
+    struct str name = str_of(verdicts[verdict].name), text = said.sentence, more = said.change;
     int column = show_width(name) + 2, width = style.width > 0 ? style.width : UNKNOWN_WIDTH;
     show_text(out, style, verdicts[verdict].tone, name);
     buf_add(out, STR("  "));
     if (verdict == ANSWER_NOT) {
-        text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(remedy_text(q, answer)));
+        text = str_format(q->arena, "%.*s. %.*s", STR_ARG(text), STR_ARG(said.advice));
     } else if (more.len > 0 && column + show_width(text) + GAP + show_width(more) <= width) {
         text = str_format(q->arena, "%.*s    %.*s", STR_ARG(text), STR_ARG(more));
         more = (struct str){0};
@@ -227,7 +237,7 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
     }
     show_prose(out, style, SHOW_PLAIN, text, column, 2);
     if (more.len > 0) show_prose(out, style, SHOW_PLAIN, more, 0, 2);
-    if (verdict == ANSWER_TIGHT) show_prose(out, style, SHOW_PLAIN, tight_text(q, answer), 0, 2);
+    if (verdict == ANSWER_TIGHT) show_prose(out, style, SHOW_PLAIN, said.advice, 0, 2);
     show_empty(q, answer, style, out);
 }
 

@@ -31,6 +31,12 @@ struct str answer_batch_text(struct arena *a, const struct plan *p);
 
 // "FITS  batch 12 x 4 = 48 on RTX 3060: 8.6 of 11.8 GiB (worst case 9.6)"
 struct str answer_verdict_text(struct question *q, const struct answer *answer);
+// Its parts, without the word: the sentence, what changes in the config, why it is tight or what
+// would fit; empty: nothing.
+struct answer_said {
+    struct str sentence, change, advice;
+};
+struct answer_said answer_said(struct question *q, const struct answer *answer, bool changes);
 // The first lines: the verdict with the figures that decide, what changes in the config (when the
 // answer `changes` it), and what to do where it does not fit.
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,

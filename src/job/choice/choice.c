@@ -204,6 +204,21 @@ static int measured_views(struct question *q, struct choice_measured *m,
     return answer_tta_answer(q, &m->chosen, ask, &shown, &m->chosen.tta, why);
 }
 
+// A card is the prediction's, for one GPU.
+static int check_share(struct arena *a, const struct choice_options *o, struct fail *why) {
+    if (!o->share || !o->q.base.command) return answer_share_check(a, o->share, why);
+    fail_set(why, FAIL_USAGE, "--share works only with predictions");
+    return fail_hint(why, "leave out the command after --");
+}
+
+static int share(struct question *q, const struct choice_options *o, const struct answer *answers,
+                 ptrdiff_t count, bool changes, struct fail *why) {
+    const struct answer_share_asked asked = {o->share, o->q.base.words};
+    if (count == 1) return answer_share_write(q, &answers[0], changes, &asked, why);
+    fail_set(why, FAIL_USAGE, "--share: there are %d GPUs, but a card is of one", (int)count);
+    return fail_hint(why, "name it with --gpu");
+}
+
 static int check_eval(const struct choice_options *o, bool is_inference, struct fail *why) {
     if (!o->eval_batch || (!is_inference && !o->q.base.command)) return 0;
     fail_set(why, FAIL_USAGE, "--eval-batch works only with predictions of a training");
@@ -262,6 +277,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     const struct choice_options *o = &asked;
     int rc = question_shard_gpus(&asked.q, &asked.gpu, a, why);
     if (rc == 0) rc = choice_find_check(&asked, why);
+    if (rc == 0) rc = check_share(a, o, why);
     if (rc < 0) return rc;
     if (o->q.base.command) return fit_by_trials(a, o, why);
     struct question q;
@@ -289,7 +305,8 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     assert(answers && cards.count > 0);
     struct answer *decisive = tightest(answers, cards.count);
     struct answer_write_options write = choice_write_options(o);
-    if (o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
+    if (o->share) rc = share(&q, o, answers, cards.count, is_ours && q.has_config, why);
+    if (rc == 0 && o->save_profile) rc = save_profile(&q, decisive, o->save_profile, why);
     for (ptrdiff_t i = 0; i < cards.count; i++) answers[i].not_written = "another_gpu_decides";
     decisive->not_written = is_ours ? why_unwritten(&q, o, decisive) : "gpu_not_named";
     if (rc == 0 && !decisive->not_written) rc = write_answer(&q, decisive, &write, &report, why);

@@ -3,7 +3,7 @@
 #ifndef CHART_CHART_H
 #define CHART_CHART_H
 
-#include "view/show/style.h"
+#include "view/show/bar.h"
 
 enum chart_kind { CHART_AREAS, CHART_LINES };
 enum chart_unit { CHART_NUMBERS, CHART_BYTES };
@@ -40,6 +40,25 @@ enum { CHART_SERIES_MAX = 10 };
 void chart_svg(const struct chart *c, struct arena *scratch, struct buf *b);
 // The same below one another as a file of its own.
 void chart_picture(const struct chart *charts, int count, struct arena *scratch, struct buf *b);
+
+// One answer as a picture for a chat, a file of its own: the verdict, what it says, a bar, figures,
+// the command. Texts are wrapped.
+struct chart_figure {
+    struct str name, value;
+};
+struct chart_card {
+    enum show_tone tone;
+    struct str word, text;   // "FITS", "batch 12 on RTX 3060: ..."
+    const struct str *lines; // more below; empty ones are left out
+    int line_count;
+    const struct show_segment *segments;
+    int segment_count;
+    double capacity; // the end of the bar, in the unit of the segments
+    const struct chart_figure *figures;
+    int figure_count;
+    struct str command, footer;
+};
+void chart_card(const struct chart_card *c, struct arena *scratch, struct buf *b);
 
 // Where the sum of all areas, or the highest line, is highest; -1 without points. ret_value may be
 // NULL.
