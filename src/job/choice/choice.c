@@ -211,6 +211,26 @@ static int check_share(struct arena *a, const struct choice_options *o, struct f
     return fail_hint(why, "leave out the command after --");
 }
 
+// What a prediction has instead of steps is explain's.
+static int check_trace(const struct choice_options *o, struct fail *why) {
+    if (!o->trace || o->q.base.command) return 0;
+    fail_set(why, FAIL_USAGE, "--trace writes the steps of trials: there is no command");
+    return fail_hint(why, "batchfit explain --trace %s has the course of the predicted memory",
+                     o->trace);
+}
+
+static int write_trace(struct arena *a, const struct choice_measured *m, const char *path,
+                       struct fail *why) {
+    struct launch_trace trace = {.trials = 0};
+    for (ptrdiff_t i = 0; i < m->trial_count; i++) {
+        const struct choice_trial *t = &m->trials[i];
+        struct str setting = str_format(a, "batch %lld x %lld", (long long)t->plan.batch,
+                                        (long long)t->plan.accumulation);
+        if (!t->is_recalled) launch_trace_add(a, &trace, setting, &t->result);
+    }
+    return launch_trace_write(a, &trace, path, why);
+}
+
 static int share(struct question *q, const struct choice_options *o, const struct answer *answers,
                  ptrdiff_t count, bool changes, struct fail *why) {
     const struct answer_share_asked asked = {o->share, o->q.base.words};
@@ -256,6 +276,7 @@ static int fit_by_trials(struct arena *a, const struct choice_options *o, struct
     history_open(a, &o->h, &history);
     rc = choice_by_trials(&q, &measure, asked.base.command, &history, &m, why);
     history_close(&history);
+    if (rc == 0 && o->trace) rc = write_trace(a, &m, o->trace, why);
     if (rc == 0 && m.best && ask.is_asked) rc = measured_views(&q, &m, &ask, why);
     if (rc < 0) return rc;
     m.chosen.not_written = m.confirmed ? why_unwritten(&q, o, &m.chosen) : "not_confirmed";
@@ -278,6 +299,7 @@ int choice_answer(struct arena *a, const struct choice_options *options, struct 
     int rc = question_shard_gpus(&asked.q, &asked.gpu, a, why);
     if (rc == 0) rc = choice_find_check(&asked, why);
     if (rc == 0) rc = check_share(a, o, why);
+    if (rc == 0) rc = check_trace(o, why);
     if (rc < 0) return rc;
     if (o->q.base.command) return fit_by_trials(a, o, why);
     struct question q;

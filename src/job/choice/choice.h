@@ -8,6 +8,7 @@
 #include "job/answer/write.h"
 #include "job/choice/trials.h"
 #include "measure/launch/rows.h"
+#include "measure/launch/trace.h"
 
 struct choice_options {
     struct question_options q;
@@ -15,7 +16,7 @@ struct choice_options {
     struct history_options h;
     struct answer_tta_options t; // of infer only
     const char *gpu, *gpu_ids, *machine, *save_config, *save_profile, *prefer, *measured, *find,
-        *share;
+        *share, *trace;
     int64_t gpu_memory;
     bool eval_batch, test_only, free_batch, add_accumulation, force, force_anchor, force_special,
         profile_memory, details;
@@ -62,7 +63,8 @@ struct choice_options {
         CLI_ROW_DETAILS(CHOICE_AT(details)),                                                       \
         CLI_ROW("save-profile", "FILE", CLI_TEXT, CHOICE_AT(save_profile),                         \
                 "write what holds the memory at the peak as JSON (explain --json)", "file"),       \
-        CLI_ROW_SHARE(CHOICE_AT(share)), CLI_ROW_FORCE(CHOICE_AT(force)),                          \
+        CLI_ROW_SHARE(CHOICE_AT(share)), CLI_ROW_TRACE_STEPS(CHOICE_AT(trace)),                    \
+        CLI_ROW_FORCE(CHOICE_AT(force)),                                                           \
         CLI_ROW("force-anchor", NULL, CLI_SWITCH, CHOICE_AT(force_anchor),                         \
                 "allow changing a YAML anchor, and with it everything that refers to it", NULL),   \
         CLI_ROW("force-special", NULL, CLI_SWITCH, CHOICE_AT(force_special),                       \

@@ -8,6 +8,7 @@
 #include "base/os.h"
 #include "job/history/history.h"
 #include "measure/launch/rows.h"
+#include "measure/launch/trace.h"
 #include "predict/plan/plan.h"
 #include "view/show/report.h"
 #include "view/show/table.h"
@@ -263,14 +264,6 @@ int grid_buckets_read(struct arena *a, const char *sizes, struct grid_space *gri
 const char *grid_buckets_environment(struct arena *a, const char *environment);
 bool grid_has_buckets(const struct launch_result *result);
 void grid_buckets_idle(struct grid *b);
-// --trace (trace.c): every step of the trials that this process makes.
-struct grid_trace {
-    json_t *events; // NULL: none yet
-    int trials;
-};
-void grid_trace_add(struct arena *a, struct grid_trace *t, struct str setting,
-                    const struct launch_result *result);
-int grid_trace_write(struct arena *a, struct grid_trace *t, const char *path, struct fail *why);
 // A value of the user's is no placeholder, whatever braces it has.
 struct str grid_literal(struct arena *a, struct str text);
 // What the workload itself says of its failure, by its line and exit status.

@@ -76,8 +76,7 @@ static const struct cli_row option_rows[] = {
     CLI_ROW_MACHINE_GAUGES(AT(l.machine)),
     {"output", "FILE", CLI_REPEAT, AT(outputs),
      "also write the result as .csv, .json, .svg or .html (repeatable)", "file", 'o'},
-    {"trace", "FILE", CLI_TEXT, AT(trace),
-     "also write every step of the trials as a trace for Perfetto or chrome://tracing", "file"},
+    CLI_ROW_TRACE_STEPS(AT(trace)),
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
      "measure everything, even what an interrupted run of the same command has measured", NULL},
     {.name = NULL},
@@ -95,7 +94,7 @@ struct measuring {
     int64_t done;
     int alike; // failures in succession; -1: something has run
     bool is_interrupted;
-    struct grid_trace trace;
+    struct launch_trace trace;
     int trials, with_buckets; // made here; with the buckets of --bucket-cap-mb
 };
 
@@ -187,7 +186,7 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
     *ret_stop = m->is_interrupted;
     if (m->is_interrupted) return 0;
     if (result.trial.is_standin) m->b->is_standin = true;
-    if (m->o->trace) grid_trace_add(m->b->arena, &m->trace, m->now, &result);
+    if (m->o->trace) launch_trace_add(m->b->arena, &m->trace, m->now, &result);
     m->trials += result.status == LAUNCH_OK;
     m->with_buckets += grid_has_buckets(&result);
     struct grid_trial trial = grid_trial_of(m->b->arena, place, &result);
@@ -371,7 +370,7 @@ static int answer(struct measuring *m, struct fail *why) {
     else if (json_print(bench_json(b), why) < 0)
         return FAIL_BUG;
     if (m->o->trace && written == 0)
-        written = grid_trace_write(b->arena, &m->trace, m->o->trace, &unwritten);
+        written = launch_trace_write(b->arena, &m->trace, m->o->trace, &unwritten);
     if (written < 0 && rc == 0) {
         *why = unwritten;
         rc = written;

@@ -1,10 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps of a benchmark's trials as a trace (doc/formats/trace.md): a process a trial, a thread
+// The steps of trials as a trace (doc/formats/trace.md): a process a trial, a thread
 // a rank. Each step is as long as it was; its parts are told as sums, and stand one behind the
 // other.
-#include "job/grid/grid.h"
+#include "measure/launch/trace.h"
 
-#include "base/json.h"
 #include "base/os.h"
 
 #include <math.h>
@@ -12,7 +11,7 @@
 
 static const double US_PER_MS = 1000;
 
-static void add(struct grid_trace *t, json_t *event) {
+static void add(struct launch_trace *t, json_t *event) {
     if (!t->events) t->events = json_array();
     json_array_append_new(t->events, event);
 }
@@ -29,7 +28,8 @@ static struct str part_name(int part) {
     return (struct str){key, (ptrdiff_t)(strlen(key) - strlen("_ms"))};
 }
 
-static void add_step(struct arena *a, struct grid_trace *t, const struct step *s, double begin_ms) {
+static void add_step(struct arena *a, struct launch_trace *t, const struct step *s,
+                     double begin_ms) {
     double at_ms = begin_ms;
     struct str name = str_format(a, "step %lld", (long long)s->number);
     json_t *step = span_of("step", name, t->trials, s->rank, begin_ms, s->times.total_ms);
@@ -45,8 +45,8 @@ static void add_step(struct arena *a, struct grid_trace *t, const struct step *s
     }
 }
 
-void grid_trace_add(struct arena *a, struct grid_trace *t, struct str setting,
-                    const struct launch_result *result) {
+void launch_trace_add(struct arena *a, struct launch_trace *t, struct str setting,
+                      const struct launch_result *result) {
     const struct steps *steps = &result->trial.steps;
     t->trials++;
     struct str name =
@@ -64,7 +64,8 @@ void grid_trace_add(struct arena *a, struct grid_trace *t, struct str setting,
     }
 }
 
-int grid_trace_write(struct arena *a, struct grid_trace *t, const char *path, struct fail *why) {
+int launch_trace_write(struct arena *a, struct launch_trace *t, const char *path,
+                       struct fail *why) {
     json_t *events = t->events ? t->events : json_array();
     json_t *document = json_pack("{s:s, s:o, s:{s:s}}", "displayTimeUnit", "ms", "traceEvents",
                                  events, "otherData", "made_by", "batchfit " BATCHFIT_VERSION);
