@@ -32,6 +32,7 @@ static struct str take_line(struct str *text, int room) {
     }
     struct str line = str_slice(*text, 0, end);
     *text = str_trim(str_slice(*text, end, text->len));
+    while (line.len > 0 && line.p[line.len - 1] == ' ') line.len--; // of two, one is left
     return line;
 }
 
