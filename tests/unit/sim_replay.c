@@ -52,6 +52,7 @@ static void peaks_by_phase(void **state) {
     assert_int_equal(r.allocated_event, 8);
     assert_int_equal(r.reserved_bytes, 112 * MIB);
     assert_int_equal(r.reserved_event, 8);
+    assert_int_equal(r.end_bytes, 60 * MIB);
     assert_int_equal(r.phase_count, 3);
     assert_int_equal(r.phases[0].phase, TAPE_INIT);
     assert_int_equal(r.phases[0].allocated_bytes, 30 * MIB);

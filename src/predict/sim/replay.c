@@ -221,6 +221,7 @@ void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, v
     begin_phase(&r, -1, 0, TAPE_INIT);
     ret->events = each ? run_watched(&r, stop, each, context) : run_events(&r, stop);
     end_phase(&r);
+    ret->end_bytes = s->cache.allocated;
     if (ret->oom) {
         ret->oom_bytes = s->cache.failed_bytes;
         ret->oom_reserved_bytes = s->cache.reserved;

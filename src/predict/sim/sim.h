@@ -56,6 +56,7 @@ struct sim_result {
     int64_t allocated_bytes;    // peaks; allocated counts whole blocks, as torch does
     int64_t reserved_bytes;
     int32_t allocated_event, reserved_event; // where the peaks are first reached; -1: no allocation
+    int64_t end_bytes;                       // still allocated after the last event
     int32_t events;                          // of the tape, replayed
     int32_t retries;                         // num_alloc_retries: the cache had to be given back
     int32_t segments;                        // asked of the driver (expandable: mappings)

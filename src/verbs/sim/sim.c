@@ -54,10 +54,10 @@ struct figures {
 
 static int print_json(const struct figures *f, struct fail *why) {
     json_t *document = json_pack(
-        "{s:I, s:I, s:I, s:b, s:o, s:i, s:i}", "allocated_bytes",
-        (json_int_t)f->free_run.allocated_bytes, "reserved_bytes",
-        (json_int_t)f->free_run.reserved_bytes, "needed_bytes", (json_int_t)f->need.needed_bytes,
-        "needed_is_exact", f->need.needed_exact, "fits",
+        "{s:I, s:I, s:I, s:I, s:b, s:o, s:i, s:i}", "allocated_bytes",
+        (json_int_t)f->free_run.allocated_bytes, "end_bytes", (json_int_t)f->free_run.end_bytes,
+        "reserved_bytes", (json_int_t)f->free_run.reserved_bytes, "needed_bytes",
+        (json_int_t)f->need.needed_bytes, "needed_is_exact", f->need.needed_exact, "fits",
         f->has_capacity ? json_boolean(!f->limited.oom) : json_null(), "events",
         (int)f->free_run.events, "retries", f->has_capacity ? (int)f->limited.retries : 0);
     if (f->has_capacity) {
