@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Adapters over a frozen model: peft's own LoRA, on weights as they are or in four bits."""
+"""Adapters over a frozen model: peft's own LoRA on weights as they are or in four bits, and any of its methods by its configuration."""
+
+import inspect
+import json
 
 import torch
 
@@ -18,6 +21,30 @@ def parse(text):
         raise UsageError("--adapter %s: write lora:RANK, lora:RANK:NAME,NAME or lora:RANK:NAMES:dropout" % text)
     every = targets in ("", "all-linear")
     return int(rank), "all-linear" if every else targets.split(","), DROPOUT if dropout else 0.0
+
+
+def is_config(text):
+    """Is it a configuration of peft's, or the file with one, rather than our own word for LoRA?"""
+    return text.startswith("{") or text.endswith(".json")
+
+
+def config(text):
+    """What save_pretrained writes as adapter_config.json, as a dict."""
+    try:
+        if not text.startswith("{"):
+            with open(text, encoding="utf-8") as f:
+                text = f.read()
+        values = json.loads(text)
+    except (OSError, ValueError) as why:
+        raise UsageError("--adapter: %s" % (why,))
+    if not isinstance(values, dict) or not isinstance(values.get("peft_type"), str):
+        raise UsageError("--adapter: no peft_type in it; adapter_config.json of peft has one")
+    return values
+
+
+def word(text):
+    """For the header: our own word as it is; of a configuration peft's name of its method, which is no word of ours."""
+    return config(text)["peft_type"].lower() if text and is_config(text) else text
 
 
 def _compute_dtype(knobs):
@@ -53,14 +80,35 @@ def apply(model, knobs):
         return model, None
     four_bit.install()  # before peft is there: it looks once for bitsandbytes, and remembers
     peft = need("peft", "peft")
-    rank, targets, dropout = parse(knobs.adapter)
+    given = _given(knobs.adapter, peft)
     if knobs.quant:
         model = _quantize(model, knobs, peft)
-    config = peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM")
     try:
-        model = peft.get_peft_model(model, config)
-    except ValueError as why:
+        model = peft.get_peft_model(model, *given)
+    except RuntimeError:  # "Cannot copy out of meta tensor; no data!"
+        raise RecordError("peft's %s begins with the values of the weights, which a recording does not have" % (given[0].peft_type.value,))
+    except (ValueError, ImportError) as why:
         raise RecordError("peft: %s" % (str(why).split(".")[0],))
     if knobs.quant and knobs.quant_prepare == "trl":
         _as_trl(model)
     return model, "peft " + peft.__version__
+
+
+def _given(text, peft):
+    """What get_peft_model is called with after the model."""
+    if not is_config(text):
+        rank, targets, dropout = parse(text)
+        return (peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM"),)
+    values = config(text)
+    try:
+        kind = peft.PEFT_TYPE_TO_CONFIG_MAPPING[values["peft_type"]]
+    except KeyError:
+        raise RecordError("peft %s has no %s" % (peft.__version__, values["peft_type"]))
+    known = {k: v for k, v in values.items() if k in inspect.signature(kind).parameters}  # as from_pretrained does
+    return (kind(**known),)
+
+
+def after_step(model):
+    """What a training with this adapter calls after each optimizer step, by its peft documentation: AdaLoRA moves its ranks and keeps
+    averages for it. None: nothing."""
+    return getattr(getattr(model, "base_model", None), "update_and_allocate", None)

@@ -40,7 +40,8 @@ KNOBS = {
     "rules": (str, "torch version whose CUDA rules apply, such as 1.12 (default the one that runs)"),
     "script_defaults": (str, "preset of a known script, see PRESETS"),
     "task": (("auto", "classification", "causal-lm", "masked-lm", "seq2seq-lm"), "head of an hf: model"),
-    "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout; hf: only"),
+    "adapter": (str, "LoRA over frozen weights: lora:16, lora:16:q_proj,v_proj or lora:16:all-linear:dropout; or the adapter_config.json of "
+                "any of peft's methods; hf: only"),
     "quant": (("nf4", "nf4-dq"), "frozen weights in four bits by bitsandbytes' rules; -dq: their scales quantised, too"),
     "quant_prepare": (("peft", "trl", "none"), "the rest of a model in four bits: fp32 by peft (default), embedding and head back in "
                       "bf16 by trl, left as loaded"),
@@ -55,6 +56,7 @@ KNOBS = {
 
 # A preset says how a known training script behaves. Script-only fields (not knobs):
 #   zero_first   zero_grad at the start of the step instead of after the optimizer
+#   zero_late    zero_grad between forward and backward: the last step's gradients live through the forward
 #   resident     the input batch is made once and stays
 #   bwd_autocast backward runs inside the autocast region
 #   keep_output  the model's output stays alive until the next step rebinds the variable
@@ -90,10 +92,15 @@ PRESETS = {
         precision="fp32", optimizer="sgd", momentum=0.9, nesterov=False, weight_decay=0.0, cudnn_benchmark=False,
         prefetch=False, loss="ce", zero_first=True, resident=False, bwd_autocast=False, keep_output=True,
         keep_loss=True, groups="none"),
+    # that of other tutorials: zero_grad stands before backward
+    "zero-before-backward": dict(
+        precision="fp32", optimizer="sgd", momentum=0.9, nesterov=False, weight_decay=0.0, cudnn_benchmark=False,
+        prefetch=False, loss="ce", zero_first=False, zero_late=True, resident=False, bwd_autocast=False, keep_output=True,
+        keep_loss=True, groups="none"),
 }
 SOURCE_PRESET = {"timm": "timm-train", "torchvision": "plain", "hf": "hf-trainer", "ultralytics": "ultralytics", "titan": "torchtitan",
                  "python": "plain"}
-SCRIPT_FIELDS = ("zero_first", "resident", "bwd_autocast", "keep_output", "keep_loss", "groups")
+SCRIPT_FIELDS = ("zero_first", "zero_late", "resident", "bwd_autocast", "keep_output", "keep_loss", "groups")
 
 # cuBLAS workspace of one (handle, stream): 2*4096 KiB + 8*16 KiB; c10/cuda + aten/src/ATen/cuda/CublasHandlePool.cpp, 2.0 on
 CUBLAS_WORKSPACE_BYTES = 8519680
@@ -117,7 +124,7 @@ def _version_rules(rules):
 
 GENERAL = dict(precision="fp32", optimizer="sgd", momentum=0.9, nesterov=False, weight_decay=0.0, fused_optimizer=False,
                accumulation=1, checkpointing=False, channels_last=False, ema=False, mode="train", loss="ce",
-               clip_grad=0.0, cudnn_benchmark=False, prefetch=False, task="auto", targets_per_image=40)
+               clip_grad=0.0, cudnn_benchmark=False, prefetch=False, zero_late=False, task="auto", targets_per_image=40)
 
 
 class Knobs:
@@ -157,6 +164,8 @@ class Knobs:
         if self.precision == "fp16" and self.mode == "train":
             raise UsageError("--precision fp16 casts the model itself, which does not train; "
                              "use amp-fp16, or --mode inference")
+        if self.zero_late and self.accumulation > 1:
+            raise UsageError("--accumulation: a script that drops gradients before each backward has none")
         if self.accumulation < 1:
             raise UsageError("--accumulation must be at least 1")
         for name in ("img_size", "seq_len", "target_len", "num_classes"):

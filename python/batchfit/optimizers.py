@@ -79,6 +79,45 @@ class Fused(_OwnOptimizer):
         p.add_(p.grad)
 
 
+class EarlyForeachAdam(torch.optim.Optimizer):
+    """foreach=True of Adam and AdamW before torch 2.1: sqrt(v) and sqrt(v) + eps stand beside each other, each of the size of the weights
+    (pull requests 104898 and 104910 made it one). The steps are counted on the CPU."""
+
+    def __init__(self, groups, decoupled):
+        super().__init__(groups, {"lr": 1e-3})
+        self.decoupled = decoupled
+
+    def step(self, closure=None):
+        with torch.no_grad():
+            for group in self.param_groups:
+                by_type = {}
+                for p in group["params"]:
+                    if p.grad is not None:
+                        by_type.setdefault(p.dtype, []).append(p)
+                for params in by_type.values():
+                    self._update(params, group["weight_decay"])
+
+    def _update(self, params, decay):
+        for p in params:
+            for name in ("exp_avg", "exp_avg_sq"):
+                if name not in self.state[p]:
+                    self.state[p][name] = torch.zeros_like(p, memory_format=torch.preserve_format)
+        grads = [p.grad for p in params]
+        averages, squares = ([self.state[p][name] for p in params] for name in ("exp_avg", "exp_avg_sq"))
+        if decay and self.decoupled:
+            torch._foreach_mul_(params, 1 - 1e-3 * decay)
+        elif decay:
+            grads = torch._foreach_add(grads, params, alpha=decay)
+        torch._foreach_mul_(averages, 0.9)
+        torch._foreach_add_(averages, grads, alpha=0.1)
+        torch._foreach_mul_(squares, 0.999)
+        torch._foreach_addcmul_(squares, grads, grads, 0.001)
+        roots = torch._foreach_sqrt(squares)
+        torch._foreach_div_(roots, 0.5)
+        below = torch._foreach_add(roots, 1e-8)
+        torch._foreach_addcdiv_(params, averages, below, -1e-3)
+
+
 class Lion(_OwnOptimizer):
     """Lion (one momentum), the common for-loop implementation."""
 
@@ -147,7 +186,11 @@ def _sgd(groups, knobs):
 
 def _adam(cls):
     def make_adam(groups, knobs):
-        return Fused(groups, 2) if knobs.fused_optimizer else _torch_optimizer(cls, groups, knobs)
+        if knobs.fused_optimizer:
+            return Fused(groups, 2)
+        if knobs.foreach and knobs.rules < (2, 1):
+            return EarlyForeachAdam(groups, cls is torch.optim.AdamW)
+        return _torch_optimizer(cls, groups, knobs)
     return make_adam
 
 

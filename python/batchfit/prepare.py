@@ -3,7 +3,7 @@
 
 import torch
 
-from . import __version__, sharded, sources, zero
+from . import __version__, adapters, sharded, sources, zero
 
 
 def load(source, knobs):
@@ -36,6 +36,8 @@ def header(source, knobs, job, batches, seconds):
                 attention=knobs.attention, script=knobs.script_defaults)
     # What changes a training as a whole: absent where all weights are trained as they are.
     head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks") for v in [getattr(knobs, k)] if v is not None})
+    if knobs.adapter:
+        head["adapter"] = adapters.word(knobs.adapter)
     head.update(parameters=sum(getattr(p, "ds_numel", p.numel()) for p in job.model.parameters()), batches=list(batches), steps=2,
                 seconds=round(seconds, 1))
     return head

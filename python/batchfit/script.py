@@ -132,7 +132,7 @@ class Script:
             self._next_input(step, micro)
             self._micro_step(step, micro)
         self._optimize(step)
-        if not self.knobs.zero_first:
+        if not (self.knobs.zero_first or self.knobs.zero_late):
             self._zero(step)
 
     def _inference(self, step):
@@ -166,6 +166,8 @@ class Script:
         self.loss = loss
 
     def _backward(self, step, micro):
+        if self.knobs.zero_late:
+            self._zero(step)
         loss = self.loss
         if not self.knobs.keep_loss:
             self.loss = None
@@ -189,6 +191,8 @@ class Script:
             if self.knobs.clip_grad:
                 torch.nn.utils.clip_grad_norm_(list(model.parameters()), self.knobs.clip_grad)
         self._update()
+        if self.job.after_step:
+            self.job.after_step(step + 1)
         if self.knobs.ema:
             self._average()
 

@@ -131,6 +131,33 @@ class TestAdapters(unittest.TestCase):
         kept = [line.split()[2] for line in lines if " gradient " in line]
         self.assertEqual(kept, [str(4 * 4 * 3072)] * 2)  # A and B of one layer, in fp32
 
+    def test_any_method_by_its_configuration(self):
+        def trained(config):
+            tape = self.record(adapter=config, precision="bf16", weights="bf16", optimizer="adamw")
+            states = [line for line in tape.split("m optimizer 0")[1].split("m zero_grad 0")[0].splitlines() if " optimizer " in line]
+            return json.loads(tape.splitlines()[0])["adapter"], sum(int(line.split()[2]) for line in states), tape
+        name, states, _ = trained('{"peft_type": "IA3", "target_modules": ["k_proj"], "feedforward_modules": []}')
+        self.assertEqual((name, states), ("ia3", 8 * 1024))
+        lora, states, tape = trained('{"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM"}')
+        ours = self.record(adapter="lora:4:q_proj", precision="bf16", weights="bf16", optimizer="adamw")
+        self.assertEqual((lora, tape.splitlines()[1:]), ("lora", ours.splitlines()[1:]))
+
+    def test_adalora_keeps_averages(self):
+        given = {"peft_type": "ADALORA", "init_r": 4, "target_r": 2, "tinit": 2, "tfinal": 2, "total_step": 9, "target_modules": ["q_proj"]}
+        tape = self.record(adapter=json.dumps(given), precision="bf16", weights="bf16", optimizer="adamw")
+        states = tape.split("m optimizer 0")[1].split("m zero_grad 0")[0].splitlines()
+        size = str(4 * 4 * 3072)  # of A and of B: two states of AdamW, and sensitivity with its two averages
+        self.assertEqual(len([line for line in states if " optimizer " in line and line.split()[2] == size]), 2 * 5)
+
+    def test_configurations_that_are_none(self):
+        for text, words in (("{}", "no peft_type"), ("nothing.json", "No such file"), ("{", "Expecting")):
+            with self.assertRaisesRegex(UsageError, words):
+                self.record(adapter=text)
+        with self.assertRaisesRegex(RecordError, "has no NONE"):
+            self.record(adapter='{"peft_type": "NONE"}')
+        with self.assertRaisesRegex(RecordError, "FROD begins with the values of the weights"):
+            self.record(adapter='{"peft_type": "FROD", "target_modules": ["q_proj"]}', precision="bf16", weights="bf16", optimizer="adamw")
+
     def test_who_prepares_four_bits(self):
         def weights(prepare):
             tape = self.record(adapter="lora:4:q_proj", quant="nf4", precision="amp-bf16", weights="bf16", optimizer="adamw",

@@ -5,6 +5,8 @@ import unittest
 
 from helper import record
 
+from batchfit.errors import UsageError
+
 MODEL = "python:models:conv"
 PARAMETERS = 16 * 8 * 9 + 2 * 16 + 16 * 10 + 10
 
@@ -40,6 +42,20 @@ class Knobs(unittest.TestCase):
     def test_foreach_takes_more_at_once(self):
         one, many = (record(MODEL, weight_decay=0.1, foreach=f).peak(1, "optimizer") for f in (False, True))
         self.assertGreater(many, one)
+
+    def test_early_foreach_adam_takes_two_more_at_once(self):
+        for optimizer in ("adam", "adamw"):
+            early, now = (record(MODEL, optimizer=optimizer, foreach=True, rules=r) for r in ("2.0", "2.1"))
+            self.assertEqual(early.bytes_of("optimizer", 1), 8 * PARAMETERS)
+            sizes = [early.bytes_of("temporary", 1, ("optimizer", 1)), now.bytes_of("temporary", 1, ("optimizer", 1))]
+            self.assertEqual(sizes, [8 * PARAMETERS, 4 * PARAMETERS], optimizer)
+
+    def test_gradients_dropped_before_backward(self):
+        late, plain = (list(record(MODEL, script_defaults=p).phases) for p in ("zero-before-backward", "plain"))
+        self.assertEqual(late[-4:], [("forward", 1), ("zero_grad", 1), ("backward", 1), ("optimizer", 1)])
+        self.assertEqual(sorted(late), sorted(plain))
+        with self.assertRaisesRegex(UsageError, "drops gradients before each backward"):
+            record(MODEL, script_defaults="zero-before-backward", accumulation=2)
 
     def test_gradients_kept_or_dropped(self):
         for way, count in (("none", 2), ("zero", 1)):

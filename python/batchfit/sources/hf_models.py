@@ -169,4 +169,5 @@ def load(name, knobs):
     job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
     job.hidden = getattr(config.get_text_config(), "hidden_size", None) if hasattr(config, "get_text_config") else None
     job.is_cast = knobs.weights == "bf16" or bool(knobs.adapter)
+    job.after_step = adapters.after_step(model) if adapter else None
     return job

@@ -24,6 +24,7 @@ class Job:
         self.model, self.library, self.header = model, library, header
         self.rec = None  # the recorder, while recording
         self.is_used_up = False  # a recording changes the model: another one needs a fresh one
+        self.after_step = None  # called with the number of the step after the optimizer, or None
         self.is_cast = False  # the source has given its weights the dtype that the knobs say
 
     def inputs(self, batch):
