@@ -6,7 +6,7 @@ import warnings
 
 import torch
 
-from . import composites, cuda_history, prepare, sources, tape, zero
+from . import composites, cuda_history, prepare, sources, tape, zero, zero_trace
 from .autocast import AUTOCAST
 from .dispatch import Recorder
 from .errors import NotAffine, RecordError
@@ -17,12 +17,18 @@ BATCHES = (2, 4, 8)
 FALLBACKS = ((4, 8, 16), (8, 16, 32))  # some models treat the smallest batches differently
 
 
+def _script(knobs):
+    if knobs.shard == zero.TRACE:
+        return zero_trace.TraceScript
+    return zero.ZeroScript if zero.stage(knobs.shard) else Script
+
+
 def recorded(job, knobs, batch):
     """The log of one recording."""
     rec = Recorder(knobs, job.model)
     composites.configure(knobs, rec)
     job.rec = rec
-    script = (zero.ZeroScript if zero.stage(knobs.shard) else Script)(knobs, job, batch, rec)
+    script = _script(knobs)(knobs, job, batch, rec)
     with AUTOCAST:
         script.run()
     rec.log.close()

@@ -81,7 +81,7 @@ class Script:
                 for _, tensor in named.items():
                     if tensor is not None and id(tensor) not in seen:
                         seen.add(id(tensor))
-                        event = self.log.note(local(tensor), "-", module_name or "-", tag)
+                        event = self._note(local(tensor), module_name or "-", tag)
                         if self.knobs.shard == "fsdp2" and tag == "param" and event:
                             SHARDING.describe(event, [(tensor.shape[0], tensor.shape[1:].numel())])
         if self.knobs.optimizer != "none":
@@ -92,6 +92,9 @@ class Script:
                 self.log.note(tensor, "ema", "-", "other")
         if self.knobs.grad_scaler:
             self.scaler = self._make_scaler()
+
+    def _note(self, tensor, module, tag):
+        return self.log.note(tensor, "-", module, tag)
 
     def _make_optimizer(self):
         return optimizers.make(self.knobs, self.job.model)

@@ -16,12 +16,23 @@ import torch
 
 from . import optimizers
 from .errors import RecordError, UsageError
+from .events import storage_of
 from .script import Script
 from .sharded import MOST_RANKS, Event, Handle
 from .sources import need
 
 WHOLE = "zero0"  # the model as the engine casts it, on one GPU: what templates of stages 1 and 2 are made of
+TRACE = "zero3:trace"  # the model under the engine of stage 3, its parameters aside: what templates of stage 3 are made of
 BUCKET = 500000000  # reduce_bucket_size where nobody says it
+
+# Stage 3: the word behind a colon, the key, what it is where nobody says it (0.19.8), and what transformers makes of "auto".
+STAGE3 = {
+    "prefetch": ("stage3_prefetch_bucket_size", 50000000, lambda hidden: int(0.9 * hidden * hidden)),
+    "persist": ("stage3_param_persistence_threshold", 100000, lambda hidden: 10 * hidden),
+    "live": ("stage3_max_live_parameters", 1000000000, None),
+    "reuse": ("stage3_max_reuse_distance", 1000000000, None),
+    "group": ("sub_group_size", 1000000000, None),
+}
 
 
 def is_zero(shard):
@@ -31,24 +42,41 @@ def is_zero(shard):
 
 def stage(shard):
     """1 to 3; 0: the whole model, or no ZeRO."""
+    if shard == TRACE:
+        return 3
     return parse(shard)[0] if is_zero(shard) else 0
 
 
 def parse(shard):
-    """'zero2:auto:overlap' -> (2, None, True); None: a bucket of the hidden size's square."""
-    word, bucket, overlap, *more = shard.split(":") + [""] * max(0, 2 - shard.count(":"))
-    is_known = word[4:] in ("0", "1", "2", "3") and overlap in ("", "overlap") and not more
+    """'zero2:auto:overlap' -> (2, None, True, {}); None: a bucket of the hidden size's square. Of stage 3 with what else is said."""
+    word, bucket, *more = shard.split(":") + [""] * (1 - min(1, shard.count(":")))
+    overlap = more[:1] == ["overlap"]
+    said = dict(text.partition("=")[::2] for text in more[overlap:])
+    is_known = word[4:] in ("0", "1", "2", "3") and (not said or word == "zero3") and set(said) <= set(STAGE3)
+    is_known = is_known and all(v.isdigit() or v == "auto" and STAGE3[k][2] for k, v in said.items())
     if not is_known or not (bucket in ("", "auto") or bucket.isdigit() and int(bucket) > 0):
-        raise UsageError("--shard %s: write zero1, zero2 or zero3, zero2:BUCKET or zero2:BUCKET:overlap" % shard)
-    return int(word[4:]), None if bucket == "auto" else int(bucket or BUCKET), overlap == "overlap"
+        raise UsageError("--shard %s: write zero1, zero2 or zero3, zero2:BUCKET or zero2:BUCKET:overlap, and of zero3 perhaps %s behind"
+                         % (shard, ", ".join(":%s=N" % k for k in STAGE3)))
+    return int(word[4:]), None if bucket == "auto" else int(bucket or BUCKET), overlap, said
+
+
+def stage3_config(shard, hidden):
+    """What a DeepSpeed file says of stage 3, of a shard that does."""
+    _, bucket, _, said = parse(shard)
+    config = {}
+    for word, (key, usual, auto) in STAGE3.items():
+        value = said.get(word, "auto" if bucket is None and auto else usual)
+        config[key] = auto(hidden) if value == "auto" else int(value)
+    return config
 
 
 def check(knobs, kind):
     """Raises UsageError for what cannot be recorded."""
-    parse(knobs.shard)
+    if knobs.shard != TRACE:
+        parse(knobs.shard)
     if kind != "hf":
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME)" % knobs.shard)
-    if knobs.shard != WHOLE and (not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS):
+    if knobs.shard not in (WHOLE, TRACE) and (not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS):
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
     if knobs.mode != "train" or knobs.ema or knobs.quant or knobs.precision not in ("amp-bf16", "bf16"):
         raise UsageError("--shard %s: training in bf16, without a model average and weights in four bits, is recorded" % knobs.shard)
@@ -151,6 +179,7 @@ def _defragment(tensors):
     for t in tensors:
         t.batchfit_numel = t.numel()
         t.data = torch.empty(0, dtype=t.dtype, device=t.device)
+    sys.modules["deepspeed.accelerator"].get_accelerator().empty_cache()
     whole, at = torch.empty(total, dtype=of.dtype, device=of.device), 0
     for t in tensors:
         t.data = whole.narrow(0, at, t.batchfit_numel)
@@ -176,6 +205,40 @@ def _shadows(rec):
         torch.zeros_like = original
 
 
+class _Ordered(dict):
+    """A set that goes through its members in the order in which they came: those of parameters go by addresses."""
+
+    def __init__(self, items=()):
+        super().__init__(dict.fromkeys(items))
+
+    def add(self, item):
+        """As of a set."""
+        self[item] = None
+
+    def discard(self, item):
+        """As of a set."""
+        self.pop(item, None)
+
+    def update(self, items):
+        """As of a set."""
+        super().update(dict.fromkeys(items))
+
+
+def _convert(cls, script):
+    """Stage 3: parameters come to the GPU one after the other, each partitioned before the next one comes."""
+    original = cls._zero_init_param
+    original = getattr(original, "batchfit", original)
+
+    def convert(self, param):
+        if id(param) in script.elsewhere:
+            script.log.poll()
+            script.log.resized(storage_of(param), "-", script.elsewhere.pop(id(param)))
+            script.log.retag(param, "param")
+        return original(self, param)
+    convert.batchfit = original
+    cls._zero_init_param = convert
+
+
 def _start(ranks, rec):
     """(deepspeed, handle): a group of so many ranks, of which this process is the first."""
     import torch.distributed._tools.fake_collectives  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
@@ -195,6 +258,8 @@ def _start(ranks, rec):
         _finite(getattr(module, name), "has_overflow")
         _finite(module, "is_invalid_grad_norm")
     stage3.defragment = _defragment
+    for name in ("parameter_offload", "partitioned_param_coordinator"):
+        sys.modules["deepspeed.runtime.zero." + name].set = _Ordered
     for name, module in list(sys.modules.items()):
         if name.startswith("deepspeed.runtime.zero.") and hasattr(module, "assert_ints_same_as_other_ranks"):
             module.assert_ints_same_as_other_ranks = lambda numbers: None  # there are no others
@@ -209,15 +274,29 @@ def _start(ranks, rec):
 class ZeroScript(Script):
     """transformers' Trainer with DeepSpeed: the engine runs the model, the backward pass and the update."""
 
-    def _config(self):
-        knobs, hidden = self.knobs, self.job.hidden
-        level, bucket, overlaps = parse(knobs.shard)
+    def _stage(self):
+        hidden = self.job.hidden
+        level, bucket, overlaps, _ = parse(self.knobs.shard)
         zero = dict(stage=level, overlap_comm=overlaps, contiguous_gradients=True, reduce_bucket_size=bucket or hidden * hidden)
-        if zero["stage"] == 3:
-            zero.update(stage3_prefetch_bucket_size=int(0.9 * hidden * hidden), stage3_param_persistence_threshold=10 * hidden)
+        return dict(zero, **stage3_config(self.knobs.shard, hidden)) if level == 3 else zero
+
+    def _config(self):
+        knobs = self.knobs
         return dict(train_micro_batch_size_per_gpu=self.batch, gradient_accumulation_steps=knobs.accumulation,
-                    gradient_clipping=knobs.clip_grad, bf16=dict(enabled=True), zero_optimization=zero,
+                    gradient_clipping=knobs.clip_grad, bf16=dict(enabled=True), zero_optimization=self._stage(),
                     zero_allow_untested_optimizer=True)
+
+    def _start(self):
+        self.deepspeed, handle = _start(self.knobs.ranks or 2, self.rec)
+        self.elsewhere = {}  # parameters that are on the host, and of which module they are
+        _convert(sys.modules["deepspeed.runtime.zero.partition_parameters"].Init, self)
+        return handle
+
+    def _note(self, tensor, module, tag):
+        if tag != "param" or stage(self.knobs.shard) < 3:
+            return super()._note(tensor, module, tag)
+        self.elsewhere[id(tensor)] = module
+        return self.log.ignore(tensor)
 
     def _make_optimizer(self):
         made = optimizers.make(self.knobs, self.model)
@@ -233,7 +312,7 @@ class ZeroScript(Script):
     def run(self):
         """The whole recording."""
         self.model = self.job.model
-        self.deepspeed, handle = _start(self.knobs.ranks, self.rec)
+        handle = self._start()
         handle.log = self.log
         original = torch.Tensor.record_stream
         torch.Tensor.record_stream = lambda tensor, stream: None

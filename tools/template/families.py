@@ -23,6 +23,8 @@ _COMMON = dict(optimizer="adamw", fused_optimizer=True, weights="bf16", script_d
 _AMP = dict(_COMMON, precision="amp-bf16")
 # What DeepSpeed's engine makes of a model, on one GPU: ZeRO's buckets and partitions are added to it (src/predict/tape/zero.c).
 _ZERO = dict(_COMMON, precision="bf16", shard="zero0")
+# Under the engine of stage 3, its parameters aside: src/predict/tape/zero3.c puts them in.
+_ZERO3 = dict(_ZERO, shard="zero3:trace")
 KINDS = {
     "full": (dict(_COMMON, precision="bf16"), None),
     "full-foreach": (dict(_COMMON, precision="bf16", fused_optimizer=False), None),
@@ -38,6 +40,9 @@ KINDS = {
     "zero": (_ZERO, None),
     "zero-lora": (_ZERO, ""),
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
+    "zero3": (_ZERO3, None),
+    "zero3-lora": (_ZERO3, ""),
+    "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
     "lora-qv": (_AMP, ":q_proj,v_proj"),
     "lora-qv-dropout": (_AMP, ":q_proj,v_proj:dropout"),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
