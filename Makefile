@@ -57,6 +57,11 @@ test-slurm: all ## beside a real Slurm (Debian: slurmctld slurmd slurm-client mu
 	@meson compile -C build trainer >/dev/null
 	@tests/slurm/run build/batchfit build/tests/standin/trainer --jobs $(or $(JOBS_OF_RUN),100)
 
+.PHONY: test-store
+test-store: all ## the history in a real PostgreSQL (Debian: postgresql): WRITERS (200) at once while the server is killed KILLS (3) times, verbs, bad input
+	@meson compile -C build trainer store_writer >/dev/null
+	@tests/store/run build/batchfit build/tests/store_writer build/tests/standin/trainer --writers $(or $(WRITERS),200) --runs 20 --kills $(or $(KILLS),3)
+
 .PHONY: test-gpu
 test-gpu: all ## on a machine with a GPU: predicted and measured peaks side by side (tests/gpu/README.md)
 	@tests/gpu/run || [ $$? = 77 ]

@@ -58,7 +58,8 @@
             "PYTORCH_CUDA_ALLOC_CONF of the run; 'env' takes the one in the environment", "")
 #define CLI_ROW_STORE(at)                                                                    \
     CLI_ROW("store", "DIR", CLI_TEXT, at,                                                    \
-            "folder of the history (default $BATCHFIT_STORE, else ~/.local/state/batchfit)", \
+            "folder or postgresql:// address of the history (default $BATCHFIT_STORE, else " \
+            "~/.local/state/batchfit)",                                                      \
             "file")
 #define CLI_ROW_FORCE(at)                  \
     CLI_ROW("force", NULL, CLI_SWITCH, at, \

@@ -1,13 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-// The history on a real disk: what comes back, older and newer schemas, damage, and folders and
-// disks that take nothing.
+// The history on a real disk: where it is, older and newer schemas, damage, and folders and disks
+// that take nothing. What it has in common with PostgreSQL's: store_both.c.
 #include "unit.h"
 
 #include "base/os.h"
 #include "records/store/store_int.h"
 
 #include <fcntl.h>
-#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,114 +74,6 @@ static struct store_run *find(struct store *s, struct place *p, struct store_fil
     return runs;
 }
 
-// --- What comes back -----------------------------------------------------------------------------
-
-// Every column gets a value of its own, so that no two can be exchanged; a precision and a switch
-// have few.
-static void fill(struct arena *a, struct store_run *run) {
-    int n = 0;
-    for (const struct store_column *c = store_columns; c->since; c++, n++) {
-        const struct field *f = &c->field;
-        if (f->type == FIELD_TEXT) field_set_text(run, f, str_format(a, "%s %d", f->name, n));
-        if (field_outside(f) == FIELD_WHOLE) field_set_whole(run, f, 1000000000000 + n);
-        if (f->type == FIELD_REAL) field_set_real(run, f, n + 0.125);
-    }
-    run->plan.precision = PLAN_BF16;
-}
-
-static void assert_same(const struct store_run *x, const struct store_run *y) {
-    for (const struct store_column *c = store_columns; c->since; c++) {
-        const struct field *f = &c->field;
-        if (field_outside(f) == FIELD_TEXT) {
-            assert_true(str_equal(field_text(x, f), field_text(y, f)));
-        } else if (field_outside(f) == FIELD_WHOLE) {
-            assert_int_equal(field_whole(x, f), field_whole(y, f));
-        } else {
-            double u = field_real(x, f), v = field_real(y, f);
-            assert_true(u == v || (isnan(u) && isnan(v)));
-        }
-    }
-}
-
-static void every_column_comes_back(void **state) {
-    struct place *p = *state;
-    struct store *s = open_at(p);
-    struct store_run run = store_run_unknown();
-    fill(&p->arena, &run);
-    assert_int_equal(add(s, &run), 1);
-    store_close(s);
-    s = open_at(p);
-    struct store_run *back = find(s, p, (struct store_filter){0}, 1);
-    assert_same(&run, back);
-    assert_int_equal(back->id, 1);
-    store_close(s);
-}
-
-static void unknown_stays_unknown(void **state) {
-    struct place *p = *state;
-    struct store *s = open_at(p);
-    struct store_run run = store_run_unknown();
-    add(s, &run);
-    assert_same(&run, find(s, p, (struct store_filter){0}, 1));
-    store_close(s);
-}
-
-static void zero_is_not_unknown(void **state) {
-    struct place *p = *state;
-    struct store *s = open_at(p);
-    struct store_run run = run_of("trial", "m", 0);
-    run.alloc_retries = 0;
-    run.times.io_ms = 0;
-    add(s, &run);
-    struct store_run *back = find(s, p, (struct store_filter){0}, 1);
-    assert_int_equal(back->alloc_retries, 0);
-    assert_true(back->times.io_ms == 0);
-    store_close(s);
-}
-
-static void filters_narrow(void **state) {
-    struct place *p = *state;
-    struct store *s = open_at(p);
-    struct store_run runs[] = {run_of("trial", "timm:resnet50", 1),
-                               run_of("trial", "timm:swin_t", 2),
-                               run_of("bench", "timm:resnet50", 3), run_of("trial", "100%_x", 4)};
-    runs[1].gpu = STR("NVIDIA GeForce RTX 3060");
-    runs[1].is_standin = 1;
-    runs[2].question = STR("q1");
-    for (int i = 0; i < 4; i++) add(s, &runs[i]);
-    struct store_run *all = find(s, p, (struct store_filter){0}, 4);
-    assert_int_equal(all[0].plan.batch, 4); // the newest first
-    assert_int_equal(all[3].plan.batch, 1);
-    assert_int_equal(find(s, p, (struct store_filter){.limit = 2}, 2)[1].plan.batch, 3);
-    find(s, p, (struct store_filter){.kind = STR("trial")}, 3);
-    find(s, p, (struct store_filter){.model = STR("timm:resnet50")}, 2);
-    find(s, p, (struct store_filter){.model_like = STR("ResNet")}, 2);
-    find(s, p, (struct store_filter){.model_like = STR("%")}, 1);
-    find(s, p, (struct store_filter){.model_like = STR("' OR 1=1 --")}, 0);
-    find(s, p, (struct store_filter){.gpu_like = STR("rtx 3060")}, 1);
-    find(s, p, (struct store_filter){.question = STR("q1")}, 1);
-    find(s, p, (struct store_filter){.since_ms = 3000}, 2);
-    find(s, p, (struct store_filter){.only_real = true}, 3);
-    find(s, p, (struct store_filter){.kind = STR("trial"), .only_real = true, .since_ms = 2}, 2);
-    assert_int_equal(find(s, p, (struct store_filter){.id = 3}, 1)->plan.batch, 3);
-    store_close(s);
-}
-
-static void only_predicted_wants_both_and_no_retries(void **state) {
-    struct place *p = *state;
-    struct store *s = open_at(p);
-    for (int i = 0; i < 5; i++) {
-        struct store_run run = run_of("trial", "m", i + 1);
-        run.reserved_bytes = i == 1 ? -1 : 100;
-        run.predicted_reserved_bytes = i == 2 ? -1 : 100;
-        run.alloc_retries = i == 3 ? 2 : -1;
-        run.is_standin = i == 4;
-        add(s, &run);
-    }
-    assert_int_equal(find(s, p, (struct store_filter){.only_predicted = true}, 1)->plan.batch, 1);
-    store_close(s);
-}
-
 static void only_the_user_may_read_it(void **state) {
     struct place *p = *state;
     static const char *const names[] = {"history.db", "history.db-wal"};
@@ -202,14 +93,20 @@ static void the_option_wins_over_the_variables(void **state) {
     setenv("HOME", "/h", 1);
     unsetenv("XDG_STATE_HOME");
     unsetenv("BATCHFIT_STORE");
-    assert_str(store_folder(&p->arena, NULL), "/h/.local/state/batchfit");
+    assert_str(store_place(&p->arena, NULL), "/h/.local/state/batchfit");
     setenv("XDG_STATE_HOME", "relative", 1); // to be ignored, says the specification
     assert_str(store_folder(&p->arena, NULL), "/h/.local/state/batchfit");
     setenv("XDG_STATE_HOME", "/x", 1);
     assert_str(store_folder(&p->arena, NULL), "/x/batchfit");
     setenv("BATCHFIT_STORE", "/s", 1);
-    assert_str(store_folder(&p->arena, ""), "/s");
-    assert_str(store_folder(&p->arena, "/o"), "/o");
+    assert_str(store_place(&p->arena, ""), "/s");
+    assert_str(store_place(&p->arena, "/o"), "/o");
+    // What lies beside the history lies on this machine's disk.
+    assert_str(store_place(&p->arena, "postgresql://h/d"), "postgresql://h/d");
+    assert_str(store_folder(&p->arena, "postgresql://h/d"), "/s");
+    setenv("BATCHFIT_STORE", "postgresql://h/d", 1);
+    assert_str(store_place(&p->arena, NULL), "postgresql://h/d");
+    assert_str(store_folder(&p->arena, NULL), "/x/batchfit");
     unsetenv("BATCHFIT_STORE");
     unsetenv("XDG_STATE_HOME");
     unsetenv("HOME");
@@ -264,7 +161,7 @@ static void version_1_is_brought_up(void **state) {
     assert_int_equal(back[1].peak_bytes, 70);
     assert_int_equal(back[1].covered, -1);
     int version;
-    assert_int_equal(store_version_of(s->db, &version), SQLITE_OK);
+    assert_int_equal(s->engine->version(s, &version, NULL), 0);
     assert_int_equal(version, store_version);
     store_close(s);
 }
@@ -293,7 +190,8 @@ static void every_version_leads_to_the_same_schema(void **state) {
         assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
         for (int v = from; v <= store_version; v++) {
             struct fail why = {0};
-            if (v > 0 && store_migrate(db, STR("memory"), v, &why) < 0) fail_msg("%s", why.message);
+            struct store s = {.engine = &store_sqlite, .path = STR("memory"), .db = db};
+            if (v > 0 && store_migrate(&s, v, &why) < 0) fail_msg("%s", why.message);
         }
         struct str now = schema(p, db);
         if (from > 0) assert_true(str_equal(last, now));
@@ -314,7 +212,7 @@ static void a_newer_version_is_refused(void **state) {
     assert_int_equal(store_open(&p->arena, str_of(p->folder), &s, &why), FAIL_INPUT);
     assert_non_null(strstr(why.message, "version 99"));
     assert_non_null(strstr(why.hint, "--store"));
-    run_sql(p, "PRAGMA user_version = 2"); // nothing was touched
+    run_sql(p, "PRAGMA user_version = 3"); // nothing was touched
     s = open_at(p);
     find(s, p, (struct store_filter){0}, 1);
     store_close(s);
@@ -497,11 +395,6 @@ static void a_full_disk_loses_nothing_stored(void **state) {
 int main(void) {
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(every_column_comes_back),
-        CASE(unknown_stays_unknown),
-        CASE(zero_is_not_unknown),
-        CASE(filters_narrow),
-        CASE(only_predicted_wants_both_and_no_retries),
         CASE(only_the_user_may_read_it),
         CASE(the_option_wins_over_the_variables),
         CASE(version_1_is_brought_up),

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Many writers at once, and writers that are killed: what store_add has reported as stored is
-// there.
+// there. With an address (tests/store/with-postgres) it is PostgreSQL that they write to.
 #include "unit.h"
 
 #include "base/os.h"
@@ -16,12 +16,21 @@
 enum { WRITERS = 6, EACH = 25, KILLS = 40 };
 
 static char folder[64];
+static const char *address, *place;
 static struct arena arena;
 
 static int setup(void **state) {
     (void)state;
     strcpy(folder, "/tmp/batchfit-store-XXXXXX");
-    return mkdtemp(folder) ? 0 : -1;
+    if (!mkdtemp(folder)) return -1;
+    setenv("BATCHFIT_STORE", folder, 1); // where runs wait for a server
+    place = address ? address : folder;
+    if (!address) return 0;
+    struct store *s;
+    if (store_open(&arena, str_of(place), &s, NULL) < 0) return -1;
+    int rc = s->engine->execute(s, "DROP SCHEMA IF EXISTS batchfit CASCADE", "test", NULL);
+    store_close(s);
+    return rc;
 }
 
 static int teardown(void **state) {
@@ -48,7 +57,7 @@ static void assert_stored(int writer, int64_t count, int64_t at_most) {
     struct fail why = {0};
     ptrdiff_t found;
     struct store_filter filter = {0};
-    if (store_open(&arena, str_of(folder), &s, &why) < 0) fail_msg("%s", why.message);
+    if (store_open(&arena, str_of(place), &s, &why) < 0) fail_msg("%s", why.message);
     assert_int_equal(store_note(s).len, 0); // not damaged
     if (store_find(s, &arena, &filter, &runs, &found, &why) < 0) fail_msg("%s", why.message);
     int64_t seen = 0, most = 0;
@@ -64,7 +73,7 @@ static void assert_stored(int writer, int64_t count, int64_t at_most) {
 
 static void writer_child(int writer) {
     struct store *s;
-    if (store_open(&arena, str_of(folder), &s, NULL) < 0) _exit(1);
+    if (store_open(&arena, str_of(place), &s, NULL) < 0) _exit(1);
     for (int i = 1; i <= EACH; i++) {
         if (add(s, writer, i) < 0) _exit(2);
     }
@@ -92,7 +101,7 @@ static void writers_at_once(void **state) {
 // Writes the number of each run to the pipe after it was reported as stored.
 static void victim(int writer, int report) {
     struct store *s;
-    if (store_open(&arena, str_of(folder), &s, NULL) < 0) _exit(1);
+    if (store_open(&arena, str_of(place), &s, NULL) < 0) _exit(1);
     for (int64_t i = 1;; i++) {
         if (add(s, writer, i) < 0) _exit(2);
         if (write(report, &i, sizeof i) != sizeof i) _exit(3);
@@ -123,7 +132,8 @@ static void kill_9_loses_nothing_reported(void **state) {
     assert_true(all > KILLS); // else nothing was tried
 }
 
-int main(void) {
+int main(int argc, char **argv) {
+    address = argc > 1 ? argv[1] : NULL;
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(writers_at_once, setup, teardown),
         cmocka_unit_test_setup_teardown(kill_9_loses_nothing_reported, setup, teardown),

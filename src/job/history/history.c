@@ -29,6 +29,13 @@ static void not_stored(struct history *h, const struct fail *why) {
                     why->hint[0] ? "; " : "", why->hint);
 }
 
+static void not_read(struct history *h, const struct fail *why) {
+    if (h->unread) return;
+    h->unread = true;
+    str_list_format(h->arena, &h->notes, "the history could not be read: %s%s%s", why->message,
+                    why->hint[0] ? "; " : "", why->hint);
+}
+
 void history_open(struct arena *a, const struct history_options *o, struct history *ret_history) {
     struct fail why = {0};
     *ret_history = (struct history){.arena = a, .fresh = o->fresh, .base = store_run_unknown()};
@@ -36,7 +43,7 @@ void history_open(struct arena *a, const struct history_options *o, struct histo
     ret_history->base.version = STR(BATCHFIT_VERSION);
     ret_history->base.is_standin = 0;
     if (o->is_off) return;
-    if (store_open(a, store_folder(a, o->store), &ret_history->store, &why) < 0) {
+    if (store_open(a, store_place(a, o->store), &ret_history->store, &why) < 0) {
         not_stored(ret_history, &why);
     }
 }
@@ -297,7 +304,7 @@ bool history_recall(struct history *h, const struct plan *p, int64_t budget_byte
     ptrdiff_t count;
     if (!h->store || h->fresh || h->base.question.len == 0) return false;
     if (store_find(h->store, h->arena, &filter, &runs, &count, &why) < 0) {
-        not_stored(h, &why);
+        not_read(h, &why);
         return false;
     }
     for (ptrdiff_t i = 0; i < count; i++) { // the newest first

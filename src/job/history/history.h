@@ -27,7 +27,7 @@ struct history {
     struct store *store;   // NULL: there is none
     struct store_run base; // what the rows of this call share
     struct str_list notes; // for the user, once
-    bool failed;           // one note about it is enough
+    bool failed, unread;   // one note about each is enough
     int64_t recalled;      // trials that were answered from it
     int64_t recalled_ms;   // when the newest of them was made
 };

@@ -76,6 +76,7 @@ const struct store_column store_columns[] = {
     NEW(signal, 2),
     NEW(wanted_bytes, 2),
     NEW(each_s, 2),
+    NEW(uid, 3),
     {.since = 0},
 };
 #undef TIME

@@ -6,7 +6,9 @@ bool store_is_damage(sqlite3 *db) {
     return (code & 0xff) == SQLITE_CORRUPT || (code & 0xff) == SQLITE_NOTADB;
 }
 
-int store_fail(sqlite3 *db, struct str path, const char *what, struct fail *why) {
+int store_fail(const struct store *s, const char *what, struct fail *why) {
+    sqlite3 *db = s->db;
+    struct str path = s->path;
     int code = db ? sqlite3_extended_errcode(db) : SQLITE_NOMEM;
     if (store_is_damage(db)) {
         return fail_set(why, FAIL_INPUT, "%.*s: %s: the file is damaged (%s)", STR_ARG(path), what,

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// From an older schema to this program's, in one transaction. The version is SQLite's user_version;
-// a version adds the columns that columns.c gives it, and what stands here. A database of a newer
-// version is refused: what it holds is not ours to change.
+// From an older schema to this program's, in one transaction, for both databases. The version is
+// SQLite's user_version, in PostgreSQL a table's one row; a version adds the columns that columns.c
+// gives it, and what stands here. A database of a newer version is refused: what it holds is not
+// ours to change.
 #include "records/store/store_int.h"
 
 #include <stdio.h>
@@ -20,81 +21,75 @@ static const struct migration migrations[] = {
     {2, "CREATE INDEX runs_question ON runs(question, at_ms);"
         "CREATE INDEX runs_predicted ON runs(gpu, at_ms) WHERE predicted_reserved_bytes > 0 "
         "AND reserved_bytes > 0 AND is_standin = 0;"},
+    {3, "CREATE UNIQUE INDEX runs_uid ON runs(uid);"},
 };
 enum { MIGRATIONS = sizeof migrations / sizeof *migrations };
-const int store_version = 2;
+const int store_version = 3;
 
-static const char *const type_names[] = {
-    [FIELD_TEXT] = "TEXT", [FIELD_WHOLE] = "INTEGER", [FIELD_REAL] = "REAL"};
+static const char changing[] = "changing its schema";
 
-int store_version_of(sqlite3 *db, int *ret_version) {
-    sqlite3_stmt *read = NULL;
-    int code = sqlite3_prepare_v2(db, "PRAGMA user_version", -1, &read, NULL);
-    if (code == SQLITE_OK) code = sqlite3_step(read);
-    if (code == SQLITE_ROW) *ret_version = sqlite3_column_int(read, 0);
-    sqlite3_finalize(read);
-    return code == SQLITE_ROW ? SQLITE_OK : code;
+static int execute(struct store *s, const char *sql, struct fail *why) {
+    return s->engine->execute(s, sql, changing, why);
 }
 
-static int execute(sqlite3 *db, const char *sql) {
-    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+static const char *type_of(const struct store *s, const struct store_column *c) {
+    return s->engine->types[field_outside(&c->field)];
 }
 
-static int add_columns(sqlite3 *db, int version) {
-    int code = SQLITE_OK;
-    for (const struct store_column *c = store_columns; code == SQLITE_OK && c->since; c++) {
+static int add_columns(struct store *s, int version, struct fail *why) {
+    int rc = 0;
+    for (const struct store_column *c = store_columns; rc == 0 && c->since; c++) {
         char sql[160];
         if (c->since != version) continue;
         snprintf(sql, sizeof sql, "ALTER TABLE runs ADD COLUMN %s %s", c->field.name,
-                 type_names[field_outside(&c->field)]);
-        code = execute(db, sql);
+                 type_of(s, c));
+        rc = execute(s, sql, why);
     }
-    return code;
+    return rc;
 }
 
 // All columns at once: one by one SQLite reads the schema again for each.
-static int create(sqlite3 *db, int version) {
+static int create(struct store *s, int version, struct fail *why) {
     ARENA_AUTO a = {0};
     struct buf sql = buf_new(&a);
-    // AUTOINCREMENT: a number that somebody wrote down never comes to mean another run.
-    buf_add(&sql, STR("CREATE TABLE runs(id INTEGER PRIMARY KEY AUTOINCREMENT"));
+    buf_format(&sql, "CREATE TABLE runs(id %s", s->engine->id);
     for (const struct store_column *c = store_columns; c->since; c++) {
-        if (c->since <= version)
-            buf_format(&sql, ", %s %s", c->field.name, type_names[field_outside(&c->field)]);
+        if (c->since <= version) buf_format(&sql, ", %s %s", c->field.name, type_of(s, c));
     }
     buf_byte(&sql, ')');
-    return execute(db, buf_z(&sql));
+    return execute(s, buf_z(&sql), why);
 }
 
-static int bring_up(sqlite3 *db, int from, int to) {
-    int code = from == 0 ? create(db, to) : SQLITE_OK;
-    for (int i = 0; code == SQLITE_OK && i < MIGRATIONS; i++) {
+static int bring_up(struct store *s, int from, int to, struct fail *why) {
+    int rc = from == 0 ? create(s, to, why) : 0;
+    for (int i = 0; rc == 0 && i < MIGRATIONS; i++) {
         char sql[64];
         if (migrations[i].version <= from || migrations[i].version > to) continue;
-        if (from > 0) code = add_columns(db, migrations[i].version);
-        if (code == SQLITE_OK) code = execute(db, migrations[i].sql);
-        snprintf(sql, sizeof sql, "PRAGMA user_version = %d", migrations[i].version);
-        if (code == SQLITE_OK) code = execute(db, sql);
+        if (from > 0) rc = add_columns(s, migrations[i].version, why);
+        if (rc == 0) rc = execute(s, migrations[i].sql, why);
+        snprintf(sql, sizeof sql, "%s%d%s", s->engine->set_version[0], migrations[i].version,
+                 s->engine->set_version[1]);
+        if (rc == 0) rc = execute(s, sql, why);
     }
-    return code;
+    return rc;
 }
 
-static int refuse_newer(struct str path, int found, struct fail *why) {
+int store_refuse_newer(const struct store *s, int found, struct fail *why) {
     fail_set(why, FAIL_INPUT, "%.*s: history version %d; this program supports up to %d",
-             STR_ARG(path), found, store_version);
-    return fail_hint(why, "use the newer batchfit that wrote it, or another folder: --store DIR");
+             STR_ARG(s->path), found, store_version);
+    return fail_hint(why, "use the newer batchfit that wrote it, or another place: --store DIR");
 }
 
-int store_migrate(sqlite3 *db, struct str path, int version, struct fail *why) {
-    int found = 0, code = store_version_of(db, &found);
-    if (code != SQLITE_OK) return store_fail(db, path, "reading its version", why);
-    if (found > version) return refuse_newer(path, found, why);
+int store_migrate(struct store *s, int version, struct fail *why) {
+    int found = 0, rc = s->engine->version(s, &found, why);
+    if (rc < 0) return rc;
+    if (found > version) return store_refuse_newer(s, found, why);
     if (found == version) return 0;
-    code = execute(db, "BEGIN IMMEDIATE");
-    if (code != SQLITE_OK) return store_fail(db, path, "changing its schema", why);
-    code = store_version_of(db, &found); // another process may have been faster
-    if (code == SQLITE_OK && found < version) code = bring_up(db, found, version);
-    if (code == SQLITE_OK) code = execute(db, "COMMIT");
-    if (code == SQLITE_OK) return found > version ? refuse_newer(path, found, why) : 0;
-    return store_fail(db, path, "changing its schema", why); // who closes it rolls back
+    rc = execute(s, s->engine->begin, why);
+    if (rc < 0) return rc;
+    rc = s->engine->version(s, &found, why); // another process may have been faster
+    if (rc == 0 && found < version) rc = bring_up(s, found, version, why);
+    if (rc == 0) rc = execute(s, "COMMIT", why);
+    if (rc < 0) return rc; // who closes it rolls back
+    return found > version ? store_refuse_newer(s, found, why) : 0;
 }

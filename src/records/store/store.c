@@ -1,296 +1,107 @@
 // SPDX-License-Identifier: Apache-2.0
-// Opening, adding, finding. Every run is its own transaction with synchronous=FULL: the write-ahead
-// log is on the disk when store_add returns (https://sqlite.org/pragma.html#pragma_synchronous). On
-// a network file system the log's shared memory would not be shared between machines
-// (https://sqlite.org/wal.html, "WAL does not work over a network filesystem"), so there the
-// rollback journal is used.
+// The history, whichever database it is in: what goes in, what comes out, and copies from one to
+// another.
 #include "records/store/store_int.h"
 
-#include "base/os.h"
+#include <sys/random.h>
 
-#include <errno.h>
-#include <fcntl.h>
-#include <linux/magic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/file.h>
-#include <sys/vfs.h>
-#include <unistd.h>
+enum { UID_BYTES = 16 };
 
-enum { BUSY_MS = 10000, OPEN_TRIES = 50, OPEN_PAUSE_US = 20000, NAMES_MAX = 100 };
+// --- What goes in, what comes out ----------------------------------------------------------------
 
-struct str store_folder(struct arena *a, const char *folder) {
-    const char *own = folder && *folder ? folder : getenv("BATCHFIT_STORE");
-    const char *state = getenv("XDG_STATE_HOME"), *home = os_home();
-    if (own && *own) return str_copy(a, str_of(own));
-    // Relative paths are to be ignored (XDG Base Directory Specification 0.8).
-    if (state && *state == '/' && os_trusts(state, state))
-        return str_format(a, "%s/batchfit", state);
-    if (home) return str_format(a, "%s/.local/state/batchfit", home);
-    return (struct str){0};
+static struct str hex(struct arena *a, const unsigned char *bytes, int count) {
+    struct buf text = buf_new(a);
+    for (int i = 0; i < count; i++) buf_format(&text, "%02x", bytes[i]);
+    return buf_str(&text);
 }
 
-// --- Opening -------------------------------------------------------------------------------------
-
-// From statfs(2) and linux/magic.h; those that are not there are of Lustre, GPFS, BeeGFS, CephFS
-// and CIFS/SMB2 (coreutils' table of file systems, src/stat.c).
-static bool is_shared(const char *folder) {
-    static const uint32_t kinds[] = {NFS_SUPER_MAGIC,  SMB_SUPER_MAGIC,  0xff534d42,
-                                     0xfe534d42,       CODA_SUPER_MAGIC, AFS_SUPER_MAGIC,
-                                     FUSE_SUPER_MAGIC, V9FS_MAGIC,       0x0bd00bd0,
-                                     0x47504653,       0x19830326,       0x00c36400};
-    struct statfs fs;
-    if (statfs(folder, &fs) != 0) return false;
-    for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
-        if ((uint32_t)fs.f_type == kinds[i]) return true;
-    }
-    return false;
-}
-
-// The file is made by us, so that nobody else may read it; SQLite gives its log the same mode.
-static int make_file(const struct store *s, struct fail *why) {
-    int rc = os_make_private_dirs(s->arena, s->folder.p, why);
-    if (rc < 0) return rc;
-    OS_FD fd = open(s->path.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    if (fd < 0) return fail_set(why, FAIL_MACHINE, "%s: %s", s->path.p, strerror(errno));
-    os_sync_folder(s->folder.p);
-    return 0;
-}
-
-static int execute(struct store *s, const char *sql) {
-    return sqlite3_exec(s->db, sql, NULL, NULL, NULL);
-}
-
-// Changing to the write-ahead log needs the file alone for a moment and does not wait for it.
-static int set_modes(struct store *s) {
-    const char *journal =
-        s->is_shared ? "PRAGMA journal_mode = DELETE" : "PRAGMA journal_mode = WAL";
-    int code = SQLITE_BUSY;
-    for (int i = 0; i < OPEN_TRIES && (code & 0xff) == SQLITE_BUSY; i++) {
-        if (i > 0) usleep(OPEN_PAUSE_US);
-        code = execute(s, journal);
-    }
-    if (code == SQLITE_OK) code = execute(s, "PRAGMA synchronous = FULL");
-    return code;
-}
-
-static int open_writing(struct store *s, struct fail *why) {
-    int code = sqlite3_open_v2(s->path.p, &s->db, SQLITE_OPEN_READWRITE, NULL);
-    if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
-    if (code == SQLITE_OK) code = sqlite3_busy_timeout(s->db, BUSY_MS);
-    int version = 0;
-    if (code == SQLITE_OK) code = store_version_of(s->db, &version);
-    if (code == SQLITE_OK && version <= store_version) code = set_modes(s);
-    if (code != SQLITE_OK) return store_fail(s->db, s->path, "opening", why);
-    return store_migrate(s->db, s->path, store_version, why);
-}
-
-// Whether there is something in the log that is not in the database.
-static bool has_log(const struct store *s) {
-    struct stat st;
-    return stat(str_format(s->arena, "%s-wal", s->path.p).p, &st) == 0 && st.st_size > 0;
-}
-
-// On a full disk SQLite has no room for the index of the log, which it shares with others by a
-// file: alone it keeps it in its own memory. Nothing is written, at the end neither.
-static int open_alone(struct store *s) {
-    int code = sqlite3_open_v2(s->path.p, &s->db, SQLITE_OPEN_READWRITE, NULL);
-    if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
-    if (code == SQLITE_OK)
-        code = sqlite3_db_config(s->db, SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, 1, NULL);
-    if (code == SQLITE_OK) code = execute(s, "PRAGMA locking_mode = EXCLUSIVE");
-    if (code == SQLITE_OK) code = execute(s, "PRAGMA query_only = 1");
-    return code;
-}
-
-// In a folder that may not be written, or has no room, a database at rest can be read as a file
-// that does not change.
-static int open_reading(struct store *s, struct fail *why) {
-    struct arena *a = s->arena;
-    struct buf uri = buf_new(a);
-    int version = 0;
-    buf_add(&uri, STR("file:"));
-    for (ptrdiff_t i = 0; i < s->path.len; i++) {
-        unsigned char c = (unsigned char)s->path.p[i];
-        if (c == '%' || c == '?' || c == '#')
-            buf_format(&uri, "%%%02X", c);
-        else
-            buf_byte(&uri, (char)c);
-    }
-    if (!has_log(s)) buf_add(&uri, STR("?immutable=1"));
-    int code = sqlite3_open_v2(buf_z(&uri), &s->db, SQLITE_OPEN_READONLY | SQLITE_OPEN_URI, NULL);
-    if (code == SQLITE_OK) code = sqlite3_extended_result_codes(s->db, 1);
-    if (code == SQLITE_OK) code = store_version_of(s->db, &version);
-    if (code != SQLITE_OK && has_log(s)) {
-        sqlite3_close(s->db);
-        s->db = NULL;
-        code = open_alone(s);
-        if (code == SQLITE_OK) code = store_version_of(s->db, &version);
-    }
-    if (code != SQLITE_OK) return store_fail(s->db, s->path, "opening", why);
-    if (version == store_version) return 0;
-    return fail_set(why, FAIL_MACHINE,
-                    "%.*s: schema version %d, this program's is %d, and it is read-only",
-                    STR_ARG(s->path), version, store_version);
-}
-
-static void close_db(struct store *s) {
-    sqlite3_finalize(s->add);
-    sqlite3_close(s->db);
-    s->add = NULL;
-    s->db = NULL;
-}
-
-// --- Damage --------------------------------------------------------------------------------------
-
-// The database and the files that belong to it; the log alone would be taken for the new one's.
-static int move_aside(const struct store *s, struct str *ret_moved, struct fail *why) {
-    static const char *const suffixes[] = {"-wal", "-shm", "-journal", ""};
-    struct arena *a = s->arena;
-    char date[32];
-    time_t now = time(NULL);
-    struct tm utc;
-    gmtime_r(&now, &utc);
-    strftime(date, sizeof date, "%Y%m%dT%H%M%SZ", &utc);
-    struct str to = str_format(a, "%s.damaged-%s", s->path.p, date);
-    for (int i = 1; i < NAMES_MAX && os_exists(to.p); i++) {
-        to = str_format(a, "%s.damaged-%s.%d", s->path.p, date, i);
-    }
-    for (size_t i = 0; i < sizeof suffixes / sizeof *suffixes; i++) {
-        const char *from = str_format(a, "%s%s", s->path.p, suffixes[i]).p;
-        if (rename(from, str_format(a, "%s%s", to.p, suffixes[i]).p) != 0 && errno != ENOENT) {
-            return fail_set(why, FAIL_MACHINE, "%s: cannot be moved away: %s", from,
-                            strerror(errno));
-        }
-    }
-    *ret_moved = to;
-    return 0;
-}
-
-// Reads every page, so only when there is reason to doubt.
-static bool is_sound(struct store *s) {
-    sqlite3_stmt *check = NULL;
-    int code = sqlite3_prepare_v2(s->db, "PRAGMA quick_check(1)", -1, &check, NULL);
-    if (code == SQLITE_OK) code = sqlite3_step(check);
-    bool sound =
-        code == SQLITE_ROW && str_is(str_of((const char *)sqlite3_column_text(check, 0)), "ok");
-    sqlite3_finalize(check);
-    return sound;
-}
-
-int store_begin_anew(struct store *s, struct fail *why) {
-    OS_FD lock =
-        open(str_format(s->arena, "%s.lock", s->path.p).p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
-    struct str moved = {0};
-    if (lock >= 0) flock(lock, LOCK_EX);
-    close_db(s);
-    int rc = open_writing(s, why);
-    if (rc == 0 && is_sound(s)) return 0;
-    if (rc < 0 && !store_is_damage(s->db)) return rc;
-    close_db(s);
-    rc = move_aside(s, &moved, why);
-    if (rc == 0) rc = make_file(s, why);
-    if (rc == 0) rc = open_writing(s, why);
-    if (rc < 0) return rc;
-    s->note = str_format(s->arena,
-                         "the history was damaged: it was moved to %.*s, and a new one was started",
-                         STR_ARG(moved));
-    return 0;
+struct str store_new_uid(struct arena *a) {
+    unsigned char bytes[UID_BYTES];
+    // Without random numbers the run has none, and can be told from its copy by its content only.
+    if (getrandom(bytes, sizeof bytes, 0) != (ssize_t)sizeof bytes) return (struct str){0};
+    return hex(a, bytes, UID_BYTES);
 }
 
 struct str store_note(const struct store *s) {
     return s->note;
 }
 
-int store_open(struct arena *a, struct str folder, struct store **ret_store, struct fail *why) {
-    struct fail first = {0};
-    *ret_store = NULL;
-    if (folder.len == 0) {
-        fail_set(why, FAIL_MACHINE, "no place for the history: HOME is not set or not yours");
-        return fail_hint(why, "name one with --store DIR or BATCHFIT_STORE");
-    }
-    struct store *s = arena_new(a, struct store, 1);
-    *s = (struct store){.arena = a,
-                        .folder = str_of(str_z(a, folder)),
-                        .path = str_format(a, "%.*s/history.db", STR_ARG(folder))};
-    int rc = make_file(s, &first);
-    s->is_shared = is_shared(s->folder.p);
-    if (rc == 0) rc = open_writing(s, &first);
-    if (rc < 0 && s->db && store_is_damage(s->db)) rc = store_begin_anew(s, &first);
-    if (rc == FAIL_MACHINE) {
-        s->unwritable = str_copy(a, str_of(first.message));
-        close_db(s);
-        if (open_reading(s, NULL) == 0) rc = 0;
-    }
-    if (rc < 0) {
-        close_db(s);
-        if (why) *why = first;
-        return rc;
-    }
-    *ret_store = s;
-    return 0;
+struct str store_name(const struct store *s) {
+    return s->path;
 }
 
 void store_close(struct store *s) {
-    if (s) close_db(s);
-}
-
-// --- Adding --------------------------------------------------------------------------------------
-
-static int bind(sqlite3_stmt *to, int at, const struct store_column *c,
-                const struct store_run *run) {
-    enum field_type type = field_outside(&c->field);
-    // SQLite stores a NaN as NULL (https://sqlite.org/c3ref/bind_blob.html).
-    if (type == FIELD_REAL) return sqlite3_bind_double(to, at, field_real(run, &c->field));
-    if (type == FIELD_TEXT) {
-        struct str text = field_text(run, &c->field);
-        return sqlite3_bind_text64(to, at, text.len > 0 ? text.p : NULL, (sqlite3_uint64)text.len,
-                                   SQLITE_STATIC, SQLITE_UTF8);
-    }
-    int64_t whole = field_whole(run, &c->field);
-    return whole >= 0 ? sqlite3_bind_int64(to, at, whole) : sqlite3_bind_null(to, at);
-}
-
-static struct str column_names(struct arena *a) {
-    struct buf names = buf_new(a);
-    for (const struct store_column *c = store_columns; c->since; c++) {
-        buf_format(&names, "%s%s", names.count ? ", " : "", c->field.name);
-    }
-    return buf_str(&names);
-}
-
-static int prepare_add(struct store *s) {
-    ARENA_AUTO a = {0};
-    struct buf sql = buf_new(&a);
-    if (s->add) return SQLITE_OK;
-    buf_format(&sql, "INSERT INTO runs(%.*s) VALUES(", STR_ARG(column_names(&a)));
-    for (const struct store_column *c = store_columns; c->since; c++) {
-        buf_add(&sql, c == store_columns ? STR("?") : STR(", ?"));
-    }
-    buf_byte(&sql, ')');
-    return sqlite3_prepare_v3(s->db, buf_z(&sql), -1, SQLITE_PREPARE_PERSISTENT, &s->add, NULL);
-}
-
-static int add(struct store *s, const struct store_run *run, int64_t *ret_id, struct fail *why) {
-    int code = prepare_add(s), at = 1;
-    for (const struct store_column *c = store_columns; code == SQLITE_OK && c->since; c++) {
-        code = bind(s->add, at++, c, run);
-    }
-    if (code == SQLITE_OK) code = sqlite3_step(s->add);
-    int rc = code == SQLITE_DONE ? 0 : store_fail(s->db, s->path, "storing a run", why);
-    if (rc == 0 && ret_id) *ret_id = sqlite3_last_insert_rowid(s->db);
-    // Gives up the write lock; after a failed step it repeats that step's code.
-    code = sqlite3_reset(s->add);
-    return rc < 0 || code == SQLITE_OK ? rc : store_fail(s->db, s->path, "storing a run", why);
+    if (s) s->engine->close(s);
 }
 
 int store_add(struct store *s, const struct store_run *run, int64_t *ret_id, struct fail *why) {
+    ARENA_AUTO a = {0};
+    struct store_run row = *run;
+    struct fail cause = {0};
     if (s->unwritable.len > 0) return fail_set(why, FAIL_MACHINE, "%s", s->unwritable.p);
-    int rc = add(s, run, ret_id, why);
-    if (rc == FAIL_INPUT) { // damaged
-        rc = store_begin_anew(s, why);
-        if (rc == 0) rc = add(s, run, ret_id, why);
+    if (row.uid.len == 0) row.uid = store_new_uid(&a);
+    int rc = s->engine->add(s, &row, 1, ret_id, NULL, &cause);
+    if (rc < 0 && s->engine->keep) {
+        if (ret_id) *ret_id = -1;
+        rc = s->engine->keep(s, &row, &cause);
     }
+    if (rc < 0 && why) *why = cause;
     return rc;
+}
+
+int store_find(struct store *s, struct arena *a, const struct store_filter *filter,
+               struct store_run **ret_runs, ptrdiff_t *ret_count, struct fail *why) {
+    struct store_query q = store_query_of(a, filter, s->engine->is_lateral);
+    struct store_found found = {0};
+    int rc = s->engine->find(s, a, &q, &found, why);
+    *ret_runs = found.items;
+    *ret_count = found.count;
+    return rc;
+}
+
+int store_count(struct store *s, struct store_number *ret, struct fail *why) {
+    return s->engine->count(s, ret, why);
+}
+
+// --- Copies --------------------------------------------------------------------------------------
+
+// A run of before version 3: the same each time that it is copied. Its number tells apart those
+// that are alike in all else.
+static struct str uid_of_old(struct arena *a, const struct store_run *run) {
+    struct buf text = buf_new(a);
+    buf_format(&text, "%lld", (long long)run->id);
+    for (const struct store_column *c = store_columns; c->since; c++) {
+        enum field_type type = field_outside(&c->field);
+        buf_byte(&text, '\n');
+        if (type == FIELD_TEXT) buf_add(&text, field_text(run, &c->field));
+        if (type == FIELD_WHOLE) buf_format(&text, "%lld", (long long)field_whole(run, &c->field));
+        if (type == FIELD_REAL) buf_format(&text, "%.17g", field_real(run, &c->field));
+    }
+    return str_format(a, "old-%016llx", (unsigned long long)str_hash(buf_str(&text)));
+}
+
+int store_copy(struct store *from, struct store *to, const struct store_filter *filter,
+               struct store_copied *ret, struct fail *why) {
+    ARENA_AUTO a = {0};
+    struct store_filter part = *filter;
+    part.above_id = -1;
+    part.limit = STORE_AT_ONCE;
+    *ret = (struct store_copied){0};
+    if (to->unwritable.len > 0) return fail_set(why, FAIL_MACHINE, "%s", to->unwritable.p);
+    for (;;) {
+        struct arena_mark mark = arena_mark(&a);
+        struct store_run *runs;
+        ptrdiff_t count, new = 0;
+        int rc = store_find(from, &a, &part, &runs, &count, why);
+        if (rc < 0 || count == 0) return rc;
+        part.above_id = runs[count - 1].id;
+        for (ptrdiff_t i = 0; i < count; i++) {
+            if (runs[i].uid.len == 0) runs[i].uid = uid_of_old(&a, &runs[i]);
+        }
+        rc = to->engine->add(to, runs, count, NULL, &new, why);
+        if (rc < 0) return rc;
+        ret->copied += new;
+        ret->present += count - new;
+        arena_rewind(&a, mark);
+    }
 }

@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// What happened before: one SQLite database of runs in the user's state folder. A run is one trial,
-// one setting of a benchmark, one answer of fit, one half of a comparison, one watched training.
-// What store_add has reported as stored survives kill -9 of every process and, as far as the disk
-// keeps its promises, a power loss. Many processes may write at once.
+// What happened before: one database of runs, SQLite in the user's state folder or PostgreSQL for a
+// fleet. A run is one trial, one setting of a benchmark, one answer of fit, one half of a
+// comparison, one watched training. What store_add has reported as stored survives kill -9 of every
+// process and, as far as the disk keeps its promises, a power loss. Many processes may write at
+// once.
 //
 // Recipe: to add a column, a member here and a row in src/records/store/columns.c with the next
-// schema version, and that version in the table of src/records/store/migrate.c.
+// schema version, and that version in the table of src/records/store/migrate.c: both databases have
+// it from there.
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
 #include "base/fail.h"
-#include "step/times.h"
 #include "predict/plan/plan.h"
+#include "step/times.h"
 
 #include <stdbool.h>
 
@@ -55,6 +57,8 @@ struct store_run {
     int64_t covered, made, exit_status, signal;
     double wanted_bytes;
     struct str each_s; // seconds per sample of each step, blanks in between
+    // The same wherever the run is stored; given by store_add. Empty in rows of before version 3.
+    struct str uid;
 };
 struct store_run store_run_unknown(void); // of which nothing is known
 
@@ -66,20 +70,29 @@ extern const struct store_column store_columns[]; // without id; ends with versi
 
 struct store; // private
 
-// $BATCHFIT_STORE, $XDG_STATE_HOME/batchfit or ~/.local/state/batchfit; `folder` (an option) wins.
-// Empty: HOME is not set, or another user's.
-struct str store_folder(struct arena *a, const char *folder);
+// Where the history is, a folder or postgresql://...: $BATCHFIT_STORE, $XDG_STATE_HOME/batchfit or
+// ~/.local/state/batchfit; `option` wins. Empty: HOME is not set, or another user's.
+struct str store_place(struct arena *a, const char *option);
+// The same for what lies on this machine's disk beside it: an address is passed over.
+struct str store_folder(struct arena *a, const char *option);
+bool store_is_address(struct str place);
 
-// Opens FOLDER/history.db, which is made when it is not there. A damaged file is moved aside to
+// Opens PLACE/history.db, which is made when it is not there. A damaged file is moved aside to
 // history.db.damaged-DATE and a new one begun, now or when the damage is met later; store_note
 // tells it. A database that cannot be written is opened for reading; store_add says why.
 // FAIL_INPUT: of a newer version; FAIL_MACHINE: neither readable nor writable. Close with
 // store_close; the arena must last as long.
-int store_open(struct arena *a, struct str folder, struct store **ret_store, struct fail *why);
+//
+// Of an address it is opened whatever the server says (FAIL_INPUT: no address; FAIL_MACHINE: no
+// libpq): store_find says what is wrong, and what store_add gets lies in the folder of store_folder
+// until the server takes it. What lies there is sent by the first that opens the store.
+int store_open(struct arena *a, struct str place, struct store **ret_store, struct fail *why);
 struct str store_note(const struct store *s); // one line for the user; empty: nothing to tell
+struct str store_name(const struct store *s); // for messages; without a password
 void store_close(struct store *s);            // NULL is nothing
 
-// 0: it is on the disk. FAIL_MACHINE: nothing was stored (full, read-only, busy for long).
+// 0: it is on a disk; its number is -1 while it waits for its server. FAIL_MACHINE: nothing was
+// stored (full, read-only, busy for long).
 int store_add(struct store *s, const struct store_run *run, int64_t *ret_id, struct fail *why);
 
 // Which runs; an empty text, 0 and -1 ask for any.
@@ -92,11 +105,25 @@ struct store_filter {
     bool only_real;      // no fakes
     bool only_predicted; // with a predicted and a measured size of the allocator, and no retries
     int64_t id;          // 0: any
+    int64_t above_id;    // more than 0, or -1 for the first: in the order of their numbers
     int64_t limit;       // 0: all
 };
 // The newest first. They live in the arena.
 int store_find(struct store *s, struct arena *a, const struct store_filter *filter,
                struct store_run **ret_runs, ptrdiff_t *ret_count, struct fail *why);
-int store_count(struct store *s, int64_t *ret_count, struct fail *why);
+
+struct store_number {
+    int64_t runs;
+    bool is_rough; // of a large table on a server: as it was when the server last looked
+};
+int store_count(struct store *s, struct store_number *ret, struct fail *why);
+
+// Copies the runs that the filter takes (its limit left out). What is there already, by its uid, is
+// left alone: copied twice, or stopped in the middle and begun again, nothing is there twice.
+struct store_copied {
+    int64_t copied, present;
+};
+int store_copy(struct store *from, struct store *to, const struct store_filter *filter,
+               struct store_copied *ret, struct fail *why);
 
 #endif

@@ -24,7 +24,7 @@ static int find_both(struct compare *c, struct store_run *runs, struct fail *why
     if (c->options->h.is_off) {
         return fail_set(why, FAIL_USAGE, "--runs needs the history, which --no-history excludes");
     }
-    int rc = store_open(c->arena, store_folder(c->arena, c->options->h.store), &store, why);
+    int rc = store_open(c->arena, store_place(c->arena, c->options->h.store), &store, why);
     if (rc < 0) return rc;
     rc = find_run(c, store, first, &runs[COMPARE_A], why);
     if (rc == 0) rc = find_run(c, store, str_trim(rest), &runs[COMPARE_B], why);

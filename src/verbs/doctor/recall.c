@@ -37,7 +37,7 @@ int doctor_recall(struct doctor *d, int64_t id, struct fail *why) {
     d->kind = STR("run");
     if (o->is_off)
         return fail_set(why, FAIL_USAGE, "--run needs the history; leave out --no-history");
-    int rc = store_open(d->arena, store_folder(d->arena, o->store), &store, why);
+    int rc = store_open(d->arena, store_place(d->arena, o->store), &store, why);
     if (rc < 0) return rc;
     rc = history_run(d->arena, store, id, &run, why);
     struct str note = store_note(store);

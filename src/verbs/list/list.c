@@ -210,7 +210,7 @@ static int list_run(struct arena *a, const struct cli_options *options, struct f
     struct str what = str_of(options->argument_count > 0 ? options->arguments[0] : "");
     const struct list_options *o = (const struct list_options *)options;
     if (str_is(what, "runs")) return list_runs(a, o, why);
-    if (o->model || o->gpu || o->kind || o->since || o->store || o->limit > 0) {
+    if (o->model || o->gpu || o->kind || o->since || o->store || o->copy_to || o->limit > 0) {
         return fail_set(why, FAIL_USAGE, "these options work only with list runs");
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
@@ -233,7 +233,13 @@ static const struct cli_row rows[] = {
     {"since", "TIME", CLI_TEXT, AT(since), "runs: since 7d (m, h, d, w ago) or 2026-11-22", ""},
     {"limit", "N", CLI_COUNT, AT(limit), "runs: list at most N, newest first (default 50)", ""},
     {"store", "DIR", CLI_TEXT, AT(store),
-     "runs: folder of the history (default $BATCHFIT_STORE, else ~/.local/state/batchfit)", "file"},
+     "runs: folder or postgresql:// address of the history (default $BATCHFIT_STORE, else "
+     "~/.local/state/batchfit)",
+     "file"},
+    {"copy-to", "DIR", CLI_TEXT, AT(copy_to),
+     "runs: copy them into the history in this folder or at this postgresql:// address; what is "
+     "there already is left alone",
+     "file"},
     {.name = NULL},
 };
 
@@ -241,13 +247,16 @@ const struct cli_verb list_verb = {
     .name = "list",
     .summary = "list the known GPUs, models and config dialects, and past runs",
     .arguments = "gpus|models|shapes|dialects|runs",
-    .description = "GPUs come from data/gpus.tsv. Models are those with a shipped tape and those "
-                   "you recorded. Shapes are the models of the Hugging Face hub whose sizes "
-                   "are known, so that record hf:NAME needs no network. Dialects are the config "
-                   "files that fit can read and change. Runs "
-                   "are what fit and bench measured and predicted on this machine, newest first.",
+    .description =
+        "GPUs come from data/gpus.tsv. Models are those with a shipped tape and those "
+        "you recorded. Shapes are the models of the Hugging Face hub whose sizes "
+        "are known, so that record hf:NAME needs no network. Dialects are the config "
+        "files that fit can read and change. Runs "
+        "are what fit and bench measured and predicted on this machine, or in a fleet that "
+        "shares a PostgreSQL database, newest first.",
     .examples = "batchfit list gpus\nbatchfit list models --json\n"
-                "batchfit list runs --model resnet --since 7d",
+                "batchfit list runs --model resnet --since 7d\n"
+                "batchfit list runs --copy-to postgresql://db.example.org/batchfit",
     .options = rows,
     .options_size = sizeof(struct list_options),
     .run = list_run,

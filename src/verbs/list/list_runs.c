@@ -96,12 +96,14 @@ static json_t *json_run(const struct store_run *run) {
     return object;
 }
 
-static int print(struct arena *a, int64_t all, const struct store_run *runs, ptrdiff_t count,
-                 bool json, struct fail *why) {
+static int print(struct arena *a, struct store_number all, const struct store_run *runs,
+                 ptrdiff_t count, bool json, struct fail *why) {
     if (json) {
         json_t *list = json_array();
         for (ptrdiff_t i = 0; i < count; i++) json_array_append_new(list, json_run(&runs[i]));
-        return json_print(json_pack("{s:I, s:o}", "stored", (json_int_t)all, "runs", list), why);
+        return json_print(json_pack("{s:I, s:b, s:o}", "stored", (json_int_t)all.runs,
+                                    "stored_is_rough", all.is_rough, "runs", list),
+                          why);
     }
     static const char *const gives_way[] = {"accum.",    "predicted", "precision",
                                             "samples/s", "kind",      NULL};
@@ -109,7 +111,8 @@ static int print(struct arena *a, int64_t all, const struct store_run *runs, ptr
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct show_table t = table_of(a, runs, count);
     show_table_gives_way(&t, gives_way);
-    buf_format(&out, "%td of %lld runs\n", count, (long long)all);
+    buf_format(&out, "%td of %s%lld runs\n", count, all.is_rough ? "about " : "",
+               (long long)all.runs);
     if (count > 0) buf_byte(&out, '\n');
     if (count > 0) show_table_text(&t, style, &out);
     out_buf(stdout, &out);
@@ -125,27 +128,64 @@ static int check_kind(const char *kind, struct fail *why) {
     return fail_set(why, FAIL_USAGE, "--kind %s: not one of fit, trial, bench, compare, run", kind);
 }
 
+// What is copied is what the same options would list, were it without a limit.
+static int copy(struct arena *a, struct store *from, const struct list_options *o,
+                const struct store_filter *filter, struct fail *why) {
+    struct store *to;
+    struct store_copied n;
+    int rc = store_open(a, str_of(o->copy_to), &to, why);
+    if (rc < 0) return rc;
+    struct str name = store_name(to), note = store_note(to);
+    rc = str_equal(name, store_name(from))
+             ? fail_set(why, FAIL_USAGE, "--copy-to: that is where they are")
+             : store_copy(from, to, filter, &n, why);
+    if (note.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(note));
+    store_close(to);
+    if (rc < 0) return rc;
+    if (o->base.json) {
+        return json_print(json_pack("{s:I, s:I, s:o}", "copied", (json_int_t)n.copied, "present",
+                                    (json_int_t)n.present, "to", json_text(name)),
+                          why);
+    }
+    out_say(stdout, "runs copied to %.*s: %lld; already there: %lld\n", STR_ARG(name),
+            (long long)n.copied, (long long)n.present);
+    return 0;
+}
+
+// Of a folder: looking makes no history.
+static bool is_absent(struct arena *a, struct str place) {
+    return place.len > 0 && !store_is_address(place) && !os_exists(str_z(a, place));
+}
+
+static int list_stored(struct arena *a, struct store *store, const struct list_options *o,
+                       const struct store_filter *filter, struct fail *why) {
+    struct store_run *runs = NULL;
+    ptrdiff_t count = 0;
+    struct store_number all = {0};
+    int rc = store_find(store, a, filter, &runs, &count, why);
+    if (rc == 0) rc = store_count(store, &all, why);
+    return rc < 0 ? rc : print(a, all, runs, count, o->base.json, why);
+}
+
 int list_runs(struct arena *a, const struct list_options *o, struct fail *why) {
     struct store_filter filter = {.kind = str_of(o->kind),
                                   .model_like = str_of(o->model),
                                   .gpu_like = str_of(o->gpu),
                                   .limit = o->limit > 0 ? o->limit : LIMIT};
     struct store *store;
-    struct store_run *runs = NULL;
-    ptrdiff_t count = 0;
-    int64_t all = 0;
-    struct str folder = store_folder(a, o->store);
+    struct str place = store_place(a, o->store);
     int rc = o->since ? read_since(o->since, &filter.since_ms, why) : 0;
     if (rc == 0) rc = check_kind(o->kind, why);
+    if (rc == 0 && o->copy_to && o->limit > 0)
+        return fail_set(why, FAIL_USAGE, "--copy-to copies all of the runs: leave out --limit");
     if (rc < 0) return rc;
-    // Looking makes no history.
-    if (folder.len > 0 && !os_exists(str_z(a, folder)))
-        return print(a, 0, NULL, 0, o->base.json, why);
-    rc = store_open(a, folder, &store, why);
+    if (is_absent(a, place) && !o->copy_to)
+        return print(a, (struct store_number){0}, NULL, 0, o->base.json, why);
+    if (is_absent(a, place))
+        return fail_set(why, FAIL_INPUT, "%.*s: no history is there", STR_ARG(place));
+    rc = store_open(a, place, &store, why);
     if (rc < 0) return rc;
-    rc = store_find(store, a, &filter, &runs, &count, why);
-    if (rc == 0) rc = store_count(store, &all, why);
-    if (rc == 0) rc = print(a, all, runs, count, o->base.json, why);
+    rc = o->copy_to ? copy(a, store, o, &filter, why) : list_stored(a, store, o, &filter, why);
     struct str note = store_note(store);
     if (note.len > 0) out_say(stderr, "batchfit: %.*s\n", STR_ARG(note));
     store_close(store);

@@ -9,7 +9,7 @@
 
 struct list_options {
     struct cli_options base;
-    const char *model, *gpu, *kind, *since, *store;
+    const char *model, *gpu, *kind, *since, *store, *copy_to;
     int64_t limit;
 };
 

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // This machine's file: what the history has of the question, added to what is in the file already.
 // A history that was lost takes nothing out of it. No host, user or path goes in: the machine is a
-// number that was drawn once and lies beside the history.
+// number that was drawn once and lies beside the history. A history that a fleet shares is one
+// machine here: whoever collects from it writes the same file.
 #include "job/answer/precision.h"
 #include "records/store/store.h"
 #include "verbs/team/collect.h"
@@ -153,19 +154,15 @@ static void note_left(struct team_collect *c, const struct left_out *left) {
     }
 }
 
-static int take_history(struct team_collect *c, const char *folder, struct survey_file *file,
+static int take_history(struct team_collect *c, struct store *store, struct survey_file *file,
                         struct fail *why) {
-    struct store *store;
     struct left_out left = {0};
-    int rc = store_open(c->q->arena, str_of(folder), &store, why);
-    if (rc < 0) return rc;
-    rc = take_model(c, store, c->asked.plan.model, file, &left, why);
+    int rc = take_model(c, store, c->asked.plan.model, file, &left, why);
     if (rc == 0 && !str_equal(c->asked.plan.model, c->asked.also)) {
         rc = take_model(c, store, c->asked.also, file, &left, why);
     }
     struct str note = store_note(store);
     if (note.len > 0) question_note(c->q, note);
-    store_close(store);
     note_left(c, &left);
     return rc;
 }
@@ -178,29 +175,45 @@ static int check_name(const char *name, struct fail *why) {
                     "--name: not a text of 1 to 200 bytes without control characters");
 }
 
-int team_collect_own(struct team_collect *c, const struct team_collect_options *o,
-                     struct fail *why) {
+static int update_file(struct team_collect *c, const struct team_collect_options *o,
+                       struct store *store, struct fail *why) {
     struct arena *a = c->q->arena;
-    struct str folder = store_folder(a, o->store), before = {0};
+    struct str before = {0};
     struct os_stamp stamp = {0};
     struct survey_file *file = &c->own;
-    int rc = check_name(o->name, why);
-    if (rc < 0 || o->no_history) return rc;
-    if (folder.len > 0) rc = os_make_dirs(a, str_z(a, folder), why);
-    if (rc == 0) rc = find_machine(a, folder, &c->machine, why);
-    if (rc < 0) return rc;
+    int rc = 0;
     c->path = survey_path(a, c->folder, c->machine);
     bool exists = os_exists(c->path.p);
     if (exists) rc = os_read(a, c->path.p, FILE_BYTES_MOST, &before, &stamp, why);
     if (rc == 0 && exists) rc = survey_read(a, c->path, before, file, NULL, why);
     file->machine = c->machine;
     if (o->name) file->name = str_of(o->name);
-    if (rc == 0) rc = take_history(c, str_z(a, folder), file, why);
+    if (rc == 0) rc = take_history(c, store, file, why);
     if (rc < 0 || file->count == 0) return rc;
     struct str text = survey_write(a, file);
     if (o->test_only || str_equal(text, before)) return 0;
     rc = os_make_dirs(a, str_z(a, c->folder), why);
     if (rc == 0) rc = os_replace(a, c->path.p, text, &stamp, why);
     c->is_written = rc == 0;
+    return rc;
+}
+
+int team_collect_own(struct team_collect *c, const struct team_collect_options *o,
+                     struct fail *why) {
+    struct arena *a = c->q->arena;
+    struct str place = store_place(a, o->store), folder = store_folder(a, o->store);
+    struct store *store = NULL;
+    int rc = check_name(o->name, why);
+    if (rc < 0 || o->no_history) return rc;
+    bool is_shared = store_is_address(place);
+    if (!is_shared && folder.len > 0) rc = os_make_dirs(a, str_z(a, folder), why);
+    if (rc == 0 && !is_shared) rc = find_machine(a, folder, &c->machine, why);
+    if (rc == 0) rc = store_open(a, place, &store, why);
+    if (rc == 0 && is_shared) {
+        uint64_t number = str_hash(store_name(store));
+        c->machine = str_format(a, "%016llx", (unsigned long long)number);
+    }
+    if (rc == 0) rc = update_file(c, o, store, why);
+    store_close(store);
     return rc;
 }
