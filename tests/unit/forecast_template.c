@@ -98,14 +98,14 @@ static void a_template_is_loaded_once(void **state) {
 static void what_is_not_covered_is_named(void **state) {
     (void)state;
     static const struct {
-        const char *adapter, *optimizer, *message;
+        const char *adapter, *shard, *optimizer, *message;
         enum plan_precision precision;
     } cases[] = {
-        {"lora:16:q_proj", "", "adapter q_proj", PLAN_AMP_BF16},
-        {"lora:16:foo", "", "no such layer", PLAN_AMP_BF16},
-        {"", "sgd", "optimizer sgd", PLAN_BF16},
-        {"", "adamw", "precision fp32", PLAN_FP32},
-        {"lora:5000", "", "adapter_rank 5000", PLAN_AMP_BF16},
+        {"lora:16:q_proj", "", "", "adapter q_proj", PLAN_AMP_BF16},
+        {"lora:16:foo", "", "", "no such layer", PLAN_AMP_BF16},
+        {"", "fsdp2", "sgd", "optimizer sgd", PLAN_AMP_BF16},
+        {"", "", "adamw", "precision fp32", PLAN_FP32},
+        {"lora:5000", "", "", "adapter_rank 5000", PLAN_AMP_BF16},
     };
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
@@ -114,6 +114,7 @@ static void what_is_not_covered_is_named(void **state) {
         struct forecast f;
         struct fail why = {0};
         plan.adapter = str_of(cases[i].adapter);
+        plan.shard = str_of(cases[i].shard);
         plan.optimizer = str_of(cases[i].optimizer);
         plan.precision = cases[i].precision;
         assert_int_equal(forecast_open(&cache, &plan, &f, &why), FAIL_INPUT);
