@@ -88,6 +88,23 @@ int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str 
                      STR_ARG(buf_str(&has)), STR_ARG(provider));
 }
 
+static bool is_better(const struct gpu_price *a, const struct gpu_price *b) {
+    if (a->is_own != b->is_own) return a->is_own;
+    return a->usd_per_hour < b->usd_per_hour;
+}
+
+const struct gpu_price *gpu_price_least(const struct gpu_prices *prices, struct str card,
+                                        const char *provider) {
+    const struct gpu_price *best = NULL;
+    for (ptrdiff_t i = 0; i < prices->count; i++) {
+        const struct gpu_price *p = &prices->items[i];
+        bool is_asked = !provider || str_equal_nocase(p->provider, str_of(provider));
+        if (!str_equal(p->card, card) || !is_asked) continue;
+        if (!best || is_better(p, best)) best = p;
+    }
+    return best;
+}
+
 double gpu_cost_per_million(double usd_per_hour, double cards, double samples_per_s) {
     return usd_per_hour * cards * 1e6 / samples_per_s / 3600;
 }

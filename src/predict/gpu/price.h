@@ -26,6 +26,11 @@ int gpu_prices_load(struct arena *a, struct gpu_prices *ret_prices, struct fail 
 int gpu_price_find(struct arena *a, const struct gpu_prices *prices, struct str provider,
                    struct str card, const struct gpu_price **ret_price, struct fail *why);
 
+// The user's own price of what has this key, else the cheapest; of one provider, or NULL for all.
+// NULL: there is none.
+const struct gpu_price *gpu_price_least(const struct gpu_prices *prices, struct str card,
+                                        const char *provider);
+
 // What training at this speed costs. NaN where a figure is.
 double gpu_cost_per_million(double usd_per_hour, double cards, double samples_per_s);
 struct gpu_month {

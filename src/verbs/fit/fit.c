@@ -39,6 +39,10 @@ static const struct cli_row rows[] = {
      "choose among the GPU types of this Slurm cluster (sinfo): the smallest that holds the config "
      "as it stands, in sbatch's words",
      "slurm"},
+    {"cheapest", NULL, CLI_SWITCH, SLURM_AT(cheapest),
+     "with --on slurm: the type on which the training costs least (predicted speed x price), not "
+     "the smallest",
+     NULL},
     {"partition", "NAME", CLI_TEXT, SLURM_AT(partition), "with --on slurm: only its nodes", ""},
     {"gres", "TYPE=GPU", CLI_REPEAT, SLURM_AT(gres),
      "with --on slurm: which GPU a type of the cluster is, by name or memory: a100=a100-80gb, "
@@ -82,7 +86,7 @@ static const char of_slurm[] =
     "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
     "min-batch-size max-batch-size multiple safety-margin overhead alloc-conf tape dialect section "
     "key optimizer checkpointing lora quant shard effective-batch-size test-only save-config "
-    "add-accumulation force-anchor force-special no-history store on partition gres exec";
+    "add-accumulation force-anchor force-special no-history store on cheapest partition gres exec";
 
 // Ways to ask that take some of the options, and have some of their own.
 struct way {

@@ -291,6 +291,7 @@ int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *w
     rc = judge_as_is(&s, why);
     if (rc == 0 && !s.chosen) rc = check_types(&s, why);
     if (rc == 0 && !s.chosen) rc = judge_changed(&s, why);
+    if (rc == 0) rc = fit_slurm_take_cheapest(&s, why);
     if (rc == 0) rc = answer_it(&s, why);
     if (rc < 0) return question_failed(s.q, rc);
     rc = finish(&s, &report, why);

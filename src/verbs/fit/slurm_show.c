@@ -9,6 +9,7 @@
 #include "job/answer/breakdown.h"
 #include "view/show/prose.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -28,11 +29,34 @@ static struct str command_of(const struct fit_slurm *s) {
     return buf_str(&text);
 }
 
+static struct str usd_text(struct arena *a, double usd) {
+    return isnan(usd) ? STR("?") : str_format(a, "%.*s", STR_ARG(unit_number(a, usd)));
+}
+
+static void add_cheapest(const struct fit_slurm *s, struct buf *text) {
+    const struct fit_slurm_row *row = s->chosen;
+    const struct gpu_price *p = row->price;
+    struct arena *a = s->q->arena;
+    struct str name = type_name(row->type);
+    buf_format(
+        text,
+        "%.*s is the cheapest of %td GPU type%s that %s: %.*s USD a million samples (%.*s to "
+        "%.*s), at %.*s USD an hour (%.*s%s%.*s)",
+        STR_ARG(name), s->compared, s->compared == 1 ? "" : "s",
+        s->as_it_stands ? "hold the config as it stands" : "hold it with another batch",
+        STR_ARG(usd_text(a, row->usd)), STR_ARG(usd_text(a, row->usd_low)),
+        STR_ARG(usd_text(a, row->usd_high)), STR_ARG(unit_number(a, p->usd_per_hour)),
+        STR_ARG(p->is_own ? STR("prices.local.tsv") : p->provider), p->date.len > 0 ? ", " : "",
+        STR_ARG(p->date));
+}
+
 static struct str why_this(const struct fit_slurm *s) {
     const struct slurm_type *type = s->chosen->type;
     struct buf text = buf_new(s->q->arena);
     struct str name = type_name(type);
-    if (s->as_it_stands)
+    if (!isnan(s->chosen->usd))
+        add_cheapest(s, &text);
+    else if (s->as_it_stands)
         buf_format(&text,
                    "%.*s is the cluster's smallest GPU type that holds the config as it stands",
                    STR_ARG(name));
@@ -68,17 +92,19 @@ static void add_row(const struct fit_slurm *s, const struct fit_slurm_row *row,
                                  : (struct str){0});
     show_table_bytes(t, SHOW_PLAIN, expected_bytes(row));
     show_table_bytes(t, SHOW_PLAIN, row->is_known ? row->card.gpu.usable_bytes : 0);
+    if (s->options->s.cheapest) show_table_known(t, SHOW_PLAIN, unit_number(s->q->arena, row->usd));
     show_table_cell(t, tone, str_of(row == s->chosen ? "TAKEN" : row->verdict));
 }
 
 static void table(const struct fit_slurm *s, struct show_style style, struct buf *out) {
     static const char *const gives_way[] = {"up", "batch", NULL};
-    static const struct show_heading headings[] = {{"type", SHOW_LEFT},    {"taken for", SHOW_LEFT},
-                                                   {"up", SHOW_RIGHT},     {"batch", SHOW_LEFT},
-                                                   {"peak", SHOW_RIGHT},   {"usable", SHOW_RIGHT},
-                                                   {"verdict", SHOW_LEFT}, {NULL, SHOW_LEFT}};
+    static const struct show_heading headings[] = {
+        {"type", SHOW_LEFT},  {"taken for", SHOW_LEFT}, {"up", SHOW_RIGHT}, {"batch", SHOW_LEFT},
+        {"peak", SHOW_RIGHT}, {"usable", SHOW_RIGHT},   {NULL, SHOW_LEFT}};
     struct show_table t = show_table_new(s->q->arena, (struct str){0});
     show_table_columns(&t, headings);
+    if (s->options->s.cheapest) show_table_column(&t, "USD/1M samples", SHOW_RIGHT);
+    show_table_column(&t, "verdict", SHOW_LEFT);
     show_table_gives_way(&t, gives_way);
     for (ptrdiff_t i = 0; i < s->count; i++) add_row(s, &s->rows[i], &t);
     show_table_text(&t, style, out);
@@ -140,13 +166,16 @@ static json_t *row_json(const struct fit_slurm *s, const struct fit_slurm_row *r
                                   json_text(row->card.gpu.key), "usable_bytes",
                                   (json_int_t)row->card.gpu.usable_bytes)
                       : json_null();
-    return json_pack("{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:b, s:o}", "type",
-                     json_text(t->name), "gpu", gpu, "gpus", (json_int_t)t->gpus, "nodes",
-                     (json_int_t)t->nodes, "nodes_away", (json_int_t)t->nodes_away, "partitions",
-                     answer_notes_json(&t->partitions), "batch_size",
-                     json_size(row->answer ? row->answer->plan.batch : 0), "expected_bytes",
-                     json_size(expected_bytes(row)), "verdict", row->verdict, "taken",
-                     row == s->chosen, "reason", json_text(row->reason));
+    return json_pack(
+        "{s:o, s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:s, s:b, s:o, s:o, s:o}", "type",
+        json_text(t->name), "gpu", gpu, "gpus", (json_int_t)t->gpus, "nodes", (json_int_t)t->nodes,
+        "nodes_away", (json_int_t)t->nodes_away, "partitions", answer_notes_json(&t->partitions),
+        "batch_size", json_size(row->answer ? row->answer->plan.batch : 0), "expected_bytes",
+        json_size(expected_bytes(row)), "verdict", row->verdict, "taken", row == s->chosen,
+        "reason", json_text(row->reason), "usd_per_hour",
+        json_number(row->price ? row->price->usd_per_hour : (double)NAN), "usd_per_million_samples",
+        json_pack("[o, o, o]", json_number(row->usd), json_number(row->usd_low),
+                  json_number(row->usd_high)));
 }
 
 static json_t *words_json(const struct fit_slurm *s) {

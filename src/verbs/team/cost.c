@@ -66,32 +66,11 @@ int team_cost_open(struct question *q, const struct team_cost_options *o, struct
 
 // --- Prices --------------------------------------------------------------------------------------
 
-static bool is_asked(const struct gpu_price *p, const char *provider) {
-    return !provider || str_equal_nocase(p->provider, str_of(provider));
-}
-
-// The user's own first, then the cheapest; of two that are equal the newer one.
-static bool is_better(const struct gpu_price *a, const struct gpu_price *b) {
-    if (a->is_own != b->is_own) return a->is_own;
-    return a->usd_per_hour < b->usd_per_hour;
-}
-
-static const struct gpu_price *price_of(const struct team_cost *c, struct str card,
-                                        const char *provider) {
-    const struct gpu_price *best = NULL;
-    for (ptrdiff_t i = 0; i < c->prices.count; i++) {
-        const struct gpu_price *p = &c->prices.items[i];
-        if (!str_equal(p->card, card) || !is_asked(p, provider)) continue;
-        if (!best || is_better(p, best)) best = p;
-    }
-    return best;
-}
-
 int team_cost_cards(struct team_cost *c, const struct team_cost_options *o,
                     struct question_gpus *ret_cards, struct fail *why) {
     struct question *q = c->q;
     for (ptrdiff_t i = 0; i < q->gpus.count; i++) {
-        if (!price_of(c, q->gpus.gpus[i].key, o->provider)) continue;
+        if (!gpu_price_least(&c->prices, q->gpus.gpus[i].key, o->provider)) continue;
         question_place(
             q, q->gpus.gpus[i],
             arena_push(q->arena, &ret_cards->items, &ret_cards->count, &ret_cards->capacity));
@@ -133,7 +112,7 @@ static void price_row(const struct team_cost *c, const struct team_cost_options 
             (struct team_cost_figure){hours_at(c, s->samples_per_s, ranks),
                                       hours_at(c, s->high, ranks), hours_at(c, s->low, ranks)};
     }
-    row->price = price_of(c, gpu->key, o->provider);
+    row->price = gpu_price_least(&c->prices, gpu->key, o->provider);
     row->is_electricity = !row->price && !isnan(o->electricity);
     if (row->price) usd_per_hour = row->price->usd_per_hour * c->spot_share * (double)ranks;
     if (row->is_electricity) usd_per_hour = kwh_of(gpu, ranks, 1) * o->electricity;
