@@ -350,7 +350,7 @@ int http_open(struct arena *a, const struct http_options *options, struct http *
     static const struct http_calls calls = {on_request, on_connection, on_completed};
     h->fd = h->listening = -1;
     int rc = check(options, why);
-    if (rc == 0) rc = http_library_load(&h->library, why);
+    if (rc == 0) rc = http_library_open(options->tls_cert.len > 0, &h->library, why);
     if (rc == 0) rc = http_peers_open(a, &h->peers, options->trusted_proxies, why);
     if (rc == 0) rc = http_listen(options->address, &h->port, &h->listening, why);
     if (rc == 0) rc = make_session(h, why);

@@ -33,7 +33,7 @@ struct http_library {
     bool cuts_at_nul; // a header's value ends for it at a NUL, whatever follows
     HTTP_LIBRARY_CALLS(HTTP_LIBRARY_MEMBER)
 };
-int http_library_load(struct http_library *ret_library, struct fail *why);
+int http_library_open(bool needs_tls, struct http_library *ret_library, struct fail *why);
 struct http_calls {
     MHD_AccessHandlerCallback on_request;
     MHD_NotifyConnectionCallback on_connection;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // libmicrohttpd, loaded when a server is opened: linking it would cost every verb the start of its
-// TLS libraries. Types and constants are its header's; the calls used here are those of 0.9.60 on.
+// TLS libraries. A program for any machine (-Dmicrohttpd=linked) has one without TLS inside, and
+// loads the machine's where TLS is asked for. Types and constants are its header's; the calls used
+// here are those of 0.9.60 on.
 #include "view/http/http_int.h"
 
 #include <dlfcn.h>
@@ -18,11 +20,18 @@ static const struct symbol {
     size_t offset;
 } symbols[] = {HTTP_LIBRARY_CALLS(HTTP_LIBRARY_ROW)};
 
-int http_library_load(struct http_library *ret_library, struct fail *why) {
+#ifdef HTTP_LIBRARY_LINKED
+#define HTTP_LIBRARY_CALL(name) .name = MHD_##name,
+static const struct http_library inside = {HTTP_LIBRARY_CALLS(HTTP_LIBRARY_CALL)};
+#else
+static const struct http_library inside; // none
+#endif
+
+static int load(struct http_library *ret_library, struct fail *why) {
     void *handle = dlopen(library_name, RTLD_NOW | RTLD_LOCAL);
     if (!handle) {
-        fail_set(why, FAIL_MACHINE, "%s is not installed; serve needs it: %s", library_name,
-                 dlerror());
+        fail_set(why, FAIL_MACHINE, "%s is not installed; serve needs it%s: %s", library_name,
+                 inside.start_daemon ? " for TLS" : "", dlerror());
         return fail_hint(why, "apt install libmicrohttpd12 (newer systems: libmicrohttpd12t64; "
                               "Fedora: dnf install libmicrohttpd)");
     }
@@ -36,6 +45,13 @@ int http_library_load(struct http_library *ret_library, struct fail *why) {
         }
         memcpy((char *)ret_library + symbols[i].offset, &address, sizeof address);
     }
+    return 0;
+}
+
+int http_library_open(bool needs_tls, struct http_library *ret_library, struct fail *why) {
+    *ret_library = inside;
+    int rc = needs_tls || !inside.start_daemon ? load(ret_library, why) : 0;
+    if (rc < 0) return rc;
     // From 1.0 on it refuses a header with a NUL by itself.
     ret_library->cuts_at_nul = str_starts(str_of(ret_library->get_version()), STR("0."));
     return 0;
