@@ -7,6 +7,7 @@ import json
 import os
 import random
 import shutil
+import site
 import subprocess
 import sys
 import sysconfig
@@ -218,8 +219,9 @@ class _Tapes:
 
 
 def program() -> str:
-    """The path of the program: BATCHFIT, beside this Python, or in PATH. Raises Error."""
-    places = [os.environ.get("BATCHFIT"), os.path.join(sysconfig.get_path("scripts"), "batchfit"), shutil.which("batchfit")]
+    """The path of the program: BATCHFIT, beside this Python, in the user's own folder, or in PATH. Raises Error."""
+    places = [os.environ.get("BATCHFIT"), os.path.join(sysconfig.get_path("scripts"), "batchfit"),
+              os.path.join(site.getuserbase(), "bin", "batchfit"), shutil.which("batchfit")]
     for path in filter(None, places):
         if os.access(path, os.X_OK):
             return path
