@@ -17,7 +17,7 @@ aten = torch.ops.aten
 class _State:
     """What the running recording wants; set by `active`."""
 
-    attention, softmax_keeps_input, rec = "fused", False, None
+    attention, softmax_keeps_input, hardtanh_copies_input, rec = "fused", False, True, None
 
 
 STATE = _State()
@@ -51,6 +51,28 @@ def _softmax(op, log):
             return _OldSoftmax.apply(x, dim, log, fused)
         return op.default(x, dim, fused)
     return softmax
+
+
+class _Hardtanh(torch.autograd.Function):
+    """hardtanh_, and so ReLU6(inplace=True). Before torch 1.10 its formula took the result; since then the input is copied (issue 95432)."""
+
+    @staticmethod
+    def forward(ctx, x, low, high):
+        kept = x.clone() if STATE.hardtanh_copies_input else None
+        ctx.mark_dirty(x.clamp_(low, high))
+        ctx.save_for_backward(x if kept is None else kept)
+        ctx.ends = low, high
+        return x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return aten.hardtanh_backward.default(grad, ctx.saved_tensors[0], *ctx.ends), None, None
+
+
+def _hardtanh(x, low=-1, high=1):
+    if torch.is_grad_enabled() and x.requires_grad:
+        return _Hardtanh.apply(x, low, high)
+    return x.clamp_(low, high)
 
 
 def _dropout(x, p, train):
@@ -148,6 +170,7 @@ TABLE = {
     "softmax.int": _softmax(aten._softmax, False),
     "log_softmax.int": _softmax(aten._log_softmax, True),
     "dropout": _dropout,
+    "hardtanh_": _hardtanh,
     "scaled_dot_product_attention": _attention,
     "lstm.input": _rnn(4, 2),
     "gru.input": _rnn(3, 1),
@@ -168,6 +191,6 @@ def install():
 
 
 def configure(knobs, rec):
-    """Rules of this recording. softmax kept its input up to 1.10 (derivatives.yaml named `self`)."""
+    """Rules of this recording. softmax kept its input up to 1.10, hardtanh_ does since then (derivatives.yaml names `self`)."""
     STATE.attention, STATE.rec = knobs.attention, rec
-    STATE.softmax_keeps_input = knobs.rules <= (1, 10)
+    STATE.softmax_keeps_input, STATE.hardtanh_copies_input = knobs.rules <= (1, 10), knobs.rules >= (1, 10)

@@ -29,6 +29,10 @@ def relu():
     return Linear(nn.ReLU()), None, _vectors
 
 
+def relu6():
+    return Linear(nn.ReLU6(inplace=True)), None, _vectors
+
+
 def gelu():
     return Linear(nn.GELU()), None, _vectors
 

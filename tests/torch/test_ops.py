@@ -33,6 +33,11 @@ class Saved(unittest.TestCase):
     def test_layer_norm_keeps_two_floats_a_row(self):
         self.assertEqual(self.act("layernorm"), {"native_layer_norm": B * 64 * 4 + B * 2 * 4})
 
+    def test_relu6_in_place_copies_its_input_from_1_10_on(self):
+        self.assertEqual(self.act("relu6", rules="1.9"), {})
+        self.assertEqual(self.act("relu6", rules="1.10"), {"clone": B * 64 * 4})
+        self.assertEqual(self.act("relu6"), {"clone": B * 64 * 4})
+
     def test_softmax_keeps_its_input_up_to_1_10_only(self):
         old, new = (record("python:models:softmax", rules=r) for r in ("1.10", "1.12"))
         self.assertEqual(kept(old, "act"), {"_softmax": B * 64 * 4})
