@@ -78,19 +78,22 @@ def _dequantize(state, dtype):
 
 class _MatMul4Bit(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, x, packed, state, bias):
+    def forward(ctx, x, packed, state, bias, keep):
         ctx.state, ctx.packed = state, packed
+        ctx.kept = x if keep and ctx.needs_input_grad[0] else None
         return torch.nn.functional.linear(x, _dequantize(state, x.dtype), bias)
 
     @staticmethod
     def backward(ctx, grad):
         if not ctx.needs_input_grad[0]:
-            return None, None, None, None
-        return torch.matmul(grad, _dequantize(ctx.state, grad.dtype)), None, None, None
+            return None, None, None, None, None
+        return torch.matmul(grad, _dequantize(ctx.state, grad.dtype)), None, None, None, None
 
 
 class Linear4bit(torch.nn.Linear):
     """A frozen linear layer in four bits."""
+
+    keeps_input = False  # as up to 0.43.1
 
     def __init__(self, like, compute_dtype=torch.bfloat16, double=False):
         torch.nn.Module.__init__(self)
@@ -111,7 +114,7 @@ class Linear4bit(torch.nn.Linear):
         x = x.to(self.compute_dtype)
         if bias is not None:
             bias = bias.to(self.compute_dtype)
-        return _MatMul4Bit.apply(x, self.weight, self.state, bias).to(given)
+        return _MatMul4Bit.apply(x, self.weight, self.state, bias, self.keeps_input).to(given)
 
 
 def install():
@@ -126,10 +129,12 @@ def install():
     sys.modules.update({"bitsandbytes": module, "bitsandbytes.nn": layers})
 
 
-def quantize(model, skip, compute_dtype, double):
-    """Every linear layer but those named in `skip` becomes one of four bits."""
+def quantize(model, skip, compute_dtype, double, keeps_input=False):
+    """Every linear layer but those named in `skip` becomes one of four bits. keeps_input: as bitsandbytes up to 0.43.1 has it."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is torch.nn.Linear and name not in skip:
-                setattr(parent, name, Linear4bit(child, compute_dtype, double))
+                made = Linear4bit(child, compute_dtype, double)
+                made.keeps_input = keeps_input
+                setattr(parent, name, made)
     model.is_loaded_in_4bit = True

@@ -6,6 +6,7 @@ import os
 import subprocess
 import tempfile
 import unittest
+import weakref
 
 import torch
 
@@ -95,6 +96,18 @@ class TestFourBit(unittest.TestCase):
     def test_rounded_up(self):
         layer = four_bit.Linear4bit(torch.nn.Linear(7, 9, bias=False, device="meta"), double=True)
         self.assertEqual([t.numel() for t in (layer.weight, layer.state.absmax, layer.state.absmax2)], [32, 1, 1])
+
+
+    def test_early_bitsandbytes_kept_the_input(self):
+        def kept(early):
+            net = torch.nn.Sequential(torch.nn.Linear(64, 64, device="meta"))
+            four_bit.quantize(net, (), torch.bfloat16, False, keeps_input=early)
+            x = torch.empty(2, 64, device="meta", dtype=torch.bfloat16, requires_grad=True) * 1
+            there = weakref.ref(x)
+            y = net(x)
+            del x
+            return there() is not None and y is not None
+        self.assertEqual([kept(True), kept(False)], [True, False])
 
 
 class TestAdapters(unittest.TestCase):
