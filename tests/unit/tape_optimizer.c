@@ -1,24 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other optimizers made of a tape with AdamW, against recordings of them (tests/tapes/optimizer).
-#include "unit.h"
+#include "recorded.h"
 
-#include <stdlib.h>
-
-#include "base/os.h"
 #include "predict/tape/optimizer.h"
 
 enum { BATCH = 4, WIDTH = 256 };
 
 static struct tape tape_of(struct arena *a, const char *name) {
-    struct tape t = {0};
-    struct str bytes;
-    struct fail why = {0};
-    const char *path =
-        str_format(a, "%s/tests/tapes/optimizer/%s.tape", getenv("BATCHFIT_SOURCE"), name).p;
-    if (os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, &why) < 0 ||
-        tape_read(a, str_of(name), bytes, &t, &why) < 0)
-        fail_msg("%s", why.message);
-    return t;
+    return recorded_tape(a, str_format(a, "optimizer/%s", name).p);
 }
 
 // "a 512 optimizer", "f 512 temporary", "m backward 1": what the allocator is asked for, in order.

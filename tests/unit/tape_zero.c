@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ZeRO made of a whole tape, against recordings of DeepSpeed itself (tests/tapes/zero).
-#include "unit.h"
+#include "recorded.h"
 
-#include <stdlib.h>
-
-#include "base/os.h"
 #include "predict/tape/zero.h"
 
 enum { PHASES = 20, BATCH = 4 };
@@ -40,15 +37,7 @@ static struct peaks peaks_of(const struct tape *t) {
 }
 
 static struct tape tape_of(struct arena *a, const char *name) {
-    struct tape t = {0};
-    struct str bytes;
-    struct fail why = {0};
-    const char *path =
-        str_format(a, "%s/tests/tapes/zero/%s.tape", getenv("BATCHFIT_SOURCE"), name).p;
-    if (os_read(a, path, TAPE_TEXT_MAX, &bytes, NULL, &why) < 0 ||
-        tape_read(a, str_of(name), bytes, &t, &why) < 0)
-        fail_msg("%s", why.message);
-    return t;
+    return recorded_tape(a, str_format(a, "zero/%s", name).p);
 }
 
 static const struct {
