@@ -136,19 +136,25 @@ format: ## clang-format on every C file
 layers: ## who includes whom
 	@tools/layers
 
-.PHONY: install dist wheel
+.PHONY: install dist wheel deb recipes test-install
 install: all ## DESTDIR= PREFIX=/usr/local
 	@meson configure build --prefix "$(abspath $(PREFIX))" >/dev/null
 	@meson install -C build $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 dist: ## dist/: a folder and a tar that run on machines without our packages
 	@tools/dist
-wheel: ## dist/*.whl: the program as pip, uv and pipx install it
+wheel: ## dist/*.whl: the program as pip, uv and pipx install it, for both processors (needs Debian's sources and PyPI)
 	@tools/wheel
+deb: ## dist/*.deb (needs debhelper; lintian judges it where it is installed)
+	@tools/deb
+recipes: ## dist/: the source archive, and the recipes for conda-forge and Homebrew with its checksum (URL=...)
+	@tools/release $(URL)
+test-install: ## every way in, from nothing, in fresh Debians: root, apt's mirrors (tests/wheel/chroots; doc/install.md)
+	@tests/wheel/chroots
 
 .PHONY: clean help
 clean: ## every build folder, but not the Python packages and tapes in build/
 	@find build -mindepth 1 -maxdepth 1 ! -name 'venv*' ! -name 'frameworks*' ! -name '*tapes' ! -name 'templates' ! -name 'timm-*' ! -name 'transformers-*' \
 	    -exec rm -rf {} + 2>/dev/null || true
-	@rm -rf build-asan build-clang build-tsan build-fuzz build-afl build-dist build-wheel dist
+	@rm -rf build-asan build-clang build-tsan build-fuzz build-afl build-dist build-wheel build-deb dist
 help:
 	@sed -n 's/^\([a-z0-9-]*\):.* ## /\1\t/p; s/^\([a-z0-9-]*\): ## /\1\t/p' Makefile | expand -t 16
