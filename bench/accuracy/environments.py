@@ -51,7 +51,7 @@ class Environment:
 
     def variables(self):
         """The process environment for this Python."""
-        paths = [self._folder(p) for p in self.packages] + [os.path.join(ROOT, "python")]
+        paths = [self._folder(p) for p in self.packages] + [os.path.join(ROOT, "python"), os.path.join(ROOT, "bench", "accuracy")]
         # one thread each: nothing is computed, and two recorders share the machine
         return dict(os.environ, PYTHONPATH=os.pathsep.join(paths), OMP_NUM_THREADS="1", HF_HUB_OFFLINE="1",
                     PYTHONDONTWRITEBYTECODE="")

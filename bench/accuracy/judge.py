@@ -8,6 +8,8 @@ device   reserved + overhead against mem_mib, in the GPU's total less overhead: 
 speed    only the speed (speed.py): the table does not say what memory was needed
 reserved   what the allocator held against mem_mib
 allocated  the peak of live tensors against mem_mib
+oom      the row ran out of memory: its batch must not run in the GPU's total less overhead
+end      what is still allocated after a step, before the next one, against mem_mib
 weights  as device, with the tape cut off after the model was put on the GPU
 """
 
@@ -58,6 +60,13 @@ def judge_fit(program, tape, row, capacity_mib, overhead_mib, *options):
     return Verdict("wrong" if wrong else "right", "; ".join(wrong), **figures)
 
 
+def judge_oom(program, tape, row, capacity_mib, overhead_mib, *options):
+    """It ended out of memory; right if that was said."""
+    got = simulate(program, tape, row.get("batch_per_gpu") or "1", capacity_mib * MIB, *options)
+    return Verdict("wrong" if got["fits"] else "right", "it ran out of memory, we say it fits" if got["fits"] else "",
+                   needed_mib=mib(got["needed_bytes"]), capacity_mib=capacity_mib)
+
+
 def judge_device(program, tape, row, capacity_mib, overhead_mib, *options):
     """Signed relative error of reserved + overhead."""
     batch, truth = row.get("batch_per_gpu") or "1", float(row["mem_mib"])
@@ -90,6 +99,11 @@ def judge_reserved(program, tape, row, capacity_mib, overhead_mib, *options):
     return _judge_held("reserved_in_capacity_bytes", program, tape, row, capacity_mib, options)
 
 
+def judge_end(program, tape, row, capacity_mib, overhead_mib, *options):
+    """Signed relative error of what stays after a step: weights, states, and what the script's variables hold."""
+    return _judge_held("end_bytes", program, tape, row, capacity_mib, options)
+
+
 def judge_weights(program, tape, row, capacity_mib, overhead_mib, *options):
     """Only the init phase of the tape."""
     short = "%s.%d" % (tape, os.getpid())
@@ -109,5 +123,5 @@ def judge_speed(program, tape, row, capacity_mib, overhead_mib, *options):
     return Verdict("timed")
 
 
-JUDGES = {"speed": judge_speed, "fit": judge_fit, "device": judge_device, "allocated": judge_allocated,
-          "reserved": judge_reserved, "weights": judge_weights}
+JUDGES = {"speed": judge_speed, "fit": judge_fit, "oom": judge_oom, "device": judge_device, "allocated": judge_allocated,
+          "reserved": judge_reserved, "end": judge_end, "weights": judge_weights}

@@ -40,7 +40,7 @@ def summary(cases):
     """The object of the last line. Over all rows; `usable` leaves out crashed runs and the GPU's last 2.5 GB,
     `without_scratch` is over all rows again."""
     count = collections.Counter(c.verdict.status for c in cases)
-    fit = [c for c in cases if c.profile and c.profile["judge"] == "fit"]
+    fit = [c for c in cases if c.profile and c.profile["judge"] in ("fit", "oom")]
     lost = sum(c.verdict.status == "unrecorded" for c in fit)
     out = dict(rows=len(cases), right=count["right"] if fit else None, wrong=count["wrong"] + lost if fit else None,
                unrecorded=count["unrecorded"], **errors(cases))
@@ -80,21 +80,30 @@ def details(cases):
 
 
 def breakdown(cases):
-    """One line for each layout (fit) or batch (device)."""
+    """One line for each layout (fit), for those that ran out of memory, or for each batch (figures)."""
     groups = collections.defaultdict(list)
     for c in cases:
         if c.profile and c.profile["judge"] != "speed":
-            fit = c.profile["judge"] == "fit"
-            groups["layout " + c.row["layout"] if fit else "batch %4s" % c.row.get("batch_per_gpu")].append(c)
+            groups[_group(c)].append(c)
     for name, group in sorted(groups.items()):
         two_sided = [c for c in group if c.row.get("batch_fails")]
         if name.startswith("layout"):
             print("%s: %d of %d right, %d of the %d with both sides known" % (
                 name, _right(group), len(group), _right(two_sided), len(two_sided)))
+        elif name == OUT_OF_MEMORY:
+            print("%s: %d of %d right" % (name, _right(group), len(group)))
         elif errors(group)["median_abs_error"] is not None:
             e = errors(group)
             print("%s: %d rows, median %.2f %%, nine in ten within %.2f %%, mean %+.2f %%" % (
                 name, len(group), 100 * e["median_abs_error"], 100 * e["p90_abs_error"], 100 * e["mean_signed_error"]))
+
+
+OUT_OF_MEMORY = "ran out of memory"
+
+
+def _group(case):
+    kind = case.profile["judge"]
+    return {"fit": "layout %s" % case.row.get("layout"), "oom": OUT_OF_MEMORY}.get(kind, "batch %4s" % case.row.get("batch_per_gpu"))
 
 
 def _right(cases):

@@ -36,7 +36,8 @@ def fill(template, row):
 
 def value(text):
     """A knob's value from its text."""
-    return {"true": True, "false": False}.get(text, int(text) if re.fullmatch(r"\d+", text) else text)
+    number = int(text) if re.fullmatch(r"\d+", text) else float(text) if re.fullmatch(r"\d+\.\d+", text) else text
+    return {"true": True, "false": False}.get(text, number)
 
 
 class Tables:
@@ -46,10 +47,16 @@ class Tables:
         self.profiles = read_tsv(os.path.join(HERE, "profiles.tsv"))
         self.columns = read_tsv(os.path.join(HERE, "columns.tsv"))
         self.unjudged = read_tsv(os.path.join(HERE, "unjudged.tsv"))
+        self.adapters = {a["name"]: a["config"] for a in read_tsv(os.path.join(HERE, "adapters.tsv"))}
         self.aliases = {(a["library"], a["name"]): a["model"] for a in read_tsv(os.path.join(HERE, "aliases.tsv"))}
+
+    def known(self, row):
+        """The row, and the column `adapter` where its method is an adapter that adapters.tsv knows by name ('lora/NAME; ...')."""
+        return dict(row, adapter=self.adapters.get((row.get("method") or "").partition(";")[0]))
 
     def profile(self, row):
         """The first profile whose needs the row meets, or None."""
+        row = self.known(row)
         return next((p for p in self.profiles if all(meets(row, need) for need in p["needs"].split(","))), None)
 
     def why_unjudged(self, row):
@@ -59,7 +66,7 @@ class Tables:
 
     def job(self, row, profile):
         """(source, knobs) for the recorder."""
-        knobs = dict(pair.split("=", 1) for pair in fill(profile["knobs"], row).split())
+        knobs = dict(pair.split("=", 1) for pair in fill(profile["knobs"], self.known(row)).split())
         for c in self.columns:
             match = re.search(c["regex"], row.get(c["column"]) or "")
             if match:
