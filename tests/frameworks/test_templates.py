@@ -254,10 +254,17 @@ class TestZero(unittest.TestCase):
             return recorder.record(source, dict(knobs, **said))
 
     def test_words(self):
-        self.assertEqual(zero.parse("zero2"), (2, zero.BUCKET, False))
-        self.assertEqual(zero.parse("zero3:auto"), (3, None, False))
-        self.assertEqual(zero.parse("zero1:1000:overlap"), (1, 1000, True))
-        for word in ("zero4", "zero", "zero2:0", "zero2:x", "zero2:auto:fast", "zero2:auto:overlap:x"):
+        self.assertEqual(zero.parse("zero2"), (2, zero.BUCKET, False, {}))
+        self.assertEqual(zero.parse("zero3:auto"), (3, None, False, {}))
+        self.assertEqual(zero.parse("zero1:1000:overlap"), (1, 1000, True, {}))
+        self.assertEqual(zero.parse("zero3:7:overlap:reuse=0"), (3, 7, True, {"reuse": "0"}))
+        self.assertEqual(zero.stage3_config("zero3:auto:live=5", 100), {
+            "stage3_prefetch_bucket_size": 9000, "stage3_param_persistence_threshold": 1000, "stage3_max_live_parameters": 5,
+            "stage3_max_reuse_distance": 1000000000, "sub_group_size": 1000000000})
+        self.assertEqual(zero.stage3_config("zero3:7:prefetch=auto", 100)["stage3_prefetch_bucket_size"], 9000)
+        self.assertEqual(zero.stage3_config("zero3", 100)["stage3_param_persistence_threshold"], 100000)
+        for word in ("zero4", "zero", "zero2:0", "zero2:x", "zero2:auto:fast", "zero2:auto:overlap:x", "zero2:auto:reuse=1", "zero3:auto:reuse=auto",
+                     "zero3:auto:fast=1"):
             with self.assertRaises(UsageError, msg=word):
                 zero.parse(word)
 
@@ -308,10 +315,13 @@ class TestShipped(Compared):
         self.compare("gemma2", "full", True, "9B b1 s4096", tied=True)
         self.compare("gemma3_text", "qlora", False, "1B b2 s2048", tied=True)
         self.compare("phi3", "lora", True, "phi-4 b4 s2048")
+        self.compare("gemma", "lora", False, "2B b2 s2048", tied=True)
 
     def test_what_zero_is_made_of(self):
         self.compare("llama", "zero-lora", True, "3B b4 s1000")
         self.compare("qwen3", "zero", False, "3B b4 s1000")
+        self.compare("llama", "zero3-lora", True, "3B b4 s1000")
+        self.compare("qwen2", "zero3", False, "3B b4 s1000", tied=True)
 
     def test_one_rank_of_eight(self):
         self.compare("llama", "fsdp2-accumulating", True, "3B b4 s1000")

@@ -95,7 +95,8 @@ static void an_adapter_is_one_text(void **state) {
          "lora:4:qkv_proj,o_proj,gate_up_proj,down_proj"},
         {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj,lm_head", false,
          "lora:4:down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj,lm_head"},
-        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj", false, "lora:4"},
+        {4, "down_proj,up_proj,gate_proj,o_proj,v_proj,k_proj,q_proj", false,
+         "lora:4:q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj"},
         {4, "q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj", true,
          "lora:4:q_proj,q_proj,k_proj,v_proj,o_proj,up_proj,down_proj:dropout"},
         {0, "", false, ""},
@@ -109,6 +110,13 @@ static void an_adapter_is_one_text(void **state) {
         if (!str_is(text, cases[i].expected)) fail_msg("%.*s", STR_ARG(text));
         assert_int_equal(plan_adapter_rank(text), text.len > 0 ? cases[i].rank : 0);
     }
+    const struct str seven = STR("lora:4:q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj");
+    const struct str fused = STR("qkv_proj,o_proj,gate_up_proj,down_proj");
+    assert_str(plan_adapter_short(&a, seven, (struct str){0}), "lora:4");
+    assert_true(str_equal(plan_adapter_short(&a, seven, fused), seven));
+    assert_str(
+        plan_adapter_short(&a, STR("lora:8:qkv_proj,o_proj,gate_up_proj,down_proj:dropout"), fused),
+        "lora:8:all-linear:dropout");
     assert_str(plan_adapter_targets(STR("lora:4:q_proj:dropout")), "q_proj");
     assert_str(plan_adapter_targets(STR("lora:4:all-linear:dropout")), "");
     assert_int_equal(plan_adapter_rank(STR("dora:4")), 0);

@@ -4,7 +4,7 @@
 
 #include "predict/tape/zero.h"
 
-enum { PHASES = 20, BATCH = 4 };
+enum { PHASES = 20, BATCH = 4, SQUARE = 256 * 256, PREFETCH = 58982, G = 1000000000 };
 // What DeepSpeed has besides: some numbers, a block of 512 bytes each.
 #define SCALARS_BYTES (INT64_C(8) << 10)
 
@@ -51,6 +51,16 @@ static const struct {
     {"whole", "stage2-overlap", false, {2, 5, 500000, true}},
     {"whole", "stage2-accumulating", true, {2, 64, 1000000, false}},
     {"whole-lora", "stage2-lora", false, {2, 4, 500000000, false}},
+    {"trace", "stage3", false, {3, 8, SQUARE, false, {PREFETCH, 2560, G, G, G}}},
+    {"trace",
+     "stage3-overlap",
+     false,
+     {3, 5, 500000, true, {300000, 1000, 2000000, 600000, 200000}}},
+    {"trace-checkpointing",
+     "stage3-accumulating",
+     true,
+     {3, 3, SQUARE, true, {PREFETCH, 2560, G, 900000, G}}},
+    {"trace-lora", "stage3-lora", false, {3, 4, 20000, true, {PREFETCH, 100000, G, 1000000, G}}},
 };
 
 static void every_phase_needs_what_deepspeed_needs(void **state) {
@@ -89,6 +99,47 @@ static void what_is_made_is_a_tape(void **state) {
     assert_int_equal(again.event_count, made.event_count);
 }
 
+static int64_t most_in(const struct tape *t, enum tape_phase phase) {
+    struct peaks p = peaks_of(t);
+    int64_t most = 0;
+    for (int i = 0; i < p.count; i++)
+        if (p.phases[i] == phase && p.bytes[i] > most) most = p.bytes[i];
+    return most;
+}
+
+static int64_t stage3_most(struct arena *a, const struct tape *trace, struct zero3 numbers,
+                           enum tape_phase phase) {
+    const struct tape_zero how = {3, 4, 10000, false, numbers};
+    struct tape made;
+    assert_true(tape_zero(a, trace, &how, &made));
+    return most_in(&made, phase);
+}
+
+// Each number of stage 3 decides something.
+static void every_number_counts(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const struct tape trace = tape_of(&a, "trace");
+    const struct zero3 least = {0, 0, G, 0, G};
+    const int64_t most = stage3_most(&a, &trace, least, TAPE_BACKWARD);
+    const int64_t update = stage3_most(&a, &trace, least, TAPE_OPTIMIZER);
+    static const struct zero3 more[] = {
+        {2000000, 0, G, 0, G}, {0, 200000, G, 0, G}, {0, 0, G, 5000000, G}};
+    for (size_t i = 0; i < sizeof more / sizeof *more; i++)
+        assert_true(stage3_most(&a, &trace, more[i], TAPE_BACKWARD) > most);
+    const struct zero3 none_live = {2000000, 0, 0, 0, G}, small_groups = {0, 0, G, 0, 100000};
+    assert_int_equal(stage3_most(&a, &trace, none_live, TAPE_BACKWARD), most);
+    assert_true(stage3_most(&a, &trace, small_groups, TAPE_OPTIMIZER) < update);
+}
+
+// Without the places at which parameters are asked for, stage 3 is not made.
+static void a_whole_tape_is_no_trace(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape whole = tape_of(&a, "whole"), made;
+    assert_false(tape_zero(&a, &whole, &trainings[6].how, &made));
+}
+
 static void gradients_of_nothing_are_none_of_it(void **state) {
     (void)state;
     static const char text[] = "{\"tape\":1,\"model\":\"x\",\"batches\":[2]}\nm init 0\n"
@@ -105,6 +156,8 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_phase_needs_what_deepspeed_needs),
         cmocka_unit_test(what_is_made_is_a_tape),
+        cmocka_unit_test(every_number_counts),
+        cmocka_unit_test(a_whole_tape_is_no_trace),
         cmocka_unit_test(gradients_of_nothing_are_none_of_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

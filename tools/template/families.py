@@ -12,6 +12,7 @@ FAMILIES = {
     "mistral": ("mistral", {"sliding_window": None}, "grouped untied"),
     "qwen2": ("qwen2", {"use_sliding_window": False}, "grouped mha tied untied"),
     "qwen3": ("qwen3", {"use_sliding_window": False}, "grouped tied untied"),
+    "gemma": ("gemma", {"hidden_activation": "gelu_pytorch_tanh"}, "grouped mha tied"),
     "gemma2": ("gemma2", {"sliding_window": 1 << 20}, "grouped tied"),
     "gemma3_text": ("gemma3_text", {"sliding_window": 1 << 20}, "grouped tied"),
     "phi3": ("phi3", {"sliding_window": None, "pad_token_id": 0}, "grouped mha untied"),
@@ -52,7 +53,7 @@ KINDS = {
 # Kinds that are made of some shapes only: (family, grouped, tied)
 _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
 # Families whose models have one head of keys and values, where a copy vanishes that several need.
-SINGLE = ("gemma3_text",)
+SINGLE = ("gemma", "gemma3_text")
 FUSED = ("phi3",)  # query, key and value are one matrix
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
 NOT = {(family, True): ("qlora", "qlora-dropout") for family in FUSED}
@@ -60,9 +61,12 @@ NOT = {(family, True): ("qlora", "qlora-dropout") for family in FUSED}
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 # Families of which some kinds are shipped: the most used ones of what is large.
-FEW = {"gemma2": "full lora lora-dropout qlora qlora-dropout".split(),
+FEW = {"gemma": "full lora qlora".split(),
+       "gemma2": "full lora lora-dropout qlora qlora-dropout".split(),
        "gemma3_text": "full lora qlora".split(),
        "phi3": "full full-amp lora lora-dropout qlora qlora-dropout".split()}
+# Kinds of which one for batch 1 says nothing that the one for more does not.
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout")
 SOME = {kind: _GROUPED for kind in ("fsdp2-lora", "fsdp2-lora-accumulating", "lora-qv", "lora-qv-dropout")}
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
@@ -95,7 +99,7 @@ class Variant:
     @property
     def is_single_headed(self):
         """Have all its heads the same keys and values?"""
-        return self.family in SINGLE
+        return self.family in SINGLE and self.grouped
 
     @property
     def facts(self):
@@ -164,5 +168,5 @@ def variants():
                 out += [Variant(family, kind, checkpointing, grouped, tied, one)
                         for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
                         if kind not in NOT.get((family, grouped), ())
-                        for checkpointing in (False, True) for one in (False, True)]
+                        for checkpointing in (False, True) for one in (False, True) if not (one and kind in ANY_BATCH)]
     return out

@@ -83,11 +83,22 @@ int question_adapter(struct question *q, const struct question_options *o, struc
     return rc;
 }
 
+// All layers by their names, where the model's family has those.
+static void name_every_layer(struct question *q) {
+    const struct shape *shape = NULL;
+    struct str layers = {0};
+    if (q->plan.adapter.len == 0) return;
+    if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) == 0 && shape)
+        layers = shape_linear(q->tape_cache.shapes, shape);
+    q->plan.adapter = plan_adapter_short(q->arena, q->plan.adapter, layers);
+}
+
 // Where not even full fine-tuning can be predicted, the adapter is what the answer fails for, if it
 // is a prediction that was asked for.
 void question_adapter_check(struct question *q, const struct question_options *o) {
     struct forecast f;
     struct fail unserved;
+    name_every_layer(q);
     struct plan full = q->plan;
     if (o->lora || q->plan.adapter.len == 0) return;
     full.adapter = full.quant = (struct str){0};

@@ -46,9 +46,9 @@ struct question_options {
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                         \
                 "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),    \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                         \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard), zero1 or " \
-                "zero2 (DeepSpeed; zero2:BUCKET:overlap)",                                   \
-                "fsdp2 zero1 zero2"),                                                        \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard), zero1 to " \
+                "zero3 (DeepSpeed; zero3:BUCKET:overlap)",                                   \
+                "fsdp2 zero1 zero2 zero3"),                                                  \
         CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),        \
                 "effective batch to keep (default the config's batch x accumulation x ranks)", "")
 

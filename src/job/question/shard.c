@@ -17,10 +17,10 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
     if (str_is_one_of(word, unmodelled)) {
         fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
         return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
-                              "zero1 and zero2 (DeepSpeed)");
+                              "zero1, zero2 and zero3 (DeepSpeed)");
     }
     for (int i = 0; plan_shards[i]; i++) near_offer(&near, str_of(plan_shards[i]));
-    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp2, zero1 or zero2", STR_ARG(word));
+    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp2, zero1, zero2 or zero3", STR_ARG(word));
     return near.count > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
                           : FAIL_USAGE;
 }
@@ -69,29 +69,80 @@ static bool is_config_fsdp2(const struct question *q) {
     return is_fsdp2 && is_by_layer(q);
 }
 
-// "zero2:500000000:overlap" of the DeepSpeed file's numbers. Empty: it shards otherwise, or more
-// than that.
-static struct str config_zero(const struct question *q) {
-    const struct config_value *bucket = &q->reading.values[CONFIG_ZERO_BUCKET];
+// Stage 3 is a matter of numbers: those of a DeepSpeed file that is read, or DeepSpeed's own where
+// accelerate's file says the stage itself.
+static bool has_numbers(const struct question *q, const struct config_guard *g) {
+    for (int i = CONFIG_ZERO_BUCKET; i <= CONFIG_ZERO_GROUP; i++) {
+        const struct config_value *v = &q->reading.values[i];
+        if (v->type != CONFIG_ABSENT && !v->assumed) return true;
+    }
+    return str_ends(g->path, STR("deepspeed_config.zero_stage"));
+}
+
+// The stage that the config says, once or several times; 0: none, several, or more than that.
+static int config_stage(const struct question *q) {
     int stage = 0;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!str_is(g->kind, "sharding")) continue;
-        if (zero_stage(g) == 0 || (stage > 0 && zero_stage(g) != stage)) return (struct str){0};
-        stage = zero_stage(g);
+        int said = zero_stage(g);
+        if (said == 0 || (stage > 0 && said != stage)) return 0;
+        if (said == 3 && !has_numbers(q, g)) return 0;
+        stage = said;
     }
-    if (stage == 0 || stage > 3) return (struct str){0};
+    return stage <= 3 ? stage : 0;
+}
+
+static bool is_elements(const struct config_value *v, double least) {
+    return v->number >= least && v->number <= (double)PLAN_BUCKET_MAX;
+}
+
+// What the shard would not be without it. False: it says what is no number.
+static bool put_number(struct buf *text, const struct config_value *v, enum plan_zero_number number,
+                       const struct plan_zero *so_far) {
+    struct plan_zero usual;
+    plan_zero_read(STR("zero3"), &usual);
+    int64_t wanted = usual.numbers[number];
+    if (str_is(v->text, "auto"))
+        wanted = PLAN_ZERO_AUTO;
+    else if (v->type != CONFIG_ABSENT && !is_elements(v, 0))
+        return false;
+    else if (v->type != CONFIG_ABSENT)
+        wanted = (int64_t)v->number;
+    if (wanted == so_far->numbers[number]) return true;
+    buf_format(text, ":%s=", plan_zero_word(number));
+    if (wanted == PLAN_ZERO_AUTO)
+        buf_format(text, "auto");
+    else
+        buf_format(text, "%lld", (long long)wanted);
+    return true;
+}
+
+// "zero2:500000000:overlap" of the DeepSpeed file's numbers. Empty: it shards otherwise, or more
+// than that.
+static struct str config_zero(const struct question *q) {
+    const struct config_value *values = q->reading.values, *bucket = &values[CONFIG_ZERO_BUCKET];
+    const struct config_value *overlap = &values[CONFIG_ZERO_OVERLAP];
+    int stage = config_stage(q);
+    if (stage == 0) return (struct str){0};
     struct buf text = buf_new(q->arena);
     buf_format(&text, "zero%d", stage);
-    bool is_number = bucket->number >= 1 && bucket->number <= (double)PLAN_BUCKET_MAX;
-    bool overlaps = q->reading.values[CONFIG_ZERO_OVERLAP].boolean;
+    // Stage 3 overlaps unless told not to (deepspeed/runtime/zero/config.py, overlap_comm_valid).
+    bool is_said = overlap->type != CONFIG_ABSENT && !overlap->assumed;
+    bool overlaps = is_said || stage < 3 ? overlap->boolean : true;
     if (str_is(bucket->text, "auto"))
         buf_format(&text, ":auto");
-    else if (is_number)
+    else if (is_elements(bucket, 1))
         buf_format(&text, ":%lld", (long long)bucket->number);
-    else if (overlaps)
+    else if (overlaps || stage == 3)
         buf_format(&text, ":%lld", (long long)PLAN_ZERO_BUCKET);
     if (overlaps) buf_format(&text, ":overlap");
+    struct plan_zero so_far;
+    plan_zero_read(buf_str(&text), &so_far);
+    for (int i = 0; i < PLAN_ZERO_NUMBERS && stage == 3; i++) {
+        const struct config_value *v = &values[CONFIG_ZERO_PREFETCH + i];
+        if (!put_number(&text, v, (enum plan_zero_number)i, &so_far)) return (struct str){0};
+    }
     return buf_str(&text);
 }
 

@@ -122,8 +122,8 @@ struct forecast_peak {
 // What upper_bytes was measured on.
 extern const char forecast_band_source[];
 
-// How the figures below are found, for somebody else who replays the tape: the shares of the capacity
-// that are taken off to see whether it still runs, and the replays that `needed` may take.
+// How the figures below are found, for somebody else who replays the tape: the shares of the
+// capacity that are taken off to see whether it still runs, and the replays that `needed` may take.
 struct forecast_rules {
     double shortfalls[3];
     int32_t need_replays;

@@ -41,6 +41,10 @@ int forecast_load_template(struct forecast_cache *cache, const struct tape_shelf
 // FAIL_INPUT: none does, and what stands in the way.
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
                            struct forecast_tape *ret_tape, struct fail *why);
+// DeepSpeed's ZeRO as the plan has it, of stage 0 where it has none, and what to say of it.
+struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s);
+void forecast_note_zero(struct forecast *f, const struct plan *p, const struct shape *s,
+                        struct forecast_tape *t);
 // What sharding is modelled for. Returns what fail_hint does.
 int forecast_shard_hint(struct fail *why);
 // Of the gradients that are there when the optimizer comes.

@@ -74,7 +74,7 @@ static bool is_made_so(const struct forecast_loaded *l, const struct forecast_ma
     const struct tape_zero *a = &l->how.zero, *b = &how->zero;
     return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
            a->bucket == b->bucket && a->overlaps == b->overlaps &&
-           l->how.optimizer == how->optimizer;
+           l->how.optimizer == how->optimizer && memcmp(&a->zero3, &b->zero3, sizeof a->zero3) == 0;
 }
 
 static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {

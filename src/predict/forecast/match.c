@@ -202,8 +202,7 @@ static void note_layout(struct arena *a, const struct plan *p, struct forecast_t
 // Two spellings of one ZeRO.
 static bool is_same_zero(struct str a, struct str b) {
     struct plan_zero x, y;
-    return plan_zero_read(a, &x) && plan_zero_read(b, &y) && x.stage == y.stage &&
-           x.bucket == y.bucket && x.overlaps == y.overlaps;
+    return plan_zero_read(a, &x) && plan_zero_read(b, &y) && plan_zero_is_same(&x, &y);
 }
 
 // One rank's part of a model is of nothing else either.

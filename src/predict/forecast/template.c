@@ -11,6 +11,7 @@ enum { USUAL_TOKENS = 2048 }; // where nobody says how many
 struct wish {
     const struct plan *plan;
     const struct shape *shape;
+    struct str linear; // its layers
     bool is_single;
 };
 
@@ -41,20 +42,8 @@ static struct str adapter_text(struct str adapter) {
     if (adapter.len == 0) return STR("none");
     return rest.len > 0 ? rest : STR("all-linear");
 }
-static const char *const *linear_layers(const struct shape *s) {
-    return str_is(s->type, "phi3") ? plan_adapter_fused : plan_adapter_layers;
-}
-// A Phi-3's layers, all of them named, are every linear layer.
-static bool is_every_layer(const struct wish *w) {
-    const char *const *layers = linear_layers(w->shape);
-    struct str rest = plan_adapter_targets(w->plan->adapter);
-    while (rest.p && *layers && str_is(str_cut(&rest, ','), *layers)) layers++;
-    return !rest.p && !*layers;
-}
 static struct str wanted_adapter(const struct wish *w) {
-    struct str text = adapter_text(w->plan->adapter);
-    if (!is_every_layer(w)) return text;
-    return str_ends(text, STR(":dropout")) ? STR("all-linear:dropout") : STR("all-linear");
+    return adapter_text(w->plan->adapter);
 }
 static struct str has_adapter(const struct tape_shelf_entry *e) {
     return adapter_text(e->entry.header.adapter);
@@ -70,14 +59,16 @@ static struct str has_quant(const struct tape_shelf_entry *e) {
     return quant_text(e->entry.header.quant);
 }
 
-// Templates of ZeRO are of the model as its engine has it: tape_zero makes stages 1 and 2 of them.
+// Templates of ZeRO are of the model as its engine has it, and of one that says where stage 3 asks
+// for parameters: tape_zero makes the stages of them.
 static bool is_zero(const struct plan *p) {
     struct plan_zero zero;
     return plan_zero_read(p->shard, &zero);
 }
 static struct str shard_text(struct str shard) {
     struct plan_zero zero;
-    bool is_made = plan_zero_read(shard, &zero) && zero.stage < 3;
+    bool is_made = plan_zero_read(shard, &zero);
+    if ((is_made && zero.stage == 3) || str_is(shard, "zero3:trace")) return STR("zero3");
     if (is_made || str_is(shard, "zero0")) return STR("zero1 or zero2");
     return shard.len > 0 ? shard : STR("none");
 }
@@ -203,40 +194,46 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
     return buf_str(&text);
 }
 
+static bool has_name(struct str names, struct str name) {
+    while (names.p)
+        if (str_equal(str_cut(&names, ','), name)) return true;
+    return false;
+}
+
 // Whether LoRA is on a layer that the model has.
-static bool has_target(struct str targets, const char *const *layers) {
+static bool has_target(struct str targets, struct str layers) {
     for (struct str rest = targets; rest.p;)
-        if (str_is_one_of(str_cut(&rest, ','), layers)) return true;
+        if (has_name(layers, str_cut(&rest, ','))) return true;
     return targets.len == 0;
 }
 
-static struct str listed(struct arena *a, const char *const *words) {
+static struct str listed(struct arena *a, struct str words) {
     struct buf text = buf_new(a);
-    for (int i = 0; words[i]; i++) buf_format(&text, "%s%s", i > 0 ? ", " : "", words[i]);
+    for (int i = 0; words.p; i++) {
+        struct str word = str_cut(&words, ',');
+        buf_format(&text, "%s%.*s", i > 0 ? ", " : "", STR_ARG(word));
+    }
     return buf_str(&text);
 }
 
 int forecast_shard_hint(struct fail *why) {
-    return fail_hint(why, "with --shard fsdp2, zero1 and zero2 full fine-tuning and LoRA of a "
-                          "Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are modelled; "
-                          "batchfit record takes zero3, too");
+    return fail_hint(why, "with --shard fsdp2, zero1, zero2 and zero3 full fine-tuning and LoRA of "
+                          "a Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are modelled");
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
     struct arena *a = f->arena;
     const struct property *p = &properties[property];
     struct str targets = plan_adapter_targets(w->plan->adapter);
-    if (!has_target(targets, linear_layers(w->shape))) {
+    if (!has_target(targets, w->linear)) {
         fail_set(why, FAIL_INPUT, "%.*s: LoRA on %.*s: a %.*s has no such layer",
                  STR_ARG(w->plan->model), STR_ARG(targets), STR_ARG(w->shape->type));
-        return fail_hint(why, "its linear layers: %.*s",
-                         STR_ARG(listed(a, linear_layers(w->shape))));
+        return fail_hint(why, "its linear layers: %.*s", STR_ARG(listed(a, w->linear)));
     }
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
              STR_ARG(others(a, f->cache->shelf, w, property)));
-    bool is_recorded = str_starts(w->plan->shard, STR("zero3")); // by whoever has DeepSpeed
-    if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(why);
+    if (w->plan->shard.len > 0) return forecast_shard_hint(why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
@@ -286,33 +283,6 @@ static void note_update(struct forecast *f, const struct wish *w, struct forecas
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
 }
 
-// AdamW's two states and the master copy, of one rank's part.
-static int64_t state_bytes(const struct tape *t) {
-    int64_t sum = 0;
-    for (int32_t i = 0; i < t->alloc_count; i++)
-        if (t->allocs[i].tag == TAPE_OPTIMIZER_STATE) sum += t->allocs[i].c;
-    return sum;
-}
-
-static struct tape_zero zero_of(const struct wish *w);
-
-static void note_zero(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
-    const struct tape_zero how = zero_of(w);
-    struct arena *a = f->arena;
-    str_list_format(a, &t->notes,
-                    "ZeRO stage %d over %lld GPUs as DeepSpeed 0.19.8 has it under transformers: "
-                    "weights in bf16 without autocast, a master copy and AdamW's states in fp32 "
-                    "by parts, %s reduced in %s of %lld elements; the first GPU is shown",
-                    how.stage, (long long)how.ranks,
-                    how.stage == 2 ? "gradients kept by parts," : "all gradients kept,",
-                    how.overlaps ? "two buckets" : "a bucket", (long long)how.bucket);
-    if (!w->plan->fused)
-        str_list_format(a, &t->notes,
-                        "AdamW is counted as fused, as DeepSpeed's own is: torch's needs up to "
-                        "%.*s more without fused=True",
-                        STR_ARG(unit_bytes(a, state_bytes(t->tape) / 3)));
-}
-
 static void note_attention(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
     int64_t window = shape_window(w->shape), tokens = t->entry->header.sequence_length;
     if (str_is(w->shape->type, "gemma2")) {
@@ -336,7 +306,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     str_list_format(a, &t->notes, "predicted by the template %.*s (%.*s, torch %.*s)",
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
     if (is_zero(p))
-        note_zero(f, w, t);
+        forecast_note_zero(f, p, w->shape, t);
     else if (p->shard.len > 0 && p->adapter.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s over %lld GPUs as transformers' Trainer has it with an adapter: "
@@ -380,27 +350,17 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
     note_attention(f, w, t);
 }
 
-// Stage 0: it is not ZeRO.
-static struct tape_zero zero_of(const struct wish *w) {
-    struct plan_zero zero;
-    if (!plan_zero_read(w->plan->shard, &zero)) return (struct tape_zero){0};
-    int64_t hidden = w->shape->hidden;
-    return (struct tape_zero){.stage = zero.stage,
-                              .ranks = w->plan->ranks,
-                              .bucket = zero.bucket > 0 ? zero.bucket : hidden * hidden,
-                              .overlaps = zero.overlaps};
-}
-
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
                            struct forecast_tape *ret_tape, struct fail *why) {
-    const struct wish w = {p, f->shape, is_single};
+    const struct wish w = {p, f->shape, shape_linear(f->cache->shapes, f->shape), is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
     int farthest;
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
-    struct forecast_making how = {.zero = zero_of(&w), .optimizer = other_optimizer(p)};
+    struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
+                                  .optimizer = other_optimizer(p)};
     how.accumulates = p->accumulation > 1 && (p->shard.len == 0 || how.zero.stage > 0);
     int rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));

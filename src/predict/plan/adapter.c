@@ -1,26 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Words of the recorder: an adapter in one text, four bits, shards.
+// Words of the recorder: an adapter in one text, four bits.
 #include "predict/plan/plan.h"
 
-const char *const plan_shards[] = {"fsdp2", "zero1", "zero2", "zero3", NULL};
-
-bool plan_zero_read(struct str shard, struct plan_zero *ret) {
-    static const char *const stages[] = {"zero1", "zero2", "zero3", NULL};
-    struct str rest = shard, word = str_cut(&rest, ':'), bucket = str_cut(&rest, ':');
-    bool is_said = bucket.p != NULL, is_more = rest.p != NULL;
-    *ret = (struct plan_zero){.bucket = PLAN_ZERO_BUCKET, .overlaps = is_more};
-    for (int i = 0; stages[i]; i++)
-        if (str_is(word, stages[i])) ret->stage = i + 1;
-    if (ret->stage == 0 || (is_more && !str_is(rest, "overlap"))) return false;
-    if (!is_said) return true;
-    if (str_is(bucket, "auto")) return ret->bucket = 0, true;
-    return str_to_i64(bucket, &ret->bucket) && ret->bucket > 0 && ret->bucket <= PLAN_BUCKET_MAX;
-}
 const char *const plan_quants[] = {"nf4", "nf4-dq", NULL};
-const char *const plan_adapter_layers[] = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
-                                           "gate_proj", "up_proj", "down_proj", NULL};
 
-const char *const plan_adapter_fused[] = {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", NULL};
+// The linear layers of a Llama, and of a Phi-3, where several are one matrix: names are put in
+// their order.
+static const char *const llama_layers[] = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
+                                           "gate_proj", "up_proj", "down_proj", NULL};
+static const char *const fused_layers[] = {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", NULL};
 
 static bool has_name(struct str names, const char *name) {
     while (names.p)
@@ -36,7 +24,7 @@ static int count_names(struct str names) {
 
 // The names in the order in which a layer has them, if all are of one kind of layer.
 static struct str in_order(struct arena *a, struct str names) {
-    static const char *const *const kinds[] = {plan_adapter_layers, plan_adapter_fused};
+    static const char *const *const kinds[] = {llama_layers, fused_layers};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         struct buf text = buf_new(a);
         int found = 0;
@@ -50,10 +38,7 @@ static struct str in_order(struct arena *a, struct str names) {
 
 static bool is_every(struct str targets) {
     static const char *const words[] = {"all", "all-linear", NULL};
-    if (targets.len == 0 || str_is_one_of(targets, words)) return true;
-    int named = 0;
-    while (plan_adapter_layers[named] && has_name(targets, plan_adapter_layers[named])) named++;
-    return !plan_adapter_layers[named] && count_names(targets) == named;
+    return targets.len == 0 || str_is_one_of(targets, words);
 }
 
 struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout) {
@@ -71,6 +56,13 @@ struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool 
     if (!is_all) buf_format(&text, ":%.*s", STR_ARG(ordered));
     if (has_dropout) buf_format(&text, "%s:dropout", is_all ? ":all-linear" : "");
     return buf_str(&text);
+}
+
+struct str plan_adapter_short(struct arena *a, struct str adapter, struct str layers) {
+    struct str rest = plan_adapter_rest(adapter), targets = str_cut(&rest, ':');
+    if (layers.len == 0) layers = STR("q_proj,k_proj,v_proj,o_proj,gate_proj,up_proj,down_proj");
+    if (!str_equal(targets, layers)) return adapter;
+    return plan_adapter(a, plan_adapter_rank(adapter), (struct str){0}, rest.p != NULL);
 }
 
 int64_t plan_adapter_rank(struct str adapter) {

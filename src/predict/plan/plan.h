@@ -50,29 +50,42 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 const char *plan_optimizer_find(struct str spelled);
 
 extern const char *const plan_shards[]; // NULL-ended: fsdp2, zero1, zero2, zero3
-// DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap".
+// DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap",
+// "zero3:auto:overlap:reuse=0".
 #define PLAN_ZERO_BUCKET INT64_C(500000000) // reduce_bucket_size where nobody says it (0.19.8)
 #define PLAN_BUCKET_MAX ((int64_t)1 << 40)
+enum plan_zero_number { // of stage 3, elements
+    PLAN_ZERO_PREFETCH, // stage3_prefetch_bucket_size
+    PLAN_ZERO_PERSIST,  // stage3_param_persistence_threshold
+    PLAN_ZERO_LIVE,     // stage3_max_live_parameters
+    PLAN_ZERO_REUSE,    // stage3_max_reuse_distance
+    PLAN_ZERO_GROUP,    // sub_group_size
+    PLAN_ZERO_NUMBERS
+};
+enum { PLAN_ZERO_AUTO = -1 }; // what transformers makes of the hidden size
 struct plan_zero {
     int stage;      // 1 to 3
     int64_t bucket; // reduce_bucket_size, elements; 0: "auto", the square of the hidden size
     bool overlaps;  // overlap_comm
+    int64_t numbers[PLAN_ZERO_NUMBERS]; // of stage 3; of others 0
 };
 // False: it is none.
 bool plan_zero_read(struct str shard, struct plan_zero *ret);
+bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b);
+const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a shard spells it
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
 // LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether
-// it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". The seven
-// linear layers of a Llama, "all" and "all-linear" are "all-linear", which is left out at the end.
-// Empty: the rank is no number from 1 on, or a name is none.
+// it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and
+// "all-linear" are "all-linear", which is left out at the end. Empty: the rank is no number from 1
+// on, or a name is none.
 struct str plan_adapter(struct arena *a, int64_t rank, struct str targets, bool has_dropout);
+// The same, "all-linear" where it names all of these layers; empty: those of a Llama.
+struct str plan_adapter_short(struct arena *a, struct str adapter, struct str layers);
 int64_t plan_adapter_rank(struct str adapter); // 0: none
 // What stands behind the rank: "q_proj,v_proj"; empty: every linear layer, without dropout.
 struct str plan_adapter_rest(struct str adapter);
 // The layers alone; empty: every linear layer.
 struct str plan_adapter_targets(struct str adapter);
-extern const char *const plan_adapter_layers[]; // NULL-ended: the linear layers of a Llama
-extern const char *const plan_adapter_fused[];  // of a Phi-3, where several are one matrix
 
 // A member of a plan that stands `at` bytes into a record, as a row of the record's table.
 // clang-format off

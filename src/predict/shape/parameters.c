@@ -38,6 +38,11 @@ int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
     return s->layers * layer + rows * s->hidden + (has_bias(f, "h") ? s->vocabulary : 0);
 }
 
+struct str shape_linear(const struct shape_table *t, const struct shape *s) {
+    const struct shape_family *f = shape_family_find(t, s->type);
+    return f ? f->linear : (struct str){0};
+}
+
 bool shape_is_plain(const struct shape_table *t, const struct shape *s) {
     const struct shape_extras none = {0};
     const struct shape_family *f = shape_family_find(t, s->type);

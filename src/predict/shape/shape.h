@@ -52,6 +52,8 @@ bool shape_is_alike(const struct shape *a, const struct shape *b);
 
 // From how many tokens on attention looks at a window only; 0: never, or the family has none.
 int64_t shape_window(const struct shape *s);
+// Its linear layers but the head, separated by commas, in a layer's order; empty: not known.
+struct str shape_linear(const struct shape_table *t, const struct shape *s);
 // Whether the sizes say all of its layers: no biases or norms besides the family's own.
 bool shape_is_plain(const struct shape_table *t, const struct shape *s);
 

@@ -19,6 +19,7 @@ struct shape_family {
     bool tied;
     // What parameters are made of; matrices 0: the sizes do not say it.
     struct str biases, qk;
+    struct str linear; // layers, separated by commas
     int64_t matrices, norms, outside, table;
     bool has_table, is_pooled;
 };

@@ -4,13 +4,14 @@
 // aside. Trained weights lie in one flat buffer a group, their master copy and AdamW's states are a
 // rank's part of it in fp32, and gradients go through buckets. tests/unit/tape_zero.c holds
 // it against recordings of DeepSpeed itself.
-#include "predict/tape/zero.h"
-
-#include "predict/tape/tape_int.h"
+#include "predict/tape/zero_int.h"
 
 #include <string.h>
 
-enum { GROUPS = 2, ALIGNMENT = 2 }; // weight decay or none; elements of two bytes that NCCL wants
+enum {
+    GROUPS = ZERO_GROUPS,
+    ALIGNMENT = 2
+}; // weight decay or none; elements of two bytes that NCCL wants
 
 enum op { OP_WEIGHTS, OP_MASTER, OP_STATE, OP_BUCKET, OP_REDUCED, OP_PART, OP_FP32, OP_NORM, OPS };
 static const char *const op_names[OPS] = {
@@ -18,8 +19,6 @@ static const char *const op_names[OPS] = {
     [OP_BUCKET] = "zero.bucket",       [OP_REDUCED] = "zero.reduced", [OP_PART] = "zero.gradients",
     [OP_FP32] = "zero.gradients_fp32", [OP_NORM] = "zero.norm",
 };
-
-enum { NOT_THERE = -1 };
 
 // A trained parameter: its elements, the group, where it begins in the group's flat buffer.
 struct weight {
@@ -54,33 +53,13 @@ struct zero {
     int32_t hook;               // the gradient that is made, until its node ends; as it was read
 };
 
-static void put_event(struct zero *z, struct tape_event e) {
-    z->to->events[z->to->event_count++] = e;
-}
-
-static int32_t put_alloc(struct zero *z, struct tape_alloc x) {
-    int32_t at = z->to->alloc_count++;
-    x.id = at;
-    x.event = z->to->event_count;
-    x.free_event = -1;
-    z->to->allocs[at] = x;
-    put_event(z, (struct tape_event){.kind = TAPE_ALLOC, .index = at});
-    return at;
-}
-
 static int32_t take(struct zero *z, enum op op, enum tape_tag tag, int64_t bytes) {
-    return put_alloc(z,
-                     (struct tape_alloc){.c = bytes, .op = z->first_op + op, .tag = (uint8_t)tag});
-}
-
-static void drop(struct zero *z, int32_t copy) {
-    if (copy < 0 || z->to->allocs[copy].free_event >= 0) return;
-    z->to->allocs[copy].free_event = z->to->event_count;
-    put_event(z, (struct tape_event){.kind = TAPE_FREE, .index = copy});
+    return tape_put_alloc(
+        z->to, (struct tape_alloc){.c = bytes, .op = z->first_op + op, .tag = (uint8_t)tag});
 }
 
 static void pass_by(struct zero *z, enum op op, int64_t bytes) {
-    if (bytes > 0) drop(z, take(z, op, TAPE_TEMPORARY, bytes));
+    if (bytes > 0) tape_drop(z->to, take(z, op, TAPE_TEMPORARY, bytes));
 }
 
 // -- whose gradient --------------------------------------------------------------
@@ -120,7 +99,7 @@ static bool find_weights(struct zero *z) {
     for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
         if (t->allocs[i].tag != TAPE_PARAM) continue;
         z->weights[z->weight_count++] = (struct weight){
-            .count = t->allocs[i].c / 2, .alloc = i, .group = !tape_param_decays(t, i)};
+            .count = t->allocs[i].c / 2, .alloc = i, .group = tape_zero_group_of(t, i)};
     }
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
@@ -173,7 +152,7 @@ static void reduce_pieces(struct zero *z, struct pieces *p) {
     if (p->count > 1) {
         int32_t copy = take(z, OP_REDUCED, TAPE_TEMPORARY, 2 * p->elements);
         z->to->allocs[copy].stream = z->how->overlaps;
-        drop(z, copy);
+        tape_drop(z->to, copy);
     }
     *p = (struct pieces){.last_rank = NOT_THERE};
 }
@@ -214,7 +193,7 @@ static void flush(struct zero *z) {
     if (z->oversize != NOT_THERE && stays)
         z->kept[z->kept_count++] = z->oversize;
     else
-        drop(z, z->oversize);
+        tape_drop(z->to, z->oversize);
     z->oversize = NOT_THERE;
     z->in_bucket = 0;
     z->elements = 0;
@@ -232,7 +211,7 @@ static void reduce_gradient(struct zero *z, int32_t weight, int32_t copy) {
     if (count > z->how->bucket)
         z->oversize = copy;
     else
-        drop(z, copy);
+        tape_drop(z->to, copy);
     z->elements += count;
     z->inside[z->in_bucket++] = weight;
 }
@@ -243,11 +222,11 @@ static bool is_at_hooks(const struct zero *z, bool is_last) {
 
 static void release(struct zero *z) {
     flush(z);
-    for (int32_t i = 0; i < z->kept_count; i++) drop(z, z->kept[i]);
-    for (int32_t i = 0; i < z->bucket_count; i++) drop(z, z->buckets[i]);
+    for (int32_t i = 0; i < z->kept_count; i++) tape_drop(z->to, z->kept[i]);
+    for (int32_t i = 0; i < z->bucket_count; i++) tape_drop(z->to, z->buckets[i]);
     z->kept_count = z->bucket_count = 0;
     // What an earlier micro-step left is added to, and is what stays.
-    if (z->older != NOT_THERE) drop(z, z->part);
+    if (z->older != NOT_THERE) tape_drop(z->to, z->part);
     if (z->older == NOT_THERE) z->older = z->part;
     z->part = NOT_THERE;
 }
@@ -270,13 +249,13 @@ static void copy_init(struct zero *z) {
         take(z, OP_WEIGHTS, TAPE_PARAM, 2 * g->part * z->how->ranks);
         int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
         take(z, OP_MASTER, TAPE_OPTIMIZER_STATE, 4 * g->part);
-        drop(z, clone);
+        tape_drop(z->to, clone);
     }
     for (int i = 0; i < GROUPS; i++)
         masters[i] = z->groups[i].count == 0
                          ? NOT_THERE
                          : take(z, OP_FP32, TAPE_TEMPORARY, 4 * z->groups[i].part);
-    for (int i = 0; i < GROUPS; i++) drop(z, masters[i]);
+    for (int i = 0; i < GROUPS; i++) tape_drop(z->to, masters[i]);
 }
 
 // Norms are of 8 bytes an element (deepspeed/runtime/zero/utils.py, get_norm_dtype).
@@ -299,15 +278,15 @@ static void update(struct zero *z) {
             int32_t flat =
                 g->averaged > 1 ? take(z, OP_PART, TAPE_TEMPORARY, 2 * g->part) : NOT_THERE;
             int32_t fp32 = take(z, OP_FP32, TAPE_TEMPORARY, 4 * g->part);
-            drop(z, flat);
-            if (i == GROUPS - 1 || z->groups[i + 1].count == 0) drop(z, z->older);
+            tape_drop(z->to, flat);
+            if (i == GROUPS - 1 || z->groups[i + 1].count == 0) tape_drop(z->to, z->older);
             for (int s = 0; s < 2; s++)
                 if (g->states[s] == NOT_THERE)
                     g->states[s] = take(z, OP_STATE, TAPE_OPTIMIZER_STATE, 4 * g->part);
-            drop(z, fp32);
+            tape_drop(z->to, fp32);
         }
     }
-    drop(z, z->older);
+    tape_drop(z->to, z->older);
     z->older = NOT_THERE;
 }
 
@@ -325,7 +304,7 @@ static void run_hook(struct zero *z, struct walk *w) {
     z->hook = NOT_THERE;
     take_buckets(z);
     if (z->how->stage == 1 && *whole != NOT_THERE)
-        drop(z, z->now[alloc]);
+        tape_drop(z->to, z->now[alloc]);
     else
         *whole = z->now[alloc];
     if (is_at_hooks(z, w->is_last)) reduce_gradient(z, z->weight[alloc], *whole);
@@ -357,7 +336,7 @@ static void copy_alloc(struct zero *z, struct walk *w, int32_t alloc) {
     bool is_same = hook && hook->op == x->op && hook->module == x->module &&
                    z->to->events[z->to->event_count - 1].kind == TAPE_ALLOC;
     if (hook && !is_same) run_hook(z, w);
-    z->now[alloc] = put_alloc(z, *x);
+    z->now[alloc] = tape_put_alloc(z->to, *x);
     if (x->tag != TAPE_GRADIENT) return;
     run_hook(z, w); // of one that came just before
     z->hook = alloc;
@@ -367,7 +346,7 @@ static void copy_mark(struct zero *z, struct walk *w, int32_t event) {
     const struct tape_event *e = &z->from->events[event];
     if (w->phase == TAPE_BACKWARD) end_backward(z, w);
     if (w->phase == TAPE_INIT && event > 0) copy_init(z);
-    put_event(z, *e);
+    tape_put_event(z->to, *e);
     w->phase = e->phase;
     if (e->phase == TAPE_BACKWARD) w->is_last = is_before_update(z->from, event);
     if (e->phase != TAPE_OPTIMIZER) return;
@@ -376,7 +355,7 @@ static void copy_mark(struct zero *z, struct walk *w, int32_t event) {
 }
 
 static void copy_free(struct zero *z, int32_t alloc) {
-    if (z->from->allocs[alloc].tag != TAPE_GRADIENT) drop(z, z->now[alloc]);
+    if (z->from->allocs[alloc].tag != TAPE_GRADIENT) tape_drop(z->to, z->now[alloc]);
 }
 
 static void copy_all(struct zero *z, struct walk *w) {
@@ -389,18 +368,8 @@ static void copy_all(struct zero *z, struct walk *w) {
         else if (e->kind == TAPE_FREE)
             copy_free(z, e->index);
         else if (w->phase != TAPE_OPTIMIZER)
-            put_event(z, *e);
+            tape_put_event(z->to, *e);
     }
-}
-
-static void add_ops(struct arena *a, struct zero *z) {
-    const struct tape *t = z->from;
-    struct str *strings = arena_new(a, struct str, t->string_count + OPS);
-    memcpy(strings, t->strings, sizeof *strings * (size_t)t->string_count);
-    for (int i = 0; i < OPS; i++) strings[t->string_count + i] = str_of(op_names[i]);
-    z->first_op = t->string_count;
-    z->to->strings = strings;
-    z->to->string_count = t->string_count + OPS;
 }
 
 bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *how,
@@ -412,6 +381,7 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     z.weight = arena_new(&scratch, int32_t, t->alloc_count);
     z.weights = arena_new(&scratch, struct weight, t->alloc_count);
     memset(z.now, 0xff, sizeof *z.now * (size_t)t->alloc_count);
+    if (how->stage == 3) return tape_zero3(a, t, how, ret);
     *ret = *t;
     if (!find_weights(&z)) return false;
     lay_out(&z);
@@ -424,7 +394,7 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     ret->events = arena_new(a, struct tape_event, 2 * t->event_count + more);
     ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + more);
     ret->event_count = ret->alloc_count = 0;
-    add_ops(a, &z);
+    z.first_op = tape_add_ops(a, t, ret, op_names, OPS);
     copy_all(&z, &w);
     if (how->overlaps && ret->stream_count < 2) ret->stream_count = 2;
     ret->header.ranks = how->ranks;

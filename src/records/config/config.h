@@ -145,9 +145,14 @@ enum config_role {
     CONFIG_LORA_RANK,
     CONFIG_LORA_TARGETS, // names of layers, or what stands for all of them
     CONFIG_LORA_DROPOUT,
-    CONFIG_DOUBLE_QUANT, // of weights in four bits: are their scales quantised, too
-    CONFIG_ZERO_BUCKET,  // DeepSpeed's reduce_bucket_size, elements
-    CONFIG_ZERO_OVERLAP, // DeepSpeed's overlap_comm
+    CONFIG_DOUBLE_QUANT,  // of weights in four bits: are their scales quantised, too
+    CONFIG_ZERO_BUCKET,   // DeepSpeed's reduce_bucket_size, elements
+    CONFIG_ZERO_OVERLAP,  // DeepSpeed's overlap_comm
+    CONFIG_ZERO_PREFETCH, // DeepSpeed's numbers of stage 3, elements, in the order of a plan's
+    CONFIG_ZERO_PERSIST,
+    CONFIG_ZERO_LIVE,
+    CONFIG_ZERO_REUSE,
+    CONFIG_ZERO_GROUP,
     CONFIG_ROLES,
 };
 // The end of the note "KEY = VALUE (line N) …" of a reading: who changes that key drops it.

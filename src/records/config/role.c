@@ -31,6 +31,11 @@ static const struct {
     [CONFIG_DOUBLE_QUANT] = {"double_quant", SORT_BOOL},
     [CONFIG_ZERO_BUCKET] = {"zero_bucket", SORT_NUMBER},
     [CONFIG_ZERO_OVERLAP] = {"zero_overlap", SORT_BOOL},
+    [CONFIG_ZERO_PREFETCH] = {"zero_prefetch", SORT_NUMBER},
+    [CONFIG_ZERO_PERSIST] = {"zero_persist", SORT_NUMBER},
+    [CONFIG_ZERO_LIVE] = {"zero_live", SORT_NUMBER},
+    [CONFIG_ZERO_REUSE] = {"zero_reuse", SORT_NUMBER},
+    [CONFIG_ZERO_GROUP] = {"zero_group", SORT_NUMBER},
 };
 
 const char *config_role_name(enum config_role role) {

@@ -1,0 +1,78 @@
+// SPDX-License-Identifier: Apache-2.0
+// DeepSpeed's ZeRO in numbers, from a plan's words and a model's shape, and what an answer says of
+// it.
+#include "predict/forecast/forecast_int.h"
+
+#include "base/unit.h"
+
+// What transformers makes of "auto" (integrations/deepspeed.py).
+static int64_t number_of(const struct plan_zero *zero, enum plan_zero_number number,
+                         int64_t hidden) {
+    if (zero->numbers[number] != PLAN_ZERO_AUTO) return zero->numbers[number];
+    if (number == PLAN_ZERO_PERSIST) return 10 * hidden;
+    return (int64_t)(0.9 * (double)hidden * (double)hidden);
+}
+
+struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s) {
+    struct plan_zero zero;
+    if (!plan_zero_read(p->shard, &zero)) return (struct tape_zero){0};
+    return (struct tape_zero){
+        .stage = zero.stage,
+        .ranks = p->ranks,
+        .bucket = zero.bucket > 0 ? zero.bucket : s->hidden * s->hidden,
+        .overlaps = zero.overlaps,
+        .zero3 = {.prefetch = number_of(&zero, PLAN_ZERO_PREFETCH, s->hidden),
+                  .persist = number_of(&zero, PLAN_ZERO_PERSIST, s->hidden),
+                  .live = number_of(&zero, PLAN_ZERO_LIVE, s->hidden),
+                  .reuse = number_of(&zero, PLAN_ZERO_REUSE, s->hidden),
+                  .group = number_of(&zero, PLAN_ZERO_GROUP, s->hidden)},
+    };
+}
+
+// What an update that is not fused has besides: of one rank's part of a state, all of it or, where
+// sub-groups are updated one by one, that of the largest.
+static int64_t update_bytes(const struct tape *t, const struct tape_zero *how) {
+    int64_t sum = 0, most = 0;
+    for (int32_t i = 0; i < t->alloc_count; i++) {
+        int64_t bytes = t->allocs[i].tag == TAPE_OPTIMIZER_STATE ? t->allocs[i].c : 0;
+        sum += bytes;
+        if (bytes > most) most = bytes;
+    }
+    return how->stage == 3 ? most : sum / 3; // two states and the master copy
+}
+
+static struct str stage12_text(struct arena *a, const struct tape_zero *how) {
+    return str_format(a,
+                      "a master copy and AdamW's states in fp32 by parts, %s reduced in %s of %lld "
+                      "elements; the first GPU is shown",
+                      how->stage == 2 ? "gradients kept by parts," : "all gradients kept,",
+                      how->overlaps ? "two buckets" : "a bucket", (long long)how->bucket);
+}
+
+static struct str stage3_text(struct arena *a, const struct tape_zero *how) {
+    const struct zero3 *z = &how->zero3;
+    return str_format(
+        a,
+        "by parts as gradients, their fp32 master copy and AdamW's states are; gradients are "
+        "reduced in a bucket of %lld elements; parameters of up to %lld elements stay whole, so do "
+        "those needed again within %lld, and up to %lld are gathered early; blocks that wait for "
+        "another stream count as freed; the first GPU is shown",
+        (long long)how->bucket, (long long)z->persist, (long long)z->reuse,
+        (long long)(z->prefetch < z->live ? z->prefetch : z->live));
+}
+
+void forecast_note_zero(struct forecast *f, const struct plan *p, const struct shape *s,
+                        struct forecast_tape *t) {
+    const struct tape_zero how = forecast_zero_of(p, s);
+    struct arena *a = f->arena;
+    str_list_format(a, &t->notes,
+                    "ZeRO stage %d over %lld GPUs as DeepSpeed 0.19.8 has it under transformers: "
+                    "weights in bf16 without autocast, %.*s",
+                    how.stage, (long long)how.ranks,
+                    STR_ARG(how.stage == 3 ? stage3_text(a, &how) : stage12_text(a, &how)));
+    if (p->fused) return;
+    str_list_format(a, &t->notes,
+                    "AdamW is counted as fused, as DeepSpeed's own is: torch's needs up to %.*s "
+                    "more without fused=True",
+                    STR_ARG(unit_bytes(a, update_bytes(t->tape, &how))));
+}

@@ -1,0 +1,79 @@
+// SPDX-License-Identifier: Apache-2.0
+// What the rules of ZeRO share: a tape that is written event by event, and the coordinator of stage
+// 3, which knows whose parameters are there.
+#ifndef TAPE_ZERO_INT_H
+#define TAPE_ZERO_INT_H
+
+#include "predict/tape/zero.h"
+
+enum { NOT_THERE = -1 };
+
+void tape_put_event(struct tape *to, struct tape_event e);
+int32_t tape_put_alloc(struct tape *to, struct tape_alloc x); // what it is as a copy
+void tape_drop(struct tape *to, int32_t copy);                // what is none, or is gone, stays so
+// The tape's texts and behind them these; the first one's number.
+int32_t tape_add_ops(struct arena *a, const struct tape *from, struct tape *to,
+                     const char *const *names, int count);
+// With or without weight decay.
+enum { ZERO_GROUPS = 2 };
+int tape_zero_group_of(const struct tape *t, int32_t alloc);
+
+bool tape_zero3(struct arena *a, const struct tape *t, const struct tape_zero *how,
+                struct tape *ret);
+
+// A parameter under stage 3, in the order in which they are partitioned.
+struct zero_param {
+    int64_t count, part; // elements of all, and of a rank
+    int32_t module;      // a text of the tape
+    int group;
+    bool is_trained, persists;
+    // What the coordinator knows of it.
+    enum { ZERO_AWAY, ZERO_INFLIGHT, ZERO_HERE } status;
+    int32_t block;                       // the whole of it, as a copy
+    int32_t message;                     // that brings it together with others
+    bool is_awaited;                     // in the registry of what is in flight
+    int32_t users[4], user_count;        // modules that run
+    int32_t owner;                       // the module whose recomputation brought a frozen one
+    int64_t fetched_for;                 // the place it was last asked for
+    int32_t first_use, use, taken_count; // of `uses`; gradients of this pass
+};
+struct zero_message {
+    int32_t block, waiting, first, count; // of `sent`
+};
+// Where a module's parameters are asked for, in the order of a pass.
+struct zero_place {
+    int32_t module;
+    int64_t before; // elements that were asked for before
+};
+struct zero_use {
+    int32_t param, place, next; // the same parameter's; NOT_THERE: the last
+};
+
+struct zero_coordinator {
+    const struct tape_zero *how;
+    struct tape *to;
+    int32_t op_gathered, op_message;
+    struct zero_param *params;
+    int32_t param_count;
+    int32_t *first, *params_of, *listed; // by module: where its parameters stand in `listed`
+    struct zero_place *places;
+    struct zero_use *uses;
+    int32_t place_count, use_count;
+    struct zero_message *messages;
+    int32_t *sent, message_count, sent_count;
+    int32_t *running, running_count; // modules in backward
+    bool is_traced;                  // the pass before was written down, so this one is foreseen
+    int32_t step, queue;             // the place, the next use to ask for early
+    int64_t there;                   // elements
+};
+
+void tape_zero_begin_pass(struct zero_coordinator *c);
+void tape_zero_fetch(struct zero_coordinator *c, int32_t module, bool is_forward,
+                     bool is_backward_pass);
+void tape_zero_release(struct zero_coordinator *c, int32_t module, bool is_forward);
+void tape_zero_release_left(
+    struct zero_coordinator *c); // of modules whose backward pass never ends
+void tape_zero_release_all(struct zero_coordinator *c);
+void tape_zero_gather_persistent(struct zero_coordinator *c);
+
+#endif
