@@ -4,7 +4,7 @@
 // tests/unit/tape_optimizer.c holds it against recordings.
 #include "predict/tape/optimizer.h"
 
-#include "predict/tape/tape_int.h"
+#include "predict/tape/edit.h"
 
 #include <string.h>
 
@@ -89,15 +89,6 @@ struct maker {
 
 // --- What there is -------------------------------------------------------------------------------
 
-bool tape_param_decays(const struct tape *t, int32_t alloc) {
-    const struct tape_alloc *x = &t->allocs[alloc];
-    struct str path = t->strings[x->module], last = path;
-    for (struct str rest = path; rest.p && rest.len > 0;) last = str_cut(&rest, '.');
-    bool is_second = alloc > 0 && t->allocs[alloc - 1].module == x->module &&
-                     t->allocs[alloc - 1].tag == TAPE_PARAM; // a bias stands behind its weight
-    return str_find(last, STR("norm")) < 0 && !is_second;
-}
-
 static int32_t update_at(const struct tape *t, int32_t from) {
     while (from < t->event_count &&
            !(t->events[from].kind == TAPE_MARK && t->events[from].phase == TAPE_OPTIMIZER))
@@ -161,38 +152,20 @@ static bool is_of(const struct maker *m, enum of of, int32_t weight, int64_t cou
     return of_it[of];
 }
 
-static int32_t take(struct maker *m, struct tape_alloc x) {
-    struct tape *to = m->to;
-    x.id = to->alloc_count;
-    x.event = to->event_count;
-    x.free_event = -1;
-    to->events[to->event_count++] =
-        (struct tape_event){.kind = TAPE_ALLOC, .index = to->alloc_count};
-    to->allocs[to->alloc_count] = x;
-    return to->alloc_count++;
-}
-
-static void give(struct maker *m, int32_t alloc) {
-    struct tape *to = m->to;
-    if (alloc < 0) return;
-    to->allocs[alloc].free_event = to->event_count;
-    to->events[to->event_count++] = (struct tape_event){.kind = TAPE_FREE, .index = alloc};
-}
-
 static void update_weight(struct maker *m, int32_t weight, bool is_first) {
     int64_t count = m->from->allocs[m->weights[weight]].c / m->bytes;
     for (int i = 0; m->moves[i].what != END; i++) {
         const struct move *v = &m->moves[i];
         if (!is_of(m, v->of, weight, count) || (v->what == STATE && !is_first)) continue;
         if (v->what == GIVE) {
-            give(m, m->slots[v->slot]);
+            tape_drop(m->to, m->slots[v->slot]);
             continue;
         }
         bool is_state = v->what == STATE;
-        int32_t copy =
-            take(m, (struct tape_alloc){.c = size_of(m, v->size, count),
-                                        .op = m->first_op + i,
-                                        .tag = is_state ? TAPE_OPTIMIZER_STATE : TAPE_TEMPORARY});
+        int32_t copy = tape_put_alloc(
+            m->to, (struct tape_alloc){.c = size_of(m, v->size, count),
+                                       .op = m->first_op + i,
+                                       .tag = is_state ? TAPE_OPTIMIZER_STATE : TAPE_TEMPORARY});
         if (!is_state) m->slots[v->slot] = copy;
     }
 }
@@ -201,11 +174,11 @@ static void update_weight(struct maker *m, int32_t weight, bool is_first) {
 
 static void copy_event(struct maker *m, const struct tape_event *e) {
     if (e->kind == TAPE_ALLOC)
-        m->now[e->index] = take(m, m->from->allocs[e->index]);
+        m->now[e->index] = tape_put_alloc(m->to, m->from->allocs[e->index]);
     else if (e->kind == TAPE_FREE)
-        give(m, m->now[e->index]);
+        tape_drop(m->to, m->now[e->index]);
     else
-        m->to->events[m->to->event_count++] = *e;
+        tape_put_event(m->to, *e);
 }
 
 // Clipping; then what AdamW takes for itself is left out, and the new one's follows.
@@ -233,14 +206,11 @@ static void copy_all(struct maker *m) {
 }
 
 static void add_ops(struct arena *a, struct maker *m) {
-    const struct tape *t = m->from;
-    struct str *strings = arena_new(a, struct str, t->string_count + MOVES_MOST);
-    memcpy(strings, t->strings, sizeof *strings * (size_t)t->string_count);
-    m->first_op = t->string_count;
-    m->to->string_count = t->string_count;
-    for (int i = 0; m->moves[i].what != END; i++)
-        strings[m->to->string_count++] = str_of(m->moves[i].op);
-    m->to->strings = strings;
+    const char *names[MOVES_MOST];
+    int count = 0;
+    for (; m->moves[count].what != END; count++)
+        names[count] = m->moves[count].op ? m->moves[count].op : "";
+    m->first_op = tape_add_ops(a, m->from, m->to, names, count);
 }
 
 bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer, int64_t hidden,

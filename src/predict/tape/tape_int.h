@@ -47,8 +47,4 @@ int tape_word(struct str word, const char *const *words, int count);
 // "param, buffer, …" for messages.
 struct str tape_word_list(struct arena *a, const char *const *words, int count);
 
-// optimizer.c: norms and biases have no weight decay
-// (transformers.Trainer.get_decay_parameter_names).
-bool tape_param_decays(const struct tape *t, int32_t alloc);
-
 #endif

@@ -99,7 +99,7 @@ static bool find_weights(struct zero *z) {
     for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
         if (t->allocs[i].tag != TAPE_PARAM) continue;
         z->weights[z->weight_count++] = (struct weight){
-            .count = t->allocs[i].c / 2, .alloc = i, .group = tape_zero_group_of(t, i)};
+            .count = t->allocs[i].c / 2, .alloc = i, .group = !tape_param_decays(t, i)};
     }
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];

@@ -94,7 +94,7 @@ static void find_params(struct zero3_walk *z) {
         struct zero_param *p = &c->params[c->param_count];
         *p = (struct zero_param){.count = x->c / 2, .module = x->module};
         p->part = (p->count + ranks - 1) / ranks;
-        p->group = tape_zero_group_of(t, i);
+        p->group = !tape_param_decays(t, i);
         p->persists = p->count <= z->how->zero3.persist;
         p->block = p->message = p->owner = p->first_use = NOT_THERE;
         if (z->only[x->module] == 0) z->only[x->module] = c->param_count + 1;

@@ -1,22 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the rules of ZeRO share: a tape that is written event by event, and the coordinator of stage
-// 3, which knows whose parameters are there.
+// What the rules of ZeRO share, and the coordinator of stage 3, which knows whose parameters are
+// there.
 #ifndef TAPE_ZERO_INT_H
 #define TAPE_ZERO_INT_H
 
+#include "predict/tape/edit.h"
 #include "predict/tape/zero.h"
 
 enum { NOT_THERE = -1 };
 
-void tape_put_event(struct tape *to, struct tape_event e);
-int32_t tape_put_alloc(struct tape *to, struct tape_alloc x); // what it is as a copy
-void tape_drop(struct tape *to, int32_t copy);                // what is none, or is gone, stays so
-// The tape's texts and behind them these; the first one's number.
-int32_t tape_add_ops(struct arena *a, const struct tape *from, struct tape *to,
-                     const char *const *names, int count);
 // With or without weight decay.
 enum { ZERO_GROUPS = 2 };
-int tape_zero_group_of(const struct tape *t, int32_t alloc);
 
 bool tape_zero3(struct arena *a, const struct tape *t, const struct tape_zero *how,
                 struct tape *ret);

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "predict/tape/zero_int.h"
+#include "predict/tape/edit.h"
 
 #include <string.h>
 
@@ -33,12 +33,11 @@ int32_t tape_add_ops(struct arena *a, const struct tape *from, struct tape *to,
     return from->string_count;
 }
 
-// Norms and biases have no weight decay (transformers.Trainer.get_decay_parameter_names).
-int tape_zero_group_of(const struct tape *t, int32_t alloc) {
+bool tape_param_decays(const struct tape *t, int32_t alloc) {
     const struct tape_alloc *x = &t->allocs[alloc];
     struct str path = t->strings[x->module], last = path;
     for (struct str rest = path; rest.p && rest.len > 0;) last = str_cut(&rest, '.');
     bool is_second = alloc > 0 && t->allocs[alloc - 1].module == x->module &&
                      t->allocs[alloc - 1].tag == TAPE_PARAM; // a bias stands behind its weight
-    return str_find(last, STR("norm")) >= 0 || is_second;
+    return str_find(last, STR("norm")) < 0 && !is_second;
 }
