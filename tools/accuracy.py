@@ -96,6 +96,7 @@ def run(path, options):
     """Judge one table; returns its cases."""
     tables, overheads = Tables(), Overheads(path)
     columns, rows = read_csv(path)
+    rows = [tables.known(row) for row in rows]
     crashed = report.crashed(rows)
     cases = [Case(row, tables, overheads) for row in draw(rows, options.rows, options.seed)]
     jobs = [c.job for c in cases if c.job]

@@ -51,12 +51,15 @@ class Tables:
         self.aliases = {(a["library"], a["name"]): a["model"] for a in read_tsv(os.path.join(HERE, "aliases.tsv"))}
 
     def known(self, row):
-        """The row, and the column `adapter` where its method is an adapter that adapters.tsv knows by name ('lora/NAME; ...')."""
-        return dict(row, adapter=self.adapters.get((row.get("method") or "").partition(";")[0]))
+        """The row, and the column `adapter` where its method is an adapter that adapters.tsv knows by name ('lora/NAME; ...'), and
+        `samples_per_sec` where its throughput is in images per second of one GPU."""
+        more = {"adapter": self.adapters.get((row.get("method") or "").partition(";")[0])}
+        if row.get("throughput_unit") == "images/s" and row.get("n_gpus") == "1":
+            more["samples_per_sec"] = row.get("throughput")
+        return dict(row, **more)
 
     def profile(self, row):
         """The first profile whose needs the row meets, or None."""
-        row = self.known(row)
         return next((p for p in self.profiles if all(meets(row, need) for need in p["needs"].split(","))), None)
 
     def why_unjudged(self, row):
@@ -66,7 +69,7 @@ class Tables:
 
     def job(self, row, profile):
         """(source, knobs) for the recorder."""
-        knobs = dict(pair.split("=", 1) for pair in fill(profile["knobs"], self.known(row)).split())
+        knobs = dict(pair.split("=", 1) for pair in fill(profile["knobs"], row).split())
         for c in self.columns:
             match = re.search(c["regex"], row.get(c["column"]) or "")
             if match:
