@@ -10,7 +10,7 @@
 set -eu
 cd "$(dirname "$0")"
 
-build='gcc libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libjs-dygraphs libmicrohttpd-dev libncurses-dev libpq-dev libsqlite3-dev libzstd-dev zlib1g-dev'
+build='gcc gettext libc6-dev make meson ninja-build pkg-config python3 libfyaml-dev libjansson-dev libjs-dygraphs libmicrohttpd-dev libncurses-dev libpq-dev libsqlite3-dev libzstd-dev zlib1g-dev'
 tests='ca-certificates chromium clang clang-tidy cppcheck curl fish libcmocka-dev libopenblas0-pthread mandoc openssl postgresql procps prometheus pyflakes3
        python3-ruamel.yaml python3-torch python3-torchvision python3-venv python3-yaml tmux wrk zsh zstd'
 fuzz='afl++ clang libclang-rt-14-dev' # the runtime of the clang of Debian 12

@@ -3,6 +3,7 @@
 #include "base/near.h"
 #include "base/os.h"
 #include "base/out.h"
+#include "base/say.h"
 #include "cli/compat.h"
 #include "cli/options.h"
 #include "cli/verb.h"
@@ -14,15 +15,18 @@
 #include <unistd.h>
 
 static void print_overview(FILE *out) {
-    out_say(out, "batchfit fits a training job to a GPU: it predicts, without one, whether a "
-                 "PyTorch\ntraining fits, and which batch, accumulation and precision to "
-                 "use.\n\nUsage: batchfit VERB [OPTION...]\n\n");
+    SAY_OWN_AUTO;
+    out_say(out,
+            _("batchfit fits a training job to a GPU: it predicts, without one, whether a PyTorch\n"
+              "training fits, and which batch, accumulation and precision to use.\n\nUsage: "
+              "batchfit VERB [OPTION...]\n\n"));
     for (int i = 0; verbs[i]; i++) {
-        if (!verbs[i]->hidden) out_say(out, "  %-10s %s\n", verbs[i]->name, verbs[i]->summary);
+        if (!verbs[i]->hidden) out_say(out, "  %-10s %s\n", verbs[i]->name, _(verbs[i]->summary));
     }
-    out_say(out, "\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
-                 "configs/train.yaml --gpu rtx3060 --test-only\n\nExit status: 0 yes, 1 the answer "
-                 "is no, 2 usage, 3 bad input, 4 machine, 5 a bug.\n");
+    out_say(out,
+            _("\nbatchfit VERB --help explains a verb. To start:\n  batchfit fit --config "
+              "configs/train.yaml --gpu rtx3060 --test-only\n\nExit status: 0 yes, 1 the answer "
+              "is no, 2 usage, 3 bad input, 4 machine, 5 a bug.\n"));
 }
 
 static int unknown_verb(struct arena *a, const char *name, struct fail *why) {
@@ -70,14 +74,16 @@ static void hold_standard_streams(void) {
 // What was put into both is clean already, and they may have several lines.
 static void say_failure(struct arena *a, const struct fail *why) {
     struct buf b = buf_shown(a);
-    if (why->message[0]) {
+    const char *message = why->own_message[0] ? why->own_message : why->message;
+    const char *hint = why->own_hint[0] ? why->own_hint : why->hint;
+    if (message[0]) {
         buf_add(&b, STR("batchfit: "));
-        buf_add(&b, str_of(why->message));
+        buf_add(&b, str_of(message));
         buf_byte(&b, '\n');
     }
-    if (why->hint[0]) {
+    if (hint[0]) {
         buf_add(&b, STR("  "));
-        buf_add(&b, str_of(why->hint));
+        buf_add(&b, str_of(hint));
         buf_byte(&b, '\n');
     }
     out_buf(stderr, &b);

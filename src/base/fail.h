@@ -20,6 +20,8 @@ struct fail {
     int code;
     char message[600];
     char hint[600]; // empty: no advice
+    // The same in the reader's language (say.h); empty: it has no translation.
+    char own_message[600], own_hint[600];
 };
 
 // Fills *why (which may be NULL) and returns code. The texts that the format puts in are cleaned, a

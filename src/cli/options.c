@@ -7,6 +7,7 @@
 #include "base/clean.h"
 #include "base/near.h"
 #include "base/out.h"
+#include "base/say.h"
 #include "base/unit.h"
 
 #include <argp.h>
@@ -262,14 +263,15 @@ static const struct argp_option *argp_rows(struct arena *a, const struct cli_ver
                                        key_of_row(verb, row),
                                        row->value,
                                        is_short && place == 0 ? OPTION_HIDDEN : 0,
-                                       place > 0 ? first_clause(a, row->help) : row->help,
+                                       say_own(place > 0 ? first_clause(a, row->help) : row->help),
                                        place};
     }
-    const char *all = str_format(a, "show all %d options and the description", n + 1).p;
+    const char *all = str_format(a, say_own("show all %d options and the description"), n + 1).p;
     const struct argp_option last[] = {
-        {"json", KEY_JSON, NULL, 0, "print one JSON document on stdout", is_short ? GROUP_LAST : 0},
+        {"json", KEY_JSON, NULL, 0, say_own("print one JSON document on stdout"),
+         is_short ? GROUP_LAST : 0},
         {"help-all", KEY_HELP_ALL, NULL, is_short ? 0 : OPTION_HIDDEN, all, -1},
-        {"help", '?', NULL, 0, "show this help", -1},
+        {"help", '?', NULL, 0, say_own("show this help"), -1},
         {"usage", KEY_USAGE, NULL, OPTION_HIDDEN, "show the options only", -1},
         {0}};
     memcpy(rows + n, last, sizeof last);
@@ -279,10 +281,10 @@ static const struct argp_option *argp_rows(struct arena *a, const struct cli_ver
 static struct str help_text(struct arena *a, const struct cli_verb *verb, bool is_short) {
     struct buf text = buf_new(a);
     struct str examples = str_of(verb->examples);
-    buf_format(&text, "%s", verb->summary);
+    buf_add(&text, str_of(say_own(verb->summary)));
     if (!is_short) buf_format(&text, "\n\n%s", verb->description);
     buf_byte(&text, '\v');
-    if (examples.p) buf_add(&text, STR("Examples:"));
+    if (examples.p) buf_add(&text, str_of(say_own("Examples:")));
     for (int i = 0; examples.p && (!is_short || i < EXAMPLES_SHORT); i++) {
         struct str line = str_line(&examples);
         buf_format(&text, "\n%.*s", STR_ARG(line));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/answer/answer.h"
 
+#include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer_int.h"
 #include "job/answer/precision.h"
@@ -292,7 +293,7 @@ static void add_row(struct show_table *t, struct arena *a, const struct answer *
     show_table_cell(t, SHOW_DIM, unit_bytes(a, m.worst_bytes));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.usable_bytes));
     show_table_cell(t, SHOW_PLAIN, unit_bytes(a, m.headroom_bytes));
-    show_table_cell(t, answer_verdict_tone(verdict), str_of(answer_verdict_name(verdict)));
+    show_table_cell(t, answer_verdict_tone(verdict), str_of(say(answer_verdict_name(verdict))));
 }
 
 void answer_table(struct arena *a, const struct answer *answers, int count, struct show_style style,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/answer/breakdown.h"
 
+#include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer_int.h"
 #include "job/answer/speed.h"
@@ -36,7 +37,7 @@ static struct str tag_title(struct str name) {
 struct str answer_plan_text(struct arena *a, const struct plan *p) {
     struct buf text = buf_new(a);
     buf_add(&text, p->model);
-    if (p->image_size > 0) buf_format(&text, " at %lld px", (long long)p->image_size);
+    if (p->image_size > 0) buf_format(&text, _(" at %lld px"), (long long)p->image_size);
     if (p->sequence_length > 0) buf_format(&text, ", %lld", (long long)p->sequence_length);
     if (p->target_length > 0) buf_format(&text, "/%lld", (long long)p->target_length);
     if (p->sequence_length > 0) buf_add(&text, STR(" tokens"));
@@ -61,9 +62,9 @@ void answer_breakdown_headline(const struct question *q, const struct answer *an
         buf_format(&text, "%.*s (%.*s): ", STR_ARG(q->path), STR_ARG(q->reading.title));
     buf_format(&text, "%.*s, %s", STR_ARG(answer_plan_text(q->arena, p)),
                plan_precision_name(p->precision));
-    if (q->effective > 0) buf_format(&text, ", effective batch %lld", (long long)q->effective);
+    if (q->effective > 0) buf_format(&text, _(", effective batch %lld"), (long long)q->effective);
     if (q->plan.batch > 0) {
-        buf_format(&text, " (now %lld x %lld)", (long long)q->plan.batch,
+        buf_format(&text, _(" (now %lld x %lld)"), (long long)q->plan.batch,
                    (long long)plan_micro_steps(&q->plan));
     }
     show_prose(out, style, SHOW_PLAIN, buf_str(&text), 0, 2);
@@ -114,6 +115,7 @@ struct answer_parts answer_parts(struct question *q, const struct answer *answer
     const struct answer_memory m = answer_memory(answer);
     for (int i = 0; i < parts->count; i++) {
         struct show_segment *s = &parts->items[i];
+        s->name = say_str(s->name);
         s->text = str_format(q->arena, "%s %.0f %%", unit_bytes(q->arena, (int64_t)s->value).p,
                              100 * s->value / (double)m.expected_bytes);
     }
@@ -131,7 +133,7 @@ void answer_breakdown_bar(struct question *q, struct answer *answer, struct show
         .segment_count = parts.count,
         .capacity = (double)m.usable_bytes,
         .mark = (double)m.usable_bytes * (1 - answer->card.margin),
-        .mark_text = str_format(a, "margin: %.0f %% kept free", answer->card.margin * 100),
+        .mark_text = str_format(a, _("margin: %.0f %% kept free"), answer->card.margin * 100),
         .text = unit_bytes(a, m.usable_bytes),
         .tone = answer_verdict_tone(answer_verdict(answer)),
     };
@@ -144,10 +146,11 @@ void answer_breakdown_memory(struct question *q, const struct answer *answer,
     struct arena *a = q->arena;
     const struct answer_memory m = answer_memory(answer);
     struct buf speed = buf_new(a);
-    struct str text = str_format(a, "memory: expected %s, worst case %s, usable %s, headroom %s",
-                                 unit_bytes(a, m.expected_bytes).p, unit_bytes(a, m.worst_bytes).p,
-                                 unit_bytes(a, m.usable_bytes).p,
-                                 m.headroom_bytes > 0 ? unit_bytes(a, m.headroom_bytes).p : "none");
+    struct str text =
+        str_format(a, _("memory: expected %s, worst case %s, usable %s, headroom %s"),
+                   unit_bytes(a, m.expected_bytes).p, unit_bytes(a, m.worst_bytes).p,
+                   unit_bytes(a, m.usable_bytes).p,
+                   m.headroom_bytes > 0 ? unit_bytes(a, m.headroom_bytes).p : _("none"));
     show_prose(out, style, SHOW_PLAIN, text, 0, 2);
     answer_speed_text(&answer->speed, &speed);
     show_prose_lines(out, style, buf_str(&speed));
@@ -209,10 +212,10 @@ static struct show_table largest_table(struct question *q, const struct answer *
 }
 
 static struct str peak_sentence(struct question *q, const struct sim_holders *h) {
-    return str_format(q->arena, "peak: %s, %s, step %d%s%.*s%s%s%.*s",
+    return str_format(q->arena, _("peak: %s, %s, step %d%s%.*s%s%s%.*s"),
                       unit_bytes(q->arena, h->allocated_bytes).p, tape_phase_names[h->phase],
                       (int)h->step, h->op.len ? ", `" : "", STR_ARG(h->op), h->op.len ? "`" : "",
-                      h->module.len ? " in " : "", STR_ARG(h->module));
+                      h->module.len ? _(" in ") : "", STR_ARG(h->module));
 }
 
 void answer_breakdown_tables(struct question *q, struct answer *answer, struct show_style style,
@@ -236,8 +239,9 @@ void answer_breakdown_tables(struct question *q, struct answer *answer, struct s
 static struct show_table remedy_table(struct question *q, const struct answer *answer) {
     static const char *const gives_way[] = {"saves", NULL};
     const struct answer_memory m = answer_memory(answer);
-    struct show_table t = show_table_new(q->arena, answer->fits ? STR("What would save memory")
-                                                                : STR("Ways to make it fit"));
+    struct show_table t =
+        show_table_new(q->arena, answer->fits ? str_of(_("What would save memory"))
+                                              : str_of(_("Ways to make it fit")));
     show_table_wrapping(&t, "way");
     show_table_column(&t, "saves", SHOW_RIGHT);
     show_table_column(&t, "expected then", SHOW_RIGHT);
@@ -246,12 +250,12 @@ static struct show_table remedy_table(struct question *q, const struct answer *a
     show_table_gives_way(&t, gives_way);
     for (ptrdiff_t i = 0; i < answer->remedies.count; i++) {
         const struct forecast_remedy *r = &answer->remedies.items[i];
-        show_table_cell(&t, SHOW_PLAIN, r->what);
+        show_table_cell(&t, SHOW_PLAIN, answer_way_text(q->arena, r->what));
         show_table_cell(&t, SHOW_STRONG, unit_bytes(q->arena, r->saved_bytes));
         show_table_cell(&t, SHOW_PLAIN, unit_bytes(q->arena, m.expected_bytes - r->saved_bytes));
         show_table_cell(&t, r->is_enough ? SHOW_GOOD : SHOW_DIM,
-                        r->is_enough ? STR("yes") : STR("no"));
-        show_table_cell(&t, SHOW_DIM, r->cost);
+                        str_of(r->is_enough ? _("yes") : _("no")));
+        show_table_cell(&t, SHOW_DIM, say_str(r->cost));
     }
     return t;
 }
@@ -259,8 +263,8 @@ static struct show_table remedy_table(struct question *q, const struct answer *a
 void answer_breakdown_remedies(struct question *q, struct answer *answer, struct show_style style,
                                struct buf *out) {
     if (answer->remedies.count == 0) {
-        show_prose(out, style, SHOW_PLAIN, STR("No remedy that has a tape would lower the need."),
-                   0, 2);
+        show_prose(out, style, SHOW_PLAIN,
+                   str_of(_("No remedy that has a tape would lower the need.")), 0, 2);
         return;
     }
     struct show_table t = remedy_table(q, answer);

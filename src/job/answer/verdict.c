@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/answer/verdict.h"
 
+#include "base/say.h"
 #include "base/unit.h"
 #include "view/show/prose.h"
 
@@ -81,7 +82,7 @@ static struct scale scale_of(const struct answer_memory *m) {
 
 struct str answer_memory_text(struct arena *a, const struct answer_memory *m) {
     struct scale s = scale_of(m);
-    return str_format(a, "%.*f of %.*f %s", s.decimals, (double)m->expected_bytes / s.unit,
+    return str_format(a, _("%.*f of %.*f %s"), s.decimals, (double)m->expected_bytes / s.unit,
                       s.decimals, (double)m->usable_bytes / s.unit, s.name);
 }
 
@@ -89,7 +90,7 @@ struct str answer_memory_text(struct arena *a, const struct answer_memory *m) {
 static void add_worst(const struct answer_memory *m, struct buf *text) {
     struct scale s = scale_of(m);
     if (m->expected_bytes > m->usable_bytes) return;
-    buf_format(text, " (worst case %.*f)", s.decimals, (double)m->worst_bytes / s.unit);
+    buf_format(text, _(" (worst case %.*f)"), s.decimals, (double)m->worst_bytes / s.unit);
 }
 
 struct str answer_batch_text(struct arena *a, const struct plan *p) {
@@ -116,10 +117,10 @@ static struct str sentence(struct question *q, const struct answer *answer) {
     struct answer_memory m = answer_memory(answer);
     if (answer_is_busy(answer)) {
         bool is_known = card->others.len > 0;
-        buf_format(&text, "%s held by others%s%.*s%s; ", unit_bytes(a, card->others_bytes).p,
+        buf_format(&text, _("%s held by others%s%.*s%s; "), unit_bytes(a, card->others_bytes).p,
                    is_known ? " (" : "", STR_ARG(card->others), is_known ? ")" : "");
     }
-    buf_format(&text, "batch %.*s on %.*s: %.*s", STR_ARG(answer_batch_text(a, &answer->plan)),
+    buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(answer_batch_text(a, &answer->plan)),
                STR_ARG(show_gpu_name(card->gpu.name)), STR_ARG(answer_memory_text(a, &m)));
     add_worst(&m, &text);
     return buf_str(&text);
@@ -128,10 +129,11 @@ static struct str sentence(struct question *q, const struct answer *answer) {
 // A sweep's batches stay what they are: which of them fit is said.
 static struct str sweep_text(const struct question *q, const struct answer *answer) {
     const int64_t largest = q->plan.batch, fitting = answer->plan.batch;
-    struct str head = str_format(q->arena, "%.*s: the largest of its batches, %lld,",
+    struct str head = str_format(q->arena, _("%.*s: the largest of its batches, %lld,"),
                                  STR_ARG(q->path), (long long)largest);
-    if (fitting >= largest) return str_format(q->arena, "%.*s fits", STR_ARG(head));
-    return str_format(q->arena, "%.*s does not fit, %lld does", STR_ARG(head), (long long)fitting);
+    if (fitting >= largest) return str_format(q->arena, _("%.*s fits"), STR_ARG(head));
+    return str_format(q->arena, _("%.*s does not fit, %lld does"), STR_ARG(head),
+                      (long long)fitting);
 }
 
 // "train.yaml: 48 -> 12, accumulation 1 -> 4"; empty: nothing changes.
@@ -143,15 +145,32 @@ static struct str change_text(struct question *q, const struct answer *answer) {
     if (q->reading.is_sweep) return sweep_text(q, answer);
     if (p->batch != batch) buf_format(&text, "%lld -> %lld", (long long)batch, (long long)p->batch);
     if (!p->inference && p->accumulation != accumulation) {
-        buf_format(&text, "%saccumulation %lld -> %lld", text.count > 0 ? ", " : "",
+        buf_format(&text, _("%saccumulation %lld -> %lld"), text.count > 0 ? ", " : "",
                    (long long)accumulation, (long long)p->accumulation);
     }
     if (!p->inference && p->precision != q->plan.precision) {
         buf_format(&text, "%s%s -> %s", text.count > 0 ? ", " : "",
                    plan_precision_name(q->plan.precision), plan_precision_name(p->precision));
     }
-    if (text.count == 0) buf_format(&text, "stays as it is");
+    if (text.count == 0) buf_add(&text, str_of(_("stays as it is")));
     return str_format(q->arena, "%.*s: %.*s", STR_ARG(q->path), STR_ARG(buf_str(&text)));
+}
+
+// "batch 32 x 4 (same effective batch) + Adafactor": its parts, and what stands in brackets.
+struct str answer_way_text(struct arena *a, struct str way) {
+    struct buf text = buf_new(a);
+    for (struct str rest = way; rest.p;) {
+        ptrdiff_t plus = str_find(rest, STR(" + "));
+        struct str part = plus < 0 ? rest : str_slice(rest, 0, plus);
+        rest = plus < 0 ? (struct str){0} : str_slice(rest, plus + 3, rest.len);
+        struct str own = say_str(part), inner = part, head = str_cut(&inner, '(');
+        if (own.p == part.p && str_starts(part, STR("batch ")) && str_ends(part, STR(")"))) {
+            own = str_format(a, _("batch %.*s(%.*s)"), STR_ARG(str_slice(head, 6, head.len)),
+                             STR_ARG(say_str(str_slice(inner, 0, inner.len - 1))));
+        }
+        buf_format(&text, "%s%.*s", text.count > 0 ? " + " : "", STR_ARG(own));
+    }
+    return buf_str(&text);
 }
 
 static const struct forecast_remedy *remedy_at(const struct answer *answer, ptrdiff_t which) {
@@ -167,11 +186,12 @@ static struct str remedy_text(struct question *q, const struct answer *answer) {
     for (ptrdiff_t i = 0; i < 2; i++) {
         const struct forecast_remedy *r = remedy_at(answer, i);
         if (!r) break;
-        buf_format(&text, "%s%.*s, %s", i > 0 ? "; or " : "", STR_ARG(r->what),
+        buf_format(&text, "%s%.*s, %s", i > 0 ? _("; or ") : "",
+                   STR_ARG(answer_way_text(q->arena, r->what)),
                    unit_bytes(q->arena, r->needed_bytes + beside).p);
     }
-    if (text.count == 0) return STR("Nothing that is known of this model makes it fit.");
-    return str_format(q->arena, "What fits: %.*s", STR_ARG(buf_str(&text)));
+    if (text.count == 0) return str_of(_("Nothing that is known of this model makes it fit."));
+    return str_format(q->arena, _("What fits: %.*s"), STR_ARG(buf_str(&text)));
 }
 
 // Why it is tight, and what to do.
@@ -179,14 +199,15 @@ static struct str tight_text(struct question *q, const struct answer *answer) {
     struct answer_memory m = answer_memory(answer);
     if (!answer_margin_kept(answer)) {
         return str_format(q->arena,
-                          "It runs, but leaves less free than the margin of %.0f %% "
-                          "(--safety-margin).",
+                          _("It runs, but leaves less free than the margin of %.0f %% "
+                            "(--safety-margin)."),
                           100 * answer->card.margin);
     }
     if (m.worst_bytes > m.usable_bytes) {
-        return STR("The worst case is more than the GPU has: a larger --safety-margin is safer.");
+        return str_of(
+            _("The worst case is more than the GPU has: a larger --safety-margin is safer."));
     }
-    return STR("It runs, but not with 3 % less memory: a smaller batch is safer.");
+    return str_of(_("It runs, but not with 3 % less memory: a smaller batch is safer."));
 }
 
 static void show_empty(struct question *q, const struct answer *answer, struct show_style style,
@@ -194,9 +215,9 @@ static void show_empty(struct question *q, const struct answer *answer, struct s
     const struct answer *empty = answer->empty;
     if (!empty) return;
     struct answer_memory m = answer_memory(empty);
-    struct str text = str_format(q->arena, "On the empty GPU batch %.*s %s: %.*s.",
+    struct str text = str_format(q->arena, _("On the empty GPU batch %.*s %s: %.*s."),
                                  STR_ARG(answer_batch_text(q->arena, &empty->plan)),
-                                 empty->fits ? "fits" : "does not fit either",
+                                 empty->fits ? _("fits") : _("does not fit either"),
                                  STR_ARG(answer_memory_text(q->arena, &m)));
     show_prose(out, style, SHOW_PLAIN, text, 0, 2);
 }
@@ -224,7 +245,7 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
     enum { GAP = 4, UNKNOWN_WIDTH = 100 }; // a pipe's
     enum answer_verdict verdict = answer_verdict(answer);
     const struct answer_said said = answer_said(q, answer, changes);
-    struct str name = str_of(verdicts[verdict].name), text = said.sentence, more = said.change;
+    struct str name = str_of(say(verdicts[verdict].name)), text = said.sentence, more = said.change;
     int column = show_width(name) + 2, width = style.width > 0 ? style.width : UNKNOWN_WIDTH;
     show_text(out, style, verdicts[verdict].tone, name);
     buf_add(out, STR("  "));
@@ -257,18 +278,18 @@ void answer_verdict_show_all(struct question *q, const struct answer *answers, i
         if (!most || answers[i].plan.batch > most->plan.batch) most = &answers[i];
     }
     struct buf text = buf_new(q->arena);
-    buf_format(&text, "on %d of %d GPUs", fitting, count);
+    buf_format(&text, _("on %d of %d GPUs"), fitting, count);
     if (least) {
-        buf_format(&text, ": batch %lld (%.*s)", (long long)least->plan.batch,
+        buf_format(&text, _(": batch %lld (%.*s)"), (long long)least->plan.batch,
                    STR_ARG(show_gpu_name(least->card.gpu.name)));
     }
     if (most != least) {
-        buf_format(&text, " to %lld (%.*s)", (long long)most->plan.batch,
+        buf_format(&text, _(" to %lld (%.*s)"), (long long)most->plan.batch,
                    STR_ARG(show_gpu_name(most->card.gpu.name)));
     }
-    if (q->effective > 0) buf_format(&text, ", effective batch %lld", (long long)q->effective);
+    if (q->effective > 0) buf_format(&text, _(", effective batch %lld"), (long long)q->effective);
     if (fitting > 0 && worst == ANSWER_NOT) worst = ANSWER_TIGHT;
-    struct str name = fitting > 0 ? STR("FITS") : str_of(verdicts[ANSWER_NOT].name);
+    struct str name = str_of(say(verdicts[fitting > 0 ? ANSWER_FITS : ANSWER_NOT].name));
     show_text(out, style, verdicts[worst].tone, name);
     buf_add(out, STR("  "));
     show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);

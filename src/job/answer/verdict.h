@@ -37,6 +37,8 @@ struct answer_said {
     struct str sentence, change, advice;
 };
 struct answer_said answer_said(struct question *q, const struct answer *answer, bool changes);
+// A remedy as it is called, in the reader's language.
+struct str answer_way_text(struct arena *a, struct str way);
 // The first lines: the verdict with the figures that decide, what changes in the config (when the
 // answer `changes` it), and what to do where it does not fit.
 void answer_verdict_show(struct question *q, const struct answer *answer, bool changes,

@@ -4,6 +4,7 @@
 #include "job/choice/choice.h"
 
 #include "base/out.h"
+#include "base/say.h"
 #include "job/answer/breakdown.h"
 #include "job/answer/eval.h"
 #include "job/answer/speed.h"
@@ -77,6 +78,7 @@ static void show_all(struct question *q, struct answer *answers, int count, stru
 
 static void show(struct question *q, struct answer *answers, int count, bool changes,
                  const struct choice_options *o, const struct buf *report) {
+    SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
     if (count == 1)

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit explain: where do the bytes go at the peak, and what would each remedy save?
 #include "base/out.h"
+#include "base/say.h"
 #include "job/answer/breakdown.h"
 #include "job/answer/trace.h"
 #include "job/answer/verdict.h"
@@ -69,6 +70,7 @@ static int answer(struct question *q, const struct explain_options *o,
 }
 
 static void show(struct question *q, struct answer *a, bool has_details) {
+    SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
     answer_verdict_show(q, a, false, style, &out);

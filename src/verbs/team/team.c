@@ -2,6 +2,7 @@
 // batchfit team: one table and one settings file for all the team's GPUs; with --collect from what
 // the team's machines measured.
 #include "base/out.h"
+#include "base/say.h"
 #include "job/answer/verdict.h"
 #include "job/answer/write.h"
 #include "verbs/team/collect.h"
@@ -117,6 +118,7 @@ static struct str_list common_notes(const struct question *q, const struct answe
 
 static void show(struct question *q, const struct answer *answers, ptrdiff_t count,
                  const struct buf *report) {
+    SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(q->arena);
     answer_verdict_show_all(q, answers, (int)count, style, &out);

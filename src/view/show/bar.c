@@ -54,7 +54,8 @@ static void find_letters(const struct show_bar *bar, char (*letters)[2]) {
     char taken[64] = "";
     for (int i = 0; i < bar->segment_count; i++) {
         struct str name = bar->segments[i].name;
-        char letter = '#';
+        char letter = 'A'; // a name in other letters takes the first that is free
+        while (strchr(taken, letter) && letter < 'Z') letter++;
         for (ptrdiff_t at = name.len - 1; at >= 0; at--) {
             char upper = (char)toupper((unsigned char)name.p[at]);
             if (upper >= 'A' && upper <= 'Z' && !strchr(taken, upper)) letter = upper;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// What people read, in their language: gettext's marked sentences and catalogues (po/LANGUAGE.po,
+// msgfmt at build), embedded. The lookup is ours and not libc's, which knows no language whose
+// locale was not generated, as in most containers, and wants the catalogue beside the program.
+//
+// Documents, files and logs stay English, and are made by the same functions as what people read:
+// so a sentence is English unless it is made within a SAY_OWN_AUTO.
+#ifndef BASE_SAY_H
+#define BASE_SAY_H
+
+#include "base/str.h"
+
+// The translation while one is wanted, else the sentence itself. Formats keep their specifiers.
+__attribute__((format_arg(1))) const char *say(const char *english);
+// A text that another place has made, where it is known as a whole.
+struct str say_str(struct str english);
+#define _(english) say(english)
+
+// The same whether it is wanted or not: for errors and --help, which nobody else reads.
+__attribute__((format_arg(1))) const char *say_own(const char *english);
+
+// Until the end of the block sentences are in the language of LC_ALL, LC_MESSAGES or LANG (LANGUAGE
+// chooses another), where it writes UTF-8.
+#define SAY_OWN_AUTO __attribute__((cleanup(say_own_end), unused)) int own = say_own_begin()
+int say_own_begin(void);
+void say_own_end(const int *own);
+
+#endif
