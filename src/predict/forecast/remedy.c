@@ -57,8 +57,8 @@ static bool use_four_bits(struct plan *p, const struct gpu *gpu) {
 }
 
 static bool use_fsdp2(struct plan *p, const struct gpu *gpu) {
-    bool is_other = p->ranks > 1 && !str_is(p->shard, "fsdp2");
-    if (!is_other || p->quant.len > 0 || p->inference || !gpu->has_bf16) return false;
+    bool is_ddp = p->ranks > 1 && p->shard.len == 0;
+    if (!is_ddp || p->quant.len > 0 || p->inference || !gpu->has_bf16) return false;
     p->shard = STR("fsdp2");
     p->precision = PLAN_AMP_BF16;
     return true;
@@ -70,6 +70,16 @@ static bool use_twice_as_many(struct plan *p, const struct gpu *gpu) {
     if (p->shard.len == 0 || p->inference) return false;
     p->ranks *= 2;
     if (p->accumulation % 2 == 0) p->accumulation /= 2;
+    return true;
+}
+
+// As transformers' own example has it.
+static bool use_zero3(struct plan *p, const struct gpu *gpu) {
+    struct plan_zero zero;
+    bool is_zero = plan_zero_read(p->shard, &zero) && zero.stage < 3;
+    (void)gpu;
+    if (p->ranks < 2 || p->inference || !(is_zero || p->shard.len == 0)) return false;
+    p->shard = STR("zero3:auto:overlap");
     return true;
 }
 
@@ -102,9 +112,10 @@ static const struct {
     bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
 } remedies[] = {
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
+    {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
+    {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
     {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
-    {"FSDP2", "the GPUs send each layer's weights in every pass", use_fsdp2},
     {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
     {"weights in bf16", "loses precision in small updates", use_bf16},
