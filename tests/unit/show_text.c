@@ -209,9 +209,9 @@ static void bars_show_parts_mark_and_capacity(void **state) {
                            .text = STR("11 of 20")};
     struct buf b = buf_new(&a);
     show_bar(&bar, (struct show_style){.width = 40}, &b);
-    assert_str(buf_str(&b), "팀  [AAAAAAAAAAAAW#.....|....]  11 of 20\n"
+    assert_str(buf_str(&b), "팀  [AAAAAAAAAAAAWB.....|....]  11 of 20\n"
                             "    A activations 10 GiB\n"
-                            "    W weights 1 GiB  # AW 1 MiB\n"
+                            "    W weights 1 GiB  B AW 1 MiB\n"
                             "    | 4 kept free\n");
     bar.mark = NAN;
     bar.capacity = 5.5;
