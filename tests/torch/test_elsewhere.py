@@ -6,9 +6,10 @@ import sys
 import tempfile
 import unittest
 
+from helper import PYTHON
+
 from batchfit.platform_note import note
 
-ROOT = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 SAID = [
     (("win32", "AMD64", None), "WSL2"),
     (("darwin", "arm64", None), "container"),
@@ -29,7 +30,7 @@ class Elsewhere(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
         os.chmod(path, 0o755)
-        env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), BATCHFIT=path)
+        env = dict(os.environ, PYTHONPATH=PYTHON, BATCHFIT=path)
         return subprocess.run([sys.executable, "-m", "batchfit", "--version"], env=env, capture_output=True, text=True, check=False)
 
     def test_says_what_to_do(self):
@@ -56,7 +57,7 @@ class Elsewhere(unittest.TestCase):
         with open(path, "w", encoding="utf-8") as f:
             f.write("#!/bin/sh\necho mine\n")
         os.chmod(path, 0o755)
-        env = dict(os.environ, PYTHONPATH=os.path.join(ROOT, "python"), PYTHONUSERBASE=home, PATH="/usr/bin:/bin")
+        env = dict(os.environ, PYTHONPATH=PYTHON, PYTHONUSERBASE=home, PATH="/usr/bin:/bin")
         env.pop("BATCHFIT", None)
         done = subprocess.run([sys.executable, "-m", "batchfit"], env=env, capture_output=True, text=True, check=False)
         self.assertEqual(done.stdout, "mine\n", done)
