@@ -56,8 +56,8 @@ struct cli_options {
     char **arguments; // positional
     int argument_count;
     char **command; // what stands after "--", NULL-ended; NULL: there is no "--"
-    char *
-        *words; // the verb and what follows, up to a "--", NULL-ended: the command as it was typed
+    // The verb and what follows, up to a "--", NULL-ended: the command as it was typed.
+    char **words;
     bool json;
     const struct cli_verb *const *verbs; // all of them, for the verbs that speak of others
 };

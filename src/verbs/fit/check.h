@@ -16,6 +16,7 @@ struct fit_check_options {
 struct fit_slurm_options {
     const char *on;                      // "slurm"
     const char *gres, *partition, *exec; // gres: TYPE=GPU, a line each
+    const char *job_time;                // of a job
     bool cheapest;
 };
 

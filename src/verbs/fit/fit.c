@@ -48,6 +48,8 @@ static const struct cli_row rows[] = {
      "with --on slurm: which GPU a type of the cluster is, by name or memory: a100=a100-80gb, "
      "big=24GiB (repeatable)",
      ""},
+    {"job-time", "TIME", CLI_TEXT, SLURM_AT(job_time),
+     "with --on slurm -- COMMAND: of each job, as sbatch's --time takes it", ""},
     {"exec", "SCRIPT", CLI_TEXT, SLURM_AT(exec),
      "with --on slurm: submit this job script (sbatch), for the GPU that was chosen", "file"},
     {.name = NULL},
@@ -86,7 +88,8 @@ static const char of_slurm[] =
     "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
     "min-batch-size max-batch-size multiple safety-margin overhead alloc-conf tape dialect section "
     "key optimizer checkpointing lora quant shard effective-batch-size test-only save-config "
-    "add-accumulation force-anchor force-special no-history store on cheapest partition gres exec";
+    "add-accumulation force-anchor force-special no-history store on cheapest partition gres "
+    "job-time exec";
 
 // Ways to ask that take some of the options, and have some of their own.
 struct way {
@@ -117,12 +120,25 @@ static int one_together(const struct way *way, bool is_asked, const struct cli_r
 
 static int options_together(const struct fit_options *o, struct fail *why) {
     const bool asked[] = {o->c.is_asked, o->s.on != NULL};
+    const bool is_measured = o->s.on && o->o.q.base.command; // takes all that trials take
     int rc = 0;
     for (const struct cli_row *row = rows; row->name; row++) {
-        for (int i = 0; i < 2 && rc == 0 && is_given(o, row); i++)
+        for (int i = 0; i < (is_measured ? 1 : 2) && rc == 0 && is_given(o, row); i++)
             rc = one_together(&ways[i], asked[i], row, why);
     }
     return rc;
+}
+
+static int on_cluster(struct arena *a, const struct fit_options *o, struct fail *why) {
+    static const char hint[] = "the jobs measure and change nothing: leave it out";
+    if (!str_is(str_of(o->s.on), "slurm"))
+        return fail_set(why, FAIL_USAGE, "--on %s: not slurm", o->s.on);
+    if (o->s.exec || o->s.cheapest || o->s.gres) {
+        const char *name = o->s.exec ? "exec" : o->s.cheapest ? "cheapest" : "gres";
+        fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm -- COMMAND", name);
+        return fail_hint(why, "%s", hint);
+    }
+    return fit_slurm_trials(a, o, why);
 }
 
 static int fit_run(struct arena *a, const struct cli_options *options, struct fail *why) {
@@ -131,10 +147,7 @@ static int fit_run(struct arena *a, const struct cli_options *options, struct fa
     int rc = options_together(asked, why);
     if (rc < 0) return rc;
     if (asked->c.is_asked) return fit_check(a, asked, why);
-    if (asked->s.on && options->command) {
-        fail_set(why, FAIL_USAGE, "--on slurm: trials on the cluster are not there yet");
-        return fail_hint(why, "within a job, fit -- COMMAND measures on its GPU");
-    }
+    if (asked->s.on && options->command) return on_cluster(a, asked, why);
     if (asked->s.on) return fit_slurm(a, asked, why);
     if (options->argument_count > 0) {
         fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);
@@ -170,6 +183,8 @@ const struct cli_verb fit_verb = {
         "--accumulate {accumulate}\n"
         "batchfit fit --check configs/*.yaml --gpus rtx3060,a100 --max-memory 90%\n"
         "batchfit fit --config configs/train.yaml --on slurm --exec train.sbatch\n"
+        "batchfit fit --config configs/train.yaml --on slurm -- python train.py --batch-size "
+        "{batch}\n"
         "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
     .common = "config model img-size precision effective-batch-size max-batch-size safety-margin "

@@ -49,6 +49,10 @@ int fit_slurm_take_cheapest(struct fit_slurm *s, struct fail *why);
 // judged, FAIL_MACHINE: no Slurm, or sbatch refused the job.
 int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *why);
 
+// With -- COMMAND: measured by a job on each type. FAIL_NO where it fits on none, FAIL_MACHINE
+// where nothing was measured.
+int fit_slurm_trials(struct arena *a, const struct fit_options *options, struct fail *why);
+
 void fit_slurm_show(struct fit_slurm *s, const struct buf *report);
 int fit_slurm_json(struct fit_slurm *s, struct fail *why);
 
