@@ -2,7 +2,8 @@
 """python:mmseg_source:NAME - one of mmsegmentation's models as its config of 0.x trains it on several GPUs, for the recorder.
 
 NAME is the config's of 0.x, fcn_r50-d8_512x1024_40k_cityscapes; the package of 1.x has it as fcn_r50-d8_4xb2-40k_cityscapes-512x1024. The
-networks, heads and losses are the package's own. As in 0.x, what is ignored counts in the accuracy, and labels come as one tensor.
+networks, heads and losses are the package's own. As in 0.x, what is ignored counts in the accuracy, and labels come as one tensor; as under
+torch 1.6, the hard swish is mmcv's own.
 DDP keeps a copy of the gradients in its buckets: here it is a buffer.
 """
 
@@ -78,10 +79,12 @@ def _import():
     stubs.prepare()
     sys.modules.setdefault("mmcv._ext", _Kernels("mmcv._ext"))
     import mmseg.models
+    from mmcv.cnn.bricks.hswish import HSwish
     from mmengine.config import Config
-    from mmengine.registry import init_default_scope
+    from mmengine.registry import MODELS, init_default_scope
     from mmseg.models.decode_heads import decode_head
     init_default_scope("mmseg")
+    MODELS.register_module(name="HSwish", module=HSwish, force=True)  # mmcv's choice for a torch before 1.7
     accuracy = decode_head.accuracy
     decode_head.accuracy = lambda logits, labels, **_: accuracy(logits, labels)
     return Config, mmseg.models.build_segmentor

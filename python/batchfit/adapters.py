@@ -80,13 +80,13 @@ def apply(model, knobs):
         return model, None
     four_bit.install()  # before peft is there: it looks once for bitsandbytes, and remembers
     peft = need("peft", "peft")
-    given = _given(knobs.adapter, peft)
+    given, how = _given(knobs.adapter, peft)
     if knobs.quant:
         model = _quantize(model, knobs, peft)
     try:
-        model = peft.get_peft_model(model, *given)
+        model = peft.get_peft_model(model, given, **how)
     except RuntimeError:  # "Cannot copy out of meta tensor; no data!"
-        raise RecordError("peft's %s begins with the values of the weights, which a recording does not have" % (given[0].peft_type.value,))
+        raise RecordError("peft's %s begins with the values of the weights, which a recording does not have" % (given.peft_type.value,))
     except (ValueError, ImportError) as why:
         raise RecordError("peft: %s" % (str(why).split(".")[0],))
     if knobs.quant and knobs.quant_prepare == "trl":
@@ -95,17 +95,18 @@ def apply(model, knobs):
 
 
 def _given(text, peft):
-    """What get_peft_model is called with after the model."""
+    """(configuration, further arguments) for get_peft_model. `autocast_adapter_dtype` may stand among the values: false leaves the adapter in
+    the weights' type."""
     if not is_config(text):
         rank, targets, dropout = parse(text)
-        return (peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM"),)
+        return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM"), {}
     values = config(text)
     try:
         kind = peft.PEFT_TYPE_TO_CONFIG_MAPPING[values["peft_type"]]
     except KeyError:
         raise RecordError("peft %s has no %s" % (peft.__version__, values["peft_type"]))
     known = {k: v for k, v in values.items() if k in inspect.signature(kind).parameters}  # as from_pretrained does
-    return (kind(**known),)
+    return kind(**known), {k: v for k, v in values.items() if k == "autocast_adapter_dtype"}
 
 
 def after_step(model):

@@ -155,6 +155,14 @@ class TestAdapters(unittest.TestCase):
         ours = self.record(adapter="lora:4:q_proj", precision="bf16", weights="bf16", optimizer="adamw")
         self.assertEqual((lora, tape.splitlines()[1:]), ("lora", ours.splitlines()[1:]))
 
+    def test_an_adapter_in_the_weights_own_type(self):
+        given = {"peft_type": "LORA", "r": 4, "target_modules": ["q_proj"], "task_type": "CAUSAL_LM"}
+        sizes = []
+        for more in ({}, {"autocast_adapter_dtype": False}):
+            tape = self.record(adapter=json.dumps(dict(given, **more)), precision="bf16", weights="bf16", optimizer="adamw")
+            sizes.append({line.split()[2] for line in tape.splitlines() if " param - " in line and "lora_A" in line})
+        self.assertEqual(sizes, [{str(4 * 4 * 3072)}, {str(2 * 4 * 3072)}])
+
     def test_adalora_keeps_averages(self):
         given = {"peft_type": "ADALORA", "init_r": 4, "target_r": 2, "tinit": 2, "tfinal": 2, "total_step": 9, "target_modules": ["q_proj"]}
         tape = self.record(adapter=json.dumps(given), precision="bf16", weights="bf16", optimizer="adamw")
