@@ -163,7 +163,7 @@ export class Alerts {
                 const old = this.states.get(key);
                 if (!old) this.event(snapshot.at_ms, '', `${label} appeared`, false);
                 else if (old.state !== state) {
-                    const is_bad = state === 'lost' || state === 'hangs';
+                    const is_bad = state === 'lost' || state === 'hangs' || state === 'unreachable';
                     this.event(
                         snapshot.at_ms,
                         is_bad ? 'fail' : '',

@@ -9,6 +9,7 @@ const STATES = {
     asleep: 'asleep',
     lost: 'lost',
     hangs: 'does not answer',
+    unreachable: 'unreachable',
 };
 
 export function stateWords(state) {

@@ -44,8 +44,6 @@ struct str device_standin_note(struct arena *a, struct str standin);
 // Before the names of other machines, separated by a space, whose servers are asked instead of a
 // driver; for a monitor only.
 #define DEVICE_REMOTE "http:"
-// What the reason of such a machine begins with where nobody answers.
-#define DEVICE_UNREACHABLE "unreachable: "
 
 // The devices of this machine, or of the recorded one in the folder `machine` (NULL: this one).
 // No driver is an answer (0 devices, why_none), not an error; so is a driver that has not answered

@@ -172,9 +172,9 @@ struct device_card device_card_unknown(void) {
     return card;
 }
 
-static const char *const state_names[] = {
+static const char *const state_names[DEVICE_STATES] = {
     [DEVICE_WAITS] = "waits", [DEVICE_ANSWERS] = "answers", [DEVICE_ASLEEP] = "asleep",
-    [DEVICE_LOST] = "lost",   [DEVICE_HANGS] = "hangs",
+    [DEVICE_LOST] = "lost",   [DEVICE_HANGS] = "hangs",     [DEVICE_UNREACHABLE] = "unreachable",
 };
 
 const char *device_state_name(enum device_state state) {

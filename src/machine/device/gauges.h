@@ -19,7 +19,9 @@ enum device_state {
     DEVICE_ASLEEP, // a laptop's GPU that is switched off; asking would wake it
     DEVICE_LOST,   // the driver has lost it; may come back after a reset
     DEVICE_HANGS,  // it, or the driver, did not answer in time; the figures are those of before
+    DEVICE_UNREACHABLE, // another machine's, whose serve does not answer
 };
+enum { DEVICE_STATES = DEVICE_UNREACHABLE + 1 };
 const char *device_state_name(enum device_state state); // "answers", "lost", …
 
 // What does not change while we watch; settings are as they were at the beginning.

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPUs of other machines, as their `batchfit serve` tells them (doc/formats/watch.md): each
-// field of device_fields by its name there. A machine that does not answer is a GPU that is lost,
-// with the reason, and comes back as soon as it answers.
+// field of device_fields by its name there. A machine that does not answer is a GPU that is
+// unreachable, with the reason, and comes back as soon as it answers.
 #include "machine/device/device_int.h"
 #include "machine/device/remote_int.h"
 
@@ -192,7 +192,7 @@ static void read_processes(const json_t *object, struct device_card *card) {
 
 static enum device_state state_of(const json_t *object) {
     const char *name = json_string_value(json_object_get(object, "state"));
-    for (int i = DEVICE_WAITS; name && i <= DEVICE_HANGS; i++) {
+    for (int i = DEVICE_WAITS; name && i < DEVICE_STATES; i++) {
         if (strcmp(device_state_name((enum device_state)i), name) == 0) return (enum device_state)i;
     }
     return DEVICE_LOST;
@@ -207,8 +207,8 @@ void device_remote_sample(struct device_session *session, int place, int asked,
     const json_t *object = card_at(s, p);
     (void)asked;
     if (!object) {
-        card->state = DEVICE_LOST;
-        snprintf(card->reason, sizeof card->reason, DEVICE_UNREACHABLE "%.*s: %s", STR_ARG(h->name),
+        card->state = DEVICE_UNREACHABLE;
+        snprintf(card->reason, sizeof card->reason, "%.*s: %s", STR_ARG(h->name),
                  h->reason[0] ? h->reason : "it no longer has this GPU");
         return;
     }

@@ -26,6 +26,7 @@ bool rules_card_state(const struct view *v, struct finding *f) {
         return finding_say(f, FINDING_PROBLEM, state, reason,
                            "nvidia-smi --gpu-reset or a reboot; look for Xid in dmesg");
     case DEVICE_HANGS:
+    case DEVICE_UNREACHABLE: // of watch's other machines only
         break;
     }
     return finding_say(f, FINDING_PROBLEM, state, reason,

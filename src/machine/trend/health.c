@@ -8,13 +8,13 @@
 
 bool trend_state(const struct trend *t, struct finding *f) {
     enum device_state state = t->stretch->state;
-    if (state != DEVICE_LOST && state != DEVICE_HANGS) return false;
     const char *reason = t->stretch->reason ? t->stretch->reason : "";
-    if (str_starts(str_of(reason), STR(DEVICE_UNREACHABLE))) {
+    if (state == DEVICE_UNREACHABLE) {
         return finding_say(f, FINDING_PROBLEM, STR("no answer"), str_copy(t->arena, str_of(reason)),
                            "does batchfit serve run there, and listen to this machine (--address, "
                            "--token-file)?");
     }
+    if (state != DEVICE_LOST && state != DEVICE_HANGS) return false;
     return finding_say(
         f, FINDING_PROBLEM, str_of(device_state_name(state)), str_copy(t->arena, str_of(reason)),
         state == DEVICE_LOST ? "end what uses it; `nvidia-smi -r` or a reboot may bring it back; "

@@ -55,9 +55,8 @@ static struct str staleness(struct watch_draw *d, const struct device_card *card
 }
 
 static int state_ink(const struct device_card *card) {
-    return card->state == DEVICE_LOST    ? SHOW_BAD
-           : card->state == DEVICE_HANGS ? SHOW_WARN
-                                         : SHOW_DIM;
+    bool is_gone = card->state == DEVICE_LOST || card->state == DEVICE_UNREACHABLE;
+    return is_gone ? SHOW_BAD : card->state == DEVICE_HANGS ? SHOW_WARN : SHOW_DIM;
 }
 
 static struct str link_text(struct watch_draw *d, const struct device_gauges *g) {
