@@ -330,6 +330,7 @@ class TestShipped(Compared):
         self.compare("qwen3", "zero", False, "3B b4 s1000")
         self.compare("llama", "zero3-lora", True, "3B b4 s1000")
         self.compare("qwen2", "zero3", False, "3B b4 s1000", tied=True)
+        self.compare("llama", "full", False, "7B b1 s640")  # DeepSpeed leaves nothing behind
 
     def test_one_rank_of_eight(self):
         self.compare("llama", "fsdp2-accumulating", True, "3B b4 s1000")
