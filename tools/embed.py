@@ -25,6 +25,7 @@ def walk(root, folders):
 
 
 def sha256(path):
+    """For a page's policy; a compiler's cache, which knows nothing of .incbin, is told by it that a file has changed."""
     with open(path, 'rb') as f:
         return base64.b64encode(hashlib.sha256(f.read()).digest()).decode()
 

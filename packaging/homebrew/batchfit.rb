@@ -8,6 +8,8 @@ class Batchfit < Formula
   sha256 "@SHA256@"
   license all_of: ["Apache-2.0", "MIT"]
 
+  depends_on "gettext" => :build
+  depends_on "libpq" => :build
   depends_on "meson" => :build
   depends_on "ninja" => :build
   depends_on "pkgconf" => :build
