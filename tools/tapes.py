@@ -31,7 +31,7 @@ from template import sized  # noqa: E402
 DATA = os.path.join(ROOT, "data", "tapes")
 LIMIT_BYTES = 10 << 20  # all bundles and the index together
 # 2^23 bytes of window: a bundle's variants share most of their text, and no reader needs more memory than that
-PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
+PACK = ["zstd", "--quiet", "--ultra", "-22", "--long=23", "--no-progress", "--stdout"]
 # columns of index.tsv that are keys of the header
 KEYS = ("model mode image_size sequence_length target_length precision layout optimizer accumulation checkpointing ema "
         "grad_scaler cudnn_benchmark prefetch zero_grad attention classes parameters library torch rules recorder").split()
