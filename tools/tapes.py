@@ -122,10 +122,23 @@ def text(path):
     return header, json.dumps(header, separators=(",", ":"), ensure_ascii=False).encode() + b"\n" + rest
 
 
+def formed(piece, *option):
+    """A tape in its packed form; with --text as text."""
+    return subprocess.run([os.path.join(ROOT, "build", "tape_form"), *option], input=piece, stdout=subprocess.PIPE, check=True).stdout
+
+
+def tapes(bundle):
+    """(header, packed bytes) of each of its tapes."""
+    for job in bundle.jobs:
+        if os.path.exists(job.path):
+            header, whole = text(job.path)
+            yield header, formed(whole)
+
+
 def pack(bundle):
     """Write the bundle; its rows of the index."""
     rows, pieces, offset = [], [], 0
-    for header, piece in itertools.chain((text(j.path) for j in bundle.jobs if os.path.exists(j.path)), bundle.templates()):
+    for header, piece in itertools.chain(tapes(bundle), bundle.templates()):
         bounds = header.get("dims", {}).get("image_size", ("",) * 3)
         rows.append([os.path.basename(bundle.path), str(offset), str(len(piece))]
                     + [cell(header.get(k)) for k in KEYS] + [str(b) for b in bounds])
@@ -155,8 +168,8 @@ def write_index(rows):
     """data/tapes/index.tsv."""
     path = os.path.join(DATA, "index.tsv")
     with open(path + ".part", "w", encoding="utf-8") as f:
-        f.write("# Made by tools/tapes.py: every tape of the bundles beside this file; offset and length of its text, in\n"
-                "# bytes of the decompressed bundle, and what selects it.\n")
+        f.write("# Made by tools/tapes.py: every tape of the bundles beside this file; where it stands, in bytes of the\n"
+                "# decompressed bundle, and what selects it.\n")
         f.write("\t".join(["file", "offset", "length"] + KEYS + TEMPLATE_KEYS) + "\n")
         f.write("".join("\t".join(row) + "\n" for row in rows))
     os.replace(path + ".part", path)
@@ -186,7 +199,7 @@ def unpack(bundles):
             if row and not os.path.exists(job.path):
                 os.makedirs(os.path.dirname(job.path), exist_ok=True)
                 with open(job.path, "wb") as f:
-                    f.write(whole[int(row["offset"]):int(row["offset"]) + int(row["length"])])
+                    f.write(formed(whole[int(row["offset"]):int(row["offset"]) + int(row["length"])], "--text"))
 
 
 def is_of(job, row):

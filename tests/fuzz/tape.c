@@ -24,6 +24,10 @@ static void check_round_trip(struct arena *a, const struct tape *t) {
     check(tape_read(a, STR("again"), text, &again, NULL) == 0);
     check(again.event_count == t->event_count && again.alloc_count == t->alloc_count);
     check(str_equal(written(a, &again), text));
+    struct buf packed = buf_new(a);
+    if (!tape_pack(t, &packed)) return;
+    check(tape_read(a, STR("packed"), buf_str(&packed), &again, NULL) == 0);
+    check(str_equal(written(a, &again), text));
 }
 
 static void check_replay(struct sim *s, int64_t batch, int64_t classes) {

@@ -4,6 +4,7 @@
 // no hashing. Texts are views into the input.
 #include "predict/tape/intern.h"
 #include "predict/tape/line.h"
+#include "predict/tape/packed.h"
 #include "predict/tape/tape_int.h"
 
 #include <string.h>
@@ -36,17 +37,11 @@ static struct tape_event *add_event(struct reader *r, enum tape_kind kind, int32
 }
 
 static int check_size(const struct reader *r, int64_t c, int64_t k) {
-    if (k < 0 || c + k < 0) return tape_line_bad(&r->in, "expected a size that is never negative");
-    if (c + k > TAPE_SIZE_MAX)
-        return tape_line_bad(&r->in, "expected a size of at most 2^60 bytes at batch 1");
-    const struct tape_header *h = &r->tape->header;
-    for (int i = 0; i < h->batch_count; i++) {
-        if ((__int128)k * h->batches[i] + c > TAPE_SIZE_MAX) {
-            return tape_line_bad(&r->in, "expected a size of at most 2^60 bytes at batch %lld",
-                                 (long long)h->batches[i]);
-        }
-    }
-    return 0;
+    int64_t batch = tape_size_wrong_at(&r->tape->header, c, k);
+    if (batch == 0) return 0;
+    if (batch < 0) return tape_line_bad(&r->in, "expected a size that is never negative");
+    return tape_line_bad(&r->in, "expected a size of at most 2^60 bytes at batch %lld",
+                         (long long)batch);
 }
 
 static int read_mark(struct reader *r) {
@@ -252,8 +247,9 @@ int tape_read(struct arena *a, struct str name, struct str bytes, struct tape *r
     if (code < 0) return code;
     struct reader r = {.arena = a, .in = {.name = name, .why = why}, .tape = &t};
     text = str_slice(text, str_find(text, STR("\n")) + 1, text.len);
-    code = make_room(&r, text, &scratch);
-    if (code == 0) code = read_lines(&r, text);
+    bool is_packed = tape_is_packed(text);
+    code = is_packed ? tape_read_packed(a, text, &t, why) : make_room(&r, text, &scratch);
+    if (code == 0 && !is_packed) code = read_lines(&r, text);
     if (code == 0) *ret = t;
     return code;
 }

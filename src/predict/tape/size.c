@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sizes at a batch. Coefficients are below 2^62 and a batch may be anything, so sums are made in
 // 128 bits where they could overflow.
-#include "predict/tape/tape.h"
+#include "predict/tape/tape_int.h"
 
 static int64_t clamp_size(__int128 bytes) {
     if (bytes <= 0) return 0;
@@ -43,6 +43,14 @@ bool tape_counts_classes(const struct tape *t) {
         if ((t->allocs[i].cn | t->allocs[i].kn) != 0) return true;
     }
     return false;
+}
+
+int64_t tape_size_wrong_at(const struct tape_header *h, int64_t c, int64_t k) {
+    if (k < 0 || c + k < 0) return -1;
+    if (c + k > TAPE_SIZE_MAX) return 1;
+    for (int i = 0; i < h->batch_count; i++)
+        if ((__int128)k * h->batches[i] + c > TAPE_SIZE_MAX) return h->batches[i];
+    return 0;
 }
 
 int64_t tape_scratch_size(const struct tape_scratch *s, int64_t batch) {

@@ -130,6 +130,10 @@ int tape_read_header(struct arena *a, struct str name, struct str bytes, struct 
                      struct fail *why);
 // The text of the tape; reading it again gives an equal tape.
 void tape_write(const struct tape *t, struct buf *out);
+// The same in fewer bytes (doc/formats/tape.md, "Packed"); reading it gives an equal tape,
+// too. False: too many allocations live at once, or a name is "-" or begins with "n=", and *out is
+// as it was.
+bool tape_pack(const struct tape *t, struct buf *out);
 // Line 1 without its line end. Known keys come from the fields where `json` is empty.
 struct str tape_header_text(struct arena *a, const struct tape_header *h);
 

@@ -40,6 +40,10 @@ int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail 
 int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
                     struct str *ret, struct fail *why);
 
+// 0: C + K·B can be a size. -1: it is negative at some batch; else the batch, 1 or one of the
+// header's, at which it is above TAPE_SIZE_MAX.
+int64_t tape_size_wrong_at(const struct tape_header *h, int64_t c, int64_t k);
+
 void tape_put_number(struct buf *out, int64_t value);
 
 // The number of a word in a table; -1: not there.
