@@ -104,6 +104,64 @@ static const struct {
      "3 experts of a token, of 2"},
 };
 
+static void a_name_under_another_owner_is_a_copy(void **state) {
+    (void)state;
+    static const struct {
+        const char *name, *original, *quant; // original NULL: it is none
+    } names[] = {
+        {"NousResearch/Meta-Llama-3-8B", "meta-llama/Meta-Llama-3-8B", ""},
+        {"NousResearch/Llama-2-7b-hf", "meta-llama/Llama-2-7b", ""},
+        {"unsloth/llama-3-8b-Instruct", "meta-llama/Meta-Llama-3-8B", ""},
+        {"unsloth/llama-3-8b-bnb-4bit", "meta-llama/Meta-Llama-3-8B", "nf4"},
+        {"unsloth/Meta-Llama-3.1-8B-unsloth-bnb-4bit", "meta-llama/Llama-3.1-8B",
+         "4-bit weights with some layers in 16"},
+        {"TheBloke/Mistral-7B-v0.1-GPTQ", "mistralai/Mistral-7B-v0.1", "GPTQ"},
+        {"someone/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B", "AWQ"},
+        {"Meta-Llama-3-8B", NULL, ""}, // no name of the hub
+        {"someone/-bnb-4bit", NULL, ""},
+        {"someone/Llama-3-9B", NULL, ""},
+        {"someone/Meta-Llama-3-8B-tuned", NULL, ""},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        struct shape s = {.ids = {0}};
+        const struct shape *found = shape_find_copy(&table, str_of(names[i].name), &s);
+        if (!found != !names[i].original) fail_msg("%s", names[i].name);
+        if (!found) continue;
+        assert_true(str_is(shape_id(found), names[i].original));
+        assert_true(str_is(s.quant, names[i].quant));
+        assert_int_equal(s.parameters, found->parameters);
+    }
+}
+
+static void weights_in_few_bits_are_in_the_config(void **state) {
+    (void)state;
+    static const struct {
+        const char *config, *quant;
+    } cases[] = {
+        {"", ""},
+        {",\"quantization_config\":null", ""},
+        {",\"quantization_config\":{\"load_in_4bit\":true,\"bnb_4bit_quant_type\":\"nf4\"}", "nf4"},
+        {",\"quantization_config\":{\"quant_method\":\"bitsandbytes\",\"load_in_4bit\":true,"
+         "\"bnb_4bit_quant_type\":\"nf4\",\"bnb_4bit_use_double_quant\":true}",
+         "nf4-dq"},
+        {",\"quantization_config\":{\"load_in_4bit\":true}", "fp4"}, // bitsandbytes' default
+        {",\"quantization_config\":{\"load_in_8bit\":true}", "8-bit weights"},
+        {",\"quantization_config\":{\"quant_method\":\"gptq\",\"bits\":4}", "gptq"},
+        {",\"quantization_config\":{}", "quantised weights"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s = {.ids = {0}};
+        struct str text =
+            str_format(&arena,
+                       "{\"model_type\":\"llama\",\"hidden_size\":64,\"num_hidden_layers\":2,"
+                       "\"num_attention_heads\":4,\"intermediate_size\":96,\"vocab_size\":100%s}",
+                       cases[i].config);
+        assert_int_equal(shape_read(&table, STR("config.json"), text, &s, NULL), 0);
+        if (!str_is(s.quant, cases[i].quant))
+            fail_msg("%s: %.*s", cases[i].config, STR_ARG(s.quant));
+    }
+}
+
 static void a_window_is_the_config_s_or_its_family_s(void **state) {
     (void)state;
     static const struct {
@@ -211,6 +269,8 @@ int main(void) {
         cmocka_unit_test(a_row_makes_a_config_that_says_the_same),
         cmocka_unit_test(parameters_are_computed_to_the_last_one),
         cmocka_unit_test(a_name_without_its_owner_is_found_where_one_shape_has_it),
+        cmocka_unit_test(a_name_under_another_owner_is_a_copy),
+        cmocka_unit_test(weights_in_few_bits_are_in_the_config),
         cmocka_unit_test(a_window_is_the_config_s_or_its_family_s),
         cmocka_unit_test(what_is_wrong_is_said_in_one_line),
         cmocka_unit_test(configs_as_the_hub_has_them),

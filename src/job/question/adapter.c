@@ -6,15 +6,18 @@ static bool is_adapter(const struct config_guard *g) {
     return str_is(g->kind, "adapter") && str_is_one_of(g->what, names);
 }
 
-// bitsandbytes' four bits; other methods that have four are no nf4.
+// bitsandbytes' four bits, said by a key or by the model's name; other methods that have four are
+// no nf4, and unsloth's dynamic ones leave some layers as they are.
 static bool is_four_bit(const struct config_guard *g) {
     static const char *const keys[] = {"load_in_4bit", "use_4bit", "use_qlora", "quantization_bit",
                                        NULL};
     struct str key = g->path;
     for (ptrdiff_t dot; (dot = str_find(key, STR("."))) >= 0;)
         key = str_slice(key, dot + 1, key.len);
+    bool is_named =
+        str_ends(g->value, STR("-bnb-4bit")) && !str_ends(g->value, STR("-unsloth-bnb-4bit"));
     return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
-           str_is_one_of(key, keys);
+           (is_named || str_is_one_of(key, keys));
 }
 
 const char *question_adapter_name(const struct plan *p) {

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// A model that is a folder or a config.json, not a name: the shape that it describes decides, and
-// never what it is called.
+// A model that is a folder or a config.json, or a name that neither tapes nor tables have but the
+// Hugging Face cache: the shape that it describes decides, and never what it is called. A name of
+// the hub that is nowhere is taken for the model whose name it has under another owner, and said
+// so.
 #include "job/question/local.h"
 
 #include "base/shell.h"
@@ -80,45 +82,113 @@ static struct str config_of(struct arena *a, struct str model, bool *ret_is_fold
     return is_name ? (struct str){0} : path;
 }
 
-int question_local(struct question *q, bool is_optional, struct fail *why) {
-    struct arena *a = q->arena;
-    struct str model = q->plan.model, text, what;
-    struct shape_table shapes;
+// What it is and where it stands: "NAME is a folder: its config.json describes a llama of 1 billion
+// parameters".
+struct found {
+    struct str model;  // without "hf:"
+    struct str source; // what can be recorded
+    struct str is;
     struct shape shape;
-    struct fail unread = {0};
-    bool is_folder;
-    if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
-    struct str path = config_of(a, model, &is_folder);
-    if (path.len == 0) return 0;
-    const char *kind = is_folder ? "is a folder" : "is a file";
-    if (!os_exists(str_z(a, path))) {
-        what = str_format(a, "%.*s is a folder without a config.json", STR_ARG(model));
-        return say_unknown(q, model, what, false, is_optional, why);
+};
+
+static bool has_quantisation_guard(const struct config_reading *r) {
+    ptrdiff_t i = 0;
+    while (i < r->guard_count && !str_is(r->guards[i].kind, "quantisation")) i++;
+    return i < r->guard_count;
+}
+
+// Weights in few bits are a training's where an adapter is over them and the plan has a word for
+// them; else they are not modelled, which the config's own words may have said already.
+static void take_quant(struct question *q, const struct found *f) {
+    struct str quant = f->shape.quant;
+    if (quant.len == 0 || q->plan.quant.len > 0) return;
+    if (q->plan.adapter.len > 0 && str_is_one_of(quant, plan_quants)) {
+        q->plan.quant = quant;
+        str_list_format(q->arena, &q->notes, "%.*s has weights in %.*s: counted so",
+                        STR_ARG(f->model), STR_ARG(quant));
+        return;
     }
-    int rc = os_read(a, str_z(a, path), CONFIG_MOST, &text, NULL, why);
-    if (rc == 0) rc = shape_load(a, &shapes, why);
-    if (rc < 0) return rc;
-    if (shape_read(&shapes, path, text, &shape, &unread) < 0)
-        return say_unknown(q, model, str_copy(a, str_of(unread.message)), false, is_optional, why);
-    struct str recorded = alike(q, &shapes, &shape);
+    struct config_reading *r = &q->reading;
+    if (has_quantisation_guard(r)) return;
+    *arena_push(q->arena, &r->guards, &r->guard_count, &r->guard_capacity) = (struct config_guard){
+        .kind = STR("quantisation"), .what = quant, .path = STR("model"), .value = f->model};
+}
+
+// By a template, or by the tape of a model of that shape.
+static int take(struct question *q, const struct shape_table *shapes, struct found *f,
+                bool is_optional, struct fail *why) {
+    struct str recorded = alike(q, shapes, &f->shape);
     const struct shape *covered;
-    q->shape = shape;
-    q->tape_cache.own_name = model;
+    q->shape = f->shape;
+    q->tape_cache.own_name = f->model;
     q->tape_cache.own_shape = &q->shape;
-    rc = forecast_shape(&q->tape_cache, model, &covered, why);
+    int rc = forecast_shape(&q->tape_cache, f->model, &covered, why);
     if (rc < 0) return rc;
-    what = str_format(a, "%.*s %s: its config.json describes %.*s", STR_ARG(model), kind,
-                      STR_ARG(size_text(a, &shape)));
+    take_quant(q, f);
     if (covered && (recorded.len == 0 || q->plan.adapter.len > 0)) {
-        str_list_format(a, &q->notes, "%.*s", STR_ARG(what));
-        q->plan.model = model;
+        str_list_format(q->arena, &q->notes, "%.*s", STR_ARG(f->is));
+        q->plan.model = f->model;
         return 0;
     }
     if (recorded.len == 0) {
-        what = str_format(a, "%.*s, which has no tape", STR_ARG(what));
-        return say_unknown(q, model, what, true, is_optional, why);
+        struct str what = str_format(q->arena, "%.*s, which has no tape", STR_ARG(f->is));
+        return say_unknown(q, f->source, what, true, is_optional, why);
     }
-    str_list_format(a, &q->notes, "%.*s, treated as %.*s", STR_ARG(what), STR_ARG(recorded));
+    str_list_format(q->arena, &q->notes, "%.*s, treated as %.*s", STR_ARG(f->is),
+                    STR_ARG(recorded));
     q->plan.model = recorded;
     return 0;
+}
+
+// What a config.json says; `place`: "is a folder".
+static int take_file(struct question *q, struct str model, struct str path, const char *place,
+                     bool is_optional, struct fail *why) {
+    struct arena *a = q->arena;
+    struct shape_table shapes;
+    struct found f = {.model = model, .source = model};
+    struct fail unread = {0};
+    struct str text;
+    int rc = os_read(a, str_z(a, path), CONFIG_MOST, &text, NULL, why);
+    if (rc == 0) rc = shape_load(a, &shapes, why);
+    if (rc < 0) return rc;
+    if (shape_read(&shapes, path, text, &f.shape, &unread) < 0)
+        return say_unknown(q, model, str_copy(a, str_of(unread.message)), false, is_optional, why);
+    f.is = str_format(a, "%.*s %s: its config.json describes %.*s", STR_ARG(model), place,
+                      STR_ARG(size_text(a, &f.shape)));
+    return take(q, &shapes, &f, is_optional, why);
+}
+
+// A name that no tape and no row of the tables has; one that is nowhere stays as it is.
+static int take_name(struct question *q, struct str model, bool is_optional, struct fail *why) {
+    struct arena *a = q->arena;
+    struct shape_table shapes;
+    struct forecast_model tape;
+    struct found f = {.model = model};
+    struct str path;
+    if (!shape_is_id(model) || forecast_find_model(a, &q->store, q->plan.model, &tape, NULL) == 0)
+        return 0;
+    int rc = shape_load(a, &shapes, why);
+    if (rc < 0 || shape_find(&shapes, model)) return rc;
+    if (shape_cached(a, model, &path))
+        return take_file(q, model, path, "is in the Hugging Face cache", is_optional, why);
+    const struct shape *original = shape_find_copy(&shapes, model, &f.shape);
+    if (!original) return 0;
+    f.source = shape_id(original);
+    f.is = str_format(
+        a, "%.*s is taken for %.*s, whose name it has (its own config.json was not read)",
+        STR_ARG(model), STR_ARG(f.source));
+    return take(q, &shapes, &f, is_optional, why);
+}
+
+int question_local(struct question *q, bool is_optional, struct fail *why) {
+    struct str model = q->plan.model;
+    bool is_folder;
+    if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
+    struct str path = config_of(q->arena, model, &is_folder);
+    if (path.len == 0) return take_name(q, model, is_optional, why);
+    if (os_exists(str_z(q->arena, path)))
+        return take_file(q, model, path, is_folder ? "is a folder" : "is a file", is_optional, why);
+    struct str what =
+        str_format(q->arena, "%.*s is a folder without a config.json", STR_ARG(model));
+    return say_unknown(q, model, what, false, is_optional, why);
 }

@@ -113,6 +113,22 @@ static struct str read_more(const struct reader *r) {
     return text;
 }
 
+// What transformers would load the weights as; the words of bitsandbytes 0.43 and later.
+static struct str read_quant(const struct reader *r) {
+    struct arena *a = r->table->arena;
+    const json_t *how = json_object_get(r->config, "quantization_config");
+    struct str method = how ? json_text_at(a, how, "quant_method") : (struct str){0};
+    if (!json_is_object(how)) return (struct str){0};
+    bool is_bitsandbytes = method.len == 0 || str_is(method, "bitsandbytes");
+    if (is_bitsandbytes && json_is_true(json_object_get(how, "load_in_8bit")))
+        return STR("8-bit weights");
+    if (!is_bitsandbytes || !json_is_true(json_object_get(how, "load_in_4bit")))
+        return method.len > 0 ? method : STR("quantised weights");
+    if (!str_is(json_text_at(a, how, "bnb_4bit_quant_type"), "nf4")) return STR("fp4");
+    bool is_double = json_is_true(json_object_get(how, "bnb_4bit_use_double_quant"));
+    return is_double ? STR("nf4-dq") : STR("nf4");
+}
+
 static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     struct shape_extras more;
     int rc = read_family(r, s, why);
@@ -125,6 +141,7 @@ static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     s->tied = json_is_boolean(tied) ? json_is_true(tied) : r->family->tied;
     s->source = r->where;
     s->more = read_more(r);
+    s->quant = read_quant(r);
     s->parameters = shape_parameters(r->family, s, &more);
     return 0;
 }

@@ -19,6 +19,8 @@ struct shape {
     bool tied;                                    // the head has the embedding's weights
     int64_t parameters;
     struct str more;   // further keys of config.json that are not the family's defaults, as JSON
+    struct str quant;  // how the weights are stored: nf4, nf4-dq, or in words that no plan has
+                       // ("GPTQ"); empty: as they are computed with
     struct str source; // where the sizes were read
 };
 
@@ -36,6 +38,11 @@ int shape_load(struct arena *a, struct shape_table *ret_table, struct fail *why)
 // The row of a hub's name ("Qwen/Qwen3-8B"), or of one without its owner that only one shape has.
 // NULL: there is none.
 const struct shape *shape_find(const struct shape_table *t, struct str name);
+// The row whose name a hub's name has under another owner, or with another's ending for weights in
+// few bits: "NousResearch/Meta-Llama-3-8B", "unsloth/llama-3-8b-bnb-4bit". *ret: that row's shape,
+// its quant what the ending says. NULL: there is none, or several.
+const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
+                                    struct shape *ret);
 void shape_offer(const struct shape_table *t, struct near *near); // all names
 struct str shape_id(const struct shape *s);                       // the first of the names
 

@@ -147,6 +147,55 @@ const struct shape *shape_find(const struct shape_table *t, struct str name) {
     return NULL;
 }
 
+// How the names end under which others upload a model with weights in few bits.
+static const struct {
+    const char *ending, *quant;
+} copies[] = {
+    {"-unsloth-bnb-4bit", "4-bit weights with some layers in 16"}, // unsloth's dynamic ones
+    {"-bnb-4bit", "nf4"}, // most with double quantisation, which needs less and no name says
+    {"-bnb-8bit", "8-bit weights"},
+    {"-GPTQ-Int4", "GPTQ"},
+    {"-GPTQ-Int8", "GPTQ"},
+    {"-GPTQ", "GPTQ"},
+    {"-AWQ", "AWQ"},
+    {"-AWQ-INT4", "AWQ"},
+    {"-FP8", "FP8 weights"},
+    {NULL, ""},
+};
+
+static bool ends_nocase(struct str name, struct str ending) {
+    return name.len > ending.len &&
+           str_equal_nocase(str_slice(name, name.len - ending.len, name.len), ending);
+}
+
+// Meta's models are spelled with its name before theirs, and without it.
+static struct str without_maker(struct str id) {
+    struct str maker = STR("meta-"), name = without_owner(id);
+    bool has = name.len > maker.len && str_equal_nocase(str_slice(name, 0, maker.len), maker);
+    return has ? str_slice(name, maker.len, name.len) : name;
+}
+
+const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
+                                    struct shape *ret) {
+    const struct shape *found = NULL;
+    int i = 0;
+    if (!shape_is_id(name)) return NULL;
+    while (copies[i].ending && !ends_nocase(name, str_of(copies[i].ending))) i++;
+    struct str ending = str_of(copies[i].ending), wanted = without_maker(name);
+    wanted = str_slice(wanted, 0, wanted.len - ending.len);
+    for (ptrdiff_t row = 0; row < t->count; row++) {
+        for (struct str rest = t->rows[row].ids; rest.p;) {
+            if (!str_equal_nocase(without_maker(str_cut(&rest, ',')), wanted)) continue;
+            if (found && found != &t->rows[row]) return NULL;
+            found = &t->rows[row];
+        }
+    }
+    if (!found) return NULL;
+    *ret = *found;
+    ret->quant = str_of(copies[i].quant);
+    return found;
+}
+
 void shape_offer(const struct shape_table *t, struct near *near) {
     for (ptrdiff_t i = 0; i < t->count; i++) {
         for (struct str rest = t->rows[i].ids; rest.p;) near_offer(near, str_cut(&rest, ','));
