@@ -52,6 +52,12 @@ test-torch1: all build/venv1/.ready ## the tests that need PyTorch, on Debian's 
 test-torch2: all build/venv2/.ready ## the same on the newest 2.x
 	@tests/unittests tests/torch build/venv2/bin/python $(HALF)
 
+.PHONY: test-cloud
+test-cloud: all ## what is said to Kubernetes, Kubeflow's trainer and SkyPilot, judged by their own libraries (PyPI, half a gigabyte)
+	@[ -x build/cloud/bin/python ] || python3 -m venv build/cloud
+	@build/cloud/bin/pip -q install -r tests/cloud/requirements.txt
+	@build/cloud/bin/python tests/cloud/run build/batchfit
+
 .PHONY: test-slurm
 test-slurm: all ## beside a real Slurm (Debian: slurmctld slurmd slurm-client munge; root): GPUs at submission, run in jobs: JOBS_OF_RUN (100)
 	@meson compile -C build trainer >/dev/null

@@ -14,7 +14,6 @@ struct fit_check_options {
 };
 
 struct fit_slurm_options {
-    const char *on;                      // "slurm"
     const char *gres, *partition, *exec; // gres: TYPE=GPU, a line each
     const char *job_time;                // of a job
     bool cheapest;
@@ -22,6 +21,7 @@ struct fit_slurm_options {
 
 struct fit_options {
     struct choice_options o;
+    const char *on; // "slurm", "kubernetes", "skypilot"; NULL: a GPU, or none
     struct fit_check_options c;
     struct fit_slurm_options s;
 };
@@ -99,6 +99,12 @@ bool fit_check_is_unjudged(struct question *q, const struct question_options *as
 // One GPU of an open question: state, verdict, reason, memory. Afterwards its precision is fixed.
 int fit_check_judge(struct question *q, const struct question_options *asked,
                     const struct forecast_card *card, struct fit_check_row *row, struct fail *why);
+
+// A question of all GPUs needs its batch: where the config says none, but the effective one is
+// known, it is all of it.
+int fit_check_find_batch(struct question *q, struct fail *why);
+// What a row that could not be judged says, as an error.
+int fit_check_fail(const struct question *q, const struct fit_check_row *row, struct fail *why);
 
 // check_base.c: fills the rows' `before`, from a document of --json and from a commit of git.
 int fit_check_base(struct fit_check *c, struct fail *why);

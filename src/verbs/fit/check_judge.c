@@ -188,6 +188,25 @@ int fit_check_judge(struct question *q, const struct question_options *asked,
     return 0;
 }
 
+int fit_check_find_batch(struct question *q, struct fail *why) {
+    struct plan *p = &q->plan;
+    int64_t ranks = p->ranks > 0 ? p->ranks : 1;
+    if (p->batch <= 0 && q->effective > 0 && q->effective % ranks == 0) {
+        p->batch = q->effective / ranks;
+        p->accumulation = 1;
+    }
+    if (p->batch > 0) return 0;
+    fail_set(why, FAIL_INPUT, "it does not say the batch of one GPU, so no type is too small");
+    return fail_hint(why, "--effective-batch-size N says what the training needs, --key batch=PATH "
+                          "the key of the config");
+}
+
+int fit_check_fail(const struct question *q, const struct fit_check_row *row, struct fail *why) {
+    const char *sign = q->path.len > 0 ? ": " : "";
+    fail_set(why, FAIL_INPUT, "%.*s%s%.*s", STR_ARG(q->path), sign, STR_ARG(row->reason));
+    return fail_hint(why, "%.*s", STR_ARG(row->hint));
+}
+
 // --- One config ----------------------------------------------------------------------------------
 
 // The command line says what the config leaves open; its batch and what else it says stand.

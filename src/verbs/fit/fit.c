@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit fit: which batch and accumulation for this config on this GPU?
+#include "verbs/fit/cloud.h"
 #include "verbs/fit/slurm.h"
 
 #include <math.h>
@@ -35,10 +36,11 @@ static const struct cli_row rows[] = {
      "with --check: write the lock instead (default batchfit.lock)", NULL},
     {"allow-unjudged", NULL, CLI_SWITCH, AT(allows_unjudged),
      "with --check: what cannot be judged does not fail the gate", NULL},
-    {"on", "slurm", CLI_TEXT, SLURM_AT(on),
-     "choose among the GPU types of this Slurm cluster (sinfo): the smallest that holds the config "
-     "as it stands, in sbatch's words",
-     "slurm"},
+    {"on", "WHERE", CLI_TEXT, offsetof(struct fit_options, on),
+     "which GPU to ask for, in that engine's words: slurm (the smallest type of this cluster, as "
+     "sinfo lists them, that holds the config as it stands), kubernetes (resources and node "
+     "affinity), skypilot (accelerators); of the last two, --gpus names those that there are",
+     "slurm kubernetes skypilot"},
     {"cheapest", NULL, CLI_SWITCH, SLURM_AT(cheapest),
      "with --on slurm: the type on which the training costs least (predicted speed x price), not "
      "the smallest",
@@ -91,18 +93,28 @@ static const char of_slurm[] =
     "add-accumulation force-anchor force-special no-history store on cheapest partition gres "
     "job-time exec";
 
+// The same without a cluster that could be asked, or jobs.
+static const char of_cloud[] =
+    "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
+    "safety-margin overhead alloc-conf tape dialect section key optimizer checkpointing lora quant "
+    "shard effective-batch-size gpus test-only no-history store on";
+
 // Ways to ask that take some of the options, and have some of their own.
+enum way_place { WAY_CHECK, WAY_SLURM, WAY_CLOUD, WAYS };
 struct way {
     const char *option, *takes, *example, *does, *instead;
     size_t begin, end; // of its own options
 };
-static const struct way ways[] = {
+static const struct way ways[WAYS] = {
     {"check", of_check, "batchfit fit --check CONFIG... --gpus rtx3060,a100",
      "judges configs as they stand", "leave out --check to search, write or measure",
      offsetof(struct fit_options, c), offsetof(struct fit_options, s)},
     {"on slurm", of_slurm, "batchfit fit --config FILE --on slurm",
      "chooses among the cluster's GPUs, by prediction", "leave out --on for one GPU that is named",
      offsetof(struct fit_options, s), sizeof(struct fit_options)},
+    {"on", of_cloud, "batchfit fit --config FILE --on kubernetes",
+     "says which GPUs hold the config as it stands, by prediction",
+     "leave out --on for one GPU that is named", 0, 0},
 };
 
 static int one_together(const struct way *way, bool is_asked, const struct cli_row *row,
@@ -119,20 +131,20 @@ static int one_together(const struct way *way, bool is_asked, const struct cli_r
 }
 
 static int options_together(const struct fit_options *o, struct fail *why) {
-    const bool asked[] = {o->c.is_asked, o->s.on != NULL};
-    const bool is_measured = o->s.on && o->o.q.base.command; // takes all that trials take
+    const bool on_slurm = o->on && str_is(str_of(o->on), "slurm");
+    const bool asked[WAYS] = {o->c.is_asked, on_slurm, o->on && !on_slurm};
+    const bool is_measured = on_slurm && o->o.q.base.command; // takes all that trials take
     int rc = 0;
     for (const struct cli_row *row = rows; row->name; row++) {
-        for (int i = 0; i < (is_measured ? 1 : 2) && rc == 0 && is_given(o, row); i++)
-            rc = one_together(&ways[i], asked[i], row, why);
+        for (int i = 0; i < WAYS && rc == 0 && is_given(o, row); i++) {
+            if (i != WAY_SLURM || !is_measured) rc = one_together(&ways[i], asked[i], row, why);
+        }
     }
     return rc;
 }
 
 static int on_cluster(struct arena *a, const struct fit_options *o, struct fail *why) {
     static const char hint[] = "the jobs measure and change nothing: leave it out";
-    if (!str_is(str_of(o->s.on), "slurm"))
-        return fail_set(why, FAIL_USAGE, "--on %s: not slurm", o->s.on);
     if (o->s.exec || o->s.cheapest || o->s.gres) {
         const char *name = o->s.exec ? "exec" : o->s.cheapest ? "cheapest" : "gres";
         fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm -- COMMAND", name);
@@ -141,14 +153,19 @@ static int on_cluster(struct arena *a, const struct fit_options *o, struct fail 
     return fit_slurm_trials(a, o, why);
 }
 
+// Who is asked in whose words.
+static int on_engine(struct arena *a, const struct fit_options *o, struct fail *why) {
+    if (!str_is(str_of(o->on), "slurm")) return fit_cloud(a, o, why);
+    return o->o.q.base.command ? on_cluster(a, o, why) : fit_slurm(a, o, why);
+}
+
 static int fit_run(struct arena *a, const struct cli_options *options, struct fail *why) {
     const struct fit_options *asked = (const struct fit_options *)options;
     struct choice_options o = asked->o;
     int rc = options_together(asked, why);
     if (rc < 0) return rc;
     if (asked->c.is_asked) return fit_check(a, asked, why);
-    if (asked->s.on && options->command) return on_cluster(a, asked, why);
-    if (asked->s.on) return fit_slurm(a, asked, why);
+    if (asked->on) return on_engine(a, asked, why);
     if (options->argument_count > 0) {
         fail_set(why, FAIL_USAGE, "'%s': fit takes no arguments", options->arguments[0]);
         return fail_hint(why, "write -- before the command (--check takes configs)");
@@ -185,6 +202,7 @@ const struct cli_verb fit_verb = {
         "batchfit fit --config configs/train.yaml --on slurm --exec train.sbatch\n"
         "batchfit fit --config configs/train.yaml --on slurm -- python train.py --batch-size "
         "{batch}\n"
+        "batchfit fit --config configs/train.yaml --on kubernetes --gpus l4,a100-80gb >gpu.yaml\n"
         "batchfit fit --model resnet50 --precision amp-fp16 --optimizer sgd --gpu a100 --json",
     .options = rows,
     .common = "config model img-size precision effective-batch-size max-batch-size safety-margin "

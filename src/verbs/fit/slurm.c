@@ -118,20 +118,6 @@ static void open_rows(struct fit_slurm *s) {
 
 // --- Judging -------------------------------------------------------------------------------------
 
-// Where the config says no batch, but the effective one is known, it is all of it.
-static int find_batch(struct question *q, struct fail *why) {
-    struct plan *p = &q->plan;
-    int64_t ranks = p->ranks > 0 ? p->ranks : 1;
-    if (p->batch <= 0 && q->effective > 0 && q->effective % ranks == 0) {
-        p->batch = q->effective / ranks;
-        p->accumulation = 1;
-    }
-    if (p->batch > 0) return 0;
-    fail_set(why, FAIL_INPUT, "it does not say the batch of one GPU, so no type is too small");
-    return fail_hint(why, "--effective-batch-size N says what the training needs, --key batch=PATH "
-                          "the key of the config");
-}
-
 static int judge_as_is(struct fit_slurm *s, struct fail *why) {
     int rc = 0;
     if (s->wants_other) return 0;
@@ -151,23 +137,17 @@ static int judge_as_is(struct fit_slurm *s, struct fail *why) {
     return rc;
 }
 
-static int fail_unjudged(const struct fit_slurm *s, const struct fit_check_row *row,
-                         struct fail *why) {
-    fail_set(why, FAIL_INPUT, "%.*s: %.*s", STR_ARG(s->q->path), STR_ARG(row->reason));
-    return fail_hint(why, "%.*s", STR_ARG(row->hint));
-}
-
 static int check_config(const struct fit_slurm *s, struct fail *why) {
     struct fit_check_row row = {0};
     if (!fit_check_is_unjudged(s->q, &s->options->o.q, &row)) return 0;
-    return fail_unjudged(s, &row, why);
+    return fit_check_fail(s->q, &row, why);
 }
 
 // A type that could not be judged is no reason to edit the config for another.
 static int check_types(const struct fit_slurm *s, struct fail *why) {
     for (ptrdiff_t i = 0; i < s->count; i++) {
         const struct fit_check_row *row = &s->rows[i].as_is;
-        if (row->verdict && row->state == FIT_CHECK_UNJUDGED) return fail_unjudged(s, row, why);
+        if (row->verdict && row->state == FIT_CHECK_UNJUDGED) return fit_check_fail(s->q, row, why);
     }
     return 0;
 }
@@ -274,16 +254,12 @@ int fit_slurm(struct arena *a, const struct fit_options *options, struct fail *w
     const struct fit_slurm_options *o = &options->s;
     struct fit_slurm s = {.options = options, .q = arena_new(a, struct question, 1)};
     struct buf report = buf_shown(a);
-    if (!str_is(str_of(o->on), "slurm")) {
-        fail_set(why, FAIL_USAGE, "--on %s: not slurm", o->on);
-        return fail_hint(why, "for one GPU that is named: --gpu");
-    }
     if (o->exec && !os_exists(o->exec))
         return fail_set(why, FAIL_INPUT, "--exec %s: no such file", o->exec);
     int rc = slurm_read(a, o->partition, &s.cluster, why);
     if (rc == 0) rc = question_open(a, &options->o.q, s.q, why);
     if (rc == 0) rc = check_said(&s, why);
-    if (rc == 0) rc = find_batch(s.q, why);
+    if (rc == 0) rc = fit_check_find_batch(s.q, why);
     if (rc == 0) rc = check_config(&s, why);
     if (rc < 0) return rc;
     s.wants_other = s.q->effective > 0 && s.q->effective != plan_effective(&s.q->plan);

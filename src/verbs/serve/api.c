@@ -247,14 +247,18 @@ static const struct http_route routes[] = {
     {"/-/ready", answer_ready, NULL, .is_open = true},
 };
 enum { ROUTES = sizeof routes / sizeof *routes };
+// Those of an option.
+static const struct http_route of_recommend = {"/api/v1/recommend", serve_recommend, NULL,
+                                               .body_most = SERVE_TRAINJOB_MOST};
 
 // The table above, a path for each embedded file of web/ but what stands in explain's pages, and /
 // for the page itself.
-const struct http_route *serve_routes(struct arena *a) {
-    struct http_route *all = arena_new(a, struct http_route, ROUTES + data_file_count + 2);
+const struct http_route *serve_routes(struct arena *a, const struct serve_options *o) {
+    struct http_route *all = arena_new(a, struct http_route, ROUTES + data_file_count + 3);
     int count = ROUTES;
     bool has_page = false;
     memcpy(all, routes, sizeof routes);
+    if (o->recommend) all[count++] = of_recommend;
     for (int i = 0; i < data_file_count; i++) {
         const struct data_file *file = &data_files[i];
         const struct str name = str_of(file->name);
@@ -262,9 +266,9 @@ const struct http_route *serve_routes(struct arena *a) {
         if (!is_served || !type_of(file->name)) continue;
         bool is_page = strcmp(file->name, "web/index.html") == 0;
         const char *path = is_page ? "/" : file->name + strlen("web");
-        all[count++] = (struct http_route){path, answer_file, file};
+        all[count++] = (struct http_route){.path = path, .answer = answer_file, .of = file};
         has_page |= is_page;
     }
-    if (!has_page) all[count] = (struct http_route){"/", answer_no_page, NULL};
+    if (!has_page) all[count] = (struct http_route){.path = "/", .answer = answer_no_page};
     return all;
 }

@@ -48,6 +48,10 @@ static const struct cli_row rows[] = {
     CLI_ROW_PROFILE(AT(profile)),
     {"dcgm-names", NULL, CLI_SWITCH, AT(dcgm_names),
      "also export dcgm-exporter's series at /metrics, for existing dashboards", NULL},
+    {"recommend", "LIST", CLI_LIST, AT(recommend),
+     "also answer TrainJobs of Kubeflow's trainer at /api/v1/recommend, for nodes with these GPUs: "
+     "8xh100,4xl4 (doc/kubernetes.md)",
+     "gpus"},
     CLI_ROW_MACHINE(AT(machine)),
     CLI_ROW_DEMO(AT(demo)),
     {"speed", "X", CLI_NUMBER, AT(speed), "speed of a recorded machine: 10 is ten times real time",
@@ -71,7 +75,7 @@ static int check(const struct serve_options *o, struct fail *why) {
         return fail_set(why, FAIL_USAGE,
                         "--speed works with a recorded machine (--machine) and must be above 0");
     }
-    return 0;
+    return serve_recommend_check(o, why);
 }
 
 // An hour of readings, and a day of minutes: about 2 MB a GPU.
@@ -108,7 +112,7 @@ static int open_http(struct arena *a, struct serve *s, struct fail *why) {
     struct http_options http = {.address = o->address,
                                 .port = isnan(o->port) ? USUAL_PORT : (int)o->port,
                                 .trusted_proxies = o->trusted_proxy,
-                                .routes = serve_routes(a),
+                                .routes = serve_routes(a, o),
                                 .context = s,
                                 .event = "snapshot",
                                 .greeting = serve_snapshot};
@@ -223,6 +227,7 @@ const struct cli_verb serve_verb = {
                 "batchfit serve --port 9101 --dcgm-names\n"
                 "batchfit serve --address 0.0.0.0 --token-file ~/.config/batchfit/token\n"
                 "batchfit serve --tls-cert cert.pem --tls-key key.pem\n"
+                "batchfit serve --recommend 8xh100,8xa100-80gb,4xl4\n"
                 "batchfit serve --machine tests/machines/h100x8 --speed 10",
     .common = "port address token-file tls-cert tls-key interval gpu-ids steps demo machine",
     .options = rows,

@@ -11,7 +11,7 @@
 struct serve_options {
     struct cli_options common;
     const char *address, *token_file, *machine, *gpu_ids, *steps, *alerts, *exec;
-    const char *tls_cert, *tls_key, *trusted_proxy;
+    const char *tls_cert, *tls_key, *trusted_proxy, *recommend;
     double port, interval_s, speed, cost_per_hour;
     bool demo, dcgm_names, pcie, profile;
 };
@@ -55,11 +55,16 @@ int serve_read_token(struct arena *a, const struct serve_options *o, struct str 
 // Certificate and key, if there are any.
 int serve_read_tls(struct arena *a, const struct serve_options *o, struct http_options *ret_http,
                    struct fail *why);
-const struct http_route *serve_routes(struct arena *a);
+const struct http_route *serve_routes(struct arena *a, const struct serve_options *o);
 // The data of an event of the stream.
 struct str serve_snapshot(void *context);
 // The text for Prometheus, in the arena; `is_open` in OpenMetrics' form.
 struct str serve_metrics(struct arena *a, struct serve *s, bool is_open);
+// recommend.c: what a plugin of Kubeflow's trainer would patch into the TrainJob that was sent.
+struct http_page *serve_recommend(void *context, const struct http_request *r);
+// FAIL_USAGE: --recommend names no GPUs.
+int serve_recommend_check(const struct serve_options *o, struct fail *why);
+enum { SERVE_TRAINJOB_MOST = 1 << 18 }; // bytes
 void serve_forget(struct serve *s); // drops what is cached
 
 #endif

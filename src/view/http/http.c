@@ -8,6 +8,7 @@
 #include "base/os.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -71,6 +72,8 @@ static struct str header(const struct http *h, struct MHD_Connection *connection
 struct outline {
     int hosts, lengths;
     bool has_body, is_odd;                   // not a name: "Content-Length : 5"
+    bool is_unclear;                         // where its body ends
+    int64_t length;                          // of it
     const char *x_forwarded_for, *forwarded; // the last ones: the nearest proxy's
     const char *host_end, *behind_host;      // where the library takes it to end; the next name
 };
@@ -84,17 +87,20 @@ static enum MHD_Result outline_add(void *context, enum MHD_ValueKind kind, const
     if (o->host_end && !o->behind_host) o->behind_host = key;
     if (value && str_equal_nocase(name, STR("Host"))) o->host_end = value + strlen(value);
     o->hosts += str_equal_nocase(name, STR("Host"));
-    o->has_body |= str_equal_nocase(name, STR("Transfer-Encoding"));
+    o->is_unclear |= str_equal_nocase(name, STR("Transfer-Encoding"));
     if (str_equal_nocase(name, STR("X-Forwarded-For"))) o->x_forwarded_for = value;
     if (str_equal_nocase(name, STR("Forwarded"))) o->forwarded = value;
     if (!str_equal_nocase(name, STR("Content-Length"))) return MHD_YES;
-    o->has_body |= ++o->lengths > 1 || !value || strcmp(value, "0") != 0;
+    struct str number = str_of(value);
+    o->is_unclear |= ++o->lengths > 1 || !str_is_made_of(number, "") ||
+                     !str_to_i64(number, &o->length) || (number.p[0] == '0' && number.len > 1);
     return MHD_YES;
 }
 
 static struct outline outline_of(const struct http *h, struct MHD_Connection *connection) {
     struct outline o = {0};
     h->library.get_connection_values(connection, MHD_HEADER_KIND, outline_add, &o);
+    o.has_body = o.is_unclear || o.length > 0;
     return o;
 }
 
@@ -136,6 +142,12 @@ static enum MHD_Result send_page(struct http *h, struct MHD_Connection *connecti
     return result;
 }
 
+// What a client has sent so far of a body, one piece of memory; its size was said before.
+struct body {
+    ptrdiff_t len, size;
+    char text[];
+};
+
 static enum MHD_Result refuse(struct http *h, struct MHD_Connection *connection, int status,
                               const char *what) {
     bool is_browser =
@@ -144,7 +156,8 @@ static enum MHD_Result refuse(struct http *h, struct MHD_Connection *connection,
                                  ? http_page_door(h)
                                  : http_page_error(h, status, what);
     if (page && status == MHD_HTTP_METHOD_NOT_ALLOWED)
-        h->library.add_response_header(page->response, "Allow", "GET, HEAD");
+        h->library.add_response_header(page->response, "Allow",
+                                       strstr(what, "POST") ? "POST" : "GET, HEAD");
     if (page && status == MHD_HTTP_UNAUTHORIZED)
         h->library.add_response_header(page->response, "WWW-Authenticate",
                                        "Bearer realm=\"batchfit\"");
@@ -208,9 +221,10 @@ static enum MHD_Result send_not_modified(struct http *h, struct MHD_Connection *
 }
 
 static enum MHD_Result answer(struct http *h, struct MHD_Connection *connection,
-                              const struct http_route *route) {
+                              const struct http_route *route, const struct body *body) {
     struct http_request request = {h, connection, route,
                                    header(h, connection, MHD_HTTP_HEADER_ACCEPT)};
+    if (body) request.body = (struct str){body->text, body->len};
     struct http_page *whole = route->answer(h->options.context, &request);
     if (!whole) return refuse(h, connection, MHD_HTTP_SERVICE_UNAVAILABLE, "not available now");
     struct str encodings = header(h, connection, MHD_HTTP_HEADER_ACCEPT_ENCODING);
@@ -238,7 +252,8 @@ static const struct http_route *route_of(const struct http *h, const char *path)
     return NULL;
 }
 
-static enum MHD_Result serve(struct http *h, struct MHD_Connection *connection, const char *path) {
+static enum MHD_Result serve(struct http *h, struct MHD_Connection *connection, const char *path,
+                             const struct body *body) {
     const char *what = NULL;
     int fault = fault_of(h, connection, &what);
     if (fault) return refuse(h, connection, fault, what);
@@ -253,7 +268,7 @@ static enum MHD_Result serve(struct http *h, struct MHD_Connection *connection, 
     }
     if (!route) return refuse(h, connection, MHD_HTTP_NOT_FOUND, "not found");
     if (pass == PASS_BY_QUERY) return swap_token(h, connection, route->path);
-    return route->is_stream ? stream(h, connection) : answer(h, connection, route);
+    return route->is_stream ? stream(h, connection) : answer(h, connection, route, body);
 }
 
 // Whom a request is counted for: with a proxy of ours, who it asks for. False: that one has as many
@@ -268,48 +283,80 @@ static bool charge(struct http *h, struct http_link *link, const struct outline 
     return http_link_charge(h, link, http_peer_of(&h->peers, &client, os_now_ns()));
 }
 
-// The library calls twice: when the headers are there, and when the body is. An answer to the
-// first closes the connection afterwards: right for requests that have a body, as no more of their
-// bytes are taken for a request.
+// Whoever may not ask sends no body either: who that is, is judged by the headers. JSON only, which
+// no page of another site can send without asking first (a form cannot; CORS).
+static enum MHD_Result open_body(struct http *h, struct MHD_Connection *connection,
+                                 const struct http_route *route, const struct outline *outline,
+                                 void **request_context) {
+    const char *what = NULL;
+    struct str type = header(h, connection, MHD_HTTP_HEADER_CONTENT_TYPE);
+    int fault = fault_of(h, connection, &what);
+    if (fault) return refuse(h, connection, fault, what);
+    if (pass_of(h, connection) != PASS_YES)
+        return refuse(h, connection, MHD_HTTP_UNAUTHORIZED,
+                      "token required: send Authorization: Bearer TOKEN");
+    if (!str_equal_nocase(str_trim(str_cut(&type, ';')), STR("application/json")))
+        return refuse(h, connection, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                      "the body must be application/json");
+    if (outline->is_unclear || outline->lengths != 1)
+        return refuse(h, connection, MHD_HTTP_LENGTH_REQUIRED, "one Content-Length is required");
+    if (outline->length > route->body_most)
+        return refuse(h, connection, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long");
+    struct body *body = malloc(sizeof *body + (size_t)outline->length);
+    if (!body) return MHD_NO;
+    *body = (struct body){0, (ptrdiff_t)outline->length};
+    *request_context = body;
+    return MHD_YES;
+}
+
+// When the headers are there. An answer now closes the connection afterwards: right for requests
+// that have a body, as no more of their bytes are taken for a request.
+static enum MHD_Result begin(struct http *h, struct MHD_Connection *connection, const char *path,
+                             const char *method, void **request_context) {
+    const struct http_route *route = route_of(h, path);
+    bool takes_body = route && route->body_most > 0;
+    struct http_link *link = link_of(h, connection);
+    *request_context = h;
+    if (link && link->state != HTTP_LINK_STREAMS) link->state = HTTP_LINK_ANSWERS;
+    if (link) link->since_ns = os_now_ns();
+    if (takes_body && strcmp(method, MHD_HTTP_METHOD_POST) != 0)
+        return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only POST");
+    if (!takes_body && !is_get(method))
+        return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
+    struct outline outline = outline_of(h, connection);
+    if (!charge(h, link, &outline))
+        return refuse(h, connection, MHD_HTTP_TOO_MANY_REQUESTS,
+                      "too many requests from this address at once");
+    if (outline.is_odd) return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "invalid header name");
+    if (has_nul_in_host(h, connection, method, &outline))
+        return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "the Host header contains a NUL");
+    if (takes_body) return open_body(h, connection, route, &outline, request_context);
+    if (!outline.has_body) return MHD_YES;
+    return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "requests must not have a body");
+}
+
+// The library calls when the headers are there, for each piece of a body, and at its end.
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection,
                                   const char *path, const char *method, const char *version,
-                                  const char *body, size_t *body_size, void **request_context) {
+                                  const char *piece, size_t *piece_size, void **request_context) {
     struct http *h = context;
     (void)version;
-    (void)body;
-    if (!*request_context) {
-        *request_context = h;
-        struct http_link *link = link_of(h, connection);
-        if (link && link->state != HTTP_LINK_STREAMS) link->state = HTTP_LINK_ANSWERS;
-        if (link) link->since_ns = os_now_ns();
-        if (!is_get(method)) {
-            return refuse(h, connection, MHD_HTTP_METHOD_NOT_ALLOWED, "only GET and HEAD");
-        }
-        struct outline outline = outline_of(h, connection);
-        if (!charge(h, link, &outline)) {
-            return refuse(h, connection, MHD_HTTP_TOO_MANY_REQUESTS,
-                          "too many requests from this address at once");
-        }
-        if (outline.is_odd) {
-            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "invalid header name");
-        }
-        if (has_nul_in_host(h, connection, method, &outline)) {
-            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "the Host header contains a NUL");
-        }
-        if (outline.has_body) {
-            return refuse(h, connection, MHD_HTTP_BAD_REQUEST, "requests must not have a body");
-        }
-        return MHD_YES;
-    }
-    if (*body_size) return MHD_NO;
-    return serve(h, connection, path);
+    if (!*request_context) return begin(h, connection, path, method, request_context);
+    struct body *body = *request_context == h ? NULL : *request_context;
+    if (!*piece_size) return serve(h, connection, path, body);
+    if (!body || (ptrdiff_t)*piece_size > body->size - body->len) return MHD_NO;
+    memcpy(body->text + body->len, piece, *piece_size);
+    body->len += (ptrdiff_t)*piece_size;
+    *piece_size = 0;
+    return MHD_YES;
 }
 
 static void on_completed(void *context, struct MHD_Connection *connection, void **request_context,
                          enum MHD_RequestTerminationCode code) {
     struct http_link *link = link_of(context, connection);
-    (void)request_context;
     (void)code;
+    if (*request_context != context) free(*request_context);
+    *request_context = NULL;
     if (!link || link->state == HTTP_LINK_FREE) return;
     http_link_rest(context, link);
 }

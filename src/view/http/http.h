@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A small web server for reading: pages by a table of exact paths, and one stream of events. It
-// knows nothing of what it shows. There are no folders behind it, nothing can be written through
-// it, and it waits for nobody: who reads slowly, says nothing or says too much is let go.
+// A small web server for reading: pages by a table of exact paths, one stream of events, and paths
+// that answer what they are sent. It knows nothing of what it shows. There are no folders behind
+// it, nothing can be written through it, and it waits for nobody: who reads slowly, says nothing or says too much is let go.
 //
 // All of it runs in the caller's thread: wait until http_fd is readable or http_wait_ms
 // have passed, then call http_turn.
@@ -20,6 +20,7 @@ struct http_request {
     void *connection; // private
     const struct http_route *route;
     struct str accept; // what the client wants; may be empty
+    struct str body;   // of a route that takes one
 };
 // The decoded value of ?KEY=; empty: there is none.
 struct str http_query(const struct http_request *r, const char *key);
@@ -35,6 +36,8 @@ struct http_route {
     const void *of; // what the handler tells one route from another by
     bool is_open;   // answered without the token
     bool is_stream; // server-sent events; `answer` is not called
+    // More than 0: it is asked by POST, with so many bytes of JSON at most. Only then.
+    int64_t body_most;
 };
 
 struct http_options {
