@@ -59,7 +59,7 @@ int serve_recommend_check(const struct serve_options *o, struct fail *why) {
         while (at < name.len && str_is_digit(name.p[at])) at++;
         if (name.len > 0 && (at == 0 || (at + 1 < name.len && name.p[at] == 'x'))) continue;
         fail_set(why, FAIL_USAGE, "--recommend %s: not GPUs", o->recommend);
-        return fail_hint(why, "for example --recommend 8xh100,4xl4");
+        return fail_hint(why, "the GPUs of the cluster's nodes, so many of each: 8xh100,4xl4");
     }
     return 0;
 }
@@ -204,7 +204,7 @@ static bool ask(struct job *job, int64_t nodes) {
     str_word_add(&w, STR("--json"));
     str_word_add(&w, STR("--no-history"));
     str_word_add(&w, str_format(a, "--gpus=%.*s", STR_ARG(job->gpu_names)));
-    str_word_add(&w, str_format(a, "--ranks=%lld", (long long)(nodes * job->gpus)));
+    str_word_add(&w, str_format(a, "--ranks=%lld", (long long)nodes * job->gpus));
     if (os_capture(a, w.items, deadline_ms, 4 * UNIT_MIB, &c, &why) < 0) {
         job->failed = str_copy(a, str_of(why.message));
         return false;
