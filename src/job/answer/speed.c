@@ -11,14 +11,28 @@
 // (doc/speed-model.md, "Measured models").
 enum { LEAST_MODELS = 3, MOST_MODELS = 64 };
 
+// What a language model's has besides.
+static void add_tokens(json_t *object, const struct speed *s) {
+    json_t *more = json_pack(
+        "{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "tokens_per_s",
+        json_number(s->samples_per_s * s->tokens * (double)s->gpus), "tokens_per_s_per_gpu",
+        json_number(s->samples_per_s * s->tokens), "gpus", (json_int_t)s->gpus, "mfu",
+        json_number(s->mfu), "waits_s", json_number(s->waits_s), "link", json_text(s->link.link),
+        "network", json_text(s->link.network));
+    json_object_update(object, more);
+    json_decref(more);
+}
+
 json_t *answer_speed_json(const struct speed *s) {
     if (!s->row) return json_null();
-    return json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:o, s:o}", "samples_per_s",
+    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:o, s:o}", "samples_per_s",
                      json_number(s->samples_per_s), "low", json_number(s->low), "high",
                      json_number(s->high), "step_s", json_number(s->step_s), "host_s",
                      json_number(s->host_s), "doubtful", s->is_doubtful, "host_bound",
                      s->is_host_bound, "fitted", s->is_fitted, "constants", json_text(s->row->name),
                      "fitted_on", json_text(s->row->cards));
+    if (object && s->tokens > 0) add_tokens(object, s);
+    return object;
 }
 
 // Three digits or a few more: "27.5", "412".
@@ -34,8 +48,51 @@ static void add_card(struct buf *out, struct str key) {
     }
 }
 
+// "46100": what is known to two or three digits.
+static void add_rate(struct buf *out, double value) {
+    double unit = value > 0 ? pow(10, floor(log10(value)) - 2) : 1;
+    buf_format(out, "%.0f", round(value / unit) * unit);
+}
+
+static void tokens_text(const struct speed *s, struct buf *out) {
+    double all = s->tokens * (double)s->gpus;
+    buf_add(out, s->is_host_bound ? STR("speed: at most ") : STR("speed: about "));
+    add_rate(out, (s->is_host_bound ? s->high : s->samples_per_s) * all);
+    buf_add(out, STR(" tokens/s"));
+    if (s->gpus > 1) buf_format(out, " on %lld GPUs", (long long)s->gpus);
+    if (s->is_host_bound) {
+        buf_add(out, STR(": at this batch the CPU is the limit, not the GPU\n"));
+        return;
+    }
+    buf_add(out, STR(" ("));
+    add_rate(out, s->low * all);
+    buf_add(out, STR(" to "));
+    add_rate(out, s->high * all);
+    buf_add(out, STR(")"));
+    if (s->gpus > 1) {
+        buf_add(out, STR(", "));
+        add_rate(out, s->samples_per_s * s->tokens);
+        buf_add(out, STR(" a GPU"));
+    }
+    buf_format(out, ", %.0f %% of the peak rate (MFU), ", 100 * s->mfu);
+    add_number(out, s->step_s);
+    buf_add(out, STR(" s a step"));
+    if (s->gpus > 1)
+        buf_format(out, ", %.0f %% of it waiting on %.*s", 100 * s->waits_s / s->step_s,
+                   STR_ARG(s->link.link));
+    if (s->gpus > 1 && s->gpus > s->link.machine)
+        buf_format(out, " and %.*s", STR_ARG(s->link.network));
+    if (!s->is_fitted)
+        buf_format(out, "; calibrated on the %.*s, not on this GPU", STR_ARG(s->row->note));
+    buf_byte(out, '\n');
+}
+
 void answer_speed_text(const struct speed *s, struct buf *out) {
     if (!s->row) return;
+    if (s->tokens > 0) {
+        tokens_text(s, out);
+        return;
+    }
     if (s->is_host_bound) {
         buf_add(out, STR("speed: at most "));
         add_number(out, s->high);
@@ -70,7 +127,15 @@ static struct speed at(struct question *q, struct forecast *f, const struct gpu 
     struct speed s = {0};
     if (forecast_tape(f, batch, accumulation, &t, NULL) < 0) return s;
     const struct speed_run run = {t->tape, batch, accumulation, gpu, 0};
-    if (!speed_at(&q->speeds, &run, &s)) s.row = NULL;
+    if (speed_at(&q->speeds, &run, &s)) return s;
+    // A template has no work lines; its shape says as much.
+    struct plan p = f->plan;
+    p.batch = batch;
+    p.accumulation = accumulation;
+    p.sequence_length = t->tape->header.sequence_length;
+    const struct speed_tokens_run tokens = {&p, f->shape, gpu, speed_seen_of(t->tape, batch)};
+    bool is_model = f->shape && t->template.len > 0 && !p.inference;
+    if (!is_model || !speed_tokens_at(&q->tokens, &tokens, &s)) s.row = NULL;
     return s;
 }
 

@@ -421,19 +421,20 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
 }
 
 static void say_broken_tapes(struct question *q) {
-    for (ptrdiff_t i = 0; i < q->store.broken_count; i++) {
+    for (ptrdiff_t i = 0; i < q->store.broken_count; i++)
         question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));
-    }
 }
 
 static int open_tables(struct question *q, const struct question *like, struct fail *why) {
     if (like) {
         q->gpus = like->gpus;
         q->speeds = like->speeds;
+        q->tokens = like->tokens;
         return 0;
     }
     int rc = gpu_load(q->arena, &q->gpus, why);
-    return rc < 0 ? rc : speed_load(q->arena, &q->speeds, why);
+    if (rc == 0) rc = speed_load(q->arena, &q->speeds, why);
+    return rc < 0 ? rc : speed_tokens_load(q->arena, &q->tokens, why);
 }
 
 int question_open(struct arena *a, const struct question_options *o, struct question *ret,
@@ -489,9 +490,8 @@ int question_card(struct question *q, struct str name, int64_t memory_bytes,
     if (name.len > 0) {
         int rc = gpu_find(q->arena, &q->gpus, name, &match, why);
         if (rc < 0) return rc;
-        if (match.note.len > 0) {
+        if (match.note.len > 0)
             question_say(q, "%.*s: %.*s", STR_ARG(match.gpu->name), STR_ARG(match.note));
-        }
     }
     assert(match.gpu || memory_bytes > 0);
     question_place(q, memory_bytes > 0 ? gpu_custom(match.gpu, memory_bytes) : *match.gpu,

@@ -8,7 +8,7 @@
 #include "cli/rows.h"
 #include "job/question/files.h"
 #include "predict/forecast/forecast.h"
-#include "predict/speed/speed.h"
+#include "predict/speed/tokens.h"
 #include "records/config/config.h"
 
 struct question;
@@ -126,6 +126,7 @@ struct question {
     struct plan_range range;
     struct gpu_catalogue gpus;
     struct speed_table speeds;
+    struct speed_tokens_table tokens;
     struct tape_store store;
     struct forecast_cache tape_cache; // on the store
     struct shape shape;               // of a model that is a file of the user's own

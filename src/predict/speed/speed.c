@@ -4,9 +4,7 @@
 // where f and the rate, b x bandwidth or min(bandwidth, l x cycles), are the kernel's class's. The
 // form and what it is good for: doc/speed-model.md; bench/accuracy/speed_model.py is the same for
 // fitting, and tools/speed_fit.py compares the two.
-#include "predict/speed/speed.h"
-
-#include "base/data.h"
+#include "predict/speed/speed_int.h"
 
 #include <math.h>
 
@@ -155,7 +153,7 @@ static const struct {
 
 // Share of the boost clock that the power limit leaves: 1 where the GPU has as many watts for what
 // its tensor cores do as those above. Switching takes C V^2 f, and V goes about with f: P ~ f^3.
-static double clock_share(const struct gpu *g) {
+double speed_clock_share(const struct gpu *g) {
     for (size_t i = 0; g->has_tensor_cores && i < sizeof holding / sizeof *holding; i++) {
         if (holding[i].compute_capability != g->compute_capability) continue;
         double needed = holding[i].watts / holding[i].tflops * g->fp16 / 1e12;
@@ -170,7 +168,7 @@ static double peak_of(const struct gpu *g, const struct kernel *k) {
     double half = str_is(k->dtype, "bf16") && !isnan(g->bf16) ? g->bf16 : g->fp16;
     double tensor = str_is(k->dtype, "f32") ? k->kind <= BMM ? NAN : g->tf32 : half;
     // Without tensor cores all is computed in fp32, at a clock that the limit does not hold back.
-    return isnan(tensor) || !g->has_tensor_cores ? g->fp32 : tensor * clock_share(g);
+    return isnan(tensor) || !g->has_tensor_cores ? g->fp32 : tensor * speed_clock_share(g);
 }
 
 static bool is_group(enum kind kind) {
@@ -195,7 +193,7 @@ static double knee_of(const struct kernel *k, const double *constants) {
 static double cycles_of(const struct gpu *g) {
     int cc = g->compute_capability;
     bool is_narrow = cc == 60 || (cc >= 70 && cc <= 80);
-    return g->fp32 / (2 * (is_narrow ? 64 : 128)) * clock_share(g);
+    return g->fp32 / (2 * (is_narrow ? 64 : 128)) * speed_clock_share(g);
 }
 
 // Bytes a second. Where a kernel multiplies, its loads and stores keep the multiprocessors busy
@@ -253,7 +251,7 @@ static bool add_up(const struct speed_run *run, struct speed *s) {
     return true;
 }
 
-static bool names_card(struct str list, struct str key) {
+bool speed_names_card(struct str list, struct str key) {
     while (list.p) {
         if (key.len > 0 && str_equal(str_cut(&list, ','), key)) return true;
         if (key.len == 0) return false;
@@ -270,7 +268,7 @@ static const struct speed_row *choose(const struct speed_table *t, const struct 
     for (ptrdiff_t i = 0; i < t->count; i++) {
         const struct speed_row *r = &t->rows[i];
         if (!str_equal(r->mode, h->mode.len > 0 ? h->mode : STR("train"))) continue;
-        bool is_card = names_card(r->cards, run->gpu->key);
+        bool is_card = speed_names_card(r->cards, run->gpu->key);
         bool is_era = torch > 0 && tsv_within(torch, r->torch_min, r->torch_max);
         int how = 4 * is_card + 2 * is_era +
                   tsv_within(run->gpu->compute_capability, r->cc_min, r->cc_max);
@@ -305,6 +303,7 @@ bool speed_at(const struct speed_table *t, const struct speed_run *run, struct s
 
 void speed_calibrate(struct speed *s, double factor, double range) {
     s->samples_per_s *= factor;
+    s->mfu *= factor;
     s->step_s /= factor;
     s->low = s->is_host_bound ? NAN : s->samples_per_s / range;
     s->high = s->samples_per_s * range;

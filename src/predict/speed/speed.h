@@ -6,7 +6,7 @@
 #ifndef SPEED_SPEED_H
 #define SPEED_SPEED_H
 
-#include "predict/gpu/gpu.h"
+#include "predict/speed/collective.h"
 #include "predict/tape/tape.h"
 
 // F: share of the GPU's peak, B: of its bandwidth. With NHWC the next one is that of
@@ -81,6 +81,13 @@ struct speed {
     bool is_host_bound; // below the knee: at most `high`
     bool is_card;       // the GPU is the row's
     bool is_fitted;     // GPU, software and precision are those of the row
+    // Of a language model (speed_tokens_at), else 0. samples_per_s is then of one GPU among `gpus`,
+    // collectives counted.
+    double tokens;          // of a sample
+    double mfu;             // share of the peak rate that goes into what the model needs
+    double waits_s;         // of step_s: for what other GPUs send
+    int64_t gpus;           // that work together
+    struct speed_link link; // between them; empty: one GPU
 };
 // False when nothing can be said: a tape without work events, a GPU without facts, no row.
 bool speed_at(const struct speed_table *t, const struct speed_run *run, struct speed *ret);

@@ -1,0 +1,276 @@
+// SPDX-License-Identifier: Apache-2.0
+// Time of an optimizer step = micro-steps x max(compute, what is exchanged meanwhile) + what nothing
+// hides + the update, where
+//     compute = linear flops x (1 + knee / hidden) / (f x peak) + attention flops / (f x peak)
+//               + moved bytes / (b x bandwidth)
+// All volumes below are those that the libraries' own code sends, its defaults named.
+#include "predict/speed/tokens.h"
+#include "predict/speed/speed_int.h"
+
+#include <math.h>
+
+// A kernel that is not a product reads its inputs and writes its output: of a Llama's recorded work
+// lines (doc/formats/tape.md) the bytes are 2.4 to 2.6 times those that it allocates. What is gathered
+// and summed is copied once.
+static const double moved_times = 2.5;
+// In backward, attention computes five products where forward has two.
+static const double attention_backward = 2.5;
+// Adam's update in one kernel: weight, gradient and two states are read, all but the gradient
+// written, in fp32.
+static const double update_bytes = 28;
+static const double host_keeps_up = 2;
+static const double ddp_bucket = 25e6; // DistributedDataParallel's bucket_cap_mb
+
+// --- What the tape says ---------------------------------------------------------------------------
+
+enum op { OP_OTHER, OP_LINEAR, OP_ATTENTION, OP_SHARED, OP_NONE };
+
+// Attention's backward operation is none of its forward's.
+static enum op op_of(struct str name) {
+    static const char *const linear[] = {"mm", "addmm", NULL};
+    static const char *const none[] = {"bmm", "baddbmm", "cublas_workspace", NULL};
+    if (str_is_one_of(name, linear)) return OP_LINEAR;
+    if (str_starts(name, STR("fsdp.")) || str_starts(name, STR("zero."))) return OP_SHARED;
+    if (str_starts(name, STR("_scaled_dot_product")))
+        return str_ends(name, STR("_backward")) ? OP_NONE : OP_ATTENTION;
+    return str_is_one_of(name, none) || str_starts(name, STR("flash.")) ? OP_NONE : OP_OTHER;
+}
+
+struct counts {
+    double linear, attention;
+};
+
+struct speed_seen speed_seen_of(const struct tape *t, int64_t batch) {
+    struct speed_seen seen = {0};
+    struct counts forward = {0}, backward = {0};
+    enum tape_phase phase = TAPE_INIT;
+    bool is_last = false;
+    for (int32_t i = 0; i < t->event_count; i++) {
+        const struct tape_event *e = &t->events[i];
+        if (e->kind == TAPE_MARK) {
+            phase = (enum tape_phase)e->phase;
+            is_last = t->header.steps < 1 || e->index + 1 == t->header.steps;
+        }
+        if (e->kind != TAPE_ALLOC || !is_last) continue;
+        if (phase != TAPE_FORWARD && phase != TAPE_BACKWARD) continue;
+        const struct tape_alloc *alloc = &t->allocs[e->index];
+        enum op op = op_of(t->strings[alloc->op]);
+        struct counts *c = phase == TAPE_FORWARD ? &forward : &backward;
+        double bytes = (double)tape_size(t, alloc, batch, 0);
+        seen.kernels++;
+        c->linear += op == OP_LINEAR;
+        c->attention += op == OP_ATTENTION;
+        seen.bytes += op == OP_OTHER ? moved_times * bytes : op == OP_SHARED ? bytes : 0;
+    }
+    double micro = t->header.accumulation > 1 ? (double)t->header.accumulation : 1;
+    seen.bytes /= micro;
+    seen.kernels /= micro;
+    // Backward has two products for each of forward, of frozen weights one: an adapter's tape says
+    // what is computed again by its attention.
+    if (forward.attention > 0) seen.attention_again = backward.attention / forward.attention;
+    bool is_frozen = t->header.adapter.len > 0;
+    if (forward.linear > 0)
+        seen.linear_again = is_frozen ? seen.attention_again
+                                      : fmax(0, backward.linear / forward.linear - 2);
+    return seen;
+}
+
+// --- Arithmetic -----------------------------------------------------------------------------------
+
+// Parameters that a token is multiplied by. An embedding of its own is only looked up.
+static double multiplied(const struct shape *s) {
+    double table = (double)s->vocabulary * (double)s->hidden;
+    return (double)s->parameters - (s->tied ? 0 : table);
+}
+
+// Of LoRA on all layers, or on some of them: rank x (inputs + outputs). Small beside the model, so
+// that the layers' usual sides do.
+static double adapter_parameters(const struct plan *p, const struct shape *s) {
+    double hidden = (double)s->hidden, kv = (double)(s->kv_heads * s->head_dim),
+           q = (double)(s->heads * s->head_dim), ffn = (double)s->intermediate;
+    double all = hidden + q + 2 * (hidden + kv) + q + hidden + 3 * (hidden + ffn);
+    double some = hidden + q + hidden + kv; // query and value, peft's own choice
+    bool is_some = plan_adapter_targets(p->adapter).len > 0;
+    return (double)plan_adapter_rank(p->adapter) * (double)s->layers * (is_some ? some : all);
+}
+
+struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run) {
+    const struct plan *p = run->plan;
+    const struct shape *s = run->shape;
+    double weights = multiplied(s), head = (double)s->vocabulary * (double)s->hidden;
+    // Products of queries and keys, and of their shares and values.
+    double attention = 4 * (double)p->sequence_length * (double)(s->heads * s->head_dim) *
+                       (double)s->layers;
+    double adapter = p->adapter.len > 0 ? adapter_parameters(p, s) : 0;
+    // Frozen weights have no gradient of their own.
+    double passes = p->adapter.len > 0 ? 2 : 3;
+    return (struct speed_tokens_work){
+        .linear = 2 * (passes * weights + run->seen.linear_again * (weights - head) + 3 * adapter),
+        .attention = attention / 2 * (1 + attention_backward + run->seen.attention_again),
+        .useful = 2 * (passes * weights + 3 * adapter) + 3 * attention,
+    };
+}
+
+// --- What GPUs exchange ---------------------------------------------------------------------------
+
+struct traffic {
+    double micro;      // while a micro-step computes
+    double last;       // while the last one computes, besides
+    double alone;      // with nothing to compute meanwhile, of a whole step
+    bool is_by_layer;  // the layers' weights come and go
+};
+
+// Weights, and so gradients, in fp32 beside products in two bytes.
+static bool is_autocast(const struct plan *p) {
+    return p->precision == PLAN_AMP_BF16 || p->precision == PLAN_AMP_FP16;
+}
+static bool is_wide(const struct plan *p) {
+    return p->precision == PLAN_FP32 || p->precision == PLAN_PRECISION_UNKNOWN;
+}
+
+struct bytes {
+    double weights, gradients; // of one exchange of all
+};
+static struct bytes bytes_of(const struct plan *p, const struct shape *s) {
+    double trained = p->adapter.len > 0 ? adapter_parameters(p, s) : (double)s->parameters;
+    double each = is_wide(p) ? 4 : 2;
+    return (struct bytes){each * (double)s->parameters, each * trained};
+}
+
+// DistributedDataParallel: buckets of the gradients as they are kept, from the last layer on.
+static void add_ddp(const struct plan *p, const struct bytes *b, const struct speed_group *g,
+                    struct traffic *t) {
+    double gradients = is_autocast(p) ? 2 * b->gradients : b->gradients;
+    double buckets = fmax(1, ceil(gradients / ddp_bucket));
+    t->last = speed_collective_s(g, SPEED_ALL_REDUCE, gradients, (int64_t)buckets);
+    t->alone = t->last / buckets;
+}
+
+// Every layer is gathered for forward and again for backward. A sum of gradients is needed once a
+// step where whole gradients are kept meanwhile (fsdp2), in each micro-step otherwise.
+static void add_gathered(const struct bytes *b, const struct speed_group *g, int64_t layers,
+                         bool is_each_step, struct traffic *t) {
+    double sum = speed_collective_s(g, SPEED_REDUCE_SCATTER, b->gradients, layers);
+    t->micro = 2 * speed_collective_s(g, SPEED_ALL_GATHER, b->weights, layers);
+    *(is_each_step ? &t->micro : &t->last) += sum;
+    t->is_by_layer = true;
+    // The first layer's weights and the last one's gradients have nothing to hide behind.
+    t->alone = (t->micro + t->last) / (double)layers;
+}
+
+// DeepSpeed 0.19.8: stage 1 sums at the end, stage 2 in every backward pass, both by all-reduce of
+// buckets (use_multi_rank_bucket_allreduce); the updated weights are gathered after the update.
+static void add_zero(const struct plan_zero *zero, const struct bytes *b,
+                     const struct speed_group *g, int64_t micro_steps, struct traffic *t) {
+    int64_t buckets = (int64_t)fmax(1, b->gradients / 2 / (double)PLAN_ZERO_BUCKET);
+    double sum = speed_collective_s(g, SPEED_ALL_REDUCE, b->gradients, buckets);
+    if (zero->stage == 2 && zero->overlaps) t->micro = sum;
+    if (zero->stage == 2 && !zero->overlaps) t->alone = sum * (double)micro_steps;
+    if (zero->stage == 1) t->alone = sum;
+    t->alone += speed_collective_s(g, SPEED_ALL_GATHER, b->weights, buckets);
+}
+
+static struct traffic traffic_of(const struct plan *p, const struct shape *s,
+                                 const struct speed_link *link) {
+    struct traffic t = {0};
+    struct bytes b = bytes_of(p, s);
+    struct speed_group g = {link, p->ranks, 1};
+    struct plan_zero zero;
+    int64_t micro = plan_micro_steps(p);
+    if (p->ranks < 2) return t;
+    bool is_zero = plan_zero_read(p->shard, &zero);
+    if (is_zero && zero.stage < 3)
+        add_zero(&zero, &b, &g, micro, &t);
+    else if (p->shard.len > 0)
+        add_gathered(&b, &g, s->layers, is_zero || micro == 1, &t);
+    else
+        add_ddp(p, &b, &g, &t);
+    return t;
+}
+
+// --- Time -----------------------------------------------------------------------------------------
+
+// The data sheet's. Of products in fp32 TF32 is not torch's default.
+static double peak_of(const struct gpu *g, const struct plan *p) {
+    double half = isnan(g->bf16) ? g->fp16 : g->bf16;
+    return is_wide(p) || isnan(half) || !g->has_tensor_cores ? g->fp32 : half;
+}
+
+// Seconds that a micro-step computes.
+static double compute_s(const struct speed_tokens_run *run, const double *constants,
+                        const struct speed_tokens_work *w) {
+    const struct plan *p = run->plan;
+    double tokens = (double)p->batch * (double)p->sequence_length;
+    double peak = peak_of(run->gpu, p) * (is_wide(p) ? 1 : speed_clock_share(run->gpu));
+    double knee = 1 + constants[SPEED_TOKENS_KNEE] / (double)run->shape->hidden;
+    return tokens * w->linear * knee / (constants[SPEED_TOKENS_LINEAR] * peak) +
+           tokens * w->attention / (constants[SPEED_TOKENS_ATTENTION] * peak) +
+           run->seen.bytes / (constants[SPEED_TOKENS_MOVED] * run->gpu->bandwidth);
+}
+
+static double update_s(const struct speed_tokens_run *run, const double *constants) {
+    const struct plan *p = run->plan;
+    struct plan_zero zero;
+    bool is_shared = p->shard.len > 0 || plan_zero_read(p->shard, &zero);
+    double trained = p->adapter.len > 0 ? adapter_parameters(p, run->shape)
+                                        : (double)run->shape->parameters;
+    double part = is_shared && p->ranks > 1 ? trained / (double)p->ranks : trained;
+    return update_bytes * part / (constants[SPEED_TOKENS_MOVED] * run->gpu->bandwidth);
+}
+
+static void add_up(const struct speed_tokens_run *run, const double *constants,
+                   const struct traffic *t, struct speed *s) {
+    struct speed_tokens_work w = speed_tokens_work_of(run);
+    double micro = (double)plan_micro_steps(run->plan);
+    double compute = compute_s(run, constants, &w);
+    if (t->is_by_layer)
+        compute += constants[SPEED_TOKENS_LAYER_MS] * 1e-3 * (double)run->shape->layers;
+    double hidden = (micro - 1) * fmax(compute, t->micro) + fmax(compute, t->micro + t->last);
+    s->waits_s = hidden - micro * compute + t->alone;
+    s->step_s = micro * compute + s->waits_s + update_s(run, constants);
+}
+
+static const struct speed_tokens_row *choose(const struct speed_tokens_table *t,
+                                             const struct gpu *gpu, bool *ret_is_card) {
+    const struct speed_tokens_row *best = NULL;
+    *ret_is_card = false;
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        const struct speed_tokens_row *r = &t->rows[i];
+        if (speed_names_card(r->row.cards, gpu->key)) {
+            *ret_is_card = true;
+            return r;
+        }
+        if (!best || tsv_within(gpu->compute_capability, r->row.cc_min, r->row.cc_max)) best = r;
+    }
+    return best;
+}
+
+bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_tokens_run *run,
+                     struct speed *ret) {
+    const struct plan *p = run->plan;
+    struct speed_link link = {0};
+    *ret = (struct speed){.step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN, .high = NAN};
+    bool is_known = p->batch > 0 && p->sequence_length > 0 && run->shape->parameters > 0 &&
+                    run->gpu->bandwidth > 0 && run->gpu->fp32 > 0;
+    if (!is_known || run->seen.bytes <= 0) return false;
+    if (p->ranks > 1 && !speed_link_of(&t->links, run->gpu, &link)) return false;
+    const struct speed_tokens_row *row = choose(t, run->gpu, &ret->is_card);
+    if (!row) return false;
+    struct traffic traffic = traffic_of(p, run->shape, &link);
+    add_up(run, row->constants, &traffic, ret);
+    ret->row = &row->row;
+    ret->is_fitted = ret->is_card;
+    ret->gpus = p->ranks > 1 ? p->ranks : 1;
+    ret->link = link;
+    double micro = (double)plan_micro_steps(p);
+    ret->host_s = micro * run->seen.kernels * row->row.host_us * 1e-6;
+    ret->is_host_bound = ret->step_s < host_keeps_up * ret->host_s;
+    ret->samples_per_s = (double)p->batch * micro / ret->step_s;
+    double range = ret->is_fitted ? row->row.range : row->row.range_other;
+    ret->low = ret->is_host_bound ? NAN : ret->samples_per_s / range;
+    ret->high = ret->samples_per_s * range;
+    ret->tokens = (double)p->sequence_length;
+    struct speed_tokens_work w = speed_tokens_work_of(run);
+    ret->mfu = w.useful * ret->samples_per_s * ret->tokens / peak_of(run->gpu, p);
+    return true;
+}
