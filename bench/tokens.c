@@ -5,11 +5,12 @@
 // ROWS are tab-separated, the first line names the columns: gpu ranks shard precision checkpointing
 // batch accumulation sequence hidden layers heads kv_heads head_dim intermediate vocabulary tied
 // parameters moved tape bandwidth peak. moved: bytes of a micro-step; empty: those of the tape.
-// bandwidth and peak: of the GPU, in place of data/gpus.tsv's. NAME=VALUE sets a constant of data/tokens.tsv (a100-tokens.f_linear=0.7). Answers: tokens a second of one GPU, the
-// range, the utilisation, the share of the step that waits for other GPUs.
+// bandwidth and peak: of the GPU, in place of data/gpus.tsv's. NAME=VALUE sets a constant of
+// data/tokens.tsv (a100-tokens.f_linear=0.7). Answers: tokens a second of one GPU, the range, the
+// utilisation, the share of the step that waits for other GPUs.
+#include "predict/speed/tokens.h"
 #include "base/data.h"
 #include "base/os.h"
-#include "predict/speed/tokens.h"
 
 #include <stdio.h>
 #include <stdlib.h>

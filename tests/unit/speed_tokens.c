@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The time of language models and of collectives, with constants chosen so that it can be added up
-// by hand: a GPU of 100 TFLOP/s and 1 TB/s, shares of one half, eight in a machine at 100 GB/s, 40 GB/s
-// from a machine to the next.
+// by hand: a GPU of 100 TFLOP/s and 1 TB/s, shares of one half, eight in a machine at 100 GB/s, 40
+// GB/s from a machine to the next.
 #include "unit.h"
 
 #include "predict/speed/tokens.h"
@@ -21,13 +21,16 @@ static const struct gpu card = {.key = {"toy", 3},
                                 .fp16 = 1e14,
                                 .bf16 = 1e14,
                                 .has_tensor_cores = true};
-static struct speed_link toy_link = {
-    .cards = {"toy", 3}, .link = {"Toylink", 7}, .is_nvlink = true, .machine = 8, .bus = 100e9, .net = 40e9};
+static struct speed_link toy_link = {.cards = {"toy", 3},
+                                     .link = {"Toylink", 7},
+                                     .is_nvlink = true,
+                                     .machine = 8,
+                                     .bus = 100e9,
+                                     .net = 40e9};
 static struct speed_tokens_row toy_row = {
     .row = {.name = {"toy-tokens", 10}, .cards = {"toy", 3}, .range = 1.25, .range_other = 2},
-    .constants = {[SPEED_TOKENS_LINEAR] = 0.5,
-                  [SPEED_TOKENS_ATTENTION] = 0.5,
-                  [SPEED_TOKENS_MOVED] = 0.5}};
+    .constants = {
+        [SPEED_TOKENS_LINEAR] = 0.5, [SPEED_TOKENS_ATTENTION] = 0.5, [SPEED_TOKENS_MOVED] = 0.5}};
 
 static struct speed_tokens_table table(void) {
     return (struct speed_tokens_table){.rows = &toy_row, .count = 1, .links = {&toy_link, 1, 1}};
@@ -102,8 +105,7 @@ static void rings_trees_and_machines(void **state) {
                        rail = {&toy_link, 4, 8};
     double call = 8.4e-6;
     // 7/8 of 8 GB at 100 GB/s, and seven hops
-    assert_near(speed_collective_s(&eight, SPEED_ALL_GATHER, 8e9, 1),
-                0.07 + 7 * 3.4e-6 + call);
+    assert_near(speed_collective_s(&eight, SPEED_ALL_GATHER, 8e9, 1), 0.07 + 7 * 3.4e-6 + call);
     assert_near(speed_collective_s(&eight, SPEED_REDUCE_SCATTER, 8e9, 10),
                 0.07 + 10 * (7 * 3.4e-6 + call));
     // Twice a ring; a tree is slower for so many bytes, but faster for few on many machines
@@ -117,8 +119,8 @@ static void rings_trees_and_machines(void **state) {
                 8e9 * 15 / 16 / 40e9 + 14 * 3.4e-6 + 9.6e-6 + call);
     assert_near(speed_collective_s(&rail, SPEED_ALL_GATHER, 8e9, 1),
                 8e9 * 3 / 4 / 5e9 + 3 * 9.6e-6 + call);
-    assert_true(speed_collective_s(&(struct speed_group){&toy_link, 1, 1}, SPEED_ALL_GATHER, 8e9,
-                                   1) == 0);
+    assert_true(
+        speed_collective_s(&(struct speed_group){&toy_link, 1, 1}, SPEED_ALL_GATHER, 8e9, 1) == 0);
 }
 
 static void gathering_hides_behind_computing_or_not(void **state) {
@@ -165,7 +167,8 @@ static void a_tape_says_what_is_moved_and_done_again(void **state) {
         "m forward 0\na 1 0 1000 activation mul\nf 1\n"
         "m forward 1\na 2 0 10 activation mul\nf 2\na 3 0 7 activation mm\nf 3\n"
         "a 4 0 7 activation _scaled_dot_product_flash_attention\nf 4\n"
-        "m backward 1\na 5 0 7 gradient mm\nf 5\na 6 0 7 gradient mm\nf 6\na 7 0 7 activation mm\nf 7\n"
+        "m backward 1\na 5 0 7 gradient mm\nf 5\na 6 0 7 gradient mm\nf 6\na 7 0 7 activation "
+        "mm\nf 7\n"
         "a 8 0 7 activation _scaled_dot_product_flash_attention_backward\nf 8\n"
         "a 9 3 0 temporary fsdp.all_gather\nf 9\n"
         "m optimizer 1\na 10 0 1000 temporary mul\nf 10\n";
@@ -202,11 +205,11 @@ static void bad_tables_are_refused(void **state) {
     assert_non_null(mkdtemp(folder));
     static const struct {
         const char *file, *text, *message;
-    } cases[] = {
-        {"links.tsv", "cards\tgbs\tmachine\tnetwork_gbs\nx\tfast\t8\t1\n",
-         "gbs is \"fast\", not a number above 0"},
-        {"tokens.tsv", "name\trange\trange_other\trange_measured\thost_us\nx\t1\t1\t1\t1\n",
-         "f_linear is \"\""}};
+    } cases[] = {{"links.tsv", "cards\tgbs\tmachine\tnetwork_gbs\nx\tfast\t8\t1\n",
+                  "gbs is \"fast\", not a number above 0"},
+                 {"tokens.tsv",
+                  "name\trange\trange_other\trange_measured\thost_us\nx\t1\t1\t1\t1\n",
+                  "f_linear is \"\""}};
     setenv("BATCHFIT_DATA", folder, 1);
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         snprintf(path, sizeof path, "%s/%s", folder, cases[i].file);

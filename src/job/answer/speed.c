@@ -13,24 +13,24 @@ enum { LEAST_MODELS = 3, MOST_MODELS = 64 };
 
 // What a language model's has besides.
 static void add_tokens(json_t *object, const struct speed *s) {
-    json_t *more = json_pack(
-        "{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "tokens_per_s",
-        json_number(s->samples_per_s * s->tokens * (double)s->gpus), "tokens_per_s_per_gpu",
-        json_number(s->samples_per_s * s->tokens), "gpus", (json_int_t)s->gpus, "mfu",
-        json_number(s->mfu), "waits_s", json_number(s->waits_s), "link", json_text(s->link.link),
-        "network", json_text(s->link.network));
+    json_t *more = json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o}", "tokens_per_s",
+                             json_number(s->samples_per_s * s->tokens * (double)s->gpus),
+                             "tokens_per_s_per_gpu", json_number(s->samples_per_s * s->tokens),
+                             "gpus", (json_int_t)s->gpus, "mfu", json_number(s->mfu), "waits_s",
+                             json_number(s->waits_s), "link", json_text(s->link.link), "network",
+                             json_text(s->link.network));
     json_object_update(object, more);
     json_decref(more);
 }
 
 json_t *answer_speed_json(const struct speed *s) {
     if (!s->row) return json_null();
-    json_t *object = json_pack("{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:o, s:o}", "samples_per_s",
-                     json_number(s->samples_per_s), "low", json_number(s->low), "high",
-                     json_number(s->high), "step_s", json_number(s->step_s), "host_s",
-                     json_number(s->host_s), "doubtful", s->is_doubtful, "host_bound",
-                     s->is_host_bound, "fitted", s->is_fitted, "constants", json_text(s->row->name),
-                     "fitted_on", json_text(s->row->cards));
+    json_t *object = json_pack(
+        "{s:o, s:o, s:o, s:o, s:o, s:b, s:b, s:b, s:o, s:o}", "samples_per_s",
+        json_number(s->samples_per_s), "low", json_number(s->low), "high", json_number(s->high),
+        "step_s", json_number(s->step_s), "host_s", json_number(s->host_s), "doubtful",
+        s->is_doubtful, "host_bound", s->is_host_bound, "fitted", s->is_fitted, "constants",
+        json_text(s->row->name), "fitted_on", json_text(s->row->cards));
     if (object && s->tokens > 0) add_tokens(object, s);
     return object;
 }

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// Bandwidths and latencies are those that NCCL itself chooses its algorithm by: src/graph/topo.h (2.28,
-// commit 069a3d4f: GB/s of a link, 12 GB/s of PCIe 3 x16 and of 100 Gbit/s) and src/graph/tuning.cc
-// (commit 01afd20a: microseconds of the "simple" protocol, which large messages take).
+// Bandwidths and latencies are those that NCCL itself chooses its algorithm by: src/graph/topo.h
+// (2.28, commit 069a3d4f: GB/s of a link, 12 GB/s of PCIe 3 x16 and of 100 Gbit/s) and
+// src/graph/tuning.cc (commit 01afd20a: microseconds of the "simple" protocol, which large messages
+// take).
 #include "predict/speed/collective.h"
 
 #include "base/data.h"
@@ -91,9 +92,9 @@ static double ring_s(const struct speed_group *g, const struct shape *s, double 
 
 // Up and down again: a chain in each machine, a binary tree of machines.
 static double tree_s(const struct speed_group *g, const struct shape *s, double bytes) {
-    return 2 * (bytes / (tree_share * s->bandwidth) +
-                (s->ranks / s->machines - 1) * step_s(g, &tree) +
-                log2(s->machines) * tree.network * 1e-6);
+    return 2 *
+           (bytes / (tree_share * s->bandwidth) + (s->ranks / s->machines - 1) * step_s(g, &tree) +
+            log2(s->machines) * tree.network * 1e-6);
 }
 
 double speed_collective_s(const struct speed_group *g, enum speed_collective what, double bytes,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How long GPUs take to exchange bytes, by NCCL's own model: a ring, or for sums a tree where that is
-// faster, over the links of a machine and the network between machines (data/links.tsv). Facts of
-// hardware and NCCL's constants; nothing here is fitted.
+// How long GPUs take to exchange bytes, by NCCL's own model: a ring, or for sums a tree where that
+// is faster, over the links of a machine and the network between machines (data/links.tsv). Facts
+// of hardware and NCCL's constants; nothing here is fitted.
 #ifndef SPEED_COLLECTIVE_H
 #define SPEED_COLLECTIVE_H
 
@@ -11,8 +11,8 @@
 struct speed_link {
     struct str cards, link, network, from;
     bool is_nvlink;
-    int machine;      // GPUs of one machine
-    double bus, net;  // bytes/s one way: of a GPU, and of all adapters of a machine
+    int machine;     // GPUs of one machine
+    double bus, net; // bytes/s one way: of a GPU, and of all adapters of a machine
 };
 struct speed_links {
     struct speed_link *rows;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Time of an optimizer step = micro-steps x max(compute, what is exchanged meanwhile) + what nothing
-// hides + the update, where
+// Time of an optimizer step = micro-steps x max(compute, what is exchanged meanwhile) + what
+// nothing hides + the update, where
 //     compute = linear flops x (1 + knee / hidden) / (f x peak) + attention flops / (f x peak)
 //               + moved bytes / (b x bandwidth)
 // All volumes below are those that the libraries' own code sends, its defaults named.
@@ -10,8 +10,8 @@
 #include <math.h>
 
 // A kernel that is not a product reads its inputs and writes its output: of a Llama's recorded work
-// lines (doc/formats/tape.md) the bytes are 2.4 to 2.6 times those that it allocates. What is gathered
-// and summed is copied once.
+// lines (doc/formats/tape.md) the bytes are 2.4 to 2.6 times those that it allocates. What is
+// gathered and summed is copied once.
 static const double moved_times = 2.5;
 // In backward, attention computes five products where forward has two.
 static const double attention_backward = 2.5;
@@ -21,7 +21,7 @@ static const double update_bytes = 28;
 static const double host_keeps_up = 2;
 static const double ddp_bucket = 25e6; // DistributedDataParallel's bucket_cap_mb
 
-// --- What the tape says ---------------------------------------------------------------------------
+// --- What the tape says --------------------------------------------------------------------------
 
 enum op { OP_OTHER, OP_LINEAR, OP_ATTENTION, OP_SHARED, OP_NONE };
 
@@ -70,12 +70,12 @@ struct speed_seen speed_seen_of(const struct tape *t, int64_t batch) {
     if (forward.attention > 0) seen.attention_again = backward.attention / forward.attention;
     bool is_frozen = t->header.adapter.len > 0;
     if (forward.linear > 0)
-        seen.linear_again = is_frozen ? seen.attention_again
-                                      : fmax(0, backward.linear / forward.linear - 2);
+        seen.linear_again =
+            is_frozen ? seen.attention_again : fmax(0, backward.linear / forward.linear - 2);
     return seen;
 }
 
-// --- Arithmetic -----------------------------------------------------------------------------------
+// --- Arithmetic ----------------------------------------------------------------------------------
 
 // Parameters that a token is multiplied by. An embedding of its own is only looked up.
 static double multiplied(const struct shape *s) {
@@ -99,8 +99,8 @@ struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run
     const struct shape *s = run->shape;
     double weights = multiplied(s), head = (double)s->vocabulary * (double)s->hidden;
     // Products of queries and keys, and of their shares and values.
-    double attention = 4 * (double)p->sequence_length * (double)(s->heads * s->head_dim) *
-                       (double)s->layers;
+    double attention =
+        4 * (double)p->sequence_length * (double)(s->heads * s->head_dim) * (double)s->layers;
     double adapter = p->adapter.len > 0 ? adapter_parameters(p, s) : 0;
     // Frozen weights have no gradient of their own.
     double passes = p->adapter.len > 0 ? 2 : 3;
@@ -111,13 +111,13 @@ struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run
     };
 }
 
-// --- What GPUs exchange ---------------------------------------------------------------------------
+// --- What GPUs exchange --------------------------------------------------------------------------
 
 struct traffic {
-    double micro;      // while a micro-step computes
-    double last;       // while the last one computes, besides
-    double alone;      // with nothing to compute meanwhile, of a whole step
-    bool is_by_layer;  // the layers' weights come and go
+    double micro;     // while a micro-step computes
+    double last;      // while the last one computes, besides
+    double alone;     // with nothing to compute meanwhile, of a whole step
+    bool is_by_layer; // the layers' weights come and go
 };
 
 // Weights, and so gradients, in fp32 beside products in two bytes.
@@ -188,7 +188,7 @@ static struct traffic traffic_of(const struct plan *p, const struct shape *s,
     return t;
 }
 
-// --- Time -----------------------------------------------------------------------------------------
+// --- Time ----------------------------------------------------------------------------------------
 
 // The data sheet's. Of products in fp32 TF32 is not torch's default.
 static double peak_of(const struct gpu *g, const struct plan *p) {
@@ -212,8 +212,8 @@ static double update_s(const struct speed_tokens_run *run, const double *constan
     const struct plan *p = run->plan;
     struct plan_zero zero;
     bool is_shared = p->shard.len > 0 || plan_zero_read(p->shard, &zero);
-    double trained = p->adapter.len > 0 ? adapter_parameters(p, run->shape)
-                                        : (double)run->shape->parameters;
+    double trained =
+        p->adapter.len > 0 ? adapter_parameters(p, run->shape) : (double)run->shape->parameters;
     double part = is_shared && p->ranks > 1 ? trained / (double)p->ranks : trained;
     return update_bytes * part / (constants[SPEED_TOKENS_MOVED] * run->gpu->bandwidth);
 }
@@ -249,7 +249,8 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
                      struct speed *ret) {
     const struct plan *p = run->plan;
     struct speed_link link = {0};
-    *ret = (struct speed){.step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN, .high = NAN};
+    *ret =
+        (struct speed){.step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN, .high = NAN};
     bool is_known = p->batch > 0 && p->sequence_length > 0 && run->shape->parameters > 0 &&
                     run->gpu->bandwidth > 0 && run->gpu->fp32 > 0;
     if (!is_known || run->seen.bytes <= 0) return false;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// How many tokens a second a decoder trains at, on one GPU or many. The arithmetic is known from the
-// model's shape, what else its kernels move from the sizes on its tape, and what GPUs exchange from
-// how they share the weights: so a template, which has no work lines, has a time, too
+// How many tokens a second a decoder trains at, on one GPU or many. The arithmetic is known from
+// the model's shape, what else its kernels move from the sizes on its tape, and what GPUs exchange
+// from how they share the weights: so a template, which has no work lines, has a time, too
 // (doc/speed-model.md, "Language models").
 #ifndef SPEED_TOKENS_H
 #define SPEED_TOKENS_H
@@ -32,9 +32,9 @@ struct speed_tokens_table {
 // data/tokens.tsv and data/links.tsv. FAIL_INPUT names file, line and column.
 int speed_tokens_load(struct arena *a, struct speed_tokens_table *ret, struct fail *why);
 
-// What a tape says of a micro-step: the bytes that its kernels move, but those that multiply; how many
-// kernels there are, roughly; and how much of the forward pass is computed again in backward, of
-// products with weights and of attention.
+// What a tape says of a micro-step: the bytes that its kernels move, but those that multiply; how
+// many kernels there are, roughly; and how much of the forward pass is computed again in backward,
+// of products with weights and of attention.
 struct speed_seen {
     double bytes, kernels, linear_again, attention_again;
 };
