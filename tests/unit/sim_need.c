@@ -93,6 +93,38 @@ static void equal_to_trying_every_capacity(void **state) {
     check_random("expandable_segments:True", 30, 120);
 }
 
+// The scan as it is without places to go on from: each replay from the tape's beginning.
+static int64_t scanned_whole(struct sim *s, int64_t *ret_replays) {
+    struct sim_result r;
+    int64_t c = sim_live_peak(s, 1, 0);
+    for (sim_replay(s, 1, 0, c, &r), *ret_replays = 2; r.oom; ++*ret_replays) {
+        c = r.same_below_bytes;
+        sim_replay(s, 1, 0, c, &r);
+    }
+    return c;
+}
+
+static void going_on_from_a_place_changes_nothing(void **state) {
+    (void)state;
+    seed = 2891336453;
+    int64_t most = 0;
+    for (int i = 0; i < 60; i++) {
+        ARENA_AUTO a = {0};
+        struct sim *s = prepare(&a, random_tape(&a, 1500), "");
+        struct sim_need n;
+        struct sim_result free_run;
+        int64_t replays;
+        sim_needed(s, 1, 0, SIM_NEED_REPLAYS, &n);
+        assert_int_equal(n.needed_bytes, scanned_whole(s, &replays));
+        if (n.needed_bytes < n.free.same_from_bytes) assert_int_equal(n.replays, replays);
+        sim_replay(s, 1, 0, SIM_UNLIMITED, &free_run);
+        assert_int_equal(n.free.reserved_bytes, free_run.reserved_bytes);
+        assert_int_equal(n.free.allocated_event, free_run.allocated_event);
+        if (replays > most) most = replays;
+    }
+    assert_true(most > 10);
+}
+
 // 512 KiB steps are too coarse here: limits are shares of the capacity.
 static void shares_of_the_capacity_are_breakpoints_too(void **state) {
     (void)state;
@@ -167,6 +199,7 @@ static void a_request_beyond_all_bounds_never_runs(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(equal_to_trying_every_capacity),
+        cmocka_unit_test(going_on_from_a_place_changes_nothing),
         cmocka_unit_test(shares_of_the_capacity_are_breakpoints_too),
         cmocka_unit_test(a_result_knows_where_it_holds),
         cmocka_unit_test(a_bound_on_replays_is_kept_and_said),

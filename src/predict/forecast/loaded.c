@@ -156,14 +156,11 @@ int64_t forecast_gradient_bytes(const struct tape *t) {
     return sum;
 }
 
-static struct sim_result replay(struct forecast_loaded *l, int64_t batch, int64_t classes,
-                                int64_t capacity) {
-    struct sim_result r;
-    sim_replay(l->sim, batch, classes, capacity, &r);
+static void keep_outcome(struct forecast_loaded *l, int64_t batch, int64_t classes,
+                         const struct sim_result *r) {
     l->outcomes[l->next_outcome] =
-        (struct outcome){batch, classes, r.same_from_bytes, r.same_below_bytes, r.oom};
+        (struct outcome){batch, classes, r->same_from_bytes, r->same_below_bytes, r->oom};
     l->next_outcome = (l->next_outcome + 1) % KEPT;
-    return r;
 }
 
 bool forecast_runs(struct forecast_loaded *l, int64_t batch, int64_t classes, int64_t capacity) {
@@ -173,7 +170,10 @@ bool forecast_runs(struct forecast_loaded *l, int64_t batch, int64_t classes, in
         bool same = o->batch == batch && o->classes == classes;
         if (same && capacity >= o->from_bytes && capacity < o->below_bytes) return !o->oom;
     }
-    return !replay(l, batch, classes, capacity).oom;
+    struct sim_result r;
+    sim_replay(l->sim, batch, classes, capacity, &r);
+    keep_outcome(l, batch, classes, &r);
+    return !r.oom;
 }
 
 int32_t forecast_need_replays(const struct tape *t) {
@@ -187,8 +187,9 @@ struct forecast_figures forecast_figures(struct forecast_loaded *l, int64_t batc
         if (f->batch == batch && f->classes == classes) return *f;
     }
     struct sim_need need;
-    struct sim_result run = replay(l, batch, classes, SIM_UNLIMITED), scratch = run;
     sim_needed(l->sim, batch, classes, forecast_need_replays(&l->tape), &need);
+    keep_outcome(l, batch, classes, &need.free);
+    struct sim_result run = need.free, scratch = run;
     if (l->pessimist) sim_replay(l->pessimist, batch, classes, SIM_UNLIMITED, &scratch);
     const struct forecast_figures figures = {
         .batch = batch,

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Who stands at the peak: the tape is replayed once to find the event and once more up to it; what
-// is alive then is added up by tag, operation and module. A holder's bytes are its block's, so that
-// every list adds up to what torch.cuda.memory_allocated() would say.
+// Who stands at the peak: the tape is replayed once to find the event, unless that is known, and
+// once more up to it; what is alive then is added up by tag, operation and module. A holder's bytes
+// are its block's, so that every list adds up to what torch.cuda.memory_allocated() would say.
 #include "predict/sim/sim_int.h"
 
 #include <stdlib.h>
@@ -116,8 +116,11 @@ static void fill_place(const struct tape *t, const struct sim_result *r, struct 
 void sim_peak_holders(struct arena *a, struct sim *s, int64_t batch, int64_t classes,
                       int64_t capacity_bytes, int top, struct sim_holders *ret) {
     ARENA_AUTO scratch = {.escape = a->escape};
-    struct sim_result r;
-    sim_replay(s, batch, classes, capacity_bytes, &r);
+    sim_size_for(s, batch, classes);
+    struct sim_result r = s->last;
+    bool is_known = r.events > 0 && capacity_bytes >= r.same_from_bytes &&
+                    capacity_bytes < r.same_below_bytes;
+    if (!is_known) sim_replay(s, batch, classes, capacity_bytes, &r);
     *ret = (struct sim_holders){.event = r.allocated_event, .oom = r.oom};
     if (ret->event < 0) return;
     sim_run(s, capacity_bytes, ret->event + 1, NULL, NULL, &r);

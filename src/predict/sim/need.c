@@ -3,17 +3,17 @@
 // the same (cache_within), so the next capacity to try is the first one at which anything changes:
 // an exact scan without a step width. It starts at the peak of live bytes, below which nothing can
 // run, and ends at the peak held without limit, from which on nothing fails.
-#include "predict/sim/sim_int.h"
+#include "predict/sim/saved.h"
 
 struct scan {
     struct sim *sim;
-    int64_t batch, classes;
+    struct sim_saved saved;
     int32_t replays, most;
 };
 
 static bool runs_at(struct scan *s, int64_t capacity, struct sim_result *ret) {
     s->replays++;
-    sim_replay(s->sim, s->batch, s->classes, capacity, ret);
+    sim_saved_replay(&s->saved, s->sim, capacity, ret);
     return !ret->oom;
 }
 
@@ -43,22 +43,20 @@ static int64_t crossing(struct scan *s, int64_t low, int64_t high) {
     return high;
 }
 
-static bool start(struct scan *s, struct sim_need *ret, int64_t *ret_low, int64_t *ret_high) {
-    struct sim_result r;
-    *ret = (struct sim_need){0};
-    ret->runs = runs_at(s, SIM_UNLIMITED, &r);
-    *ret_low = sim_live_peak(s->sim, s->batch, s->classes);
-    *ret_high = r.same_from_bytes; // all that was held, and every limit that was looked at
-    return ret->runs;
-}
-
 void sim_needed(struct sim *sim, int64_t batch, int64_t classes, int32_t max_replays,
                 struct sim_need *ret) {
-    struct scan s = {.sim = sim, .batch = batch, .classes = classes, .most = max_replays};
-    int64_t low, high;
-    if (start(&s, ret, &low, &high)) {
+    ARENA_AUTO scratch = {.escape = sim->arena->escape};
+    struct scan s = {.sim = sim, .saved.arena = &scratch, .most = max_replays};
+    sim_size_for(sim, batch, classes);
+    *ret = (struct sim_need){0};
+    ret->runs = runs_at(&s, SIM_UNLIMITED, &ret->free);
+    if (ret->runs) {
+        // All that was held, and every limit that was looked at.
+        int64_t low = sim_live_peak(sim, batch, classes), high = ret->free.same_from_bytes;
         ret->needed_exact = scan_up(&s, low, high, &low);
         ret->needed_bytes = ret->needed_exact ? low : crossing(&s, low, high);
     }
+    ret->free.phases = NULL;
+    sim->last = ret->free;
     ret->replays = s.replays;
 }

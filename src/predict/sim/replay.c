@@ -56,6 +56,7 @@ struct sim *sim_prepare(struct arena *a, const struct tape *t, const struct sim_
     s->blocks = arena_new(a, int32_t, s->slot_count);
     int32_t marks = 1; // and what comes before the first mark
     for (int32_t i = 0; i < t->event_count; i++) marks += t->events[i].kind == TAPE_MARK;
+    s->phase_most = marks;
     s->phases = arena_new(a, struct sim_phase, marks);
     sim_cache_init(&s->cache, a, options, t->stream_count);
     return s;
@@ -96,17 +97,10 @@ void sim_size_for(struct sim *s, int64_t batch, int64_t classes) {
     }
     s->batch = batch;
     s->classes = classes;
+    s->last.events = 0;
 }
 
-// What a replay keeps count of besides the cache. Peaks are taken by phase and added up at its end.
-struct run {
-    struct sim *sim;
-    struct sim_result *result;
-    struct sim_phase *phase;
-    int32_t allocated_event, reserved_event; // of the phase's peaks
-};
-
-static void end_phase(struct run *r) {
+static void end_phase(struct sim_course *r) {
     struct sim_result *x = r->result;
     if (r->phase->allocated_bytes > x->allocated_bytes) {
         x->allocated_bytes = r->phase->allocated_bytes;
@@ -118,7 +112,7 @@ static void end_phase(struct run *r) {
     }
 }
 
-static void begin_phase(struct run *r, int32_t event, int32_t step, uint8_t phase) {
+static void begin_phase(struct sim_course *r, int32_t event, int32_t step, uint8_t phase) {
     const struct cache *c = &r->sim->cache;
     r->phase = &r->sim->phases[r->result->phase_count++];
     *r->phase = (struct sim_phase){.event = event,
@@ -128,7 +122,7 @@ static void begin_phase(struct run *r, int32_t event, int32_t step, uint8_t phas
                                    .reserved_bytes = c->reserved};
 }
 
-static void note_peak(struct run *r, int32_t event) {
+static void note_peak(struct sim_course *r, int32_t event) {
     const struct cache *c = &r->sim->cache;
     if (c->allocated > r->phase->allocated_bytes) {
         r->phase->allocated_bytes = c->allocated;
@@ -140,8 +134,10 @@ static void note_peak(struct run *r, int32_t event) {
     }
 }
 
-static bool allocate(struct run *r, int32_t event, int64_t size, int32_t stream, int32_t *ret) {
+static bool allocate(struct sim_course *r, int32_t event, int64_t size, int32_t stream, int32_t *ret) {
+    int64_t same_below = r->sim->cache.same_below;
     *ret = size > 0 ? sim_cache_malloc(&r->sim->cache, size, stream) : 0;
+    if (r->sim->cache.same_below != same_below) r->turn = event;
     if (size > 0 && !*ret) {
         r->result->oom = true;
         r->result->oom_event = event;
@@ -152,7 +148,7 @@ static bool allocate(struct run *r, int32_t event, int64_t size, int32_t stream,
 }
 
 // Everything that is rare.
-static bool do_other(struct run *r, int32_t event) {
+static bool do_other(struct sim_course *r, int32_t event) {
     struct sim *s = r->sim;
     const struct tape_event *e = &s->tape->events[event];
     int32_t block;
@@ -179,7 +175,7 @@ static bool do_other(struct run *r, int32_t event) {
 }
 
 // One event; *next_size is the size of the next allocation in order of the tape.
-static inline bool run_event(struct run *r, int32_t event, const int64_t **next_size) {
+static inline bool run_event(struct sim_course *r, int32_t event, const int64_t **next_size) {
     struct sim *s = r->sim;
     uint32_t todo = s->todo[event];
     int32_t *block = &s->blocks[todo >> 2];
@@ -199,28 +195,32 @@ static inline bool run_event(struct run *r, int32_t event, const int64_t **next_
     return true;
 }
 
-static int32_t run_events(struct run *r, int32_t stop) {
-    const int64_t *size = r->sim->sizes;
-    int32_t i = 0;
-    while (i < stop && run_event(r, i, &size)) i++;
-    return i;
-}
-
-static int32_t run_watched(struct run *r, int32_t stop, sim_watcher *each, void *context) {
-    const int64_t *size = r->sim->sizes;
-    int32_t i = 0;
-    for (; i < stop && run_event(r, i, &size); i++) each(context, i);
-    return i;
-}
-
-void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, void *context,
-             struct sim_result *ret) {
-    struct run r = {.sim = s, .result = ret};
-    *ret = (struct sim_result){.oom_event = -1, .allocated_event = -1, .reserved_event = -1};
+void sim_course_begin(struct sim_course *r, struct sim *s, int64_t capacity) {
+    *r = (struct sim_course){.sim = s, .result = r->result, .turn = -1};
+    *r->result = (struct sim_result){.oom_event = -1, .allocated_event = -1, .reserved_event = -1};
     sim_cache_reset(&s->cache, capacity);
-    begin_phase(&r, -1, 0, TAPE_INIT);
-    ret->events = each ? run_watched(&r, stop, each, context) : run_events(&r, stop);
-    end_phase(&r);
+    begin_phase(r, -1, 0, TAPE_INIT);
+}
+
+bool sim_course_run(struct sim_course *r, int32_t stop) {
+    const int64_t *size = r->sim->sizes + r->allocs;
+    int32_t i = r->event;
+    while (i < stop && run_event(r, i, &size)) i++;
+    r->event = i;
+    r->allocs = size - r->sim->sizes;
+    return i >= stop;
+}
+
+static void run_watched(struct sim_course *r, int32_t stop, sim_watcher *each, void *context) {
+    const int64_t *size = r->sim->sizes;
+    for (; r->event < stop && run_event(r, r->event, &size); r->event++) each(context, r->event);
+}
+
+void sim_course_end(struct sim_course *r) {
+    struct sim *s = r->sim;
+    struct sim_result *ret = r->result;
+    ret->events = r->event;
+    end_phase(r);
     ret->end_bytes = s->cache.allocated;
     if (ret->oom) {
         ret->oom_bytes = s->cache.failed_bytes;
@@ -231,6 +231,17 @@ void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, v
     ret->same_from_bytes = s->cache.same_from;
     ret->same_below_bytes = s->cache.same_below;
     ret->phases = s->phases;
+}
+
+void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, void *context,
+             struct sim_result *ret) {
+    struct sim_course r = {.result = ret};
+    sim_course_begin(&r, s, capacity);
+    if (each)
+        run_watched(&r, stop, each, context);
+    else
+        sim_course_run(&r, stop);
+    sim_course_end(&r);
 }
 
 void sim_replay(struct sim *s, int64_t batch, int64_t classes, int64_t capacity_bytes,

@@ -82,6 +82,7 @@ struct sim_need {
     bool needed_exact;    // false: the bound on replays was reached; the figure is then a capacity
                           // that is known to do, with one just below it that fails
     int32_t replays;
+    struct sim_result free; // the replay without a limit; its phases are not kept
 };
 enum { SIM_NEED_REPLAYS = 4000 }; // a fair bound for max_replays: about a second
 // When the bound is reached, a dozen replays more find the figure.

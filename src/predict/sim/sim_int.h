@@ -22,6 +22,8 @@ struct sim {
     int64_t *sizes; // by allocation, rounded, for:
     int64_t batch, classes;
     struct sim_phase *phases;
+    int32_t phase_most;
+    struct sim_result last; // for these sizes, as long as its events are not 0; without phases
 };
 
 // Rounded sizes for a batch, kept until another one is asked for.
@@ -32,5 +34,20 @@ typedef void sim_watcher(void *context, int32_t event);
 // are after the last one. `each` may be NULL.
 void sim_run(struct sim *s, int64_t capacity, int32_t stop, sim_watcher *each, void *context,
              struct sim_result *ret);
+
+// What a replay keeps count of besides the cache. Peaks are taken by phase and added up at its end.
+struct sim_course {
+    struct sim *sim;
+    struct sim_result *result;
+    struct sim_phase *phase;
+    int32_t allocated_event, reserved_event; // of the phase's peaks
+    int32_t event;                           // the next one
+    int32_t turn;     // where same_below_bytes was last lowered: the course with that capacity is
+                      // the same up to here; -1: nowhere
+    ptrdiff_t allocs; // so many allocations came before `event`
+};
+void sim_course_begin(struct sim_course *r, struct sim *s, int64_t capacity); // r->result is set
+bool sim_course_run(struct sim_course *r, int32_t stop); // false: out of memory before it
+void sim_course_end(struct sim_course *r);
 
 #endif

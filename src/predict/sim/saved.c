@@ -1,0 +1,97 @@
+// SPDX-License-Identifier: Apache-2.0
+// A scan over capacities replays one tape many times, and each replay differs from the one before
+// it only from the event on at which the lower capacity did not do: so that is where a place is
+// kept. Only plain caches, whose state is blocks and sets.
+#include "predict/sim/saved.h"
+
+#include <string.h>
+
+enum { WORTH_EVENTS = 100 }; // copying a state costs about as much as so many events
+
+static bool serves(const struct saved_place *p, int64_t capacity) {
+    return p->course.event > 0 && p->cache.same_from <= capacity && capacity < p->cache.same_below;
+}
+
+// The last place that serves the capacity; NULL: none.
+static struct saved_place *last_for(struct sim_saved *saved, int64_t capacity) {
+    struct saved_place *best = NULL;
+    for (int i = 0; i < SAVED_MOST; i++) {
+        struct saved_place *p = &saved->places[i];
+        if (serves(p, capacity) && (!best || p->course.event > best->course.event)) best = p;
+    }
+    return best;
+}
+
+// One that does not serve, or the last: the earlier ones serve for longer.
+static struct saved_place *place_for(struct sim_saved *saved, int64_t capacity) {
+    for (int i = 0; i < SAVED_MOST; i++) {
+        if (!serves(&saved->places[i], capacity)) return &saved->places[i];
+    }
+    return last_for(saved, capacity);
+}
+
+static void make_room(struct sim_saved *saved, struct saved_place *p, const struct sim *s) {
+    struct arena *a = saved->arena;
+    if (!p->sets) {
+        p->sets = arena_new(a, struct cache_set, s->cache.pool_count);
+        p->slots = arena_new(a, int32_t, s->slot_count);
+        p->phases = arena_new(a, struct sim_phase, s->phase_most);
+    }
+    if (p->capacity < s->cache.block_count) {
+        p->capacity = s->cache.block_capacity;
+        p->blocks = arena_new(a, struct cache_block, p->capacity);
+    }
+}
+
+static void save(struct sim_saved *saved, const struct sim_course *r) {
+    const struct sim *s = r->sim;
+    const struct cache *c = &s->cache;
+    struct saved_place *p = place_for(saved, c->capacity);
+    make_room(saved, p, s);
+    p->course = *r;
+    p->result = *r->result;
+    p->cache = *c;
+    memcpy(p->blocks, c->blocks, (size_t)c->block_count * sizeof *p->blocks);
+    memcpy(p->slots, s->blocks, (size_t)s->slot_count * sizeof *p->slots);
+    memcpy(p->phases, s->phases, (size_t)r->result->phase_count * sizeof *p->phases);
+    for (int i = 0; i < c->pool_count; i++) p->sets[i] = c->pools[i].free;
+}
+
+// The cache has its own memory, limits and capacity; the figures are the place's.
+static void go_on(const struct saved_place *p, struct sim_course *r) {
+    struct sim *s = r->sim;
+    struct cache *c = &s->cache;
+    struct sim_result *result = r->result;
+    *r = p->course;
+    r->result = result;
+    *result = p->result;
+    c->block_count = p->cache.block_count;
+    c->spare = p->cache.spare;
+    c->segment_serial = p->cache.segment_serial;
+    c->allocated = p->cache.allocated;
+    c->reserved = p->cache.reserved;
+    c->retries = p->cache.retries;
+    c->segments = p->cache.segments;
+    c->failed_bytes = p->cache.failed_bytes;
+    c->same_from = p->cache.same_from;
+    c->same_below = p->cache.same_below;
+    memcpy(c->blocks, p->blocks, (size_t)c->block_count * sizeof *p->blocks);
+    memcpy(s->blocks, p->slots, (size_t)s->slot_count * sizeof *p->slots);
+    memcpy(s->phases, p->phases, (size_t)result->phase_count * sizeof *p->phases);
+    for (int i = 0; i < c->pool_count; i++) c->pools[i].free = p->sets[i];
+}
+
+void sim_saved_replay(struct sim_saved *saved, struct sim *s, int64_t capacity,
+                      struct sim_result *ret) {
+    struct sim_course r = {.result = ret};
+    sim_course_begin(&r, s, capacity);
+    const struct saved_place *from = last_for(saved, capacity);
+    if (from) go_on(from, &r);
+    if (s->cache.plain && saved->turn - r.event >= WORTH_EVENTS &&
+        sim_course_run(&r, saved->turn)) {
+        save(saved, &r);
+    }
+    if (!ret->oom) sim_course_run(&r, s->tape->event_count);
+    saved->turn = r.turn;
+    sim_course_end(&r);
+}
