@@ -6,11 +6,12 @@ import { clip, setText, setAttribute, setShown, setWidth, el } from './dom.js';
 import { figure, figureOf, known, NONE } from './units.js';
 import { Series, DAY } from './series.js';
 import { Link } from './link.js';
-import { SPANS, spanOfHash, hashOfSpan } from './charts.js';
+import { SPANS, spanOfHash, hashOfSpan, spanAround } from './spans.js';
 import { Overview, healthOf, nameCards } from './cards.js';
 import { Detail, CARD_KEYS } from './detail.js';
 import { Runs } from './runs.js';
 import { Alerts } from './alerts.js';
+import { drawStatus } from './status.js';
 
 const by = (id) => document.getElementById(id);
 
@@ -134,6 +135,7 @@ function draw() {
     const chosen = chosenEntry();
     for (const entry of entries) entry.is_chosen = entry === chosen;
     drawBanner(snapshot);
+    drawStatus(snapshot, entries);
     drawMachine(snapshot);
     overview.update(entries, snapshot.driver);
     detail.update(chosen, page.span);
@@ -162,34 +164,6 @@ function drawBanner(snapshot) {
 function hostUsed({ cpu }) {
     const is_known = known(cpu?.total_bytes) && known(cpu?.available_bytes);
     return is_known ? cpu.total_bytes - cpu.available_bytes : NaN;
-}
-
-// What the GPUs lost, together, in the minutes that the server has kept of them.
-function lostOf(snapshot) {
-    const sum = {};
-    for (const { day } of snapshot.cards) {
-        for (const [name, value] of Object.entries(day || {})) {
-            if (known(value)) sum[name] = (sum[name] || 0) + value;
-        }
-    }
-    return sum;
-}
-
-// One line, in the same place whether or not there is something to say.
-function drawLost(snapshot) {
-    const lost = lostOf(snapshot), cards = snapshot.cards.length;
-    let text = 'Lost: known once a minute has been watched';
-    if (known(lost.idle_seconds)) {
-        const money = (snapshot.cost_per_hour * lost.idle_seconds) / 3600;
-        const cost = known(snapshot.cost_per_hour) ? ` (${money.toFixed(2)})` : '';
-        text = `Lost in ${figure(lost.seconds, 'seconds')} on ${cards} GPU${cards === 1 ? '' : 's'}: `;
-        text += `${figure(lost.idle_seconds, 'seconds')} idle${cost}`;
-        if (known(lost.throttled_seconds))
-            text += `, ${figure(lost.throttled_seconds, 'seconds')} slowed`;
-        if (known(lost.energy_joules)) text += `, ${figure(lost.energy_joules, 'joules')}`;
-    }
-    setShown(by('lost'), cards > 0);
-    setText(by('lost'), text);
 }
 
 // {label, value(snapshot), note(snapshot), share(snapshot)}: share is drawn as a bar.
@@ -257,7 +231,6 @@ const machine_rows = MACHINE.map((row) => {
 });
 
 function drawMachine(snapshot) {
-    drawLost(snapshot);
     for (const { row, value, note, bar, node } of machine_rows) {
         const shown = !row.when || row.when(snapshot);
         setShown(node, shown);
@@ -331,12 +304,14 @@ const KEYS = {
     ArrowDown: () => chooseByStep(tilesInRow()),
     ArrowUp: () => chooseByStep(-tilesInRow()),
     Escape: () => {
+        if (page.span.until_ms) return chooseSpan(spanAround(page.span));
         window.scrollTo(0, 0);
         if (chosenEntry()) overview.focus(chosenEntry().key);
+        return undefined;
     },
     t: () => nextTheme(),
-    m: () => chooseSpan(SPANS[Math.max(SPANS.indexOf(page.span) - 1, 0)]),
-    h: () => chooseSpan(SPANS[Math.min(SPANS.indexOf(page.span) + 1, SPANS.length - 1)]),
+    m: () => chooseSpan(SPANS[Math.max(SPANS.indexOf(spanAround(page.span)) - 1, 0)]),
+    h: () => chooseSpan(SPANS[Math.min(SPANS.indexOf(spanAround(page.span)) + 1, SPANS.length - 1)]),
     '?': () => by('help').showModal(),
 };
 
@@ -401,7 +376,7 @@ function restyle() {
 
 const overview = new Overview(choose);
 const detail = new Detail(chooseSpan, page.span);
-const runs = new Runs();
+const runs = new Runs(chooseSpan);
 const alerts = new Alerts((place) => {
     if (page.entries[place]) choose(page.entries[place].key);
     detail.focus();
@@ -422,6 +397,7 @@ new Link({
     history(history, day) {
         page.history = history;
         page.day = day;
+        runs.load(history.runs);
     },
     snapshot: takeSnapshot,
     state: drawLink,

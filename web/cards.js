@@ -173,24 +173,22 @@ function tile(choose) {
                     : entry.health.level,
             );
             setText(name, shortName(card));
-            setText(busy, figure(g.utilisation, 'share'));
+            // What a divided GPU does not tell of its parts is not the big number.
+            const is_told = known(g.utilisation) || !known(m.used_bytes);
+            setText(busy, is_told ? figure(g.utilisation, 'share') : figure(m.used_bytes, 'bytes'));
             spark.update(entry.series);
             bar.update(m);
-            setText(memory, figureOf(m.used_bytes, m.total_bytes, 'bytes'));
+            setText(memory, is_told ? figureOf(m.used_bytes, m.total_bytes, 'bytes') : `of ${figure(m.total_bytes, 'bytes')}`);
             setText(heat, figure(g.temperature_celsius, 'celsius'));
             setAttribute(heat, 'data-level', heatLevel(card));
-            setText(power, figureOf(g.power_watts, g.power_limit_watts, 'watts'));
+            const watts = figureOf(g.power_watts, g.power_limit_watts, 'watts');
+            setText(power, card.is_mig ? `whole GPU ${watts}` : watts);
             const share = card.window.throttled_share;
             setText(
                 throttled,
                 known(share) && share >= 0.005 ? `throttled ${figure(share, 'share')}` : '',
             );
             setAttribute(button, 'aria-pressed', String(entry.is_chosen));
-            setAttribute(
-                button,
-                'aria-label',
-                `${entry.label}, ${shortName(card)}, ${state || entry.health.text}`,
-            );
             setAttribute(button, 'data-state', card.state);
         },
     };

@@ -2,40 +2,9 @@
 // The charts over time, drawn by dygraphs: one a row of a table, all of one group over the same
 // time and with one pointer. What a chart shows is also a table of figures beside it (detail.js),
 // so the pictures are labelled and need no more.
-import { el, setText, setAttribute } from './dom.js';
+import { el, setText, setAttribute, setShown } from './dom.js';
 import { figure, NONE } from './units.js';
-
-// How long, and how much time one row of data stands for. `patience_ms`: how often it is worth
-// drawing.
-export const SPANS = [
-    { label: '1 min', words: 'last minute', ms: 60e3, step_ms: 1000, patience_ms: 0 },
-    { label: '10 min', words: 'last 10 minutes', ms: 600e3, step_ms: 2000, patience_ms: 2000 },
-    { label: '1 h', words: 'last hour', ms: 3600e3, step_ms: 10e3, patience_ms: 10e3 },
-    {
-        label: '6 h',
-        words: 'last 6 hours',
-        ms: 6 * 3600e3,
-        step_ms: 60e3,
-        patience_ms: 60e3,
-        is_long: true,
-    },
-    {
-        label: '24 h',
-        words: 'last 24 hours',
-        ms: 24 * 3600e3,
-        step_ms: 240e3,
-        patience_ms: 60e3,
-        is_long: true,
-    },
-];
-
-// The range as it stands in the page's address: #6h.
-export function spanOfHash(hash) {
-    return SPANS.find((s) => `#${s.label.replace(' ', '')}` === hash) || SPANS[0];
-}
-export function hashOfSpan(span) {
-    return `#${span.label.replace(' ', '')}`;
-}
+import { spanAround, spanBetween } from './spans.js';
 
 const { Dygraph } = window;
 // Its legend writes style attributes, which the page's policy forbids; ours stands above the chart.
@@ -79,6 +48,8 @@ const resized = new ResizeObserver((entries) => {
     for (const { target } of entries) plots.get(target)?.fit();
 });
 
+const DRAG_LEAST = 6; // pixels; less is a click
+
 // One chart. `row`: {label, unit, lines: [{key, label, color}], range(subject), limit?(subject),
 // stacked?}.
 class Chart {
@@ -100,6 +71,8 @@ class Chart {
             };
         });
         this.canvas = el('div', { class: 'plot', role: 'img', 'aria-label': row.label });
+        this.stretch = el('i', { class: 'stretch', hidden: true });
+        this.listen();
         this.node = el(
             'figure',
             { class: 'chart' },
@@ -110,6 +83,48 @@ class Chart {
                 el('span', { class: 'lines' }, ...this.values.map((v) => v.node)),
             ),
             this.canvas,
+        );
+    }
+
+    // A stretch dragged over is what all charts then show; a double click goes back.
+    listen() {
+        let from = null;
+        const x = (event) => {
+            const area = this.graph.getArea();
+            const at = event.clientX - this.canvas.getBoundingClientRect().left;
+            return Math.min(Math.max(at, area.x), area.x + area.w);
+        };
+        const show = (event) => {
+            const [a, b] = [from, x(event)].sort((p, q) => p - q);
+            this.stretch.style.left = `${a}px`;
+            this.stretch.style.width = `${b - a}px`;
+            setShown(this.stretch, b - a >= DRAG_LEAST);
+            return [a, b];
+        };
+        this.canvas.addEventListener('pointerdown', (event) => {
+            if (!this.graph || event.pointerType !== 'mouse' || event.button !== 0) return;
+            from = x(event);
+            this.canvas.setPointerCapture(event.pointerId);
+        });
+        this.canvas.addEventListener('pointermove', (event) => {
+            if (from !== null) show(event);
+        });
+        this.canvas.addEventListener('pointerup', (event) => {
+            if (from === null) return;
+            const [a, b] = show(event);
+            from = null;
+            setShown(this.stretch, false);
+            if (b - a >= DRAG_LEAST)
+                this.group.chooseSpan(
+                    spanBetween(this.graph.toDataXCoord(a), this.graph.toDataXCoord(b), this.group.to),
+                );
+        });
+        this.canvas.addEventListener('pointercancel', () => {
+            from = null;
+            setShown(this.stretch, false);
+        });
+        this.canvas.addEventListener('dblclick', () =>
+            this.group.chooseSpan(spanAround(this.group.span)),
         );
     }
 
@@ -139,7 +154,7 @@ class Chart {
             gridLineWidth: 1,
             axisLabelFontSize: 11,
             legend: 'never',
-            interactionModel: {}, // a page that scrolls must not turn into one that zooms
+            interactionModel: {}, // ours below: a page that scrolls must not turn into one that zooms
             highlightCircleSize: 3,
             rightGap: 6,
             axes: {
@@ -162,6 +177,7 @@ class Chart {
 
     begin(rows, changes) {
         this.graph = new Dygraph(this.canvas, rows, { ...this.options(), ...changes });
+        this.canvas.append(this.stretch);
         this.width = this.canvas.clientWidth;
         plots.set(this.canvas, this);
         resized.observe(this.canvas);
@@ -203,8 +219,9 @@ class Chart {
 
 export class ChartGroup {
     // `heading`: the element of a chart's title, one level below what it stands in.
-    constructor(table, heading) {
+    constructor(table, heading, chooseSpan) {
         this.heading = heading;
+        this.chooseSpan = chooseSpan;
         this.charts = table.map((row) => new Chart(this, row));
         this.node = el('div', { class: 'charts' }, ...this.charts.map((chart) => chart.node));
         this.drawn_at = -Infinity;
@@ -222,7 +239,9 @@ export class ChartGroup {
     }
 
     draw(series, span, subject, is_urgent) {
-        const to = series.newest;
+        const to = span.until_ms ?? series.newest;
+        this.span = span;
+        this.to = series.newest;
         if (!Number.isFinite(to) || (!is_urgent && to - this.drawn_at < span.patience_ms)) return;
         this.drawn_at = to;
         const from = to - span.ms;
@@ -250,7 +269,7 @@ export class ChartGroup {
 
 function describe(row, series, from_ms, span) {
     const parts = row.lines.map((line) => {
-        const d = series.digest(line.key, from_ms);
+        const d = series.digest(line.key, from_ms, span.until_ms);
         const name = line.label ? `${line.label}: ` : '';
         if (!d.count) return `${name}unknown`;
         const [now, least, most] = [d.now, d.least, d.most].map((v) => figure(v, row.unit));

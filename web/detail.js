@@ -3,7 +3,8 @@
 // there.
 import { el, clip, setText, setAttribute, setShown, eachOf, figureList } from './dom.js';
 import { figure, figureOf, known, NONE } from './units.js';
-import { ChartGroup, SPANS } from './charts.js';
+import { ChartGroup } from './charts.js';
+import { SPANS } from './spans.js';
 import { heatLevel, memoryBar, MEMORY_PARTS, stateWords } from './cards.js';
 
 const REASONS = [
@@ -347,7 +348,8 @@ function valueTable() {
         update(series, span) {
             if (!node.open) return;
             for (const { chart, line, row } of rows) {
-                const d = series.digest(line.key, series.newest - span.ms);
+                const to = span.until_ms ?? series.newest;
+                const d = series.digest(line.key, to - span.ms, to);
                 const cells = [d.now, d.count ? d.least : NaN, d.mean, d.count ? d.most : NaN];
                 cells.forEach((value, i) => setText(row.nodes[i + 1], figure(value, chart.unit)));
             }
@@ -392,7 +394,7 @@ export class Detail {
         this.reason = el('p', { class: 'reason', dir: 'auto' });
         this.spans = spanSwitch(span, chooseSpan);
         this.figures = figureList(FIGURES, 'figures');
-        this.charts = new ChartGroup(CHARTS, 'h3');
+        this.charts = new ChartGroup(CHARTS, 'h3', chooseSpan);
         this.values = valueTable();
         this.throttle = throttlePanel();
         this.memory = memoryPanel();

@@ -177,7 +177,7 @@ function runView(context, run) {
             peak.update(r, card && card.card.memory.total_bytes);
             const wants = place < CHARTED;
             if (wants && !charts) {
-                charts = new ChartGroup([chart_row], 'h4');
+                charts = new ChartGroup([chart_row], 'h4', context.chooseSpan);
                 node.append(charts.node);
             } else if (!wants && charts) {
                 charts.close();
@@ -196,7 +196,8 @@ function runView(context, run) {
 }
 
 export class Runs {
-    constructor() {
+    constructor(chooseSpan) {
+        this.chooseSpan = chooseSpan;
         this.views = new Map();
         this.series = new Map();
         this.list = document.getElementById('runs-list');
@@ -205,6 +206,14 @@ export class Runs {
             if (!this.series.has(id)) this.series.set(id, new Series(PHASES.map((p) => p.key)));
             return this.series.get(id);
         };
+    }
+
+    // What the server kept of the newest steps.
+    load(runs) {
+        for (const { id, ...lists } of runs || []) {
+            const parts = Object.entries(lists).map(([key, list]) => [key.replace(/_ms$/, ''), list]);
+            this.seriesOf(id).load({ ...Object.fromEntries(parts), at_ms: lists.at_ms });
+        }
     }
 
     // Every snapshot, drawn or not. A run that is gone leaves nothing behind.
@@ -217,10 +226,17 @@ export class Runs {
     }
 
     draw(runs, entries, span) {
-        const context = { seriesOf: this.seriesOf, entries, span, is_urgent: span !== this.span };
+        const context = {
+            seriesOf: this.seriesOf,
+            chooseSpan: this.chooseSpan,
+            entries,
+            span,
+            is_urgent: span !== this.span,
+        };
         this.span = span;
         this.context = Object.assign(this.context || {}, context);
         setShown(this.none, runs.length === 0);
+        this.list.parentElement.classList.toggle('empty', runs.length === 0);
         eachOf(
             this.list,
             this.views,

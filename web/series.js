@@ -115,8 +115,8 @@ export class Series {
         return rows;
     }
 
-    // The newest, least, mean and greatest known value since `from_ms`.
-    digest(key, from_ms) {
+    // The newest, least, mean and greatest known value from `from_ms` to `to_ms`.
+    digest(key, from_ms, to_ms = Infinity) {
         const column = this.columns[key];
         let now = NaN,
             least = Infinity,
@@ -125,7 +125,7 @@ export class Series {
             count = 0;
         for (let i = 0; i < this.count; i++) {
             const place = (this.end + this.most - this.count + i) % this.most;
-            if (this.at[place] < from_ms) continue;
+            if (this.at[place] < from_ms || this.at[place] > to_ms) continue;
             const value = column[place];
             now = value;
             if (Number.isNaN(value)) continue;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cases of the page: what it is opened with, a range in its address and a token."""
+"""Cases of the page: what it is opened with, a range in its address and a token, a stretch of time dragged over, its order."""
 
 import re
 import time
@@ -48,4 +48,66 @@ def token(chromium):
             )
             page.wait(wanted)
         need('token' not in page.eval('location.href'), 'the token in the address')
+        page.close()
+
+
+def stretch(chromium):
+    """a stretch dragged over in a chart is what all charts show, and is in the address; Escape goes back"""
+    with Server('h100x8', 0, '--interval', '0.1', '--speed', '100') as server:
+        end = time.monotonic() + 30
+        while len(server.json('history?seconds=86400')['cards'][0]['at_ms']) < 5:
+            need(time.monotonic() < end, 'five minutes')
+            time.sleep(0.2)
+        page = chromium.page()
+        page.goto(server.url + '/#1h')
+        label = "document.querySelectorAll('.plot')[1].getAttribute('aria-label') || ''"
+        page.wait(f"/last hour. .*from [\\d.]+ [GM]iB to/.test({label})")
+        box = page.eval("(() => { const r = document.querySelector('.plot canvas').getBoundingClientRect(); return [r.x, r.y, r.width, r.height] })()")
+        at = {'y': box[1] + box[3] / 2, 'button': 'left', 'clickCount': 1}
+        for kind, share in (('mousePressed', 0.75), ('mouseMoved', 0.9), ('mouseReleased', 0.99)):
+            page.call('Input.dispatchMouseEvent', type=kind, x=box[0] + box[2] * share, buttons=1, **at)
+        page.wait("/^#\\d+-\\d+$/.test(location.hash)", what='the stretch in the address')
+        first, last = map(int, page.eval('location.hash')[1:].split('-'))
+        need(400 < last - first < 1300, f'{last - first} seconds')
+        page.wait(f"/\\d+:\\d+:\\d+ to \\d+:\\d+:\\d+. .*from [\\d.]+ [GM]iB to/.test({label})", what='all charts show it')
+        stands = page.eval(label)
+        time.sleep(1)
+        need(page.eval(label).split('now')[0] == stands.split('now')[0], 'it moves')
+        page.eval('location.reload()')
+        page.wait(f"/\\d+:\\d+:\\d+ to \\d+:\\d+:\\d+. .*from/.test({label})", what='opened by its link')
+        need(not page.eval("[...document.querySelectorAll('.spans input')].some((i) => i.checked)"), 'a range is chosen')
+        page.eval("document.dispatchEvent(new KeyboardEvent('keydown', {key: 'Escape'}))")
+        page.wait("/^#(10min|1h)$/.test(location.hash)", what='back')
+        quiet(page, server)
+        page.close()
+
+
+def order(chromium):
+    """from phone to wide screen: the sentence, alerts, runs, GPUs, charts; what is over; a part's own figures"""
+    with Server('h100x8', 0, '--interval', '0.5', '--speed', '20') as server:
+        for width in (360, 1280):
+            page = chromium.page(width=width, phone=width < 500)
+            page.goto(server.url)
+            page.wait("document.querySelector('#verdict').dataset.level === 'warn'", 30, 'the rules have looked')
+            said = page.eval("document.querySelector('#verdict').innerText")
+            need(re.match(r'WARNING GPU 5, time throttled: [\d.]+ %', said), said)
+            parts = ['#verdict', '#alerts', '#overview', '#detail', '#machine']
+            tops = [page.eval(f"document.querySelector('{p}').getBoundingClientRect().top") for p in parts]
+            need(tops[0] < min(tops[1:]), f'{tops}: the sentence is not first')
+            if width < 500:
+                need(tops == sorted(tops), f'{tops}')
+            over = ("{id: 'trend.heat', what: 'time throttled', severity: 'warning', card: 3, "
+                    "since_ms: Date.now() - 7200e3, until_ms: Date.now() - 3600e3}")
+            page.eval("import('/status.js').then((m) => { window.statusOf = m.drawStatus; })")
+            page.wait('!!window.statusOf')
+            told = page.eval(f"statusOf({{cards: [], runs: [], findings: [], resolved: [{over}], at_ms: Date.now()}}, []); "
+                             "document.querySelector('#passed').innerText")
+            need(re.fullmatch(r'Over since then: time throttled, [\d:]+ to [\d:]+', told), told)
+            quiet(page, server)
+            page.close()
+    with Server('a100-mig') as server:
+        page = chromium.page()
+        page.goto(server.url)
+        tile = page.eval("document.querySelector('.tile').innerText")
+        need(re.search(r'MiB\s+of [\d.]+ GiB', tile) and 'whole GPU' in tile, tile)
         page.close()

@@ -4,6 +4,7 @@
 
 #include "base/json.h"
 
+#include <math.h>
 #include <stddef.h>
 
 enum { READINGS_SECONDS = 3600, MINUTE_MS = 60000 };
@@ -74,11 +75,10 @@ static const struct field card_series[] = {
     FIELD(struct device_gauges, memory_utilisation),
     {.name = NULL},
 };
-static const struct field step_series[] = {
-    {"total_ms", FIELD_REAL, offsetof(struct trend_step, times.total_ms), NULL},
-    {"io_ms", FIELD_REAL, offsetof(struct trend_step, times.io_ms), NULL},
-    {.name = NULL},
-};
+#define T(name) \
+    { #name "_ms", FIELD_REAL, offsetof(struct trend_step, times.name##_ms), NULL }
+static const struct field step_series[] = {STEP_TIMES(T), {.name = NULL}};
+#undef T
 
 #define M(member) FIELD(struct observe_minute, member)
 static const struct field minute_series[] = {
@@ -98,6 +98,34 @@ static json_t *minutes_of(const struct span *span) {
     return cards;
 }
 
+// The driver's counters move in steps of their own, so a share is one of these seconds.
+static const int64_t held_ns = 10 * INT64_C(1000000000);
+static double heat_of(const struct device_gauges *g) {
+    const double parts[] = {g->sw_thermal_seconds, g->hw_thermal_seconds, g->power_brake_seconds};
+    double sum = (double)NAN;
+    for (int i = 0; i < 3; i++) {
+        if (!isnan(parts[i])) sum = isnan(sum) ? parts[i] : sum + parts[i];
+    }
+    return sum;
+}
+static double cap_of(const struct device_gauges *g) {
+    return g->power_cap_seconds;
+}
+
+static json_t *shares(const struct span *span, const struct device_gauges *items, ptrdiff_t begin,
+                      ptrdiff_t count, double (*counter)(const struct device_gauges *)) {
+    json_t *list = json_array();
+    ptrdiff_t shown = count - begin, stride = stride_of(span, shown), from = 0;
+    for (ptrdiff_t i = begin + (shown ? (shown - 1) % stride : 0); i < count; i += stride) {
+        while (from < i && items[from + 1].at_ns <= items[i].at_ns - held_ns) from++;
+        double seconds = (double)(items[i].at_ns - items[from].at_ns) / 1e9;
+        double grown = counter(&items[i]) - counter(&items[from]);
+        bool is_known = seconds >= 2 && grown >= 0;
+        json_array_append_new(list, is_known ? json_real(fmin(1, grown / seconds)) : json_null());
+    }
+    return list;
+}
+
 static json_t *readings_of(const struct span *span) {
     static const struct field ours = {"ours_bytes", FIELD_WHOLE, 0, NULL};
     json_t *cards = json_array();
@@ -110,6 +138,10 @@ static json_t *readings_of(const struct span *span) {
         json_object_set_new(one, "ours_bytes",
                             series(span, (const char *)(c->ours_history + begin),
                                    c->history_count - begin, sizeof *c->ours_history, &ours));
+        json_object_set_new(one, "throttled",
+                            shares(span, c->history, begin, c->history_count, heat_of));
+        json_object_set_new(one, "power_cap",
+                            shares(span, c->history, begin, c->history_count, cap_of));
         json_array_append_new(cards, one);
     }
     return cards;

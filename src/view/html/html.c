@@ -22,7 +22,7 @@ void html_open_live(struct buf *b, struct str title, struct str lead,
     buf_add(b, STR("\">\n"));
     add_tag(b, "<title>", title, "</title>\n<style>\n");
     buf_add(b, str_of(chart_style_sheet));
-    add_tag(b, "</style></head>\n<body>\n<h1>", title, "</h1>\n");
+    add_tag(b, "</style></head>\n<body><main>\n<h1>", title, "</h1>\n");
     if (lead.len) add_tag(b, "<p class=\"lead\">", lead, "</p>\n");
 }
 
@@ -73,7 +73,7 @@ void html_notes(struct buf *b, const struct str_list *notes) {
 }
 
 void html_code(struct buf *b, struct str text) {
-    add_tag(b, "<pre>", text, "</pre>\n");
+    add_tag(b, "<pre tabindex=\"0\">", text, "</pre>\n");
 }
 
 void html_table(struct buf *b, const struct show_table *t) {
@@ -85,6 +85,7 @@ void html_chart(struct buf *b, const struct chart *c, struct arena *scratch) {
 }
 
 void html_close(struct buf *b, struct str footer) {
+    buf_add(b, STR("</main>\n"));
     if (footer.len) add_tag(b, "<footer>", footer, "</footer>\n");
     buf_add(b, STR("</body></html>\n"));
 }

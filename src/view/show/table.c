@@ -351,7 +351,7 @@ static void open_cell(struct buf *b, const struct show_cell *cell,
 
 void show_table_html(const struct show_table *t, struct buf *b) {
     if (!t->column_count) return;
-    buf_add(b, STR("<div class=\"scroll\"><table>\n"));
+    buf_add(b, STR("<div class=\"scroll\" tabindex=\"0\"><table>\n"));
     if (t->title.len) {
         buf_add(b, STR("<caption>"));
         show_escaped(b, t->title);
