@@ -79,8 +79,10 @@ static struct str html_text(void *context) {
     return buf_str(&out);
 }
 
-static const struct show_report_kind kinds[] = {
-    {".svg", svg_text}, {".html", html_text}, {.suffix = NULL}};
+static const struct show_report_kind kinds[] = {{.suffix = ".svg", .text = svg_text},
+                                                {".png", svg_text, chart_png, chart_png_check},
+                                                {.suffix = ".html", .text = html_text},
+                                                {.suffix = NULL}};
 
 int answer_share_check(struct arena *a, const char *paths, struct fail *why) {
     return paths ? show_report_check(a, kinds, "share", paths, why) : 0;

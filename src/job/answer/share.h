@@ -7,8 +7,8 @@
 
 #define CLI_ROW_SHARE(at)                                                                     \
     CLI_ROW("share", "FILE", CLI_REPEAT, at,                                                  \
-            "also write the answer as one card to paste into a chat, .svg or .html (a .png: " \
-            "rsvg-convert makes it of the .svg; repeatable)",                                 \
+            "also write the answer as one card to paste into a chat, .svg, .html or, where "  \
+            "rsvg-convert is installed, .png (repeatable)",                                   \
             "file")
 
 // Before anything is computed: the files' kinds and folders. NULL: nothing is asked.

@@ -262,6 +262,6 @@ static struct str html_text(void *context) {
 }
 
 const struct show_report_kind bench_files[] = {
-    {".csv", csv_text},   {".json", json_text_of}, {".svg", svg_text},
-    {".html", html_text}, {.suffix = NULL},
+    {.suffix = ".csv", .text = csv_text},   {.suffix = ".json", .text = json_text_of}, {.suffix = ".svg", .text = svg_text},
+    {.suffix = ".html", .text = html_text}, {.suffix = NULL},
 };

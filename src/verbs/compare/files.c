@@ -304,8 +304,8 @@ static struct str html_text(void *context) {
 }
 
 const struct show_report_kind compare_files[] = {
-    {".html", html_text},
-    {".md", markdown_text},
-    {".json", json_text_of},
+    {.suffix = ".html", .text = html_text},
+    {.suffix = ".md", .text = markdown_text},
+    {.suffix = ".json", .text = json_text_of},
     {.suffix = NULL},
 };

@@ -3,6 +3,7 @@
 #ifndef CHART_CHART_H
 #define CHART_CHART_H
 
+#include "base/fail.h"
 #include "view/show/bar.h"
 
 enum chart_kind { CHART_AREAS, CHART_LINES };
@@ -59,6 +60,10 @@ struct chart_card {
     struct str command, footer;
 };
 void chart_card(const struct chart_card *c, struct arena *scratch, struct buf *b);
+
+// A picture of ours (an SVG of its own) as a PNG; FAIL_MACHINE: rsvg-convert is not installed.
+int chart_png(struct arena *a, struct str svg, struct str *ret_png, struct fail *why);
+int chart_png_check(struct arena *a, struct fail *why);
 
 // Where the sum of all areas, or the highest line, is highest; -1 without points. ret_value may be
 // NULL.

@@ -45,8 +45,10 @@ int show_report_check(struct arena *a, const struct show_report_kind *kinds, con
     struct str rest = str_of(paths);
     while (rest.p) {
         struct str path = str_cut(&rest, '\n');
-        if (!find(kinds, path)) return not_a_kind(a, kinds, option, path, why);
+        const struct show_report_kind *kind = find(kinds, path);
+        if (!kind) return not_a_kind(a, kinds, option, path, why);
         int rc = check_folder(a, option, path, why);
+        if (rc == 0 && kind->check) rc = kind->check(a, why);
         if (rc < 0) return rc;
     }
     return 0;
@@ -60,7 +62,10 @@ int show_report_write(struct arena *a, const struct show_report_kind *kinds, con
         struct str path = str_cut(&rest, '\n');
         rc = os_make_dirs(a, dirname(str_z(a, path)), why);
         if (rc < 0) return rc;
-        rc = os_replace(a, str_z(a, path), find(kinds, path)->text(context), NULL, why);
+        const struct show_report_kind *kind = find(kinds, path);
+        struct str text = kind->text(context);
+        if (kind->finish) rc = kind->finish(a, text, &text, why);
+        if (rc == 0) rc = os_replace(a, str_z(a, path), text, NULL, why);
     }
     return rc;
 }

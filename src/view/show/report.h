@@ -9,6 +9,9 @@
 struct show_report_kind {
     const char *suffix; // ".csv"
     struct str (*text)(void *context);
+    // What the file holds in place of the text, and whether that can be made here; NULL: the text.
+    int (*finish)(struct arena *a, struct str text, struct str *ret, struct fail *why);
+    int (*check)(struct arena *a, struct fail *why);
 };
 
 // `paths` are those of the option, a line each; NULL: none. `kinds` ends with one without a suffix.
