@@ -111,3 +111,6 @@ def order(chromium):
         tile = page.eval("document.querySelector('.tile').innerText")
         need(re.search(r'MiB\s+of [\d.]+ GiB', tile) and 'whole GPU' in tile, tile)
         page.close()
+
+
+LINK_CASES = ranges, token, stretch, order
