@@ -80,7 +80,7 @@ def details(cases):
 
 
 def breakdown(cases):
-    """One line for each layout (fit), for those that ran out of memory, or for each batch (figures)."""
+    """One line for each layout (fit), for those that ran out of memory, for each batch (figures), and for each profile where there are several."""
     groups = collections.defaultdict(list)
     for c in cases:
         if c.profile and c.profile["judge"] != "speed":
@@ -92,10 +92,21 @@ def breakdown(cases):
                 name, _right(group), len(group), _right(two_sided), len(two_sided)))
         elif name == OUT_OF_MEMORY:
             print("%s: %d of %d right" % (name, _right(group), len(group)))
-        elif errors(group)["median_abs_error"] is not None:
-            e = errors(group)
-            print("%s: %d rows, median %.2f %%, nine in ten within %.2f %%, mean %+.2f %%" % (
-                name, len(group), 100 * e["median_abs_error"], 100 * e["p90_abs_error"], 100 * e["mean_signed_error"]))
+        else:
+            _print_errors(name, group)
+    profiles = collections.defaultdict(list)
+    for c in cases:
+        if c.verdict.error is not None:
+            profiles[c.profile["name"]].append(c)
+    for name, group in sorted(profiles.items()) if len(profiles) > 1 else ():
+        _print_errors("profile " + name, group)
+
+
+def _print_errors(name, group):
+    e = errors(group)
+    if e["median_abs_error"] is not None:
+        print("%s: %d rows, median %.2f %%, nine in ten within %.2f %%, mean %+.2f %%" % (
+            name, len(group), 100 * e["median_abs_error"], 100 * e["p90_abs_error"], 100 * e["mean_signed_error"]))
 
 
 OUT_OF_MEMORY = "ran out of memory"

@@ -9,6 +9,7 @@ so ours replace them.
 """
 
 import ctypes
+import re
 import weakref
 
 import torch
@@ -28,6 +29,8 @@ sum.dim_DimnameList""".split())
 PROMOTE = set("addcdiv addcmul atan2 bilinear cross dot vdot grid_sampler index_put tensordot scatter_add".split())
 # norm without a dtype argument -> its overload with one
 NORM = {"norm.Scalar": "ScalarOpt_dtype", "norm.ScalarOpt_dim": "ScalarOpt_dim_dtype"}
+# interpolation runs in fp32 from 2.4 on, before it ran in what it was given (pull request 121324 of April 2024)
+UPSAMPLE, UPSAMPLE_FROM = re.compile(r"_?upsample_"), (2, 4)
 # ops that autocast lists but that batchfit's own composites must see first
 SKIP = {"norm.names_ScalarOpt_dim", "binary_cross_entropy"}
 
@@ -103,6 +106,7 @@ class Autocast:
         self._cache = {}
         self._library = None
         self.casting = False
+        self.rules = UPSAMPLE_FROM  # the torch version whose lists apply
         self.cpu_counts = False  # as events.Log.cpu_counts
 
     def install(self):
@@ -154,11 +158,13 @@ class Autocast:
         if name in NORM:
             return self._norm(getattr(torch.ops.aten.norm, NORM[name]))
         cast = self._lower if name in LOWER else self._promote if name in PROMOTE else self._fp32
+        upsample = UPSAMPLE.match(name)
 
         def kernel(*args, **kwargs):
             _enabled(False)
             try:
-                args, kwargs = cast(args, kwargs)
+                if not (upsample and self.rules < UPSAMPLE_FROM):
+                    args, kwargs = cast(args, kwargs)
                 return op(*args, **kwargs)
             finally:
                 _enabled(True)

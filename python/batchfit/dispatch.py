@@ -86,6 +86,8 @@ class Modules:
 class Recorder(TorchDispatchMode):
     """Logs storages as they come and go. One per recording (model x batch)."""
 
+    running = None  # the one that records now
+
     def __init__(self, knobs, model):
         super().__init__()
         self.log = Log()
@@ -98,6 +100,14 @@ class Recorder(TorchDispatchMode):
         self._names = {}
         self._op = "-"
         self._cublas = set()
+
+    def __enter__(self):
+        Recorder.running = self
+        return super().__enter__()
+
+    def __exit__(self, *exc):
+        Recorder.running = None
+        return super().__exit__(*exc)
 
     # -- what rules call ------------------------------------------------------
 

@@ -168,7 +168,7 @@ class Log:
         self.counters = {}
         self.kind, self.step = "init", 0
         self.stream, self.tag, self.on = 0, None, True
-        self.cpu_counts = False  # inside a data-dependent loss, real tensors stand for the device's
+        self.cpu_counts = 0  # inside a data-dependent loss, real tensors stand for the device's: so many times each
         self._watcher = WATCHER(self)
         self._pinned = {}
         self.shards, self.ranks = {}, 1  # id -> sharded.Shape, of a rank's part of parameters
@@ -210,7 +210,7 @@ class Log:
         key = storage._cdata
         if key in self.live:
             return None
-        nbytes = storage.nbytes()
+        nbytes = storage.nbytes() * (1 if tensor.device.type == "meta" else self.cpu_counts)
         if not nbytes:
             return None
         entry = _Entry(self._new(nbytes, tag, op, module), self.slot)

@@ -27,6 +27,7 @@ def recorded(job, knobs, batch):
     """The log of one recording."""
     rec = Recorder(knobs, job.model)
     composites.configure(knobs, rec)
+    AUTOCAST.rules = knobs.rules
     job.rec = rec
     script = _script(knobs)(knobs, job, batch, rec)
     with AUTOCAST:

@@ -5,6 +5,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from batchfit.dispatch import Recorder
+from batchfit.real_loss import real_loss
+
 
 class Linear(nn.Module):
     """One matrix product of `activation`; the smallest thing with a gradient."""
@@ -52,6 +55,27 @@ def layernorm():
 def conv():
     head = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10))
     return nn.Sequential(nn.Conv2d(8, 16, 3, padding=1, bias=False), nn.BatchNorm2d(16), nn.ReLU(), head), None, _images
+
+
+def upsample():
+    return nn.Sequential(nn.Conv2d(8, 16, 3, padding=1), nn.Upsample(scale_factor=2), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(16, 10)), None, _images
+
+
+class Looping(nn.Module):
+    """Its loss looks at values, one image after the other."""
+
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(64, 10)
+
+    def forward(self, x):
+        def compute(real):
+            return sum(row[row > row.mean()].exp().sum() for row in real)
+        return real_loss(Recorder.running, compute, self.a(x), loops=True)
+
+
+def looping():
+    return Looping(), None, lambda b: _vectors(b)[0]
 
 
 def depthwise():

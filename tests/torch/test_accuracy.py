@@ -3,6 +3,7 @@
 
 import os
 import sys
+import types
 import unittest
 
 from helper import BATCHFIT, HERE, record
@@ -11,6 +12,7 @@ sys.path.insert(0, os.path.join(HERE, "..", "..", "bench", "accuracy"))
 
 import judge  # noqa: E402
 import mmseg_source  # noqa: E402
+import mmyolo_source  # noqa: E402
 from tables import Tables  # noqa: E402
 
 TOY = os.path.join(HERE, "..", "cli", "toy.tape")
@@ -42,6 +44,18 @@ class Rows(unittest.TestCase):
                    framework="torch 2.1.0.dev20230623 cu118")
         self.assertEqual([self.chosen(**dict(row, grad_accum=n))[0] for n in ("1", "4")], ["vit-tutorial", "vit-tutorial-accumulation"])
 
+    def test_detectors_by_the_program_that_trained_them(self):
+        row = dict(model="yolov5s", family="yolov5", batch_per_gpu="16", image_size="640", mem_mib="3728.9", precision="amp fp16", method="epoch 0 (x)")
+        for framework, wanted in (("torch 1.12.1+cu113; YOLOv5 v6.2-2", "yolov5-train"), ("torch 2.0.0+cu118; YOLOv5 v7.0-136", "yolov5-train-torch2"),
+                                  ("torch 1.8.1+cu101; YOLOv5 v5.0-2", "another network before 6.0")):
+            self.assertIn(wanted, self.chosen(**dict(row, framework=framework))[0])
+        self.assertIn("validation", self.chosen(**dict(row, method="epoch 1 (x)", framework="torch 1.12.1; YOLOv5 v6.2-2"))[0])
+        row = dict(model="yolov8_s_syncbn_fast_8xb16-500e_coco", batch_per_gpu="16", mem_mib="1", metric="mmengine logger memory = max_memory_allocated",
+                   framework="OpenMMLab", precision="amp", source="open-mmlab/mmyolo:configs/yolov8/README.md#L21")
+        name, full, profile = self.chosen(**row)
+        self.assertEqual((name, self.tables.job(full, profile)[1]["precision"]), ("mmyolo", "amp-fp16"))
+        self.assertIn("ignore", self.chosen(**dict(row, model="yolov5_s_ignore_x"))[0])
+
     def test_images_per_second_of_one_gpu_are_samples(self):
         for n_gpus, speed in (("1", "20"), ("8", None)):
             self.assertEqual(self.tables.known(dict(throughput_unit="images/s", throughput="20", n_gpus=n_gpus)).get("samples_per_sec"), speed)
@@ -62,6 +76,12 @@ class Sources(unittest.TestCase):
             self.assertEqual(mmseg_source.config_of(old, ["a/" + new, "a/x" + new, "a/fcn_r101.py"]), "a/" + new)
         with self.assertRaisesRegex(ValueError, "0 configs"):
             mmseg_source.config_of("fcn_r50-d8_512x1024_40k_cityscapes", [])
+
+    def test_the_largest_images_of_a_config(self):
+        config = types.SimpleNamespace(img_scale=(640, 480), model={"data_preprocessor": {}})
+        self.assertEqual(mmyolo_source.largest_side(config), [480, 640])
+        config.model["data_preprocessor"]["batch_augments"] = [dict(type="X", random_size_range=(320, 810), size_divisor=32)]
+        self.assertEqual(mmyolo_source.largest_side(config), [800, 800])
 
     def test_a_network_by_its_layers(self):
         tape = record("python:mlp_source:12 [('linear', 8, 104), ('batch_normalization', 8, 16), ('ReLU', 8, 0), ('linear', 3, 27)]")

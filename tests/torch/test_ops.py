@@ -52,6 +52,20 @@ class Saved(unittest.TestCase):
         self.assertIn(64 * 4, [a[1] for a in casts], "layer norm's input in fp32")
         self.assertIn(64 * 2, [a[1] for a in casts], "layer norm's output back in fp16")
 
+    def test_interpolation_runs_in_fp32_from_2_4_on(self):
+        for rules, width in (("2.3", 2), ("2.4", 4 if modern() else 2)):  # an older one has no such kernel
+            tape = record("python:models:upsample", precision="amp-fp16", rules=rules)
+            sizes = {a[1] for a in tape.allocs.values() if a[5] == ("forward", 1) and a[3][:1] == ["upsample_nearest2d"]}
+            self.assertEqual(sizes, {16 * 32 * 32 * width}, rules)
+
+    def test_a_loss_that_loops_is_run_on_one_image(self):
+        """What it keeps of one counts once for each: five of ten values, say, twice."""
+        tape = record("python:models:looping")
+        mean = [a for a in tape.allocs.values() if a[3][0] == "exp" and a[5] == ("forward", 1)]
+        self.assertEqual(len(mean), 1, "one image's operations, whatever the batch")
+        self.assertEqual((mean[0][0], mean[0][1] % 4), (0, 0), "all of it for each image")
+        self.assertGreater(mean[0][1], 0)
+
     def test_amp_softmax_reads_half_and_writes_float_in_one_kernel(self):
         tape = record("python:models:softmax", precision="amp-fp16")
         sizes = [(a[1], a[3][0]) for a in tape.allocs.values() if a[5] == ("forward", 1) and a[3][1:] == ["act"]]
