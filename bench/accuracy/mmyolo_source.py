@@ -9,6 +9,7 @@ buckets, and the average that EMAHook keeps are buffers here.
 
 import contextlib
 import copy
+import importlib
 import os
 import re
 import sys
@@ -28,7 +29,7 @@ EACH, FULLEST = 15, 30
 def _import():
     stubs.prepare()
     sys.modules.setdefault("mmcv._ext", _Kernels("mmcv._ext"))
-    import mmyolo.models  # noqa: F401
+    importlib.import_module("mmyolo.models")  # which fills the registry
     from mmengine.config import Config
     from mmengine.logging import MessageHub
     from mmyolo.registry import MODELS
