@@ -25,7 +25,7 @@ from template import dims, families, shipped, with_one_order  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
-KEYS = ("name model mode precision optimizer checkpointing adapter quant weights shard accumulation fused grouped tied single attention library torch rules "
+KEYS = ("name model mode precision optimizer checkpointing adapter quant weights shard loss accumulation fused grouped tied single attention library torch rules "
         "recorder").split()
 
 
@@ -42,7 +42,7 @@ def make(variant):
         with open(path + ".part", "w", encoding="utf-8") as f:
             f.write(record.template(variant))
         for layers in variant.checked_layers:
-            value = dict(dims.second(variant.letters, variant.is_fused, variant.is_single_headed).value, L=layers)
+            value = dict(variant.dims(dims.second).value, L=layers)
             wrong = check.difference(variant, path + ".part", value)
             if wrong:
                 return variant, "at %d layers %s" % (layers, wrong)

@@ -17,6 +17,7 @@ except ImportError:
 KINDS = ("init", "input", "forward", "backward", "optimizer", "zero_grad")
 SLOT = 1000000
 ID, BYTES, TAG, OP, MODULE, STREAM = 1, 2, 3, 4, 5, 6  # fields of an 'a' event
+ROWS = 7  # where it is of a chunk of rows: bytes of a row of the first chunk and of the second
 
 # what survives its phase, by the kind of that phase; what does not is temporary
 SURVIVOR = ("other", "input", "activation", "other", "optimizer", "other")
@@ -230,6 +231,13 @@ class Log:
         entry.event, entry.slot = None, self.slot
         if storage.nbytes():
             entry.event = self._new(storage.nbytes(), "temporary", op, module)
+
+    def of_chunk(self, tensor, which, rows):
+        """The tensor's size is so many rows' of the first (0) or second (1) chunk of a loss: another number of them at another batch."""
+        event = self.event_of(tensor)
+        if event:
+            each = event[BYTES] // rows
+            event.append((each, 0) if which == 0 else (0, each))
 
     def ignore(self, tensor):
         """The tensor's storage stands for memory that is logged elsewhere."""

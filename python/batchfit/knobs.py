@@ -5,6 +5,7 @@ A knob is resolved in this order: what the caller said, then the preset (`script
 version whose rules apply. `Knobs` is plain data; `None` means "not said".
 """
 
+from . import loss_words
 from .errors import UsageError
 
 PRECISIONS = ("fp32", "amp-fp16", "amp-bf16", "bf16", "fp16")
@@ -32,7 +33,8 @@ KNOBS = {
     "mode": (("train", "inference"), "training or forward only"),
     "attention": (("fused", "math"), "scaled_dot_product_attention's fused kernels or plain matmul + softmax"),
     "num_classes": (int, "number of classes"),
-    "loss": (("ce", "label-smoothing"), "classification loss"),
+    "loss": (str, "ce or label-smoothing (classification); of a decoder liger (with its other layers, as transformers' use_liger_kernel has "
+             "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's); hf: only"),
     "clip_grad": (float, "clip_grad_norm_ at this norm (0: off)"),
     "cudnn_benchmark": (bool, "torch.backends.cudnn.benchmark: empty_cache() after each trial"),
     "prefetch": (bool, "timm's side-stream loader: three float batches and one of bytes in stream 1"),
@@ -161,6 +163,8 @@ class Knobs:
             choices = KNOBS.get(name, (None,))[0]
             if isinstance(choices, tuple) and value not in choices:
                 raise UsageError("--%s %s: choose from %s" % (name.replace("_", "-"), value, ", ".join(choices)))
+        if loss_words.is_fused(self.loss) and self.mode == "inference":
+            raise UsageError("--loss %s: an inference has none" % self.loss)
         if self.precision == "fp16" and self.mode == "train":
             raise UsageError("--precision fp16 casts the model itself, which does not train; "
                              "use amp-fp16, or --mode inference")

@@ -3,12 +3,15 @@
 
 import torch
 
-from . import __version__, adapters, sharded, sources, zero
+from . import __version__, adapters, loss_words, sharded, sources, zero
+from .errors import UsageError
 
 
 def load(source, knobs):
     """The job of a source, its model in the mode, dtype and layout that the knobs say."""
     (zero if zero.is_zero(knobs.shard) else sharded).check(knobs, sources.split(source)[0])
+    if loss_words.is_fused(knobs.loss) and sources.split(source)[0] != "hf":
+        raise UsageError("--loss %s: of hf: models; yours may call the library's own function, whose kernels do not run here" % knobs.loss)
     job = sources.load(source, knobs)
     model = job.model
     model.train(knobs.mode == "train")
@@ -36,6 +39,7 @@ def header(source, knobs, job, batches, seconds):
                 attention=knobs.attention, script=knobs.script_defaults)
     # What changes a training as a whole: absent where all weights are trained as they are.
     head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks") for v in [getattr(knobs, k)] if v is not None})
+    head.update(job.loss_facts)
     if knobs.adapter:
         head["adapter"] = adapters.word(knobs.adapter)
     head.update(parameters=sum(getattr(p, "ds_numel", p.numel()) for p in job.model.parameters()), batches=list(batches), steps=2,

@@ -5,7 +5,7 @@ import json
 
 from . import work
 from .errors import NotAffine
-from .events import BYTES, ID, MODULE, OP, STREAM, TAG
+from .events import BYTES, ID, MODULE, OP, ROWS, STREAM, TAG
 
 
 def _shape(event):
@@ -55,7 +55,8 @@ def check(batches, recordings):
 
 def _alloc(batches, row, classes):
     a = row[0]
-    fit = line(batches, [r[BYTES] for r in row])
+    fit = (0, 0) if len(a) > ROWS else line(batches, [r[BYTES] for r in row])
+    classes = a[ROWS] if len(a) > ROWS else classes
     if fit is None:
         raise NotAffine("the size of %s is not c + k*B: %s at batches %s"
                         % (_where(a), [r[BYTES] for r in row], batches))

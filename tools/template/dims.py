@@ -151,20 +151,22 @@ SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47), 17)
 
 
 FUSED_GROUPS = (59, 71)  # with another prime two above
+WIDE = (50021, 60013)  # vocabularies above every hidden size here
 
 
-def first(letters, fused=False, single=False):
+def first(letters, fused=False, single=False, wide=False):
     """The dimensions to record at; letters: those that the template has; fused: query, key and value are one matrix; single:
-    there is one head of keys and values."""
-    return _some(FIRST, letters, fused and FUSED_GROUPS[0], single)
+    there is one head of keys and values; wide: the vocabulary is larger than the hidden size."""
+    return _some(0, letters, fused, single, wide)
 
 
-def second(letters, fused=False, single=False):
+def second(letters, fused=False, single=False, wide=False):
     """Others, to check at."""
-    return _some(SECOND, letters, fused and FUSED_GROUPS[1], single)
+    return _some(1, letters, fused, single, wide)
 
 
-def _some(which, letters, group, single):
-    fused = bool(group) and "G" in letters
-    primes = dict(which[0], G=group) if fused else which[0]
-    return Dims({k: v for k, v in primes.items() if not (k == "K" and single) and (k in letters or k not in "BGRN")}, which[1], fused=fused)
+def _some(which, letters, fused, single, wide):
+    primes, tiles = (FIRST, SECOND)[which]
+    fused = fused and "G" in letters
+    primes = dict(primes, **({"G": FUSED_GROUPS[which]} if fused else {}), **({"V": WIDE[which]} if wide else {}))
+    return Dims({k: v for k, v in primes.items() if not (k == "K" and single) and (k in letters or k not in "BGRN")}, tiles, fused=fused)

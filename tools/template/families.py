@@ -50,24 +50,29 @@ KINDS = {
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
 }
+# With liger's loss and layers; checkpointing is what goes with them.
+LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
+         for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
+KINDS.update(LIGER)
 # Kinds that are made of some shapes only: (family, grouped, tied)
 _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
 # Families whose models have one head of keys and values, where a copy vanishes that several need.
 SINGLE = ("gemma", "gemma3_text")
 FUSED = ("phi3",)  # query, key and value are one matrix
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
-NOT = {(family, True): ("qlora", "qlora-dropout") for family in FUSED}
+NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 # Families of which some kinds are shipped: the most used ones of what is large.
-FEW = {"gemma": "full lora qlora".split(),
-       "gemma2": "full lora lora-dropout qlora qlora-dropout".split(),
-       "gemma3_text": "full lora qlora".split(),
-       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout".split()}
+FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
+       "gemma2": "full lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split(),
+       "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
+       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split()}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout")
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout") + tuple(LIGER)
 SOME = {kind: _GROUPED for kind in ("fsdp2-lora", "fsdp2-lora-accumulating", "lora-qv", "lora-qv-dropout")}
+SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
 
@@ -100,6 +105,15 @@ class Variant:
     def is_single_headed(self):
         """Have all its heads the same keys and values?"""
         return self.family in SINGLE and self.grouped
+
+    @property
+    def is_chunked(self):
+        """Is its loss made in chunks of tokens? Then there are two where the vocabulary is larger than the hidden size."""
+        return self.kind in LIGER
+
+    def dims(self, which):
+        """dims.first or dims.second of it."""
+        return which(self.letters, self.is_fused, self.is_single_headed, self.is_chunked)
 
     @property
     def facts(self):
@@ -168,5 +182,5 @@ def variants():
                 out += [Variant(family, kind, checkpointing, grouped, tied, one)
                         for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
                         if kind not in NOT.get((family, grouped), ())
-                        for checkpointing in (False, True) for one in (False, True) if not (one and kind in ANY_BATCH)]
+                        for checkpointing in ((True,) if kind in LIGER else (False, True)) for one in (False, True) if not (one and kind in ANY_BATCH)]
     return out

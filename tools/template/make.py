@@ -4,6 +4,8 @@
 import collections
 import re
 
+from batchfit.events import ROWS
+
 from . import dims, fold
 
 PARTS_OF_LAYER = 40  # more parameters than a layer has: linear ones and norms, with two of an adapter each
@@ -50,6 +52,8 @@ def _shard_terms(a, shape, d, layers):
 
 def _terms(a, log, d, layers):
     """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
+    if len(a) > ROWS:
+        return {}
     if a[1] in log.shards:
         return _shard_terms(a, log.shards[a[1]], d, layers)
     if a[1] in log.rounded:
@@ -63,13 +67,22 @@ def _terms(a, log, d, layers):
     return d.product(a[2])
 
 
+def _rows(a, d):
+    """' n=2V,0': what stands for the size of a chunk of rows."""
+    each = [d.plain(n) if n else "0" for n in a[ROWS]]
+    if None in each:
+        raise NotATemplate("%s in %s: %s bytes a row are no product of dimensions" % (a[4], a[5], a[ROWS]))
+    return " n=%s,%s" % tuple(each)
+
+
 def _alloc(a, log, d, layers):
     terms = _terms(a, log, d, layers)
     module, layer = _split_module(a[5])
-    is_number = not terms or not any(terms)  # it may be a list with an entry a layer, which looks like a constant
+    rows = _rows(a, d) if len(a) > ROWS else ""
+    is_number = not rows and (not terms or not any(terms))  # it may be a list with an entry a layer, which looks like a constant
     size = "?" if is_number else dims.text(terms)
     numbers = (a[1],) + layer + ((a[2],) if is_number else ())
-    return Event("a", ("a", size, a[3], a[4], module, a[6]), numbers, terms, a, module, is_number)
+    return Event("a", ("a", size + rows, a[3], a[4], module, a[6]), numbers, terms, a, module, is_number)
 
 
 def phases(log, d, layers):
@@ -113,6 +126,7 @@ def _place(events, samples):
 
 
 def _alloc_line(some, fits):
+    rows = some.token[1].partition(" ")[1:]
     a, size = some.a, _by_layers(some, fits.pop()) if some.is_number else dims.text(some.terms)
     text = "a%s %s %s %s" % ("@%d" % a[6] if a[6] else "", _number(fits[0]), size, a[3])
     path = some.module
@@ -120,7 +134,7 @@ def _alloc_line(some, fits):
         number = _number(fit)
         path = path.replace("{}", number if number.isdigit() else "{\0%s}" % number, 1)
     path = path.replace("\0", "")
-    return text + (" %s %s" % (a[4], path) if a[5] != "-" else " " + a[4] if a[4] != "-" else "")
+    return text + (" %s %s" % (a[4], path) if a[5] != "-" else " " + a[4] if a[4] != "-" else "") + "".join(rows)
 
 
 def _by_layers(some, fit):

@@ -34,11 +34,11 @@ def direct(variant, value):
 
 def template(variant):
     """The text of the variant's template."""
-    logs, header, d = {}, None, dims.first(variant.letters, variant.is_fused, variant.is_single_headed)
+    logs, header, d = {}, None, variant.dims(dims.first)
     for layers in variant.layers:
         logs[layers], header = log(variant, dict(d.value, L=layers))
     lines = make.body(logs, d)
-    for key in ("batches", "sequence_length", "parameters", "seconds", "unknown_values"):
+    for key in ("batches", "sequence_length", "parameters", "seconds", "unknown_values", "loss_tokens", "loss_parts"):
         header.pop(key, None)
     header.update(tape=2, model="hf:" + variant.family, name=variant.name,
                   dims={dims.NAMES[k]: bound for k, bound in variant.bounds.items() if k in variant.letters})

@@ -43,11 +43,22 @@ function readTape(text) {
     return tape;
 }
 
-// Rounded as the allocator rounds. Classes 0: the tape's own.
+// What a tape's CN and KN are multiplied by: more classes, or rows of a loss's first chunk and of its second. Classes 0: the tape's own.
+function slopesAt({ classes: own, loss_tokens: tokens, loss_parts: parts }, batch, classes) {
+    if (tokens > 0 && parts > 0) {
+        const all = tokens * batch;
+        const rows = Math.min(2 ** Math.ceil(Math.log2(Math.ceil(all / parts))), all);
+        return [rows, Math.min(rows, all - rows)];
+    }
+    const more = classes > 0 && own > 0 ? classes - own : 0;
+    return [more, batch * more];
+}
+
+// Rounded as the allocator rounds.
 function sizesAt(tape, batch, classes) {
-    const more = classes > 0 && tape.header.classes > 0 ? classes - tape.header.classes : 0;
+    const [first, second] = slopesAt(tape.header, batch, classes);
     return tape.allocs.map((x) => {
-        const bytes = x.c + x.k * batch + (x.cn + x.kn * batch) * more;
+        const bytes = x.c + x.k * batch + x.cn * first + x.kn * second;
         return roundUp(Math.min(Math.max(bytes, 0), SIZE_MAX), BLOCK);
     });
 }

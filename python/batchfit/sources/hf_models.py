@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import adapters, build, stubs
+from .. import adapters, build, loss_words, losses, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -164,10 +164,17 @@ def load(name, knobs):
         _cast(model, torch.bfloat16)
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
+    fused = loss_words.is_fused(knobs.loss)
+    if fused and task != "causal-lm":
+        raise RecordError("--loss %s: of a decoder with its head, not of %s" % (knobs.loss, task))
+    if fused:
+        losses.apply(model, knobs)
     model, adapter = adapters.apply(model, knobs)
     library = ", ".join(filter(None, ("transformers " + transformers.__version__, adapter)))
     job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
     job.hidden = getattr(config.get_text_config(), "hidden_size", None) if hasattr(config, "get_text_config") else None
+    if fused:
+        job.loss_facts = loss_words.facts(knobs.loss, job.length, config.vocab_size, config.hidden_size)
     job.is_cast = knobs.weights == "bf16" or bool(knobs.adapter)
     job.after_step = adapters.after_step(model) if adapter else None
     return job

@@ -25,6 +25,7 @@ class Job:
         self.rec = None  # the recorder, while recording
         self.is_used_up = False  # a recording changes the model: another one needs a fresh one
         self.after_step = None  # called with the number of the step after the optimizer, or None
+        self.loss_facts = {}  # of a fused loss, for the header
         self.is_cast = False  # the source has given its weights the dtype that the knobs say
 
     def inputs(self, batch):

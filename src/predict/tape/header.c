@@ -30,6 +30,7 @@ static const struct header_field {
     FLAG(cudnn_benchmark), FLAG(prefetch),      TEXT(zero_grad),    TEXT(attention),
     NUMBER(classes),       NUMBER(parameters),  NUMBER(steps),      TEXT(adapter),
     TEXT(quant),           TEXT(weights),       TEXT(shard),        NUMBER(ranks),
+    TEXT(loss),            NUMBER(loss_tokens), NUMBER(loss_parts),
 #undef TEXT
 #undef NUMBER
 #undef FLAG
@@ -45,6 +46,8 @@ struct tape_header tape_header_unknown(void) {
                                 .parameters = TAPE_UNKNOWN,
                                 .steps = TAPE_UNKNOWN,
                                 .ranks = TAPE_UNKNOWN,
+                                .loss_tokens = TAPE_UNKNOWN,
+                                .loss_parts = TAPE_UNKNOWN,
                                 .checkpointing = TAPE_UNKNOWN,
                                 .ema = TAPE_UNKNOWN,
                                 .grad_scaler = TAPE_UNKNOWN,

@@ -186,6 +186,7 @@ static void grow_ids(struct builder *b) {
 }
 
 static int run_alloc(struct builder *b, const struct tape_op *op) {
+    int64_t none;
     struct tape_alloc x = {
         .event = (int32_t)b->event_count, .free_event = -1, .stream = op->stream, .tag = op->tag};
     int code = id_of(b, op, &x.id);
@@ -193,6 +194,7 @@ static int run_alloc(struct builder *b, const struct tape_op *op) {
     if (code == 0) code = name_number(b, op->op, &x.op);
     if (code == 0) code = name_number(b, op->module, &x.module);
     if (code == 0 && op->more.count > 0) code = value_of(b, op->more, &x.cn, &x.kn);
+    if (code == 0 && op->second.count > 0) code = value_of(b, op->second, &x.kn, &none);
     if (code < 0) return code;
     if (b->alloc_count == b->id_room) grow_ids(b);
     struct id_slot *slot = tape_id_map_at(&b->ids, x.id);
@@ -338,6 +340,11 @@ static void set_header(const struct builder *b, struct tape_header *h) {
     h->batch_count = 1;
     if (b->t->bounds[TAPE_DIM_SEQUENCE].most > 0) {
         h->sequence_length = b->values[TAPE_DIM_SEQUENCE];
+    }
+    if (tape_is_by_rows(h)) { // liger: chunks of logits about as large as the hidden states
+        int64_t vocabulary = b->values[TAPE_DIM_VOCABULARY], hidden = b->values[TAPE_DIM_HIDDEN];
+        h->loss_tokens = b->values[TAPE_DIM_SEQUENCE];
+        h->loss_parts = (vocabulary + hidden - 1) / hidden;
     }
     if (b->t->bounds[TAPE_DIM_IMAGE_SIZE].most > 0) h->image_size = b->values[TAPE_DIM_IMAGE_SIZE];
 }

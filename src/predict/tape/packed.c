@@ -95,7 +95,7 @@ static int read_sizes(struct unpacker *u, struct bytes *from) {
             *numbers[j] = take_signed(u, from);
             if (*numbers[j] >= number_limit || *numbers[j] <= -number_limit) return damaged(u);
         }
-        if (tape_size_wrong_at(h, s->c, s->k) != 0 || (h->classes < 0 && (s->cn | s->kn) != 0))
+        if (tape_size_wrong_at(h, s->c, s->k) != 0 || (!tape_has_slopes(h) && (s->cn | s->kn) != 0))
             return damaged(u);
     }
     return u->is_damaged ? damaged(u) : 0;

@@ -59,7 +59,7 @@ static int read_slope(const struct reader *r, int i, struct tape_alloc *x) {
     if (!rest.p || !tape_parse_number(first, &x->cn) || !tape_parse_number(rest, &x->kn)) {
         return tape_line_bad_field(&r->in, i, "n=CN,KN with two whole numbers");
     }
-    if (r->tape->header.classes < 0) {
+    if (!tape_has_slopes(&r->tape->header)) {
         return tape_line_bad(&r->in, "expected no n=, since the header has no \"classes\"");
     }
     return 0;

@@ -67,8 +67,10 @@ struct tape_header {
     struct str zero_grad, attention;
     struct str adapter, quant, weights; // "lora:16", "nf4", "bf16"; empty: none, none, not said
     struct str shard;                   // of one rank's part, "fsdp2"; empty: of all weights
+    struct str loss;                    // a fused one, "liger"; empty: none
     int64_t image_size, sequence_length, target_length, accumulation, classes, parameters, steps;
-    int64_t ranks; // that the weights are spread over
+    int64_t ranks;                   // that the weights are spread over
+    int64_t loss_tokens, loss_parts; // a sample's, and of how many its chunks are made
     int checkpointing, ema, grad_scaler, cudnn_benchmark, prefetch; // 0, 1 or TAPE_UNKNOWN
     double seconds;
     const int64_t *batches; // at which the sequence was recorded; ascending is not promised
@@ -89,7 +91,9 @@ struct tape_event {
 // Allocations are numbered in order of their `a` lines.
 struct tape_alloc {
     int64_t id;           // as written; for tape_write only
-    int64_t c, k, cn, kn; // bytes: C + K·B + (CN + KN·B)·(n − classes)
+    // Bytes: C + K·B + (CN + KN·B)·(n − classes), or with chunks of a loss C + K·B + CN·(rows of the
+    // first) + KN·(rows of the second).
+    int64_t c, k, cn, kn;
     int32_t event;        // its line
     int32_t free_event;   // the line that frees it; -1: lives to the end
     int32_t op, module;   // in strings; 0: unknown
@@ -143,6 +147,11 @@ int64_t tape_size(const struct tape *t, const struct tape_alloc *alloc, int64_t 
                   int64_t classes);
 // The same for all allocations at once: ret_bytes has room for alloc_count.
 void tape_sizes(const struct tape *t, int64_t batch, int64_t classes, int64_t *ret_bytes);
+// Rows of the first chunk of a loss that takes 2^n tokens at a time, and of the second.
+struct tape_rows {
+    int64_t first, second;
+};
+struct tape_rows tape_rows(const struct tape_header *h, int64_t batch);
 // Whether a size depends on the number of classes.
 bool tape_counts_classes(const struct tape *t);
 int64_t tape_scratch_size(const struct tape_scratch *s, int64_t batch);

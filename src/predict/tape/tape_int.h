@@ -51,4 +51,9 @@ int tape_word(struct str word, const char *const *words, int count);
 // "param, buffer, …" for messages.
 struct str tape_word_list(struct arena *a, const char *const *words, int count);
 
+// Whether the loss takes 2^n rows of tokens at a time, as liger's does.
+bool tape_is_by_rows(const struct tape_header *h);
+// Whether "n=" may follow an allocation: there are classes, or chunks of a loss.
+bool tape_has_slopes(const struct tape_header *h);
+
 #endif

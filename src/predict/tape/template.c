@@ -97,14 +97,24 @@ static int read_name(struct reader *r, struct str text, int32_t *ret) {
     return 0;
 }
 
+// n=SIZE, of chunks of a loss n=SIZE,SIZE
+static int read_slope(struct reader *r, struct str text, struct tape_op *x) {
+    bool has_rows = tape_is_by_rows(&r->t->header);
+    if (r->t->header.classes < 0 && !has_rows)
+        return tape_line_bad(&r->in, "expected no n=, since the header has no \"classes\"");
+    struct str first = str_cut(&text, ',');
+    if ((text.p != NULL) != has_rows)
+        return tape_line_bad(&r->in, has_rows ? "expected n=SIZE,SIZE" : "expected one size for n=");
+    int code = read_text(r, first, !has_rows, &x->more);
+    return code == 0 && has_rows ? read_text(r, text, false, &x->second) : code;
+}
+
 // [OP [MODULE]] [n=SIZE]
 static int read_names(struct reader *r, struct tape_op *x) {
     int last = r->in.count - 1, code = 0;
     struct str word = r->in.fields[last];
     if (last >= 4 && str_starts(word, STR("n="))) {
-        if (r->t->header.classes < 0)
-            return tape_line_bad(&r->in, "expected no n=, since the header has no \"classes\"");
-        code = read_text(r, str_slice(word, 2, word.len), true, &x->more);
+        code = read_slope(r, str_slice(word, 2, word.len), x);
         last--;
     }
     if (code == 0 && last > 5)

@@ -27,7 +27,9 @@ struct tape_op {
     int32_t other;         // LOOP: the op that ends it; LOOP_END: the one that begins it
     struct tape_expr id;   // ALLOC, FREE; LOOP: how many times; WORK: how many kernels
     struct tape_expr size; // ALLOC, SCRATCH; WORK: the flops of one
-    struct tape_expr more; // ALLOC: for each class more, or empty; WORK: the bytes of one
+    struct tape_expr more; // ALLOC: for each class more, or for each row of the first chunk of a
+                           // loss, or empty; WORK: the bytes of one
+    struct tape_expr second; // ALLOC: for each row of the second chunk, or empty
 };
 
 // "model.layers.{i+1}.mlp" is three pieces.

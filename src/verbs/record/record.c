@@ -60,7 +60,10 @@ static const struct cli_row rows[] = {
     {"attention", "WORD", CLI_TEXT, VALUE(8),
      "fused or math (default CUDA's own choice for that torch version)", "fused math"},
     {"num-classes", "N", CLI_TEXT, VALUE(9), "number of classes", ""},
-    {"loss", "WORD", CLI_TEXT, VALUE(10), "loss: ce or label-smoothing", "ce label-smoothing"},
+    {"loss", "WORD", CLI_TEXT, VALUE(10),
+     "loss: ce or label-smoothing; of an hf: decoder liger (with its other layers; liger:loss "
+     "without, liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's)",
+     ""},
     {"momentum", "X", CLI_TEXT, VALUE(11), "SGD momentum; 0: no momentum buffer", ""},
     {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "use Nesterov momentum", NULL},
     {"weight-decay", "X", CLI_TEXT, VALUE(12), "weight decay; only zero or not matters", ""},

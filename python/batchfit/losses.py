@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Losses that never have all logits at once, or not in fp32: liger's fused linear cross-entropy, Apple's cut one, torchtune's chunked one.
+
+Triton's kernels need a GPU; what they are given to write to is allocated by Python, and that is what stands here. Sources: liger-kernel
+0.5.2 to 0.8.5 (ops/fused_linear_cross_entropy.py, transformers/model/loss_utils.py), cut-cross-entropy 25.1.1 (cce.py, cce_lse_forward.py,
+indexed_dot.py, cce_backward.py, utils.py), torchtune 0.6.1 (modules/loss/ce_chunked_output_loss.py, and chunked_output of its
+modules/transformer.py).
+
+liger takes 2^n rows of tokens at a time, so many that a chunk of logits is about as large as the hidden states. That number is no sum of
+constants and batches, so such sizes say which chunk they are of (events.Log.of_chunk). The first two chunks are gone through: the logits of
+the first are still there while the second one's are made, and every later chunk asks for blocks of these sizes again.
+"""
+
+import types
+
+import torch
+import torch.nn.functional as F
+
+from . import composites, liger
+from .autocast import AUTOCAST
+from .errors import RecordError
+from .loss_words import FAMILIES, Loss, chunk_rows
+
+IGNORED = -100
+
+
+# ---- liger's ---------------------------------------------------------------------------------------------------------
+
+def _of_chunk(tensor, which, rows):
+    composites.STATE.rec.log.of_chunk(tensor, which, rows)
+    return tensor
+
+
+def _product(a, b, which, rows):
+    """a @ b as autocast has it; what is cast of a chunk's rows is of the chunk as well."""
+    low = AUTOCAST.lower([a, b])
+    for given, cast in zip((a, b), low):
+        if cast is not given and given.shape[0] == rows and given._is_view():
+            _of_chunk(cast, which, rows)
+    out = low[0] @ low[1]
+    del cast, low[1], low[0]
+    return out
+
+
+IN_PLACE = (0, 5, 3)  # before it a chunk's gradients were its logits times a number, in a tensor of their own
+BY_SUMS = (0, 6, 2)  # before it the weight's gradient was added up by the product itself, addmm
+
+
+def _zeros(tensor):
+    return torch.zeros_like(tensor) if tensor.requires_grad else None
+
+
+def _observe(rec, x, weight, dtype, is_trained):
+    """The products of all chunks as if there were one."""
+    if rec.work is None:
+        return
+    rec.quiet = True
+    x, weight, logits = (torch.empty(shape, dtype=dtype, device="meta") for shape in (x.shape, weight.shape, (x.shape[0], weight.shape[0])))
+    for a, b in [(x, weight.t()), (logits, weight)] + [(logits.t(), x)] * is_trained:
+        rec.work.observe("mm", torch.ops.aten.mm.default, (a, b), {}, a @ b)
+    rec.quiet = False
+
+
+class _Liger(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, target, version):
+        tokens, hidden = x.shape
+        rec = composites.STATE.rec
+        work, rec.work = rec.work, None
+        first = _zeros(weight) if version < BY_SUMS else None
+        grad_x, grad_w = _zeros(x), first if version < BY_SUMS else _zeros(weight)
+        losses = torch.zeros(tokens, dtype=torch.float32, device=x.device)
+        mask = target != IGNORED
+        counted = mask.sum()
+        if version >= IN_PLACE:
+            counted = None  # .item()
+        else:
+            mask = None
+        at = 0
+        for which, rows in enumerate(chunk_rows(tokens, -(-weight.shape[0] // hidden))):
+            if not rows:
+                break
+            part = x[at:at + rows]
+            logits = _of_chunk(_product(part, weight.t(), which, rows), which, rows)
+            grads = _of_chunk(logits * 1.0, which, rows) if version < IN_PLACE else logits
+            grad_x[at:at + rows] = _of_chunk(_product(grads, weight, which, rows), which, rows)
+            if grad_w is not None:
+                _Liger._add(grad_w, grads, part, which, version)
+            at += rows
+        rec.work = work
+        _observe(rec, x, weight, logits.dtype, grad_w is not None)
+        loss = losses.sum()
+        del mask, losses
+        ctx.save_for_backward(grad_x, grad_w)
+        ctx.counted = counted
+        return loss
+
+    @staticmethod
+    def _add(grad_w, grads, part, which, version):
+        """The weight's gradient with this chunk's."""
+        rows = part.shape[0]
+        if version >= BY_SUMS:
+            grad_w += _product(grads.t(), part, which, rows).float()
+        else:
+            same = grads.dtype == part.dtype or version < IN_PLACE
+            torch.addmm(grad_w, grads.t() if same else _of_chunk(grads.t().to(part.dtype), which, rows), part, out=grad_w)
+
+    @staticmethod
+    def backward(ctx, grad):
+        grad_x, grad_w = ctx.saved_tensors
+        torch.equal(grad, torch.tensor(1.0, device=grad.device))
+        return grad_x, grad_w, None, None
+
+
+def _liger_loss(model, hidden, labels, how):
+    labels = F.pad(labels, (0, 1), value=IGNORED)[..., 1:].contiguous()
+    loss = _Liger.apply(hidden.view(-1, hidden.shape[-1]), model.lm_head.weight, labels.view(-1), how.version)
+    return loss / labels.numel()  # num_items_in_batch, a number of the Trainer's
+
+
+# ---- Apple's ---------------------------------------------------------------------------------------------------------
+
+class _Cut(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, weight, valid):
+        tokens, device = valid.shape[0], x.device
+        sums = torch.empty(tokens, dtype=torch.float32, device=device)
+        locks = torch.empty(-(-tokens // 128), dtype=torch.int32, device=device)
+        means = torch.empty(weight.shape[0], dtype=torch.float32, device=device)
+        del locks
+        losses = torch.zeros(tokens, dtype=torch.float32, device=device)
+        ctx.save_for_backward(x, weight, sums, valid, means)
+        return losses.add_(sums).mean()
+
+    @staticmethod
+    def backward(ctx, grad):
+        x, weight, sums, _, means = ctx.saved_tensors
+        order = torch.argsort(means).to(torch.int32)
+        grad_x = torch.zeros_like(x)
+        grad_w = torch.zeros_like(weight, dtype=x.dtype) if weight.requires_grad else None
+        groups = -(-weight.shape[1] // 64)
+        locks = [torch.zeros(-(-n // groups), groups, dtype=torch.int32, device=x.device) for n in (sums.shape[0], weight.shape[0])]
+        del locks, order
+        return grad_x, grad_w, None
+
+
+def _valid(labels):
+    """utils._build_flat_valids: where labels count, as if all did."""
+    rows, columns = labels.shape
+    counts = labels[..., 1:] != IGNORED
+    places = torch.empty(rows * (columns - 1), 2, dtype=torch.int64, device=labels.device)
+    del counts
+    return places.to(torch.int32).sum(1)
+
+
+def _cut_loss(model, hidden, labels, how):
+    weight = model.lm_head.weight
+    if hidden.dtype == torch.float32 and torch.is_autocast_enabled():  # its kernels take no fp32 (axolotl's plugin casts)
+        hidden, weight = hidden.to(torch.get_autocast_dtype("cuda")), weight.to(torch.get_autocast_dtype("cuda"))
+    hidden = hidden.contiguous()
+    return _Cut.apply(hidden.view(-1, hidden.shape[-1]), weight, _valid(labels))
+
+
+# ---- torchtune's -----------------------------------------------------------------------------------------------------
+
+def _chunked_loss(model, hidden, labels, how):
+    """Chunks of the sequence: logits of each in the model's type, and each in fp32 in its turn."""
+    logits = [model.lm_head(part) for part in hidden.chunk(how.chunks, dim=1)]
+    labels = torch.hstack((labels[..., 1:], torch.full_like(labels[:, :1], IGNORED)))
+    counted = (labels != IGNORED).sum()
+    labels = [part.reshape(-1) for part in labels.chunk(how.chunks, dim=1)]
+    logits = [part.reshape(-1, part.size(-1)) for part in logits]
+    loss = 0.0
+    for part, label in zip(logits, labels):
+        loss = loss + F.cross_entropy(part.float(), label, ignore_index=IGNORED, reduction="sum")
+    return loss / counted
+
+
+TABLE = {"liger": _liger_loss, "cut": _cut_loss, "chunked": _chunked_loss}
+
+
+def apply(model, knobs):
+    """Puts the knobs' loss into a transformers decoder; with liger's its layers, too."""
+    how = Loss(knobs.loss)
+    kind = model.config.model_type
+    if kind not in FAMILIES:
+        raise RecordError("--loss %s: modelled for %s, not for a %s" % (how.text, ", ".join(FAMILIES), kind))
+    if how.name == "liger" and not how.is_alone:
+        liger.apply(model)
+
+    def forward(self, labels=None, **inputs):
+        hidden = self.model(**inputs)[0]
+        return {"loss": TABLE[how.name](self, hidden, labels, how)}
+    model.forward = types.MethodType(forward, model)
