@@ -49,6 +49,7 @@ struct str answer_plan_text(struct arena *a, const struct plan *p) {
         buf_add(&text, STR(", inference"));
     else if (p->optimizer.len > 0)
         buf_format(&text, ", %.*s", STR_ARG(p->optimizer));
+    if (p->loss.len > 0) buf_format(&text, ", %.*s loss", STR_ARG(p->loss));
     if (p->checkpointing) buf_add(&text, STR(", checkpointing"));
     if (p->shard.len > 0) buf_format(&text, ", %.*s", STR_ARG(p->shard));
     return buf_str(&text);

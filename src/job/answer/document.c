@@ -52,6 +52,7 @@ json_t *answer_plan_json(const struct plan *p) {
         p->checkpointing, "inference", p->inference);
     if (p->adapter.len > 0) json_object_set_new(plan, "adapter", json_text(p->adapter));
     if (p->quant.len > 0) json_object_set_new(plan, "quant", json_text(p->quant));
+    if (p->loss.len > 0) json_object_set_new(plan, "loss", json_text(p->loss));
     if (p->shard.len > 0) json_object_set_new(plan, "shard", json_text(p->shard));
     return plan;
 }

@@ -73,7 +73,8 @@ static unsigned changes(const struct plan *base, const struct plan *p) {
            (unsigned)!str_equal(p->adapter, base->adapter) << 5 |
            (unsigned)!str_equal(p->quant, base->quant) << 6 |
            (unsigned)!str_equal(p->shard, base->shard) << 7 |
-           (unsigned)(p->ranks != base->ranks) << 8;
+           (unsigned)(p->ranks != base->ranks) << 8 |
+           (unsigned)!str_equal(p->loss, base->loss) << 9;
 }
 
 static void apply(const struct plan *base, const struct plan *way, struct plan *ret) {
@@ -89,6 +90,7 @@ static void apply(const struct plan *base, const struct plan *way, struct plan *
     if (bits & 32) ret->adapter = way->adapter;
     if (bits & 64) ret->quant = way->quant;
     if (bits & 128) ret->shard = way->shard;
+    if (bits & 512) ret->loss = way->loss;
     if (bits & 256) {
         ret->ranks = way->ranks;
         ret->accumulation = way->accumulation;

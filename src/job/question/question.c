@@ -6,6 +6,7 @@
 #include "base/out.h"
 #include "base/shell.h"
 #include "job/question/adapter.h"
+#include "job/question/loss.h"
 #include "job/question/files.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
@@ -55,7 +56,8 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
 
 // An adapter or sharding matter to inference, too; by what loss it was trained does not.
 bool question_counts_out(const struct question *q, const struct config_guard *g) {
-    if (question_adapter_models(q, g) || question_shard_models(q, g)) return false;
+    if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
+        return false;
     return !q->plan.inference || !str_is(g->kind, "objective");
 }
 
@@ -297,6 +299,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     if (is_nhwc) p->layout = STR("nhwc");
     int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
     if (rc == 0) rc = question_adapter(q, o, why);
+    if (rc == 0) rc = question_loss(q, o, why);
     if (rc == 0) rc = question_shard(q, o, why);
     return rc < 0 ? rc : take_precision(q, o->precision, why);
 }
@@ -400,6 +403,7 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.ema = h->ema == 1;
     q->plan.adapter = h->adapter;
     q->plan.quant = h->quant;
+    q->plan.loss = h->loss;
 }
 
 // Where nobody says a precision, a language model trains as it is published: in bf16; others as
@@ -455,6 +459,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     if (rc == 0 && q->plan.model.len == 0 && !o->model_is_optional) rc = no_model(q, why);
     if (rc == 0) take_unsaid_precision(q, o);
     if (rc == 0) rc = fill_batches(q, o, why);
+    if (rc == 0) question_loss_check(q, o);
     if (rc == 0) rc = question_shard_check(q, o, why);
     if (rc == 0) rc = open_tables(q, o->like, why);
     if (rc == 0 && !o->model && !o->tape) rc = question_several(q, why);

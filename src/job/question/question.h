@@ -15,7 +15,7 @@ struct question;
 struct question_options {
     struct cli_options base;
     const char *config, *dialect, *section, *keys;
-    const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant, *shard, *gpus;
+    const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant, *shard, *gpus, *loss;
     int64_t image_size, sequence_length, target_length, classes, ranks;
     int64_t batch, accumulation, effective, least, most, multiple;
     bool checkpointing, inference, ema, channels_last;
@@ -45,6 +45,10 @@ struct question_options {
                 ""),                                                                         \
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                         \
                 "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),    \
+        CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                           \
+                "how a language model's loss is computed: liger (with its layers, as "       \
+                "use_liger_kernel; needs --checkpointing); of a recording cut, chunked",     \
+                "liger"),                                                                    \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                         \
                 "how several GPUs share the weights: fsdp2 (torch's fully_shard), zero1 to " \
                 "zero3 (DeepSpeed; zero3:BUCKET:overlap)",                                   \

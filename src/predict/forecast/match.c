@@ -220,6 +220,14 @@ static int serves_adapter(const struct plan *p, const struct forecast_model *m,
     return str_equal(p->adapter, h->adapter) && str_equal(p->quant, h->quant) ? FREE : NO;
 }
 
+// What a user recorded with one version of liger's is of liger's.
+static int serves_loss(const struct plan *p, const struct forecast_model *m,
+                       const struct tape_header *h) {
+    (void)m;
+    if (p->inference || str_equal(p->loss, h->loss)) return FREE;
+    return str_is(p->loss, "liger") && str_starts(h->loss, STR("liger@")) ? 1 : NO;
+}
+
 static int serves_name(const struct plan *p, const struct forecast_model *m,
                        const struct tape_header *h) {
     (void)p;
@@ -259,11 +267,12 @@ static void note_name(struct arena *a, const struct plan *p, struct forecast_tap
                    STR_ARG(p->model), STR_ARG(model));
 }
 
-enum { IMAGE_SIZE = 4 };
+enum { IMAGE_SIZE = 5 };
 static const struct property properties[] = {
     {"name", serves_name, note_name},
     {"mode", serves_mode, NULL},
     {"adapter", serves_adapter, NULL},
+    {"loss", serves_loss, NULL},
     {"sharding", serves_shard, NULL},
     [IMAGE_SIZE] = {"image size", serves_image, note_image},
     {"sequence length", serves_sequence, note_sequence},

@@ -37,6 +37,17 @@ static bool use_sgd(struct plan *p, const struct gpu *gpu) {
     return use_optimizer(p, STR("sgd"));
 }
 
+static bool use_liger(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->loss.len > 0 || p->inference || !p->checkpointing) return false;
+    p->loss = STR("liger");
+    return true;
+}
+
+static bool use_liger_and_checkpointing(struct plan *p, const struct gpu *gpu) {
+    return use_checkpointing(p, gpu) && use_liger(p, gpu);
+}
+
 static bool use_bf16(struct plan *p, const struct gpu *gpu) {
     if (p->precision == PLAN_BF16 || !gpu->has_bf16 || p->inference) return false;
     p->precision = PLAN_BF16;
@@ -112,10 +123,14 @@ static const struct {
     bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
 } remedies[] = {
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
+    {"Liger kernels", "needs liger-kernel; as fast or faster", use_liger},
     {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
     {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
     {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
+    {"gradient checkpointing and Liger kernels",
+     "needs liger-kernel; a second forward pass: about a third slower",
+     use_liger_and_checkpointing},
     {"Adafactor", "another optimizer: learning rate and schedule change", use_adafactor},
     {"SGD with momentum", "another optimizer: learning rate and schedule change", use_sgd},
     {"weights in bf16", "loses precision in small updates", use_bf16},

@@ -59,6 +59,16 @@ static struct str has_quant(const struct tape_shelf_entry *e) {
     return quant_text(e->entry.header.quant);
 }
 
+static struct str loss_text(struct str loss) {
+    return loss.len > 0 ? loss : STR("of all logits");
+}
+static struct str wanted_loss(const struct wish *w) {
+    return loss_text(w->plan->loss);
+}
+static struct str has_loss(const struct tape_shelf_entry *e) {
+    return loss_text(e->entry.header.loss);
+}
+
 // Templates of ZeRO are of the model as its engine has it, and of one that says where stage 3 asks
 // for parameters: tape_zero makes the stages of them.
 static bool is_zero(const struct plan *p) {
@@ -140,6 +150,7 @@ static const struct property {
     {"adapter", wanted_adapter, has_adapter},
     {"weights in four bits", wanted_quant, has_quant},
     {"sharding", wanted_shard, has_shard},
+    {"a loss", wanted_loss, has_loss},
     {"optimizer", wanted_optimizer, has_optimizer},
     {"precision", wanted_precision, has_precision},
     {"gradient checkpointing", wanted_checkpointing, has_checkpointing},
@@ -265,6 +276,7 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
     made->header.parameters = w->shape->parameters;
     made->header.adapter = w->plan->adapter;
     made->header.quant = w->plan->quant;
+    made->header.loss = w->plan->loss;
     made->header.shard = w->plan->shard;
     t->entry = made;
     t->template = e->name;
@@ -330,6 +342,10 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         str_list_add(a, &t->notes,
                      STR("weights are counted in fp32 under autocast: loaded in bf16 (--precision "
                          "bf16) a training needs less"));
+    if (p->loss.len > 0)
+        str_list_add(a, &t->notes,
+                     STR("liger-kernel 0.8 as use_liger_kernel applies it: the loss by chunks of "
+                         "tokens, RMSNorm, gated units and rotary embedding in its kernels"));
     if (p->adapter.len > 0 && p->optimizer.len > 0 && !str_is(p->optimizer, "adamw"))
         str_list_format(a, &t->notes, "%.*s: the adapter's states are counted as AdamW's",
                         STR_ARG(p->optimizer));

@@ -35,6 +35,7 @@ struct plan {
     struct str quant;     // of frozen weights: one of plan_quants; empty: none
     struct str shard; // how the ranks share weights: one of plan_shards, of ZeRO with more behind a
                       // colon (plan_zero_read); empty: each has all
+    struct str loss;  // a fused one, as plan_is_loss has it; empty: all logits at once
     bool checkpointing, ema, inference;
     bool fused; // the optimizer's kernel needs no temporaries
 };
@@ -73,6 +74,9 @@ struct plan_zero {
 bool plan_zero_read(struct str shard, struct plan_zero *ret);
 bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b);
 const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a shard spells it
+// "liger" (with its other layers, as use_liger_kernel has them), "liger:loss", "liger@0.5.2",
+// "chunked", "chunked:16", "cut": the recorder's words.
+bool plan_is_loss(struct str text);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
 // LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether
 // it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and

@@ -52,6 +52,7 @@ static const struct column {
     HEADER(parameters, CELL_NUMBER),
     HEADER(adapter, CELL_TEXT),
     HEADER(shard, CELL_TEXT),
+    HEADER(loss, CELL_TEXT),
     HEADER(quant, CELL_TEXT),
     HEADER(weights, CELL_TEXT),
 #undef HEADER

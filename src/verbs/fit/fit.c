@@ -64,7 +64,7 @@ static const struct cli_row rows[] = {
 static const char of_check[] =
     "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
     "safety-margin overhead other-processes alloc-conf tape dialect section key gpu gpu-memory "
-    "optimizer checkpointing lora quant shard gpus test-only check max-memory format base base-ref "
+    "optimizer checkpointing lora quant loss shard gpus test-only check max-memory format base base-ref "
     "lock update-lock allow-unjudged";
 
 static bool is_given(const struct fit_options *o, const struct cli_row *row) {
@@ -89,7 +89,7 @@ static bool is_given(const struct fit_options *o, const struct cli_row *row) {
 static const char of_slurm[] =
     "config model img-size seq-len target-len num-classes precision channels-last ema ranks "
     "min-batch-size max-batch-size multiple safety-margin overhead alloc-conf tape dialect section "
-    "key optimizer checkpointing lora quant shard effective-batch-size test-only save-config "
+    "key optimizer checkpointing lora quant loss shard effective-batch-size test-only save-config "
     "add-accumulation force-anchor force-special no-history store on cheapest partition gres "
     "job-time exec";
 
