@@ -125,6 +125,11 @@ class TestAdapters(unittest.TestCase):
         with tempfile.TemporaryDirectory() as folder:
             return recorder.record("hf:" + variant.write_config(folder, value), dict(said, seq_len=128, batches=[2]))
 
+    def test_a_fused_loss_under_an_adapter(self):
+        tape = self.record(adapter="lora:4", quant="nf4", precision="amp-bf16", weights="bf16", optimizer="adamw", loss="liger", checkpointing=True)
+        self.assertIn('"loss":"liger","loss_tokens":128,"loss_parts":42,', tape)
+        self.assertIn(" n=%d,0\n" % (2 * SHAPES["3B b4 s1000"]["V"]), tape)  # a row of the first chunk's logits
+
     def test_targets_that_match_nothing(self):
         with self.assertRaisesRegex(RecordError, "peft: Target modules"):
             self.record(adapter="lora:16:nothing")

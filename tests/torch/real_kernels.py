@@ -139,16 +139,16 @@ def real(name):
     """(function, tensors, autocast) of the library's own."""
     what, shape, *more = name.split("-")
     if what == "liger":
-        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction as Function
+        from liger_kernel.ops.fused_linear_cross_entropy import LigerFusedLinearCrossEntropyFunction
         def run(x, w, t):
-            out = Function.apply(x, w, t)
+            out = LigerFusedLinearCrossEntropyFunction.apply(x, w, t)
             return out[0] if isinstance(out, tuple) else out
         return run, _loss_tensors(shape, more), "amp" in more
     if what == "cut":
-        from cut_cross_entropy.cce import CCEParams, LinearCrossEntropyFunction as Function
+        from cut_cross_entropy.cce import CCEParams, LinearCrossEntropyFunction
         def run(x, w, t):
             valid = torch.empty(t.shape[0] - 1, dtype=torch.int64, device="meta")
-            return Function.apply(x, w, CCEParams(t, valid, None, "mean", 0.1, True, t.shape))
+            return LinearCrossEntropyFunction.apply(x, w, CCEParams(t, valid, None, "mean", 0.1, True, t.shape))
         return run, _loss_tensors(shape, more), False
     from liger_kernel.ops.rms_norm import LigerRMSNormFunction
     from liger_kernel.ops.rope import LigerRopeFunction

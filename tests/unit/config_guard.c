@@ -299,6 +299,11 @@ static const struct row rows[] = {
      "qat:\n  weight_dtype: int4\n",
      "quantisation-aware training (qat), Liger kernels (plugins), fused cross entropy (plugins), "
      "eager attention (attn_implementation: eager)"},
+    {"some of liger's kernels", "c.yaml",
+     "base_model: m\nmicro_batch_size: 2\nliger_rope: true\nliger_rms_norm: true\n"
+     "liger_glu_activation: false\nliger_layer_norm: true\n",
+     "Liger's RMSNorm (liger_rms_norm: true), Liger's rotary embedding (liger_rope: true), other "
+     "kernels of Liger's (liger_layer_norm: true)"},
     {"kernels that are off", "c.yaml",
      "base_model: m\nmicro_batch_size: 2\nplugins: []\nliger_rope: false\nqat:\n"
      "cut_cross_entropy: false\nattn_implementation: flash_attention_2\n",

@@ -34,6 +34,7 @@ static void the_plan_chooses(void **state) {
         const char *model, *quant, *template;
         bool checkpointing;
         int64_t batch;
+        const char *loss;
     } cases[] = {
         {"meta-llama/Llama-3.1-8B", "", "llama-lora", false, 4},
         {"meta-llama/Llama-3.1-8B", "", "llama-lora-b1", false, 1},
@@ -41,6 +42,9 @@ static void the_plan_chooses(void **state) {
         {"meta-llama/Llama-3.2-1B", "", "llama-lora-tied", false, 4},
         {"meta-llama/Llama-2-7b-hf", "nf4-dq", "llama-qlora-dq-checkpointing-mha-b1", true, 1},
         {"mistralai/Mistral-7B-v0.1", "", "mistral-lora", false, 4},
+        {"meta-llama/Llama-3.1-8B", "", "llama-liger-lora-checkpointing", true, 4, "liger"},
+        {"meta-llama/Llama-3.1-8B", "nf4-dq", "llama-liger-qlora-dq-checkpointing", true, 1,
+         "liger"},
     };
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
@@ -49,6 +53,7 @@ static void the_plan_chooses(void **state) {
         struct forecast f;
         plan.quant = str_of(cases[i].quant);
         plan.checkpointing = cases[i].checkpointing;
+        plan.loss = str_of(cases[i].loss ? cases[i].loss : "");
         struct forecast_tape *t = filled(&cache, &plan, &f, cases[i].batch);
         if (!str_is(t->template, cases[i].template)) fail_msg("%.*s", STR_ARG(t->template));
         assert_true(str_equal(t->entry->header.adapter, plan.adapter));

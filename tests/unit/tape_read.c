@@ -57,6 +57,27 @@ static void a_whole_tape(void **state) {
     assert_null(tape_work_value(&t, &t.works[1], "m").p);
 }
 
+// Of 2^n tokens at a time: all of a few, and what is left for the second.
+static void rows_of_chunks(void **state) {
+    (void)state;
+    static const struct {
+        int64_t tokens, parts, batch, first, second;
+    } cases[] = {{4096, 8, 4, 2048, 2048},
+                 {4096, 8, 3, 2048, 2048},
+                 {5, 2, 1, 4, 1},
+                 {4096, 1, 2, 8192, 0},
+                 {1, 63, 1, 1, 0},
+                 {INT64_C(1) << 40, 3, 1 << 30, INT64_C(1) << 59, INT64_C(1) << 59}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tape_header h = tape_header_unknown();
+        h.loss_tokens = cases[i].tokens;
+        h.loss_parts = cases[i].parts;
+        struct tape_rows rows = tape_rows(&h, cases[i].batch);
+        assert_int_equal(rows.first, cases[i].first);
+        assert_int_equal(rows.second, cases[i].second);
+    }
+}
+
 static void out_as_it_went_in(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -152,6 +173,10 @@ static const struct {
     {HEAD "f@1 1\n", "x.tape:2: expected one of the keywords"},
     {HEAD "a 1 2 3 other op n=1\n", "x.tape:2: expected n=CN,KN"},
     {HEAD "a 1 2 3 other op n=1,x\n", "x.tape:2: expected n=CN,KN"},
+    {"{\"tape\":1,\"model\":\"m\",\"loss\":\"liger\",\"loss_tokens\":0,\"loss_parts\":2,"
+     "\"batches\":[1]}\n"
+     "a 1 2 3 other n=1,1\n",
+     "x.tape:2: expected no n="},
     {"{\"tape\":1,\"model\":\"m\",\"batches\":[1]}\na 1 2 3 other n=1,1\n",
      "x.tape:2: expected no n="},
     {HEAD "a 1 2 3 other op\001\n", "x.tape:2: expected a name in printable UTF-8"},
@@ -271,6 +296,7 @@ static void bombs_are_refused(void **state) {
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_tape),
+        cmocka_unit_test(rows_of_chunks),
         cmocka_unit_test(out_as_it_went_in),
         cmocka_unit_test(sizes),
         cmocka_unit_test(malformed_tapes_are_named_by_line),

@@ -211,7 +211,7 @@ static const struct {
     {HEAD "a 1 5 other", "x.tape:2: expected a line end; the file ends in the middle of a line"},
     {HEAD "a 1 5 other n=1\n", "x.tape:2: expected no n=, since the header has no \"classes\""},
     {OF_IMAGES "a 1 5 other op n=1 n=1\n", "x.tape:2: expected a name, not n="},
-    {OF_IMAGES "a 1 5 other n=1,2\n", "x.tape:2: expected terms joined by + or - in '1,2'"},
+    {OF_IMAGES "a 1 5 other n=1,2\n", "x.tape:2: expected n=SIZE"},
     {OF_IMAGES "a 1 5 other op a.module more\n",
      "x.tape:2: expected n=SIZE or nothing after MODULE, not 'more'"},
     {OF_IMAGES "a 1 5[I+] other\n",
@@ -325,6 +325,30 @@ static void a_template_is_no_tape(void **state) {
     assert_false(tape_is_template(&a, STR("x"), STR("nothing")));
 }
 
+static void a_loss_by_rows(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_template *t;
+    struct tape made;
+    struct fail why = {0};
+    struct buf text = buf_new(&a);
+    const int64_t values[TAPE_DIM_COUNT] = {
+        [TAPE_DIM_SEQUENCE] = 100, [TAPE_DIM_HIDDEN] = 64, [TAPE_DIM_VOCABULARY] = 1000};
+    const struct str source =
+        STR("{\"tape\":2,\"model\":\"m\",\"loss\":\"liger\",\"dims\":{\"batch\":[1,64],"
+            "\"sequence\":[1,1000],\"hidden\":[1,1000],\"vocabulary\":[1,9999]}}\n"
+            "m forward 0\na 1 0 temporary mm n=2V,0\na 2 0 temporary mm n=0,2D\n");
+    if (tape_template_read(&a, STR("x.tape"), source, &t, &why) < 0) fail_msg("%s", why.message);
+    if (tape_instantiate(&a, t, values, &made, &why) < 0) fail_msg("%s", why.message);
+    tape_write(&made, &text);
+    assert_true(str_find(buf_str(&text), STR("\"loss_tokens\":100,\"loss_parts\":16")) > 0);
+    assert_true(str_find(buf_str(&text), STR("\na 1 0 0 temporary mm n=2000,0\n"
+                                             "a 2 0 0 temporary mm n=0,128\n")) > 0);
+    // 300 tokens in chunks of 32, for 19 of them are a sixteenth
+    assert_int_equal(tape_size(&made, &made.allocs[0], 3, 0), 2000 * 32);
+    assert_int_equal(tape_size(&made, &made.allocs[1], 3, 0), 128 * 32);
+}
+
 static void images_have_classes_and_work(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -386,17 +410,12 @@ static void many_layers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_run_through),
-        cmocka_unit_test(what_comes_out_is_a_tape),
-        cmocka_unit_test(a_batch_that_is_given),
-        cmocka_unit_test(ranks_share_rows),
-        cmocka_unit_test(blocks_within_blocks),
-        cmocka_unit_test(malformed),
-        cmocka_unit_test(values_out_of_bounds),
-        cmocka_unit_test(a_template_is_no_tape),
-        cmocka_unit_test(images_have_classes_and_work),
-        cmocka_unit_test(sums_are_divided),
-        cmocka_unit_test(many_layers),
+        cmocka_unit_test(blocks_are_run_through), cmocka_unit_test(what_comes_out_is_a_tape),
+        cmocka_unit_test(a_batch_that_is_given),  cmocka_unit_test(ranks_share_rows),
+        cmocka_unit_test(blocks_within_blocks),   cmocka_unit_test(malformed),
+        cmocka_unit_test(values_out_of_bounds),   cmocka_unit_test(a_template_is_no_tape),
+        cmocka_unit_test(a_loss_by_rows),         cmocka_unit_test(images_have_classes_and_work),
+        cmocka_unit_test(sums_are_divided),       cmocka_unit_test(many_layers),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

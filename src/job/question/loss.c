@@ -28,7 +28,8 @@ static bool has_liger(const struct question *q) {
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         const struct str key = last_key(g->path);
-        is_other |= str_is(g->kind, "objective") || (is_liger(g) && str_is(key, "liger_kernel_config"));
+        is_other |=
+            str_is(g->kind, "objective") || (is_liger(g) && str_is(key, "liger_kernel_config"));
         if (!is_liger(g)) continue;
         has_switch |= str_is_one_of(key, switches);
         part_count += str_is_one_of(key, parts);
@@ -39,8 +40,9 @@ static bool has_liger(const struct question *q) {
 int question_loss(struct question *q, const struct question_options *o, struct fail *why) {
     if (q->plan.inference) return 0;
     if (o->loss && !plan_is_loss(str_of(o->loss))) {
-        fail_set(why, FAIL_USAGE, "--loss %s: not liger, liger:loss, liger@VERSION, chunked, "
-                                  "chunked:N or cut",
+        fail_set(why, FAIL_USAGE,
+                 "--loss %s: not liger, liger:loss, liger@VERSION, chunked, "
+                 "chunked:N or cut",
                  o->loss);
         return fail_hint(why, "for example --loss liger --checkpointing; without --loss all logits "
                               "are there at once");

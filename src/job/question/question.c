@@ -54,24 +54,6 @@ static int read_keys(const char *keys, struct config_options *options, struct fa
     return 0;
 }
 
-// An adapter or sharding matter to inference, too; by what loss it was trained does not.
-bool question_counts_out(const struct question *q, const struct config_guard *g) {
-    if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
-        return false;
-    return !q->plan.inference || !str_is(g->kind, "objective");
-}
-
-struct str question_not_modelled(const struct question *q) {
-    struct buf text = buf_new(q->arena);
-    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
-        const struct config_guard *g = &q->reading.guards[i];
-        if (!question_counts_out(q, g)) continue;
-        buf_format(&text, "%s%.*s (%.*s%s%.*s)", text.count > 0 ? ", " : "", STR_ARG(g->what),
-                   STR_ARG(g->path), g->value.len > 0 ? ": " : "", STR_ARG(g->value));
-    }
-    return buf_str(&text);
-}
-
 // Empty: there is nothing of the kind.
 static struct str guard_text(const struct question *q, bool is_measured) {
     struct str what = question_not_modelled(q);

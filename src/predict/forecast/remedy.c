@@ -123,7 +123,7 @@ static const struct {
     bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
 } remedies[] = {
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
-    {"Liger kernels", "needs liger-kernel; as fast or faster", use_liger},
+    {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
     {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
     {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},

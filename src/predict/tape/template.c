@@ -104,7 +104,7 @@ static int read_slope(struct reader *r, struct str text, struct tape_op *x) {
         return tape_line_bad(&r->in, "expected no n=, since the header has no \"classes\"");
     struct str first = str_cut(&text, ',');
     if ((text.p != NULL) != has_rows)
-        return tape_line_bad(&r->in, has_rows ? "expected n=SIZE,SIZE" : "expected one size for n=");
+        return tape_line_bad(&r->in, "expected n=%s", has_rows ? "SIZE,SIZE" : "SIZE");
     int code = read_text(r, first, !has_rows, &x->more);
     return code == 0 && has_rows ? read_text(r, text, false, &x->second) : code;
 }

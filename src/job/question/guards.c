@@ -1,0 +1,23 @@
+// SPDX-License-Identifier: Apache-2.0
+// Which of a config's settings that change the memory are not in the plan.
+#include "job/question/adapter.h"
+#include "job/question/loss.h"
+#include "job/question/shard.h"
+
+// An adapter or sharding matter to inference, too; by what loss it was trained does not.
+bool question_counts_out(const struct question *q, const struct config_guard *g) {
+    if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
+        return false;
+    return !q->plan.inference || !str_is(g->kind, "objective");
+}
+
+struct str question_not_modelled(const struct question *q) {
+    struct buf text = buf_new(q->arena);
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
+        const struct config_guard *g = &q->reading.guards[i];
+        if (!question_counts_out(q, g)) continue;
+        buf_format(&text, "%s%.*s (%.*s%s%.*s)", text.count > 0 ? ", " : "", STR_ARG(g->what),
+                   STR_ARG(g->path), g->value.len > 0 ? ": " : "", STR_ARG(g->value));
+    }
+    return buf_str(&text);
+}
