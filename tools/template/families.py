@@ -66,7 +66,7 @@ LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
 # Families of which some kinds are shipped: the most used ones of what is large.
 FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
-       "gemma2": "full lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split(),
+       "gemma2": "full lora lora-dropout qlora qlora-dropout liger-full liger-qlora".split(),  # of liger-lora the first layer differs
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split()}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
