@@ -3,6 +3,7 @@
 
 #include "base/shell.h"
 #include "base/unit.h"
+#include "cli/options.h"
 #include "job/answer/answer_int.h"
 #include "job/answer/verdict.h"
 #include "view/show/report.h"
@@ -11,19 +12,13 @@ struct shared {
     struct question *q;
     const struct answer *answer;
     bool changes;
-    char *const *words;
+    const struct cli_options *base;
 };
 
 // The command without the card's own option.
 static struct str command_text(const struct shared *s) {
     struct arena *a = s->q->arena;
-    struct str_words kept = {.arena = a};
-    bool is_path = false;
-    for (char *const *word = s->words; *word; word++) {
-        bool is_ours = is_path || str_starts(str_of(*word), STR("--share"));
-        is_path = str_is(str_of(*word), "--share");
-        if (!is_ours) str_word_add(&kept, str_of(*word));
-    }
+    const struct str_words kept = cli_words_without(a, s->base, "share", NULL);
     return str_format(a, "batchfit %.*s", STR_ARG(shell_command(a, kept.items)));
 }
 
@@ -90,6 +85,6 @@ int answer_share_check(struct arena *a, const char *paths, struct fail *why) {
 
 int answer_share_write(struct question *q, const struct answer *answer, bool changes,
                        const struct answer_share_asked *asked, struct fail *why) {
-    struct shared shared = {q, answer, changes, asked->words};
+    struct shared shared = {q, answer, changes, asked->base};
     return show_report_write(q->arena, kinds, asked->paths, &shared, why);
 }

@@ -14,8 +14,8 @@
 // Before anything is computed: the files' kinds and folders. NULL: nothing is asked.
 int answer_share_check(struct arena *a, const char *paths, struct fail *why);
 struct answer_share_asked {
-    const char *paths;  // of the option, a line each
-    char *const *words; // of the command (struct cli_options)
+    const char *paths;              // of the option, a line each
+    const struct cli_options *base; // the command
 };
 // `changes`: the answer's batch is for the config.
 int answer_share_write(struct question *q, const struct answer *answer, bool changes,

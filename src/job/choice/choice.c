@@ -235,7 +235,7 @@ static int write_trace(struct arena *a, const struct choice_measured *m, const c
 
 static int share(struct question *q, const struct choice_options *o, const struct answer *answers,
                  ptrdiff_t count, bool changes, struct fail *why) {
-    const struct answer_share_asked asked = {o->share, o->q.base.words};
+    const struct answer_share_asked asked = {o->share, &o->q.base};
     if (count == 1) return answer_share_write(q, &answers[0], changes, &asked, why);
     fail_set(why, FAIL_USAGE, "--share: there are %d GPUs, but a card is of one", (int)count);
     return fail_hint(why, "name it with --gpu");

@@ -2,7 +2,7 @@
 // batchfit bench: how fast is each setting, where does its time go, and which one to train with?
 // Reads what is asked, launches each setting as a process of its own, round after round, and shows
 // what came of it.
-#include "job/grid/grid.h"
+#include "verbs/bench/cluster.h"
 
 #include "base/out.h"
 #include "base/unit.h"
@@ -79,6 +79,7 @@ static const struct cli_row option_rows[] = {
     CLI_ROW_TRACE_STEPS(AT(trace)),
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
      "measure everything, even what an interrupted run of the same command has measured", NULL},
+    CLUSTER_ROWS(struct bench_options),
     {.name = NULL},
 };
 
@@ -406,7 +407,10 @@ static int bench_run(struct arena *a, const struct cli_options *options, struct 
     struct grid b = {.arena = a};
     struct grid_asked asked;
     struct launch launch;
-    int rc = grid_ask(a, o, &b, &asked, why);
+    const struct bench_options *all = (const struct bench_options *)options;
+    int rc = cluster_check(&all->cluster, why);
+    if (rc == 0) rc = grid_ask(a, o, &b, &asked, why);
+    if (rc == 0 && all->cluster.on) return bench_cluster(a, all, why);
     if (rc == 0) rc = launch_open(a, &asked.l, asked.command, &launch, why);
     if (rc < 0) return rc;
     b.place = &launch.place;
@@ -440,10 +444,11 @@ const struct cli_verb bench_verb = {
         "train.py --bs {batch} --workers {workers} {amp:--amp}\n"
         "batchfit bench --axis algo=Ring,Tree --env NCCL_ALGO={algo} -- torchrun train.py\n"
         "batchfit bench --model resnet50 --batch-sizes 16 32 64 -o bench.html\n"
+        "batchfit bench --on slurm --batch-sizes 16 32 64 -- python train.py --bs {batch}\n"
         "batchfit bench --engine torch onnxruntime trtexec --model resnet50 --precision fp32 fp16",
     .options = option_rows,
     .common = "config model batch-sizes num-workers precision compile axis engine steps output",
-    .options_size = sizeof(struct grid_options),
+    .options_size = sizeof(struct bench_options),
     .run = bench_run,
     .takes_command = true,
 };

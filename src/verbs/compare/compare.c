@@ -38,6 +38,9 @@ static const struct cli_row option_rows[] = {
     HISTORY_ROWS(struct compare_options),
     CLI_ROW_GPU_IDS(AT(l.cards)),
     CLI_ROW_MACHINE_GAUGES(AT(l.machine)),
+    CLUSTER_ROWS(struct compare_options),
+    {"fresh", NULL, CLI_SWITCH, AT(fresh),
+     "with --on slurm: measure again what an earlier call has measured", NULL},
     {.name = NULL},
 };
 
@@ -122,8 +125,10 @@ static int compare_run(struct arena *a, const struct cli_options *options, struc
     const struct compare_options *o = (const struct compare_options *)options;
     struct compare *c = arena_new(a, struct compare, 1);
     *c = (struct compare){.arena = a, .options = o, .is_of_runs = o->runs != NULL};
-    int rc = compare_ask(c, why);
+    int rc = compare_cluster_check(o, why);
+    if (rc == 0) rc = compare_ask(c, why);
     if (rc < 0) return rc;
+    if (o->cluster.on) return compare_cluster(a, o, why);
     if (!o->runs) return compare_configs(c, why);
     rc = compare_recall(c, why);
     return rc < 0 ? rc : answer(c, why);
@@ -149,6 +154,8 @@ const struct cli_verb compare_verb = {
                 "python train.py --config {config}\n"
                 "batchfit compare --a a.yaml --b b.yaml --cost aws --runs-per-month 20 --samples "
                 "50000 --epochs 90 -- python train.py --config {config}\n"
+                "batchfit compare --a a.yaml --b b.yaml --on slurm -- python train.py --config "
+                "{config}\n"
                 "batchfit compare --runs 41 57",
     .options = option_rows,
     .common = "a b metrics pairs steps device report runs cost",

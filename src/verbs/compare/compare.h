@@ -4,6 +4,7 @@
 #ifndef COMPARE_COMPARE_H
 #define COMPARE_COMPARE_H
 
+#include "job/cluster/cluster.h"
 #include "job/grid/grid.h"
 #include "predict/gpu/price.h"
 
@@ -31,6 +32,8 @@ struct compare_options {
     const char *a, *b, *metrics, *reports, *runs, *cost, *data_path, *data_key;
     int64_t pairs, runs_per_month, samples, epochs;
     double cool_seconds;
+    struct cluster_options cluster;
+    bool fresh;
 };
 
 struct compare_side {
@@ -99,6 +102,10 @@ int compare_values(struct compare *c, struct compare_side *side, struct fail *wh
 int compare_measure(struct compare *c, struct launch *l, struct history *h, struct fail *why);
 // Two runs of the history.
 int compare_recall(struct compare *c, struct fail *why);
+
+// --on slurm (cluster.c): as a job on each GPU type. FAIL_MACHINE: nothing was measured.
+int compare_cluster_check(const struct compare_options *o, struct fail *why); // FAIL_USAGE
+int compare_cluster(struct arena *a, const struct compare_options *o, struct fail *why);
 
 // --- What it comes to (judge.c, cost.c) ----------------------------------------------------------
 

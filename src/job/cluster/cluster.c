@@ -1,0 +1,379 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "job/cluster/cluster.h"
+
+#include "base/json.h"
+#include "base/os.h"
+#include "base/out.h"
+#include "base/shell.h"
+#include "base/unit.h"
+#include "cli/options.h"
+#include "records/store/store.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+enum { POLL_US = 500000, GONE_POLLS = 6 };
+static const int64_t answer_ms = 60000;
+
+static volatile sig_atomic_t is_interrupted;
+
+static void interrupt(int number) {
+    (void)number;
+    is_interrupted = 1;
+}
+
+// --- The question --------------------------------------------------------------------------------
+
+// Of the call, what is for the front end alone.
+static const char own[] = "on partition job-time json fresh";
+
+// The question is the same with --fresh and without.
+static struct str job_command(const struct cluster *t, bool is_fresh) {
+    const struct cluster_question *q = t->question;
+    struct str_words kept = cli_words_without(t->arena, q->base, own, q->own);
+    struct buf b = buf_new(t->arena);
+    char self[4096];
+    ssize_t length = readlink("/proc/self/exe", self, sizeof self - 1);
+    struct str program = {self, length > 0 ? length : 0};
+    buf_add(&b, shell_word(t->arena, program));
+    for (ptrdiff_t i = 0; i < kept.count; i++)
+        buf_format(&b, " %.*s", STR_ARG(shell_word(t->arena, str_of(kept.items[i]))));
+    buf_format(&b, "%s%s%s --json", is_fresh ? " --fresh" : "", q->job_words ? " " : "",
+               q->job_words ? q->job_words : "");
+    if (q->base->command) buf_add(&b, STR(" --"));
+    for (char **word = q->base->command; word && *word; word++)
+        buf_format(&b, " %.*s", STR_ARG(shell_word(t->arena, str_of(*word))));
+    return buf_str(&b);
+}
+
+static int open_folder(struct cluster *t, struct fail *why) {
+    struct arena *a = t->arena;
+    const struct cluster_question *q = t->question;
+    struct str state = store_folder(a, q->store);
+    struct buf question = buf_new(a);
+    char *here = getcwd(NULL, 0);
+    int rc = 0;
+    buf_format(&question, "%s\n%.*s", here ? here : "", STR_ARG(job_command(t, false)));
+    free(here);
+    for (size_t i = 0; rc == 0 && i < sizeof q->files / sizeof *q->files; i++) {
+        struct str text = {0};
+        if (q->files[i]) rc = os_read_file(a, q->files[i], 16 * UNIT_MIB, &text, NULL, why);
+        buf_format(&question, "\n%.*s", STR_ARG(text));
+    }
+    if (rc == 0 && state.len == 0)
+        rc = fail_set(why, FAIL_MACHINE, "no folder for what the jobs say: HOME is not set");
+    if (rc < 0) return rc;
+    t->folder = str_format(a, "%.*s/slurm/%016llx", STR_ARG(state),
+                           (unsigned long long)str_hash(buf_str(&question)));
+    return os_make_private_dirs(a, t->folder.p, why);
+}
+
+static struct str file_of(const struct cluster *t, const struct cluster_job *job,
+                          const char *suffix) {
+    return str_format(t->arena, "%.*s/%.*s%s", STR_ARG(t->folder), STR_ARG(job->stem), suffix);
+}
+
+static void open_jobs(struct cluster *t) {
+    int64_t ranks = t->question->ranks > 0 ? t->question->ranks : 1;
+    t->jobs = arena_new(t->arena, struct cluster_job, t->slurm.count);
+    for (ptrdiff_t i = 0; i < t->slurm.count; i++) {
+        struct cluster_job *job = &t->jobs[t->count++];
+        struct buf stem = buf_new(t->arena);
+        job->type = &t->slurm.types[i];
+        buf_add(&stem, job->type->name.len > 0 ? job->type->name : STR("gpu"));
+        for (ptrdiff_t k = 0; k < stem.count; k++) {
+            if (!str_is_alnum(stem.items[k]) && stem.items[k] != '.') stem.items[k] = '_';
+        }
+        job->stem = buf_str(&stem);
+        if (job->type->partitions.count == 0)
+            job->reason = STR("every node is down, drained or reserved");
+        else if (!slurm_place(job->type, ranks, &job->gpus, &job->nodes) || job->nodes > 1)
+            job->reason = str_format(t->arena, "not %lld GPUs on one node", (long long)ranks);
+    }
+}
+
+// --- Jobs ----------------------------------------------------------------------------------------
+
+// Of a call that was killed between submitting a job and writing its number down.
+static bool adopt(struct cluster *t, struct cluster_job *job, struct str name) {
+    struct arena *a = t->arena;
+    struct os_captured c;
+    struct str_words w = {.arena = a};
+    static const char *const asks[] = {"squeue", "-h", "-o", "%A", "-n"};
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) str_word_add(&w, str_of(asks[i]));
+    str_word_add(&w, name);
+    if (os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) < 0 || c.status != 0) return false;
+    job->id = str_trim(str_line(&c.out));
+    return job->id.len > 0;
+}
+
+static int submit(struct cluster *t, struct cluster_job *job, struct fail *why) {
+    struct arena *a = t->arena;
+    struct str_words w = {.arena = a};
+    struct os_captured c;
+    struct str answer = file_of(t, job, ".json");
+    const struct cluster_options *o = t->question->options;
+    struct str folder = t->folder;
+    while (str_find(folder, STR("/")) >= 0) str_cut(&folder, '/');
+    struct str name = str_format(a, "batchfit-%.*s-%.*s", STR_ARG(folder), STR_ARG(job->stem));
+    if (adopt(t, job, name)) return os_replace(a, file_of(t, job, ".job").p, job->id, NULL, why);
+    str_word_add(&w, STR("sbatch"));
+    str_word_add(&w, STR("--parsable"));
+    str_word_add(&w, STR("--requeue"));
+    str_word_add(&w, STR("--open-mode=append"));
+    str_word_add(&w, str_format(a, "--job-name=%.*s", STR_ARG(name)));
+    str_word_add(&w, str_format(a, "--gres=gpu:%.*s%s%lld", STR_ARG(job->type->name),
+                                job->type->name.len > 0 ? ":" : "", (long long)job->gpus));
+    if (o->partition) str_word_add(&w, str_format(a, "--partition=%s", o->partition));
+    if (!o->partition && !job->type->is_in_default)
+        str_word_add(&w,
+                     str_format(a, "--partition=%.*s", STR_ARG(job->type->partitions.items[0])));
+    if (o->job_time) str_word_add(&w, str_format(a, "--time=%s", o->job_time));
+    str_word_add(&w, str_format(a, "--output=%.*s", STR_ARG(file_of(t, job, ".log"))));
+    // 0 and 1 are answers. The name appears with all of it.
+    str_word_add(
+        &w, str_format(a, "--wrap=%.*s >%.*s.new; s=$?; [ $s -gt 1 ] || mv %.*s.new %.*s; exit $s",
+                       STR_ARG(job_command(t, t->question->fresh)), STR_ARG(shell_word(a, answer)),
+                       STR_ARG(shell_word(a, answer)), STR_ARG(shell_word(a, answer))));
+    int rc = os_capture(a, w.items, answer_ms, UNIT_MIB, &c, why);
+    if (rc < 0) return rc;
+    struct str said = str_trim(c.out), id = str_cut(&said, ';');
+    if (c.status == 0 && !c.timed_out && str_is_made_of(id, "") && id.len > 0) {
+        job->id = id;
+        return os_replace(a, file_of(t, job, ".job").p, id, NULL, why);
+    }
+    struct str said_wrong = str_trim(c.err), line = str_line(&said_wrong);
+    job->reason = str_format(a, "sbatch %s: %.*s", c.timed_out ? "did not answer" : "refused it",
+                             STR_ARG(line));
+    return 0;
+}
+
+static bool read_answer(struct cluster *t, struct cluster_job *job) {
+    struct str text;
+    struct str path = file_of(t, job, ".json");
+    if (!os_exists(path.p) || os_read(t->arena, path.p, 16 * UNIT_MIB, &text, NULL, NULL) < 0)
+        return false;
+    job->document = json_loadb(text.p, (size_t)text.len, 0, NULL);
+    return job->document != NULL;
+}
+
+static bool is_waited_for(const struct cluster_job *job) {
+    return !job->document && job->reason.len == 0;
+}
+
+static int start(struct cluster *t, struct cluster_job *job, struct fail *why) {
+    struct str path = file_of(t, job, ".job");
+    if (t->question->fresh) {
+        unlink(file_of(t, job, ".json").p);
+        unlink(path.p);
+    }
+    job->is_recalled = read_answer(t, job);
+    if (!is_waited_for(job)) return 0;
+    if (os_exists(path.p) && os_read(t->arena, path.p, 64, &job->id, NULL, NULL) == 0) return 0;
+    return submit(t, job, why);
+}
+
+static struct str last_words(struct cluster *t, const struct cluster_job *job) {
+    struct str text, last = {0};
+    if (os_read(t->arena, file_of(t, job, ".log").p, UNIT_MIB, &text, NULL, NULL) < 0)
+        return STR("its output cannot be read");
+    while (text.len > 0) {
+        struct str line = str_trim(str_line(&text));
+        if (line.len > 0) last = line;
+    }
+    return last.len > 0 ? last : STR("it said nothing");
+}
+
+// Slurm's words for a job that will not run again (squeue(1), JOB STATE CODES).
+static bool has_ended(struct str state) {
+    static const char *const words[] = {"BOOT_FAIL", "CANCELLED", "COMPLETED", "DEADLINE",
+                                        "FAILED",    "NODE_FAIL", "REVOKED",   "OUT_OF_MEMORY",
+                                        "TIMEOUT",   "PREEMPTED", NULL};
+    return str_is_one_of(state, words);
+}
+
+static struct str list_of(const struct cluster *t) {
+    struct buf ids = buf_new(t->arena);
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        if (!is_waited_for(&t->jobs[i])) continue;
+        buf_format(&ids, "%s%.*s", ids.count > 0 ? "," : "", STR_ARG(t->jobs[i].id));
+    }
+    return buf_str(&ids);
+}
+
+static void take_state(struct cluster *t, struct cluster_job *job, struct str state) {
+    struct arena *a = t->arena;
+    bool is_new = !str_equal(state, job->state);
+    job->state = str_copy(a, state);
+    bool is_over = state.len == 0 || has_ended(state);
+    job->gone = is_over ? job->gone + 1 : 0;
+    if (is_new && state.len > 0) {
+        out_say(stderr, "batchfit: %.*s: job %.*s is %.*s\n", STR_ARG(job->stem), STR_ARG(job->id),
+                STR_ARG(state));
+    }
+    // What a job has written is seen on another machine a little later.
+    if (!is_over || read_answer(t, job) || job->gone < GONE_POLLS) return;
+    job->reason = str_format(a, "job %.*s %.*s: %.*s", STR_ARG(job->id),
+                             STR_ARG(state.len > 0 ? state : STR("is not there any more")),
+                             STR_ARG(last_words(t, job)));
+    unlink(file_of(t, job, ".job").p); // the next call begins anew
+}
+
+// A controller that does not answer says nothing about the jobs.
+static void look(struct cluster *t) {
+    struct arena *a = t->arena;
+    struct str_words w = {.arena = a};
+    struct os_captured c;
+    static const char *const asks[] = {"squeue", "-h", "-t", "all", "-o", "%A %T", "-j"};
+    for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) str_word_add(&w, str_of(asks[i]));
+    str_word_add(&w, list_of(t));
+    if (os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) < 0 || c.timed_out) return;
+    bool is_unknown = str_find(c.err, STR("Invalid job id")) >= 0;
+    if (c.status != 0 && !is_unknown) return;
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        struct cluster_job *job = &t->jobs[i];
+        struct str rest = c.out, state = {0};
+        if (!is_waited_for(job)) continue;
+        while (rest.len > 0) {
+            struct str line = str_line(&rest), id = str_cut(&line, ' ');
+            if (str_equal(id, job->id)) state = str_trim(line);
+        }
+        take_state(t, job, state);
+    }
+}
+
+static int cancel(struct cluster *t, struct fail *why) {
+    struct arena *a = t->arena;
+    struct str_words w = {.arena = a};
+    struct os_captured c;
+    struct str ids = list_of(t);
+    str_word_add(&w, STR("scancel"));
+    for (struct str rest = ids; rest.len > 0;) str_word_add(&w, str_cut(&rest, ','));
+    if (ids.len > 0 && os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) == 0 &&
+        c.status == 0) {
+        for (ptrdiff_t i = 0; i < t->count; i++) {
+            if (is_waited_for(&t->jobs[i])) unlink(file_of(t, &t->jobs[i], ".job").p);
+        }
+        return fail_set(why, FAIL_INTERRUPTED, "interrupted; cancelled: %.*s", STR_ARG(ids));
+    }
+    return fail_set(why, FAIL_INTERRUPTED, "interrupted; not cancelled: %.*s", STR_ARG(ids));
+}
+
+static int wait_for_all(struct cluster *t, struct fail *why) {
+    struct sigaction act = {.sa_handler = interrupt}, before[2];
+    sigaction(SIGINT, &act, &before[0]);
+    sigaction(SIGTERM, &act, &before[1]);
+    while (!is_interrupted && list_of(t).len > 0) {
+        look(t);
+        if (list_of(t).len > 0) usleep(POLL_US);
+    }
+    sigaction(SIGINT, &before[0], NULL);
+    sigaction(SIGTERM, &before[1], NULL);
+    return is_interrupted ? cancel(t, why) : 0;
+}
+
+// --- The call ------------------------------------------------------------------------------------
+
+int cluster_check(const struct cluster_options *o, struct fail *why) {
+    if (!o->on && (o->partition || o->job_time)) {
+        fail_set(why, FAIL_USAGE, "--%s goes with --on slurm",
+                 o->partition ? "partition" : "job-time");
+        return fail_hint(why, "--on slurm measures as a job on each GPU type");
+    }
+    if (!o->on || str_is(str_of(o->on), "slurm")) return 0;
+    fail_set(why, FAIL_USAGE, "--on %s: not slurm", o->on);
+    return fail_hint(why, "without --on it is measured here");
+}
+
+static int take_lock(struct cluster *t, struct fail *why) {
+    struct str path = str_format(t->arena, "%.*s/lock", STR_ARG(t->folder));
+    t->lock = open(path.p, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (t->lock < 0 || flock(t->lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return 0;
+    return fail_set(why, FAIL_MACHINE, "another batchfit waits for the same trials");
+}
+
+int cluster_measure(struct arena *a, const struct cluster_question *q, struct cluster *ret,
+                    struct fail *why) {
+    *ret = (struct cluster){.arena = a, .question = q, .lock = -1};
+    int rc = slurm_read(a, q->options->partition, &ret->slurm, why);
+    if (rc == 0) rc = open_folder(ret, why);
+    if (rc == 0) rc = take_lock(ret, why);
+    if (rc < 0) return rc;
+    open_jobs(ret);
+    for (ptrdiff_t i = 0; rc == 0 && i < ret->count; i++)
+        if (ret->jobs[i].reason.len == 0) rc = start(ret, &ret->jobs[i], why);
+    if (rc == 0) rc = wait_for_all(ret, why);
+    for (ptrdiff_t i = 0; i < ret->count; i++) ret->measured += ret->jobs[i].document != NULL;
+    return rc;
+}
+
+void cluster_close(struct cluster *c) {
+    for (ptrdiff_t i = 0; i < c->count; i++) json_decref(c->jobs[i].document);
+    if (c->lock >= 0) close(c->lock);
+}
+
+int cluster_status(const struct cluster *c, bool is_good, struct fail *why) {
+    if (is_good) return 0;
+    return c->measured > 0 ? FAIL_NO : fail_set(why, FAIL_MACHINE, "nothing was measured");
+}
+
+// --- What they came to ---------------------------------------------------------------------------
+
+json_t *cluster_at(json_t *document, const char *path) {
+    struct str rest = str_of(path);
+    while (document && rest.len > 0) {
+        struct str name = str_cut(&rest, '.');
+        char key[64];
+        int64_t index;
+        if (name.len >= (ptrdiff_t)sizeof key) return NULL;
+        memcpy(key, name.p, (size_t)name.len);
+        key[name.len] = 0;
+        document = str_to_i64(name, &index) ? json_array_get(document, (size_t)index)
+                                            : json_object_get(document, key);
+    }
+    return document;
+}
+
+int64_t cluster_whole(json_t *document, const char *path) {
+    json_t *value = cluster_at(document, path);
+    return json_is_integer(value) ? json_integer_value(value) : 0;
+}
+
+double cluster_number(json_t *document, const char *path) {
+    json_t *value = cluster_at(document, path);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+struct str cluster_text(json_t *document, const char *path) {
+    return str_of(json_string_value(cluster_at(document, path)));
+}
+
+int cluster_print(const struct cluster *c, struct fail *why) {
+    json_t *types = json_array();
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        const struct cluster_job *job = &c->jobs[i];
+        json_array_append_new(
+            types, json_pack("{s:o, s:o, s:b, s:o, s:O?}", "type", json_text(job->type->name),
+                             "job", json_text(job->id), "is_recalled", job->is_recalled, "reason",
+                             json_text(job->reason), "answer", job->document));
+    }
+    return json_print(json_pack("{s:o}", "types", types), why);
+}
+
+void cluster_add_reasons(const struct cluster *c, struct buf *out) {
+    for (ptrdiff_t i = 0; i < c->count; i++) {
+        const struct cluster_job *job = &c->jobs[i];
+        if (job->reason.len > 0)
+            buf_format(out, "%.*s: %.*s\n", STR_ARG(job->stem), STR_ARG(job->reason));
+        if (job->is_recalled)
+            buf_format(out, "%.*s: measured by an earlier call; --fresh measures again\n",
+                       STR_ARG(job->stem));
+    }
+}

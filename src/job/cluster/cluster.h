@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// The call as it was typed, less what is for the front end alone, as one job for each GPU type of a
+// Slurm cluster, side by side: fit, bench and compare --on slurm. Each job measures on its GPU and
+// writes the verb's own document. All that must outlive the front end lies in a folder of the
+// question: the job's number, its output, its answer. So the same call goes on with the jobs of one
+// that was killed or cut off, and what a requeued job measured before, its history answers. Ctrl-C
+// cancels the jobs.
+#ifndef CLUSTER_CLUSTER_H
+#define CLUSTER_CLUSTER_H
+
+#include "cli/verb.h"
+#include "machine/slurm/slurm.h"
+#include "view/show/table.h"
+
+#include <jansson.h>
+
+struct cluster_options {
+    const char *on; // "slurm"; NULL: not asked
+    const char *partition, *job_time;
+};
+// The rows of these options, for a verb that has no other engine; `cluster` is the struct's member.
+#define CLUSTER_ROWS(type)                                                                     \
+    CLI_ROW("on", "slurm", CLI_TEXT, offsetof(type, cluster.on),                               \
+            "measure as a job on each GPU type of this Slurm cluster, side by side", "slurm"), \
+        CLI_ROW("partition", "NAME", CLI_TEXT, offsetof(type, cluster.partition),              \
+                "with --on slurm: only its nodes", ""),                                        \
+        CLI_ROW("job-time", "TIME", CLI_TEXT, offsetof(type, cluster.job_time),                \
+                "with --on slurm: of each job, as sbatch's --time takes it", "")
+
+struct cluster_job {
+    const struct slurm_type *type;
+    int64_t gpus, nodes;
+    struct str stem, id, state; // of its files; Slurm's number and word
+    int gone;                   // polls in which it was over and had no answer
+    bool is_recalled;           // answered by an earlier call
+    struct str reason;          // why it has no answer; empty: it has one, or none yet
+    json_t *document;           // its answer; NULL: none
+};
+
+struct cluster_question {
+    const char *verb;
+    const struct cli_options *base;
+    const struct cluster_options *options;
+    const char *own; // options that are the front end's, besides those of this room and --json
+    const char *job_words; // more for the job: "--test-only"
+    const char *files[2];  // what they say belongs to the question; NULL: none
+    const char *store;     // of the history
+    bool fresh;
+    int64_t ranks; // GPUs of a trial; 0: one
+};
+
+struct cluster {
+    struct arena *arena;
+    const struct cluster_question *question;
+    struct slurm slurm;
+    struct str folder;
+    struct cluster_job *jobs; // in sinfo's order
+    ptrdiff_t count, measured;
+    int lock;
+};
+
+// FAIL_USAGE: options of this room without --on, another engine than slurm.
+int cluster_check(const struct cluster_options *o, struct fail *why);
+// Until every job has its answer or a reason why not. FAIL_MACHINE: no Slurm, or another call waits
+// for the same jobs; FAIL_INTERRUPTED: they are cancelled. Close in any case.
+int cluster_measure(struct arena *a, const struct cluster_question *q, struct cluster *ret,
+                    struct fail *why);
+void cluster_close(struct cluster *c);
+// What the call comes to: 0, FAIL_NO where nothing is good, FAIL_MACHINE where nothing was
+// measured.
+int cluster_status(const struct cluster *c, bool is_good, struct fail *why);
+
+// {"types": [{"type", "job", "is_recalled", "reason", "answer"}]}, printed.
+int cluster_print(const struct cluster *c, struct fail *why);
+// A line for each job without an answer, and for each that an earlier call measured.
+void cluster_add_reasons(const struct cluster *c, struct buf *out);
+// What a document has at a path of members and indexes, "rows.0.status"; NULL: nothing.
+json_t *cluster_at(json_t *document, const char *path);
+int64_t cluster_whole(json_t *document, const char *path);   // 0: none
+double cluster_number(json_t *document, const char *path);   // NaN: none
+struct str cluster_text(json_t *document, const char *path); // empty: none
+
+#endif

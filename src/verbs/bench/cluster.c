@@ -1,0 +1,122 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "verbs/bench/cluster.h"
+
+#include "base/out.h"
+#include "base/unit.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static const char best[] = "best.recommended";
+
+static double speed_of(const struct cluster_job *job) {
+    return cluster_number(cluster_at(job->document, best), "samples_per_s");
+}
+
+static const struct cluster_job *fastest(const struct cluster *t) {
+    const struct cluster_job *found = NULL;
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        const struct cluster_job *job = &t->jobs[i];
+        if (isnan(speed_of(job))) continue;
+        if (!found || speed_of(job) > speed_of(found)) found = job;
+    }
+    return found;
+}
+
+// "batch 64, 4 workers, amp-fp16, algo=Ring": what the recommended row sets.
+static struct str setting_of(struct arena *a, json_t *row) {
+    struct buf text = buf_new(a);
+    json_t *axes = cluster_at(row, "axes"), *value;
+    const char *name;
+    int64_t batch = cluster_whole(row, "batch_size");
+    struct str precision = cluster_text(row, "precision");
+    if (batch > 0) buf_format(&text, "batch %lld", (long long)batch);
+    if (json_is_integer(cluster_at(row, "workers"))) {
+        int64_t workers = cluster_whole(row, "workers");
+        buf_format(&text, "%s%lld worker%s", text.count > 0 ? ", " : "", (long long)workers,
+                   workers == 1 ? "" : "s");
+    }
+    if (precision.len > 0)
+        buf_format(&text, "%s%.*s", text.count > 0 ? ", " : "", STR_ARG(precision));
+    json_object_foreach(axes, name, value) {
+        buf_format(&text, "%s%s=%s", text.count > 0 ? ", " : "", name, json_string_value(value));
+    }
+    return buf_str(&text);
+}
+
+static void add_row(struct cluster *t, const struct cluster_job *job, const struct cluster_job *top,
+                    struct show_table *table) {
+    json_t *row = cluster_at(job->document, best);
+    double speed = speed_of(job);
+    struct str reason = cluster_text(job->document, "reason");
+    struct str share = isnan(speed) || !top
+                           ? (struct str){0}
+                           : str_format(t->arena, "%.0f %%", 100 * speed / speed_of(top));
+    show_table_cell(table, job == top ? SHOW_STRONG : SHOW_PLAIN, job->stem);
+    show_table_known(table, SHOW_PLAIN, cluster_text(job->document, "device.name"));
+    show_table_known(table, SHOW_PLAIN, setting_of(t->arena, row));
+    show_table_known(table, SHOW_PLAIN, unit_number(t->arena, speed));
+    show_table_known(table, SHOW_PLAIN, share);
+    show_table_bytes(table, SHOW_PLAIN, cluster_whole(row, "memory_bytes"));
+    show_table_cell(table, isnan(speed) ? SHOW_WARN : SHOW_PLAIN,
+                    !job->document        ? STR("NOT MEASURED")
+                    : json_is_object(row) ? STR("MEASURED")
+                    : reason.len > 0      ? reason
+                                          : STR("no setting runs"));
+}
+
+static void show(struct cluster *t) {
+    static const char *const gives_way[] = {"measured on", "of it", NULL};
+    static const struct show_heading headings[] = {
+        {"type", SHOW_LEFT},       {"measured on", SHOW_LEFT}, {"best setting", SHOW_LEFT},
+        {"samples/s", SHOW_RIGHT}, {"of it", SHOW_RIGHT},      {"peak", SHOW_RIGHT},
+        {"state", SHOW_LEFT},      {NULL, SHOW_LEFT}};
+    const struct cluster_job *top = fastest(t);
+    struct show_table table = show_table_new(t->arena, (struct str){0});
+    struct buf out = buf_shown(t->arena);
+    show_table_columns(&table, headings);
+    show_table_gives_way(&table, gives_way);
+    for (ptrdiff_t i = 0; i < t->count; i++) add_row(t, &t->jobs[i], top, &table);
+    buf_format(&out, "%s on %td of %td GPU types", t->measured > 0 ? "MEASURED " : "NOT MEASURED ",
+               t->measured, t->count);
+    if (top)
+        buf_format(&out, "; the fastest: %.*s, %.*s, %.*s samples/s", STR_ARG(top->stem),
+                   STR_ARG(setting_of(t->arena, cluster_at(top->document, best))),
+                   STR_ARG(unit_number(t->arena, speed_of(top))));
+    buf_add(&out, STR("\n\n"));
+    show_table_text(&table, show_style_of(STDOUT_FILENO), &out);
+    buf_byte(&out, '\n');
+    cluster_add_reasons(t, &out);
+    out_buf(stdout, &out);
+}
+
+static int check(const struct bench_options *o, struct fail *why) {
+    const struct grid_options *g = &o->grid;
+    if (!g->outputs && !g->trace && !g->keep_engines) return 0;
+    fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm",
+             g->outputs ? "output"
+             : g->trace ? "trace"
+                        : "keep-engines");
+    return fail_hint(why, "--json has the whole grid of every type");
+}
+
+int bench_cluster(struct arena *a, const struct bench_options *o, struct fail *why) {
+    const struct grid_options *g = &o->grid;
+    const struct cluster_question asked = {.verb = "bench",
+                                           .base = &g->base,
+                                           .options = &o->cluster,
+                                           .files = {g->config},
+                                           .store = g->h.store,
+                                           .fresh = g->fresh,
+                                           .ranks = g->l.ranks};
+    struct cluster t;
+    int rc = check(o, why);
+    if (rc < 0) return rc;
+    rc = cluster_measure(a, &asked, &t, why);
+    if (rc == 0 && g->base.json) rc = cluster_print(&t, why);
+    if (rc == 0 && !g->base.json) show(&t);
+    if (rc == 0) rc = cluster_status(&t, fastest(&t), why);
+    cluster_close(&t);
+    return rc;
+}

@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+// bench --on slurm: the grid as a job on each GPU type of the cluster.
+#ifndef BENCH_CLUSTER_H
+#define BENCH_CLUSTER_H
+
+#include "job/cluster/cluster.h"
+#include "job/grid/grid.h"
+
+struct bench_options {
+    struct grid_options grid;
+    struct cluster_options cluster;
+};
+// 0; FAIL_NO: no setting runs on any type; FAIL_MACHINE: nothing was measured.
+int bench_cluster(struct arena *a, const struct bench_options *o, struct fail *why);
+
+#endif
