@@ -375,6 +375,67 @@ static void a_newer_version_is_refused(void **state) {
     store_close(s);
 }
 
+static void add_timed(struct store *s, const char *kind, const char *model, const char *card,
+                      int64_t at_ms, double seconds, int64_t peak) {
+    struct store_run run = run_of(kind, model, 8);
+    run.device = STR("cuda");
+    run.gpu = STR("NVIDIA L4");
+    run.gpu_hash = str_of(card);
+    run.at_ms = at_ms;
+    run.seconds = seconds;
+    run.peak_bytes = peak;
+    run.capacity_bytes = 1000;
+    add(s, &run);
+}
+
+// What was before the window is cut off, what is not real or not on a GPU left out.
+static void groups_are_counted(void **state) {
+    struct place *p = *state;
+    struct store *s = open_at(p);
+    struct store_run *rows, fake = run_of("run", "fake", 8);
+    struct fail why = {0};
+    ptrdiff_t count;
+    add_timed(s, "run", "small", "aaaa", 2000000, 500, 400);
+    add_timed(s, "run", "small", "aaaa", 2500000, 100, 500);
+    add_timed(s, "trial", "small", "bbbb", 2600000, 50, 300);
+    add_timed(s, "run", "large", "bbbb", 1100000, 400, 900); // the last 100 s of it count
+    add_timed(s, "run", "old", "cccc", 500000, 60, 900);
+    add_timed(s, "fit", "small", "aaaa", 2500000, 1000, 1);
+    fake.is_standin = 1, fake.device = STR("cuda"), fake.at_ms = 2000000;
+    add(s, &fake);
+    fake.is_standin = 0, fake.device = STR("cpu");
+    add(s, &fake);
+    const struct {
+        enum store_group by;
+        int64_t since_ms;
+        const char *names[3]; // the most time first
+        int64_t runs[3];
+        double seconds[3];
+    } cases[] = {
+        {STORE_BY_MODEL, 1000000, {"small", "large"}, {3, 1}, {650, 100}},
+        {STORE_BY_CARD, 0, {"aaaa", "bbbb", "cccc"}, {2, 2, 1}, {600, 150, 0}},
+        {STORE_BY_SPARE, 1000000, {"small"}, {2}, {600}},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        if (store_grouped(s, &p->arena, cases[i].by, cases[i].since_ms, 1000000, 10, &rows, &count,
+                          &why) < 0)
+            fail_msg("%s", why.message);
+        ptrdiff_t expected = 0;
+        while (expected < 3 && cases[i].names[expected]) expected++;
+        assert_int_equal(count, expected);
+        for (ptrdiff_t k = 0; k < count; k++) {
+            bool is_card = cases[i].by == STORE_BY_CARD;
+            assert_true(str_is(is_card ? rows[k].gpu_hash : rows[k].plan.model, cases[i].names[k]));
+            assert_true(str_is(rows[k].gpu, "NVIDIA L4"));
+            assert_int_equal(rows[k].id, cases[i].runs[k]);
+            assert_true(fabs(rows[k].seconds - cases[i].seconds[k]) < 1e-6);
+            assert_int_equal(rows[k].capacity_bytes, 1000);
+        }
+    }
+    assert_int_equal(rows[0].peak_bytes, 500);
+    store_close(s);
+}
+
 int main(int argc, char **argv) {
     address = argc > 1 ? argv[1] : NULL;
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -393,6 +454,7 @@ int main(int argc, char **argv) {
         CASE(every_version_is_brought_up),
         CASE(an_older_one_is_brought_up_when_it_is_opened),
         CASE(a_newer_version_is_refused),
+        CASE(groups_are_counted),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -110,3 +110,62 @@ struct store_query store_query_of(struct arena *a, const struct store_filter *f,
     q.sql = str_of(buf_z(&sql));
     return q;
 }
+
+// --- Groups --------------------------------------------------------------------------------------
+
+// A group is a row like any other, so that both databases read it as they read a run: what a column
+// holds of it. $1: from when on their time counts; $2: from when on they ended. In this order they
+// come, as SQLite numbers them.
+#define ENDED "at_ms >= CAST($2 AS BIGINT)"
+#define COUNTED                                                                     \
+    "(CASE WHEN at_ms < CAST($1 AS BIGINT) THEN 0.0 WHEN at_ms - seconds * 1000 < " \
+    "CAST($1 AS BIGINT) THEN (at_ms - CAST($1 AS BIGINT)) / 1000.0 ELSE seconds END)"
+static const struct {
+    const char *column, *sql;
+} of_group[] = {
+    {"at_ms", "max(at_ms)"},
+    {"seconds", "sum(" COUNTED ")"},
+    {"device_share",
+     "sum(device_share * " COUNTED
+     ") / nullif(sum(CASE WHEN device_share IS NULL THEN 0.0 ELSE " COUNTED " END), 0.0)"},
+    {"peak_bytes", "max(peak_bytes)"},
+    {"capacity_bytes", "max(capacity_bytes)"},
+    {"limit_bytes", "max(limit_bytes)"},
+};
+static const struct {
+    const char *keys, *more; // what the runs are grouped by; a further condition
+} groups[STORE_GROUPS] = {
+    [STORE_BY_MODEL] = {"model gpu", ""},
+    [STORE_BY_CARD] = {"gpu gpu_hash", ""},
+    [STORE_BY_SPARE] = {"model gpu",
+                        " AND kind = 'run' AND peak_bytes > 0 AND peak_bytes * 2 <= CASE WHEN "
+                        "limit_bytes > 0 THEN limit_bytes ELSE capacity_bytes END"},
+};
+
+static void add_column(struct buf *sql, const char *name, const char *keys) {
+    const char *is = str_has_word(str_of(keys), str_of(name)) ? name : "NULL";
+    for (size_t i = 0; i < sizeof of_group / sizeof *of_group; i++)
+        if (str_is(str_of(name), of_group[i].column)) is = of_group[i].sql;
+    buf_format(sql, ", %s", is);
+}
+
+struct store_query store_query_of_groups(struct arena *a, enum store_group by, int64_t since_ms,
+                                         int64_t busy_since_ms, int64_t limit) {
+    struct store_query q = {.count = 3};
+    struct buf sql = buf_new(a);
+    const char *keys = groups[by].keys;
+    struct str rest = str_of(keys), first = str_cut(&rest, ' ');
+    q.values[0] = (struct store_value)WHOLE(busy_since_ms);
+    q.values[1] = (struct store_value)WHOLE(since_ms);
+    q.values[2] = (struct store_value)WHOLE(limit);
+    buf_add(&sql, STR("SELECT count(*)"));
+    for (const struct store_column *c = store_columns; c->since; c++)
+        add_column(&sql, c->field.name, keys);
+    buf_format(&sql,
+               " FROM runs WHERE " ENDED " AND is_standin = 0 AND device = 'cuda' AND kind IN "
+               "('run', 'trial', 'bench')%s GROUP BY %.*s, %.*s ORDER BY coalesce(sum(" COUNTED
+               "), 0.0) DESC, count(*) DESC, %.*s LIMIT $3",
+               groups[by].more, STR_ARG(first), STR_ARG(rest), STR_ARG(first));
+    q.sql = str_of(buf_z(&sql));
+    return q;
+}

@@ -112,6 +112,16 @@ struct store_filter {
 int store_find(struct store *s, struct arena *a, const struct store_filter *filter,
                struct store_run **ret_runs, ptrdiff_t *ret_count, struct fail *why);
 
+// Real runs on GPUs that ended from a time on, grouped: by model and GPU; by the GPU itself; and of
+// trainings that were given twice the memory that they used, by model and GPU.
+enum store_group { STORE_BY_MODEL, STORE_BY_CARD, STORE_BY_SPARE, STORE_GROUPS };
+// Those with the most time first. Of a group's runs: id is their number, seconds the sum of what
+// they took after `busy_since_ms`, device_share the mean by that time, peak_bytes, capacity_bytes,
+// limit_bytes and at_ms the largest; of texts there are only those that they are grouped by.
+int store_grouped(struct store *s, struct arena *a, enum store_group by, int64_t since_ms,
+                  int64_t busy_since_ms, int64_t limit, struct store_run **ret_runs,
+                  ptrdiff_t *ret_count, struct fail *why);
+
 struct store_number {
     int64_t runs;
     bool is_rough; // of a large table on a server: as it was when the server last looked

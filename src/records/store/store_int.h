@@ -98,6 +98,8 @@ struct str store_new_uid(struct arena *a);
 struct str store_column_names(struct arena *a, const char *before); // "x.a, x.b" with "x."
 struct store_query store_query_of(struct arena *a, const struct store_filter *filter,
                                   bool is_lateral);
+struct store_query store_query_of_groups(struct arena *a, enum store_group by, int64_t since_ms,
+                                         int64_t busy_since_ms, int64_t limit);
 // Brings the schema from the version it has up to `version`; many processes may try at once.
 // FAIL_INPUT: it is newer.
 int store_migrate(struct store *s, int version, struct fail *why);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What serve answers at which path (doc/formats/serve.md).
-#include "verbs/serve/serve.h"
+#include "verbs/serve/fleet.h"
 
 #include "base/data.h"
 #include "base/json.h"
@@ -250,20 +250,23 @@ enum { ROUTES = sizeof routes / sizeof *routes };
 // Those of an option.
 static const struct http_route of_recommend = {"/api/v1/recommend", serve_recommend, NULL,
                                                .body_most = SERVE_TRAINJOB_MOST};
+static const struct http_route of_fleet = {"/api/v1/fleet", serve_fleet_answer, NULL};
 
 // The table above, a path for each embedded file of web/ but what stands in explain's pages, and /
 // for the page itself.
 const struct http_route *serve_routes(struct arena *a, const struct serve_options *o) {
-    struct http_route *all = arena_new(a, struct http_route, ROUTES + data_file_count + 3);
+    struct http_route *all = arena_new(a, struct http_route, ROUTES + data_file_count + 4);
     int count = ROUTES;
     bool has_page = false;
     memcpy(all, routes, sizeof routes);
     if (o->recommend) all[count++] = of_recommend;
+    if (o->fleet) all[count++] = of_fleet;
     for (int i = 0; i < data_file_count; i++) {
         const struct data_file *file = &data_files[i];
         const struct str name = str_of(file->name);
         bool is_served = str_starts(name, STR("web/")) && !str_starts(name, STR("web/page/"));
-        if (!is_served || !type_of(file->name)) continue;
+        bool is_fleets = str_starts(name, STR("web/fleet."));
+        if (!is_served || !type_of(file->name) || (is_fleets && !o->fleet)) continue;
         bool is_page = strcmp(file->name, "web/index.html") == 0;
         const char *path = is_page ? "/" : file->name + strlen("web");
         all[count++] = (struct http_route){.path = path, .answer = answer_file, .of = file};

@@ -3,7 +3,7 @@
 // base units, ratios from 0 to 1, counters end in _total; what is not known is absent, never 0; a
 // GPU that does not answer has none of its figures of before. Counters are the driver's own, so a
 // reset of the driver's is seen as one.
-#include "verbs/serve/metrics.h"
+#include "verbs/serve/fleet.h"
 
 #include "base/os.h"
 
@@ -203,6 +203,7 @@ struct str serve_metrics(struct arena *a, struct serve *s, bool is_open) {
     serve_metrics_of_host(a, &sheet, s);
     serve_metrics_of_runs(a, &sheet, s->view);
     add_findings(a, &sheet, s->view);
+    serve_metrics_of_fleet(a, &sheet, s);
     if (s->options->dcgm_names) serve_metrics_of_dcgm(a, &sheet, s->view);
     s->own.metrics_rendered++;
     s->own.metrics_seconds = (double)(os_now_ns() - begin) / 1e9;

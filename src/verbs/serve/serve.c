@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // batchfit serve: the machine in a browser, and for Prometheus.
 #include "verbs/serve/serve.h"
+#include "verbs/serve/fleet.h"
 
 #include "base/json.h"
 #include "base/os.h"
@@ -48,6 +49,11 @@ static const struct cli_row rows[] = {
     CLI_ROW_PROFILE(AT(profile)),
     {"dcgm-names", NULL, CLI_SWITCH, AT(dcgm_names),
      "also export dcgm-exporter's series at /metrics, for existing dashboards", NULL},
+    {"fleet", "TIME", CLI_TEXT, AT(fleet),
+     "also show what the history of all machines (--store) says of the last 7d (h, d, w), at "
+     "/fleet.html: models, GPUs that idle, trainings that asked for twice what they used",
+     ""},
+    CLI_ROW_STORE(AT(store)),
     {"recommend", "LIST", CLI_LIST, AT(recommend),
      "also answer TrainJobs of Kubeflow's trainer at /api/v1/recommend, for nodes with these GPUs: "
      "8xh100,4xl4 (doc/kubernetes.md)",
@@ -74,6 +80,10 @@ static int check(const struct serve_options *o, struct fail *why) {
     if (!isnan(o->speed) && (o->speed <= 0 || !o->machine)) {
         return fail_set(why, FAIL_USAGE,
                         "--speed works with a recorded machine (--machine) and must be above 0");
+    }
+    if (o->store && !o->fleet) {
+        fail_set(why, FAIL_USAGE, "--store goes with --fleet");
+        return fail_hint(why, "for example --fleet 7d");
     }
     return serve_recommend_check(o, why);
 }
@@ -189,13 +199,15 @@ static int catch_signals(struct fail *why) {
 static int serve(struct arena *a, struct serve *s, struct fail *why) {
     OS_FD signals = catch_signals(why);
     if (signals < 0) return FAIL_MACHINE;
-    int rc = open_watch(a, s, why);
+    int rc = serve_fleet_open(a, s->options->fleet, s->options->store, &s->fleet, why);
+    if (rc == 0) rc = open_watch(a, s, why);
     if (rc == 0) rc = open_http(a, s, why);
     if (rc == 0) rc = say(s, why);
     if (rc == 0 && fflush(stdout) == 0) rc = run_until(s, signals, why);
     serve_forget(s);
     http_close(s->http);
     if (s->watch) observe_close(s->watch);
+    serve_fleet_close(s->fleet);
     arena_clear(&s->scratch);
     return rc;
 }
@@ -227,6 +239,7 @@ const struct cli_verb serve_verb = {
                 "batchfit serve --port 9101 --dcgm-names\n"
                 "batchfit serve --address 0.0.0.0 --token-file ~/.config/batchfit/token\n"
                 "batchfit serve --tls-cert cert.pem --tls-key key.pem\n"
+                "batchfit serve --fleet 7d --store postgresql://ml@db.example.org/batchfit\n"
                 "batchfit serve --recommend 8xh100,8xa100-80gb,4xl4\n"
                 "batchfit serve --machine tests/machines/h100x8 --speed 10",
     .common = "port address token-file tls-cert tls-key interval gpu-ids steps demo machine",

@@ -11,7 +11,7 @@
 struct serve_options {
     struct cli_options common;
     const char *address, *token_file, *machine, *gpu_ids, *steps, *alerts, *exec;
-    const char *tls_cert, *tls_key, *trusted_proxy, *recommend;
+    const char *tls_cert, *tls_key, *trusted_proxy, *recommend, *fleet, *store;
     double port, interval_s, speed, cost_per_hour;
     bool demo, dcgm_names, pcie, profile;
 };
@@ -32,6 +32,7 @@ enum serve_cache {
     SERVE_CACHES
 };
 
+struct serve_fleet; // fleet.h
 struct serve {
     struct arena scratch; // of one answer
     const struct serve_options *options;
@@ -39,6 +40,7 @@ struct serve {
     struct watch *watch;
     const struct observe_view *view;
     struct http *http;
+    struct serve_fleet *fleet; // NULL: not asked
     struct serve_cached caches[SERVE_CACHES];
     bool has_token;  // whoever is answered has shown it
     int64_t reading; // counts the changes of the view
@@ -65,6 +67,6 @@ struct http_page *serve_recommend(void *context, const struct http_request *r);
 // FAIL_USAGE: --recommend names no GPUs.
 int serve_recommend_check(const struct serve_options *o, struct fail *why);
 enum { SERVE_TRAINJOB_MOST = 1 << 18 }; // bytes
-void serve_forget(struct serve *s); // drops what is cached
+void serve_forget(struct serve *s);     // drops what is cached
 
 #endif
