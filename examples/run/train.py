@@ -165,6 +165,8 @@ def main():
     if rank == 0:
         os.makedirs(settings.output, exist_ok=True)
         save(os.path.join(settings.output, "final.pt"), {"samples": samples, "model": net.state_dict()})
+    if world > 1:  # threads of gloo that are left running at the end abort the process now and then
+        distributed.destroy_process_group()
 
 
 if __name__ == "__main__":

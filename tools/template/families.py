@@ -19,13 +19,14 @@ FAMILIES = {
 }
 
 # The recorder's knobs, and what stands behind an adapter's rank; None: there is no adapter. Those with dropout are what most
-# examples of Axolotl, TRL and transformers have.
+# examples of Axolotl, TRL and transformers have. An adapter that is none of these is counted by one that has its layers and more.
 _COMMON = dict(optimizer="adamw", fused_optimizer=True, weights="bf16", script_defaults="hf-trainer")
 _AMP = dict(_COMMON, precision="amp-bf16")
 # What DeepSpeed's engine makes of a model, on one GPU: ZeRO's buckets and partitions are added to it (src/predict/tape/zero.c).
 _ZERO = dict(_COMMON, precision="bf16", shard="zero0")
 # Under the engine of stage 3, its parameters aside: src/predict/tape/zero3.c puts them in.
 _ZERO3 = dict(_ZERO, shard="zero3:trace")
+_QKVO = ":q_proj,k_proj,v_proj,o_proj"
 KINDS = {
     "full": (dict(_COMMON, precision="bf16"), None),
     "full-foreach": (dict(_COMMON, precision="bf16", fused_optimizer=False), None),
@@ -46,6 +47,9 @@ KINDS = {
     "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
     "lora-qv": (_AMP, ":q_proj,v_proj"),
     "lora-qv-dropout": (_AMP, ":q_proj,v_proj:dropout"),
+    "qlora-qv": (dict(_AMP, quant="nf4"), ":q_proj,v_proj"),
+    "lora-qkvo": (_AMP, _QKVO),
+    "qlora-qkvo": (dict(_AMP, quant="nf4"), _QKVO),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
@@ -71,7 +75,7 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split()}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout") + tuple(LIGER)
-SOME = {kind: _GROUPED for kind in ("fsdp2-lora", "fsdp2-lora-accumulating", "lora-qv", "lora-qv-dropout")}
+SOME = {kind: _GROUPED for kind in KINDS if kind.startswith("fsdp2-lora") or "-qv" in kind or "-qkvo" in kind}
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}

@@ -49,6 +49,31 @@ static struct str has_adapter(const struct tape_shelf_entry *e) {
     return adapter_text(e->entry.header.adapter);
 }
 
+static int count_names(struct str names) {
+    int count = 0;
+    for (; names.p; count++) str_cut(&names, ',');
+    return count;
+}
+
+static bool has_name(struct str names, struct str name) {
+    while (names.p)
+        if (str_equal(str_cut(&names, ','), name)) return true;
+    return false;
+}
+
+// How much more than is asked an adapter has, in layers, and dropout as one of them: with each a
+// training keeps more tensors, and never fewer. -1: it lacks something.
+static int adapter_excess(const struct wish *w, struct str has, struct str wanted) {
+    if (str_is(has, "none") || str_is(wanted, "none")) return -1;
+    struct str on = str_cut(&has, ':'), asked = str_cut(&wanted, ':');
+    if (str_is(on, "all-linear")) on = w->linear;
+    if (str_is(asked, "all-linear")) asked = w->linear;
+    int excess = count_names(on) - count_names(asked) + (has.p != NULL) - (wanted.p != NULL);
+    while (asked.p)
+        if (!has_name(on, str_cut(&asked, ','))) return -1;
+    return has.p || !wanted.p ? excess : -1;
+}
+
 static struct str quant_text(struct str quant) {
     return quant.len > 0 ? quant : STR("none");
 }
@@ -57,6 +82,11 @@ static struct str wanted_quant(const struct wish *w) {
 }
 static struct str has_quant(const struct tape_shelf_entry *e) {
     return quant_text(e->entry.header.quant);
+}
+// Double quantisation stores the same weights with smaller scales.
+static int quant_excess(const struct wish *w, struct str has, struct str wanted) {
+    (void)w;
+    return str_is(has, "nf4") && str_is(wanted, "nf4-dq") ? 1 : -1;
 }
 
 static struct str loss_text(struct str loss) {
@@ -144,17 +174,20 @@ static const struct property {
     const char *name;
     struct str (*wanted)(const struct wish *w);
     struct str (*has)(const struct tape_shelf_entry *e);
+    // Of two that differ: how much more than is wanted a template has, so that it is an upper
+    // bound; -1: it is none. NULL: only what is wanted serves.
+    int (*excess)(const struct wish *w, struct str has, struct str wanted);
 } properties[] = {
-    {"attention heads", wanted_heads, has_heads},
-    {"an embedding", wanted_embedding, has_embedding},
-    {"adapter", wanted_adapter, has_adapter},
-    {"weights in four bits", wanted_quant, has_quant},
-    {"sharding", wanted_shard, has_shard},
-    {"a loss", wanted_loss, has_loss},
-    {"optimizer", wanted_optimizer, has_optimizer},
-    {"precision", wanted_precision, has_precision},
-    {"gradient checkpointing", wanted_checkpointing, has_checkpointing},
-    {"an optimizer step of", wanted_accumulation, has_accumulation},
+    {"attention heads", wanted_heads, has_heads, NULL},
+    {"an embedding", wanted_embedding, has_embedding, NULL},
+    {"adapter", wanted_adapter, has_adapter, adapter_excess},
+    {"weights in four bits", wanted_quant, has_quant, quant_excess},
+    {"sharding", wanted_shard, has_shard, NULL},
+    {"a loss", wanted_loss, has_loss, NULL},
+    {"optimizer", wanted_optimizer, has_optimizer, NULL},
+    {"precision", wanted_precision, has_precision, NULL},
+    {"gradient checkpointing", wanted_checkpointing, has_checkpointing, NULL},
+    {"an optimizer step of", wanted_accumulation, has_accumulation, NULL},
 };
 enum { PROPERTIES = sizeof properties / sizeof *properties };
 
@@ -162,10 +195,22 @@ static bool is_of_family(const struct tape_shelf_entry *e, const struct shape *s
     return str_equal(e->family, s->type);
 }
 
-// The number of properties that are as wished, from the first on.
-static int reach(const struct tape_shelf_entry *e, const struct wish *w) {
-    int i = 0;
-    while (i < PROPERTIES && str_equal(properties[i].wanted(w), properties[i].has(e))) i++;
+// 0: as wished.
+static int excess_of(const struct property *p, const struct tape_shelf_entry *e,
+                     const struct wish *w) {
+    struct str wanted = p->wanted(w), has = p->has(e);
+    if (str_equal(wanted, has)) return 0;
+    return p->excess ? p->excess(w, has, wanted) : -1;
+}
+
+// The number of properties that serve, from the first on; what all of them have too much.
+static int reach(const struct tape_shelf_entry *e, const struct wish *w, int *ret_excess) {
+    int i = 0, excess = 0;
+    for (*ret_excess = 0; i < PROPERTIES; i++) {
+        excess = excess_of(&properties[i], e, w);
+        if (excess < 0) return i;
+        *ret_excess += excess;
+    }
     return i;
 }
 
@@ -178,13 +223,17 @@ static int nearness(const struct tape_shelf_entry *e, const struct wish *w) {
 static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, const struct wish *w,
                                              int *ret_farthest) {
     const struct tape_shelf_entry *best = NULL;
+    int excess, least = 0;
     *ret_farthest = 0;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
         if (!is_of_family(e, w->shape) || (e->is_single && !w->is_single)) continue;
-        int far = reach(e, w);
+        int far = reach(e, w, &excess);
         if (far > *ret_farthest) *ret_farthest = far;
-        if (far == PROPERTIES && (!best || nearness(e, w) > nearness(best, w))) best = e;
+        if (far < PROPERTIES || (best && excess > least)) continue;
+        if (best && excess == least && nearness(e, w) <= nearness(best, w)) continue;
+        best = e;
+        least = excess;
     }
     return best;
 }
@@ -194,21 +243,16 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
                          int property) {
     struct str_list list = {0};
     struct buf text = buf_new(a);
+    int excess;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (!is_of_family(e, w->shape) || reach(e, w) < property) continue;
+        if (!is_of_family(e, w->shape) || reach(e, w, &excess) < property) continue;
         struct str has = properties[property].has(e);
         if (str_list_has(&list, has)) continue;
         str_list_add(a, &list, has);
         buf_format(&text, "%s%.*s", list.count > 1 ? ", " : "", STR_ARG(has));
     }
     return buf_str(&text);
-}
-
-static bool has_name(struct str names, struct str name) {
-    while (names.p)
-        if (str_equal(str_cut(&names, ','), name)) return true;
-    return false;
 }
 
 // Whether LoRA is on a layer that the model has.
@@ -311,6 +355,17 @@ static void note_attention(struct forecast *f, const struct wish *w, struct fore
                         (long long)window);
 }
 
+static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
+                        struct forecast_tape *t) {
+    for (int i = 0; i < PROPERTIES; i++) {
+        const struct property *p = &properties[i];
+        if (excess_of(p, e, w) == 0) continue;
+        str_list_format(f->arena, &t->notes,
+                        "no template has %s %.*s: counted as %.*s, which allocates no less",
+                        p->name, STR_ARG(p->wanted(w)), STR_ARG(p->has(e)));
+    }
+}
+
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
@@ -384,6 +439,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     t.sim = forecast_loaded_sim(t.loaded);
     set_entry(f, &w, e, &t);
     note(f, &w, &t, e->is_fused);
+    note_bounds(f, &w, e, &t);
     *ret_tape = t;
     return 0;
 }
