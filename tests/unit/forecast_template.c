@@ -106,7 +106,7 @@ static void what_is_not_covered_is_named(void **state) {
         const char *adapter, *shard, *optimizer, *message;
         enum plan_precision precision;
     } cases[] = {
-        {"lora:16:q_proj", "", "", "adapter q_proj", PLAN_AMP_BF16},
+        {"lora:16:q_proj,foo", "", "", "adapter q_proj,foo", PLAN_AMP_BF16},
         {"lora:16:foo", "", "", "no such layer", PLAN_AMP_BF16},
         {"", "fsdp2", "sgd", "optimizer sgd", PLAN_AMP_BF16},
         {"", "", "adamw", "precision fp32", PLAN_FP32},
@@ -124,6 +124,37 @@ static void what_is_not_covered_is_named(void **state) {
         plan.precision = cases[i].precision;
         assert_int_equal(forecast_open(&cache, &plan, &f, &why), FAIL_INPUT);
         if (!strstr(why.message, cases[i].message)) fail_msg("%s", why.message);
+    }
+}
+
+// The one with the fewest layers more.
+static void an_adapter_is_counted_by_one_that_has_more(void **state) {
+    (void)state;
+    static const struct {
+        const char *adapter, *quant, *template, *note;
+    } cases[] = {
+        {"lora:16:v_proj", "", "llama-lora-qv", "counted as q_proj,v_proj"},
+        {"lora:16:v_proj:dropout", "", "llama-lora-qv-dropout", "counted as q_proj,v_proj:dropout"},
+        {"lora:16:k_proj,v_proj", "", "llama-lora-qkvo", "counted as q_proj,k_proj,v_proj,o_proj"},
+        {"lora:16:up_proj,down_proj", "", "llama-lora", "counted as all-linear"},
+        {"lora:16:q_proj,v_proj", "nf4-dq", "llama-qlora-qv", "counted as nf4"},
+        {"lora:16:q_proj,v_proj", "nf4", "llama-qlora-qv", NULL},
+        {"lora:16", "nf4-dq", "llama-qlora-dq", NULL},
+    };
+    ARENA_AUTO a = {0};
+    struct forecast_cache cache = cache_of(&a);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct plan plan = plan_of("meta-llama/Llama-3.1-8B");
+        struct forecast f;
+        plan.adapter = str_of(cases[i].adapter);
+        plan.quant = str_of(cases[i].quant);
+        struct forecast_tape *t = filled(&cache, &plan, &f, 4);
+        struct str first = t->notes.items[0];
+        bool has_note = str_find(first, STR("allocates no less")) >= 0;
+        if (!str_is(t->template, cases[i].template)) fail_msg("%.*s", STR_ARG(t->template));
+        assert_int_equal(has_note, cases[i].note != NULL);
+        assert_true(!has_note || str_find(first, str_of(cases[i].note)) >= 0);
+        assert_int_equal(t->is_upper_bound, has_note);
     }
 }
 
@@ -163,6 +194,7 @@ int main(void) {
         cmocka_unit_test(parameters_are_the_shapes),
         cmocka_unit_test(a_template_is_loaded_once),
         cmocka_unit_test(what_is_not_covered_is_named),
+        cmocka_unit_test(an_adapter_is_counted_by_one_that_has_more),
         cmocka_unit_test(a_shape_is_no_model_of_another_family),
         cmocka_unit_test(accumulation_keeps_the_gradients),
     };

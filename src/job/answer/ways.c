@@ -128,7 +128,7 @@ static bool is_enough(struct question *q, const struct answer *answer,
     if (plan.ranks == answer->forecast.plan.ranks) plan.accumulation = now->accumulation;
     const int64_t steps = plan.accumulation;
     if (forecast_open(&q->tape_cache, &plan, &changed, NULL) < 0) return false;
-    if (forecast_tape(&changed, now->batch, steps, &t, NULL) < 0 || t->is_upper_bound) return false;
+    if (forecast_tape(&changed, now->batch, steps, &t, NULL) < 0 || t->is_larger) return false;
     if (forecast_fits(&changed, &answer->card, now->batch, steps, NULL) <= 0) return false;
     if (forecast_at(&changed, &answer->card, now->batch, steps, &peak, NULL) < 0) return false;
     way->plan = changed.plan;

@@ -157,7 +157,7 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     struct forecast_tape *t;
     // No tape matches the changed plan: then nothing is said about it.
     if (forecast_open(f->cache, &plan, &changed, NULL) < 0) return 0;
-    if (forecast_tape(&changed, batch, accumulation, &t, NULL) < 0 || t->is_upper_bound) return 0;
+    if (forecast_tape(&changed, batch, accumulation, &t, NULL) < 0 || t->is_larger) return 0;
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){

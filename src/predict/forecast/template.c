@@ -360,6 +360,7 @@ static void note_bounds(struct forecast *f, const struct wish *w, const struct t
     for (int i = 0; i < PROPERTIES; i++) {
         const struct property *p = &properties[i];
         if (excess_of(p, e, w) == 0) continue;
+        t->is_upper_bound = true;
         str_list_format(f->arena, &t->notes,
                         "no template has %s %.*s: counted as %.*s, which allocates no less",
                         p->name, STR_ARG(p->wanted(w)), STR_ARG(p->has(e)));
@@ -438,8 +439,8 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);
     set_entry(f, &w, e, &t);
+    note_bounds(f, &w, e, &t); // first: a gate says it
     note(f, &w, &t, e->is_fused);
-    note_bounds(f, &w, e, &t);
     *ret_tape = t;
     return 0;
 }
