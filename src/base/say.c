@@ -85,7 +85,7 @@ const char *say(const char *english) {
 }
 
 struct str say_str(struct str english) {
-    char text[256];
+    char text[512];
     if (language.wanted == 0 || english.len == 0 || english.len >= (ptrdiff_t)sizeof text)
         return english;
     snprintf(text, sizeof text, "%.*s", STR_ARG(english));
@@ -95,6 +95,10 @@ struct str say_str(struct str english) {
 
 int say_own_begin(void) {
     return ++language.wanted;
+}
+
+int say_own_keep(void) {
+    return language.wanted + 1;
 }
 
 void say_own_end(const int *own) {

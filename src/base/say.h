@@ -12,7 +12,8 @@
 
 // The translation while one is wanted, else the sentence itself. Formats keep their specifiers.
 __attribute__((format_arg(1))) const char *say(const char *english);
-// A text that another place has made, where it is known as a whole.
+// A text that another place has made, where it is known as a whole. Tables and prose
+// (view/show) say their names, cells and paragraphs through it.
 struct str say_str(struct str english);
 #define _(english) say(english)
 
@@ -22,7 +23,12 @@ __attribute__((format_arg(1))) const char *say_own(const char *english);
 // Until the end of the block sentences are in the language of LC_ALL, LC_MESSAGES or LANG (LANGUAGE
 // chooses another), where it writes UTF-8.
 #define SAY_OWN_AUTO __attribute__((cleanup(say_own_end), unused)) int own = say_own_begin()
+// The same where the condition holds, as it is elsewhere.
+#define SAY_OWN_IF(condition)                               \
+    __attribute__((cleanup(say_own_end), unused)) int own = \
+        (condition) ? say_own_begin() : say_own_keep()
 int say_own_begin(void);
+int say_own_keep(void);
 void say_own_end(const int *own);
 
 #endif

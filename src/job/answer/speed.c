@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "job/answer/speed.h"
 
+#include "base/say.h"
 #include "stats/stats.h"
 
 #include <ctype.h>
@@ -56,34 +57,34 @@ static void add_rate(struct buf *out, double value) {
 
 static void tokens_text(const struct speed *s, struct buf *out) {
     double all = s->tokens * (double)s->gpus;
-    buf_add(out, s->is_host_bound ? STR("speed: at most ") : STR("speed: about "));
+    buf_add(out, s->is_host_bound ? str_of(_("speed: at most ")) : str_of(_("speed: about ")));
     add_rate(out, (s->is_host_bound ? s->high : s->samples_per_s) * all);
-    buf_add(out, STR(" tokens/s"));
-    if (s->gpus > 1) buf_format(out, " on %lld GPUs", (long long)s->gpus);
+    buf_add(out, str_of(_(" tokens/s")));
+    if (s->gpus > 1) buf_format(out, _(" on %lld GPUs"), (long long)s->gpus);
     if (s->is_host_bound) {
-        buf_add(out, STR(": at this batch the CPU is the limit, not the GPU\n"));
+        buf_add(out, str_of(_(": at this batch the CPU is the limit, not the GPU\n")));
         return;
     }
     buf_add(out, STR(" ("));
     add_rate(out, s->low * all);
-    buf_add(out, STR(" to "));
+    buf_add(out, str_of(_(" to ")));
     add_rate(out, s->high * all);
     buf_add(out, STR(")"));
     if (s->gpus > 1) {
         buf_add(out, STR(", "));
         add_rate(out, s->samples_per_s * s->tokens);
-        buf_add(out, STR(" a GPU"));
+        buf_add(out, str_of(_(" a GPU")));
     }
-    buf_format(out, ", %.0f %% of the peak rate (MFU), ", 100 * s->mfu);
+    buf_format(out, _(", %.0f %% of the peak rate (MFU), "), 100 * s->mfu);
     add_number(out, s->step_s);
-    buf_add(out, STR(" s a step"));
+    buf_add(out, str_of(_(" s a step")));
     if (s->gpus > 1)
-        buf_format(out, ", %.0f %% of it waiting on %.*s", 100 * s->waits_s / s->step_s,
+        buf_format(out, _(", %.0f %% of it waiting on %.*s"), 100 * s->waits_s / s->step_s,
                    STR_ARG(s->link.link));
     if (s->gpus > 1 && s->gpus > s->link.machine)
         buf_format(out, " and %.*s", STR_ARG(s->link.network));
     if (!s->is_fitted)
-        buf_format(out, "; calibrated on the %.*s, not on this GPU", STR_ARG(s->row->note));
+        buf_format(out, _("; calibrated on the %.*s, not on this GPU"), STR_ARG(s->row->note));
     buf_byte(out, '\n');
 }
 
@@ -94,28 +95,28 @@ void answer_speed_text(const struct speed *s, struct buf *out) {
         return;
     }
     if (s->is_host_bound) {
-        buf_add(out, STR("speed: at most "));
+        buf_add(out, str_of(_("speed: at most ")));
         add_number(out, s->high);
-        buf_add(out, STR(" samples/s: at this batch the CPU is the limit, not the GPU\n"));
+        buf_add(out, str_of(_(" samples/s: at this batch the CPU is the limit, not the GPU\n")));
         return;
     }
-    buf_add(out, STR("speed: about "));
+    buf_add(out, str_of(_("speed: about ")));
     add_number(out, s->samples_per_s);
-    buf_add(out, STR(" samples/s ("));
+    buf_add(out, str_of(_(" samples/s (")));
     add_number(out, s->low);
-    buf_add(out, STR(" to "));
+    buf_add(out, str_of(_(" to ")));
     add_number(out, s->high);
     buf_add(out, STR("), "));
     add_number(out, s->step_s * 1e3);
-    buf_add(out, STR(" ms a step without loading data"));
+    buf_add(out, str_of(_(" ms a step without loading data")));
     if (!s->is_fitted) {
-        buf_add(out, STR("; calibrated on "));
+        buf_add(out, str_of(_("; calibrated on ")));
         add_card(out, s->row->cards);
-        buf_add(out, s->is_card ? STR(" with other software or precision")
-                                : STR(", not on this GPU and software"));
+        buf_add(out, s->is_card ? str_of(_(" with other software or precision"))
+                                : str_of(_(", not on this GPU and software")));
     }
     if (s->is_doubtful) {
-        buf_add(out, STR("; uncertain: the time of some kernels depends on cuDNN's choice"));
+        buf_add(out, str_of(_("; uncertain: the time of some kernels depends on cuDNN's choice")));
     }
     buf_byte(out, '\n');
 }

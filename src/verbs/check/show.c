@@ -3,6 +3,7 @@
 // document (doc/formats/check.md).
 #include "verbs/check/check.h"
 
+#include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/verdict.h"
 #include "view/show/prose.h"
@@ -159,12 +160,16 @@ static void show_findings(const struct check *c, struct show_style style, struct
     if (t.cell_count > 0) show_table_text(&t, style, out);
     if (t.cell_count > 0) buf_byte(out, '\n');
     struct buf text = buf_new(c->arena);
-    buf_format(&text, "%d problem%s, %d warning%s, %d note%s, %d unknown, %d fine%s",
-               counts[FINDING_PROBLEM], counts[FINDING_PROBLEM] == 1 ? "" : "s",
-               counts[FINDING_WARNING], counts[FINDING_WARNING] == 1 ? "" : "s",
-               counts[FINDING_NOTE], counts[FINDING_NOTE] == 1 ? "" : "s", counts[FINDING_UNKNOWN],
-               counts[FINDING_OK],
-               c->options->detailed || counts[FINDING_OK] == 0 ? "" : " (shown by --detailed)");
+    buf_format(&text, counts[FINDING_PROBLEM] == 1 ? _("%d problem, ") : _("%d problems, "),
+               counts[FINDING_PROBLEM]);
+    buf_format(&text, counts[FINDING_WARNING] == 1 ? _("%d warning, ") : _("%d warnings, "),
+               counts[FINDING_WARNING]);
+    buf_format(&text, counts[FINDING_NOTE] == 1 ? _("%d note, ") : _("%d notes, "),
+               counts[FINDING_NOTE]);
+    buf_format(&text, _("%d unknown, %d fine"), counts[FINDING_UNKNOWN], counts[FINDING_OK]);
+    if (!c->options->detailed && counts[FINDING_OK] > 0) {
+        buf_add(&text, str_of(_(" (shown by --detailed)")));
+    }
     show_prose(out, style, SHOW_PLAIN, buf_str(&text), 0, 2);
     buf_byte(out, '\n');
 }
@@ -248,7 +253,9 @@ static struct str advice_title(const struct check *c, int at) {
         last = index;
     }
     struct str name = str_of(c->facts.devices.cards[d->card].facts.name);
-    return str_format(c->arena, "Recommended for GPU%s %.*s, %.*s", count == 1 ? "" : "s",
+    return str_format(c->arena,
+                      count == 1 ? _("Recommended for GPU %.*s, %.*s")
+                                 : _("Recommended for GPUs %.*s, %.*s"),
                       STR_ARG(buf_str(&b)), STR_ARG(show_gpu_name(name)));
 }
 
@@ -316,21 +323,27 @@ static void show_verdict(const struct check *c, struct show_style style, struct 
     struct str name = !worst                               ? STR("OK")
                       : worst->severity == FINDING_PROBLEM ? STR("PROBLEM")
                                                            : STR("WARNING");
+    name = say_str(name);
     show_text(out, style, worst ? tones[worst->severity] : SHOW_GOOD, name);
     buf_add(out, STR("  "));
     if (worst) {
-        buf_format(&text, "%.*s, %s: %.*s", STR_ARG(subject(c, worst)), worst->what,
+        buf_format(&text, "%.*s, %s: %.*s", STR_ARG(say_str(subject(c, worst))), say(worst->what),
                    STR_ARG(worst->value.len > 0 ? worst->value : worst->evidence));
-        if (worst->remedy.len > 0) buf_format(&text, ". What to do: %.*s", STR_ARG(worst->remedy));
-        if (more > 0) buf_format(&text, " (and %d more below)", more);
+        if (worst->remedy.len > 0) {
+            buf_format(&text, _(". What to do: %.*s"), STR_ARG(say_str(worst->remedy)));
+        }
+        if (more > 0) buf_format(&text, _(" (and %d more below)"), more);
     } else {
-        buf_format(&text, "nothing is wrong with this machine: %d GPU%s", cards,
-                   cards == 1 ? "" : "s");
+        buf_format(&text,
+                   cards == 1 ? _("nothing is wrong with this machine: %d GPU")
+                              : _("nothing is wrong with this machine: %d GPUs"),
+                   cards);
     }
     show_prose(out, style, SHOW_PLAIN, buf_str(&text), show_width(name) + 2, 2);
 }
 
 void check_show(struct check *c, struct show_style style, struct buf *out) {
+    SAY_OWN_AUTO;
     show_standin(c, style, out);
     if (!c->options->recommend) {
         show_verdict(c, style, out);

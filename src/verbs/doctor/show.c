@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What doctor says, as text and as JSON (doc/formats/doctor.md).
 #include "base/out.h"
+#include "base/say.h"
 #include "base/unit.h"
 #include "verbs/doctor/doctor.h"
 #include "view/show/prose.h"
@@ -10,7 +11,8 @@
 
 static void line(struct buf *out, struct show_style style, const char *name, struct str text) {
     if (text.len == 0) return;
-    buf_format(out, "     %-9s ", name);
+    buf_add(out, STR("     "));
+    show_padded(out, style, SHOW_PLAIN, say_str(str_of(name)), 10, false);
     show_prose(out, style, SHOW_PLAIN, text, 15, 15);
 }
 
@@ -45,7 +47,7 @@ static struct str event_text(struct doctor *d, ptrdiff_t which) {
         bool is_same =
             c->quote.len > 0 && c->line == first->line && str_equal(c->quote, first->quote);
         if (!is_same) continue;
-        buf_format(&text, "%s%s  [%s, %.0f %%]", text.count > 0 ? "; " : "", c->what, c->id,
+        buf_format(&text, "%s%s  [%s, %.0f %%]", text.count > 0 ? "; " : "", say(c->what), c->id,
                    100 * cause_confidence(c->strength));
     }
     return buf_str(&text);
@@ -56,7 +58,7 @@ static void add_cause(struct doctor *d, ptrdiff_t i, int number, struct show_sty
     const struct cause *c = &d->causes.items[i];
     const bool has_details = d->options->details;
     buf_format(out, "\n%2d. ", number);
-    struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", c->what, c->id,
+    struct str what = str_format(d->arena, "%s  [%s, %.0f %%]", say(c->what), c->id,
                                  100 * cause_confidence(c->strength));
     show_prose(out, style, i == 0 ? SHOW_BAD : SHOW_STRONG, what, 4, 4);
     line(out, style, "also", event_text(d, i));
@@ -90,7 +92,7 @@ static struct str figures(struct doctor *d) {
     int count = 0;
     for (size_t i = 0; i < sizeof all / sizeof *all && count < 3; i++) {
         if (all[i].bytes < 0) continue;
-        buf_format(&b, "%s%s %.*s", count++ > 0 ? ", " : "", all[i].name,
+        buf_format(&b, "%s%s %.*s", count++ > 0 ? ", " : "", say(all[i].name),
                    STR_ARG(unit_bytes(d->arena, all[i].bytes)));
     }
     return buf_str(&b);
@@ -103,8 +105,12 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
     int more = events(d) - 1;
     struct buf text = buf_new(d->arena);
     buf_format(&text, "%.*s (%.*s%s%.*s): %s", STR_ARG(d->source), STR_ARG(d->kind),
-               d->read.len ? ", " : "", STR_ARG(d->read), first ? first->what : "nothing found");
-    if (more > 0) buf_format(&text, " (or %d less likely cause%s)", more, more == 1 ? "" : "s");
+               d->read.len ? ", " : "", STR_ARG(d->read),
+               say(first ? first->what : "nothing found"));
+    if (more > 0)
+        buf_format(&text,
+                   more == 1 ? _(" (or %d less likely cause)") : _(" (or %d less likely causes)"),
+                   more);
     show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
     if (!first) return;
     struct str numbers = first->quote.len > 0 ? figures(d) : first->evidence;
@@ -114,11 +120,12 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
         show_prose(out, style, SHOW_PLAIN, d->effect, 0, 2);
     struct str command = doctor_command(d, first);
     if (command.len == 0) return;
-    show_prose(out, style, SHOW_PLAIN, str_format(d->arena, "What to do: %.*s", STR_ARG(command)),
-               0, 2);
+    show_prose(out, style, SHOW_PLAIN,
+               str_format(d->arena, _("What to do: %.*s"), STR_ARG(command)), 0, 2);
 }
 
 void doctor_print(struct doctor *d) {
+    SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(d->arena);
     add_headline(d, style, &out);

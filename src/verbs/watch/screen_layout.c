@@ -4,6 +4,8 @@
 // keys.
 #include "verbs/watch/screen.h"
 
+#include "base/say.h"
+
 #include "base/os.h"
 
 #include <math.h>
@@ -124,12 +126,12 @@ static void draw_keys(struct watch_draw *d, struct tui_area area) {
     }
     int at = 1;
     for (size_t i = 0; i < sizeof hints / sizeof *hints; i++) {
-        int width = show_width(str_of(hints[i].key)) + 1 + show_width(str_of(hints[i].what));
+        int width = show_width(str_of(hints[i].key)) + 1 + show_width(str_of(say(hints[i].what)));
         if (at + width > area.columns) return;
         struct tui_area place = {area.canvas, area.row, area.column + at, 1, width};
         watch_hit_add(d, place, WATCH_HIT_KEY, (int)hints[i].sends);
         at = tui_put_format(area, 0, at, TUI_INK_CURSOR, "%s", hints[i].key);
-        at = tui_put_format(area, 0, at, TUI_INK_BAND, " %s  ", hints[i].what);
+        at = tui_put_format(area, 0, at, TUI_INK_BAND, " %s  ", say(hints[i].what));
     }
 }
 
@@ -291,6 +293,7 @@ static int64_t now_of(const struct watch_look *look) {
 }
 
 void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struct arena *scratch) {
+    SAY_OWN_IF(canvas->utf8);
     struct arena_mark mark = arena_mark(scratch);
     look->now_ns = now_of(look);
     struct watch_draw d = {look, look->view, scratch};

@@ -3,6 +3,8 @@
 // machine.
 #include "verbs/watch/screen.h"
 
+#include "base/say.h"
+
 #include <math.h>
 
 static struct str count_text(struct watch_draw *d, int64_t n) {
@@ -143,7 +145,7 @@ struct str watch_finding_text(struct watch_draw *d, const struct finding *f) {
     bool is_of_card = f->card >= 0 && f->card < d->view->devices->count;
     struct buf b = buf_new(d->scratch);
     if (is_of_card) buf_format(&b, "GPU %d, ", d->view->devices->cards[f->card].index);
-    buf_format(&b, "%s", f->what);
+    buf_add(&b, str_of(say(f->what)));
     if (f->value.len) buf_format(&b, ": %.*s", STR_ARG(f->value));
     return buf_str(&b);
 }

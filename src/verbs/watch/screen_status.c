@@ -4,6 +4,8 @@
 // sentence stands without a word.
 #include "verbs/watch/screen.h"
 
+#include "base/say.h"
+
 #include <math.h>
 
 static const double idle_below = 0.10; // as nvitop's: screen_card.c
@@ -39,18 +41,18 @@ static struct str calm_text(struct watch_draw *d) {
     int count = d->view->devices->count;
     double busy = busy_mean(d->view);
     struct buf b = buf_new(d->scratch);
-    buf_format(&b, count == 1 ? "%d GPU" : "%d GPUs", count);
+    buf_format(&b, count == 1 ? _("%d GPU") : _("%d GPUs"), count);
     if (busy < idle_below)
-        buf_add(&b, STR(" idle"));
+        buf_add(&b, str_of(_(" idle")));
     else if (!isnan(busy))
-        buf_format(&b, " %.*s busy", STR_ARG(watch_text_percent(d, busy)));
+        buf_format(&b, _(" %.*s busy"), STR_ARG(watch_text_percent(d, busy)));
     const struct observe_run *run = first_run(d->view);
     if (!run) return buf_str(&b);
     buf_format(&b, " · %.*s", STR_ARG(watch_run_name(d, run)));
     if (run->state != OBSERVE_RUN_STEPS)
         buf_format(&b, " %s", observe_run_state_name(run->state));
     else if (!isnan(run->samples_per_s))
-        buf_format(&b, " %.*s samples/s", STR_ARG(watch_text_number(d, run->samples_per_s, "")));
+        buf_format(&b, _(" %.*s samples/s"), STR_ARG(watch_text_number(d, run->samples_per_s, "")));
     return buf_str(&b);
 }
 
@@ -63,7 +65,7 @@ static void put_sentence(struct tui_area area, int at, struct str text, struct s
 }
 
 static int put_word(struct tui_area area, int ink, const char *word) {
-    return tui_put_format(area, 0, 0, ink, "%s  ", word);
+    return tui_put_format(area, 0, 0, ink, "%s  ", say(word));
 }
 
 void watch_draw_status(struct watch_draw *d, struct tui_area area) {
@@ -72,7 +74,7 @@ void watch_draw_status(struct watch_draw *d, struct tui_area area) {
         bool is_bad = worst->severity == FINDING_PROBLEM;
         int more = watch_findings_shown(d->view) - 1, ink = is_bad ? SHOW_BAD : SHOW_WARN;
         int at = put_word(area, ink, is_bad ? "PROBLEM" : "WARNING");
-        struct str others = more > 0 ? str_format(d->scratch, "  +%d more: f", more) : STR("");
+        struct str others = more > 0 ? str_format(d->scratch, _("  +%d more: f"), more) : STR("");
         put_sentence(area, at, watch_finding_text(d, worst), others);
         return;
     }
@@ -95,7 +97,7 @@ void watch_draw_status(struct watch_draw *d, struct tui_area area) {
     bool is_there = d->view->devices->count > 0;
     int more = is_there && first_run(d->view) ? d->view->run_count + d->view->runs_unlisted - 1 : 0;
     struct str runs =
-        str_format(d->scratch, more == 1 ? "  +%d more run" : "  +%d more runs", more);
+        str_format(d->scratch, more == 1 ? _("  +%d more run") : _("  +%d more runs"), more);
     put_sentence(area, at, is_there ? calm_text(d) : STR("only the CPU can be watched here"),
                  more > 0 ? runs : STR(""));
 }

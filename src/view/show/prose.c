@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "view/show/prose.h"
 
+#include "base/say.h"
+
 #include <limits.h>
 #include <string.h>
 
@@ -39,6 +41,7 @@ static struct str take_line(struct str *text, int room) {
 void show_prose(struct buf *b, struct show_style style, enum show_tone tone, struct str text,
                 int column, int indent) {
     int width = show_prose_width(style);
+    text = say_str(text);
     struct str rest = text, word = str_cut(&rest, ' ');
     // What stands there already may leave no room for the first word.
     bool is_full = column > indent && show_width(word) > width - column;

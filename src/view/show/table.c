@@ -4,6 +4,7 @@
 #include "view/show/table.h"
 
 #include "base/clean.h"
+#include "base/say.h"
 #include "base/unit.h"
 #include "view/show/prose.h"
 
@@ -128,7 +129,7 @@ static void shrink(const struct show_table *t, int *widths, int surplus) {
 static int *natural_widths(const struct show_table *t) {
     int *widths = arena_new(t->arena, int, t->column_count + 1);
     for (ptrdiff_t i = 0; i < t->column_count; i++) {
-        widths[i] = show_width(t->columns[i].name);
+        widths[i] = show_width(t->columns[i].shown);
         for (ptrdiff_t row = 0; row < row_count(t); row++) {
             int width = text_width(cell_at(t, row, i)->text);
             if (width > widths[i]) widths[i] = width;
@@ -226,8 +227,8 @@ static void draw_left_out(const struct show_table *t, struct show_style style, c
     struct buf names = buf_new(t->arena);
     for (ptrdiff_t i = 0; i < t->column_count; i++) {
         if (widths[i] != HIDDEN) continue;
-        buf_format(&names, "%s%.*s", names.count > 0 ? ", " : "left out at this width: ",
-                   STR_ARG(t->columns[i].name));
+        buf_format(&names, "%s%.*s", names.count > 0 ? ", " : _("left out at this width: "),
+                   STR_ARG(t->columns[i].shown));
     }
     if (names.count > 0) show_prose(b, style, SHOW_DIM, buf_str(&names), 0, 2);
 }
@@ -236,13 +237,13 @@ static void draw_left_out(const struct show_table *t, struct show_style style, c
 static void draw_stacked(const struct show_table *t, struct show_style style, struct buf *b) {
     int names = 0;
     for (ptrdiff_t i = 1; i < t->column_count; i++) {
-        int width = show_width(t->columns[i].name);
+        int width = show_width(t->columns[i].shown);
         names = width > names ? width : names;
     }
     for (ptrdiff_t row = 0; row < row_count(t); row++) {
         const struct show_cell *head = cell_at(t, row, 0);
         if (t->columns[0].align == SHOW_RIGHT) {
-            show_text(b, style, SHOW_DIM, t->columns[0].name);
+            show_text(b, style, SHOW_DIM, t->columns[0].shown);
             buf_byte(b, ' ');
         }
         show_prose(b, style, head->tone ? head->tone : SHOW_STRONG, head->text, 0, 2);
@@ -250,14 +251,32 @@ static void draw_stacked(const struct show_table *t, struct show_style style, st
             const struct show_cell *cell = cell_at(t, row, i);
             if (cell->text.len == 0) continue;
             buf_add(b, STR("  "));
-            show_padded(b, style, SHOW_DIM, t->columns[i].name, names + GAP, false);
+            show_padded(b, style, SHOW_DIM, t->columns[i].shown, names + GAP, false);
             show_prose(b, style, cell->tone, cell->text, names + 2 * GAP, names + 2 * GAP);
         }
     }
 }
 
-void show_table_text(const struct show_table *t, struct show_style style, struct buf *b) {
-    if (!t->column_count) return;
+// The same in the reader's language, where a name or a cell has a translation as a whole.
+static struct show_table spoken(const struct show_table *t) {
+    struct show_table own = *t;
+    own.title = say_str(t->title);
+    own.columns = arena_new(t->arena, struct show_column, t->column_count);
+    own.cells = arena_new(t->arena, struct show_cell, t->cell_count);
+    for (ptrdiff_t i = 0; i < t->column_count; i++) {
+        own.columns[i] = t->columns[i];
+        own.columns[i].shown = say_str(t->columns[i].name);
+    }
+    for (ptrdiff_t i = 0; i < t->cell_count; i++) {
+        own.cells[i] = t->cells[i];
+        own.cells[i].text = say_str(t->cells[i].text);
+    }
+    return own;
+}
+
+void show_table_text(const struct show_table *english, struct show_style style, struct buf *b) {
+    if (!english->column_count) return;
+    const struct show_table own = spoken(english), *t = &own;
     int *widths = natural_widths(t);
     struct str *texts = arena_new(t->arena, struct str, t->column_count);
     enum show_tone *tones = arena_new(t->arena, enum show_tone, t->column_count);
@@ -267,7 +286,7 @@ void show_table_text(const struct show_table *t, struct show_style style, struct
         return;
     }
     for (ptrdiff_t i = 0; i < t->column_count; i++) {
-        texts[i] = t->columns[i].name;
+        texts[i] = t->columns[i].shown;
         tones[i] = SHOW_STRONG;
     }
     draw_row(t, style, widths, texts, tones, b);

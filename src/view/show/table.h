@@ -9,6 +9,7 @@ enum show_align { SHOW_LEFT, SHOW_RIGHT };
 
 struct show_column {
     struct str name;
+    struct str shown; // the name as text has it
     enum show_align align;
     bool may_wrap; // gives way first when the table is too wide
 };

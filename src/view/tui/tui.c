@@ -4,6 +4,7 @@
 #include "view/tui/tui.h"
 
 #include "base/clean.h"
+#include "base/say.h"
 #include "view/show/width.h"
 
 #include <stdarg.h>
@@ -151,6 +152,7 @@ static uint32_t shown_as(const struct tui_canvas *canvas, uint32_t c) {
 }
 
 int tui_put(struct tui_area area, int row, int column, int ink, struct str text) {
+    text = say_str(text);
     bool is_inside = row >= 0 && row < area.rows && column >= 0;
     char form[CLEAN_FORM_MOST];
     while (text.len > 0) {
@@ -179,6 +181,7 @@ int tui_put_format(struct tui_area area, int row, int column, int ink, const cha
 
 void tui_put_field(struct tui_area area, int row, int column, int width, enum show_align align,
                    int ink, struct str text) {
+    text = say_str(text);
     if (width <= 0) return;
     int wanted = show_width(text);
     bool is_cut = wanted > width;
@@ -198,6 +201,7 @@ static struct str first_line(struct str text, int width) {
 }
 
 int tui_put_wrapped(struct tui_area area, int row, int column, int ink, struct str text) {
+    text = say_str(text);
     int used = 0, width = area.columns - column;
     while (text.len > 0 && width > 0 && row + used < area.rows) {
         bool is_last = row + used == area.rows - 1;
