@@ -48,6 +48,8 @@ class Params4bit(torch.nn.Parameter):
 class _State:
     """What dequantising needs (functional.QuantState)."""
 
+    dtype = None  # of the weight that was put into four bits, where it was not the compute type's
+
     def __init__(self, shape, device, double):
         n = self.n = shape.numel()
         self.shape, self.double = shape, double
@@ -67,13 +69,14 @@ class _State:
 
 
 def _dequantize(state, dtype):
-    """The weight in full: with double quantisation its scales come first, and go after it is there."""
+    """The weight in full, in the type that it had and then in the compute type: with double quantisation its scales come first, and go after it
+    is there."""
     scales = None
     if state.double:
         scales = rounded(torch.empty_like(state.absmax, dtype=torch.float32), 4, state.n, BLOCK)
-    weight = torch.empty(state.shape, dtype=dtype, device=state.code.device)
+    weight = torch.empty(state.shape, dtype=state.dtype or dtype, device=state.code.device)
     del scales
-    return weight
+    return weight.to(dtype)
 
 
 class _MatMul4Bit(torch.autograd.Function):
@@ -129,12 +132,13 @@ def install():
     sys.modules.update({"bitsandbytes": module, "bitsandbytes.nn": layers})
 
 
-def quantize(model, skip, compute_dtype, double, keeps_input=False):
-    """Every linear layer but those named in `skip` becomes one of four bits. keeps_input: as bitsandbytes up to 0.43.1 has it."""
+def quantize(model, skip, compute_dtype, double, keeps_input=False, was=None):
+    """Every linear layer but those named in `skip` becomes one of four bits. keeps_input: as bitsandbytes up to 0.43.1 has it; was: the type of the
+    weights that were put into four bits, where it is not the compute type's."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is torch.nn.Linear and name not in skip:
                 made = Linear4bit(child, compute_dtype, double)
-                made.keeps_input = keeps_input
+                made.keeps_input, made.state.dtype = keeps_input, was
                 setattr(parent, name, made)
     model.is_loaded_in_4bit = True

@@ -9,6 +9,7 @@ import unittest
 import weakref
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from templates_helper import SHAPES, Compared, check, dims, families, record, shipped
 from batchfit import adapters, four_bit, recorder, zero
@@ -108,6 +109,23 @@ class TestFourBit(unittest.TestCase):
             del x
             return there() is not None and y is not None
         self.assertEqual([kept(True), kept(False)], [True, False])
+
+    def test_what_a_weight_was_before_is_made_first(self):
+        """bitsandbytes makes a weight anew in the type that was quantised, then casts it."""
+        def types(was):
+            net, seen = torch.nn.Sequential(torch.nn.Linear(64, 64, device="meta")), []
+            four_bit.quantize(net, (), torch.bfloat16, False, was=was)
+
+            class Look(TorchDispatchMode):
+                def __torch_dispatch__(self, func, kinds, args=(), kwargs=None):
+                    made = func(*args, **(kwargs or {}))
+                    seen.extend([made.dtype] if made.shape == (64, 64) and func._schema.name in ("aten::empty", "aten::_to_copy") else [])
+                    return made
+            with Look():
+                net(torch.empty(2, 64, device="meta", dtype=torch.bfloat16))
+            return seen
+        self.assertEqual(types(torch.float16), [torch.float16, torch.bfloat16])
+        self.assertEqual(types(None), [torch.bfloat16])
 
 
 class TestAdapters(unittest.TestCase):
