@@ -33,6 +33,9 @@ STAGE3 = {
     "reuse": ("stage3_max_reuse_distance", 1000000000, None),
     "group": ("sub_group_size", 1000000000, None),
 }
+# What is kept on the host: the word, whose it is in DeepSpeed's file; from which stage on.
+OFFLOAD = {"optimizer": ("offload_optimizer", 1), "param": ("offload_param", 3)}
+_FLAGS = ("overlap", "paged")  # overlap_comm; pin_memory off
 
 
 def is_zero(shard):
@@ -49,15 +52,28 @@ def stage(shard):
 
 def parse(shard):
     """'zero2:auto:overlap' -> (2, None, True, {}); None: a bucket of the hidden size's square. Of stage 3 with what else is said."""
-    word, bucket, *more = shard.split(":") + [""] * (1 - min(1, shard.count(":")))
-    overlap = more[:1] == ["overlap"]
-    said = dict(text.partition("=")[::2] for text in more[overlap:])
-    is_known = word[4:] in ("0", "1", "2", "3") and (not said or word == "zero3") and set(said) <= set(STAGE3)
-    is_known = is_known and all(v.isdigit() or v == "auto" and STAGE3[k][2] for k, v in said.items())
+    word, *more = shard.split(":")
+    bucket = more.pop(0) if more and "=" not in more[0] and more[0] not in _FLAGS else ""
+    said = dict(text.partition("=")[::2] for text in more)
+    is_known = word[4:] in ("0", "1", "2", "3") and all(_is_known(int(word[4:]), k, v) for k, v in said.items())
+    overlap = said.pop("overlap", None) is not None
     if not is_known or not (bucket in ("", "auto") or bucket.isdigit() and int(bucket) > 0):
-        raise UsageError("--shard %s: write zero1, zero2 or zero3, zero2:BUCKET or zero2:BUCKET:overlap, and of zero3 perhaps %s behind"
-                         % (shard, ", ".join(":%s=N" % k for k in STAGE3)))
+        raise UsageError("--shard %s: write zero1, zero2 or zero3, zero2:BUCKET or zero2:BUCKET:overlap, perhaps :optimizer=cpu behind, and of "
+                         "zero3 :param=cpu, %s" % (shard, ", ".join(":%s=N" % k for k in STAGE3)))
     return int(word[4:]), None if bucket == "auto" else int(bucket or BUCKET), overlap, said
+
+
+def _is_known(level, word, value):
+    if word in OFFLOAD:
+        return level >= OFFLOAD[word][1] and value == "cpu"
+    if word in _FLAGS:
+        return not value
+    return level == 3 and word in STAGE3 and bool(value.isdigit() or value == "auto" and STAGE3[word][2])
+
+
+def offload_config(said):
+    """What a DeepSpeed file says of the host."""
+    return {key: dict(device="cpu", pin_memory="paged" not in said) for word, (key, _) in OFFLOAD.items() if word in said}
 
 
 def stage3_config(shard, hidden):
@@ -76,8 +92,8 @@ def check(knobs, kind):
         parse(knobs.shard)
     if kind != "hf":
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME)" % knobs.shard)
-    if knobs.shard not in (WHOLE, TRACE) and (not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS):
-        raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
+    if knobs.shard not in (WHOLE, TRACE) and (not knobs.ranks or not 1 <= knobs.ranks <= MOST_RANKS):
+        raise UsageError("--shard %s needs --ranks 1 to %d" % (knobs.shard, MOST_RANKS))
     if knobs.mode != "train" or knobs.ema or knobs.quant or knobs.precision not in ("amp-bf16", "bf16"):
         raise UsageError("--shard %s: training in bf16, without a model average and weights in four bits, is recorded" % knobs.shard)
     if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
@@ -93,7 +109,7 @@ def apply(job, knobs):
     return "deepspeed " + need("deepspeed", "deepspeed").__version__
 
 
-def _accelerator(handle, log):
+def _accelerator(handle, log, host):
     """The accelerator that DeepSpeed is told to use."""
     from deepspeed.accelerator.cpu_accelerator import CPU_Accelerator  # pylint: disable=import-outside-toplevel
 
@@ -126,6 +142,12 @@ def _accelerator(handle, log):
 
         def on_accelerator(self, tensor):
             return tensor.device.type == "meta"
+
+        def pin_memory(self, tensor, make_copy=True, match_shape=True):
+            return host.pin(tensor)
+
+        def is_pinned(self, tensor):
+            return host.holds(tensor)
 
         def empty_cache(self):
             log.poll()
@@ -239,7 +261,7 @@ def _convert(cls, script):
     cls._zero_init_param = convert
 
 
-def _start(ranks, rec):
+def _start(ranks, rec, host):
     """(deepspeed, handle): a group of so many ranks, of which this process is the first."""
     import torch.distributed._tools.fake_collectives  # noqa: F401  pylint: disable=import-outside-toplevel,unused-import
     from torch import distributed  # pylint: disable=import-outside-toplevel
@@ -267,7 +289,7 @@ def _start(ranks, rec):
     linear._get_autocast_dtype = lambda kind: torch.bfloat16
     _flatten(stage_1_and_2.DeepSpeedZeroOptimizer, rec)
     handle = Handle()
-    set_accelerator(_accelerator(handle, rec.log))
+    set_accelerator(_accelerator(handle, rec.log, host))
     return deepspeed, handle
 
 
@@ -276,18 +298,21 @@ class ZeroScript(Script):
 
     def _stage(self):
         hidden = self.job.hidden
-        level, bucket, overlaps, _ = parse(self.knobs.shard)
-        zero = dict(stage=level, overlap_comm=overlaps, contiguous_gradients=True, reduce_bucket_size=bucket or hidden * hidden)
+        level, bucket, overlaps, said = parse(self.knobs.shard)
+        zero = dict(stage=level, overlap_comm=overlaps, contiguous_gradients=True, reduce_bucket_size=bucket or hidden * hidden,
+                    **offload_config(said))
         return dict(zero, **stage3_config(self.knobs.shard, hidden)) if level == 3 else zero
 
     def _config(self):
         knobs = self.knobs
         return dict(train_micro_batch_size_per_gpu=self.batch, gradient_accumulation_steps=knobs.accumulation,
                     gradient_clipping=knobs.clip_grad, bf16=dict(enabled=True), zero_optimization=self._stage(),
-                    zero_allow_untested_optimizer=True)
+                    zero_allow_untested_optimizer=True, zero_force_ds_cpu_optimizer=False)
 
     def _start(self):
-        self.deepspeed, handle = _start(self.knobs.ranks or 2, self.rec)
+        from .zero_host import Host  # pylint: disable=import-outside-toplevel  - not of torch 1.x
+        self.host = Host()
+        self.deepspeed, handle = _start(self.knobs.ranks or 2, self.rec, self.host)
         self.elsewhere = {}  # parameters that are on the host, and of which module they are
         _convert(sys.modules["deepspeed.runtime.zero.partition_parameters"].Init, self)
         return handle
@@ -300,7 +325,7 @@ class ZeroScript(Script):
 
     def _make_optimizer(self):
         made = optimizers.make(self.knobs, self.model)
-        with self.rec, _shadows(self.rec):
+        with self.rec, self.host, _shadows(self.rec):
             engine = self.deepspeed.initialize(model=self.model, optimizer=made, config=self._config())[0]
         self.job.model = engine
         for tag, tensors in (("param", getattr(engine.optimizer, "bit16_groups_flat", ())),
@@ -321,6 +346,11 @@ class ZeroScript(Script):
         finally:
             torch.Tensor.record_stream = original
             handle.log = None
+
+    def _step(self, step):
+        with self.host:
+            super()._step(step)
+        self.job.header.update(dict(host_bytes=self.host.most, host_pinned_bytes=self.host.pinned) if self.host.most else {})
 
     def _backward(self, step, micro):
         loss, self.loss = self.loss, None

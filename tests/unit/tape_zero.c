@@ -61,7 +61,69 @@ static const struct {
      true,
      {3, 3, SQUARE, true, {PREFETCH, 2560, G, 900000, G}}},
     {"trace-lora", "stage3-lora", false, {3, 4, 20000, true, {PREFETCH, 100000, G, 1000000, G}}},
+    {"whole", "stage1-host", false, {1, 8, SQUARE, .offload = {.optimizer = TAPE_ON_HOST}}},
+    {"whole",
+     "stage1-host-accumulating",
+     true,
+     {1, 3, 300000, true, .offload = {.optimizer = TAPE_ON_HOST}}},
+    {"whole", "stage2-host", false, {2, 8, SQUARE, .offload = {.optimizer = TAPE_ON_HOST}}},
+    {"whole",
+     "stage2-host-accumulating",
+     true,
+     {2, 5, 500000, true, .offload = {.optimizer = TAPE_ON_HOST}}},
+    {"whole",
+     "stage2-host-paged",
+     false,
+     {2, 64, 1000000, .offload = {.optimizer = TAPE_ON_HOST, .is_paged = true}}},
+    {"whole", "stage2-host-alone", false, {2, 1, SQUARE, .offload = {.optimizer = TAPE_ON_HOST}}},
+    {"trace",
+     "stage3-host-alone",
+     false,
+     {3, 1, SQUARE, false, {PREFETCH, 2560, G, G, G}, {TAPE_ON_HOST, TAPE_ON_HOST}}},
+    {"trace",
+     "stage3-host-alone-params-stay",
+     false,
+     {3, 1, 500000, true, {50000000, 100000, G, G, G}, {.optimizer = TAPE_ON_HOST}}},
+    {"trace",
+     "stage3-host",
+     false,
+     {3, 8, SQUARE, false, {PREFETCH, 2560, G, G, G}, {.optimizer = TAPE_ON_HOST}}},
+    {"trace",
+     "stage3-host-params",
+     false,
+     {3, 8, SQUARE, false, {PREFETCH, 2560, G, G, G}, {.params = TAPE_ON_HOST}}},
+    {"trace",
+     "stage3-host-all",
+     false,
+     {3, 8, SQUARE, false, {PREFETCH, 2560, G, G, G}, {TAPE_ON_HOST, TAPE_ON_HOST}}},
+    {"trace-checkpointing",
+     "stage3-host-accumulating",
+     true,
+     {3, 5, 500000, true, {300000, 1000, 2000000, 600000, 200000}, {TAPE_ON_HOST, TAPE_ON_HOST}}},
+    {"trace-lora",
+     "stage3-host-lora",
+     false,
+     {3, 4, 20000, true, {PREFETCH, 100000, G, 1000000, G}, {TAPE_ON_HOST, TAPE_ON_HOST}}},
+    {"trace",
+     "stage3-host-paged",
+     false,
+     {3,
+      5,
+      500000,
+      true,
+      {300000, 1000, 2000000, 600000, 200000},
+      {.optimizer = TAPE_ON_HOST, .is_paged = true}}},
 };
+
+static void is_same_host(const char *name, const struct tape_header *ours,
+                         const struct tape_header *theirs) {
+    if (llabs(ours->host_bytes - theirs->host_bytes) <= SCALARS_BYTES &&
+        ours->host_pinned_bytes == theirs->host_pinned_bytes)
+        return;
+    fail_msg("%s: %lld bytes on the host, %lld of them pinned; recorded %lld, %lld", name,
+             (long long)ours->host_bytes, (long long)ours->host_pinned_bytes,
+             (long long)theirs->host_bytes, (long long)theirs->host_pinned_bytes);
+}
 
 static void every_phase_needs_what_deepspeed_needs(void **state) {
     (void)state;
@@ -74,6 +136,7 @@ static void every_phase_needs_what_deepspeed_needs(void **state) {
             whole = several;
         }
         assert_true(tape_zero(&a, &whole, &trainings[i].how, &made));
+        is_same_host(trainings[i].recorded, &made.header, &recorded.header);
         struct peaks ours = peaks_of(&made), theirs = peaks_of(&recorded);
         assert_int_equal(ours.count, theirs.count);
         for (int k = 0; k < ours.count; k++) {

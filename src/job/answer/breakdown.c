@@ -153,6 +153,9 @@ void answer_breakdown_memory(struct question *q, const struct answer *answer,
                    unit_bytes(a, m.usable_bytes).p,
                    m.headroom_bytes > 0 ? unit_bytes(a, m.headroom_bytes).p : _("none"));
     show_prose(out, style, SHOW_PLAIN, text, 0, 2);
+    text = answer_host_text(a, answer);
+    if (text.len > 0)
+        show_prose(out, style, answer_host_is_short(answer) ? SHOW_BAD : SHOW_PLAIN, text, 0, 2);
     answer_speed_text(&answer->speed, &speed);
     show_prose_lines(out, style, buf_str(&speed));
 }

@@ -101,6 +101,7 @@ json_t *answer_json(const struct answer *answer) {
         answer_notes_json(&answer->notes), "remedies", json_remedies(&answer->remedies));
     const char *unwritten = answer->not_written ? answer->not_written : "not_asked";
     json_object_set_new(object, "memory", json_memory(answer));
+    json_object_set_new(object, "host", answer_host_json(answer));
     json_object_set_new(object, "verdict_basis", json_string(answer->verdict_basis));
     if (t->template.len > 0)
         json_object_set_new(json_object_get(object, "tape"), "template", json_text(t->template));

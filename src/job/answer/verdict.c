@@ -123,6 +123,9 @@ static struct str sentence(struct question *q, const struct answer *answer) {
     buf_format(&text, _("batch %.*s on %.*s: %.*s"), STR_ARG(answer_batch_text(a, &answer->plan)),
                STR_ARG(show_gpu_name(card->gpu.name)), STR_ARG(answer_memory_text(a, &m)));
     add_worst(&m, &text);
+    if (answer_host_is_short(answer))
+        buf_format(&text, _("; the host has %s of the %s that offload needs"),
+                   unit_bytes(a, card->host_bytes).p, unit_bytes(a, answer_host(answer).bytes).p);
     return buf_str(&text);
 }
 

@@ -21,6 +21,13 @@ struct answer_memory {
     int64_t headroom_bytes; // usable less expected; 0: none
 };
 struct answer_memory answer_memory(const struct answer *answer);
+// What ZeRO keeps in the host's memory; all 0: nothing.
+struct forecast_host answer_host(const struct answer *answer);
+// More than the machine has, as far as it is known.
+bool answer_host_is_short(const struct answer *answer);
+// "host: 93.1 GiB a rank, 64 GiB of it page-locked; …"; empty: nothing is kept there.
+struct str answer_host_text(struct arena *a, const struct answer *answer);
+json_t *answer_host_json(const struct answer *answer);
 // "8.6 of 11.8 GiB"
 struct str answer_memory_text(struct arena *a, const struct answer_memory *m);
 // Others hold so much of the GPU that it is to be said first.

@@ -187,7 +187,7 @@ static bool add_combinations_of(struct question *q, const struct answer *answer,
 }
 
 // From what changes the training least on.
-static void add_combinations(struct question *q, const struct answer *answer,
+static bool add_combinations(struct question *q, const struct answer *answer,
                              const struct forecast_remedies *single,
                              struct forecast_remedies *list) {
     static const struct {
@@ -196,15 +196,28 @@ static void add_combinations(struct question *q, const struct answer *answer,
     } steps[] = {{1, true}, {2, false}, {2, true}, {3, false}, {3, true}};
     for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
         if (add_combinations_of(q, answer, steps[i].count, steps[i].is_smaller, single, list))
-            return;
+            return true;
     }
+    return false;
+}
+
+// The host's memory is asked for where nothing else is enough.
+static void combine_ways(struct question *q, const struct answer *answer,
+                         const struct forecast_remedies *single, struct forecast_remedies *list) {
+    struct forecast_remedies here = {0};
+    for (ptrdiff_t i = 0; i < single->count; i++)
+        if (!single->items[i].is_offload) add(q, &here, &single->items[i]);
+    if (add_combinations(q, answer, &here, list) || here.count == single->count) return;
+    add_combinations(q, answer, single, list);
 }
 
 // --- All of them ---------------------------------------------------------------------------------
 
+// Without those that ask for another machine's memory.
 static ptrdiff_t count_enough(const struct forecast_remedies *list) {
     ptrdiff_t count = 0;
-    for (ptrdiff_t i = 0; i < list->count; i++) count += list->items[i].is_enough;
+    for (ptrdiff_t i = 0; i < list->count; i++)
+        count += list->items[i].is_enough && !list->items[i].is_offload;
     return count;
 }
 
@@ -216,7 +229,7 @@ int answer_ways(struct question *q, struct answer *answer, struct fail *why) {
                                why);
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < single.count; i++) add(q, &all, &single.items[i]);
-    if (!answer->fits && count_enough(&all) == 0) add_combinations(q, answer, &single, &all);
+    if (!answer->fits && count_enough(&all) == 0) combine_ways(q, answer, &single, &all);
     for (int enough = 1; enough >= 0; enough--) {
         for (ptrdiff_t i = 0; i < all.count; i++) {
             if (all.items[i].is_enough == enough) add(q, &sorted, &all.items[i]);

@@ -14,7 +14,12 @@ enum {
     RANK_LEAST = 4,
 };
 // What more GPUs share, and what sharing costs, grow from the first on.
-static const char *const shards[] = {"zero1", "zero2", "fsdp2", NULL};
+static const char *const shards[] = {"zero1",
+                                     "zero2",
+                                     "fsdp2",
+                                     "zero2:auto:overlap:optimizer=cpu",
+                                     "zero3:auto:overlap:optimizer=cpu:param=cpu",
+                                     NULL};
 
 struct finding {
     struct question *q;

@@ -2,6 +2,7 @@
 #include "job/question/gpus.h"
 
 #include "base/clean.h"
+#include "machine/device/cpu.h"
 #include "machine/device/gauges.h"
 
 // When nobody names a GPU: one of each tier (seeds of teams with mixed GPUs).
@@ -126,6 +127,18 @@ static void name_holders(struct question *q, const char *machine, const struct d
     }
 }
 
+// The memory of the machine that the GPUs are in, as far as the control group lets it be used.
+static void place_on_host(const struct question *q, const char *machine, ptrdiff_t gpus,
+                          struct question_gpus *cards) {
+    struct device_cpu cpu;
+    device_cpu_read(q->arena, machine ? machine : "", &cpu);
+    for (ptrdiff_t i = 0; i < cards->count; i++) {
+        struct forecast_card *card = &cards->items[i];
+        card->host_gpus = gpus;
+        if (card->host_bytes == 0 && cpu.total_bytes > 0) card->host_bytes = cpu.total_bytes;
+    }
+}
+
 int question_gpus_here(struct question *q, const char *ids, const char *machine,
                        struct question_gpus *ret_cards, struct fail *why) {
     struct device_list devices;
@@ -139,6 +152,7 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
         place_device(q, &devices.items[i],
                      arena_push(q->arena, &cards.items, &cards.count, &cards.capacity));
     }
+    place_on_host(q, machine, devices.count, &cards);
     name_holders(q, machine, &devices, ids, &cards);
     if (devices.count == 0) {
         question_say(q, "no GPU in this machine (%.*s)", STR_ARG(devices.why_none));

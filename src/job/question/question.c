@@ -430,7 +430,8 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
                            .is_decided = o->is_measured || o->tape,
                            .margin = o->margin,
                            .overhead_bytes = o->overhead_bytes,
-                           .others_bytes = o->others_bytes};
+                           .others_bytes = o->others_bytes,
+                           .host_bytes = o->host_bytes};
     struct question_options asked = *o;
     int rc = o->config ? read_config(q, &asked, why) : 0;
     if (rc == 0) rc = fill_plan(q, &asked, why);
@@ -458,7 +459,8 @@ void question_place(struct question *q, struct gpu gpu, struct forecast_card *re
     const struct gpu_software software = {.uses_cudnn = q->plan.sequence_length <= 0,
                                           .uses_nccl = q->plan.ranks > 1};
     struct forecast_card card = {.gpu = gpu,
-                                 .others_bytes = q->others_bytes > 0 ? q->others_bytes : 0};
+                                 .others_bytes = q->others_bytes > 0 ? q->others_bytes : 0,
+                                 .host_bytes = q->host_bytes};
     double usual = q->plan.inference ? inference_margin : gpu_tier_margin(gpu_tier(&gpu));
     card.margin = isnan(q->margin) ? usual : q->margin;
     gpu_overhead(q->arena, &q->gpus, &gpu, &software, &card.overhead);

@@ -15,12 +15,13 @@ struct question;
 struct question_options {
     struct cli_options base;
     const char *config, *dialect, *section, *keys;
-    const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant, *shard, *gpus, *loss;
+    const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant, *shard, *gpus,
+        *loss, *offload;
     int64_t image_size, sequence_length, target_length, classes, ranks;
     int64_t batch, accumulation, effective, least, most, multiple;
     bool checkpointing, inference, ema, channels_last;
     double margin;
-    int64_t overhead_bytes, others_bytes;
+    int64_t overhead_bytes, others_bytes, host_bytes;
     bool model_is_optional;               // no option: trials need none
     bool is_measured;                     // no option: trials answer, whatever the config asks for
     const struct question_source *source; // no option: what the config is read from; NULL: files
@@ -53,6 +54,14 @@ struct question_options {
                 "how several GPUs share the weights: fsdp2 (torch's fully_shard), zero1 to " \
                 "zero3 (DeepSpeed; zero3:BUCKET:overlap)",                                   \
                 "fsdp2 zero1 zero2 zero3"),                                                  \
+        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                     \
+                "what ZeRO keeps in the host's memory: optimizer (master copy and states; "  \
+                "the CPU updates), of zero3 param or all (optimizer and parameters)",        \
+                "optimizer param all"),                                                      \
+        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),            \
+                "memory of the machine that the GPUs are in, for --offload (default this "   \
+                "machine's, where its GPUs train)",                                          \
+                ""),                                                                         \
         CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),        \
                 "effective batch to keep (default the config's batch x accumulation x ranks)", "")
 
@@ -127,6 +136,7 @@ struct question {
     double margin;                 // NaN: by tier
     int64_t overhead_bytes;        // 0: by table
     int64_t others_bytes;          // 0: what the driver says; -1: none
+    int64_t host_bytes;            // of the machine; 0: this one's, where its GPUs train
     struct plan_range range;
     struct gpu_catalogue gpus;
     struct speed_table speeds;

@@ -41,9 +41,21 @@ static bool is_over_one(const struct question *q, const struct config_guard *g) 
            (!str_to_i64(g->value, &said) || said < 1);
 }
 
+// What of offload the forecast counts: all that the plan's shard says. Below stage 3 DeepSpeed
+// keeps parameters where they are, whatever is said.
+static bool models_offload(const struct plan_zero *zero, struct str what) {
+    bool is_optimizer = zero->places[PLAN_OPTIMIZER] != PLAN_ON_GPU;
+    bool is_param = zero->places[PLAN_PARAM] != PLAN_ON_GPU;
+    if (str_is(what, "optimizer offload")) return is_optimizer;
+    if (str_is(what, "parameter offload")) return is_param || zero->stage < 3;
+    return str_is(what, "optimizer and parameter offload") && is_optimizer && is_param;
+}
+
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
     if (is_over_one(q, g)) return true;
+    if (str_is(g->kind, "offload"))
+        return plan_zero_read(q->plan.shard, &zero) && models_offload(&zero, g->what);
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
     // torchtitan's own is a recording's: no template has it
     bool is_titan = str_starts(q->plan.model, STR("titan:"));
@@ -118,6 +130,22 @@ static bool put_number(struct buf *text, const struct config_value *v, enum plan
     return true;
 }
 
+// What the file keeps elsewhere; of disks stages 1 and 2 know nothing and take the host.
+static void put_places(struct buf *text, const struct config_value *values, int stage) {
+    bool is_away = false, is_pinned = false;
+    for (int i = 0; i < PLAN_OFFLOADS; i++) {
+        const struct config_value *v = &values[CONFIG_ZERO_OPTIMIZER + i];
+        int place = PLAN_ON_NVME;
+        while (place > 0 && !str_is(v->text, plan_places[place])) place--;
+        if (place == PLAN_ON_GPU || (i == PLAN_PARAM && stage < 3)) continue;
+        buf_format(text, ":%s=%s", plan_offloads[i], plan_places[stage < 3 ? PLAN_ON_CPU : place]);
+        is_away = true;
+    }
+    const struct config_value *pinned = &values[CONFIG_ZERO_PINNED];
+    is_pinned = pinned->type != CONFIG_BOOL || pinned->boolean;
+    if (is_away && !is_pinned) buf_add(text, STR(":paged"));
+}
+
 // "zero2:500000000:overlap" of the DeepSpeed file's numbers. Empty: it shards otherwise, or more
 // than that.
 static struct str config_zero(const struct question *q) {
@@ -143,6 +171,7 @@ static struct str config_zero(const struct question *q) {
         const struct config_value *v = &values[CONFIG_ZERO_PREFETCH + i];
         if (!put_number(&text, v, (enum plan_zero_number)i, &so_far)) return (struct str){0};
     }
+    put_places(&text, values, stage);
     return buf_str(&text);
 }
 
@@ -151,7 +180,29 @@ static bool is_shard(struct str word) {
     return str_is_one_of(word, plan_shards) || plan_zero_read(word, &zero);
 }
 
-int question_shard(struct question *q, const struct question_options *o, struct fail *why) {
+// --offload: of the config's ZeRO, or of --shard's.
+static int add_offload(struct question *q, const char *what, struct fail *why) {
+    struct str word = str_of(what);
+    struct plan_zero zero;
+    if (!what) return 0;
+    if (!str_is(word, "all") && !str_is_one_of(word, plan_offloads))
+        return fail_set(why, FAIL_USAGE, "--offload %s: not optimizer, param or all", what);
+    if (!plan_zero_read(q->plan.shard, &zero)) {
+        fail_set(why, FAIL_USAGE, "--offload %s: of DeepSpeed's ZeRO, which nobody asks for", what);
+        return fail_hint(why, "say its stage: --shard zero2 --offload optimizer, or --shard zero3 "
+                              "--offload all");
+    }
+    struct str shard = plan_zero_offload(q->arena, q->plan.shard, word);
+    if (shard.len == 0) {
+        fail_set(why, FAIL_USAGE, "--offload %s: stage %d keeps parameters on the GPU", what,
+                 zero.stage);
+        return fail_hint(why, "--shard zero3 lets them go; --offload optimizer is of every stage");
+    }
+    q->plan.shard = shard;
+    return 0;
+}
+
+static int fill_shard(struct question *q, const struct question_options *o, struct fail *why) {
     if (!o->shard && !q->plan.inference && is_config_fsdp2(q)) q->plan.shard = STR("fsdp2");
     if (!o->shard && !q->plan.inference && q->plan.shard.len == 0) q->plan.shard = config_zero(q);
     if (!o->shard) return 0;
@@ -163,13 +214,24 @@ int question_shard(struct question *q, const struct question_options *o, struct 
     return 0;
 }
 
+int question_shard(struct question *q, const struct question_options *o, struct fail *why) {
+    int rc = fill_shard(q, o, why);
+    return rc < 0 ? rc : add_offload(q, o->offload, why);
+}
+
+// One GPU has nobody to share with; what it keeps elsewhere is counted.
+static bool is_enough_alone(const struct question *q) {
+    struct plan_zero zero;
+    return plan_zero_read(q->plan.shard, &zero) && plan_zero_offloads(&zero);
+}
+
 // What the config alone asks for is counted if it can be.
 static void check_config(struct question *q) {
     struct forecast f;
     struct fail unserved = {0};
     const char *why = "the config does not say over how many GPUs (--gpus 8xh100, or --ranks 8)";
     if (q->plan.model.len == 0) why = "no model is named";
-    if (q->plan.model.len > 0 && q->plan.ranks > 1) {
+    if (q->plan.model.len > 0 && (q->plan.ranks > 1 || is_enough_alone(q))) {
         if (forecast_open(&q->tape_cache, &q->plan, &f, &unserved) == 0) return;
         why = unserved.message;
     }
@@ -182,7 +244,10 @@ static void check_config(struct question *q) {
 
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
     if (q->plan.shard.len > 0 && !o->shard) check_config(q);
-    if (q->plan.shard.len == 0 || q->plan.ranks > 1) return 0;
+    if (q->plan.shard.len > 0 && q->plan.ranks <= 1 && is_enough_alone(q))
+        question_say(q,
+                     "counted on one GPU; more share what it holds: --gpus 8xh100, or --ranks 8");
+    if (q->plan.shard.len == 0 || q->plan.ranks > 1 || is_enough_alone(q)) return 0;
     fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
 }

@@ -187,6 +187,24 @@ static enum forecast_verdict verdict_at(const struct forecast *f, struct forecas
     return verdict;
 }
 
+enum { NODE = 8 }; // GPUs of a machine where nobody says it
+
+struct forecast_host forecast_host(const struct forecast *f, const struct forecast_card *card,
+                                   const struct forecast_tape *t) {
+    const struct tape_header *h = &t->tape->header;
+    const int64_t most = card->host_gpus > 0 ? card->host_gpus : NODE;
+    struct forecast_host host = {.rank_bytes = h->host_bytes, .pinned_bytes = h->host_pinned_bytes};
+    if (h->host_bytes <= 0) return (struct forecast_host){0};
+    host.ranks = f->plan.ranks < 1 ? 1 : f->plan.ranks < most ? f->plan.ranks : most;
+    host.bytes = host.ranks * host.rank_bytes;
+    return host;
+}
+
+static bool host_has_room(const struct forecast *f, const struct forecast_card *card,
+                          const struct forecast_tape *t) {
+    return card->host_bytes <= 0 || forecast_host(f, card, t).bytes <= card->host_bytes;
+}
+
 // So much of the allocator's memory as the tape would take if it were right: what a correction says
 // that is needed more is not there for the replay.
 static int64_t room(const struct forecast_card *card, int64_t bytes,
@@ -224,6 +242,7 @@ int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t ba
             (int64_t)((double)(most + t->extra_bytes) * (1 + band)) + card->overhead.high_bytes,
         .verdict = verdict_at(f, t, batch, room(card, forecast_capacity(card), t)),
     };
+    if (!host_has_room(f, card, t)) ret_peak->verdict = FORECAST_OOM;
     correct(card, ret_peak);
     return 0;
 }
@@ -234,6 +253,7 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
     int rc = forecast_tape(f, batch, accumulation, &t, why);
     if (rc < 0) return rc;
     int64_t budget = room(card, forecast_budget(card), t);
+    if (!host_has_room(f, card, t)) return 0;
     if (!forecast_runs(t->loaded, batch, f->plan.classes, budget)) return 0;
     int64_t capacity = room(card, forecast_capacity(card), t);
     return verdict_at(f, t, batch, capacity) == FORECAST_FITS;

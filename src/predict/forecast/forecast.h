@@ -24,6 +24,8 @@ struct forecast_card {
     int64_t others_bytes; // taken by other processes
     struct str others;    // who they are: "python, pid 4242"; empty: not known
     double margin;        // share of the memory to leave free, 0 … 1
+    int64_t host_bytes;   // of the machine that it is in; 0: not known
+    int64_t host_gpus;    // of that machine, as far as they may train; 0: a node's, 8
     struct forecast_correction correction;
 };
 // What the allocator can get: usable − overhead − others. May be negative.
@@ -140,13 +142,22 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
 bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int64_t batch,
                       int64_t accumulation);
 
+// The host's memory under offload: a rank's, how much of it is page-locked, and that of the ranks
+// of one machine. All 0: nothing is kept there.
+struct forecast_host {
+    int64_t rank_bytes, pinned_bytes, ranks, bytes;
+};
+struct forecast_host forecast_host(const struct forecast *f, const struct forecast_card *card,
+                                   const struct forecast_tape *t);
+
 // A change that lowers the need, with what it saves at that batch.
 struct forecast_remedy {
     struct str what;  // "gradient checkpointing"
     struct str cost;  // what one pays: "about 30 % slower"
     struct plan plan; // the plan with the change
     int64_t needed_bytes, saved_bytes;
-    bool is_enough; // fits the GPU's budget then
+    bool is_enough;  // fits the GPU's budget then
+    bool is_offload; // by memory of the host, of which not every machine has enough
 };
 struct forecast_remedies {
     struct forecast_remedy *items;

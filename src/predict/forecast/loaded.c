@@ -70,11 +70,19 @@ struct found {
     struct forecast_loaded *all, *alike, *text;
 };
 
+static bool is_offloaded_so(const struct tape_offload *a, const struct tape_offload *b) {
+    return a->optimizer == b->optimizer && a->params == b->params && a->is_paged == b->is_paged &&
+           a->optimizer_buffers == b->optimizer_buffers && a->param_buffers == b->param_buffers &&
+           a->param_buffer == b->param_buffer && a->param_most == b->param_most;
+}
+
 static bool is_made_so(const struct forecast_loaded *l, const struct forecast_making *how) {
     const struct tape_zero *a = &l->how.zero, *b = &how->zero;
     return l->how.accumulates == how->accumulates && a->stage == b->stage && a->ranks == b->ranks &&
            a->bucket == b->bucket && a->overlaps == b->overlaps &&
-           l->how.optimizer == how->optimizer && memcmp(&a->zero3, &b->zero3, sizeof a->zero3) == 0;
+           l->how.optimizer == how->optimizer &&
+           memcmp(&a->zero3, &b->zero3, sizeof a->zero3) == 0 &&
+           is_offloaded_so(&a->offload, &b->offload);
 }
 
 static struct found find(const struct forecast_cache *cache, const struct forecast_loaded *wanted) {

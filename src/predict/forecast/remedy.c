@@ -3,6 +3,8 @@
 // predicted from a tape of the changed plan, never estimated.
 #include "predict/forecast/forecast_int.h"
 
+#include "base/unit.h"
+
 static bool use_amp(struct plan *p, const struct gpu *gpu) {
     if (p->precision != PLAN_FP32 || p->inference || !gpu->has_tensor_cores) return false;
     p->precision = gpu->has_bf16 ? PLAN_AMP_BF16 : PLAN_AMP_FP16;
@@ -121,6 +123,7 @@ static bool use_224(struct plan *p, const struct gpu *gpu) {
 static const struct {
     const char *what, *cost;
     bool (*apply)(struct plan *p, const struct gpu *gpu); // false: makes no sense here
+    const char *offload;                                  // in its stead: what goes to the host
 } remedies[] = {
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
     {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
@@ -137,6 +140,8 @@ static const struct {
     {"LoRA of rank 16", "trains an adapter, not the weights themselves", use_lora},
     {"QLoRA: frozen weights in four bits", "needs bitsandbytes; weights are made anew in each pass",
      use_four_bits},
+    {"optimizer offload", "the CPU updates, gradients go over: slower", NULL, "optimizer"},
+    {"parameter offload", "weights come over in each pass, too: slower", NULL, "all"},
     {"twice as many GPUs",
      "the GPUs; the effective batch doubles where accumulation cannot be halved",
      use_twice_as_many},
@@ -145,12 +150,38 @@ static const struct {
     {"224 px images", "less detail", use_224},
 };
 
+// ZeRO's: of stage 2 where nothing is shared yet, of stage 3 where parameters go.
+static bool use_offload(struct arena *a, struct plan *p, const char *what) {
+    struct plan_zero zero;
+    const bool is_all = !str_is(str_of(what), "optimizer");
+    if (p->inference || (p->shard.len > 0 && !plan_zero_read(p->shard, &zero))) return false;
+    struct str shard = p->shard;
+    if (is_all && shard.len > 0 && zero.places[PLAN_PARAM] != PLAN_ON_GPU) return false;
+    if (shard.len == 0 || (is_all && zero.stage < 3))
+        shard = is_all ? STR("zero3:auto:overlap") : STR("zero2:auto:overlap");
+    shard = plan_zero_offload(a, shard, str_of(what));
+    if (shard.len == 0 || str_equal(shard, p->shard)) return false;
+    if (p->shard.len == 0 && p->quant.len > 0) return false;
+    p->shard = shard;
+    return true;
+}
+
+static struct str cost_of(const struct forecast *changed, const struct forecast_card *card,
+                          const struct forecast_tape *t, const char *cost) {
+    const struct forecast_host host = forecast_host(changed, card, t);
+    return str_format(changed->arena, "%s; %s of host memory a machine", cost,
+                      unit_bytes(changed->arena, host.bytes).p);
+}
+
 static int try_remedy(struct forecast *f, const struct forecast_card *card, int which,
                       int64_t batch, int64_t accumulation, int64_t needed_now,
                       struct forecast_remedies *list) {
     struct plan plan = f->plan;
     plan.accumulation = accumulation;
-    if (!remedies[which].apply(&plan, &card->gpu)) return 0;
+    const char *offload = remedies[which].offload;
+    bool is_one =
+        offload ? use_offload(f->arena, &plan, offload) : remedies[which].apply(&plan, &card->gpu);
+    if (!is_one) return 0;
     accumulation = plan.accumulation;
     struct forecast changed;
     struct forecast_peak peak;
@@ -162,10 +193,12 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
         .what = str_of(remedies[which].what),
-        .cost = str_of(remedies[which].cost),
+        .cost = offload ? cost_of(&changed, card, t, remedies[which].cost)
+                        : str_of(remedies[which].cost),
         .plan = changed.plan,
         .needed_bytes = peak.needed_bytes,
         .saved_bytes = needed_now - peak.needed_bytes,
+        .is_offload = offload != NULL,
         .is_enough = forecast_fits(&changed, card, batch, accumulation, NULL) > 0,
     };
     return 0;

@@ -18,7 +18,7 @@ struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s) {
     if (!plan_zero_read(p->shard, &zero)) return (struct tape_zero){0};
     return (struct tape_zero){
         .stage = zero.stage,
-        .ranks = p->ranks,
+        .ranks = p->ranks > 1 ? p->ranks : 1,
         .bucket = zero.bucket > 0 ? zero.bucket : s->hidden * s->hidden,
         .overlaps = zero.overlaps,
         .zero3 = {.prefetch = number_of(&zero, PLAN_ZERO_PREFETCH, s->hidden),
@@ -26,6 +26,13 @@ struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s) {
                   .live = number_of(&zero, PLAN_ZERO_LIVE, s->hidden),
                   .reuse = number_of(&zero, PLAN_ZERO_REUSE, s->hidden),
                   .group = number_of(&zero, PLAN_ZERO_GROUP, s->hidden)},
+        .offload = {.optimizer = (enum tape_place)zero.places[PLAN_OPTIMIZER],
+                    .params = (enum tape_place)zero.places[PLAN_PARAM],
+                    .is_paged = zero.is_paged,
+                    .optimizer_buffers = zero.numbers[PLAN_ZERO_OPTIMIZER_BUFFERS],
+                    .param_buffers = zero.numbers[PLAN_ZERO_PARAM_BUFFERS],
+                    .param_buffer = zero.numbers[PLAN_ZERO_PARAM_BUFFER],
+                    .param_most = zero.numbers[PLAN_ZERO_PARAM_MOST]},
     };
 }
 
@@ -42,11 +49,33 @@ static int64_t update_bytes(const struct tape *t, const struct tape_zero *how) {
 }
 
 static struct str stage12_text(struct arena *a, const struct tape_zero *how) {
+    const bool is_away = how->offload.optimizer != TAPE_ON_GPU;
     return str_format(a,
-                      "a master copy and AdamW's states in fp32 by parts, %s reduced in %s of %lld "
-                      "elements; the first GPU is shown",
-                      how->stage == 2 ? "gradients kept by parts," : "all gradients kept,",
+                      "a master copy and AdamW's states in fp32 by parts%s, %s reduced in %s of "
+                      "%lld elements; the first GPU is shown",
+                      is_away ? " on the host" : "",
+                      how->stage == 1 ? "all gradients kept,"
+                      : is_away       ? "gradients sent there when they are"
+                                      : "gradients kept by parts,",
                       how->overlaps ? "two buckets" : "a bucket", (long long)how->bucket);
+}
+
+static const char *const place_names[] = {"on the GPU", "on the host", "on disks"};
+
+// Where the rest is, in one sentence.
+static void note_offload(struct arena *a, const struct tape_offload *o, struct forecast_tape *t) {
+    struct str pinned = unit_bytes(a, t->tape->header.host_pinned_bytes);
+    str_list_format(a, &t->notes,
+                    "offload: the update is %s, parameters are %s; the host's memory is counted as "
+                    "DeepSpeed asks for it, %.*s a rank page-locked in blocks of powers of two%s; "
+                    "loading the model and the data loaders come besides",
+                    o->optimizer == TAPE_ON_DISK   ? "the CPU's, its states on disks"
+                    : o->optimizer == TAPE_ON_HOST ? "the CPU's (DeepSpeedCPUAdam)"
+                                                   : "the GPU's",
+                    place_names[o->params], STR_ARG(pinned),
+                    o->optimizer == TAPE_ON_DISK || o->params == TAPE_ON_DISK
+                        ? " and in buffers for the disks (by its source, not held against a run)"
+                        : "");
 }
 
 static struct str stage3_text(struct arena *a, const struct tape_zero *how) {
@@ -70,7 +99,9 @@ void forecast_note_zero(struct forecast *f, const struct plan *p, const struct s
                     "weights in bf16 without autocast, %.*s",
                     how.stage, (long long)how.ranks,
                     STR_ARG(how.stage == 3 ? stage3_text(a, &how) : stage12_text(a, &how)));
-    if (p->fused) return;
+    if (how.offload.optimizer != TAPE_ON_GPU || how.offload.params != TAPE_ON_GPU)
+        note_offload(a, &how.offload, t);
+    if (p->fused || how.offload.optimizer != TAPE_ON_GPU) return;
     str_list_format(a, &t->notes,
                     "AdamW is counted as fused, as DeepSpeed's own is: torch's needs up to %.*s "
                     "more without fused=True",

@@ -52,23 +52,32 @@ const char *plan_optimizer_find(struct str spelled);
 
 extern const char *const plan_shards[]; // NULL-ended: fsdp2, zero1, zero2, zero3
 // DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap",
-// "zero3:auto:overlap:reuse=0".
+// "zero3:auto:overlap:reuse=0"; with what is kept elsewhere than on the GPU, "optimizer=cpu" and,
+// of stage 3, "param=nvme".
 #define PLAN_ZERO_BUCKET INT64_C(500000000) // reduce_bucket_size where nobody says it (0.19.8)
 #define PLAN_BUCKET_MAX ((int64_t)1 << 40)
-enum plan_zero_number { // of stage 3, elements
-    PLAN_ZERO_PREFETCH, // stage3_prefetch_bucket_size
-    PLAN_ZERO_PERSIST,  // stage3_param_persistence_threshold
-    PLAN_ZERO_LIVE,     // stage3_max_live_parameters
-    PLAN_ZERO_REUSE,    // stage3_max_reuse_distance
-    PLAN_ZERO_GROUP,    // sub_group_size
+enum plan_zero_number {          // of stage 3, elements
+    PLAN_ZERO_PREFETCH,          // stage3_prefetch_bucket_size
+    PLAN_ZERO_PERSIST,           // stage3_param_persistence_threshold
+    PLAN_ZERO_LIVE,              // stage3_max_live_parameters
+    PLAN_ZERO_REUSE,             // stage3_max_reuse_distance
+    PLAN_ZERO_GROUP,             // sub_group_size
+    PLAN_ZERO_OPTIMIZER_BUFFERS, // offload_optimizer.buffer_count
+    PLAN_ZERO_PARAM_BUFFERS,     // offload_param.buffer_count
+    PLAN_ZERO_PARAM_BUFFER,      // offload_param.buffer_size
+    PLAN_ZERO_PARAM_MOST,        // offload_param.max_in_cpu
     PLAN_ZERO_NUMBERS
 };
+enum plan_place { PLAN_ON_GPU, PLAN_ON_CPU, PLAN_ON_NVME };      // offload_*.device
+enum plan_offload { PLAN_OPTIMIZER, PLAN_PARAM, PLAN_OFFLOADS }; // offload_optimizer, offload_param
 enum { PLAN_ZERO_AUTO = -1 }; // what transformers makes of the hidden size
 struct plan_zero {
     int stage;      // 1 to 3
     int64_t bucket; // reduce_bucket_size, elements; 0: "auto", the square of the hidden size
     bool overlaps;  // overlap_comm
     int64_t numbers[PLAN_ZERO_NUMBERS]; // of stage 3; of others 0
+    enum plan_place places[PLAN_OFFLOADS];
+    bool is_paged; // pin_memory is off
 };
 // False: it is none.
 bool plan_zero_read(struct str shard, struct plan_zero *ret);
@@ -77,6 +86,12 @@ const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a sh
 // "liger" (with its other layers, as use_liger_kernel has them), "liger:loss", "liger@0.5.2",
 // "chunked", "chunked:16", "cut": the recorder's words.
 bool plan_is_loss(struct str text);
+extern const char *const plan_places[];                   // "", "cpu", "nvme"; NULL-ended
+extern const char *const plan_offloads[];                 // "optimizer", "param"; NULL-ended
+bool plan_zero_offloads(const struct plan_zero *z);       // something is elsewhere than on the GPU
+// The shard with that kept on the host ("optimizer", "param", "all"), as its other words stay.
+// Empty: it is none of ZeRO, or that stage keeps it.
+struct str plan_zero_offload(struct arena *a, struct str shard, struct str what);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
 // LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether
 // it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and

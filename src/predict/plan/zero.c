@@ -16,6 +16,10 @@ static const struct {
     [PLAN_ZERO_LIVE] = {"live", 1000000000, false},
     [PLAN_ZERO_REUSE] = {"reuse", 1000000000, false},
     [PLAN_ZERO_GROUP] = {"group", 1000000000, false},
+    [PLAN_ZERO_OPTIMIZER_BUFFERS] = {"optimizer_buffers", 4, false},
+    [PLAN_ZERO_PARAM_BUFFERS] = {"param_buffers", 5, false},
+    [PLAN_ZERO_PARAM_BUFFER] = {"param_buffer", 100000000, false},
+    [PLAN_ZERO_PARAM_MOST] = {"param_most", 1000000000, false},
 };
 
 const char *plan_zero_word(enum plan_zero_number number) {
@@ -32,9 +36,37 @@ static bool read_number(struct plan_zero *z, struct str text) {
            z->numbers[i] <= PLAN_BUCKET_MAX;
 }
 
+const char *const plan_places[] = {"", "cpu", "nvme", NULL};
+const char *const plan_offloads[] = {"optimizer", "param", NULL};
+
+static bool read_place(struct plan_zero *z, struct str text) {
+    struct str value = text, word = str_cut(&value, '=');
+    for (int i = 0; i < PLAN_OFFLOADS; i++) {
+        if (!str_is(word, plan_offloads[i])) continue;
+        int place = 1;
+        while (plan_places[place] && !str_is(value, plan_places[place])) place++;
+        z->places[i] = (enum plan_place)place;
+        // Nothing of stages 1 and 2 lies on disks (stage_1_and_2.py takes nvme for cpu), and their
+        // parameters stay.
+        return plan_places[place] &&
+               (z->stage == 3 || (i == PLAN_OPTIMIZER && place == PLAN_ON_CPU));
+    }
+    return false;
+}
+
 static bool read_bucket(struct plan_zero *z, struct str text) {
     if (str_is(text, "auto")) return z->bucket = 0, true;
     return str_to_i64(text, &z->bucket) && z->bucket > 0 && z->bucket <= PLAN_BUCKET_MAX;
+}
+
+static bool read_word(struct plan_zero *z, struct str text) {
+    if (str_is(text, "overlap")) return z->overlaps = true;
+    if (str_is(text, "paged")) return z->is_paged = true;
+    return read_number(z, text) || read_place(z, text);
+}
+
+static bool is_option(struct str text) {
+    return str_is(text, "overlap") || str_is(text, "paged") || str_find(text, STR("=")) >= 0;
 }
 
 bool plan_zero_read(struct str shard, struct plan_zero *ret) {
@@ -43,21 +75,42 @@ bool plan_zero_read(struct str shard, struct plan_zero *ret) {
     *ret = (struct plan_zero){.bucket = PLAN_ZERO_BUCKET};
     for (int i = 0; stages[i]; i++)
         if (str_is(word, stages[i])) ret->stage = i + 1;
-    if (ret->stage == 0 || (rest.p && !read_bucket(ret, str_cut(&rest, ':')))) return false;
+    if (ret->stage == 0) return false;
+    struct str more = rest, first = str_cut(&more, ':');
+    if (rest.p && !is_option(first)) {
+        if (!read_bucket(ret, first)) return false;
+        rest = more;
+    }
     for (int i = 0; i < PLAN_ZERO_NUMBERS && ret->stage == 3; i++) {
         bool is_auto = ret->bucket == 0 && numbers[i].follows;
         ret->numbers[i] = is_auto ? PLAN_ZERO_AUTO : numbers[i].usual;
     }
-    struct str more = rest;
-    ret->overlaps = rest.p && str_is(str_cut(&more, ':'), "overlap");
-    if (ret->overlaps) rest = more;
     while (rest.p)
-        if (!read_number(ret, str_cut(&rest, ':'))) return false;
+        if (!read_word(ret, str_cut(&rest, ':'))) return false;
     return true;
 }
 
+bool plan_zero_offloads(const struct plan_zero *z) {
+    return z->places[PLAN_OPTIMIZER] != PLAN_ON_GPU || z->places[PLAN_PARAM] != PLAN_ON_GPU;
+}
+
+struct str plan_zero_offload(struct arena *a, struct str shard, struct str what) {
+    struct plan_zero zero;
+    struct buf text = buf_new(a);
+    if (!plan_zero_read(shard, &zero)) return (struct str){0};
+    buf_format(&text, "%.*s", STR_ARG(shard));
+    for (int i = 0; i < PLAN_OFFLOADS; i++) {
+        bool is_asked = str_is(what, "all") || str_is(what, plan_offloads[i]);
+        if (is_asked && zero.places[i] == PLAN_ON_GPU)
+            buf_format(&text, ":%s=%s", plan_offloads[i], plan_places[PLAN_ON_CPU]);
+    }
+    return plan_zero_read(buf_str(&text), &zero) ? buf_str(&text) : (struct str){0};
+}
+
 bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b) {
-    bool is_same = a->stage == b->stage && a->bucket == b->bucket && a->overlaps == b->overlaps;
+    bool is_same = a->stage == b->stage && a->bucket == b->bucket && a->overlaps == b->overlaps &&
+                   a->is_paged == b->is_paged;
     for (int i = 0; i < PLAN_ZERO_NUMBERS; i++) is_same &= a->numbers[i] == b->numbers[i];
+    for (int i = 0; i < PLAN_OFFLOADS; i++) is_same &= a->places[i] == b->places[i];
     return is_same;
 }

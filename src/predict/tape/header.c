@@ -54,6 +54,8 @@ static const struct header_field {
     TEXT(loss),
     NUMBER(loss_tokens),
     NUMBER(loss_parts),
+    NUMBER(host_bytes),
+    NUMBER(host_pinned_bytes),
 #undef TEXT
 #undef NUMBER
 #undef FLAG
@@ -71,6 +73,8 @@ struct tape_header tape_header_unknown(void) {
                                 .ranks = TAPE_UNKNOWN,
                                 .loss_tokens = TAPE_UNKNOWN,
                                 .loss_parts = TAPE_UNKNOWN,
+                                .host_bytes = TAPE_UNKNOWN,
+                                .host_pinned_bytes = TAPE_UNKNOWN,
                                 .checkpointing = TAPE_UNKNOWN,
                                 .ema = TAPE_UNKNOWN,
                                 .grad_scaler = TAPE_UNKNOWN,

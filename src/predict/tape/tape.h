@@ -71,6 +71,8 @@ struct tape_header {
     int64_t image_size, sequence_length, target_length, accumulation, classes, parameters, steps;
     int64_t ranks;                   // that the weights are spread over
     int64_t loss_tokens, loss_parts; // a sample's, and of how many its chunks are made
+    // A rank's memory on the host under offload, at its most; how much of it is page-locked.
+    int64_t host_bytes, host_pinned_bytes;
     int checkpointing, ema, grad_scaler, cudnn_benchmark, prefetch; // 0, 1 or TAPE_UNKNOWN
     double seconds;
     const int64_t *batches; // at which the sequence was recorded; ascending is not promised
@@ -90,15 +92,15 @@ struct tape_event {
 
 // Allocations are numbered in order of their `a` lines.
 struct tape_alloc {
-    int64_t id;           // as written; for tape_write only
-    // Bytes: C + K·B + (CN + KN·B)·(n − classes), or with chunks of a loss C + K·B + CN·(rows of the
-    // first) + KN·(rows of the second).
+    int64_t id; // as written; for tape_write only
+    // Bytes: C + K·B + (CN + KN·B)·(n − classes), or with chunks of a loss C + K·B + CN·(rows of
+    // the first) + KN·(rows of the second).
     int64_t c, k, cn, kn;
-    int32_t event;        // its line
-    int32_t free_event;   // the line that frees it; -1: lives to the end
-    int32_t op, module;   // in strings; 0: unknown
-    int32_t stream;       // 0: the main stream
-    uint8_t tag;          // enum tape_tag
+    int32_t event;      // its line
+    int32_t free_event; // the line that frees it; -1: lives to the end
+    int32_t op, module; // in strings; 0: unknown
+    int32_t stream;     // 0: the main stream
+    uint8_t tag;        // enum tape_tag
 };
 
 // Scratch that one kernel may ask for (`w`).

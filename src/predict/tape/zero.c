@@ -25,6 +25,7 @@ struct weight {
     int64_t count, at;
     int32_t alloc; // of the tape that is read
     int group;
+    int32_t norm;  // of its gradient, a number on the way to the host
     bool is_taken; // a gradient is known to be this one's
 };
 struct group {
@@ -51,7 +52,12 @@ struct zero {
     int32_t part, older;        // gradients of the first rank: this pass's, and earlier ones'
     int32_t *kept, kept_count;  // whole gradients, stage 1: as copies
     int32_t hook;               // the gradient that is made, until its node ends; as it was read
+    bool is_last, accumulates;  // the micro-step before the update; there are others
 };
+
+static bool is_offloaded(const struct zero *z) {
+    return z->how->offload.optimizer != TAPE_ON_GPU;
+}
 
 static int32_t take(struct zero *z, enum op op, enum tape_tag tag, int64_t bytes) {
     return tape_put_alloc(
@@ -98,8 +104,10 @@ static bool find_weights(struct zero *z) {
     bool is_first = true;
     for (int32_t i = 0; i < t->alloc_count && t->allocs[i].tag != TAPE_INPUT_DATA; i++) {
         if (t->allocs[i].tag != TAPE_PARAM) continue;
-        z->weights[z->weight_count++] = (struct weight){
-            .count = t->allocs[i].c / 2, .alloc = i, .group = !tape_param_decays(t, i)};
+        z->weights[z->weight_count++] = (struct weight){.count = t->allocs[i].c / 2,
+                                                        .alloc = i,
+                                                        .group = !tape_param_decays(t, i),
+                                                        .norm = NOT_THERE};
     }
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
@@ -184,10 +192,33 @@ static void keep_part(struct zero *z) {
     z->part = take(z, OP_PART, TAPE_GRADIENT, 2 * whole);
 }
 
+// The first rank's part of a gradient goes to the host, in fp32 when the update comes; its norm is
+// taken then. Earlier micro-steps are added up there, through a buffer that is made once.
+static void send(struct zero *z, struct weight *w) {
+    static const struct {
+        enum op op;
+        int64_t bytes;
+    } copies[] = {{OP_NORM, 8}, {OP_FP32, 4}};
+    const int64_t left = z->groups[w->group].part - w->at;
+    for (int i = 0; i < 2 && z->is_last; i++) {
+        int32_t copy = take(z, copies[i].op, TAPE_TEMPORARY,
+                            copies[i].bytes * (w->count < left ? w->count : left));
+        z->to->allocs[copy].stream = z->how->overlaps;
+        tape_drop(z->to, copy);
+    }
+    if (z->is_last && w->norm == NOT_THERE) w->norm = take(z, OP_NORM, TAPE_TEMPORARY, 8);
+}
+
 static void flush(struct zero *z) {
     reduce_all(z);
-    for (int32_t i = 0; i < z->in_bucket; i++)
-        if (is_of_first(z, &z->weights[z->inside[i]])) keep_part(z);
+    for (int32_t i = 0; i < z->in_bucket; i++) {
+        struct weight *w = &z->weights[z->inside[i]];
+        if (!is_of_first(z, w)) continue;
+        if (is_offloaded(z))
+            send(z, w);
+        else
+            keep_part(z);
+    }
     bool stays = z->how->stage == 1 && z->in_bucket > 0 &&
                  !is_of_first(z, &z->weights[z->inside[z->in_bucket - 1]]);
     if (z->oversize != NOT_THERE && stays)
@@ -208,16 +239,19 @@ static void take_buckets(struct zero *z) {
 static void reduce_gradient(struct zero *z, int32_t weight, int32_t copy) {
     int64_t count = z->weights[weight].count;
     if (z->elements + count > z->how->bucket) flush(z);
-    if (count > z->how->bucket)
-        z->oversize = copy;
-    else
+    if (count > z->how->bucket) {
+        // With offload it is copied, so that nobody else has it.
+        z->oversize = is_offloaded(z) ? take(z, OP_REDUCED, TAPE_GRADIENT, 2 * count) : copy;
+        if (is_offloaded(z)) tape_drop(z->to, copy);
+    } else {
         tape_drop(z->to, copy);
+    }
     z->elements += count;
     z->inside[z->in_bucket++] = weight;
 }
 
-static bool is_at_hooks(const struct zero *z, bool is_last) {
-    return z->how->stage == 2 || (z->how->overlaps && is_last);
+static bool is_at_hooks(const struct zero *z) {
+    return z->how->stage == 2 || (z->how->overlaps && z->is_last);
 }
 
 static void release(struct zero *z) {
@@ -241,12 +275,55 @@ static void reduce_late(struct zero *z, const int32_t *whole) {
 
 // -- the whole -------------------------------------------------------------------
 
+// They are flattened one group after the other, each time with an empty cache.
+static void take_weights(struct zero *z, const struct group *g) {
+    tape_put_event(z->to, (struct tape_event){.kind = TAPE_EMPTY_CACHE});
+    take(z, OP_WEIGHTS, TAPE_PARAM, 2 * g->part * z->how->ranks);
+}
+
+static void init_offloaded(struct zero *z) {
+    int64_t largest = 0;
+    for (int i = 0; i < GROUPS; i++) {
+        const struct group *g = &z->groups[i];
+        if (g->count == 0) continue;
+        take_weights(z, g);
+        int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
+        pass_by(z, OP_MASTER, 4 * g->part); // cast here, then copied to the host
+        tape_drop(z->to, clone);
+    }
+    for (int32_t i = 0; i < z->weight_count; i++)
+        if (z->weights[i].count > largest) largest = z->weights[i].count;
+    take(z, OP_BUCKET, TAPE_GRADIENT, 2 * largest);
+}
+
+// What the host keeps: master copies, the weights they become, gradients, states.
+static void count_host(const struct zero *z, struct tape *ret) {
+    struct zero_host h = {.is_paged = z->how->offload.is_paged};
+    int64_t largest = 0;
+    for (int i = 0; i < GROUPS; i++) {
+        tape_host_put(&h, 4 * z->groups[i].part);
+        tape_host_put(&h, 2 * z->groups[i].part);
+    }
+    for (int32_t i = 0; i < z->weight_count; i++)
+        if (z->weights[i].count > largest) largest = z->weights[i].count;
+    tape_host_put(&h, 2 * largest);
+    for (int i = 0; i < GROUPS; i++) tape_host_put(&h, 4 * z->groups[i].part);
+    for (int32_t i = 0; i < z->weight_count && z->accumulates && z->how->stage == 2; i++)
+        if (is_of_first(z, &z->weights[i])) tape_host_put(&h, 2 * z->weights[i].count);
+    for (int i = 0; i < GROUPS; i++) tape_host_page(&h, 8 * z->groups[i].part);
+    tape_host_tell(&h, ret);
+}
+
 static void copy_init(struct zero *z) {
+    if (is_offloaded(z)) {
+        init_offloaded(z);
+        return;
+    }
     int32_t masters[GROUPS] = {0};
     for (int i = 0; i < GROUPS; i++) {
         const struct group *g = &z->groups[i];
         if (g->count == 0) continue;
-        take(z, OP_WEIGHTS, TAPE_PARAM, 2 * g->part * z->how->ranks);
+        take_weights(z, g);
         int32_t clone = take(z, OP_MASTER, TAPE_TEMPORARY, 2 * g->part);
         take(z, OP_MASTER, TAPE_OPTIMIZER_STATE, 4 * g->part);
         tape_drop(z->to, clone);
@@ -271,6 +348,11 @@ static void pass_norms(struct zero *z) {
 }
 
 static void update(struct zero *z) {
+    for (int32_t i = 0; i < z->weight_count; i++) {
+        tape_drop(z->to, z->weights[i].norm);
+        z->weights[i].norm = NOT_THERE;
+    }
+    if (is_offloaded(z)) return;
     pass_norms(z);
     for (int i = 0; i < GROUPS; i++) {
         struct group *g = &z->groups[i];
@@ -292,7 +374,6 @@ static void update(struct zero *z) {
 
 struct walk {
     uint8_t phase;
-    bool is_last;      // micro-step
     int32_t *gradient; // of every weight, its whole gradient as a copy
 };
 
@@ -307,7 +388,7 @@ static void run_hook(struct zero *z, struct walk *w) {
         tape_drop(z->to, z->now[alloc]);
     else
         *whole = z->now[alloc];
-    if (is_at_hooks(z, w->is_last)) reduce_gradient(z, z->weight[alloc], *whole);
+    if (is_at_hooks(z)) reduce_gradient(z, z->weight[alloc], *whole);
 }
 
 // Whether the pass that begins at an event is followed by the update.
@@ -318,8 +399,8 @@ static bool is_before_update(const struct tape *t, int32_t event) {
 
 static void end_backward(struct zero *z, struct walk *w) {
     run_hook(z, w);
-    if (z->how->stage == 1 && !w->is_last) return;
-    if (!is_at_hooks(z, w->is_last)) reduce_late(z, w->gradient);
+    if (z->how->stage == 1 && !z->is_last) return;
+    if (!is_at_hooks(z)) reduce_late(z, w->gradient);
     release(z);
 }
 
@@ -348,7 +429,10 @@ static void copy_mark(struct zero *z, struct walk *w, int32_t event) {
     if (w->phase == TAPE_INIT && event > 0) copy_init(z);
     tape_put_event(z->to, *e);
     w->phase = e->phase;
-    if (e->phase == TAPE_BACKWARD) w->is_last = is_before_update(z->from, event);
+    if (e->phase == TAPE_BACKWARD) {
+        z->is_last = is_before_update(z->from, event);
+        z->accumulates |= !z->is_last;
+    }
     if (e->phase != TAPE_OPTIMIZER) return;
     update(z);
     for (int32_t i = 0; i < z->weight_count; i++) w->gradient[i] = NOT_THERE;
@@ -398,5 +482,6 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     copy_all(&z, &w);
     if (how->overlaps && ret->stream_count < 2) ret->stream_count = 2;
     ret->header.ranks = how->ranks;
+    if (is_offloaded(&z)) count_host(&z, ret);
     return true;
 }

@@ -15,6 +15,18 @@ struct zero3 {
     int64_t prefetch, persist, live, reuse, group;
 };
 
+// Where DeepSpeed keeps something: offload_optimizer.device and offload_param.device.
+enum tape_place { TAPE_ON_GPU, TAPE_ON_HOST, TAPE_ON_DISK };
+
+// What leaves the GPU: the master copy and the states with the update (all stages), the parameters
+// (stage 3). Both are pinned on the host unless is_paged. The rest is of what lies on disks.
+struct tape_offload {
+    enum tape_place optimizer, params;
+    bool is_paged;
+    int64_t optimizer_buffers;                       // offload_optimizer.buffer_count
+    int64_t param_buffers, param_buffer, param_most; // offload_param's; the last two are elements
+};
+
 struct tape_zero {
     int stage; // 1 to 3
     int64_t ranks;
@@ -22,6 +34,7 @@ struct tape_zero {
     bool overlaps;  // overlap_comm: two buckets, and a stream that reduces; of stage 3, one that
                     // gathers, too
     struct zero3 zero3;
+    struct tape_offload offload;
 };
 
 // The tape of the first of these GPUs, from one of a training whose weights and arithmetic are bf16

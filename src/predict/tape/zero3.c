@@ -6,7 +6,6 @@
 // (python/batchfit/zero_trace.py). tests/unit/tape_zero.c holds it against recordings of DeepSpeed.
 #include "predict/tape/zero_int.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum op {
@@ -29,16 +28,11 @@ static const char *const op_names[OPS] = {
     [OP_FP32] = "zero.fp32",       [OP_NORM] = "zero.norm",          [OP_REDUCED] = "zero.reduced",
     [OP_GATHERED] = "zero.gather", [OP_MESSAGE] = "zero.all_gather",
 };
+enum { LEAST_FOR_DISK = 1 << 20 }; // bytes of a sub-group (swap_tensor/utils.py, MIN_AIO_BYTES)
 enum point { FETCH, RELEASE, REFETCH, RERELEASE, EXTERNAL, POINTS };
 static const char *const point_names[POINTS] = {
     [FETCH] = "zero.fetch",         [RELEASE] = "zero.release",   [REFETCH] = "zero.refetch",
     [RERELEASE] = "zero.rerelease", [EXTERNAL] = "zero.external",
-};
-
-// What the optimizer updates at once: trained parameters of one group, one after the other.
-struct sub_group {
-    int64_t elements;
-    int32_t count, states[2];
 };
 
 struct zero3_walk {
@@ -50,16 +44,22 @@ struct zero3_walk {
     int32_t *only;                    // of a module its first parameter, from 1
     int32_t *now;                     // of every allocation of `from` its copy
     int32_t *gradient;                // of every allocation that is a gradient, whose
-    struct sub_group *subs;
+    struct zero_sub_group *subs;
     int32_t sub_count, trained;
     int64_t trained_parts; // elements of one rank
     // The backward pass that runs.
     uint8_t phase;
-    bool has_begun; // a pass
+    bool has_begun;                         // a pass
+    bool has_gradients, is_adding, is_last; // of an earlier micro-step; to them; before the update
     int64_t elements;
     int32_t *inside, in_bucket, reduced; // parameters; gradients so far
     int32_t *kept, kept_count;           // gradients that the bucket cannot take, as copies
+    int32_t *on_way, on_way_count;       // gradients for disks, as copies
 };
+
+static bool is_update_on_gpu(const struct zero3_walk *z) {
+    return z->how->offload.optimizer == TAPE_ON_GPU;
+}
 
 static int32_t take(struct zero3_walk *z, enum op op, enum tape_tag tag, int64_t bytes) {
     return tape_put_alloc(
@@ -96,52 +96,36 @@ static void find_params(struct zero3_walk *z) {
         p->part = (p->count + ranks - 1) / ranks;
         p->group = !tape_param_decays(t, i);
         p->persists = p->count <= z->how->zero3.persist;
+        p->sub = p->norm = NOT_THERE;
         p->block = p->message = p->owner = p->first_use = NOT_THERE;
         if (z->only[x->module] == 0) z->only[x->module] = c->param_count + 1;
         c->param_count++;
     }
 }
 
-// A module's parameters, and another's that it looks at; in no order of their own.
-struct membership {
-    int32_t module, param;
-};
-
-static int compare_memberships(const void *a, const void *b) {
-    const struct membership *x = a, *y = b;
-    if (x->module != y->module) return x->module < y->module ? -1 : 1;
-    return (x->param > y->param) - (x->param < y->param);
-}
-
-static ptrdiff_t find_memberships(const struct zero3_walk *z, struct membership *ret) {
+static ptrdiff_t find_memberships(const struct zero3_walk *z, struct zero_membership *ret) {
     const struct tape *t = z->from;
     ptrdiff_t count = 0;
     for (int32_t i = 0; i < z->c.param_count; i++)
-        ret[count++] = (struct membership){z->c.params[i].module, i};
+        ret[count++] = (struct zero_membership){z->c.params[i].module, i};
     int32_t module = 0;
     for (int32_t i = 0; i < t->alloc_count; i++) {
         const struct tape_alloc *x = &t->allocs[i];
         enum point point = point_of(z, x);
         if (point == FETCH || point == REFETCH) module = x->module;
         int32_t param = z->only[x->module] - 1;
-        if (point == EXTERNAL && param >= 0) ret[count++] = (struct membership){module, param};
+        if (point == EXTERNAL && param >= 0) ret[count++] = (struct zero_membership){module, param};
     }
     return count;
 }
 
 static void list_params(struct arena *scratch, struct zero3_walk *z) {
     struct zero_coordinator *c = &z->c;
-    struct membership *all =
-        arena_new(scratch, struct membership, 2 * (ptrdiff_t)z->from->alloc_count + 1);
+    struct zero_membership *all =
+        arena_new(scratch, struct zero_membership, 2 * (ptrdiff_t)z->from->alloc_count + 1);
     ptrdiff_t count = find_memberships(z, all);
     c->listed = arena_new(scratch, int32_t, count);
-    qsort(all, (size_t)count, sizeof *all, compare_memberships);
-    int32_t listed = 0;
-    for (ptrdiff_t i = 0; i < count; i++) {
-        if (i > 0 && compare_memberships(&all[i - 1], &all[i]) == 0) continue;
-        if (c->params_of[all[i].module]++ == 0) c->first[all[i].module] = listed;
-        c->listed[listed++] = all[i].param;
-    }
+    tape_zero_list(c, all, count);
 }
 
 static int32_t owner_of(struct zero3_walk *z, const struct tape_alloc *gradient, int32_t pass) {
@@ -173,20 +157,6 @@ static bool find_gradients(struct zero3_walk *z) {
     return z->trained > 0;
 }
 
-static void add_uses(struct zero_coordinator *c, int32_t module) {
-    int64_t before = 0;
-    if (c->place_count > 0) {
-        const struct zero_place *last = &c->places[c->place_count - 1];
-        before = last->before;
-        for (int32_t i = 0; i < c->params_of[last->module]; i++)
-            before += c->params[c->listed[c->first[last->module] + i]].count;
-    }
-    for (int32_t i = 0; i < c->params_of[module]; i++)
-        c->uses[c->use_count++] =
-            (struct zero_use){c->listed[c->first[module] + i], c->place_count, 0};
-    c->places[c->place_count++] = (struct zero_place){module, before};
-}
-
 // The order of the first pass, which is that of all others.
 static bool find_places(struct zero3_walk *z) {
     const struct tape *t = z->from;
@@ -197,28 +167,25 @@ static bool find_places(struct zero3_walk *z) {
         passes += e->kind == TAPE_MARK && e->phase == TAPE_FORWARD;
         if (e->kind != TAPE_ALLOC || passes != 1) continue;
         enum point point = point_of(z, &t->allocs[e->index]);
-        if (point == FETCH || point == REFETCH) add_uses(c, t->allocs[e->index].module);
+        if (point == FETCH || point == REFETCH) tape_zero_add_uses(c, t->allocs[e->index].module);
     }
-    for (int32_t i = c->use_count - 1; i >= 0; i--) {
-        struct zero_param *p = &c->params[c->uses[i].param];
-        c->uses[i].next = p->first_use;
-        p->first_use = i;
-    }
+    tape_zero_link_uses(c);
     return c->place_count > 0;
 }
 
 static void find_sub_groups(struct zero3_walk *z) {
     for (int group = 0; group < ZERO_GROUPS; group++) {
-        struct sub_group *sub = NULL;
+        struct zero_sub_group *sub = NULL;
         for (int32_t i = 0; i < z->c.param_count; i++) {
             const struct zero_param *p = &z->c.params[i];
             if (!p->is_trained || p->group != group) continue;
             if (!sub) {
                 sub = &z->subs[z->sub_count++];
-                *sub = (struct sub_group){.states = {NOT_THERE, NOT_THERE}};
+                *sub = (struct zero_sub_group){.states = {NOT_THERE, NOT_THERE}};
             }
             sub->elements += p->part;
             sub->count++;
+            z->c.params[i].sub = z->sub_count - 1;
             z->trained_parts += p->part;
             if (sub->elements >= z->how->zero3.group) sub = NULL;
         }
@@ -227,9 +194,20 @@ static void find_sub_groups(struct zero3_walk *z) {
 
 // -- init ------------------------------------------------------------------------
 
+// A copy to the host that also casts does so here (ATen/native/cuda/Copy.cu); one of what is on
+// the host does not.
+static void send_masters(struct zero3_walk *z) {
+    if (z->how->offload.params != TAPE_ON_GPU) return;
+    for (int32_t i = 0; i < z->sub_count; i++) pass_by(z, OP_MASTER, 4 * z->subs[i].elements);
+}
+
 static void put_masters(struct zero3_walk *z) {
     int32_t cast = NOT_THERE;
     int64_t most = 0;
+    if (!is_update_on_gpu(z)) {
+        send_masters(z);
+        return;
+    }
     for (int32_t i = 0; i < z->sub_count; i++) {
         int64_t bytes = 4 * z->subs[i].elements;
         int32_t next = take(z, OP_MASTER, TAPE_TEMPORARY, bytes);
@@ -242,31 +220,76 @@ static void put_masters(struct zero3_walk *z) {
     pass_by(z, OP_FP32, most);
 }
 
+static bool is_away(const struct zero3_walk *z) {
+    return z->how->offload.params != TAPE_ON_GPU;
+}
+
 // Each parameter comes to the GPU and is cut; what is trained is brought together then.
 static void put_init(struct zero3_walk *z) {
     struct zero_coordinator *c = &z->c;
     for (int32_t i = 0; i < c->param_count; i++) {
         struct zero_param *p = &c->params[i];
         int32_t whole = take(z, OP_WHOLE, TAPE_TEMPORARY, 2 * p->count);
-        p->block = take(z, OP_SHARD, TAPE_PARAM, 2 * p->part);
+        if (!is_away(z)) p->block = take(z, OP_SHARD, TAPE_PARAM, 2 * p->part);
         tape_drop(z->to, whole);
     }
     for (int32_t i = 0; i < c->param_count; i++) {
         if (c->params[i].is_trained) tape_drop(z->to, c->params[i].block);
         c->params[i].block = NOT_THERE;
     }
-    tape_put_event(z->to, (struct tape_event){.kind = TAPE_EMPTY_CACHE});
-    take(z, OP_SHARD, TAPE_PARAM, 2 * z->trained_parts);
+    if (!is_away(z)) {
+        tape_put_event(z->to, (struct tape_event){.kind = TAPE_EMPTY_CACHE});
+        take(z, OP_SHARD, TAPE_PARAM, 2 * z->trained_parts);
+    }
     put_masters(z);
     take(z, OP_BUCKET, TAPE_GRADIENT, 2 * z->how->bucket);
-    take(z, OP_PART, TAPE_GRADIENT, 2 * z->trained_parts);
+    if (is_update_on_gpu(z)) take(z, OP_PART, TAPE_GRADIENT, 2 * z->trained_parts);
     for (int32_t i = 0; i < c->param_count; i++) {
         const struct zero_param *p = &c->params[i];
-        if (p->is_trained) pass_by(z, OP_GATHERED, 2 * p->part * z->how->ranks);
+        if (!p->is_trained) continue;
+        int32_t whole = take(z, OP_GATHERED, TAPE_TEMPORARY, 2 * p->part * z->how->ranks);
+        if (is_away(z)) pass_by(z, OP_SHARD, 2 * p->part);
+        tape_drop(z->to, whole);
     }
 }
 
 // -- the backward pass -----------------------------------------------------------
+
+static int32_t take_beside(struct zero3_walk *z, enum op op, int64_t bytes) {
+    int32_t copy = take(z, op, TAPE_TEMPORARY, bytes);
+    z->to->allocs[copy].stream = 2 * z->how->overlaps;
+    return copy;
+}
+
+// With the last micro-step the gradient goes over in fp32, and its norm is taken.
+static void send_last(struct zero3_walk *z, struct zero_param *p) {
+    tape_drop(z->to, take_beside(z, OP_NORM, 8 * p->part));
+    if (p->norm == NOT_THERE) p->norm = take_beside(z, OP_NORM, 8);
+    int32_t fp32 = take_beside(z, OP_FP32, 4 * p->part);
+    bool is_for_disk =
+        z->how->offload.optimizer == TAPE_ON_DISK && 4 * z->subs[p->sub].elements >= LEAST_FOR_DISK;
+    if (is_for_disk)
+        z->on_way[z->on_way_count++] = fp32;
+    else
+        tape_drop(z->to, fp32);
+}
+
+// The host's part of each gradient comes back for as long as it is worked on
+// (partition_grads). What is for disks goes when all have been.
+static void send_parts(struct zero3_walk *z) {
+    int32_t before = NOT_THERE;
+    for (int32_t i = 0; i < z->in_bucket; i++) {
+        struct zero_param *p = &z->c.params[z->inside[i]];
+        if (!z->is_adding) tape_drop(z->to, before);
+        int32_t part = take_beside(z, OP_PART, 2 * p->part);
+        tape_drop(z->to, before);
+        if (z->is_last) send_last(z, p);
+        before = part;
+    }
+    tape_drop(z->to, before);
+    for (int32_t i = 0; i < z->on_way_count; i++) tape_drop(z->to, z->on_way[i]);
+    z->on_way_count = 0;
+}
 
 // One gradient that the ranks can share without a rest is reduced where it is.
 static void flush(struct zero3_walk *z) {
@@ -274,10 +297,9 @@ static void flush(struct zero3_walk *z) {
     for (int32_t i = 0; i < z->in_bucket; i++) sum += z->c.params[z->inside[i]].part;
     bool is_in_place = z->in_bucket == 1 && z->c.params[z->inside[0]].count % z->how->ranks == 0;
     int32_t copy = NOT_THERE;
-    if (z->in_bucket > 0 && !is_in_place) {
-        copy = take(z, OP_REDUCED, TAPE_TEMPORARY, 2 * sum * z->how->ranks);
-        z->to->allocs[copy].stream = 2 * z->how->overlaps;
-    }
+    if (z->in_bucket > 0 && !is_in_place)
+        copy = take_beside(z, OP_REDUCED, 2 * sum * z->how->ranks);
+    if (!is_update_on_gpu(z)) send_parts(z);
     for (int32_t i = 0; i < z->kept_count; i++) tape_drop(z->to, z->kept[i]);
     tape_drop(z->to, copy);
     z->in_bucket = z->kept_count = 0;
@@ -297,15 +319,14 @@ static void reduce(struct zero3_walk *z, int32_t param, int32_t copy) {
     if (++z->reduced == z->trained) flush(z);
 }
 
-static void update(struct zero3_walk *z) {
-    tape_zero_release_all(&z->c);
+static void update_here(struct zero3_walk *z) {
     for (int group = 0; group < ZERO_GROUPS; group++)
         for (int32_t i = 0; i < z->c.param_count; i++) {
             const struct zero_param *p = &z->c.params[i];
             if (p->is_trained && p->group == group) pass_by(z, OP_NORM, 8 * p->part);
         }
     for (int32_t i = 0; i < z->sub_count; i++) {
-        struct sub_group *sub = &z->subs[i];
+        struct zero_sub_group *sub = &z->subs[i];
         int32_t flat =
             sub->count > 1 ? take(z, OP_PART, TAPE_TEMPORARY, 2 * sub->elements) : NOT_THERE;
         int32_t fp32 = take(z, OP_FP32, TAPE_TEMPORARY, 4 * sub->elements);
@@ -313,9 +334,27 @@ static void update(struct zero3_walk *z) {
         for (int s = 0; s < 2; s++)
             if (sub->states[s] == NOT_THERE)
                 sub->states[s] = take(z, OP_STATE, TAPE_OPTIMIZER_STATE, 4 * sub->elements);
+        // New weights that go to the host are cast here.
+        if (is_away(z)) pass_by(z, OP_SHARD, 2 * sub->elements);
         tape_drop(z->to, fp32);
     }
+}
+
+static void update(struct zero3_walk *z) {
+    tape_zero_release_all(&z->c);
+    for (int32_t i = 0; i < z->c.param_count; i++) {
+        tape_drop(z->to, z->c.params[i].norm);
+        z->c.params[i].norm = NOT_THERE;
+    }
+    if (is_update_on_gpu(z)) update_here(z);
     tape_zero_gather_persistent(&z->c);
+}
+
+// Whether the pass that begins at an event is followed by the update.
+static bool is_before_update(const struct tape *t, int32_t event) {
+    int32_t i = event + 1;
+    while (i < t->event_count && t->events[i].kind != TAPE_MARK) i++;
+    return i < t->event_count && t->events[i].phase == TAPE_OPTIMIZER;
 }
 
 // -- the whole -------------------------------------------------------------------
@@ -326,7 +365,12 @@ static void copy_mark(struct zero3_walk *z, int32_t event) {
     if (z->phase == TAPE_INIT && event > 0) put_init(z);
     tape_put_event(z->to, *e);
     z->phase = e->phase;
-    if (e->phase == TAPE_BACKWARD) z->reduced = 0;
+    if (e->phase == TAPE_BACKWARD) {
+        z->reduced = 0;
+        z->is_adding = z->has_gradients;
+        z->is_last = is_before_update(z->from, event);
+        z->has_gradients = !z->is_last;
+    }
     if (e->phase == TAPE_OPTIMIZER) update(z);
     if (e->phase != TAPE_FORWARD) return;
     z->c.is_traced = z->has_begun;
@@ -399,6 +443,7 @@ static void make_room(struct arena *scratch, struct zero3_walk *z) {
     z->gradient = arena_new(scratch, int32_t, t->alloc_count);
     z->inside = arena_new(scratch, int32_t, t->alloc_count);
     z->kept = arena_new(scratch, int32_t, t->alloc_count);
+    z->on_way = arena_new(scratch, int32_t, t->alloc_count);
     memset(z->now, 0xff, sizeof *z->now * (size_t)t->alloc_count);
 }
 
@@ -412,8 +457,10 @@ static void make_more_room(struct arena *a, struct arena *scratch, struct zero3_
     c->uses = arena_new(scratch, struct zero_use, e.uses);
     c->messages = arena_new(scratch, struct zero_message, asked + 1);
     c->sent = arena_new(scratch, int32_t, asked + 1);
-    z->subs = arena_new(scratch, struct sub_group, params);
-    ptrdiff_t more = 2 * asked + 2 * z->from->alloc_count + 8 * params * (e.updates + 2) + 64;
+    c->brought = arena_new(scratch, int32_t, asked + params + 1);
+    z->subs = arena_new(scratch, struct zero_sub_group, params);
+    ptrdiff_t more =
+        3 * asked + 2 * z->from->alloc_count + params * (8 * (e.updates + 2) + 3 * e.passes) + 64;
     z->to->events = arena_new(a, struct tape_event, z->from->event_count + 2 * more);
     z->to->allocs = arena_new(a, struct tape_alloc, z->from->alloc_count + more);
     z->to->event_count = z->to->alloc_count = 0;
@@ -440,5 +487,6 @@ bool tape_zero3(struct arena *a, const struct tape *t, const struct tape_zero *h
     copy_all(&z);
     if (how->overlaps && ret->stream_count < 3) ret->stream_count = 3;
     ret->header.ranks = how->ranks;
+    tape_host_stage3(how, &z.c, z.subs, z.sub_count, ret);
     return true;
 }

@@ -5,7 +5,47 @@
 // needed again stay.
 #include "predict/tape/zero_int.h"
 
+#include <stdlib.h>
+
 enum { LONG_AGO = -1 };
+
+static int compare_memberships(const void *a, const void *b) {
+    const struct zero_membership *x = a, *y = b;
+    if (x->module != y->module) return x->module < y->module ? -1 : 1;
+    return (x->param > y->param) - (x->param < y->param);
+}
+
+void tape_zero_list(struct zero_coordinator *c, struct zero_membership *all, ptrdiff_t count) {
+    int32_t listed = 0;
+    qsort(all, (size_t)count, sizeof *all, compare_memberships);
+    for (ptrdiff_t i = 0; i < count; i++) {
+        if (i > 0 && compare_memberships(&all[i - 1], &all[i]) == 0) continue;
+        if (c->params_of[all[i].module]++ == 0) c->first[all[i].module] = listed;
+        c->listed[listed++] = all[i].param;
+    }
+}
+
+void tape_zero_add_uses(struct zero_coordinator *c, int32_t module) {
+    int64_t before = 0;
+    if (c->place_count > 0) {
+        const struct zero_place *last = &c->places[c->place_count - 1];
+        before = last->before;
+        for (int32_t i = 0; i < c->params_of[last->module]; i++)
+            before += c->params[c->listed[c->first[last->module] + i]].count;
+    }
+    for (int32_t i = 0; i < c->params_of[module]; i++)
+        c->uses[c->use_count++] =
+            (struct zero_use){c->listed[c->first[module] + i], c->place_count, 0};
+    c->places[c->place_count++] = (struct zero_place){module, before};
+}
+
+void tape_zero_link_uses(struct zero_coordinator *c) {
+    for (int32_t i = c->use_count - 1; i >= 0; i--) {
+        struct zero_param *p = &c->params[c->uses[i].param];
+        c->uses[i].next = p->first_use;
+        p->first_use = i;
+    }
+}
 
 static struct zero_param *param_of(struct zero_coordinator *c, int32_t module, int32_t i) {
     return &c->params[c->listed[c->first[module] + i]];
@@ -56,14 +96,43 @@ static struct tape_alloc gathered(const struct zero_coordinator *c, const struct
                                .tag = TAPE_TEMPORARY};
 }
 
+// A part that is on the host comes over first.
+static int32_t bring(struct zero_coordinator *c, const struct zero_param *p, int stream) {
+    if (c->how->offload.params == TAPE_ON_GPU || c->how->ranks == 1) return NOT_THERE;
+    return tape_put_alloc(c->to, (struct tape_alloc){.c = 2 * p->part,
+                                                     .op = c->op_gathered,
+                                                     .module = p->module,
+                                                     .stream = stream,
+                                                     .tag = TAPE_TEMPORARY});
+}
+
+static bool has_all(const struct zero_coordinator *c) {
+    return c->how->ranks == 1 && c->how->offload.params == TAPE_ON_GPU;
+}
+
+// A GPU by itself has what it needs, or takes it from the host.
+static void gather_alone(struct zero_coordinator *c, int32_t first) {
+    for (int32_t i = first; i < c->sent_count; i++) {
+        struct zero_param *p = &c->params[c->sent[i]];
+        ask_for(c, p, NOT_THERE);
+        if (!has_all(c)) p->block = tape_put_alloc(c->to, gathered(c, p, c->how->overlaps));
+    }
+    c->sent_count = first;
+}
+
 // A single one comes into its place; several come in one message, and are copied out of it.
 static void gather(struct zero_coordinator *c, int32_t first) {
     int32_t count = c->sent_count - first;
     if (count == 0) return;
+    if (c->how->ranks == 1) {
+        gather_alone(c, first);
+        return;
+    }
     if (count == 1) {
         struct zero_param *p = &c->params[c->sent[first]];
         ask_for(c, p, NOT_THERE);
         p->block = tape_put_alloc(c->to, gathered(c, p, c->how->overlaps));
+        tape_drop(c->to, bring(c, p, c->how->overlaps));
         c->sent_count = first;
         return;
     }
@@ -79,6 +148,9 @@ static void gather(struct zero_coordinator *c, int32_t first) {
                            .tag = TAPE_TEMPORARY};
     c->messages[message] = (struct zero_message){
         .block = tape_put_alloc(c->to, x), .waiting = count, .first = first, .count = count};
+    for (int32_t i = first; i < c->sent_count; i++)
+        c->brought[i - first] = bring(c, &c->params[c->sent[i]], c->how->overlaps);
+    for (int32_t i = 0; i < count; i++) tape_drop(c->to, c->brought[i]);
 }
 
 static bool is_user(const struct zero_param *p, int32_t module) {
@@ -234,9 +306,15 @@ void tape_zero_release_all(struct zero_coordinator *c) {
 
 void tape_zero_gather_persistent(struct zero_coordinator *c) {
     for (int32_t i = 0; i < c->param_count; i++) {
+        const struct zero_param *p = &c->params[i];
+        bool comes = p->persists && p->status == ZERO_AWAY;
+        c->brought[i] = comes ? bring(c, p, 0) : NOT_THERE;
+    }
+    for (int32_t i = 0; i < c->param_count; i++) {
         struct zero_param *p = &c->params[i];
         if (!p->persists || p->status != ZERO_AWAY) continue;
-        p->block = tape_put_alloc(c->to, gathered(c, p, 0));
+        if (!has_all(c)) p->block = tape_put_alloc(c->to, gathered(c, p, 0));
         p->status = ZERO_HERE;
     }
+    for (int32_t i = 0; i < c->param_count; i++) tape_drop(c->to, c->brought[i]);
 }

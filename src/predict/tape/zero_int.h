@@ -21,6 +21,7 @@ struct zero_param {
     int32_t module;      // a text of the tape
     int group;
     bool is_trained, persists;
+    int32_t sub, norm; // of the sub-groups, where it is trained; of its gradient, a number
     // What the coordinator knows of it.
     enum { ZERO_AWAY, ZERO_INFLIGHT, ZERO_HERE } status;
     int32_t block;                       // the whole of it, as a copy
@@ -43,6 +44,17 @@ struct zero_use {
     int32_t param, place, next; // the same parameter's; NOT_THERE: the last
 };
 
+// What the optimizer updates at once: trained parameters of one group, one after the other.
+struct zero_sub_group {
+    int64_t elements;
+    int32_t count, states[2];
+};
+
+// A module's parameters, and another's that it looks at; in no order of their own.
+struct zero_membership {
+    int32_t module, param;
+};
+
 struct zero_coordinator {
     const struct tape_zero *how;
     struct tape *to;
@@ -56,11 +68,34 @@ struct zero_coordinator {
     struct zero_message *messages;
     int32_t *sent, message_count, sent_count;
     int32_t *running, running_count; // modules in backward
+    int32_t *brought;                // parts that came from the host, of a parameter each
     bool is_traced;                  // the pass before was written down, so this one is foreseen
     int32_t step, queue;             // the place, the next use to ask for early
     int64_t there;                   // elements
 };
 
+// The host's memory as torch has it: what is not pinned comes and goes; what is pinned is rounded
+// to a power of two and kept for others of that size.
+struct zero_host {
+    bool is_paged; // nothing is pinned
+    int64_t paged, pinned, most;
+    int32_t spare[63]; // pinned blocks that nobody has, by the power
+};
+void tape_host_page(struct zero_host *h, int64_t bytes);
+void tape_host_unpage(struct zero_host *h, int64_t bytes);
+void tape_host_pin(struct zero_host *h, int64_t bytes);
+void tape_host_unpin(struct zero_host *h, int64_t bytes);
+// Made as any tensor is, and pinned then unless is_paged.
+void tape_host_put(struct zero_host *h, int64_t bytes);
+void tape_host_tell(const struct zero_host *h, struct tape *ret); // in its header
+// What stage 3 keeps there, if it keeps something.
+void tape_host_stage3(const struct tape_zero *how, const struct zero_coordinator *c,
+                      const struct zero_sub_group *subs, int32_t sub_count, struct tape *ret);
+
+void tape_zero_list(struct zero_coordinator *c, struct zero_membership *all, ptrdiff_t count);
+// A module's place in the order of a pass; when all are there, who is used where.
+void tape_zero_add_uses(struct zero_coordinator *c, int32_t module);
+void tape_zero_link_uses(struct zero_coordinator *c);
 void tape_zero_begin_pass(struct zero_coordinator *c);
 void tape_zero_fetch(struct zero_coordinator *c, int32_t module, bool is_forward,
                      bool is_backward_pass);

@@ -153,6 +153,13 @@ enum config_role {
     CONFIG_ZERO_LIVE,
     CONFIG_ZERO_REUSE,
     CONFIG_ZERO_GROUP,
+    CONFIG_ZERO_OPTIMIZER_BUFFERS,
+    CONFIG_ZERO_PARAM_BUFFERS,
+    CONFIG_ZERO_PARAM_BUFFER,
+    CONFIG_ZERO_PARAM_MOST,
+    CONFIG_ZERO_OPTIMIZER, // where it is kept, "cpu"; in the order of a plan's offloads
+    CONFIG_ZERO_PARAM,
+    CONFIG_ZERO_PINNED, // pin_memory
     CONFIG_ROLES,
 };
 // The end of the note "KEY = VALUE (line N) …" of a reading: who changes that key drops it.

@@ -300,11 +300,21 @@ static void take_entry(const struct scope *s, const struct entry *e, struct matc
     add_match(s, m, config_path_join(s->arena, e->path, e->key->text), p);
 }
 
-// "~word": the key has it somewhere in its name.
+// "below" of "a.b.below.key"
+static bool ends_in(struct str path, struct str section) {
+    if (section.len == 0 || str_equal(path, section)) return true;
+    return str_ends(path, section) && path.p[path.len - section.len - 1] == '.';
+}
+
+// "~word": the key has it somewhere in its name. "section.key": in a section of that name.
 static void find_anywhere(const struct scope *s, struct str key, struct matches *m) {
     if (!str_starts(key, STR("~"))) {
-        const struct entry *e = config_scope_first(s, key);
-        for (; e; e = config_scope_next(s, e)) take_entry(s, e, m);
+        ptrdiff_t dot = key.len;
+        while (dot > 0 && key.p[dot - 1] != '.') dot--;
+        const struct str section = str_slice(key, 0, dot > 0 ? dot - 1 : 0);
+        const struct entry *e = config_scope_first(s, str_slice(key, dot, key.len));
+        for (; e; e = config_scope_next(s, e))
+            if (ends_in(e->path, section)) take_entry(s, e, m);
         return;
     }
     key = str_slice(key, 1, key.len);

@@ -36,6 +36,13 @@ static const struct {
     [CONFIG_ZERO_LIVE] = {"zero_live", SORT_NUMBER},
     [CONFIG_ZERO_REUSE] = {"zero_reuse", SORT_NUMBER},
     [CONFIG_ZERO_GROUP] = {"zero_group", SORT_NUMBER},
+    [CONFIG_ZERO_OPTIMIZER_BUFFERS] = {"zero_optimizer_buffers", SORT_NUMBER},
+    [CONFIG_ZERO_PARAM_BUFFERS] = {"zero_param_buffers", SORT_NUMBER},
+    [CONFIG_ZERO_PARAM_BUFFER] = {"zero_param_buffer", SORT_NUMBER},
+    [CONFIG_ZERO_PARAM_MOST] = {"zero_param_most", SORT_NUMBER},
+    [CONFIG_ZERO_OPTIMIZER] = {"zero_optimizer", SORT_TEXT},
+    [CONFIG_ZERO_PARAM] = {"zero_param", SORT_TEXT},
+    [CONFIG_ZERO_PINNED] = {"zero_pinned", SORT_BOOL},
 };
 
 const char *config_role_name(enum config_role role) {

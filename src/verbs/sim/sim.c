@@ -30,7 +30,9 @@ static const struct cli_row rows[] = {
     {"accumulation", "N", CLI_COUNT, AT(accumulation),
      "micro-steps per optimizer step of a tape that was recorded with one", ""},
     {"zero", "STAGE,RANKS,BUCKET", CLI_TEXT, AT(zero),
-     "as DeepSpeed's ZeRO shares a bf16 tape: 2,8,500000000 or 2,8,500000000,overlap", ""},
+     "as DeepSpeed's ZeRO shares a bf16 tape: 2,8,500000000, with overlap and offload perhaps "
+     "behind: 2,8,500000000,overlap,offload",
+     ""},
     {"write-tape", "FILE", CLI_TEXT, AT(write_tape), "write the tape that is replayed", ""},
     CLI_ROW_TRACE(AT(trace)),
     CLI_ROW_NUM_CLASSES(AT(classes)),
@@ -123,17 +125,31 @@ static int read_dims(const char *text, int64_t values[TAPE_DIM_COUNT], struct fa
     return 0;
 }
 
+// "overlap,offload"
+static bool read_words(struct str words, struct tape_zero *how) {
+    while (words.p) {
+        struct str word = str_cut(&words, ',');
+        if (str_is(word, "overlap"))
+            how->overlaps = true;
+        else if (str_is(word, "offload"))
+            how->offload.optimizer = TAPE_ON_HOST;
+        else
+            return false;
+    }
+    return true;
+}
+
 // "2,8,500000000,overlap"
 static int zero(struct arena *a, const char *text, struct tape *t, struct fail *why) {
     struct str rest = str_of(text), stage = str_cut(&rest, ','), ranks = str_cut(&rest, ',');
     struct str bucket = str_cut(&rest, ',');
-    struct tape_zero how = {.overlaps = str_is(rest, "overlap")};
+    struct tape_zero how = {.stage = 0};
     int64_t number = 0;
     struct tape made;
     bool is_read = str_to_i64(stage, &number) && (number == 1 || number == 2) &&
-                   str_to_i64(ranks, &how.ranks) && how.ranks > 1 && how.ranks <= TAPE_RANKS_MAX &&
+                   str_to_i64(ranks, &how.ranks) && how.ranks > 0 && how.ranks <= TAPE_RANKS_MAX &&
                    str_to_i64(bucket, &how.bucket) && how.bucket > 0 &&
-                   how.bucket < TAPE_SIZE_MAX && (how.overlaps || rest.len == 0);
+                   how.bucket < TAPE_SIZE_MAX && read_words(rest, &how);
     how.stage = (int)number;
     if (!is_read)
         return fail_set(why, FAIL_USAGE, "--zero %s: not STAGE,RANKS,BUCKET such as 2,8,500000000",
