@@ -245,8 +245,9 @@ static void check_config(struct question *q) {
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
     if (q->plan.shard.len > 0 && !o->shard) check_config(q);
     if (q->plan.shard.len > 0 && q->plan.ranks <= 1 && is_enough_alone(q))
-        question_say(q,
-                     "counted on one GPU; more share what it holds: --gpus 8xh100, or --ranks 8");
+        str_list_add(q->arena, &q->notes,
+                     STR("counted on one GPU; more share what it holds: --gpus 8xh100, or "
+                         "--ranks 8"));
     if (q->plan.shard.len == 0 || q->plan.ranks > 1 || is_enough_alone(q)) return 0;
     fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");

@@ -165,10 +165,13 @@ static void reduce_pieces(struct zero *z, struct pieces *p) {
     *p = (struct pieces){.last_rank = NOT_THERE};
 }
 
+// A message ends with the piece that goes beyond the bucket.
 static void add_pieces(struct zero *z, struct pieces *p, const struct weight *w) {
     const int64_t part = z->groups[w->group].part, end = w->at + w->count;
     for (int64_t at = w->at; at < end;) {
         int64_t rank = at / part, next = (rank + 1) * part < end ? (rank + 1) * part : end;
+        bool is_next = p->count > 0 && p->last_rank != rank;
+        if (is_next && p->elements > z->how->bucket) reduce_pieces(z, p);
         if (p->count == 0 || p->last_rank != rank) p->count++;
         p->last_rank = rank;
         p->elements += next - at;
@@ -176,8 +179,6 @@ static void add_pieces(struct zero *z, struct pieces *p, const struct weight *w)
     }
 }
 
-// deepspeed cuts after a piece that goes beyond the bucket; a bucket holds no more than that, and
-// an oversize gradient is cut here where it is in there.
 static void reduce_all(struct zero *z) {
     struct pieces p = {.last_rank = NOT_THERE};
     for (int32_t i = 0; i < z->in_bucket; i++) add_pieces(z, &p, &z->weights[z->inside[i]]);
@@ -190,6 +191,7 @@ static void keep_part(struct zero *z) {
     for (int32_t i = 0; i < z->weight_count; i++)
         whole += is_of_first(z, &z->weights[i]) ? z->weights[i].count : 0;
     z->part = take(z, OP_PART, TAPE_GRADIENT, 2 * whole);
+    z->to->allocs[z->part].stream = z->how->overlaps;
 }
 
 // The first rank's part of a gradient goes to the host, in fp32 when the update comes; its norm is
