@@ -56,6 +56,13 @@ class Rows(unittest.TestCase):
         self.assertEqual((name, self.tables.job(full, profile)[1]["precision"]), ("mmyolo", "amp-fp16"))
         self.assertIn("ignore", self.chosen(**dict(row, model="yolov5_s_ignore_x"))[0])
 
+    def test_a_row_of_berts_own_task(self):
+        row = dict(model="bert-large-uncased (MLM)", batch_per_gpu="8", mem_mib="1", seq_len="512", method="HF Trainer", gpu="NVIDIA GeForce RTX 3090 Ti",
+                   framework="torch 1.13", optimizer="AdamW (HF)", precision="fp32 (tf32)")
+        name, full, profile = self.chosen(**row)
+        source, knobs = self.tables.job(full, profile)
+        self.assertEqual((name, source, knobs["task"], knobs["optimizer"]), ("hf-trainer-mlm", "hf:bert-large-uncased", "masked-lm", "adamw"))
+
     def test_images_per_second_of_one_gpu_are_samples(self):
         for n_gpus, speed in (("1", "20"), ("8", None)):
             self.assertEqual(self.tables.known(dict(throughput_unit="images/s", throughput="20", n_gpus=n_gpus)).get("samples_per_sec"), speed)
