@@ -52,7 +52,7 @@ def new(shape, dtype=None, ones=False):
 def without_init():
     """Inside, torch.nn.init does nothing and large tensors stay uninitialised. On a real device the weights are wanted:
     arithmetic on whatever the memory held gives NaN, and GradScaler leaves out the optimizer's step then."""
-    if is_real():
+    if is_real() or _FILL[0] in vars(torch.Tensor):  # or one is inside another
         yield
         return
     names = [n for n in dir(torch.nn.init) if n.endswith("_") and not n.startswith("_")]
