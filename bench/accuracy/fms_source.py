@@ -96,12 +96,25 @@ def _calls(model, kind, forward):
             module.forward = types.MethodType(forward, module)
 
 
+_REPLACED = []  # (module, name, what it was): the next row's model must not find what this one's put there
+
+
+def _replace(module, name, value):
+    _REPLACED.append((module, name, getattr(module, name)))
+    setattr(module, name, value)
+
+
+def _put_back():
+    while _REPLACED:
+        setattr(*_REPLACED.pop())
+
+
 def _fast_loss(base, modeling):
     fast = _foak("kernels.unsloth.cross_entropy_loss")
-    if hasattr(type(base), "loss_function") and not hasattr(modeling, "CrossEntropyLoss"):
-        type(base).loss_function = property(lambda self: fast.FastForCausalLMLoss)
-    else:
-        modeling.CrossEntropyLoss = fast.FastCrossEntropyLoss
+    if hasattr(modeling, "CrossEntropyLoss"):
+        _replace(modeling, "CrossEntropyLoss", fast.FastCrossEntropyLoss)
+    if hasattr(base, "loss_function"):  # transformers from 4.46 on
+        _replace(type(base), "loss_function", property(lambda self: fast.FastForCausalLMLoss))
 
 
 def _use_foak(base, kernels, quant):
@@ -115,7 +128,7 @@ def _use_foak(base, kernels, quant):
     if base.config.model_type == "gpt_bigcode":
         return
     _calls(base, "RMSNorm", _foak("kernels.unsloth.rms_layernorm").fast_rms_layernorm)
-    modeling.apply_rotary_pos_emb = _foak("kernels.unsloth.rope_embedding").fast_rope_embedding
+    _replace(modeling, "apply_rotary_pos_emb", _foak("kernels.unsloth.rope_embedding").fast_rope_embedding)
     if quant:
         _fuse_lora(base, quant)
 
@@ -252,6 +265,7 @@ def _with_gptq(base, adapter):
 
 
 def _make(name, seq_len):
+    _put_back()
     job, kernels, quant = _load(name, seq_len)
     base = job.model.get_base_model() if hasattr(job.model, "get_base_model") else job.model
     for module in base.modules():
