@@ -9,7 +9,7 @@ import helper
 import real_kernels
 import torch
 
-from batchfit import liger, loss_words
+from batchfit import build, liger, loss_words
 from batchfit.errors import RecordError, UsageError
 from batchfit.recorder import record
 
@@ -103,6 +103,16 @@ class Tapes(helper.InFolder):
         path = self.file("config.json", json.dumps(dict(model_type="gpt2", n_embd=64, n_layer=2, n_head=4, vocab_size=100)))
         with self.assertRaisesRegex(RecordError, "not for a gpt2"):
             record("hf:" + path, dict(loss="liger"))
+
+
+class Building(unittest.TestCase):
+    def test_one_inside_another(self):
+        """A function of the user's may load a model by one of our sources."""
+        with build.without_init():
+            with build.without_init():
+                torch.nn.Linear(100, 100)
+            torch.nn.Linear(100, 100)
+        self.assertTrue(torch.zeros(5000).uniform_(1, 2).min() >= 1)
 
 
 if __name__ == "__main__":
