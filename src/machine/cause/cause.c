@@ -75,7 +75,7 @@ static const struct row {
      "a smaller batch with more accumulation is faster than spilling; smaller images; on Windows "
      "the driver setting 'Prefer No Sysmem Fallback' turns it into an error"},
     {"memory.full", "the allocator frees its cache and retries: almost out of memory", NULL,
-     "trend.full", CAUSE_MEASURED, cause_told, LESS_MEMORY, smaller},
+     "trend.full", CAUSE_MEASURED, cause_full, LESS_MEMORY, smaller},
     {"memory.missed", "the run needs more memory than predicted", NULL, "trend.missed",
      CAUSE_MEASURED, cause_told, CAUSE_SMALLER_BATCH,
      "find the batch by trials: batchfit fit -- COMMAND"},

@@ -92,6 +92,8 @@ struct cause_facts {
     bool loss_recovered; // a finite one came after the last
     int64_t scale_line;  // from which on the fp16 loss scale was at its end; 0: it never was
     struct str scale_text;
+    int64_t flush_line, flush_count; // the allocator's cache was given back for lack of memory
+    struct str flush_text;
     // Times of steps, oldest first, and the line (or number) of each.
     const double *times_ms;
     const int64_t *times_at;

@@ -29,7 +29,7 @@ const struct finding *cause_trend(const struct cause_view *v);
 cause_rule cause_named; // what the signature says, in its words
 
 // memory.c
-cause_rule cause_leak, cause_fragmented, cause_others, cause_start, cause_validation,
+cause_rule cause_full, cause_leak, cause_fragmented, cause_others, cause_start, cause_validation,
     cause_last_batch, cause_later, cause_oom, cause_shm_low, cause_limit;
 // speed.c
 cause_rule cause_loading, cause_no_workers, cause_pin, cause_compute, cause_small, cause_idle,

@@ -99,3 +99,12 @@ bool cause_shm_low(const struct cause_view *v, struct cause *c) {
                       STR_ARG(unit_bytes(v->arena, p->shm_free_bytes)),
                       STR_ARG(unit_bytes(v->arena, p->shm_total_bytes)));
 }
+
+bool cause_full(const struct cause_view *v, struct cause *c) {
+    const struct cause_facts *f = v->facts;
+    if (f->flush_count == 0) return cause_told(v, c);
+    c->quote = str_trim(f->flush_text);
+    c->line = f->flush_line;
+    return cause_tell(v, c, CAUSE_MEASURED, "line %lld: %.*s (the first of %lld)",
+                      (long long)f->flush_line, STR_ARG(c->quote), (long long)f->flush_count);
+}

@@ -30,7 +30,8 @@ const struct failure_signature failure_signatures_other[] = {
     {"card-lost", FAILURE_DEVICE, "the GPU is broken or fell off the bus",
      "dmesg | grep Xid; reset or replace the GPU",
      "uncorrectable ECC error encountered\nCUDA_ERROR_ECC_UNCORRECTABLE\nfallen off the bus\n"
-     "GPU is lost\nUnable to determine the device handle for \nCUDA error: unknown error\nNVRM: "
+     "GPU is lost\nRmInitAdapter failed!\nUnable to determine the device handle for \nCUDA error: "
+     "unknown error\nNVRM: "
      "Xid",
      RANK_FAULT},
     {"card-busy", FAILURE_DEVICE,

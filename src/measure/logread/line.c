@@ -269,6 +269,7 @@ static bool is_said_nan(struct str line, ptrdiff_t at) {
 
 static void read_losses(struct logread *j, struct str line) {
     int worst = -1;
+    bool norm_is_finite = false;
     for (ptrdiff_t i = 0; i + 4 < line.len; i++) {
         if (!strchr("lLg\xec", line.p[i]) || line.p[i] == 0) continue; // most bytes begin no name
         struct str from = str_slice(line, i, line.len);
@@ -282,8 +283,21 @@ static void read_losses(struct logread *j, struct str line) {
         if (is_norm && kind == 1 && !has_nocase(str_slice(rest, 0, 8), "nan")) continue;
         if (is_said_nan(line, i)) kind = 1;
         if (kind > worst) worst = kind;
+        if (!is_norm && kind == 1) j->has_nan_loss = true;
+        norm_is_finite = norm_is_finite || (is_norm && kind == 0);
     }
     add_loss(j, line, worst);
+    // A gradient that was skipped, before steps that were not: as an fp16 scaler does it.
+    if (worst != 0 || !norm_is_finite || j->has_nan_loss || j->nan_count == 0) return;
+    j->nan_count = 0;
+    j->nan.line = 0;
+    j->loss_recovered = false;
+}
+
+// "8 pytorch allocator cache flushes since last step", of DeepSpeed's ZeRO-3.
+static void read_flushes(struct logread *j, struct str line) {
+    if (str_find(line, STR("pytorch allocator cache flushes since last step")) < 0) return;
+    if (j->flush_count++ == 0) mark(&j->flushes, j->line, line);
 }
 
 // DeepSpeed's scaler and apex's end at 1, fairseq's at 1/8192.
@@ -411,6 +425,7 @@ void logread_read_line(struct logread *j, struct str line) {
     read_times(j, line);
     read_losses(j, line);
     read_scale(j, line);
+    read_flushes(j, line);
     read_table(j, line);
     read_columns(j, line);
     read_card(j, line);

@@ -43,7 +43,9 @@ struct logread {
     int64_t io_seen;
     struct logread_mark nan;
     int64_t nan_count;
-    bool loss_recovered;
+    bool loss_recovered, has_nan_loss; // has: not gradients alone
+    struct logread_mark flushes;       // the allocator's cache, given back under pressure
+    int64_t flush_count;
     // The first line of the last stretch in which the fp16 loss scale was at its end, and the last.
     struct logread_mark scale;
     int64_t scale_last, scale_count;

@@ -65,6 +65,9 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     f->nan_count = j->nan_count;
     f->nan_text = str_of(j->nan.text);
     f->loss_recovered = j->loss_recovered;
+    f->flush_line = j->flushes.line;
+    f->flush_count = j->flush_count;
+    f->flush_text = str_of(j->flushes.text);
     if (logread_scale_is_gone(j)) {
         f->scale_line = j->scale.line;
         f->scale_text = str_of(j->scale.text);
