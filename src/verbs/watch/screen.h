@@ -139,6 +139,7 @@ int watch_findings_shown(const struct observe_view *view);
 struct str watch_finding_text(struct watch_draw *d, const struct finding *f);
 // The one sentence that says how things are; columns that it may take.
 void watch_draw_status(struct watch_draw *d, struct tui_area area);
+struct str watch_status_text(struct watch_draw *d); // the same as a text
 int watch_worst_card(const struct observe_view *view);
 void watch_draw_findings(struct watch_draw *d, struct tui_area area);
 void watch_draw_processes(struct watch_draw *d, struct tui_area area);

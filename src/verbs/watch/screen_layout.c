@@ -292,6 +292,14 @@ static int64_t now_of(const struct watch_look *look) {
     return begun + (int64_t)((double)(now - begun) * look->speed);
 }
 
+// The sentence, over several rows, is what there is room for.
+static void draw_too_small(struct watch_draw *d, struct tui_area area) {
+    struct str size = str_format(d->scratch, "%d×%d is too small: %d×%d", area.columns, area.rows,
+                                 WATCH_LEAST_COLUMNS, WATCH_LEAST_ROWS);
+    int at = tui_put_wrapped(area, 0, 0, SHOW_DIM, size);
+    if (d->view) tui_put_wrapped(area, at, 0, SHOW_STRONG, watch_status_text(d));
+}
+
 void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struct arena *scratch) {
     SAY_OWN_IF(canvas->utf8);
     struct arena_mark mark = arena_mark(scratch);
@@ -304,8 +312,7 @@ void watch_screen_draw(struct watch_look *look, struct tui_canvas *canvas, struc
     if (look->card >= count) look->card = count ? count - 1 : 0;
     look->hit_count = 0;
     if (all.rows < WATCH_LEAST_ROWS || all.columns < WATCH_LEAST_COLUMNS) {
-        tui_put_format(all, 0, 0, SHOW_PLAIN, "%d×%d is too small: %d×%d", all.columns, all.rows,
-                       WATCH_LEAST_COLUMNS, WATCH_LEAST_ROWS);
+        draw_too_small(&d, all);
     } else {
         draw_all(&d, all);
         if (look->window != WATCH_WINDOW_NONE) watch_draw_window(&d, all);

@@ -68,6 +68,17 @@ static int put_word(struct tui_area area, int ink, const char *word) {
     return tui_put_format(area, 0, 0, ink, "%s  ", say(word));
 }
 
+struct str watch_status_text(struct watch_draw *d) {
+    const struct finding *worst = watch_finding_at(d->view, 0);
+    if (worst) {
+        const char *word = worst->severity == FINDING_PROBLEM ? "PROBLEM" : "WARNING";
+        return str_format(d->scratch, "%s  %.*s", say(word), STR_ARG(watch_finding_text(d, worst)));
+    }
+    if (d->view->devices->count == 0) return say_str(STR("only the CPU can be watched here"));
+    return str_format(d->scratch, "%s%s%.*s", d->view->is_judged ? say("OK") : "",
+                      d->view->is_judged ? "  " : "", STR_ARG(calm_text(d)));
+}
+
 void watch_draw_status(struct watch_draw *d, struct tui_area area) {
     const struct finding *worst = watch_finding_at(d->view, 0);
     if (worst) {
