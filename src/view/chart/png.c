@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// An SVG of ours as a PNG, by librsvg's rsvg-convert (as of 2.54: no CSS variables, so these are put
-// in; no dark style, so the light one). It reads a file in memory and writes to a pipe.
+// An SVG of ours as a PNG, by librsvg's rsvg-convert (as of 2.54: no CSS variables, so these are
+// put in; no dark style, so the light one). It reads a file in memory and writes to a pipe.
 #include "base/os.h"
 #include "view/chart/chart.h"
 
@@ -60,8 +60,7 @@ int chart_png(struct arena *a, struct str svg, struct str *ret_png, struct fail 
     OS_FD fd = memfd_create("batchfit.svg", MFD_CLOEXEC);
     if (fd < 0 || write(fd, text.p, (size_t)text.len) != text.len)
         return fail_set(why, FAIL_MACHINE, "cannot hold the picture: %s", strerror(errno));
-    struct str words = str_format(a, "%s --format png --zoom 2 /proc/%d/fd/%d", program,
-                                  (int)getpid(), fd);
+    struct str words = str_format(a, "%s -f png -z 2 /proc/%d/fd/%d", program, (int)getpid(), fd);
     struct os_captured c;
     if (run(a, words, &c) < 0) return missing(why);
     if (c.status != 0 || !str_starts(c.out, STR("\x89PNG"))) {
