@@ -458,6 +458,17 @@ static void copy_all(struct zero *z, struct walk *w) {
     }
 }
 
+// Copies of messages at most: each is longer than the bucket, and has pieces of several ranks.
+static ptrdiff_t count_messages(const struct zero *z) {
+    int64_t elements = 0, pieces = z->how->ranks + z->weight_count, passes = 0;
+    for (int i = 0; i < GROUPS; i++) elements += z->groups[i].count;
+    for (const struct tape_event *e = z->from->events; e < z->from->events + z->from->event_count;
+         e++)
+        passes += e->kind == TAPE_MARK && e->phase == TAPE_BACKWARD;
+    int64_t long_ones = elements / z->how->bucket;
+    return (ptrdiff_t)(passes * (long_ones < pieces ? long_ones : pieces));
+}
+
 bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *how,
                struct tape *ret) {
     ARENA_AUTO scratch = {.escape = a->escape};
@@ -476,7 +487,7 @@ bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *ho
     struct walk w = {.gradient = arena_new(&scratch, int32_t, z.weight_count)};
     memset(w.gradient, 0xff, sizeof *w.gradient * (size_t)z.weight_count);
     // Each gradient of each pass, and each weight of each update, come with a few events at most.
-    ptrdiff_t more = 8 * (ptrdiff_t)z.weight_count * 6 + 64;
+    ptrdiff_t more = 8 * (ptrdiff_t)z.weight_count * 6 + 64 + 2 * count_messages(&z);
     ret->events = arena_new(a, struct tape_event, 2 * t->event_count + more);
     ret->allocs = arena_new(a, struct tape_alloc, t->alloc_count + more);
     ret->event_count = ret->alloc_count = 0;
