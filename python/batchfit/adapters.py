@@ -53,8 +53,9 @@ def _compute_dtype(knobs):
 
 def _quantize(model, knobs, peft):
     """As transformers loads a model with load_in_4bit, and peft or a script's own code prepares it."""
-    four_bit.quantize(model, ("lm_head",), _compute_dtype(knobs), knobs.quant == "nf4-dq")
-    if knobs.quant_prepare == "none":
+    storage = torch.bfloat16 if knobs.shard else torch.uint8
+    four_bit.quantize(model, ("lm_head",), _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=storage)
+    if knobs.quant_prepare == "none" or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
         for p in model.parameters():
             p.requires_grad = False
         if knobs.checkpointing:
@@ -89,7 +90,7 @@ def apply(model, knobs):
         raise RecordError("peft's %s begins with the values of the weights, which a recording does not have" % (given.peft_type.value,))
     except (ValueError, ImportError) as why:
         raise RecordError("peft: %s" % (str(why).split(".")[0],))
-    if knobs.quant and knobs.quant_prepare == "trl":
+    if knobs.quant and knobs.quant_prepare == "trl" and not knobs.shard:
         _as_trl(model)
     return model, "peft " + peft.__version__
 

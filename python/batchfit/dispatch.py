@@ -10,7 +10,7 @@ from . import cuda_rules
 from .autocast import AUTOCAST
 from .errors import RecordError
 from .events import Log
-from .sharded import SHARDING
+from .sharded import SHARDING, own_name
 
 try:
     from torch._decomp import decomposition_table
@@ -27,7 +27,7 @@ class Modules:
     """Which module runs: a stack in forward, autograd's sequence numbers in backward (torch 2 on)."""
 
     def __init__(self, model):
-        self.names = {id(m): name for name, m in reversed(list(model.named_modules()))}
+        self.names = {id(m): own_name(name) for name, m in reversed(list(model.named_modules()))}
         self.stack, self._at, self._path = [], [], []
 
     def __enter__(self):

@@ -98,16 +98,22 @@ class Linear4bit(torch.nn.Linear):
 
     keeps_input = False  # as up to 0.43.1
 
-    def __init__(self, like, compute_dtype=torch.bfloat16, double=False):
+    def __init__(self, like, compute_dtype=torch.bfloat16, double=False, storage=torch.uint8):
         torch.nn.Module.__init__(self)
         self.in_features, self.out_features, self.compute_dtype = like.in_features, like.out_features, compute_dtype
         device, n = like.weight.device, like.weight.numel()
-        packed = torch.empty((_up(n, 2), 1), dtype=torch.uint8, device=device)
-        self.weight = rounded(Params4bit(packed, compress_statistics=double), 1, n, 2)
+        size = torch.empty((), dtype=storage).element_size()
+        packed = torch.empty((_up(_up(n, 2), size), 1), dtype=storage, device=device)
+        self.weight = rounded(Params4bit(packed, compress_statistics=double), size, n, 2 * size)
         self.bias = like.bias
         self.state = _State(like.weight.shape, device, double)
         for name, tensor in self.state.tensors().items():
             self.register_buffer(name, tensor, persistent=False)
+
+    def hide_state(self):
+        """bitsandbytes has no buffers: FSDP neither shards nor casts what dequantising needs. For the recorder only."""
+        self._buffers.clear()
+        self.hidden = self.state.tensors()
 
     def forward(self, x):
         bias = self.bias
@@ -132,13 +138,15 @@ def install():
     sys.modules.update({"bitsandbytes": module, "bitsandbytes.nn": layers})
 
 
-def quantize(model, skip, compute_dtype, double, keeps_input=False, was=None):
+def quantize(model, skip, compute_dtype, double, keeps_input=False, was=None, storage=torch.uint8):
     """Every linear layer but those named in `skip` becomes one of four bits. keeps_input: as bitsandbytes up to 0.43.1 has it; was: the type of the
-    weights that were put into four bits, where it is not the compute type's."""
+    weights that were put into four bits, where it is not the compute type's; storage: bnb_4bit_quant_storage, for FSDP that of the other weights."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
             if type(child) is torch.nn.Linear and name not in skip:
-                made = Linear4bit(child, compute_dtype, double)
+                made = Linear4bit(child, compute_dtype, double, storage)
+                if storage.is_floating_point:
+                    made.hide_state()
                 made.keeps_input, made.state.dtype = keeps_input, was
                 setattr(parent, name, made)
     model.is_loaded_in_4bit = True

@@ -3,7 +3,7 @@
 
 import torch
 
-from . import __version__, adapters, loss_words, sharded, sources, zero
+from . import __version__, adapters, fsdp1, loss_words, sharded, sources, zero
 from .errors import UsageError
 
 
@@ -22,7 +22,7 @@ def load(source, knobs):
     if zero.is_zero(knobs.shard):
         job.library = ", ".join(filter(None, (job.library, zero.apply(job, knobs))))
     elif knobs.shard:
-        job.model, library = sharded.apply(job, knobs)
+        job.model, library = fsdp1.apply(job.model, knobs) if knobs.shard == "fsdp1" else sharded.apply(job, knobs)
         job.library = ", ".join(filter(None, (job.library, library)))
     return job
 

@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from . import optimizers
-from .sharded import SHARDING, local
+from .sharded import SHARDING, local, own_name
 from .work import Work
 
 STEPS = 2
@@ -38,12 +38,13 @@ class Script:
         self.output = self.loss = self.inputs = None
         self.loader = []
         self.scaler = None
+        self.is_fsdp = knobs.shard in ("fsdp1", "fsdp2")
 
     # -- phases ---------------------------------------------------------------
 
     def run(self):
         """The whole recording."""
-        with SHARDING.recording(self.rec) if self.knobs.shard == "fsdp2" else contextlib.nullcontext():
+        with SHARDING.recording(self.rec) if self.is_fsdp else contextlib.nullcontext():
             self._run()
 
     def _run(self):
@@ -77,13 +78,13 @@ class Script:
         model = self.job.model
         seen = set()
         for module_name, module in model.named_modules():
-            for tag, named in (("param", module._parameters), ("buffer", module._buffers)):
+            for tag, named in (("param", module._parameters), ("buffer", {**module._buffers, **getattr(module, "hidden", {})})):
                 for _, tensor in named.items():
                     if tensor is not None and id(tensor) not in seen:
                         seen.add(id(tensor))
-                        event = self._note(local(tensor), module_name or "-", tag)
-                        if self.knobs.shard == "fsdp2" and tag == "param" and event:
-                            SHARDING.describe(event, [(tensor.shape[0], tensor.shape[1:].numel())])
+                        event = self._note(local(tensor), own_name(module_name) or "-", tag)
+                        if self.is_fsdp and tag == "param" and event:
+                            SHARDING.weight(event, tensor)
         if self.knobs.optimizer != "none":
             self.optimizer = self._make_optimizer()
         if self.knobs.ema:
@@ -153,12 +154,20 @@ class Script:
     def _micro_step(self, step, micro):
         self._mark("forward", step, micro)
         self.rec.modules.forget()
-        with self._autocast():
-            self._forward()
-            if self.knobs.bwd_autocast:
+        with self._reduced(micro):
+            with self._autocast():
+                self._forward()
+                if self.knobs.bwd_autocast:
+                    self._backward(step, micro)
+            if not self.knobs.bwd_autocast:
                 self._backward(step, micro)
-        if not self.knobs.bwd_autocast:
-            self._backward(step, micro)
+
+    def _reduced(self, micro):
+        """Before the last micro-step of several, FSDP's ranks keep their whole gradients (Accelerator.no_sync, 1.15)."""
+        is_last = micro == self.knobs.accumulation - 1
+        if self.knobs.shard == "fsdp2" and self.knobs.script_defaults != "torchtitan":  # whose loop reduces them each time
+            self.job.model.set_requires_gradient_sync(is_last)
+        return self.job.model.no_sync() if self.knobs.shard == "fsdp1" and not is_last else contextlib.nullcontext()
 
     def _forward(self):
         output, loss = self.job.forward_loss(self.inputs)
@@ -191,7 +200,9 @@ class Script:
         with torch.no_grad():
             if self.scaler:
                 self.scaler.unscale(model)
-            if self.knobs.clip_grad:
+            if self.knobs.clip_grad and self.knobs.shard == "fsdp1":  # Accelerator.clip_grad_norm_
+                model.clip_grad_norm_(self.knobs.clip_grad)
+            elif self.knobs.clip_grad:
                 torch.nn.utils.clip_grad_norm_(list(model.parameters()), self.knobs.clip_grad)
         self._update()
         if self.job.after_step:
@@ -201,7 +212,7 @@ class Script:
 
     def _update(self):
         self.optimizer.step()
-        if self.knobs.shard == "fsdp2":
+        if self.is_fsdp:
             SHARDING.optimizer_states(self.optimizer)
 
     def _average(self):

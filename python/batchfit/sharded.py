@@ -13,10 +13,12 @@ import types
 
 import torch
 
+from .autocast import AUTOCAST
 from .errors import RecordError, UsageError
 from .sources import need
 
 MOST_RANKS = 65536
+REDUCED = "fsdp.reduce_scatter"
 
 
 class Stream:
@@ -52,7 +54,7 @@ class Event:
 
 
 class Handle:
-    """torch.cuda as FSDP2 uses it. log: of the recording, told of the current stream."""
+    """torch.cuda as FSDP uses it. log: of the recording, told of the current stream."""
 
     def __init__(self):
         self.log = None
@@ -71,6 +73,16 @@ class Handle:
     def current_stream(self):
         """The one that allocations go to."""
         return self._current
+
+    @staticmethod
+    def is_available():
+        """There is one."""
+        return True
+
+    @staticmethod
+    def current_device():
+        """Where everything is."""
+        return torch.device("meta")
 
     @contextlib.contextmanager
     def stream(self, stream):
@@ -96,9 +108,9 @@ def _modules():
     return _fsdp_collectives, _fsdp_init, _fsdp_param, _fsdp_param_group, _fsdp_state, _fully_shard
 
 
-def _replace(owner, name, value):
+def replace(owner, name, value):
     if not hasattr(owner, name):
-        raise RecordError("torch %s has no %s.%s, which recording FSDP2 replaces; it is known to work with torch 2.13"
+        raise RecordError("torch %s has no %s.%s, which recording FSDP replaces; it is known to work with torch 2.13"
                           % (torch.__version__, getattr(owner, "__name__", owner), name))
     original = getattr(owner, name)
     setattr(owner, name, value(original))
@@ -109,6 +121,20 @@ class Shape:
 
     def __init__(self, each, times_ranks, parts):
         self.each, self.times_ranks, self.parts = each, times_ranks, tuple(parts)
+
+
+class Flat:
+    """A size made of an FSDP1 unit's parameters, which are one, one behind the other: each * their elements; in_parts:
+    each * ceil(elements / ranks); padded: each * ranks * that; if_odd: and nothing where the ranks divide the elements."""
+
+    def __init__(self, each, shapes, in_parts=False, padded=False, if_odd=False):
+        self.each, self.shapes = each, tuple(tuple(s) for s in shapes)
+        self.in_parts, self.padded, self.if_odd = in_parts, padded, if_odd
+
+
+def own_name(path):
+    """A module's path without the wrappers of FSDP1."""
+    return ".".join(word for word in path.split(".") if word != "_fsdp_wrapped_module")
 
 
 def _part(param):
@@ -152,6 +178,38 @@ class Sharding:
                     if event[0] == "a" and event[4].startswith("fsdp.") and event[1] not in log.shards:
                         self.describe(event, parts)
 
+    def describe_flat(self, event, flat, if_odd=False):
+        """The same, if it is made of an FSDP1 unit's parameter."""
+        shapes = flat._shapes
+        elements = sum(shape.numel() for shape in shapes)
+        part = -(-elements // self.ranks)
+        for unit, how in ((part, dict(in_parts=True)), (part * self.ranks, dict(in_parts=True, padded=True, if_odd=if_odd)),
+                          (elements, {})):
+            each, more = divmod(event[2], unit)
+            if not more and each in (1, 2, 4, 8):
+                self.rec.log.shards[event[1]] = Flat(each, shapes, **how)
+                return
+
+    @contextlib.contextmanager
+    def of_flat(self, what, flat):
+        """Inside, what is allocated is `what` of an FSDP1 unit's parameter."""
+        log = self.rec.log
+        first, self.what = len(log.events), what
+        try:
+            yield
+        finally:
+            self.what = None
+            for event in log.events[first:]:
+                if event[0] == "a" and event[1] not in log.shards:  # gradients are padded where they must be
+                    self.describe_flat(event, flat, if_odd=what == REDUCED)
+
+    def weight(self, event, tensor):
+        """The event is of a parameter's shard, or of a state that has its shape."""
+        if hasattr(tensor, "_shapes"):
+            self.describe_flat(event, tensor)
+        else:
+            self.describe(event, [(tensor.shape[0], tensor.shape[1:].numel())])
+
     def optimizer_states(self, optimizer):
         """States have the shape of the shard that they belong to."""
         for group in optimizer.param_groups:
@@ -159,7 +217,7 @@ class Sharding:
                 for state in optimizer.state.get(p, {}).values():
                     event = self.rec.log.event_of(local(state)) if isinstance(state, torch.Tensor) else None
                     if event is not None and state.dim() and event[1] not in self.rec.log.shards:
-                        self.describe(event, [(p.shape[0], p.shape[1:].numel())])
+                        self.weight(event, p)
 
     # -- the replaced names -------------------------------------------------------
 
@@ -206,17 +264,17 @@ class Sharding:
         from torch.distributed.tensor._sharding_prop import ShardingPropagator  # pylint: disable=import-outside-toplevel
         collectives, init, param, group, state, shard = _modules()
         for module in (collectives, init, group, state):
-            _replace(module, "_get_device_handle", lambda original: lambda kind: self.handle)
-        _replace(shard, "_get_device_from_mesh", lambda original: lambda mesh: torch.device("meta"))
-        _replace(group.FSDPParamGroup, "_validate_no_meta_params", lambda original: lambda self: None)
-        _replace(group, "foreach_all_gather", self._around("fsdp.all_gather", lambda args: args[0]))
-        _replace(group, "foreach_reduce", self._around("fsdp.reduce_scatter", lambda args: args[0]))
+            replace(module, "_get_device_handle", lambda original: lambda kind: self.handle)
+        replace(shard, "_get_device_from_mesh", lambda original: lambda mesh: torch.device("meta"))
+        replace(group.FSDPParamGroup, "_validate_no_meta_params", lambda original: lambda self: None)
+        replace(group, "foreach_all_gather", self._around("fsdp.all_gather", lambda args: args[0]))
+        replace(group, "foreach_reduce", self._around(REDUCED, lambda args: args[0]))
         for name in ("init_all_gather_outputs", "alloc_all_gather_outputs"):
-            _replace(param.FSDPParam, name, self._around("fsdp.gathered", lambda args: args[:1]))
+            replace(param.FSDPParam, name, self._around("fsdp.gathered", lambda args: args[:1]))
         for name in ("_propagate_tensor_meta_non_cached", "propagate_op_sharding_non_cached"):
-            _replace(ShardingPropagator, name, self._quiet)
-        _replace(torch.UntypedStorage, "resize_", self._resize)
-        _replace(torch.accelerator, "current_stream", self._stream)  # of what was gathered and not used
+            replace(ShardingPropagator, name, self._quiet)
+        replace(torch.UntypedStorage, "resize_", self._resize)
+        replace(torch.accelerator, "current_stream", self._stream)  # of what was gathered and not used
         self.installed = True
 
     # -- a recording --------------------------------------------------------------
@@ -253,17 +311,22 @@ def check(knobs, kind):
         if knobs.ranks:
             raise UsageError("--ranks needs --shard fsdp2")
         return
-    if knobs.shard != "fsdp2":
-        raise UsageError("--shard %s: fsdp2, zero1, zero2 or zero3" % knobs.shard)
+    if knobs.shard not in ("fsdp1", "fsdp2"):
+        raise UsageError("--shard %s: fsdp1, fsdp2, zero1, zero2 or zero3" % knobs.shard)
+    is_second = knobs.shard == "fsdp2"
+    if kind == "titan" and not is_second:
+        raise UsageError("--shard %s: titan:NAME is sharded by fsdp2" % knobs.shard)
     if kind not in ("hf", "titan"):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
-    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant:
-        raise UsageError("--shard %s: training without a gradient scaler, a model average and weights in four bits is recorded"
-                         % knobs.shard)
-    if not (knobs.fused_optimizer and knobs.optimizer in ("sgd", "adam", "adamw")):
-        raise UsageError("--shard %s: sgd, adam and adamw with --fused-optimizer are recorded" % knobs.shard)
+    if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant and is_second:
+        raise UsageError("--shard %s: training without a gradient scaler%s a model average%s is recorded"
+                         % (knobs.shard, *((",", " and weights in four bits") if is_second else (" and", ""))))
+    if knobs.optimizer not in ("sgd", "adam", "adamw") or is_second and not knobs.fused_optimizer:
+        raise UsageError("--shard %s: sgd, adam and adamw%s are recorded" % (knobs.shard, " with --fused-optimizer" if is_second else ""))
+    if knobs.quant and knobs.weights != "bf16":
+        raise UsageError("--shard %s --quant: --weights bf16, as all that is put into one flat parameter has one type" % knobs.shard)
 
 
 def _plugin(knobs, accelerate):
@@ -288,15 +351,22 @@ def apply(job, knobs):
     return _by_accelerate(job.model, knobs)
 
 
+def autocast_forward(model, knobs, device="cuda"):
+    """Mixed precision as Accelerator.prepare_model puts it into the model's own forward, before it is sharded."""
+    from accelerate.utils import convert_outputs_to_fp32  # pylint: disable=import-outside-toplevel
+    if knobs.autocast_dtype:
+        if device == "cuda":
+            AUTOCAST.install()  # on a CPU build torch.autocast switches itself off where it is made
+        autocast = torch.autocast(device, getattr(torch, knobs.autocast_dtype))
+        model.forward = types.MethodType(convert_outputs_to_fp32(autocast(model.forward.__func__)), model)
+
+
 def _by_accelerate(model, knobs):
     """The model as accelerate prepares it for FSDP2; (model, library)."""
     accelerate = need("accelerate", "accelerate")
-    from accelerate.utils import convert_outputs_to_fp32  # pylint: disable=import-outside-toplevel
     from accelerate.utils.fsdp_utils import fsdp2_prepare_model  # pylint: disable=import-outside-toplevel
     mesh = _mesh(knobs.ranks)
-    if knobs.autocast_dtype:  # accelerate.Accelerator.prepare_model, before the model is sharded
-        autocast = torch.autocast("cuda", getattr(torch, knobs.autocast_dtype))
-        model.forward = types.MethodType(convert_outputs_to_fp32(autocast(model.forward.__func__)), model)
+    autocast_forward(model, knobs)
     accelerator = types.SimpleNamespace(
         state=types.SimpleNamespace(fsdp_plugin=_plugin(knobs, accelerate)), torch_device_mesh=mesh, is_main_process=False,
         parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=torch.device("meta"),

@@ -147,6 +147,29 @@ static void ranks_share_rows(void **state) {
     assert_events(&a, &t, "a 1 520 0 param\na@1 2 2080 0 temporary\na 3 64 0 other\nf 2\n");
 }
 
+// What is one flat parameter is shared by its elements, and padded where the ranks do not divide
+// them; with more ranks than elements the floor is 0, not less.
+static void ranks_share_a_sum(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    static const char text[] =
+        IN_HEAD("\"hidden\":[1,99],\"ranks\":[2,64]",
+                "a 1 4[2DD+D/N] param\n"
+                "a@1 2 2N[2DD+D/N][2DD+D/N]-2N[2DD+D/N][1+2DD+D-N/N] other\n");
+    const struct {
+        int64_t hidden, ranks;
+        const char *expected;
+    } cases[] = {{10, 7, "a 1 120 0 param\na@1 2 0 0 other\n"},
+                 {10, 8, "a 1 108 0 param\na@1 2 432 0 other\n"},
+                 {2, 64, "a 1 4 0 param\na@1 2 128 0 other\n"}};
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        int64_t values[TAPE_DIM_COUNT] = {
+            [TAPE_DIM_HIDDEN] = cases[i].hidden, [TAPE_DIM_RANKS] = cases[i].ranks};
+        struct tape t = instance(&a, text, values);
+        assert_events(&a, &t, cases[i].expected);
+    }
+}
+
 static const struct {
     const char *text, *message;
 } faults[] = {
@@ -157,14 +180,11 @@ static const struct {
                            "blocks that are open in 'i'"},
     {HEAD "a B 2 other\n", "x.tape:2: expected only dimensions of the header and iterations of "
                            "blocks that are open in 'B'"},
-    {HEAD "a 1 2+ other\n",
-     "x.tape:2: expected a number, a dimension or [product/product] in '2+'"},
-    {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [product/product] in ''"},
+    {HEAD "a 1 2+ other\n", "x.tape:2: expected a number, a dimension or [sum/product] in '2+'"},
+    {HEAD "a 1  other\n", "x.tape:2: expected a number, a dimension or [sum/product] in ''"},
     {HEAD "a 1 [S/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[S/0]'"},
-    {HEAD "a 1 [S other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[S'"},
-    {HEAD "a 1 [S/] other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[S/]'"},
+    {HEAD "a 1 [S other\n", "x.tape:2: expected [sum/product] in '[S'"},
+    {HEAD "a 1 [S/] other\n", "x.tape:2: expected [sum/product] in '[S/]'"},
     {HEAD "a 1 [S/B] other\n", "x.tape:2: expected only dimensions of the header and iterations "
                                "of blocks that are open in '[S/B]'"},
     {HEAD "l i L\na 1 [S/i] other\n/l\n",
@@ -214,22 +234,13 @@ static const struct {
     {OF_IMAGES "a 1 5 other n=1,2\n", "x.tape:2: expected n=SIZE"},
     {OF_IMAGES "a 1 5 other op a.module more\n",
      "x.tape:2: expected n=SIZE or nothing after MODULE, not 'more'"},
-    {OF_IMAGES "a 1 5[I+] other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '5[I+]'"},
-    {OF_IMAGES "a 1 5[II+2+2/4] other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '5[II+2+2/4]'"},
-    {OF_IMAGES "a 1 [II+256 other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[II+256'"},
-    {OF_IMAGES "a 1 [II+256/ other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[II+256/'"},
-    {OF_IMAGES "a 1 [II+256/4 other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[II+256/4'"},
-    {OF_IMAGES "a 1 [II+-1/4] other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[II+-1/4]'"},
-    {OF_IMAGES "a 1 [II+I/4] other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[II+I/4]'"},
-    {OF_IMAGES "a 1 [II+[I/2]/4] other\n",
-     "x.tape:2: expected [product/product] or [product+number/product] in '[II+[I/2]/4]'"},
+    {OF_IMAGES "a 1 5[I+] other\n", "x.tape:2: expected [sum/product] in '5[I+]'"},
+    {OF_IMAGES "a 1 5[II+2++2/4] other\n", "x.tape:2: expected [sum/product] in '5[II+2++2/4]'"},
+    {OF_IMAGES "a 1 [II+256 other\n", "x.tape:2: expected [sum/product] in '[II+256'"},
+    {OF_IMAGES "a 1 [II+256/ other\n", "x.tape:2: expected [sum/product] in '[II+256/'"},
+    {OF_IMAGES "a 1 [II+256/4 other\n", "x.tape:2: expected [sum/product] in '[II+256/4'"},
+    {OF_IMAGES "a 1 [II+-1/4] other\n", "x.tape:2: expected [sum/product] in '[II+-1/4]'"},
+    {OF_IMAGES "a 1 [II+[I/2]/4] other\n", "x.tape:2: expected [sum/product] in '[II+[I/2]/4]'"},
     {OF_IMAGES "a 1 [II+1/0] other\n", "x.tape:2: expected a divisor of at least 1 in '[II+1/0]'"},
     {OF_IMAGES "a 1 [II+1/0I] other\n",
      "x.tape:2: expected a divisor of at least 1 in '[II+1/0I]'"},
@@ -416,6 +427,7 @@ int main(void) {
         cmocka_unit_test(values_out_of_bounds),   cmocka_unit_test(a_template_is_no_tape),
         cmocka_unit_test(a_loss_by_rows),         cmocka_unit_test(images_have_classes_and_work),
         cmocka_unit_test(sums_are_divided),       cmocka_unit_test(many_layers),
+        cmocka_unit_test(ranks_share_a_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -145,8 +145,8 @@ def text(terms):
     return out or "0"
 
 
-# Two sets: what is made of the first must hold for the second.
-FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=43), 23)
+# Two sets: what is made of the first must hold for the second. No ranks divide V + 1, the rows of a unit of FSDP1.
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67), 23)
 SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47), 17)
 
 

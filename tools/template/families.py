@@ -39,6 +39,10 @@ KINDS = {
     "fsdp2-accumulating": (dict(_AMP, weights="fp32", shard="fsdp2", accumulation=2), None),
     "fsdp2-lora": (dict(_AMP, shard="fsdp2"), ""),
     "fsdp2-lora-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), ""),
+    "fsdp1": (dict(_AMP, weights="fp32", shard="fsdp1"), None),
+    "fsdp1-accumulating": (dict(_AMP, weights="fp32", shard="fsdp1", accumulation=2), None),
+    "fsdp1-lora": (dict(_AMP, shard="fsdp1"), ""),
+    "fsdp1-lora-accumulating": (dict(_AMP, shard="fsdp1", accumulation=2), ""),
     "zero": (_ZERO, None),
     "zero-lora": (_ZERO, ""),
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
@@ -74,8 +78,10 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split()}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout") + tuple(LIGER)
-SOME = {kind: _GROUPED for kind in KINDS if kind.startswith("fsdp2-lora") or "-qv" in kind or "-qkvo" in kind}
+_FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", *_FSDP1) + tuple(LIGER)
+SOME = {kind: _GROUPED for kind in KINDS if kind.startswith(("fsdp1-lora", "fsdp2-lora")) or "-qv" in kind or "-qkvo" in kind}
+SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in _FSDP1 if kind not in SOME})  # Llama 2
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
@@ -98,7 +104,7 @@ class Variant:
     @property
     def sharded(self):
         """Are its weights spread over ranks?"""
-        return KINDS[self.kind][0].get("shard") == "fsdp2"
+        return KINDS[self.kind][0].get("shard") in ("fsdp1", "fsdp2")
 
     @property
     def is_fused(self):

@@ -2,13 +2,16 @@
 """A template out of recordings: every size a product of dimensions, every layer a turn of a block."""
 
 import collections
+import math
 import re
 
+from batchfit import sharded
 from batchfit.events import ROWS
 
 from . import dims, fold
 
 PARTS_OF_LAYER = 40  # more parameters than a layer has: linear ones and norms, with two of an adapter each
+_CONSTANT = re.compile(r"\d*")
 _LAYER = re.compile(r"(?<=\.)(\d+)(?=\.|$)")
 
 
@@ -50,12 +53,36 @@ def _shard_terms(a, shape, d, layers):
     return out
 
 
+def _flat_terms(a, flat, d):
+    """The size of what is made of parameters that are one. What pads them is there where the ranks do not divide them: the
+    elements over the ranks, rounded up, are then one more than rounded down."""
+    elements = collections.Counter()
+    if sum(math.prod(shape) for shape in flat.shapes) % d.value["N"] == 0:
+        raise NotATemplate("%s in %s: the ranks divide its parameters, so what pads them is not seen" % (a[4], a[5]))
+    for shape in flat.shapes:
+        letters = [d.extent(n) for n in shape]
+        if None in letters:
+            raise NotATemplate("%s in %s: a parameter of %s is no product of dimensions" % (a[4], a[5], shape))
+        number = 1
+        for part in letters:
+            number *= int(_CONSTANT.match(part).group() or 1)
+        elements[dims.order("".join(_CONSTANT.sub("", part) for part in letters))] += number
+    if not flat.in_parts:
+        return {name: flat.each * c for name, c in elements.items()}
+    part, down = ("[%s/N]" % dims.text(sum_) for sum_ in (elements, {**elements, "N": -1, "": 1}))
+    name = ("N" if flat.padded else "") + part
+    return {name + part: flat.each, name + down: -flat.each} if flat.if_odd else {name: flat.each}
+
+
 def _terms(a, log, d, layers):
     """The size of an allocation as {letters: constant}, or None where it may depend on the layers."""
     if len(a) > ROWS:
         return {}
-    if a[1] in log.shards:
-        return _shard_terms(a, log.shards[a[1]], d, layers)
+    shape = log.shards.get(a[1])
+    if isinstance(shape, sharded.Flat):
+        return _flat_terms(a, shape, d)
+    if shape:
+        return _shard_terms(a, shape, d, layers)
     if a[1] in log.rounded:
         each, n, by = log.rounded[a[1]]
         letters = d.plain(n)

@@ -397,9 +397,9 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     q->precision_is_open = !o->is_measured;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
     q->precision_is_open = false;
-    bool is_fsdp2 = str_is(q->plan.shard, "fsdp2");
+    bool is_fsdp = plan_is_fsdp(q->plan.shard);
     q->plan.precision = q->plan.shard.len > 0 ? PLAN_AMP_BF16 : PLAN_BF16;
-    const char *what = is_fsdp2 ? "bf16 is computed with over shards in fp32 (amp-bf16)"
+    const char *what = is_fsdp ? "bf16 is computed with over shards in fp32 (amp-bf16)"
                        : q->plan.shard.len > 0
                            ? "weights and arithmetic are bf16, with a master copy in fp32"
                            : "weights, gradients and optimizer states are counted in bf16";

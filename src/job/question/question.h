@@ -51,9 +51,9 @@ struct question_options {
                 "use_liger_kernel; needs --checkpointing); of a recording cut, chunked",     \
                 "liger"),                                                                    \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                         \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard), zero1 to " \
-                "zero3 (DeepSpeed; zero3:BUCKET:overlap)",                                   \
-                "fsdp2 zero1 zero2 zero3"),                                                  \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, "   \
+                "zero1 to zero3 (DeepSpeed; zero3:BUCKET:overlap)",                          \
+                "fsdp1 fsdp2 zero1 zero2 zero3"),                                            \
         CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                     \
                 "what ZeRO keeps in the host's memory: optimizer (master copy and states; "  \
                 "the CPU updates), of zero3 param or all (optimizer and parameters)",        \

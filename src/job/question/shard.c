@@ -4,7 +4,7 @@
 #include "base/near.h"
 
 // Words of the field that no template covers.
-static const char *const unmodelled[] = {"fsdp", "fsdp1", "hsdp", "zero", "tp", "pp", "cp", NULL};
+static const char *const unmodelled[] = {"fsdp", "hsdp", "zero", "tp", "pp", "cp", NULL};
 
 static const char titan_fsdp2[] = "torchtitan's FSDP2"; // data/dialects.tsv
 
@@ -17,10 +17,12 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
     if (str_is_one_of(word, unmodelled)) {
         fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
         return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
-                              "zero1, zero2 and zero3 (DeepSpeed)");
+                              "fsdp1 (its FullyShardedDataParallel), zero1, zero2 and zero3 "
+                              "(DeepSpeed)");
     }
     for (int i = 0; plan_shards[i]; i++) near_offer(&near, str_of(plan_shards[i]));
-    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp2, zero1, zero2 or zero3", STR_ARG(word));
+    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp1, fsdp2, zero1, zero2 or zero3",
+             STR_ARG(word));
     return near.count > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
                           : FAIL_USAGE;
 }
@@ -51,6 +53,15 @@ static bool models_offload(const struct plan_zero *zero, struct str what) {
     return str_is(what, "optimizer and parameter offload") && is_optimizer && is_param;
 }
 
+// Which of torch's two a config says; accelerate's own file means the first where it does not say
+// (FullyShardedDataParallelPlugin, 1.15), transformers the second from version 5 on. "": neither,
+// or one of them with more to it.
+static const char *fsdp_of(const struct question *q, const struct config_guard *g) {
+    if (str_is(g->what, "FSDP2")) return "fsdp2";
+    bool is_first = str_is(q->reading.dialect, "accelerate") && str_is(g->what, "FSDP");
+    return is_first || str_is(g->what, "FSDP1") ? "fsdp1" : "";
+}
+
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
     if (is_over_one(q, g)) return true;
@@ -59,9 +70,8 @@ bool question_shard_models(const struct question *q, const struct config_guard *
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
     // torchtitan's own is a recording's: no template has it
     bool is_titan = str_starts(q->plan.model, STR("titan:"));
-    if (!plan_zero_read(q->plan.shard, &zero))
-        return str_is(g->what, is_titan ? titan_fsdp2 : "FSDP2");
-    return zero_stage(g) == zero.stage;
+    if (plan_zero_read(q->plan.shard, &zero)) return zero_stage(g) == zero.stage;
+    return is_titan ? str_is(g->what, titan_fsdp2) : str_is(q->plan.shard, fsdp_of(q, g));
 }
 
 // transformers wraps by layer unless told otherwise; accelerate's own file has to say so.
@@ -70,15 +80,16 @@ static bool is_by_layer(const struct question *q) {
            str_find(q->config.text, STR("TRANSFORMER_BASED_WRAP")) >= 0;
 }
 
-static bool is_config_fsdp2(const struct question *q) {
-    bool is_fsdp2 = false;
+static struct str config_fsdp(const struct question *q) {
+    struct str found = {0};
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!str_is(g->kind, "sharding")) continue;
-        if (!str_is(g->what, "FSDP2")) return false;
-        is_fsdp2 = true;
+        struct str said = str_of(fsdp_of(q, g));
+        if (said.len == 0 || (found.len > 0 && !str_equal(said, found))) return (struct str){0};
+        found = said;
     }
-    return is_fsdp2 && is_by_layer(q);
+    return is_by_layer(q) ? found : (struct str){0};
 }
 
 // Stage 3 is a matter of numbers: those of a DeepSpeed file that is read, or DeepSpeed's own where
@@ -203,7 +214,7 @@ static int add_offload(struct question *q, const char *what, struct fail *why) {
 }
 
 static int fill_shard(struct question *q, const struct question_options *o, struct fail *why) {
-    if (!o->shard && !q->plan.inference && is_config_fsdp2(q)) q->plan.shard = STR("fsdp2");
+    if (!o->shard && !q->plan.inference) q->plan.shard = config_fsdp(q);
     if (!o->shard && !q->plan.inference && q->plan.shard.len == 0) q->plan.shard = config_zero(q);
     if (!o->shard) return 0;
     struct str word = str_of(o->shard);
@@ -237,8 +248,8 @@ static void check_config(struct question *q) {
     }
     struct plan_zero zero;
     bool is_zero = plan_zero_read(q->plan.shard, &zero);
-    str_list_format(q->arena, &q->notes, "%s is not predicted: %s", is_zero ? "ZeRO" : "FSDP2",
-                    why);
+    const char *name = is_zero ? "ZeRO" : str_is(q->plan.shard, "fsdp1") ? "FSDP1" : "FSDP2";
+    str_list_format(q->arena, &q->notes, "%s is not predicted: %s", name, why);
     q->plan.shard = (struct str){0};
 }
 

@@ -272,8 +272,9 @@ static struct str listed(struct arena *a, struct str words) {
 }
 
 int forecast_shard_hint(struct fail *why) {
-    return fail_hint(why, "with --shard fsdp2, zero1, zero2 and zero3 full fine-tuning and LoRA of "
-                          "a Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are modelled");
+    return fail_hint(why, "with --shard fsdp1, fsdp2, zero1, zero2 and zero3 full fine-tuning and "
+                          "LoRA of a Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are "
+                          "modelled");
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -306,7 +307,7 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     if (e->is_grouped) values[TAPE_DIM_GROUP] = s->heads / s->kv_heads;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
-    if (str_is(e->entry.header.shard, "fsdp2")) values[TAPE_DIM_RANKS] = w->plan->ranks;
+    if (plan_is_fsdp(e->entry.header.shard)) values[TAPE_DIM_RANKS] = w->plan->ranks;
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has
@@ -367,6 +368,18 @@ static void note_bounds(struct forecast *f, const struct wish *w, const struct t
     }
 }
 
+static void note_fsdp1(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+    static const char *const units[] = {
+        "each layer and the rest a flat parameter, fp32 shards",
+        "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones"};
+    str_list_format(f->arena, &t->notes,
+                    "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
+                    "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
+                    "that wait for another stream count as freed; the first GPU is shown, and none "
+                    "has more; in new trainings FSDP2 takes its place",
+                    (long long)w->plan->ranks, units[w->plan->adapter.len > 0]);
+}
+
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
@@ -375,6 +388,8 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
     if (is_zero(p))
         forecast_note_zero(f, p, w->shape, t);
+    else if (str_is(p->shard, "fsdp1"))
+        note_fsdp1(f, w, t);
     else if (p->shard.len > 0 && p->adapter.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s over %lld GPUs as transformers' Trainer has it with an adapter: "

@@ -50,7 +50,8 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
 
-extern const char *const plan_shards[]; // NULL-ended: fsdp2, zero1, zero2, zero3
+extern const char *const plan_shards[]; // NULL-ended: fsdp1, fsdp2, zero1, zero2, zero3
+bool plan_is_fsdp(struct str shard);    // of either version
 // DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap",
 // "zero3:auto:overlap:reuse=0"; with what is kept elsewhere than on the GPU, "optimizer=cpu" and,
 // of stage 3, "param=nvme".

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions are read by one pass without precedence: a sum of products, whose factors are letters
-// or [product/product], [product+number/product]. Values are made in 128 bits and every step is
-// checked.
+// or [sum/product]. Values are made in 128 bits and every step is checked.
 #include "predict/tape/expr.h"
 
 #include "predict/tape/line.h"
@@ -83,16 +82,24 @@ static bool scan_product(struct scan *s, struct tape_product *p) {
 }
 
 // What follows "[", up to and with "]".
-static struct tape_ceil scan_ceil(struct scan *s) {
-    struct tape_ceil c = {.product.c = 1, .divisor.c = 1};
+static struct tape_ceil scan_ceil(struct arena *a, struct tape_pool *pool, struct scan *s) {
+    struct tape_ceil c = {.part = (int32_t)pool->part_count, .divisor.c = 1};
     uint32_t allowed = s->allowed;
-    scan_product(s, &c.product);
-    bool whole = !scan_is(s, '+') || scan_number(s, &c.more);
+    bool whole = true, negative = false;
+    for (bool more = true; more && whole && !s->wrong;) {
+        struct tape_product p = {.c = 1};
+        whole = scan_product(s, &p) || c.count == 0; // a first one of nothing is 1
+        if (negative) p.c = -p.c;
+        *arena_push(a, &pool->parts, &pool->part_count, &pool->part_capacity) = p;
+        if (++c.count > TERMS_MOST) s->wrong = "at most 64 terms";
+        negative = scan_is(s, '-');
+        more = negative || scan_is(s, '+');
+    }
     whole = whole && scan_is(s, '/');
     s->allowed &= (1u << TAPE_DIM_COUNT) - 1 - (1u << TAPE_DIM_BATCH);
     whole = whole && scan_product(s, &c.divisor) && scan_is(s, ']');
     s->allowed = allowed;
-    if (!whole && !s->wrong) s->wrong = "[product/product] or [product+number/product]";
+    if (!whole && !s->wrong) s->wrong = "[sum/product]";
     if (c.divisor.c < 1 && !s->wrong) s->wrong = "a divisor of at least 1";
     return c;
 }
@@ -102,14 +109,15 @@ static struct tape_term scan_term(struct arena *a, struct tape_pool *pool, struc
     bool any = scan_number(s, &t.product.c);
     while (!s->wrong) {
         if (scan_is(s, '[')) {
-            *arena_push(a, &pool->ceils, &pool->ceil_count, &pool->ceil_capacity) = scan_ceil(s);
+            struct tape_ceil c = scan_ceil(a, pool, s);
+            *arena_push(a, &pool->ceils, &pool->ceil_count, &pool->ceil_capacity) = c;
             if (++t.ceil_count > FACTORS_MOST) s->wrong = "at most 8 rounded factors";
         } else if (!scan_symbol(s, &t.product)) {
             break;
         }
         any = true;
     }
-    if (!any && !s->wrong) s->wrong = "a number, a dimension or [product/product]";
+    if (!any && !s->wrong) s->wrong = "a number, a dimension or [sum/product]";
     return t;
 }
 
@@ -133,7 +141,7 @@ const char *tape_expr_read(struct arena *a, struct tape_pool *pool, struct str t
 
 static const char too_large[] = "it is beyond 2^62";
 
-// Multiplies *value by n ≥ 0; false: beyond the limit.
+// Multiplies *value by n; false: beyond the limit.
 static bool times(__int128 *value, int64_t n) {
     *value *= n; // below 2^126
     return *value<value_limit && * value> - value_limit;
@@ -149,17 +157,31 @@ static bool product_value(const struct tape_product *p, const int64_t *values, i
     return fits;
 }
 
+// ⌈sum / divisor⌉; NULL, or what is wrong.
+static const char *ceil_value(const struct tape_pool *pool, const struct tape_ceil *c,
+                              const int64_t *values, bool free_batch, int64_t *ret) {
+    __int128 sum = 0, part, divisor;
+    for (int32_t i = c->part; i < c->part + c->count; i++) {
+        if (free_batch && pool->parts[i].powers[TAPE_DIM_BATCH] > 0) return "it rounds the batch";
+        if (!product_value(&pool->parts[i], values, 0, &part)) return too_large;
+        sum += part;
+    }
+    if (!product_value(&c->divisor, values, 0, &divisor)) return too_large;
+    sum = sum > 0 ? (sum + divisor - 1) / divisor : sum / divisor; // C rounds to 0
+    if (sum >= value_limit || sum <= -value_limit) return too_large;
+    *ret = (int64_t)sum;
+    return NULL;
+}
+
 // The term without its batches.
 static const char *term_value(const struct tape_pool *pool, const struct tape_term *t,
                               const int64_t *values, int first, __int128 *ret) {
     if (!product_value(&t->product, values, first, ret)) return too_large;
     for (int32_t i = t->ceil; i < t->ceil + t->ceil_count; i++) {
-        const struct tape_ceil *c = &pool->ceils[i];
-        __int128 n, divisor;
-        if (first > 0 && c->product.powers[TAPE_DIM_BATCH] > 0) return "it rounds the batch";
-        if (!product_value(&c->product, values, 0, &n)) return too_large;
-        if (!product_value(&c->divisor, values, 0, &divisor)) return too_large;
-        if (!times(ret, (int64_t)((n + c->more + divisor - 1) / divisor))) return too_large;
+        int64_t n;
+        const char *wrong = ceil_value(pool, &pool->ceils[i], values, first > 0, &n);
+        if (wrong) return wrong;
+        if (!times(ret, n)) return too_large;
     }
     return NULL;
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Expressions of a template: sums of const × dimensions, where a factor may also be a product, or a
-// product and a constant, divided by another product and rounded up. Shared by the files of this
-// room.
+// Expressions of a template: sums of const × dimensions, where a factor may also be a sum of
+// products divided by a product and rounded up. Shared by the files of this room.
 #ifndef TAPE_EXPR_H
 #define TAPE_EXPR_H
 
@@ -16,10 +15,10 @@ struct tape_product {
     int64_t c;
     uint8_t powers[TAPE_SYMBOLS];
 };
-// ⌈(product + more) / divisor⌉
+// ⌈sum / divisor⌉
 struct tape_ceil {
-    struct tape_product product, divisor; // a divisor has neither the batch nor an iteration
-    int64_t more;
+    int32_t part, count;         // of the sum, in the pool
+    struct tape_product divisor; // has neither the batch nor an iteration
 };
 struct tape_term {
     struct tape_product product;
@@ -34,6 +33,8 @@ struct tape_pool {
     ptrdiff_t term_count, term_capacity;
     struct tape_ceil *ceils;
     ptrdiff_t ceil_count, ceil_capacity;
+    struct tape_product *parts;
+    ptrdiff_t part_count, part_capacity;
 };
 
 // Reads a text such as "2BSD+4BKG[S/128]-3". Only symbols of `allowed` (bits) may occur. NULL, or

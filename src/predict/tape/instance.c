@@ -71,6 +71,12 @@ static int value_of(const struct builder *b, struct tape_expr e, int64_t *ret_c,
     return wrong ? bad(b, "a value cannot be used: %s", wrong) : 0;
 }
 
+static int powers_rounded(const struct tape_pool *pool, const struct tape_ceil *c, int symbol) {
+    int power = 0;
+    for (int32_t i = c->part; i < c->part + c->count; i++) power += pool->parts[i].powers[symbol];
+    return power;
+}
+
 // The iterations that it depends on, bit by bit; -1: in another way than affinely.
 static int iterations_of(const struct tape_pool *pool, struct tape_expr e) {
     int seen = 0;
@@ -80,7 +86,7 @@ static int iterations_of(const struct tape_pool *pool, struct tape_expr e) {
         for (int n = 0; n < TAPE_LOOP_DEPTH; n++) {
             int power = t->product.powers[TAPE_DIM_COUNT + n];
             for (int32_t j = t->ceil; j < t->ceil + t->ceil_count; j++)
-                power += 2 * pool->ceils[j].product.powers[TAPE_DIM_COUNT + n];
+                power += 2 * powers_rounded(pool, &pool->ceils[j], TAPE_DIM_COUNT + n);
             turns += power;
             seen |= (power > 0) << n;
         }

@@ -66,7 +66,7 @@ struct tape_header {
     struct str model, library, torch, recorder, rules, mode, precision, layout, optimizer;
     struct str zero_grad, attention;
     struct str adapter, quant, weights; // "lora:16", "nf4", "bf16"; empty: none, none, not said
-    struct str shard;                   // of one rank's part, "fsdp2"; empty: of all weights
+    struct str shard;                   // of one rank's part, "fsdp1"; empty: of all weights
     struct str loss;                    // a fused one, "liger"; empty: none
     int64_t image_size, sequence_length, target_length, accumulation, classes, parameters, steps;
     int64_t ranks;                   // that the weights are spread over

@@ -99,9 +99,9 @@ static const struct cli_row rows[] = {
     {"weights", "WORD", CLI_TEXT, VALUE(23), "what a model under amp is loaded as: fp32 or bf16",
      "fp32 bf16"},
     {"shard", "WORD", CLI_TEXT, VALUE(24),
-     "record one GPU of several that share the weights: fsdp2, or zero1, zero2 and zero3 of "
+     "record one GPU of several that share the weights: fsdp1, fsdp2, or zero1, zero2 and zero3 of "
      "DeepSpeed (hf: models, with --ranks and --fused-optimizer; titan:NAME)",
-     "fsdp2 zero1 zero2 zero3"},
+     "fsdp1 fsdp2 zero1 zero2 zero3"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs", ""},
     {"selective", "WORD", CLI_TEXT, VALUE(27),
      "titan:NAME with --checkpointing: of every second layer, or of some operations of each",

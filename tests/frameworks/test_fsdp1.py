@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""FSDP1: a recording of one rank against ranks that torch runs itself, what it is made of, what is refused, and templates where
+the ranks divide the parameters and where they do not."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+from templates_helper import SHAPES, Compared, families
+from batchfit import recorder
+from batchfit.errors import UsageError
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SMALL = dict(S=8, D=48, F=80, V=101, K=2, G=2, E=8, L=3)
+KNOBS = dict(precision="amp-bf16", optimizer="adamw", fused_optimizer=True, weights="bf16", shard="fsdp1", seq_len=8, batches=[2])
+
+
+def sizes(tape, phase, operation, tag=None):
+    """Bytes of the phase's allocations by an operation, in order."""
+    lines = [line.split() for line in tape.split("m %s 0\n" % phase)[1].split("\nm ")[0].splitlines()]
+    return [int(w[2]) for w in lines if w[0].startswith("a") and w[5:6] == [operation] and tag in (None, w[4])]
+
+
+class TestAgainstTorch(unittest.TestCase):
+    """Three ranks, which do not divide the layers' parameters, and two that do."""
+
+    def compare(self, ranks, adapter=None):
+        with tempfile.TemporaryDirectory() as folder:
+            config = families.Variant("llama", "fsdp1").write_config(folder, SMALL)
+            done = subprocess.run([sys.executable, os.path.join(HERE, "fsdp1_ranks.py"), config, str(ranks)] + [adapter] * bool(adapter),
+                                  stdout=subprocess.PIPE, check=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
+            real = json.loads(done.stdout)
+            tape = recorder.record("hf:" + config, dict(KNOBS, ranks=ranks, adapter=adapter))
+        for phase, gathered in zip(("forward", "backward"), real["gathered"]):
+            self.assertEqual(sizes(tape, phase, "fsdp.gathered"), [n * size for n, size in gathered], phase)
+        init = [line.split() for line in tape.split("m init 0\n")[1].split("m input")[0].splitlines()]
+        self.assertEqual([int(w[2]) for w in init if w[4] == "param"], [n * size for n, size in real["weights"]])
+        self.assertEqual(sorted(sizes(tape, "backward", "fsdp.reduce_scatter", "gradient")), sorted(n * size for n, size in real["gradients"]))
+
+    def test_three_ranks(self):
+        self.compare(3)
+
+    def test_two_ranks_and_an_adapter(self):
+        self.compare(2, "lora:4:q_proj,v_proj")
+
+
+class TestRecording(unittest.TestCase):
+    def record(self, **said):
+        with tempfile.TemporaryDirectory() as folder:
+            source = said.pop("source", None) or "hf:" + families.Variant("llama", "fsdp1").write_config(folder, SMALL)
+            return recorder.record(source, {**KNOBS, "ranks": 7, **said})
+
+    def test_one_unit_is_gathered_early_in_backward(self):
+        def most(phase):
+            live, peak = {}, 0
+            for words in map(str.split, tape.split("m %s 1\n" % phase)[1].split("\nm ")[0].splitlines()):
+                if words[0].startswith("a") and "fsdp.gathered" in words:
+                    live[words[1]] = 1
+                elif words[0] == "f":
+                    live.pop(words[1], None)
+                peak = max(peak, len(live))
+            return peak
+        tape = self.record()
+        self.assertEqual((most("forward"), most("backward")), (2, 2))  # the root and a layer; a layer and the one before
+        self.assertEqual({line.split()[0] for line in tape.splitlines() if line.startswith("a") and " fsdp." in line}, {"a", "a@1", "a@2", "a@3"})
+
+    def test_before_the_last_micro_step_gradients_are_whole(self):
+        tape = self.record(accumulation=2)
+        first = tape.split("m backward 0\n")[1].split("\nm ")[0]
+        self.assertNotIn("fsdp.reduce_scatter", first)
+        self.assertIn("fsdp.reduce_scatter", tape.split("m backward 0\n")[2].split("\nm ")[0])
+
+    def test_four_bits_are_stored_as_the_other_weights(self):
+        tape = self.record(adapter="lora:4:q_proj", quant="nf4")
+        layer = [48 * 32, 48 * 16, 48 * 16, 32 * 48] + 3 * [48 * 80]
+        words = sum(-(-n // 4) for n in layer) + 2 * 48  # of two bytes, norms as they are
+        self.assertIn(" %d 0 param - model.base_model.model.model.layers.1\n" % (2 * -(-words // 7)), tape.replace("param - base", "param - model.base"))
+        self.assertEqual(tape.count(" 64 0 buffer - "), 3 * 7)  # the codes of every matrix, on every rank
+
+    def test_what_is_refused(self):
+        for said in (dict(ranks=None), dict(ranks=1), dict(ema=True), dict(optimizer="adafactor"), dict(mode="inference"),
+                     dict(adapter="lora:4", quant="nf4", weights="fp32"), dict(source="timm:resnet18"), dict(source="titan:Llama-3.1-8B")):
+            with self.assertRaises(UsageError, msg=said):
+                self.record(**said)
+
+
+class TestShipped(Compared):
+    def test_ranks_that_divide_and_that_do_not(self):
+        for ranks in (8, 7):
+            SHAPES["fsdp1"] = dict(SHAPES["3B b4 s1000"], N=ranks)
+            self.compare("llama", "fsdp1", True, "fsdp1")
+            self.compare("qwen2", "fsdp1-lora-accumulating", False, "fsdp1")
+        SHAPES["fsdp1"] = dict(SHAPES["8B b2 s2048"], N=65536)  # more than an adapter's matrix has elements
+        self.compare("qwen3", "fsdp1-lora", True, "fsdp1")
+
+
+if __name__ == "__main__":
+    unittest.main()
