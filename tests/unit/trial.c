@@ -257,19 +257,27 @@ static void the_scratch_folder_can_be_prepared(void **state) {
     assert_nothing_left(&a);
 }
 
+// Two processes that hold 60 MB each for so long at the same time: tail has all that it is asked
+// for when its first byte comes; each of two waits for the other.
+static const char *two_that_hold(struct arena *a, int seconds) {
+    return str_format(
+               a,
+               "f=$(mktemp) && exec 3<>$f && rm $f; hold() { head -c 60000000 /dev/zero | "
+               "tail -c 60000000 | { head -c 1; echo >>/proc/self/fd/3; "
+               "until [ $(wc -l </proc/self/fd/3) = 2 ]; do sleep 0.05; done; sleep %d; cat; } "
+               ">/dev/null; }; hold & hold; wait",
+               seconds)
+        .p;
+}
+
 static void memory_of_the_tree_is_measured_and_limited(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
-    // tail has all that it is asked for when its first byte comes; each of two waits for the other.
-    static const char text[] =
-        "f=$(mktemp) && exec 3<>$f && rm $f; hold() { head -c 60000000 /dev/zero | tail -c "
-        "60000000 "
-        "| { head -c 1; echo >>/proc/self/fd/3; until [ $(wc -l </proc/self/fd/3) = 2 ]; do sleep "
-        "0.05; done; sleep 1; cat; } >/dev/null; }; hold & hold; wait";
-    struct trial_request q = script(&a, text);
+    struct trial_request q = script(&a, two_that_hold(&a, 1));
     struct trial t = try(&a, &q);
     assert_in_range(t.peak_bytes, 120000000, 160000000);
-    // Either of them alone would be within the limit.
+    // Either of them alone would be within the limit, which stops them long before their end.
+    q = script(&a, two_that_hold(&a, 60));
     q.memory_limit_bytes = 90 << 20;
     t = try(&a, &q);
     assert_own_end(&a, &t);
