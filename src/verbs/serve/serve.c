@@ -83,7 +83,7 @@ static int check(const struct serve_options *o, struct fail *why) {
     }
     if (o->store && !o->fleet) {
         fail_set(why, FAIL_USAGE, "--store goes with --fleet");
-        return fail_hint(why, "for example --fleet 7d");
+        return fail_hint(why, "--fleet 7d shows what it holds of the last week");
     }
     return serve_recommend_check(o, why);
 }
