@@ -53,8 +53,9 @@ def _compute_dtype(knobs):
 
 def _quantize(model, knobs, peft):
     """As transformers loads a model with load_in_4bit, and peft or a script's own code prepares it."""
+    kept = ("lm_head",) + tuple(getattr(model, "_keep_in_fp32_modules", None) or ())  # T5's wo (transformers, quantizers/base.py)
     storage = torch.bfloat16 if knobs.shard else torch.uint8
-    four_bit.quantize(model, ("lm_head",), _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=storage)
+    four_bit.quantize(model, kept, _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=storage)
     if knobs.quant_prepare == "none" or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
         for p in model.parameters():
             p.requires_grad = False

@@ -100,13 +100,14 @@ class Linear4bit(torch.nn.Linear):
 
     def __init__(self, like, compute_dtype=torch.bfloat16, double=False, storage=torch.uint8):
         torch.nn.Module.__init__(self)
-        self.in_features, self.out_features, self.compute_dtype = like.in_features, like.out_features, compute_dtype
+        shape = like.weight.shape if isinstance(like, torch.nn.Linear) else like.weight.shape[::-1]
+        self.in_features, self.out_features, self.compute_dtype = shape[1], shape[0], compute_dtype
         device, n = like.weight.device, like.weight.numel()
         size = torch.empty((), dtype=storage).element_size()
         packed = torch.empty((_up(_up(n, 2), size), 1), dtype=storage, device=device)
         self.weight = rounded(Params4bit(packed, compress_statistics=double), size, n, 2 * size)
         self.bias = like.bias
-        self.state = _State(like.weight.shape, device, double)
+        self.state = _State(shape, device, double)
         for name, tensor in self.state.tensors().items():
             self.register_buffer(name, tensor, persistent=False)
 
@@ -139,11 +140,13 @@ def install():
 
 
 def quantize(model, skip, compute_dtype, double, keeps_input=False, was=None, storage=torch.uint8):
-    """Every linear layer but those named in `skip` becomes one of four bits. keeps_input: as bitsandbytes up to 0.43.1 has it; was: the type of the
-    weights that were put into four bits, where it is not the compute type's; storage: bnb_4bit_quant_storage, for FSDP that of the other weights."""
+    """Every linear layer but those named in `skip` becomes one of four bits, transformers' Conv1D (GPT-2's, whose weight lies the other way)
+    too. keeps_input: as bitsandbytes up to 0.43.1 has it; was: the type of the weights that were put into four bits, where it is not the
+    compute type's; storage: bnb_4bit_quant_storage, for FSDP that of the other weights."""
     for parent in list(model.modules()):
         for name, child in list(parent.named_children()):
-            if type(child) is torch.nn.Linear and name not in skip:
+            is_linear = type(child) is torch.nn.Linear or type(child).__name__ == "Conv1D"
+            if is_linear and name not in skip:
                 made = Linear4bit(child, compute_dtype, double, storage)
                 if storage.is_floating_point:
                     made.hide_state()

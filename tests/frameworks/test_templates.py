@@ -47,6 +47,36 @@ class TestDims(unittest.TestCase):
         self.assertFalse([k for k in one.marker if one.marker[k] == two.marker[k]])
 
 
+class TestOtherDims(unittest.TestCase):
+    """Dimensions of families that are no Llama."""
+
+    def test_a_part_of_a_head(self):
+        d = dims.first("SVEKLBF", parts=True)
+        v = d.value
+        self.assertEqual(v["D"], v["K"] * v["E"])  # no dimension of its own
+        rotated = v["B"] * v["S"] * v["K"] * v["E"] // 4
+        self.assertEqual([dims.text(d.product(n * rotated)) for n in (1, 2, 4, 6)], ["BSK[E/4]", "BSK[E/2]", "BSEK", "3BSK[E/2]"])
+        self.assertIsNone(dims.first("SVEKLBF").product(2 * rotated))
+
+    def test_experts(self):
+        d = dims.first("SDFVEKLBGXAW", by=8)
+        v = d.value
+        self.assertFalse([k for k in "DFW" if v[k] % 8])
+        self.assertEqual(dims.text(d.product(4 * v["X"] * v["W"] * v["D"])), "4DWX")
+        self.assertEqual(dims.text(d.product(2 * v["B"] * v["S"] * v["A"] * v["F"])), "2BSFA")
+        self.assertEqual(dims.text(d.product(4 * v["X"])), "4X")
+        self.assertIsNone(d.product(4 * v["A"]))
+
+    def test_two_lengths(self):
+        d = dims.first("SYDFVEKLB", alone="K")
+        v = d.value
+        self.assertEqual([v["S"] % 16, v["Y"] % 16], [0, 0])
+        self.assertEqual(dims.text(d.product(2 * v["K"] * v["S"] * v["Y"])), "2SYK")
+        self.assertEqual(dims.text(d.product(4 * v["B"] * v["K"] * 64 * dims.ceil(v["S"], 64) * v["E"])), "256BEK[S/64]")
+        self.assertEqual(dims.text(d.product(64 * v["K"])), "64K")
+        self.assertIsNone(dims.first("SYDFVEKLB").product(64 * v["K"]))
+
+
 class TestFold(unittest.TestCase):
     def test_blocks(self):
         tokens = {n: list("ab" + "cde" * n + "cd" + "xy" * n + "z") for n in (3, 4, 5)}
@@ -347,6 +377,13 @@ class TestShipped(Compared):
         self.compare("gemma3_text", "qlora", False, "1B b2 s2048", tied=True)
         self.compare("phi3", "lora", True, "phi-4 b4 s2048")
         self.compare("gemma", "lora", False, "2B b2 s2048", tied=True)
+
+    def test_families_that_are_no_llama(self):
+        self.compare("gpt2", "qlora", True, "medium b3 s512", tied=True)
+        self.compare("gpt_neox", "lora", False, "1b b2 s2048")
+        self.compare("mixtral", "full", True, "8x7B b2 s2048")
+        self.compare("qwen3_moe", "lora-attention", False, "30B-A3B b4 s1000")
+        self.compare("t5", "full-foreach", False, "base b7 s512/256", tied=True)
 
     def test_what_zero_is_made_of(self):
         self.compare("llama", "zero-lora", True, "3B b4 s1000")

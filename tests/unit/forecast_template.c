@@ -45,6 +45,10 @@ static void the_plan_chooses(void **state) {
         {"meta-llama/Llama-3.1-8B", "", "llama-liger-lora-checkpointing", true, 4, "liger"},
         {"meta-llama/Llama-3.1-8B", "nf4-dq", "llama-liger-qlora-dq-checkpointing", true, 1,
          "liger"},
+        {"openai-community/gpt2", "", "gpt2-lora-mha-tied", false, 4},
+        {"EleutherAI/pythia-1.4b", "nf4", "gpt_neox-qlora-checkpointing-mha-b1", true, 1},
+        {"mistralai/Mixtral-8x7B-v0.1", "", "mixtral-lora", false, 1},
+        {"Qwen/Qwen3-30B-A3B", "", "qwen3_moe-lora-checkpointing", true, 2},
     };
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
@@ -71,9 +75,14 @@ static int64_t parameter_bytes(const struct tape *t) {
 
 static void parameters_are_the_shapes(void **state) {
     (void)state;
-    static const char *const models[] = {"meta-llama/Llama-3.1-8B", "meta-llama/Llama-3.2-1B",
+    static const char *const models[] = {"meta-llama/Llama-3.1-8B",  "meta-llama/Llama-3.2-1B",
                                          "meta-llama/Llama-2-7b-hf", "mistralai/Mistral-7B-v0.1",
-                                         "Qwen/Qwen2.5-7B"};
+                                         "Qwen/Qwen2.5-7B",          "openai-community/gpt2-xl",
+                                         "EleutherAI/gpt-neox-20b",  "mistralai/Mixtral-8x22B-v0.1",
+                                         "Qwen/Qwen1.5-MoE-A2.7B",   "Qwen/Qwen3-235B-A22B",
+                                         "allenai/OLMo-2-1124-7B",   "bigcode/starcoder2-7b",
+                                         "microsoft/phi-1_5",        "t5-large",
+                                         "google/flan-t5-xl",        "google/mt5-base"};
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
     for (size_t i = 0; i < sizeof models / sizeof *models; i++) {
@@ -163,8 +172,7 @@ static void a_shape_is_no_model_of_another_family(void **state) {
     ARENA_AUTO a = {0};
     struct forecast_cache cache = cache_of(&a);
     const struct shape *s;
-    static const char *const names[] = {"bert-base-uncased", "mistralai/Mixtral-8x7B-v0.1", "",
-                                        "x/y"};
+    static const char *const names[] = {"bert-base-uncased", "deepseek-ai/DeepSeek-V3", "", "x/y"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         assert_int_equal(forecast_shape(&cache, str_of(names[i]), &s, NULL), 0);
         assert_null(s);

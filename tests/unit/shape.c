@@ -102,6 +102,13 @@ static const struct {
      "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9, "
      "\"num_local_experts\": 2, \"num_experts_per_tok\": 3}",
      "3 experts of a token, of 2"},
+    {"{\"model_type\": \"mixtral\", \"hidden_size\": 4, \"num_hidden_layers\": 1, "
+     "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 9, "
+     "\"num_local_experts\": 0}",
+     "num_local_experts is 0: out of range, 1 to "},
+    {"{\"model_type\": \"t5\", \"d_model\": 8, \"num_layers\": 1, \"num_heads\": -2, \"d_kv\": 4, "
+     "\"d_ff\": 8, \"vocab_size\": 9}",
+     "num_heads is -2: out of range, 1 to "},
 };
 
 static void a_name_under_another_owner_is_a_copy(void **state) {
@@ -173,6 +180,57 @@ static void a_window_is_the_config_s_or_its_family_s(void **state) {
                  {"meta-llama/Llama-3.1-8B", 0}};
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
         assert_int_equal(shape_window(shape_find(&table, str_of(cases[i].name))), cases[i].window);
+}
+
+// Settings besides the sizes, and which family's templates a model has.
+#define NEOX                                                                        \
+    "{\"model_type\": \"gpt_neox\", \"hidden_size\": 8, \"num_hidden_layers\": 2, " \
+    "\"num_attention_heads\": 2, \"intermediate_size\": 8, \"vocab_size\": 10, "
+#define T5                                                                           \
+    "{\"model_type\": \"t5\", \"d_model\": 8, \"num_layers\": 2, \"num_heads\": 2, " \
+    "\"d_kv\": 4, \"d_ff\": 8, \"vocab_size\": 10, "
+static void settings_that_no_template_has(void **state) {
+    (void)state;
+    static const struct {
+        const char *text, *unlike, *family;
+    } cases[] = {
+        {NEOX "\"rotary_pct\": 0.25, \"hidden_act\": \"gelu\"}", "", "gpt_neox"},
+        {NEOX "\"rotary_pct\": 1}", "rotary_pct 1", "gpt_neox"},
+        {NEOX "\"use_parallel_residual\": false}", "use_parallel_residual false", "gpt_neox"},
+        {NEOX "\"hidden_dropout\": 0.1}", "hidden_dropout 0.1", "gpt_neox"},
+        {NEOX "\"rope_parameters\": {\"partial_rotary_factor\": 0.5}}",
+         "rope_parameters.partial_rotary_factor 0.5", "gpt_neox"},
+        {T5 "\"num_decoder_layers\": 2, \"dropout_rate\": 0.3}", "", "t5"},
+        {T5 "\"feed_forward_proj\": \"gated-gelu\"}", "", "t5-gated"},
+        {T5 "\"num_decoder_layers\": 3}", "num_decoder_layers 3", "t5"},
+        {T5 "\"dropout_rate\": 0.0}", "dropout_rate 0", "t5"},
+        {T5 "\"feed_forward_proj\": \"gated-silu\"}", "feed_forward_proj \"gated-silu\"",
+         "t5-gated"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct shape s;
+        struct fail why = {0};
+        if (shape_read(&table, STR("x"), str_of(cases[i].text), &s, &why) < 0)
+            fail_msg("%s", why.message);
+        struct str unlike = shape_setting(&table, &s), family = shape_template(&table, &s);
+        if (!str_is(unlike, cases[i].unlike)) fail_msg("%s: %.*s", cases[i].text, STR_ARG(unlike));
+        assert_true(str_is(family, cases[i].family));
+    }
+    static const struct {
+        const char *name, *unlike, *family;
+    } rows[] = {{"microsoft/phi-2", "partial_rotary_factor 0.4", "phi"},
+                {"microsoft/phi-1_5", "", "phi"},
+                {"bigcode/starcoder2-7b", "", "starcoder2"},
+                {"google/flan-t5-base", "", "t5-gated"},
+                {"google/mt5-large", "", "t5-gated"},
+                {"t5-large", "", "t5"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        const struct shape *s = shape_find(&table, str_of(rows[i].name));
+        struct str unlike = shape_setting(&table, s);
+        if (!str_is(unlike, rows[i].unlike)) fail_msg("%s: %.*s", rows[i].name, STR_ARG(unlike));
+        assert_true(str_is(shape_template(&table, s), rows[i].family));
+        assert_true(shape_is_plain(&table, s));
+    }
 }
 
 static void what_is_wrong_is_said_in_one_line(void **state) {
@@ -272,6 +330,7 @@ int main(void) {
         cmocka_unit_test(a_name_under_another_owner_is_a_copy),
         cmocka_unit_test(weights_in_few_bits_are_in_the_config),
         cmocka_unit_test(a_window_is_the_config_s_or_its_family_s),
+        cmocka_unit_test(settings_that_no_template_has),
         cmocka_unit_test(what_is_wrong_is_said_in_one_line),
         cmocka_unit_test(configs_as_the_hub_has_them),
         cmocka_unit_test_setup_teardown(the_cache_of_the_hub, make_folder, drop_folder),

@@ -9,9 +9,15 @@ the three of fused q, k and v). A size with another rest is not a product: that 
 import re
 
 NAMES = {"B": "batch", "S": "sequence", "D": "hidden", "F": "ffn", "V": "vocabulary", "E": "head_size", "K": "kv_heads",
-         "G": "group", "R": "adapter_rank", "L": "layers", "N": "ranks"}
+         "G": "group", "R": "adapter_rank", "L": "layers", "N": "ranks", "X": "experts", "A": "active_experts", "W": "expert_ffn",
+         "Y": "target_sequence", "P": "positions"}
+OPTIONAL = "BGRNXAWYP"  # what a template may lack; so may "D", which is then heads times their size, and "F"
 # What kernels round: flash attention's rows and head size (python/batchfit/cuda_rules.py).
 CEILS = {"[S/128]": ("S", 128), "[E/32]": ("E", 32)}
+# What the kernel that takes a bias rounds: rows of statistics and of q's gradient. Lengths are multiples of 16 there, as torch's
+# sdpa pads the bias else, which makes another sequence of events; each has a marker of its own when rounded.
+BIASED_BY = 16
+BIASED = {"[%s/%d]" % (letter, by): (letter, by) for letter in "SY" for by in (32, 64)}
 CONSTANT_MOST = 1 << 20
 
 
@@ -42,21 +48,31 @@ class Dims:
     """Values of the dimensions and what finds them again in a size.
 
     primes: marker by letter; K absent stands for one key-value head, G for one query head a key-value head, R for no adapter, B
-    for batch 1."""
+    for batch 1, D for a width that is the heads' together. parts: whether a part of a head may be told apart, as rotary
+    embeddings of some families need; by: what widths are multiples of; alone: further letters that may stand alone in a size.
+    tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
 
-    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False):
+    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone=""):
         p = dict(primes)
-        s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
+        if isinstance(tiles, tuple):
+            (s, p["Y"]), after, self._ceils = tiles, None, BIASED
+        else:
+            s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
+            self._ceils = CEILS
         heads, group = p.get("K", 1), p.get("G", 1)
-        self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * p["D"], "F": p["F"],
-                      "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
-        self.marker = dict(p, S=s)
-        self._ceil = {"[S/128]": tiles, "[E/32]": head_tiles}
+        self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * (by * p["D"] if "D" in p else 8 * p["E"]),
+                      "F": by * p.get("F", 1), "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
+        self.value.update({k: p.get(k, 1) * (by if k == "W" else 1) for k in "XAWYP"})
+        self.marker = dict(p, S=_prime_part(s))
+        if "Y" in p:
+            self.marker["Y"] = _prime_part(p["Y"])
+        self._ceil = {name: ceil(self.value[letter], by) for name, (letter, by) in self._ceils.items()}
         self._after = after
+        self._parts, self._alone = parts, alone
         self._fused = fused and group + 2  # heads of query, key and value in one matrix: K(G + 2)
-        for name, (letter, by) in CEILS.items():
-            assert ceil(self.value[letter], by) == self._ceil[name], name
-        markers = list(self.marker.values()) + list(self._ceil.values()) + [after] + [self._fused] * bool(self._fused)
+        assert after is None or list(self._ceil.values()) == [tiles, head_tiles], self._ceil
+        self._ceil_marker = {name: _prime_part(n) for name, n in self._ceil.items()}
+        markers = list(self.marker.values()) + list(self._ceil_marker.values()) + [after] * bool(after) + [self._fused] * bool(self._fused)
         assert len(set(markers)) == len(markers) and min(markers) > 3, markers
 
     def _divide(self, n, value, marker):
@@ -70,32 +86,44 @@ class Dims:
 
     def product(self, n):
         """{letters: constant} of a size, or None. Letters are sorted; "" stands for 1."""
+        found = self._product(n)
+        for by in (2, 4) if self._parts and found is None and n % self.marker["E"] == 0 else ():
+            (letters, c), = (self._product(n * by) or {"": 0}).items()
+            if "E" in letters and c % 2:
+                return {order(letters.replace("E", "[E/%d]" % by, 1)): c}
+        return found
+
+    def _product(self, n):
         letters, more = "", 0
-        for letter in "DBSFVERKGN":  # D first: its value has the factors K and G
+        for letter in "DBSFVERKGNXAWYP":  # D first: its value has the factors K and G
             if letter in self.marker:
                 n, times = self._divide(n, self.value[letter], self.marker[letter])
                 if n is None:
                     return None
                 letters += letter * times
-        for name, marker in self._ceil.items():
-            n, times = self._divide(n, marker, marker)
+        for name, marker in self._ceil_marker.items():
+            n, times = self._divide(n, self._ceil[name], marker)
+            if n is None:
+                return None
             letters += name * times
         fused = 0
         if self._fused:
             n, fused = self._divide(n, self._fused, self._fused)
-        n, more = self._divide(n, self.value["S"] + 1, self._after)
+        more = 0
+        if self._after:
+            n, more = self._divide(n, self.value["S"] + 1, self._after)
         if fused:
             return self._fused_terms(letters, n, fused + more)
         if n is None or more > 1 or _rest(n) != 1 or n > CONSTANT_MOST:
             return None
         letters = order(letters)
-        if not _can_be(letters + "S" * more):
+        if not _can_be(letters + "S" * more, self._alone):
             return None
         return {letters: n, order(letters + "S"): n} if more else {letters: n}
 
     def _fused_terms(self, letters, n, times):
         """A product with the factor G + 2."""
-        if times != 1 or _rest(n) != 1 or n > CONSTANT_MOST or "K" not in letters or not _can_be(letters):
+        if times != 1 or _rest(n) != 1 or n > CONSTANT_MOST or "K" not in letters or not _can_be(letters, self._alone):
             return None
         return {order(letters + "G"): n, order(letters): 2 * n}
 
@@ -119,15 +147,19 @@ def _rest(n):
     return n
 
 
-def _can_be(letters):
+_prime_part = _rest  # of a number that is a prime but for factors that the constant may have, too
+
+
+def _can_be(letters, alone=""):
     """Batches, heads and ranks never stand alone in a decoder's tensor, nor do the rounded ones: so the number of the
     parameters, in lists of one entry each, is not taken for them."""
-    few = set("BKGRN") & set(letters)
-    return (not few or set("SDFEV") & set(letters)) and ("[" not in letters or "[S/128]" in letters and set("KG") & set(letters))
+    few = set("BKGRNA") & set(letters) - set(alone)
+    return (not few or set("SDFEVXWYP") & set(letters)) and ("[" not in letters or _ROUNDED.search(letters) and set("KG") & set(letters))
 
 
+_ROUNDED = re.compile(r"\[(S/128|[SY]/32|[SY]/64|E/[24])\]")  # not what a head's size alone is
 _SYMBOL = re.compile(r"\[[^]]*\]|[A-Za-z]")
-_ORDER = "BSDFVEKGRLNTIijk"
+_ORDER = "BSYDFWVPEKGRXALNTIijk"
 
 
 def order(letters):
@@ -146,27 +178,29 @@ def text(terms):
 
 
 # Two sets: what is made of the first must hold for the second. No ranks divide V + 1, the rows of a unit of FSDP1.
-FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67), 23)
-SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47), 17)
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001), 23, (1424, 4496))
+SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011), 17, (1616, 2512))
 
 
 FUSED_GROUPS = (59, 71)  # with another prime two above
 WIDE = (50021, 60013)  # vocabularies above every hidden size here
 
 
-def first(letters, fused=False, single=False, wide=False):
+def first(letters, **how):
     """The dimensions to record at; letters: those that the template has; fused: query, key and value are one matrix; single:
-    there is one head of keys and values; wide: the vocabulary is larger than the hidden size."""
-    return _some(0, letters, fused, single, wide)
+    there is one head of keys and values; wide: the vocabulary is larger than the hidden size; the rest: see Dims."""
+    return _some(0, letters, **how)
 
 
-def second(letters, fused=False, single=False, wide=False):
+def second(letters, **how):
     """Others, to check at."""
-    return _some(1, letters, fused, single, wide)
+    return _some(1, letters, **how)
 
 
-def _some(which, letters, fused, single, wide):
-    primes, tiles = (FIRST, SECOND)[which]
+def _some(which, letters, fused=False, single=False, wide=False, **how):
+    primes, tiles, lengths = (FIRST, SECOND)[which]
     fused = fused and "G" in letters
-    primes = dict(primes, **({"G": FUSED_GROUPS[which]} if fused else {}), **({"V": WIDE[which]} if wide else {}))
-    return Dims({k: v for k, v in primes.items() if not (k == "K" and single) and (k in letters or k not in "BGRN")}, tiles, fused=fused)
+    more = {"G": FUSED_GROUPS[which]} if fused else {"F": primes["W"] - 2} if "X" in letters else {}
+    primes = dict(primes, **more, **({"V": WIDE[which]} if wide else {}))
+    lacking = set(OPTIONAL + "DF") - set(letters) | set("K" * single)
+    return Dims({k: v for k, v in primes.items() if k not in lacking}, lengths if "Y" in letters else tiles, fused=fused, **how)

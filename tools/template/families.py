@@ -4,9 +4,12 @@
 import json
 import os
 
+from . import dims
+
 # model_type, what its configuration has besides the dimensions, and which shapes there are of it: query heads that share keys
 # and values (grouped) or not (mha), one matrix for embedding and head (tied) or two. Windows are longer than any sequence here:
 # what a mask of them needs, sdpa's alone, an answer names as not counted.
+_T5 = {"decoder_start_token_id": 0}
 FAMILIES = {
     "llama": ("llama", {}, "grouped mha tied untied"),
     "mistral": ("mistral", {"sliding_window": None}, "grouped untied"),
@@ -16,6 +19,18 @@ FAMILIES = {
     "gemma2": ("gemma2", {"sliding_window": 1 << 20}, "grouped tied"),
     "gemma3_text": ("gemma3_text", {"sliding_window": 1 << 20}, "grouped tied"),
     "phi3": ("phi3", {"sliding_window": None, "pad_token_id": 0}, "grouped mha untied"),
+    "gpt2": ("gpt2", {}, "mha tied"),
+    "gpt_neox": ("gpt_neox", {}, "mha untied"),
+    "mixtral": ("mixtral", {"sliding_window": None}, "grouped untied"),
+    "qwen2_moe": ("qwen2_moe", {}, "mha untied"),
+    "qwen3_moe": ("qwen3_moe", {"norm_topk_prob": True}, "grouped untied"),
+    "olmo2": ("olmo2", {}, "mha untied"),
+    "granite": ("granite", {"embedding_multiplier": 12.0, "residual_multiplier": 0.22, "logits_scaling": 8.0}, "grouped tied"),
+    "starcoder2": ("starcoder2", {"sliding_window": None, "embedding_dropout": 0.1, "residual_dropout": 0.1,
+                                  "attention_dropout": 0.1}, "grouped tied"),
+    "phi": ("phi", {"pad_token_id": 0}, "mha untied"),
+    "t5": ("t5", _T5, "mha tied"),
+    "t5-gated": ("t5", dict(_T5, feed_forward_proj="gated-gelu"), "mha untied"),
 }
 
 # The recorder's knobs, and what stands behind an adapter's rank; None: there is no adapter. Those with dropout are what most
@@ -54,6 +69,10 @@ KINDS = {
     "qlora-qv": (dict(_AMP, quant="nf4"), ":q_proj,v_proj"),
     "lora-qkvo": (_AMP, _QKVO),
     "qlora-qkvo": (dict(_AMP, quant="nf4"), _QKVO),
+    "lora-qkvo-dropout": (_AMP, _QKVO + ":dropout"),
+    "full-fp32-foreach": (dict(_COMMON, precision="fp32", weights="fp32", fused_optimizer=False), None),
+    "lora-t5": (_AMP, ":q,v"),
+    "lora-t5-dropout": (_AMP, ":q,v:dropout"),
     "lora-dropout": (_AMP, ":all-linear:dropout"),
     "qlora-dropout": (dict(_AMP, quant="nf4"), ":all-linear:dropout"),
     "qlora-dq-dropout": (dict(_AMP, quant="nf4-dq"), ":all-linear:dropout"),
@@ -67,24 +86,66 @@ _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True
 # Families whose models have one head of keys and values, where a copy vanishes that several need.
 SINGLE = ("gemma", "gemma3_text")
 FUSED = ("phi3",)  # query, key and value are one matrix
+# Families whose heads are as wide as the model together: it has no width of its own.
+NARROW = ("gpt2", "gpt_neox", "phi")
+LEARNED = ("gpt2",)  # positions are a table, whose rows are a dimension
+PARTS = ("gpt_neox", "phi")  # of a head's size a part is rotated
+# Of experts: the dimensions that a layer of them has besides.
+EXPERTS = {"mixtral": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
+EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only
+NO_FFN = ("qwen3_moe",)  # all of it is experts
+SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
 NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
-LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
-FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12}
+LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "t5": 4, "t5-gated": 4}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gpt_neox": 5, "phi": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "gemma2": "full lora lora-dropout qlora qlora-dropout liger-full liger-qlora".split(),  # of liger-lora the first layer differs
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
-       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split()}
+       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split(),
+       **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full lora lora-dropout qlora qlora-dropout".split()),
+       **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
+       **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(), "full lora lora-qkvo lora-qkvo-dropout".split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", *_FSDP1) + tuple(LIGER)
 SOME = {kind: _GROUPED for kind in KINDS if kind.startswith(("fsdp1-lora", "fsdp2-lora")) or "-qv" in kind or "-qkvo" in kind}
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in _FSDP1 if kind not in SOME})  # Llama 2
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
+# Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
+_OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
+# Of families of which fewer are shipped: those of an adapter, and all of T5.
+ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", *SEQ2SEQ)
+                for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
+SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "full-fp32-foreach"), {("t5", False, True), ("t5-gated", False, False)}))
+SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
-          "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536]}
+          "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
+          "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576]}
+
+
+def _experts(usual, value):
+    return dict(usual, num_local_experts=value["X"], num_experts_per_tok=value["A"])
+
+
+def _qwen_moe(usual, value):
+    return dict(usual, num_experts=value["X"], num_experts_per_tok=value["A"], moe_intermediate_size=value["W"],
+                shared_expert_intermediate_size=value["F"])
+
+
+def _gpt2(usual, value):
+    return dict(n_embd=usual["hidden_size"], n_layer=value["L"], n_head=value["K"], n_inner=value["F"], vocab_size=value["V"],
+                n_positions=value["P"])
+
+
+def _t5(_, value):
+    return dict(d_model=value["D"], d_ff=value["F"], d_kv=value["E"], num_layers=value["L"], num_heads=value["K"], vocab_size=value["V"])
+
+
+# What a config.json calls its sizes, where that is not as in a Llama's.
+OWN_KEYS = {"mixtral": _experts, "qwen2_moe": _qwen_moe, "qwen3_moe": _qwen_moe, "gpt2": _gpt2, "t5": _t5}
 
 
 class Variant:
@@ -107,11 +168,6 @@ class Variant:
         return KINDS[self.kind][0].get("shard") in ("fsdp1", "fsdp2")
 
     @property
-    def is_fused(self):
-        """Are query, key and value one matrix?"""
-        return self.family in FUSED
-
-    @property
     def is_single_headed(self):
         """Have all its heads the same keys and values?"""
         return self.family in SINGLE and self.grouped
@@ -123,7 +179,8 @@ class Variant:
 
     def dims(self, which):
         """dims.first or dims.second of it."""
-        return which(self.letters, self.is_fused, self.is_single_headed, self.is_chunked)
+        return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
+                     by=EIGHTH if self.family in EXPERTS else 1, alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS))
 
     @property
     def facts(self):
@@ -136,12 +193,16 @@ class Variant:
     @property
     def letters(self):
         """The dimensions that the template has."""
-        return "SDFVEKL" + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None) + "N" * self.sharded
+        own = "D" * (self.family not in NARROW) + "F" * (self.family not in NO_FFN) + EXPERTS.get(self.family, "") + "Y" * (self.family in SEQ2SEQ)
+        own += "P" * (self.family in LEARNED)
+        return "SVEKL" + own + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None) + "N" * self.sharded
 
     def knobs(self, value):
         """The recorder's, at these values of the dimensions."""
         knobs, adapter = KINDS[self.kind]
         knobs = dict(knobs, seq_len=value["S"], checkpointing=self.checkpointing)
+        if self.family in SEQ2SEQ:
+            knobs["target_len"] = value["Y"]
         if self.sharded:
             knobs["ranks"] = value["N"]
         return knobs if adapter is None else dict(knobs, adapter="lora:%d%s" % (value["R"], adapter))
@@ -165,15 +226,20 @@ class Variant:
     def bounds(self):
         """Of its dimensions."""
         heads = {"K": [1, 1]} if self.is_single_headed else {}
-        return dict(BOUNDS, **heads, L=[LEAST_LAYERS.get(self.family, BOUNDS["L"][0]), BOUNDS["L"][1]])
+        widths = {k: [8, BOUNDS[k][1], 8] for k in "DFW"} if self.family in EXPERTS else {}
+        if self.family in SEQ2SEQ:
+            widths = {k: [dims.BIASED_BY, BOUNDS[k][1], dims.BIASED_BY] for k in "SY"}
+        return dict(BOUNDS, **dict(heads, **widths), L=[LEAST_LAYERS.get(self.family, BOUNDS["L"][0]), BOUNDS["L"][1]])
 
     def config(self, value):
         """A config.json with these values."""
         model_type, more, _ = FAMILIES[self.family]
-        return dict(model_type=model_type, hidden_size=value["D"], intermediate_size=value["F"],
-                    num_hidden_layers=value["L"], num_attention_heads=value["K"] * value["G"],
-                    num_key_value_heads=value["K"], head_dim=value["E"], vocab_size=value["V"],
-                    max_position_embeddings=max(value["S"], 4096), tie_word_embeddings=self.tied, use_cache=False, **more)
+        hidden = value["K"] * value["G"] * value["E"] if self.family in NARROW else value["D"]
+        usual = dict(hidden_size=hidden, intermediate_size=value["F"], num_hidden_layers=value["L"],
+                     num_attention_heads=value["K"] * value["G"], num_key_value_heads=value["K"], head_dim=value["E"], vocab_size=value["V"],
+                     max_position_embeddings=max(value["S"], 4096))
+        return dict(OWN_KEYS.get(model_type, lambda usual, value: usual)(usual, value), model_type=model_type,
+                    tie_word_embeddings=self.tied, use_cache=False, **more)
 
     def write_config(self, folder, value):
         """Its path."""
@@ -192,5 +258,6 @@ def variants():
                 out += [Variant(family, kind, checkpointing, grouped, tied, one)
                         for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
                         if kind not in NOT.get((family, grouped), ())
-                        for checkpointing in ((True,) if kind in LIGER else (False, True)) for one in (False, True) if not (one and kind in ANY_BATCH)]
+                        for checkpointing in ((True,) if kind in LIGER else (False, True)) for one in (False, True)
+                        if not (one and (kind in ANY_BATCH or (family, kind) in ANY_BATCH_OF))]
     return out

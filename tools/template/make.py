@@ -91,6 +91,10 @@ def _terms(a, log, d, layers):
         return {"[%s/%d]" % (letters, by) if by > 1 else letters: each}
     if a[4] == "arange" and "B" in d.marker and a[2] == 8 * d.value["B"]:  # of a mask; elsewhere batches never stand alone
         return {"B": 8}
+    if a[4] == "stack" and a[5] == "-":  # of norms, one a parameter
+        return None
+    if a[4] == "clone" and "Y" in d.marker and a[2] == 8 * d.value["B"] * (d.value["Y"] - 1):  # labels, shifted by one
+        return {"BY": 8, "B": -8} if "B" in d.marker else {"Y": 8, "": -8}
     return d.product(a[2])
 
 

@@ -38,7 +38,7 @@ def template(variant):
     for layers in variant.layers:
         logs[layers], header = log(variant, dict(d.value, L=layers))
     lines = make.body(logs, d)
-    for key in ("batches", "sequence_length", "parameters", "seconds", "unknown_values", "loss_tokens", "loss_parts"):
+    for key in ("batches", "sequence_length", "target_length", "parameters", "seconds", "unknown_values", "loss_tokens", "loss_parts"):
         header.pop(key, None)
     header.update(tape=2, model="hf:" + variant.family, name=variant.name,
                   dims={dims.NAMES[k]: bound for k, bound in variant.bounds.items() if k in variant.letters})

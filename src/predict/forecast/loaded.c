@@ -104,6 +104,18 @@ static bool use_optimizer(struct forecast_cache *cache, const struct forecast_lo
                           bytes, made);
 }
 
+// Of a model's sizes a template has those that it depends on: no width beside those of the heads in
+// a GPT-2's, no feed-forward part where all is experts.
+static int fill(struct forecast_cache *cache, struct forecast_loaded *l, struct tape *made,
+                struct fail *why) {
+    static const enum tape_dim lacking[] = {TAPE_DIM_HIDDEN, TAPE_DIM_FFN};
+    int64_t values[TAPE_DIM_COUNT];
+    memcpy(values, l->values, sizeof values);
+    for (size_t i = 0; i < sizeof lacking / sizeof *lacking; i++)
+        if (tape_template_bound(l->template, lacking[i]).most == 0) values[lacking[i]] = 0;
+    return tape_instantiate(cache->arena, l->template, values, made, why);
+}
+
 static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
                        const struct forecast_loaded *alike, struct fail *why) {
     struct tape one;
@@ -112,7 +124,7 @@ static int instantiate(struct forecast_cache *cache, struct forecast_loaded *l,
     if (alike && is_made_so(alike, &(struct forecast_making){0}))
         one = alike->tape;
     else
-        rc = tape_instantiate(cache->arena, l->template, l->values, &one, why);
+        rc = fill(cache, l, &one, why);
     if (rc < 0) return rc;
     if (!(l->how.accumulates && tape_accumulate(cache->arena, &one, made))) *made = one;
     one = *made;

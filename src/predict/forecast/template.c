@@ -6,21 +6,38 @@
 
 #include "base/unit.h"
 
-enum { USUAL_TOKENS = 2048 }; // where nobody says how many
+// Where nobody says how many; those of T5 are the shipped tapes'.
+enum { USUAL_TOKENS = 2048, USUAL_SOURCE = 512, USUAL_TARGET = 256 };
+// Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
+// (aten/src/ATen/native/transformers/attention.cpp, pad_bias).
+enum { BIASED_BY = 16 };
 
 struct wish {
     const struct plan *plan;
     const struct shape *shape;
-    struct str linear; // its layers
+    struct str family, linear; // whose templates it has; its layers
+    struct str setting;        // that no template has; empty: there is none
+    int64_t positions;         // rows of its table; 0: it has none
     bool is_single;
 };
+
+static struct str setting_text(struct str setting) {
+    return setting.len > 0 ? setting : STR("that are usual");
+}
+static struct str wanted_setting(const struct wish *w) {
+    return setting_text(w->setting);
+}
+static struct str has_setting(const struct tape_shelf_entry *e) {
+    (void)e;
+    return setting_text((struct str){0});
+}
 
 static struct str heads_text(bool is_grouped) {
     return is_grouped ? STR("that share keys and values")
                       : STR("with keys and values of their own");
 }
 static struct str wanted_heads(const struct wish *w) {
-    return heads_text(w->shape->kv_heads > 0 && w->shape->kv_heads < w->shape->heads);
+    return heads_text(shape_kv_heads(w->shape) < w->shape->heads);
 }
 static struct str has_heads(const struct tape_shelf_entry *e) {
     return heads_text(e->is_grouped);
@@ -178,6 +195,7 @@ static const struct property {
     // bound; -1: it is none. NULL: only what is wanted serves.
     int (*excess)(const struct wish *w, struct str has, struct str wanted);
 } properties[] = {
+    {"the setting", wanted_setting, has_setting, NULL},
     {"attention heads", wanted_heads, has_heads, NULL},
     {"an embedding", wanted_embedding, has_embedding, NULL},
     {"adapter", wanted_adapter, has_adapter, adapter_excess},
@@ -191,8 +209,8 @@ static const struct property {
 };
 enum { PROPERTIES = sizeof properties / sizeof *properties };
 
-static bool is_of_family(const struct tape_shelf_entry *e, const struct shape *s) {
-    return str_equal(e->family, s->type);
+static bool is_of_family(const struct tape_shelf_entry *e, struct str family) {
+    return str_equal(e->family, family);
 }
 
 // 0: as wished.
@@ -227,7 +245,7 @@ static const struct tape_shelf_entry *choose(const struct tape_shelf *shelf, con
     *ret_farthest = 0;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (!is_of_family(e, w->shape) || (e->is_single && !w->is_single)) continue;
+        if (!is_of_family(e, w->family) || (e->is_single && !w->is_single)) continue;
         int far = reach(e, w, &excess);
         if (far > *ret_farthest) *ret_farthest = far;
         if (far < PROPERTIES || (best && excess > least)) continue;
@@ -246,7 +264,7 @@ static struct str others(struct arena *a, const struct tape_shelf *shelf, const 
     int excess;
     for (ptrdiff_t i = 0; i < shelf->count; i++) {
         const struct tape_shelf_entry *e = &shelf->entries[i];
-        if (!is_of_family(e, w->shape) || reach(e, w, &excess) < property) continue;
+        if (!is_of_family(e, w->family) || reach(e, w, &excess) < property) continue;
         struct str has = properties[property].has(e);
         if (str_list_has(&list, has)) continue;
         str_list_add(a, &list, has);
@@ -294,17 +312,38 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
 
+static bool is_seq2seq(const struct wish *w) {
+    return str_is(w->shape->kind, "seq2seq");
+}
+
+static int64_t padded(int64_t tokens) {
+    return (tokens + BIASED_BY - 1) / BIASED_BY * BIASED_BY;
+}
+
+static void set_tokens(const struct wish *w, int64_t values[TAPE_DIM_COUNT]) {
+    const struct plan *p = w->plan;
+    int64_t usual = is_seq2seq(w) ? USUAL_SOURCE : USUAL_TOKENS, most = w->shape->positions;
+    if (most > 0 && most < usual) usual = most;
+    int64_t tokens = p->sequence_length > 0 ? p->sequence_length : usual;
+    int64_t target = p->target_length > 0 ? p->target_length : USUAL_TARGET;
+    values[TAPE_DIM_SEQUENCE] = is_seq2seq(w) ? padded(tokens) : tokens;
+    if (is_seq2seq(w)) values[TAPE_DIM_TARGET_SEQUENCE] = padded(target);
+}
+
 static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
                            int64_t values[TAPE_DIM_COUNT]) {
     const struct shape *s = w->shape;
-    int64_t tokens = s->positions > 0 && s->positions < USUAL_TOKENS ? s->positions : USUAL_TOKENS;
-    values[TAPE_DIM_SEQUENCE] = w->plan->sequence_length > 0 ? w->plan->sequence_length : tokens;
+    set_tokens(w, values);
     values[TAPE_DIM_HIDDEN] = s->hidden;
     values[TAPE_DIM_FFN] = s->intermediate;
     values[TAPE_DIM_VOCABULARY] = s->vocabulary;
     values[TAPE_DIM_HEAD_SIZE] = s->head_dim;
-    values[TAPE_DIM_KV_HEADS] = s->kv_heads;
+    values[TAPE_DIM_KV_HEADS] = shape_kv_heads(s);
     if (e->is_grouped) values[TAPE_DIM_GROUP] = s->heads / s->kv_heads;
+    values[TAPE_DIM_POSITIONS] = w->positions;
+    values[TAPE_DIM_EXPERTS] = s->experts;
+    values[TAPE_DIM_ACTIVE_EXPERTS] = s->active;
+    values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
     if (plan_is_fsdp(e->entry.header.shard)) values[TAPE_DIM_RANKS] = w->plan->ranks;
@@ -338,6 +377,44 @@ static void note_update(struct forecast *f, const struct wish *w, struct forecas
         str_list_format(f->arena, &t->notes,
                         "AdamW is counted as fused: one that is not needs up to %.*s more",
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
+}
+
+static void note_lengths(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+    const struct plan *p = w->plan;
+    const struct tape_header *h = &t->entry->header;
+    bool is_other = p->sequence_length % BIASED_BY != 0 || p->target_length % BIASED_BY != 0;
+    if (is_seq2seq(w) && is_other)
+        str_list_format(
+            f->arena, &t->notes,
+            "counted at %lld/%lld tokens: attention's kernel pads the bias to multiples "
+            "of %d",
+            (long long)h->sequence_length, (long long)h->target_length, BIASED_BY);
+}
+
+// Which product of experts is counted, and what the loop that transformers had before version 5 and
+// has on GPUs without the other needs besides: torch makes the gradient of one expert's part of the
+// weights in a tensor of all experts'.
+static void note_experts(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
+    const struct shape *s = w->shape;
+    int64_t inner = s->expert_intermediate > 0 ? s->expert_intermediate : s->intermediate;
+    int64_t each = str_is(t->entry->header.weights, "bf16") ? 2 : 4;
+    if (s->experts == 0) return;
+    str_list_format(
+        f->arena, &t->notes,
+        "each token goes to %lld of %lld experts, whose products are counted as grouped "
+        "ones (transformers 5, compute capability 8.0 on): no size depends on which",
+        (long long)s->active, (long long)s->experts);
+    if (w->plan->adapter.len == 0)
+        str_list_format(
+            f->arena, &t->notes,
+            "experts one after the other (experts_implementation=\"eager\") need up to "
+            "%.*s more in the backward pass",
+            STR_ARG(unit_bytes(f->arena, 2 * 2 * each * s->experts * inner * s->hidden)));
+    else if (plan_adapter_targets(w->plan->adapter).len == 0)
+        str_list_add(
+            f->arena, &t->notes,
+            STR("LoRA is on the experts too, as peft 0.21 has all-linear: their weights are "
+                "made anew with it in every pass"));
 }
 
 static void note_attention(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
@@ -434,18 +511,31 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         "and are added, so every figure is an upper bound",
                         STR_ARG(unit_bytes(a, t->extra_bytes)));
     }
+    note_lengths(f, w, t);
+    note_experts(f, w, t);
     note_attention(f, w, t);
 }
 
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,
                            struct forecast_tape *ret_tape, struct fail *why) {
-    const struct wish w = {p, f->shape, shape_linear(f->cache->shapes, f->shape), is_single};
+    const struct shape_table *shapes = f->cache->shapes;
+    const struct wish w = {.plan = p,
+                           .shape = f->shape,
+                           .family = shape_template(shapes, f->shape),
+                           .linear = shape_linear(shapes, f->shape),
+                           .setting = shape_setting(shapes, f->shape),
+                           .positions = shape_table_rows(shapes, f->shape),
+                           .is_single = is_single};
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
     int farthest;
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
+    if (w.positions > 0 && values[TAPE_DIM_SEQUENCE] > w.positions)
+        return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
+                        STR_ARG(p->model), (long long)values[TAPE_DIM_SEQUENCE],
+                        (long long)w.positions);
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
                                   .optimizer = other_optimizer(p)};
     how.accumulates = p->accumulation > 1 && (p->shard.len == 0 || how.zero.stage > 0);
@@ -484,11 +574,12 @@ int forecast_shape(struct forecast_cache *cache, struct str model, const struct 
     bool is_own = cache->own_shape && str_equal(model, cache->own_name);
     if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
     const struct shape *s = is_own ? cache->own_shape : shape_find(cache->shapes, model);
-    if (!s || s->experts > 0 || s->kv_heads < 1 || !shape_is_plain(cache->shapes, s)) return 0;
+    if (!s || !shape_is_plain(cache->shapes, s)) return 0;
+    struct str family = shape_template(cache->shapes, s);
     rc = open_shelf(cache, why); // only for a model that has a shape: it is long
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < cache->shelf->count; i++) {
-        if (is_of_family(&cache->shelf->entries[i], s)) *ret_shape = s;
+        if (is_of_family(&cache->shelf->entries[i], family)) *ret_shape = s;
     }
     return 0;
 }

@@ -4,11 +4,20 @@
 
 const char *const plan_quants[] = {"nf4", "nf4-dq", NULL};
 
-// The linear layers of a Llama, and of a Phi-3, where several are one matrix: names are put in
-// their order.
+// The linear layers of a Llama, of a Phi-3, where several are one matrix, and of other families:
+// names are put in their order.
 static const char *const llama_layers[] = {"q_proj",    "k_proj",  "v_proj",    "o_proj",
                                            "gate_proj", "up_proj", "down_proj", NULL};
 static const char *const fused_layers[] = {"qkv_proj", "o_proj", "gate_up_proj", "down_proj", NULL};
+static const char *const gpt2_layers[] = {"c_attn", "c_proj", "c_fc", NULL};
+static const char *const neox_layers[] = {"query_key_value", "dense", "dense_h_to_4h",
+                                          "dense_4h_to_h", NULL};
+static const char *const phi_layers[] = {"q_proj", "k_proj", "v_proj", "dense", "fc1", "fc2", NULL};
+static const char *const starcoder_layers[] = {"q_proj", "k_proj", "v_proj", "o_proj",
+                                               "c_fc",   "c_proj", NULL};
+static const char *const mixtral_layers[] = {"q_proj", "k_proj", "v_proj", "o_proj",
+                                             "w1",     "w2",     "w3",     NULL};
+static const char *const t5_layers[] = {"q", "k", "v", "o", "wi", "wi_0", "wi_1", "wo", NULL};
 
 static bool has_name(struct str names, const char *name) {
     while (names.p)
@@ -24,7 +33,9 @@ static int count_names(struct str names) {
 
 // The names in the order in which a layer has them, if all are of one kind of layer.
 static struct str in_order(struct arena *a, struct str names) {
-    static const char *const *const kinds[] = {llama_layers, fused_layers};
+    static const char *const *const kinds[] = {llama_layers,     fused_layers, gpt2_layers,
+                                               neox_layers,      phi_layers,   mixtral_layers,
+                                               starcoder_layers, t5_layers};
     for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
         struct buf text = buf_new(a);
         int found = 0;

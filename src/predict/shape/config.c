@@ -12,15 +12,11 @@ struct reader {
     const struct shape_family *family;
 };
 
-static const json_t *at_path(const json_t *object, struct arena *a, struct str path) {
-    while (path.p && object) object = json_object_get(object, str_z(a, str_cut(&path, '.')));
-    return object;
-}
-
 // A number that stands in the file; 0: none does.
 static int read_said(const struct reader *r, const struct shape_key *key, int64_t most,
                      int64_t *ret, struct fail *why) {
-    const json_t *value = key->path.len > 0 ? at_path(r->config, r->table->arena, key->path) : NULL;
+    const json_t *value =
+        key->path.len > 0 ? shape_at_path(r->config, r->table->arena, key->path) : NULL;
     *ret = 0;
     if (!value || json_is_null(value)) return 0;
     double number = json_is_number(value) ? json_number_value(value) : (double)NAN;
@@ -85,6 +81,7 @@ static int read_extras(const struct reader *r, struct shape_extras *more, struct
                               json_is_true(json_object_get(r->config, "attention_bias")),
         .has_mlp_bias =
             r->family->biases.len == 0 && json_is_true(json_object_get(r->config, "mlp_bias"))};
+    more->matrices = shape_matrices(r->config);
     int rc = read_said(r, &r->family->types, 1 << 20, &more->types, why);
     if (rc == 0 && more->types == 0) more->types = r->family->types.usual;
     return rc;
@@ -104,11 +101,14 @@ static int read_family(struct reader *r, struct shape *s, struct fail *why) {
 
 // What a shape of the table would have in `more`: a window below the sequence makes a mask.
 static struct str read_more(const struct reader *r) {
-    json_t *window = json_object_get(r->config, "sliding_window");
-    if (!window) return (struct str){0};
+    static const char *const keys[] = {"sliding_window", "feed_forward_proj"};
     json_t *more = json_object();
-    json_object_set(more, "sliding_window", window);
-    struct str text = json_bytes(r->table->arena, more, JSON_COMPACT);
+    for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
+        json_t *value = json_object_get(r->config, keys[i]);
+        if (value) json_object_set(more, keys[i], value);
+    }
+    struct str text = json_object_size(more) > 0 ? json_bytes(r->table->arena, more, JSON_COMPACT)
+                                                 : (struct str){0};
     json_decref(more);
     return text;
 }
@@ -140,6 +140,7 @@ static int read_object(struct reader *r, struct shape *s, struct fail *why) {
     s->kind = r->family->kind;
     s->tied = json_is_boolean(tied) ? json_is_true(tied) : r->family->tied;
     s->source = r->where;
+    s->unlike = shape_unlike(r->table->arena, r->family, r->config);
     s->more = read_more(r);
     s->quant = read_quant(r);
     s->parameters = shape_parameters(r->family, s, &more);
@@ -181,7 +182,8 @@ int64_t shape_window(const struct shape *s) {
     static const struct {
         const char *type;
         int64_t window;
-    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096}, {"phi3", 0}};
+    } windows[] = {{"mistral", 4096}, {"gemma2", 4096}, {"gemma3_text", 4096},
+                   {"phi3", 0},       {"mixtral", 0},   {"starcoder2", 0}};
     size_t i = 0, count = sizeof windows / sizeof *windows;
     while (i < count && !str_is(s->type, windows[i].type)) i++;
     if (i == count) return 0;

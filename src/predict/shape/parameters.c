@@ -17,20 +17,44 @@ static int64_t attention(const struct shape_family *f, const struct shape *s, bo
     return count;
 }
 
-static int64_t feed_forward(const struct shape_family *f, const struct shape *s, bool is_biased) {
+// Qwen2-MoE has one expert for all tokens, whose width is its own, and a row that weighs it.
+static bool has_shared_expert(const struct shape_family *f) {
+    return str_starts(f->keys[SHAPE_INTERMEDIATE].path, STR("shared_expert"));
+}
+
+static int64_t feed_forward(const struct shape_family *f, const struct shape *s,
+                            const struct shape_extras *more) {
     int64_t inner =
         s->experts > 0 && s->expert_intermediate > 0 ? s->expert_intermediate : s->intermediate;
-    int64_t count = f->matrices * s->hidden * inner;
-    if (is_biased || has_bias(f, "m")) count += (f->matrices - 1) * inner + s->hidden;
-    return s->experts > 0 ? s->experts * (count + s->hidden) : count; // with the router's row
+    int64_t matrices = more->matrices > 0 ? more->matrices : f->matrices;
+    int64_t count = matrices * s->hidden * inner;
+    if (more->has_mlp_bias || has_bias(f, "m")) count += (matrices - 1) * inner + s->hidden;
+    if (s->experts == 0) return count;
+    count = s->experts * (count + s->hidden); // with the router's row
+    return has_shared_expert(f) ? count + matrices * s->hidden * s->intermediate + s->hidden
+                                : count;
+}
+
+// Of T5's making (modeling_t5.py): relative positions are a table of the first layers, a decoder's
+// layer looks at the encoder too.
+static int64_t seq2seq(const struct shape_family *f, const struct shape *s,
+                       const struct shape_extras *more) {
+    static const int64_t position_buckets = 32; // relative_attention_num_buckets
+    struct shape whole = *s;
+    whole.kv_heads = s->heads;
+    int64_t look = attention(f, &whole, false), think = feed_forward(f, s, more);
+    int64_t layer = 3 * look + 2 * think + 5 * s->hidden; // one of either side
+    return s->layers * layer + 2 * position_buckets * s->heads + 2 * s->hidden +
+           (s->tied ? 1 : 2) * s->vocabulary * s->hidden;
 }
 
 int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
                          const struct shape_extras *more) {
     if (f->matrices == 0 || s->head_dim == 0) return 0;
+    if (str_is(f->kind, "seq2seq")) return seq2seq(f, s, more);
     bool has_head = str_is(f->kind, "decoder");
-    int64_t layer = attention(f, s, more->has_attention_bias) +
-                    feed_forward(f, s, more->has_mlp_bias) + f->norms * s->hidden;
+    int64_t layer =
+        attention(f, s, more->has_attention_bias) + feed_forward(f, s, more) + f->norms * s->hidden;
     int64_t rows = s->vocabulary + more->types + f->outside;
     if (has_head && !s->tied) rows += s->vocabulary;
     if (f->has_table) rows += s->positions + f->table;
@@ -43,8 +67,34 @@ struct str shape_linear(const struct shape_table *t, const struct shape *s) {
     return f ? f->linear : (struct str){0};
 }
 
+int64_t shape_kv_heads(const struct shape *s) {
+    return s->kv_heads > 0 ? s->kv_heads : s->heads;
+}
+
+static int64_t said_matrices(const struct shape *s) {
+    json_t *more = json_loadb(s->more.p ? s->more.p : "", (size_t)s->more.len, 0, NULL);
+    int64_t matrices = shape_matrices(more);
+    json_decref(more);
+    return matrices;
+}
+
 bool shape_is_plain(const struct shape_table *t, const struct shape *s) {
-    const struct shape_extras none = {0};
+    const struct shape_extras own = {.matrices = said_matrices(s)};
     const struct shape_family *f = shape_family_find(t, s->type);
-    return f && s->parameters > 0 && shape_parameters(f, s, &none) == s->parameters;
+    struct shape whole = *s;
+    whole.kv_heads = shape_kv_heads(s);
+    return f && s->parameters > 0 && shape_parameters(f, &whole, &own) == s->parameters;
+}
+
+int64_t shape_table_rows(const struct shape_table *t, const struct shape *s) {
+    const struct shape_family *f = shape_family_find(t, s->type);
+    return f && f->has_table ? s->positions + f->table : 0;
+}
+
+struct str shape_template(const struct shape_table *t, const struct shape *s) {
+    const struct shape_family *f = shape_family_find(t, s->type);
+    if (!f || !str_is(f->kind, "seq2seq")) return s->type;
+    // mT5's code is T5's; its feed-forward part is gated unless told otherwise.
+    int64_t said = said_matrices(s), matrices = said > 0 ? said : f->matrices;
+    return matrices == 3 ? STR("t5-gated") : STR("t5");
 }

@@ -18,6 +18,7 @@ struct shape {
     int64_t experts, active, expert_intermediate; // mixture of experts: all, and of one token
     bool tied;                                    // the head has the embedding's weights
     int64_t parameters;
+    struct str unlike; // of a config.json that was read: see shape_setting
     struct str more;   // further keys of config.json that are not the family's defaults, as JSON
     struct str quant;  // how the weights are stored: nf4, nf4-dq, or in words that no plan has
                        // ("GPTQ"); empty: as they are computed with
@@ -59,8 +60,16 @@ bool shape_is_alike(const struct shape *a, const struct shape *b);
 
 // From how many tokens on attention looks at a window only; 0: never, or the family has none.
 int64_t shape_window(const struct shape *s);
+// The heads of keys and values, which are all where a family has no number of them.
+int64_t shape_kv_heads(const struct shape *s);
 // Its linear layers but the head, separated by commas, in a layer's order; empty: not known.
 struct str shape_linear(const struct shape_table *t, const struct shape *s);
+// "KEY VALUE": a setting besides the sizes that no template has; empty: there is none.
+struct str shape_setting(const struct shape_table *t, const struct shape *s);
+// Positions of a table that is learned, which no sequence can be longer than; 0: there is none.
+int64_t shape_table_rows(const struct shape_table *t, const struct shape *s);
+// The family whose templates it has.
+struct str shape_template(const struct shape_table *t, const struct shape *s);
 // Whether the sizes say all of its layers: no biases or norms besides the family's own.
 bool shape_is_plain(const struct shape_table *t, const struct shape *s);
 

@@ -2,6 +2,7 @@
 #ifndef SHAPE_SHAPE_INT_H
 #define SHAPE_SHAPE_INT_H
 
+#include "base/json.h"
 #include "predict/shape/shape.h"
 
 // Where config.json has a size ("text_config.hidden_size"; empty: the family has none), and what
@@ -12,7 +13,7 @@ struct shape_key {
     int64_t usual;
 };
 
-enum { SHAPE_SIZES = 11 };
+enum { SHAPE_INTERMEDIATE = 5, SHAPE_SIZES = 11 };
 struct shape_family {
     struct str type, kind;
     struct shape_key keys[SHAPE_SIZES], types;
@@ -20,6 +21,7 @@ struct shape_family {
     // What parameters are made of; matrices 0: the sizes do not say it.
     struct str biases, qk;
     struct str linear; // layers, separated by commas
+    struct str fixed;  // settings that templates have, separated by commas
     int64_t matrices, norms, outside, table;
     bool has_table, is_pooled;
 };
@@ -36,9 +38,15 @@ int64_t *shape_size_at(struct shape *s, int size);
 const struct shape_family *shape_family_find(const struct shape_table *t, struct str type);
 // What else a config.json says that parameters depend on.
 struct shape_extras {
-    int64_t types; // rows of the table of token types
+    int64_t types;    // rows of the table of token types
+    int64_t matrices; // of a feed-forward part; 0: the family's
     bool has_attention_bias, has_mlp_bias;
 };
+// The first of the family's fixed settings that the object has another value of, as "KEY VALUE";
+// empty: none.
+struct str shape_unlike(struct arena *a, const struct shape_family *f, const json_t *config);
+const json_t *shape_at_path(const json_t *object, struct arena *a, struct str path); // "a.b"
+int64_t shape_matrices(const json_t *config); // by feed_forward_proj; 0: it is not said
 // 0: the family's are not computed.
 int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
                          const struct shape_extras *more);

@@ -64,6 +64,7 @@ static int read_family(const struct tsv *t, struct shape_family *f, struct fail 
     f->biases = tsv_cell(t, "biases");
     f->qk = tsv_cell(t, "qk");
     f->linear = tsv_cell(t, "linear");
+    f->fixed = tsv_cell(t, "fixed");
     f->tied = str_is(tsv_cell(t, "tied"), "1");
     f->is_pooled = str_is(tsv_cell(t, "pooled"), "1");
     f->has_table = tsv_cell(t, "table").len > 0;

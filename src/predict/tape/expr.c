@@ -24,6 +24,11 @@ const struct tape_dim_word tape_dim_words[TAPE_DIM_COUNT] = {
     [TAPE_DIM_RANKS] = {"ranks", 'N'},
     [TAPE_DIM_TENSOR_PARALLEL] = {"tensor_parallel", 'T'},
     [TAPE_DIM_IMAGE_SIZE] = {"image_size", 'I'},
+    [TAPE_DIM_EXPERTS] = {"experts", 'X'},
+    [TAPE_DIM_ACTIVE_EXPERTS] = {"active_experts", 'A'},
+    [TAPE_DIM_EXPERT_FFN] = {"expert_ffn", 'W'},
+    [TAPE_DIM_POSITIONS] = {"positions", 'P'},
+    [TAPE_DIM_TARGET_SEQUENCE] = {"target_sequence", 'Y'},
 };
 
 int tape_dim_find(struct str name) {

@@ -352,6 +352,8 @@ static void set_header(const struct builder *b, struct tape_header *h) {
         h->loss_tokens = b->values[TAPE_DIM_SEQUENCE];
         h->loss_parts = (vocabulary + hidden - 1) / hidden;
     }
+    if (b->t->bounds[TAPE_DIM_TARGET_SEQUENCE].most > 0)
+        h->target_length = b->values[TAPE_DIM_TARGET_SEQUENCE];
     if (b->t->bounds[TAPE_DIM_IMAGE_SIZE].most > 0) h->image_size = b->values[TAPE_DIM_IMAGE_SIZE];
 }
 

@@ -23,6 +23,11 @@ enum tape_dim {
     TAPE_DIM_RANKS,           // that share the weights
     TAPE_DIM_TENSOR_PARALLEL, // reserved: no template has it yet
     TAPE_DIM_IMAGE_SIZE,      // pixels of the square's side
+    TAPE_DIM_EXPERTS,         // of a layer, and those that one token goes to
+    TAPE_DIM_ACTIVE_EXPERTS,
+    TAPE_DIM_EXPERT_FFN,      // where a feed-forward network stands beside the experts
+    TAPE_DIM_POSITIONS,       // that a table has rows of
+    TAPE_DIM_TARGET_SEQUENCE, // tokens of what an encoder and decoder writes
     TAPE_DIM_COUNT
 };
 // The name in a header and the letter in expressions.

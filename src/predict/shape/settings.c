@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// Settings of a config.json that are no sizes and yet change what a training allocates: the column
+// `fixed` of data/families.tsv says which values templates were recorded with.
+#include "predict/shape/shape_int.h"
+
+#include <stdlib.h>
+
+const json_t *shape_at_path(const json_t *object, struct arena *a, struct str path) {
+    while (path.p && object) object = json_object_get(object, str_z(a, str_cut(&path, '.')));
+    return object;
+}
+
+// A number, or JSON without quotes; a key of the config stands for its value.
+static bool is_value(const json_t *said, struct arena *a, const json_t *config, struct str value) {
+    const json_t *other = json_object_get(config, str_z(a, value));
+    char *end, *text = str_z(a, value);
+    double number = strtod(text, &end);
+    if (other) return json_equal(said, other);
+    if (json_is_number(said)) return *text && !*end && json_number_value(said) == number;
+    struct str json = json_bytes(a, said, JSON_ENCODE_ANY | JSON_COMPACT);
+    if (json_is_string(said)) json = str_slice(json, 1, json.len - 1);
+    return str_equal(json, value);
+}
+
+static bool is_one_of(const json_t *said, struct arena *a, const json_t *config,
+                      struct str values) {
+    while (values.p)
+        if (is_value(said, a, config, str_cut(&values, '|'))) return true;
+    return false;
+}
+
+struct str shape_unlike(struct arena *a, const struct shape_family *f, const json_t *config) {
+    for (struct str rest = f->fixed; rest.len > 0;) {
+        struct str setting = str_cut(&rest, ',');
+        ptrdiff_t bang = str_find(setting, STR("!")),
+                  at = bang > 0 ? bang : str_find(setting, STR("="));
+        struct str key = str_slice(setting, 0, at);
+        const json_t *said = shape_at_path(config, a, key);
+        if (!said || json_is_null(said)) continue;
+        struct str values = str_slice(setting, at + 1, setting.len);
+        if (is_one_of(said, a, config, values) == (bang < 0)) continue;
+        if (json_is_number(said))
+            return str_format(a, "%.*s %.6g", STR_ARG(key), json_number_value(said));
+        struct str json = json_bytes(a, said, JSON_ENCODE_ANY | JSON_COMPACT);
+        return str_format(a, "%.*s %.40s", STR_ARG(key), str_z(a, json));
+    }
+    return (struct str){0};
+}
+
+struct str shape_setting(const struct shape_table *t, const struct shape *s) {
+    if (s->ids.len == 0) return s->unlike;
+    struct str text = shape_config(t, s);
+    json_t *config = json_loadb(text.p, (size_t)text.len, JSON_DECODE_INT_AS_REAL, NULL);
+    struct str unlike = shape_unlike(t->arena, shape_family_find(t, s->type), config);
+    json_decref(config);
+    return unlike;
+}
+
+int64_t shape_matrices(const json_t *config) {
+    const char *how = json_string_value(json_object_get(config, "feed_forward_proj"));
+    if (!how) return 0;
+    return str_starts(str_of(how), STR("gated-")) ? 3 : 2; // modeling_t5.py: wi_0, wi_1, wo
+}
