@@ -385,6 +385,36 @@ class TestShipped(Compared):
         self.compare("qwen3_moe", "lora-attention", False, "30B-A3B b4 s1000")
         self.compare("t5", "full-foreach", False, "base b7 s512/256", tied=True)
 
+    def shipped_figures(self, folder, **wanted):
+        """Of a shipped recording, at two batches."""
+        row = next(r for r in shipped.tapes() if all(r[k] == v for k, v in wanted.items()))
+        path = os.path.join(folder, "recorded.tape")
+        with open(path, "wb") as f:
+            f.write(shipped.tape(row))
+        return [self.figures(path, batch) for batch in (2, 7)]
+
+    def figures(self, path, batch, *options):
+        done = subprocess.run([check.PROGRAM, "sim", path, "--batch", str(batch), "--json", *options], stdout=subprocess.PIPE, check=True)
+        found = json.loads(done.stdout)
+        return [found[k] for k in ("allocated_bytes", "reserved_bytes", "needed_bytes")]
+
+    def test_t5_is_what_its_shipped_recordings_are(self):
+        """With checkpointing to the byte; else they keep a cache of keys and values, as trainers before transformers 5 did."""
+        models = (("hf:t5-base", "t5", "mha-tied", (768, 3072, 32128, 12, 12)), ("hf:google/mt5-large", "t5-gated", "mha", (1024, 2816, 250112, 16, 24)))
+        for model, family, shape, sizes in models:
+            dims_ = "sequence=512,target_sequence=256,head_size=64,hidden=%d,ffn=%d,vocabulary=%d,kv_heads=%d,layers=%d" % sizes
+            for precision, kind, checkpointing in (("fp32", "full-fp32-foreach", True), ("bf16", "full-foreach", False)):
+                name = "-".join(filter(None, (family, kind, "checkpointing" * checkpointing, shape)))
+                with tempfile.TemporaryDirectory() as folder, self.subTest(name=name):
+                    recorded = self.shipped_figures(folder, model=model, mode="train", precision=precision, optimizer="adamw", accumulation="1",
+                                                    checkpointing=str(checkpointing).lower())
+                    path = shipped.extract(name, folder)
+                    made = [self.figures(path, batch, "--dims", dims_) for batch in (2, 7)]
+                    if checkpointing:
+                        self.assertEqual(made, recorded)
+                    for a, b in zip(sum(made, []), sum(recorded, [])):
+                        self.assertLess(abs(a / b - 1), 0.01, (made, recorded))
+
     def test_what_zero_is_made_of(self):
         self.compare("llama", "zero-lora", True, "3B b4 s1000")
         self.compare("qwen3", "zero", False, "3B b4 s1000")

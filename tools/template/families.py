@@ -99,7 +99,7 @@ SEQ2SEQ = ("t5", "t5-gated")
 NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora") for family in FUSED}
 # Families whose layers are not all of one kind: the least that have all of them, and the first count to compare.
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "t5": 4, "t5-gated": 4}
-FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gpt_neox": 5, "phi": 5, "t5": 6, "t5-gated": 6}
+FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
 FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        "gemma2": "full lora lora-dropout qlora qlora-dropout liger-full liger-qlora".split(),  # of liger-lora the first layer differs

@@ -10,16 +10,33 @@ from .check import ROOT
 DATA = os.path.join(ROOT, "data", "templates")
 
 
+def _rows(folder):
+    with open(os.path.join(folder, "index.tsv"), encoding="utf-8") as f:
+        lines = [line for line in f if not line.startswith("#")]
+    return list(csv.DictReader(lines, delimiter="\t"))
+
+
 def index():
     """{name: row of index.tsv}"""
-    with open(os.path.join(DATA, "index.tsv"), encoding="utf-8") as f:
-        lines = [line for line in f if not line.startswith("#")]
-    return {row["name"]: row for row in csv.DictReader(lines, delimiter="\t")}
+    return {row["name"]: row for row in _rows(DATA)}
 
 
-def bundle(name):
+def bundle(name, folder=DATA):
     """The text of a bundle."""
-    return subprocess.run(["zstd", "--quiet", "-dc", "--long=23", os.path.join(DATA, name)], stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(["zstd", "--quiet", "-dc", "--long=27", os.path.join(folder, name)], stdout=subprocess.PIPE, check=True).stdout
+
+
+TAPES = os.path.join(ROOT, "data", "tapes")
+
+
+def tapes():
+    """The rows of the recordings' index."""
+    return _rows(TAPES)
+
+
+def tape(row):
+    """The bytes of a recording."""
+    return bundle(row["file"], TAPES)[int(row["offset"]):int(row["offset"]) + int(row["length"])]
 
 
 def extract(name, folder):

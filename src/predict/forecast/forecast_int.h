@@ -45,6 +45,12 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
 struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s);
 void forecast_note_zero(struct forecast *f, const struct plan *p, const struct shape *s,
                         struct forecast_tape *t);
+// What to say of the model's own attention, experts and lengths.
+void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
+                         struct forecast_tape *t);
+// Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
+// (aten/src/ATen/native/transformers/attention.cpp, pad_bias).
+enum { FORECAST_BIASED_BY = 16 };
 // What sharding is modelled for. Returns what fail_hint does.
 int forecast_shard_hint(struct fail *why);
 // Of the gradients that are there when the optimizer comes.

@@ -8,9 +8,6 @@
 
 // Where nobody says how many; those of T5 are the shipped tapes'.
 enum { USUAL_TOKENS = 2048, USUAL_SOURCE = 512, USUAL_TARGET = 256 };
-// Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
-// (aten/src/ATen/native/transformers/attention.cpp, pad_bias).
-enum { BIASED_BY = 16 };
 
 struct wish {
     const struct plan *plan;
@@ -22,7 +19,7 @@ struct wish {
 };
 
 static struct str setting_text(struct str setting) {
-    return setting.len > 0 ? setting : STR("that are usual");
+    return setting.len > 0 ? setting : STR("the usual ones");
 }
 static struct str wanted_setting(const struct wish *w) {
     return setting_text(w->setting);
@@ -312,22 +309,19 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
 
-static bool is_seq2seq(const struct wish *w) {
-    return str_is(w->shape->kind, "seq2seq");
-}
-
 static int64_t padded(int64_t tokens) {
-    return (tokens + BIASED_BY - 1) / BIASED_BY * BIASED_BY;
+    return (tokens + FORECAST_BIASED_BY - 1) / FORECAST_BIASED_BY * FORECAST_BIASED_BY;
 }
 
 static void set_tokens(const struct wish *w, int64_t values[TAPE_DIM_COUNT]) {
     const struct plan *p = w->plan;
-    int64_t usual = is_seq2seq(w) ? USUAL_SOURCE : USUAL_TOKENS, most = w->shape->positions;
+    bool is_seq2seq = str_is(w->shape->kind, "seq2seq");
+    int64_t usual = is_seq2seq ? USUAL_SOURCE : USUAL_TOKENS, most = w->shape->positions;
     if (most > 0 && most < usual) usual = most;
     int64_t tokens = p->sequence_length > 0 ? p->sequence_length : usual;
     int64_t target = p->target_length > 0 ? p->target_length : USUAL_TARGET;
-    values[TAPE_DIM_SEQUENCE] = is_seq2seq(w) ? padded(tokens) : tokens;
-    if (is_seq2seq(w)) values[TAPE_DIM_TARGET_SEQUENCE] = padded(target);
+    values[TAPE_DIM_SEQUENCE] = is_seq2seq ? padded(tokens) : tokens;
+    if (is_seq2seq) values[TAPE_DIM_TARGET_SEQUENCE] = padded(target);
 }
 
 static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *e,
@@ -377,60 +371,6 @@ static void note_update(struct forecast *f, const struct wish *w, struct forecas
         str_list_format(f->arena, &t->notes,
                         "AdamW is counted as fused: one that is not needs up to %.*s more",
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
-}
-
-static void note_lengths(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
-    const struct plan *p = w->plan;
-    const struct tape_header *h = &t->entry->header;
-    bool is_other = p->sequence_length % BIASED_BY != 0 || p->target_length % BIASED_BY != 0;
-    if (is_seq2seq(w) && is_other)
-        str_list_format(
-            f->arena, &t->notes,
-            "counted at %lld/%lld tokens: attention's kernel pads the bias to multiples "
-            "of %d",
-            (long long)h->sequence_length, (long long)h->target_length, BIASED_BY);
-}
-
-// Which product of experts is counted, and what the loop that transformers had before version 5 and
-// has on GPUs without the other needs besides: torch makes the gradient of one expert's part of the
-// weights in a tensor of all experts'.
-static void note_experts(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
-    const struct shape *s = w->shape;
-    int64_t inner = s->expert_intermediate > 0 ? s->expert_intermediate : s->intermediate;
-    int64_t each = str_is(t->entry->header.weights, "bf16") ? 2 : 4;
-    if (s->experts == 0) return;
-    str_list_format(
-        f->arena, &t->notes,
-        "each token goes to %lld of %lld experts, whose products are counted as grouped "
-        "ones (transformers 5, compute capability 8.0 on): no size depends on which",
-        (long long)s->active, (long long)s->experts);
-    if (w->plan->adapter.len == 0)
-        str_list_format(
-            f->arena, &t->notes,
-            "experts one after the other (experts_implementation=\"eager\") need up to "
-            "%.*s more in the backward pass",
-            STR_ARG(unit_bytes(f->arena, 2 * 2 * each * s->experts * inner * s->hidden)));
-    else if (plan_adapter_targets(w->plan->adapter).len == 0)
-        str_list_add(
-            f->arena, &t->notes,
-            STR("LoRA is on the experts too, as peft 0.21 has all-linear: their weights are "
-                "made anew with it in every pass"));
-}
-
-static void note_attention(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
-    int64_t window = shape_window(w->shape), tokens = t->entry->header.sequence_length;
-    if (str_is(w->shape->type, "gemma2")) {
-        window = 0; // its masks are counted, whatever they mask
-        str_list_add(f->arena, &t->notes,
-                     STR("attention is counted as plain products and a softmax (eager), as "
-                         "transformers runs Gemma 2 unless told otherwise: flash attention needs "
-                         "less"));
-    }
-    if (window > 0 && tokens > window)
-        str_list_format(f->arena, &t->notes,
-                        "not counted: the mask of the model's window of %lld tokens (sdpa; "
-                        "flash attention has none)",
-                        (long long)window);
 }
 
 static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
@@ -511,9 +451,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         "and are added, so every figure is an upper bound",
                         STR_ARG(unit_bytes(a, t->extra_bytes)));
     }
-    note_lengths(f, w, t);
-    note_experts(f, w, t);
-    note_attention(f, w, t);
+    forecast_note_shape(f, p, w->shape, t);
 }
 
 int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_single,

@@ -1,0 +1,69 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an answer from a template says of the model itself: which attention, which experts, which
+// lengths are counted.
+#include "predict/forecast/forecast_int.h"
+
+#include "base/unit.h"
+
+// Of a T5.
+static void note_lengths(struct forecast *f, const struct plan *p, const struct shape *s,
+                         struct forecast_tape *t) {
+    const struct tape_header *h = &t->entry->header;
+    bool is_other =
+        p->sequence_length % FORECAST_BIASED_BY != 0 || p->target_length % FORECAST_BIASED_BY != 0;
+    if (str_is(s->kind, "seq2seq") && is_other)
+        str_list_format(
+            f->arena, &t->notes,
+            "counted at %lld/%lld tokens: attention's kernel pads the bias to multiples "
+            "of %d",
+            (long long)h->sequence_length, (long long)h->target_length, FORECAST_BIASED_BY);
+}
+
+// Which product of experts is counted, and what the loop that transformers had before version 5 and
+// has on GPUs without the other needs besides: torch makes the gradient of one expert's part of the
+// weights in a tensor of all experts'.
+static void note_experts(struct forecast *f, const struct plan *p, const struct shape *s,
+                         struct forecast_tape *t) {
+    int64_t inner = s->expert_intermediate > 0 ? s->expert_intermediate : s->intermediate;
+    int64_t each = str_is(t->entry->header.weights, "bf16") ? 2 : 4;
+    if (s->experts == 0) return;
+    str_list_format(
+        f->arena, &t->notes,
+        "each token goes to %lld of %lld experts, whose products are counted as grouped "
+        "ones (transformers 5, compute capability 8.0 on): no size depends on which",
+        (long long)s->active, (long long)s->experts);
+    if (p->adapter.len == 0)
+        str_list_format(
+            f->arena, &t->notes,
+            "experts one after the other (experts_implementation=\"eager\") need up to "
+            "%.*s more in the backward pass",
+            STR_ARG(unit_bytes(f->arena, 2 * 2 * each * s->experts * inner * s->hidden)));
+    else if (plan_adapter_targets(p->adapter).len == 0)
+        str_list_add(
+            f->arena, &t->notes,
+            STR("LoRA is on the experts too, as peft 0.21 has all-linear: their weights are "
+                "made anew with it in every pass"));
+}
+
+static void note_attention(struct forecast *f, const struct shape *s, struct forecast_tape *t) {
+    int64_t window = shape_window(s), tokens = t->entry->header.sequence_length;
+    if (str_is(s->type, "gemma2")) {
+        window = 0; // its masks are counted, whatever they mask
+        str_list_add(f->arena, &t->notes,
+                     STR("attention is counted as plain products and a softmax (eager), as "
+                         "transformers runs Gemma 2 unless told otherwise: flash attention needs "
+                         "less"));
+    }
+    if (window > 0 && tokens > window)
+        str_list_format(f->arena, &t->notes,
+                        "not counted: the mask of the model's window of %lld tokens (sdpa; "
+                        "flash attention has none)",
+                        (long long)window);
+}
+
+void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
+                         struct forecast_tape *t) {
+    note_lengths(f, p, s, t);
+    note_experts(f, p, s, t);
+    note_attention(f, s, t);
+}
