@@ -48,6 +48,9 @@ void forecast_note_zero(struct forecast *f, const struct plan *p, const struct s
 // What to say of the model's own attention, experts and lengths.
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t);
+// What to say of AdamW's temporaries; is_fused: those of the template.
+void forecast_note_update(struct forecast *f, const struct plan *p, struct forecast_tape *t,
+                          bool is_fused);
 // Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
 // (aten/src/ATen/native/transformers/attention.cpp, pad_bias).
 enum { FORECAST_BIASED_BY = 16 };

@@ -1,9 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an answer from a template says of the model itself: which attention, which experts, which
-// lengths are counted.
+// lengths are counted, and which update.
 #include "predict/forecast/forecast_int.h"
 
 #include "base/unit.h"
+
+// Of all weights, the update's temporaries are as large as the weights.
+void forecast_note_update(struct forecast *f, const struct plan *p, struct forecast_tape *t,
+                          bool is_fused) {
+    if (!is_fused)
+        str_list_add(f->arena, &t->notes,
+                     STR("AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
+                         "fused=True needs less"));
+    else if (!p->fused)
+        str_list_format(f->arena, &t->notes,
+                        "AdamW is counted as fused: one that is not needs up to %.*s more",
+                        STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
+}
 
 // Of a T5.
 static void note_lengths(struct forecast *f, const struct plan *p, const struct shape *s,

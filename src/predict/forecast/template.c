@@ -360,19 +360,6 @@ static void set_entry(struct forecast *f, const struct wish *w, const struct tap
     t->template = e->name;
 }
 
-// Of all weights, the update's temporaries are as large as the weights.
-static void note_update(struct forecast *f, const struct wish *w, struct forecast_tape *t,
-                        bool is_fused) {
-    if (!is_fused)
-        str_list_add(f->arena, &t->notes,
-                     STR("AdamW is counted as PyTorch runs it unless told otherwise (foreach): "
-                         "fused=True needs less"));
-    else if (!w->plan->fused)
-        str_list_format(f->arena, &t->notes,
-                        "AdamW is counted as fused: one that is not needs up to %.*s more",
-                        STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
-}
-
 static void note_bounds(struct forecast *f, const struct wish *w, const struct tape_shelf_entry *e,
                         struct forecast_tape *t) {
     for (int i = 0; i < PROPERTIES; i++) {
@@ -443,7 +430,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         "them, where the template has AdamW's",
                         STR_ARG(p->optimizer));
     else if (p->adapter.len == 0 && !is_zero(p))
-        note_update(f, w, t, is_fused);
+        forecast_note_update(f, p, t, is_fused);
     if (p->accumulation > 1 && t->tape->header.accumulation < 2) {
         t->extra_bytes = forecast_gradient_bytes(t->tape);
         str_list_format(a, &t->notes,
