@@ -212,6 +212,15 @@ struct str shape_config(const struct shape_table *t, const struct shape *s) {
     return json_document(t->arena, config);
 }
 
+struct str shape_setting(const struct shape_table *t, const struct shape *s) {
+    if (s->ids.len == 0) return s->unlike;
+    struct str text = shape_config(t, s);
+    json_t *config = json_loadb(text.p, (size_t)text.len, JSON_DECODE_INT_AS_REAL, NULL);
+    struct str unlike = shape_unlike(t->arena, shape_family_find(t, s->type), config);
+    json_decref(config);
+    return unlike;
+}
+
 bool shape_is_alike(const struct shape *a, const struct shape *b) {
     static const double parameters_alike = 0.01; // heads of other tasks differ by less
     bool is_same = str_equal(a->type, b->type) && a->hidden == b->hidden &&

@@ -47,15 +47,6 @@ struct str shape_unlike(struct arena *a, const struct shape_family *f, const jso
     return (struct str){0};
 }
 
-struct str shape_setting(const struct shape_table *t, const struct shape *s) {
-    if (s->ids.len == 0) return s->unlike;
-    struct str text = shape_config(t, s);
-    json_t *config = json_loadb(text.p, (size_t)text.len, JSON_DECODE_INT_AS_REAL, NULL);
-    struct str unlike = shape_unlike(t->arena, shape_family_find(t, s->type), config);
-    json_decref(config);
-    return unlike;
-}
-
 int64_t shape_matrices(const json_t *config) {
     const char *how = json_string_value(json_object_get(config, "feed_forward_proj"));
     if (!how) return 0;
