@@ -382,7 +382,7 @@ class TestShipped(Compared):
         self.compare("gpt2", "qlora", True, "medium b3 s512", tied=True)
         self.compare("gpt_neox", "lora", False, "1b b2 s2048")
         self.compare("mixtral", "full", True, "8x7B b2 s2048")
-        self.compare("qwen3_moe", "lora-attention", False, "30B-A3B b4 s1000")
+        self.compare("qwen3_moe", "lora-qkvo", False, "30B-A3B b4 s1000")
         self.compare("t5", "full-foreach", False, "base b7 s512/256", tied=True)
 
     def shipped_figures(self, folder, **wanted):
