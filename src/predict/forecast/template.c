@@ -474,37 +474,3 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     *ret_tape = t;
     return 0;
 }
-
-static int open_shapes(struct forecast_cache *cache, struct fail *why) {
-    if (cache->shapes) return 0;
-    struct shape_table *shapes = arena_new(cache->arena, struct shape_table, 1);
-    int rc = shape_load(cache->arena, shapes, why);
-    if (rc == 0) cache->shapes = shapes;
-    return rc;
-}
-
-static int open_shelf(struct forecast_cache *cache, struct fail *why) {
-    if (cache->shelf) return 0;
-    struct tape_shelf *shelf = arena_new(cache->arena, struct tape_shelf, 1);
-    int rc = tape_shelf_open(cache->arena, cache->templates, shelf, why);
-    if (rc == 0) cache->shelf = shelf;
-    return rc;
-}
-
-int forecast_shape(struct forecast_cache *cache, struct str model, const struct shape **ret_shape,
-                   struct fail *why) {
-    *ret_shape = NULL;
-    int rc = open_shapes(cache, why);
-    if (rc < 0) return rc;
-    bool is_own = cache->own_shape && str_equal(model, cache->own_name);
-    if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
-    const struct shape *s = is_own ? cache->own_shape : shape_find(cache->shapes, model);
-    if (!s || !shape_is_plain(cache->shapes, s)) return 0;
-    struct str family = shape_template(cache->shapes, s);
-    rc = open_shelf(cache, why); // only for a model that has a shape: it is long
-    if (rc < 0) return rc;
-    for (ptrdiff_t i = 0; i < cache->shelf->count; i++) {
-        if (is_of_family(&cache->shelf->entries[i], family)) *ret_shape = s;
-    }
-    return 0;
-}
