@@ -163,10 +163,9 @@ class Script:
                 self._backward(step, micro)
 
     def _reduced(self, micro):
-        """Before the last micro-step of several, FSDP's ranks keep their whole gradients (Accelerator.no_sync, 1.15)."""
+        """Before the last micro-step of several, FSDP1's ranks keep their whole gradients (Accelerator.no_sync, 1.15). So do FSDP2's there,
+        which is not recorded yet: the shipped templates reduce them in each micro-step, as torchtitan does."""
         is_last = micro == self.knobs.accumulation - 1
-        if self.knobs.shard == "fsdp2" and self.knobs.script_defaults != "torchtitan":  # whose loop reduces them each time
-            self.job.model.set_requires_gradient_sync(is_last)
         return self.job.model.no_sync() if self.knobs.shard == "fsdp1" and not is_last else contextlib.nullcontext()
 
     def _forward(self):
