@@ -6,10 +6,10 @@
 #include "base/out.h"
 #include "base/shell.h"
 #include "job/question/adapter.h"
-#include "job/question/loss.h"
 #include "job/question/files.h"
 #include "job/question/infer_keys.h"
 #include "job/question/local.h"
+#include "job/question/loss.h"
 #include "job/question/several.h"
 #include "job/question/shard.h"
 #include "predict/sim/alloc_conf.h"
@@ -396,6 +396,7 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     if (is_said || q->plan.inference || q->plan.adapter.len > 0) return;
     q->precision_is_open = !o->is_measured;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
+    if (str_is(shape->kind, "seq2seq")) return; // T5 is published in fp32, and overflows in fp16
     q->precision_is_open = false;
     bool is_fsdp = plan_is_fsdp(q->plan.shard);
     q->plan.precision = q->plan.shard.len > 0 ? PLAN_AMP_BF16 : PLAN_BF16;

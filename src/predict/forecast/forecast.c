@@ -149,17 +149,25 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why) {
     struct forecast f = {.arena = cache->arena, .cache = cache, .plan = *plan};
     struct fail unknown;
-    int found = forecast_find_model(f.arena, cache->store, plan->model, &f.model, &unknown);
+    // A folder of the user's own is what its config.json says, whichever model has its name.
+    bool is_own = cache->own_shape && str_equal(plan->model, cache->own_name);
+    int found = is_own
+                    ? FAIL_INPUT
+                    : forecast_find_model(f.arena, cache->store, plan->model, &f.model, &unknown);
     int rc = forecast_shape(cache, plan->model, &f.shape, why);
     if (rc < 0) return rc;
     if (found < 0 && !f.shape) {
+        if (is_own) return fail_set(why, FAIL_INPUT, "%.*s: no template", STR_ARG(plan->model));
         if (why) *why = unknown;
         return found;
     }
     if (found < 0) {
         bool has_library = str_starts(plan->model, STR("hf:"));
+        bool is_bare =
+            is_own && str_find(plan->model, STR("/")) < 0; // and a tape may have its name
+        const char *before = has_library ? "" : is_bare ? "hf:./" : "hf:";
         f.model = (struct forecast_model){
-            .name = str_format(f.arena, "%s%.*s", has_library ? "" : "hf:", STR_ARG(plan->model))};
+            .name = str_format(f.arena, "%s%.*s", before, STR_ARG(plan->model))};
     }
     if (f.plan.image_size <= 0) f.plan.image_size = f.model.image_size;
     struct forecast_tape *t;
