@@ -53,6 +53,7 @@ KNOBS = {
               "fills it in) and overlap_comm, zero3:BUCKET:overlap:prefetch=N:persist=N:live=N:reuse=N:group=N with its numbers; "
               ":optimizer=cpu and, of zero3, :param=cpu for what stays on the host, :paged where it is not pinned; hf: only"),
     "ranks": (int, "GPUs that share the weights; the first of them is recorded"),
+    "tp": (int, "tensor parallelism: so many GPUs split each layer, its sequences and the loss, --ranks times; titan: only"),
     "targets_per_image": (int, "detection: objects per image"),
     "name": (str, "model name written to the header (default: SOURCE)"),
 }

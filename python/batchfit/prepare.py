@@ -38,7 +38,7 @@ def header(source, knobs, job, batches, seconds):
                 cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
                 attention=knobs.attention, script=knobs.script_defaults)
     # What changes a training as a whole: absent where all weights are trained as they are.
-    head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks") for v in [getattr(knobs, k)] if v is not None})
+    head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks", "tp") for v in [getattr(knobs, k)] if v is not None})
     head.update(job.loss_facts)
     if knobs.adapter:
         head["adapter"] = adapters.word(knobs.adapter)

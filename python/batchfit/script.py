@@ -44,7 +44,7 @@ class Script:
 
     def run(self):
         """The whole recording."""
-        with SHARDING.recording(self.rec) if self.is_fsdp else contextlib.nullcontext():
+        with SHARDING.recording(self.rec) if self.is_fsdp else contextlib.nullcontext(), self.job.around():
             self._run()
 
     def _run(self):

@@ -14,6 +14,7 @@ import types
 import torch
 
 from .autocast import AUTOCAST
+from .cuda_rules import RULES
 from .errors import RecordError, UsageError
 from .sources import need
 
@@ -142,6 +143,25 @@ def _part(param):
     return size[0], size[1:].numel()
 
 
+def part_of(tensor):
+    """(rows, rest) of what ranks share of a parameter: all of it, or this GPU's columns or rows of a layer that is split."""
+    size = list(tensor.shape)
+    mesh = getattr(tensor, "device_mesh", None)
+    for name, placement in zip(mesh.mesh_dim_names or () if mesh is not None else (), getattr(tensor, "placements", ())):
+        if name == "tp" and not placement.is_replicate():
+            size[placement.dim] = -(-size[placement.dim] // mesh.size(mesh.mesh_dim_names.index(name)))
+    rows, rest = size[0], 1
+    for n in size[1:]:
+        rest *= n
+    return rows, rest
+
+
+def _wrapped(rec, args, _):
+    """The real one puts a wrapper around the same tensor, meta's makes another one (2.13). Outside of layers that are split only
+    sums of a few bytes pass here; shipped templates of those have meta's."""
+    return torch.ops.aten.alias(args[0]) if rec.is_titan else torch.empty_like(args[0])
+
+
 class Sharding:
     """What the replaced names of torch know of the recording that runs."""
 
@@ -208,7 +228,7 @@ class Sharding:
         if hasattr(tensor, "_shapes"):
             self.describe_flat(event, tensor)
         else:
-            self.describe(event, [(tensor.shape[0], tensor.shape[1:].numel())])
+            self.describe(event, [part_of(tensor)])
 
     def optimizer_states(self, optimizer):
         """States have the shape of the shard that they belong to."""
@@ -275,18 +295,21 @@ class Sharding:
             replace(ShardingPropagator, name, self._quiet)
         replace(torch.UntypedStorage, "resize_", self._resize)
         replace(torch.accelerator, "current_stream", self._stream)  # of what was gathered and not used
+        wrap = getattr(torch.ops._c10d_functional, "_wrap_tensor_autograd", None)
+        if wrap is not None:
+            RULES[wrap.default] = _wrapped
         self.installed = True
 
     # -- a recording --------------------------------------------------------------
 
-    def start(self, ranks):
-        """A group of so many ranks, of which this process is the first."""
+    def start(self, ranks, tp=1):
+        """A group of so many ranks, each of so many GPUs that split the layers; this process is the first."""
         from torch import distributed  # pylint: disable=import-outside-toplevel
         from torch.testing._internal.distributed.fake_pg import FakeStore  # pylint: disable=import-outside-toplevel
         self.install()
         if distributed.is_initialized():
             distributed.destroy_process_group()
-        distributed.init_process_group("fake", rank=0, world_size=ranks, store=FakeStore())
+        distributed.init_process_group("fake", rank=0, world_size=ranks * tp, store=FakeStore())
         self.handle, self.ranks = Handle(), ranks
 
     @contextlib.contextmanager
@@ -308,8 +331,8 @@ def check(knobs, kind):
     if not knobs.shard:
         if kind == "titan":
             raise UsageError("titan:NAME is sharded: --shard fsdp2 --ranks N")
-        if knobs.ranks:
-            raise UsageError("--ranks needs --shard fsdp2")
+        if knobs.ranks or knobs.tp:
+            raise UsageError("--%s needs --shard fsdp2" % ("ranks" if knobs.ranks else "tp"))
         return
     if knobs.shard not in ("fsdp1", "fsdp2"):
         raise UsageError("--shard %s: fsdp1, fsdp2, zero1, zero2 or zero3" % knobs.shard)
@@ -320,6 +343,8 @@ def check(knobs, kind):
         raise UsageError("--shard %s: models of transformers are recorded (hf:NAME), which say what a layer is" % knobs.shard)
     if not knobs.ranks or not 2 <= knobs.ranks <= MOST_RANKS:
         raise UsageError("--shard %s needs --ranks 2 to %d" % (knobs.shard, MOST_RANKS))
+    if knobs.tp is not None and (kind != "titan" or not 2 <= knobs.tp <= MOST_RANKS):
+        raise UsageError("--tp %d: 2 or more, of titan:NAME, whose layers this program knows how to split" % knobs.tp)
     if knobs.mode != "train" or knobs.grad_scaler or knobs.ema or knobs.quant and is_second:
         raise UsageError("--shard %s: training without a gradient scaler%s a model average%s is recorded"
                          % (knobs.shard, *((",", " and weights in four bits") if is_second else (" and", ""))))
@@ -337,9 +362,11 @@ def _plugin(knobs, accelerate):
     return plugin
 
 
-def _mesh(ranks):
+def _mesh(ranks, tp=None):
     from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
-    SHARDING.start(ranks)
+    SHARDING.start(ranks, tp or 1)
+    if tp:
+        return init_device_mesh("cpu", (ranks, tp), mesh_dim_names=("fsdp", "tp"))
     return init_device_mesh("cpu", (ranks,), mesh_dim_names=("fsdp",))
 
 
@@ -347,7 +374,12 @@ def apply(job, knobs):
     """The job's model as its script shards it, torchtitan or whoever uses accelerate; (model, library or None)."""
     if knobs.script_defaults == "torchtitan":
         from .sources import titan_models  # pylint: disable=import-outside-toplevel
-        return titan_models.shard(job.model, _mesh(knobs.ranks)), None
+        mesh = _mesh(knobs.ranks, knobs.tp)
+        if knobs.tp:
+            titan_models.parallelize(job.model, mesh["tp"])
+            titan_models.checkpoint(job.model, knobs)
+            mesh = mesh["fsdp"]
+        return titan_models.shard(job.model, mesh), None
     return _by_accelerate(job.model, knobs)
 
 

@@ -99,6 +99,9 @@ class Compared(unittest.TestCase):
         variant = families.Variant(family, kind, checkpointing, value["G"] > 1, tied, value["B"] == 1)
         if variant.one and (kind in families.ANY_BATCH or (family, kind) in families.ANY_BATCH_OF):
             return  # a template for more serves it, too
+        if variant.is_split:  # of one GPU of four, or of as many as there are heads of keys and values
+            among = value["K"] if kind in families.SINGLE_KINDS else 4
+            value = dict(value, T=among, **{k: value[k] // among for k in "SFKV"})
         value = {k: v if k in variant.letters else 1 for k, v in value.items()}
         with tempfile.TemporaryDirectory() as folder, self.subTest(variant=variant.name, shape=shape):
             if variant.name not in shipped.index():

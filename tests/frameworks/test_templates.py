@@ -296,6 +296,27 @@ class TestSharded(unittest.TestCase):
         with self.assertRaises(UsageError):
             recorder.record("titan:meta-llama/Llama-3.1-8B", dict(seq_len=128, batches=[2]))
 
+    def test_a_layer_is_split(self):
+        with tempfile.TemporaryDirectory() as folder:
+            config = families.Variant("llama", "fsdp2").write_config(folder, dict(SHAPES["3B b4 s1000"], L=2))
+
+            def record_(**said):
+                return recorder.record("titan:" + config, dict(dict(shard="fsdp2", ranks=2, seq_len=1024, batches=[2]), **said))
+            tape = record_(tp=4)
+            self.assertEqual(json.loads(tape.split("\n", 1)[0])["tp"], 4)
+            self.assertNotIn("_wrap_tensor_autograd", tape)
+            norm, split = (next(line.split() for line in tape.splitlines() if line.endswith(end))
+                           for end in ("layers.0.attention_norm", "layers.0.attention.wq"))
+            self.assertEqual((int(norm[2]), int(split[2])), (4 * 3072 // 2, 4 * 3072 * 3072 // 8))
+            for said in (dict(tp=3), dict(tp=16), dict(tp=4, seq_len=1022)):
+                with self.assertRaisesRegex(RecordError, "divided among|needs one", msg=said):
+                    record_(**said)
+            for said in (dict(tp=1), dict(tp=2, shard=None, ranks=None)):
+                with self.assertRaises(UsageError, msg=said):
+                    record_(**said)
+            with self.assertRaises(UsageError):
+                recorder.record("hf:" + config, dict(shard="fsdp2", ranks=2, tp=2, fused_optimizer=True, seq_len=64, batches=[2]))
+
     def test_what_is_refused(self):
         for said in (dict(ranks=None), dict(ranks=1), dict(shard=None), dict(adapter="lora:4", quant="nf4"), dict(optimizer="adafactor"),
                      dict(fused_optimizer=False), dict(ema=True), dict(source="timm:resnet18")):
@@ -421,6 +442,10 @@ class TestShipped(Compared):
         self.compare("llama", "zero3-lora", True, "3B b4 s1000")
         self.compare("qwen2", "zero3", False, "3B b4 s1000", tied=True)
         self.compare("llama", "full", False, "7B b1 s640")  # DeepSpeed leaves nothing behind
+
+    def test_torchtitans_own(self):
+        for kind in ("titan-op", "titan-tp", "titan-tp-single-op"):
+            self.compare("llama", kind, True, "3B b4 s1000")
 
     def test_one_rank_of_eight(self):
         self.compare("llama", "fsdp2-accumulating", True, "3B b4 s1000")

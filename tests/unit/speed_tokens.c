@@ -157,6 +157,26 @@ static void every_way_to_share_waits(void **state) {
     assert_near(at(p, much).waits_s, 3 * sum + gather);
 }
 
+static void layers_that_are_split_wait_for_each_other(void **state) {
+    (void)state;
+    struct speed_seen seen = {.bytes = 1e9};
+    struct plan p = plan(2, STR("titan"));
+    p.tensor_parallel = 4;
+    struct speed s = at(p, seen);
+    struct speed_group four = {&toy_link, 4, 1}, two = {&toy_link, 2, 4};
+    // The batch's 10,000 tokens, 100 wide, in two bytes: gathered and summed four times a layer
+    double split = 10 * 4 *
+                   (speed_collective_s(&four, SPEED_ALL_GATHER, 2e6, 1) +
+                    speed_collective_s(&four, SPEED_REDUCE_SCATTER, 2e6, 1));
+    // A quarter of the weights in two bytes, and of the gradients in four
+    double gather = speed_collective_s(&two, SPEED_ALL_GATHER, 2.2e6 / 4, 10),
+           sum = speed_collective_s(&two, SPEED_REDUCE_SCATTER, 4.4e6 / 4, 10);
+    assert_near(s.waits_s, split + (2 * gather + sum) / 10);
+    assert_near(s.step_s - s.waits_s, 1e4 / 4 * 13e6 / 5e13 + 2e-3 + 28 * 1.1e6 / 8 / 5e11);
+    assert_int_equal(s.gpus, 8);
+    assert_near(s.samples_per_s * s.tokens * 8, 2 * 1e4 / s.step_s);
+}
+
 static void a_tape_says_what_is_moved_and_done_again(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -242,6 +262,7 @@ int main(void) {
         cmocka_unit_test(rings_trees_and_machines),
         cmocka_unit_test(gathering_hides_behind_computing_or_not),
         cmocka_unit_test(every_way_to_share_waits),
+        cmocka_unit_test(layers_that_are_split_wait_for_each_other),
         cmocka_unit_test(a_tape_says_what_is_moved_and_done_again),
         cmocka_unit_test(a_gpu_nobody_connected_says_nothing),
         cmocka_unit_test(bad_tables_are_refused),

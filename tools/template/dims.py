@@ -10,10 +10,11 @@ import re
 
 NAMES = {"B": "batch", "S": "sequence", "D": "hidden", "F": "ffn", "V": "vocabulary", "E": "head_size", "K": "kv_heads",
          "G": "group", "R": "adapter_rank", "L": "layers", "N": "ranks", "X": "experts", "A": "active_experts", "W": "expert_ffn",
-         "Y": "target_sequence", "P": "positions"}
-OPTIONAL = "BGRNXAWYP"  # what a template may lack; so may "D", which is then heads times their size, and "F"
+         "Y": "target_sequence", "P": "positions", "T": "tensor_parallel"}
+OPTIONAL = "BGRNXAWYPT"  # what a template may lack; so may "D", which is then heads times their size, and "F"
 # What kernels round: flash attention's rows and head size (python/batchfit/cuda_rules.py).
 CEILS = {"[S/128]": ("S", 128), "[E/32]": ("E", 32)}
+SPLIT_CEILS = {"[ST/128]": ("ST", 128), "[E/32]": ("E", 32)}  # of a sequence whose parts S lie on T GPUs
 # What the kernel that takes a bias rounds: rows of statistics and of q's gradient. Lengths are multiples of 16 there, as torch's
 # sdpa pads the bias else, which makes another sequence of events; each has a marker of its own when rounded.
 BIASED_BY = 16
@@ -34,6 +35,14 @@ def _odd_part(n):
     while n % 2 == 0:
         n //= 2
     return n
+
+
+def _split_sequence(taken, tiles, among):
+    """The same of a part of the sequence, `among` of which have so many tiles."""
+    for s in range(128 * (tiles - 1) // among + 1, 128 * tiles // among + 1):
+        if _is_prime(s) and ceil(s * among, 128) == tiles and s not in taken:
+            return s, 0
+    raise ValueError("no sequence length of %d tiles among %d" % (tiles, among))
 
 
 def _sequence(taken, tiles):
@@ -57,16 +66,17 @@ class Dims:
         if isinstance(tiles, tuple):
             (s, p["Y"]), after, self._ceils = tiles, None, BIASED
         else:
-            s, after = _sequence(list(p.values()) + [tiles, head_tiles], tiles)
-            self._ceils = CEILS
+            taken = list(p.values()) + [tiles, head_tiles]
+            s, after = _split_sequence(taken, tiles, p["T"]) if "T" in p else _sequence(taken, tiles)
+            self._ceils = SPLIT_CEILS if "T" in p else CEILS
         heads, group = p.get("K", 1), p.get("G", 1)
         self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * (by * p["D"] if "D" in p else 8 * p["E"]),
                       "F": by * p.get("F", 1), "V": p["V"], "E": 8 * p["E"], "R": p.get("R", 1), "L": layers, "N": p.get("N", 1)}
-        self.value.update({k: p.get(k, 1) * (by if k == "W" else 1) for k in "XAWYP"})
+        self.value.update({k: p.get(k, 1) * (by if k == "W" else 1) for k in "XAWYPT"})
         self.marker = dict(p, S=_prime_part(s))
         if "Y" in p:
             self.marker["Y"] = _prime_part(p["Y"])
-        self._ceil = {name: ceil(self.value[letter], by) for name, (letter, by) in self._ceils.items()}
+        self._ceil = {name: ceil(self._of(letters), by) for name, (letters, by) in self._ceils.items()}
         self._after = after
         self._parts, self._alone = parts, alone
         self._fused = fused and group + 2  # heads of query, key and value in one matrix: K(G + 2)
@@ -74,6 +84,13 @@ class Dims:
         self._ceil_marker = {name: _prime_part(n) for name, n in self._ceil.items()}
         markers = list(self.marker.values()) + list(self._ceil_marker.values()) + [after] * bool(after) + [self._fused] * bool(self._fused)
         assert len(set(markers)) == len(markers) and min(markers) > 3, markers
+
+    def _of(self, letters):
+        """Their product."""
+        product = 1
+        for letter in letters:
+            product *= self.value[letter]
+        return product
 
     def _divide(self, n, value, marker):
         """(n without the symbol, how often it was there)"""
@@ -95,7 +112,7 @@ class Dims:
 
     def _product(self, n):
         letters, more = "", 0
-        for letter in "DBSFVERKGNXAWYP":  # D first: its value has the factors K and G
+        for letter in "DBSFVERKGNXAWYPT":  # D first: its value has the factors K and G
             if letter in self.marker:
                 n, times = self._divide(n, self.value[letter], self.marker[letter])
                 if n is None:
@@ -153,11 +170,11 @@ _prime_part = _rest  # of a number that is a prime but for factors that the cons
 def _can_be(letters, alone=""):
     """Batches, heads and ranks never stand alone in a decoder's tensor, nor do the rounded ones: so the number of the
     parameters, in lists of one entry each, is not taken for them."""
-    few = set("BKGRNA") & set(letters) - set(alone)
+    few = set("BKGRNAT") & set(letters) - set(alone)
     return (not few or set("SDFEVXWYP") & set(letters)) and ("[" not in letters or _ROUNDED.search(letters) and set("KG") & set(letters))
 
 
-_ROUNDED = re.compile(r"\[(S/128|[SY]/32|[SY]/64|E/[24])\]")  # not what a head's size alone is
+_ROUNDED = re.compile(r"\[(ST?/128|[SY]/32|[SY]/64|E/[24])\]")  # not what a head's size alone is
 _SYMBOL = re.compile(r"\[[^]]*\]|[A-Za-z]")
 _ORDER = "BSYDFWVPEKGRXALNTIijk"
 
@@ -178,8 +195,8 @@ def text(terms):
 
 
 # Two sets: what is made of the first must hold for the second. No ranks divide V + 1, the rows of a unit of FSDP1.
-FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001), 23, (1424, 4496))
-SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011), 17, (1616, 2512))
+FIRST = (dict(B=13, K=7, G=11, D=29, F=1019, V=1031, E=17, R=37, N=67, X=31, A=19, W=73, P=3001, T=19), 23, (1424, 4496))
+SECOND = (dict(B=23, K=11, G=7, D=31, F=1049, V=1039, E=19, R=41, N=47, X=37, A=13, W=83, P=3011, T=13), 17, (1616, 2512))
 
 
 FUSED_GROUPS = (59, 71)  # with another prime two above

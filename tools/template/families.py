@@ -42,6 +42,8 @@ _ZERO = dict(_COMMON, precision="bf16", shard="zero0")
 # Under the engine of stage 3, its parameters aside: src/predict/tape/zero3.c puts them in.
 _ZERO3 = dict(_ZERO, shard="zero3:trace")
 _QKVO = ":q_proj,k_proj,v_proj,o_proj"
+# A Llama of the recorder's own as torchtitan trains it; tp: layers, sequences and loss split among GPUs.
+_TITAN = dict(optimizer="adamw", fused_optimizer=True, weights="fp32", precision="amp-bf16", shard="fsdp2", script_defaults="torchtitan")
 KINDS = {
     "full": (dict(_COMMON, precision="bf16"), None),
     "full-foreach": (dict(_COMMON, precision="bf16", fused_optimizer=False), None),
@@ -64,6 +66,12 @@ KINDS = {
     "zero3": (_ZERO3, None),
     "zero3-lora": (_ZERO3, ""),
     "zero3-lora-dropout": (_ZERO3, ":all-linear:dropout"),
+    "titan": (_TITAN, None),
+    "titan-op": (dict(_TITAN, selective="op"), None),
+    "titan-tp": (dict(_TITAN, tp=True), None),
+    "titan-tp-op": (dict(_TITAN, tp=True, selective="op"), None),
+    "titan-tp-single": (dict(_TITAN, tp=True), None),
+    "titan-tp-single-op": (dict(_TITAN, tp=True, selective="op"), None),
     "lora-qv": (_AMP, ":q_proj,v_proj"),
     "lora-qv-dropout": (_AMP, ":q_proj,v_proj:dropout"),
     "qlora-qv": (dict(_AMP, quant="nf4"), ":q_proj,v_proj"),
@@ -111,7 +119,12 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
 ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", *_FSDP1) + tuple(LIGER)
-SOME = {kind: _GROUPED for kind in KINDS if kind.startswith(("fsdp1-lora", "fsdp2-lora")) or "-qv" in kind or "-qkvo" in kind}
+# Kinds of one family, and those whose layers are computed again always.
+OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
+ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER)
+# Kinds in which one head of keys and values is left to each GPU.
+SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
+SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or kind.startswith(("fsdp1-lora", "fsdp2-lora")) or "-qv" in kind or "-qkvo" in kind}
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in _FSDP1 if kind not in SOME})  # Llama 2
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
@@ -123,7 +136,7 @@ SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "full-fp32-foreach"), {
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],
           "K": [2, 1024], "G": [2, 1024], "R": [2, 4096], "L": [2, 1024], "N": [2, 65536], "X": [2, 16384], "A": [2, 16384],
-          "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576]}
+          "W": [2, 1048576], "Y": [2, 1048576], "P": [2, 1048576], "T": [2, 1024]}
 
 
 def _experts(usual, value):
@@ -168,9 +181,19 @@ class Variant:
         return KINDS[self.kind][0].get("shard") in ("fsdp1", "fsdp2")
 
     @property
+    def is_titan(self):
+        """Is it torchtitan's own model?"""
+        return self.kind in OF_FAMILY
+
+    @property
+    def is_split(self):
+        """Are its layers split among GPUs?"""
+        return "tp" in KINDS[self.kind][0]
+
+    @property
     def is_single_headed(self):
         """Have all its heads the same keys and values?"""
-        return self.family in SINGLE and self.grouped
+        return (self.family in SINGLE or self.kind in SINGLE_KINDS) and self.grouped
 
     @property
     def is_chunked(self):
@@ -188,6 +211,9 @@ class Variant:
         knobs, adapter = KINDS[self.kind]
         facts = dict(adapter=None if adapter is None else "lora:R" + adapter, quant=knobs.get("quant"), weights=knobs["weights"],
                      fused=knobs["fused_optimizer"], grouped=self.grouped, tied=self.tied, single=self.one)
+        if self.is_titan:
+            single = "single" * (self.kind in SINGLE_KINDS)
+            facts["shard"] = ":".join(filter(None, ("titan", "tp" * self.is_split, single, knobs.get("selective"))))
         return {k: v for k, v in facts.items() if v is not None}
 
     @property
@@ -195,7 +221,7 @@ class Variant:
         """The dimensions that the template has."""
         own = "D" * (self.family not in NARROW) + "F" * (self.family not in NO_FFN) + EXPERTS.get(self.family, "") + "Y" * (self.family in SEQ2SEQ)
         own += "P" * (self.family in LEARNED)
-        return "SVEKL" + own + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None) + "N" * self.sharded
+        return "SVEKL" + own + "B" * (not self.one) + "G" * self.grouped + "R" * (KINDS[self.kind][1] is not None) + "N" * self.sharded + "T" * self.is_split
 
     def knobs(self, value):
         """The recorder's, at these values of the dimensions."""
@@ -205,6 +231,8 @@ class Variant:
             knobs["target_len"] = value["Y"]
         if self.sharded:
             knobs["ranks"] = value["N"]
+        if self.is_split:  # sequence, ffn, heads and vocabulary are those of one GPU
+            knobs.update(tp=value["T"], seq_len=value["S"] * value["T"])
         return knobs if adapter is None else dict(knobs, adapter="lora:%d%s" % (value["R"], adapter))
 
     @property
@@ -234,6 +262,8 @@ class Variant:
     def config(self, value):
         """A config.json with these values."""
         model_type, more, _ = FAMILIES[self.family]
+        if self.is_split:
+            value = dict(value, **{k: value[k] * value["T"] for k in "SFKV"})
         hidden = value["K"] * value["G"] * value["E"] if self.family in NARROW else value["D"]
         usual = dict(hidden_size=hidden, intermediate_size=value["F"], num_hidden_layers=value["L"],
                      num_attention_heads=value["K"] * value["G"], num_key_value_heads=value["K"], head_dim=value["E"], vocab_size=value["V"],
@@ -257,7 +287,8 @@ def variants():
             for grouped in [word == "grouped" for word in ("grouped", "mha") if word in shapes.split()]:
                 out += [Variant(family, kind, checkpointing, grouped, tied, one)
                         for kind in FEW.get(family, KINDS) if (family, grouped, tied) in SOME.get(kind, {(family, grouped, tied)})
-                        if kind not in NOT.get((family, grouped), ())
-                        for checkpointing in ((True,) if kind in LIGER else (False, True)) for one in (False, True)
+                        if kind not in NOT.get((family, grouped), ()) and OF_FAMILY.get(kind, family) == family
+                        and not (kind in OF_FAMILY and tied)
+                        for checkpointing in ((True,) if kind in ALWAYS_AGAIN else (False, True)) for one in (False, True)
                         if not (one and (kind in ANY_BATCH or (family, kind) in ANY_BATCH_OF))]
     return out

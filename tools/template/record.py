@@ -19,7 +19,7 @@ def log(variant, value):
     composites.install()
     with warnings.catch_warnings(), tempfile.TemporaryDirectory() as folder:
         warnings.simplefilter("ignore")
-        source = "hf:" + variant.write_config(folder, value)
+        source = ("titan:" if variant.is_titan else "hf:") + variant.write_config(folder, value)
         knobs = Knobs(sources.split(source)[0], torch.__version__, variant.knobs(value))
         job = prepare.load(source, knobs)
         done = recorded(job, knobs, value["B"])

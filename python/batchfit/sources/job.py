@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a script trains: a model on meta, its inputs, its loss, and what the header says about it."""
 
+import contextlib
+
 import torch
 
 from .. import build
@@ -43,6 +45,10 @@ class Job:
     def prefetched(self, batch):
         """The batch as a side-stream loader makes it; default: as `inputs`."""
         return self.inputs(batch)
+
+    def around(self):
+        """What the whole script runs inside."""
+        return contextlib.nullcontext()
 
 
 class ImageJob(Job):

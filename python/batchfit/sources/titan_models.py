@@ -110,9 +110,9 @@ class Llama(nn.Module):
 class TitanJob(Job):
     """Full sequences of tokens and their labels."""
 
-    def __init__(self, model, length):
+    def __init__(self, model, length, is_split):
         super().__init__(model, "torchtitan's Llama", sequence_length=length, task="causal-lm")
-        self.length = length
+        self.length, self.is_split = length, is_split
 
     def inputs(self, batch):
         return [build.new((batch, self.length), torch.int64) for _ in "xy"]
@@ -123,6 +123,13 @@ class TitanJob(Job):
     def forward_loss(self, inputs):
         logits = self.model(inputs[0])
         return logits, F.cross_entropy(logits.flatten(0, 1).float(), inputs[1].flatten(0, 1))
+
+    def around(self):
+        """What a step stands in: each rank has the logits of its part of the vocabulary."""
+        if not self.is_split:
+            return super().around()
+        from torch.distributed.tensor.parallel import loss_parallel  # pylint: disable=import-outside-toplevel
+        return loss_parallel()
 
 
 def _keep():
@@ -139,13 +146,25 @@ def _keep():
     return checkpoint.create_selective_checkpoint_contexts(policy)
 
 
-def _checkpoint(model, knobs):
+def checkpoint(model, knobs):
     """torchtitan's activation checkpointing: every layer, every second one, or some operations of each."""
     from torch.distributed.algorithms._checkpoint.checkpoint_wrapper import checkpoint_wrapper  # pylint: disable=import-outside-toplevel
+    if not knobs.checkpointing:
+        return
     extra = {"context_fn": _keep} if knobs.selective == "op" else {}
     for i, layer in enumerate(list(model.layers)):
         if knobs.selective != "layer" or i % 2 == 0:
             model.layers[i] = checkpoint_wrapper(layer, preserve_rng_state=False, **extra)
+
+
+def _check_split(s, tp):
+    """Raises RecordError where a model cannot be split among so many GPUs."""
+    if tp > s.kv_heads:
+        raise RecordError("--tp %d: the model has %d heads of keys and values, and each GPU needs one" % (tp, s.kv_heads))
+    for what, size in (("heads", s.heads), ("heads of keys and values", s.kv_heads), ("tokens of a sequence", s.length),
+                       ("rows of the feed-forward part", s.ffn), ("words of the vocabulary", s.vocabulary)):
+        if size % tp:
+            raise RecordError("--tp %d: %d %s cannot be divided among %d GPUs" % (tp, size, what, tp))
 
 
 def load(name, knobs):
@@ -154,11 +173,32 @@ def load(name, knobs):
     if kind != "llama":
         raise RecordError("%s is a %s: titan:NAME is a Llama" % (source, kind))
     length = knobs.seq_len or 2048
+    shape = Shape(values, length)
+    _check_split(shape, knobs.tp or 1)
     with without_init():
-        model = to_meta(Llama(Shape(values, length)))
-    if knobs.checkpointing:
-        _checkpoint(model, knobs)
-    return TitanJob(model, length)
+        model = to_meta(Llama(shape))
+    if not knobs.tp:  # else after the layers are split, as torchtitan does
+        checkpoint(model, knobs)
+    return TitanJob(model, length, bool(knobs.tp))
+
+
+def parallelize(model, mesh):
+    """torchtitan's apply_non_moe_tp with loss parallel: columns, then rows, of each pair of linear layers; sequences are split outside."""
+    from torch.distributed.tensor import Replicate, Shard  # pylint: disable=import-outside-toplevel
+    from torch.distributed.tensor.parallel import (  # pylint: disable=import-outside-toplevel
+        ColwiseParallel, PrepareModuleInput, RowwiseParallel, SequenceParallel, parallelize_module)
+    split, whole = Shard(1), Replicate()
+    parallelize_module(model, mesh, {
+        "tok_embeddings": RowwiseParallel(input_layouts=whole, output_layouts=split), "norm": SequenceParallel(),
+        "output": ColwiseParallel(input_layouts=split, output_layouts=Shard(-1), use_local_output=False)})
+    for layer in model.layers:
+        rows = RowwiseParallel(output_layouts=split)
+        parallelize_module(layer, mesh, {
+            "attention_norm": SequenceParallel(), "ffn_norm": SequenceParallel(),
+            "attention": PrepareModuleInput(input_layouts=(split, None), desired_input_layouts=(whole, None)),
+            "attention.wq": ColwiseParallel(), "attention.wk": ColwiseParallel(), "attention.wv": ColwiseParallel(), "attention.wo": rows,
+            "feed_forward": PrepareModuleInput(input_layouts=(split,), desired_input_layouts=(whole,)),
+            "feed_forward.w1": ColwiseParallel(), "feed_forward.w3": ColwiseParallel(), "feed_forward.w2": rows})
 
 
 def shard(model, mesh):

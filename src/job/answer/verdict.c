@@ -97,7 +97,11 @@ struct str answer_batch_text(struct arena *a, const struct plan *p) {
     struct buf text = buf_new(a);
     buf_format(&text, "%lld", (long long)p->batch);
     if (p->accumulation > 1) buf_format(&text, " x %lld", (long long)p->accumulation);
-    if (p->ranks > 1) buf_format(&text, " x %lld GPUs", (long long)p->ranks);
+    if (p->ranks > 1 && p->tensor_parallel > 1)
+        buf_format(&text, " x %lld ranks of %lld GPUs", (long long)p->ranks,
+                   (long long)p->tensor_parallel);
+    else if (p->ranks > 1)
+        buf_format(&text, " x %lld GPUs", (long long)p->ranks);
     if (p->accumulation > 1 || p->ranks > 1)
         buf_format(&text, " = %lld", (long long)plan_effective(p));
     return buf_str(&text);

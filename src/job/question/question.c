@@ -12,6 +12,7 @@
 #include "job/question/loss.h"
 #include "job/question/several.h"
 #include "job/question/shard.h"
+#include "job/question/titan.h"
 #include "predict/sim/alloc_conf.h"
 
 #include <assert.h>
@@ -311,14 +312,13 @@ static int no_model(const struct question *q, struct fail *why) {
 // What the learning sees now, and so has to be kept.
 static int fill_batches(struct question *q, const struct question_options *o, struct fail *why) {
     struct plan *p = &q->plan;
-    p->ranks = o->ranks;
+    if (question_titan_ranks(q, o, &p->ranks, why) < 0) return FAIL_INPUT;
     if (q->has_config && !p->inference) {
         struct fail unsaid;
-        int rc = config_batches(q->arena, &q->reading, o->ranks, &q->batches, &unsaid);
-        if (rc < 0 && o->effective <= 0) {
+        int rc = config_batches(q->arena, &q->reading, p->ranks, &q->batches, &unsaid);
+        if (rc < 0 && o->effective <= 0)
             question_say(q, "%s: any batch may be chosen (--effective-batch-size keeps one)",
                          unsaid.message);
-        }
     }
     p->batch = q->batches.micro;
     if (p->inference && !q->batch_is_trainings) take_number(q, CONFIG_BATCH, &p->batch);

@@ -17,12 +17,13 @@ struct question_options {
     const char *config, *dialect, *section, *keys;
     const char *model, *precision, *optimizer, *tape, *alloc_conf, *lora, *quant, *shard, *gpus,
         *loss, *offload;
-    int64_t image_size, sequence_length, target_length, classes, ranks;
+    int64_t image_size, sequence_length, target_length, classes, ranks, tensor_parallel;
     int64_t batch, accumulation, effective, least, most, multiple;
     bool checkpointing, inference, ema, channels_last;
     double margin;
     int64_t overhead_bytes, others_bytes, host_bytes;
     bool model_is_optional;               // no option: trials need none
+    bool gpus_in_all;                     // no option: ranks has all GPUs (--gpus 8xh100)
     bool is_measured;                     // no option: trials answer, whatever the config asks for
     const struct question_source *source; // no option: what the config is read from; NULL: files
     // No option: a question with the same tape and allocator options, whose tables and tapes are
@@ -34,35 +35,40 @@ struct question_options {
 #define QUESTION_AT(type, member) offsetof(type, q.member)
 
 // What only a training has.
-#define QUESTION_TRAINING_ROWS(type)                                                         \
-    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                     \
-            "sgd, adam, adamw, adafactor, lion or adamw8bit",                                \
-            "sgd adam adamw adafactor lion adamw8bit"),                                      \
-        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),         \
-                "use gradient checkpointing", NULL),                                         \
-        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                   \
-                "train LoRA of this rank over frozen weights: on every linear layer, "       \
-                "or 16:q_proj,v_proj",                                                       \
-                ""),                                                                         \
-        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                         \
-                "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),    \
-        CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                           \
-                "how a language model's loss is computed: liger (with its layers, as "       \
-                "use_liger_kernel; needs --checkpointing); of a recording cut, chunked",     \
-                "liger"),                                                                    \
-        CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                         \
-                "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, "   \
-                "zero1 to zero3 (DeepSpeed; zero3:BUCKET:overlap)",                          \
-                "fsdp1 fsdp2 zero1 zero2 zero3"),                                            \
-        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                     \
-                "what ZeRO keeps in the host's memory: optimizer (master copy and states; "  \
-                "the CPU updates), of zero3 param or all (optimizer and parameters)",        \
-                "optimizer param all"),                                                      \
-        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),            \
-                "memory of the machine that the GPUs are in, for --offload (default this "   \
-                "machine's, where its GPUs train)",                                          \
-                ""),                                                                         \
-        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),        \
+#define QUESTION_TRAINING_ROWS(type)                                                             \
+    CLI_ROW("optimizer", "NAME", CLI_TEXT, QUESTION_AT(type, optimizer),                         \
+            "sgd, adam, adamw, adafactor, lion or adamw8bit",                                    \
+            "sgd adam adamw adafactor lion adamw8bit"),                                          \
+        CLI_ROW("checkpointing", NULL, CLI_SWITCH, QUESTION_AT(type, checkpointing),             \
+                "use gradient checkpointing", NULL),                                             \
+        CLI_ROW("lora", "RANK[:NAMES]", CLI_TEXT, QUESTION_AT(type, lora),                       \
+                "train LoRA of this rank over frozen weights: on every linear layer, "           \
+                "or 16:q_proj,v_proj",                                                           \
+                ""),                                                                             \
+        CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                             \
+                "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),        \
+        CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
+                "how a language model's loss is computed: liger (with its layers, as "           \
+                "use_liger_kernel; needs --checkpointing); of a recording cut, chunked",         \
+                "liger"),                                                                        \
+        CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
+                "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, titan " \
+                "(fsdp2 as torchtitan does it; titan:op), zero1 to zero3 (DeepSpeed; "           \
+                "zero3:BUCKET:overlap)",                                                         \
+                "fsdp1 fsdp2 titan titan:op zero1 zero2 zero3"),                                 \
+        CLI_ROW("tp", "N", CLI_COUNT, QUESTION_AT(type, tensor_parallel),                        \
+                "with --shard fsdp2 or titan: so many GPUs split each layer (tensor, "           \
+                "sequence and loss parallel, as torchtitan does it)",                            \
+                ""),                                                                             \
+        CLI_ROW("offload", "WHAT", CLI_TEXT, QUESTION_AT(type, offload),                         \
+                "what ZeRO keeps in the host's memory: optimizer (master copy and states; "      \
+                "the CPU updates), of zero3 param or all (optimizer and parameters)",            \
+                "optimizer param all"),                                                          \
+        CLI_ROW("host-memory", "BYTES", CLI_BYTES, QUESTION_AT(type, host_bytes),                \
+                "memory of the machine that the GPUs are in, for --offload (default this "       \
+                "machine's, where its GPUs train)",                                              \
+                ""),                                                                             \
+        CLI_ROW("effective-batch-size", "N", CLI_COUNT, QUESTION_AT(type, effective),            \
                 "effective batch to keep (default the config's batch x accumulation x ranks)", "")
 
 // What predictions of every kind take.

@@ -2,6 +2,7 @@
 #include "job/question/shard.h"
 
 #include "base/near.h"
+#include "job/question/titan.h"
 
 // Words of the field that no template covers.
 static const char *const unmodelled[] = {"fsdp", "hsdp", "zero", "tp", "pp", "cp", NULL};
@@ -16,12 +17,13 @@ static int bad_word(struct arena *a, struct str word, struct fail *why) {
     }
     if (str_is_one_of(word, unmodelled)) {
         fail_set(why, FAIL_USAGE, "--shard %.*s: not modelled", STR_ARG(word));
-        return fail_hint(why, "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
-                              "fsdp1 (its FullyShardedDataParallel), zero1, zero2 and zero3 "
-                              "(DeepSpeed)");
+        return fail_hint(why,
+                         "what is: --shard fsdp2 (torch's fully_shard, each layer a group), "
+                         "fsdp1 (its FullyShardedDataParallel), titan (fsdp2 as torchtitan does "
+                         "it), zero1, zero2 and zero3 (DeepSpeed)");
     }
     for (int i = 0; plan_shards[i]; i++) near_offer(&near, str_of(plan_shards[i]));
-    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp1, fsdp2, zero1, zero2 or zero3",
+    fail_set(why, FAIL_USAGE, "--shard %.*s: not fsdp1, fsdp2, titan, zero1, zero2 or zero3",
              STR_ARG(word));
     return near.count > 0 ? fail_hint(why, "nearest: %.*s", STR_ARG(near_text(a, &near)))
                           : FAIL_USAGE;
@@ -64,7 +66,7 @@ static const char *fsdp_of(const struct question *q, const struct config_guard *
 
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
-    if (is_over_one(q, g)) return true;
+    if (is_over_one(q, g) || question_titan_models(q, g)) return true;
     if (str_is(g->kind, "offload"))
         return plan_zero_read(q->plan.shard, &zero) && models_offload(&zero, g->what);
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
@@ -216,13 +218,13 @@ static int add_offload(struct question *q, const char *what, struct fail *why) {
 static int fill_shard(struct question *q, const struct question_options *o, struct fail *why) {
     if (!o->shard && !q->plan.inference) q->plan.shard = config_fsdp(q);
     if (!o->shard && !q->plan.inference && q->plan.shard.len == 0) q->plan.shard = config_zero(q);
-    if (!o->shard) return 0;
+    if (!o->shard) return question_titan(q, o, why);
     struct str word = str_of(o->shard);
     if (!is_shard(word)) return bad_word(q->arena, word, why);
     if (q->plan.inference)
         return fail_set(why, FAIL_USAGE, "--shard %s: of a training only", o->shard);
     q->plan.shard = word;
-    return 0;
+    return question_titan(q, o, why);
 }
 
 int question_shard(struct question *q, const struct question_options *o, struct fail *why) {
@@ -251,6 +253,7 @@ static void check_config(struct question *q) {
     const char *name = is_zero ? "ZeRO" : str_is(q->plan.shard, "fsdp1") ? "FSDP1" : "FSDP2";
     str_list_format(q->arena, &q->notes, "%s is not predicted: %s", name, why);
     q->plan.shard = (struct str){0};
+    q->plan.tensor_parallel = 0;
 }
 
 int question_shard_check(struct question *q, const struct question_options *o, struct fail *why) {
@@ -261,6 +264,11 @@ int question_shard_check(struct question *q, const struct question_options *o, s
                          "--ranks 8"));
     if (q->plan.shard.len == 0 || q->plan.ranks > 1 || is_enough_alone(q)) return 0;
     fail_set(why, FAIL_USAGE, "--shard %s: weights are shared by two GPUs or more", o->shard);
+    long long by = q->plan.tensor_parallel;
+    if (by > 1)
+        return fail_hint(why,
+                         "each of the ranks that share them is %lld GPUs: --gpus %lldxh100 is two",
+                         by, 2 * by);
     return fail_hint(why, "say how many: --gpus 8xh100, or --ranks 8");
 }
 
@@ -286,6 +294,7 @@ int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct
         return fail_set(why, FAIL_USAGE, "--gpus %s: beside --ranks %lld", o->gpus,
                         (long long)o->ranks);
     o->ranks = count;
+    o->gpus_in_all = true;
     *ret_gpu = str_z(a, name);
     return 0;
 }

@@ -72,4 +72,12 @@ const struct tape_entry *forecast_match(const struct tape_store *store, const st
 // Says where the entry differs from the plan and adds what it lacks to extra_bytes.
 void forecast_match_notes(struct arena *a, const struct plan *p, struct forecast_tape *t);
 
+// torchtitan's layers that several GPUs split: what its templates are called ("titan:tp"; empty:
+// none is split), the dimensions of one GPU (FAIL_INPUT: they cannot be divided), and what is said
+// of it.
+struct str forecast_split_shard(const struct plan *p, const struct shape *s);
+int forecast_split(const struct plan *p, const struct shape *s, int64_t values[TAPE_DIM_COUNT],
+                   struct fail *why);
+void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);
+
 #endif

@@ -210,7 +210,8 @@ static int serves_shard(const struct plan *p, const struct forecast_model *m,
                         const struct tape_header *h) {
     (void)m;
     bool is_alike = str_equal(p->shard, h->shard) || is_same_zero(p->shard, h->shard);
-    return is_alike && (h->shard.len == 0 || p->ranks == h->ranks) ? FREE : NO;
+    int64_t asked = p->tensor_parallel > 1 ? p->tensor_parallel : 1, has = h->tp > 1 ? h->tp : 1;
+    return is_alike && asked == has && (h->shard.len == 0 || p->ranks == h->ranks) ? FREE : NO;
 }
 
 // A tape of an adapter over frozen weights is of nothing else.

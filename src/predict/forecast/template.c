@@ -127,7 +127,8 @@ static struct str shard_text(struct str shard) {
     return shard.len > 0 ? shard : STR("none");
 }
 static struct str wanted_shard(const struct wish *w) {
-    return shard_text(w->plan->shard);
+    struct str split = forecast_split_shard(w->plan, w->shape);
+    return split.len > 0 ? split : shard_text(w->plan->shard);
 }
 static struct str has_shard(const struct tape_shelf_entry *e) {
     return shard_text(e->entry.header.shard);
@@ -177,8 +178,7 @@ static struct str accumulation_text(bool is_on) {
     return is_on ? STR("several micro-steps") : STR("one micro-step");
 }
 static struct str wanted_accumulation(const struct wish *w) {
-    return accumulation_text(w->plan->shard.len > 0 && !is_zero(w->plan) &&
-                             w->plan->accumulation > 1);
+    return accumulation_text(plan_is_fsdp(w->plan->shard) && w->plan->accumulation > 1);
 }
 static struct str has_accumulation(const struct tape_shelf_entry *e) {
     return accumulation_text(e->entry.header.accumulation > 1);
@@ -340,7 +340,7 @@ static void set_dimensions(const struct wish *w, const struct tape_shelf_entry *
     values[TAPE_DIM_EXPERT_FFN] = s->expert_intermediate;
     values[TAPE_DIM_ADAPTER_RANK] = plan_adapter_rank(w->plan->adapter);
     values[TAPE_DIM_LAYERS] = s->layers;
-    if (plan_is_fsdp(e->entry.header.shard)) values[TAPE_DIM_RANKS] = w->plan->ranks;
+    if (w->plan->shard.len > 0 && !is_zero(w->plan)) values[TAPE_DIM_RANKS] = w->plan->ranks;
 }
 
 // What an answer says of the tape that it is from: the training's, where the template's header has
@@ -394,6 +394,8 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         forecast_note_zero(f, p, w->shape, t);
     else if (str_is(p->shard, "fsdp1"))
         note_fsdp1(f, w, t);
+    else if (plan_is_titan(p->shard))
+        forecast_note_titan(f, p, t);
     else if (p->shard.len > 0 && p->adapter.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s over %lld GPUs as transformers' Trainer has it with an adapter: "
@@ -461,10 +463,12 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
         return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
                         STR_ARG(p->model), (long long)values[TAPE_DIM_SEQUENCE],
                         (long long)w.positions);
+    int rc = forecast_split(p, w.shape, values, why);
+    if (rc < 0) return rc;
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
                                   .optimizer = other_optimizer(p)};
-    how.accumulates = p->accumulation > 1 && (p->shard.len == 0 || how.zero.stage > 0);
-    int rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
+    how.accumulates = p->accumulation > 1 && !plan_is_fsdp(p->shard);
+    rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);
     t.sim = forecast_loaded_sim(t.loaded);

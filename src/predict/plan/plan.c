@@ -67,6 +67,11 @@ int64_t plan_micro_steps(const struct plan *p) {
     return p->accumulation > 0 ? p->accumulation : 1;
 }
 
+int64_t plan_devices(const struct plan *p) {
+    int64_t split = p->tensor_parallel > 1 ? p->tensor_parallel : 1;
+    return split * (p->ranks > 1 ? p->ranks : 1);
+}
+
 int64_t plan_effective(const struct plan *p) {
     return p->batch * plan_micro_steps(p) * (p->ranks > 0 ? p->ranks : 1);
 }

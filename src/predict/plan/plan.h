@@ -27,6 +27,7 @@ struct plan {
     int64_t batch;           // micro-batch of one device
     int64_t accumulation;    // micro-steps per optimizer step
     int64_t ranks;           // data-parallel devices
+    int64_t tensor_parallel; // devices that split each layer, so many for each rank; below 2: none
     int64_t classes;         // outputs of the classifier
     enum plan_precision precision;
     struct str optimizer; // one of plan_optimizers
@@ -50,8 +51,12 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
 
-extern const char *const plan_shards[]; // NULL-ended: fsdp1, fsdp2, zero1, zero2, zero3
 bool plan_is_fsdp(struct str shard);    // of either version
+extern const char *const plan_shards[]; // NULL-ended: fsdp1, fsdp2, titan, zero1, ...
+// FSDP2 as torchtitan wraps its Llama: "titan", or "titan:op" where some operations of each layer
+// are computed again (its selective checkpointing).
+bool plan_is_titan(struct str shard);
+int64_t plan_devices(const struct plan *p); // of the whole training
 // DeepSpeed's ZeRO as a plan's shard says it: "zero2", "zero2:200000000", "zero2:auto:overlap",
 // "zero3:auto:overlap:reuse=0"; with what is kept elsewhere than on the GPU, "optimizer=cpu" and,
 // of stage 3, "param=nvme".
@@ -87,9 +92,9 @@ const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a sh
 // "liger" (with its other layers, as use_liger_kernel has them), "liger:loss", "liger@0.5.2",
 // "chunked", "chunked:16", "cut": the recorder's words.
 bool plan_is_loss(struct str text);
-extern const char *const plan_places[];                   // "", "cpu", "nvme"; NULL-ended
-extern const char *const plan_offloads[];                 // "optimizer", "param"; NULL-ended
-bool plan_zero_offloads(const struct plan_zero *z);       // something is elsewhere than on the GPU
+extern const char *const plan_places[];             // "", "cpu", "nvme"; NULL-ended
+extern const char *const plan_offloads[];           // "optimizer", "param"; NULL-ended
+bool plan_zero_offloads(const struct plan_zero *z); // something is elsewhere than on the GPU
 // The shard with that kept on the host ("optimizer", "param", "all"), as its other words stay.
 // Empty: it is none of ZeRO, or that stage keeps it.
 struct str plan_zero_offload(struct arena *a, struct str shard, struct str what);

@@ -2,10 +2,15 @@
 // Words of the recorder: how the ranks share weights, and DeepSpeed's numbers for it.
 #include "predict/plan/plan.h"
 
-const char *const plan_shards[] = {"fsdp1", "fsdp2", "zero1", "zero2", "zero3", NULL};
+const char *const plan_shards[] = {"fsdp1", "fsdp2", "titan", "titan:op",
+                                   "zero1", "zero2", "zero3", NULL};
 
 bool plan_is_fsdp(struct str shard) {
     return str_is(shard, "fsdp1") || str_is(shard, "fsdp2");
+}
+
+bool plan_is_titan(struct str shard) {
+    return str_is(shard, "titan") || str_is(shard, "titan:op");
 }
 
 // What stage 3 is told besides: its word, what it is where nobody says it (0.19.8), and whether

@@ -83,7 +83,7 @@ struct speed {
     bool is_fitted;     // GPU, software and precision are those of the row
     // Of a language model (speed_tokens_at), else 0. samples_per_s is then of one GPU among `gpus`,
     // collectives counted.
-    double tokens;          // of a sample
+    double tokens;          // of a sample, one GPU's part where layers are split
     double mfu;             // share of the peak rate that goes into what the model needs
     double waits_s;         // of step_s: for what other GPUs send
     int64_t gpus;           // that work together

@@ -131,10 +131,14 @@ static bool is_wide(const struct plan *p) {
 struct bytes {
     double weights, gradients; // of one exchange of all
 };
+static double split_of(const struct plan *p) {
+    return p->tensor_parallel > 1 ? (double)p->tensor_parallel : 1;
+}
 static struct bytes bytes_of(const struct plan *p, const struct shape *s) {
     double trained = p->adapter.len > 0 ? adapter_parameters(p, s) : (double)s->parameters;
-    double each = is_wide(p) ? 4 : 2;
-    return (struct bytes){each * (double)s->parameters, each * trained};
+    double each = (is_wide(p) ? 4 : 2) / split_of(p);
+    double reduced = plan_is_titan(p->shard) ? 2 * each : each; // in fp32
+    return (struct bytes){each * (double)s->parameters, reduced * trained};
 }
 
 // DistributedDataParallel: buckets of the gradients as they are kept, from the last layer on.
@@ -170,11 +174,23 @@ static void add_zero(const struct plan_zero *zero, const struct bytes *b,
     t->alone += speed_collective_s(g, SPEED_ALL_GATHER, b->weights, buckets);
 }
 
+// Tensor and sequence parallel: each layer gathers the sequence twice and sums it into parts twice,
+// in two bytes, and so does backward, as what was gathered is kept. Nothing is computed meanwhile.
+static double split_s(const struct speed_tokens_run *run, const struct speed_link *link) {
+    const struct plan *p = run->plan;
+    struct speed_group g = {link, p->tensor_parallel, 1};
+    double bytes = 2 * (double)p->batch * (double)p->sequence_length * (double)run->shape->hidden;
+    double times = 2 * (2 + run->seen.attention_again);
+    double pair = speed_collective_s(&g, SPEED_ALL_GATHER, bytes, 1) +
+                  speed_collective_s(&g, SPEED_REDUCE_SCATTER, bytes, 1);
+    return p->tensor_parallel > 1 ? (double)run->shape->layers * times * pair : 0;
+}
+
 static struct traffic traffic_of(const struct plan *p, const struct shape *s,
                                  const struct speed_link *link) {
     struct traffic t = {0};
     struct bytes b = bytes_of(p, s);
-    struct speed_group g = {link, p->ranks, 1};
+    struct speed_group g = {link, p->ranks, (int64_t)split_of(p)};
     struct plan_zero zero;
     int64_t micro = plan_micro_steps(p);
     if (p->ranks < 2) return t;
@@ -203,6 +219,7 @@ static double compute_s(const struct speed_tokens_run *run, const double *consta
     double tokens = (double)p->batch * (double)p->sequence_length;
     double peak = peak_of(run->gpu, p) * (is_wide(p) ? 1 : speed_clock_share(run->gpu));
     double knee = 1 + constants[SPEED_TOKENS_KNEE] / (double)run->shape->hidden;
+    tokens /= split_of(p);
     return tokens * w->linear * knee / (constants[SPEED_TOKENS_LINEAR] * peak) +
            tokens * w->attention / (constants[SPEED_TOKENS_ATTENTION] * peak) +
            run->seen.bytes / (constants[SPEED_TOKENS_MOVED] * run->gpu->bandwidth);
@@ -215,18 +232,19 @@ static double update_s(const struct speed_tokens_run *run, const double *constan
     double trained =
         p->adapter.len > 0 ? adapter_parameters(p, run->shape) : (double)run->shape->parameters;
     double part = is_shared && p->ranks > 1 ? trained / (double)p->ranks : trained;
+    part /= split_of(p);
     return update_bytes * part / (constants[SPEED_TOKENS_MOVED] * run->gpu->bandwidth);
 }
 
 static void add_up(const struct speed_tokens_run *run, const double *constants,
-                   const struct traffic *t, struct speed *s) {
+                   const struct traffic *t, double split, struct speed *s) {
     struct speed_tokens_work w = speed_tokens_work_of(run);
     double micro = (double)plan_micro_steps(run->plan);
     double compute = compute_s(run, constants, &w);
     if (t->is_by_layer)
         compute += constants[SPEED_TOKENS_LAYER_MS] * 1e-3 * (double)run->shape->layers;
     double hidden = (micro - 1) * fmax(compute, t->micro) + fmax(compute, t->micro + t->last);
-    s->waits_s = hidden - micro * compute + t->alone;
+    s->waits_s = hidden - micro * compute + t->alone + micro * split;
     s->step_s = micro * compute + s->waits_s + update_s(run, constants);
 }
 
@@ -256,14 +274,14 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     bool is_known = p->batch > 0 && p->sequence_length > 0 && run->shape->parameters > 0 &&
                     run->gpu->bandwidth > 0 && run->gpu->fp32 > 0;
     if (!is_known || run->seen.bytes <= 0) return false;
-    if (p->ranks > 1 && !speed_link_of(&t->links, run->gpu, &link)) return false;
+    if (plan_devices(p) > 1 && !speed_link_of(&t->links, run->gpu, &link)) return false;
     const struct speed_tokens_row *row = choose(t, run->gpu, &ret->is_card);
     if (!row) return false;
     struct traffic traffic = traffic_of(p, run->shape, &link);
-    add_up(run, row->constants, &traffic, ret);
+    add_up(run, row->constants, &traffic, split_s(run, &link), ret);
     ret->row = &row->row;
     ret->is_fitted = ret->is_card;
-    ret->gpus = p->ranks > 1 ? p->ranks : 1;
+    ret->gpus = plan_devices(p);
     ret->link = link;
     double micro = (double)plan_micro_steps(p);
     ret->host_s = micro * run->seen.kernels * row->row.host_us * 1e-6;
@@ -272,7 +290,7 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     double range = ret->is_fitted ? row->row.range : row->row.range_other;
     ret->low = ret->is_host_bound ? NAN : ret->samples_per_s / range;
     ret->high = ret->samples_per_s * range;
-    ret->tokens = (double)p->sequence_length;
+    ret->tokens = (double)p->sequence_length / split_of(p); // of one GPU
     struct speed_tokens_work w = speed_tokens_work_of(run);
     ret->mfu = w.useful * ret->samples_per_s * ret->tokens / peak_of(run->gpu, p);
     return true;

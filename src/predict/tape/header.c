@@ -56,6 +56,7 @@ static const struct header_field {
     NUMBER(loss_parts),
     NUMBER(host_bytes),
     NUMBER(host_pinned_bytes),
+    NUMBER(tp),
 #undef TEXT
 #undef NUMBER
 #undef FLAG
@@ -75,6 +76,7 @@ struct tape_header tape_header_unknown(void) {
                                 .loss_parts = TAPE_UNKNOWN,
                                 .host_bytes = TAPE_UNKNOWN,
                                 .host_pinned_bytes = TAPE_UNKNOWN,
+                                .tp = TAPE_UNKNOWN,
                                 .checkpointing = TAPE_UNKNOWN,
                                 .ema = TAPE_UNKNOWN,
                                 .grad_scaler = TAPE_UNKNOWN,

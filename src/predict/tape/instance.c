@@ -345,7 +345,9 @@ static void set_header(const struct builder *b, struct tape_header *h) {
     h->batches = batches;
     h->batch_count = 1;
     if (b->t->bounds[TAPE_DIM_SEQUENCE].most > 0) {
-        h->sequence_length = b->values[TAPE_DIM_SEQUENCE];
+        // Where layers are split, the dimension is one GPU's part.
+        int64_t among = b->values[TAPE_DIM_TENSOR_PARALLEL];
+        h->sequence_length = b->values[TAPE_DIM_SEQUENCE] * (among > 1 ? among : 1);
     }
     if (tape_is_by_rows(h)) { // liger: chunks of logits about as large as the hidden states
         int64_t vocabulary = b->values[TAPE_DIM_VOCABULARY], hidden = b->values[TAPE_DIM_HIDDEN];

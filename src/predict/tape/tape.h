@@ -73,6 +73,7 @@ struct tape_header {
     int64_t loss_tokens, loss_parts; // a sample's, and of how many its chunks are made
     // A rank's memory on the host under offload, at its most; how much of it is page-locked.
     int64_t host_bytes, host_pinned_bytes;
+    int64_t tp;                                                     // that split each layer
     int checkpointing, ema, grad_scaler, cudnn_benchmark, prefetch; // 0, 1 or TAPE_UNKNOWN
     double seconds;
     const int64_t *batches; // at which the sequence was recorded; ascending is not promised

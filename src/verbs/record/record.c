@@ -103,6 +103,10 @@ static const struct cli_row rows[] = {
      "DeepSpeed (hf: models, with --ranks and --fused-optimizer; titan:NAME)",
      "fsdp1 fsdp2 zero1 zero2 zero3"},
     {"ranks", "N", CLI_TEXT, VALUE(25), "with --shard: how many GPUs", ""},
+    {"tp", "N", CLI_TEXT, VALUE(28),
+     "titan:NAME: tensor parallel, so many GPUs split each layer, its sequences and the loss; "
+     "--ranks times as many in all",
+     ""},
     {"selective", "WORD", CLI_TEXT, VALUE(27),
      "titan:NAME with --checkpointing: of every second layer, or of some operations of each",
      "layer op"},
