@@ -9,11 +9,11 @@ import sys
 import unittest
 from unittest import mock
 
-import models
 import torch
-from helper import BATCHFIT, HERE, PYTHON, InFolder
+from helper import BATCHFIT, HERE, PYTHON, InFolder  # first: it says where the rest is
 
 import batchfit
+import models
 from batchfit import api, record, stubs
 
 TARGET = torch.zeros(4, dtype=torch.long)
