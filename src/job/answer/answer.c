@@ -54,14 +54,20 @@ static bool is_models_own(const struct question *q) {
     return config_is_models_own(&q->reading.values[CONFIG_IMAGE_SIZE]);
 }
 
+static bool is_recorded(const struct answer *answer) {
+    const struct plan *p = &answer->plan;
+    const struct forecast_tape *t =
+        forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
+    return t && t->template.len == 0;
+}
+
 // Sizes that nobody said are the tape's; a config is not changed by such an answer (write.c).
 static void note_open_sizes(const struct question *q, struct answer *answer) {
     const struct plan *asked = &q->plan, *is = &answer->forecast.plan;
     if (asked->sequence_length <= 0 && is->sequence_length > 0) {
         note(answer, q->arena,
              "the sequence length is not said: taken as %lld tokens%s; --seq-len N sets it",
-             (long long)is->sequence_length,
-             answer->forecast.shape ? "" : ", the longest recorded");
+             (long long)is->sequence_length, is_recorded(answer) ? ", the longest recorded" : "");
     }
     if (asked->image_size <= 0 && is->image_size > 0 && q->has_config) {
         note(answer, q->arena,

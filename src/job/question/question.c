@@ -388,6 +388,16 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.loss = h->loss;
 }
 
+// Whether it was published in fp32, before there was bf16: T5 overflows in fp16, and GPT-2 has
+// recordings of every precision (its other sizes have templates of bf16 alone).
+static bool is_of_fp32(struct question *q, const struct shape *s) {
+    struct forecast_model recorded;
+    struct str model = q->plan.model;
+    if (str_is(s->kind, "seq2seq")) return true;
+    return str_is(s->type, "gpt2") && !forecast_is_own(&q->tape_cache, model) &&
+           forecast_find_model(q->arena, &q->store, model, &recorded, NULL) == 0;
+}
+
 // Where nobody says a precision, a language model trains as it is published: in bf16; others as
 // suits the GPU. A command of trials says it itself.
 static void take_unsaid_precision(struct question *q, const struct question_options *o) {
@@ -396,7 +406,7 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     if (is_said || q->plan.inference || q->plan.adapter.len > 0) return;
     q->precision_is_open = !o->is_measured;
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
-    if (str_is(shape->kind, "seq2seq")) return; // T5 is published in fp32, and overflows in fp16
+    if (is_of_fp32(q, shape)) return;
     q->precision_is_open = false;
     bool is_fsdp = plan_is_fsdp(q->plan.shard);
     q->plan.precision = q->plan.shard.len > 0 ? PLAN_AMP_BF16 : PLAN_BF16;

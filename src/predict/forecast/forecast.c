@@ -90,7 +90,8 @@ static int find_tape(struct forecast *f, const struct plan *p, bool is_single,
     const char *obstacle = NULL;
     bool is_decoder = f->shape && !p->inference;
     int rc = 0;
-    t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);
+    if (!forecast_is_own(f->cache, p->model))
+        t->entry = forecast_match(f->cache->store, p, &f->model, &obstacle);
     if (t->entry) rc = load_recording(f, p, t, why);
     if (rc < 0 || (t->entry && !t->is_upper_bound)) return rc;
     if (is_decoder && forecast_fill_template(f, p, is_single, t, t->entry ? NULL : why) == 0)
@@ -148,9 +149,8 @@ static void settle_sizes(struct forecast *f, const struct tape_header *h) {
 int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why) {
     struct forecast f = {.arena = cache->arena, .cache = cache, .plan = *plan};
-    struct fail unknown;
-    // A folder of the user's own is what its config.json says, whichever model has its name.
-    bool is_own = cache->own_shape && str_equal(plan->model, cache->own_name);
+    struct fail unknown = {0};
+    bool is_own = forecast_is_own(cache, plan->model);
     int found = is_own
                     ? FAIL_INPUT
                     : forecast_find_model(f.arena, cache->store, plan->model, &f.model, &unknown);
@@ -163,11 +163,8 @@ int forecast_open(struct forecast_cache *cache, const struct plan *plan,
     }
     if (found < 0) {
         bool has_library = str_starts(plan->model, STR("hf:"));
-        bool is_bare =
-            is_own && str_find(plan->model, STR("/")) < 0; // and a tape may have its name
-        const char *before = has_library ? "" : is_bare ? "hf:./" : "hf:";
         f.model = (struct forecast_model){
-            .name = str_format(f.arena, "%s%.*s", before, STR_ARG(plan->model))};
+            .name = str_format(f.arena, "%s%.*s", has_library ? "" : "hf:", STR_ARG(plan->model))};
     }
     if (f.plan.image_size <= 0) f.plan.image_size = f.model.image_size;
     struct forecast_tape *t;

@@ -109,12 +109,16 @@ static int open_shelf(struct forecast_cache *cache, struct fail *why) {
     return rc;
 }
 
+bool forecast_is_own(const struct forecast_cache *cache, struct str model) {
+    return cache->own_shape && str_equal(model, cache->own_name);
+}
+
 int forecast_shape(struct forecast_cache *cache, struct str model, const struct shape **ret_shape,
                    struct fail *why) {
     *ret_shape = NULL;
     int rc = open_shapes(cache, why);
     if (rc < 0) return rc;
-    bool is_own = cache->own_shape && str_equal(model, cache->own_name);
+    bool is_own = forecast_is_own(cache, model);
     if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
     const struct shape *s = is_own ? cache->own_shape : shape_find(cache->shapes, model);
     if (!s || !shape_is_plain(cache->shapes, s)) return 0;

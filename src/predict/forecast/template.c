@@ -456,13 +456,12 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     int64_t values[TAPE_DIM_COUNT] = {0};
     struct forecast_tape t = {0};
     int farthest;
+    if (w.positions > 0 && p->sequence_length > w.positions)
+        return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
+                        STR_ARG(p->model), (long long)p->sequence_length, (long long)w.positions);
     const struct tape_shelf_entry *e = choose(f->cache->shelf, &w, &farthest);
     if (!e) return not_covered(f, &w, farthest, why);
     set_dimensions(&w, e, values);
-    if (w.positions > 0 && values[TAPE_DIM_SEQUENCE] > w.positions)
-        return fail_set(why, FAIL_INPUT, "%.*s: %lld tokens, of %lld positions that it learned",
-                        STR_ARG(p->model), (long long)values[TAPE_DIM_SEQUENCE],
-                        (long long)w.positions);
     int rc = forecast_split(p, w.shape, values, why);
     if (rc < 0) return rc;
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
