@@ -163,9 +163,10 @@ class Script:
                 self._backward(step, micro)
 
     def _reduced(self, micro):
-        """Before the last micro-step of several, FSDP1's ranks keep their whole gradients (Accelerator.no_sync, 1.15). So do FSDP2's there,
-        which is not recorded yet: the shipped templates reduce them in each micro-step, as torchtitan does."""
+        """Before the last micro-step of several, ranks keep their gradients whole, as in Accelerator.no_sync (1.15); torchtitan reduces them in each."""
         is_last = micro == self.knobs.accumulation - 1
+        if self.knobs.shard == "fsdp2" and self.knobs.script_defaults != "torchtitan":
+            self.job.model.set_requires_gradient_sync(is_last)
         return self.job.model.no_sync() if self.knobs.shard == "fsdp1" and not is_last else contextlib.nullcontext()
 
     def _forward(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP1: a recording of one rank against ranks that torch runs itself, what it is made of, what is refused, and templates where
-the ranks divide the parameters and where they do not."""
+"""FSDP1, and where FSDP2 is as it: a recording of one rank against ranks that torch runs itself, what it is made of, what is
+refused, and templates where the ranks divide the parameters and where they do not."""
 
 import json
 import os
@@ -68,10 +68,12 @@ class TestRecording(unittest.TestCase):
         self.assertEqual({line.split()[0] for line in tape.splitlines() if line.startswith("a") and " fsdp." in line}, {"a", "a@1", "a@2", "a@3"})
 
     def test_before_the_last_micro_step_gradients_are_whole(self):
-        tape = self.record(accumulation=2)
-        first = tape.split("m backward 0\n")[1].split("\nm ")[0]
-        self.assertNotIn("fsdp.reduce_scatter", first)
-        self.assertIn("fsdp.reduce_scatter", tape.split("m backward 0\n")[2].split("\nm ")[0])
+        for shard in ("fsdp1", "fsdp2"):
+            with self.subTest(shard=shard):
+                tape = self.record(shard=shard, weights="fp32", accumulation=2)
+                first, last = (part.split("\nm ")[0] for part in tape.split("m backward 0\n")[1:])
+                self.assertNotIn("fsdp.reduce_scatter", first)
+                self.assertIn("fsdp.reduce_scatter", last)
 
     def test_four_bits_are_stored_as_the_other_weights(self):
         tape = self.record(adapter="lora:4:q_proj", quant="nf4")

@@ -41,12 +41,17 @@ def _merge(into, values):
             into[key] = value
 
 
+def keys_of(cell):
+    """Where a config.json has a size, the way of other versions last (KEY|OTHER=VALUE of families.tsv)."""
+    return cell.partition("=")[0].split("|")
+
+
 def values_of(row, family):
     """What config.json says of a row of the table."""
     values = {}
     for column in SIZES:
         if row[column] and family[column]:
-            _put(values, family[column].split("=")[0], int(row[column]))
+            _put(values, keys_of(family[column])[0], int(row[column]))
     if row["tied"]:
         values["tie_word_embeddings"] = row["tied"] == "1"
     _merge(values, json.loads(row["more"] or "{}"))
@@ -110,11 +115,12 @@ def _check(kind, values, path):
     """Sizes that the file says are whole numbers from 1 on."""
     family = next((f for f in rows("families.tsv") if f["type"] == kind), {})
     for column in SIZES:
-        value, key = values, family.get(column, "").split("=")[0]
-        for part in key.split("."):
-            value = value.get(part) if isinstance(value, dict) else None
-        if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
-            raise RecordError("%s: %s is %.60r: not a whole number from 1 on" % (path, key, value))
+        for key in keys_of(family.get(column, "")):
+            value = values
+            for part in key.split("."):
+                value = value.get(part) if isinstance(value, dict) else None
+            if value is not None and (not isinstance(value, int) or isinstance(value, bool) or value < 1):
+                raise RecordError("%s: %s is %.60r: not a whole number from 1 on" % (path, key, value))
 
 
 def _read(path):

@@ -12,11 +12,17 @@ struct reader {
     const struct shape_family *family;
 };
 
+static const json_t *find_said(const struct reader *r, const struct shape_key *key) {
+    struct arena *a = r->table->arena;
+    const json_t *value = key->path.len > 0 ? shape_at_path(r->config, a, key->path) : NULL;
+    bool is_other = !value && key->other.len > 0;
+    return is_other ? shape_at_path(r->config, a, key->other) : value;
+}
+
 // A number that stands in the file; 0: none does.
 static int read_said(const struct reader *r, const struct shape_key *key, int64_t most,
                      int64_t *ret, struct fail *why) {
-    const json_t *value =
-        key->path.len > 0 ? shape_at_path(r->config, r->table->arena, key->path) : NULL;
+    const json_t *value = find_said(r, key);
     *ret = 0;
     if (!value || json_is_null(value)) return 0;
     double number = json_is_number(value) ? json_number_value(value) : (double)NAN;

@@ -5,11 +5,12 @@
 #include "base/json.h"
 #include "predict/shape/shape.h"
 
-// Where config.json has a size ("text_config.hidden_size"; empty: the family has none), and what
-// holds where it has not: 0: nothing does, SHAPE_FOUR_HIDDEN: four times hidden.
+// Where config.json has a size ("text_config.hidden_size"; empty: the family has none), where
+// other versions write it, and what holds where it has not: 0: nothing does, SHAPE_FOUR_HIDDEN:
+// four times hidden.
 enum { SHAPE_FOUR_HIDDEN = -4 };
 struct shape_key {
-    struct str path;
+    struct str path, other;
     int64_t usual;
 };
 

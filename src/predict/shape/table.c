@@ -41,11 +41,12 @@ static int read_number(const struct tsv *t, const char *column, int64_t most, in
     return bad_cell(t, column, why);
 }
 
-// "KEY" or "KEY=VALUE"
+// "KEY", "KEY|OTHER", and either with "=VALUE"
 static int read_key(const struct tsv *t, const char *column, struct shape_key *ret,
                     struct fail *why) {
     struct str usual = tsv_cell(t, column);
-    ret->path = str_cut(&usual, '=');
+    ret->other = str_cut(&usual, '=');
+    ret->path = str_cut(&ret->other, '|');
     ret->usual = str_is(usual, "4x") ? SHAPE_FOUR_HIDDEN : 0;
     if (!usual.p || ret->usual || str_to_i64(usual, &ret->usual)) return 0;
     return bad_cell(t, column, why);
