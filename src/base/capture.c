@@ -8,6 +8,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -90,6 +91,17 @@ static void listen_until(struct capture *c, int64_t end_ns) {
             c->fds[i] = -1;
         }
     }
+}
+
+struct str os_program(struct arena *a, struct str name) {
+    struct str rest = str_of(getenv("PATH"));
+    if (str_find(name, STR("/")) >= 0) return name;
+    while (name.len > 0 && rest.p) {
+        struct str folder = str_cut(&rest, ':');
+        struct str path = str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(name));
+        if (access(path.p, X_OK) == 0) return path;
+    }
+    return (struct str){0};
 }
 
 int os_capture(struct arena *a, char *const argv[], int64_t deadline_ms, int64_t max_bytes,

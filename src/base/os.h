@@ -104,6 +104,10 @@ struct os_stat {
 };
 bool os_stat_read(const char *path, struct os_stat *ret_stat);
 
+// The program that the system would start by that name: as it is with a slash in it, else the first
+// of $PATH that may be executed; empty: none.
+struct str os_program(struct arena *a, struct str name);
+
 // Runs argv (NULL-ended, searched in PATH), stdin empty, stdout and stderr inherited, SIGINT passed
 // on by the terminal. ret_status is the exit status, or 128 + signal. Fails when it cannot start.
 int os_run(char *const argv[], int *ret_status, struct fail *why);

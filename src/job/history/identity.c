@@ -49,14 +49,8 @@ static void add_packages(struct arena *a, struct buf *b, struct str program) {
 // The program that PATH leads to, and the folder of its Python packages where it has one: what was
 // installed since is another PyTorch. What it is named does not say which Python it belongs to.
 static void add_program(struct arena *a, struct buf *b, struct str name) {
-    struct str rest = str_of(getenv("PATH")), path = name;
-    bool is_found = name.len == 0 || str_find(name, STR("/")) >= 0;
-    while (rest.p && !is_found) {
-        struct str folder = str_cut(&rest, ':');
-        path = str_format(a, "%.*s/%.*s", STR_ARG(folder), STR_ARG(name));
-        is_found = access(path.p, X_OK) == 0;
-    }
-    if (!is_found) return;
+    struct str path = os_program(a, name);
+    if (path.len == 0) return;
     history_identity_file(b, str_z(a, path));
     add_packages(a, b, path);
 }

@@ -38,6 +38,7 @@ enum rules_torch_state {
 // The PyTorch of the user's Python, as it says itself.
 struct rules_torch {
     enum rules_torch_state state;
+    bool is_read;              // by its files: nobody asked, and nothing was imported
     struct str python;         // the program that was asked
     struct str python_version; // "3.11.2"
     struct str error;

@@ -162,8 +162,9 @@ bool rules_torch(const struct view *v, struct finding *f) {
     case RULES_TORCH_NO_PYTHON:
         return finding_say(f, FINDING_WARNING, STR("no Python"), t->error, advice(v).p);
     case RULES_TORCH_MISSING:
-        return finding_tell(v->arena, f, FINDING_WARNING, STR("cannot be imported"), advice(v).p,
-                            "%.*s: %.*s", STR_ARG(t->python), STR_ARG(t->error));
+        return finding_tell(v->arena, f, FINDING_WARNING,
+                            t->is_read ? STR("not installed") : STR("cannot be imported"),
+                            advice(v).p, "%.*s: %.*s", STR_ARG(t->python), STR_ARG(t->error));
     case RULES_TORCH_HANGS:
         return finding_say(f, FINDING_PROBLEM, STR("no answer"), t->error,
                            "run python -c 'import torch; torch.cuda.is_available()' by hand: a GPU "
@@ -172,10 +173,10 @@ bool rules_torch(const struct view *v, struct finding *f) {
         break;
     }
     return finding_tell(v->arena, f, FINDING_OK, t->version, NULL,
-                        "Python %.*s (%.*s)%s%.*s%s%.*s%s%.*s", STR_ARG(t->python_version),
-                        STR_ARG(t->python), t->cuda.len ? ", CUDA " : "", STR_ARG(t->cuda),
-                        t->hip.len ? ", ROCm " : "", STR_ARG(t->hip),
-                        t->cudnn.len ? ", cuDNN " : "", STR_ARG(t->cudnn));
+                        "Python %.*s (%.*s%s)%s%.*s%s%.*s%s%.*s", STR_ARG(t->python_version),
+                        STR_ARG(t->python), t->is_read ? ", by its files" : "",
+                        t->cuda.len ? ", CUDA " : "", STR_ARG(t->cuda), t->hip.len ? ", ROCm " : "",
+                        STR_ARG(t->hip), t->cudnn.len ? ", cuDNN " : "", STR_ARG(t->cudnn));
 }
 
 bool rules_torch_build(const struct view *v, struct finding *f) {

@@ -47,6 +47,8 @@ struct check {
 // facts.c: all that is known of the machine (the options', or this one). FAIL_INPUT: a broken
 // recording.
 int check_gather(struct check *c, struct fail *why);
+// site.c: the same by the files that the Python imports from. False: these do not tell.
+bool check_read_torch(struct arena *a, const char *python, struct rules_torch *ret_torch);
 // torch.c: asks the user's Python about its PyTorch, within 30 s.
 void check_ask_torch(struct arena *a, const char *python, struct rules_torch *ret_torch);
 // Watches the GPUs for about three seconds, for the share of time that only counters tell.

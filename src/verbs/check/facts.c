@@ -125,6 +125,18 @@ static int config_workers(const struct question *q) {
     return is_there && v->integer >= 0 && v->integer < 10000 ? (int)v->integer : -1;
 }
 
+// Importing PyTorch takes seconds: it is asked where the answer hangs on it, whether it sees the
+// GPUs that are there, and with --detailed. What it is, its files say.
+static void gather_torch(struct check *c) {
+    const struct check_options *o = c->options;
+    struct rules_torch *t = &c->facts.torch;
+    if (!o->detailed && !o->benchmark && check_read_torch(c->arena, o->python, t) &&
+        (c->facts.devices.count == 0 || (t->cuda.len == 0 && t->hip.len == 0))) {
+        return;
+    }
+    check_ask_torch(c->arena, o->python, t);
+}
+
 int check_gather(struct check *c, struct fail *why) {
     const struct check_options *o = c->options;
     c->facts = (struct rules_facts){
@@ -140,7 +152,7 @@ int check_gather(struct check *c, struct fail *why) {
     int rc = gather_cards(c, why);
     if (rc < 0) return rc;
     gather_host(c);
-    if (!o->machine || o->python) check_ask_torch(c->arena, o->python, &c->facts.torch);
+    if (!o->machine || o->python) gather_torch(c);
     return 0;
 }
 

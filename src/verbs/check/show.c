@@ -103,7 +103,10 @@ static void show_machine(const struct check *c, struct show_style style, struct 
     if (f->devices.driver_version.len > 0) {
         buf_format(&line, "; driver %.*s", STR_ARG(f->devices.driver_version));
     }
-    if (t->state == RULES_TORCH_FOUND) buf_format(&line, "; PyTorch %.*s", STR_ARG(t->version));
+    if (t->state == RULES_TORCH_FOUND) {
+        buf_format(&line, "; PyTorch %.*s%s", STR_ARG(t->version),
+                   t->is_read ? _(" (by its files; --detailed imports it)") : "");
+    }
     buf_format(&line, "\n\n");
     show_prose(out, style, SHOW_PLAIN, str_trim(buf_str(&line)), 0, 2);
     buf_byte(out, '\n');
