@@ -54,7 +54,8 @@ bool answer_margin_kept(const struct answer *answer) {
 enum answer_verdict answer_verdict(const struct answer *answer) {
     struct answer_memory m = answer_memory(answer);
     if (answer->peak.verdict == FORECAST_OOM) return ANSWER_NOT;
-    return answer->fits && m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
+    if (answer->peak.verdict == FORECAST_AT_RISK || !answer->fits) return ANSWER_TIGHT;
+    return m.worst_bytes <= m.usable_bytes ? ANSWER_FITS : ANSWER_TIGHT;
 }
 
 // --- Figures -------------------------------------------------------------------------------------

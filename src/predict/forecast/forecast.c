@@ -192,6 +192,18 @@ static enum forecast_verdict verdict_at(const struct forecast *f, struct forecas
     return verdict;
 }
 
+// Does it run at the capacity, and with less, up to the share that is to be left free? Who leaves
+// nothing free wants the largest batch that is expected to run.
+static bool runs_with_less(const struct forecast *f, struct forecast_tape *t, int64_t batch,
+                           int64_t capacity, double margin) {
+    for (int i = 0; i < SHORTFALLS; i++) {
+        int64_t least = (int64_t)((double)capacity * (1 - shortfalls[i]));
+        if (shortfalls[i] <= margin && !forecast_runs(t->loaded, batch, f->plan.classes, least))
+            return false;
+    }
+    return true;
+}
+
 enum { NODE = 8 }; // GPUs of a machine where nobody says it
 
 struct forecast_host forecast_host(const struct forecast *f, const struct forecast_card *card,
@@ -260,8 +272,7 @@ int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t 
     int64_t budget = room(card, forecast_budget(card), t);
     if (!host_has_room(f, card, t)) return 0;
     if (!forecast_runs(t->loaded, batch, f->plan.classes, budget)) return 0;
-    int64_t capacity = room(card, forecast_capacity(card), t);
-    return verdict_at(f, t, batch, capacity) == FORECAST_FITS;
+    return runs_with_less(f, t, batch, room(card, forecast_capacity(card), t), card->margin);
 }
 
 bool forecast_may_fit(struct forecast *f, const struct forecast_card *card, int64_t batch,

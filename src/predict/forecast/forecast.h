@@ -136,8 +136,8 @@ struct forecast_rules forecast_rules_of(const struct tape *t);
 
 int forecast_at(struct forecast *f, const struct forecast_card *card, int64_t batch,
                 int64_t accumulation, struct forecast_peak *ret_peak, struct fail *why);
-// Does it run in the budget, and at the full capacity with 0, 1.5 and 3 % taken off? 1, 0, or an
-// error. Much cheaper than forecast_at.
+// Does it run in the budget, and at the full capacity with 0, 1.5 and 3 % taken off, as far as the
+// margin goes? 1, 0, or an error. Much cheaper than forecast_at.
 int forecast_fits(struct forecast *f, const struct forecast_card *card, int64_t batch,
                   int64_t accumulation, struct fail *why);
 // Cheap and monotone in the batch: false when it cannot fit the budget.

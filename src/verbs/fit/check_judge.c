@@ -69,6 +69,11 @@ static struct str explain_words(struct arena *a, const struct fit_check_row *row
                       STR_ARG(shell_word(a, row->config)), option, STR_ARG(row->key));
 }
 
+// Whatever --max-memory allows, a gate passes nothing that would not run with 3 % less.
+static bool gate_passes(const struct answer *answer) {
+    return answer->fits && answer->peak.verdict == FORECAST_FITS;
+}
+
 // What fits is said, and why something does not.
 static void set_verdict(struct question *q, const struct answer *answer,
                         struct fit_check_row *row) {
@@ -76,10 +81,11 @@ static void set_verdict(struct question *q, const struct answer *answer,
     const struct answer_memory *m = &row->memory;
     enum answer_verdict verdict = answer_verdict(answer);
     double share = 100 * (double)m->expected_bytes / fmax(1, (double)m->usable_bytes);
-    bool is_tight = !answer->fits && verdict != ANSWER_NOT;
-    row->state = states[answer->fits];
+    const bool passes = gate_passes(answer);
+    bool is_tight = !passes && verdict != ANSWER_NOT;
+    row->state = states[passes];
     row->verdict = is_tight ? fit_check_verdicts[TOO_TIGHT] : answer_verdict_name(verdict);
-    if (answer->fits) return;
+    if (passes) return;
     row->hint = explain_words(q->arena, row);
     if (!is_tight)
         row->reason =
@@ -98,7 +104,7 @@ static struct str bounded_by(const struct answer *answer) {
     const struct plan *p = &answer->plan;
     const struct forecast_tape *t =
         forecast_tape_known(&answer->forecast, p->batch, p->accumulation);
-    if (answer->fits || !t || !t->is_upper_bound) return (struct str){0};
+    if (gate_passes(answer) || !t || !t->is_upper_bound) return (struct str){0};
     return t->notes.count > 0 ? t->notes.items[0] : STR("every figure is an upper bound");
 }
 
