@@ -51,6 +51,10 @@ enum plan_precision answer_precision_advised(const struct question *q, const str
     return is_asked ? answer_precision(q, gpu) : answer_precision_best(q, gpu);
 }
 
+bool answer_precision_is_emulated(enum plan_precision taken, const struct gpu *gpu) {
+    return (taken == PLAN_AMP_BF16 || taken == PLAN_BF16) && !gpu->has_bf16 && !gpu->is_custom;
+}
+
 static struct str note_of_open(const struct question *q, const struct gpu *gpu,
                                enum plan_precision taken) {
     const char *name = plan_precision_name(taken);
@@ -70,6 +74,10 @@ struct str answer_precision_note(const struct question *q, const struct gpu *gpu
     if (taken == PLAN_AMP_FP16 && overflows(q)) {
         return str_format(q->arena, ANSWER_OVERFLOWS "%.*s's loss becomes NaN; use %s",
                           STR_ARG(q->plan.model), gpu->has_bf16 ? "bf16" : "fp32");
+    }
+    if (answer_precision_is_emulated(taken, gpu)) {
+        return str_format(q->arena, "bf16 is emulated on this GPU, and slow: %s is what it has",
+                          plan_precision_name(answer_precision_best(q, gpu)));
     }
     if (q->precision_fixed || gpu->is_custom) return (struct str){0};
     if (taken != asked && taken == PLAN_FP32 && gpu->has_tensor_cores) {

@@ -15,6 +15,8 @@ enum plan_precision answer_precision_best(const struct question *q, const struct
 enum plan_precision answer_precision(const struct question *q, const struct gpu *gpu);
 // The same, but where fp32 was asked and mixed precision would be faster, that.
 enum plan_precision answer_precision_advised(const struct question *q, const struct gpu *gpu);
+// bf16 on a GPU that has none: it runs, without tensor cores, at a speed that nobody measured for us.
+bool answer_precision_is_emulated(enum plan_precision taken, const struct gpu *gpu);
 // Why it is not what was asked, or what to beware of; empty: nothing. One that begins with
 // ANSWER_OVERFLOWS stands beside the verdict.
 #define ANSWER_OVERFLOWS "overflows in fp16: "

@@ -2,6 +2,7 @@
 #include "job/answer/speed.h"
 
 #include "base/say.h"
+#include "job/answer/precision.h"
 #include "stats/stats.h"
 
 #include <ctype.h>
@@ -126,6 +127,7 @@ static struct speed at(struct question *q, struct forecast *f, const struct gpu 
                        int64_t accumulation) {
     struct forecast_tape *t = NULL;
     struct speed s = {0};
+    if (answer_precision_is_emulated(f->plan.precision, gpu)) return s;
     if (forecast_tape(f, batch, accumulation, &t, NULL) < 0) return s;
     const struct speed_run run = {t->tape, batch, accumulation, gpu, 0};
     if (speed_at(&q->speeds, &run, &s)) return s;

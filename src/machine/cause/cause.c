@@ -40,6 +40,7 @@ static const struct row {
     unsigned actions;
     const char *remedy; // NULL: the signature's hint
     bool is_seen_too;   // the judge is asked without a signature of the row, too
+    const char *on_cpu; // `what` of a training without a GPU; NULL: the same
 } rows[] = {
     // The GPU's memory.
     {"memory.leak", "memory leak: it grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
@@ -143,7 +144,8 @@ static const struct row {
      "started, a cache ran out"},
     {"data.loading", "the GPU waits for data", NULL, NULL, CAUSE_MEASURED, cause_loading,
      CAUSE_MORE_WORKERS,
-     "more loader workers, pin_memory, data preprocessed ahead, cached or on a faster disk"},
+     "more loader workers, pin_memory, data preprocessed ahead, cached or on a faster disk", false,
+     "the training waits for data"},
     {"data.workers", "the training process loads the data itself (0 workers)", NULL, NULL,
      CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "use loader workers and pin_memory"},
     {"data.pin-memory", "copies to the GPU block: the loader's memory is not pinned", NULL, NULL,
@@ -161,7 +163,8 @@ static const struct row {
     {"sync.host", "the loop waits for the GPU between steps", NULL, NULL, CAUSE_MEASURED,
      cause_sync, 0,
      "look for .item(), .cpu(), prints and metrics in the loop, and for logging or checkpoints at "
-     "every step"},
+     "every step",
+     false, "the loop does other work between steps"},
     {"compute.bound", "forward and backward dominate, in full precision", NULL, NULL,
      CAUSE_MEASURED, cause_compute, CAUSE_MIXED_PRECISION,
      "mixed precision (AMP), a larger batch, torch.compile, or a smaller model"},
@@ -252,7 +255,7 @@ void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes
     for (int i = 0; i < ROWS; i++) {
         const struct row *row = &rows[i];
         struct cause c = {.id = row->id,
-                          .what = row->what,
+                          .what = facts->on_cpu && row->on_cpu ? row->on_cpu : row->what,
                           .strength = row->strength,
                           .remedy = str_of(row->remedy),
                           .actions = row->actions};

@@ -101,6 +101,7 @@ struct cause_facts {
     bool at_is_line;
     struct step_times phases; // medians
     ptrdiff_t phase_steps;    // that they are of
+    bool on_cpu;              // it trained without a GPU
     double utilisation;       // median share of the time in which a kernel ran
     double memory_share;      // median share of the GPU's memory in use
     ptrdiff_t gauge_count;

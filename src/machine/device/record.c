@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writes the folder of a recorded machine (doc/formats/machine.md) from what a monitor sees. What
 // names a GPU or a person does not get into it: uuids are numbered, and of processes there is the
-// program's name alone. /proc and /sys are copied by a list of files, and of cpuinfo one line.
+// program's name alone. /proc and /sys are copied by a list of files, and of cpuinfo the CPU's name
+// and the cores.
 #include "machine/device/recording_int.h"
 
 #include "base/json.h"
@@ -256,18 +257,31 @@ static int write_file(struct arena *a, const char *folder, const char *path, str
 }
 
 // Files of /proc and /sys that a reader of the recording looks into. Of those with a key only the
-// first line that begins with it.
+// first line that begins with it, and all that begin with `each`.
 static const struct {
-    const char *path, *key;
+    const char *path, *key, *each;
 } system_files[] = {
-    {"proc/meminfo", NULL},
-    {"proc/cpuinfo", "model name"},
-    {"proc/loadavg", NULL},
-    {"sys/fs/cgroup/memory.max", NULL},
-    {"sys/fs/cgroup/memory.current", NULL},
-    {"sys/fs/cgroup/memory/memory.limit_in_bytes", NULL},
-    {"sys/fs/cgroup/memory/memory.usage_in_bytes", NULL},
+    {"proc/meminfo", NULL, NULL},
+    {"proc/cpuinfo", "model name", "processor"}, // a line a core
+    {"proc/loadavg", NULL, NULL},
+    {"sys/fs/cgroup/memory.max", NULL, NULL},
+    {"sys/fs/cgroup/memory.current", NULL, NULL},
+    {"sys/fs/cgroup/memory/memory.limit_in_bytes", NULL, NULL},
+    {"sys/fs/cgroup/memory/memory.usage_in_bytes", NULL, NULL},
 };
+
+static struct str lines_of(struct arena *a, struct str text, const char *key, const char *each) {
+    struct buf b = buf_new(a);
+    bool has_key = false;
+    while (text.p) {
+        struct str line = str_line(&text);
+        bool is_first = !has_key && str_starts(line, str_of(key));
+        if (!is_first && !str_starts(line, str_of(each))) continue;
+        has_key = has_key || is_first;
+        buf_format(&b, "%.*s\n", STR_ARG(line));
+    }
+    return buf_str(&b);
+}
 
 static int copy_system(struct arena *a, const char *root, const char *folder, struct fail *why) {
     for (size_t i = 0; i < sizeof system_files / sizeof *system_files; i++) {
@@ -275,10 +289,8 @@ static int copy_system(struct arena *a, const char *root, const char *folder, st
         const char *key = system_files[i].key;
         struct str text;
         if (os_read(a, path, TEXT_MAX, &text, NULL, NULL)) continue; // this machine has none
-        struct str line = key ? str_line(&text) : text;
-        while (key && line.p && !str_starts(line, str_of(key))) line = str_line(&text);
-        if (key) line = str_format(a, "%.*s\n", STR_ARG(line));
-        int failed = write_file(a, folder, system_files[i].path, line, why);
+        if (key) text = lines_of(a, text, key, system_files[i].each);
+        int failed = write_file(a, folder, system_files[i].path, text, why);
         if (failed) return failed;
     }
     return 0;

@@ -145,11 +145,34 @@ static struct config_node *entry_of(const struct config *c, struct str card) {
                : NULL;
 }
 
-// `entry` is the GPU's map in the file; NULL: it has none yet.
-static void update_card(struct arena *a, const struct config_card *card, struct config_node *entry,
-                        struct config_edits *edits) {
+// What the team's template lacks beyond the three figures is not pressed upon it.
+static bool is_figure(struct str key) {
+    return str_is(key, "batch_size") || str_is(key, "gradient_accumulation_steps") ||
+           str_is(key, "mixed_precision");
+}
+
+// Whether any GPU of the file has that key.
+static bool is_used(const struct config *c, struct str key) {
+    const struct place p = config_map_find(c->root, str_of(map_name), true);
+    const struct config_node *map = config_node_follow(p.value);
+    for (ptrdiff_t i = 0; i + 1 < map->count; i += 2) {
+        struct config_node *entry = config_node_follow(map->items[i + 1]);
+        if (entry->kind == NODE_MAP && config_map_find(entry, key, true).value) return true;
+    }
+    return false;
+}
+
+// A GPU that has no entry yet gets the keys of the others.
+static void update_card(struct arena *a, const struct config *before,
+                        const struct config_card *card, struct config_edits *edits) {
+    struct config_node *entry = entry_of(before, card->card);
     struct config_edit *keys = arena_new(a, struct config_edit, ENTRY_KEYS);
-    const int count = entry_edits(a, card, keys);
+    const int known = entry_edits(a, card, keys);
+    int count = 0;
+    for (int i = 0; i < known; i++) {
+        if (entry || is_figure(keys[i].path) || is_used(before, keys[i].path))
+            keys[count++] = keys[i];
+    }
     struct str path = config_path_join(a, str_of(map_name), card->card);
     if (!entry) {
         config_edits_add(a, edits,
@@ -160,11 +183,7 @@ static void update_card(struct arena *a, const struct config_card *card, struct 
     struct str after = {0};
     for (int i = 0; i < count; i++) {
         struct config_edit e = keys[i];
-        // What the team's template lacks beyond the three figures is not pressed upon it.
-        const bool figure = str_is(e.path, "batch_size") ||
-                            str_is(e.path, "gradient_accumulation_steps") ||
-                            str_is(e.path, "mixed_precision");
-        if (!figure && !config_map_find(entry, e.path, true).value) continue;
+        if (!is_figure(e.path) && !config_map_find(entry, e.path, true).value) continue;
         e.after = after;
         after = e.path;
         e.path = config_path_join(a, path, e.path);
@@ -188,7 +207,6 @@ int config_team_write(struct arena *a, const struct config *before, const struct
         return fail_hint(why, "write to a new file, or add the first GPU by hand");
     }
     struct config_edits edits = {0};
-    for (int i = 0; i < count; i++)
-        update_card(a, &cards[i], entry_of(before, cards[i].card), &edits);
+    for (int i = 0; i < count; i++) update_card(a, before, &cards[i], &edits);
     return config_patch(a, before, edits.items, edits.count, 0, ret_patched, why);
 }

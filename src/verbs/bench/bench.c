@@ -267,8 +267,10 @@ static int measure_all(struct measuring *m, struct fail *why) {
                 stop = m->is_interrupted = true;
             else if (is_wanted(m, i, round))
                 rc = measure_one(m, i, &stop, why);
-            if (m->done == 1 && !stop && k == 0)
+            if (m->done == 1 && !stop && k == 0) {
+                show_progress_wipe(&m->progress);
                 say_plan(m, launches_left(m, repeats), (double)(os_now_ns() - began) / 1e9);
+            }
             m->progress.total = m->done + launches_left(m, repeats);
         }
     }

@@ -56,8 +56,13 @@ static enum show_tone tone_of(const struct finding *f) {
 
 static struct str range_text(struct arena *a, const struct rules_microbench *r) {
     enum microbench_unit unit = r->figure.measure->unit;
+    const double rate = r->figure.median;
     if (isnan(r->range.low)) return (struct str){0};
-    return str_format(a, "%.*s to %.*s", STR_ARG(microbench_text(a, unit, r->range.low)),
+    return str_format(a, "%s%.*s to %.*s",
+                      rate < r->range.low    ? "below "
+                      : rate > r->range.high ? "above "
+                                             : "",
+                      STR_ARG(microbench_text(a, unit, r->range.low)),
                       STR_ARG(microbench_text(a, unit, r->range.high)));
 }
 

@@ -135,7 +135,8 @@ static void add_finding(const struct check *c, struct show_table *t, const struc
     if (c->options->detailed) show_table_cell(t, SHOW_DIM, str_of(f->id));
 }
 
-// The table of what was measured has it, with the same words.
+// The table of what was measured has it, with the same words, and marks it: it is not counted
+// again.
 static bool is_in_rates(const struct check *c, const struct finding *f) {
     return c->rates.count > 0 && f->severity < FINDING_WARNING &&
            str_starts(str_of(f->id), STR("rate."));
@@ -156,8 +157,9 @@ static void show_findings(const struct check *c, struct show_style style, struct
         for (ptrdiff_t i = 0; i < c->findings.count; i++) {
             const struct finding *f = &c->findings.items[i];
             if ((int)f->severity != severity) continue;
+            if (is_in_rates(c, f)) continue;
             counts[severity]++;
-            if (f->severity >= least && !is_in_rates(c, f)) add_finding(c, &t, f);
+            if (f->severity >= least) add_finding(c, &t, f);
         }
     }
     if (t.cell_count > 0) show_table_text(&t, style, out);

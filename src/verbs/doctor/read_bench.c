@@ -26,6 +26,8 @@ int doctor_reading_bench_end(struct doctor_reading *r, struct fail *why) {
             f->phases.ms[i] = json_number_at(row, step_time_keys[i]);
         f->phase_steps = (ptrdiff_t)json_integer_value(json_object_get(row, "steps"));
         f->utilisation = json_number_at(row, "gpu_percent") / 100;
+        f->on_cpu =
+            str_is(json_text_at(r->d->arena, json_object_get(document, "device"), "kind"), "cpu");
         f->memory_share = json_number_at(best, "memory_share");
         f->is_fp32 |= str_is(str_of(json_string_value(json_object_get(row, "precision"))), "fp32");
         const json_t *workers = json_object_get(row, "workers");

@@ -99,6 +99,7 @@ int doctor_reading_steps_end(struct doctor_reading *r, struct fail *why) {
                         (long long)r->steps.broken_lines);
     for (int i = 0; i < STEP_TIME_COUNT; i++) f->phases.ms[i] = median_of(r, count, i);
     f->phase_steps = count;
+    f->on_cpu = steps_on_cpu(&r->steps);
     f->times_ms = r->times;
     f->times_at = r->numbers;
     f->time_count = r->time_count;

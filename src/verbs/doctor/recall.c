@@ -8,6 +8,7 @@ static void take_run(struct doctor *d, const struct store_run *run) {
     f->phases = run->times;
     f->phase_steps = (ptrdiff_t)(run->steps > 0 ? run->steps : 0);
     f->utilisation = run->device_share;
+    f->on_cpu = str_is(run->device, "cpu");
     f->is_fp32 |= run->plan.precision == PLAN_FP32;
     if (run->workers >= 0) f->workers = (int)run->workers;
     if (run->capacity_bytes > 0 && run->peak_bytes > 0)

@@ -74,9 +74,19 @@ static int every_card(struct question *q, struct question_gpus *cards) {
     return 0;
 }
 
+// The config's, else those of the settings file that is to be written.
+static int own_cards(struct question *q, const struct team_options *o, struct question_gpus *cards,
+                     struct fail *why) {
+    struct config_card *team = NULL;
+    int count = 0;
+    int rc = q->has_config ? config_team_read(q->arena, &q->config, &team, &count, why) : 0;
+    if (rc == 0 && count == 0 && o->output) rc = team_settings_cards(q, o->output, cards, why);
+    return rc < 0 || cards->count > 0 ? rc : question_gpus_of_team(q, cards, why);
+}
+
 static int find_cards(struct question *q, const struct team_options *o, struct question_gpus *cards,
                       struct fail *why) {
-    if (!o->gpus) return question_gpus_of_team(q, cards, why);
+    if (!o->gpus) return own_cards(q, o, cards, why);
     if (str_is(str_of(o->gpus), "all")) return every_card(q, cards);
     return question_gpus_named(q, o->gpus, cards, why);
 }
@@ -277,7 +287,7 @@ const struct cli_verb team_verb = {
     .description =
         "Answers like fit for every GPU of the team: the same effective batch on each, mixed "
         "precision if the GPU has tensor cores. Without --gpus it takes the GPUs of the config's "
-        "team_gpu_settings, or four typical ones.\n\nWith --collect the answer comes from what the "
+        "team_gpu_settings, those of the settings file, or four typical ones.\n\nWith --collect the answer comes from what the "
         "team's machines measured (fit -- COMMAND). Each has its own file in DIR (.batchfit/team), "
         "shared through git: this machine's is updated from its history, and all are read. A GPU "
         "that no one measured is predicted, and marked as such. If machines with the same GPU "

@@ -84,7 +84,11 @@ void show_progress_set(struct show_progress *p, int64_t done, struct str item) {
     put(p->fd, buf_str(&b));
 }
 
-void show_progress_close(struct show_progress *p) {
+void show_progress_wipe(const struct show_progress *p) {
     if (p->is_live) put(p->fd, STR("\r\033[K"));
+}
+
+void show_progress_close(struct show_progress *p) {
+    show_progress_wipe(p);
     p->is_live = false;
 }

@@ -20,6 +20,8 @@ struct show_progress show_progress_open(int fd, struct str name, int64_t total);
 void show_progress_set(struct show_progress *p, int64_t done, struct str item);
 // "12 s", "4 min", "1.5 h"
 struct str show_duration(struct arena *a, double seconds);
+// Takes the line away, where something else is to be said; the next one draws it again.
+void show_progress_wipe(const struct show_progress *p);
 void show_progress_close(struct show_progress *p);
 // The line itself, without control codes: "recording 12/48  25 %  3.1/s  12 s left  resnet50".
 void show_progress_line(const struct show_progress *p, int64_t now_ns, struct str item, int width,
