@@ -61,7 +61,7 @@ static void figures_change_and_new_cards_are_appended(void **state) {
                        "gradient_accumulation_steps: 6\n"
                        "    mixed_precision: false\n\n  rtx_3060:\n    batch_size: 12\n    "
                        "gradient_accumulation_steps: 4\n"
-                       "    mixed_precision: true\n    precision: amp-fp16\n");
+                       "    mixed_precision: true\n"); // the others have no `precision`
     const struct config again = parse(&a, p.text);
     assert_int_equal(config_team_write(&a, &again, cards, 2, &p, &why), 0);
     assert_false(p.changed);
