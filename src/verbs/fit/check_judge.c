@@ -202,7 +202,14 @@ int fit_check_find_batch(struct question *q, struct fail *why) {
         p->accumulation = 1;
     }
     if (p->batch > 0) return 0;
-    fail_set(why, FAIL_INPUT, "it does not say the batch of one GPU, so no type is too small");
+    if (q->path.len == 0) {
+        fail_set(why, FAIL_INPUT,
+                 "%.*s without a config has no batch: any GPU might be large enough",
+                 STR_ARG(p->model));
+        return fail_hint(why, "--effective-batch-size N says what the training needs");
+    }
+    fail_set(why, FAIL_INPUT,
+             "%.*s: no batch of one GPU is said: any GPU might be large enough", STR_ARG(q->path));
     return fail_hint(why, "--effective-batch-size N says what the training needs, --key batch=PATH "
                           "the key of the config");
 }
