@@ -51,6 +51,7 @@ struct str answer_plan_text(struct arena *a, const struct plan *p) {
         buf_format(&text, ", %.*s", STR_ARG(p->optimizer));
     if (p->loss.len > 0) buf_format(&text, ", %.*s loss", STR_ARG(p->loss));
     if (p->checkpointing) buf_add(&text, STR(", checkpointing"));
+    if (p->compile) buf_add(&text, STR(", compiled"));
     if (p->shard.len > 0) buf_format(&text, ", %.*s", STR_ARG(p->shard));
     if (p->tensor_parallel > 1)
         buf_format(&text, ", tensor parallel %lld", (long long)p->tensor_parallel);

@@ -53,6 +53,7 @@ json_t *answer_plan_json(const struct plan *p) {
     if (p->adapter.len > 0) json_object_set_new(plan, "adapter", json_text(p->adapter));
     if (p->quant.len > 0) json_object_set_new(plan, "quant", json_text(p->quant));
     if (p->loss.len > 0) json_object_set_new(plan, "loss", json_text(p->loss));
+    if (p->compile) json_object_set_new(plan, "compile", json_true());
     if (p->shard.len > 0) json_object_set_new(plan, "shard", json_text(p->shard));
     if (p->tensor_parallel > 1)
         json_object_set_new(plan, "tensor_parallel", json_integer(p->tensor_parallel));

@@ -4,10 +4,21 @@
 #include "job/question/loss.h"
 #include "job/question/shard.h"
 
+static bool is_compile(const struct config_guard *g) {
+    return str_is(g->kind, "compile");
+}
+
+bool question_says_compile(const struct question *q) {
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
+        if (is_compile(&q->reading.guards[i])) return true;
+    return false;
+}
+
 // An adapter or sharding matter to inference, too; by what loss it was trained does not.
 bool question_counts_out(const struct question *q, const struct config_guard *g) {
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
+    if (is_compile(g)) return !q->plan.compile;
     return !q->plan.inference || !str_is(g->kind, "objective");
 }
 

@@ -267,6 +267,7 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
         .target_length = o->target_length,
         .classes = o->classes,
         .checkpointing = o->checkpointing,
+        .compile = o->compile,
         .ema = o->ema,
         .inference = o->inference,
         .layout = o->channels_last ? STR("nhwc") : (struct str){0},
@@ -280,6 +281,8 @@ static int fill_plan(struct question *q, const struct question_options *o, struc
     bool is_nhwc = p->layout.len > 0;
     take_switch(q, CONFIG_CHANNELS_LAST, &is_nhwc);
     if (is_nhwc) p->layout = STR("nhwc");
+    p->compile |= question_says_compile(q);
+    take_switch(q, CONFIG_COMPILE, &p->compile);
     int rc = o->inference ? 0 : take_optimizer(q, o->optimizer, why);
     if (rc == 0) rc = question_adapter(q, o, why);
     if (rc == 0) rc = question_loss(q, o, why);
@@ -386,6 +389,7 @@ static void follow_tape(struct question *q, const struct question_options *o) {
     q->plan.adapter = h->adapter;
     q->plan.quant = h->quant;
     q->plan.loss = h->loss;
+    q->plan.compile = h->compile.len > 0;
 }
 
 // Whether it was published in fp32, before there was bf16: T5 overflows in fp16, and GPT-2 has
@@ -415,11 +419,6 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
                            ? "weights and arithmetic are bf16, with a master copy in fp32"
                            : "weights, gradients and optimizer states are counted in bf16";
     question_say(q, "no --precision: %s", what);
-}
-
-static void say_broken_tapes(struct question *q) {
-    for (ptrdiff_t i = 0; i < q->store.broken_count; i++)
-        question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));
 }
 
 static int open_tables(struct question *q, const struct question *like, struct fail *why) {
@@ -461,7 +460,8 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
     question_adapter_check(q, o);
     q->range = (struct plan_range){o->least, o->most, o->multiple, q->plan.batch};
     note_not_modelled(q, o->is_measured);
-    say_broken_tapes(q);
+    for (ptrdiff_t i = 0; i < q->store.broken_count; i++)
+        question_say(q, "skipped: %.*s", STR_ARG(q->store.broken[i].message));
     return 0;
 }
 

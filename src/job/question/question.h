@@ -19,7 +19,7 @@ struct question_options {
         *loss, *offload;
     int64_t image_size, sequence_length, target_length, classes, ranks, tensor_parallel;
     int64_t batch, accumulation, effective, least, most, multiple;
-    bool checkpointing, inference, ema, channels_last;
+    bool checkpointing, inference, ema, channels_last, compile;
     double margin;
     int64_t overhead_bytes, others_bytes, host_bytes;
     bool model_is_optional;               // no option: trials need none
@@ -90,6 +90,8 @@ struct question_options {
                 "fp32 amp-fp16 amp-bf16 bf16 fp16"),                                               \
         CLI_ROW("channels-last", NULL, CLI_SWITCH, QUESTION_AT(type, channels_last),               \
                 "use the channels_last layout", NULL),                                             \
+        CLI_ROW("compile", NULL, CLI_SWITCH, QUESTION_AT(type, compile),                           \
+                "the model runs under torch.compile, as a config's torch_compile says", NULL),     \
         CLI_ROW("ema", NULL, CLI_SWITCH, QUESTION_AT(type, ema),                                   \
                 "keep an exponential moving average of the weights", NULL),                        \
         CLI_ROW("ranks", "N", CLI_COUNT, QUESTION_AT(type, ranks), "data-parallel devices", ""),   \
@@ -173,5 +175,7 @@ struct str question_not_modelled(const struct question *q);
 // For a prediction that ends in an error and shows no notes: says the same on stderr. Returns rc.
 int question_failed(const struct question *q, int rc);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
+// Whether a setting of the config that no role reads says torch.compile.
+bool question_says_compile(const struct question *q);
 
 #endif

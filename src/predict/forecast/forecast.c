@@ -126,6 +126,7 @@ int forecast_tape(struct forecast *f, int64_t batch, int64_t accumulation,
     struct forecast_tape *t = arena_new(f->arena, struct forecast_tape, 1);
     int rc = find_tape(f, &plan, batch == 1, t, why);
     if (rc == 0) add_buckets(f, t);
+    if (rc == 0) forecast_note_compile(f, t);
     if (rc == 0) f->tapes[accumulation > 1][batch == 1 && f->shape] = *ret_tape = t;
     return rc;
 }

@@ -229,6 +229,14 @@ static int serves_loss(const struct plan *p, const struct forecast_model *m,
     return str_is(p->loss, "liger") && str_starts(h->loss, STR("liger@")) ? 1 : NO;
 }
 
+// A compiled tape may need less than the same training without a compiler.
+static int serves_compile(const struct plan *p, const struct forecast_model *m,
+                          const struct tape_header *h) {
+    (void)m;
+    bool is_compiled = h->compile.len > 0;
+    return p->compile == is_compiled ? FREE : p->compile ? 30 : NO;
+}
+
 static int serves_name(const struct plan *p, const struct forecast_model *m,
                        const struct tape_header *h) {
     (void)p;
@@ -268,12 +276,13 @@ static void note_name(struct arena *a, const struct plan *p, struct forecast_tap
                    STR_ARG(p->model), STR_ARG(model));
 }
 
-enum { IMAGE_SIZE = 5 };
+enum { IMAGE_SIZE = 6 };
 static const struct property properties[] = {
     {"name", serves_name, note_name},
     {"mode", serves_mode, NULL},
     {"adapter", serves_adapter, NULL},
     {"loss", serves_loss, NULL},
+    {"compiler", serves_compile, NULL},
     {"sharding", serves_shard, NULL},
     [IMAGE_SIZE] = {"image size", serves_image, note_image},
     {"sequence length", serves_sequence, note_sequence},

@@ -18,6 +18,26 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
                         STR_ARG(unit_bytes(f->arena, forecast_gradient_bytes(t->tape))));
 }
 
+// Inductor fuses what eager PyTorch writes down and computes cheap things again; products,
+// convolutions and attention keep their outputs.
+void forecast_note_compile(struct forecast *f, struct forecast_tape *t) {
+    const struct tape_header *h = &t->entry->header;
+    static const char open[] = "CUDA graphs (mode reduce-overhead, max-autotune) and what is tried "
+                               "while it compiles are not counted";
+    if (!f->plan.compile) return;
+    t->is_upper_bound |= h->compile.len == 0;
+    if (h->compile.len > 0)
+        str_list_format(f->arena, &t->notes,
+                        "compiled (%.*s): buffers as Inductor of torch %.*s plans them, without "
+                        "graph breaks, with a wider band; %s",
+                        STR_ARG(h->compile), STR_ARG(h->torch), open);
+    else
+        str_list_format(f->arena, &t->notes,
+                        "compiled: counted as eager PyTorch, whose operations write down what "
+                        "Inductor fuses, so every figure is an upper bound; %s",
+                        open);
+}
+
 // Of a T5.
 static void note_lengths(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t) {

@@ -180,6 +180,7 @@ struct str forecast_record_command(struct arena *a, const struct plan *p,
                    STR_ARG(shell_word(a, p->shard)), (long long)(p->ranks > 1 ? p->ranks : 8));
     }
     if (p->loss.len > 0) buf_format(&text, " --loss %.*s", STR_ARG(shell_word(a, p->loss)));
+    if (p->compile) buf_format(&text, " --compile %s", p->shard.len > 0 ? "layers" : "model");
     if (p->quant.len > 0) buf_format(&text, " --quant %.*s", STR_ARG(shell_word(a, p->quant)));
     return buf_str(&text);
 }

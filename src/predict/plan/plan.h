@@ -38,7 +38,8 @@ struct plan {
                       // colon (plan_zero_read); empty: each has all
     struct str loss;  // a fused one, as plan_is_loss has it; empty: all logits at once
     bool checkpointing, ema, inference;
-    bool fused; // the optimizer's kernel needs no temporaries
+    bool compile; // torch.compile
+    bool fused;   // the optimizer's kernel needs no temporaries
 };
 
 // "amp-fp16"; the words of the tape's header.

@@ -57,6 +57,7 @@ static const struct header_field {
     NUMBER(host_bytes),
     NUMBER(host_pinned_bytes),
     NUMBER(tp),
+    TEXT(compile),
 #undef TEXT
 #undef NUMBER
 #undef FLAG

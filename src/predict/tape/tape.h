@@ -68,6 +68,7 @@ struct tape_header {
     struct str adapter, quant, weights; // "lora:16", "nf4", "bf16"; empty: none, none, not said
     struct str shard;                   // of one rank's part, "fsdp1"; empty: of all weights
     struct str loss;                    // a fused one, "liger"; empty: none
+    struct str compile;                 // "model" or "layers" by torch.compile; empty: not
     int64_t image_size, sequence_length, target_length, accumulation, classes, parameters, steps;
     int64_t ranks;                   // that the weights are spread over
     int64_t loss_tokens, loss_parts; // a sample's, and of how many its chunks are made
