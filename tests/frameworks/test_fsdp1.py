@@ -98,6 +98,11 @@ class TestShipped(Compared):
         SHAPES["fsdp1"] = dict(SHAPES["8B b2 s2048"], N=65536)  # more than an adapter's matrix has elements
         self.compare("qwen3", "fsdp1-lora", True, "fsdp1")
 
+    def test_four_bits_over_ranks(self):
+        SHAPES["fsdp1"] = dict(SHAPES["3B b4 s1000"], N=7)
+        self.compare("mistral", "fsdp1-qlora-dq", True, "fsdp1")
+        self.compare("llama", "fsdp1-qlora-accumulating", False, "fsdp1")
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -60,6 +60,10 @@ KINDS = {
     "fsdp1-accumulating": (dict(_AMP, weights="fp32", shard="fsdp1", accumulation=2), None),
     "fsdp1-lora": (dict(_AMP, shard="fsdp1"), ""),
     "fsdp1-lora-accumulating": (dict(_AMP, shard="fsdp1", accumulation=2), ""),
+    "fsdp1-qlora": (dict(_AMP, shard="fsdp1", quant="nf4"), ""),
+    "fsdp1-qlora-accumulating": (dict(_AMP, shard="fsdp1", quant="nf4", accumulation=2), ""),
+    "fsdp1-qlora-dq": (dict(_AMP, shard="fsdp1", quant="nf4-dq"), ""),
+    "fsdp1-qlora-dq-accumulating": (dict(_AMP, shard="fsdp1", quant="nf4-dq", accumulation=2), ""),
     "zero": (_ZERO, None),
     "zero-lora": (_ZERO, ""),
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
@@ -100,7 +104,7 @@ LEARNED = ("gpt2",)  # positions are a table, whose rows are a dimension
 PARTS = ("gpt_neox", "phi")  # of a head's size a part is rotated
 # Of experts: the dimensions that a layer of them has besides.
 EXPERTS = {"mixtral": "XA", "qwen2_moe": "XAW", "qwen3_moe": "XAW"}
-EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only
+EIGHTH = 8  # the grouped product of experts takes rows of whole 16 bytes only, and four bits are packed in whole words
 NO_FFN = ("qwen3_moe",)  # all of it is experts
 SEQ2SEQ = ("t5", "t5-gated")
 # What has a part of a sum, rounded: of the rows of that matrix where heads are shared.
@@ -124,8 +128,8 @@ OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER)
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
-SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or kind.startswith(("fsdp1-lora", "fsdp2-lora")) or "-qv" in kind or "-qkvo" in kind}
-SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in _FSDP1 if kind not in SOME})  # Llama 2
+SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
+SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
@@ -200,10 +204,15 @@ class Variant:
         """Is its loss made in chunks of tokens? Then there are two where the vocabulary is larger than the hidden size."""
         return self.kind in LIGER
 
+    @property
+    def is_of_eighths(self):
+        """Are its widths multiples of 8?"""
+        return self.family in EXPERTS or self.kind.startswith("fsdp1-qlora")
+
     def dims(self, which):
         """dims.first or dims.second of it."""
         return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
-                     by=EIGHTH if self.family in EXPERTS else 1, alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS))
+                     by=EIGHTH if self.is_of_eighths else 1, alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS))
 
     @property
     def facts(self):
@@ -254,7 +263,7 @@ class Variant:
     def bounds(self):
         """Of its dimensions."""
         heads = {"K": [1, 1]} if self.is_single_headed else {}
-        widths = {k: [8, BOUNDS[k][1], 8] for k in "DFW"} if self.family in EXPERTS else {}
+        widths = {k: [8, BOUNDS[k][1], 8] for k in "DFW"} if self.is_of_eighths else {}
         if self.family in SEQ2SEQ:
             widths = {k: [dims.BIASED_BY, BOUNDS[k][1], dims.BIASED_BY] for k in "SY"}
         return dict(BOUNDS, **dict(heads, **widths), L=[LEAST_LAYERS.get(self.family, BOUNDS["L"][0]), BOUNDS["L"][1]])

@@ -53,23 +53,38 @@ def _shard_terms(a, shape, d, layers):
     return out
 
 
+PACKED = 4  # weights of four bits in a word of two bytes (bnb_4bit_quant_storage bfloat16), as FSDP has to have them
+
+
+def _elements(shape, d):
+    """(letters, constant, what it is divided by) of a parameter's elements, or None."""
+    letters, by = [d.extent(n) for n in shape], 1
+    if None in letters and len(shape) == 2 and shape[1] == 1:
+        letters, by = [d.extent(PACKED * shape[0])], PACKED
+    if None in letters:
+        return None
+    number = math.prod(int(_CONSTANT.match(part).group() or 1) for part in letters)
+    return dims.order("".join(_CONSTANT.sub("", part) for part in letters)), number, by
+
+
 def _flat_terms(a, flat, d):
     """The size of what is made of parameters that are one. What pads them is there where the ranks do not divide them: the
     elements over the ranks, rounded up, are then one more than rounded down."""
     elements = collections.Counter()
     if sum(math.prod(shape) for shape in flat.shapes) % d.value["N"] == 0:
         raise NotATemplate("%s in %s: the ranks divide its parameters, so what pads them is not seen" % (a[4], a[5]))
-    for shape in flat.shapes:
-        letters = [d.extent(n) for n in shape]
-        if None in letters:
-            raise NotATemplate("%s in %s: a parameter of %s is no product of dimensions" % (a[4], a[5], shape))
-        number = 1
-        for part in letters:
-            number *= int(_CONSTANT.match(part).group() or 1)
-        elements[dims.order("".join(_CONSTANT.sub("", part) for part in letters))] += number
+    known = [_elements(shape, d) for shape in flat.shapes]
+    if None in known:
+        raise NotATemplate("%s in %s: a parameter of %s is no product of dimensions" % (a[4], a[5], flat.shapes[known.index(None)]))
+    by = max(divided for _, _, divided in known)
+    for letters, number, divided in known:
+        elements[letters] += number * by // divided
+    ranks = dims.text({"N": by})
+    if by > 1 and not flat.in_parts or flat.if_odd and by > 1:
+        raise NotATemplate("%s in %s: gradients of packed parameters" % (a[4], a[5]))
     if not flat.in_parts:
         return {name: flat.each * c for name, c in elements.items()}
-    part, down = ("[%s/N]" % dims.text(sum_) for sum_ in (elements, {**elements, "N": -1, "": 1}))
+    part, down = ("[%s/%s]" % (dims.text(sum_), ranks) for sum_ in (elements, {**elements, "N": -1, "": 1}))
     name = ("N" if flat.padded else "") + part
     return {name + part: flat.each, name + down: -flat.each} if flat.if_odd else {name: flat.each}
 

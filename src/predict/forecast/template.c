@@ -289,7 +289,7 @@ static struct str listed(struct arena *a, struct str words) {
 int forecast_shard_hint(struct fail *why) {
     return fail_hint(why, "with --shard fsdp1, fsdp2, zero1, zero2 and zero3 full fine-tuning and "
                           "LoRA of a Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are "
-                          "modelled");
+                          "modelled, QLoRA with fsdp1");
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -375,13 +375,16 @@ static void note_bounds(struct forecast *f, const struct wish *w, const struct t
 static void note_fsdp1(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
     static const char *const units[] = {
         "each layer and the rest a flat parameter, fp32 shards",
-        "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones"};
+        "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
+        "each layer and each matrix of the adapter a flat parameter, shards of frozen ones in four "
+        "bits packed as bf16 (bnb_4bit_quant_storage; their scales are whole on every GPU)"};
+    const struct plan *p = w->plan;
     str_list_format(f->arena, &t->notes,
                     "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
                     "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
                     "that wait for another stream count as freed; the first GPU is shown, and none "
                     "has more; in new trainings FSDP2 takes its place",
-                    (long long)w->plan->ranks, units[w->plan->adapter.len > 0]);
+                    (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
 }
 
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
