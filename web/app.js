@@ -392,6 +392,7 @@ document.addEventListener('visibilitychange', drawSoon);
 new Link({
     machine(machine) {
         page.machine = machine;
+        by('fleet-link').hidden = !machine.has_fleet;
         setText(by('version'), `batchfit ${clip(machine.version || '', 40)}`.trim());
     },
     history(history, day) {

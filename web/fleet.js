@@ -15,7 +15,7 @@ const name = (value) => known(value, (v) => clip(v, 60));
 const TABLES = {
     cards: [['GPU', (r) => name(r.gpu)], ['card', (r) => name(r.card)], ['used', (r) => percent(r.used_percent), true],
         ['hours', (r) => hours(r.hours), true], ['runs', (r) => r.runs, true], ['last run (UTC)', (r) => day(r.last_ms)],
-        ['', (r) => (r.idles ? 'idles' : '')]],
+        ['state', (r) => (r.idles ? 'idles' : '')]],
     oversized: [['model', (r) => name(r.model)], ['GPU', (r) => name(r.gpu)], ['trainings', (r) => r.runs, true],
         ['given', (r) => bytes(r.asked_bytes), true], ['peak', (r) => bytes(r.peak_bytes), true],
         ['times', (r) => known(r.times, (v) => v.toFixed(1)), true]],
@@ -24,10 +24,12 @@ const TABLES = {
         ['of the memory', (r) => percent(r.memory_percent), true], ['last run (UTC)', (r) => day(r.last_ms)]],
 };
 
-function table(columns, rows) {
+// What is wider than the screen scrolls in its place, by the keyboard too.
+function table(key, columns, rows) {
     const head = el('tr', {}, ...columns.map(([title, , isNumber]) => el('th', { scope: 'col', class: isNumber ? 'number' : '' }, title)));
     const body = rows.map((row) => el('tr', {}, ...columns.map(([, text, isNumber]) => el('td', { class: isNumber ? 'number' : '', dir: 'auto' }, String(text(row))))));
-    return el('table', { class: 'fleet-table' }, el('thead', {}, head), el('tbody', {}, ...body));
+    const all = el('table', { class: 'fleet-table' }, el('thead', {}, head), el('tbody', {}, ...body));
+    return el('div', { class: 'wide', role: 'group', tabindex: '0', 'aria-labelledby': `${key}-title` }, all);
 }
 
 function sentence(fleet) {
@@ -47,7 +49,7 @@ async function look() {
         said.textContent = sentence(fleet);
         for (const [key, columns] of Object.entries(TABLES)) {
             const rows = fleet[key];
-            document.getElementById(key).replaceChildren(rows.length ? table(columns, rows) : el('p', { class: 'quiet' }, 'None.'));
+            document.getElementById(key).replaceChildren(rows.length ? table(key, columns, rows) : el('p', { class: 'quiet' }, 'None.'));
         }
     } catch (why) {
         said.textContent = `No answer: ${why.message}`;
