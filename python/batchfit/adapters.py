@@ -6,7 +6,7 @@ import json
 
 import torch
 
-from . import four_bit
+from . import four_bit, loss_words
 from .errors import RecordError, UsageError
 from .sources import need
 
@@ -93,6 +93,10 @@ def apply(model, knobs):
         raise RecordError("peft: %s" % (str(why).split(".")[0],))
     if knobs.quant and knobs.quant_prepare == "trl" and not knobs.shard:
         _as_trl(model)
+    if knobs.quant and loss_words.is_tiled(knobs.loss):
+        for p in model.parameters():  # trl since 0.29: the adapter over four bits is in bf16
+            if p.requires_grad:
+                p.data = p.data.to(torch.bfloat16)
     return model, "peft " + peft.__version__
 
 

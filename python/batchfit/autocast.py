@@ -170,6 +170,11 @@ class Autocast:
                 _enabled(True)
         return kernel
 
+    @staticmethod
+    def dtype():
+        """The low precision; None outside autocast."""
+        return _dtype() if torch.is_autocast_enabled() else None
+
     def lower(self, tensors):
         """The tensors as an op of the low precision would get them; unchanged outside autocast."""
         if not torch.is_autocast_enabled():

@@ -302,6 +302,57 @@ def nonzero(rec, args, kwargs):
     return empty([x.numel(), 1], torch.int64)
 
 
+def _is_mask(indices):
+    """Are these one mask of true and false? Its places are unknown: all of them count, which is what full batches give."""
+    return len(indices) == 1 and indices[0] is not None and indices[0].dtype == torch.bool
+
+
+def _places(rec, mask, op):
+    """What nonzero finds of it for the call."""
+    rec.unknown_value()
+    rec.scratch(8 * mask.dim() * mask.numel(), op + ".nonzero")
+
+
+@rule("index.Tensor")
+def index(rec, args, kwargs):
+    x, indices = args
+    if not _is_mask(indices):
+        return aten.index.Tensor(x, indices)
+    mask = indices[0]
+    _places(rec, mask, "index")
+    return empty([mask.numel()] + list(x.shape[mask.dim():]), x.dtype)
+
+
+@rule("index_put")
+def index_put(rec, args, kwargs):
+    """Autograd's of a mask adds in place, but not where a dispatch mode looks on (FunctionsManual.cpp, index_backward)."""
+    x, indices = args[:2]
+    if rec.log.kind != "backward" or not _is_mask(indices) or not (len(args) > 3 and args[3]):
+        return aten.index_put.default(*args, **kwargs)
+    _places(rec, indices[0], "index_put")  # and adding up sorts them (native/cuda/Indexing.cu, index_put_with_sort_kernel)
+    for name in ("linear", "sorted", "original"):
+        rec.scratch(8 * indices[0].numel(), "index_put." + name)
+    return x
+
+
+@rule("masked_select")
+def masked_select(rec, args, kwargs):
+    x, mask = args
+    _places(rec, mask, "masked_select")
+    return empty([mask.numel()], x.dtype)
+
+
+@rule("logsumexp")
+def logsumexp(rec, args, kwargs):
+    """The largest of each row, and what is added up (native/ReduceOps.cpp, logsumexp_out_impl)."""
+    x, dims = args[0], args[1]
+    out = aten.logsumexp.default(*args, **kwargs)
+    if x.is_floating_point() and x.numel() and len(dims):
+        rec.scratch(nbytes(out), "logsumexp.max")
+        rec.scratch(nbytes(x), "logsumexp.exp")
+    return out
+
+
 @rule("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_")
 def amp_in_place(rec, args, kwargs):
     return args[0] if isinstance(args[0], torch.Tensor) else None

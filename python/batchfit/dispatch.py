@@ -148,6 +148,10 @@ class Recorder(TorchDispatchMode):
         """A storage changed its size, which no operation says."""
         self.log.resized(storage, op, self.modules.current())
 
+    def product(self):
+        """A product of matrices that no operation shows."""
+        self._cublas_workspace("mm")
+
     # -- dispatch -------------------------------------------------------------
 
     def _name(self, func):

@@ -34,7 +34,8 @@ KNOBS = {
     "attention": (("fused", "math"), "scaled_dot_product_attention's fused kernels or plain matmul + softmax"),
     "num_classes": (int, "number of classes"),
     "loss": (str, "ce or label-smoothing (classification); of a decoder liger (with its other layers, as transformers' use_liger_kernel has "
-             "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's); hf: only"),
+             "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), dpo (trl's: pairs, and "
+             "a reference model or the adapter switched off), dpo:precomputed, dpo@1.14 (of that version), dpo:llamafactory; hf: only"),
     "clip_grad": (float, "clip_grad_norm_ at this norm (0: off)"),
     "cudnn_benchmark": (bool, "torch.backends.cudnn.benchmark: empty_cache() after each trial"),
     "prefetch": (bool, "timm's side-stream loader: three float batches and one of bytes in stream 1"),
@@ -152,6 +153,8 @@ class Knobs:
         self._derive(said)
 
     def _derive(self, said):
+        if loss_words.is_tiled(self.loss) and self.quant_prepare is None:
+            self.quant_prepare = "none"  # by trl since 0.29; before, and elsewhere, by peft
         if self.mode == "inference":
             self.optimizer, self.grad_scaler, self.ema, self.accumulation, self.prefetch = "none", False, False, 1, False
         if self.grad_scaler is None:

@@ -27,6 +27,17 @@ def label_smoothing(logits, target):
 LOSSES = {"ce": F.cross_entropy, "label-smoothing": label_smoothing}
 
 
+def _weights(model):
+    """(module's name, tag, tensor) of each, once."""
+    seen = set()
+    for module_name, module in model.named_modules():
+        for tag, named in (("param", module._parameters), ("buffer", {**module._buffers, **getattr(module, "hidden", {})})):
+            for tensor in named.values():
+                if tensor is not None and id(tensor) not in seen:
+                    seen.add(id(tensor))
+                    yield module_name, tag, tensor
+
+
 class Script:
     """Runs STEPS optimizer steps of `job` at one batch under the recorder `rec`.
 
@@ -76,15 +87,13 @@ class Script:
     def _init(self):
         self.log.mark("init")
         model = self.job.model
-        seen = set()
-        for module_name, module in model.named_modules():
-            for tag, named in (("param", module._parameters), ("buffer", {**module._buffers, **getattr(module, "hidden", {})})):
-                for _, tensor in named.items():
-                    if tensor is not None and id(tensor) not in seen:
-                        seen.add(id(tensor))
-                        event = self._note(local(tensor), own_name(module_name) or "-", tag)
-                        if self.is_fsdp and tag == "param" and event:
-                            SHARDING.weight(event, tensor)
+        for module_name, tag, tensor in _weights(model):
+            event = self._note(local(tensor), own_name(module_name) or "-", tag)
+            if self.is_fsdp and tag == "param" and event:
+                SHARDING.weight(event, tensor)
+        if self.job.reference is not None:
+            for module_name, _, tensor in _weights(self.job.reference):
+                self._note(tensor, "reference." + module_name, "reference")
         if self.knobs.optimizer != "none":
             self.optimizer = self._make_optimizer()
         if self.knobs.ema:
@@ -148,7 +157,8 @@ class Script:
             self.output = None
 
     def _autocast(self):
-        dtype = None if self.knobs.shard else self.knobs.autocast_dtype  # sharded models have it inside
+        is_inside = self.knobs.shard or self.job.casts_itself  # as sharded models have it
+        dtype = None if is_inside else self.knobs.autocast_dtype
         return torch.autocast("cuda", getattr(torch, dtype)) if dtype else contextlib.nullcontext()
 
     def _micro_step(self, step, micro):

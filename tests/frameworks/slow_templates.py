@@ -38,6 +38,15 @@ class TestSeven(Compared):
             for shape in TWO:
                 self.compare(family, kind, True, shape, tied=True)
 
+    def test_pairs(self):
+        for kind in families.PAIRS:
+            for checkpointing in (False, True):
+                for shape in SHAPES:
+                    self.compare("llama", kind, checkpointing, shape)
+                for family in ("mistral", "qwen2", "qwen3"):
+                    for shape in TWO:
+                        self.compare(family, kind, checkpointing, shape)
+
     def test_ranks(self):
         for family in ("qwen2", "qwen3"):
             for shape in TWO:

@@ -96,7 +96,8 @@ class Compared(unittest.TestCase):
     def compare(self, family, kind, checkpointing, shape, tied=False):
         """The shipped template of the shape's kind, at the shape, is the tape that a recording gives."""
         value = OWN_SHAPES.get(family, SHAPES)[shape]
-        variant = families.Variant(family, kind, checkpointing, value["G"] > 1, tied, value["B"] == 1)
+        one = value["B"] == 1 and kind not in families.PAIRS  # of pairs there are two sequences then
+        variant = families.Variant(family, kind, checkpointing, value["G"] > 1, tied, one)
         if variant.one and (kind in families.ANY_BATCH or (family, kind) in families.ANY_BATCH_OF):
             return  # a template for more serves it, too
         if variant.is_split:  # of one GPU of four, or of as many as there are heads of keys and values

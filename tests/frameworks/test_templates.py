@@ -42,6 +42,13 @@ class TestDims(unittest.TestCase):
                   4 * v["F"] * (dims.CONSTANT_MOST + 1)):
             self.assertIsNone(self.text(n), n)
 
+    def test_a_length_that_is_cut_by_one(self):
+        d = dims.first("SDFVEKLB", beside=-1, alone="B")
+        v = d.value
+        self.assertEqual(dims.text(d.product(8 * v["B"] * (v["S"] - 1) * v["V"])), "8BSV-8BV")
+        self.assertEqual(dims.text(d.product(16 * v["B"])), "16B")
+        self.assertIsNone(d.product(8 * v["B"] * (v["S"] + 1)))
+
     def test_two_sets_have_no_marker_in_common_at_one_place(self):
         one, two = dims.first("SDFVEKLBGR"), dims.second("SDFVEKLBGR")
         self.assertFalse([k for k in one.marker if one.marker[k] == two.marker[k]])
@@ -398,6 +405,11 @@ class TestShipped(Compared):
         self.compare("gemma3_text", "qlora", False, "1B b2 s2048", tied=True)
         self.compare("phi3", "lora", True, "phi-4 b4 s2048")
         self.compare("gemma", "lora", False, "2B b2 s2048", tied=True)
+
+    def test_pairs(self):
+        self.compare("llama", "dpo-full", True, "3B b4 s1000")
+        self.compare("llama", "dpo-tiled-qlora", False, "8B b1 s131072")
+        self.compare("llama", "dpo-llamafactory-lora", True, "8B b2 s2048")
 
     def test_families_that_are_no_llama(self):
         self.compare("gpt2", "qlora", True, "medium b3 s512", tied=True)

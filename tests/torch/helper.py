@@ -19,7 +19,7 @@ warnings.filterwarnings("ignore")
 import torch  # noqa: E402
 
 KINDS = "init input forward backward optimizer zero_grad".split()
-TAGS = "param buffer input activation cast gradient optimizer temporary other".split()
+TAGS = "param buffer input activation cast gradient optimizer temporary other reference".split()
 CLASSES = "mm bmm conv_fwd conv_dgrad conv_wgrad attention elem noncontig norm bn_fwd bn_bwd reduce heavy opt".split()
 
 BATCHFIT = os.environ.get("BATCHFIT", os.path.join(HERE, "..", "..", "build", "batchfit"))

@@ -26,6 +26,14 @@ static const struct row rows[] = {
     {"llamafactory dpo", "c.yaml",
      "stage: dpo\nfinetuning_type: full\npref_loss: sigmoid\nper_device_train_batch_size: 1\n",
      "DPO (stage: dpo)"},
+    {"llamafactory dpo without a reference", "c.yaml",
+     "stage: dpo\nfinetuning_type: full\npref_loss: simpo\nper_device_train_batch_size: 1\n",
+     "SimPO (pref_loss: simpo), DPO (stage: dpo)"},
+    {"trl, what belongs to pairs", "c.yaml",
+     "per_device_train_batch_size: 1\nuse_peft: false\nbeta: 0.1\nrpo_alpha: 0.5\n"
+     "use_weighting: true\nprecompute_ref_log_probs: true\n",
+     "preference training (beta: 0.1), RPO's second loss (rpo_alpha: 0.5), weighted pairs "
+     "(use_weighting: true), a reference model's scores (precompute_ref_log_probs: true)"},
     {"llamafactory freeze", "c.yaml",
      "stage: kto\nfinetuning_type: freeze\nper_device_train_batch_size: 1\n",
      "frozen layers (finetuning_type: freeze), KTO (stage: kto)"},

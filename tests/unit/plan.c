@@ -122,6 +122,31 @@ static void an_adapter_is_one_text(void **state) {
     assert_int_equal(plan_adapter_rank(STR("dora:4")), 0);
 }
 
+static void a_loss_of_preferences_has_one_word_for_versions_that_need_the_same(void **state) {
+    (void)state;
+    static const char *const forms[][2] = {
+        {"dpo", "dpo"},
+        {"dpo@0.12", "dpo"},
+        {"dpo@1.13.0", "dpo"},
+        {"dpo@1.14", "dpo@1.14"},
+        {"dpo@2.0.1", "dpo@1.14"},
+        {"dpo:precomputed", "dpo:precomputed"},
+        {"dpo:precomputed@1.16.0", "dpo:precomputed@1.14"},
+        {"dpo:llamafactory", "dpo:llamafactory"},
+        {"liger@0.5.2", "liger@0.5.2"},
+    };
+    static const char *const none[] = {"dpo@0.11", "dpo@new",              "dpo:", "dpo:liger",
+                                       "dpo@1",    "dpo:llamafactory@1.14", "odpo", "dpo@1000.1"};
+    for (size_t i = 0; i < sizeof forms / sizeof *forms; i++) {
+        assert_true(str_is(plan_loss_form(str_of(forms[i][0])), forms[i][1]));
+        assert_true(plan_is_loss(str_of(forms[i][0])));
+    }
+    for (size_t i = 0; i < sizeof none / sizeof *none; i++) {
+        if (plan_is_loss(str_of(none[i]))) fail_msg("%s", none[i]);
+    }
+    assert_false(plan_is_preference(STR("liger")));
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(batches_are_multiples_above_and_any_below),
@@ -131,6 +156,7 @@ int main(void) {
         cmocka_unit_test(optimizers_are_known_by_their_spellings),
         cmocka_unit_test(precisions_have_names),
         cmocka_unit_test(an_adapter_is_one_text),
+        cmocka_unit_test(a_loss_of_preferences_has_one_word_for_versions_that_need_the_same),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -219,7 +219,7 @@ static const struct {
     {HEAD "l i 4000000\nl j 4000000\n/l\n/l\n", "x.tape:4: expected at most 4194304 events"},
     {HEAD "a 1 5 none\n",
      "x.tape:2: expected a tag (param buffer input activation cast gradient optimizer "
-     "temporary other), not 'none'"},
+     "temporary other reference), not 'none'"},
     {HEAD "a 1 5 other - {i}\n", "x.tape:2: expected only dimensions of the header and "
                                  "iterations of blocks that are open in 'i'"},
     {HEAD "l i L\na 9+i 5 other - {i}\n/l\na 1 5 other - {i}\n",

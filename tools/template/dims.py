@@ -45,11 +45,11 @@ def _split_sequence(taken, tiles, among):
     raise ValueError("no sequence length of %d tiles among %d" % (tiles, among))
 
 
-def _sequence(taken, tiles):
-    """(S, marker of S + 1) with ceil(S / 128) = tiles, S prime and S + 1 a power of two times a prime that is not taken."""
+def _sequence(taken, tiles, beside):
+    """(S, marker of S + beside) with ceil(S / 128) = tiles, S prime and the other a power of two times a prime that is not taken."""
     for s in range(128 * (tiles - 1) + 1, 128 * tiles + 1):
-        if _is_prime(s) and _is_prime(_odd_part(s + 1)) and not {s, _odd_part(s + 1)} & set(taken):
-            return s, _odd_part(s + 1)
+        if _is_prime(s) and _is_prime(_odd_part(s + beside)) and not {s, _odd_part(s + beside)} & set(taken):
+            return s, _odd_part(s + beside)
     raise ValueError("no sequence length of %d tiles" % tiles)
 
 
@@ -59,15 +59,15 @@ class Dims:
     primes: marker by letter; K absent stands for one key-value head, G for one query head a key-value head, R for no adapter, B
     for batch 1, D for a width that is the heads' together. parts: whether a part of a head may be told apart, as rotary
     embeddings of some families need; by: what widths are multiples of; alone: further letters that may stand alone in a size.
-    tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
+    beside: the length that stands beside S, labels that are padded (1) or cut (-1) by one. tiles: of 128 that the sequence has; or (S, Y), whose attention has a bias."""
 
-    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone=""):
+    def __init__(self, primes, tiles, layers=None, head_tiles=5, fused=False, parts=False, by=1, alone="", beside=1):
         p = dict(primes)
         if isinstance(tiles, tuple):
             (s, p["Y"]), after, self._ceils = tiles, None, BIASED
         else:
             taken = list(p.values()) + [tiles, head_tiles]
-            s, after = _split_sequence(taken, tiles, p["T"]) if "T" in p else _sequence(taken, tiles)
+            s, after = _split_sequence(taken, tiles, p["T"]) if "T" in p else _sequence(taken, tiles, beside)
             self._ceils = SPLIT_CEILS if "T" in p else CEILS
         heads, group = p.get("K", 1), p.get("G", 1)
         self.value = {"B": p.get("B", 1), "S": s, "K": heads, "G": group, "D": heads * group * (by * p["D"] if "D" in p else 8 * p["E"]),
@@ -77,7 +77,7 @@ class Dims:
         if "Y" in p:
             self.marker["Y"] = _prime_part(p["Y"])
         self._ceil = {name: ceil(self._of(letters), by) for name, (letters, by) in self._ceils.items()}
-        self._after = after
+        self._after, self._beside = after, beside
         self._parts, self._alone = parts, alone
         self._fused = fused and group + 2  # heads of query, key and value in one matrix: K(G + 2)
         assert after is None or list(self._ceil.values()) == [tiles, head_tiles], self._ceil
@@ -128,7 +128,7 @@ class Dims:
             n, fused = self._divide(n, self._fused, self._fused)
         more = 0
         if self._after:
-            n, more = self._divide(n, self.value["S"] + 1, self._after)
+            n, more = self._divide(n, self.value["S"] + self._beside, self._after)
         if fused:
             return self._fused_terms(letters, n, fused + more)
         if n is None or more > 1 or _rest(n) != 1 or n > CONSTANT_MOST:
@@ -136,7 +136,7 @@ class Dims:
         letters = order(letters)
         if not _can_be(letters + "S" * more, self._alone):
             return None
-        return {letters: n, order(letters + "S"): n} if more else {letters: n}
+        return {letters: n * self._beside, order(letters + "S"): n} if more else {letters: n}
 
     def _fused_terms(self, letters, n, times):
         """A product with the factor G + 2."""

@@ -93,6 +93,14 @@ KINDS = {
 LIGER = {"liger-" + kind: (dict(KINDS[kind][0], loss="liger"), KINDS[kind][1])
          for kind in "full full-amp lora lora-dropout qlora qlora-dq qlora-dropout qlora-dq-dropout".split()}
 KINDS.update(LIGER)
+# Of preferences: pairs, and beside what is trained a reference, or its scores with the data. trl leaves no dropout in them.
+PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1])
+         for loss, word, kinds in (("dpo", "dpo", "full full-amp lora qlora"), ("dpo:precomputed", "dpo-precomputed", "full full-amp"),
+                                   ("dpo:llamafactory", "dpo-llamafactory", "full full-amp lora qlora"),
+                                   ("dpo@1.14", "dpo-tiled", "full full-amp lora qlora"),
+                                   ("dpo:precomputed@1.14", "dpo-precomputed-tiled", "full full-amp"))
+         for kind in kinds.split()}
+KINDS.update(PAIRS)
 # Kinds that are made of some shapes only: (family, grouped, tied)
 _GROUPED = {(family, True, tied) for family in FAMILIES for tied in (False, True)}
 # Families whose models have one head of keys and values, where a copy vanishes that several need.
@@ -122,7 +130,7 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(), "full lora lora-qkvo lora-qkvo-dropout".split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", *_FSDP1) + tuple(LIGER)
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", *_FSDP1, *PAIRS) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER)
@@ -131,6 +139,8 @@ SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
+_OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
+SOME.update({kind: _OF_PAIRS | {("llama", False, False)} for kind in PAIRS})
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
 # Of families of which fewer are shipped: those of an adapter, and all of T5.
@@ -212,7 +222,8 @@ class Variant:
     def dims(self, which):
         """dims.first or dims.second of it."""
         return which(self.letters, fused=self.family in FUSED, single=self.is_single_headed, wide=self.is_chunked, parts=self.family in PARTS,
-                     by=EIGHTH if self.is_of_eighths else 1, alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS))
+                     by=EIGHTH if self.is_of_eighths else 1, beside=-1 if self.kind in PAIRS else 1,
+                     alone="K" * (self.family in SEQ2SEQ) + "R" * (self.family in EXPERTS) + "B" * (self.kind in PAIRS))
 
     @property
     def facts(self):

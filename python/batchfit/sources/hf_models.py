@@ -6,11 +6,11 @@ import os
 
 import torch
 
-from .. import adapters, build, loss_words, losses, stubs
+from .. import adapters, build, loss_words, losses, preference, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
-from .job import Job
+from .job import Job, TextJob
 
 TASKS = {"seq2seq": "seq2seq-lm", "decoder": "causal-lm", "encoder": "classification", "vision": "image"}
 OTHERS = {"mbart": "seq2seq", "pegasus": "seq2seq", "longt5": "seq2seq", "umt5": "seq2seq", "marian": "seq2seq",
@@ -95,44 +95,6 @@ def _cast(model, dtype):
         p.data = p.data.to(dtype)
 
 
-def _max_length(config):
-    for key in ("max_position_embeddings", "n_positions", "n_ctx"):
-        if isinstance(getattr(config, key, None), int) and getattr(config, key) > 0:
-            return getattr(config, key)
-    return 512
-
-
-class TextJob(Job):
-    """Tokens of full length (no padding) with labels."""
-
-    def __init__(self, model, library, config, task, kind, knobs):
-        length = knobs.seq_len or min(_max_length(config), 512)
-        target = (knobs.target_len or min(length, 128)) if task == "seq2seq-lm" else None
-        super().__init__(model, library, sequence_length=length, target_length=target, task=task,
-                         classes=config.num_labels if task == "classification" else None)
-        self.length, self.target, self.task, self.kind, self.train = length, target, task, kind, knobs.mode == "train"
-
-    def _tokens(self, batch, length, ones=False):
-        return build.new((batch, length), torch.int64, ones)
-
-    def inputs(self, batch):
-        made = {"input_ids": self._tokens(batch, self.length), "attention_mask": self._tokens(batch, self.length, True)}
-        if self.kind in ("bert", "electra", "albert"):
-            made["token_type_ids"] = self._tokens(batch, self.length)
-        if self.task == "classification":
-            made["labels"] = build.new((batch,), torch.int64)
-        else:
-            made["labels"] = self._tokens(batch, self.target or self.length)
-        return made
-
-    def forward(self, inputs):
-        return self.model(**inputs)
-
-    def forward_loss(self, inputs):
-        output = self.model(**inputs)
-        return output, output["loss"] if isinstance(output, dict) else output[0]
-
-
 class PixelJob(TextJob):
     """Images for a transformers vision model."""
 
@@ -144,6 +106,17 @@ class PixelJob(TextJob):
     def inputs(self, batch):
         return {"pixel_values": build.new((batch, 3, self.side, self.side)),
                 "labels": build.new((batch,), torch.int64)}
+
+
+def _pairs(model, build_another, library, config, kind, knobs):
+    """A preference.PairJob, with a reference where it is no part of the model itself."""
+    how, reference = loss_words.Preference(knobs.loss), None
+    if not knobs.adapter and not how.is_precomputed:
+        reference = build_another().eval()
+        if knobs.weights == "bf16":
+            _cast(reference, torch.bfloat16)
+        preference.apply(reference, knobs)
+    return preference.PairJob(model, reference, library, config, kind, knobs, how)
 
 
 def load(name, knobs):
@@ -164,14 +137,19 @@ def load(name, knobs):
         _cast(model, torch.bfloat16)
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
-    fused = loss_words.is_fused(knobs.loss)
-    if fused and task != "causal-lm":
+    fused, pairs = loss_words.is_fused(knobs.loss), loss_words.is_preference(knobs.loss)
+    if (fused or pairs) and task != "causal-lm":
         raise RecordError("--loss %s: of a decoder with its head, not of %s" % (knobs.loss, task))
     if fused:
         losses.apply(model, knobs)
+    if pairs:
+        preference.apply(model, knobs)
     model, adapter = adapters.apply(model, knobs)
     library = ", ".join(filter(None, ("transformers " + transformers.__version__, adapter)))
-    job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
+    if pairs:
+        job = _pairs(model, lambda: to_meta(_build(transformers, config, task, knobs)), library, config, kind, knobs)
+    else:
+        job = PixelJob(model, library, config, knobs) if task == "image" else TextJob(model, library, config, task, kind, knobs)
     job.hidden = getattr(config.get_text_config(), "hidden_size", None) if hasattr(config, "get_text_config") else None
     if fused:
         job.loss_facts = loss_words.facts(knobs.loss, job.length, config.vocab_size, config.hidden_size)

@@ -22,8 +22,11 @@ class Job:
     header   dict: image_size, sequence_length, target_length, classes ... as far as they apply
     """
 
+    casts_itself = False  # whether autocast is inside of forward_loss
+
     def __init__(self, model, library, **header):
         self.model, self.library, self.header = model, library, header
+        self.reference = None  # a second model that is not trained, or None
         self.rec = None  # the recorder, while recording
         self.is_used_up = False  # a recording changes the model: another one needs a fresh one
         self.after_step = None  # called with the number of the step after the optimizer, or None
@@ -90,3 +93,41 @@ class ImageJob(Job):
         output = first(self.forward(inputs))
         target = inputs[1] if inputs[1] is not None else self._target(output.shape[0])
         return output, self.loss(output, target)
+
+
+def _max_length(config):
+    for key in ("max_position_embeddings", "n_positions", "n_ctx"):
+        if isinstance(getattr(config, key, None), int) and getattr(config, key) > 0:
+            return getattr(config, key)
+    return 512
+
+
+class TextJob(Job):
+    """Tokens of full length (no padding) with labels."""
+
+    def __init__(self, model, library, config, task, kind, knobs):
+        length = knobs.seq_len or min(_max_length(config), 512)
+        target = (knobs.target_len or min(length, 128)) if task == "seq2seq-lm" else None
+        super().__init__(model, library, sequence_length=length, target_length=target, task=task,
+                         classes=config.num_labels if task == "classification" else None)
+        self.length, self.target, self.task, self.kind, self.train = length, target, task, kind, knobs.mode == "train"
+
+    def _tokens(self, batch, length, ones=False):
+        return build.new((batch, length), torch.int64, ones)
+
+    def inputs(self, batch):
+        made = {"input_ids": self._tokens(batch, self.length), "attention_mask": self._tokens(batch, self.length, True)}
+        if self.kind in ("bert", "electra", "albert"):
+            made["token_type_ids"] = self._tokens(batch, self.length)
+        if self.task == "classification":
+            made["labels"] = build.new((batch,), torch.int64)
+        else:
+            made["labels"] = self._tokens(batch, self.target or self.length)
+        return made
+
+    def forward(self, inputs):
+        return self.model(**inputs)
+
+    def forward_loss(self, inputs):
+        output = self.model(**inputs)
+        return output, output["loss"] if isinstance(output, dict) else output[0]

@@ -19,7 +19,8 @@ bool question_counts_out(const struct question *q, const struct config_guard *g)
     if (question_adapter_models(q, g) || question_shard_models(q, g) || question_loss_models(q, g))
         return false;
     if (is_compile(g)) return !q->plan.compile;
-    return !q->plan.inference || !str_is(g->kind, "objective");
+    const bool is_of_loss = str_is(g->kind, "objective") || str_is(g->kind, "preference");
+    return !q->plan.inference || !is_of_loss;
 }
 
 struct str question_not_modelled(const struct question *q) {

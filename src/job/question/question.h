@@ -48,9 +48,10 @@ struct question_options {
         CLI_ROW("quant", "WORD", CLI_TEXT, QUESTION_AT(type, quant),                             \
                 "with --lora: frozen weights in four bits, nf4 or nf4-dq", "nf4 nf4-dq"),        \
         CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
-                "how a language model's loss is computed: liger (with its layers, as "           \
-                "use_liger_kernel; needs --checkpointing); of a recording cut, chunked",         \
-                "liger"),                                                                        \
+                "a language model's loss: liger (with its layers, as use_liger_kernel; needs "   \
+                "--checkpointing); dpo (pairs and a reference model, trl 0.12 to 1.13), "        \
+                "dpo@1.14, dpo:precomputed, dpo:llamafactory; of a recording cut, chunked",      \
+                "liger dpo dpo@1.14 dpo:precomputed dpo:llamafactory"),                                                                        \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
                 "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, titan " \
                 "(fsdp2 as torchtitan does it; titan:op), zero1 to zero3 (DeepSpeed; "           \

@@ -46,6 +46,7 @@ struct tape_zero forecast_zero_of(const struct plan *p, const struct shape *s);
 void forecast_note_zero(struct forecast *f, const struct plan *p, const struct shape *s,
                         struct forecast_tape *t);
 // What to say of the model's own attention, experts and lengths.
+void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t);
 // What to say of AdamW's temporaries; is_fused: those of the template.

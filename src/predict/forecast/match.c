@@ -225,7 +225,7 @@ static int serves_adapter(const struct plan *p, const struct forecast_model *m,
 static int serves_loss(const struct plan *p, const struct forecast_model *m,
                        const struct tape_header *h) {
     (void)m;
-    if (p->inference || str_equal(p->loss, h->loss)) return FREE;
+    if (p->inference || str_equal(plan_loss_form(p->loss), plan_loss_form(h->loss))) return FREE;
     return str_is(p->loss, "liger") && str_starts(h->loss, STR("liger@")) ? 1 : NO;
 }
 

@@ -94,6 +94,29 @@ static void note_attention(struct forecast *f, const struct shape *s, struct for
                         (long long)window);
 }
 
+static const char *const scores[] = {
+    [PLAN_SCORES_WHOLE] = "all logits are counted several times, as trl from 0.12 to 1.13 has them: "
+                          "from 1.14 on it needs less (--loss dpo@1.14), before 0.12 more",
+    [PLAN_SCORES_TILED] = "tokens are scored by tiles of logits, as trl does from 1.14 on: earlier "
+                          "versions need more (--loss dpo)",
+    [PLAN_SCORES_LLAMAFACTORY] = "all logits and a softmax of them are counted, of both models, as "
+                                 "LLaMA-Factory has them"};
+
+void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    struct plan_preference how;
+    if (!plan_preference_read(p->loss, &how)) return;
+    const char *reference = "a second model is the reference, in the type of the weights";
+    if (how.is_precomputed)
+        reference = "the reference's scores come with the data (precompute_ref_log_probs)";
+    else if (p->adapter.len > 0)
+        reference = "the reference is the model with its adapter switched off";
+    str_list_format(f->arena, &t->notes,
+                    "a batch is of pairs, so twice as many sequences go through the model; %s; "
+                    "dropout is off, as disable_dropout has it",
+                    reference);
+    str_list_add(f->arena, &t->notes, str_of(scores[how.scores]));
+}
+
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,
                          struct forecast_tape *t) {
     note_lengths(f, p, s, t);

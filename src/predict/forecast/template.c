@@ -104,13 +104,20 @@ static int quant_excess(const struct wish *w, struct str has, struct str wanted)
 }
 
 static struct str loss_text(struct str loss) {
-    return loss.len > 0 ? loss : STR("of all logits");
+    return loss.len > 0 ? plan_loss_form(loss) : STR("of all logits");
 }
 static struct str wanted_loss(const struct wish *w) {
     return loss_text(w->plan->loss);
 }
 static struct str has_loss(const struct tape_shelf_entry *e) {
     return loss_text(e->entry.header.loss);
+}
+// A pass of the reference more; where that is a second model, there are templates without.
+static int loss_excess(const struct wish *w, struct str has, struct str wanted) {
+    struct plan_preference asked, had;
+    if (!plan_preference_read(wanted, &asked) || !plan_preference_read(has, &had)) return -1;
+    bool is_less = asked.is_precomputed && !had.is_precomputed && w->plan->adapter.len > 0;
+    return is_less && asked.scores == had.scores ? 1 : -1;
 }
 
 // Templates of ZeRO are of the model as its engine has it, and of one that says where stage 3 asks
@@ -198,7 +205,7 @@ static const struct property {
     {"adapter", wanted_adapter, has_adapter, adapter_excess},
     {"weights in four bits", wanted_quant, has_quant, quant_excess},
     {"sharding", wanted_shard, has_shard, NULL},
-    {"a loss", wanted_loss, has_loss, NULL},
+    {"a loss", wanted_loss, has_loss, loss_excess},
     {"optimizer", wanted_optimizer, has_optimizer, NULL},
     {"precision", wanted_precision, has_precision, NULL},
     {"gradient checkpointing", wanted_checkpointing, has_checkpointing, NULL},
@@ -422,7 +429,9 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
         str_list_add(a, &t->notes,
                      STR("weights are counted in fp32 under autocast: loaded in bf16 (--precision "
                          "bf16) a training needs less"));
-    if (p->loss.len > 0)
+    if (plan_is_preference(p->loss))
+        forecast_note_preference(f, p, t);
+    else if (p->loss.len > 0)
         str_list_add(a, &t->notes,
                      STR("liger-kernel 0.8 as use_liger_kernel applies it: the loss by chunks of "
                          "tokens, RMSNorm, gated units and rotary embedding in its kernels"));

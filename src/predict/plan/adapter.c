@@ -92,13 +92,3 @@ struct str plan_adapter_targets(struct str adapter) {
     struct str rest = plan_adapter_rest(adapter), targets = str_cut(&rest, ':');
     return str_is(targets, "all-linear") ? (struct str){0} : targets;
 }
-
-bool plan_is_loss(struct str text) {
-    struct str rest = text, word = str_cut(&rest, '@'), part = word, name = str_cut(&part, ':');
-    int64_t chunks = 0;
-    if (str_is(name, "liger"))
-        return (!part.p || str_is(part, "loss")) && (!rest.p || rest.len > 0);
-    if (rest.p) return false;
-    if (str_is(name, "chunked")) return !part.p || (str_to_i64(part, &chunks) && chunks > 0);
-    return str_is(text, "cut");
-}

@@ -36,7 +36,7 @@ struct plan {
     struct str quant;     // of frozen weights: one of plan_quants; empty: none
     struct str shard; // how the ranks share weights: one of plan_shards, of ZeRO with more behind a
                       // colon (plan_zero_read); empty: each has all
-    struct str loss;  // a fused one, as plan_is_loss has it; empty: all logits at once
+    struct str loss;  // as plan_is_loss has it; empty: cross-entropy of all logits at once
     bool checkpointing, ema, inference;
     bool compile; // torch.compile
     bool fused;   // the optimizer's kernel needs no temporaries
@@ -91,8 +91,24 @@ bool plan_zero_read(struct str shard, struct plan_zero *ret);
 bool plan_zero_is_same(const struct plan_zero *a, const struct plan_zero *b);
 const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a shard spells it
 // "liger" (with its other layers, as use_liger_kernel has them), "liger:loss", "liger@0.5.2",
-// "chunked", "chunked:16", "cut": the recorder's words.
+// "chunked", "chunked:16", "cut", and what plan_preference_read reads: the recorder's words.
 bool plan_is_loss(struct str text);
+// A loss of preferences, whose batch is of pairs: "dpo", "dpo:precomputed", "dpo@1.14",
+// "dpo:llamafactory".
+enum plan_scores {            // of tokens
+    PLAN_SCORES_WHOLE,        // of all logits, as trl from 0.12 to 1.13 makes them
+    PLAN_SCORES_TILED,        // by tiles of them, as it does from 1.14 on
+    PLAN_SCORES_LLAMAFACTORY, // with a softmax of all of them beside
+};
+struct plan_preference {
+    bool is_precomputed; // the reference's scores come with the data
+    enum plan_scores scores;
+};
+bool plan_preference_read(struct str loss, struct plan_preference *ret); // false: it is none
+bool plan_is_preference(struct str loss);
+struct str plan_preference_word(struct plan_preference p);
+// The word for all versions that need the same; of other losses the loss.
+struct str plan_loss_form(struct str loss);
 extern const char *const plan_places[];             // "", "cpu", "nvme"; NULL-ended
 extern const char *const plan_offloads[];           // "optimizer", "param"; NULL-ended
 bool plan_zero_offloads(const struct plan_zero *z); // something is elsewhere than on the GPU

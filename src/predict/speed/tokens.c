@@ -269,8 +269,10 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     struct speed_link link = {0};
     *ret =
         (struct speed){.step_s = NAN, .host_s = NAN, .samples_per_s = NAN, .low = NAN, .high = NAN};
-    // Of experts a token takes a few, and an encoder's tokens are not a decoder's.
+    // Of experts a token takes a few, an encoder's tokens are not a decoder's, and a reference's
+    // pass has no backward one.
     if (run->shape->experts > 0 || str_is(run->shape->kind, "seq2seq")) return false;
+    if (plan_is_preference(p->loss)) return false;
     bool is_known = p->batch > 0 && p->sequence_length > 0 && run->shape->parameters > 0 &&
                     run->gpu->bandwidth > 0 && run->gpu->fp32 > 0;
     if (!is_known || run->seen.bytes <= 0) return false;

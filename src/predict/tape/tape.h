@@ -36,6 +36,7 @@ enum tape_tag {
     TAPE_OPTIMIZER_STATE, // "optimizer"
     TAPE_TEMPORARY,
     TAPE_OTHER,
+    TAPE_REFERENCE, // weights of a second model that is not trained
     TAPE_TAG_COUNT
 };
 enum tape_class { // of work events

@@ -17,6 +17,7 @@ const char *const tape_tag_names[TAPE_TAG_COUNT] = {
     [TAPE_OPTIMIZER_STATE] = "optimizer",
     [TAPE_TEMPORARY] = "temporary",
     [TAPE_OTHER] = "other",
+    [TAPE_REFERENCE] = "reference",
 };
 
 const char *const tape_class_names[TAPE_CLASS_COUNT] = {

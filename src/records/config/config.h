@@ -146,6 +146,8 @@ enum config_role {
     CONFIG_LORA_TARGETS, // names of layers, or what stands for all of them
     CONFIG_LORA_DROPOUT,
     CONFIG_DOUBLE_QUANT,  // of weights in four bits: are their scales quantised, too
+    CONFIG_PREFERENCE,  // what may name a loss of preferences
+    CONFIG_PRECOMPUTED, // the scores of a reference model come with the data
     CONFIG_ZERO_BUCKET,   // DeepSpeed's reduce_bucket_size, elements
     CONFIG_ZERO_OVERLAP,  // DeepSpeed's overlap_comm
     CONFIG_ZERO_PREFETCH, // DeepSpeed's numbers of stage 3, elements, in the order of a plan's

@@ -29,6 +29,8 @@ static const struct {
     [CONFIG_LORA_TARGETS] = {"lora_targets", SORT_LIST},
     [CONFIG_LORA_DROPOUT] = {"lora_dropout", SORT_NUMBER},
     [CONFIG_DOUBLE_QUANT] = {"double_quant", SORT_BOOL},
+    [CONFIG_PREFERENCE] = {"preference", SORT_TEXT},
+    [CONFIG_PRECOMPUTED] = {"precomputed", SORT_BOOL},
     [CONFIG_ZERO_BUCKET] = {"zero_bucket", SORT_NUMBER},
     [CONFIG_ZERO_OVERLAP] = {"zero_overlap", SORT_BOOL},
     [CONFIG_ZERO_PREFETCH] = {"zero_prefetch", SORT_NUMBER},
