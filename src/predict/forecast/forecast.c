@@ -150,17 +150,14 @@ static void settle_sizes(struct forecast *f, const struct tape_header *h) {
 int forecast_open(struct forecast_cache *cache, const struct plan *plan,
                   struct forecast *ret_forecast, struct fail *why) {
     struct forecast f = {.arena = cache->arena, .cache = cache, .plan = *plan};
-    struct fail unknown = {0};
     bool is_own = forecast_is_own(cache, plan->model);
-    int found = is_own
-                    ? FAIL_INPUT
-                    : forecast_find_model(f.arena, cache->store, plan->model, &f.model, &unknown);
+    int found = FAIL_INPUT;
+    if (!is_own) found = forecast_find_model(f.arena, cache->store, plan->model, &f.model, NULL);
     int rc = forecast_shape(cache, plan->model, &f.shape, why);
     if (rc < 0) return rc;
     if (found < 0 && !f.shape) {
         if (is_own) return fail_set(why, FAIL_INPUT, "%.*s: no template", STR_ARG(plan->model));
-        if (why) *why = unknown;
-        return found;
+        return forecast_find_model(f.arena, cache->store, plan->model, &f.model, why);
     }
     if (found < 0) {
         bool has_library = str_starts(plan->model, STR("hf:"));

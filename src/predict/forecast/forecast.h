@@ -81,7 +81,7 @@ struct forecast {
 };
 
 // Finds the model ("swin_base_384", "google/mt5-large", "yolo11l.pt") in data/models.tsv and in the
-// store. FAIL_INPUT: the nearest names and the command that records it.
+// store. FAIL_INPUT: the nearest names and the command that records it, where there is a `why`.
 int forecast_find_model(struct arena *a, const struct tape_store *store, struct str spelled,
                         struct forecast_model *ret_model, struct fail *why);
 // timm's own name today of what is spelled: an old name of timm's, a team's ("efficientnet_v2_b3"),

@@ -41,7 +41,7 @@ static int find_alias(struct arena *a, struct str name, struct forecast_model *r
     if (rc < 0) return rc;
     while ((rc = tsv_next(&t, why)) > 0) {
         struct str alias = tsv_cell(&t, "name");
-        near_offer(near, alias);
+        if (near) near_offer(near, alias);
         if (!str_equal_nocase(alias, name)) continue;
         ret->name = tsv_cell(&t, "model");
         ret->image_size = 0;
@@ -75,7 +75,7 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
     struct near near = {.typed = without_source(bare)};
     struct forecast_model model = {0};
     for (int i = 0; i < 2; i++) {
-        int rc = find_alias(a, tries[i], &model, &near, why);
+        int rc = find_alias(a, tries[i], &model, why ? &near : NULL, why);
         if (rc < 0) return rc;
         if (rc == 0 && has_tapes(store, tries[i])) model.name = tries[i];
         if (model.name.len > 0 && has_tapes(store, model.name)) {
@@ -90,7 +90,7 @@ int forecast_find_model(struct arena *a, const struct tape_store *store, struct 
         *ret_model = in_timm;
         return 0;
     }
-    return unknown_model(a, store, spelled, &model, &near, why);
+    return why ? unknown_model(a, store, spelled, &model, &near, why) : FAIL_INPUT;
 }
 
 static int open_shapes(struct forecast_cache *cache, struct fail *why) {
