@@ -148,7 +148,7 @@ install: all ## DESTDIR= PREFIX=/usr/local
 	@meson install -C build $(if $(DESTDIR),--destdir "$(abspath $(DESTDIR))")
 dist: ## dist/: a folder and a tar that run on machines without our packages
 	@tools/dist
-wheel: ## dist/*.whl: the program as pip, uv and pipx install it, for both processors (needs Debian's sources and PyPI)
+wheel: ## dist/*.whl: the program as pip, uv and pipx install it; the other processor's in dist/aarch64 (needs Debian's sources and PyPI)
 	@tools/wheel
 deb: ## dist/*.deb (needs debhelper; lintian judges it where it is installed)
 	@tools/deb
