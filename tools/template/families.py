@@ -274,6 +274,8 @@ class Variant:
     def bounds(self):
         """Of its dimensions."""
         heads = {"K": [1, 1]} if self.is_single_headed else {}
+        if self.kind in PAIRS:  # one of which is two sequences, so no copy vanishes
+            heads["B"] = [1, BOUNDS["B"][1]]
         widths = {k: [8, BOUNDS[k][1], 8] for k in "DFW"} if self.is_of_eighths else {}
         if self.family in SEQ2SEQ:
             widths = {k: [dims.BIASED_BY, BOUNDS[k][1], dims.BIASED_BY] for k in "SY"}
