@@ -5,7 +5,7 @@
 #include "job/answer/breakdown.h"
 #include "job/answer/verdict.h"
 
-enum { CELLS = 8, AFTER_CLIFF = 2, LABEL = 8, CELL = 6, POWERS = 24 };
+enum { CELLS = 8, AFTER_CLIFF = 2, LABEL = 8, CELL = 6, CLIFF = 2, POWERS = 24 };
 
 struct cell {
     int64_t batch;
@@ -47,13 +47,13 @@ static bool is_cliff(const struct cell *cells, int i) {
     return i > 0 && cells[i].verdict == ANSWER_NOT && cells[i - 1].verdict != ANSWER_NOT;
 }
 
-static void put_row(struct arena *a, const struct cell *cells, int count, int row,
+static void put_row(struct arena *a, const struct cell *cells, int from, int to, int row,
                     struct show_style style, struct buf *out) {
     static const char *const labels[] = {"batch", "GiB", ""};
     static const char *const words[] = {
         [ANSWER_FITS] = "fits", [ANSWER_TIGHT] = "tight", [ANSWER_NOT] = "no"};
     show_padded(out, style, SHOW_DIM, str_of(labels[row]), LABEL, false);
-    for (int i = 0; i < count; i++) {
+    for (int i = from; i < to; i++) {
         const struct cell *c = &cells[i];
         struct str text = row == 0   ? str_format(a, "%lld", (long long)c->batch)
                           : row == 1 ? str_format(a, c->gib < 99.95 ? "%.1f" : "%.0f", c->gib)
@@ -71,5 +71,11 @@ void answer_cells(struct question *q, const struct answer *answer, struct show_s
     int count = gather(q, answer, cells);
     if (count < 2) return;
     buf_byte(out, '\n');
-    for (int row = 0; row < 3; row++) put_row(q->arena, cells, count, row, style, out);
+    // In as many rows of them as the terminal is narrow.
+    int each = style.width > 0 ? (style.width - LABEL - CLIFF) / CELL : count;
+    if (each < 1) each = 1;
+    for (int from = 0; from < count; from += each) {
+        int to = from + each < count ? from + each : count;
+        for (int row = 0; row < 3; row++) put_row(q->arena, cells, from, to, row, style, out);
+    }
 }

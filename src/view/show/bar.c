@@ -3,6 +3,8 @@
 // all parts are those of the sum, so that what looks full is full.
 #include "view/show/bar.h"
 
+#include "view/show/prose.h"
+
 #include <ctype.h>
 #include <math.h>
 #include <string.h>
@@ -107,6 +109,34 @@ static int legend_entry(struct buf *b, int column, int indent, int width, int en
     return column;
 }
 
+static void draw_sign(struct show_style style, int i, char (*letters)[2], struct buf *b) {
+    struct pen pen = {.b = b, .colour = style.colour};
+    put(&pen, fill_codes[i % COLOURS], fill_of(style, letters[i]));
+    put(&pen, NULL, " ");
+}
+
+static void draw_mark(struct show_style style, struct buf *b) {
+    show_text(b, style, SHOW_WARN, style.utf8 ? STR("┃") : STR("|"));
+    buf_byte(b, ' ');
+}
+
+// A line or more an entry, where they are wider than the terminal.
+static void draw_narrow_legend(const struct show_bar *bar, struct show_style style,
+                               char (*letters)[2], struct buf *b) {
+    for (int i = 0; i < bar->segment_count; i++) {
+        const struct show_segment *s = &bar->segments[i];
+        if (!(s->value > 0)) continue;
+        buf_add(b, STR("  "));
+        draw_sign(style, i, letters, b);
+        show_prose(b, style, SHOW_PLAIN,
+                   str_format(b->arena, "%.*s %.*s", STR_ARG(s->name), STR_ARG(s->text)), 4, 4);
+    }
+    if (isnan(bar->mark) || bar->mark_text.len == 0) return;
+    buf_add(b, STR("  "));
+    draw_mark(style, b);
+    show_prose(b, style, SHOW_DIM, bar->mark_text, 4, 4);
+}
+
 static void draw_legend(const struct show_bar *bar, struct show_style style, int indent, int width,
                         char (*letters)[2], struct buf *b) {
     int column = 0;
@@ -115,9 +145,7 @@ static void draw_legend(const struct show_bar *bar, struct show_style style, int
         if (!(s->value > 0)) continue;
         int entry = 2 + show_width(s->name) + 1 + show_width(s->text) + 2;
         column = legend_entry(b, column, indent, width, entry);
-        struct pen pen = {.b = b, .colour = style.colour};
-        put(&pen, fill_codes[i % COLOURS], fill_of(style, letters[i]));
-        put(&pen, NULL, " ");
+        draw_sign(style, i, letters, b);
         show_text(b, style, SHOW_PLAIN, s->name);
         buf_byte(b, ' ');
         show_text(b, style, SHOW_DIM, s->text);
@@ -126,8 +154,7 @@ static void draw_legend(const struct show_bar *bar, struct show_style style, int
     }
     if (!isnan(bar->mark) && bar->mark_text.len) {
         legend_entry(b, column, indent, width, 2 + show_width(bar->mark_text));
-        show_text(b, style, SHOW_WARN, style.utf8 ? STR("┃") : STR("|"));
-        buf_byte(b, ' ');
+        draw_mark(style, b);
         show_text(b, style, SHOW_DIM, bar->mark_text);
     }
     while (b->count && b->items[b->count - 1] == ' ') b->count--;
@@ -159,5 +186,8 @@ void show_bar(const struct show_bar *bar, struct show_style style, struct buf *b
     show_text(b, style, bar->tone, bar->text);
     while (b->count && b->items[b->count - 1] == ' ') b->count--;
     buf_byte(b, '\n');
-    draw_legend(bar, style, width < LEAST_WIDTH ? 2 : indent, width, letters, b);
+    if (width < LEAST_WIDTH)
+        draw_narrow_legend(bar, style, letters, b);
+    else
+        draw_legend(bar, style, indent, width, letters, b);
 }

@@ -11,7 +11,7 @@
 #include <stdarg.h>
 #include <string.h>
 
-enum { GAP = 2, LEAST_WRAP = 20, MOST_LEAST = 40, HIDDEN = -1 };
+enum { GAP = 2, LEAST_BESIDE = 20, LEAST_WRAP = 20, MOST_LEAST = 40, HIDDEN = -1 };
 
 struct show_table show_table_new(struct arena *a, struct str title) {
     return (struct show_table){.arena = a, .title = title};
@@ -233,6 +233,20 @@ static void draw_left_out(const struct show_table *t, struct show_style style, c
     if (names.count > 0) show_prose(b, style, SHOW_DIM, buf_str(&names), 0, 2);
 }
 
+// Beside the names, or below them where too little would be left.
+static void draw_stacked_cell(struct str name, int names, const struct show_cell *cell,
+                              struct show_style style, struct buf *b) {
+    int column = names + 2 * GAP;
+    if (style.width > 0 && style.width < column + LEAST_BESIDE) {
+        show_prose(b, style, SHOW_DIM, name, 2, 2);
+        column = 2 * GAP;
+        buf_add(b, STR("    "));
+    } else {
+        show_padded(b, style, SHOW_DIM, name, names + GAP, false);
+    }
+    show_prose(b, style, cell->tone, cell->text, column, column);
+}
+
 // A block a row: what its first column says, then a line a column.
 static void draw_stacked(const struct show_table *t, struct show_style style, struct buf *b) {
     int names = 0;
@@ -251,8 +265,7 @@ static void draw_stacked(const struct show_table *t, struct show_style style, st
             const struct show_cell *cell = cell_at(t, row, i);
             if (cell->text.len == 0) continue;
             buf_add(b, STR("  "));
-            show_padded(b, style, SHOW_DIM, t->columns[i].shown, names + GAP, false);
-            show_prose(b, style, cell->tone, cell->text, names + 2 * GAP, names + 2 * GAP);
+            draw_stacked_cell(t->columns[i].shown, names, cell, style, b);
         }
     }
 }
