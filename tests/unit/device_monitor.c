@@ -231,23 +231,34 @@ static void both_process_layouts_are_read(void **state) {
     assert_int_equal(s.cards[0].processes[2].kinds, DEVICE_GRAPHICS);
 }
 
+// By the driver, which says that there was too little room for 10,000, and by a recording.
 static void only_the_largest_processes_are_kept(void **state) {
+    enum { MANY = 10000, PRIME = 10007 };
     (void)state;
     ARENA_AUTO a = {0};
     struct buf b = buf_new(&a);
-    buf_format(&b, "{\"driver_version\":\"550.1\",\"devices\":[{\"name\":\"x\",\"processes\":[");
-    for (int i = 1; i <= 100; i++) {
-        buf_format(&b, "%s{\"pid\":%d,\"used_bytes\":%d}", i > 1 ? "," : "", i, i * 37 % 101);
+    buf_format(&b,
+               "{\"machine\":1,\"driver_version\":\"550.1\",\"devices\":[{\"name\":\"x\",\"uuid\":"
+               "\"GPU-00000000-0000-0000-0000-000000000001\",\"processes\":[");
+    for (int i = 1; i <= MANY; i++) {
+        buf_format(&b, "%s{\"pid\":%d,\"used_bytes\":%d}", i > 1 ? "," : "", i, i * 37 % PRIME);
     }
     buf_format(&b, "]}]}");
     const char *folder = play(&a, buf_z(&b));
-    struct device_snapshot s = look(&a, NULL);
-    drop_machine(&a, folder);
-    assert_int_equal(s.cards[0].process_count, DEVICE_PROCESSES);
-    assert_int_equal(s.cards[0].processes_unlisted, 100 - DEVICE_PROCESSES);
-    for (int i = 0; i < DEVICE_PROCESSES; i++) {
-        assert_int_equal(s.cards[0].processes[i].used_bytes, 100 - i);
+    for (int recorded = 0; recorded < 2; recorded++) {
+        struct device_snapshot s = look(&a, recorded ? folder : NULL);
+        assert_int_equal(s.cards[0].process_count, DEVICE_PROCESSES);
+        assert_int_equal(s.cards[0].processes_unlisted, MANY - DEVICE_PROCESSES);
+        int64_t largest = PRIME, pid = 0;
+        for (int i = 0; i < DEVICE_PROCESSES; i++) { // no process has some of the numbers
+            pid = s.cards[0].processes[i].pid;
+            assert_true(s.cards[0].processes[i].used_bytes == pid * 37 % PRIME);
+            assert_true(s.cards[0].processes[i].used_bytes < largest);
+            largest = s.cards[0].processes[i].used_bytes;
+        }
+        assert_true(largest > PRIME - 2 * DEVICE_PROCESSES);
     }
+    drop_machine(&a, folder);
 }
 
 // Marks for "not available" in place of values, and a code for every call.

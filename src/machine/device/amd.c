@@ -180,12 +180,8 @@ static void read_processes(const char *root, const char *bus_id, struct device_c
         snprintf(fdinfo, sizeof fdinfo, "%s/fdinfo", folder);
         double bytes = vram_of(fdinfo, bus_id);
         if (isnan(bytes)) continue;
-        if (card->process_count == DEVICE_PROCESSES) {
-            card->processes_unlisted++;
-            continue;
-        }
-        struct device_process *p = &card->processes[card->process_count++];
-        *p = device_process_unknown(pid);
+        struct device_process *p = device_process_place(card, pid, (int64_t)bytes);
+        if (!p) continue;
         p->used_bytes = (int64_t)bytes;
         p->kinds = DEVICE_COMPUTE;
         text_in(folder, "comm", p->name, sizeof p->name);

@@ -16,6 +16,7 @@ enum {
     NVML_OK = 0,
     NVML_NOT_SUPPORTED = 3,
     NVML_NOT_FOUND = 6,
+    NVML_INSUFFICIENT_SIZE = 7,
     NVML_TIMEOUT = 10,
     NVML_NO_LIBRARY = 12,
     NVML_NO_FUNCTION = 13,
@@ -90,6 +91,11 @@ void device_card_renew(struct device_card *card);
 void device_explain_none(struct device_list *list);
 // A process of which only the number is known, and what ROOT/proc says of it (process.c).
 struct device_process device_process_unknown(int64_t pid);
+// Its place among those of the GPU that are kept, which are the largest; one that is listed twice
+// is one. NULL: it is not among them, and only counted.
+struct device_process *device_process_place(struct device_card *card, int64_t pid,
+                                            int64_t used_bytes);
+void device_processes_sort(struct device_card *card); // the largest first
 void device_process_look(const char *root, struct device_process *p);
 // Fills in the memory of a GPU that shares the CPU's, by ROOT/proc/meminfo.
 void device_unified_memory(const char *root, struct device_card *card);

@@ -20,7 +20,7 @@ struct entry {
     uint64_t used_bytes; // 2^64-1: not told
 };
 static_assert(sizeof(struct entry) == 16, "nvmlProcessInfo_v1_t");
-enum { ENTRY_V1 = 16, ENTRY_V2 = 24, ENTRY_530 = 32, ENTRIES = 256 };
+enum { ENTRY_V1 = 16, ENTRY_V2 = 24, ENTRY_530 = 32, ENTRIES = 256, ENTRIES_MOST = 1 << 17 };
 
 static const struct {
     const char *base;
@@ -71,40 +71,40 @@ void device_nvml_find_processes(const struct nvml *n, struct str driver_version,
     calls->has_process_names = n->api.standin || is_first_namespace();
 }
 
-// A process that is in two lists is one.
-static struct device_process *place_for(struct device_card *card, int64_t pid, int64_t used_bytes) {
-    struct device_process *least = card->processes;
-    for (int i = 0; i < card->process_count; i++) {
-        struct device_process *p = &card->processes[i];
-        if (p->pid == pid) return p;
-        if (p->used_bytes < least->used_bytes) least = p;
+// As many entries as there are: with too little room the driver says how many, and by the next call
+// there may be more. The caller frees them; NULL: it does not tell.
+static char *entries_of(nvml_call f, struct nvml_handle *handle, unsigned *ret_count) {
+    unsigned room = ENTRIES, count = ENTRIES;
+    for (int again = 0; f && again < 4; again++, room = count + ENTRIES) {
+        char *entries = room <= ENTRIES_MOST ? calloc(room, ENTRY_530) : NULL;
+        count = room;
+        int code = entries ? ((int (*)(struct nvml_handle *, unsigned *, void *))f)(handle, &count,
+                                                                                    entries)
+                           : NVML_INSUFFICIENT_SIZE;
+        *ret_count = count < room ? count : room;
+        if (code == NVML_OK) return entries;
+        free(entries);
+        if (code != NVML_INSUFFICIENT_SIZE) break;
     }
-    bool is_full = card->process_count == DEVICE_PROCESSES;
-    if (is_full) card->processes_unlisted++;
-    if (is_full && used_bytes <= least->used_bytes) return NULL; // the largest are kept
-    struct device_process *p = is_full ? least : &card->processes[card->process_count++];
-    *p = device_process_unknown(pid);
-    return p;
+    return NULL;
 }
 
 static void add_list(const struct nvml_calls *calls, int list, struct nvml_handle *handle,
                      struct device_card *card) {
-    _Alignas(uint64_t) char entries[ENTRIES * ENTRY_530] = {0};
-    nvml_call f = calls->processes[list];
-    unsigned count = ENTRIES;
-    if (!f || ((int (*)(struct nvml_handle *, unsigned *, void *))f)(handle, &count, entries)) {
-        return;
-    }
+    unsigned count;
+    char *entries = entries_of(calls->processes[list], handle, &count);
+    if (!entries) return;
     card->has_processes = true;
-    for (unsigned i = 0; i < count && i < ENTRIES; i++) {
+    for (unsigned i = 0; i < count; i++) {
         struct entry e;
         memcpy(&e, entries + (size_t)i * (size_t)calls->process_bytes[list], sizeof e);
         int64_t bytes = e.used_bytes > (uint64_t)1 << 60 ? -1 : (int64_t)e.used_bytes;
-        struct device_process *p = place_for(card, e.pid, bytes);
+        struct device_process *p = device_process_place(card, e.pid, bytes);
         if (!p) continue;
         p->kinds |= lists[list].kind;
         if (bytes > p->used_bytes) p->used_bytes = bytes;
     }
+    free(entries);
 }
 
 // "/usr/bin/python3 train.py" is python3; the rest of a command line is nobody's business.
@@ -124,12 +124,6 @@ static const char *known_name(const struct device_process *before, int count, in
         if (before[i].pid == pid) return before[i].name;
     }
     return "";
-}
-
-static int by_memory(const void *a, const void *b) {
-    const struct device_process *x = a, *y = b;
-    if (x->used_bytes != y->used_bytes) return x->used_bytes < y->used_bytes ? 1 : -1;
-    return (x->pid > y->pid) - (x->pid < y->pid);
 }
 
 // nvmlProcessUtilizationSample_t, of which the driver keeps some seconds.
@@ -180,5 +174,5 @@ void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place pla
         if (calls->has_process_names) device_process_look(root, p);
     }
     add_utilisation(calls, place.handle, card);
-    qsort(card->processes, (size_t)card->process_count, sizeof *card->processes, by_memory);
+    device_processes_sort(card);
 }

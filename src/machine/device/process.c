@@ -26,6 +26,32 @@ struct device_process device_process_unknown(int64_t pid) {
                                    .start_ticks = -1};
 }
 
+struct device_process *device_process_place(struct device_card *card, int64_t pid,
+                                            int64_t used_bytes) {
+    struct device_process *least = card->processes;
+    for (int i = 0; i < card->process_count; i++) {
+        struct device_process *p = &card->processes[i];
+        if (p->pid == pid) return p;
+        if (p->used_bytes < least->used_bytes) least = p;
+    }
+    bool is_full = card->process_count == DEVICE_PROCESSES;
+    if (is_full) card->processes_unlisted++;
+    if (is_full && used_bytes <= least->used_bytes) return NULL;
+    struct device_process *p = is_full ? least : &card->processes[card->process_count++];
+    *p = device_process_unknown(pid);
+    return p;
+}
+
+static int by_memory(const void *a, const void *b) {
+    const struct device_process *x = a, *y = b;
+    if (x->used_bytes != y->used_bytes) return x->used_bytes < y->used_bytes ? 1 : -1;
+    return (x->pid > y->pid) - (x->pid < y->pid);
+}
+
+void device_processes_sort(struct device_card *card) {
+    qsort(card->processes, (size_t)card->process_count, sizeof *card->processes, by_memory);
+}
+
 // Ends with a NUL that is not counted; 0: it is not there, or empty.
 static size_t read_file(const char *root, int64_t pid, const char *name, char text[FILE_MOST]) {
     char path[PATH];

@@ -76,11 +76,10 @@ static int read_processes(const json_t *object, struct device_card *card, struct
         if (i >= MAX_PROCESSES || read_process(process, &p, why)) {
             return fail_wrap(why, "process %d", (int)i);
         }
-        if (card->process_count == DEVICE_PROCESSES)
-            card->processes_unlisted++;
-        else
-            card->processes[card->process_count++] = p;
+        struct device_process *place = device_process_place(card, p.pid, p.used_bytes);
+        if (place) *place = p;
     }
+    device_processes_sort(card);
     return 0;
 }
 
