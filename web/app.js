@@ -246,7 +246,7 @@ function drawMachine(snapshot) {
 const LINK_WORDS = {
     connecting: () => 'connecting',
     live: () => 'live',
-    stale: (link) => `stale: no data for ${Math.round(link.silence_s)} s`,
+    stale: (link) => `stale: no data for ${figure(link.silence_s, 'seconds')}`,
     lost: () => 'no connection, retrying',
     refused: () => 'the server requires its token: reload the page to enter it',
 };

@@ -12,7 +12,7 @@ export class Link {
     constructor(on) {
         this.on = on; // {machine, history, snapshot, state}
         this.state = 'connecting';
-        this.heard = performance.now();
+        this.hear();
         this.tries = 0;
         this.interval_ms = 1000;
     }
@@ -20,6 +20,12 @@ export class Link {
     start() {
         this.open();
         setInterval(() => this.watch(), 1000);
+        for (const [target, name] of [
+            [document, 'visibilitychange'],
+            [window, 'pageshow'],
+            [window, 'online'],
+        ])
+            target.addEventListener(name, () => document.hidden || this.wake());
     }
 
     async fetchJson(path) {
@@ -40,7 +46,7 @@ export class Link {
         const turn = {};
         this.turn = turn;
         if (this.stream) this.stream.close();
-        this.heard = performance.now();
+        this.hear();
         try {
             const [machine, history, day] = await Promise.all([
                 this.fetchJson('machine'),
@@ -71,7 +77,7 @@ export class Link {
             return; // cut off; the next one comes
         }
         if (snapshot.watch !== 1) return;
-        this.heard = performance.now();
+        this.hear();
         this.tries = 0;
         this.become('live');
         this.on.snapshot(snapshot);
@@ -87,13 +93,32 @@ export class Link {
         setTimeout(() => this.open(), wait);
     }
 
+    hear() {
+        this.heard = performance.now();
+        this.heard_at_ms = Date.now();
+    }
+
+    // A phone that sleeps stops the first clock, and whoever sets the time moves the second.
     get silence_s() {
-        return (performance.now() - this.heard) / 1000;
+        return Math.max(performance.now() - this.heard, Date.now() - this.heard_at_ms) / 1000;
+    }
+
+    get patience_s() {
+        return Math.max(5, (3 * this.interval_ms) / 1000);
+    }
+
+    // Back from sleep, or from behind other pages: what stands there is old, and the stream of
+    // before may be dead without an error.
+    wake() {
+        if (this.state === 'live' && this.silence_s > this.patience_s) this.become('stale');
+        if (this.state !== 'stale' && this.state !== 'lost') return;
+        this.tries = 0;
+        this.open();
     }
 
     // A connection can be open and dead: a laptop that slept, a firewall that forgot.
     watch() {
-        const patience_s = Math.max(5, (3 * this.interval_ms) / 1000);
+        const { patience_s } = this;
         if (this.state === 'live' && this.silence_s > patience_s) this.become('stale');
         if (this.turn && this.stream && this.silence_s > 4 * patience_s) this.again(this.turn);
         this.on.state(this);

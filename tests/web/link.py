@@ -31,6 +31,32 @@ def ranges(chromium):
         page.close()
 
 
+def asleep(chromium):
+    """a phone that slept says how old its figures are when it wakes, and fetches new ones at once"""
+    before = (
+        'window.opened = 0; const Real = EventSource;'
+        'window.EventSource = class extends Real { constructor(...a) { super(...a); opened += 1; } };'
+        "window.words = []; addEventListener('load', () => new MutationObserver(() => words.push("
+        "document.body.dataset.link + ' ' + document.getElementById('link-text').textContent))"
+        ".observe(document.body, {attributes: true, attributeFilter: ['data-link']}));"
+    )
+    with Server('laptop') as server:
+        page = chromium.page(before=before)
+        page.goto(server.url)
+        page.wait("document.body.dataset.link === 'live'")
+        opened = page.eval('opened')
+        page.eval(
+            'words.length = 0; { const real = Date.now; Date.now = () => real() + 7200e3; }'
+            "document.dispatchEvent(new Event('visibilitychange'))"
+        )
+        page.wait(f'opened > {opened}', 4, what='a new stream')
+        page.wait("document.body.dataset.link === 'live'", 10)
+        words = page.eval('words')
+        need(words[0].startswith('stale stale: no data for 2'), words)
+        quiet(page, server)
+        page.close()
+
+
 def token(chromium):
     """a browser without the token is asked for it, and gets in with it"""
     secret = '0123456789abcdef0123456789abcdef'
@@ -113,4 +139,4 @@ def order(chromium):
         page.close()
 
 
-LINK_CASES = ranges, token, stretch, order
+LINK_CASES = ranges, asleep, token, stretch, order
