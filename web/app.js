@@ -105,7 +105,18 @@ function keepReadings(snapshot) {
     page.day = null;
 }
 
+// A server whose clock was set back: what was kept stays as long ago as it is, as in the server's own
+// history; else nothing would be newer until the clock is where it was.
+function followClock(snapshot) {
+    const back_ms = page.snapshot ? page.snapshot.at_ms - snapshot.at_ms : 0;
+    if (back_ms < 1000) return;
+    for (const all of [page.series, page.days, runs.series])
+        for (const series of all.values()) series.shift(-back_ms - series.grain_ms);
+    page.counters.clear();
+}
+
 function takeSnapshot(snapshot) {
+    followClock(snapshot);
     page.snapshot = snapshot;
     readCards(snapshot);
     keepReadings(snapshot);

@@ -242,7 +242,8 @@ export class ChartGroup {
         const to = span.until_ms ?? series.newest;
         this.span = span;
         this.to = series.newest;
-        if (!Number.isFinite(to) || (!is_urgent && to - this.drawn_at < span.patience_ms)) return;
+        const drawn_ago_ms = Math.abs(to - this.drawn_at); // a clock may be set back
+        if (!Number.isFinite(to) || (!is_urgent && drawn_ago_ms < span.patience_ms)) return;
         this.drawn_at = to;
         const from = to - span.ms;
         for (const chart of this.charts) {

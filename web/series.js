@@ -48,6 +48,13 @@ export class Series {
         this.count = Math.min(this.count + 1, this.most);
     }
 
+    // The clock that the times are of was set by so much.
+    shift(ms) {
+        for (let i = 0; i < this.count; i++) {
+            this.at[(this.end + this.most - 1 - i) % this.most] += ms;
+        }
+    }
+
     // Lists of equal length, oldest first, as /api/v1/history has them: what the server kept while
     // this page was not there. What we have seen ourselves and it does not have stays.
     load(lists) {

@@ -57,6 +57,26 @@ def asleep(chromium):
         page.close()
 
 
+def clock(chromium):
+    """a server whose clock is set back by two hours: the charts go on"""
+    before = (
+        'window.ahead_ms = window.heard = 0; const Real = EventSource;'
+        'window.EventSource = class extends Real { addEventListener(kind, listener) {'
+        'super.addEventListener(kind, (event) => { const s = JSON.parse(event.data); s.at_ms += ahead_ms; s.cards.forEach((c) => { c.gauges.power_watts = watts; });'
+        'window.heard += 1; listener({data: JSON.stringify(s)}); }); } }; window.watts = 123;'
+    )
+    label = "[...document.querySelectorAll('.plot')].find((p) => /power/i.test(p.getAttribute('aria-label'))).parentElement.textContent"
+    with Server('h100x8', 0, '--interval', '0.25') as server:
+        page = chromium.page(before=before)
+        page.goto(server.url)
+        page.wait('heard > 8')
+        page.wait(f"/123 W/.test({label})", what='a chart of power')
+        page.eval('ahead_ms = -7200e3; watts = 371')
+        page.wait(f'/371 W/.test({label})', 20, what='what came after the clock was set back')
+        quiet(page, server)
+        page.close()
+
+
 def token(chromium):
     """a browser without the token is asked for it, and gets in with it"""
     secret = '0123456789abcdef0123456789abcdef'
@@ -139,4 +159,4 @@ def order(chromium):
         page.close()
 
 
-LINK_CASES = ranges, asleep, token, stretch, order
+LINK_CASES = ranges, asleep, clock, token, stretch, order
