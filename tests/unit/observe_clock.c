@@ -10,6 +10,7 @@
 enum { PAUSE_US = 20000, EACH = 3 };
 
 static int wall_reads;
+static int64_t set_by_s; // what somebody set the wall clock by
 
 // The linker puts it in the place of clock_gettime.
 int __wrap_clock_gettime(clockid_t id, struct timespec *now);
@@ -17,7 +18,9 @@ int __real_clock_gettime(clockid_t id, struct timespec *now);
 
 int __wrap_clock_gettime(clockid_t id, struct timespec *now) {
     if (id == CLOCK_REALTIME && ++wall_reads % EACH) usleep(PAUSE_US);
-    return __real_clock_gettime(id, now);
+    int rc = __real_clock_gettime(id, now);
+    if (id == CLOCK_REALTIME) now->tv_sec += set_by_s;
+    return rc;
 }
 
 static int64_t of(clockid_t id) {
@@ -63,10 +66,43 @@ static void a_view_has_the_time_of_its_reading(void **state) {
     assert_int_equal(remove_all(folder), 0);
 }
 
+// A finding is as old as it was, whatever the clock was set to meanwhile.
+static void a_clock_that_is_set_makes_nothing_older(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const char *folder = make_machine(
+        &a,
+        "{\"machine\": 1, \"devices\": [{\"name\": \"A\", \"calls\": {\"*\": {\"code\": 15}}}]}");
+    const struct observe_options options = {.machine = folder, .interval_ms = 10};
+    struct watch *w = open_watch(&a, &options);
+    const struct observe_view *v = watch_for(w, 10);
+    for (int i = 0; i < 1000 && v->findings.count == 0; i++) v = watch_for(w, 10);
+    assert_true(v->findings.count > 0);
+    const int64_t began_ms = v->at_ms;
+    for (int64_t set = -7200; set <= 7200; set += 14400) {
+        set_by_s = set;
+        int turns = 0;
+        while (turns++ < 1200 && llabs(v->at_ms - began_ms - set * 1000) > 60000)
+            v = watch_for(w, 10);
+        // The next verdict, some seconds later, tells since when it holds.
+        int64_t since_ms = 0;
+        for (turns = 0; turns < 1200; turns++) {
+            v = watch_for(w, 10);
+            since_ms = v->findings.count > 0 ? v->findings.items[0].since_ms : 0;
+            if (since_ms <= v->at_ms && v->at_ms - since_ms < 60000) break;
+        }
+        assert_true(since_ms <= v->at_ms && v->at_ms - since_ms < 60000);
+    }
+    set_by_s = 0;
+    observe_close(w);
+    assert_int_equal(remove_all(folder), 0);
+}
+
 int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(both_clocks_are_of_one_moment),
         cmocka_unit_test(a_view_has_the_time_of_its_reading),
+        cmocka_unit_test(a_clock_that_is_set_makes_nothing_older),
     };
     return cmocka_run_group_tests_name("watch_clock", tests, NULL, NULL);
 }

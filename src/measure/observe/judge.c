@@ -37,6 +37,10 @@ void observe_judge_close(struct judge *j) {
     if (j) arena_clear(&j->arena);
 }
 
+void observe_judge_shift(struct judge *j, int64_t ms) {
+    observe_lives_shift(j->lives, ms);
+}
+
 // How much more is in swap than a minute ago; 0: not known.
 static double swap_grown(struct judge *j, const struct observe_view *view) {
     const struct device_cpu_gauges *cpu = &view->cpu;

@@ -50,6 +50,14 @@ static void resolve(struct lives *l, const struct observe_resolved *of, int64_t 
     l->resolved_count = kept + 1;
 }
 
+void observe_lives_shift(struct lives *l, int64_t ms) {
+    for (int i = 0; i < l->count; i++) l->lives[i].of.since_ms += ms;
+    for (int i = 0; i < l->resolved_count; i++) {
+        l->resolved[i].since_ms += ms;
+        l->resolved[i].until_ms += ms;
+    }
+}
+
 // The worst first; equal ones stay in their order.
 static void sort(struct findings *findings) {
     for (ptrdiff_t i = 1; i < findings->count; i++) {

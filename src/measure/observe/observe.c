@@ -183,7 +183,9 @@ static void read_cpu(struct watch *w) {
 // larger than the error of reading them.
 static void follow_wall_clock(struct watch *w) {
     int64_t ahead_ns = os_wall_ahead_ns();
-    if (llabs(ahead_ns - w->wall_ahead_ns) > 2000000) w->wall_ahead_ns = ahead_ns;
+    if (llabs(ahead_ns - w->wall_ahead_ns) <= 2000000) return;
+    observe_judge_shift(w->judge, (ahead_ns - w->wall_ahead_ns) / 1000000);
+    w->wall_ahead_ns = ahead_ns;
 }
 
 static void show_time(struct watch *w, int64_t now_ns) {

@@ -167,6 +167,9 @@ struct judge *observe_judge_open(struct arena *a);
 struct lives;
 struct lives *observe_lives_open(struct arena *a);
 void observe_lives_turn(struct lives *l, struct observe_view *view);
+// The wall clock was set by so much: what is kept stays as long ago as it is.
+void observe_lives_shift(struct lives *l, int64_t ms);
+void observe_judge_shift(struct judge *j, int64_t ms);
 
 // The limits that the user sets; NULL: none.
 struct alerts;
