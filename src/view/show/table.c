@@ -233,11 +233,12 @@ static void draw_left_out(const struct show_table *t, struct show_style style, c
     if (names.count > 0) show_prose(b, style, SHOW_DIM, buf_str(&names), 0, 2);
 }
 
-// Beside the names, or below them where too little would be left.
+// Beside the names, or below its own where it would be broken into too little there.
 static void draw_stacked_cell(struct str name, int names, const struct show_cell *cell,
                               struct show_style style, struct buf *b) {
     int column = names + 2 * GAP;
-    if (style.width > 0 && style.width < column + LEAST_BESIDE) {
+    bool is_narrow = style.width > 0 && style.width < column + LEAST_BESIDE;
+    if (is_narrow && style.width < column + show_width(cell->text)) {
         show_prose(b, style, SHOW_DIM, name, 2, 2);
         column = 2 * GAP;
         buf_add(b, STR("    "));
