@@ -150,7 +150,8 @@ static void tables_leave_columns_out_in_their_order_then_stack(void **state) {
     assert_str(buf_str(&b), "RTX 3060\n"
                             "  batch      12\n"
                             "  effective  48\n"
-                            "  precision  amp-fp16\n"
+                            "  precision\n" // beside it would be 21 columns
+                            "    amp-fp16\n"
                             "  verdict    FITS\n");
 }
 
