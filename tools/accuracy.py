@@ -53,7 +53,8 @@ class Case:
             self.verdict = Verdict("unjudged", tables.why_unjudged(row))
             return
         source, knobs = tables.job(row, self.profile)
-        self.job = Job(Environment(self.profile["python"], self.profile["packages"]), source, knobs)
+        own = {"batches": [int(knobs.pop("batches"))]} if "batches" in knobs else {}  # where the sequence changes with the batch
+        self.job = Job(Environment(self.profile["python"], self.profile["packages"]), source, knobs, **own)
         self.total = int(float(fill(self.profile["total_mib"], row) or 0))
         self.overhead, self.parts = overheads.total_mib(self.profile["overhead"]) if self.profile["overhead"] else (0, "")
 

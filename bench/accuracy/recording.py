@@ -5,6 +5,7 @@ A cached tape is named by everything that decides its text: source, knobs, envir
 A model that cannot be recorded leaves its message there, so that a second run does not try again.
 """
 
+import functools
 import hashlib
 import json
 import os
@@ -25,10 +26,17 @@ CANNOT = 3          # the recorder's status for a model that cannot be recorded
 PER_TAPE_S = 900.0  # a recording that takes longer is given up: the slowest, one rank of 80 layers, take some minutes on an idle core
 
 
+@functools.lru_cache(maxsize=None)
 def recorder_version():
-    """The recorder's version: a change of its rules must raise it."""
-    with open(os.path.join(ROOT, "python", "batchfit", "__init__.py"), encoding="utf-8") as f:
-        return re.search(r'__version__ = "([^"]+)"', f.read()).group(1)
+    """What the recorder is: all its sources but those of steps and engines, and the models beside this file."""
+    digest, here = hashlib.sha256(), os.path.dirname(os.path.abspath(__file__))
+    recorder = os.path.join(ROOT, "python", "batchfit")
+    for folder in (recorder, os.path.join(recorder, "sources"), here):
+        for name in sorted(os.listdir(folder)):
+            if name.endswith("_source.py") if folder == here else name.endswith(".py"):
+                with open(os.path.join(folder, name), "rb") as f:
+                    digest.update(name.encode() + f.read())
+    return digest.hexdigest()
 
 
 class Job:

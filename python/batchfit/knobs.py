@@ -55,6 +55,8 @@ KNOBS = {
               ":optimizer=cpu and, of zero3, :param=cpu for what stays on the host, :paged where it is not pinned; hf: only"),
     "ranks": (int, "GPUs that share the weights; the first of them is recorded"),
     "tp": (int, "tensor parallelism: so many GPUs split each layer, its sequences and the loss, --ranks times; titan: only"),
+    "compile": (("model", "layers", "layers+loss"), "torch.compile by Inductor: the model as one graph, each layer as one, or also the loss "
+                "(titan: only)"),
     "targets_per_image": (int, "detection: objects per image"),
     "name": (str, "model name written to the header (default: SOURCE)"),
 }

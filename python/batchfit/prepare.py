@@ -3,7 +3,7 @@
 
 import torch
 
-from . import __version__, adapters, fsdp1, loss_words, sharded, sources, zero
+from . import __version__, adapters, compiled, fsdp1, loss_words, sharded, sources, zero
 from .errors import UsageError
 
 
@@ -12,6 +12,7 @@ def load(source, knobs):
     (zero if zero.is_zero(knobs.shard) else sharded).check(knobs, sources.split(source)[0])
     if loss_words.is_fused(knobs.loss) and sources.split(source)[0] != "hf":
         raise UsageError("--loss %s: of hf: models; yours may call the library's own function, whose kernels do not run here" % knobs.loss)
+    compiled.check(knobs, sources.split(source)[0])
     job = sources.load(source, knobs)
     model = job.model
     model.train(knobs.mode == "train")
@@ -24,6 +25,8 @@ def load(source, knobs):
     elif knobs.shard:
         job.model, library = fsdp1.apply(job.model, knobs) if knobs.shard == "fsdp1" else sharded.apply(job, knobs)
         job.library = ", ".join(filter(None, (job.library, library)))
+    if knobs.compile:
+        compiled.apply(job, knobs, sources.split(source)[0])
     return job
 
 
@@ -38,7 +41,7 @@ def header(source, knobs, job, batches, seconds):
                 cudnn_benchmark=knobs.cudnn_benchmark, prefetch=knobs.prefetch, zero_grad=knobs.zero_grad,
                 attention=knobs.attention, script=knobs.script_defaults)
     # What changes a training as a whole: absent where all weights are trained as they are.
-    head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks", "tp") for v in [getattr(knobs, k)] if v is not None})
+    head.update({k: v for k in ("adapter", "quant", "weights", "shard", "ranks", "tp", "compile") for v in [getattr(knobs, k)] if v is not None})
     head.update(job.loss_facts)
     if knobs.adapter:
         head["adapter"] = adapters.word(knobs.adapter)

@@ -107,12 +107,16 @@ class Llama(nn.Module):
         return self.output(self.norm(x))
 
 
+def _loss(logits, labels):
+    return F.cross_entropy(logits.flatten(0, 1).float(), labels.flatten(0, 1))
+
+
 class TitanJob(Job):
     """Full sequences of tokens and their labels."""
 
     def __init__(self, model, length, is_split):
         super().__init__(model, "torchtitan's Llama", sequence_length=length, task="causal-lm")
-        self.length, self.is_split = length, is_split
+        self.length, self.is_split, self.loss = length, is_split, _loss
 
     def inputs(self, batch):
         return [build.new((batch, self.length), torch.int64) for _ in "xy"]
@@ -122,7 +126,7 @@ class TitanJob(Job):
 
     def forward_loss(self, inputs):
         logits = self.model(inputs[0])
-        return logits, F.cross_entropy(logits.flatten(0, 1).float(), inputs[1].flatten(0, 1))
+        return logits, self.loss(logits, inputs[1])
 
     def around(self):
         """What a step stands in: each rank has the logits of its part of the vocabulary."""

@@ -112,6 +112,10 @@ static const struct cli_row rows[] = {
     {"selective", "WORD", CLI_TEXT, VALUE(27),
      "titan:NAME with --checkpointing: of every second layer, or of some operations of each",
      "layer op"},
+    {"compile", "WORD", CLI_TEXT, VALUE(29),
+     "torch.compile as Inductor plans it for a GPU (torch 2.4 or later): the model as one graph, "
+     "each layer as one (hf:, titan:), or the loss as well (titan:)",
+     "model layers layers+loss"},
     {"batches", "B,B,B", CLI_TEXT, VALUE(VALUE_BATCHES),
      "batches at which to check the sequence (default 2,4,8)", ""},
     {"device", "WORD", CLI_TEXT, VALUE(20),
