@@ -383,7 +383,8 @@ static void note_fsdp1(struct forecast *f, const struct wish *w, struct forecast
     static const char *const units[] = {
         "each layer and the rest a flat parameter, fp32 shards",
         "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
-        ("each layer and each matrix of the adapter a flat parameter, shards of frozen ones in four "
+        ("each layer and each matrix of the adapter a flat parameter, shards of frozen ones in "
+         "four "
          "bits packed as bf16 (bnb_4bit_quant_storage; their scales are whole on every GPU)")};
     const struct plan *p = w->plan;
     str_list_format(f->arena, &t->notes,
