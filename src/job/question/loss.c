@@ -34,13 +34,18 @@ static bool is_some_preference(const struct question *q, const struct config_gua
     return !is_reference || str_equal(g->value, q->plan.model); // another model is of another size
 }
 
-// A loss of trl's DPOTrainer, or a name that somebody gave the run: "zephyr-7b-dpo-full".
-static bool is_name_of_dpo(struct str text) {
+// A loss of trl's DPOTrainer; no other trainer of transformers or trl has one of these names.
+static bool is_loss_of_dpo(struct str text) {
     static const char *const losses[] = {
         "sigmoid",   "sigmoid_norm", "hinge",        "ipo",      "exo_pair", "nca_pair", "robust",
         "bco_pair",  "sppo_hard",    "aot",          "aot_pair", "apo_zero", "apo_down", "discopop",
         "kto_pair",  NULL};
-    if (str_is_one_of(text, losses)) return true;
+    return str_is_one_of(text, losses);
+}
+
+// Or a name that somebody gave the run: "zephyr-7b-dpo-full".
+static bool is_name_of_dpo(struct str text) {
+    if (is_loss_of_dpo(text)) return true;
     for (ptrdiff_t at; (at = str_find(text, STR("dpo"))) >= 0;) {
         if (at == 0 || !str_is_alnum(text.p[at - 1])) return true;
         text = str_slice(text, at + 3, text.len);
@@ -71,16 +76,19 @@ static bool has_dpo(const struct question *q, const struct config_guard **ret_so
     }
     if (is_named) return true;
     *ret_some = some;
-    return some && is_name_of_dpo(q->reading.values[CONFIG_PREFERENCE].text);
+    struct str name = q->reading.values[CONFIG_PREFERENCE].text;
+    return some ? is_name_of_dpo(name) : is_loss_of_dpo(name);
 }
 
 static void say_name(struct question *q) {
     const struct config_value *name = &q->reading.values[CONFIG_PREFERENCE];
     const struct config_guard *some;
-    if (!plan_is_preference(q->plan.loss) || !has_dpo(q, &some) || !some) return;
+    if (!plan_is_preference(q->plan.loss) || !has_dpo(q, &some)) return;
+    if (!is_name_of_dpo(name->text)) return;
+    struct str by = some ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
     str_list_format(q->arena, &q->notes,
-                    "preference training (%.*s) is counted as DPO, which %.*s: %.*s names",
-                    STR_ARG(some->path), STR_ARG(name->path), STR_ARG(name->text));
+                    "preference training%.*s is counted as DPO, which %.*s: %.*s names",
+                    STR_ARG(by), STR_ARG(name->path), STR_ARG(name->text));
 }
 
 static void take_preference(struct question *q) {
