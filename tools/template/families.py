@@ -56,10 +56,16 @@ KINDS = {
     "fsdp2-accumulating": (dict(_AMP, weights="fp32", shard="fsdp2", accumulation=2), None),
     "fsdp2-lora": (dict(_AMP, shard="fsdp2"), ""),
     "fsdp2-lora-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), ""),
+    "fsdp2-lora-dropout": (dict(_AMP, shard="fsdp2"), ":all-linear:dropout"),
+    "fsdp2-lora-dropout-accumulating": (dict(_AMP, shard="fsdp2", accumulation=2), ":all-linear:dropout"),
     "fsdp1": (dict(_AMP, weights="fp32", shard="fsdp1"), None),
     "fsdp1-accumulating": (dict(_AMP, weights="fp32", shard="fsdp1", accumulation=2), None),
     "fsdp1-lora": (dict(_AMP, shard="fsdp1"), ""),
     "fsdp1-lora-accumulating": (dict(_AMP, shard="fsdp1", accumulation=2), ""),
+    "fsdp1-lora-dropout": (dict(_AMP, shard="fsdp1"), ":all-linear:dropout"),
+    "fsdp1-lora-dropout-accumulating": (dict(_AMP, shard="fsdp1", accumulation=2), ":all-linear:dropout"),
+    "fsdp1-qlora-dropout": (dict(_AMP, shard="fsdp1", quant="nf4"), ":all-linear:dropout"),
+    "fsdp1-qlora-dropout-accumulating": (dict(_AMP, shard="fsdp1", quant="nf4", accumulation=2), ":all-linear:dropout"),
     "fsdp1-qlora": (dict(_AMP, shard="fsdp1", quant="nf4"), ""),
     "fsdp1-qlora-accumulating": (dict(_AMP, shard="fsdp1", quant="nf4", accumulation=2), ""),
     "fsdp1-qlora-dq": (dict(_AMP, shard="fsdp1", quant="nf4-dq"), ""),
@@ -130,7 +136,7 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(), "full lora lora-qkvo lora-qkvo-dropout".split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", *_FSDP1, *PAIRS) + tuple(LIGER)
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *PAIRS) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
 ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER)
