@@ -396,6 +396,9 @@ class TestAccumulation(unittest.TestCase):
 
 
 class TestShipped(Compared):
+    def test_what_the_tables_say_is_shipped_whole(self):
+        self.assertEqual(sorted(shipped.index()), sorted(v.name for v in families.variants()))
+
     def test_two_shapes(self):
         self.compare("llama", "qlora", True, "8B b2 s2048")
         self.compare("llama", "full", False, "7B b1 s640")

@@ -56,11 +56,14 @@ static bool models_offload(const struct plan_zero *zero, struct str what) {
 }
 
 // Which of torch's two a config says; accelerate's own file means the first where it does not say
-// (FullyShardedDataParallelPlugin, 1.15), transformers the second from version 5 on. "": neither,
-// or one of them with more to it.
+// (FullyShardedDataParallelPlugin, 1.15), and so does Axolotl (0.13), transformers the second from
+// version 5 on. "": neither, or one of them with more to it: Axolotl makes groups of its own of an
+// adapter's layers (monkeypatch/accelerate/fsdp2.py).
 static const char *fsdp_of(const struct question *q, const struct config_guard *g) {
-    if (str_is(g->what, "FSDP2")) return "fsdp2";
-    bool is_first = str_is(q->reading.dialect, "accelerate") && str_is(g->what, "FSDP");
+    static const char *const first[] = {"accelerate", "axolotl", NULL};
+    bool is_own = str_is(q->reading.dialect, "axolotl") && q->plan.adapter.len > 0;
+    if (str_is(g->what, "FSDP2")) return is_own ? "" : "fsdp2";
+    bool is_first = str_is_one_of(q->reading.dialect, first) && str_is(g->what, "FSDP");
     return is_first || str_is(g->what, "FSDP1") ? "fsdp1" : "";
 }
 
