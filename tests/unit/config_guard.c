@@ -42,8 +42,9 @@ static const struct row rows[] = {
      "base_model: m\nmicro_batch_size: 2\nsequence_len: 512\nadapter: qlora\nload_in_4bit: true\n"
      "lora_r: 32\nrl: dpo\nfsdp:\n- full_shard\n- auto_wrap\nfsdp_config:\n"
      "  fsdp_offload_params: true\n",
-     "QLoRA (adapter: qlora), DPO (rl: dpo), FSDP (fsdp), 4-bit weights (load_in_4bit: true), "
-     "parameter offload (fsdp_config.fsdp_offload_params: true)"},
+     "QLoRA (adapter: qlora), DPO (rl: dpo), FSDP with offload (fsdp_config.fsdp_offload_params: "
+     "true), 4-bit weights (load_in_4bit: true), parameter offload "
+     "(fsdp_config.fsdp_offload_params: true)"},
     {"axolotl full, with the keys of lora", "c.yaml",
      "base_model: m\nmicro_batch_size: 2\nsequence_len: 512\nadapter:\nlora_r: 32\nlora_alpha: 16\n"
      "load_in_8bit: false\nload_in_4bit: no\ndeepspeed:\nfsdp:\nfsdp_config:\nrl:\n"
