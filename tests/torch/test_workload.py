@@ -305,6 +305,15 @@ class Ending(unittest.TestCase):
             out, err = child.communicate(timeout=60)
             self.assertEqual((line, child.returncode, out, err), ("training\n", 0, "", ""))
 
+    def test_a_worker_without_its_training_is_quiet(self):
+        from batchfit.workload import data
+        shown = []
+        with mock.patch("sys.excepthook", lambda *what: shown.append(what[0])):
+            data.quiet_worker(0)
+            for kind in (EOFError, BrokenPipeError, ConnectionResetError, ValueError):
+                sys.excepthook(kind, kind(), None)
+        self.assertEqual(shown, [ValueError])
+
     def test_two_ranks(self):
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))

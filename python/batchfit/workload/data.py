@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Samples that are made up: a template says what one sample looks like, the index and the seed what is in it."""
 
+import sys
+
 import torch
 from torch.utils.data import DataLoader, Dataset, RandomSampler, SequentialSampler
 
@@ -45,6 +47,17 @@ class Synthetic(Dataset):
         return _fill(self.template, torch.Generator().manual_seed(seed))
 
 
+def quiet_worker(_):
+    """In a data worker: that the training has ended while a batch was handed over is no error (the thread of
+    multiprocessing.resource_sharer would show one)."""
+    shown = sys.excepthook
+
+    def hook(kind, error, traceback):
+        if not issubclass(kind, (EOFError, ConnectionError)):
+            shown(kind, error, traceback)
+    sys.excepthook = hook
+
+
 def loader(dataset, batch, workers, pin, seed, rank):
     """A DataLoader that never ends and gives full batches: an end of an epoch would be in the figures of some batches only.
 
@@ -56,7 +69,7 @@ def loader(dataset, batch, workers, pin, seed, rank):
         sampler = RandomSampler(dataset, replacement=True, num_samples=ENDLESS,
                                 generator=torch.Generator().manual_seed(seed + rank))
     return DataLoader(dataset, batch_size=batch, sampler=sampler, num_workers=workers, pin_memory=pin, drop_last=True,
-                      persistent_workers=workers > 0)
+                      persistent_workers=workers > 0, worker_init_fn=quiet_worker)
 
 
 def to_device(value, device):
