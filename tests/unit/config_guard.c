@@ -32,8 +32,8 @@ static const struct row rows[] = {
     {"trl, what belongs to pairs", "c.yaml",
      "per_device_train_batch_size: 1\nuse_peft: false\nbeta: 0.1\nrpo_alpha: 0.5\n"
      "use_weighting: true\nprecompute_ref_log_probs: true\n",
-     "preference training (beta: 0.1), RPO's second loss (rpo_alpha: 0.5), weighted pairs "
-     "(use_weighting: true), a reference model's scores (precompute_ref_log_probs: true)"},
+     "preference training (beta: 0.1), a reference model's scores (precompute_ref_log_probs: "
+     "true), RPO's second loss (rpo_alpha: 0.5), weighted pairs (use_weighting: true)"},
     {"llamafactory freeze", "c.yaml",
      "stage: kto\nfinetuning_type: freeze\nper_device_train_batch_size: 1\n",
      "frozen layers (finetuning_type: freeze), KTO (stage: kto)"},
@@ -42,8 +42,8 @@ static const struct row rows[] = {
      "base_model: m\nmicro_batch_size: 2\nsequence_len: 512\nadapter: qlora\nload_in_4bit: true\n"
      "lora_r: 32\nrl: dpo\nfsdp:\n- full_shard\n- auto_wrap\nfsdp_config:\n"
      "  fsdp_offload_params: true\n",
-     "QLoRA (adapter: qlora), DPO (rl: dpo), FSDP with offload (fsdp_config.fsdp_offload_params: "
-     "true), 4-bit weights (load_in_4bit: true), parameter offload "
+     "QLoRA (adapter: qlora), DPO (rl: dpo), 4-bit weights (load_in_4bit: true), FSDP with "
+     "offload (fsdp_config.fsdp_offload_params: true), parameter offload "
      "(fsdp_config.fsdp_offload_params: true)"},
     {"axolotl full, with the keys of lora", "c.yaml",
      "base_model: m\nmicro_batch_size: 2\nsequence_len: 512\nadapter:\nlora_r: 32\nlora_alpha: 16\n"
@@ -299,9 +299,8 @@ static const struct row rows[] = {
      "model:\n  _component_: torchtune.models.llama3_2.llama3_2_1b\nbatch_size: 2\n"
      "optimizer:\n  _component_: torch.optim.SGD\noptimizer_in_bwd: True\nteacher_model:\n"
      "  _component_: torchtune.models.llama3_1.llama3_1_8b\nfsdp_cpu_offload: True\n",
-     "knowledge distillation (teacher_model), optimizer in the backward pass (optimizer_in_bwd: "
-     "True), CPU "
-     "offload (fsdp_cpu_offload: True)"},
+     "knowledge distillation (teacher_model), CPU offload (fsdp_cpu_offload: True), optimizer in "
+     "the backward pass (optimizer_in_bwd: True)"},
     {"axolotl's plugins and kernels", "c.yaml",
      "base_model: m\nmicro_batch_size: 2\nplugins:\n- axolotl.integrations.liger.LigerPlugin\n"
      "- axolotl.integrations.cut_cross_entropy.CutCrossEntropyPlugin\nattn_implementation: eager\n"
@@ -324,8 +323,23 @@ static const struct row rows[] = {
     {"llamafactory's optimizers", "c.yaml",
      "stage: sft\nfinetuning_type: full\nuse_galore: true\nfreeze_vision_tower: true\n"
      "enable_liger_kernel: true\nper_device_train_batch_size: 1\n",
-     "frozen layers (freeze_vision_tower: true), Liger kernels (enable_liger_kernel: true), GaLore "
+     "Liger kernels (enable_liger_kernel: true), frozen layers (freeze_vision_tower: true), GaLore "
      "(use_galore: true)"},
+    // The dialect's rows of a kind and those of every file; of a key that the former name the
+    // latter say nothing, and nothing of a kind that is one choice.
+    {"llamafactory's record of its arguments", "c.yaml",
+     "stage: sft\nfinetuning_type: lora\nfreeze_trainable_layers: 2\nfreeze_layers: 2\n"
+     "lora_rank: 8\npeft_type: ia3\nper_device_train_batch_size: 1\n",
+     "LoRA (finetuning_type: lora), frozen layers (freeze_layers: 2)"},
+    {"swift's pairs", "c.yaml",
+     "model: Qwen/Qwen2.5-7B\ntuner_type: full\nrlhf_type: dpo\nuse_weighting: true\nbeta: 0.1\n"
+     "per_device_train_batch_size: 4\n",
+     "DPO (rlhf_type: dpo), weighted pairs (use_weighting: true)"},
+    {"nanotron's parallelism", "c.yaml",
+     "parallelism: {dp: 2, tp: 2, pp: 1, expert_parallel_size: 2, tensor_parallel_size: 4}\n"
+     "tokens: {micro_batch_size: 2, sequence_length: 64}\n",
+     "tensor parallelism (parallelism.tp: 2), context or expert parallelism "
+     "(parallelism.expert_parallel_size: 2)"},
     {"trl by its loss", "c.yaml",
      "per_device_train_batch_size: 4\nattn_implementation: sdpa\nloss_type: apo_zero\n",
      "DPO (loss_type: apo_zero)"},

@@ -39,7 +39,8 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
     } texts[] = {{"title", &d->title},     {"detect", &d->detect},   {"refuse", &d->refuse},
                  {"rule", &d->rule},       {"note", &d->note},       {"record", &d->record},
                  {"special", &d->special}, {"inherit", &d->inherit}, {"ranks_of", &d->ranks_of},
-                 {"models", &d->models},   {"unnamed", &d->unnamed}};
+                 {"models", &d->models},   {"unnamed", &d->unnamed},
+                 {"choice", &d->choice}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (str_is(item, texts[i].name)) {
             *texts[i].to = value;

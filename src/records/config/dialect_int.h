@@ -37,6 +37,7 @@ struct dialect {
     struct str ranks_of; // "a*b/c": what the devices are multiplied with and divided by
     struct str models;   // a map of models, and the keys that name each
     struct str unnamed;  // why no model is named
+    struct str choice;   // kinds of guards that are one choice
     struct str backbone_when, backbone_with; // model.c
     bool editable, stops;                    // stops: no question about a training makes sense
     bool is_strict;                          // its reader refuses a key that is there twice

@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Guards: settings that change what memory a training needs and that nothing here counts, such as
 // LoRA, ZeRO or DPO. Which they are stands in data/dialects.tsv, in rows of two kinds: the
-// dialect's own, and those of the dialect "*" for every file. A dialect that knows a kind of guard
-// itself is the only one to speak of it: in Axolotl "adapter" decides, and a lora_r that was left
-// in the file says nothing. In files that are not parsed (Python, TOML, shell) lines that assign
-// and options of commands are read.
+// dialect's own, which come first, and those of the dialect "*" for every file, which say nothing
+// of a key that the dialect's own rows of the kind name. Some kinds are one choice ("choice" of
+// "*"): a dialect that has rows of one is the only one to speak of it: in Axolotl "adapter"
+// decides, and a lora_r that was left in the file says nothing. In files that are not parsed
+// (Python, TOML, shell) lines that assign and options of commands are read.
 #include "records/config/dialect_int.h"
 
 #include "base/clean.h"
@@ -166,19 +167,43 @@ static void add_guard(struct reader *r, const struct guard_row *row, const struc
     *arena_push(r->arena, &to->guards, &to->guard_count, &to->guard_capacity) = g;
 }
 
-// The places in their order: the first whose key is in the file decides, wherever it stands, also
-// when it says off.
-static void read_row(struct reader *r, const struct scope *s, const struct guard_row *row) {
+static struct str_list patterns_of(struct arena *a, const struct guard_row *row) {
     struct str places = row->places;
     struct str_list patterns = {0};
-    while (places.len > 0) config_braces_expand(r->arena, str_cut(&places, ' '), &patterns);
+    while (places.len > 0) config_braces_expand(a, str_cut(&places, ' '), &patterns);
+    return patterns;
+}
+
+static bool has_place(struct arena *a, const struct guard_row *row, const struct entry *e) {
+    const struct str_list patterns = patterns_of(a, row);
+    for (ptrdiff_t i = 0; i < patterns.count; i++)
+        if (str_equal(last_key(patterns.items[i]), e->key->text) && is_at(e, patterns.items[i]))
+            return true;
+    return false;
+}
+
+// Do the dialect's own rows of the kind speak of this key?
+static bool is_own(const struct reader *r, const struct guard_row *row, const struct entry *e) {
+    const struct dialect *own = r->dialect;
+    for (ptrdiff_t i = 0; i < own->guard_count; i++) {
+        const struct guard_row *other = &own->guards[i];
+        if (str_equal(other->kind, row->kind) && has_place(r->arena, other, e)) return true;
+    }
+    return false;
+}
+
+// The places in their order: the first whose key is in the file decides, wherever it stands, also
+// when it says off.
+static void read_row(struct reader *r, const struct scope *s, const struct guard_row *row,
+                     bool is_every) {
+    const struct str_list patterns = patterns_of(r->arena, row);
     bool found = false;
     for (ptrdiff_t i = 0; i < patterns.count && !found; i++) {
         const struct entry *e = config_scope_first(s, last_key(patterns.items[i]));
         for (; e; e = config_scope_next(s, e)) {
             if (!is_at(e, patterns.items[i]) || !is_asked(r, e)) continue;
             found = true;
-            add_guard(r, row, e);
+            if (!is_every || !is_own(r, row, e)) add_guard(r, row, e);
         }
     }
 }
@@ -252,9 +277,12 @@ static void read_lines(struct scope *s) {
 
 // --- All -----------------------------------------------------------------------------------------
 
-static bool has_kind(const struct dialect *d, struct str kind) {
-    for (ptrdiff_t i = 0; i < d->guard_count; i++) {
-        if (str_equal(d->guards[i].kind, kind)) return true;
+// Is the kind one choice that the dialect makes itself?
+static bool is_chosen(const struct dialect *own, struct str choices, struct str kind) {
+    bool is_choice = false;
+    while (choices.len > 0 && !is_choice) is_choice = str_equal(str_cut(&choices, ' '), kind);
+    for (ptrdiff_t i = 0; i < own->guard_count && is_choice; i++) {
+        if (str_equal(own->guards[i].kind, kind)) return true;
     }
     return false;
 }
@@ -266,8 +294,9 @@ void config_reader_guards(struct reader *r, const struct dialect *every) {
         read_lines(&lines);
         config_scope_index(&lines);
     }
-    for (ptrdiff_t i = 0; i < own->guard_count; i++) read_row(r, &lines, &own->guards[i]);
+    for (ptrdiff_t i = 0; i < own->guard_count; i++) read_row(r, &lines, &own->guards[i], false);
     for (ptrdiff_t i = 0; every && i < every->guard_count; i++) {
-        if (!has_kind(own, every->guards[i].kind)) read_row(r, &lines, &every->guards[i]);
+        const struct guard_row *row = &every->guards[i];
+        if (!is_chosen(own, every->choice, row->kind)) read_row(r, &lines, row, true);
     }
 }
