@@ -21,7 +21,7 @@ import sys
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path[:0] = [os.path.join(ROOT, "tools"), os.path.join(ROOT, "python")]
 
-from template import dims, families, shipped, with_one_order  # noqa: E402
+from template import dims, families, ids, shipped, with_one_order  # noqa: E402
 
 DATA, BUILD = os.path.join(ROOT, "data", "templates"), os.path.join(ROOT, "build", "templates")
 PACK = ["zstd", "--quiet", "-19", "--long=23", "--no-progress", "--stdout"]
@@ -69,9 +69,10 @@ def cell(value):
 
 
 def with_facts(variant):
-    """(header, text) of a variant's file, with what is known of the variant in its first line."""
+    """(header, text) of a variant's file, as it is shipped: with what is known of the variant in its first line, and its ids told."""
     with open(path_of(variant), "rb") as f:
         line, rest = f.read().split(b"\n", 1)
+    rest = ids.told(rest.decode()).encode()
     header = dict(json.loads(line), **variant.facts)
     return header, json.dumps(header, separators=(",", ":")).encode() + b"\n" + rest
 

@@ -14,7 +14,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from templates_helper import SHAPES, Compared, check, dims, families, record, shipped
 from batchfit import adapters, four_bit, recorder, zero
 from batchfit.errors import RecordError, UsageError
-from template import fold, make
+from template import fold, ids, make
 
 
 class TestDims(unittest.TestCase):
@@ -104,6 +104,16 @@ class TestFold(unittest.TestCase):
     def test_affine(self):
         self.assertEqual(fold.affine([(i, n, 5 + 3 * i - 2 * n) for n in (3, 4) for i in range(n)]), (5, 3, -2))
         self.assertIsNone(fold.affine([(i, n, i * i) for n in (3, 4) for i in range(n)]))
+
+
+class TestIds(unittest.TestCase):
+    text = "m init 0\na 7 D param\na@1 8 D param\na 10 D param\nf 8\nf 11\nl i L\na 3+2i D other\na 4+2i D other\nf 3+2i\nf 7\n/l\nf 10\na L D other"
+
+    def test_told_from_the_last_allocation(self):
+        told = ("m init 0\na 7 D param\na@1 + D param\na 10 D param\nf -2\nf 11\nl i L\na 3+2i D other\na + D other\nf -1\nf 7\n/l\nf 10\n"
+                "a L D other")
+        self.assertEqual(ids.told(self.text), told)
+        self.assertEqual(ids.told(told), told)
 
 
 class TestMake(unittest.TestCase):

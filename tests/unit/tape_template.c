@@ -85,6 +85,41 @@ static void blocks_are_run_through(void **state) {
     assert_int_equal(t.allocs[0].free_event, -1);
 }
 
+static void ids_are_told_from_the_last_allocation(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    const int64_t values[TAPE_DIM_COUNT] = {
+        [TAPE_DIM_SEQUENCE] = 1, [TAPE_DIM_HIDDEN] = 8, [TAPE_DIM_LAYERS] = 2};
+    struct tape t = instance(&a,
+                             HEAD "a 7+L 1 param\n"
+                                  "a@1 + 2 param\n"
+                                  "f -1\n"
+                                  "l i L\n"
+                                  "a 20+2i 3 other\n"
+                                  "a + 4 other\n"
+                                  "l j 1\n"
+                                  "f -0\n"
+                                  "a 40+2i 5 other\n"
+                                  "f -20\n"
+                                  "/l\n"
+                                  "/l\n",
+                             values);
+    assert_events(&a, &t,
+                  "a 9 1 0 param\n"
+                  "a@1 10 2 0 param\n"
+                  "f 9\n"
+                  "a 20 3 0 other\n"
+                  "a 21 4 0 other\n"
+                  "f 21\n"
+                  "a 40 5 0 other\n"
+                  "f 20\n"
+                  "a 22 3 0 other\n"
+                  "a 23 4 0 other\n"
+                  "f 23\n"
+                  "a 42 5 0 other\n"
+                  "f 22\n");
+}
+
 static void what_comes_out_is_a_tape(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -209,6 +244,20 @@ static const struct {
     {HEAD "a 1 5 other\na S 5 other\n", "x.tape:3: id 1 is used twice"},
     {HEAD "f 1\n", "x.tape:2: expected a live id; 1 is unknown"},
     {HEAD "a 1 5 other\nf 1\nf 1\n", "x.tape:4: expected a live id; 1 is freed"},
+    {HEAD "f -1\n", "x.tape:2: expected an id: no allocation of an open block stands before"},
+    {HEAD "a + 1 other\n",
+     "x.tape:2: expected an id: no allocation of an open block stands before"},
+    {HEAD "l i 1\na 1 5 other\n/l\nf -0\n",
+     "x.tape:5: expected an id: no allocation of an open block stands before"},
+    {HEAD "a 1 5 other\nf -2\n", "x.tape:3: an id is not within 0 and 2^62"},
+    {HEAD "a 1 5 other\na + 5 other\na + 5 other\nf -3+L\n",
+     "x.tape:5: an id is not within 0 and 2^62"},
+    {HEAD "a 1 5 other\nf -\n", "x.tape:3: expected a number, a dimension or [sum/product] in '-'"},
+    {HEAD "a 1 5 other\nf --1\n",
+     "x.tape:3: expected a number, a dimension or [sum/product] in '--1'"},
+    {HEAD "a 1 5 other\na +1 5 other\n",
+     "x.tape:3: expected a number, a dimension or [sum/product] in '+1'"},
+    {HEAD "a 1 5 other\na -1 5 other\n", "x.tape:3: an id is not within 0 and 2^62"},
     {HEAD "l i L-2\n/l\n", "x.tape:2: a block is repeated -1 times"},
     {HEAD "l j L\n/l\n", "x.tape:2: expected the variable i of this depth"},
     {HEAD "l i B\n/l\n", "x.tape:2: expected only dimensions of the header and iterations of "
@@ -421,12 +470,19 @@ static void many_layers(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(blocks_are_run_through), cmocka_unit_test(what_comes_out_is_a_tape),
-        cmocka_unit_test(a_batch_that_is_given),  cmocka_unit_test(ranks_share_rows),
-        cmocka_unit_test(blocks_within_blocks),   cmocka_unit_test(malformed),
-        cmocka_unit_test(values_out_of_bounds),   cmocka_unit_test(a_template_is_no_tape),
-        cmocka_unit_test(a_loss_by_rows),         cmocka_unit_test(images_have_classes_and_work),
-        cmocka_unit_test(sums_are_divided),       cmocka_unit_test(many_layers),
+        cmocka_unit_test(blocks_are_run_through),
+        cmocka_unit_test(ids_are_told_from_the_last_allocation),
+        cmocka_unit_test(what_comes_out_is_a_tape),
+        cmocka_unit_test(a_batch_that_is_given),
+        cmocka_unit_test(ranks_share_rows),
+        cmocka_unit_test(blocks_within_blocks),
+        cmocka_unit_test(malformed),
+        cmocka_unit_test(values_out_of_bounds),
+        cmocka_unit_test(a_template_is_no_tape),
+        cmocka_unit_test(a_loss_by_rows),
+        cmocka_unit_test(images_have_classes_and_work),
+        cmocka_unit_test(sums_are_divided),
+        cmocka_unit_test(many_layers),
         cmocka_unit_test(ranks_share_a_sum),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,6 +16,8 @@ import json
 import re
 from fractions import Fraction
 
+from . import ids
+
 
 class NotSized(Exception):
     """What is no template, with the reason."""
@@ -231,7 +233,7 @@ def template(tapes, grid):
     lines = body(tapes, grid)
     header = {k: v for k, v in usual.header.items() if k not in ("image_size", "batches", "seconds")}
     header.update(tape=2, dims={"batch": [1, 65536], "image_size": [sizes[0], sizes[-1], max(grid, 16)]})
-    return json.dumps(header, separators=(",", ":"), ensure_ascii=False) + "\n" + "\n".join(lines) + "\n"
+    return json.dumps(header, separators=(",", ":"), ensure_ascii=False) + "\n" + ids.told("\n".join(lines)) + "\n"
 
 
 def best(tapes, grid):

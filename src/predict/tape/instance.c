@@ -139,8 +139,10 @@ static int size_of(struct builder *b, const struct tape_op *op, int64_t *ret_c, 
 
 static int id_of(struct builder *b, const struct tape_op *op, int64_t *ret) {
     int64_t none;
-    int code = line_value(b, op->id, &b->straight_ids[b->at], ret, &none);
+    struct tape_expr e = b->t->ops[op->id_op].id;
+    int code = line_value(b, e, &b->straight_ids[op->id_op], ret, &none);
     if (code < 0) return code;
+    *ret += op->id_more;
     return *ret < 0 || *ret >= id_limit ? bad(b, "an id is not within 0 and 2^62") : 0;
 }
 

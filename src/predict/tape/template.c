@@ -19,6 +19,7 @@ struct reader {
     ptrdiff_t text_count, text_capacity;
     int32_t open[TAPE_LOOP_DEPTH]; // blocks that are not closed
     int depth;
+    int32_t last; // the op of the last allocation; -1: none since a block was closed
 };
 
 static uint32_t dimensions(const struct reader *r) {
@@ -127,11 +128,35 @@ static int read_names(struct reader *r, struct tape_op *x) {
     return code;
 }
 
+// By how much an id is more than the last allocation's: "+" of one, "-12" of a free. False: it is
+// an expression of its own.
+static bool is_relative(struct str text, bool is_alloc, int64_t *ret) {
+    *ret = 1;
+    if (is_alloc) return str_is(text, "+");
+    return str_starts(text, STR("-")) && tape_parse_number(text, ret);
+}
+
+// The id of the op that is added next.
+static int read_id(struct reader *r, struct tape_op *x) {
+    x->id_op = r->t->op_count;
+    bool is_alloc = x->kind == TAPE_ALLOC;
+    if (!is_relative(r->in.fields[1], is_alloc, &x->id_more)) {
+        x->id_more = 0;
+        return read_expr(r, 1, false, &x->id);
+    }
+    if (r->last < 0)
+        return tape_line_bad(&r->in,
+                             "expected an id: no allocation of an open block stands before");
+    x->id_op = r->t->ops[r->last].id_op;
+    x->id_more += r->t->ops[r->last].id_more;
+    return 0;
+}
+
 static int read_alloc(struct reader *r) {
     int code = tape_line_count(&r->in, 4, 7, "a ID SIZE TAG [OP [MODULE]] [n=SIZE]");
     struct tape_op x = {.kind = TAPE_ALLOC};
     if (code == 0) code = tape_line_stream(&r->in, &x.stream);
-    if (code == 0) code = read_expr(r, 1, false, &x.id);
+    if (code == 0) code = read_id(r, &x);
     if (code == 0) code = read_expr(r, 2, true, &x.size);
     if (code < 0) return code;
     int tag = tape_word(r->in.fields[3], tape_tag_names, TAPE_TAG_COUNT);
@@ -142,8 +167,10 @@ static int read_alloc(struct reader *r) {
     }
     x.tag = (uint8_t)tag;
     code = read_names(r, &x);
-    if (code == 0) *add_op(r, TAPE_ALLOC) = x;
-    return code;
+    if (code < 0) return code;
+    r->last = r->t->op_count;
+    *add_op(r, TAPE_ALLOC) = x;
+    return 0;
 }
 
 // o CLASS FLOPS BYTES N [key=value …]
@@ -172,10 +199,10 @@ static int read_work(struct reader *r) {
 }
 
 static int read_free(struct reader *r) {
-    struct tape_expr id;
+    struct tape_op x = {.kind = TAPE_FREE};
     int code = tape_line_count(&r->in, 2, 2, "f ID");
-    if (code == 0) code = read_expr(r, 1, false, &id);
-    if (code == 0) add_op(r, TAPE_FREE)->id = id;
+    if (code == 0) code = read_id(r, &x);
+    if (code == 0) *add_op(r, TAPE_FREE) = x;
     return code;
 }
 
@@ -232,6 +259,7 @@ static int read_loop_end(struct reader *r) {
     if (code < 0) return code;
     if (r->depth == 0) return tape_line_bad(&r->in, "expected an open block for this /l");
     int32_t begin = r->open[--r->depth];
+    r->last = -1; // its iterations are no more
     r->t->ops[begin].other = r->t->op_count;
     add_op(r, TAPE_LOOP_END)->other = begin;
     return 0;
@@ -305,6 +333,7 @@ int tape_template_read(struct arena *a, struct str name, struct str bytes,
     struct reader r = {.arena = a,
                        .in = {.name = name, .why = why},
                        .t = t,
+                       .last = -1,
                        .texts = tape_text_map_new(&scratch, &scratch)};
     *arena_push(a, &t->names, &r.name_count, &r.name_capacity) = (struct tape_name){0};
     code = read_lines(&r, str_slice(text, end + 1, text.len));

@@ -26,6 +26,8 @@ struct tape_op {
     int32_t op, module;    // ALLOC: in names; 0: unknown; WORK: module has its details
     int32_t other;         // LOOP: the op that ends it; LOOP_END: the one that begins it
     struct tape_expr id;   // ALLOC, FREE; LOOP: how many times; WORK: how many kernels
+    int32_t id_op;         // ALLOC, FREE: the op that has the expression of its id, often this one
+    int64_t id_more;       // ALLOC, FREE: what is added to its value, -2^62 to 2^20
     struct tape_expr size; // ALLOC, SCRATCH; WORK: the flops of one
     struct tape_expr more; // ALLOC: for each class more, or for each row of the first chunk of a
                            // loss, or empty; WORK: the bytes of one
