@@ -28,7 +28,7 @@ static const char smaller[] =
 
 // Signatures whose words only usually mean their row: CAUSE_AMBIGUOUS, in the signature's words.
 static const char likely[] = "cublas-alloc save-failed network-warned bus-error nccl gloo "
-                             "rendezvous child-failed";
+                             "rendezvous child-failed exit-status";
 
 static const struct row {
     const char *id, *what;
@@ -40,7 +40,8 @@ static const struct row {
     unsigned actions;
     const char *remedy; // NULL: the signature's hint
     bool is_seen_too;   // the judge is asked without a signature of the row, too
-    const char *on_cpu; // `what` of a training without a GPU; NULL: the same
+    // `what` and `remedy` of a training without a GPU; NULL: the same.
+    const char *on_cpu, *remedy_on_cpu;
 } rows[] = {
     // The GPU's memory.
     {"memory.leak", "memory leak: it grows from step to step", NULL, "trend.leak", CAUSE_MEASURED,
@@ -145,9 +146,11 @@ static const struct row {
     {"data.loading", "the GPU waits for data", NULL, NULL, CAUSE_MEASURED, cause_loading,
      CAUSE_MORE_WORKERS,
      "more loader workers, pin_memory, data preprocessed ahead, cached or on a faster disk", false,
-     "the training waits for data"},
+     "the training waits for data",
+     "more loader workers, data preprocessed ahead, cached or on a faster disk"},
     {"data.workers", "the training process loads the data itself (0 workers)", NULL, NULL,
-     CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "use loader workers and pin_memory"},
+     CAUSE_CONSISTENT, cause_no_workers, CAUSE_MORE_WORKERS, "use loader workers and pin_memory",
+     false, NULL, "use loader workers"},
     {"data.pin-memory", "copies to the GPU block: the loader's memory is not pinned", NULL, NULL,
      CAUSE_MEASURED, cause_pin, 0, "pin_memory: true, and non_blocking=True for the copies"},
     {"data.disk", "the training waits for a disk", NULL, NULL, CAUSE_MEASURED, cause_disk, 0,
@@ -257,7 +260,8 @@ void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes
         struct cause c = {.id = row->id,
                           .what = facts->on_cpu && row->on_cpu ? row->on_cpu : row->what,
                           .strength = row->strength,
-                          .remedy = str_of(row->remedy),
+                          .remedy = str_of(facts->on_cpu && row->remedy_on_cpu ? row->remedy_on_cpu
+                                                                               : row->remedy),
                           .actions = row->actions};
         const struct cause_view v = {a, facts, row->trends, has_signature, is_likely};
         if (!judge(&v, row, &c)) continue;

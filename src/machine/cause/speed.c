@@ -37,7 +37,9 @@ bool cause_no_workers(const struct cause_view *v, struct cause *c) {
     bool waits = p->io_ms / p->total_ms >= io_share_least;
     if (v->facts->workers != 0 || !(waits || is_idle(v->facts))) return false;
     return cause_say(c, waits ? CAUSE_MEASURED : CAUSE_CONSISTENT,
-                     STR("the config has 0 loader workers, and the GPU waits"));
+                     v->facts->on_cpu
+                         ? STR("the config has 0 loader workers, and the training waits")
+                         : STR("the config has 0 loader workers, and the GPU waits"));
 }
 
 bool cause_pin(const struct cause_view *v, struct cause *c) {

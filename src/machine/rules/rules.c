@@ -10,7 +10,7 @@ static const struct rule {
     {"driver.standin", "fake driver", false, rules_standin},
     {"driver.found", "NVIDIA driver", false, rules_driver},
     {"driver.cuda", "driver and CUDA", false, rules_driver_cuda},
-    {"driver.left-out", "GPUs not usable", false, rules_left_out},
+    {"driver.left-out", "GPUs of the driver", false, rules_left_out},
     {"torch.found", "PyTorch", false, rules_torch},
     {"torch.build", "PyTorch's build", false, rules_torch_build},
     {"torch.driver", "PyTorch's CUDA and the driver", false, rules_torch_driver},

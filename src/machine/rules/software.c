@@ -134,7 +134,7 @@ bool rules_left_out(const struct view *v, struct finding *f) {
     struct str left_out = v->facts->devices.left_out;
     if (left_out.len == 0) return false;
     return finding_say(
-        f, FINDING_PROBLEM, STR("not usable"), left_out,
+        f, FINDING_PROBLEM, STR("not all usable"), left_out,
         "nvidia-smi --gpu-reset or a reboot brings a lost GPU back; look for Xid in dmesg");
 }
 

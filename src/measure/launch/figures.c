@@ -198,6 +198,24 @@ static void judge_unseen(struct launch *l, struct launch_result *r) {
                str_format(l->arena, "%s%.*s%s", texts[t->end], STR_ARG(seen), stopped), hint);
 }
 
+// What it says of itself; where that is nothing known, how it ended and the last that it said.
+static struct str own_words(struct arena *a, const struct failure *ending) {
+    if (ending->exception.len > 0) return ending->exception;
+    if (ending->line.len > 0 || ending->exit_status <= 0) return ending->line;
+    struct str rest = str_trim(ending->last_lines), last = {0};
+    while (rest.len > 0) last = str_trim(str_cut(&rest, '\n'));
+    if (last.len == 0)
+        return str_format(a, "exit status %d, and it printed nothing", ending->exit_status);
+    return str_format(a, "exit status %d, and its last line was \"%.*s\"", ending->exit_status,
+                      STR_ARG(last));
+}
+
+struct str launch_failure_text(struct arena *a, const struct failure *ending) {
+    struct str words = own_words(a, ending);
+    const char *what = ending->signature->what;
+    return words.len > 0 ? str_format(a, "%s: %.*s", what, STR_ARG(words)) : str_of(what);
+}
+
 static void judge_failure(struct launch *l, struct launch_result *r) {
     const struct trial *t = &r->trial;
     const struct failure_signature *s = t->ending.signature;
@@ -209,11 +227,7 @@ static void judge_failure(struct launch *l, struct launch_result *r) {
     } else if (failure_stop_text(t->end)) {
         set_status(r, LAUNCH_FAILED, str_of(failure_stop_text(t->end)), hint);
     } else {
-        struct str what = t->ending.exception.len > 0 ? t->ending.exception : t->ending.line;
-        set_status(r, LAUNCH_FAILED,
-                   what.len > 0 ? str_format(l->arena, "%s: %.*s", s->what, STR_ARG(what))
-                                : str_of(s->what),
-                   hint);
+        set_status(r, LAUNCH_FAILED, launch_failure_text(l->arena, &t->ending), hint);
     }
 }
 

@@ -93,6 +93,8 @@ enum launch_status {
     LAUNCH_STATUSES
 };
 const char *launch_status_name(enum launch_status status); // "OK", "ALMOST", "OOM", …
+// How a training ended, in a line: what it was, and the words that it said of it.
+struct str launch_failure_text(struct arena *a, const struct failure *ending);
 // One that may be kept for another time, OK to SPILLS: what failed may be mended by then, and what
 // was interrupted says nothing.
 bool launch_status_is_kept(enum launch_status status);

@@ -5,13 +5,7 @@
 
 #include "base/unit.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <math.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum { CARDS_MOST = 64 };
 
@@ -44,6 +38,7 @@ enum { KINDS = sizeof kinds / sizeof *kinds };
 
 struct alerts {
     const char *command; // NULL: none
+    struct commands *commands;
     double limits[KINDS];
     bool is_above[KINDS][CARDS_MOST];
 };
@@ -74,7 +69,8 @@ int observe_alerts_open(struct arena *a, const struct observe_options *options,
         return fail_set(why, FAIL_USAGE, "--exec needs --alert");
     if (!options->alerts) return 0;
     struct alerts *alerts = arena_new(a, struct alerts, 1);
-    *alerts = (struct alerts){.command = options->alert_command};
+    *alerts =
+        (struct alerts){.command = options->alert_command, .commands = observe_commands_open(a)};
     for (int i = 0; i < KINDS; i++) alerts->limits[i] = (double)NAN;
     while (rest.p) {
         int rc = read_one(alerts, str_trim(str_cut(&rest, ',')), why);
@@ -84,27 +80,23 @@ int observe_alerts_open(struct arena *a, const struct observe_options *options,
     return 0;
 }
 
-// By a child of a child: nobody waits for it, and none is left a zombie.
-static void start(const struct alerts *alerts, const struct kind *kind, int card, double value,
+static void start(struct alerts *alerts, const struct kind *kind, int card, double value,
                   struct arena *a) {
-    const char *names[] = {"BATCHFIT_ALERT", "BATCHFIT_GPU", "BATCHFIT_VALUE", "BATCHFIT_TEXT"};
-    const char *values[] = {
-        kind->name, str_format(a, "%d", card).p, str_format(a, "%.6g", value).p,
-        str_format(a, "GPU %d: %s %.0f%s", card, kind->what, value, kind->unit).p};
-    pid_t child = fork();
-    if (child > 0)
-        while (waitpid(child, NULL, 0) < 0 && errno == EINTR) {
-        }
-    if (child != 0) return;
-    if (fork() != 0) _exit(0);
-    sigset_t none;
-    sigemptyset(&none);
-    sigprocmask(SIG_SETMASK, &none, NULL);
-    int null = open("/dev/null", O_RDWR | O_CLOEXEC);
-    for (int fd = 0; null >= 0 && fd < 3; fd++) dup2(null, fd);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) setenv(names[i], values[i], 1);
-    execl("/bin/sh", "sh", "-c", alerts->command, (char *)NULL);
-    _exit(127);
+    const struct observe_said said = {
+        .alert = kind->name,
+        .card = card,
+        .value = str_format(a, "%.6g", value),
+        .text = str_format(a, "GPU %d: %s %.0f%s", card, kind->what, value, kind->unit)};
+    observe_commands_start(alerts->commands, alerts->command, &said);
+}
+
+// How its command ended, behind the finding's evidence.
+static void tell_command(const struct alerts *alerts, const struct kind *kind, int card,
+                         struct arena *a, struct finding *f) {
+    const struct observe_told *told = observe_commands_last(alerts->commands, kind->name, card);
+    if (!told) return;
+    f->evidence =
+        str_format(a, "%.*s; %.*s", STR_ARG(f->evidence), STR_ARG(observe_told_text(a, told)));
 }
 
 static void judge_one(struct alerts *alerts, const struct observe_view *view, int place, int which,
@@ -120,6 +112,7 @@ static void judge_one(struct alerts *alerts, const struct observe_view *view, in
     struct finding f = {.id = kind->id, .card = place, .what = kind->what};
     finding_tell(a, &f, FINDING_PROBLEM, str_format(a, "%.0f%s", value, kind->unit), kind->remedy,
                  "%.0f%s; the limit of --alert is %.0f%s", value, kind->unit, limit, kind->unit);
+    if (alerts->command) tell_command(alerts, kind, card->index, a, &f);
     *arena_push(a, &findings->items, &findings->count, &findings->capacity) = f;
 }
 
@@ -130,4 +123,14 @@ void observe_alerts_judge(struct alerts *alerts, const struct observe_view *view
             if (!isnan(alerts->limits[i])) judge_one(alerts, view, place, i, a, findings);
         }
     }
+}
+
+void observe_alerts_collect(struct alerts *alerts, int wait_ms, struct observe_view *view) {
+    view->told_count = 0;
+    if (!alerts || !alerts->command) return;
+    view->told = observe_commands_collect(alerts->commands, wait_ms, &view->told_count);
+}
+
+void observe_alerts_close(struct alerts *alerts) {
+    if (alerts) observe_commands_close(alerts->commands);
 }

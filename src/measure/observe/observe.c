@@ -11,6 +11,7 @@
 #include <string.h>
 #include <time.h>
 
+enum { LAST_COMMANDS_MS = 2000 };
 enum { USUAL_INTERVAL_MS = 1000, USUAL_HISTORY = 600, LEAST_HISTORY = 2, IDS_MOST = 64 };
 static const double window_seconds = 60;
 
@@ -210,6 +211,7 @@ bool observe_update(struct watch *w) {
     }
     w->view.devices = &w->devices;
     w->view.cards = w->cards;
+    w->view.told_count = 0;
     if (!has_changed && !is_turn) return false;
     follow_wall_clock(w);
     show_time(w, now_ns);
@@ -224,6 +226,7 @@ bool observe_update(struct watch *w) {
         observe_judge_turn(w->judge, w->runs, w->alerts, &w->view, played_ns(w, now_ns),
                            w->is_urgent);
         w->is_urgent = false;
+        observe_alerts_collect(w->alerts, 0, &w->view);
     }
     return true;
 }
@@ -275,8 +278,13 @@ const struct observe_view *observe_view(const struct watch *w) {
     return &w->view;
 }
 
+void observe_end(struct watch *w) {
+    observe_alerts_collect(w->alerts, LAST_COMMANDS_MS, &w->view);
+}
+
 void observe_close(struct watch *w) {
     if (!w) return;
+    observe_alerts_close(w->alerts);
     device_monitor_close(w->monitor);
     observe_runs_close(w->runs);
     observe_judge_close(w->judge);

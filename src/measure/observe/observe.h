@@ -104,6 +104,15 @@ struct observe_resolved {
     int64_t since_ms, until_ms; // since 1970
 };
 
+// A command of an alert (--exec) that has ended.
+enum { OBSERVE_NOT_STARTED = -1 };
+struct observe_told {
+    const char *alert; // "temperature"
+    int card;          // the driver's number
+    int status;        // as a shell has it: 128 + the signal; OBSERVE_NOT_STARTED
+    char said[256];    // the last line of its output; may be empty
+};
+
 struct observe_view {
     int64_t at_ns; // of the newest reading; os_now_ns, but a recording's time goes with its speed
     int64_t started_ns; // when we began to watch, on the same clock
@@ -120,6 +129,8 @@ struct observe_view {
     struct findings findings; // trend.*, alert.*; judged every few seconds; the worst first
     const struct observe_resolved *resolved; // warnings and problems that are over, newest first
     int resolved_count;
+    const struct observe_told *told; // commands that ended since the last update
+    int told_count;
     int64_t readings;      // intervals that we have watched
     int64_t late_readings; // readings of a GPU later than twice the interval
 };
@@ -133,6 +144,10 @@ int observe_open(struct arena *a, const struct observe_options *options, struct 
 bool observe_update(struct watch *w);
 // Valid until the next update.
 const struct observe_view *observe_view(const struct watch *w);
+// Commands of alerts that still run have two seconds to end; the view tells of those that did.
+void observe_end(struct watch *w);
 void observe_close(struct watch *w);
+// In a sentence, for a log: "--exec ended with status 7: curl: (7) Failed to connect".
+struct str observe_told_text(struct arena *a, const struct observe_told *told);
 
 #endif

@@ -177,6 +177,27 @@ int observe_alerts_open(struct arena *a, const struct observe_options *options,
                         struct alerts **ret_alerts, struct fail *why);
 void observe_alerts_judge(struct alerts *alerts, const struct observe_view *view, struct arena *a,
                           struct findings *findings);
+// Which commands have ended; waits at most so long for those that run.
+void observe_alerts_collect(struct alerts *alerts, int wait_ms, struct observe_view *view);
+void observe_alerts_close(struct alerts *alerts);
+
+// The commands of alerts, in the background; `alert` is a name that lives as long as they.
+struct commands;
+struct observe_said {
+    const char *alert;
+    int card;
+    struct str value, text; // with a zero behind them
+};
+struct commands *observe_commands_open(struct arena *a);
+void observe_commands_start(struct commands *c, const char *command,
+                            const struct observe_said *said);
+const struct observe_told *observe_commands_collect(struct commands *c, int wait_ms,
+                                                    int *ret_count);
+// How the alert's last command on this GPU ended; NULL: none has.
+const struct observe_told *observe_commands_last(const struct commands *c, const char *alert,
+                                                 int card);
+void observe_commands_close(struct commands *c);
+
 // `is_urgent`: at once.
 void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alerts,
                         struct observe_view *view, int64_t now_ns, bool is_urgent);

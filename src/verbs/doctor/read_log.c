@@ -79,6 +79,7 @@ int doctor_reading_log_end(struct doctor_reading *r, struct fail *why) {
     }
     int64_t card = j->card_bytes > 0 ? j->card_bytes : r->d->options->gpu_memory;
     if (card > 0) f->memory_share = j->memory_gib * 1e9 / (double)card; // it prints 10^9 bytes
-    r->d->read = str_format(r->d->arena, "%lld lines", (long long)j->line - (j->bytes > 0));
+    int64_t lines = j->line - (j->bytes > 0);
+    r->d->read = str_format(r->d->arena, "%lld line%s", (long long)lines, lines == 1 ? "" : "s");
     return 0;
 }

@@ -3,6 +3,14 @@
 #include "measure/failure/failure.h"
 #include "verbs/doctor/doctor.h"
 
+// The reason as launch words it is what the signature says already, and the program's own words.
+static struct str own_words(struct str reason, const char *what) {
+    struct str known = str_of(what);
+    if (str_equal(reason, known)) return (struct str){0};
+    if (!str_starts(reason, known) || reason.len < known.len + 2) return reason;
+    return str_slice(reason, known.len + 2, reason.len);
+}
+
 static void take_run(struct doctor *d, const struct store_run *run) {
     struct cause_facts *f = &d->facts;
     f->phases = run->times;
@@ -18,7 +26,7 @@ static void take_run(struct doctor *d, const struct store_run *run) {
         f->ending.signature = row->id;
         f->ending.what = row->what;
         f->ending.hint = row->hint;
-        f->ending.line = run->reason;
+        f->ending.line = own_words(run->reason, row->what);
         f->ending.steps = run->made;
     }
     if (str_is(run->status, "SPILLS")) {

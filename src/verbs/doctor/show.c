@@ -98,6 +98,31 @@ static struct str figures(struct doctor *d) {
     return buf_str(&b);
 }
 
+// What would tell more, where nothing was found.
+static const char *advice(const struct doctor *d) {
+    static const struct {
+        const char *kind, *text;
+    } texts[] = {
+        {"log",
+         "What to do: if it died, read all of its output, with stderr (2>&1), to the last line; "
+         "if it is slow, batchfit doctor --pid PID while it trains"},
+        {"run", "What to do: if it died, batchfit doctor LOG on its output; if it is slow, "
+                "batchfit bench -- COMMAND"},
+        {"process", "What to do: look again while it is slow, for longer (--duration 60); "
+                    "batchfit bench -- COMMAND times the parts of its steps"},
+        {"steps", "What to do: if it died, batchfit doctor LOG on its output; if it is slow, "
+                  "batchfit doctor --pid PID while it trains"},
+        {"watch", "What to do: a log of the time when it was slow; batchfit bench -- COMMAND "
+                  "times the parts of its steps"},
+        {"bench",
+         "What to do: nothing; what else may be faster: --batch-sizes, --num-workers, --amp both"},
+    };
+    for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
+        if (str_is(d->kind, texts[i].kind)) return texts[i].text;
+    }
+    return "";
+}
+
 // What was found, in the first line, the likeliest where there are several; the figures that show
 // it; what fit answers; and what to do.
 static void add_headline(struct doctor *d, struct show_style style, struct buf *out) {
@@ -112,10 +137,13 @@ static void add_headline(struct doctor *d, struct show_style style, struct buf *
                    more == 1 ? _(" (or %d less likely cause)") : _(" (or %d less likely causes)"),
                    more);
     show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
-    if (!first) return;
+    if (!first) {
+        show_prose(out, style, SHOW_PLAIN, str_of(_(advice(d))), 0, 2);
+        return;
+    }
     struct str numbers = first->quote.len > 0 ? figures(d) : first->evidence;
     if (numbers.len == 0) numbers = first->evidence;
-    show_prose(out, style, SHOW_PLAIN, numbers, 0, 2);
+    if (!str_is(numbers, first->what)) show_prose(out, style, SHOW_PLAIN, numbers, 0, 2);
     if (doctor_is_of_gpu_memory(first) && d->effect.len > 0)
         show_prose(out, style, SHOW_PLAIN, d->effect, 0, 2);
     struct str command = doctor_command(d, first);

@@ -365,6 +365,7 @@ static void add_row(struct run_watch *w, const struct recover_event *end,
         .size = r->has_batch && !r->is_one_micro_batch ? r->state.size
                                                        : size_seen(&t->steps, r->state.size.lr),
         .ending = str_copy(r->arena, end->ending),
+        .said = str_copy(r->arena, launch_failure_text(r->arena, &t->ending)),
         .checkpoint = str_copy(r->arena, d->checkpoint.path),
         .samples = end->samples,
         .peak_bytes = card_bytes > 0 ? card_bytes : end->peak_bytes,

@@ -181,6 +181,7 @@ static void store(struct run *r, int status) {
     run.plan.accumulation = size.batch > 0 ? size.accumulation : 0;
     run.status = status == 0 ? STR("OK") : STR("FAILED");
     run.ending = r->state.ending;
+    if (status != 0 && r->row_count > 0) run.reason = r->rows[r->row_count - 1].said;
     run.exit_status = status;
     run.limit_bytes = r->limit_bytes > 0 ? r->limit_bytes : -1;
     run.is_standin = r->is_standin ? 1 : r->history.base.is_standin;

@@ -31,8 +31,8 @@ struct run_log {
 
 // One attempt, for the answer.
 struct run_row {
-    struct recover_size size; // batch 0: not known
-    struct str ending, checkpoint;
+    struct recover_size size;            // batch 0: not known
+    struct str ending, said, checkpoint; // said: of its failure, in a line
     int64_t samples, peak_bytes;
     double seconds;
     enum run_resumes { RUN_RESUMES_UNKNOWN, RUN_RESUMED, RUN_STARTED_OVER } resumes;

@@ -154,9 +154,21 @@ static void count_failures(struct serve *s) {
     s->counted = readings;
 }
 
+// For journald, or whoever keeps what a server says: how the commands of alerts ended.
+static void log_commands(struct serve *s) {
+    for (int i = 0; i < s->view->told_count; i++) {
+        const struct observe_told *told = &s->view->told[i];
+        struct arena_mark mark = arena_mark(&s->scratch);
+        out_say(stderr, "batchfit: alert %s of GPU %d: %.*s\n", told->alert, told->card,
+                STR_ARG(observe_told_text(&s->scratch, told)));
+        arena_rewind(&s->scratch, mark);
+    }
+}
+
 static void look(struct serve *s) {
     if (!observe_update(s->watch)) return;
     s->view = observe_view(s->watch);
+    log_commands(s);
     s->reading++;
     count_failures(s);
     if (http_count(s->http).streams_now > 0) {
@@ -204,6 +216,10 @@ static int serve(struct arena *a, struct serve *s, struct fail *why) {
     if (rc == 0) rc = open_http(a, s, why);
     if (rc == 0) rc = say(s, why);
     if (rc == 0 && fflush(stdout) == 0) rc = run_until(s, signals, why);
+    if (s->view) {
+        observe_end(s->watch);
+        log_commands(s);
+    }
     serve_forget(s);
     http_close(s->http);
     if (s->watch) observe_close(s->watch);

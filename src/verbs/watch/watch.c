@@ -164,6 +164,23 @@ static int64_t end_of(const struct watching *w) {
     return is_long ? INT64_MAX : os_now_ns() + (int64_t)(w->duration_s * 1e9);
 }
 
+// How the commands of alerts ended.
+static void log_commands(const struct observe_view *view, struct arena *scratch) {
+    for (int i = 0; i < view->told_count; i++) {
+        const struct observe_told *told = &view->told[i];
+        struct arena_mark mark = arena_mark(scratch);
+        out_say(stderr, "batchfit: alert %s of GPU %d: %.*s\n", told->alert, told->card,
+                STR_ARG(observe_told_text(scratch, told)));
+        arena_rewind(scratch, mark);
+    }
+}
+
+static void end_watch(struct watch *watch, struct arena *scratch) {
+    observe_end(watch);
+    log_commands(observe_view(watch), scratch);
+    observe_close(watch);
+}
+
 // Logs, and documents on stdout, without a screen.
 static int follow(struct watching *w, struct watch_log *logs, struct fail *why) {
     struct watch *watch = NULL;
@@ -175,11 +192,12 @@ static int follow(struct watching *w, struct watch_log *logs, struct fail *why) 
     bool goes_on = true;
     do {
         observe_update(watch);
+        log_commands(observe_view(watch), &scratch);
         rc = watch_logs_add(logs, observe_view(watch), &scratch, why);
         if (rc < 0 || os_now_ns() >= end) break;
         goes_on = pause_until(signals, next_look(w, observe_view(watch), end));
     } while (goes_on);
-    observe_close(watch);
+    end_watch(watch, &scratch);
     return rc == 0 && !goes_on ? FAIL_INTERRUPTED : rc;
 }
 
@@ -214,10 +232,11 @@ static int look_once(struct watching *w, struct fail *why) {
     while (goes_on && os_now_ns() < end) {
         goes_on = pause_until(signals, next_look(w, observe_view(watch), end));
         observe_update(watch);
+        log_commands(observe_view(watch), &scratch);
     }
     print_look(w, observe_view(watch));
     if (w->logs) rc = watch_logs_add(w->logs, observe_view(watch), &scratch, why);
-    observe_close(watch);
+    end_watch(watch, &scratch);
     return rc == 0 && !goes_on ? FAIL_INTERRUPTED : rc;
 }
 
