@@ -37,6 +37,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -117,7 +118,10 @@ static inline int batchfit_open_fd(const char *value, int *ret_owned) {
 
 static inline int batchfit_open_file(const char *folder, int *ret_owned) {
     char path[4096];
-    int fd, len = snprintf(path, sizeof path, "%s/%ld.jsonl", folder, (long)getpid());
+    struct utsname us; /* machines that share the folder may have the same PID */
+    int fd, len;
+    if (uname(&us) != 0) return -1;
+    len = snprintf(path, sizeof path, "%s/%s-%ld.jsonl", folder, us.nodename, (long)getpid());
     if (!*folder || len < 0 || len >= (int)sizeof path) return -1;
     fd = open(path, O_WRONLY | O_CREAT | O_APPEND, 0666);
     if (fd >= 0) fcntl(fd, F_SETFD, FD_CLOEXEC);

@@ -5,6 +5,7 @@ what they should with such answers, not that CUDA gives them."""
 import importlib.util
 import json
 import os
+import socket
 import sys
 import tempfile
 import unittest
@@ -227,7 +228,7 @@ class Transports(unittest.TestCase):
                 sender.write([b'{"c":3}'])
             sender.write([b'{"d":4}', b"x" * 5000, None])
             os.close(sender.number)
-            with open(os.path.join(folder, "%d.jsonl" % os.getpid()), "rb") as f:
+            with open(os.path.join(folder, "%s-%d.jsonl" % (socket.gethostname(), os.getpid())), "rb") as f:
                 self.assertEqual(f.read().split(b"\n"), [b'{"a":1}', b'{"b"', b'{"d":4}', b""])
             self.assertEqual(sender.dropped, 4)
 

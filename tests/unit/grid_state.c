@@ -9,10 +9,14 @@
 #include <unistd.h>
 
 enum { ROWS = 4 };
+static const struct grid_part whole;
 
 static struct grid_rows empty_rows(struct arena *a) {
     struct grid_rows rows = {arena_new(a, struct grid_row, ROWS), ROWS};
-    for (int i = 0; i < ROWS; i++) rows.items[i].setting.batch = 1 << i;
+    for (int i = 0; i < ROWS; i++) {
+        rows.items[i].index = i;
+        rows.items[i].setting.batch = 1 << i;
+    }
     return rows;
 }
 
@@ -47,7 +51,7 @@ static void leave_two(struct arena *a, const char *identity, struct grid_state *
     struct grid_rows rows = empty_rows(a);
     struct grid_trial ran = some_trial(a, LAUNCH_OK), out = some_trial(a, LAUNCH_OOM);
     struct str note;
-    grid_state_open(a, str_of(identity), false, &rows, s, &note);
+    grid_state_open(a, str_of(identity), whole, false, &rows, s, &note);
     assert_int_equal(note.len, 0);
     assert_int_equal(s->taken, 0);
     grid_state_add(s, a, 0, &ran);
@@ -62,7 +66,7 @@ static void trials_come_back_as_they_were(void **state) {
     struct str note;
     leave_two(&a, "one", &s);
     struct grid_rows rows = empty_rows(&a);
-    grid_state_open(&a, STR("one"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("one"), whole, false, &rows, &s, &note);
     assert_int_equal(note.len, 0);
     assert_int_equal(s.taken, 2);
     assert_true(s.began.len > 0);
@@ -95,15 +99,76 @@ static void another_run_takes_nothing(void **state) {
     struct str note;
     leave_two(&a, "mine", &s);
     struct grid_rows rows = empty_rows(&a);
-    grid_state_open(&a, STR("yours"), false, &rows, &other, &note);
+    grid_state_open(&a, STR("yours"), whole, false, &rows, &other, &note);
     assert_int_equal(other.taken, 0);
     grid_state_close(&other, true);
-    grid_state_open(&a, STR("mine"), true, &rows, &other, &note); // --fresh
+    grid_state_open(&a, STR("mine"), whole, true, &rows, &other, &note); // --fresh
     assert_int_equal(other.taken, 0);
     grid_state_close(&other, false);
-    grid_state_open(&a, STR("mine"), false, &rows, &other, &note);
+    grid_state_open(&a, STR("mine"), whole, false, &rows, &other, &note);
     assert_int_equal(other.taken, 0);
     grid_state_close(&other, true);
+}
+
+// Each part measures its own settings into a file that stays; who puts them together has all of
+// them in the grid's order, without a word of an interrupted run, and removes the files at its end.
+static void parts_are_put_together(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct grid_state s;
+    struct str note, paths[2];
+    for (int64_t i = 1; i <= 2; i++) {
+        const struct grid_part part = {i, 2};
+        struct grid_rows rows = empty_rows(&a);
+        grid_state_open(&a, STR("split"), part, false, &rows, &s, &note);
+        grid_keep_part(&rows, part);
+        assert_int_equal(rows.count, 2);
+        for (ptrdiff_t k = 0; k < rows.count; k++) {
+            struct grid_trial trial = some_trial(&a, LAUNCH_OK);
+            trial.peak_bytes = rows.items[k].setting.batch;
+            assert_int_equal(rows.items[k].index % 2, i - 1);
+            grid_state_add(&s, &a, rows.items[k].index, &trial);
+        }
+        grid_state_close(&s, true);
+        paths[i - 1] = s.path;
+    }
+    struct grid_rows rows = empty_rows(&a);
+    grid_state_open(&a, STR("split"), (struct grid_part){0, 2}, true, &rows, &s, &note);
+    assert_int_equal(s.joined, ROWS);
+    assert_int_equal(s.taken, 0);
+    for (int i = 0; i < ROWS; i++) {
+        assert_int_equal(rows.items[i].trial_count, 1);
+        assert_int_equal(rows.items[i].trials[0].peak_bytes, 1 << i);
+    }
+    grid_state_close(&s, true);
+    assert_false(os_exists(paths[0].p) || os_exists(paths[1].p) || os_exists(s.path.p));
+}
+
+// Batches of one combination stay together: after an out-of-memory the larger ones are not tried.
+static void combinations_stay_together(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct grid_rows rows = empty_rows(&a);
+    for (int i = 0; i < ROWS; i++) rows.items[i].setting.combination = i / 2;
+    grid_keep_part(&rows, (struct grid_part){2, 2});
+    assert_int_equal(rows.count, 2);
+    assert_int_equal(rows.items[0].index, 2);
+    assert_int_equal(rows.items[1].index, 3);
+}
+
+static void words_of_parts(void **state) {
+    (void)state;
+    static const char *const wrong[] = {"",      "2",     "0/4", "5/4", "all",
+                                        "all/0", "2/4/1", "x/4", "-1/4"};
+    struct grid_part part;
+    struct fail why = {0};
+    assert_int_equal(grid_read_part("2/4", &part, &why), 0);
+    assert_int_equal(part.index, 2);
+    assert_int_equal(part.count, 4);
+    assert_int_equal(grid_read_part("all/4", &part, &why), 0);
+    assert_int_equal(part.index, 0);
+    for (size_t i = 0; i < sizeof wrong / sizeof *wrong; i++)
+        assert_int_equal(grid_read_part(wrong[i], &part, &why), FAIL_USAGE);
 }
 
 // A name is a hash: a file of another run under it is not ours.
@@ -118,7 +183,7 @@ static void a_file_of_another_identity_is_not_read(void **state) {
     memcpy(strstr(changed, "first"), "other", 5);
     assert_int_equal(os_replace(&a, s.path.p, str_of(changed), NULL, NULL), 0);
     struct grid_rows rows = empty_rows(&a);
-    grid_state_open(&a, STR("first"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("first"), whole, false, &rows, &s, &note);
     assert_int_equal(s.taken, 0);
     grid_state_close(&s, true);
 }
@@ -135,7 +200,7 @@ static void broken_lines_are_measured_again(void **state) {
         struct arena_mark mark = arena_mark(&a);
         assert_int_equal(os_replace(&a, s.path.p, str_slice(text, 0, length), NULL, NULL), 0);
         struct grid_rows rows = empty_rows(&a);
-        grid_state_open(&a, STR("broken"), false, &rows, &s, &note);
+        grid_state_open(&a, STR("broken"), whole, false, &rows, &s, &note);
         assert_true(s.taken <= 2);
         assert_int_equal(rows.items[0].trial_count + rows.items[1].trial_count, s.taken);
         // What is added behind a line that was cut short can be read again.
@@ -144,7 +209,7 @@ static void broken_lines_are_measured_again(void **state) {
         grid_state_add(&s, &a, 3, &more);
         grid_state_close(&s, false);
         rows = empty_rows(&a);
-        grid_state_open(&a, STR("broken"), false, &rows, &s, &note);
+        grid_state_open(&a, STR("broken"), whole, false, &rows, &s, &note);
         assert_int_equal(s.taken, before + 1);
         grid_state_close(&s, false);
         arena_rewind(&a, mark);
@@ -160,7 +225,7 @@ static void broken_lines_are_measured_again(void **state) {
         struct str with = str_format(&a, "%.*s%s", STR_ARG(text), odd[i]);
         assert_int_equal(os_replace(&a, s.path.p, with, NULL, NULL), 0);
         struct grid_rows rows = empty_rows(&a);
-        grid_state_open(&a, STR("broken"), false, &rows, &s, &note);
+        grid_state_open(&a, STR("broken"), whole, false, &rows, &s, &note);
         assert_int_equal(s.taken, 2);
         assert_int_equal(s.broken_lines, 1);
         assert_true(note.len > 0);
@@ -175,8 +240,8 @@ static void two_at_once_do_not_share(void **state) {
     struct grid_state s, second;
     struct str note;
     struct grid_rows rows = empty_rows(&a);
-    grid_state_open(&a, STR("twice"), false, &rows, &s, &note);
-    grid_state_open(&a, STR("twice"), false, &rows, &second, &note);
+    grid_state_open(&a, STR("twice"), whole, false, &rows, &s, &note);
+    grid_state_open(&a, STR("twice"), whole, false, &rows, &second, &note);
     assert_int_equal(second.fd, -1);
     assert_true(note.len > 0);
     struct grid_trial t = some_trial(&a, LAUNCH_OK);
@@ -193,13 +258,13 @@ static void failures_are_not_kept(void **state) {
     struct str note;
     struct grid_rows rows = empty_rows(&a);
     struct grid_trial t = some_trial(&a, LAUNCH_OK);
-    grid_state_open(&a, STR("failed"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("failed"), whole, false, &rows, &s, &note);
     t.status = LAUNCH_FAILED;
     grid_state_add(&s, &a, 0, &t);
     t.status = LAUNCH_INTERRUPTED;
     grid_state_add(&s, &a, 1, &t);
     grid_state_close(&s, false);
-    grid_state_open(&a, STR("failed"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("failed"), whole, false, &rows, &s, &note);
     assert_int_equal(s.taken, 0);
     grid_state_close(&s, true);
 }
@@ -212,7 +277,7 @@ static void a_folder_that_cannot_be_written_is_no_error(void **state) {
     struct grid_rows rows = empty_rows(&a);
     char *before = strdup(getenv("XDG_CACHE_HOME"));
     setenv("XDG_CACHE_HOME", "/dev/null/nowhere", 1);
-    grid_state_open(&a, STR("x"), false, &rows, &s, &note);
+    grid_state_open(&a, STR("x"), whole, false, &rows, &s, &note);
     assert_int_equal(s.fd, -1);
     assert_true(note.len > 0);
     setenv("XDG_CACHE_HOME", before, 1);
@@ -226,6 +291,9 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(trials_come_back_as_they_were),
         cmocka_unit_test(another_run_takes_nothing),
+        cmocka_unit_test(parts_are_put_together),
+        cmocka_unit_test(combinations_stay_together),
+        cmocka_unit_test(words_of_parts),
         cmocka_unit_test(a_file_of_another_identity_is_not_read),
         cmocka_unit_test(broken_lines_are_measured_again),
         cmocka_unit_test(two_at_once_do_not_share),

@@ -31,14 +31,14 @@ static void test_types(void **state) {
     assert_int_equal(a100->gpus, 12);
     assert_int_equal(a100->nodes_away, 2);
     assert_int_equal(a100->partitions.count, 2);
-    assert_true(a100->is_in_default);
+    assert_str(a100->in_default, "gpu");
     assert_true(str_is(s.types[1].name, "1g.5gb"));
     assert_int_equal(s.types[1].gpus, 7);
     assert_true(str_is(s.types[2].name, "t4"));
     assert_int_equal(s.types[2].partitions.count, 0);
     assert_int_equal(s.types[3].name.len, 0);
     assert_int_equal(s.types[3].gpus, 3);
-    assert_false(s.types[3].is_in_default);
+    assert_int_equal(s.types[3].in_default.len, 0);
 }
 
 static void test_no_node(void **state) {
@@ -77,11 +77,34 @@ static void test_place(void **state) {
     struct slurm s = parsed(&a, "n1|g|g*|up|idle|gpu:x:8\nn2|g|g*|up|idle|gpu:x:4\n"
                                 "n3|g|g*|up|idle|gpu:x:4\nn4|g|g*|up|idle|gpu:x:4\n");
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        int64_t gpus = 0, nodes = 0;
-        bool has = slurm_place(&s.types[0], cases[i].ranks, &gpus, &nodes);
+        struct slurm_place place = {0};
+        bool has = slurm_place(&a, &s.types[0], cases[i].ranks, &place);
         assert_int_equal(has, cases[i].gpus > 0);
-        assert_int_equal(gpus, cases[i].gpus);
-        assert_int_equal(nodes, cases[i].nodes);
+        assert_int_equal(place.gpus, cases[i].gpus);
+        assert_int_equal(place.nodes, cases[i].nodes);
+        assert_int_equal(place.partitions.len, 0);
+    }
+}
+
+// Two nodes of two partitions are never one job's.
+static void test_place_in_partitions(void **state) {
+    ARENA_AUTO a = {0};
+    static const struct {
+        int64_t ranks, gpus, nodes;
+        const char *partitions;
+    } cases[] = {{1, 1, 1, ""},     {4, 4, 1, ""},  {8, 4, 2, "all,pair"},
+                 {12, 4, 3, "all"}, {16, 0, 0, ""}, {5, 0, 0, ""}};
+    (void)state;
+    struct slurm s = parsed(&a, "n1|gpu|gpu*|up|idle|gpu:x:4\nn1|all|all|up|idle|gpu:x:4\n"
+                                "n2|all|all|up|idle|gpu:x:4\nn2|pair|pair|up|idle|gpu:x:4\n"
+                                "n3|pair|pair|up|idle|gpu:x:4\nn3|all|all|up|idle|gpu:x:4\n");
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct slurm_place place = {0};
+        bool has = slurm_place(&a, &s.types[0], cases[i].ranks, &place);
+        assert_int_equal(has, cases[i].gpus > 0);
+        assert_int_equal(place.gpus, cases[i].gpus);
+        assert_int_equal(place.nodes, cases[i].nodes);
+        assert_true(str_is(place.partitions, cases[i].partitions));
     }
 }
 
@@ -91,6 +114,7 @@ int main(void) {
         cmocka_unit_test(test_no_node),
         cmocka_unit_test(test_slices),
         cmocka_unit_test(test_place),
+        cmocka_unit_test(test_place_in_partitions),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

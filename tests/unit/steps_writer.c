@@ -180,7 +180,9 @@ static void another_file_under_the_number_is_not_written_to(void **state) {
     }
     read_all(fd, &s, &source);
     assert_int_equal(s.rank_count, 0);
-    const char *path = str_format(&a, "%s/%ld.jsonl", folder, (long)getpid()).p;
+    struct utsname us;
+    assert_int_equal(uname(&us), 0);
+    const char *path = str_format(&a, "%s/%s-%ld.jsonl", folder, us.nodename, (long)getpid()).p;
     assert_int_equal(os_read(&a, path, 1 << 16, &text, NULL, &why), 0);
     steps_feed(&s, &source, text);
     assert_int_equal(s.count, 2);

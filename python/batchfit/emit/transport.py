@@ -6,6 +6,7 @@ A line of at most 4,096 bytes (PIPE_BUF on Linux) goes into a pipe whole or not 
 import errno
 import os
 import signal
+import socket
 import stat
 
 LINE_BYTES = 4096
@@ -29,11 +30,11 @@ def open_inherited():
 
 
 def open_folder():
-    """PID.jsonl in BATCHFIT_STEPS_DIR."""
+    """HOST-PID.jsonl in BATCHFIT_STEPS_DIR: machines that share the folder may have the same PID."""
     folder = os.environ.get("BATCHFIT_STEPS_DIR")
     if not folder:
         return None
-    path = os.path.join(folder, "%d.jsonl" % os.getpid())
+    path = os.path.join(folder, "%s-%d.jsonl" % (socket.gethostname(), os.getpid()))
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 

@@ -34,8 +34,8 @@ static void interrupt(int number) {
 // Of the call, what is for the front end alone.
 static const char own[] = "on partition job-time json fresh";
 
-// The question is the same with --fresh and without.
-static struct str job_command(const struct cluster *t, bool is_fresh) {
+// The question is the same with --fresh and without. `part`: words more, for the shell; or NULL.
+static struct str job_command(const struct cluster *t, bool is_fresh, const char *part) {
     const struct cluster_question *q = t->question;
     struct str_words kept = cli_words_without(t->arena, q->base, own, q->own);
     struct buf b = buf_new(t->arena);
@@ -47,6 +47,7 @@ static struct str job_command(const struct cluster *t, bool is_fresh) {
         buf_format(&b, " %.*s", STR_ARG(shell_word(t->arena, str_of(kept.items[i]))));
     buf_format(&b, "%s%s%s --json", is_fresh ? " --fresh" : "", q->job_words ? " " : "",
                q->job_words ? q->job_words : "");
+    if (part && q->parts > 1) buf_format(&b, " --share %s/%lld", part, (long long)q->parts);
     if (q->base->command) buf_add(&b, STR(" --"));
     for (char **word = q->base->command; word && *word; word++)
         buf_format(&b, " %.*s", STR_ARG(shell_word(t->arena, str_of(*word))));
@@ -60,7 +61,7 @@ static int open_folder(struct cluster *t, struct fail *why) {
     struct buf question = buf_new(a);
     char *here = getcwd(NULL, 0);
     int rc = 0;
-    buf_format(&question, "%s\n%.*s", here ? here : "", STR_ARG(job_command(t, false)));
+    buf_format(&question, "%s\n%.*s", here ? here : "", STR_ARG(job_command(t, false, "all")));
     free(here);
     for (size_t i = 0; rc == 0 && i < sizeof q->files / sizeof *q->files; i++) {
         struct str text = {0};
@@ -94,65 +95,116 @@ static void open_jobs(struct cluster *t) {
         job->stem = buf_str(&stem);
         if (job->type->partitions.count == 0)
             job->reason = STR("every node is down, drained or reserved");
-        else if (!slurm_place(job->type, ranks, &job->gpus, &job->nodes) || job->nodes > 1)
-            job->reason = str_format(t->arena, "not %lld GPUs on one node", (long long)ranks);
+        else if (!slurm_place(t->arena, job->type, ranks, &job->place))
+            job->reason = str_format(t->arena, "not %lld GPUs at once", (long long)ranks);
+        else if (job->place.nodes > 1 && slurm_slice_bytes(job->type->name) > 0)
+            job->reason = STR("slices of a GPU do not train together");
     }
 }
 
 // --- Jobs ----------------------------------------------------------------------------------------
 
 // Of a call that was killed between submitting a job and writing its number down.
-static bool adopt(struct cluster *t, struct cluster_job *job, struct str name) {
+static bool adopt(struct cluster *t, struct str name, struct str *ret_id) {
     struct arena *a = t->arena;
     struct os_captured c;
     struct str_words w = {.arena = a};
-    static const char *const asks[] = {"squeue", "-h", "-o", "%A", "-n"};
+    static const char *const asks[] = {"squeue", "-h", "-o", "%F", "-n"};
     for (size_t i = 0; i < sizeof asks / sizeof *asks; i++) str_word_add(&w, str_of(asks[i]));
     str_word_add(&w, name);
     if (os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) < 0 || c.status != 0) return false;
-    job->id = str_trim(str_line(&c.out));
-    return job->id.len > 0;
+    *ret_id = str_trim(str_line(&c.out));
+    return ret_id->len > 0;
 }
 
-static int submit(struct cluster *t, struct cluster_job *job, struct fail *why) {
+static void add_place(struct cluster *t, const struct cluster_job *job, struct str_words *w) {
+    struct arena *a = t->arena;
+    const struct cluster_options *o = t->question->options;
+    const struct slurm_place *place = &job->place;
+    struct str type = job->type->name;
+    struct str partitions = o->partition ? str_of(o->partition) : place->partitions;
+    str_word_add(w, str_format(a, "--gres=gpu:%.*s%s%lld", STR_ARG(type), type.len > 0 ? ":" : "",
+                               (long long)place->gpus));
+    if (place->nodes > 1) {
+        str_word_add(w, str_format(a, "--nodes=%lld", (long long)place->nodes));
+        str_word_add(w, STR("--ntasks-per-node=1"));
+    }
+    if (partitions.len > 0) str_word_add(w, str_format(a, "--partition=%.*s", STR_ARG(partitions)));
+    if (o->job_time) str_word_add(w, str_format(a, "--time=%s", o->job_time));
+}
+
+// sbatch with these words more and this script; a job of that name that is there already is taken.
+// An empty number: refused, with the reason.
+static int submit_as(struct cluster *t, struct cluster_job *job, struct str suffix,
+                     const struct str_words *more, struct str script, struct str *ret_id,
+                     struct fail *why) {
     struct arena *a = t->arena;
     struct str_words w = {.arena = a};
     struct os_captured c;
-    struct str answer = file_of(t, job, ".json");
-    const struct cluster_options *o = t->question->options;
     struct str folder = t->folder;
     while (str_find(folder, STR("/")) >= 0) str_cut(&folder, '/');
-    struct str name = str_format(a, "batchfit-%.*s-%.*s", STR_ARG(folder), STR_ARG(job->stem));
-    if (adopt(t, job, name)) return os_replace(a, file_of(t, job, ".job").p, job->id, NULL, why);
+    struct str name = str_format(a, "batchfit-%.*s-%.*s%.*s", STR_ARG(folder), STR_ARG(job->stem),
+                                 STR_ARG(suffix));
+    if (adopt(t, name, ret_id)) return 0;
     str_word_add(&w, STR("sbatch"));
     str_word_add(&w, STR("--parsable"));
     str_word_add(&w, STR("--requeue"));
     str_word_add(&w, STR("--open-mode=append"));
     str_word_add(&w, str_format(a, "--job-name=%.*s", STR_ARG(name)));
-    str_word_add(&w, str_format(a, "--gres=gpu:%.*s%s%lld", STR_ARG(job->type->name),
-                                job->type->name.len > 0 ? ":" : "", (long long)job->gpus));
-    if (o->partition) str_word_add(&w, str_format(a, "--partition=%s", o->partition));
-    if (!o->partition && !job->type->is_in_default)
-        str_word_add(&w,
-                     str_format(a, "--partition=%.*s", STR_ARG(job->type->partitions.items[0])));
-    if (o->job_time) str_word_add(&w, str_format(a, "--time=%s", o->job_time));
-    str_word_add(&w, str_format(a, "--output=%.*s", STR_ARG(file_of(t, job, ".log"))));
-    // 0 and 1 are answers. The name appears with all of it.
-    str_word_add(
-        &w, str_format(a, "--wrap=%.*s >%.*s.new; s=$?; [ $s -gt 1 ] || mv %.*s.new %.*s; exit $s",
-                       STR_ARG(job_command(t, t->question->fresh)), STR_ARG(shell_word(a, answer)),
-                       STR_ARG(shell_word(a, answer)), STR_ARG(shell_word(a, answer))));
+    add_place(t, job, &w);
+    for (ptrdiff_t i = 0; i < more->count; i++) str_word_add(&w, str_of(more->items[i]));
+    str_word_add(&w, str_format(a, "--wrap=%.*s", STR_ARG(script)));
     int rc = os_capture(a, w.items, answer_ms, UNIT_MIB, &c, why);
     if (rc < 0) return rc;
     struct str said = str_trim(c.out), id = str_cut(&said, ';');
     if (c.status == 0 && !c.timed_out && str_is_made_of(id, "") && id.len > 0) {
-        job->id = id;
-        return os_replace(a, file_of(t, job, ".job").p, id, NULL, why);
+        *ret_id = id;
+        return 0;
     }
     struct str said_wrong = str_trim(c.err), line = str_line(&said_wrong);
     job->reason = str_format(a, "sbatch %s: %.*s", c.timed_out ? "did not answer" : "refused it",
                              STR_ARG(line));
     return 0;
+}
+
+// What a trial's processes on other nodes share with ours lies where all of them see it.
+static struct str command_of(const struct cluster *t, const struct cluster_job *job,
+                             const char *part) {
+    struct arena *a = t->arena;
+    struct str command = job_command(t, t->question->fresh, part);
+    if (job->place.nodes < 2) return command;
+    return str_format(a, "TMPDIR=%.*s %.*s", STR_ARG(shell_word(a, t->folder)), STR_ARG(command));
+}
+
+static int submit_parts(struct cluster *t, struct cluster_job *job, struct fail *why) {
+    struct arena *a = t->arena;
+    struct str_words more = {.arena = a};
+    str_word_add(&more, str_format(a, "--array=1-%lld", (long long)t->question->parts));
+    str_word_add(&more, str_format(a, "--output=%.*s", STR_ARG(file_of(t, job, ".part-%a.log"))));
+    struct str script =
+        str_format(a, "exec %.*s >/dev/null", STR_ARG(command_of(t, job, "$SLURM_ARRAY_TASK_ID")));
+    return submit_as(t, job, STR("-parts"), &more, script, &job->parts_id, why);
+}
+
+static int submit(struct cluster *t, struct cluster_job *job, struct fail *why) {
+    struct arena *a = t->arena;
+    struct str_words more = {.arena = a};
+    struct str answer = shell_word(a, file_of(t, job, ".json"));
+    if (t->question->parts > 1) {
+        int rc = submit_parts(t, job, why);
+        if (rc < 0 || job->reason.len > 0) return rc;
+        str_word_add(&more, str_format(a, "--dependency=afterany:%.*s", STR_ARG(job->parts_id)));
+    }
+    str_word_add(&more, str_format(a, "--output=%.*s", STR_ARG(file_of(t, job, ".log"))));
+    // 0 and 1 are answers. The name appears with all of it.
+    struct str script = str_format(
+        a, "%.*s >%.*s.new; s=$?; [ $s -gt 1 ] || mv %.*s.new %.*s; exit $s",
+        STR_ARG(command_of(t, job, "all")), STR_ARG(answer), STR_ARG(answer), STR_ARG(answer));
+    int rc = submit_as(t, job, (struct str){0}, &more, script, &job->id, why);
+    if (rc < 0 || job->id.len == 0) return rc;
+    return os_replace(a, file_of(t, job, ".job").p,
+                      str_format(a, "%.*s %.*s", STR_ARG(job->id), STR_ARG(job->parts_id)), NULL,
+                      why);
 }
 
 static bool read_answer(struct cluster *t, struct cluster_job *job) {
@@ -176,8 +228,12 @@ static int start(struct cluster *t, struct cluster_job *job, struct fail *why) {
     }
     job->is_recalled = read_answer(t, job);
     if (!is_waited_for(job)) return 0;
-    if (os_exists(path.p) && os_read(t->arena, path.p, 64, &job->id, NULL, NULL) == 0) return 0;
-    return submit(t, job, why);
+    struct str ids;
+    if (!os_exists(path.p) || os_read(t->arena, path.p, 64, &ids, NULL, NULL) < 0)
+        return submit(t, job, why);
+    job->id = str_cut(&ids, ' ');
+    job->parts_id = ids;
+    return 0;
 }
 
 static struct str last_words(struct cluster *t, const struct cluster_job *job) {
@@ -256,6 +312,10 @@ static int cancel(struct cluster *t, struct fail *why) {
     struct str ids = list_of(t);
     str_word_add(&w, STR("scancel"));
     for (struct str rest = ids; rest.len > 0;) str_word_add(&w, str_cut(&rest, ','));
+    for (ptrdiff_t i = 0; i < t->count; i++) {
+        const struct cluster_job *job = &t->jobs[i];
+        if (is_waited_for(job) && job->parts_id.len > 0) str_word_add(&w, job->parts_id);
+    }
     if (ids.len > 0 && os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) == 0 &&
         c.status == 0) {
         for (ptrdiff_t i = 0; i < t->count; i++) {

@@ -4,7 +4,8 @@
 // writes the verb's own document. All that must outlive the front end lies in a folder of the
 // question: the job's number, its output, its answer. So the same call goes on with the jobs of one
 // that was killed or cut off, and what a requeued job measured before, its history answers. Ctrl-C
-// cancels the jobs.
+// cancels the jobs. A grid may be split: then an array of jobs measures its parts on several GPUs
+// of a type at once, and the job that answers waits for them and measures what they left out.
 #ifndef CLUSTER_CLUSTER_H
 #define CLUSTER_CLUSTER_H
 
@@ -29,8 +30,9 @@ struct cluster_options {
 
 struct cluster_job {
     const struct slurm_type *type;
-    int64_t gpus, nodes;
+    struct slurm_place place;
     struct str stem, id, state; // of its files; Slurm's number and word
+    struct str parts_id;        // of the array that it waits for; empty: none
     int gone;                   // polls in which it was over and had no answer
     bool is_recalled;           // answered by an earlier call
     struct str reason;          // why it has no answer; empty: it has one, or none yet
@@ -47,6 +49,7 @@ struct cluster_question {
     const char *store;     // of the history
     bool fresh;
     int64_t ranks; // GPUs of a trial; 0: one
+    int64_t parts; // of a grid, measured at once on several GPUs of a type (--share); 0: one
 };
 
 struct cluster {

@@ -101,6 +101,7 @@ enum grid_status {
 };
 const char *grid_status_name(int status); // "OK", "OOM", …
 struct grid_row {
+    ptrdiff_t index; // in the whole grid
     struct grid_setting setting;
     int status;         // enum launch_status or enum grid_status
     bool is_almost_out; // OK, but the allocator had to retry or the memory was all but full
@@ -163,19 +164,32 @@ void grid_diagnose(struct arena *a, const struct grid_rows *rows, ptrdiff_t row,
 
 struct grid_state {
     struct str path;
-    int fd;           // -1: nothing is kept
-    struct str began; // of the run that was interrupted; empty: there was none
-    ptrdiff_t taken;  // settings with a trial from it
+    struct str_list parts; // files that were read besides
+    bool is_part;          // another call puts them together: the file stays
+    int fd;                // -1: nothing is kept
+    struct str began;      // of the run that was interrupted; empty: there was none
+    ptrdiff_t taken;       // settings with a trial from it
+    ptrdiff_t joined;      // from the parts
     int broken_lines, added;
 };
+// A grid that is split: each part keeps its trials in a file of its own, also when it is done; who
+// puts them together reads all of them.
+struct grid_part {
+    int64_t index, count; // from 1; index 0: all of them put together; count 0: it is not split
+};
+// "2/4", "all/4". FAIL_USAGE: neither.
+int grid_read_part(const char *text, struct grid_part *ret_part, struct fail *why);
 // Opens the file of the run with this identity in the cache folder, and gives the trials that are
-// in it to their rows. A folder that cannot be written is no error: then nothing is kept, and
-// *ret_note says so.
-void grid_state_open(struct arena *a, struct str identity, bool fresh, struct grid_rows *rows,
-                     struct grid_state *ret_state, struct str *ret_note);
+// in it to their rows, all in the whole grid's order. A folder that cannot be written is no error:
+// then nothing is kept, and *ret_note says so.
+void grid_state_open(struct arena *a, struct str identity, struct grid_part part, bool fresh,
+                     struct grid_rows *rows, struct grid_state *ret_state, struct str *ret_note);
+// Only a part's own settings stay: whole combinations where there are as many as parts.
+void grid_keep_part(struct grid_rows *rows, struct grid_part part);
 void grid_state_add(struct grid_state *s, struct arena *a, ptrdiff_t row,
                     const struct grid_trial *trial);
-// `done`: the run is complete, the file goes. One without a trial goes as well.
+// `done`: the run is complete, the file goes, and the parts' that it put together. One without a
+// trial goes as well.
 json_t *grid_outputs_json(const struct grid_outputs *o);
 void grid_state_close(struct grid_state *s, bool done);
 
@@ -221,6 +235,7 @@ struct grid_options {
         *pin_memory, *compile, *bucket_caps, *axes, *outputs, *trace, *model, *optimizer;
     int64_t repeats, depth, hidden, image_size, sequence_length, classes;
     bool fresh, inference;
+    const char *part; // "2/4", "all/4"; NULL: the whole grid
     const char *engines, *onnx, *weights, *compile_mode, *trtexec, *keep_engines;
     double tolerance; // NaN: each precision's own
 };

@@ -2,7 +2,7 @@
 // The trials of a benchmark that is under way, one JSON object a line, in the cache folder under a
 // name made from all that identifies the run. A line is one write; what an interrupt or a full disk
 // left half written is passed over and counted. Two runs of one command do not share a file: the
-// second keeps nothing.
+// second keeps nothing. A part of a grid has a file of its own, "HASH.2-4.jsonl".
 #include "job/grid/grid.h"
 
 #include "base/json.h"
@@ -88,8 +88,62 @@ static bool read_state(struct arena *a, struct str text, struct str identity,
         struct str line = str_cut(&text, '\n');
         if (line.len > 0 && !read_line(a, line, rows)) s->broken_lines++;
     }
-    for (ptrdiff_t i = 0; i < rows->count; i++) s->taken += rows->items[i].trial_count > 0;
     return true;
+}
+
+static ptrdiff_t count_tried(const struct grid_rows *rows) {
+    ptrdiff_t tried = 0;
+    for (ptrdiff_t i = 0; i < rows->count; i++) tried += rows->items[i].trial_count > 0;
+    return tried;
+}
+
+static struct str path_of(struct arena *a, struct str identity, struct grid_part part) {
+    struct str cache = os_cache_dir(a), name = {0};
+    if (part.index > 0)
+        name = str_format(a, ".%lld-%lld", (long long)part.index, (long long)part.count);
+    return str_format(a, "%.*s/bench/%016llx%.*s.jsonl", STR_ARG(cache),
+                      (unsigned long long)str_hash(identity), STR_ARG(name));
+}
+
+static void read_parts(struct arena *a, struct str identity, int64_t count, struct grid_rows *rows,
+                       struct grid_state *s) {
+    const struct str began = s->began;
+    for (int64_t i = 1; i <= count; i++) {
+        struct str text, path = path_of(a, identity, (struct grid_part){i, count});
+        if (!os_exists(path.p) || os_read(a, path.p, MAX_BYTES, &text, NULL, NULL) < 0) continue;
+        if (read_state(a, text, identity, rows, s)) str_list_add(a, &s->parts, path);
+    }
+    s->joined = count_tried(rows);
+    s->began = began;
+}
+
+int grid_read_part(const char *text, struct grid_part *ret_part, struct fail *why) {
+    struct str rest = str_of(text), index = str_cut(&rest, '/');
+    struct grid_part p = {0};
+    bool is_read = str_to_i64(rest, &p.count) && p.count > 0 && p.count <= 1000;
+    bool is_all = str_is(index, "all");
+    if (is_read && !is_all)
+        is_read = str_to_i64(index, &p.index) && p.index > 0 && p.index <= p.count;
+    *ret_part = p;
+    if (is_read) return 0;
+    fail_set(why, FAIL_USAGE, "--share %s: not a part of a whole", text);
+    return fail_hint(why, "--share 2/4 measures the second of four parts, --share all/4 puts them "
+                          "together");
+}
+
+void grid_keep_part(struct grid_rows *rows, struct grid_part part) {
+    ptrdiff_t kept = 0, combinations = 0;
+    if (part.index == 0) return;
+    for (ptrdiff_t i = 0; i < rows->count; i++) {
+        ptrdiff_t combination = rows->items[i].setting.combination;
+        if (combination >= combinations) combinations = combination + 1;
+    }
+    for (ptrdiff_t i = 0; i < rows->count; i++) {
+        const struct grid_row *row = &rows->items[i];
+        ptrdiff_t unit = combinations < part.count ? row->index : row->setting.combination;
+        if (unit % part.count == part.index - 1) rows->items[kept++] = *row;
+    }
+    rows->count = kept;
 }
 
 json_t *grid_outputs_json(const struct grid_outputs *o) {
@@ -150,15 +204,15 @@ static void no_state(struct grid_state *s, struct str *ret_note, struct str note
     *ret_note = note;
 }
 
-void grid_state_open(struct arena *a, struct str identity, bool fresh, struct grid_rows *rows,
-                     struct grid_state *ret_state, struct str *ret_note) {
+void grid_state_open(struct arena *a, struct str identity, struct grid_part part, bool fresh,
+                     struct grid_rows *rows, struct grid_state *ret_state, struct str *ret_note) {
     struct grid_state *s = ret_state;
     struct str folder = str_format(a, "%.*s/bench", STR_ARG(os_cache_dir(a))), text = {0};
     struct fail why = {0};
-    *s = (struct grid_state){.fd = -1};
+    *s = (struct grid_state){.fd = -1, .is_part = part.index > 0};
     *ret_note = (struct str){0};
-    s->path = str_format(a, "%.*s/%016llx.jsonl", STR_ARG(folder),
-                         (unsigned long long)str_hash(identity));
+    s->path = path_of(a, identity, part);
+    if (part.index == 0 && part.count > 0) read_parts(a, identity, part.count, rows, s);
     if (os_make_private_dirs(a, folder.p, &why) < 0) {
         no_state(s, ret_note,
                  str_format(a, "this run cannot be resumed if interrupted: %s", why.message));
@@ -182,6 +236,7 @@ void grid_state_open(struct arena *a, struct str identity, bool fresh, struct gr
         begin(s, a, identity);
         return;
     }
+    s->taken = count_tried(rows) - s->joined;
     // A line that was cut short must not take the next with it.
     if (text.p[text.len - 1] != '\n') (void)!write(s->fd, "\n", 1);
     if (s->broken_lines > 0) {
@@ -192,7 +247,8 @@ void grid_state_open(struct arena *a, struct str identity, bool fresh, struct gr
 
 void grid_state_close(struct grid_state *s, bool done) {
     if (s->fd < 0) return;
-    if (done || s->taken + s->added == 0) unlink(s->path.p);
+    if ((done && !s->is_part) || s->taken + s->added == 0) unlink(s->path.p);
+    for (ptrdiff_t i = 0; done && i < s->parts.count; i++) unlink(s->parts.items[i].p);
     close(s->fd);
     s->fd = -1;
 }

@@ -55,6 +55,11 @@ static void add_program(struct arena *a, struct buf *b, struct str name) {
     add_packages(a, b, path);
 }
 
+// Which of a node's GPUs a job has is Slurm's affair: another of the same device does as well.
+static bool is_slurms(const char *variable) {
+    return strcmp(variable, "CUDA_VISIBLE_DEVICES") == 0 && getenv("SLURM_JOB_ID");
+}
+
 void history_identity_launch(struct arena *a, struct buf *b, char *const *command,
                              const struct launch *l, const struct launch_options *o) {
     static const char *const variables[] = {"PYTHONPATH",
@@ -76,10 +81,12 @@ void history_identity_launch(struct arena *a, struct buf *b, char *const *comman
     history_identity_line(b, "env", str_of(o->environment));
     history_identity_line(b, "keys", str_of(o->config_keys));
     for (int i = 0; variables[i]; i++)
-        history_identity_line(b, variables[i], str_of(getenv(variables[i])));
+        if (!is_slurms(variables[i]))
+            history_identity_line(b, variables[i], str_of(getenv(variables[i])));
     history_identity_line(b, "device", l->place.name);
-    buf_format(b, "memory %lld steps %lld warmup %lld ranks %lld\n", (long long)o->memory_bytes,
-               (long long)o->steps, (long long)o->warmup, (long long)o->ranks);
+    buf_format(b, "memory %lld steps %lld warmup %lld ranks %lld nodes %lld\n",
+               (long long)o->memory_bytes, (long long)o->steps, (long long)o->warmup,
+               (long long)o->ranks, (long long)launch_nodes());
 }
 
 static void add_folder(struct arena *a, struct buf *b, struct str folder) {

@@ -32,14 +32,15 @@ static struct slurm_type *type_named(struct arena *a, struct slurm *s, struct st
     return t;
 }
 
-static void add_count(struct arena *a, struct slurm_type *t, int64_t gpus) {
+static void add_count(struct arena *a, struct slurm_type *t, struct str partition, int64_t gpus) {
     for (ptrdiff_t i = 0; i < t->count_count; i++) {
-        if (t->counts[i].gpus != gpus) continue;
-        t->counts[i].nodes++;
+        struct slurm_node_count *c = &t->counts[i];
+        if (c->gpus != gpus || !str_equal(c->partition, partition)) continue;
+        c->nodes++;
         return;
     }
     *arena_push(a, &t->counts, &t->count_count, &t->count_capacity) =
-        (struct slurm_node_count){gpus, 1};
+        (struct slurm_node_count){partition, gpus, 1};
 }
 
 // One node in one partition.
@@ -61,12 +62,12 @@ static void add_type(struct arena *a, struct slurm *s, const struct row *row, st
     if (row->is_first) {
         t->nodes++;
         t->gpus += gpus;
-        add_count(a, t, gpus);
     }
     if (!row->is_open) return;
     if (!str_list_has(&t->partitions, row->partition))
         str_list_add(a, &t->partitions, row->partition);
-    t->is_in_default |= row->is_default;
+    add_count(a, t, row->partition, gpus);
+    if (row->is_default) t->in_default = row->partition;
 }
 
 // "gpu:a100:4(S:0-1)", "gpu:2", "gpu:1g.10gb:7", "shard:8".
@@ -199,22 +200,31 @@ int64_t slurm_slice_bytes(struct str type) {
     return bytes;
 }
 
-static int64_t nodes_with(const struct slurm_type *type, int64_t gpus) {
+static bool has_nodes(const struct slurm_type *type, struct str partition,
+                      const struct slurm_place *place) {
     int64_t nodes = 0;
-    for (ptrdiff_t i = 0; i < type->count_count; i++)
-        if (type->counts[i].gpus >= gpus) nodes += type->counts[i].nodes;
-    return nodes;
+    for (ptrdiff_t i = 0; i < type->count_count; i++) {
+        const struct slurm_node_count *c = &type->counts[i];
+        if (c->gpus >= place->gpus && str_equal(c->partition, partition)) nodes += c->nodes;
+    }
+    return nodes >= place->nodes;
 }
 
-bool slurm_place(const struct slurm_type *type, int64_t ranks, int64_t *ret_gpus,
-                 int64_t *ret_nodes) {
-    int64_t most = 0;
-    for (ptrdiff_t i = 0; i < type->count_count; i++)
-        if (type->counts[i].gpus > most) most = type->counts[i].gpus;
-    for (int64_t gpus = most < ranks ? most : ranks; gpus > 0; gpus--) {
-        if (ranks % gpus != 0 || nodes_with(type, gpus) < ranks / gpus) continue;
-        *ret_gpus = gpus;
-        *ret_nodes = ranks / gpus;
+bool slurm_place(struct arena *a, const struct slurm_type *type, int64_t ranks,
+                 struct slurm_place *ret) {
+    for (int64_t nodes = 1; nodes <= ranks && nodes <= type->nodes; nodes++) {
+        struct buf names = buf_new(a);
+        struct slurm_place place = {ranks / nodes, nodes, {0}};
+        bool is_default = type->in_default.len > 0 && has_nodes(type, type->in_default, &place);
+        if (ranks % nodes != 0) continue;
+        for (ptrdiff_t i = 0; !is_default && i < type->partitions.count; i++) {
+            struct str name = type->partitions.items[i];
+            if (!has_nodes(type, name, &place)) continue;
+            buf_format(&names, "%s%.*s", names.count > 0 ? "," : "", STR_ARG(name));
+        }
+        if (!is_default && names.count == 0) continue;
+        place.partitions = buf_str(&names);
+        *ret = place;
         return true;
     }
     return false;

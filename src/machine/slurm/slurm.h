@@ -8,7 +8,8 @@
 #include "base/str.h"
 
 struct slurm_node_count {
-    int64_t gpus, nodes; // so many nodes with so many GPUs each
+    struct str partition;
+    int64_t gpus, nodes; // so many nodes of it with so many GPUs each
 };
 // A type of GPU. Nodes that are down, drained, reserved or do not answer are only counted.
 struct slurm_type {
@@ -17,7 +18,7 @@ struct slurm_type {
     struct slurm_node_count *counts;
     ptrdiff_t count_count, count_capacity;
     struct str_list partitions; // of those nodes, without the ones that are down
-    bool is_in_default;         // one of them is where a job goes that names none
+    struct str in_default;      // the one of them where a job goes that names none; empty: none is
 };
 struct slurm {
     struct slurm_type *types; // in the order in which sinfo names them
@@ -41,9 +42,15 @@ int slurm_parse(struct arena *a, struct str text, struct slurm *ret, struct fail
 // 19968 of "20gb", 40192 of "40gb"). 0: it is none.
 int64_t slurm_slice_bytes(struct str type);
 
-// How many GPUs a node and how many nodes: the most GPUs of one node into which `ranks` divide, on
-// nodes that have so many. False: the type has not so many.
-bool slurm_place(const struct slurm_type *type, int64_t ranks, int64_t *ret_gpus,
-                 int64_t *ret_nodes);
+// What a job asks for.
+struct slurm_place {
+    int64_t gpus, nodes; // GPUs of each node
+    // With commas, any of them has so many; empty: the default one has. A job lies in one alone.
+    struct str partitions;
+};
+// The most GPUs of one node into which `ranks` divide, on nodes of one partition that have so many.
+// False: no partition has so many of the type.
+bool slurm_place(struct arena *a, const struct slurm_type *type, int64_t ranks,
+                 struct slurm_place *ret);
 
 #endif

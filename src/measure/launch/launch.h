@@ -151,6 +151,8 @@ void launch_close(struct launch *l);
 // the value of that name reaches the command, by a placeholder, a variable or the config.)
 bool launch_takes(const struct launch *l, struct str name);
 void launch_note(struct launch *l, struct str note);
+// Of the Slurm job that this is in; 1 outside of one.
+int64_t launch_nodes(void);
 int64_t launch_warmup(const struct launch_options *o);
 int64_t launch_steps(const struct launch_options *o);
 int launch_try(struct launch *l, const struct launch_values *values, int64_t batch,

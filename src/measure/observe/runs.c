@@ -28,7 +28,7 @@ struct slot {
     struct str id;
     struct registry_run run;
     struct file {
-        char name[64]; // in the folder; empty: the path itself
+        char name[128]; // in the folder; empty: the path itself
         struct tail tail;
     } files[FILES_MOST];
     int file_count;
@@ -139,7 +139,7 @@ static struct file *file_of(struct slot *s, const char *name) {
     return f;
 }
 
-// A folder's files are those of the processes: PID.jsonl.
+// A folder's files are those of the processes: HOST-PID.jsonl.
 static void find_files(struct slot *s) {
     struct stat st;
     bool is_folder = s->kind == POINTED && stat(s->path, &st) == 0 && S_ISDIR(st.st_mode);

@@ -79,6 +79,12 @@ static const struct cli_row option_rows[] = {
     CLI_ROW_TRACE_STEPS(AT(trace)),
     {"fresh", NULL, CLI_SWITCH, AT(fresh),
      "measure everything, even what an interrupted run of the same command has measured", NULL},
+    {"share", "I/N", CLI_TEXT, AT(part),
+     "measure only part I of the grid's N; all/N puts the parts together and measures what they "
+     "lack",
+     ""},
+    {"array", "N", CLI_COUNT, offsetof(struct bench_options, array),
+     "with --on slurm: split the grid into N parts, measured at once by an array of jobs", ""},
     CLUSTER_ROWS(struct bench_options),
     {.name = NULL},
 };
@@ -86,6 +92,7 @@ static const struct cli_row option_rows[] = {
 struct measuring {
     struct grid *b;
     const struct grid_options *o;
+    struct grid_part part;
     const struct grid_asked *asked;
     struct launch *l;
     struct grid_state state;
@@ -196,7 +203,7 @@ static int measure_one(struct measuring *m, ptrdiff_t i, bool *ret_stop, struct 
         grid_engine_judge(m->b->arena, m->o, &row->setting, &result, &trial);
     }
     grid_row_add(m->b->arena, row, &trial);
-    grid_state_add(&m->state, m->b->arena, i, &trial);
+    grid_state_add(&m->state, m->b->arena, row->index, &trial);
     store_trial(m, &row->setting, &result);
     m->done++;
     say_trial(m, &trial, result.trial.seconds);
@@ -285,17 +292,32 @@ static void lay_out_rows(struct grid *b) {
     b->rows.count = grid_settings(b->arena, &b->grid, &settings);
     b->rows.items = arena_new(b->arena, struct grid_row, b->rows.count + 1);
     for (ptrdiff_t i = 0; i < b->rows.count; i++) {
-        b->rows.items[i] = (struct grid_row){
-            .setting = settings[i], .seen_batch = -1, .peak_bytes = -1, .charged_bytes = -1};
+        b->rows.items[i] = (struct grid_row){.index = i,
+                                             .setting = settings[i],
+                                             .seen_batch = -1,
+                                             .peak_bytes = -1,
+                                             .charged_bytes = -1};
     }
 }
 
 static void open_state(struct measuring *m) {
     struct grid *b = m->b;
     struct str note;
-    grid_state_open(b->arena, grid_identity(m->o, b, m->asked, m->l), m->o->fresh, &b->rows,
-                    &m->state, &note);
+    const ptrdiff_t whole = b->rows.count;
+    grid_state_open(b->arena, grid_identity(m->o, b, m->asked, m->l), m->part, m->o->fresh,
+                    &b->rows, &m->state, &note);
+    grid_keep_part(&b->rows, m->part);
     if (note.len > 0) grid_note(b, note);
+    if (m->part.index > 0)
+        grid_note(b, str_format(b->arena, "part %lld of %lld: %td of the grid's %td settings",
+                                (long long)m->part.index, (long long)m->part.count, b->rows.count,
+                                whole));
+    if (m->state.joined > 0)
+        grid_note(b, str_format(b->arena,
+                                "%td of %td settings were measured in %td parts, side by side "
+                                "where they ran at once",
+                                m->state.joined, whole, m->state.parts.count));
+    if (m->state.joined > 0) m->alike = -1;
     if (m->state.taken == 0) return;
     m->alike = -1; // the command does run
     grid_note(
@@ -409,8 +431,15 @@ static int bench_run(struct arena *a, const struct cli_options *options, struct 
     struct grid b = {.arena = a};
     struct grid_asked asked;
     struct launch launch;
+    struct grid_part part = {0};
     const struct bench_options *all = (const struct bench_options *)options;
     int rc = cluster_check(&all->cluster, why);
+    if (rc == 0 && all->array > 0 && !all->cluster.on) {
+        fail_set(why, FAIL_USAGE, "--array goes with --on slurm");
+        rc = fail_hint(why, "--share 1/%lld measures a part of the grid here",
+                       (long long)all->array);
+    }
+    if (rc == 0 && o->part) rc = grid_read_part(o->part, &part, why);
     if (rc == 0) rc = grid_ask(a, o, &b, &asked, why);
     if (rc == 0 && all->cluster.on) return bench_cluster(a, all, why);
     if (rc == 0) rc = launch_open(a, &asked.l, asked.command, &launch, why);
@@ -418,7 +447,8 @@ static int bench_run(struct arena *a, const struct cli_options *options, struct 
     b.place = &launch.place;
     launch.registered.verb = STR("bench");
     launch.registered.model = b.title;
-    struct measuring m = {.b = &b, .o = o, .asked = &asked, .l = &launch, .state = {.fd = -1}};
+    struct measuring m = {
+        .b = &b, .o = o, .asked = &asked, .part = part, .l = &launch, .state = {.fd = -1}};
     rc = measure(&m, why);
     launch_close(&launch);
     grid_engine_forget(&b);

@@ -93,6 +93,10 @@ static void show(struct cluster *t) {
 
 static int check(const struct bench_options *o, struct fail *why) {
     const struct grid_options *g = &o->grid;
+    if (g->part) {
+        fail_set(why, FAIL_USAGE, "--share does not go with --on slurm");
+        return fail_hint(why, "--array N splits the grid into N jobs");
+    }
     if (!g->outputs && !g->trace && !g->keep_engines) return 0;
     fail_set(why, FAIL_USAGE, "--%s does not go with --on slurm",
              g->outputs ? "output"
@@ -109,7 +113,9 @@ int bench_cluster(struct arena *a, const struct bench_options *o, struct fail *w
                                            .files = {g->config},
                                            .store = g->h.store,
                                            .fresh = g->fresh,
-                                           .ranks = g->l.ranks};
+                                           .ranks = g->l.ranks,
+                                           .own = "array",
+                                           .parts = o->array};
     struct cluster t;
     int rc = check(o, why);
     if (rc < 0) return rc;

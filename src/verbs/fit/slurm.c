@@ -109,7 +109,7 @@ static void open_rows(struct fit_slurm *s) {
         else if (ranks > 1 && row->is_slice)
             row->reason = STR("slices of a GPU do not train together: NCCL has no link between "
                               "them");
-        else if (!slurm_place(row->type, ranks, &row->gpus, &row->nodes))
+        else if (!slurm_place(s->q->arena, row->type, ranks, &row->place))
             row->reason = str_format(s->q->arena, "not %lld GPUs at once", (long long)ranks);
         if (row->reason.len == 0 && row->is_least) say_least(s->q, row);
     }
@@ -162,7 +162,7 @@ static int judge_changed(struct fit_slurm *s, struct fail *why) {
     int rc = 0;
     for (ptrdiff_t i = 0; rc == 0 && i < s->count; i++) {
         struct fit_slurm_row *row = &s->rows[i];
-        if (!row->is_known || row->gpus == 0 || row->type->partitions.count == 0) continue;
+        if (!row->is_known || row->place.gpus == 0 || row->type->partitions.count == 0) continue;
         struct answer *changed = arena_new(s->q->arena, struct answer, 1);
         rc = answer_choose(s->q, &row->card, changed, why);
         if (rc < 0) break;
@@ -186,19 +186,17 @@ static int answer_it(struct fit_slurm *s, struct fail *why) {
 
 static void add_words(struct fit_slurm *s) {
     const struct fit_slurm_row *row = s->chosen;
-    const struct slurm_type *type = row->type;
+    const struct slurm_place *place = &row->place;
+    struct str type = row->type->name;
     struct arena *a = s->q->arena;
-    struct buf names = buf_new(a);
     s->words.arena = a;
-    s->gres = str_format(a, "gpu:%.*s%s%lld", STR_ARG(type->name), type->name.len > 0 ? ":" : "",
-                         (long long)row->gpus);
-    if (row->nodes > 1)
-        str_word_add(&s->words, str_format(a, "--nodes=%lld", (long long)row->nodes));
+    s->gres = str_format(a, "gpu:%.*s%s%lld", STR_ARG(type), type.len > 0 ? ":" : "",
+                         (long long)place->gpus);
+    if (place->nodes > 1)
+        str_word_add(&s->words, str_format(a, "--nodes=%lld", (long long)place->nodes));
     str_word_add(&s->words, str_format(a, "--gres=%.*s", STR_ARG(s->gres)));
-    if (type->is_in_default && !s->options->s.partition) return;
-    for (ptrdiff_t i = 0; i < type->partitions.count; i++)
-        buf_format(&names, "%s%.*s", i > 0 ? "," : "", STR_ARG(type->partitions.items[i]));
-    s->partition = buf_str(&names);
+    s->partition = s->options->s.partition ? str_of(s->options->s.partition) : place->partitions;
+    if (s->partition.len == 0) return;
     str_word_add(&s->words, str_format(a, "--partition=%.*s", STR_ARG(s->partition)));
 }
 

@@ -16,7 +16,7 @@ struct fit_slurm_row {
     struct forecast_card card; // then
     bool is_slice;             // MIG
     bool is_least;             // of several that the type's name could mean
-    int64_t gpus, nodes;       // GPUs a node, nodes: what is asked of Slurm; 0: it has not so many
+    struct slurm_place place;  // what is asked of Slurm; no GPUs: it has not so many
     struct fit_check_row as_is;
     struct answer *answer; // as it stands or, where no type holds it so, changed; NULL: none
     const char *verdict;   // of it; "DOWN", "UNKNOWN" or "TOO FEW" where there is none

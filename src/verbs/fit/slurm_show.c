@@ -115,7 +115,7 @@ static void add_reasons(const struct fit_slurm *s, struct show_style style, stru
     for (ptrdiff_t i = 0; i < s->count; i++) {
         const struct fit_slurm_row *row = &s->rows[i];
         bool is_small = row->as_is.state == FIT_CHECK_FAILS && row->as_is.memory.expected_bytes > 0;
-        if (row->reason.len == 0 || (is_small && row->gpus > 0)) continue;
+        if (row->reason.len == 0 || (is_small && row->place.gpus > 0)) continue;
         show_prose(out, style, SHOW_WARN,
                    str_format(s->q->arena, "%.*s: %.*s", STR_ARG(type_name(row->type)),
                               STR_ARG(row->reason)),
@@ -190,8 +190,8 @@ static json_t *chosen_json(const struct fit_slurm *s, json_t *types) {
     return json_pack("{s:o, s:o, s:o, s:o, s:b, s:o, s:o, s:o}", "type",
                      row ? json_text(row->type->name) : json_null(), "gres", json_text(s->gres),
                      "partition", json_text(s->partition), "nodes_asked",
-                     json_size(row ? row->nodes : 0), "as_it_stands", s->as_it_stands, "sbatch",
-                     words_json(s), "submitted", json_text(s->submitted), "types", types);
+                     json_size(row ? row->place.nodes : 0), "as_it_stands", s->as_it_stands,
+                     "sbatch", words_json(s), "submitted", json_text(s->submitted), "types", types);
 }
 
 int fit_slurm_json(struct fit_slurm *s, struct fail *why) {
