@@ -50,6 +50,15 @@ class Fit(InFolder):
         with open(tape, encoding="utf-8") as f:
             self.assertEqual(f.read().split("\n")[1:], text.split("\n")[1:])
 
+    def test_the_loader_s_batch_is_the_host_s(self):
+        """On the device lies only what it is moved to: an allocation for each tensor of a step."""
+        model, _, inputs = models.dropout()
+        made = inputs(3)
+        (_, text), = api._record(model, inputs(3), None, api._knobs(model, "sgd", None, None), (1,))
+        phases = [part.split("\n") for part in text.split("\nm ")]
+        arrived = [[line for line in phase[1:] if line.startswith("a ")] for phase in phases if phase[0].startswith("input")]
+        self.assertEqual([len(a) for a in arrived], [len(made) if isinstance(made, tuple) else 1] * 2, arrived)
+
     def test_a_plan(self):
         plan = batchfit.fit(network(), IMAGES, gpu="rtx3060", effective_batch_size=48, max_batch_size=16)
         self.assertEqual((plan.batch_size, plan.accumulation, plan.effective_batch_size, plan.ranks), (16, 3, 48, 1))

@@ -56,7 +56,7 @@ class UserJob(Job):
             side = self.knobs.img_size or 224
             x, target = build.new((batch, 3, side, side)), None
         else:
-            made = on_device(self.inputs_fn(batch))
+            made = on_device(self._loaded(batch))
             pair = isinstance(made, (list, tuple)) and len(made) == 2
             x, target = made if pair else (made, None)
         if self.knobs.channels_last and isinstance(x, torch.Tensor) and x.dim() == 4:
@@ -65,6 +65,16 @@ class UserJob(Job):
         if dtype and isinstance(x, torch.Tensor) and x.is_floating_point():
             x = x.to(getattr(torch, dtype))
         return x, target
+
+    def _loaded(self, batch):
+        """What inputs_fn gives: a batch of the host's, until it is moved."""
+        if self.rec is None:
+            return self.inputs_fn(batch)
+        before, self.rec.quiet = self.rec.quiet, True
+        try:
+            return self.inputs_fn(batch)
+        finally:
+            self.rec.quiet = before
 
     def forward(self, inputs):
         x = inputs[0]
