@@ -53,7 +53,7 @@ def _compute_dtype(knobs):
 
 def _quantize(model, knobs, peft):
     """As transformers loads a model with load_in_4bit, and peft or a script's own code prepares it."""
-    kept = ("lm_head",) + tuple(getattr(model, "_keep_in_fp32_modules", None) or ())  # T5's wo (transformers, quantizers/base.py)
+    kept = ("lm_head", "score") + tuple(getattr(model, "_keep_in_fp32_modules", None) or ())  # the last one, T5's wo (transformers, quantizers/base.py)
     storage = torch.bfloat16 if knobs.shard else torch.uint8
     four_bit.quantize(model, kept, _compute_dtype(knobs), knobs.quant == "nf4-dq", storage=storage)
     if knobs.quant_prepare == "none" or knobs.shard:  # peft's preparation is not for what is sharded (trl's SFTTrainer)
@@ -82,7 +82,8 @@ def apply(model, knobs):
         return model, None
     four_bit.install()  # before peft is there: it looks once for bitsandbytes, and remembers
     peft = need("peft", "peft")
-    given, how = _given(knobs.adapter, peft)
+    is_of_head = loss_words.is_preference(knobs.loss) and loss_words.Preference(knobs.loss).is_of_head
+    given, how = _given(knobs.adapter, peft, is_of_head)
     if knobs.quant:
         model = _quantize(model, knobs, peft)
     try:
@@ -100,12 +101,13 @@ def apply(model, knobs):
     return model, "peft " + peft.__version__
 
 
-def _given(text, peft):
+def _given(text, peft, is_of_head):
     """(configuration, further arguments) for get_peft_model. `autocast_adapter_dtype` may stand among the values: false leaves the adapter in
     the weights' type."""
     if not is_config(text):
         rank, targets, dropout = parse(text)
-        return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type="CAUSAL_LM"), {}
+        task = "SEQ_CLS" if is_of_head else "CAUSAL_LM"
+        return peft.LoraConfig(r=rank, lora_alpha=2 * rank, target_modules=targets, lora_dropout=dropout, task_type=task), {}
     values = config(text)
     try:
         kind = peft.PEFT_TYPE_TO_CONFIG_MAPPING[values["peft_type"]]

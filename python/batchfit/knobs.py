@@ -35,7 +35,8 @@ KNOBS = {
     "num_classes": (int, "number of classes"),
     "loss": (str, "ce or label-smoothing (classification); of a decoder liger (with its other layers, as transformers' use_liger_kernel has "
              "it; liger:loss without; liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), dpo (trl's: pairs, and "
-             "a reference model or the adapter switched off), dpo:precomputed, dpo@1.14 (of that version), dpo:llamafactory; hf: only"),
+             "a reference model or the adapter switched off), dpo:precomputed, dpo@1.15 (of that version), dpo:llamafactory; "
+             "pairs alone: orpo, cpo, cpo-simpo, simpo, orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer); hf: only"),
     "clip_grad": (float, "clip_grad_norm_ at this norm (0: off)"),
     "cudnn_benchmark": (bool, "torch.backends.cudnn.benchmark: empty_cache() after each trial"),
     "prefetch": (bool, "timm's side-stream loader: three float batches and one of bytes in stream 1"),

@@ -6,8 +6,29 @@ from .errors import UsageError
 CHUNKS = 8  # CEWithChunkedOutputLoss's default
 FAMILIES = "llama mistral qwen2 qwen3 gemma gemma2 gemma3_text phi3".split()
 NEWEST, OLDEST = (0, 8, 5), (0, 5, 2)
-PREFERENCES = ("dpo",)
-WHOLE, TILED = (0, 12, 0), (1, 14, 0)  # trl's first versions that are known here, and that score tokens by tiles of logits
+OF_LOGITS, BY_TILES = (1, 14, 0), (1, 15, 0)  # trl's first versions whose kernels score tokens, of all logits and by tiles of them
+
+
+class _Known:
+    """What is known of a loss of preferences: trl's first version that trains so, how that scores tokens, from when on how else; what may
+    stand behind a colon; whose step is recorded, where another one's allocates the same; is there a reference, and a cross-entropy
+    of the preferred answers beside?"""
+
+    def __init__(self, since, ways, new=BY_TILES, parts=(), step=None, has_reference=True, has_cross_entropy=False):
+        self.since, self.ways, self.new, self.parts, self.step = since, ways, new, ("",) + parts, step
+        self.has_reference, self.has_cross_entropy = has_reference, has_cross_entropy
+
+
+_ALONE = dict(since=(0, 15, 0), ways=("whole", "fused"), new=OF_LOGITS, step="orpo", has_reference=False)
+PREFERENCES = {
+    "dpo": _Known((0, 12, 0), ("whole", "tiled"), parts=("precomputed", "llamafactory")),
+    "orpo": _Known(parts=("llamafactory",), has_cross_entropy=True, **_ALONE),
+    "cpo": _Known(has_cross_entropy=True, **_ALONE),
+    "cpo-simpo": _Known(has_cross_entropy=True, **_ALONE),
+    "simpo": _Known(parts=("llamafactory",), **_ALONE),
+    "kto": _Known((1, 0, 0), ("whole", "tiled"), step="kto"),
+    "reward": _Known((0, 24, 0), ("whole", "whole"), step="reward", has_reference=False),
+}
 
 
 class Loss:
@@ -23,7 +44,7 @@ class Loss:
                 "chunked": not at and (not part or part.isdigit() and int(part) > 0), "cut": text == "cut"}
         if not good.get(self.name, False):
             raise UsageError("--loss %s: choose from ce, label-smoothing, liger, liger:loss (without its other layers), liger@0.5.2 "
-                             "(any version from there on), chunked, chunked:N (torchtune's), cut, dpo, dpo:precomputed, dpo@1.14 (trl's)" % text)
+                             "(any version from there on), chunked, chunked:N (torchtune's), cut, %s (trl's)" % (text, ", ".join(PREFERENCES)))
         self.chunks = int(part) if self.name == "chunked" and part else CHUNKS
 
 
@@ -35,18 +56,24 @@ def _version(text):
 
 
 class Preference:
-    """A loss of preferences as --loss says it: dpo, dpo:precomputed (the reference's scores come with the data), dpo@1.14 (of a version of
+    """A loss of preferences as --loss says it: dpo, dpo:precomputed (the reference's scores come with the data), dpo@1.15 (of a version of
     trl), dpo:llamafactory (of another trainer). Without a version it is one of those with all logits, which need more."""
 
     def __init__(self, text):
         self.text = text
         word, at, of = text.partition("@")
         self.name, _, part = word.partition(":")
+        known = PREFERENCES[self.name]
         self.is_precomputed = part == "precomputed"
-        version = _version(of) if at else WHOLE
-        if part not in ("", "precomputed", "llamafactory") or version is None or version < WHOLE or at and part == "llamafactory":
-            raise UsageError("--loss %s: choose from dpo, dpo:precomputed, dpo@1.14 (trl's, any version from 0.12 on), dpo:llamafactory" % text)
-        self.way = part if part == "llamafactory" else "tiled" if version >= TILED else "whole"
+        version = _version(of) if at else known.since
+        if part not in known.parts or version is None or version < known.since or at and part == "llamafactory":
+            raise UsageError("--loss %s: choose from %s (trl's, any version from %d.%d on)" % (
+                text, ", ".join(filter(None, [self.name, self.name + "@%d.%d" % known.new[:2]] + [self.name + ":" + p for p in known.parts[1:]])), *known.since[:2]))
+        self.way = part if part == "llamafactory" else known.ways[version >= known.new]
+        self.has_reference = known.has_reference and not self.is_precomputed
+        self.has_cross_entropy = known.has_cross_entropy and part != "llamafactory"
+        self.step = known.step if part != "llamafactory" else None
+        self.is_of_head = self.step == "reward"  # one that gives a number in place of words
 
 
 def is_preference(text):

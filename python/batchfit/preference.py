@@ -2,7 +2,7 @@
 """Preference training as trl's trainers do it: pairs of answers, of which one is preferred, in one batch, and a reference beside the model.
 
 The reference is a second model in the weights' type or, under an adapter, the model with its adapter switched off; it computes without
-gradients while what the model keeps for its own is there. How many logits are there at once is a matter of the version. Sources: trl 1.14.0 and 1.16.0 (trainer/dpo_trainer.py, trainer/utils.py
+gradients while what the model keeps for its own is there. How many logits are there at once is a matter of the version. Sources: trl 1.15.0 and 1.16.0 (trainer/dpo_trainer.py, trainer/utils.py
 add_fused_lm_head, kernels/chunked_logprob.py), which score tokens by tiles of logits, and 1.13.0, which has all of them; LLaMA-Factory 000526908ae9
 (train/dpo/trainer.py, train/trainer_utils.py get_batch_logps).
 
@@ -25,6 +25,7 @@ from .sources.job import TextJob
 IGNORED = -100
 ROWS, COLUMNS = 4096, 32768  # of a tile
 BETA = 0.1
+ALL_FIGURES = 2  # of what the head tells of tokens besides their scores: KTO's and GRPO's trainers do not ask which were likeliest
 ENTROPY_ROWS = 128  # tokens of which the entropy is made at a time (entropy_from_logits)
 
 
@@ -71,11 +72,11 @@ class _Scores(torch.autograd.Function):
         scores = own - log_z
         entropy = log_z - weighted / total if with_figures else None
         logits = mean / weight.shape[0] if with_figures else None
-        is_first = (own >= highest) & (own > before) if with_figures else None
+        is_first = (own >= highest) & (own > before) if with_figures == ALL_FIGURES else None
         ctx.save_for_backward(hidden, weight, target, log_z, log_z if entropy is None else entropy)
         ctx.dtype = dtype
         if with_figures:
-            ctx.mark_non_differentiable(logits, is_first)
+            ctx.mark_non_differentiable(*(x for x in (logits, is_first) if x is not None))
         del tile, rows, squares
         return scores, entropy, logits, is_first
 
@@ -124,7 +125,7 @@ def apply(model, knobs):
 # ---- what is trained on it -------------------------------------------------------------------------------------------
 
 @contextlib.contextmanager
-def _uncheckpointed(model):
+def uncheckpointed(model):
     """Inside, no layer is computed again."""
     was = getattr(model, "is_gradient_checkpointing", False)
     if was:
@@ -136,8 +137,8 @@ def _uncheckpointed(model):
             model.gradient_checkpointing_enable()
 
 
-class _Tiled:
-    """What trl has of a pass from 1.14 on: the scores of tokens, made by tiles."""
+class Tiled:
+    """What trl has of a pass from 1.15 on: the scores of tokens, made by tiles."""
 
     keeps_reference = True  # what the reference gave is there until the loss is
 
@@ -182,7 +183,7 @@ class _Tiled:
         return is_first & half.bool()
 
 
-class _Chosen(torch.autograd.Function):
+class Chosen(torch.autograd.Function):
     """Of all logits the logarithms of the probabilities of the words that are there, as selective_log_softmax makes them: the sum over the words
     sequence by sequence, where what one of them needs for itself the next one needs again. In the backward pass gather's gradient and the sum
     of both are made in place, which autograd leaves when a dispatch mode looks on (FunctionsManual.cpp gather_backward, input_buffer.cpp)."""
@@ -208,7 +209,7 @@ class _Chosen(torch.autograd.Function):
         return out, None
 
 
-class _Whole(_Tiled):
+class Whole(Tiled):
     """What it has before: all logits, which accelerate hands out in fp32. Versions from 0.12 to 0.28 take copies of fewer."""
 
     def __init__(self, inputs):
@@ -224,7 +225,7 @@ class _Whole(_Tiled):
         return out.float()
 
     def scores(self, out):
-        each = _Chosen.apply(out[..., :-1, :], self.words).squeeze(-1)
+        each = Chosen.apply(out[..., :-1, :], self.words).squeeze(-1)
         each[self.answers == 0] = 0.0
         return each
 
@@ -252,7 +253,7 @@ class _Whole(_Tiled):
 
 
 class _Gathered(torch.autograd.Function):
-    """gather, whose gradient is added in place (see _Chosen)."""
+    """gather, whose gradient is added in place (see Chosen)."""
 
     @staticmethod
     def forward(ctx, values, words):
@@ -264,7 +265,7 @@ class _Gathered(torch.autograd.Function):
         return torch.zeros(ctx.shape, dtype=grad.dtype, device=grad.device), None
 
 
-class _Softmax(_Whole):
+class _Softmax(Whole):
     """What LLaMA-Factory has, by the code of trl 0.8: a softmax of all logits beside them."""
 
     keeps_reference = False
@@ -312,27 +313,29 @@ class PairJob(TextJob):
 
     def _refer(self, way, inputs):
         """By the reference."""
-        with torch.no_grad(), _uncheckpointed(self.model):
+        with torch.no_grad(), uncheckpointed(self.model):
             if self.reference is not None:
                 return self._call(way, self.reference, inputs)
             with self.model.disable_adapter():
-                return self._call(way, self.model, inputs, True)
+                return self._call(way, self.model, inputs, ALL_FIGURES)
 
     def forward_loss(self, inputs):
         """(None, loss) of DPO."""
         way = WAYS[self.how.way](inputs)
-        out = self._call(way, self.model, inputs, True)
+        out = self._call(way, self.model, inputs, ALL_FIGURES)
         each = way.scores(out)
         sums = each.sum(dim=1)
         chosen, rejected = sums.chunk(2, dim=0)
         if self.how.is_precomputed:
             of_chosen, of_rejected = inputs["chosen"], inputs["rejected"]
-        else:
+        elif self.how.has_reference:
             referred = self._refer(way, inputs)
             of_each = way.scores(referred)
             referred = referred if way.keeps_reference else None
             of_sums = of_each.sum(dim=1)
             of_chosen, of_rejected = of_sums.chunk(2, dim=0)
+        else:
+            of_chosen, of_rejected = torch.zeros_like(chosen), torch.zeros_like(rejected)
         better, worse = chosen - of_chosen, rejected - of_rejected
         apart = better - worse
         losses = -F.logsigmoid(BETA * apart)
@@ -342,7 +345,7 @@ class PairJob(TextJob):
         return None, loss
 
 
-WAYS = {"tiled": _Tiled, "whole": _Whole, "llamafactory": _Softmax}
+WAYS = {"tiled": Tiled, "whole": Whole, "llamafactory": _Softmax}
 
 
 def _figures(way, out, mask):

@@ -103,8 +103,9 @@ KINDS.update(LIGER)
 PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1])
          for loss, word, kinds in (("dpo", "dpo", "full full-amp lora qlora"), ("dpo:precomputed", "dpo-precomputed", "full full-amp"),
                                    ("dpo:llamafactory", "dpo-llamafactory", "full full-amp lora qlora"),
-                                   ("dpo@1.14", "dpo-tiled", "full full-amp lora qlora"),
-                                   ("dpo:precomputed@1.14", "dpo-precomputed-tiled", "full full-amp"))
+                                   ("dpo@1.15", "dpo-tiled", "full full-amp lora qlora"),
+                                   ("dpo:precomputed@1.15", "dpo-precomputed-tiled", "full full-amp"),
+                                   ("orpo", "orpo", "full lora qlora"))
          for kind in kinds.split()}
 KINDS.update(PAIRS)
 # Kinds that are made of some shapes only: (family, grouped, tied)
@@ -146,7 +147,7 @@ SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kin
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
-SOME.update({kind: _OF_PAIRS | {("llama", False, False)} for kind in PAIRS})
+SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
 # Of families of which fewer are shipped: those of an adapter, and all of T5.

@@ -6,7 +6,7 @@ import os
 
 import torch
 
-from .. import adapters, build, loss_words, losses, preference, stubs
+from .. import adapters, build, kto, loss_words, losses, odds, preference, rewards, stubs
 from ..build import to_meta, without_init
 from ..errors import RecordError
 from . import hf_shapes, need
@@ -108,15 +108,19 @@ class PixelJob(TextJob):
                 "labels": build.new((batch,), torch.int64)}
 
 
+PAIRS = {None: preference.PairJob, "kto": kto.KtoJob, "orpo": odds.OddsJob, "reward": rewards.RewardJob}
+
+
 def _pairs(model, build_another, library, config, kind, knobs):
-    """A preference.PairJob, with a reference where it is no part of the model itself."""
+    """A preference.PairJob, with a reference where there is one that is no part of the model itself."""
     how, reference = loss_words.Preference(knobs.loss), None
-    if not knobs.adapter and not how.is_precomputed:
+    if how.has_reference and not knobs.adapter:
         reference = build_another().eval()
         if knobs.weights == "bf16":
             _cast(reference, torch.bfloat16)
         preference.apply(reference, knobs)
-    return preference.PairJob(model, reference, library, config, kind, knobs, how)
+        reference.config.use_cache = True  # the trainer tells only what it trains
+    return PAIRS[how.step](model, reference, library, config, kind, knobs, how)
 
 
 def load(name, knobs):
@@ -127,7 +131,11 @@ def load(name, knobs):
         stubs.prepare()
     transformers = need("transformers", "transformers")
     kind, config, source = _config(transformers, name, knobs)
-    task = _task(kind, knobs)
+    task, fused, pairs = _task(kind, knobs), loss_words.is_fused(knobs.loss), loss_words.is_preference(knobs.loss)
+    if (fused or pairs) and task != "causal-lm":
+        raise RecordError("--loss %s: of a decoder with its head, not of %s" % (knobs.loss, task))
+    if pairs and loss_words.Preference(knobs.loss).is_of_head:
+        task, config.num_labels = "classification", 1
     try:
         model = to_meta(_build(transformers, config, task, knobs))
     except Exception as why:  # sizes that make no model: no heads, a hidden size that they do not divide
@@ -137,9 +145,6 @@ def load(name, knobs):
         _cast(model, torch.bfloat16)
     if knobs.checkpointing:
         model.gradient_checkpointing_enable()
-    fused, pairs = loss_words.is_fused(knobs.loss), loss_words.is_preference(knobs.loss)
-    if (fused or pairs) and task != "causal-lm":
-        raise RecordError("--loss %s: of a decoder with its head, not of %s" % (knobs.loss, task))
     if fused:
         losses.apply(model, knobs)
     if pairs:

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // liger-kernel by one switch (transformers' and trl's use_liger_kernel, LLaMA-Factory's
 // enable_liger_kernel) or by all four of Axolotl's. Some of them are another training, and so is
-// one whose objective is another: its loss is no cross-entropy of a head. Of those DPO is one.
+// one whose objective is another: its loss is no cross-entropy of a head. Of those that are losses
+// of preferences.
 #include "job/question/loss.h"
 
 static bool is_liger(const struct config_guard *g) {
@@ -16,13 +17,55 @@ static struct str last_key(struct str path) {
 
 // --- Preferences ---------------------------------------------------------------------------------
 
+// What settings are called by which loss is trained; the names of runs that say the same, and the
+// words of trl's DPOTrainer for its loss, which no other trainer of transformers or trl has.
+static const struct {
+    const char *what, *loss, *in_names;
+} objectives[] = {
+    {"DPO", "dpo", "dpo"},
+    {"IPO", "dpo", "ipo"},
+    {"ORPO", "orpo", "orpo"},
+    {"CPO", "cpo", "cpo"},
+    {"SimPO", "simpo", "simpo"},
+    {"CPO", "cpo-simpo", NULL},
+    {"SimPO", "cpo-simpo", NULL},
+    {"KTO", "kto", "kto"},
+    {"reward modelling", "reward", "reward"},
+};
+enum { OBJECTIVES = sizeof objectives / sizeof *objectives };
+static const char *const losses_of_dpo[] = {"sigmoid",   "sigmoid_norm", "hinge",    "ipo",
+                                            "exo_pair",  "nca_pair",     "robust",   "bco_pair",
+                                            "sppo_hard", "aot",          "aot_pair", "apo_zero",
+                                            "apo_down",  "discopop",     "kto_pair", NULL};
+
 static bool is_of_loss(const struct config_guard *g) {
     return str_is(g->kind, "objective") || str_is(g->kind, "preference");
 }
 
-static bool is_dpo(const struct config_guard *g) {
-    static const char *const names[] = {"DPO", "IPO", NULL}; // the second differs in scalars
-    return is_of_loss(g) && str_is_one_of(g->what, names);
+// Of dpo@1.16: dpo.
+static struct str bare(struct str loss) {
+    struct str rest = loss, word = str_cut(&rest, '@');
+    return str_cut(&word, ':');
+}
+
+// NULL: none that is counted.
+static const char *loss_of(const struct config_guard *g) {
+    for (int i = 0; i < OBJECTIVES; i++)
+        if (is_of_loss(g) && str_is(g->what, objectives[i].what)) return objectives[i].loss;
+    return NULL;
+}
+
+static bool is_of(const struct config_guard *g, struct str loss) {
+    for (int i = 0; i < OBJECTIVES; i++)
+        if (is_of_loss(g) && str_is(g->what, objectives[i].what) &&
+            str_is(bare(loss), objectives[i].loss))
+            return true;
+    return false;
+}
+
+// LLaMA-Factory's stage of all that is trained on pairs; pref_loss says more.
+static bool is_stage(const struct config_guard *g) {
+    return str_is(last_key(g->path), "stage");
 }
 
 // What says that it is of preferences, and not which.
@@ -34,23 +77,25 @@ static bool is_some_preference(const struct question *q, const struct config_gua
     return !is_reference || str_equal(g->value, q->plan.model); // another model is of another size
 }
 
-// A loss of trl's DPOTrainer; no other trainer of transformers or trl has one of these names.
-static bool is_loss_of_dpo(struct str text) {
-    static const char *const losses[] = {
-        "sigmoid",   "sigmoid_norm", "hinge",        "ipo",      "exo_pair", "nca_pair", "robust",
-        "bco_pair",  "sppo_hard",    "aot",          "aot_pair", "apo_zero", "apo_down", "discopop",
-        "kto_pair",  NULL};
-    return str_is_one_of(text, losses);
-}
-
-// Or a name that somebody gave the run: "zephyr-7b-dpo-full".
-static bool is_name_of_dpo(struct str text) {
-    if (is_loss_of_dpo(text)) return true;
-    for (ptrdiff_t at; (at = str_find(text, STR("dpo"))) >= 0;) {
-        if (at == 0 || !str_is_alnum(text.p[at - 1])) return true;
-        text = str_slice(text, at + 3, text.len);
+// The word at the beginning of a part of a name: "zephyr-7b-dpo-full".
+static bool has_part(struct str text, const char *word) {
+    struct str wanted = str_of(word);
+    for (ptrdiff_t at = 0; at + wanted.len <= text.len; at++) {
+        bool begins = at == 0 || !str_is_alnum(text.p[at - 1]);
+        if (begins && str_equal_nocase(str_slice(text, at, at + wanted.len), wanted)) return true;
     }
     return false;
+}
+
+// NULL: the name says none, or several.
+static const char *loss_in_name(struct str text) {
+    const char *found = str_is_one_of(text, losses_of_dpo) ? "dpo" : NULL;
+    for (int i = 0; i < OBJECTIVES && !str_is_one_of(text, losses_of_dpo); i++) {
+        if (!objectives[i].in_names || !has_part(text, objectives[i].in_names)) continue;
+        if (found && found != objectives[i].loss) return NULL;
+        found = objectives[i].loss;
+    }
+    return found;
 }
 
 // Trainers that are trl's.
@@ -59,48 +104,66 @@ static bool is_trainer_known(const struct question *q) {
     return str_is_one_of(q->reading.dialect, names);
 }
 
-// ret_some: the setting that says only that it is of preferences, where no other says more.
-static bool has_dpo(const struct question *q, const struct config_guard **ret_some) {
+// The loss of preferences that the config says; NULL: none, or one that is not counted. ret_some:
+// the setting that says only that it is of preferences, where no other says more.
+static const char *preference_of(const struct question *q, const struct config_guard **ret_some) {
     const struct config_guard *some = NULL;
-    bool is_named = false;
+    const char *named = NULL, *stage = NULL;
     *ret_some = NULL;
-    if (!is_trainer_known(q)) return false;
+    if (!is_trainer_known(q)) return NULL;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
-        if (is_dpo(g))
-            is_named = true;
+        const char *loss = loss_of(g);
+        if (loss && is_stage(g))
+            stage = loss;
+        else if (loss && (!named || named == loss || str_is(str_of(named), "cpo")))
+            named = loss; // SimPO is one of CPOTrainer's
         else if (is_some_preference(q, g))
             some = g;
-        else if (str_is(g->kind, "objective"))
-            return false;
+        else if (str_is(g->kind, "objective") && !(loss && str_is(str_of(loss), "cpo")))
+            return NULL;
     }
-    if (is_named) return true;
+    if (named || stage) return named ? named : stage;
     *ret_some = some;
     struct str name = q->reading.values[CONFIG_PREFERENCE].text;
-    return some ? is_name_of_dpo(name) : is_loss_of_dpo(name);
+    return some || str_is_one_of(name, losses_of_dpo) ? loss_in_name(name) : NULL;
+}
+
+static const char *title_of(const char *loss) {
+    int i = 0;
+    while (!str_is(str_of(loss), objectives[i].loss)) i++;
+    return objectives[i].what;
 }
 
 static void say_name(struct question *q) {
     const struct config_value *name = &q->reading.values[CONFIG_PREFERENCE];
     const struct config_guard *some;
-    if (!plan_is_preference(q->plan.loss) || !has_dpo(q, &some)) return;
-    if (!is_name_of_dpo(name->text)) return;
+    const char *loss = plan_is_preference(q->plan.loss) ? preference_of(q, &some) : NULL;
+    for (ptrdiff_t i = 0; i < q->reading.guard_count; i++)
+        if (loss_of(&q->reading.guards[i])) return; // a setting names it
+    if (!loss || loss_in_name(name->text) != loss) return;
     struct str by = some ? str_format(q->arena, " (%.*s)", STR_ARG(some->path)) : (struct str){0};
     str_list_format(q->arena, &q->notes,
-                    "preference training%.*s is counted as DPO, which %.*s: %.*s names",
-                    STR_ARG(by), STR_ARG(name->path), STR_ARG(name->text));
+                    "preference training%.*s is counted as %s, which %.*s: %.*s names", STR_ARG(by),
+                    title_of(loss), STR_ARG(name->path), STR_ARG(name->text));
+}
+
+// CPOTrainer has a cross-entropy beside SimPO's loss unless cpo_alpha is 0; LLaMA-Factory has none.
+static struct str word_of(const struct question *q, const char *loss) {
+    bool is_simpo = str_is(str_of(loss), "simpo");
+    bool is_alone = q->reading.values[CONFIG_CPO_ALPHA].number == 0;
+    if (str_is(q->reading.dialect, "llamafactory"))
+        return str_format(q->arena, "%s:llamafactory", loss);
+    if (is_simpo && !is_alone) return STR("cpo-simpo");
+    bool is_precomputed = q->reading.values[CONFIG_PRECOMPUTED].boolean;
+    return str_is(str_of(loss), "dpo") && is_precomputed ? STR("dpo:precomputed") : str_of(loss);
 }
 
 static void take_preference(struct question *q) {
     const struct config_guard *some;
     struct plan *p = &q->plan;
-    if (p->loss.len == 0 && has_dpo(q, &some)) {
-        const struct plan_preference how = {
-            .is_precomputed = q->reading.values[CONFIG_PRECOMPUTED].boolean,
-            .scores = str_is(q->reading.dialect, "llamafactory") ? PLAN_SCORES_LLAMAFACTORY
-                                                                 : PLAN_SCORES_WHOLE};
-        p->loss = plan_preference_word(how);
-    }
+    const char *loss = p->loss.len == 0 ? preference_of(q, &some) : NULL;
+    if (loss && plan_is_preference(word_of(q, loss))) p->loss = word_of(q, loss);
     if (!plan_is_preference(p->loss)) return;
     p->adapter = plan_adapter(q->arena, plan_adapter_rank(p->adapter),
                               plan_adapter_targets(p->adapter), false);
@@ -109,7 +172,8 @@ static void take_preference(struct question *q) {
 // --- Both ----------------------------------------------------------------------------------------
 
 bool question_loss_models(const struct question *q, const struct config_guard *g) {
-    if (plan_is_preference(q->plan.loss)) return is_dpo(g) || is_some_preference(q, g);
+    if (plan_is_preference(q->plan.loss))
+        return is_of(g, q->plan.loss) || is_some_preference(q, g) || (is_stage(g) && loss_of(g));
     return is_liger(g) && str_starts(q->plan.loss, STR("liger"));
 }
 
@@ -136,7 +200,9 @@ int question_loss(struct question *q, const struct question_options *o, struct f
     if (o->loss && !plan_is_loss(str_of(o->loss))) {
         fail_set(why, FAIL_USAGE,
                  "--loss %s: not liger, liger:loss, liger@VERSION, chunked, chunked:N, cut, dpo, "
-                 "dpo:precomputed, dpo@VERSION (from 0.12 on) or dpo:llamafactory",
+                 "dpo:precomputed, dpo@VERSION (from 0.12 on), dpo:llamafactory, orpo, cpo, "
+                 "cpo-simpo, simpo (@VERSION from 0.15 on), orpo:llamafactory, "
+                 "simpo:llamafactory, kto, kto@VERSION (from 1.0 on) or reward",
                  o->loss);
         return fail_hint(why, "for example --loss liger --checkpointing; without --loss all logits "
                               "are there at once");
@@ -151,12 +217,14 @@ int question_loss(struct question *q, const struct question_options *o, struct f
 
 void question_loss_check(struct question *q, const struct question_options *o) {
     struct forecast f;
+    struct fail why = {0};
     struct plan without = q->plan;
     if (o->loss || o->tape || q->plan.loss.len == 0) return;
     without.loss = (struct str){0};
-    if (q->plan.model.len == 0)
-        q->plan = without;
-    else if (forecast_open(&q->tape_cache, &q->plan, &f, NULL) < 0)
-        q->plan = without;
+    bool is_covered = q->plan.model.len > 0;
+    if (is_covered) is_covered = forecast_open(&q->tape_cache, &q->plan, &f, &why) >= 0;
+    if (!is_covered && plan_is_preference(q->plan.loss) && why.hint[0])
+        str_list_format(q->arena, &q->notes, "%s; %s", why.message, why.hint);
+    if (!is_covered) q->plan = without;
     say_name(q);
 }

@@ -50,8 +50,12 @@ struct question_options {
         CLI_ROW("loss", "WORD", CLI_TEXT, QUESTION_AT(type, loss),                               \
                 "a language model's loss: liger (with its layers, as use_liger_kernel; needs "   \
                 "--checkpointing); dpo (pairs and a reference model, trl 0.12 to 1.13), "        \
-                "dpo@1.14, dpo:precomputed, dpo:llamafactory; of a recording cut, chunked",      \
-                "liger dpo dpo@1.14 dpo:precomputed dpo:llamafactory"),                                                                        \
+                "dpo@1.15, dpo:precomputed, dpo:llamafactory; pairs alone: orpo (trl 0.15 to "   \
+                "1.13), orpo@1.14, cpo, cpo-simpo, simpo, orpo:llamafactory, "                   \
+                "simpo:llamafactory; kto (samples and a reference), kto@1.15; reward (trl's "    \
+                "RewardTrainer); of a recording cut, chunked",                                   \
+                "liger dpo dpo@1.15 dpo:precomputed dpo:llamafactory orpo orpo@1.14 cpo "        \
+                "cpo-simpo simpo orpo:llamafactory simpo:llamafactory kto kto@1.15 reward"),     \
         CLI_ROW("shard", "WORD", CLI_TEXT, QUESTION_AT(type, shard),                             \
                 "how several GPUs share the weights: fsdp2 (torch's fully_shard), fsdp1, titan " \
                 "(fsdp2 as torchtitan does it; titan:op), zero1 to zero3 (DeepSpeed; "           \

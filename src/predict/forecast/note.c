@@ -94,19 +94,49 @@ static void note_attention(struct forecast *f, const struct shape *s, struct for
                         (long long)window);
 }
 
-static const char *const scores[] = {
-    [PLAN_SCORES_WHOLE] = "all logits are counted several times, as trl from 0.12 to 1.13 has them: "
-                          "from 1.14 on it needs less (--loss dpo@1.14), before 0.12 more",
-    [PLAN_SCORES_TILED] = "tokens are scored by tiles of logits, as trl does from 1.14 on: earlier "
-                          "versions need more (--loss dpo)",
-    [PLAN_SCORES_LLAMAFACTORY] = "all logits and a softmax of them are counted, of both models, as "
-                                 "LLaMA-Factory has them"};
+#define SIMPO_ALONE "without a cross-entropy of the preferred answers (cpo_alpha: 0)"
+static const char *const scores[][3] = {
+    [PLAN_STEP_DPO] =
+        {[PLAN_SCORES_WHOLE] =
+             "all logits are counted several times, as trl from 0.12 to 1.13 has "
+             "them: 1.14 needs less, from 1.15 on much less (--loss dpo@1.15), before 0.12 more",
+         [PLAN_SCORES_NEW] = "tokens are scored by tiles of logits, as trl does from 1.15 on: "
+                             "earlier versions need more (--loss dpo)",
+         [PLAN_SCORES_LLAMAFACTORY] = "all logits and a softmax of them are counted, of both "
+                                      "models, as LLaMA-Factory has them"},
+    [PLAN_STEP_ORPO] =
+        {[PLAN_SCORES_WHOLE] = "all logits are counted several times, and a cross-entropy of the "
+                               "preferred half, as trl from 0.15 to 1.13 has them: from 1.14 on it "
+                               "needs less (--loss orpo@1.14), before 0.15 more",
+         [PLAN_SCORES_NEW] = "a cross-entropy of the preferred half is counted beside all logits, "
+                             "which are scored by trl's kernel from 1.14 on: earlier versions need "
+                             "more (--loss orpo)",
+         [PLAN_SCORES_LLAMAFACTORY] =
+             "all logits and a softmax of them are counted, as LLaMA-Factory has them"},
+    [PLAN_STEP_SIMPO] = {[PLAN_SCORES_WHOLE] =
+                             "all logits are counted several times, as trl from 0.15 to 1.13 has "
+                             "them, " SIMPO_ALONE ": from 1.14 on it needs less (--loss "
+                             "simpo@1.14)",
+                         [PLAN_SCORES_NEW] =
+                             "all logits are scored by trl's kernel from 1.14 on, " SIMPO_ALONE
+                             ": earlier versions need more (--loss simpo)"},
+    [PLAN_STEP_KTO] = {[PLAN_SCORES_WHOLE] =
+                           "all logits are counted several times, as trl from 1.0 to 1.13 has "
+                           "them: 1.14 needs less, from 1.15 on much less (--loss kto@1.15)",
+                       [PLAN_SCORES_NEW] =
+                           "tokens are scored by tiles of logits, as trl does from 1.15 on: "
+                           "earlier versions need more (--loss kto)"},
+    [PLAN_STEP_REWARD] = {[PLAN_SCORES_WHOLE] =
+                              "a head of one number is in the place of the words', as trl's "
+                              "RewardTrainer has it (both halves in one pass, from 0.24 on)"}};
 
 void forecast_note_preference(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
     struct plan_preference how;
     if (!plan_preference_read(p->loss, &how)) return;
     const char *reference = "a second model is the reference, in the type of the weights";
-    if (how.is_precomputed)
+    if (!plan_has_reference(how))
+        reference = "there is no reference";
+    else if (how.is_precomputed)
         reference = "the reference's scores come with the data (precompute_ref_log_probs)";
     else if (p->adapter.len > 0)
         reference = "the reference is the model with its adapter switched off";
@@ -114,7 +144,7 @@ void forecast_note_preference(struct forecast *f, const struct plan *p, struct f
                     "a batch is of pairs, so twice as many sequences go through the model; %s; "
                     "dropout is off, as disable_dropout has it",
                     reference);
-    str_list_add(f->arena, &t->notes, str_of(scores[how.scores]));
+    str_list_add(f->arena, &t->notes, str_of(scores[how.step][how.scores]));
 }
 
 void forecast_note_shape(struct forecast *f, const struct plan *p, const struct shape *s,

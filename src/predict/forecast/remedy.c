@@ -50,19 +50,20 @@ static bool use_liger_and_checkpointing(struct plan *p, const struct gpu *gpu) {
     return use_checkpointing(p, gpu) && use_liger(p, gpu);
 }
 
-static bool use_preference(struct plan *p, bool is_precomputed, bool is_tiled) {
+static bool use_preference(struct plan *p, bool is_precomputed, bool is_new) {
     struct plan_preference how;
     if (p->inference || !plan_preference_read(p->loss, &how)) return false;
     if (how.scores == PLAN_SCORES_LLAMAFACTORY) return false; // it has neither
-    if ((is_precomputed && how.is_precomputed) || (is_tiled && how.scores == PLAN_SCORES_TILED))
-        return false;
+    if (is_precomputed && (how.is_precomputed || !plan_has_reference(how))) return false;
+    if (is_new && how.scores == PLAN_SCORES_NEW) return false;
     how.is_precomputed |= is_precomputed;
-    if (is_tiled) how.scores = PLAN_SCORES_TILED;
-    p->loss = plan_preference_word(how);
-    return true;
+    if (is_new) how.scores = PLAN_SCORES_NEW;
+    struct str word = plan_preference_word(how);
+    if (word.len > 0) p->loss = word;
+    return word.len > 0;
 }
 
-static bool use_tiles(struct plan *p, const struct gpu *gpu) {
+static bool use_new_scores(struct plan *p, const struct gpu *gpu) {
     (void)gpu;
     return use_preference(p, false, true);
 }
@@ -72,7 +73,7 @@ static bool use_known_scores(struct plan *p, const struct gpu *gpu) {
     return use_preference(p, true, false);
 }
 
-static bool use_known_scores_and_tiles(struct plan *p, const struct gpu *gpu) {
+static bool use_known_and_new_scores(struct plan *p, const struct gpu *gpu) {
     (void)gpu;
     return use_preference(p, true, true);
 }
@@ -154,12 +155,12 @@ static const struct {
 } remedies[] = {
     {"mixed precision", "almost none; faster on tensor cores", use_amp},
     {"Liger kernels", "needs liger-kernel; about as fast", use_liger},
-    {"a newer trl", "needs trl 1.14, which scores tokens by tiles; about as fast", use_tiles},
+    {"a newer trl", "needs trl 1.15, whose kernels score tokens; about as fast", use_new_scores},
     {"the reference's scores beforehand",
      "precompute_ref_log_probs: one pass over the data before the training", use_known_scores},
     {"the reference's scores beforehand and a newer trl",
-     "precompute_ref_log_probs and trl 1.14: one pass over the data before the training",
-     use_known_scores_and_tiles},
+     "precompute_ref_log_probs and trl 1.15: one pass over the data before the training",
+     use_known_and_new_scores},
     {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
     {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},

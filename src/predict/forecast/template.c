@@ -44,7 +44,9 @@ static struct str embedding_text(bool is_tied) {
     return is_tied ? STR("that is the head's, too") : STR("beside a head of its own");
 }
 static struct str wanted_embedding(const struct wish *w) {
-    return embedding_text(w->shape->tied);
+    struct plan_preference how; // a reward model's head is another
+    bool is_reward = plan_preference_read(w->plan->loss, &how) && how.step == PLAN_STEP_REWARD;
+    return embedding_text(w->shape->tied && !is_reward);
 }
 static struct str has_embedding(const struct tape_shelf_entry *e) {
     return embedding_text(e->is_tied);
@@ -112,12 +114,18 @@ static struct str wanted_loss(const struct wish *w) {
 static struct str has_loss(const struct tape_shelf_entry *e) {
     return loss_text(e->entry.header.loss);
 }
-// A pass of the reference more; where that is a second model, there are templates without.
+// A pass of the reference more, where no second model makes it (of that there are templates
+// without); a cross-entropy beside; all logits, before trl's kernels.
 static int loss_excess(const struct wish *w, struct str has, struct str wanted) {
     struct plan_preference asked, had;
     if (!plan_preference_read(wanted, &asked) || !plan_preference_read(has, &had)) return -1;
-    bool is_less = asked.is_precomputed && !had.is_precomputed && w->plan->adapter.len > 0;
-    return is_less && asked.scores == had.scores ? 1 : -1;
+    bool is_pass_more = asked.is_precomputed && !had.is_precomputed && w->plan->adapter.len > 0;
+    bool is_entropy_more = asked.step == PLAN_STEP_SIMPO && had.step == PLAN_STEP_ORPO;
+    bool is_older = asked.scores == PLAN_SCORES_NEW && had.scores == PLAN_SCORES_WHOLE;
+    if (asked.step != had.step && !is_entropy_more) return -1;
+    if (asked.is_precomputed != had.is_precomputed && !is_pass_more) return -1;
+    if (asked.scores != had.scores && !is_older) return -1;
+    return is_pass_more + is_entropy_more + 2 * is_older;
 }
 
 // Templates of ZeRO are of the model as its engine has it, and of one that says where stage 3 asks

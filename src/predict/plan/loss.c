@@ -2,8 +2,45 @@
 // Words of the recorder for losses: fused ones, and those of preferences.
 #include "predict/plan/plan.h"
 
-// trl's versions, major * 1000 + minor: the first that is known here, the first without all logits.
-enum { WHOLE_FROM = 12, TILED_FROM = 1014 };
+// trl's first versions whose kernels score tokens, of all logits and by tiles of them; major * 1000
+// + minor.
+enum { OF_LOGITS = 1014, BY_TILES = 1015 };
+
+// Every word for a loss of preferences. since: trl's first version that trains so; 0: it is another
+// trainer's. form: whose step allocates the same, up to an entry a pair; the first word of a form
+// says how it is (python/batchfit/loss_words.py, odds.py).
+static const struct {
+    const char *said;
+    int64_t since;
+    const char *form;
+    struct plan_preference how;
+} words[] = {
+    {"dpo", 12, "dpo", {PLAN_STEP_DPO, PLAN_SCORES_WHOLE, false}},
+    {"dpo", BY_TILES, "dpo@1.15", {PLAN_STEP_DPO, PLAN_SCORES_NEW, false}},
+    {"dpo:precomputed", 12, "dpo:precomputed", {PLAN_STEP_DPO, PLAN_SCORES_WHOLE, true}},
+    {"dpo:precomputed", BY_TILES, "dpo:precomputed@1.15", {PLAN_STEP_DPO, PLAN_SCORES_NEW, true}},
+    {"dpo:llamafactory", 0, "dpo:llamafactory", {PLAN_STEP_DPO, PLAN_SCORES_LLAMAFACTORY, false}},
+    {"orpo", 15, "orpo", {PLAN_STEP_ORPO, PLAN_SCORES_WHOLE, false}},
+    {"orpo", OF_LOGITS, "orpo@1.14", {PLAN_STEP_ORPO, PLAN_SCORES_NEW, false}},
+    {"orpo:llamafactory",
+     0,
+     "orpo:llamafactory",
+     {PLAN_STEP_ORPO, PLAN_SCORES_LLAMAFACTORY, false}},
+    {"cpo", 15, "orpo", {PLAN_STEP_ORPO, PLAN_SCORES_WHOLE, false}},
+    {"cpo", OF_LOGITS, "orpo@1.14", {PLAN_STEP_ORPO, PLAN_SCORES_NEW, false}},
+    {"cpo-simpo", 15, "orpo", {PLAN_STEP_ORPO, PLAN_SCORES_WHOLE, false}},
+    {"cpo-simpo", OF_LOGITS, "orpo@1.14", {PLAN_STEP_ORPO, PLAN_SCORES_NEW, false}},
+    {"simpo", 15, "simpo", {PLAN_STEP_SIMPO, PLAN_SCORES_WHOLE, false}},
+    {"simpo", OF_LOGITS, "simpo@1.14", {PLAN_STEP_SIMPO, PLAN_SCORES_NEW, false}},
+    {"simpo:llamafactory",
+     0,
+     "orpo:llamafactory",
+     {PLAN_STEP_ORPO, PLAN_SCORES_LLAMAFACTORY, false}},
+    {"kto", 1000, "kto", {PLAN_STEP_KTO, PLAN_SCORES_WHOLE, false}},
+    {"kto", BY_TILES, "kto@1.15", {PLAN_STEP_KTO, PLAN_SCORES_NEW, false}},
+    {"reward", 24, "reward", {PLAN_STEP_REWARD, PLAN_SCORES_WHOLE, false}},
+};
+enum { WORDS = sizeof words / sizeof *words };
 
 // "1.14", "1.16.0", "0.24"; -1: it is none.
 static int64_t version_of(struct str text) {
@@ -13,36 +50,44 @@ static int64_t version_of(struct str text) {
     return is_one ? major * 1000 + minor : -1;
 }
 
+// Of a trainer other than trl no version is known. -1: it is none.
+static int find(struct str loss) {
+    struct str version = loss, said = str_cut(&version, '@');
+    int64_t number = version.p ? version_of(version) : 0;
+    int found = -1;
+    for (int i = 0; i < WORDS; i++) {
+        if (!str_is(said, words[i].said) || (version.p && words[i].since == 0)) continue;
+        bool is_first = !version.p && found < 0;
+        if (is_first || (version.p && words[i].since <= number)) found = i;
+    }
+    return found;
+}
+
 bool plan_preference_read(struct str loss, struct plan_preference *ret) {
-    struct str version = loss, word = str_cut(&version, '@'), part = word;
-    struct str name = str_cut(&part, ':');
-    bool is_other = str_is(part, "llamafactory");
-    int64_t number = version.p ? version_of(version) : WHOLE_FROM;
-    *ret = (struct plan_preference){.is_precomputed = str_is(part, "precomputed")};
-    if (!str_is(name, "dpo") || (part.p && !ret->is_precomputed && !is_other)) return false;
-    if (number < WHOLE_FROM || (is_other && version.p)) return false;
-    ret->scores = is_other               ? PLAN_SCORES_LLAMAFACTORY
-                  : number >= TILED_FROM ? PLAN_SCORES_TILED
-                                         : PLAN_SCORES_WHOLE;
-    return true;
+    int found = find(loss);
+    if (found >= 0) *ret = words[found].how;
+    return found >= 0;
 }
 
 bool plan_is_preference(struct str loss) {
-    struct plan_preference p;
-    return plan_preference_read(loss, &p);
+    return find(loss) >= 0;
 }
 
 struct str plan_preference_word(struct plan_preference p) {
-    static const char *const words[][2] = {
-        [PLAN_SCORES_WHOLE] = {"dpo", "dpo:precomputed"},
-        [PLAN_SCORES_TILED] = {"dpo@1.14", "dpo:precomputed@1.14"},
-        [PLAN_SCORES_LLAMAFACTORY] = {"dpo:llamafactory", "dpo:llamafactory"}};
-    return str_of(words[p.scores][p.is_precomputed]);
+    for (int i = 0; i < WORDS; i++)
+        if (words[i].how.step == p.step && words[i].how.scores == p.scores &&
+            words[i].how.is_precomputed == p.is_precomputed)
+            return str_of(words[i].form);
+    return (struct str){0};
+}
+
+bool plan_has_reference(struct plan_preference p) {
+    return p.step == PLAN_STEP_DPO || p.step == PLAN_STEP_KTO;
 }
 
 struct str plan_loss_form(struct str loss) {
-    struct plan_preference p;
-    return plan_preference_read(loss, &p) ? plan_preference_word(p) : loss;
+    int found = find(loss);
+    return found >= 0 ? str_of(words[found].form) : loss;
 }
 
 bool plan_is_loss(struct str text) {

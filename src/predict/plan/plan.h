@@ -93,20 +93,29 @@ const char *plan_zero_word(enum plan_zero_number number); // "prefetch", as a sh
 // "liger" (with its other layers, as use_liger_kernel has them), "liger:loss", "liger@0.5.2",
 // "chunked", "chunked:16", "cut", and what plan_preference_read reads: the recorder's words.
 bool plan_is_loss(struct str text);
-// A loss of preferences, whose batch is of pairs: "dpo", "dpo:precomputed", "dpo@1.14",
-// "dpo:llamafactory".
+// A loss of preferences: "dpo", "dpo:precomputed", "dpo@1.15", "orpo", "cpo-simpo@1.16",
+// "simpo:llamafactory"; a table in loss.c has all of them.
+enum plan_step {
+    PLAN_STEP_DPO,    // pairs, and a reference's scores of them
+    PLAN_STEP_ORPO,   // pairs alone, and a cross-entropy of the preferred half: CPO, too
+    PLAN_STEP_SIMPO,  // pairs alone
+    PLAN_STEP_KTO,    // samples and as many others, and a reference's scores of both
+    PLAN_STEP_REWARD, // pairs, whose last tokens a head of its own gives a number
+};
 enum plan_scores {            // of tokens
-    PLAN_SCORES_WHOLE,        // of all logits, as trl from 0.12 to 1.13 makes them
-    PLAN_SCORES_TILED,        // by tiles of them, as it does from 1.14 on
+    PLAN_SCORES_WHOLE,        // of all logits, as trl makes them before its kernels do
+    PLAN_SCORES_NEW,          // by its kernels, from 1.14 or 1.15 on
     PLAN_SCORES_LLAMAFACTORY, // with a softmax of all of them beside
 };
 struct plan_preference {
-    bool is_precomputed; // the reference's scores come with the data
+    enum plan_step step;
     enum plan_scores scores;
+    bool is_precomputed; // the reference's scores come with the data
 };
 bool plan_preference_read(struct str loss, struct plan_preference *ret); // false: it is none
 bool plan_is_preference(struct str loss);
-struct str plan_preference_word(struct plan_preference p);
+bool plan_has_reference(struct plan_preference p);         // or its scores
+struct str plan_preference_word(struct plan_preference p); // empty: no version does so
 // The word for all versions that need the same; of other losses the loss.
 struct str plan_loss_form(struct str loss);
 extern const char *const plan_places[];             // "", "cpu", "nvme"; NULL-ended

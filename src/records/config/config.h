@@ -148,6 +148,7 @@ enum config_role {
     CONFIG_DOUBLE_QUANT,  // of weights in four bits: are their scales quantised, too
     CONFIG_PREFERENCE,  // what may name a loss of preferences
     CONFIG_PRECOMPUTED, // the scores of a reference model come with the data
+    CONFIG_CPO_ALPHA,   // how much a cross-entropy counts beside CPO's or SimPO's loss
     CONFIG_ZERO_BUCKET,   // DeepSpeed's reduce_bucket_size, elements
     CONFIG_ZERO_OVERLAP,  // DeepSpeed's overlap_comm
     CONFIG_ZERO_PREFETCH, // DeepSpeed's numbers of stage 3, elements, in the order of a plan's

@@ -31,6 +31,7 @@ static const struct {
     [CONFIG_DOUBLE_QUANT] = {"double_quant", SORT_BOOL},
     [CONFIG_PREFERENCE] = {"preference", SORT_TEXT},
     [CONFIG_PRECOMPUTED] = {"precomputed", SORT_BOOL},
+    [CONFIG_CPO_ALPHA] = {"cpo_alpha", SORT_NUMBER},
     [CONFIG_ZERO_BUCKET] = {"zero_bucket", SORT_NUMBER},
     [CONFIG_ZERO_OVERLAP] = {"zero_overlap", SORT_BOOL},
     [CONFIG_ZERO_PREFETCH] = {"zero_prefetch", SORT_NUMBER},

@@ -64,7 +64,8 @@ static const struct cli_row rows[] = {
      "loss: ce or label-smoothing; of an hf: decoder liger (with its other layers; liger:loss "
      "without, liger@0.5.2 of that version), chunked or chunked:N (torchtune's), cut (Apple's), "
      "dpo (trl's: pairs, and a reference model or the adapter switched off), dpo:precomputed, "
-     "dpo@1.14 (of that version), dpo:llamafactory",
+     "dpo@1.15 (of that version), dpo:llamafactory; pairs alone: orpo, cpo, cpo-simpo, simpo, "
+     "orpo@1.14, orpo:llamafactory; kto, kto@1.15; reward (trl's RewardTrainer)",
      ""},
     {"momentum", "X", CLI_TEXT, VALUE(11), "SGD momentum; 0: no momentum buffer", ""},
     {"nesterov", NULL, CLI_SWITCH, SWITCH(5), "use Nesterov momentum", NULL},
