@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/arena.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,9 +18,16 @@ static _Noreturn void arena_exhausted(struct arena *a) {
     abort();
 }
 
+// A large one is zero already: of an array that is never filled the system gives no page.
+static bool arena_is_large(ptrdiff_t bytes) {
+    return bytes > ARENA_CHUNK_BYTES;
+}
+
 static void arena_add_chunk(struct arena *a, ptrdiff_t bytes) {
-    size_t size = (size_t)(bytes > ARENA_CHUNK_BYTES ? bytes : ARENA_CHUNK_BYTES);
-    struct arena_chunk *chunk = malloc(sizeof *chunk + size);
+    bool is_large = arena_is_large(bytes);
+    size_t size = (size_t)(is_large ? bytes : ARENA_CHUNK_BYTES);
+    struct arena_chunk *chunk =
+        is_large ? calloc(1, sizeof *chunk + size) : malloc(sizeof *chunk + size);
     if (!chunk) arena_exhausted(a);
     chunk->older = a->chunks;
     a->chunks = chunk;
@@ -31,13 +39,14 @@ void *arena_alloc(struct arena *a, ptrdiff_t size, ptrdiff_t align, ptrdiff_t co
     if (count < 0 || (count > 0 && size > (PTRDIFF_MAX - 4096) / count)) arena_exhausted(a);
     ptrdiff_t bytes = size * count;
     ptrdiff_t pad = a->next ? (ptrdiff_t)(-(uintptr_t)a->next & (uintptr_t)(align - 1)) : 0;
-    if (!a->next || bytes > a->end - a->next - pad) {
+    bool is_fresh = !a->next || bytes > a->end - a->next - pad;
+    if (is_fresh) {
         arena_add_chunk(a, bytes);
         pad = 0;
     }
     char *p = a->next + pad;
     a->next = p + bytes;
-    return memset(p, 0, (size_t)bytes);
+    return is_fresh && arena_is_large(bytes) ? p : memset(p, 0, (size_t)bytes);
 }
 
 void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, ptrdiff_t count,

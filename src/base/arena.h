@@ -40,6 +40,14 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
           : (void)0),                                                                              \
      &(*(items))[(*(count))++])
 
+// Room for `most` items of such a triple before the first is pushed: an array that never grows is
+// never copied, and of a large one only the pages that are filled exist.
+#define arena_expect(a, items, count, capacity, most)                                              \
+    (*(count) == 0 && *(capacity) < (most)                                                         \
+         ? (void)(*(items) = arena_alloc((a), (ptrdiff_t)sizeof **(items),                         \
+                                         (ptrdiff_t) _Alignof(max_align_t), *(capacity) = (most))) \
+         : (void)0)
+
 // Forgets everything allocated since the mark, for scratch work inside a loop.
 struct arena_mark arena_mark(const struct arena *a);
 void arena_rewind(struct arena *a, struct arena_mark mark);

@@ -25,6 +25,10 @@ static char *buf_reserve(struct buf *b, ptrdiff_t more) {
     return b->items + b->count;
 }
 
+void buf_expect(struct buf *b, ptrdiff_t bytes) {
+    buf_reserve(b, bytes);
+}
+
 void buf_add_raw(struct buf *b, struct str s) {
     if (s.len <= 0) return;
     memcpy(buf_reserve(b, s.len), s.p, (size_t)s.len);

@@ -96,7 +96,8 @@ bool tsv_within(int value, int low, int high) {
 int tsv_column(const struct tsv *t, const char *column) {
     const struct str wanted = str_of(column);
     for (int i = 0; i < t->column_count; i++) {
-        if (str_equal(t->columns[i], wanted)) return i;
+        const struct str name = t->columns[i]; // in line: the large tables are asked 20,000 times
+        if (name.len == wanted.len && memcmp(name.p, wanted.p, (size_t)wanted.len) == 0) return i;
     }
     return -1;
 }

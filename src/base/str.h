@@ -80,6 +80,7 @@ struct buf buf_new(struct arena *a);
 // For what people see: formats pass as they are, texts that come in are cleaned (clean.h): those of
 // a format as one line, others with their line ends.
 struct buf buf_shown(struct arena *a);
+void buf_expect(struct buf *b, ptrdiff_t bytes); // room for so much before it comes
 void buf_add(struct buf *b, struct str s);
 void buf_add_raw(struct buf *b, struct str s); // what is clean, or drawn by us
 void buf_byte(struct buf *b, char c);

@@ -6,6 +6,7 @@
 #include <string.h>
 #include <zstd.h>
 
+enum { EXPECTED_MOST = 1 << 22 }; // of text: a wrong index asks for no more at once
 enum { PIECE_BYTES = 1 << 14, WINDOW_LOG_MAX = 25 };
 
 static bool is_packed(struct str bytes) {
@@ -83,6 +84,7 @@ int tape_unpack(struct arena *a, struct str name, struct str bytes, int64_t at_m
 int tape_unpack_part(struct arena *a, struct str name, struct str bytes, int64_t offset,
                      int64_t length, struct str *ret_text, struct fail *why) {
     struct sink sink = {.text = buf_new(a), .skip = offset, .want = length};
+    buf_expect(&sink.text, length < EXPECTED_MOST ? length : EXPECTED_MOST);
     if (is_packed(bytes)) {
         int code = unpack_into(name, bytes, &sink, why);
         if (code < 0) return code;

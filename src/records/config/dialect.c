@@ -7,6 +7,8 @@
 
 #include <string.h>
 
+enum { DIALECTS_EXPECTED = 128 };
+
 // --- The table -----------------------------------------------------------------------------------
 
 static int take_role(struct dialect *d, const struct tsv *t, enum config_role role,
@@ -39,8 +41,7 @@ static int take_row(struct arena *a, struct dialect *d, const struct tsv *t, str
     } texts[] = {{"title", &d->title},     {"detect", &d->detect},   {"refuse", &d->refuse},
                  {"rule", &d->rule},       {"note", &d->note},       {"record", &d->record},
                  {"special", &d->special}, {"inherit", &d->inherit}, {"ranks_of", &d->ranks_of},
-                 {"models", &d->models},   {"unnamed", &d->unnamed},
-                 {"choice", &d->choice}};
+                 {"models", &d->models},   {"unnamed", &d->unnamed}, {"choice", &d->choice}};
     for (size_t i = 0; i < sizeof texts / sizeof *texts; i++) {
         if (str_is(item, texts[i].name)) {
             *texts[i].to = value;
@@ -89,6 +90,7 @@ int config_dialects_load(struct arena *a, struct dialects *ret_dialects, struct 
     struct tsv *t = arena_new(a, struct tsv, 1);
     int status = tsv_find(a, "data/dialects.tsv", t, why);
     if (status) return status;
+    arena_expect(a, &all.items, &all.count, &all.capacity, DIALECTS_EXPECTED);
     while ((status = tsv_next(t, why)) > 0) {
         const struct str id = tsv_cell(t, "dialect");
         if (all.count == 0 || !str_equal(all.items[all.count - 1].id, id)) {
