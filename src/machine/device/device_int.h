@@ -71,6 +71,8 @@ struct device_backend {
     // NVLinks and pairs of the topology's GPUs, which are at these places of the session's list.
     void (*join)(struct device_session *session, const struct device_card *cards, const int *places,
                  struct device_topology *t);
+    // What the machines tell besides their GPUs, as struct device_snapshot has it; NULL: nothing.
+    void (*tell)(struct device_session *session, struct buf *told);
 };
 // Nothing is known of any GPU.
 void device_topology_clear(struct device_topology *t);
@@ -132,6 +134,7 @@ void device_remote_sample(struct device_session *session, int place, int asked,
                           struct device_card *card);
 void device_remote_join(struct device_session *session, const struct device_card *cards,
                         const int *places, struct device_topology *t);
+void device_remote_tell(struct device_session *session, struct buf *told);
 void device_remote_close(struct device_session *session);
 
 // The machine at hand: NVIDIA's GPUs and AMD's.

@@ -121,6 +121,10 @@ struct device_snapshot {
     struct str why_none, left_out, standin; // as in struct device_list
     bool driver_is_absent;
     struct device_topology topology; // with wants_topology
+    // Of other machines: {"runs": […], "runs_unlisted": N, "ours_bytes": […]} in JSON, as their
+    // servers have it (doc/formats/watch.md), with the name of the machine as "host" and the place
+    // in `cards` as "card"; the bytes of each card. Empty: this machine.
+    struct str told;
 };
 
 // How to watch; a zeroed one is: every second, nothing that costs much, at the speed of life.

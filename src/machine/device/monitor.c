@@ -46,6 +46,8 @@ struct shared {
     bool *is_late; // a GPU that a late thread still waits for
     int count;
     struct tally tally; // of a sampler's GPU
+    char *told;         // what the machines tell besides their GPUs; NULL: nothing
+    ptrdiff_t told_length;
     // Fixed from the beginning on.
     const struct device_backend *backend;
     const char *machine;
@@ -68,6 +70,7 @@ static void shared_drop(struct shared *s) {
     if (!device_leave(&s->lock, &s->changed, &s->users)) return;
     if (s->session) s->backend->close(s->session);
     arena_clear(&s->arena);
+    free(s->told);
     free(s);
 }
 
@@ -180,6 +183,21 @@ static void ask_topology(struct shared *s) {
     pthread_mutex_unlock(&s->lock);
 }
 
+static void ask_told(struct shared *s) {
+    ARENA_AUTO a = {0};
+    struct buf told = buf_new(&a);
+    if (!s->backend->tell) return;
+    s->backend->tell(s->session, &told);
+    char *copy = malloc((size_t)told.count + 1), *before;
+    if (copy && told.count > 0) memcpy(copy, told.items, (size_t)told.count);
+    pthread_mutex_lock(&s->lock);
+    before = s->told;
+    s->told = copy;
+    s->told_length = copy ? told.count : 0;
+    pthread_mutex_unlock(&s->lock);
+    free(before);
+}
+
 static void ask_until_stopped(struct shared *s, int number) {
     int64_t next_ns = os_now_ns();
     do {
@@ -187,6 +205,7 @@ static void ask_until_stopped(struct shared *s, int number) {
             if ((s->only == ALL || s->only == i) && !ask_card(s, i, number)) return;
         }
         ask_topology(s);
+        ask_told(s);
         pthread_mutex_lock(&s->lock);
         s->is_full = true;
         pthread_cond_broadcast(&s->changed);
@@ -345,6 +364,7 @@ void device_monitor_read(struct arena *a, struct device_monitor *m,
     if (s->count) memcpy(snapshot.cards, s->cards, (size_t)s->count * sizeof *s->cards);
     if (s->session) copy_texts(a, s->session, &snapshot);
     snapshot.topology = s->topology;
+    snapshot.told = str_copy(a, (struct str){s->told, s->told_length});
     pthread_mutex_unlock(&s->lock);
     if (snapshot.state == DEVICE_HANGS) snapshot.why_none = device_code_text(a, NVML_TIMEOUT);
     *ret_snapshot = snapshot;

@@ -235,6 +235,47 @@ void device_remote_join(struct device_session *session, const struct device_card
     (void)t; // their servers do not tell
 }
 
+static int place_of(const struct session *s, int host, const json_t *card) {
+    for (ptrdiff_t i = 0; json_is_integer(card) && i < s->place_count; i++) {
+        bool is_it = s->places[i].host == host && s->places[i].card == json_integer_value(card);
+        if (is_it) return (int)i;
+    }
+    return -1;
+}
+
+static void tell_runs(const struct session *s, int host, json_t *runs, json_int_t *unlisted) {
+    const json_t *run, *theirs = json_object_get(s->documents[host], "runs");
+    size_t i;
+    *unlisted += json_integer_value(json_object_get(s->documents[host], "runs_unlisted"));
+    json_array_foreach(theirs, i, run) {
+        json_t *copy = json_is_object(run) ? json_copy((json_t *)run) : NULL;
+        int place = place_of(s, host, json_object_get(run, "card"));
+        if (!copy || json_array_size(runs) == REMOTE_RUNS) {
+            *unlisted += 1;
+            json_decref(copy);
+            continue;
+        }
+        json_object_set_new(copy, "host", json_text(s->hosts[host].name));
+        json_object_set_new(copy, "card", place < 0 ? json_null() : json_integer(place));
+        json_array_append_new(runs, copy);
+    }
+}
+
+void device_remote_tell(struct device_session *session, struct buf *told) {
+    const struct session *s = (const struct session *)session;
+    json_t *runs = json_array(), *ours = json_array();
+    json_int_t unlisted = 0;
+    for (int i = 0; i < s->host_count; i++) tell_runs(s, i, runs, &unlisted);
+    for (ptrdiff_t i = 0; i < s->place_count; i++) {
+        const json_t *memory = json_object_get(card_at(s, &s->places[i]), "memory");
+        json_array_append_new(ours, json_count(whole_at(memory, "ours_bytes")));
+    }
+    json_t *all =
+        json_pack("{s:o, s:I, s:o}", "runs", runs, "runs_unlisted", unlisted, "ours_bytes", ours);
+    buf_add(told, json_bytes(told->arena, all, JSON_COMPACT));
+    json_decref(all);
+}
+
 void device_remote_close(struct device_session *session) {
     struct session *s = (struct session *)session;
     for (int i = 0; i < s->host_count; i++) {

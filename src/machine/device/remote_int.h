@@ -7,6 +7,7 @@
 #include "base/str.h"
 
 // One that was silent is left alone for a while: the others are not to wait for it each time.
+enum { REMOTE_RUNS = 64 }; // of all machines together
 enum { REMOTE_HOSTS = 16, REMOTE_DEADLINE_MS = 2000, REMOTE_REST_MS = 10000 };
 
 struct remote_host {

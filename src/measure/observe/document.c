@@ -3,6 +3,7 @@
 // device_fields.
 #include "measure/observe/document.h"
 
+#include "base/clean.h"
 #include "base/json.h"
 
 #include <stddef.h>
@@ -119,6 +120,7 @@ static json_t *card_of(const struct device_card *card, const struct observe_card
 
 #define R(member) FIELD(struct observe_run, member)
 static const struct field run[] = {
+    R(host),
     R(id),
     R(pid),
     R(verb),
@@ -152,6 +154,21 @@ static json_t *run_of(const struct observe_run *r) {
     json_object_set_new(made, "state", json_string(observe_run_state_name(r->state)));
     json_object_set_new(made, "phases_ms", json_fields(&r->phases, phases));
     return made;
+}
+
+bool observe_document_read_run(struct arena *a, const json_t *from, struct observe_run *ret_run) {
+    const char *name = json_string_value(json_object_get(from, "state"));
+    struct observe_run r = {.state = OBSERVE_RUN_STARTS};
+    if (!json_is_object(from) || !name) return false;
+    while (strcmp(observe_run_state_name(r.state), name) != 0)
+        if (++r.state > OBSERVE_RUN_ENDED) return false;
+    json_read_fields(a, from, &r, run);
+    json_read_fields(a, json_object_get(from, "phases_ms"), &r.phases, phases);
+    for (const struct field *f = run; f->name; f++) {
+        if (f->type == FIELD_TEXT) field_set_text(&r, f, clean_text(a, field_text(&r, f)));
+    }
+    *ret_run = r;
+    return true;
 }
 
 // --- Document ------------------------------------------------------------------------------------

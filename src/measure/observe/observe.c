@@ -25,8 +25,8 @@ struct kept {
 };
 
 struct watch {
-    struct arena *arena, tick;
-    struct arena_mark tick_begin;
+    struct arena *arena, tick, told; // told: the runs of other machines
+    struct arena_mark tick_begin, told_begin;
     struct observe_options options;
     int ids[IDS_MOST], id_count;
     struct device_monitor *monitor;
@@ -218,6 +218,10 @@ bool observe_update(struct watch *w) {
     if (is_turn)
         observe_runs_follow(w->runs, played_ns(w, now_ns), now_ns + w->wall_ahead_ns, w->opened_ns);
     observe_runs_show(w->runs, &w->devices, w->cards, played_ns(w, now_ns), &w->view);
+    if (w->devices.told.len > 0) {
+        arena_rewind(&w->told, w->told_begin);
+        observe_told_show(&w->told, &w->devices, w->cards, &w->view);
+    }
     for (int i = 0; i < w->devices.count; i++) {
         struct ring *r = &w->kept[i].ring;
         if (r->count) r->ours[r->begin + r->count - 1] = w->cards[i].ours_bytes;
@@ -257,6 +261,8 @@ int observe_open(struct arena *a, const struct observe_options *options, struct 
     if (failed) return failed;
     arena_new(&w->tick, char, 1); // so that a rewind does not give the first chunk back
     w->tick_begin = arena_mark(&w->tick);
+    arena_new(&w->told, char, 1);
+    w->told_begin = arena_mark(&w->told);
     w->cpu = device_cpu_open(a, w->options.machine ? w->options.machine : "");
     w->runs = observe_runs_open(a, &w->options);
     w->judge = observe_judge_open(a);
@@ -289,4 +295,5 @@ void observe_close(struct watch *w) {
     observe_runs_close(w->runs);
     observe_judge_close(w->judge);
     arena_clear(&w->tick);
+    arena_clear(&w->told);
 }

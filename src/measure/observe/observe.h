@@ -82,6 +82,7 @@ struct observe_day observe_day_of(const struct observe_card *card);
 // A registered run (measure/registry/registry.h), or whose steps we were pointed at.
 // Texts are empty, numbers -1 or NaN where not told.
 struct observe_run {
+    struct str host; // another machine's name; empty: this one
     struct str id, verb, model, command, precision, standin;
     int64_t pid, batch, accumulation;
     int card; // place of its GPU in the snapshot; -1: the CPU, or unknown

@@ -159,6 +159,10 @@ void observe_runs_close(struct runs *r);
 void observe_runs_tell(struct runs *r, const struct observe_view *view, int card, int64_t now_ns,
                        struct trend_stretch *stretch);
 
+// The runs of other machines, and which memory is theirs, as the snapshot's `told` says.
+void observe_told_show(struct arena *a, const struct device_snapshot *devices,
+                       struct observe_card *cards, struct observe_view *view);
+
 // The verdicts, every few seconds.
 struct judge;
 struct judge *observe_judge_open(struct arena *a);

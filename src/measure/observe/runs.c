@@ -453,17 +453,18 @@ static double cpus_of(struct slot *s, int64_t now_ns) {
 void observe_runs_tell(struct runs *r, const struct observe_view *view, int card, int64_t now_ns,
                        struct trend_stretch *stretch) {
     for (int i = 0; i < view->run_count; i++) {
-        const struct observe_run *run = &r->shown[i];
-        struct slot *s = r->shown_slots[i];
+        const struct observe_run *run = &view->runs[i];
+        struct slot *s = view->runs == r->shown ? r->shown_slots[i] : NULL;
         if (run->card != card || run->state == OBSERVE_RUN_ENDED) continue;
-        stretch->steps = run->steps;
-        stretch->step_count = run->step_count;
-        stretch->steps_before = run->steps_done - run->step_count;
-        stretch->earlier_most_bytes = s->progress.earlier_most_bytes;
         stretch->predicted_peak_bytes = run->predicted_peak_bytes;
         stretch->predicted_upper_bytes = run->predicted_upper_bytes;
         stretch->peak_bytes = run->peak_bytes;
         stretch->alloc_retries = run->alloc_retries;
+        if (!s) return; // another machine's
+        stretch->steps = run->steps;
+        stretch->step_count = run->step_count;
+        stretch->steps_before = run->steps_done - run->step_count;
+        stretch->earlier_most_bytes = s->progress.earlier_most_bytes;
         if (s->kind != RECORDED) stretch->process_cpus = cpus_of(s, now_ns);
         return;
     }

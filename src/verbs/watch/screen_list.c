@@ -58,8 +58,9 @@ static void draw_run_title(struct watch_draw *d, struct tui_area area,
     struct watch_flow flow = {.area = area, .indent = 1};
     flow.area.rows = 1;
     struct str name = show_fit(watch_run_name(d, run), area.columns / 2);
-    struct str what = str_format(d->scratch, "%.*s%s%.*s", STR_ARG(run->verb),
-                                 run->verb.len ? " " : "", STR_ARG(name));
+    struct str what =
+        str_format(d->scratch, "%.*s%s%.*s%s%.*s", STR_ARG(run->host), run->host.len ? " " : "",
+                   STR_ARG(run->verb), run->verb.len ? " " : "", STR_ARG(name));
     int room = area.columns > 2 * BESIDE_NAME ? area.columns - BESIDE_NAME : BESIDE_NAME;
     watch_flow_add(d, &flow, run_ink(run), "%s", observe_run_state_name(run->state));
     watch_flow_add(d, &flow, SHOW_STRONG, "%.*s", STR_ARG(show_fit(what, room)));
