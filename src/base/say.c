@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // A catalogue is gettext's .mo file ("The Format of GNU MO Files"): two tables of lengths and
 // offsets, the sentences sorted, each ended by a zero byte.
-#include "base/say.h"
+#include "base/say_int.h"
 
 #include "base/data.h"
+#include "base/say.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,7 +17,18 @@ static struct {
     bool is_chosen;
     const unsigned char *catalogue; // NULL: English
     int wanted;                     // SAY_OWN_AUTO within which we are
+    struct say_pair *formats;       // of it, those that have figures
+    ptrdiff_t format_count;
 } language;
+
+// What was made of sentences with figures. The older half is given back when the newer is full:
+// nobody shows a text that long after it was said.
+enum { KEPT_BYTES = 1 << 20, DEEPEST = 8 };
+static struct {
+    struct arena formats, newer, older;
+    ptrdiff_t bytes;
+    int depth;
+} said;
 
 static uint32_t word_at(const unsigned char *at) {
     uint32_t word;
@@ -84,13 +96,103 @@ const char *say(const char *english) {
     return language.wanted > 0 ? say_own(english) : english;
 }
 
-struct str say_str(struct str english) {
-    char text[512];
-    if (language.wanted == 0 || english.len == 0 || english.len >= (ptrdiff_t)sizeof text)
-        return english;
+static void read_formats(void) {
+    const unsigned char *m = language.catalogue;
+    uint32_t count = word_at(m + 4L * COUNT_WORD);
+    const unsigned char *from = m + word_at(m + 4L * FROM_WORD),
+                        *to = m + word_at(m + 4L * TO_WORD);
+    language.formats = arena_new(&said.formats, struct say_pair, count + 1);
+    for (uint32_t i = 0; i < count; i++) {
+        struct say_pair p = {.english = (const char *)m + word_at(from + 8L * i + 4),
+                             .own = (const char *)m + word_at(to + 8L * i + 4)};
+        p.letters = say_letters(p.english);
+        if (p.letters > 0) language.formats[language.format_count++] = p;
+    }
+}
+
+static struct str say_piece(struct str english);
+static struct str say_whole(struct str english);
+
+// "a smaller batch + LoRA", "slower; needs a library": what is before and what is after are
+// sentences, the latter perhaps with the separator.
+static bool say_parts(struct str english, ptrdiff_t at, struct str separator, struct str *ret) {
+    struct str head = str_slice(english, 0, at), more = str_slice(english, at, english.len);
+    struct str own_head = say_piece(head), own_more = say_whole(more), own_tail = {0};
+    bool is_more = own_more.p != more.p;
+    if (!is_more) {
+        struct str tail = str_slice(more, separator.len, more.len);
+        own_tail = say_piece(tail);
+        is_more = own_tail.p != tail.p;
+        own_more = separator;
+    }
+    *ret = str_format(&said.newer, "%.*s%.*s%.*s", STR_ARG(own_head), STR_ARG(own_more),
+                      STR_ARG(own_tail));
+    return is_more || own_head.p != head.p;
+}
+
+static bool has_word(struct str text) {
+    int letters = 0;
+    for (ptrdiff_t i = 0; i < text.len && letters < 2; i++) {
+        unsigned char c = (unsigned char)(text.p[i] | 0x20);
+        letters = c >= 'a' && c <= 'z' ? letters + 1 : 0;
+    }
+    return letters >= 2;
+}
+
+// A sentence of the catalogue, with or without figures.
+static struct str say_whole(struct str english) {
+    char text[1024];
+    struct str own = english;
+    if (!has_word(english) || english.len >= (ptrdiff_t)sizeof text) return english;
     snprintf(text, sizeof text, "%.*s", STR_ARG(english));
-    const char *own = say_own(text);
-    return own == text ? english : str_of(own);
+    const char *whole = say_own(text);
+    if (whole != text) return str_of(whole);
+    bool is_said =
+        say_matched(&said.newer, language.formats, language.format_count, english, say_piece, &own);
+    return is_said ? own : english;
+}
+
+// In its parts: at the separators from the first on.
+static bool say_split(struct str english, struct str *ret) {
+    static const char *const separators[] = {"; ", " + ", ": ", ", "};
+    enum { SEPARATORS = sizeof separators / sizeof *separators };
+    for (ptrdiff_t begin = 0;;) {
+        ptrdiff_t first = english.len;
+        const char *chosen = NULL;
+        for (int i = 0; i < SEPARATORS; i++) {
+            struct str rest = str_slice(english, begin, english.len);
+            ptrdiff_t at = str_find(rest, str_of(separators[i]));
+            if (at < 0 || begin + at >= first) continue;
+            first = begin + at;
+            chosen = separators[i];
+        }
+        if (!chosen) return false;
+        if (say_parts(english, first, str_of(chosen), ret)) return true;
+        begin = first + 1;
+    }
+}
+
+static struct str say_piece(struct str english) {
+    if (said.depth == DEEPEST || !has_word(english)) return english;
+    said.depth++;
+    struct str own = say_whole(english);
+    bool is_said = own.p != english.p || say_split(english, &own);
+    said.depth--;
+    if (!is_said) return english;
+    said.bytes += own.len;
+    return own;
+}
+
+struct str say_str(struct str english) {
+    if (language.wanted == 0 || english.len == 0 || !own_catalogue()) return english;
+    if (!language.formats) read_formats();
+    if (said.bytes > KEPT_BYTES) {
+        arena_clear(&said.older);
+        said.older = said.newer;
+        said.newer = (struct arena){0};
+        said.bytes = 0;
+    }
+    return say_piece(english);
 }
 
 int say_own_begin(void) {

@@ -12,8 +12,9 @@
 
 // The translation while one is wanted, else the sentence itself. Formats keep their specifiers.
 __attribute__((format_arg(1))) const char *say(const char *english);
-// A text that another place has made, where it is known as a whole. Tables and prose
-// (view/show) say their names, cells and paragraphs through it.
+// A text that another place has made: known as a whole, by the format that it was made with
+// (say_match.c), or in its parts. Tables and prose (view/show) say their names, cells and
+// paragraphs through it. What it gives is to be shown soon: it keeps about a megabyte.
 struct str say_str(struct str english);
 #define _(english) say(english)
 

@@ -169,14 +169,14 @@ void answer_breakdown_details(struct question *q, const struct answer *answer,
     const struct forecast_peak *peak = &answer->peak;
     struct buf text = buf_new(a);
     buf_format(&text,
-               "allocated %s, reserved without pressure %s, needed %s%s, budget %s; nvidia-smi "
-               "would show about %s, at most %s\n",
+               _("allocated %s, reserved without pressure %s, needed %s%s, budget %s; nvidia-smi "
+                 "would show about %s, at most %s\n"),
                unit_bytes(a, peak->allocated_bytes).p, unit_bytes(a, peak->reserved_bytes).p,
-               unit_bytes(a, peak->needed_bytes).p, peak->needed_is_exact ? "" : " or less",
+               unit_bytes(a, peak->needed_bytes).p, peak->needed_is_exact ? "" : _(" or less"),
                unit_bytes(a, answer->budget_bytes).p,
                unit_bytes(a, peak->reserved_bytes + peak->overhead_bytes).p,
                unit_bytes(a, peak->upper_bytes).p);
-    buf_format(&text, "outside the allocator: %.*s\n", STR_ARG(answer->card.overhead.source));
+    buf_format(&text, _("outside the allocator: %.*s\n"), STR_ARG(answer->card.overhead.source));
     buf_byte(out, '\n');
     show_prose_lines(out, style, buf_str(&text));
 }

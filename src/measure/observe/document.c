@@ -2,8 +2,8 @@
 // One table a kind of object: its members by their keys. The gauges of GPUs are those of
 // device_fields.
 #include "measure/observe/document.h"
+#include "measure/observe/observe_int.h"
 
-#include "base/clean.h"
 #include "base/json.h"
 
 #include <stddef.h>
@@ -118,57 +118,11 @@ static json_t *card_of(const struct device_card *card, const struct observe_card
 
 // --- Runs ----------------------------------------------------------------------------------------
 
-#define R(member) FIELD(struct observe_run, member)
-static const struct field run[] = {
-    R(host),
-    R(id),
-    R(pid),
-    R(verb),
-    R(model),
-    R(command),
-    R(precision),
-    R(standin),
-    R(card),
-    R(batch),
-    R(accumulation),
-    R(ranks),
-    {"steps", FIELD_WHOLE, offsetof(struct observe_run, steps_done), NULL},
-    {"samples", FIELD_WHOLE, offsetof(struct observe_run, samples_done), NULL},
-    R(alloc_retries),
-    {"samples_per_second", FIELD_REAL, offsetof(struct observe_run, samples_per_s), NULL},
-    R(samples_per_joule),
-    R(predicted_peak_bytes),
-    R(predicted_upper_bytes),
-    R(peak_bytes),
-    {.name = NULL},
-};
-#undef R
-
-#define P(member) \
-    { #member, FIELD_REAL, offsetof(struct step_times, member##_ms), NULL }
-static const struct field phases[] = {STEP_TIMES(P), {.name = NULL}};
-#undef P
-
 static json_t *run_of(const struct observe_run *r) {
-    json_t *made = json_fields(r, run);
+    json_t *made = json_fields(r, observe_run_fields);
     json_object_set_new(made, "state", json_string(observe_run_state_name(r->state)));
-    json_object_set_new(made, "phases_ms", json_fields(&r->phases, phases));
+    json_object_set_new(made, "phases_ms", json_fields(&r->phases, observe_phase_fields));
     return made;
-}
-
-bool observe_document_read_run(struct arena *a, const json_t *from, struct observe_run *ret_run) {
-    const char *name = json_string_value(json_object_get(from, "state"));
-    struct observe_run r = {.state = OBSERVE_RUN_STARTS};
-    if (!json_is_object(from) || !name) return false;
-    while (strcmp(observe_run_state_name(r.state), name) != 0)
-        if (++r.state > OBSERVE_RUN_ENDED) return false;
-    json_read_fields(a, from, &r, run);
-    json_read_fields(a, json_object_get(from, "phases_ms"), &r.phases, phases);
-    for (const struct field *f = run; f->name; f++) {
-        if (f->type == FIELD_TEXT) field_set_text(&r, f, clean_text(a, field_text(&r, f)));
-    }
-    *ret_run = r;
-    return true;
 }
 
 // --- Document ------------------------------------------------------------------------------------

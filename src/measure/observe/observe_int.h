@@ -6,6 +6,7 @@
 
 #include "measure/observe/observe.h"
 
+#include "base/field.h"
 #include "measure/registry/registry.h"
 
 #include <sys/types.h>
@@ -158,6 +159,9 @@ void observe_runs_close(struct runs *r);
 // What is known of the run on a GPU, for its verdicts; nothing where there is none.
 void observe_runs_tell(struct runs *r, const struct observe_view *view, int card, int64_t now_ns,
                        struct trend_stretch *stretch);
+
+// The members of a run and of its phases in a document.
+extern const struct field observe_run_fields[], observe_phase_fields[];
 
 // The runs of other machines, and which memory is theirs, as the snapshot's `told` says.
 void observe_told_show(struct arena *a, const struct device_snapshot *devices,

@@ -4,6 +4,7 @@
 #include "job/grid/grid.h"
 
 #include "base/out.h"
+#include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
 #include "view/show/prose.h"
@@ -200,6 +201,7 @@ struct show_table bench_table(struct grid *b) {
 
 // --- The best ------------------------------------------------------------------------------------
 
+enum { NAME_COLUMNS = 17 };
 // "  Batch Size:      64"
 __attribute__((format(printf, 3, 4))) static void add_line(struct buf *out, const char *name,
                                                            const char *format, ...) {
@@ -208,7 +210,9 @@ __attribute__((format(printf, 3, 4))) static void add_line(struct buf *out, cons
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    buf_format(out, "  %-17s%s\n", name, text);
+    struct str own = str_of(say(name));
+    buf_format(out, "  %.*s%*s%.*s\n", STR_ARG(own), NAME_COLUMNS - show_width(own), "",
+               STR_ARG(say_str(str_of(text))));
 }
 
 static void add_setting(struct grid *b, const struct grid_row *r, struct buf *out) {
@@ -249,7 +253,7 @@ static void add_memory(struct grid *b, const struct grid_row *r, bool says_safe,
 
 static void add_heading(struct buf *out, struct show_style style, const char *text) {
     buf_byte(out, '\n');
-    show_text(out, style, SHOW_STRONG, str_of(text));
+    show_text(out, style, SHOW_STRONG, str_of(say(text)));
     buf_byte(out, '\n');
 }
 
@@ -288,8 +292,8 @@ static void add_findings(const struct grid *b, struct show_style style, struct b
     for (ptrdiff_t i = 0; i < b->findings.count; i++) {
         const struct grid_finding *f = &b->findings.items[i];
         buf_add(out, STR("  "));
-        show_text(out, style, tones[f->level], str_of(f->what));
-        buf_format(out, ": %.*s\n    try: %s\n", STR_ARG(f->evidence), f->remedy);
+        show_text(out, style, tones[f->level], str_of(say(f->what)));
+        buf_format(out, _(": %.*s\n    try: %s\n"), STR_ARG(say_str(f->evidence)), say(f->remedy));
     }
 }
 
@@ -312,7 +316,7 @@ static void add_failures(const struct grid *b, struct show_style style, struct b
         buf_format(out,
                    " at %.*s: ", STR_ARG(grid_setting_text(b->arena, &b->grid, &r->setting, true)));
         show_text(out, style, SHOW_PLAIN,
-                  show_first_line(b->arena, r->reason, GRID_REASON_COLUMNS));
+                  say_str(show_first_line(b->arena, r->reason, GRID_REASON_COLUMNS)));
         buf_byte(out, '\n');
     }
 }
@@ -340,17 +344,18 @@ static void add_answer(struct grid *b, struct show_style style, struct buf *out)
     const struct grid_row *r = &b->rows.items[best->recommended];
     const struct grid_row *fastest = &b->rows.items[best->throughput];
     struct buf text = buf_new(b->arena);
-    buf_format(&text, "Best: %.*s: %.1f samples/s", STR_ARG(recommended_text(b, &r->setting)),
-               r->samples_per_s);
+    buf_format(&text, _("Best: %.*s: %.1f samples/s"),
+               STR_ARG(say_str(recommended_text(b, &r->setting))), r->samples_per_s);
     if (r->peak_bytes > 0) buf_format(&text, ", %.2f GB", (double)r->peak_bytes / gb);
     if (r != fastest && fastest->samples_per_s > 0) {
-        buf_format(&text, " (%.0f %% of the fastest)",
+        buf_format(&text, _(" (%.0f %% of the fastest)"),
                    100 * r->samples_per_s / fastest->samples_per_s);
     }
     show_prose(out, style, SHOW_STRONG, buf_str(&text), 0, 2);
 }
 
 void bench_print(struct grid *b) {
+    SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(b->arena);
     const struct launch_place *place = b->place;
@@ -359,9 +364,9 @@ void bench_print(struct grid *b) {
     struct show_table table = bench_table(b);
     show_table_gives_way(&table, gives_way);
     add_answer(b, style, &out);
-    show_text(&out, style, SHOW_STRONG, STR("Benchmark summary"));
-    buf_format(&out, ": %.*s%s", STR_ARG(show_gpu_name(place->name)),
-               place->standin.len ? " (fake)" : "");
+    show_text(&out, style, SHOW_STRONG, str_of(_("Benchmark summary")));
+    buf_format(&out, ": %.*s%s", STR_ARG(say_str(show_gpu_name(place->name))),
+               place->standin.len ? _(" (fake)") : "");
     if (place->capacity_bytes > 0) {
         buf_format(&out, ", %s%s", unit_bytes(b->arena, place->capacity_bytes).p,
                    place->is_capped ? " (--memory)" : "");
@@ -374,7 +379,8 @@ void bench_print(struct grid *b) {
     add_best(b, style, &out);
     if (b->reason.len > 0) {
         buf_byte(&out, '\n');
-        show_text(&out, style, SHOW_BAD, show_first_line(b->arena, b->reason, GRID_REASON_COLUMNS));
+        show_text(&out, style, SHOW_BAD,
+                  say_str(show_first_line(b->arena, b->reason, GRID_REASON_COLUMNS)));
         buf_byte(&out, '\n');
     }
     add_findings(b, style, &out);

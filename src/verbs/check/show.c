@@ -91,9 +91,9 @@ static void show_machine(const struct check *c, struct show_style style, struct 
     const struct rules_torch *t = &f->torch;
     struct buf line = buf_new(c->arena);
     if (c->options->demo)
-        buf_format(&line, "demo machine; ");
+        buf_format(&line, "%s", _("demo machine; "));
     else if (f->is_recorded)
-        buf_format(&line, "recorded machine %s; ", c->options->machine);
+        buf_format(&line, _("recorded machine %s; "), c->options->machine);
     buf_format(&line, "%.*s", STR_ARG(f->cpu.name));
     if (f->cpu.cores > 0)
         buf_format(&line, ", %d core%s", f->cpu.cores, f->cpu.cores == 1 ? "" : "s");
@@ -333,7 +333,7 @@ static void show_verdict(const struct check *c, struct show_style style, struct 
     buf_add(out, STR("  "));
     if (worst) {
         buf_format(&text, "%.*s, %s: %.*s", STR_ARG(say_str(subject(c, worst))), say(worst->what),
-                   STR_ARG(worst->value.len > 0 ? worst->value : worst->evidence));
+                   STR_ARG(say_str(worst->value.len > 0 ? worst->value : worst->evidence)));
         if (worst->remedy.len > 0) {
             buf_format(&text, _(". What to do: %.*s"), STR_ARG(say_str(worst->remedy)));
         }

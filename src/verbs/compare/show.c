@@ -3,6 +3,7 @@
 #include "verbs/compare/compare.h"
 
 #include "base/out.h"
+#include "base/say.h"
 #include "base/unit.h"
 #include "job/answer/answer.h"
 #include "view/show/prose.h"
@@ -218,9 +219,10 @@ static struct str verdict_text(const struct compare *c) {
 
 static void add_title(const struct compare *c, struct show_style style, struct buf *out) {
     show_prose(out, style, SHOW_STRONG, verdict_text(c), 0, 2);
-    show_text(out, style, SHOW_STRONG, STR("Comparison"));
-    buf_format(out, ": %.*s%s", STR_ARG(show_gpu_name(c->device)), c->standin.len ? " (fake)" : "");
-    if (!c->is_of_runs) buf_format(out, ", %td pairs", c->pairs);
+    show_text(out, style, SHOW_STRONG, str_of(_("Comparison")));
+    buf_format(out, ": %.*s%s", STR_ARG(say_str(show_gpu_name(c->device))),
+               c->standin.len ? _(" (fake)") : "");
+    if (!c->is_of_runs) buf_format(out, _(", %td pairs"), c->pairs);
     for (int i = 0; i < COMPARE_SIDES; i++) {
         buf_format(out, "\n%c: %.*s", 'A' + i, STR_ARG(c->sides[i].name));
     }
@@ -238,11 +240,12 @@ static void add_cost(const struct compare *c, struct show_style style, struct bu
     buf_byte(out, '\n');
     show_table_text(&t, style, out);
     if (c->cost.source.len == 0) return;
-    show_text(out, style, SHOW_DIM, compare_price(c));
+    show_text(out, style, SHOW_DIM, say_str(compare_price(c)));
     buf_byte(out, '\n');
 }
 
 void compare_print(struct compare *c) {
+    SAY_OWN_AUTO;
     struct show_style style = show_style_of(STDOUT_FILENO);
     struct buf out = buf_shown(c->arena);
     struct show_table table = compare_table(c);
