@@ -105,13 +105,18 @@ function keepReadings(snapshot) {
     page.day = null;
 }
 
-// A server whose clock was set back: what was kept stays as long ago as it is, as in the server's own
-// history; else nothing would be newer until the clock is where it was.
+// A server whose clock was set: what was kept stays as long ago as it is, as in the server's own
+// history; else nothing would be newer until the clock is where it was, or hours would be missing
+// that never were. A phone that slept is no such thing: more was watched meanwhile.
 function followClock(snapshot) {
-    const back_ms = page.snapshot ? page.snapshot.at_ms - snapshot.at_ms : 0;
-    if (back_ms < 1000) return;
+    const before = page.snapshot;
+    if (!before) return;
+    const watched_ms = snapshot.watched_ms - before.watched_ms; // negative: it was started anew
+    const passed_ms = snapshot.at_ms - before.at_ms;
+    const set_ms = watched_ms >= 0 ? passed_ms - watched_ms : Math.min(passed_ms, 0);
+    if (Math.abs(set_ms) < 1000) return;
     for (const all of [page.series, page.days, runs.series])
-        for (const series of all.values()) series.shift(-back_ms - series.grain_ms);
+        for (const series of all.values()) series.shift(set_ms - (set_ms < 0 ? series.grain_ms : 0));
     page.counters.clear();
 }
 

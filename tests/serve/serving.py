@@ -56,7 +56,7 @@ class Server:
             self.log = err
             assert time.monotonic() - begin < 3, 'it took long to end'
 
-    def get(self, path, headers=None, method='GET', source=None, timeout=10):
+    def get(self, path, headers=None, method='GET', source=None, timeout=30):
         """(status, headers, body) of one request on a connection of its own."""
         with contextlib.closing(http.client.HTTPConnection('127.0.0.1', self.port, timeout=timeout,
                                                            source_address=(source, 0) if source else None)) as link:
@@ -74,14 +74,15 @@ class Server:
         link.connect(('127.0.0.1', self.port))
         return link
 
-    def raw(self, data, timeout=2):
-        """All that comes back for these bytes until the server closes, or says nothing for a while."""
+    def raw(self, data, timeout=2, answers=None):
+        """All that comes back for these bytes until the server closes, so many whole answers are there, or, where none are awaited, it says
+        nothing for a while."""
         with contextlib.closing(self.connect()) as link:
-            link.settimeout(timeout)
+            link.settimeout(30 if answers else timeout)
             got = b''
             with contextlib.suppress(OSError):
                 link.sendall(data)
-                while True:
+                while not answers or whole_answers(got) < answers:
                     part = link.recv(65536)
                     if not part:
                         break
@@ -102,6 +103,20 @@ class Server:
 def statuses(raw):
     """The status of each answer in what came back."""
     return [int(n) for n in re.findall(rb'^HTTP/1\.[01] (\d{3})', raw, re.M)]
+
+
+def whole_answers(raw):
+    """How many of the answers in what came back have all of their body."""
+    count = 0
+    while b'\r\n\r\n' in raw:
+        head, raw = raw.split(b'\r\n\r\n', 1)
+        length = re.search(rb'(?mi)^content-length: *(\d+)', head)
+        length = int(length[1]) if length else 0
+        if len(raw) < length:
+            break
+        raw = raw[length:]
+        count += 1
+    return count
 
 
 def certificate(folder, *key, addresses=('127.0.0.1',)):

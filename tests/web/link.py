@@ -58,7 +58,7 @@ def asleep(chromium):
 
 
 def clock(chromium):
-    """a server whose clock is set back by two hours: the charts go on"""
+    """a server whose clock is set back by two hours, and on by four: the charts go on, and no hours are missing that never were"""
     before = (
         'window.ahead_ms = window.heard = 0; const Real = EventSource;'
         'window.EventSource = class extends Real { addEventListener(kind, listener) {'
@@ -73,6 +73,9 @@ def clock(chromium):
         page.wait(f"/123 W/.test({label})", what='a chart of power')
         page.eval('ahead_ms = -7200e3; watts = 371')
         page.wait(f'/371 W/.test({label})', 20, what='what came after the clock was set back')
+        page.eval('ahead_ms = 7200e3; watts = 372')
+        said = label.replace('parentElement.textContent', "getAttribute('aria-label')")
+        page.wait(f'/now 372 W, from 123 W/.test({said})', 20, what='what was before and after the clock was set on')
         quiet(page, server)
         page.close()
 

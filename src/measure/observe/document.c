@@ -206,6 +206,7 @@ json_t *observe_document(const struct observe_view *view) {
     for (int i = 0; i < view->run_count; i++) json_array_append_new(runs, run_of(&view->runs[i]));
     json_object_set_new(made, "watch", json_integer(1));
     json_object_set_new(made, "at_ms", json_integer(view->at_ms));
+    json_object_set_new(made, "watched_ms", json_integer(view->watched_ms));
     json_object_set_new(made, "standin", json_text(devices->standin));
     json_object_set_new(made, "driver", driver_of(devices));
     json_object_set_new(made, "cpu", cpu_of(view));

@@ -2,6 +2,11 @@
 // What a document has of a run, read (told.c) and written (document.c) by the same rows.
 #include "measure/observe/observe_int.h"
 
+const char *observe_run_state_name(enum observe_run_state state) {
+    static const char *const names[] = {"starts", "steps", "quiet", "ended"};
+    return names[state];
+}
+
 #define R(member) FIELD(struct observe_run, member)
 const struct field observe_run_fields[] = {
     R(host),

@@ -43,11 +43,6 @@ struct watch {
     struct observe_view view;
 };
 
-const char *observe_run_state_name(enum observe_run_state state) {
-    static const char *const names[] = {"starts", "steps", "quiet", "ended"};
-    return names[state];
-}
-
 // --- Options -------------------------------------------------------------------------------------
 
 static int read_ids(struct watch *w, struct fail *why) {
@@ -197,6 +192,7 @@ static void show_time(struct watch *w, int64_t now_ns) {
     if (newest_ns == 0) newest_ns = now_ns; // a machine without a GPU
     w->view.at_ns = played_ns(w, newest_ns);
     w->view.at_ms = (newest_ns + w->wall_ahead_ns) / 1000000;
+    w->view.watched_ms = (newest_ns - w->opened_ns) / 1000000;
 }
 
 bool observe_update(struct watch *w) {

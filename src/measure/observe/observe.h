@@ -118,6 +118,7 @@ struct observe_view {
     int64_t at_ns; // of the newest reading; os_now_ns, but a recording's time goes with its speed
     int64_t started_ns; // when we began to watch, on the same clock
     int64_t at_ms;      // of the newest reading, milliseconds since 1970
+    int64_t watched_ms; // since we began to watch: of real time, whatever the clock is set to
     int interval_ms;
     double cost_per_hour; // as the options say
     const struct device_snapshot *devices;
