@@ -182,7 +182,7 @@ const struct failure_signature failure_signatures_other[] = {
      "Watchdog caught collective operation timeout\n"
      "Some NCCL operations have failed or timed out\nfailed to pass monitoredBarrier in\n"
      "watchdog got stuck for\nHeartbeat monitor timed out\n"
-     "due to ProcessGroupNCCL watchdog hang",
+     "due to ProcessGroupNCCL watchdog hang\n] Timeout at NCCL work: ",
      RANK_SYMPTOM + 1},
     {"duplicate-gpu", FAILURE_CRASH, "two ranks use the same GPU",
      "start no more ranks than GPUs (--nproc_per_node, CUDA_VISIBLE_DEVICES), and call "
@@ -259,7 +259,8 @@ const struct failure_signature failure_signatures_other[] = {
      RANK_KILLED - 2},
     {"worker-exited", FAILURE_KILLED, "a loader worker died without a message",
      "--workers 0 shows its error; dmesg | grep -i 'killed process' shows whether memory ran out",
-     "DataLoader worker (pid& exited unexpectedly\nbackground workers are no longer alive",
+     "DataLoader worker (pid& exited unexpectedly\nbackground workers are no longer alive\n"
+     "DataLoader worker (pid&is killed by signal: Terminated",
      RANK_SYMPTOM - 1},
     {"interrupted", FAILURE_KILLED, "interrupted", "",
      "^KeyboardInterrupt\n^Terminated$\n"
