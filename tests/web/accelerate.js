@@ -25,6 +25,7 @@ window.accelerate = (() => {
         window.passed = count;
         window.inventedTrouble(snapshot);
         snapshot.at_ms = at_ms;
+        snapshot.watched_ms += 1000 * count;
         snapshot.runs.forEach((run) => {
             run.id += Math.floor(count / 500);
         });
