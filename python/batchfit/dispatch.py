@@ -194,11 +194,21 @@ class Recorder(TorchDispatchMode):
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         kwargs = kwargs or {}
-        log = self.log
         if self.quiet:
             return func(*args, **kwargs)
         if any(t.__name__ in _OF_RANKS for t in types):
             return NotImplemented  # what it does with its local part comes here
+        host = SHARDING.host if SHARDING.rec is self else None
+        if host is None:
+            return self._observe(func, args, kwargs)
+        with host.inside():
+            if host.takes(args, kwargs):
+                self.log.poll()
+                return host.run(func, self._name(func), args, kwargs)
+            return self._observe(func, args, kwargs)
+
+    def _observe(self, func, args, kwargs):
+        log = self.log
         log.poll()
         name = self._name(func)
         self._op = SHARDING.what or name

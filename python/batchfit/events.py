@@ -14,8 +14,10 @@ try:
 except ImportError:
     numpy = None
 
+HOST = ("host", "pinned")  # tags of what is in the host's memory, page-locked or not
 KINDS = ("init", "input", "forward", "backward", "optimizer", "zero_grad")
 SLOT = 1000000
+is_meta = torch._C._TensorBase.is_meta.__get__  # whatever the host's side tells of a tensor
 ID, BYTES, TAG, OP, MODULE, STREAM = 1, 2, 3, 4, 5, 6  # fields of an 'a' event
 ROWS = 7  # where it is of a chunk of rows: bytes of a row of the first chunk and of the second
 
@@ -199,19 +201,20 @@ class Log:
 
     def _new(self, nbytes, tag, op, module):
         self.counter += 1
-        event = ["a", self.slot * SLOT + self.counter, nbytes, tag or self.tag, op, module, self.stream]
+        stream = 0 if tag in HOST else self.stream
+        event = ["a", self.slot * SLOT + self.counter, nbytes, tag or self.tag, op, module, stream]
         self.events.append(event)
         return event
 
     def note(self, tensor, op="-", module="-", tag=None):
         """Log the tensor's storage if it is new and on the device. Empty storages do not reach the allocator."""
-        if tensor.device.type != "meta" and not (self.cpu_counts and tensor.dim()):
+        if not is_meta(tensor) and not (self.cpu_counts and tensor.dim()):
             return None
         storage = storage_of(tensor)
         key = storage._cdata
         if key in self.live:
             return None
-        nbytes = storage.nbytes() * (1 if tensor.device.type == "meta" else self.cpu_counts)
+        nbytes = storage.nbytes() * (1 if is_meta(tensor) else self.cpu_counts)
         if not nbytes:
             return None
         entry = _Entry(self._new(nbytes, tag, op, module), self.slot)
@@ -268,7 +271,7 @@ class Log:
     def retag(self, tensor, tag):
         """Name what the tensor's storage is for."""
         event = self.event_of(tensor)
-        if event is not None:
+        if event is not None and event[TAG] not in HOST:
             event[TAG] = tag
 
     def close(self):

@@ -12,7 +12,7 @@ import functools
 
 import torch
 
-from .sharded import REDUCED, SHARDING, autocast_forward, replace
+from .sharded import REDUCED, SHARDING, autocast_forward, replace, split
 from .sources import need
 
 
@@ -93,7 +93,7 @@ def wrap(model, knobs, device):
     """The model as accelerate prepares it for FSDP1 on a device (Accelerator.prepare_model; FullyShardedDataParallelPlugin says
     no to use_orig_params unless it is told); (model, library)."""
     accelerate = need("accelerate", "accelerate")
-    from torch.distributed.fsdp import BackwardPrefetch, FullyShardedDataParallel, MixedPrecision, ShardingStrategy  # pylint: disable=import-outside-toplevel
+    from torch.distributed.fsdp import BackwardPrefetch, CPUOffload, FullyShardedDataParallel, MixedPrecision, ShardingStrategy  # pylint: disable=import-outside-toplevel
     autocast_forward(model, knobs, "cuda" if device.type == "meta" else device.type)
     mixed = None
     if knobs.autocast_dtype:
@@ -104,11 +104,12 @@ def wrap(model, knobs, device):
                 param.data = param.data.float()
     return FullyShardedDataParallel(
         model, sharding_strategy=ShardingStrategy.FULL_SHARD, auto_wrap_policy=_policy(model, knobs), mixed_precision=mixed,
-        backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=True, device_id=device), "accelerate " + accelerate.__version__
+        cpu_offload=CPUOffload(offload_params=split(knobs.shard)[1]), backward_prefetch=BackwardPrefetch.BACKWARD_PRE, limit_all_gathers=True, device_id=device), "accelerate " + accelerate.__version__
 
 
 def apply(model, knobs):
     """The model as the first of so many ranks has it; (model, library)."""
     _install()
-    SHARDING.start(knobs.ranks)
-    return wrap(model, knobs, torch.device("meta"))
+    SHARDING.start(knobs.ranks, offload=split(knobs.shard)[1])
+    with SHARDING.answering():
+        return wrap(model, knobs, torch.device("meta"))

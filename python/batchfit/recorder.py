@@ -6,7 +6,7 @@ import warnings
 
 import torch
 
-from . import composites, cuda_history, prepare, sources, tape, zero, zero_trace
+from . import composites, cuda_history, host, prepare, sources, tape, zero, zero_trace
 from .autocast import AUTOCAST
 from .dispatch import Recorder
 from .errors import NotAffine, RecordError
@@ -35,6 +35,7 @@ def recorded(job, knobs, batch):
     rec.log.close()
     script.clean()
     job.rec = None
+    job.header.update(host.counted(rec.log.events).facts())
     job.header["unknown_values"] = rec.unknown_values or None  # data-dependent answers that were assumed
     return rec.log
 

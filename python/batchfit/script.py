@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from . import optimizers
-from .sharded import SHARDING, local, own_name
+from .sharded import SHARDING, local, own_name, split
 from .work import Work
 
 STEPS = 2
@@ -49,13 +49,13 @@ class Script:
         self.output = self.loss = self.inputs = None
         self.loader = []
         self.scaler = None
-        self.is_fsdp = knobs.shard in ("fsdp1", "fsdp2")
+        self.fsdp = split(knobs.shard)[0]
 
     # -- phases ---------------------------------------------------------------
 
     def run(self):
         """The whole recording."""
-        with SHARDING.recording(self.rec) if self.is_fsdp else contextlib.nullcontext(), self.job.around():
+        with SHARDING.recording(self.rec) if self.fsdp else contextlib.nullcontext(), self.job.around():
             self._run()
 
     def _run(self):
@@ -88,8 +88,8 @@ class Script:
         self.log.mark("init")
         model = self.job.model
         for module_name, tag, tensor in _weights(model):
-            event = self._note(local(tensor), own_name(module_name) or "-", tag)
-            if self.is_fsdp and tag == "param" and event:
+            event = self._note(local(tensor), own_name(module_name) or "-", SHARDING.place(tensor) or tag)
+            if self.fsdp and tag == "param" and event:
                 SHARDING.weight(event, tensor)
         if self.job.reference is not None:
             for module_name, _, tensor in _weights(self.job.reference):
@@ -175,9 +175,9 @@ class Script:
     def _reduced(self, micro):
         """Before the last micro-step of several, ranks keep their gradients whole, as in Accelerator.no_sync (1.15); torchtitan reduces them in each."""
         is_last = micro == self.knobs.accumulation - 1
-        if self.knobs.shard == "fsdp2" and self.knobs.script_defaults != "torchtitan":
+        if self.fsdp == "fsdp2" and self.knobs.script_defaults != "torchtitan":
             self.job.model.set_requires_gradient_sync(is_last)
-        return self.job.model.no_sync() if self.knobs.shard == "fsdp1" and not is_last else contextlib.nullcontext()
+        return self.job.model.no_sync() if self.fsdp == "fsdp1" and not is_last else contextlib.nullcontext()
 
     def _forward(self):
         output, loss = self.job.forward_loss(self.inputs)
@@ -210,7 +210,7 @@ class Script:
         with torch.no_grad():
             if self.scaler:
                 self.scaler.unscale(model)
-            if self.knobs.clip_grad and self.knobs.shard == "fsdp1":  # Accelerator.clip_grad_norm_
+            if self.knobs.clip_grad and self.fsdp == "fsdp1":  # Accelerator.clip_grad_norm_
                 model.clip_grad_norm_(self.knobs.clip_grad)
             elif self.knobs.clip_grad:
                 torch.nn.utils.clip_grad_norm_(list(model.parameters()), self.knobs.clip_grad)
@@ -222,7 +222,7 @@ class Script:
 
     def _update(self):
         self.optimizer.step()
-        if self.is_fsdp:
+        if self.fsdp:
             SHARDING.optimizer_states(self.optimizer)
 
     def _average(self):

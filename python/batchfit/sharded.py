@@ -9,6 +9,7 @@ so no rank has more. Names of torch that are replaced here are private: one that
 """
 
 import contextlib
+import functools
 import types
 
 import torch
@@ -16,6 +17,8 @@ import torch
 from .autocast import AUTOCAST
 from .cuda_rules import RULES
 from .errors import RecordError, UsageError
+from .events import HOST
+from .host import Host
 from .sources import need
 
 MOST_RANKS = 65536
@@ -123,6 +126,10 @@ class Shape:
     def __init__(self, each, times_ranks, parts):
         self.each, self.times_ranks, self.parts = each, times_ranks, tuple(parts)
 
+    def scaled(self, nbytes, of):
+        """Of a copy of so many bytes of what has `of`."""
+        return Shape(self.each * nbytes // of, self.times_ranks, self.parts)
+
 
 class Flat:
     """A size made of an FSDP1 unit's parameters, which are one, one behind the other: each * their elements; in_parts:
@@ -131,6 +138,10 @@ class Flat:
     def __init__(self, each, shapes, in_parts=False, padded=False, if_odd=False):
         self.each, self.shapes = each, tuple(tuple(s) for s in shapes)
         self.in_parts, self.padded, self.if_odd = in_parts, padded, if_odd
+
+    def scaled(self, nbytes, of):
+        """Of a copy of so many bytes of what has `of`."""
+        return Flat(self.each * nbytes // of, self.shapes, self.in_parts, self.padded, self.if_odd)
 
 
 def own_name(path):
@@ -167,12 +178,29 @@ class Sharding:
 
     def __init__(self):
         self.handle, self.rec, self.ranks, self.installed, self.what = None, None, 0, False, None
+        self.host = None  # of offload: who knows what is there
 
     # -- sizes --------------------------------------------------------------------
 
-    def describe(self, event, parts):
-        """Write down what the event's bytes are made of, if it is these parts."""
-        total = sum(-(-rows // self.ranks) * rest for rows, rest in parts)
+    @contextlib.contextmanager
+    def _new(self, what, describe):
+        """Inside, what is allocated is `what`, and each of it is given to `describe` that nobody has described."""
+        log = self.rec.log
+        first, self.what = len(log.events), what
+        try:
+            yield
+        finally:
+            self.what = None
+            for event in log.events[first:]:
+                if event[0] == "a" and event[1] not in log.shards:
+                    describe(event)
+
+    def _total(self, parts):
+        return sum(-(-rows // self.ranks) * rest for rows, rest in parts)
+
+    def describe(self, event, parts, total=None):
+        """Write down what the event's bytes are made of, if it is these parts; total: their elements on a rank."""
+        total = total or self._total(parts)
         each, more = divmod(event[2], total) if total else (0, 1)
         if more:
             return
@@ -182,21 +210,20 @@ class Sharding:
                 self.rec.log.shards[event[1]] = Shape(size, times_ranks, parts)
                 return
 
-    @contextlib.contextmanager
     def named(self, what, params):
-        """Inside, what is allocated is `what` of these parameters."""
-        log = self.rec.log
-        first, self.what = len(log.events), what
-        try:
-            yield
-        finally:
-            self.what = None
-            # Frozen weights are gathered as they are; the others are cast into a buffer of their own first.
-            some = [[_part(p) for p in params], [_part(p) for p in params if getattr(p, "param_dtype", None)]]
-            for event in log.events[first:]:
-                for parts in some:
-                    if event[0] == "a" and event[4].startswith("fsdp.") and event[1] not in log.shards:
-                        self.describe(event, parts)
+        """Inside, what is allocated is `what` of these parameters: of all, which is how frozen weights are gathered; of those that
+        are cast, which is done into a buffer first; with offload of each."""
+        of_each = [(_part(p), getattr(p, "param_dtype", None)) for p in params]
+        some = [[part for part, _ in of_each], [part for part, is_cast in of_each if is_cast]]
+        if self.host is not None:
+            some += [[part] for part in dict.fromkeys(part for part, _ in of_each)]
+        totals = [(parts, self._total(parts)) for parts in some]
+
+        def describe(event):
+            for parts, total in totals if event[4].startswith("fsdp.") or event[3] in HOST else ():
+                if event[1] not in self.rec.log.shards:
+                    self.describe(event, parts, total)
+        return self._new(what, describe)
 
     def describe_flat(self, event, flat, if_odd=False):
         """The same, if it is made of an FSDP1 unit's parameter."""
@@ -210,18 +237,13 @@ class Sharding:
                 self.rec.log.shards[event[1]] = Flat(each, shapes, **how)
                 return
 
-    @contextlib.contextmanager
     def of_flat(self, what, flat):
-        """Inside, what is allocated is `what` of an FSDP1 unit's parameter."""
-        log = self.rec.log
-        first, self.what = len(log.events), what
-        try:
-            yield
-        finally:
-            self.what = None
-            for event in log.events[first:]:
-                if event[0] == "a" and event[1] not in log.shards:  # gradients are padded where they must be
-                    self.describe_flat(event, flat, if_odd=what == REDUCED)
+        """Inside, what is allocated is `what` of an FSDP1 unit's parameter; gradients are padded where they must be."""
+        return self._new(what, lambda event: self.describe_flat(event, flat, if_odd=what == REDUCED))
+
+    def place(self, tensor):
+        """"pinned" or "host" where the tensor is the host's."""
+        return self.host.kind(tensor) if self.rec is not None and self.host is not None else None
 
     def weight(self, event, tensor):
         """The event is of a parameter's shard, or of a state that has its shape."""
@@ -262,6 +284,15 @@ class Sharding:
                 self.rec.quiet = before
         return call
 
+    def _offloaded(self, original):
+        """What is on meta is taken for what has data where it goes to the host."""
+        as_filled = Host.as_filled(original)
+
+        @functools.wraps(original)
+        def call(*args, **kwargs):
+            return (original if self.host is None else as_filled)(*args, **kwargs)
+        return call
+
     def _stream(self, original):
         def current_stream(*args, **kwargs):
             return original(*args, **kwargs) if self.rec is None else self.handle.current_stream()
@@ -293,6 +324,8 @@ class Sharding:
             replace(param.FSDPParam, name, self._around("fsdp.gathered", lambda args: args[:1]))
         for name in ("_propagate_tensor_meta_non_cached", "propagate_op_sharding_non_cached"):
             replace(ShardingPropagator, name, self._quiet)
+        for name in ("_init_sharded_param", "reset_sharded_param"):
+            replace(param.FSDPParam, name, self._offloaded)
         replace(torch.UntypedStorage, "resize_", self._resize)
         replace(torch.accelerator, "current_stream", self._stream)  # of what was gathered and not used
         wrap = getattr(torch.ops._c10d_functional, "_wrap_tensor_autograd", None)
@@ -302,28 +335,43 @@ class Sharding:
 
     # -- a recording --------------------------------------------------------------
 
-    def start(self, ranks, tp=1):
-        """A group of so many ranks, each of so many GPUs that split the layers; this process is the first."""
+    def start(self, ranks, tp=1, offload=False):
+        """A group of so many ranks, each of so many GPUs that split the layers; this process is the first. offload: what is
+        made of the model from now on is kept on the host."""
         from torch import distributed  # pylint: disable=import-outside-toplevel
         from torch.testing._internal.distributed.fake_pg import FakeStore  # pylint: disable=import-outside-toplevel
         self.install()
         if distributed.is_initialized():
             distributed.destroy_process_group()
         distributed.init_process_group("fake", rank=0, world_size=ranks * tp, store=FakeStore())
-        self.handle, self.ranks = Handle(), ranks
+        self.handle, self.ranks, self.host = Handle(), ranks, Host() if offload else None
+
+    def answering(self):
+        """Inside, torch is told what the host keeps."""
+        return self.host.answering() if self.host is not None else contextlib.nullcontext()
 
     @contextlib.contextmanager
     def recording(self, rec):
         """Inside, rec sees what FSDP does."""
         self.rec, self.handle.log = rec, rec.log
         rec.log.ranks = self.ranks
+        if self.host is not None:
+            self.host.rec = rec
         try:
-            yield
+            with self.answering():
+                yield
         finally:
             self.rec = self.handle.log = None
 
 
 SHARDING = Sharding()
+
+
+def split(shard):
+    """("fsdp1", True) of "fsdp1:offload"; (None, False): it is none of these."""
+    word, _, more = (shard or "").partition(":")
+    is_known = word in ("fsdp1", "fsdp2") and more in ("", "offload")
+    return (word, more == "offload") if is_known else (None, False)
 
 
 def check(knobs, kind):
@@ -334,9 +382,14 @@ def check(knobs, kind):
         if knobs.ranks or knobs.tp:
             raise UsageError("--%s needs --shard fsdp2" % ("ranks" if knobs.ranks else "tp"))
         return
-    if knobs.shard not in ("fsdp1", "fsdp2"):
-        raise UsageError("--shard %s: fsdp1, fsdp2, zero1, zero2 or zero3" % knobs.shard)
-    is_second = knobs.shard == "fsdp2"
+    word, is_offloaded = split(knobs.shard)
+    if word is None:
+        raise UsageError("--shard %s: fsdp1, fsdp2, both perhaps with :offload, zero1, zero2 or zero3" % knobs.shard)
+    is_second = word == "fsdp2"
+    if is_offloaded and not knobs.fused_optimizer:
+        raise UsageError("--shard %s: --fused-optimizer is recorded, which the CPU has, too" % knobs.shard)
+    if is_offloaded and (kind == "titan" or knobs.compile):
+        raise UsageError("--shard %s: offload is recorded of hf: models without --compile" % knobs.shard)
     if kind == "titan" and not is_second:
         raise UsageError("--shard %s: titan:NAME is sharded by fsdp2" % knobs.shard)
     if kind not in ("hf", "titan"):
@@ -356,15 +409,15 @@ def check(knobs, kind):
 
 def _plugin(knobs, accelerate):
     plugin = accelerate.FullyShardedDataParallelPlugin(
-        fsdp_version=2, reshard_after_forward=True, auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False)
+        fsdp_version=2, reshard_after_forward=True, cpu_offload=split(knobs.shard)[1], auto_wrap_policy="transformer_based_wrap", cpu_ram_efficient_loading=False)
     if knobs.autocast_dtype:
         plugin.set_mixed_precision({"bfloat16": "bf16", "float16": "fp16"}[knobs.autocast_dtype])
     return plugin
 
 
-def _mesh(ranks, tp=None):
+def _mesh(ranks, tp=None, offload=False):
     from torch.distributed.device_mesh import init_device_mesh  # pylint: disable=import-outside-toplevel
-    SHARDING.start(ranks, tp or 1)
+    SHARDING.start(ranks, tp or 1, offload)
     if tp:
         return init_device_mesh("cpu", (ranks, tp), mesh_dim_names=("fsdp", "tp"))
     return init_device_mesh("cpu", (ranks,), mesh_dim_names=("fsdp",))
@@ -394,14 +447,19 @@ def autocast_forward(model, knobs, device="cuda"):
 
 
 def _by_accelerate(model, knobs):
-    """The model as accelerate prepares it for FSDP2; (model, library)."""
+    mesh = _mesh(knobs.ranks, offload=split(knobs.shard)[1])
+    with SHARDING.answering():
+        return wrap(model, knobs, mesh, torch.device("meta"))
+
+
+def wrap(model, knobs, mesh, device):
+    """The model as accelerate prepares it for FSDP2 on a device; (model, library)."""
     accelerate = need("accelerate", "accelerate")
     from accelerate.utils.fsdp_utils import fsdp2_prepare_model  # pylint: disable=import-outside-toplevel
-    mesh = _mesh(knobs.ranks)
-    autocast_forward(model, knobs)
+    autocast_forward(model, knobs, "cuda" if device.type == "meta" else device.type)
     accelerator = types.SimpleNamespace(
         state=types.SimpleNamespace(fsdp_plugin=_plugin(knobs, accelerate)), torch_device_mesh=mesh, is_main_process=False,
-        parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=torch.device("meta"),
+        parallelism_config=types.SimpleNamespace(fsdp_dim_names=("fsdp",)), device=device,
         mixed_precision="bf16" if knobs.autocast_dtype else "no")
     if knobs.adapter:  # transformers.Trainer; its policy for adapters is none that accelerate knows, so layers are no groups
         from transformers.distributed.fsdp import update_fsdp_plugin_peft  # pylint: disable=import-outside-toplevel

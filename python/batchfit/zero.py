@@ -350,7 +350,7 @@ class ZeroScript(Script):
     def _step(self, step):
         with self.host:
             super()._step(step)
-        self.job.header.update(dict(host_bytes=self.host.most, host_pinned_bytes=self.host.pinned) if self.host.most else {})
+        self.job.header.update(self.host.memory.facts())
 
     def _backward(self, step, micro):
         loss, self.loss = self.loss, None

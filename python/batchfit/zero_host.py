@@ -2,9 +2,7 @@
 """The host's side of ZeRO with offload: what DeepSpeed keeps there, without its data.
 
 A tensor on the host is a real one that is never written, so that it takes addresses and no memory; copies to and from the device
-are made by CUDA's rules. Counted are its bytes: those that are not page-locked as long as they live, those that are as torch's
-own allocator of pinned memory has them, which rounds to a power of two and gives nothing back
-(ATen/core/CachingHostAllocator.h, torch 2.13).
+are made by CUDA's rules. Counted are its bytes.
 """
 
 import torch
@@ -12,6 +10,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves, tree_map
 
 from .events import WATCHER, storage_of
+from .host import Memory
 
 SMALL = 16  # elements: numbers, which are computed
 _FACTORIES = {"empty": 0, "zeros": 0, "full": 0, "ones": 0}
@@ -27,10 +26,6 @@ class _Block:
         self.nbytes, self.is_pinned, self.watch = nbytes, is_pinned, None
 
 
-def _rounded(nbytes):
-    return 1 << (nbytes - 1).bit_length()
-
-
 def _is_host(device):
     return device is None or torch.device(device).type == "cpu"
 
@@ -40,9 +35,7 @@ class Host(TorchDispatchMode):
 
     def __init__(self):
         super().__init__()
-        self.live = {}
-        self.paged = self.pinned = self.most = 0
-        self._free = {}  # of pinned blocks: how many of a size
+        self.live, self.memory = {}, Memory()
         self._watcher = WATCHER(self)
 
     # -- counting -----------------------------------------------------------------
@@ -52,26 +45,16 @@ class Host(TorchDispatchMode):
         nbytes = storage.nbytes()
         if not nbytes or storage._cdata in self.live:
             return tensor
-        block = self.live[storage._cdata] = _Block(_rounded(nbytes) if is_pinned else nbytes, is_pinned)
+        block = self.live[storage._cdata] = _Block(nbytes, is_pinned)
         block.watch = self._watcher.watch(storage, storage._cdata)
-        if not is_pinned:
-            self.paged += nbytes
-        elif self._free.get(block.nbytes):
-            self._free[block.nbytes] -= 1
-        else:
-            self.pinned += block.nbytes
-        self.most = max(self.most, self.paged + self.pinned)
+        self.memory.take(nbytes, is_pinned)
         return tensor
 
     def died(self, key):
         """A watched storage has died."""
         block = self.live.pop(key, None)
-        if block is None:
-            return
-        if block.is_pinned:
-            self._free[block.nbytes] = self._free.get(block.nbytes, 0) + 1
-        else:
-            self.paged -= block.nbytes
+        if block is not None:
+            self.memory.give(block.nbytes, block.is_pinned)
 
     def pin(self, tensor):
         """A page-locked copy."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""FSDP1, and where FSDP2 is as it: a recording of one rank against ranks that torch runs itself, what it is made of, what is
+"""FSDP1, and where FSDP2 is as it, offload too: a recording of one rank against ranks that torch runs itself, what it is made of, what is
 refused, and templates where the ranks divide the parameters and where they do not."""
 
 import json
@@ -19,21 +19,24 @@ KNOBS = dict(precision="amp-bf16", optimizer="adamw", fused_optimizer=True, weig
 
 
 def sizes(tape, phase, operation, tag=None):
-    """Bytes of the phase's allocations by an operation, in order."""
+    """Bytes of the phase's allocations by an operation (None: any), in order."""
     lines = [line.split() for line in tape.split("m %s 0\n" % phase)[1].split("\nm ")[0].splitlines()]
-    return [int(w[2]) for w in lines if w[0].startswith("a") and w[5:6] == [operation] and tag in (None, w[4])]
+    return [int(w[2]) for w in lines if w[0].startswith("a") and operation in (None, *w[5:6]) and tag in (None, w[4])]
 
 
 class TestAgainstTorch(unittest.TestCase):
     """Three ranks, which do not divide the layers' parameters, and two that do."""
 
-    def compare(self, ranks, adapter=None):
+    def both(self, ranks, shard="fsdp1", adapter=None, **said):
+        """(what torch had, the recording's tape)"""
         with tempfile.TemporaryDirectory() as folder:
             config = families.Variant("llama", "fsdp1").write_config(folder, SMALL)
-            done = subprocess.run([sys.executable, os.path.join(HERE, "fsdp1_ranks.py"), config, str(ranks)] + [adapter] * bool(adapter),
+            done = subprocess.run([sys.executable, os.path.join(HERE, "fsdp1_ranks.py"), config, str(ranks), shard] + [adapter] * bool(adapter),
                                   stdout=subprocess.PIPE, check=True, text=True, env=dict(os.environ, OMP_NUM_THREADS="1"))
-            real = json.loads(done.stdout)
-            tape = recorder.record("hf:" + config, dict(KNOBS, ranks=ranks, adapter=adapter))
+            return json.loads(done.stdout), recorder.record("hf:" + config, dict(KNOBS, ranks=ranks, shard=shard, adapter=adapter, **said))
+
+    def compare(self, ranks, adapter=None):
+        real, tape = self.both(ranks, adapter=adapter)
         for phase, gathered in zip(("forward", "backward"), real["gathered"]):
             self.assertEqual(sizes(tape, phase, "fsdp.gathered"), [n * size for n, size in gathered], phase)
         init = [line.split() for line in tape.split("m init 0\n")[1].split("m input")[0].splitlines()]
@@ -45,6 +48,27 @@ class TestAgainstTorch(unittest.TestCase):
 
     def test_two_ranks_and_an_adapter(self):
         self.compare(2, "lora:4:q_proj,v_proj")
+
+
+    def test_offload(self):
+        for ranks, adapter in ((3, None), (2, "lora:4:q_proj,v_proj")):
+            with self.subTest(ranks=ranks):
+                real, tape = self.both(ranks, "fsdp1:offload", adapter)
+                pinned = [n * size for n, size in real["pinned"]]
+                self.assertEqual(sizes(tape, "forward", "_to_copy", "pinned"), pinned)  # of each unit its shard and its gradient
+                self.assertEqual(sizes(tape, "init", None, "host"), [n * size for n, size in real["weights"]])
+                for phase, gathered in zip(("forward", "backward"), real["gathered"]):
+                    self.assertEqual(sizes(tape, phase, "fsdp.gathered"), [n * size for n, size in gathered], phase)
+                states = sizes(tape, "optimizer", "zeros_like", "host")
+                self.assertEqual(sorted(states), sorted(2 * [n * size for n, size in real["gradients"]]))
+                self.assertNotIn(" optimizer ", "".join(line for line in tape.splitlines(True) if line[0] == "a"))
+
+    def test_offload_of_fsdp2(self):
+        real, tape = self.both(3, "fsdp2:offload", weights="fp32")
+        self.assertEqual(sorted(sizes(tape, "init", None, "pinned")), sorted(n * size for n, size in real["pinned"]))
+        self.assertEqual(sizes(tape, "backward", "_to_copy", "pinned"), [n * size for n, size in real["gradients"]])
+        self.assertEqual(len(sizes(tape, "optimizer", "zeros_like", "host")), 2 * len(real["gradients"]))
+        self.assertEqual([line for line in tape.splitlines() if " optimizer " in line and line[0] == "a"], [])
 
 
 class TestRecording(unittest.TestCase):

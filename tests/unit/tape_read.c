@@ -78,6 +78,36 @@ static void rows_of_chunks(void **state) {
     }
 }
 
+// What is page-locked takes a power of two and is kept for others; the rest comes and goes.
+static void the_hosts_memory_is_counted(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape t;
+    struct fail why = {0};
+    static const char text[] = HEAD "m init 0\n"
+                                    "a 1 1000 0 pinned - layer\n"
+                                    "a 2 512 0 param\n"
+                                    "a 3 600 0 host zeros_like\n"
+                                    "m backward 0\n"
+                                    "a 4 900 0 pinned\n"
+                                    "f 3\n"
+                                    "a 5 512 0 gradient\n"
+                                    "f 4\n"
+                                    "a 6 600 0 pinned\n"
+                                    "a 7 100 0 host\n"
+                                    "f 5\n"
+                                    "f 1\n";
+    if (read(&a, text, &t, &why) < 0) fail_msg("%s", why.message);
+    assert_int_equal(t.header.host_bytes, 1024 + 600 + 1024);
+    assert_int_equal(t.header.host_pinned_bytes, 2 * 1024); // 600 takes the block of 900
+    assert_int_equal(t.event_count, 5);
+    assert_int_equal(t.alloc_count, 2);
+    assert_int_equal(t.allocs[0].free_event, -1);
+    assert_int_equal(t.allocs[1].event, 3);
+    assert_int_equal(t.allocs[1].free_event, 4);
+    assert_int_equal(t.events[4].index, 1);
+}
+
 static void out_as_it_went_in(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
@@ -156,6 +186,7 @@ static const struct {
     {HEAD "a 1 +2 3 other\n", "x.tape:2: expected C"},
     {HEAD "a 1 99999999999999999999 3 other\n", "x.tape:2: expected C"},
     {HEAD "a 1 2 3 weight\n", "x.tape:2: expected a tag (param buffer input"},
+    {HEAD "a 1 2 3 pinned\n", "x.tape:2: expected K 0: of the host nothing depends on the batch"},
     {HEAD "a 1 2 -1 other\n", "x.tape:2: expected a size that is never negative"},
     {HEAD "a 1 -3 2 other\n", "x.tape:2: expected a size that is never negative"},
     {HEAD "a 1 1152921504606846977 0 other\n", "x.tape:2: expected a size of at most 2^60"},
@@ -297,6 +328,7 @@ int main(void) {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_whole_tape),
         cmocka_unit_test(rows_of_chunks),
+        cmocka_unit_test(the_hosts_memory_is_counted),
         cmocka_unit_test(out_as_it_went_in),
         cmocka_unit_test(sizes),
         cmocka_unit_test(malformed_tapes_are_named_by_line),

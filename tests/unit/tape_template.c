@@ -268,7 +268,8 @@ static const struct {
     {HEAD "l i 4000000\nl j 4000000\n/l\n/l\n", "x.tape:4: expected at most 4194304 events"},
     {HEAD "a 1 5 none\n",
      "x.tape:2: expected a tag (param buffer input activation cast gradient optimizer "
-     "temporary other reference), not 'none'"},
+     "temporary other reference host pinned), not 'none'"},
+    {HEAD "a 1 B host\n", "x.tape:2: something of the host depends on the batch"},
     {HEAD "a 1 5 other - {i}\n", "x.tape:2: expected only dimensions of the header and "
                                  "iterations of blocks that are open in 'i'"},
     {HEAD "l i L\na 9+i 5 other - {i}\n/l\na 1 5 other - {i}\n",

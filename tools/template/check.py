@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A template against a direct recording, event by event: batchfit makes the tape of the one, its recorder that of the other."""
 
+import json
 import os
 import subprocess
 import tempfile
@@ -12,7 +13,7 @@ PROGRAM = os.environ.get("BATCHFIT", os.path.join(ROOT, "build", "batchfit"))
 
 
 def instance(path, letters, value, free_batch=False):
-    """The event lines of a template's tape at these values."""
+    """The event lines of a template's tape at these values, and "h MOST PINNED" of the host's bytes where there are some."""
     named = ",".join("%s=%d" % (dims.NAMES[k], value[k]) for k in letters if k != "B" or not free_batch)
     with tempfile.TemporaryDirectory() as folder:
         out = os.path.join(folder, "made.tape")
@@ -21,7 +22,9 @@ def instance(path, letters, value, free_batch=False):
         if done.returncode:
             raise ValueError(done.stderr.strip())
         with open(out, encoding="utf-8") as f:
-            return f.read().splitlines()[1:]
+            header, *lines = f.read().splitlines()
+    header = json.loads(header)
+    return lines + ["h %d %d" % (header["host_bytes"], header["host_pinned_bytes"])] * ("host_bytes" in header)
 
 
 def _plain(lines):

@@ -70,6 +70,16 @@ KINDS = {
     "fsdp1-qlora-accumulating": (dict(_AMP, shard="fsdp1", quant="nf4", accumulation=2), ""),
     "fsdp1-qlora-dq": (dict(_AMP, shard="fsdp1", quant="nf4-dq"), ""),
     "fsdp1-qlora-dq-accumulating": (dict(_AMP, shard="fsdp1", quant="nf4-dq", accumulation=2), ""),
+    "fsdp2-offload": (dict(_AMP, weights="fp32", shard="fsdp2:offload"), None),
+    "fsdp2-offload-accumulating": (dict(_AMP, weights="fp32", shard="fsdp2:offload", accumulation=2), None),
+    "fsdp2-lora-dropout-offload": (dict(_AMP, shard="fsdp2:offload"), ":all-linear:dropout"),
+    "fsdp2-lora-dropout-offload-accumulating": (dict(_AMP, shard="fsdp2:offload", accumulation=2), ":all-linear:dropout"),
+    "fsdp1-offload": (dict(_AMP, weights="fp32", shard="fsdp1:offload"), None),
+    "fsdp1-offload-accumulating": (dict(_AMP, weights="fp32", shard="fsdp1:offload", accumulation=2), None),
+    "fsdp1-lora-dropout-offload": (dict(_AMP, shard="fsdp1:offload"), ":all-linear:dropout"),
+    "fsdp1-lora-dropout-offload-accumulating": (dict(_AMP, shard="fsdp1:offload", accumulation=2), ":all-linear:dropout"),
+    "fsdp1-qlora-dropout-offload": (dict(_AMP, shard="fsdp1:offload", quant="nf4"), ":all-linear:dropout"),
+    "fsdp1-qlora-dropout-offload-accumulating": (dict(_AMP, shard="fsdp1:offload", quant="nf4", accumulation=2), ":all-linear:dropout"),
     "zero": (_ZERO, None),
     "zero-lora": (_ZERO, ""),
     "zero-lora-dropout": (_ZERO, ":all-linear:dropout"),
@@ -136,15 +146,18 @@ FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
        **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(), "full lora lora-qkvo lora-qkvo-dropout".split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
+_OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
-ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *PAIRS) + tuple(LIGER)
+ANY_BATCH = ("zero3", "zero3-lora", "zero3-lora-dropout", "fsdp2-lora-dropout", "fsdp2-lora-dropout-accumulating", *_FSDP1, *_OFFLOAD, *PAIRS) + tuple(LIGER)
 # Kinds of one family, and those whose layers are computed again always.
 OF_FAMILY = {kind: "llama" for kind in KINDS if kind.startswith("titan")}
-ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER)
+ALWAYS_AGAIN = ("titan-op", "titan-tp-op", "titan-tp-single-op") + tuple(LIGER) + _OFFLOAD  # who offloads recomputes
 # Kinds in which one head of keys and values is left to each GPU.
 SINGLE_KINDS = ("titan-tp-single", "titan-tp-single-op")
 SOME = {kind: _GROUPED for kind in KINDS if kind in SINGLE_KINDS or "-qv" in kind or "-qkvo" in kind}
 SOME.update({kind: _GROUPED | {("llama", False, False)} for kind in KINDS if kind in _FSDP1 or kind.startswith("fsdp2-lora")})  # Llama 2
+_OF_OFFLOAD = "llama mistral qwen2 qwen3".split()
+SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFFLOAD} | {("llama", False, False)}))
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
@@ -199,7 +212,7 @@ class Variant:
     @property
     def sharded(self):
         """Are its weights spread over ranks?"""
-        return KINDS[self.kind][0].get("shard") in ("fsdp1", "fsdp2")
+        return (KINDS[self.kind][0].get("shard") or "").startswith("fsdp")
 
     @property
     def is_titan(self):

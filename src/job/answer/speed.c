@@ -58,12 +58,20 @@ static void add_rate(struct buf *out, double value) {
 
 static void tokens_text(const struct speed *s, struct buf *out) {
     double all = s->tokens * (double)s->gpus;
-    buf_add(out, s->is_host_bound ? str_of(_("speed: at most ")) : str_of(_("speed: about ")));
-    add_rate(out, (s->is_host_bound ? s->high : s->samples_per_s) * all);
+    const bool is_most = s->is_host_bound || s->is_offloaded;
+    buf_add(out, is_most ? str_of(_("speed: at most ")) : str_of(_("speed: about ")));
+    add_rate(out, (is_most ? s->high : s->samples_per_s) * all);
     buf_add(out, str_of(_(" tokens/s")));
     if (s->gpus > 1) buf_format(out, _(" on %lld GPUs"), (long long)s->gpus);
     if (s->is_host_bound) {
         buf_add(out, str_of(_(": at this batch the CPU is the limit, not the GPU\n")));
+        return;
+    }
+    if (s->is_offloaded) {
+        buf_add(out, str_of(_(": what goes over PCIe to the host and back takes ")));
+        add_number(out, s->copies_s);
+        buf_add(out, str_of(_(" s of a step, and the CPU's update, which is not counted, comes "
+                              "besides\n")));
         return;
     }
     buf_add(out, STR(" ("));

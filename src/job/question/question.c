@@ -412,7 +412,7 @@ static void take_unsaid_precision(struct question *q, const struct question_opti
     if (forecast_shape(&q->tape_cache, q->plan.model, &shape, NULL) < 0 || !shape) return;
     if (is_of_fp32(q, shape)) return;
     q->precision_is_open = false;
-    bool is_fsdp = plan_is_fsdp(q->plan.shard);
+    bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
     q->plan.precision = q->plan.shard.len > 0 ? PLAN_AMP_BF16 : PLAN_BF16;
     const char *what = is_fsdp ? "bf16 is computed with over shards in fp32 (amp-bf16)"
                        : q->plan.shard.len > 0

@@ -7,7 +7,8 @@
 // Words of the field that no template covers.
 static const char *const unmodelled[] = {"fsdp", "hsdp", "zero", "tp", "pp", "cp", NULL};
 
-static const char titan_fsdp2[] = "torchtitan's FSDP2"; // data/dialects.tsv
+// data/dialects.tsv
+static const char titan_fsdp2[] = "torchtitan's FSDP2", fsdp_offload[] = "FSDP with offload";
 
 static int bad_word(struct arena *a, struct str word, struct fail *why) {
     struct near near = {.typed = word};
@@ -47,7 +48,11 @@ static bool is_over_one(const struct question *q, const struct config_guard *g) 
 
 // What of offload the forecast counts: all that the plan's shard says. Below stage 3 DeepSpeed
 // keeps parameters where they are, whatever is said.
-static bool models_offload(const struct plan_zero *zero, struct str what) {
+static bool models_offload(struct str shard, struct str what) {
+    struct plan_zero read, *zero = &read;
+    if (plan_fsdp_offloads(shard))
+        return str_is(what, "parameter offload") || str_is(what, "CPU offload");
+    if (!plan_zero_read(shard, zero)) return false;
     bool is_optimizer = zero->places[PLAN_OPTIMIZER] != PLAN_ON_GPU;
     bool is_param = zero->places[PLAN_PARAM] != PLAN_ON_GPU;
     if (str_is(what, "optimizer offload")) return is_optimizer;
@@ -58,25 +63,28 @@ static bool models_offload(const struct plan_zero *zero, struct str what) {
 // Which of torch's two a config says; accelerate's own file means the first where it does not say
 // (FullyShardedDataParallelPlugin, 1.15), and so does Axolotl (0.13), transformers the second from
 // version 5 on. "": neither, or one of them with more to it: Axolotl makes groups of its own of an
-// adapter's layers (monkeypatch/accelerate/fsdp2.py).
+// adapter's layers (monkeypatch/accelerate/fsdp2.py). A file that says offload need not say "FSDP".
 static const char *fsdp_of(const struct question *q, const struct config_guard *g) {
     static const char *const first[] = {"accelerate", "axolotl", NULL};
     bool is_own = str_is(q->reading.dialect, "axolotl") && q->plan.adapter.len > 0;
     if (str_is(g->what, "FSDP2")) return is_own ? "" : "fsdp2";
-    bool is_first = str_is_one_of(q->reading.dialect, first) && str_is(g->what, "FSDP");
+    bool is_first = str_is_one_of(q->reading.dialect, first) &&
+                    (str_is(g->what, "FSDP") || str_is(g->what, fsdp_offload));
     return is_first || str_is(g->what, "FSDP1") ? "fsdp1" : "";
 }
 
 bool question_shard_models(const struct question *q, const struct config_guard *g) {
     struct plan_zero zero;
     if (is_over_one(q, g) || question_titan_models(q, g)) return true;
-    if (str_is(g->kind, "offload"))
-        return plan_zero_read(q->plan.shard, &zero) && models_offload(&zero, g->what);
+    if (str_is(g->kind, "offload")) return models_offload(q->plan.shard, g->what);
     if (q->plan.shard.len == 0 || !str_is(g->kind, "sharding")) return false;
+    if (str_is(g->what, fsdp_offload)) return plan_fsdp_offloads(q->plan.shard);
     // torchtitan's own is a recording's: no template has it
     bool is_titan = str_starts(q->plan.model, STR("titan:"));
     if (plan_zero_read(q->plan.shard, &zero)) return zero_stage(g) == zero.stage;
-    return is_titan ? str_is(g->what, titan_fsdp2) : str_is(q->plan.shard, fsdp_of(q, g));
+    if (is_titan) return str_is(g->what, titan_fsdp2);
+    return plan_fsdp(q->plan.shard) > 0 &&
+           plan_fsdp(q->plan.shard) == plan_fsdp(str_of(fsdp_of(q, g)));
 }
 
 // transformers wraps by layer unless told otherwise; accelerate's own file has to say so.
@@ -87,14 +95,21 @@ static bool is_by_layer(const struct question *q) {
 
 static struct str config_fsdp(const struct question *q) {
     struct str found = {0};
+    const struct config_guard *offload = NULL;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         if (!str_is(g->kind, "sharding")) continue;
+        if (str_is(g->what, fsdp_offload)) {
+            offload = g;
+            continue;
+        }
         struct str said = str_of(fsdp_of(q, g));
         if (said.len == 0 || (found.len > 0 && !str_equal(said, found))) return (struct str){0};
         found = said;
     }
-    return is_by_layer(q) ? found : (struct str){0};
+    if (!is_by_layer(q)) return (struct str){0};
+    if (offload && found.len == 0) found = str_of(fsdp_of(q, offload));
+    return offload ? plan_offload(q->arena, found, STR("all")) : found;
 }
 
 // Stage 3 is a matter of numbers: those of a DeepSpeed file that is read, or DeepSpeed's own where
@@ -203,12 +218,18 @@ static int add_offload(struct question *q, const char *what, struct fail *why) {
     if (!what) return 0;
     if (!str_is(word, "all") && !str_is_one_of(word, plan_offloads))
         return fail_set(why, FAIL_USAGE, "--offload %s: not optimizer, param or all", what);
-    if (!plan_zero_read(q->plan.shard, &zero)) {
-        fail_set(why, FAIL_USAGE, "--offload %s: of DeepSpeed's ZeRO, which nobody asks for", what);
-        return fail_hint(why, "say its stage: --shard zero2 --offload optimizer, or --shard zero3 "
-                              "--offload all");
+    const bool is_fsdp = plan_fsdp(q->plan.shard) > 0;
+    if (!is_fsdp && !plan_zero_read(q->plan.shard, &zero)) {
+        fail_set(why, FAIL_USAGE,
+                 "--offload %s: of FSDP or DeepSpeed's ZeRO, which nobody asks for", what);
+        return fail_hint(why, "say which: --shard fsdp2 --offload all, --shard zero2 --offload "
+                              "optimizer, or --shard zero3 --offload all");
     }
-    struct str shard = plan_zero_offload(q->arena, q->plan.shard, word);
+    struct str shard = plan_offload(q->arena, q->plan.shard, word);
+    if (shard.len == 0 && is_fsdp) {
+        fail_set(why, FAIL_USAGE, "--offload %s: FSDP updates where it keeps the parameters", what);
+        return fail_hint(why, "--offload all takes both to the host");
+    }
     if (shard.len == 0) {
         fail_set(why, FAIL_USAGE, "--offload %s: stage %d keeps parameters on the GPU", what,
                  zero.stage);
@@ -253,7 +274,7 @@ static void check_config(struct question *q) {
     }
     struct plan_zero zero;
     bool is_zero = plan_zero_read(q->plan.shard, &zero);
-    const char *name = is_zero ? "ZeRO" : str_is(q->plan.shard, "fsdp1") ? "FSDP1" : "FSDP2";
+    const char *name = is_zero ? "ZeRO" : plan_fsdp(q->plan.shard) == 1 ? "FSDP1" : "FSDP2";
     str_list_format(q->arena, &q->notes, "%s is not predicted: %s", name, why);
     q->plan.shard = (struct str){0};
     q->plan.tensor_parallel = 0;

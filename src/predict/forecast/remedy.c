@@ -97,6 +97,13 @@ static bool use_four_bits(struct plan *p, const struct gpu *gpu) {
     return p->adapter.len > 0 || use_lora(p, gpu);
 }
 
+static bool use_fsdp1(struct plan *p, const struct gpu *gpu) {
+    (void)gpu;
+    if (p->ranks < 2 || p->shard.len > 0 || p->quant.len == 0 || p->inference) return false;
+    p->shard = STR("fsdp1");
+    return true;
+}
+
 static bool use_fsdp2(struct plan *p, const struct gpu *gpu) {
     bool is_ddp = p->ranks > 1 && p->shard.len == 0;
     if (!is_ddp || p->quant.len > 0 || p->inference || !gpu->has_bf16) return false;
@@ -163,6 +170,7 @@ static const struct {
      use_known_and_new_scores},
     {"ZeRO stage 3", "weights are gathered in each pass: slower over slow links", use_zero3},
     {"FSDP2", "weights are gathered in each pass: slower over slow links", use_fsdp2},
+    {"FSDP1", "weights in four bits are gathered in each pass: slower over slow links", use_fsdp1},
     {"8-bit AdamW", "needs bitsandbytes; the same learning rate", use_8bit},
     {"gradient checkpointing", "a second forward pass: about a third slower", use_checkpointing},
     {"gradient checkpointing and Liger kernels",
@@ -184,27 +192,48 @@ static const struct {
     {"224 px images", "less detail", use_224},
 };
 
-// ZeRO's: of stage 2 where nothing is shared yet, of stage 3 where parameters go.
+// Weights in four bits are offloaded by FSDP1 alone.
+static bool use_fsdp1_offload(struct plan *p, bool is_all) {
+    if (p->ranks < 2 || !is_all) return false;
+    p->shard = STR("fsdp1:offload");
+    p->checkpointing = true;
+    return true;
+}
+
+// FSDP's, of what it shards; else ZeRO's: of stage 2 where nothing is shared yet, of stage 3 where
+// parameters go.
 static bool use_offload(struct arena *a, struct plan *p, const char *what) {
-    struct plan_zero zero;
-    const bool is_all = !str_is(str_of(what), "optimizer");
-    if (p->inference || (p->shard.len > 0 && !plan_zero_read(p->shard, &zero))) return false;
+    struct plan_zero zero = {0};
+    const bool is_all = !str_is(str_of(what), "optimizer"), is_fsdp = plan_fsdp(p->shard) > 0;
+    const bool is_zero = plan_zero_read(p->shard, &zero);
     struct str shard = p->shard;
-    if (is_all && shard.len > 0 && zero.places[PLAN_PARAM] != PLAN_ON_GPU) return false;
-    if (shard.len == 0 || (is_all && zero.stage < 3))
+    if (p->inference || (shard.len > 0 && !is_fsdp && !is_zero)) return false;
+    if (shard.len == 0 && p->quant.len > 0) return use_fsdp1_offload(p, is_all);
+    if (is_all && is_zero && zero.places[PLAN_PARAM] != PLAN_ON_GPU) return false;
+    if (shard.len == 0 || (is_all && is_zero && zero.stage < 3))
         shard = is_all ? STR("zero3:auto:overlap") : STR("zero2:auto:overlap");
-    shard = plan_zero_offload(a, shard, str_of(what));
+    shard = plan_offload(a, shard, str_of(what));
     if (shard.len == 0 || str_equal(shard, p->shard)) return false;
-    if (p->shard.len == 0 && p->quant.len > 0) return false;
     p->shard = shard;
+    p->checkpointing |= is_fsdp; // there is no template without, and who offloads recomputes
     return true;
 }
 
 static struct str cost_of(const struct forecast *changed, const struct forecast_card *card,
-                          const struct forecast_tape *t, const char *cost) {
+                          const struct forecast_tape *t, bool is_recomputed, const char *cost) {
     const struct forecast_host host = forecast_host(changed, card, t);
-    return str_format(changed->arena, "%s; %s of host memory a machine", cost,
+    return str_format(changed->arena, "%s%s; %s of host memory a machine",
+                      is_recomputed ? "a second forward pass; " : "", cost,
                       unit_bytes(changed->arena, host.bytes).p);
+}
+
+// What of a remedy its row does not say: offload that takes FSDP1 or recomputation with it.
+static struct str name_of(struct arena *a, const struct plan *from, const struct plan *to,
+                          const char *what) {
+    bool is_sharded = plan_fsdp(to->shard) == 1 && from->shard.len == 0;
+    bool is_recomputed = to->checkpointing && !from->checkpointing;
+    return str_format(a, "%s%s%s", is_recomputed ? "gradient checkpointing and " : "",
+                      is_sharded ? "FSDP1 with " : "", what);
 }
 
 static int try_remedy(struct forecast *f, const struct forecast_card *card, int which,
@@ -226,8 +255,10 @@ static int try_remedy(struct forecast *f, const struct forecast_card *card, int 
     int rc = forecast_at(&changed, card, batch, accumulation, &peak, NULL);
     if (rc < 0 || peak.needed_bytes >= needed_now) return rc < 0 ? rc : 0;
     *arena_push(f->arena, &list->items, &list->count, &list->capacity) = (struct forecast_remedy){
-        .what = str_of(remedies[which].what),
-        .cost = offload ? cost_of(&changed, card, t, remedies[which].cost)
+        .what = offload ? name_of(f->arena, &f->plan, &plan, remedies[which].what)
+                        : str_of(remedies[which].what),
+        .cost = offload ? cost_of(&changed, card, t, plan.checkpointing && !f->plan.checkpointing,
+                                  remedies[which].cost)
                         : str_of(remedies[which].cost),
         .plan = changed.plan,
         .needed_bytes = peak.needed_bytes,

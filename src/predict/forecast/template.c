@@ -193,7 +193,7 @@ static struct str accumulation_text(bool is_on) {
     return is_on ? STR("several micro-steps") : STR("one micro-step");
 }
 static struct str wanted_accumulation(const struct wish *w) {
-    return accumulation_text(plan_is_fsdp(w->plan->shard) && w->plan->accumulation > 1);
+    return accumulation_text(plan_fsdp(w->plan->shard) > 0 && w->plan->accumulation > 1);
 }
 static struct str has_accumulation(const struct tape_shelf_entry *e) {
     return accumulation_text(e->entry.header.accumulation > 1);
@@ -319,7 +319,10 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     fail_set(why, FAIL_INPUT, "%.*s: no template of a %.*s for %s %.*s (there are some for %.*s)",
              STR_ARG(w->plan->model), STR_ARG(w->shape->type), p->name, STR_ARG(p->wanted(w)),
              STR_ARG(others(a, f->cache->shelf, w, property)));
-    if (w->plan->shard.len > 0) return forecast_shard_hint(why);
+    // The recorder has no four bits over FSDP2 either.
+    bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
+                       (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
+    if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
@@ -387,22 +390,6 @@ static void note_bounds(struct forecast *f, const struct wish *w, const struct t
     }
 }
 
-static void note_fsdp1(struct forecast *f, const struct wish *w, struct forecast_tape *t) {
-    static const char *const units[] = {
-        "each layer and the rest a flat parameter, fp32 shards",
-        "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
-        ("each layer and each matrix of the adapter a flat parameter, shards of frozen ones in "
-         "four "
-         "bits packed as bf16 (bnb_4bit_quant_storage; their scales are whole on every GPU)")};
-    const struct plan *p = w->plan;
-    str_list_format(f->arena, &t->notes,
-                    "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
-                    "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
-                    "that wait for another stream count as freed; the first GPU is shown, and none "
-                    "has more; in new trainings FSDP2 takes its place",
-                    (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
-}
-
 static void note(struct forecast *f, const struct wish *w, struct forecast_tape *t, bool is_fused) {
     struct arena *a = f->arena;
     const struct plan *p = w->plan;
@@ -411,22 +398,10 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                     STR_ARG(t->template), STR_ARG(h->library), STR_ARG(h->torch));
     if (is_zero(p))
         forecast_note_zero(f, p, w->shape, t);
-    else if (str_is(p->shard, "fsdp1"))
-        note_fsdp1(f, w, t);
     else if (plan_is_titan(p->shard))
         forecast_note_titan(f, p, t);
-    else if (p->shard.len > 0 && p->adapter.len > 0)
-        str_list_format(a, &t->notes,
-                        "%.*s over %lld GPUs as transformers' Trainer has it with an adapter: "
-                        "bf16 shards of the frozen weights, all layers gathered at once (to "
-                        "accelerate 1.15 they are no groups then); the first GPU is shown, and "
-                        "none has more",
-                        STR_ARG(p->shard), (long long)p->ranks);
     else if (p->shard.len > 0)
-        str_list_format(a, &t->notes,
-                        "%.*s over %lld GPUs as accelerate wraps a model: fp32 shards, bf16 when "
-                        "gathered and reduced; the first GPU is shown, and none has more",
-                        STR_ARG(p->shard), (long long)p->ranks);
+        forecast_note_fsdp(f, p, t);
     else if (p->quant.len > 0)
         str_list_format(a, &t->notes,
                         "%.*s: frozen linear layers in four bits as bitsandbytes stores them; "
@@ -452,7 +427,7 @@ static void note(struct forecast *f, const struct wish *w, struct forecast_tape 
                         "%.*s: its states and temporaries are made by rule, as a recording has "
                         "them, where the template has AdamW's",
                         STR_ARG(p->optimizer));
-    else if (p->adapter.len == 0 && !is_zero(p))
+    else if (p->adapter.len == 0 && !is_zero(p) && !plan_fsdp_offloads(p->shard))
         forecast_note_update(f, p, t, is_fused);
     if (p->accumulation > 1 && t->tape->header.accumulation < 2) {
         t->extra_bytes = forecast_gradient_bytes(t->tape);
@@ -487,7 +462,7 @@ int forecast_fill_template(struct forecast *f, const struct plan *p, bool is_sin
     if (rc < 0) return rc;
     struct forecast_making how = {.zero = forecast_zero_of(p, w.shape),
                                   .optimizer = other_optimizer(p)};
-    how.accumulates = p->accumulation > 1 && !plan_is_fsdp(p->shard);
+    how.accumulates = p->accumulation > 1 && plan_fsdp(p->shard) == 0;
     rc = forecast_load_template(f->cache, e, values, &how, &t.loaded, why);
     if (rc < 0) return fail_wrap(why, "%.*s", STR_ARG(p->model));
     t.tape = forecast_loaded_tape(t.loaded);

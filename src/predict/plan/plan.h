@@ -52,8 +52,9 @@ extern const char *const plan_optimizers[];                    // NULL-ended
 // NULL when it is not one of them.
 const char *plan_optimizer_find(struct str spelled);
 
-bool plan_is_fsdp(struct str shard);    // of either version
-extern const char *const plan_shards[]; // NULL-ended: fsdp1, fsdp2, titan, zero1, ...
+int plan_fsdp(struct str shard);           // torch's: 1 or 2; 0: it is another one
+bool plan_fsdp_offloads(struct str shard); // "fsdp2:offload": weights and update are the host's
+extern const char *const plan_shards[];    // NULL-ended: fsdp1, fsdp1:offload, fsdp2, ...
 // FSDP2 as torchtitan wraps its Llama: "titan", or "titan:op" where some operations of each layer
 // are computed again (its selective checkpointing).
 bool plan_is_titan(struct str shard);
@@ -121,9 +122,9 @@ struct str plan_loss_form(struct str loss);
 extern const char *const plan_places[];             // "", "cpu", "nvme"; NULL-ended
 extern const char *const plan_offloads[];           // "optimizer", "param"; NULL-ended
 bool plan_zero_offloads(const struct plan_zero *z); // something is elsewhere than on the GPU
-// The shard with that kept on the host ("optimizer", "param", "all"), as its other words stay.
-// Empty: it is none of ZeRO, or that stage keeps it.
-struct str plan_zero_offload(struct arena *a, struct str shard, struct str what);
+// The shard with that kept on the host ("optimizer", "param", "all"), as its other words stay; of
+// FSDP the optimizer goes where the parameters are. Empty: the shard keeps it.
+struct str plan_offload(struct arena *a, struct str shard, struct str what);
 extern const char *const plan_quants[]; // NULL-ended: nf4, nf4-dq (its scales quantised, too)
 // LoRA: its rank, the layers it is on (names, separated by commas, in a layer's order) and whether
 // it has dropout, in the recorder's words: "lora:16", "lora:16:q_proj,v_proj:dropout". "all" and

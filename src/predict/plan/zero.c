@@ -2,11 +2,17 @@
 // Words of the recorder: how the ranks share weights, and DeepSpeed's numbers for it.
 #include "predict/plan/plan.h"
 
-const char *const plan_shards[] = {"fsdp1", "fsdp2", "titan", "titan:op",
-                                   "zero1", "zero2", "zero3", NULL};
+const char *const plan_shards[] = {"fsdp1",    "fsdp1:offload", "fsdp2", "fsdp2:offload", "titan",
+                                   "titan:op", "zero1",         "zero2", "zero3",         NULL};
 
-bool plan_is_fsdp(struct str shard) {
-    return str_is(shard, "fsdp1") || str_is(shard, "fsdp2");
+int plan_fsdp(struct str shard) {
+    struct str rest = shard, word = str_cut(&rest, ':');
+    if (rest.p && !str_is(rest, "offload")) return 0;
+    return str_is(word, "fsdp1") ? 1 : str_is(word, "fsdp2") ? 2 : 0;
+}
+
+bool plan_fsdp_offloads(struct str shard) {
+    return plan_fsdp(shard) > 0 && str_ends(shard, STR(":offload"));
 }
 
 bool plan_is_titan(struct str shard) {
@@ -103,9 +109,11 @@ bool plan_zero_offloads(const struct plan_zero *z) {
     return z->places[PLAN_OPTIMIZER] != PLAN_ON_GPU || z->places[PLAN_PARAM] != PLAN_ON_GPU;
 }
 
-struct str plan_zero_offload(struct arena *a, struct str shard, struct str what) {
+struct str plan_offload(struct arena *a, struct str shard, struct str what) {
     struct plan_zero zero;
     struct buf text = buf_new(a);
+    if (plan_fsdp(shard) > 0 && !str_is(what, "optimizer"))
+        return plan_fsdp(shard) == 1 ? STR("fsdp1:offload") : STR("fsdp2:offload");
     if (!plan_zero_read(shard, &zero)) return (struct str){0};
     buf_format(&text, "%.*s", STR_ARG(shard));
     for (int i = 0; i < PLAN_OFFLOADS; i++) {

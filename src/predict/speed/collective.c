@@ -49,6 +49,10 @@ int speed_links_load(struct arena *a, struct speed_links *ret, struct fail *why)
     return rc;
 }
 
+double speed_pcie(const struct gpu *gpu) {
+    return gpu->pcie_gen < 3 ? 0 : ldexp(pcie3, gpu->pcie_gen - 3);
+}
+
 bool speed_link_of(const struct speed_links *links, const struct gpu *gpu, struct speed_link *ret) {
     for (ptrdiff_t i = 0; i < links->count; i++) {
         *ret = links->rows[i];
@@ -59,7 +63,7 @@ bool speed_link_of(const struct speed_links *links, const struct gpu *gpu, struc
     *ret = (struct speed_link){.link = STR("PCIe"),
                                .network = STR("one adapter of 100 Gbit/s, assumed"),
                                .machine = PCIE_MACHINE,
-                               .bus = ldexp(pcie3, gpu->pcie_gen - 3),
+                               .bus = speed_pcie(gpu),
                                .net = gbit100};
     return true;
 }

@@ -22,6 +22,9 @@ int speed_links_load(struct arena *a, struct speed_links *ret, struct fail *why)
 // False: nothing is known of how such GPUs are connected.
 bool speed_link_of(const struct speed_links *links, const struct gpu *gpu, struct speed_link *ret);
 
+// Between a GPU and its host, bytes/s one way; 0: not known.
+double speed_pcie(const struct gpu *gpu);
+
 enum speed_collective { SPEED_ALL_GATHER, SPEED_REDUCE_SCATTER, SPEED_ALL_REDUCE };
 // So many GPUs, each `apart` from the next: 1 are neighbours; 8 are one of each machine, and the
 // other seven of it wait for the network in groups of their own.

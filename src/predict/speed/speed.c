@@ -305,6 +305,6 @@ void speed_calibrate(struct speed *s, double factor, double range) {
     s->samples_per_s *= factor;
     s->mfu *= factor;
     s->step_s /= factor;
-    s->low = s->is_host_bound ? NAN : s->samples_per_s / range;
+    s->low = s->is_host_bound || s->is_offloaded ? NAN : s->samples_per_s / range;
     s->high = s->samples_per_s * range;
 }

@@ -75,17 +75,19 @@ struct speed {
     const struct speed_row *row;     // whose constants
     double step_s;                   // on the GPU, the host kept up
     double host_s;                   // that the host needs for it, by row->host_us
-    double samples_per_s, low, high; // low is NaN where the host decides
+    double samples_per_s, low, high; // low is NaN where the host decides or updates
     double doubtful_share;           // of the time, in kernels that the model is bad at
     bool is_doubtful;
     bool is_host_bound; // below the knee: at most `high`
+    bool is_offloaded;  // the CPU updates, for which no time is counted: at most `high`
     bool is_card;       // the GPU is the row's
     bool is_fitted;     // GPU, software and precision are those of the row
     // Of a language model (speed_tokens_at), else 0. samples_per_s is then of one GPU among `gpus`,
     // collectives counted.
     double tokens;          // of a sample, one GPU's part where layers are split
     double mfu;             // share of the peak rate that goes into what the model needs
-    double waits_s;         // of step_s: for what other GPUs send
+    double waits_s;         // of step_s: for what other GPUs and the host send
+    double copies_s;        // what goes to the host and comes from it, in a step
     int64_t gpus;           // that work together
     struct speed_link link; // between them; empty: one GPU
 };

@@ -19,7 +19,8 @@ static const double attention_backward = 2.5;
 // written, in fp32.
 static const double update_bytes = 28;
 static const double host_keeps_up = 2;
-static const double ddp_bucket = 25e6; // DistributedDataParallel's bucket_cap_mb
+static const double oldest_pcie = 12e9; // bytes/s of generation 3, where it is not known
+static const double ddp_bucket = 25e6;  // DistributedDataParallel's bucket_cap_mb
 
 // --- What the tape says --------------------------------------------------------------------------
 
@@ -117,6 +118,7 @@ struct traffic {
     double micro;     // while a micro-step computes
     double last;      // while the last one computes, besides
     double alone;     // with nothing to compute meanwhile, of a whole step
+    double copies;    // of all that, what goes between GPU and host in a step
     bool is_by_layer; // the layers' weights come and go
 };
 
@@ -174,6 +176,40 @@ static void add_zero(const struct plan_zero *zero, const struct bytes *b,
     t->alone += speed_collective_s(g, SPEED_ALL_GATHER, b->weights, buckets);
 }
 
+// A rank's part of the weights comes from the host for each pass, its gradients go there, and of
+// ZeRO, which keeps weights beside the update's, new ones come back. FSDP's parts are fp32 where
+// they are trained (the update is made of them), and are cast on the GPU.
+static void add_copies(const struct plan *p, const struct shape *s, const struct gpu *gpu,
+                       struct traffic *t) {
+    struct plan_zero zero = {0};
+    const double link = speed_pcie(gpu) > 0 ? speed_pcie(gpu) : oldest_pcie;
+    const double among = (double)(p->ranks > 1 ? p->ranks : 1) * link;
+    const double trained = p->adapter.len > 0 ? adapter_parameters(p, s) : (double)s->parameters;
+    const double frozen = p->adapter.len > 0 ? (double)s->parameters : 0;
+    double each = 0, gradients = 0, micro = 0;
+    if (plan_fsdp_offloads(p->shard)) {
+        each = (4 * trained + (p->quant.len > 0 ? 0.5 : 2) * frozen) / among;
+        gradients = 4 * trained / among;
+        t->last += gradients;
+    } else if (plan_zero_read(p->shard, &zero)) {
+        bool is_update = zero.places[PLAN_OPTIMIZER] != PLAN_ON_GPU;
+        if (zero.places[PLAN_PARAM] != PLAN_ON_GPU) each = 2 * (trained + frozen) / among;
+        if (is_update) micro = 2 * trained / among;
+        if (is_update && each == 0) gradients = 2 * trained / among;
+        t->alone += gradients;
+    }
+    micro += 2 * each;
+    t->micro += micro;
+    t->copies = (double)plan_micro_steps(p) * micro + gradients;
+}
+
+// Does the CPU update?
+static bool is_offloaded(const struct plan *p) {
+    struct plan_zero zero;
+    return plan_fsdp_offloads(p->shard) ||
+           (plan_zero_read(p->shard, &zero) && zero.places[PLAN_OPTIMIZER] != PLAN_ON_GPU);
+}
+
 // Tensor and sequence parallel: each layer gathers the sequence twice and sums it into parts twice,
 // in two bytes, and so does backward, as what was gathered is kept. Nothing is computed meanwhile.
 static double split_s(const struct speed_tokens_run *run, const struct speed_link *link) {
@@ -186,21 +222,26 @@ static double split_s(const struct speed_tokens_run *run, const struct speed_lin
     return p->tensor_parallel > 1 ? (double)run->shape->layers * times * pair : 0;
 }
 
-static struct traffic traffic_of(const struct plan *p, const struct shape *s,
-                                 const struct speed_link *link) {
-    struct traffic t = {0};
+static void add_exchange(const struct plan *p, const struct shape *s, const struct speed_link *link,
+                         struct traffic *t) {
     struct bytes b = bytes_of(p, s);
     struct speed_group g = {link, p->ranks, (int64_t)split_of(p)};
     struct plan_zero zero;
     int64_t micro = plan_micro_steps(p);
-    if (p->ranks < 2) return t;
     bool is_zero = plan_zero_read(p->shard, &zero);
     if (is_zero && zero.stage < 3)
-        add_zero(&zero, &b, &g, micro, &t);
+        add_zero(&zero, &b, &g, micro, t);
     else if (p->shard.len > 0)
-        add_gathered(&b, &g, s->layers, is_zero || micro == 1, &t);
+        add_gathered(&b, &g, s->layers, is_zero || micro == 1, t);
     else
-        add_ddp(p, &b, &g, &t);
+        add_ddp(p, &b, &g, t);
+}
+
+static struct traffic traffic_of(const struct plan *p, const struct shape *s,
+                                 const struct speed_link *link, const struct gpu *gpu) {
+    struct traffic t = {0};
+    if (p->ranks > 1) add_exchange(p, s, link, &t);
+    add_copies(p, s, gpu, &t);
     return t;
 }
 
@@ -228,6 +269,7 @@ static double compute_s(const struct speed_tokens_run *run, const double *consta
 static double update_s(const struct speed_tokens_run *run, const double *constants) {
     const struct plan *p = run->plan;
     struct plan_zero zero;
+    if (is_offloaded(p)) return 0;
     bool is_shared = p->shard.len > 0 || plan_zero_read(p->shard, &zero);
     double trained =
         p->adapter.len > 0 ? adapter_parameters(p, run->shape) : (double)run->shape->parameters;
@@ -279,7 +321,7 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     if (plan_devices(p) > 1 && !speed_link_of(&t->links, run->gpu, &link)) return false;
     const struct speed_tokens_row *row = choose(t, run->gpu, &ret->is_card);
     if (!row) return false;
-    struct traffic traffic = traffic_of(p, run->shape, &link);
+    struct traffic traffic = traffic_of(p, run->shape, &link, run->gpu);
     add_up(run, row->constants, &traffic, split_s(run, &link), ret);
     ret->row = &row->row;
     ret->is_fitted = ret->is_card;
@@ -290,7 +332,9 @@ bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_toke
     ret->is_host_bound = ret->step_s < host_keeps_up * ret->host_s;
     ret->samples_per_s = (double)p->batch * micro / ret->step_s;
     double range = ret->is_fitted ? row->row.range : row->row.range_other;
-    ret->low = ret->is_host_bound ? NAN : ret->samples_per_s / range;
+    ret->is_offloaded = is_offloaded(p);
+    ret->copies_s = traffic.copies;
+    ret->low = ret->is_host_bound || ret->is_offloaded ? NAN : ret->samples_per_s / range;
     ret->high = ret->samples_per_s * range;
     ret->tokens = (double)p->sequence_length / split_of(p); // of one GPU
     struct speed_tokens_work w = speed_tokens_work_of(run);

@@ -3,6 +3,7 @@
 // comes out is checked as a tape that is read.
 #include "predict/tape/template_int.h"
 
+#include "predict/tape/host.h"
 #include "predict/tape/intern.h"
 #include "predict/tape/tape_int.h"
 
@@ -204,6 +205,8 @@ static int run_alloc(struct builder *b, const struct tape_op *op) {
     if (code == 0 && op->more.count > 0) code = value_of(b, op->more, &x.cn, &x.kn);
     if (code == 0 && op->second.count > 0) code = value_of(b, op->second, &x.kn, &none);
     if (code < 0) return code;
+    if (x.tag >= TAPE_TAG_COUNT && x.k != 0)
+        return bad(b, "something of the host depends on the batch");
     if (b->alloc_count == b->id_room) grow_ids(b);
     struct id_slot *slot = tape_id_map_at(&b->ids, x.id);
     if (slot->number > 0) return bad(b, "id %lld is used twice", (long long)x.id);
@@ -420,5 +423,6 @@ int tape_instantiate(struct arena *a, const struct tape_template *t,
                          .string_count = (int32_t)b.texts.count,
                          .stream_count = b.stream_count};
     set_header(&b, &ret->header);
+    tape_host_leave(ret);
     return 0;
 }

@@ -2,6 +2,7 @@
 // Reads a tape: every line is checked against doc/formats/tape.md and the first one that breaks a
 // rule is named with what was expected. Ids become numbers counted from 0, so that replaying needs
 // no hashing. Texts are views into the input.
+#include "predict/tape/host.h"
 #include "predict/tape/intern.h"
 #include "predict/tape/line.h"
 #include "predict/tape/packed.h"
@@ -90,13 +91,15 @@ static int read_alloc(struct reader *r) {
     if (code == 0) code = check_size(r, x.c, x.k);
     if (code < 0) return code;
     if (x.id < 0 || x.id >= id_limit) return tape_line_bad_field(&r->in, 1, "an id from 0 to 2^62");
-    int tag = tape_word(r->in.fields[4], tape_tag_names, TAPE_TAG_COUNT);
+    int tag = tape_word(r->in.fields[4], tape_tag_names, TAPE_TAG_WORDS);
     if (tag < 0) {
-        struct str list = tape_word_list(r->arena, tape_tag_names, TAPE_TAG_COUNT);
+        struct str list = tape_word_list(r->arena, tape_tag_names, TAPE_TAG_WORDS);
         return tape_line_bad_field(&r->in, 4,
                                    str_format(r->arena, "a tag (%.*s)", STR_ARG(list)).p);
     }
     x.tag = (uint8_t)tag;
+    if (tag >= TAPE_TAG_COUNT && x.k != 0)
+        return tape_line_bad_field(&r->in, 3, "K 0: of the host nothing depends on the batch");
     code = read_names(r, &x);
     if (code < 0) return code;
     struct id_slot *slot = tape_id_map_at(&r->ids, x.id);
@@ -250,6 +253,7 @@ int tape_read(struct arena *a, struct str name, struct str bytes, struct tape *r
     bool is_packed = tape_is_packed(text);
     code = is_packed ? tape_read_packed(a, text, &t, why) : make_room(&r, text, &scratch);
     if (code == 0 && !is_packed) code = read_lines(&r, text);
+    if (code == 0) tape_host_leave(&t);
     if (code == 0) *ret = t;
     return code;
 }

@@ -37,7 +37,12 @@ enum tape_tag {
     TAPE_TEMPORARY,
     TAPE_OTHER,
     TAPE_REFERENCE, // weights of a second model that is not trained
-    TAPE_TAG_COUNT
+    TAPE_TAG_COUNT,
+    // Words of a tape whose allocations are the host's, not page-locked and page-locked: a reader
+    // counts them (host_bytes of the header) and has none of them.
+    TAPE_HOST = TAPE_TAG_COUNT,
+    TAPE_PINNED,
+    TAPE_TAG_WORDS
 };
 enum tape_class { // of work events
     TAPE_MM,
@@ -58,7 +63,7 @@ enum tape_class { // of work events
 };
 // Their words in the file.
 extern const char *const tape_phase_names[TAPE_PHASE_COUNT];
-extern const char *const tape_tag_names[TAPE_TAG_COUNT];
+extern const char *const tape_tag_names[TAPE_TAG_WORDS];
 extern const char *const tape_class_names[TAPE_CLASS_COUNT];
 
 // Line 1. Text is empty, numbers and booleans are TAPE_UNKNOWN, seconds is NaN where absent.

@@ -159,9 +159,9 @@ static int read_alloc(struct reader *r) {
     if (code == 0) code = read_id(r, &x);
     if (code == 0) code = read_expr(r, 2, true, &x.size);
     if (code < 0) return code;
-    int tag = tape_word(r->in.fields[3], tape_tag_names, TAPE_TAG_COUNT);
+    int tag = tape_word(r->in.fields[3], tape_tag_names, TAPE_TAG_WORDS);
     if (tag < 0) {
-        struct str list = tape_word_list(r->arena, tape_tag_names, TAPE_TAG_COUNT);
+        struct str list = tape_word_list(r->arena, tape_tag_names, TAPE_TAG_WORDS);
         return tape_line_bad_field(&r->in, 3,
                                    str_format(r->arena, "a tag (%.*s)", STR_ARG(list)).p);
     }

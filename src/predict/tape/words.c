@@ -7,7 +7,7 @@ const char *const tape_phase_names[TAPE_PHASE_COUNT] = {
     [TAPE_BACKWARD] = "backward", [TAPE_OPTIMIZER] = "optimizer", [TAPE_ZERO_GRAD] = "zero_grad",
 };
 
-const char *const tape_tag_names[TAPE_TAG_COUNT] = {
+const char *const tape_tag_names[TAPE_TAG_WORDS] = {
     [TAPE_PARAM] = "param",
     [TAPE_BUFFER] = "buffer",
     [TAPE_INPUT_DATA] = "input",
@@ -18,6 +18,8 @@ const char *const tape_tag_names[TAPE_TAG_COUNT] = {
     [TAPE_TEMPORARY] = "temporary",
     [TAPE_OTHER] = "other",
     [TAPE_REFERENCE] = "reference",
+    [TAPE_HOST] = "host",
+    [TAPE_PINNED] = "pinned",
 };
 
 const char *const tape_class_names[TAPE_CLASS_COUNT] = {

@@ -300,7 +300,7 @@ static void init_offloaded(struct zero *z) {
 
 // What the host keeps: master copies, the weights they become, gradients, states.
 static void count_host(const struct zero *z, struct tape *ret) {
-    struct zero_host h = {.is_paged = z->how->offload.is_paged};
+    struct tape_host h = {.is_paged = z->how->offload.is_paged};
     int64_t largest = 0;
     for (int i = 0; i < GROUPS; i++) {
         tape_host_put(&h, 4 * z->groups[i].part);

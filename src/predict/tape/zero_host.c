@@ -1,54 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-// What DeepSpeed (0.19.8) keeps in the host's memory under ZeRO with offload. Pinned blocks are
-// torch's (ATen/core/CachingHostAllocator.h, 2.13). tests/unit/tape_zero.c holds it against
-// recordings of DeepSpeed; what lies on disks is from its source alone
-// (runtime/swap_tensor/partitioned_param_swapper.py and optimizer_utils.py).
+// What DeepSpeed (0.19.8) keeps in the host's memory under ZeRO with offload.
+// tests/unit/tape_zero.c holds it against recordings of DeepSpeed; what lies on disks is from its
+// source alone (runtime/swap_tensor/partitioned_param_swapper.py and optimizer_utils.py).
 #include "predict/tape/zero_int.h"
-
-static int power_of(int64_t bytes) {
-    int power = 0;
-    while (power < 62 && INT64_C(1) << power < bytes) power++;
-    return power;
-}
-
-static void note_most(struct zero_host *h) {
-    if (h->paged + h->pinned > h->most) h->most = h->paged + h->pinned;
-}
-
-void tape_host_page(struct zero_host *h, int64_t bytes) {
-    h->paged += bytes;
-    note_most(h);
-}
-
-void tape_host_unpage(struct zero_host *h, int64_t bytes) {
-    h->paged -= bytes;
-}
-
-void tape_host_pin(struct zero_host *h, int64_t bytes) {
-    const int power = power_of(bytes);
-    if (bytes <= 0) return;
-    if (h->spare[power] > 0)
-        h->spare[power]--;
-    else
-        h->pinned += INT64_C(1) << power;
-    note_most(h);
-}
-
-void tape_host_unpin(struct zero_host *h, int64_t bytes) {
-    if (bytes > 0) h->spare[power_of(bytes)]++;
-}
-
-void tape_host_put(struct zero_host *h, int64_t bytes) {
-    tape_host_page(h, bytes);
-    if (h->is_paged) return;
-    tape_host_pin(h, bytes);
-    tape_host_unpage(h, bytes);
-}
-
-void tape_host_tell(const struct zero_host *h, struct tape *ret) {
-    ret->header.host_bytes = h->most;
-    ret->header.host_pinned_bytes = h->pinned;
-}
 
 static int64_t trained_parts(const struct zero_coordinator *c, int group) {
     int64_t sum = 0;
@@ -61,7 +15,7 @@ static int64_t trained_parts(const struct zero_coordinator *c, int group) {
 
 // Each part is pinned by itself first; those that are trained are brought together, a group after
 // the other, and leave their blocks to others.
-static void put_params(struct zero_host *h, const struct zero_coordinator *c) {
+static void put_params(struct tape_host *h, const struct zero_coordinator *c) {
     for (int32_t i = 0; i < c->param_count; i++) tape_host_put(h, 2 * c->params[i].part);
     for (int group = 0; group < ZERO_GROUPS; group++) { // pinned whatever is said
         int64_t bytes = 2 * trained_parts(c, group);
@@ -79,17 +33,11 @@ static void put_params(struct zero_host *h, const struct zero_coordinator *c) {
     }
 }
 
-// What is for disks passes through buffers of the aio library, which are locked as they are.
-static void lock(struct zero_host *h, int64_t bytes) {
-    h->pinned += bytes;
-    note_most(h);
-}
-
 // Some parameters stay on the host.
-static void put_param_buffers(struct zero_host *h, const struct tape_offload *o,
+static void put_param_buffers(struct tape_host *h, const struct tape_offload *o,
                               const struct zero_coordinator *c) {
     int64_t left = o->param_most;
-    lock(h, 2 * o->param_buffers * o->param_buffer);
+    tape_host_lock(h, 2 * o->param_buffers * o->param_buffer);
     for (int group = 0; group < ZERO_GROUPS; group++) {
         int64_t all = trained_parts(c, group), stay = all < left ? all : left;
         tape_host_pin(h, 2 * stay);
@@ -97,7 +45,7 @@ static void put_param_buffers(struct zero_host *h, const struct tape_offload *o,
     }
 }
 
-static void put_masters(struct zero_host *h, const struct zero_sub_group *subs, int32_t count) {
+static void put_masters(struct tape_host *h, const struct zero_sub_group *subs, int32_t count) {
     int64_t before = 0, largest = 0;
     for (int32_t i = 0; i < count; i++) { // cast, then copied
         const int64_t bytes = 4 * subs[i].elements;
@@ -120,12 +68,12 @@ static int64_t largest_of(const struct zero_sub_group *subs, int32_t count) {
     return largest;
 }
 
-static void put_update(struct zero_host *h, const struct tape_offload *o,
+static void put_update(struct tape_host *h, const struct tape_offload *o,
                        const struct zero_coordinator *c, const struct zero_sub_group *subs,
                        int32_t count) {
     const int64_t largest = largest_of(subs, count);
     if (o->optimizer == TAPE_ON_DISK)
-        lock(h, 4 * largest * o->optimizer_buffers);
+        tape_host_lock(h, 4 * largest * o->optimizer_buffers);
     else
         put_masters(h, subs, count);
     tape_host_put(h, 2 * trained_parts(c, -1)); // gradients as they come
@@ -139,7 +87,7 @@ static void put_update(struct zero_host *h, const struct tape_offload *o,
 void tape_host_stage3(const struct tape_zero *how, const struct zero_coordinator *c,
                       const struct zero_sub_group *subs, int32_t sub_count, struct tape *ret) {
     const struct tape_offload *o = &how->offload;
-    struct zero_host h = {.is_paged = o->is_paged};
+    struct tape_host h = {.is_paged = o->is_paged};
     if (o->params == TAPE_ON_GPU && o->optimizer == TAPE_ON_GPU) return;
     if (o->params == TAPE_ON_HOST) put_params(&h, c);
     if (o->params == TAPE_ON_DISK) put_param_buffers(&h, o, c);

@@ -5,6 +5,7 @@
 #define TAPE_ZERO_INT_H
 
 #include "predict/tape/edit.h"
+#include "predict/tape/host.h"
 #include "predict/tape/zero.h"
 
 enum { NOT_THERE = -1 };
@@ -74,20 +75,6 @@ struct zero_coordinator {
     int64_t there;                   // elements
 };
 
-// The host's memory as torch has it: what is not pinned comes and goes; what is pinned is rounded
-// to a power of two and kept for others of that size.
-struct zero_host {
-    bool is_paged; // nothing is pinned
-    int64_t paged, pinned, most;
-    int32_t spare[63]; // pinned blocks that nobody has, by the power
-};
-void tape_host_page(struct zero_host *h, int64_t bytes);
-void tape_host_unpage(struct zero_host *h, int64_t bytes);
-void tape_host_pin(struct zero_host *h, int64_t bytes);
-void tape_host_unpin(struct zero_host *h, int64_t bytes);
-// Made as any tensor is, and pinned then unless is_paged.
-void tape_host_put(struct zero_host *h, int64_t bytes);
-void tape_host_tell(const struct zero_host *h, struct tape *ret); // in its header
 // What stage 3 keeps there, if it keeps something.
 void tape_host_stage3(const struct tape_zero *how, const struct zero_coordinator *c,
                       const struct zero_sub_group *subs, int32_t sub_count, struct tape *ret);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// What an answer says of torch's FSDP, as libraries apply it.
+#include "predict/forecast/forecast_int.h"
+
+#include "base/unit.h"
+
+static void note_fsdp1(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    static const char *const units[] = {
+        "each layer and the rest a flat parameter, fp32 shards",
+        "each layer and each matrix of the adapter a flat parameter, bf16 shards of frozen ones",
+        ("each layer and each matrix of the adapter a flat parameter, shards of frozen ones in "
+         "four bits packed as bf16 (bnb_4bit_quant_storage; their scales are whole on every GPU)")};
+    str_list_format(f->arena, &t->notes,
+                    "fsdp1 over %lld GPUs as accelerate wraps a model: %s, bf16 when gathered and "
+                    "reduced, the layer before gathered early in backward (BACKWARD_PRE); blocks "
+                    "that wait for another stream count as freed; the first GPU is shown, and none "
+                    "has more; in new trainings FSDP2 takes its place",
+                    (long long)p->ranks, units[p->quant.len > 0 ? 2 : p->adapter.len > 0]);
+}
+
+static void note_offload(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    struct str pinned = unit_bytes(f->arena, t->tape->header.host_pinned_bytes);
+    str_list_format(f->arena, &t->notes,
+                    "offload: shards and their gradients%s are the host's, %.*s a rank page-locked "
+                    "in blocks of powers of two, and the update is the CPU's, fused; loading the "
+                    "model and the data loaders come besides",
+                    plan_fsdp(p->shard) == 1 && p->adapter.len > 0
+                        ? " (FSDP1 has room for those of frozen weights, too)"
+                        : "",
+                    STR_ARG(pinned));
+}
+
+void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecast_tape *t) {
+    struct arena *a = f->arena;
+    if (plan_fsdp(p->shard) == 1)
+        note_fsdp1(f, p, t);
+    else if (p->adapter.len > 0)
+        str_list_format(a, &t->notes,
+                        "fsdp2 over %lld GPUs as transformers' Trainer has it with an adapter: "
+                        "bf16 shards of the frozen weights, all layers gathered at once (to "
+                        "accelerate 1.15 they are no groups then); the first GPU is shown, and "
+                        "none has more",
+                        (long long)p->ranks);
+    else
+        str_list_format(a, &t->notes,
+                        "fsdp2 over %lld GPUs as accelerate wraps a model: fp32 shards, bf16 when "
+                        "gathered and reduced; the first GPU is shown, and none has more",
+                        (long long)p->ranks);
+    if (plan_fsdp_offloads(p->shard)) note_offload(f, p, t);
+}
