@@ -258,7 +258,7 @@ static bool has_ended(struct str state) {
 static struct str list_of(const struct cluster *t) {
     struct buf ids = buf_new(t->arena);
     for (ptrdiff_t i = 0; i < t->count; i++) {
-        if (!is_waited_for(&t->jobs[i])) continue;
+        if (!is_waited_for(&t->jobs[i]) || t->jobs[i].id.len == 0) continue;
         buf_format(&ids, "%s%.*s", ids.count > 0 ? "," : "", STR_ARG(t->jobs[i].id));
     }
     return buf_str(&ids);
@@ -310,14 +310,14 @@ static int cancel(struct cluster *t, struct fail *why) {
     struct str_words w = {.arena = a};
     struct os_captured c;
     struct str ids = list_of(t);
+    if (ids.len == 0) return fail_set(why, FAIL_INTERRUPTED, "interrupted; no job was submitted");
     str_word_add(&w, STR("scancel"));
     for (struct str rest = ids; rest.len > 0;) str_word_add(&w, str_cut(&rest, ','));
     for (ptrdiff_t i = 0; i < t->count; i++) {
         const struct cluster_job *job = &t->jobs[i];
         if (is_waited_for(job) && job->parts_id.len > 0) str_word_add(&w, job->parts_id);
     }
-    if (ids.len > 0 && os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) == 0 &&
-        c.status == 0) {
+    if (os_capture(a, w.items, answer_ms, UNIT_MIB, &c, NULL) == 0 && c.status == 0) {
         for (ptrdiff_t i = 0; i < t->count; i++) {
             if (is_waited_for(&t->jobs[i])) unlink(file_of(t, &t->jobs[i], ".job").p);
         }
@@ -327,16 +327,25 @@ static int cancel(struct cluster *t, struct fail *why) {
 }
 
 static int wait_for_all(struct cluster *t, struct fail *why) {
-    struct sigaction act = {.sa_handler = interrupt}, before[2];
-    sigaction(SIGINT, &act, &before[0]);
-    sigaction(SIGTERM, &act, &before[1]);
     while (!is_interrupted && list_of(t).len > 0) {
         look(t);
         if (list_of(t).len > 0) usleep(POLL_US);
     }
+    return is_interrupted ? cancel(t, why) : 0;
+}
+
+// Ctrl-C counts from the first job on that is submitted.
+static int start_all(struct cluster *t, struct fail *why) {
+    struct sigaction act = {.sa_handler = interrupt}, before[2];
+    int rc = 0;
+    sigaction(SIGINT, &act, &before[0]);
+    sigaction(SIGTERM, &act, &before[1]);
+    for (ptrdiff_t i = 0; rc == 0 && !is_interrupted && i < t->count; i++)
+        if (t->jobs[i].reason.len == 0) rc = start(t, &t->jobs[i], why);
+    if (rc == 0) rc = wait_for_all(t, why);
     sigaction(SIGINT, &before[0], NULL);
     sigaction(SIGTERM, &before[1], NULL);
-    return is_interrupted ? cancel(t, why) : 0;
+    return rc;
 }
 
 // --- The call ------------------------------------------------------------------------------------
@@ -367,9 +376,7 @@ int cluster_measure(struct arena *a, const struct cluster_question *q, struct cl
     if (rc == 0) rc = take_lock(ret, why);
     if (rc < 0) return rc;
     open_jobs(ret);
-    for (ptrdiff_t i = 0; rc == 0 && i < ret->count; i++)
-        if (ret->jobs[i].reason.len == 0) rc = start(ret, &ret->jobs[i], why);
-    if (rc == 0) rc = wait_for_all(ret, why);
+    rc = start_all(ret, why);
     for (ptrdiff_t i = 0; i < ret->count; i++) ret->measured += ret->jobs[i].document != NULL;
     return rc;
 }
