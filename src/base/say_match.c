@@ -45,8 +45,11 @@ static bool matches(struct match *m, const char *p, struct str text);
 
 static bool takes(struct match *m, int at, const char *rest, struct str text, ptrdiff_t n) {
     bool may_follow = !*rest || *rest == '%' || (n < text.len && text.p[n] == *rest);
-    if (!may_follow) return false;
-    m->arguments[at] = str_slice(text, 0, n);
+    // "5 GiB of 24 GiB: 18 GiB in use": what is before a colon is a sentence of its own.
+    struct str argument = str_slice(text, 0, n);
+    bool is_first = at == 0 && *m->format == '%' && *rest == ' ';
+    if (!may_follow || (is_first && str_find(argument, STR(": ")) >= 0)) return false;
+    m->arguments[at] = argument;
     m->count = at + 1;
     return matches(m, rest, str_slice(text, n, text.len));
 }

@@ -35,6 +35,9 @@ static void says(void **state) {
     // Parts, of which a user's own stays.
     expect("needs liger-kernel; a second forward pass: about a third slower; xyzzy",
            "liger-kernel 필요; 순전파를 한 번 더 계산: 약 3분의 1 느려짐; xyzzy");
+    // What is before a colon is no part of what follows.
+    expect("5.43 GiB of 24.0 GiB: 18.2 GiB in use: python3 18.0 GiB (pid 4242)",
+           "5.43 GiB of 24.0 GiB: 사용 중 18.2 GiB: python3 18.0 GiB (pid 4242)");
     expect("my own words", "my own words");
     expect("%s%n%lld", "%s%n%lld");
     expect("", "");
