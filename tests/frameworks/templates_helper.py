@@ -100,6 +100,8 @@ class Compared(unittest.TestCase):
         variant = families.Variant(family, kind, checkpointing, value["G"] > 1, tied, one)
         if variant.one and (kind in families.ANY_BATCH or (family, kind) in families.ANY_BATCH_OF):
             return  # a template for more serves it, too
+        if value["B"] == 1 and kind.startswith(("orpo", "kto")):
+            return  # it has copies that vanish there
         if variant.is_split:  # of one GPU of four, or of as many as there are heads of keys and values
             among = value["K"] if kind in families.SINGLE_KINDS else 4
             value = dict(value, T=among, **{k: value[k] // among for k in "SFKV"})

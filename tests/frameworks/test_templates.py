@@ -423,6 +423,9 @@ class TestShipped(Compared):
         self.compare("llama", "dpo-full", True, "3B b4 s1000")
         self.compare("llama", "dpo-tiled-qlora", False, "8B b1 s131072")
         self.compare("llama", "dpo-llamafactory-lora", True, "8B b2 s2048")
+        self.compare("llama", "orpo-lora", True, "8B b2 s2048")
+        self.compare("llama", "kto-qlora", True, "3B b4 s1000")
+        self.compare("qwen3", "reward-full", False, "qwen3-4B b8 s8192")
 
     def test_families_that_are_no_llama(self):
         self.compare("gpt2", "qlora", True, "medium b3 s512", tied=True)

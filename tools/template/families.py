@@ -115,7 +115,8 @@ PAIRS = {"%s-%s" % (word, kind): (dict(KINDS[kind][0], loss=loss), KINDS[kind][1
                                    ("dpo:llamafactory", "dpo-llamafactory", "full full-amp lora qlora"),
                                    ("dpo@1.15", "dpo-tiled", "full full-amp lora qlora"),
                                    ("dpo:precomputed@1.15", "dpo-precomputed-tiled", "full full-amp"),
-                                   ("orpo", "orpo", "full lora qlora"))
+                                   ("orpo", "orpo", "full lora qlora"), ("kto", "kto", "lora qlora"),
+                                   ("reward", "reward", "full lora qlora"))
          for kind in kinds.split()}
 KINDS.update(PAIRS)
 # Kinds that are made of some shapes only: (family, grouped, tied)
@@ -161,6 +162,7 @@ SOME.update(dict.fromkeys(_OFFLOAD, {(family, True, False) for family in _OF_OFF
 SOME.update({kind: _GROUPED | {("llama", False, False), ("phi3", False, False)} for kind in LIGER})
 _OF_PAIRS = {(family, True, tied) for family in "llama mistral qwen2 qwen3".split() for tied in (False, True)}
 SOME.update({kind: _OF_PAIRS | ({("llama", False, False)} if "dpo" in kind else set()) for kind in PAIRS})
+SOME.update({kind: {pair for pair in _OF_PAIRS if not pair[2]} for kind in PAIRS if kind.startswith("reward")})  # whose head is another
 # Families of experts: peft 0.21 has no dropout beside the experts themselves, and LoRA is mostly on the attention.
 _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "qwen3_moe") for grouped in (False, True)}
 # Of families of which fewer are shipped: those of an adapter, and all of T5.
@@ -294,7 +296,7 @@ class Variant:
     def bounds(self):
         """Of its dimensions."""
         heads = {"K": [1, 1]} if self.is_single_headed else {}
-        if self.kind in PAIRS:  # one of which is two sequences, so no copy vanishes
+        if self.kind in PAIRS:  # one of which is two sequences, so no copy vanishes but of ORPO's half, and of KTO's samples below the peak
             heads["B"] = [1, BOUNDS["B"][1]]
         widths = {k: [8, BOUNDS[k][1], 8] for k in "DFW"} if self.is_of_eighths else {}
         if self.family in SEQ2SEQ:

@@ -140,9 +140,11 @@ void forecast_note_preference(struct forecast *f, const struct plan *p, struct f
         reference = "the reference's scores come with the data (precompute_ref_log_probs)";
     else if (p->adapter.len > 0)
         reference = "the reference is the model with its adapter switched off";
-    str_list_format(f->arena, &t->notes,
-                    "a batch is of pairs, so twice as many sequences go through the model; %s; "
-                    "dropout is off, as disable_dropout has it",
+    const char *batch =
+        how.step == PLAN_STEP_KTO
+            ? "a batch is of samples, beside which as many others are scored"
+            : "a batch is of pairs, so twice as many sequences go through the model";
+    str_list_format(f->arena, &t->notes, "%s; %s; dropout is off, as disable_dropout has it", batch,
                     reference);
     str_list_add(f->arena, &t->notes, str_of(scores[how.step][how.scores]));
 }
