@@ -139,13 +139,15 @@ NOT = {(family, True): ("qlora", "qlora-dropout", "liger-qlora") for family in F
 LEAST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "t5": 4, "t5-gated": 4}
 FIRST_LAYERS = {"gemma2": 8, "gemma3_text": 12, "gpt_neox": 5, "phi": 5, "olmo2": 5, "t5": 6, "t5-gated": 6}
 # Families of which some kinds are shipped: the most used ones of what is large.
+_SHARDED = "fsdp2 fsdp2-accumulating zero zero3"
 FEW = {"gemma": "full lora qlora liger-full liger-lora liger-qlora".split(),
-       "gemma2": "full lora lora-dropout qlora qlora-dropout liger-full liger-qlora".split(),  # of liger-lora the first layer differs
+       "gemma2": ("full lora lora-dropout qlora qlora-dropout liger-full liger-qlora " + _SHARDED).split(),  # of liger-lora the first layer differs
        "gemma3_text": "full lora qlora liger-full liger-lora liger-qlora".split(),
-       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora".split(),
+       "phi3": "full full-amp lora lora-dropout qlora qlora-dropout liger-full liger-lora liger-qlora zero zero3".split(),
        **dict.fromkeys("gpt2 gpt_neox olmo2 granite starcoder2 phi".split(), "full lora lora-dropout qlora qlora-dropout".split()),
        **dict.fromkeys("t5 t5-gated".split(), "full-foreach full-amp-foreach full-fp32-foreach lora lora-t5 lora-t5-dropout".split()),
-       **dict.fromkeys("mixtral qwen2_moe qwen3_moe".split(), "full lora lora-qkvo lora-qkvo-dropout".split())}
+       "qwen2_moe": "full lora lora-qkvo lora-qkvo-dropout".split(),
+       **dict.fromkeys("mixtral qwen3_moe".split(), ("full lora lora-qkvo lora-qkvo-dropout " + _SHARDED).split())}
 # Kinds of which one for batch 1 says nothing that the one for more does not.
 _OFFLOAD = tuple(kind for kind in KINDS if "-offload" in kind)
 _FSDP1 = tuple(kind for kind in KINDS if kind.startswith("fsdp1"))
@@ -168,6 +170,7 @@ _OF_EXPERTS = {(family, grouped, False) for family in ("mixtral", "qwen2_moe", "
 # Of families of which fewer are shipped: those of an adapter, and all of T5.
 ANY_BATCH_OF = {(family, kind) for family in ("mixtral", "qwen2_moe", "qwen3_moe", "olmo2", "granite", "starcoder2", "phi", *SEQ2SEQ)
                 for kind in FEW[family] if KINDS[kind][1] is not None or family in SEQ2SEQ}
+ANY_BATCH_OF |= {(family, kind) for family in FEW for kind in _SHARDED.split()}
 SOME.update(dict.fromkeys(("lora-t5", "lora-t5-dropout", "full-fp32-foreach"), {("t5", False, True), ("t5-gated", False, False)}))
 SOME.update({"lora-qkvo": _GROUPED | _OF_EXPERTS, "lora-qkvo-dropout": _OF_EXPERTS})
 BOUNDS = {"B": [2, 65536], "S": [2, 1048576], "D": [2, 131072], "F": [2, 1048576], "V": [2, 4194304], "E": [8, 256, 8],

@@ -43,9 +43,10 @@ def _shard_terms(a, shape, d, layers):
         letters, others = d.extent(rows), d.extent(rest)
         if letters is None or others is None:
             raise NotATemplate("%s in %s: parameters of %d rows of %d are no products of dimensions" % (a[4], a[5], rows, rest))
+        number, others = int(_CONSTANT.match(others).group() or 1), _CONSTANT.sub("", others)
         for letter, count in (("L", times // layers), ("", times % layers)) if whole else (("", times),):
             name = dims.order(letter + "N" * shape.times_ranks + others + "[%s/N]" % letters)
-            out[name] = out.get(name, 0) + shape.each * count
+            out[name] = out.get(name, 0) + shape.each * number * count
         total += shape.each * (d.value["N"] if shape.times_ranks else 1) * dims.ceil(rows, d.value["N"]) * rest * times
     out = {name: c for name, c in out.items() if c}
     if total != a[2]:
