@@ -24,7 +24,7 @@ def instance(path, letters, value, free_batch=False):
         with open(out, encoding="utf-8") as f:
             header, *lines = f.read().splitlines()
     header = json.loads(header)
-    return lines + ["h %d %d" % (header["host_bytes"], header["host_pinned_bytes"])] * ("host_bytes" in header)
+    return lines + (["h %d %d" % (header["host_bytes"], header["host_pinned_bytes"])] if "host_bytes" in header else [])
 
 
 def _plain(lines):

@@ -63,7 +63,7 @@ static int no_tape(struct forecast *f, const struct plan *p, const char *obstacl
     fail_set(why, FAIL_INPUT, "%.*s: no tape for that %s (there are tapes for %.*s)",
              STR_ARG(f->model.name), obstacle ? obstacle : "setting",
              STR_ARG(sizes_there(f->arena, f->cache->store, &f->model)));
-    if (p->shard.len > 0) return forecast_shard_hint(why);
+    if (p->shard.len > 0) return forecast_shard_hint(f, p, why);
     if (p->precision == PLAN_FP16 && !p->inference)
         return fail_hint(why, "fp16 alone is for inference: training takes amp-fp16");
     return fail_hint(why, "add it with: %.*s",

@@ -57,8 +57,10 @@ void forecast_note_update(struct forecast *f, const struct plan *p, struct forec
 // Templates of T5 are for lengths that are multiples of it: torch's sdpa pads the bias of others
 // (aten/src/ATen/native/transformers/attention.cpp, pad_bias).
 enum { FORECAST_BIASED_BY = 16 };
-// What sharding is modelled for. Returns what fail_hint does.
-int forecast_shard_hint(struct fail *why);
+// The templates, once they are asked for: the table is long.
+int forecast_open_shelf(struct forecast_cache *cache, struct fail *why);
+// The families that have templates of the plan's sharding. Returns what fail_hint does.
+int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *why);
 // Of the gradients that are there when the optimizer comes.
 int64_t forecast_gradient_bytes(const struct tape *t);
 // The command that records what the plan asks for.

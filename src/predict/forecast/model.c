@@ -101,7 +101,7 @@ static int open_shapes(struct forecast_cache *cache, struct fail *why) {
     return rc;
 }
 
-static int open_shelf(struct forecast_cache *cache, struct fail *why) {
+int forecast_open_shelf(struct forecast_cache *cache, struct fail *why) {
     if (cache->shelf) return 0;
     struct tape_shelf *shelf = arena_new(cache->arena, struct tape_shelf, 1);
     int rc = tape_shelf_open(cache->arena, cache->templates, shelf, why);
@@ -123,7 +123,7 @@ int forecast_shape(struct forecast_cache *cache, struct str model, const struct 
     const struct shape *s = is_own ? cache->own_shape : shape_find(cache->shapes, model);
     if (!s || !shape_is_plain(cache->shapes, s)) return 0;
     struct str family = shape_template(cache->shapes, s);
-    rc = open_shelf(cache, why); // only for a model that has a shape: it is long
+    rc = forecast_open_shelf(cache, why); // only for a model that has a shape: it is long
     if (rc < 0) return rc;
     for (ptrdiff_t i = 0; i < cache->shelf->count; i++) {
         if (str_equal(cache->shelf->entries[i].family, family)) *ret_shape = s;

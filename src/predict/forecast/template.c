@@ -301,10 +301,21 @@ static struct str listed(struct arena *a, struct str words) {
     return buf_str(&text);
 }
 
-int forecast_shard_hint(struct fail *why) {
-    return fail_hint(why, "with --shard fsdp1, fsdp2, zero1, zero2 and zero3 full fine-tuning and "
-                          "LoRA of a Llama, Mistral, Qwen2 or Qwen3 with AdamW in amp-bf16 are "
-                          "modelled, QLoRA with fsdp1");
+int forecast_shard_hint(struct forecast *f, const struct plan *p, struct fail *why) {
+    struct str shard = shard_text(p->shard);
+    struct str_list families = {0};
+    struct buf text = buf_new(f->arena);
+    int code = forecast_open_shelf(f->cache, why); // of a model without templates nobody has
+    if (code < 0) return code;
+    for (ptrdiff_t i = 0; i < f->cache->shelf->count; i++) {
+        const struct tape_shelf_entry *e = &f->cache->shelf->entries[i];
+        if (!str_equal(has_shard(e), shard) || str_list_has(&families, e->family)) continue;
+        str_list_add(f->arena, &families, e->family);
+        buf_format(&text, "%s%.*s", families.count > 1 ? ", " : "", STR_ARG(e->family));
+    }
+    return families.count > 0 ? fail_hint(why, "%.*s is modelled for %.*s", STR_ARG(shard),
+                                          STR_ARG(buf_str(&text)))
+                              : fail_hint(why, "no template has %.*s", STR_ARG(shard));
 }
 
 static int not_covered(struct forecast *f, const struct wish *w, int property, struct fail *why) {
@@ -322,7 +333,7 @@ static int not_covered(struct forecast *f, const struct wish *w, int property, s
     // The recorder has no four bits over FSDP2 either.
     bool is_recorded = plan_fsdp_offloads(w->plan->shard) &&
                        (plan_fsdp(w->plan->shard) == 1 || w->plan->quant.len == 0);
-    if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(why);
+    if (w->plan->shard.len > 0 && !is_recorded) return forecast_shard_hint(f, w->plan, why);
     return fail_hint(why, "record it: %.*s",
                      STR_ARG(forecast_record_command(a, w->plan, &f->model)));
 }
