@@ -3,7 +3,7 @@
 // that there are templates for.
 #include "base/data.h"
 #include "base/near.h"
-#include "predict/forecast/forecast.h"
+#include "predict/forecast/forecast_int.h"
 
 // Hub folders, weight files and model files say the same model: google/mt5-large, yolo11l.pt.
 static struct str bare_name(struct str spelled) {
