@@ -75,15 +75,16 @@ static bool is_host(const struct tape_alloc *x) {
 static void keep_device(struct tape *t, struct tape_host *h) {
     int32_t count = 0, allocs = 0;
     for (int32_t i = 0; i < t->event_count; i++) {
-        struct tape_event e = t->events[i];
-        struct tape_alloc *x =
-            e.kind == TAPE_ALLOC || e.kind == TAPE_FREE ? &t->allocs[e.index] : NULL;
-        if (x && is_host(x)) {
-            (e.kind == TAPE_ALLOC ? take : give_back)(h, x);
-            continue;
+        const struct tape_event e = t->events[i];
+        const bool is_alloc = e.kind == TAPE_ALLOC;
+        if (is_alloc || e.kind == TAPE_FREE) {
+            struct tape_alloc *x = &t->allocs[e.index];
+            if (is_host(x)) {
+                (is_alloc ? take : give_back)(h, x);
+                continue;
+            }
+            *(is_alloc ? &x->event : &x->free_event) = count;
         }
-        if (e.kind == TAPE_ALLOC) x->event = count;
-        if (e.kind == TAPE_FREE) x->free_event = count;
         t->events[count++] = e;
     }
     t->event_count = count;
