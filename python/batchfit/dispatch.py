@@ -2,6 +2,7 @@
 """The dispatch mode that sees every ATen op of a recording: runs it by CUDA's rules and logs what it allocates."""
 
 import bisect
+import contextlib
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -101,6 +102,15 @@ class Recorder(TorchDispatchMode):
         self._names = {}
         self._op = "-"
         self._cublas = set()
+
+    @contextlib.contextmanager
+    def silent(self):
+        """Inside, nothing is logged."""
+        before, self.quiet = self.quiet, True
+        try:
+            yield
+        finally:
+            self.quiet = before
 
     def __enter__(self):
         Recorder.running = self

@@ -121,14 +121,8 @@ class Host:
             try:
                 if kind is None:
                     return self._copied(torch.ops.aten._to_copy(tensor.detach(), dtype=dtype or tensor.dtype), tensor)
-                quiet, rec = self.rec is not None and self.rec.quiet, self.rec
-                if rec is not None:
-                    rec.quiet = True
-                try:
+                with self.rec.silent() if self.rec is not None else contextlib.nullcontext():
                     copy = torch.empty(tensor.shape, dtype=dtype or tensor.dtype, device=DEVICE)
-                finally:
-                    if rec is not None:
-                        rec.quiet = quiet
                 return self.put(copy, kind, "_to_copy", tensor)
             finally:
                 self._over = before

@@ -9,15 +9,19 @@ import torch
 import torch.nn.functional as F
 
 from . import build
-from .preference import BETA, Chosen, PairJob, Tiled, Whole, uncheckpointed
+from .preference import BETA, PairJob, Tiled, Whole, uncheckpointed
 
 
-class _Tiled(Tiled):
-    """trl's kernels from 1.15 on."""
+class _Samples:
+    """A pass over sequences that are no pairs."""
 
     def __init__(self, ids, mask, completion):
         super().__init__({"input_ids": ids, "completion": completion})
         self.inputs = {"input_ids": ids, "attention_mask": mask}
+
+
+class _Tiled(_Samples, Tiled):
+    """trl's kernels from 1.15 on."""
 
     def sums(self, out):
         """The score of each sequence."""
@@ -29,12 +33,8 @@ class _Tiled(Tiled):
         return out.logits.index_select(0, places)
 
 
-class _Whole(Whole):
+class _Whole(_Samples, Whole):
     """All logits, before, and beside them the keys and values that a model keeps where nobody tells it not to."""
-
-    def __init__(self, ids, mask, completion):
-        super().__init__({"input_ids": ids, "completion": completion})
-        self.inputs = {"input_ids": ids, "attention_mask": mask}
 
     @staticmethod
     def call(model, inputs, _):

@@ -277,11 +277,8 @@ class Sharding:
         def call(*args, **kwargs):
             if self.rec is None:
                 return original(*args, **kwargs)
-            before, self.rec.quiet = self.rec.quiet, True
-            try:
+            with self.rec.silent():
                 return original(*args, **kwargs)
-            finally:
-                self.rec.quiet = before
         return call
 
     def _offloaded(self, original):

@@ -181,9 +181,8 @@ def _flatten(cls, rec):
     original = getattr(original, "batchfit", original)
 
     def flatten(self, tensors, *args, **kwargs):
-        before, rec.quiet = rec.quiet, True
-        flat = original(self, tensors, *args, **kwargs)
-        rec.quiet = before
+        with rec.silent():
+            flat = original(self, tensors, *args, **kwargs)
         for p in tensors:
             if isinstance(p, torch.nn.Parameter):
                 p.data = torch.empty(0, dtype=p.dtype, device=p.device)

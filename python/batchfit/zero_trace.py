@@ -44,11 +44,8 @@ class TraceScript(ZeroScript):
         return self.log.note(tensor, "-", module, tag)
 
     def _quietly(self, original, *args, **kwargs):
-        before, self.rec.quiet = self.rec.quiet, True
-        try:
+        with self.rec.silent():
             return original(*args, **kwargs)
-        finally:
-            self.rec.quiet = before
 
     def _place(self, what, module):
         self.log.poll()

@@ -85,8 +85,7 @@ static bool matches(struct match *m, const char *p, struct str text) {
     return text.len == 0;
 }
 
-// Letters that are the format's own; 0: it is none.
-static int letters_of(const char *p) {
+int say_letters(const char *p) {
     int letters = 0;
     bool is_format = false;
     while (*p) {
@@ -136,8 +135,4 @@ bool say_matched(struct arena *a, const struct say_pair *pairs, ptrdiff_t count,
     add_own(&b, &best, chosen->own, one);
     *ret = buf_str(&b);
     return true;
-}
-
-int say_letters(const char *format) {
-    return letters_of(format);
 }

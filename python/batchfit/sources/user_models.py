@@ -70,11 +70,8 @@ class UserJob(Job):
         """What inputs_fn gives: a batch of the host's, until it is moved."""
         if self.rec is None:
             return self.inputs_fn(batch)
-        before, self.rec.quiet = self.rec.quiet, True
-        try:
+        with self.rec.silent():
             return self.inputs_fn(batch)
-        finally:
-            self.rec.quiet = before
 
     def forward(self, inputs):
         x = inputs[0]
