@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Memory by lifetime. What a function returns lives in the arena it was given; nobody frees single
 // results, the owner of the arena drops all of them at once.
-#ifndef BASE_ARENA_H
-#define BASE_ARENA_H
+#pragma once
 
 #include <setjmp.h>
 #include <stddef.h>
@@ -55,5 +54,3 @@ void arena_rewind(struct arena *a, struct arena_mark mark);
 // Gives all memory back to the system; the arena is empty and usable again.
 void arena_clear(struct arena *a);
 #define ARENA_AUTO __attribute__((cleanup(arena_clear))) struct arena
-
-#endif

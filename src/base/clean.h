@@ -3,8 +3,7 @@
 // shown: what a terminal would obey, what turns the order of reading, what nobody sees and what is
 // no UTF-8 is written out: \x1b, \n, \u202e, \xff. Whatever this program shows goes through here:
 // through a message (fail.h), a line (out.h) or a buffer of buf_shown (str.h).
-#ifndef BASE_CLEAN_H
-#define BASE_CLEAN_H
+#pragma once
 
 #include "base/str.h"
 
@@ -40,5 +39,3 @@ __attribute__((format(printf, 3, 0))) ptrdiff_t clean_print(char *out, ptrdiff_t
 __attribute__((format(printf, 2, 0))) struct str clean_format_list(struct arena *a,
                                                                    const char *format,
                                                                    va_list args);
-
-#endif

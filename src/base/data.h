@@ -2,8 +2,7 @@
 // The files of data/, python/ and web/, embedded in the program at build time. A file of the same
 // name under $BATCHFIT_DATA (or the user's data folder) wins over the embedded one, except for
 // Python and web files, which belong to this version of the program.
-#ifndef BASE_DATA_H
-#define BASE_DATA_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -50,5 +49,3 @@ bool tsv_within(int value, int low, int high);
 int tsv_column(const struct tsv *t, const char *column);
 // The cell of a column in the current row; empty when the table has no such column.
 struct str tsv_cell(const struct tsv *t, const char *column);
-
-#endif

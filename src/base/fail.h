@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one error value. The first function that knows what went wrong fills it: what, where, and in
 // the hint what the user can do. Functions above pass the code on, or put their context in front.
-#ifndef BASE_FAIL_H
-#define BASE_FAIL_H
+#pragma once
 
 #include "base/str.h"
 
@@ -34,5 +33,3 @@ __attribute__((format(printf, 2, 3))) int fail_hint(struct fail *why, const char
 int fail_hint_lines(struct fail *why, struct str lines);
 // Puts "context: " in front of the message and returns the code.
 __attribute__((format(printf, 2, 3))) int fail_wrap(struct fail *why, const char *format, ...);
-
-#endif

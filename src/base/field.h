@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A member of a struct as a row of a table: what it is called outside, its type and its place. By
 // such tables the history, the files of teams and documents are written and read.
-#ifndef BASE_FIELD_H
-#define BASE_FIELD_H
+#pragma once
 
 #include "base/str.h"
 
@@ -46,5 +45,3 @@ void field_set_text(void *record, const struct field *f, struct str text);
 void field_set_whole(void *record, const struct field *f, int64_t whole);
 void field_set_real(void *record, const struct field *f, double real);
 void field_forget(void *record, const struct field *f); // makes it unknown
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the verbs' --json documents have in common.
-#ifndef BASE_JSON_H
-#define BASE_JSON_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/field.h"
@@ -30,5 +29,3 @@ struct str json_bytes(struct arena *a, const json_t *document, size_t flags);
 int json_print(json_t *document, struct fail *why);
 // The same text, in the arena.
 struct str json_document(struct arena *a, json_t *document);
-
-#endif

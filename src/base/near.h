@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // "Did you mean …": the names nearest to what was typed.
-#ifndef BASE_NEAR_H
-#define BASE_NEAR_H
+#pragma once
 
 #include "base/str.h"
 
@@ -21,5 +20,3 @@ struct near {
 void near_offer(struct near *n, struct str name);
 // "rtx3060, rtx3060ti" or empty when nothing is near enough to be meant.
 struct str near_text(struct arena *a, const struct near *n);
-
-#endif

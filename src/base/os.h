@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The seam to the system: files, clock, processes. errno does not leave this file.
-#ifndef BASE_OS_H
-#define BASE_OS_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -127,5 +126,3 @@ int os_capture(struct arena *a, char *const argv[], int64_t deadline_ms, int64_t
 // Closes a descriptor when its variable goes out of scope; -1 is none.
 void os_close(const int *fd);
 #define OS_FD __attribute__((cleanup(os_close))) int
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The way out: what this program itself says on stdout and stderr. Nothing else in src/ writes
 // there (tools/style): so nothing that came from outside gets out as it is.
-#ifndef BASE_OUT_H
-#define BASE_OUT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -17,5 +16,3 @@ void out_buf(FILE *to, const struct buf *b);
 void out_lines(FILE *to, struct str text);
 // Bytes that are data for a program: a document, a tape.
 void out_data(FILE *to, struct str bytes);
-
-#endif

@@ -5,8 +5,7 @@
 //
 // Documents, files and logs stay English, and are made by the same functions as what people read:
 // so a sentence is English unless it is made within a SAY_OWN_AUTO.
-#ifndef BASE_SAY_H
-#define BASE_SAY_H
+#pragma once
 
 #include "base/str.h"
 
@@ -31,5 +30,3 @@ __attribute__((format_arg(1))) const char *say_own(const char *english);
 int say_own_begin(void);
 int say_own_keep(void);
 void say_own_end(const int *own);
-
-#endif

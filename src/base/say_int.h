@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef BASE_SAY_INT_H
-#define BASE_SAY_INT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -17,5 +16,3 @@ int say_letters(const char *format);
 typedef struct str say_one(struct str english);
 bool say_matched(struct arena *a, const struct say_pair *pairs, ptrdiff_t count, struct str english,
                  say_one *one, struct str *ret);
-
-#endif

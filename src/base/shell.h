@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Commands as one would type them.
-#ifndef BASE_SHELL_H
-#define BASE_SHELL_H
+#pragma once
 
 #include "base/str.h"
 
@@ -10,5 +9,3 @@
 struct str shell_word(struct arena *a, struct str word);
 // A command as it is shown or written down: its secrets (secret.h) are hidden.
 struct str shell_command(struct arena *a, char *const *words);
-
-#endif

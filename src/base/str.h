@@ -2,8 +2,7 @@
 // Text. A `struct str` is a view: a pointer and a length, not owned and not terminated; text that
 // is being built is a `struct buf` in an arena. Terminated strings exist only at the edge to the
 // system.
-#ifndef BASE_STR_H
-#define BASE_STR_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -87,5 +86,3 @@ void buf_byte(struct buf *b, char c);
 __attribute__((format(printf, 2, 3))) void buf_format(struct buf *b, const char *format, ...);
 struct str buf_str(const struct buf *b); // a view of what is there now
 char *buf_z(struct buf *b);              // the same, terminated
-
-#endif

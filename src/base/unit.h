@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantities as people write and read them. Bytes are signed 64-bit everywhere in this program.
-#ifndef BASE_UNIT_H
-#define BASE_UNIT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -28,5 +27,3 @@ struct str unit_number(struct arena *a, double value);
 int64_t unit_round_up(int64_t value, int64_t step);
 // A peak so far, -1 while nothing is known, and a value that may be a higher one.
 void unit_keep_most(int64_t *most, int64_t value);
-
-#endif

@@ -2,8 +2,7 @@
 // The words of older scripts, for all verbs in one table (compat_table.c). They stand in no
 // --help, no man page and no completion, and an option that a verb has itself is never looked up
 // here.
-#ifndef CLI_COMPAT_H
-#define CLI_COMPAT_H
+#pragma once
 
 #include "cli/verb.h"
 
@@ -42,5 +41,3 @@ struct cli_compat_words {
 // Puts today's words in the place of older ones, up to a lone "--"; verb and words may be others
 // afterwards. FAIL_USAGE with the replacement in the hint for what is refused.
 int cli_compat_read(struct arena *a, struct cli_compat_words *words, struct fail *why);
-
-#endif

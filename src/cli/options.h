@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reading a verb's command line by its option table, with argp.
-#ifndef CLI_OPTIONS_H
-#define CLI_OPTIONS_H
+#pragma once
 
 #include "cli/verb.h"
 
@@ -14,5 +13,3 @@ int cli_options_read(struct arena *a, const struct cli_verb *verb, int argc, cha
 // none) and their values. Abbreviations are what argp takes them for.
 struct str_words cli_words_without(struct arena *a, const struct cli_options *base,
                                    const char *names, const char *more);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Options that several verbs have: their words are written once. Each is a row of a verb's table,
 // for the member at `at` (an offset).
-#ifndef CLI_ROWS_H
-#define CLI_ROWS_H
+#pragma once
 
 #include "cli/verb.h"
 
@@ -84,5 +83,3 @@
     CLI_ROW("trace", "FILE", CLI_TEXT, at, \
             "also write the course of memory as a trace for Perfetto or chrome://tracing", "file")
 #define CLI_ROW_TEST_ONLY(at) CLI_ROW("test-only", NULL, CLI_SWITCH, at, "change no files", NULL)
-
-#endif

@@ -15,8 +15,7 @@
 //   5. copy tools/recipes/null.test to tests/cli/NAME.test: what it answers, and each bad input.
 // tests/recipes/run does just this in a copy of the tree.
 // A verb is short and knows no other verb: what two of them need belongs in a room below.
-#ifndef CLI_VERB_H
-#define CLI_VERB_H
+#pragma once
 
 #include "base/arena.h"
 #include "base/fail.h"
@@ -78,5 +77,3 @@ struct cli_verb {
 
 // Of a list that ends with NULL; NULL: there is none.
 const struct cli_verb *cli_verb_find(const struct cli_verb *const *list, struct str name);
-
-#endif

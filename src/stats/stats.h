@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Plain numbers in, plain numbers out. Everything random takes a seed and gives the same answer on
 // every machine.
-#ifndef STATS_STATS_H
-#define STATS_STATS_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -110,5 +109,3 @@ struct stats_correction stats_find_correction(const double *ratios, ptrdiff_t co
 // many as the rank test needs to be able to say anything. PTRDIFF_MAX: no number would do (a
 // difference of 0).
 ptrdiff_t stats_pairs_needed(double difference, double noise, double level, double power);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of this room share: resampling.
-#ifndef STATS_STATS_INT_H
-#define STATS_STATS_INT_H
+#pragma once
 
 #include "stats/stats.h"
 
@@ -17,5 +16,3 @@ ptrdiff_t stats_place(struct stats_random *r, ptrdiff_t count);
 void stats_resample_means(const double *values, ptrdiff_t count, uint64_t seed, double *ret_means);
 // The middle `level` of STATS_RESAMPLES figures, which are put in order.
 struct stats_interval stats_middle(double *figures, double level);
-
-#endif

@@ -2,8 +2,7 @@
 // The times of a training step: one record for what a program says of a step, for means and medians
 // of many, and for what is shown and stored of them. Who shows or stores them makes the rows of its
 // table from the list below, so that a key, a column and a metric cannot differ.
-#ifndef STEP_TIMES_H
-#define STEP_TIMES_H
+#pragma once
 
 // The parts of a step, which add up to its total. Each is a member NAME_ms, the key "NAME_ms" in
 // JSON, CSV and the history, and phase="NAME" for Prometheus.
@@ -24,5 +23,3 @@ struct step_times {
 };
 extern const char *const step_time_keys[STEP_TIME_COUNT]; // "io_ms", …
 struct step_times step_times_unknown(void);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The answer to a question on one GPU: the plan that was chosen and what it needs. fit, team and
 // explain show it in their own ways.
-#ifndef ANSWER_ANSWER_H
-#define ANSWER_ANSWER_H
+#pragma once
 
 #include "base/json.h"
 #include "job/question/question.h"
@@ -75,5 +74,3 @@ void answer_notes(const struct str_list *notes, struct show_style style, struct 
 void answer_loud_notes(const struct str_list *notes, struct show_style style, struct buf *out);
 void answer_quiet_notes(struct arena *a, const struct str_list *notes, struct show_style style,
                         struct buf *out);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files of the answer.
-#ifndef ANSWER_ANSWER_INT_H
-#define ANSWER_ANSWER_INT_H
+#pragma once
 
 #include "job/answer/answer.h"
 #include "view/html/html.h"
@@ -36,5 +35,3 @@ struct answer_live {
 struct answer_live answer_live_of(const struct answer *answer);
 void answer_live_section(const struct answer_live *live, struct buf *page);
 void answer_live_scripts(const struct answer_live *live, struct buf *page);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where the bytes go at the peak of an answer, and what would save some: as text, JSON and HTML.
-#ifndef ANSWER_BREAKDOWN_H
-#define ANSWER_BREAKDOWN_H
+#pragma once
 
 #include "job/answer/answer.h"
 
@@ -29,5 +28,3 @@ void answer_breakdown_remedies(struct question *q, struct answer *answer, struct
 json_t *answer_breakdown_json(struct question *q, struct answer *answer);
 // One self-contained page with the course of the step as a picture.
 struct str answer_breakdown_html(struct question *q, struct answer *answer);
-
-#endif

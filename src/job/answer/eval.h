@@ -2,8 +2,7 @@
 // The batch with which a training evaluates between its epochs: no activations are kept for a
 // backward, but the optimizer's states (and gradients, where they are not dropped) stay on the
 // GPU.
-#ifndef ANSWER_EVAL_H
-#define ANSWER_EVAL_H
+#pragma once
 
 #include "job/answer/answer.h"
 
@@ -24,5 +23,3 @@ int answer_eval_choose(struct question *q, const struct answer *training, struct
 void answer_eval_show(struct arena *a, const struct answer_eval *e, struct show_style style,
                       struct buf *out);
 json_t *answer_eval_json(const struct answer_eval *e);
-
-#endif

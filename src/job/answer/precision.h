@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which precision a training takes on a GPU: one place for fit, check, team and the matrix. What a
 // GPU has is in the catalogue (data/gpus.tsv: tensor_cores, bf16).
-#ifndef ANSWER_PRECISION_H
-#define ANSWER_PRECISION_H
+#pragma once
 
 #include "job/question/question.h"
 
@@ -22,5 +21,3 @@ bool answer_precision_is_emulated(enum plan_precision taken, const struct gpu *g
 #define ANSWER_OVERFLOWS "overflows in fp16: "
 struct str answer_precision_note(const struct question *q, const struct gpu *gpu,
                                  enum plan_precision taken);
-
-#endif

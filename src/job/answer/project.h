@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whether the code around a config reads a key: a key that nobody reads is worse than none.
-#ifndef ANSWER_PROJECT_H
-#define ANSWER_PROJECT_H
+#pragma once
 
 #include "base/str.h"
 
@@ -21,5 +20,3 @@ struct answer_project {
 // packages, hidden folders and files over 1 MiB are passed over; at most 2000 files are opened.
 struct answer_project answer_project_look(struct arena *a, struct str config, struct str key,
                                           struct str alike);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An answer as one self-contained card, to paste into a chat.
-#ifndef ANSWER_SHARE_H
-#define ANSWER_SHARE_H
+#pragma once
 
 #include "job/answer/answer.h"
 
@@ -20,5 +19,3 @@ struct answer_share_asked {
 // `changes`: the answer's batch is for the config.
 int answer_share_write(struct question *q, const struct answer *answer, bool changes,
                        const struct answer_share_asked *asked, struct fail *why);
-
-#endif

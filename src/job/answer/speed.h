@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Predicted speed as fit, explain, team and sim show it, and what measurements teach about it.
-#ifndef ANSWER_SPEED_H
-#define ANSWER_SPEED_H
+#pragma once
 
 #include "job/answer/answer.h"
 
@@ -17,5 +16,3 @@ void answer_speed_predict(struct question *q, struct answer *answer);
 // FAIL_INPUT.
 int answer_speed_calibrate(struct question *q, const char *measured, struct answer *answer,
                            struct fail *why);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The course of memory along a tape as a trace that Perfetto (ui.perfetto.dev) and chrome://tracing
 // open: doc/formats/trace.md.
-#ifndef ANSWER_TRACE_H
-#define ANSWER_TRACE_H
+#pragma once
 
 #include "base/json.h"
 #include "job/question/question.h"
@@ -15,5 +14,3 @@ struct answer_traced {
 // Writes the file whole.
 int answer_trace_write(struct arena *a, const char *path, const struct answer_traced *traced,
                        struct fail *why);
-
-#endif

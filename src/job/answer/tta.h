@@ -2,8 +2,7 @@
 // Test-time augmentation: a model sees several views of an image and their outputs are averaged.
 // What a type costs comes from the model's tape, or from a measurement; what it gains (F1) is the
 // team's own figure and never ours.
-#ifndef ANSWER_TTA_H
-#define ANSWER_TTA_H
+#pragma once
 
 #include "cli/rows.h"
 #include "job/answer/answer.h"
@@ -104,5 +103,3 @@ void answer_tta_show(struct arena *a, const struct answer_tta *t, struct show_st
                      struct buf *out);
 // Adds "tta", "recommended", "nearest" and "images" to an object.
 void answer_tta_json(json_t *to, const struct answer_tta *t);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An answer in a sentence, and the words of it: one definition for text, tables, matrix and page.
-#ifndef ANSWER_VERDICT_H
-#define ANSWER_VERDICT_H
+#pragma once
 
 #include "job/answer/answer.h"
 
@@ -53,5 +52,3 @@ void answer_verdict_show(struct question *q, const struct answer *answer, bool c
 // The same for several GPUs, in a line.
 void answer_verdict_show_all(struct question *q, const struct answer *answers, int count,
                              struct show_style style, struct buf *out);
-
-#endif

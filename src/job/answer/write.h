@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Putting an answer into the user's config: the smallest edit, a backup, an atomic replacement.
-#ifndef ANSWER_WRITE_H
-#define ANSWER_WRITE_H
+#pragma once
 
 #include "job/answer/answer.h"
 
@@ -31,5 +30,3 @@ struct answer_write_options {
 // says what to type.
 int answer_write(struct question *q, struct answer *answer,
                  const struct answer_write_options *options, struct buf *report, struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the verbs fit and infer share: the batch for a config on a GPU, by prediction or by trials.
-#ifndef CHOICE_CHOICE_H
-#define CHOICE_CHOICE_H
+#pragma once
 
 #include "job/answer/share.h"
 #include "job/answer/tta.h"
@@ -75,5 +74,3 @@ struct answer_write_options choice_write_options(const struct choice_options *o)
 
 // 0, FAIL_NO (shown), or an error. A plan is an inference by q.inference.
 int choice_answer(struct arena *a, const struct choice_options *o, struct fail *why);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // fit with a command: the batch is found by launching the user's training. The tape, where there is
 // one, only says where to begin.
-#ifndef CHOICE_TRIALS_H
-#define CHOICE_TRIALS_H
+#pragma once
 
 #include "job/answer/answer.h"
 #include "job/history/history.h"
@@ -69,5 +68,3 @@ int choice_by_trials(struct question *q, const struct choice_trials_options *o,
 void choice_show_trials(const struct choice_measured *m, struct show_style style, struct buf *out);
 // The same as a document: that of fit, with trials.
 json_t *choice_trials_json(const struct choice_measured *m);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files that find the batch by trials.
-#ifndef CHOICE_TRIALS_INT_H
-#define CHOICE_TRIALS_INT_H
+#pragma once
 
 #include "job/choice/trials.h"
 
@@ -30,5 +29,3 @@ bool choice_is_capped(const struct choice_measured *m);
 
 // What of a whole run the chosen trial did not see: bits of enum step_cover.
 unsigned choice_not_covered(const struct choice_measured *m);
-
-#endif

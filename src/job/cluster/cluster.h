@@ -6,8 +6,7 @@
 // that was killed or cut off, and what a requeued job measured before, its history answers. Ctrl-C
 // cancels the jobs. A grid may be split: then an array of jobs measures its parts on several GPUs
 // of a type at once, and the job that answers waits for them and measures what they left out.
-#ifndef CLUSTER_CLUSTER_H
-#define CLUSTER_CLUSTER_H
+#pragma once
 
 #include "cli/verb.h"
 #include "machine/slurm/slurm.h"
@@ -82,5 +81,3 @@ json_t *cluster_at(json_t *document, const char *path);
 int64_t cluster_whole(json_t *document, const char *path);   // 0: none
 double cluster_number(json_t *document, const char *path);   // NaN: none
 struct str cluster_text(json_t *document, const char *path); // empty: none
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the verb bench share: a grid of settings, what each launch of a setting showed,
 // and the rows that are made of them.
-#ifndef GRID_GRID_H
-#define GRID_GRID_H
+#pragma once
 
 #include "base/json.h"
 #include "base/os.h"
@@ -297,5 +296,3 @@ void grid_values(const struct grid_options *o, const struct grid *b, const struc
 // All that must be the same for results to belong together.
 struct str grid_identity(const struct grid_options *o, const struct grid *b,
                          const struct grid_asked *asked, const struct launch *l);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The history for the verbs: what they did goes in, earlier trials and residuals come out
 // (doc/history.md). A courtesy: whatever goes wrong here is a note, and the verb goes on.
-#ifndef HISTORY_HISTORY_H
-#define HISTORY_HISTORY_H
+#pragma once
 
 #include "cli/rows.h"
 #include "job/answer/answer.h"
@@ -72,5 +71,3 @@ void history_answers(struct history *h, const struct answer *answers, ptrdiff_t 
 
 // "2026-11-22 01:10" of a time in ms, UTC.
 struct str history_date(struct arena *a, int64_t at_ms);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // All that must be the same for the results of two calls to belong together, written as lines:
 // bench goes on by it, fit answers from the history by it.
-#ifndef HISTORY_IDENTITY_H
-#define HISTORY_IDENTITY_H
+#pragma once
 
 #include "base/str.h"
 #include "measure/launch/launch.h"
@@ -15,5 +14,3 @@ void history_identity_launch(struct arena *a, struct buf *b, char *const *comman
                              const struct launch *l, const struct launch_options *o);
 // The Python files beside each file that the command names, and in the folder of the call.
 void history_identity_sources(struct arena *a, struct buf *b, char *const *command);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // LoRA over frozen weights, in four bits or not: from the command line, or from what the config
 // says of it.
-#ifndef QUESTION_ADAPTER_H
-#define QUESTION_ADAPTER_H
+#pragma once
 
 #include "job/question/question.h"
 
@@ -15,5 +14,3 @@ void question_adapter_check(struct question *q, const struct question_options *o
 bool question_adapter_models(const struct question *q, const struct config_guard *g);
 // "LoRA", "QLoRA" or "full fine-tuning"
 const char *question_adapter_name(const struct plan *p);
-
-#endif

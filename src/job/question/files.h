@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The config and the files that it is made of.
-#ifndef QUESTION_FILES_H
-#define QUESTION_FILES_H
+#pragma once
 
 #include "records/config/config.h"
 
@@ -25,5 +24,3 @@ int question_parse(struct arena *a, const char *path, struct str text, struct co
 int question_parse_from(struct arena *a, const char *path, struct str text,
                         const struct question_source *source, struct config *ret_config,
                         struct fail *why);
-
-#endif

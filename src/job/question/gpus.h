@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which GPUs a question is answered for.
-#ifndef QUESTION_GPUS_H
-#define QUESTION_GPUS_H
+#pragma once
 
 #include "job/question/question.h"
 #include "measure/launch/launch.h"
@@ -23,5 +22,3 @@ int question_gpus_here(struct question *q, const char *ids, const char *machine,
 // one of that size.
 int question_gpu_of_place(struct question *q, const struct launch_place *place, const char *machine,
                           struct forecast_card *ret_card, struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where a config says how inference is to be.
-#ifndef QUESTION_INFER_KEYS_H
-#define QUESTION_INFER_KEYS_H
+#pragma once
 
 #include "records/config/config.h"
 
@@ -13,5 +12,3 @@ bool question_infer_key(struct arena *a, const struct config *c, struct str pref
 int question_infer_roles(struct arena *a, const struct config *c,
                          const struct config_options *asked, struct config_reading *ret_reading,
                          bool *ret_is_trainings, struct fail *why);
-
-#endif

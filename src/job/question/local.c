@@ -6,7 +6,6 @@
 #include "job/question/local.h"
 
 #include "base/shell.h"
-#include "base/unit.h"
 #include "predict/shape/shape.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A model that is a folder of the user's own, as transformers reads it, its config.json, one of the
 // Hugging Face cache, or a copy of a known one under another owner: what counts is its shape.
-#ifndef QUESTION_LOCAL_H
-#define QUESTION_LOCAL_H
+#pragma once
 
 #include "job/question/question.h"
 
@@ -11,5 +10,3 @@
 // there are tapes of; or none, and why, as a note. Weights that it has in few bits go into the plan
 // or become a guard. FAIL_INPUT: there is none, and it is needed.
 int question_local(struct question *q, bool is_optional, struct fail *why);
-
-#endif

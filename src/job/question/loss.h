@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A fused loss of a language model: from the command line, or from what the config says of it.
-#ifndef QUESTION_LOSS_H
-#define QUESTION_LOSS_H
+#pragma once
 
 #include "job/question/question.h"
 
@@ -12,5 +11,3 @@ int question_loss(struct question *q, const struct question_options *o, struct f
 void question_loss_check(struct question *q, const struct question_options *o);
 // Whether a guard of the config is in the plan.
 bool question_loss_models(const struct question *q, const struct config_guard *g);
-
-#endif

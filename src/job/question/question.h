@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What fit, team and explain are asked: a training, from the config and the command line, and what
 // is needed to answer. The options here are the first members of those verbs' option structs.
-#ifndef QUESTION_QUESTION_H
-#define QUESTION_QUESTION_H
+#pragma once
 
 #include "base/os.h"
 #include "cli/rows.h"
@@ -182,5 +181,3 @@ int question_failed(const struct question *q, int rc);
 bool question_counts_out(const struct question *q, const struct config_guard *g);
 // Whether a setting of the config that no role reads says torch.compile.
 bool question_says_compile(const struct question *q);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Weights that several GPUs share: from the command line, or from what the config says of it.
-#ifndef QUESTION_SHARD_H
-#define QUESTION_SHARD_H
+#pragma once
 
 #include "job/question/question.h"
 
@@ -18,5 +17,3 @@ int64_t question_shard_count(struct str *name);
 // The same of --gpus: the name of the GPU, and 8 into the options' ranks.
 int question_shard_gpus(struct question_options *o, const char **ret_gpu, struct arena *a,
                         struct fail *why);
-
-#endif

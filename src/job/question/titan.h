@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A config of torchtitan: its FSDP2, its selective checkpointing and its tensor parallelism, which
 // templates have as that program applies them.
-#ifndef QUESTION_TITAN_H
-#define QUESTION_TITAN_H
+#pragma once
 
 #include "job/question/question.h"
 
@@ -13,5 +12,3 @@ int question_titan_ranks(const struct question *q, const struct question_options
                          int64_t *ret_ranks, struct fail *why);
 // Whether the plan has what the guard names.
 bool question_titan_models(const struct question *q, const struct config_guard *g);
-
-#endif

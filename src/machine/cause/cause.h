@@ -12,8 +12,7 @@
 //   2. a log on which it comes first in tests/doctor/ID.log, or a case in
 //   tests/unit/cause.c;
 //   3. its row in doc/formats/doctor.md.
-#ifndef CAUSE_CAUSE_H
-#define CAUSE_CAUSE_H
+#pragma once
 
 #include "machine/finding/finding.h"
 #include "step/times.h"
@@ -121,5 +120,3 @@ void cause_judge(struct arena *a, const struct cause_facts *facts, struct causes
 const char *cause_id(int index);
 // The row of a signature; NULL: no row does.
 const char *cause_of_signature(const char *signature);
-
-#endif

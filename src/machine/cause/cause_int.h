@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files of the rules about causes.
-#ifndef CAUSE_CAUSE_INT_H
-#define CAUSE_CAUSE_INT_H
+#pragma once
 
 #include "machine/cause/cause.h"
 
@@ -36,5 +35,3 @@ cause_rule cause_loading, cause_no_workers, cause_pin, cause_compute, cause_smal
     cause_sync, cause_slowed, cause_spill, cause_nan, cause_told;
 // process.c
 cause_rule cause_disk, cause_one_core, cause_workers_pace, cause_files_low;
-
-#endif

@@ -2,8 +2,7 @@
 // The CPU as a device to train on: its name, its cores, and the memory that a training may
 // have, by /proc and the control group that we are in; and what it does over time. Nothing here
 // blocks for longer than a read of /proc.
-#ifndef DEVICE_CPU_H
-#define DEVICE_CPU_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -50,5 +49,3 @@ struct device_cpu_watch; // private
 // `root` as above. Reading twice within a millisecond tells no rates.
 struct device_cpu_watch *device_cpu_open(struct arena *a, const char *root);
 void device_cpu_look(struct device_cpu_watch *w, struct device_cpu_gauges *ret_gauges);
-
-#endif

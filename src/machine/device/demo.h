@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // --demo: the machine that is shipped inside the program, for a look at the views without a GPU.
 // Its values are invented (tools/demo-machine); it says so itself, so every view does.
-#ifndef DEVICE_DEMO_H
-#define DEVICE_DEMO_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -11,5 +10,3 @@
 // is this machine. FAIL_USAGE: both were given.
 int device_demo_or_machine(struct arena *a, bool demo, const char *machine, const char **ret_folder,
                            struct fail *why);
-
-#endif

@@ -2,8 +2,7 @@
 // What this machine has: its GPUs and their memory now, asked of the driver, or read from the
 // folder of a recorded machine (doc/formats/machine.md). Nothing here needs a driver to be built
 // or to run.
-#ifndef DEVICE_DEVICE_H
-#define DEVICE_DEVICE_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -50,5 +49,3 @@ struct str device_standin_note(struct arena *a, struct str standin);
 // after 3 s. FAIL_INPUT: the recording is missing or broken. Lives in the arena.
 int device_list(struct arena *a, const char *machine, struct device_list *ret_list,
                 struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The back ends, and what they say alike.
-#ifndef DEVICE_DEVICE_INT_H
-#define DEVICE_DEVICE_INT_H
+#pragma once
 
 #include "machine/device/gauges.h"
 #include "machine/device/sampler.h"
@@ -156,5 +155,3 @@ const char *device_monitor_root(struct device_monitor *m);
 int device_monitor_open_within(struct arena *a, int deadline_ms, const char *machine,
                                const struct device_watching *how,
                                struct device_monitor **ret_monitor, struct fail *why);
-
-#endif

@@ -3,8 +3,7 @@
 // machine some times a second; reading never blocks, also when a GPU hangs. For the verbs that
 // look at the machine (check, watch, serve); a single GPU during a trial is
 // machine/device/sampler.h.
-#ifndef DEVICE_GAUGES_H
-#define DEVICE_GAUGES_H
+#pragma once
 
 #include "machine/device/device.h"
 #include "machine/device/topology.h"
@@ -188,5 +187,3 @@ double device_field_value(const struct device_card *card, const struct device_fi
 void device_field_set(struct device_card *card, const struct device_field *field, double value);
 // A GPU of which nothing is known.
 struct device_card device_card_unknown(void);
-
-#endif

@@ -2,8 +2,7 @@
 // The driver's library, as the two who talk to it share it: the list (nvml_list.c) and the
 // sampler's session (nvml_sample.c). Every call may block for minutes when a GPU hangs, so all of
 // them are made from threads that can be left behind.
-#ifndef DEVICE_NVML_INT_H
-#define DEVICE_NVML_INT_H
+#pragma once
 
 #include "machine/device/device_int.h"
 #include "machine/device/gauges.h"
@@ -123,5 +122,3 @@ void device_nvml_processes(const struct nvml_calls *calls, struct nvml_place pla
 bool device_nvml_is_absent(const struct nvml *n, int code);
 // Why there is no device, for a code of device_nvml_load, _start or _find.
 struct str device_nvml_why(struct arena *a, const struct nvml *n, int code);
-
-#endif

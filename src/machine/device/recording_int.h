@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A recording as its two readers share it: the list (recording.c) and the values over time
 // (recording_play.c).
-#ifndef DEVICE_RECORDING_INT_H
-#define DEVICE_RECORDING_INT_H
+#pragma once
 
 #include "machine/device/device_int.h"
 
@@ -33,5 +32,3 @@ int device_json_number(const json_t *object, const char *key, int64_t low, int64
 void device_topology_read(const json_t *object, struct device_topology *t, int at);
 json_t *device_topology_write(const struct device_topology *t, int at);
 struct str device_json_text(struct arena *a, const json_t *object, const char *key);
-
-#endif

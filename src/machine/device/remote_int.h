@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Other machines, by the HTTP API of their `batchfit serve`.
-#ifndef DEVICE_REMOTE_INT_H
-#define DEVICE_REMOTE_INT_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -24,5 +23,3 @@ int device_remote_read_host(struct arena *a, struct str text, struct remote_host
                             struct fail *why);
 // GET /api/v1/snapshot of all of them at once, within the deadline. `token` may be NULL.
 void device_remote_fetch(struct remote_host *hosts, int count, const char *token);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU over time: a thread asks the driver some times a second; reading never blocks, also when
 // the driver hangs. Used while a trial runs. Its thread is a monitor's (monitor.c).
-#ifndef DEVICE_SAMPLER_H
-#define DEVICE_SAMPLER_H
+#pragma once
 
 #include "machine/device/device.h"
 
@@ -39,5 +38,3 @@ struct device_peaks device_sampler_peaks(const struct device_sampler *s);
 void device_sampler_reset(struct device_sampler *s);
 // Stops the thread; one that hangs in the driver is left behind and the process may still end.
 void device_sampler_close(struct device_sampler *s);
-
-#endif

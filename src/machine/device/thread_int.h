@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Threads that may hang in a driver: nobody ever waits for one without a deadline.
-#ifndef DEVICE_THREAD_INT_H
-#define DEVICE_THREAD_INT_H
+#pragma once
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -21,5 +20,3 @@ void device_stop(pthread_mutex_t *lock, pthread_cond_t *changed, bool *is_stoppe
 // An owner or a thread of its leaves what they share. True: it was the last of them and frees it;
 // the lock and the condition are gone.
 bool device_leave(pthread_mutex_t *lock, pthread_cond_t *changed, int *users);
-
-#endif

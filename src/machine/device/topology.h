@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How the GPUs of a machine are joined: what `nvidia-smi topo -m` shows. NVLink and the way over
 // PCIe by the driver, the NUMA node and its cores by /sys.
-#ifndef DEVICE_TOPOLOGY_H
-#define DEVICE_TOPOLOGY_H
+#pragma once
 
 #include "base/str.h"
 
@@ -45,5 +44,3 @@ struct str device_topology_word(struct arena *a, const struct device_topology *t
                                 int other);
 // What such a word means; NULL: there is none of that number. NVLink is number 0.
 const char *device_topology_meaning(int number, const char **ret_word);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a rule has found: how bad it is, what was seen, and what can be done. The rules of a machine
 // (rules.h), those over time (trend.h) and those of causes (cause.h) answer with these.
-#ifndef FINDING_FINDING_H
-#define FINDING_FINDING_H
+#pragma once
 
 #include "base/str.h"
 
@@ -39,5 +38,3 @@ __attribute__((format(printf, 6, 7))) bool finding_tell(struct arena *a, struct 
                                                         enum finding_severity severity,
                                                         struct str value, const char *remedy,
                                                         const char *evidence, ...);
-
-#endif

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The CPU's matrix product, by a BLAS that is there.
-#ifndef MICROBENCH_BLAS_INT_H
-#define MICROBENCH_BLAS_INT_H
+#pragma once
 
 #include "machine/microbench/microbench_int.h"
 
 void microbench_blas(struct arena *a, int threads, const struct microbench_sink *sink);
-
-#endif

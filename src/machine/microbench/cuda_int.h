@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The driver's CUDA and cuBLAS, loaded when asked for; declared here after the headers of CUDA 12
 // and 13, in which these are the same.
-#ifndef MICROBENCH_CUDA_INT_H
-#define MICROBENCH_CUDA_INT_H
+#pragma once
 
 #include "machine/microbench/microbench_int.h"
 
@@ -83,5 +82,3 @@ bool microbench_cublas_load(struct cuda *c, struct str folders, struct str *ret_
 // gemm.c: the four precisions.
 void microbench_cuda_products(struct cuda *c, struct str folders);
 void microbench_cuda_give(struct cuda *c, struct microbench_figure *f);
-
-#endif

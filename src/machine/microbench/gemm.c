@@ -3,8 +3,6 @@
 // are compared with what they must be.
 #include "machine/microbench/cuda_int.h"
 
-#include "base/unit.h"
-
 #include <math.h>
 #include <string.h>
 

@@ -3,7 +3,6 @@
 // products. What a copy brought back is compared with what was sent.
 #include "machine/microbench/cuda_int.h"
 
-#include "base/os.h"
 #include "base/unit.h"
 
 #include <stdlib.h>

@@ -12,8 +12,7 @@
 //   3. give it a row in data/rates.tsv, with its source, and a remedy in the table of
 //      src/machine/rules/microbench.c;
 //   4. add its row to doc/formats/check.md.
-#ifndef MICROBENCH_MICROBENCH_H
-#define MICROBENCH_MICROBENCH_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -102,5 +101,3 @@ void microbench_range_find(struct arena *a, const struct microbench_table *table
 
 struct str microbench_text(struct arena *a, enum microbench_unit unit,
                            double value); // "24.6 GB/s"; empty: NaN
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the measurements share: timing, the matrices' content, and the check of a product.
-#ifndef MICROBENCH_MICROBENCH_INT_H
-#define MICROBENCH_MICROBENCH_INT_H
+#pragma once
 
 #include "machine/microbench/microbench.h"
 
@@ -26,5 +25,3 @@ double microbench_product(int64_t n, int64_t row, int64_t column);
 enum { MICROBENCH_CHECKS = 8 };
 void microbench_check_place(int64_t n, int check, int64_t *ret_row, int64_t *ret_column);
 bool microbench_is_right(double got, double wanted);
-
-#endif

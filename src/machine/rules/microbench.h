@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What is to be said about a measured rate beside the range that it should lie in.
-#ifndef RULES_MICROBENCH_H
-#define RULES_MICROBENCH_H
+#pragma once
 
 #include "machine/microbench/microbench.h"
 #include "machine/rules/rules.h"
@@ -18,5 +17,3 @@ struct rules_microbench {
 // compute on the GPU may have slowed down is not judged.
 void rules_judge_microbench(struct arena *a, const struct rules_facts *facts,
                             const struct rules_microbench *rate, struct findings *findings);
-
-#endif

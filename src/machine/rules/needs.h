@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What needs what: CUDA a driver, PyTorch a CUDA and GPUs of certain compute capabilities. Facts
 // of data/cuda.tsv and data/torch.tsv, whose heads name the sources.
-#ifndef RULES_NEEDS_H
-#define RULES_NEEDS_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -41,5 +40,3 @@ int rules_cuda_runs(const struct rules_needs *n, int cuda, int64_t driver);
 // one release the newest CUDA. NULL: none.
 const struct rules_build *rules_build_for(const struct rules_needs *n, int64_t driver,
                                           int compute_capability);
-
-#endif

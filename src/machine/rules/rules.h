@@ -10,8 +10,7 @@
 //   2. give it a row in the table of rules.c; the id is for ever;
 //   3. add it to tests/unit/rules.c: a machine on which it holds, one on which it does not;
 //   4. add its row to doc/formats/check.md.
-#ifndef RULES_RULES_H
-#define RULES_RULES_H
+#pragma once
 
 #include "machine/device/cpu.h"
 #include "machine/device/gauges.h"
@@ -76,5 +75,3 @@ int rules_workers(const struct rules_facts *facts);
 // Runs all rules; machine first, then GPU by GPU, in the order of the table.
 void rules_judge(struct arena *a, const struct rules_facts *facts, const struct rules_needs *needs,
                  struct findings *ret_findings);
-
-#endif

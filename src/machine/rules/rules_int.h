@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules, as rules.c's table names them, and what they look at.
-#ifndef RULES_RULES_INT_H
-#define RULES_RULES_INT_H
+#pragma once
 
 #include "machine/rules/rules.h"
 
@@ -29,5 +28,3 @@ rules_rule rules_card_state, rules_card_known, rules_card_memory, rules_card_pre
 rules_rule rules_p2p, rules_card_nvlink;
 // host.c
 rules_rule rules_shm, rules_memory, rules_memory_cards, rules_cores, rules_group;
-
-#endif

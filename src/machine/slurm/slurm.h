@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The GPUs that a Slurm cluster lends: the types of its nodes' generic resources (GRES), as sinfo
 // lists them. Nothing is asked of a GPU, and nothing is changed.
-#ifndef SLURM_SLURM_H
-#define SLURM_SLURM_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -52,5 +51,3 @@ struct slurm_place {
 // False: no partition has so many of the type.
 bool slurm_place(struct arena *a, const struct slurm_type *type, int64_t ranks,
                  struct slurm_place *ret);
-
-#endif

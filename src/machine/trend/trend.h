@@ -2,8 +2,7 @@
 // What a stretch of watched time shows of one GPU and of the run on it: throttled, leaking,
 // spilling, starved. Rules as those of rules.h, over series instead of facts; watch, serve,
 // doctor and run ask here.
-#ifndef TREND_TREND_H
-#define TREND_TREND_H
+#pragma once
 
 #include "machine/rules/rules.h"
 #include "step/times.h"
@@ -37,5 +36,3 @@ struct trend_stretch {
 // Adds what is to be said, also that all is well; nothing where the stretch is too short to tell.
 void trend_judge(struct arena *a, const struct trend_stretch *stretch, int card,
                  struct findings *findings);
-
-#endif

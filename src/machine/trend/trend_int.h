@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The rules over time, as trend.c's table names them.
-#ifndef TREND_TREND_INT_H
-#define TREND_TREND_INT_H
+#pragma once
 
 #include "machine/finding/finding.h"
 #include "machine/trend/trend.h"
@@ -26,5 +25,3 @@ trend_rule trend_leak, trend_spill, trend_full, trend_missed;
 trend_rule trend_starved;
 // health.c
 trend_rule trend_state, trend_xid, trend_ecc, trend_replays;
-
-#endif

@@ -6,8 +6,7 @@
 // tests/failures/ID.txt, further ones in ID@VARIANT.txt (any text the table must not take for it
 // goes to tests/failures/not-ID@VARIANT.txt). A real log, with its source and the right answer,
 // goes to tests/doctor/threads/.
-#ifndef FAILURE_FAILURE_H
-#define FAILURE_FAILURE_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -108,5 +107,3 @@ const char *failure_cause_hint(enum failure_cause cause);
 // `output` is the tail of stdout and stderr (at most some MiB).
 void failure_classify(struct arena *a, struct str output, const struct failure_facts *facts,
                       struct failure *ret_ending);
-
-#endif

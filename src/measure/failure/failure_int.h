@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files that say how a training ended.
-#ifndef FAILURE_FAILURE_INT_H
-#define FAILURE_FAILURE_INT_H
+#pragma once
 
 #include "measure/failure/failure.h"
 
@@ -47,5 +46,3 @@ struct failure_text {
 
 struct failure_text failure_lines(struct arena *a, struct str output);
 enum failure_cause failure_cause_of(const struct failure_numbers *n);
-
-#endif

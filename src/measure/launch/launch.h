@@ -2,8 +2,7 @@
 // Launching a training: the user's command or the built-in workload, with the values of one plan
 // filled in, as one trial on this machine's device, and the figures it comes to. fit and bench ask
 // here; what is tried next is not this room's business.
-#ifndef LAUNCH_LAUNCH_H
-#define LAUNCH_LAUNCH_H
+#pragma once
 
 #include "machine/device/sampler.h"
 #include "measure/registry/registry.h"
@@ -179,5 +178,3 @@ void launch_control(struct launch_attempt *attempt, int64_t batch, int64_t accum
 // The command of such an attempt as it would be given to a shell.
 int launch_preview(struct launch *l, const struct launch_values *values, struct str *ret_text,
                    struct fail *why);
-
-#endif

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef LAUNCH_LAUNCH_INT_H
-#define LAUNCH_LAUNCH_INT_H
+#pragma once
 
 #include "measure/launch/launch.h"
 
@@ -56,5 +55,3 @@ struct registry_entry *launch_register(struct launch *l, int64_t batch);
 // Fills the result from result->trial: what it came to, the times and the memory. The slowest rank
 // and the one that needs most decide.
 void launch_read(struct launch *l, struct launch_result *result);
-
-#endif

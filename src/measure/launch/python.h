@@ -3,8 +3,7 @@
 // version of them, and run by the user's own Python. What we start for ourselves runs nothing of
 // the current folder: not by -m or -c, but by start.py, and with the path of
 // launch_python_own_path.
-#ifndef LAUNCH_PYTHON_H
-#define LAUNCH_PYTHON_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -19,5 +18,3 @@ const char *launch_python_program(const char *option);
 struct str launch_python_path(struct arena *a, struct str folders);
 // The same without the empty entries of $PYTHONPATH ("/lib:"), which are the current folder.
 struct str launch_python_own_path(struct arena *a, struct str folders);
-
-#endif

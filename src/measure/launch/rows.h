@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The options of the verbs that launch trainings.
-#ifndef LAUNCH_ROWS_H
-#define LAUNCH_ROWS_H
+#pragma once
 
 #include "cli/rows.h"
 #include "measure/launch/launch.h"
@@ -43,5 +42,3 @@
         CLI_ROW_SNAPSHOT(LAUNCH_AT(type, snapshots)),                                              \
         CLI_ROW("keep-logs", "DIR", CLI_TEXT, LAUNCH_AT(type, log_folder),                         \
                 "keep the complete output of each trial in this folder", "file")
-
-#endif

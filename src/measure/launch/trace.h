@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every step of the trials that this process makes, for --trace (doc/formats/trace.md).
-#ifndef LAUNCH_TRACE_H
-#define LAUNCH_TRACE_H
+#pragma once
 
 #include "base/json.h"
 #include "measure/launch/launch.h"
@@ -18,5 +17,3 @@ struct launch_trace {
 void launch_trace_add(struct arena *a, struct launch_trace *t, struct str setting,
                       const struct launch_result *result);
 int launch_trace_write(struct arena *a, struct launch_trace *t, const char *path, struct fail *why);
-
-#endif

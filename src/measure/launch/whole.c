@@ -3,8 +3,6 @@
 // announcement as a trial.
 #include "measure/launch/launch_int.h"
 
-#include "base/os.h"
-
 #include <math.h>
 
 static const double start_limit_s = 600, stall_limit_s = 1800; // doc/run.md says why

@@ -3,8 +3,6 @@
 // line.c; here are the bytes, the lines and what is kept of them.
 #include "measure/logread/logread_int.h"
 
-#include "base/unit.h"
-
 #include <math.h>
 #include <string.h>
 

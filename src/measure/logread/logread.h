@@ -3,8 +3,7 @@
 // memory: its last lines (for measure/failure/failure.h), how long its steps took, the first loss
 // that is no number, and where it was when it ended. Progress bars are lines that end in a carriage
 // return; escape sequences are dropped; line numbers are those that an editor shows.
-#ifndef LOGREAD_LOGREAD_H
-#define LOGREAD_LOGREAD_H
+#pragma once
 
 #include "measure/failure/failure.h"
 
@@ -81,5 +80,3 @@ bool logread_scale_is_gone(const struct logread *j);
 const struct logread_bar *logread_training(const struct logread *j);
 // Steps of training that were seen; -1: the log tells none, so nobody knows.
 int64_t logread_steps(const struct logread *j);
-
-#endif

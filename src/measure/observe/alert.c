@@ -3,8 +3,6 @@
 // above one, and a command of the user's once, when it gets there.
 #include "measure/observe/observe_int.h"
 
-#include "base/unit.h"
-
 #include <math.h>
 
 enum { CARDS_MOST = 64 };

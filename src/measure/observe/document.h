@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A watched machine as JSON (doc/formats/watch.md): what watch logs and serve sends.
-#ifndef OBSERVE_DOCUMENT_H
-#define OBSERVE_DOCUMENT_H
+#pragma once
 
 #include "measure/observe/observe.h"
 
@@ -14,5 +13,3 @@ json_t *observe_document(const struct observe_view *view);
 json_t *observe_document_history(const struct observe_view *view, double seconds, int points);
 // The findings as in the document, for those who show only them.
 json_t *observe_document_findings(const struct findings *findings);
-
-#endif

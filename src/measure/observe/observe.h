@@ -3,8 +3,7 @@
 // page and metrics) shows. It keeps the newest readings of each GPU, turns counters into shares of
 // a window, follows the runs that let themselves be watched, and asks the rules what it all means.
 // Draws and prints nothing. Its memory is taken when it is opened and does not grow.
-#ifndef OBSERVE_OBSERVE_H
-#define OBSERVE_OBSERVE_H
+#pragma once
 
 #include "machine/device/cpu.h"
 #include "machine/device/gauges.h"
@@ -151,5 +150,3 @@ void observe_end(struct watch *w);
 void observe_close(struct watch *w);
 // In a sentence, for a log: "--exec ended with status 7: curl: (7) Failed to connect".
 struct str observe_told_text(struct arena *a, const struct observe_told *told);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of a watch: readings kept (ring.c), counters turned into shares (window.c), files that
 // grow (tail.c), the runs (runs.c), what they did (progress.c), whose a process is (owner.c).
-#ifndef OBSERVE_OBSERVE_INT_H
-#define OBSERVE_OBSERVE_INT_H
+#pragma once
 
 #include "measure/observe/observe.h"
 
@@ -210,5 +209,3 @@ void observe_commands_close(struct commands *c);
 void observe_judge_turn(struct judge *j, struct runs *runs, struct alerts *alerts,
                         struct observe_view *view, int64_t now_ns, bool is_urgent);
 void observe_judge_close(struct judge *j);
-
-#endif

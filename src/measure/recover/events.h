@@ -2,8 +2,7 @@
 // The event log of a run (doc/formats/run-log.md): what happened and what was decided, one JSON
 // object a line. An event is on the disk before it is acted on; whoever finds the log of a run that
 // was killed knows its state.
-#ifndef RECOVER_EVENTS_H
-#define RECOVER_EVENTS_H
+#pragma once
 
 #include "measure/recover/recover.h"
 
@@ -58,5 +57,3 @@ int recover_log_read(struct arena *a, struct str text, struct recover_log *ret_l
 // The state after all of them.
 void recover_replay(struct arena *a, const struct recover_log *log,
                     struct recover_state *ret_state);
-
-#endif

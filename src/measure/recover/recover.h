@@ -19,8 +19,7 @@
 //
 // Recipe: a way to end is a member of enum failure_class (measure/failure/failure.h), its word in
 // events.c, a row in recover.c, in doc/run.md and in tests/unit/recover.c.
-#ifndef RECOVER_RECOVER_H
-#define RECOVER_RECOVER_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -175,5 +174,3 @@ bool recover_adapt(struct arena *a, const struct recover_rules *rules,
                    struct recover_size *ret_size, struct str *ret_why);
 // The peak of `batch` as predicted from the measured ones; -1: nothing was measured.
 int64_t recover_predict(const struct recover_state *state, int64_t batch);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to the room.
-#ifndef RECOVER_RECOVER_INT_H
-#define RECOVER_RECOVER_INT_H
+#pragma once
 
 #include "measure/recover/events.h"
 
@@ -30,5 +29,3 @@ struct recover_field {
 extern const struct recover_field recover_event_fields[]; // each ends with a row without a name
 extern const struct recover_field recover_rule_fields[];
 extern const char *const recover_event_names[]; // NULL-ended
-
-#endif

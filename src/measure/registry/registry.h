@@ -7,8 +7,7 @@
 //     steps.jsonl   the steps protocol; begun again when it gets long
 //
 // Registering is a courtesy: where it fails, the run goes on.
-#ifndef REGISTRY_REGISTRY_H
-#define REGISTRY_REGISTRY_H
+#pragma once
 
 #include "measure/steps/steps.h"
 
@@ -45,5 +44,3 @@ struct registry_found {
 int registry_list(struct arena *a, struct registry_found **ret_found);
 // A run.json. False: not one of this version. Its texts are short and may be shown.
 bool registry_read(struct arena *a, struct str text, struct registry_run *ret_run);
-
-#endif

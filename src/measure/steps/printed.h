@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Progress that a training prints: the bars and lines of the usual frameworks, by one table of
 // patterns. Where nothing tells of its steps otherwise, what it counts up regularly are its steps.
-#ifndef STEPS_PRINTED_H
-#define STEPS_PRINTED_H
+#pragma once
 
 #include "measure/steps/steps.h"
 
@@ -46,5 +45,3 @@ const struct printed_bar *steps_printed_best(const struct printed *p);
 // Its steps as those of a training that says only how long they took; `samples`: of each, -1:
 // unknown.
 void steps_printed_take(const struct printed_bar *bar, int64_t samples, struct steps *steps);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a training program tells of itself: the steps protocol (doc/formats/steps.md), read line by
 // line from any source. Broken lines are counted, never fatal.
-#ifndef STEPS_STEPS_H
-#define STEPS_STEPS_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -170,5 +169,3 @@ void steps_forget(struct steps *s, ptrdiff_t keep);
 // Samples of all ranks once each has made `made` steps: of those whose step is still kept what they
 // say, of the others (also those that have not spoken yet) as many as `rank` has. -1: unknown.
 int64_t steps_samples_after(const struct steps *s, int rank, int64_t made, int64_t samples);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Private to the room.
-#ifndef STEPS_STEPS_INT_H
-#define STEPS_STEPS_INT_H
+#pragma once
 
 #include "measure/steps/steps.h"
 
@@ -22,5 +21,3 @@ void steps_save_said(struct steps *s, const struct step_rank *r,
 // By an event `phase`: all of it is there.
 void steps_save_written(struct steps *s, const struct step_rank *r, struct str path,
                         const struct step_mark *mark);
-
-#endif

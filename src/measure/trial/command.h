@@ -2,8 +2,7 @@
 // The user's command with placeholders: {batch}, {accumulate}, {workers}, {config}, {scratch}, the
 // names of axes, and {name:TEXT}, which stands for TEXT when the name's value is set and true and
 // for nothing otherwise.
-#ifndef TRIAL_COMMAND_H
-#define TRIAL_COMMAND_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -30,5 +29,3 @@ int trial_command_expand_text(struct arena *a, struct str text,
 bool trial_command_mentions(char *const *argv, struct str name);
 // The command as one would type it in a shell, quoted where needed.
 struct str trial_command_text(struct arena *a, char *const *argv);
-
-#endif

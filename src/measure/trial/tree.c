@@ -9,8 +9,6 @@
 // descendants.
 #include "measure/trial/trial_int.h"
 
-#include "base/os.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

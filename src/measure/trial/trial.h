@@ -3,8 +3,7 @@
 // stopped after enough steps. Nothing is left behind: a guardian process, which is the subreaper of
 // everything the command starts, kills the whole tree when the trial ends, when it is interrupted
 // and when batchfit itself dies, and removes the scratch folder.
-#ifndef TRIAL_TRIAL_H
-#define TRIAL_TRIAL_H
+#pragma once
 
 #include "measure/failure/failure.h"
 #include "measure/steps/steps.h"
@@ -117,5 +116,3 @@ struct trial {
 // may not be run, FAIL_MACHINE when no process can be started. Lives in the arena.
 int trial_run(struct arena *a, const struct trial_request *request, struct trial *ret_trial,
               struct fail *why);
-
-#endif

@@ -4,8 +4,7 @@
 //
 // tree, meter, scratch and trial_limit_make/trial_limit_kill/trial_limit_drop are also called
 // between fork and exec: they allocate nothing and call only what is async-signal-safe.
-#ifndef TRIAL_TRIAL_INT_H
-#define TRIAL_TRIAL_INT_H
+#pragma once
 
 #include "measure/steps/printed.h"
 #include "measure/trial/trial.h"
@@ -357,5 +356,3 @@ bool trial_ranks_live(const struct steps *s, const struct tree *tree, int64_t no
 // some have not yet said anything.
 bool trial_ranks_are_lost(const struct ranks *r, const struct steps *s, int64_t last_step_ns,
                           int64_t now_ns, bool are_missing);
-
-#endif

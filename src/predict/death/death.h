@@ -2,8 +2,7 @@
 // Why one GPU of a memory snapshot ran out, and what would have helped: who held the memory, leak,
 // peak, fragmentation or a limit, with the figures that decide; and the history replayed in the
 // simulator under other settings of the allocator and at smaller batches.
-#ifndef DEATH_DEATH_H
-#define DEATH_DEATH_H
+#pragma once
 
 #include "predict/sim/sim.h"
 #include "predict/snapshot/history.h"
@@ -69,5 +68,3 @@ void death_judge(struct arena *a, const struct snapshot_history *h, int64_t batc
                  struct death *ret);
 // whatif.c: the replays.
 void death_replay(struct arena *a, struct death *d);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One plan on one GPU: which tape matches it, what it needs, whether it fits, how sure that is,
 // and what would help. fit, team, explain (and later check, run, serve) all ask here.
-#ifndef FORECAST_FORECAST_H
-#define FORECAST_FORECAST_H
+#pragma once
 
 #include "predict/gpu/gpu.h"
 #include "predict/plan/plan.h"
@@ -170,5 +169,3 @@ struct forecast_remedies {
 int forecast_remedies(struct forecast *f, const struct forecast_card *card, int64_t batch,
                       int64_t accumulation, struct forecast_remedies *ret_remedies,
                       struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of this room share.
-#ifndef FORECAST_FORECAST_INT_H
-#define FORECAST_FORECAST_INT_H
+#pragma once
 
 #include "predict/forecast/forecast.h"
 #include "predict/tape/optimizer.h"
@@ -85,5 +84,3 @@ int forecast_split(const struct plan *p, const struct shape *s, int64_t values[T
                    struct fail *why);
 void forecast_note_titan(struct forecast *f, const struct plan *p, struct forecast_tape *t);
 void forecast_note_fsdp(struct forecast *f, const struct plan *p, struct forecast_tape *t);
-
-#endif

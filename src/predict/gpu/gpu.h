@@ -2,8 +2,7 @@
 // Which GPUs exist: the catalogue (data/gpus.tsv), the names people type for them, their tier, and
 // what a training process costs on them outside of PyTorch's allocator (data/overheads.tsv). GPUs
 // and overheads are facts in tables; nothing here names a GPU in code.
-#ifndef GPU_GPU_H
-#define GPU_GPU_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -120,5 +119,3 @@ struct gpu_overhead {
 // `g` may be NULL: any GPU. Lives in the arena and in the catalogue.
 void gpu_overhead(struct arena *a, const struct gpu_catalogue *c, const struct gpu *g,
                   const struct gpu_software *software, struct gpu_overhead *ret_overhead);
-
-#endif

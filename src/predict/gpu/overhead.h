@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the gpu room: reading data/overheads.tsv.
-#ifndef GPU_OVERHEAD_H
-#define GPU_OVERHEAD_H
+#pragma once
 
 #include "base/data.h"
 #include "predict/gpu/gpu.h"
@@ -19,5 +18,3 @@ int gpu_read_overheads(struct arena *a, struct gpu_catalogue *c, struct tsv *t, 
 // One cell as a number: empty leaves *ret alone; what is no number from 0 to 1e9 is FAIL_INPUT with
 // file and line.
 int gpu_cell_number(const struct tsv *t, const char *column, double *ret, struct fail *why);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What an hour of a GPU costs at a provider: data/prices.tsv, and before it the user's own
 // prices.local.tsv.
-#ifndef GPU_PRICE_H
-#define GPU_PRICE_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -39,5 +38,3 @@ struct gpu_month {
 // `runs` of `samples` each in a month.
 struct gpu_month gpu_cost_of_month(double usd_per_hour, double cards, double samples, double runs,
                                    double samples_per_s);
-
-#endif

@@ -2,8 +2,7 @@
 // A plan is all decisions of one training run that decide its memory. This room knows what the
 // decisions are called, which values they take and how they hang together; it knows no GPU, no
 // tape and no file.
-#ifndef PLAN_PLAN_H
-#define PLAN_PLAN_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/field.h"
@@ -175,5 +174,3 @@ struct plan_batches plan_every_batch(struct arena *a, const struct plan_range *r
 // Those of them that keep the effective batch exactly: batch x ranks divides it.
 struct plan_batches plan_keeping(struct arena *a, struct plan_batches every, int64_t effective,
                                  int64_t ranks);
-
-#endif

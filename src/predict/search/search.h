@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Walks values of a knob with a test given from outside; knows no GPU and no model.
-#ifndef SEARCH_SEARCH_H
-#define SEARCH_SEARCH_H
+#pragma once
 
 #include "base/fail.h"
 
@@ -20,5 +19,3 @@ typedef bool search_bound(void *context, int64_t value);
 // is tested in turn.
 int search_largest(const int64_t *falling, int count, search_bound *bound, search_test *test,
                    void *context, int64_t *ret_value, struct fail *why);
-
-#endif

@@ -6,8 +6,7 @@
 //     struct search_trials s = search_trials_open(a, &space);
 //     while (search_trials_ask(&s, &value)) { … search_trials_tell(&s, &seen); }
 //     search_trials_answer(&s, &answer);
-#ifndef SEARCH_TRIALS_H
-#define SEARCH_TRIALS_H
+#pragma once
 
 #include "base/arena.h"
 
@@ -67,5 +66,3 @@ void search_trials_answer(const struct search_trials *s, struct search_trials_re
 // Spill: seconds per item many times those of a smaller value while the memory is at the ceiling.
 // Seed 004 saw 10 to 20 times on a GPU that swaps over PCIe. Marks items of the list in place.
 void search_mark_spills(struct search_seen *items, ptrdiff_t count, double ceiling_bytes);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the trials so far let one believe about the peaks of the values that were not tried.
-#ifndef SEARCH_TRIALS_INT_H
-#define SEARCH_TRIALS_INT_H
+#pragma once
 
 #include "predict/search/trials.h"
 
@@ -49,5 +48,3 @@ bool search_at_ceiling(const struct search_seen *seen, double ceiling_bytes);
 bool search_is_settled(const struct search_seen *items, ptrdiff_t count,
                        const struct search_seen *seen, double ceiling_bytes);
 bool search_fits(const struct search_seen *seen);
-
-#endif

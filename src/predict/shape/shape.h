@@ -2,8 +2,7 @@
 // The shape of a transformer: the sizes that its config.json says. From a config.json, or from the
 // table of the models that people name most (data/shapes.tsv); data/families.tsv says under which
 // keys a family has them. The recorder's hf_shapes.py reads the same two tables.
-#ifndef SHAPE_SHAPE_H
-#define SHAPE_SHAPE_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/near.h"
@@ -78,5 +77,3 @@ bool shape_is_plain(const struct shape_table *t, const struct shape *s);
 bool shape_cached(struct arena *a, struct str name, struct str *ret_path);
 // Whether a name can be one of the hub: OWNER/NAME.
 bool shape_is_id(struct str name);
-
-#endif

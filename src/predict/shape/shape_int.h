@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#ifndef SHAPE_SHAPE_INT_H
-#define SHAPE_SHAPE_INT_H
+#pragma once
 
 #include "base/json.h"
 #include "predict/shape/shape.h"
@@ -51,5 +50,3 @@ int64_t shape_matrices(const json_t *config); // by feed_forward_proj; 0: it is 
 // 0: the family's are not computed.
 int64_t shape_parameters(const struct shape_family *f, const struct shape *s,
                          const struct shape_extras *more);
-
-#endif

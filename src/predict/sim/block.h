@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A block of the caching allocator: got, given back, put among the free ones and taken from them;
 // and the limits that it is held against. Inline: a replay does little else.
-#ifndef SIM_BLOCK_H
-#define SIM_BLOCK_H
+#pragma once
 
 #include "predict/sim/cache.h"
 #include "predict/sim/set.h"
@@ -86,5 +85,3 @@ static inline void cache_put(struct cache *c, int32_t block) {
 static inline void cache_take(struct cache *c, int32_t block) {
     set_remove(&c->pools[c->blocks[block].pool].free, c->blocks, block);
 }
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the room only (and for its tests): the caching allocator itself. Blocks are numbered; 0 is
 // no block and counts as used, so that a neighbour can be looked at without asking whether it is.
-#ifndef SIM_CACHE_H
-#define SIM_CACHE_H
+#pragma once
 
 #include "predict/sim/sim.h"
 
@@ -82,5 +81,3 @@ bool sim_cache_unmap(struct cache *c, int32_t block); // false: it has no whole 
 void sim_cache_release_all(struct cache *c);
 bool sim_cache_release_available(struct cache *c, struct cache_pool *pool, int64_t size);
 void sim_cache_collect(struct cache *c);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the room only: places in a replay from which others go on, instead of from its beginning.
 // A place serves every capacity at which the course up to it is the same.
-#ifndef SIM_SAVED_H
-#define SIM_SAVED_H
+#pragma once
 
 #include "predict/sim/sim_int.h"
 
@@ -25,5 +24,3 @@ struct sim_saved {
 // As sim_replay, for the sizes that are set.
 void sim_saved_replay(struct sim_saved *saved, struct sim *s, int64_t capacity,
                       struct sim_result *ret);
-
-#endif

@@ -4,8 +4,7 @@
 // of size and address, and bit maps find the next bin that is not empty. In training tapes a bin
 // rarely holds more than three blocks, a block leaves without a search, and no branch depends on a
 // binary search.
-#ifndef SIM_SET_H
-#define SIM_SET_H
+#pragma once
 
 #include "predict/sim/cache.h"
 
@@ -123,5 +122,3 @@ static inline void set_insert(struct cache_set *s, struct cache_block *blocks, i
     else
         s->heads[bin] = block;
 }
-
-#endif

@@ -6,8 +6,7 @@
 // Rules after c10/cuda/CUDACachingAllocator.cpp of PyTorch 1.13 to 2.9, whose default behaviour on
 // sizes is the same. `capacity` is what the allocator may take from the driver: the GPU's memory
 // less everything outside the allocator.
-#ifndef SIM_SIM_H
-#define SIM_SIM_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -138,5 +137,3 @@ struct sim_timeline {
 };
 void sim_timeline(struct arena *a, struct sim *s, int64_t batch, int64_t classes,
                   int64_t capacity_bytes, int points, struct sim_timeline *ret);
-
-#endif

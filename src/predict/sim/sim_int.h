@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the room only: a tape made ready for replaying.
-#ifndef SIM_SIM_INT_H
-#define SIM_SIM_INT_H
+#pragma once
 
 #include "predict/sim/cache.h"
 
@@ -49,5 +48,3 @@ struct sim_course {
 void sim_course_begin(struct sim_course *r, struct sim *s, int64_t capacity); // r->result is set
 bool sim_course_run(struct sim_course *r, int32_t stop); // false: out of memory before it
 void sim_course_end(struct sim_course *r);
-
-#endif

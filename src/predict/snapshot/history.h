@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU of a snapshot: every allocation with its birth and death, the moment that is asked about
 // (the out-of-memory, else the peak), whose the bytes were then, and the steps of the training.
-#ifndef SNAPSHOT_HISTORY_H
-#define SNAPSHOT_HISTORY_H
+#pragma once
 
 #include "predict/snapshot/snapshot.h"
 #include "predict/tape/tape.h"
@@ -110,5 +109,3 @@ struct snapshot_tape_notes {
 int snapshot_tape(struct arena *a, const struct snapshot_history *h,
                   const struct snapshot_tape_options *o, struct tape *ret,
                   struct snapshot_tape_notes *ret_notes, struct fail *why);
-
-#endif

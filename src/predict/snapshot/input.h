@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the room only: the bytes of a file, once from front to end through a window, so that the
 // file takes no memory however long it is.
-#ifndef SNAPSHOT_INPUT_H
-#define SNAPSHOT_INPUT_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -30,5 +29,3 @@ static inline bool input_has(struct snapshot_input *in, ptrdiff_t count) {
 static inline int64_t input_at(const struct snapshot_input *in) {
     return in->offset + (in->p - in->begin);
 }
-
-#endif

@@ -3,8 +3,7 @@
 // list or a dict is an object; as soon as it is seen to be a frame, a stack, an entry of the
 // history, a block or a segment, it becomes one record of that kind and its parts are forgotten: a
 // file of 500 MB is then some 200 MB of records.
-#ifndef SNAPSHOT_PICKLE_H
-#define SNAPSHOT_PICKLE_H
+#pragma once
 
 #include "predict/snapshot/input.h"
 #include "predict/snapshot/snapshot.h"
@@ -167,5 +166,3 @@ struct value_list snapshot_object_items(const struct pickle *m, uint64_t value,
 uint64_t snapshot_object_at(const struct pickle *m, uint64_t dict, enum pickle_key key);
 uint8_t snapshot_object_pool(struct pickle *m, const struct raw_segment *g);
 int32_t snapshot_object_index(const struct pickle *m, uint64_t value, enum object_kind kind);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the room only: what a stack says.
-#ifndef SNAPSHOT_PLACES_H
-#define SNAPSHOT_PLACES_H
+#pragma once
 
 #include "predict/snapshot/history.h"
 
@@ -9,5 +8,3 @@
 uint8_t *snapshot_places(struct arena *a, const struct snapshot *s);
 // kinds.c: whose each allocation is that lives at the moment.
 void snapshot_tell_kinds(struct arena *a, struct snapshot_history *h);
-
-#endif

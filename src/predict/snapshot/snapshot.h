@@ -3,8 +3,7 @@
 // caching allocator of each GPU held, and the history of how it came to that. This room reads the
 // file, tells whose the bytes are, and makes a tape of it. A snapshot is a pickle; nothing in it is
 // ever executed: an opcode that would call or look up something is refused.
-#ifndef SNAPSHOT_SNAPSHOT_H
-#define SNAPSHOT_SNAPSHOT_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -99,5 +98,3 @@ bool snapshot_is_pickle(struct str head);
 int snapshot_read(struct arena *a, const char *path, struct snapshot *ret, struct fail *why);
 int snapshot_read_bytes(struct arena *a, struct str name, struct str bytes, struct snapshot *ret,
                         struct fail *why);
-
-#endif

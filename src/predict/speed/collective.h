@@ -2,8 +2,7 @@
 // How long GPUs take to exchange bytes, by NCCL's own model: a ring, or for sums a tree where that
 // is faster, over the links of a machine and the network between machines (data/links.tsv). Facts
 // of hardware and NCCL's constants; nothing here is fitted.
-#ifndef SPEED_COLLECTIVE_H
-#define SPEED_COLLECTIVE_H
+#pragma once
 
 #include "predict/gpu/gpu.h"
 
@@ -35,5 +34,3 @@ struct speed_group {
 // `bytes`: of the whole of what is gathered or summed, in `calls` equal calls.
 double speed_collective_s(const struct speed_group *g, enum speed_collective what, double bytes,
                           int64_t calls);
-
-#endif

@@ -3,8 +3,7 @@
 // a GPU. The constants are fitted to published runs (data/speed.tsv, doc/speed-model.md) and hold
 // for the GPU they were fitted on; for others the GPU's peak rate and bandwidth are put in, and
 // the range is wider. Input pipeline, copies to the GPU and collectives are not in it.
-#ifndef SPEED_SPEED_H
-#define SPEED_SPEED_H
+#pragma once
 
 #include "predict/speed/collective.h"
 #include "predict/tape/tape.h"
@@ -95,5 +94,3 @@ struct speed {
 bool speed_at(const struct speed_table *t, const struct speed_run *run, struct speed *ret);
 // The same with a factor learned from measurements: `range` is what is left of the error.
 void speed_calibrate(struct speed *s, double factor, double range);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the two time models share.
-#ifndef SPEED_SPEED_INT_H
-#define SPEED_SPEED_INT_H
+#pragma once
 
 #include "base/data.h"
 #include "predict/speed/speed.h"
@@ -15,5 +14,3 @@ int speed_read_number(const struct tsv *t, const char *column, double low, doubl
                       struct fail *why);
 // Name, GPUs, bounds and ranges of a row, but for its constants, its mode and what is doubtful.
 int speed_read_row(const struct tsv *t, struct speed_row *row, struct fail *why);
-
-#endif

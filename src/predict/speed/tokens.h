@@ -3,8 +3,7 @@
 // the model's shape, what else its kernels move from the sizes on its tape, and what GPUs exchange
 // from how they share the weights: so a template, which has no work lines, has a time, too
 // (doc/speed-model.md, "Language models").
-#ifndef SPEED_TOKENS_H
-#define SPEED_TOKENS_H
+#pragma once
 
 #include "predict/plan/plan.h"
 #include "predict/shape/shape.h"
@@ -56,5 +55,3 @@ struct speed_tokens_work speed_tokens_work_of(const struct speed_tokens_run *run
 // *ret also has tokens_per_s, mfu, waits_s. False: nothing can be said.
 bool speed_tokens_at(const struct speed_tokens_table *t, const struct speed_tokens_run *run,
                      struct speed *ret);
-
-#endif

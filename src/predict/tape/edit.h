@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A tape that is made of another one, event by event. Shared by the files of this room.
-#ifndef TAPE_EDIT_H
-#define TAPE_EDIT_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -13,5 +12,3 @@ int32_t tape_add_ops(struct arena *a, const struct tape *from, struct tape *to,
                      const char *const *names, int count);
 // Norms and biases have no weight decay (transformers.Trainer.get_decay_parameter_names).
 bool tape_param_decays(const struct tape *t, int32_t alloc);
-
-#endif

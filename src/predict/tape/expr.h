@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Expressions of a template: sums of const × dimensions, where a factor may also be a sum of
 // products divided by a product and rounded up. Shared by the files of this room.
-#ifndef TAPE_EXPR_H
-#define TAPE_EXPR_H
+#pragma once
 
 #include "predict/tape/template.h"
 
@@ -45,5 +44,3 @@ const char *tape_expr_read(struct arena *a, struct tape_pool *pool, struct str t
 // a batch that is squared or rounded.
 const char *tape_expr_value(const struct tape_pool *pool, struct tape_expr e,
                             const int64_t values[TAPE_SYMBOLS], int64_t *ret_c, int64_t *ret_k);
-
-#endif

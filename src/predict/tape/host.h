@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's memory on the host. Shared by the files of this room.
-#ifndef TAPE_HOST_H
-#define TAPE_HOST_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -25,5 +24,3 @@ void tape_host_tell(const struct tape_host *h, struct tape *ret); // in its head
 // Takes what is the host's out of a tape that was just read or made, and puts its bytes into the
 // header: the most there is at once, and how much of it is pinned.
 void tape_host_leave(struct tape *t);
-
-#endif

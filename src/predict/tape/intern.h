@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the files of this room only: equal texts and equal ids get one number.
-#ifndef TAPE_INTERN_H
-#define TAPE_INTERN_H
+#pragma once
 
 #include "base/str.h"
 
@@ -27,5 +26,3 @@ struct text_map {
 struct text_map tape_text_map_new(struct arena *keep, struct arena *scratch);
 // The text is not copied.
 int32_t tape_text_map_number(struct text_map *m, struct str text, bool *ret_new);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line of a tape or template, cut into its fields; what is wrong with it is said with its
 // number. Shared by the files of this room.
-#ifndef TAPE_LINE_H
-#define TAPE_LINE_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -40,5 +39,3 @@ int tape_line_stream(const struct tape_line *l, int32_t *ret);
 bool tape_parse_number(struct str s, int64_t *ret);
 // Printable UTF-8 (RFC 3629), so that every text can go into JSON.
 bool tape_is_text(struct str s);
-
-#endif

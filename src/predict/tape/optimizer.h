@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The tape of a training with AdamW as another optimizer has it: its states and its temporaries, a
 // weight after the other, as python/batchfit/optimizers.py records them.
-#ifndef TAPE_OPTIMIZER_H
-#define TAPE_OPTIMIZER_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -13,5 +12,3 @@ extern const char *const tape_optimizers[]; // NULL-ended: those that a tape can
 // tape's has not AdamW's two states a weight, and *ret is none.
 bool tape_optimizer(struct arena *a, const struct tape *t, struct str optimizer, int64_t hidden,
                     int64_t bytes, struct tape *ret);
-
-#endif

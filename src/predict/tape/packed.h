@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The packed form of a tape's events (doc/formats/tape.md, "Packed"): the same events in an eighth
 // of the bytes, read with a quarter of the instructions. Shared by the files of this room.
-#ifndef TAPE_PACKED_H
-#define TAPE_PACKED_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -34,5 +33,3 @@ enum { PACKED_LIVE_MOST = 1 << 14 };
 // What stands behind line 1 of a packed tape, into *t, which has its name and its header.
 bool tape_is_packed(struct str body);
 int tape_read_packed(struct arena *a, struct str body, struct tape *t, struct fail *why);
-
-#endif

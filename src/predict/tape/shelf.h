@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Where templates come from: the bundles shipped with the program (data/templates, embedded). Lists
 // what there is and loads one; which of them covers a training is for the caller to decide.
-#ifndef TAPE_SHELF_H
-#define TAPE_SHELF_H
+#pragma once
 
 #include "predict/tape/store.h"
 #include "predict/tape/template.h"
@@ -27,5 +26,3 @@ struct tape_shelf {
 int tape_shelf_open(struct arena *a, const char *folder, struct tape_shelf *ret, struct fail *why);
 int tape_shelf_load(struct arena *a, const struct tape_shelf *s, const struct tape_shelf_entry *e,
                     struct tape_template **ret, struct fail *why);
-
-#endif

@@ -2,8 +2,7 @@
 // Where tapes come from: the bundles shipped with the program (data/tapes, embedded) and the user's
 // own recordings (os_data_dir()/tapes or $BATCHFIT_TAPES). Lists what there is, tells what equals a
 // query, loads one; which tape may stand in for another is for the caller to decide.
-#ifndef TAPE_STORE_H
-#define TAPE_STORE_H
+#pragma once
 
 #include "predict/tape/template.h"
 
@@ -50,5 +49,3 @@ int tape_store_load_template(struct arena *a, const struct tape_store *s,
 
 // The model's name or one of its aliases, with or without its "timm:".
 bool tape_entry_is_model(const struct tape_entry *e, struct str model);
-
-#endif

@@ -3,8 +3,7 @@
 // every size affine in the batch. This room reads, checks, writes and sizes tapes; it knows nothing
 // of allocators (sim) or GPUs (gpu). Bytes are signed 64-bit; unknown is TAPE_UNKNOWN, NaN or an
 // empty view, never zero.
-#ifndef TAPE_TAPE_H
-#define TAPE_TAPE_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -172,5 +171,3 @@ bool tape_accumulate(struct arena *a, const struct tape *t, struct tape *ret);
 
 // "3" for key `stride` of "… kernel=7 stride=3"; empty when the work has no such key.
 struct str tape_work_value(const struct tape *t, const struct tape_work *w, const char *key);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Shared by the files of this room only.
-#ifndef TAPE_TAPE_INT_H
-#define TAPE_TAPE_INT_H
+#pragma once
 
 #include "base/data.h"
 #include "predict/tape/tape.h"
@@ -55,5 +54,3 @@ struct str tape_word_list(struct arena *a, const char *const *words, int count);
 bool tape_is_by_rows(const struct tape_header *h);
 // Whether "n=" may follow an allocation: there are classes, or chunks of a loss.
 bool tape_has_slopes(const struct tape_header *h);
-
-#endif

@@ -2,8 +2,7 @@
 // Templates: tapes of version 2 (doc/formats/tape.md), whose sizes are expressions of named
 // dimensions and whose layers are blocks that repeat. With a value for every dimension a template
 // becomes a tape of version 1 in memory; everything that predicts goes on from there.
-#ifndef TAPE_TEMPLATE_H
-#define TAPE_TEMPLATE_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -60,5 +59,3 @@ struct tape_bound tape_template_bound(const struct tape_template *t, enum tape_d
 // value out of its bounds, and a size that is negative or above 2^60 there, are FAIL_INPUT.
 int tape_instantiate(struct arena *a, const struct tape_template *t,
                      const int64_t values[TAPE_DIM_COUNT], struct tape *ret, struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A template as it was read. Shared by the files of this room only.
-#ifndef TAPE_TEMPLATE_INT_H
-#define TAPE_TEMPLATE_INT_H
+#pragma once
 
 #include "predict/tape/expr.h"
 
@@ -55,5 +54,3 @@ struct tape_template {
     struct tape_name *names; // [0] is empty
     int32_t op_count, name_count;
 };
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One GPU's tape as DeepSpeed's ZeRO has it: optimizer states (stage 1), gradients (stage 2) and
 // parameters (stage 3) shared by several.
-#ifndef TAPE_ZERO_H
-#define TAPE_ZERO_H
+#pragma once
 
 #include "predict/tape/tape.h"
 
@@ -42,5 +41,3 @@ struct tape_zero {
 // its gradients are not those of its parameters, and *ret is none.
 bool tape_zero(struct arena *a, const struct tape *t, const struct tape_zero *how,
                struct tape *ret);
-
-#endif

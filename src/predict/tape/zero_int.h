@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the rules of ZeRO share, and the coordinator of stage 3, which knows whose parameters are
 // there.
-#ifndef TAPE_ZERO_INT_H
-#define TAPE_ZERO_INT_H
+#pragma once
 
 #include "predict/tape/edit.h"
 #include "predict/tape/host.h"
@@ -91,5 +90,3 @@ void tape_zero_release_left(
     struct zero_coordinator *c); // of modules whose backward pass never ends
 void tape_zero_release_all(struct zero_coordinator *c);
 void tape_zero_gather_persistent(struct zero_coordinator *c);
-
-#endif

@@ -4,8 +4,6 @@
 // for lines that are nearly a pair.
 #include "records/config/tree_int.h"
 
-#include "base/clean.h"
-
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>

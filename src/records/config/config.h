@@ -16,8 +16,7 @@
 // To add a dialect: one block of lines in data/dialects.tsv, a file in tests/configs/, a line in
 // tests/unit/config_detect.c. Only arithmetic no row can say needs a function
 // (src/records/config/fit.c).
-#ifndef CONFIG_CONFIG_H
-#define CONFIG_CONFIG_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -333,5 +332,3 @@ int config_team_read(struct arena *a, const struct config *c, struct config_card
 // of known GPUs are changed, new GPUs are appended, nobody else's entry is touched.
 int config_team_write(struct arena *a, const struct config *before, const struct config_card *cards,
                       int count, struct config_patched *ret_patched, struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the config room: a block of data/dialects.tsv, and where its patterns match.
-#ifndef CONFIG_DIALECT_INT_H
-#define CONFIG_DIALECT_INT_H
+#pragma once
 
 #include "records/config/tree_int.h"
 
@@ -230,5 +229,3 @@ struct scope config_reading_scope(struct arena *a, const struct config *c,
 // What config_patch would say to this edit, without making it.
 int config_patch_check(struct arena *a, const struct config *c, const struct config_edit *edit,
                        unsigned flags, struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the config room: the other files of a YAML or JSON config, while it is put together.
-#ifndef CONFIG_LAYER_INT_H
-#define CONFIG_LAYER_INT_H
+#pragma once
 
 #include "records/config/tree_int.h"
 
@@ -44,5 +43,3 @@ int config_layer_circle(struct layers *l, struct str from, const struct config_n
 int config_layer_beside(struct layers *l, struct config_node **root);
 // Hydra's defaults: the groups that they name, in their order, into ret_config->root.
 int config_hydra_compose(struct layers *l, const struct config_node *defaults);
-
-#endif

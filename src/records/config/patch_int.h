@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the config room: what the files of the patcher (patch.c, insert.c, verify.c) share.
-#ifndef CONFIG_PATCH_INT_H
-#define CONFIG_PATCH_INT_H
+#pragma once
 
 #include "records/config/tree_int.h"
 
@@ -51,5 +50,3 @@ struct scalar config_patch_wanted(const struct config_edit *e);
 // The value as it stands on its own in the file: in quotes where it would mean something else
 // without.
 struct str config_patch_quoted(struct patch *p, const struct config_edit *e, struct str text);
-
-#endif

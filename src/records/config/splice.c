@@ -3,8 +3,6 @@
 // value that is wanted.
 #include "records/config/patch_int.h"
 
-#include "records/config/dialect_int.h"
-
 void config_patch_splice(struct patch *p, ptrdiff_t begin, ptrdiff_t end, struct str bytes) {
     struct splice s = {begin, end, bytes, p->splice_count};
     *arena_push(p->arena, &p->splices, &p->splice_count, &p->splice_capacity) = s;

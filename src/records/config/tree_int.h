@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the config room: the tree that keeps where every byte came from. Does not leave the
 // room.
-#ifndef CONFIG_TREE_INT_H
-#define CONFIG_TREE_INT_H
+#pragma once
 
 #include "records/config/config.h"
 
@@ -211,5 +210,3 @@ int config_layer_edit(struct arena *a, const struct config *c, struct config_edi
                       struct fail *why);
 int config_layer_edits(struct arena *a, const struct config *c, struct config_edits *edits,
                        struct fail *why);
-
-#endif

@@ -3,8 +3,7 @@
 // only the program could know is unknown, and other files come from a loader. Lists and maps are
 // shared as Python shares them: a name is another way to the same map. Everything returned lives in
 // the arena given first, and refers to the texts.
-#ifndef DATUM_DATUM_H
-#define DATUM_DATUM_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -98,5 +97,3 @@ struct str datum_source_beside(struct arena *a, struct str name, struct str refe
 typedef int datum_reader(struct arena *a, struct datum_source *source,
                          const struct datum **ret_root, struct fail *why);
 datum_reader datum_python_read, datum_toml_read, datum_shell_read;
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the datum room: values while they are made.
-#ifndef DATUM_DATUM_INT_H
-#define DATUM_DATUM_INT_H
+#pragma once
 
 #include "records/datum/datum.h"
 
@@ -31,5 +30,3 @@ int datum_too_many(const struct datum_source *s, struct fail *why); // FAIL_INPU
 // Digits of base 16 only; of at most 8.
 bool datum_text_hex(struct str digits, uint32_t *ret);
 void datum_text_utf8(struct buf *b, uint32_t character);
-
-#endif

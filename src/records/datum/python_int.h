@@ -2,8 +2,7 @@
 // Inside of the datum room: a Python file while it is read. Nothing is run: assignments of plain
 // values, dict(...) and arithmetic are followed, and what else there is makes that one name
 // unknown.
-#ifndef DATUM_PYTHON_INT_H
-#define DATUM_PYTHON_INT_H
+#pragma once
 
 #include "records/datum/datum_int.h"
 
@@ -122,5 +121,3 @@ struct datum *datum_python_method(struct module *m, struct datum *self, struct s
                                   const struct token *at, ptrdiff_t begin);
 // Makes an unknown value a map of which more may be known later.
 void datum_python_open(struct module *m, struct datum *v);
-
-#endif

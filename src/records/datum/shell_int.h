@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the datum room: the commands of a shell script, variables put in (shell_word.c).
-#ifndef DATUM_SHELL_INT_H
-#define DATUM_SHELL_INT_H
+#pragma once
 
 #include "records/datum/datum.h"
 
@@ -23,5 +22,3 @@ struct shell_commands {
 };
 int datum_shell_commands(struct arena *a, struct datum_source *source, struct shell_commands *ret,
                          struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the datum room: the place in a TOML file, and its scalars (toml_scalar.c).
-#ifndef DATUM_TOML_INT_H
-#define DATUM_TOML_INT_H
+#pragma once
 
 #include "records/datum/datum_int.h"
 
@@ -26,5 +25,3 @@ bool datum_toml_line_end(struct toml *t);
 int datum_toml_string(struct toml *t, bool may_be_long, struct str *ret);
 // A number, a boolean or a date.
 int datum_toml_word(struct toml *t, struct datum *v);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The line to a PostgreSQL server: libpq, loaded when an address is opened, and one statement at a
 // time with a time in which it must be answered.
-#ifndef STORE_LINK_INT_H
-#define STORE_LINK_INT_H
+#pragma once
 
 #include "records/store/store_int.h"
 
@@ -69,5 +68,3 @@ int store_link_up(struct store_link *l, struct fail *why);
 // (it may be NULL) is the server's code of five letters.
 int store_link_ask(struct store_link *l, const char *sql, const char *const *values, int count,
                    PGresult **ret_result, char ret_state[6], struct fail *why);
-
-#endif

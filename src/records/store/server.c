@@ -6,7 +6,6 @@
 #include "records/store/link_int.h"
 
 #include "base/clean.h"
-#include "base/os.h"
 
 #include <math.h>
 #include <string.h>

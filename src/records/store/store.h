@@ -8,8 +8,7 @@
 // Recipe: to add a column, a member here and a row in src/records/store/columns.c with the next
 // schema version, and that version in the table of src/records/store/migrate.c: both databases have
 // it from there.
-#ifndef STORE_STORE_H
-#define STORE_STORE_H
+#pragma once
 
 #include "base/fail.h"
 #include "predict/plan/plan.h"
@@ -135,5 +134,3 @@ struct store_copied {
 };
 int store_copy(struct store *from, struct store *to, const struct store_filter *filter,
                struct store_copied *ret, struct fail *why);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of this room share: the two databases behind one table of calls, and the SQL that
 // both speak.
-#ifndef STORE_STORE_INT_H
-#define STORE_STORE_INT_H
+#pragma once
 
 #include "records/store/store.h"
 
@@ -104,5 +103,3 @@ struct store_query store_query_of_groups(struct arena *a, enum store_group by, i
 // FAIL_INPUT: it is newer.
 int store_migrate(struct store *s, int version, struct fail *why);
 int store_refuse_newer(const struct store *s, int found, struct fail *why);
-
-#endif

@@ -7,8 +7,7 @@
 // Recipe: to add a figure to the records, a member here, a row of `survey_members` in
 // src/records/survey/record.c, and a row of doc/formats/team-results.md. A figure that older
 // programs must not pass over needs the next SURVEY_VERSION.
-#ifndef SURVEY_SURVEY_H
-#define SURVEY_SURVEY_H
+#pragma once
 
 #include "base/fail.h"
 #include "predict/plan/plan.h"
@@ -115,5 +114,3 @@ struct survey_merged {
 };
 void survey_judge(struct arena *a, const struct survey_folder *folder,
                   const struct survey_question *q, struct survey_merged *ret_merged);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of this room share: the members of a record.
-#ifndef SURVEY_SURVEY_INT_H
-#define SURVEY_SURVEY_INT_H
+#pragma once
 
 #include "records/survey/survey.h"
 
@@ -16,5 +15,3 @@ extern const struct survey_member
 
 // By what records are known by; 0: of the same question, GPU and batch.
 int survey_compare(const struct survey_record *a, const struct survey_record *b);
-
-#endif

@@ -5,7 +5,6 @@
 #include "verbs/bench/cluster.h"
 
 #include "base/out.h"
-#include "base/unit.h"
 #include "view/show/progress.h"
 
 #include <math.h>

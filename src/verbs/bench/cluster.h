@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench --on slurm: the grid as a job on each GPU type of the cluster.
-#ifndef BENCH_CLUSTER_H
-#define BENCH_CLUSTER_H
+#pragma once
 
 #include "job/cluster/cluster.h"
 #include "job/grid/grid.h"
@@ -13,5 +12,3 @@ struct bench_options {
 };
 // 0; FAIL_NO: no setting runs on any type; FAIL_MACHINE: nothing was measured.
 int bench_cluster(struct arena *a, const struct bench_options *o, struct fail *why);
-
-#endif

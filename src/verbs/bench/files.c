@@ -4,7 +4,6 @@
 // rest; of many combinations the fastest ten, which are all that colours tell apart.
 #include "job/grid/grid.h"
 
-#include "base/unit.h"
 #include "view/html/html.h"
 
 #include <math.h>

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the verb check: facts are gathered, judged (rules), turned into settings, and
 // shown.
-#ifndef CHECK_CHECK_H
-#define CHECK_CHECK_H
+#pragma once
 
 #include "job/answer/answer.h"
 #include "job/question/gpus.h"
@@ -69,5 +68,3 @@ json_t *check_topology_json(const struct check *c);
 // matrix.c: models by GPUs, on standard output or into the file of --output (.md, .html,
 // .json, .csv by its name).
 int check_matrix(struct check *c, struct fail *why);
-
-#endif

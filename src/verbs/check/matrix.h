@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What check --matrix asks and what came of it: a row a model, use and size; a column a GPU.
-#ifndef CHECK_MATRIX_H
-#define CHECK_MATRIX_H
+#pragma once
 
 #include "verbs/check/check.h"
 
@@ -34,5 +33,3 @@ void check_matrix_fill(struct matrix *m);
 const char *check_matrix_use_name(const struct matrix_use *use); // "train", "eval", "infer"
 // More than that the model trains is asked.
 bool check_matrix_has_uses(const struct matrix *m);
-
-#endif

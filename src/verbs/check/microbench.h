@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // check --benchmark: measured in processes of their own (src/verbs/check/microbench_verb.c), judged
 // (machine/rules/microbench.h), shown.
-#ifndef CHECK_MICROBENCH_H
-#define CHECK_MICROBENCH_H
+#pragma once
 
 #include "base/json.h"
 #include "machine/rules/microbench.h"
@@ -23,5 +22,3 @@ json_t *check_figure_json(const struct microbench_figure *figure); // a line bet
 void check_figure_read(struct arena *a, const json_t *line, struct microbench_figure *ret_figure);
 void check_microbench_show(const struct check *c, struct show_style style, struct buf *out);
 json_t *check_microbench_json(const struct check *c);
-
-#endif

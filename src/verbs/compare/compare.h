@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the verb compare share: two sides, one figure a trial and metric, and what the
 // figures come to.
-#ifndef COMPARE_COMPARE_H
-#define COMPARE_COMPARE_H
+#pragma once
 
 #include "job/cluster/cluster.h"
 #include "job/grid/grid.h"
@@ -128,5 +127,3 @@ json_t *compare_json(const struct compare *c, bool is_whole);
 extern const struct show_report_kind compare_files[]; // that --report writes
 // The lines in which two texts differ, as diff -u without context prints them; empty: none.
 struct str compare_diff(struct arena *a, struct str text_a, struct str text_b);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parts of the verb doctor: what is read, what is said.
-#ifndef DOCTOR_DOCTOR_H
-#define DOCTOR_DOCTOR_H
+#pragma once
 
 #include "base/json.h"
 #include "job/history/history.h"
@@ -69,5 +68,3 @@ struct str doctor_command(struct doctor *d, const struct cause *c);
 // show.c
 void doctor_print(struct doctor *d);
 int doctor_print_json(struct doctor *d, struct fail *why);
-
-#endif

@@ -2,7 +2,6 @@
 // A live training from outside: its processes and threads in /proc (proc(5)), the GPU's gauges,
 // and its steps where it announced itself. Nothing is attached to it and nothing is sent to it.
 #include "base/os.h"
-#include "base/unit.h"
 #include "measure/observe/observe.h"
 #include "stats/stats.h"
 #include "verbs/doctor/doctor.h"

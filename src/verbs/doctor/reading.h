@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // How doctor reads a file: what is kept of it while it goes by, and one pair of functions a kind. A
 // kind takes its bytes as they come or line by line, and fills the facts at the end.
-#ifndef DOCTOR_READING_H
-#define DOCTOR_READING_H
+#pragma once
 
 #include "machine/trend/trend.h"
 #include "measure/logread/logread.h"
@@ -52,5 +51,3 @@ int doctor_reading_watch_end(struct doctor_reading *r, struct fail *why);
 // read_bench.c: the document of bench --json.
 int doctor_reading_bench_bytes(struct doctor_reading *r, struct str bytes, struct fail *why);
 int doctor_reading_bench_end(struct doctor_reading *r, struct fail *why);
-
-#endif

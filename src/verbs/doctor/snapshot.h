@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A memory snapshot under the doctor's eyes.
-#ifndef DOCTOR_SNAPSHOT_H
-#define DOCTOR_SNAPSHOT_H
+#pragma once
 
 #include "predict/death/death.h"
 #include "verbs/doctor/doctor.h"
@@ -11,5 +10,3 @@ struct doctor_snapshot {
     struct death *gpus; // those that it has something of
     int count;
 };
-
-#endif

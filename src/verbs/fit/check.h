@@ -2,8 +2,7 @@
 // fit --check: configs as they stand, on the GPUs of a list, for a gate. Nothing is searched,
 // launched or written (but the lock, when it is asked for), and nothing of the repository is run:
 // configs are read as text.
-#ifndef FIT_CHECK_H
-#define FIT_CHECK_H
+#pragma once
 
 #include "job/answer/verdict.h"
 #include "job/choice/choice.h"
@@ -132,5 +131,3 @@ int fit_check_sarif(const struct fit_check *c, struct fail *why);
 int fit_check_junit(const struct fit_check *c, struct fail *why);
 int fit_check_github(const struct fit_check *c, struct fail *why);
 int fit_check_markdown(const struct fit_check *c, struct fail *why);
-
-#endif

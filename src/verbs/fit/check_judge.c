@@ -5,7 +5,6 @@
 
 #include "base/clean.h"
 #include "base/shell.h"
-#include "base/unit.h"
 #include "job/question/gpus.h"
 #include "job/question/shard.h"
 

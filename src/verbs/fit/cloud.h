@@ -2,8 +2,7 @@
 // fit --on kubernetes, --on skypilot: which GPUs hold the config as it stands, in the words of an
 // engine that finds one of them. The engine is not asked: what it may have is the catalogue, or
 // what --gpus names.
-#ifndef FIT_CLOUD_H
-#define FIT_CLOUD_H
+#pragma once
 
 #include "verbs/fit/check.h"
 
@@ -36,5 +35,3 @@ extern const struct fit_cloud_engine fit_cloud_engines[]; // ends with a row wit
 
 // 0; FAIL_NO: none holds it (shown, with the remedies); FAIL_INPUT: it cannot be judged.
 int fit_cloud(struct arena *a, const struct fit_options *options, struct fail *why);
-
-#endif

@@ -2,8 +2,7 @@
 // fit --on slurm: the smallest (or the cheapest) GPU type of the cluster that holds the config as
 // it stands, in sbatch's words. Where none does, the type that keeps the largest batch of the same
 // effective one.
-#ifndef FIT_SLURM_H
-#define FIT_SLURM_H
+#pragma once
 
 #include "machine/slurm/slurm.h"
 #include "predict/gpu/price.h"
@@ -55,5 +54,3 @@ int fit_slurm_trials(struct arena *a, const struct fit_options *options, struct 
 
 void fit_slurm_show(struct fit_slurm *s, const struct buf *report);
 int fit_slurm_json(struct fit_slurm *s, struct fail *why);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The part of the verb list that reads the history.
-#ifndef LIST_LIST_RUNS_H
-#define LIST_LIST_RUNS_H
+#pragma once
 
 #include "job/history/history.h"
 
@@ -14,5 +13,3 @@ struct list_options {
 };
 
 int list_runs(struct arena *a, const struct list_options *o, struct fail *why);
-
-#endif

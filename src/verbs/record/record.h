@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Between the files of the verb record.
-#ifndef RECORD_RECORD_H
-#define RECORD_RECORD_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -14,5 +13,3 @@ struct record_snapshots {
 };
 int record_from_snapshot(struct arena *a, const struct record_snapshots *o, const char *output,
                          struct fail *why);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the verb `run` share. What is decided is measure/recover's; here a process is
 // started, watched, and what became of it is written down.
-#ifndef RUN_RUN_H
-#define RUN_RUN_H
+#pragma once
 
 #include "cli/verb.h"
 #include "job/answer/answer.h"
@@ -188,5 +187,3 @@ void run_say_decision(struct run *r, const struct recover_decision *d);
 void run_say_end(struct run *r, int status);
 int run_print(struct run *r, int status, struct fail *why);
 int run_dry(struct run *r, struct fail *why);
-
-#endif

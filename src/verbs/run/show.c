@@ -4,9 +4,7 @@
 #include "verbs/run/run.h"
 
 #include "base/json.h"
-#include "base/os.h"
 #include "base/out.h"
-#include "base/unit.h"
 
 #include <math.h>
 #include <stdarg.h>

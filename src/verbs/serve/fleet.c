@@ -6,8 +6,6 @@
 #include "verbs/serve/fleet.h"
 
 #include "base/json.h"
-#include "base/os.h"
-#include "base/unit.h"
 
 #include <math.h>
 #include <pthread.h>

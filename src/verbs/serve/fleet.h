@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the history of many machines says: /api/v1/fleet, and its metrics.
-#ifndef SERVE_FLEET_H
-#define SERVE_FLEET_H
+#pragma once
 
 #include "records/store/store.h"
 #include "verbs/serve/metrics.h"
@@ -12,5 +11,3 @@ int serve_fleet_open(struct arena *a, const char *window, const char *store,
 void serve_fleet_close(struct serve_fleet *f); // NULL is nothing
 struct http_page *serve_fleet_answer(void *context, const struct http_request *r);
 void serve_metrics_of_fleet(struct arena *a, struct serve_metric_sheet *sheet, struct serve *s);
-
-#endif

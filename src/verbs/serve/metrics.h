@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Writing text for Prometheus: a sheet (sheet.c) and the files that fill it.
-#ifndef SERVE_METRICS_H
-#define SERVE_METRICS_H
+#pragma once
 
 #include "verbs/serve/serve.h"
 
@@ -47,5 +46,3 @@ void serve_metrics_of_runs(struct arena *a, struct serve_metric_sheet *sheet,
 void serve_metrics_of_serve(struct arena *a, struct serve_metric_sheet *sheet, struct serve *s);
 void serve_metrics_of_dcgm(struct arena *a, struct serve_metric_sheet *sheet,
                            const struct observe_view *view);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // What the files of the verb `serve` share. One thread does everything: it looks at the machine,
 // answers, and renders what is asked for at most once a reading; the same bytes go to everybody.
-#ifndef SERVE_SERVE_H
-#define SERVE_SERVE_H
+#pragma once
 
 #include "cli/verb.h"
 #include "measure/observe/observe.h"
@@ -68,5 +67,3 @@ struct http_page *serve_recommend(void *context, const struct http_request *r);
 int serve_recommend_check(const struct serve_options *o, struct fail *why);
 enum { SERVE_TRAINJOB_MOST = 1 << 18 }; // bytes
 void serve_forget(struct serve *s);     // drops what is cached
-
-#endif

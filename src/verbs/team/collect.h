@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // team --collect: what this machine measured goes into its file, what all machines measured comes
 // out as one row a GPU (doc/team.md).
-#ifndef TEAM_COLLECT_H
-#define TEAM_COLLECT_H
+#pragma once
 
 #include "job/answer/answer.h"
 #include "job/question/gpus.h"
@@ -64,5 +63,3 @@ int team_settings_write(struct question *q, const struct config_card *cards, int
 // The GPUs of an existing settings file, added to *GPUs where they are not there yet.
 int team_settings_cards(struct question *q, const char *path, struct question_gpus *cards,
                         struct fail *why);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // team --cost: what the training costs on each GPU, the cheapest first: predicted speed x price,
 // with the speed's band; and whether it ends by a deadline.
-#ifndef TEAM_COST_H
-#define TEAM_COST_H
+#pragma once
 
 #include "job/answer/answer.h"
 #include "job/question/gpus.h"
@@ -51,5 +50,3 @@ int team_cost_judge(struct team_cost *c, const struct team_cost_options *o,
                     const struct question_gpus *cards, struct fail *why);
 void team_cost_show(const struct team_cost *c, const struct team_cost_options *o);
 int team_cost_json(const struct team_cost *c, struct fail *why);
-
-#endif

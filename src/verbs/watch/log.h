@@ -2,8 +2,7 @@
 // Logs of a watched machine: CSV with dmon's column names, one row a GPU and reading
 // (doc/formats/watch-log.md), and JSON Lines, one document a reading (doc/formats/watch.md). What
 // is in the file are whole lines, whatever happens.
-#ifndef WATCH_LOG_H
-#define WATCH_LOG_H
+#pragma once
 
 #include "measure/observe/observe.h"
 
@@ -20,5 +19,3 @@ int watch_logs_add(struct watch_log *logs, const struct observe_view *view, stru
 // One that writes documents to this descriptor, in front of `others` (NULL: none).
 struct watch_log *watch_log_on(struct arena *a, int fd, const char *name, struct watch_log *others);
 void watch_logs_close(struct watch_log *logs);
-
-#endif

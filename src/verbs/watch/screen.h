@@ -5,8 +5,7 @@
 // Recipe: to show one more figure as a history plot
 //   1. give it a row in the table of screen_plot.c: its word, its colour, where it is from;
 //   2. that is all: setup, the file of settings and the plots go by the table.
-#ifndef WATCH_SCREEN_H
-#define WATCH_SCREEN_H
+#pragma once
 
 #include "measure/observe/observe.h"
 #include "view/tui/tui.h"
@@ -177,4 +176,3 @@ struct watch_flow {
 __attribute__((format(printf, 4, 5))) void watch_flow_add(struct watch_draw *d,
                                                           struct watch_flow *flow, int ink,
                                                           const char *format, ...);
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Series over an x axis: stacked areas or lines, as SVG.
-#ifndef CHART_CHART_H
-#define CHART_CHART_H
+#pragma once
 
 #include "base/fail.h"
 #include "view/show/bar.h"
@@ -71,5 +70,3 @@ ptrdiff_t chart_peak(const struct chart *c, double *ret_value);
 
 // The rules of a page (view/html/html.h), those of charts among them.
 extern const char chart_style_sheet[];
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside of the chart room: heights, marks and points for the drawing.
-#ifndef CHART_CHART_INT_H
-#define CHART_CHART_INT_H
+#pragma once
 
 #include "view/chart/chart.h"
 
@@ -22,5 +21,3 @@ enum { CHART_WIDTH = 960, CHART_HEIGHT = 380 };
 void chart_draw(const struct chart *c, struct arena *scratch, struct buf *b);
 // "Lines of 2 series over batch."
 struct str chart_alternative(const struct chart *c, struct arena *scratch);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One self-contained page: style inside, light and dark by the reader's setting, no script but ours,
 // nothing fetched. Every text given here is escaped. Call open, then any of the parts in order, then close.
-#ifndef HTML_HTML_H
-#define HTML_HTML_H
+#pragma once
 
 #include "view/chart/chart.h"
 #include "view/show/table.h"
@@ -37,5 +36,3 @@ void html_code(struct buf *b, struct str text);               // kept as it is, 
 void html_table(struct buf *b, const struct show_table *t);
 void html_chart(struct buf *b, const struct chart *c, struct arena *scratch);
 void html_close(struct buf *b, struct str footer);
-
-#endif

@@ -5,8 +5,7 @@
 //
 // All of it runs in the caller's thread: wait until http_fd is readable or http_wait_ms
 // have passed, then call http_turn.
-#ifndef HTTP_HTTP_H
-#define HTTP_HTTP_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -86,5 +85,3 @@ struct http_counts {
     int64_t streams_dropped; // clients of the stream that did not keep up
 };
 struct http_counts http_count(const struct http *h);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the web server.
-#ifndef HTTP_HTTP_INT_H
-#define HTTP_HTTP_INT_H
+#pragma once
 
 #include "view/http/http.h"
 
@@ -222,5 +221,3 @@ struct http_page *http_page_door(struct http *h);
 // One use more of the page, or of the same by gzip where an Accept-Encoding header takes it.
 struct http_page *http_page_as_taken(struct http *h, struct http_page *page, struct str accept);
 struct http_page *http_page_error(struct http *h, int status, const char *what);
-
-#endif

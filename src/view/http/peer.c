@@ -3,8 +3,6 @@
 // passes on: its headers say for whom it asks.
 #include "view/http/http_int.h"
 
-#include "base/os.h"
-
 #include <arpa/inet.h>
 #include <netinet/in.h>
 #include <string.h>

@@ -5,8 +5,7 @@
 //             A activations 9.1 GiB  G gradients 4.0 GiB  C CUDA 1.5 GiB  | 20 % kept free
 //
 // With colours the parts are solid; without, each is filled with a letter of its name.
-#ifndef SHOW_BAR_H
-#define SHOW_BAR_H
+#pragma once
 
 #include "view/show/style.h"
 
@@ -28,5 +27,3 @@ struct show_bar {
 // Two lines: the bar, and its legend (wrapped within the width). style.width 0 draws 80 columns; on
 // a screen too narrow for a picture there is the legend alone.
 void show_bar(const struct show_bar *bar, struct show_style style, struct buf *b);
-
-#endif

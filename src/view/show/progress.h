@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // One line that says how far a long job is: written to a terminal only, redrawn at most ten times a
 // second, and wiped at the end.
-#ifndef SHOW_PROGRESS_H
-#define SHOW_PROGRESS_H
+#pragma once
 
 #include "view/show/style.h"
 
@@ -26,5 +25,3 @@ void show_progress_close(struct show_progress *p);
 // The line itself, without control codes: "recording 12/48  25 %  3.1/s  12 s left  resnet50".
 void show_progress_line(const struct show_progress *p, int64_t now_ns, struct str item, int width,
                         struct buf *b);
-
-#endif

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Sentences, wrapped at words: within the terminal, and never more than a hundred columns, which is
 // as much as an eye follows. Where the width is unknown (a pipe) a sentence stays one line.
-#ifndef SHOW_PROSE_H
-#define SHOW_PROSE_H
+#pragma once
 
 #include "view/show/style.h"
 
@@ -14,5 +13,3 @@ void show_prose(struct buf *b, struct show_style style, enum show_tone tone, str
 void show_prose_lines(struct buf *b, struct show_style style, struct str text);
 // The columns that prose stays within; INT_MAX: no limit.
 int show_prose_width(struct show_style style);
-
-#endif

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // An answer as files, in the kinds that a verb can write: --output, --report.
-#ifndef SHOW_REPORT_H
-#define SHOW_REPORT_H
+#pragma once
 
 #include "base/fail.h"
 #include "base/str.h"
@@ -21,5 +20,3 @@ int show_report_check(struct arena *a, const struct show_report_kind *kinds, con
 // Makes the folders that are missing.
 int show_report_write(struct arena *a, const struct show_report_kind *kinds, const char *paths,
                       void *context, struct fail *why);
-
-#endif

@@ -2,8 +2,7 @@
 // What the reader's screen can do, and what a piece of text means to a reader (its tone).
 // Everything in this room draws rows and series into a struct buf; only progress writes to a
 // descriptor.
-#ifndef SHOW_STYLE_H
-#define SHOW_STYLE_H
+#pragma once
 
 #include "base/str.h"
 
@@ -38,5 +37,3 @@ void show_padded(struct buf *b, struct show_style style, enum show_tone tone, st
 // Adds text with & < > " ' escaped, fit for HTML content and quoted attributes; what is hidden,
 // other than line feed and tab, is written out.
 void show_escaped(struct buf *b, struct str text);
-
-#endif

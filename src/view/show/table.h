@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A table: filled once, drawn as text, Markdown or HTML.
-#ifndef SHOW_TABLE_H
-#define SHOW_TABLE_H
+#pragma once
 
 #include "view/show/style.h"
 
@@ -61,5 +60,3 @@ void show_table_markdown(const struct show_table *t, struct buf *b);
 void show_table_csv(const struct show_table *t, struct buf *b); // without the title
 void show_table_html(const struct show_table *t,
                      struct buf *b); // a <table> for view/html/html.h's page
-
-#endif

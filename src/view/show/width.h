@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Inside the show room: text by code points.
-#ifndef SHOW_WIDTH_H
-#define SHOW_WIDTH_H
+#pragma once
 
 #include "base/str.h"
 
 int show_width_of(uint32_t code_point); // columns: 0, 1 or 2
-
-#endif

@@ -2,8 +2,7 @@
 // A screen: a canvas of characters that is drawn again for each look, and the terminal that shows
 // it and tells which key was pressed. The canvas needs no terminal; the terminal sends only what
 // differs from what it shows already. Draws text, meters and plots; knows no GPUs.
-#ifndef TUI_TUI_H
-#define TUI_TUI_H
+#pragma once
 
 #include "base/fail.h"
 #include "view/show/table.h"
@@ -134,5 +133,3 @@ bool tui_terminal_pointer(const struct show_terminal *t, int *ret_row, int *ret_
 void tui_terminal_copy(struct show_terminal *t, struct str text);
 // Gives the terminal back as it was; also done when the program crashes or exits.
 void tui_terminal_close(struct show_terminal *t);
-
-#endif
