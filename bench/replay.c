@@ -166,7 +166,7 @@ static int bench_shipped(struct bench *b) {
         ARENA_AUTO scratch = {0};
         struct tape t;
         struct buf text = buf_new(&scratch);
-        if (tape_store_load(&scratch, &store, &store.entries[i], &t, &why) < 0) {
+        if (tape_store_load(&scratch, &store, tape_store_at(&store, i), &t, &why) < 0) {
             fprintf(stderr, "%s\n", why.message);
             return -1;
         }

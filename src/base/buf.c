@@ -39,6 +39,10 @@ static void add(struct buf *b, struct str text, const char *kept) {
     struct str clean = {text.p, 0};
     char form[CLEAN_FORM_MOST];
     while (text.len > 0) {
+        ptrdiff_t plain = clean_plain(text);
+        clean.len += plain;
+        text = str_slice(text, plain, text.len);
+        if (text.len == 0) break;
         bool is_kept = *text.p && strchr(kept, *text.p);
         struct str at = text, shown = is_kept ? str_slice(text, 0, 1) : clean_take(&text, form);
         if (is_kept) text = str_slice(text, 1, text.len);

@@ -24,6 +24,12 @@ bool clean_is_hidden(uint32_t c) {
     return false;
 }
 
+ptrdiff_t clean_plain(struct str text) {
+    ptrdiff_t n = 0;
+    while (n < text.len && text.p[n] >= 0x20 && text.p[n] < 0x7f) n++;
+    return n;
+}
+
 static int continuation(struct str s, ptrdiff_t i) {
     return i < s.len && ((unsigned char)s.p[i] & 0xc0) == 0x80 ? s.p[i] & 0x3f : -1;
 }

@@ -14,6 +14,8 @@ enum { CLEAN_FORM_MOST = 16 };
 uint32_t clean_next(struct str *text);
 // C0, C1, DEL; line and paragraph ends; what turns the direction of writing; what has no width.
 bool clean_is_hidden(uint32_t c);
+// How many characters of printable ASCII a text begins with: shown as they are, a column each.
+ptrdiff_t clean_plain(struct str text);
 // Takes the next character and returns how it is shown: itself, or what is written in `form`.
 struct str clean_take(struct str *text, char form[CLEAN_FORM_MOST]);
 

@@ -37,19 +37,31 @@ int data_find(struct arena *a, const char *name, struct str *ret_text, struct fa
     return 0;
 }
 
-static int split_cells(struct tsv *t, struct str line, struct str *cells, struct fail *why) {
-    int n = 0;
-    while (line.p) {
-        if (n == 64) {
-            return fail_set(why, FAIL_INPUT, "%.*s:%d: more than 64 columns", STR_ARG(t->name),
-                            t->line);
-        }
-        cells[n++] = str_trim(str_cut(&line, '\t'));
-    }
-    return n;
+// They stand one behind the other (tools/embed.py).
+bool data_is_embedded(struct str text) {
+    const unsigned char *at = (const unsigned char *)text.p;
+    return at >= data_files[0].begin && at < data_files[data_file_count - 1].end;
 }
 
-static bool next_line(struct tsv *t, struct str *ret_line) {
+// Without blanks at both sides, as str_trim; in line, for the tables have 40,000 cells.
+static struct str cell_of(const char *begin, const char *end) {
+    while (begin < end && (*begin == ' ' || *begin == '\r')) begin++;
+    while (begin < end && (end[-1] == ' ' || end[-1] == '\r')) end--;
+    return (struct str){begin, end - begin};
+}
+
+static int split_cells(struct tsv *t, struct str line, struct str *cells, struct fail *why) {
+    const char *at = line.p, *const end = line.p + line.len, *stop;
+    for (int n = 0; n < TSV_COLUMNS; at = stop + 1) {
+        stop = memchr(at, '\t', (size_t)(end - at));
+        cells[n++] = cell_of(at, stop ? stop : end);
+        if (!stop) return n;
+    }
+    return fail_set(why, FAIL_INPUT, "%.*s:%d: more than %d columns", STR_ARG(t->name), t->line,
+                    TSV_COLUMNS);
+}
+
+bool tsv_line(struct tsv *t, struct str *ret_line) {
     while (t->rest.p) {
         *ret_line = str_line(&t->rest);
         t->line++;
@@ -61,7 +73,7 @@ static bool next_line(struct tsv *t, struct str *ret_line) {
 int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why) {
     *t = (struct tsv){.name = name, .rest = text};
     struct str line;
-    if (!next_line(t, &line)) {
+    if (!tsv_line(t, &line)) {
         return fail_set(why, FAIL_INPUT, "%.*s: no line with the column names", STR_ARG(name));
     }
     int n = split_cells(t, line, t->columns, why);
@@ -76,9 +88,7 @@ int tsv_find(struct arena *a, const char *name, struct tsv *t, struct fail *why)
     return rc < 0 ? rc : tsv_open(t, str_of(name), text, why);
 }
 
-int tsv_next(struct tsv *t, struct fail *why) {
-    struct str line;
-    if (!next_line(t, &line)) return 0;
+int tsv_split(struct tsv *t, struct str line, struct fail *why) {
     int n = split_cells(t, line, t->cells, why);
     if (n < 0) return n;
     if (n > t->column_count) {
@@ -89,6 +99,11 @@ int tsv_next(struct tsv *t, struct fail *why) {
     return 1;
 }
 
+int tsv_next(struct tsv *t, struct fail *why) {
+    struct str line;
+    return tsv_line(t, &line) ? tsv_split(t, line, why) : 0;
+}
+
 bool tsv_within(int value, int low, int high) {
     return (!low || value >= low) && (!high || value <= high);
 }
@@ -97,7 +112,9 @@ int tsv_column(const struct tsv *t, const char *column) {
     const struct str wanted = str_of(column);
     for (int i = 0; i < t->column_count; i++) {
         const struct str name = t->columns[i]; // in line: the large tables are asked 20,000 times
-        if (name.len == wanted.len && memcmp(name.p, wanted.p, (size_t)wanted.len) == 0) return i;
+        if (name.len == wanted.len && name.p[0] == wanted.p[0] &&
+            memcmp(name.p, wanted.p, (size_t)wanted.len) == 0)
+            return i;
     }
     return -1;
 }

@@ -20,6 +20,8 @@ extern const int data_file_count;
 const struct data_file *data_embedded(const char *name);
 // Text of a file, the user's own or the embedded one. The embedded text is not copied.
 int data_find(struct arena *a, const char *name, struct str *ret_text, struct fail *why);
+// Whether a text is of the program itself, and not of the user's folder.
+bool data_is_embedded(struct str text);
 // Whether a file of that name is in the user's own folder, and its path: "gpus.local.tsv", which
 // adds to an embedded one.
 bool data_find_own(struct arena *a, const char *name, struct str *ret_path);
@@ -32,10 +34,11 @@ int data_lay_out(struct arena *a, const char *prefix, const char *name, struct s
                  struct fail *why);
 
 // One table of tab-separated values: the first line names the columns, '#' starts a comment line.
+enum { TSV_COLUMNS = 64 };
 struct tsv {
     struct str name, rest;
-    struct str columns[64];
-    struct str cells[64];
+    struct str columns[TSV_COLUMNS];
+    struct str cells[TSV_COLUMNS];
     int column_count, line;
 };
 int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why);
@@ -43,6 +46,10 @@ int tsv_open(struct tsv *t, struct str name, struct str text, struct fail *why);
 int tsv_find(struct arena *a, const char *name, struct tsv *t, struct fail *why);
 // 1: a row is in cells; 0: the end; negative: a row with too few or too many cells.
 int tsv_next(struct tsv *t, struct fail *why);
+// Its two halves, for a table of which few rows are wanted: the next row as it stands (false: the
+// end), and its cells as tsv_next gives them.
+bool tsv_line(struct tsv *t, struct str *ret_line);
+int tsv_split(struct tsv *t, struct str line, struct fail *why);
 // Whether a value lies between two bounds of a row; 0: there is none.
 bool tsv_within(int value, int low, int high);
 // The place of a column; -1: the table has no such column. A reader of many rows asks once.

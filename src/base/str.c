@@ -195,8 +195,30 @@ bool str_to_i64(struct str s, int64_t *ret) {
     return true;
 }
 
+// "12", "0.5", as nearly all are: a whole number and a power of ten, both exact in a double, so
+// that their quotient is the nearest double, as strtod's (Clinger 1990, "How to read floating point
+// numbers accurately").
+static bool plain_decimal(struct str s, double *ret) {
+    static const double tens[] = {1,   1e1, 1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                  1e8, 1e9, 1e10, 1e11, 1e12, 1e13, 1e14, 1e15};
+    int64_t digits = 0;
+    ptrdiff_t point = -1;
+    if (s.len < 1 || s.len > 15 || !str_is_digit(s.p[0])) return false;
+    for (ptrdiff_t i = 0; i < s.len; i++) {
+        if (str_is_digit(s.p[i]))
+            digits = digits * 10 + (s.p[i] - '0');
+        else if (s.p[i] == '.' && point < 0)
+            point = i;
+        else
+            return false;
+    }
+    *ret = (double)digits / tens[point < 0 ? 0 : s.len - 1 - point];
+    return true;
+}
+
 bool str_to_double(struct str s, double *ret) {
     char text[64];
+    if (plain_decimal(s, ret)) return true;
     if (s.len <= 0 || s.len >= (ptrdiff_t)sizeof text || is_blank(s.p[0])) return false;
     memcpy(text, s.p, (size_t)s.len);
     text[s.len] = 0;

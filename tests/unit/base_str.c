@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "unit.h"
 
+#include <stdio.h>
+#include <stdlib.h>
+
 static void cut_takes_the_text_apart(void **state) {
     (void)state;
     struct str s = STR("a,,b");
@@ -31,6 +34,31 @@ static void numbers_must_be_whole(void **state) {
     assert_true(str_to_double(STR("1e-4"), &d) && d == 1e-4);
     assert_false(str_to_double(STR("1e-4 "), &d));
     assert_false(str_to_double(STR(" 1"), &d));
+}
+
+// What has a way of its own is what strtod makes of it, to the last bit.
+static void decimals_are_strtods(void **state) {
+    (void)state;
+    uint64_t seed = 1;
+    char text[32];
+    for (int i = 0; i < 100000; i++) {
+        seed = seed * UINT64_C(6364136223846793005) + 1;
+        int digits = 1 + (int)(seed >> 60), point = (int)(seed >> 32 & 15);
+        snprintf(text, sizeof text, "%0*lld", digits, (long long)(seed >> 14) % 1000000000000000);
+        double d = -1, wanted;
+        ptrdiff_t length = (ptrdiff_t)strlen(text);
+        if (point > 0 && point < length) {
+            memmove(text + point + 1, text + point, (size_t)(length - point) + 1);
+            text[point] = '.';
+        }
+        wanted = strtod(text, NULL);
+        assert_true(str_to_double(str_of(text), &d));
+        if (memcmp(&d, &wanted, sizeof d) != 0) fail_msg("%s: %.17g, not %.17g", text, d, wanted);
+    }
+    double d;
+    assert_false(str_to_double(STR("1.2.3"), &d));
+    assert_false(str_to_double(STR("1x"), &d));
+    assert_true(str_to_double(STR("7."), &d) && d == 7);
 }
 
 static void buffers_grow(void **state) {
@@ -80,13 +108,10 @@ static void finds_at_every_place(void **state) {
 
 int main(void) {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(finds_at_every_place),
-        cmocka_unit_test(cut_takes_the_text_apart),
-        cmocka_unit_test(lines_end_in_lf_or_crlf),
-        cmocka_unit_test(numbers_must_be_whole),
-        cmocka_unit_test(buffers_grow),
-        cmocka_unit_test(arenas_rewind),
-        cmocka_unit_test(searches),
+        cmocka_unit_test(finds_at_every_place),    cmocka_unit_test(cut_takes_the_text_apart),
+        cmocka_unit_test(lines_end_in_lf_or_crlf), cmocka_unit_test(numbers_must_be_whole),
+        cmocka_unit_test(decimals_are_strtods),    cmocka_unit_test(buffers_grow),
+        cmocka_unit_test(arenas_rewind),           cmocka_unit_test(searches),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

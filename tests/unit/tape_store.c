@@ -4,7 +4,9 @@
 
 #include "predict/tape/store.h"
 
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static struct tape_places places(struct arena *a) {
     const char *source = getenv("BATCHFIT_SOURCE");
@@ -26,14 +28,14 @@ static void all_entries_are_listed(void **state) {
     ARENA_AUTO a = {0};
     struct tape_store s = open_store(&a);
     assert_int_equal(s.count, 2 + 5);
-    assert_false(s.entries[0].shipped); // recordings first, by name
-    assert_int_equal(s.entries[0].header.image_size, 96);
-    assert_int_equal(s.entries[1].header.image_size, 192);
-    assert_true(s.entries[2].shipped);
-    assert_str(s.entries[2].header.torch, "2.13.0");
-    assert_int_equal(s.entries[2].header.parameters, 521408);
-    assert_int_equal(s.entries[6].header.image_size, TAPE_UNKNOWN);
-    assert_int_equal(s.entries[6].header.classes, TAPE_UNKNOWN);
+    assert_false(tape_store_at(&s, 0)->shipped); // recordings first, by name
+    assert_int_equal(tape_store_at(&s, 0)->header.image_size, 96);
+    assert_int_equal(tape_store_at(&s, 1)->header.image_size, 192);
+    assert_true(tape_store_at(&s, 2)->shipped);
+    assert_str(tape_store_at(&s, 2)->header.torch, "2.13.0");
+    assert_int_equal(tape_store_at(&s, 2)->header.parameters, 521408);
+    assert_int_equal(tape_store_at(&s, 6)->header.image_size, TAPE_UNKNOWN);
+    assert_int_equal(tape_store_at(&s, 6)->header.classes, TAPE_UNKNOWN);
     assert_int_equal(s.broken_count, 1);
     assert_true(str_ends(s.broken[0].file, STR("recorded/broken.tape")));
     assert_true(str_find(s.broken[0].message, STR("\"model\"")) >= 0);
@@ -46,8 +48,9 @@ static void every_entry_loads_as_what_it_says(void **state) {
     for (ptrdiff_t i = 0; i < s.count; i++) {
         struct tape t;
         struct fail why = {0};
-        if (tape_store_load(&a, &s, &s.entries[i], &t, &why) < 0) fail_msg("%s", why.message);
-        const struct tape_header *h = &s.entries[i].header;
+        if (tape_store_load(&a, &s, tape_store_at(&s, i), &t, &why) < 0)
+            fail_msg("%s", why.message);
+        const struct tape_header *h = &tape_store_at(&s, i)->header;
         assert_true(str_equal(t.header.model, h->model));
         assert_true(str_equal(t.header.precision, h->precision));
         assert_int_equal(t.header.image_size, h->image_size);
@@ -67,9 +70,47 @@ static void a_model_is_known_by_its_names(void **state) {
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         int count = 0;
         for (ptrdiff_t k = 0; k < s.count; k++)
-            count += tape_entry_is_model(&s.entries[k], str_of(names[i].name));
+            count += tape_entry_is_model(tape_store_at(&s, k), str_of(names[i].name));
         if (count != names[i].entries) fail_msg("%s: %d", names[i].name, count);
     }
+}
+
+// A question is about one model, and the index has a thousand rows.
+static void rows_of_other_models_are_not_read(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    struct tape_store s;
+    ptrdiff_t at = 0, read = 0, found = 0;
+    assert_int_equal(
+        tape_store_open(&a, (struct tape_places){.recorded = "/no/such/folder"}, &s, NULL), 0);
+    for (const struct tape_entry *e; (e = tape_store_next(&s, STR("resnet50"), &at)); found++)
+        assert_true(tape_entry_is_model(e, STR("timm:resnet50")));
+    for (ptrdiff_t i = 0; i < s.count; i++) read += s.rows[i].entry != NULL;
+    assert_true(found > 10 && read < s.count / 4);
+    const struct tape_entry *first = tape_store_at(&s, 0);
+    assert_ptr_equal(tape_store_at(&s, 0), first);
+}
+
+// But of a folder's index that is not ours every row is checked.
+static void a_wrong_row_is_refused(void **state) {
+    (void)state;
+    ARENA_AUTO a = {0};
+    char folder[] = "/tmp/tape_store_XXXXXX";
+    struct tape_store s;
+    struct fail why = {0};
+    assert_non_null(mkdtemp(folder));
+    struct str path = str_format(&a, "%s/index.tsv", folder);
+    struct str text = STR("file\toffset\tlength\tmodel\nx.tapes.zst\t0\t10\tm\n"
+                          "# of another\nx.tapes.zst\tfar\t10\tn\n");
+    FILE *f = fopen(path.p, "w");
+    assert_non_null(f);
+    fwrite(text.p, 1, (size_t)text.len, f);
+    fclose(f);
+    assert_int_equal(tape_store_open(&a, (struct tape_places){folder, folder}, &s, &why),
+                     FAIL_INPUT);
+    assert_non_null(strstr(why.message, "/index.tsv:4: offset 'far' is not a whole number"));
+    remove(path.p);
+    remove(folder);
 }
 
 static void absent_places_are_empty(void **state) {
@@ -103,7 +144,7 @@ static void a_wrong_index_is_named(void **state) {
     (void)state;
     ARENA_AUTO a = {0};
     struct tape_store s = open_store(&a);
-    struct tape_entry e = s.entries[2];
+    struct tape_entry e = *tape_store_at(&s, 2);
     struct tape t;
     struct fail why = {0};
     e.offset = 100;
@@ -151,19 +192,19 @@ static void shipped_templates_are_their_recordings(void **state) {
     assert_int_equal(
         tape_store_open(&a, (struct tape_places){.recorded = "/no/such/folder"}, &s, NULL), 0);
     for (ptrdiff_t i = 0; i < s.count; i++) {
-        const struct tape_entry *e = &s.entries[i];
+        const struct tape_entry *e = tape_store_at(&s, i);
         ARENA_AUTO scratch = {0};
         struct tape_template *template;
         if (e->image.most <= 0 || templates++ % 7) continue;
         assert_int_equal(tape_store_load_template(&scratch, &s, e, &template, NULL), 0);
         for (ptrdiff_t k = 0; k < s.count; k++) {
-            const struct tape_header *h = &s.entries[k].header;
+            const struct tape_header *h = &tape_store_at(&s, k)->header;
             int64_t values[TAPE_DIM_COUNT] = {[TAPE_DIM_IMAGE_SIZE] = h->image_size};
             struct tape made, t;
             if (!is_same_training(h, &e->header) || !tape_bound_holds(&e->image, h->image_size))
                 continue;
             assert_int_equal(tape_instantiate(&scratch, template, values, &made, NULL), 0);
-            assert_int_equal(tape_store_load(&scratch, &s, &s.entries[k], &t, NULL), 0);
+            assert_int_equal(tape_store_load(&scratch, &s, tape_store_at(&s, k), &t, NULL), 0);
             assert_same_tape(&made, &t);
             compared++;
         }
@@ -176,6 +217,8 @@ int main(void) {
         cmocka_unit_test(all_entries_are_listed),
         cmocka_unit_test(every_entry_loads_as_what_it_says),
         cmocka_unit_test(a_model_is_known_by_its_names),
+        cmocka_unit_test(rows_of_other_models_are_not_read),
+        cmocka_unit_test(a_wrong_row_is_refused),
         cmocka_unit_test(absent_places_are_empty),
         cmocka_unit_test(the_environment_names_the_folder),
         cmocka_unit_test(shipped_templates_are_their_recordings),

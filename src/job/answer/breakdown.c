@@ -106,8 +106,10 @@ static void fold(struct answer_parts *parts) {
 
 struct answer_parts answer_parts(struct question *q, const struct answer *answer) {
     struct answer_parts found = {.count = 0}, *parts = &found;
-    struct sim_holders h = holders_of(q, answer);
+    struct sim_holders h;
     int64_t extra = tape_of(answer)->extra_bytes;
+    sim_peak_tags(q->arena, tape_of(answer)->sim, answer->plan.batch, answer->plan.classes,
+                  SIM_UNLIMITED, &h);
     for (ptrdiff_t i = 0; i < h.tags.count; i++) {
         add_part(parts, tag_title(h.tags.items[i].name), h.tags.items[i].bytes);
     }

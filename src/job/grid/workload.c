@@ -38,9 +38,10 @@ static void find_model(struct arena *a, struct workload *w) {
     if (spelled.len == 0 || str_find(spelled, STR(":")) >= 0) return;
     bool is_known = tape_store_open(a, (struct tape_places){0}, &store, NULL) == 0 &&
                     forecast_find_model(a, &store, spelled, &model, NULL) == 0;
-    for (ptrdiff_t i = 0; is_known && i < store.count; i++) {
-        if (!tape_entry_is_model(&store.entries[i], model.name)) continue;
-        w->model = store.entries[i].header.model;
+    ptrdiff_t at = 0;
+    const struct tape_entry *first = is_known ? tape_store_next(&store, model.name, &at) : NULL;
+    if (first) {
+        w->model = first->header.model;
         if (w->image_size == 0) w->image_size = model.image_size;
         return;
     }

@@ -36,7 +36,7 @@ static bool is_of_shape(const struct shape_table *shapes, const struct tape_head
 static struct str alike(const struct question *q, const struct shape_table *shapes,
                         const struct shape *s) {
     for (ptrdiff_t i = 0; i < q->store.count; i++) {
-        const struct tape_header *h = &q->store.entries[i].header;
+        const struct tape_header *h = &tape_store_at(&q->store, i)->header;
         if (is_of_shape(shapes, h, s)) return h->model;
     }
     return (struct str){0};

@@ -358,7 +358,7 @@ static int fill_sim(struct question *q, const struct question_options *o, struct
 static int open_store(struct question *q, const struct question_options *o, struct fail *why) {
     if (o->like) {
         q->store = o->like->store;
-        if (o->tape) q->plan.model = q->store.entries[0].header.model;
+        if (o->tape) q->plan.model = tape_store_at(&q->store, 0)->header.model;
         return 0;
     }
     if (!o->tape) return tape_store_open(q->arena, (struct tape_places){0}, &q->store, why);
@@ -369,15 +369,14 @@ static int open_store(struct question *q, const struct question_options *o, stru
     if (rc < 0) return rc;
     e->file = str_of(o->tape);
     e->length = -1;
-    q->store.entries = e;
-    q->store.count = q->store.capacity = 1;
+    q->store = tape_store_of(q->arena, e);
     q->plan.model = e->header.model;
     return 0;
 }
 
 // The tape's own conditions are the question's, where the user did not say otherwise.
 static void follow_tape(struct question *q, const struct question_options *o) {
-    const struct tape_header *h = &q->store.entries[0].header;
+    const struct tape_header *h = &tape_store_at(&q->store, 0)->header;
     if (!o->precision && plan_precision_find(h->precision)) {
         q->plan.precision = plan_precision_find(h->precision);
         q->precision_fixed = true;

@@ -36,11 +36,11 @@ static struct str sizes_there(struct arena *a, const struct tape_store *store,
     struct buf text = buf_new(a);
     const struct tape_entry *any = NULL; // a template
     int64_t image = 0, sequence = 0;
-    for (ptrdiff_t i = 0; i < store->count; i++) {
-        const struct tape_header *h = &store->entries[i].header;
-        if (!tape_entry_is_model(&store->entries[i], m->name)) continue;
-        if (store->entries[i].image.most > 0) {
-            any = &store->entries[i];
+    ptrdiff_t at = 0;
+    for (const struct tape_entry *e; (e = tape_store_next(store, m->name, &at));) {
+        const struct tape_header *h = &e->header;
+        if (e->image.most > 0) {
+            any = e;
             continue;
         }
         if (h->image_size > 0 && h->image_size != image) {

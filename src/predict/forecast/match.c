@@ -321,9 +321,8 @@ const struct tape_entry *forecast_match(const struct tape_store *store, const st
                                         const struct forecast_model *m, const char **ret_obstacle) {
     const struct tape_entry *best = NULL;
     int best_penalty = 0, farthest = -1;
-    for (ptrdiff_t i = 0; i < store->count; i++) {
-        const struct tape_entry *e = &store->entries[i];
-        if (!tape_entry_is_model(e, m->name)) continue;
+    ptrdiff_t at = 0;
+    for (const struct tape_entry *e; (e = tape_store_next(store, m->name, &at));) {
         int obstacle = 0, penalty = entry_penalty(p, m, e, &obstacle);
         if (penalty == NO && obstacle > farthest) farthest = obstacle;
         if (penalty == NO || (best && penalty >= best_penalty)) continue;

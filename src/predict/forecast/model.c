@@ -27,10 +27,8 @@ static struct str without_source(struct str model) {
 }
 
 static bool has_tapes(const struct tape_store *store, struct str model) {
-    for (ptrdiff_t i = 0; i < store->count; i++) {
-        if (tape_entry_is_model(&store->entries[i], model)) return true;
-    }
-    return false;
+    ptrdiff_t at = 0;
+    return tape_store_next(store, model, &at) != NULL;
 }
 
 // Rows of data/models.tsv: name, model, image_size.
@@ -54,10 +52,11 @@ static int find_alias(struct arena *a, struct str name, struct forecast_model *r
 static int unknown_model(struct arena *a, const struct tape_store *store, struct str name,
                          const struct forecast_model *known, struct near *near, struct fail *why) {
     struct str advice, spelled = known->name.len > 0 ? known->name : name;
+    struct str before = {0};
     for (ptrdiff_t i = 0; i < store->count; i++) {
-        struct str model = store->entries[i].header.model;
-        if (i > 0 && str_equal(model, store->entries[i - 1].header.model)) continue;
-        near_offer(near, without_source(model));
+        struct str model = tape_store_at(store, i)->header.model;
+        if (!str_equal(model, before)) near_offer(near, without_source(model));
+        before = model;
     }
     int rc = forecast_record_advice(a, spelled, bare_name(spelled), &advice, why);
     if (rc < 0) return rc;

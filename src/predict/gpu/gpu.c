@@ -117,7 +117,9 @@ static struct gpu *place_for(struct arena *a, struct gpu_catalogue *c, struct st
 }
 
 static int read_cards(struct arena *a, struct gpu_catalogue *c, struct tsv *t, struct fail *why) {
+    enum { EXPECTED = 256 }; // GPUs; the table has some 150
     int r;
+    arena_expect(a, &c->gpus, &c->count, &c->capacity, EXPECTED);
     while ((r = tsv_next(t, why)) > 0) {
         struct gpu g;
         r = read_card(t, &g, why);

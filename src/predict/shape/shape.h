@@ -24,16 +24,22 @@ struct shape {
     struct str source; // where the sizes were read
 };
 
-struct shape_family;
+// A row of the table, of which a question wants one at most: read when it is asked for.
+struct shape_row {
+    struct str ids, text;
+    const struct shape *shape; // NULL: not yet
+};
+struct shape_files;
 struct shape_table {
     struct arena *arena;
-    struct shape_family *families;
-    ptrdiff_t family_count, family_capacity;
-    struct shape *rows;
+    struct shape_files *files;
+    struct shape_row *rows;
     ptrdiff_t count, capacity;
 };
 
 int shape_load(struct arena *a, struct shape_table *ret_table, struct fail *why);
+// From 0 to count - 1. Its address stays.
+const struct shape *shape_at(const struct shape_table *t, ptrdiff_t at);
 
 // The row of a hub's name ("Qwen/Qwen3-8B"), or of one without its owner that only one shape has.
 // NULL: there is none.

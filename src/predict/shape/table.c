@@ -3,6 +3,7 @@
 #include "base/data.h"
 #include "predict/shape/shape_int.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 #define SIZE(member, most) \
@@ -77,47 +78,84 @@ static int read_family(const struct tsv *t, struct shape_family *f, struct fail 
     return rc;
 }
 
-static int read_row(const struct shape_table *table, const struct tsv *t, struct shape *s,
-                    struct fail *why) {
+// The two tables as they are read: families only for a row, or a config.json.
+struct shape_files {
+    struct tsv families, rows;
+    struct shape_family *items;
+    ptrdiff_t count, capacity;
+};
+
+static int read_families(struct arena *a, struct shape_files *files, struct fail *why) {
+    int rc;
+    while ((rc = tsv_next(&files->families, why)) == 1) {
+        struct shape_family f = {.type = {0}};
+        rc = read_family(&files->families, &f, why);
+        if (rc < 0) return rc;
+        *arena_push(a, &files->items, &files->count, &files->capacity) = f;
+    }
+    return rc;
+}
+
+static int read_row(const struct shape_table *table, struct shape_row *row, struct fail *why) {
+    struct tsv *t = &table->files->rows;
+    struct shape *s = arena_new(table->arena, struct shape, 1);
+    int rc = tsv_split(t, row->text, why);
+    if (rc < 0) return rc;
     const struct shape_family *f = shape_family_find(table, tsv_cell(t, "type"));
     if (!f) {
         return fail_set(why, FAIL_INPUT, "%.*s:%d: families.tsv has no '%.*s'", STR_ARG(t->name),
                         t->line, STR_ARG(tsv_cell(t, "type")));
     }
-    s->ids = tsv_cell(t, "ids");
+    s->ids = row->ids;
     s->type = f->type;
     s->kind = f->kind;
     s->tied = str_is(tsv_cell(t, "tied"), "1");
     s->more = tsv_cell(t, "more");
     s->source = tsv_cell(t, "source");
-    int rc = read_number(t, "parameters", INT64_MAX, &s->parameters, why);
+    rc = read_number(t, "parameters", INT64_MAX, &s->parameters, why);
     for (int i = 0; rc == 0 && i < SHAPE_SIZES; i++)
         rc = read_number(t, shape_sizes[i].name, shape_sizes[i].most, shape_size_at(s, i), why);
+    row->shape = s;
     return rc;
 }
 
+static struct str cell_at(struct str line, int column) {
+    for (int i = 0; i < column; i++) (void)str_cut(&line, '\t');
+    return column < 0 ? (struct str){0} : str_trim(str_cut(&line, '\t'));
+}
+
+// What we ship is right (tests/unit/shape.c reads all of it); of the user's own a wrong row is
+// said.
 int shape_load(struct arena *a, struct shape_table *ret_table, struct fail *why) {
-    struct shape_table table = {.arena = a};
-    struct tsv t;
-    int rc = tsv_find(a, "data/families.tsv", &t, why);
-    while (rc == 0 && (rc = tsv_next(&t, why)) == 1) {
-        struct shape_family f = {.type = {0}};
-        rc = read_family(&t, &f, why);
-        *arena_push(a, &table.families, &table.family_count, &table.family_capacity) = f;
-    }
-    if (rc == 0) rc = tsv_find(a, "data/shapes.tsv", &t, why);
-    while (rc == 0 && (rc = tsv_next(&t, why)) == 1) {
-        struct shape s = {.ids = {0}};
-        rc = read_row(&table, &t, &s, why);
-        *arena_push(a, &table.rows, &table.count, &table.capacity) = s;
+    struct shape_files *files = arena_new(a, struct shape_files, 1);
+    struct shape_table table = {.arena = a, .files = files};
+    int rc = tsv_find(a, "data/families.tsv", &files->families, why);
+    bool is_ours = data_is_embedded(files->families.rest);
+    if (rc == 0 && !is_ours) rc = read_families(a, files, why);
+    if (rc == 0) rc = tsv_find(a, "data/shapes.tsv", &files->rows, why);
+    is_ours = is_ours && data_is_embedded(files->rows.rest);
+    int ids = rc == 0 ? tsv_column(&files->rows, "ids") : -1;
+    for (struct str line; rc == 0 && tsv_line(&files->rows, &line);) {
+        struct shape_row *row = arena_push(a, &table.rows, &table.count, &table.capacity);
+        *row = (struct shape_row){.ids = cell_at(line, ids), .text = line};
+        if (!is_ours) rc = read_row(&table, row, why);
     }
     if (rc == 0) *ret_table = table;
     return rc;
 }
 
+const struct shape *shape_at(const struct shape_table *t, ptrdiff_t at) {
+    struct shape_row *row = &t->rows[at];
+    if (!row->shape) (void)read_row(t, row, NULL);
+    assert(row->shape);
+    return row->shape;
+}
+
 const struct shape_family *shape_family_find(const struct shape_table *t, struct str type) {
-    for (ptrdiff_t i = 0; i < t->family_count; i++) {
-        if (str_equal(t->families[i].type, type)) return &t->families[i];
+    struct shape_files *files = t->files;
+    if (files->count == 0) (void)read_families(t->arena, files, NULL);
+    for (ptrdiff_t i = 0; i < files->count; i++) {
+        if (str_equal(files->items[i].type, type)) return &files->items[i];
     }
     return NULL;
 }
@@ -127,8 +165,8 @@ static struct str without_owner(struct str id) {
     return id.p ? id : owner;
 }
 
-static bool has_name(const struct shape *s, struct str name, bool is_short) {
-    for (struct str rest = s->ids; rest.p;) {
+static bool has_name(const struct shape_row *row, struct str name, bool is_short) {
+    for (struct str rest = row->ids; rest.p;) {
         struct str id = str_cut(&rest, ',');
         if (str_equal_nocase(is_short ? without_owner(id) : id, name)) return true;
     }
@@ -137,14 +175,14 @@ static bool has_name(const struct shape *s, struct str name, bool is_short) {
 
 const struct shape *shape_find(const struct shape_table *t, struct str name) {
     for (int is_short = 0; is_short < 2; is_short++) {
-        const struct shape *found = NULL;
+        ptrdiff_t found = 0;
         int count = 0;
         for (ptrdiff_t i = 0; i < t->count; i++) {
             if (!has_name(&t->rows[i], name, is_short)) continue;
-            found = &t->rows[i];
+            found = i;
             count++;
         }
-        if (count == 1) return found;
+        if (count == 1) return shape_at(t, found);
     }
     return NULL;
 }
@@ -179,7 +217,7 @@ static struct str without_maker(struct str id) {
 
 const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
                                     struct shape *ret) {
-    const struct shape *found = NULL;
+    ptrdiff_t found = -1;
     int i = 0;
     if (!shape_is_id(name)) return NULL;
     while (copies[i].ending && !ends_nocase(name, str_of(copies[i].ending))) i++;
@@ -188,14 +226,14 @@ const struct shape *shape_find_copy(const struct shape_table *t, struct str name
     for (ptrdiff_t row = 0; row < t->count; row++) {
         for (struct str rest = t->rows[row].ids; rest.p;) {
             if (!str_equal_nocase(without_maker(str_cut(&rest, ',')), wanted)) continue;
-            if (found && found != &t->rows[row]) return NULL;
-            found = &t->rows[row];
+            if (found >= 0 && found != row) return NULL;
+            found = row;
         }
     }
-    if (!found) return NULL;
-    *ret = *found;
+    if (found < 0) return NULL;
+    *ret = *shape_at(t, found);
     ret->quant = str_of(copies[i].quant);
-    return found;
+    return shape_at(t, found);
 }
 
 void shape_offer(const struct shape_table *t, struct near *near) {

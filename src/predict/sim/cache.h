@@ -28,11 +28,13 @@ struct cache_block {
 
 // Free blocks of one stream and kind, smallest first, ties by address; see set.h.
 enum { CACHE_OCTAVES = 56, CACHE_BINS = CACHE_OCTAVES * 32 };
+struct cache_bin {
+    int32_t head, tail; // first and last block
+};
 struct cache_set {
-    uint64_t octaves;             // which octaves have a bin that is not empty
-    uint32_t subs[CACHE_OCTAVES]; // which bins; valid where the octave's bit is set
-    int32_t heads[CACHE_BINS];    // first and last block; valid where the bin's bit is set
-    int32_t tails[CACHE_BINS];
+    uint64_t octaves;                  // which octaves have a bin that is not empty
+    uint32_t subs[CACHE_OCTAVES];      // which bins; valid where the octave's bit is set
+    struct cache_bin bins[CACHE_BINS]; // valid where the bin's bit is set
 };
 struct cache_pool {
     struct cache_set free;

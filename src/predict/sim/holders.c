@@ -113,26 +113,43 @@ static void fill_place(const struct tape *t, const struct sim_result *r, struct 
     ret->module = t->strings[t->allocs[e->index].module];
 }
 
-void sim_peak_holders(struct arena *a, struct sim *s, int64_t batch, int64_t classes,
-                      int64_t capacity_bytes, int top, struct sim_holders *ret) {
-    ARENA_AUTO scratch = {.escape = a->escape};
+// Replays up to the peak, and adds up what is alive there by its tags. NULL: there is no peak.
+static struct sim_holder *reach_peak(struct arena *a, struct arena *scratch, struct sim *s,
+                                     int64_t batch, int64_t classes, int64_t capacity_bytes,
+                                     ptrdiff_t *ret_count, struct sim_holders *ret) {
     sim_size_for(s, batch, classes);
     struct sim_result r = s->last;
-    bool is_known = r.events > 0 && capacity_bytes >= r.same_from_bytes &&
-                    capacity_bytes < r.same_below_bytes;
+    bool is_known =
+        r.events > 0 && capacity_bytes >= r.same_from_bytes && capacity_bytes < r.same_below_bytes;
     if (!is_known) sim_replay(s, batch, classes, capacity_bytes, &r);
     *ret = (struct sim_holders){.event = r.allocated_event, .oom = r.oom};
-    if (ret->event < 0) return;
+    if (ret->event < 0) return NULL;
     sim_run(s, capacity_bytes, ret->event + 1, NULL, NULL, &r);
     fill_place(s->tape, &r, ret);
     ret->reserved_bytes = s->cache.reserved;
-    ptrdiff_t count;
-    struct sim_holder *alive = collect(&scratch, s, ret->event + 1, classes, &count);
-    for (ptrdiff_t i = 0; i < count; i++) {
+    struct sim_holder *alive = collect(scratch, s, ret->event + 1, classes, ret_count);
+    for (ptrdiff_t i = 0; i < *ret_count; i++) {
         ret->allocated_bytes += alive[i].bytes;
         ret->requested_bytes += alive[i].requested_bytes;
     }
-    ret->tags = by_tag(a, alive, count);
+    ret->tags = by_tag(a, alive, *ret_count);
+    return alive;
+}
+
+void sim_peak_tags(struct arena *a, struct sim *s, int64_t batch, int64_t classes,
+                   int64_t capacity_bytes, struct sim_holders *ret) {
+    ARENA_AUTO scratch = {.escape = a->escape};
+    ptrdiff_t count;
+    (void)reach_peak(a, &scratch, s, batch, classes, capacity_bytes, &count, ret);
+}
+
+void sim_peak_holders(struct arena *a, struct sim *s, int64_t batch, int64_t classes,
+                      int64_t capacity_bytes, int top, struct sim_holders *ret) {
+    ARENA_AUTO scratch = {.escape = a->escape};
+    ptrdiff_t count;
+    struct sim_holder *alive =
+        reach_peak(a, &scratch, s, batch, classes, capacity_bytes, &count, ret);
+    if (!alive) return;
     by_names(a, s->tape, alive, count, ret);
     ret->tops = by_top(a, &ret->modules);
     qsort(alive, (size_t)count, sizeof *alive, by_block);

@@ -48,7 +48,7 @@ void sim_cache_release_all(struct cache *c) {
 static int32_t last(const struct cache *c, const struct cache_set *set) {
     if (!set->octaves) return 0;
     int32_t octave = 63 - __builtin_clzll(set->octaves);
-    int32_t block = set->heads[octave * SET_SUBS + 31 - __builtin_clz(set->subs[octave])];
+    int32_t block = set->bins[octave * SET_SUBS + 31 - __builtin_clz(set->subs[octave])].head;
     while (c->blocks[block].after) block = c->blocks[block].after;
     return block;
 }

@@ -78,7 +78,8 @@ static void affine_sizes(struct sim *s, int64_t batch, int64_t classes) {
         tape_sizes(t, batch, classes, sizes);
         return;
     }
-    for (int32_t i = 0; i < t->alloc_count; i++) sizes[i] = c[i] + k[i] * batch;
+    const int32_t count = t->alloc_count;
+    for (int32_t i = 0; i < count; i++) sizes[i] = c[i] + k[i] * batch;
     for (int32_t j = 0; j < s->sloped_count; j++) {
         int32_t i = s->sloped[j];
         sizes[i] = tape_size(t, &t->allocs[i], batch, classes);
@@ -89,11 +90,12 @@ void sim_size_for(struct sim *s, int64_t batch, int64_t classes) {
     if (s->batch == batch && s->classes == classes) return;
     affine_sizes(s, batch, classes);
     const struct sim_options *o = &s->cache.options;
-    int32_t count = s->tape->alloc_count;
+    const int32_t count = s->tape->alloc_count;
+    int64_t *sizes = s->sizes;
     if (rounds_to_512(o)) {
-        for (int32_t i = 0; i < count; i++) s->sizes[i] = (s->sizes[i] + 511) & ~INT64_C(511);
+        for (int32_t i = 0; i < count; i++) sizes[i] = (sizes[i] + 511) & ~INT64_C(511);
     } else {
-        for (int32_t i = 0; i < count; i++) s->sizes[i] = sim_cache_round_size(o, s->sizes[i]);
+        for (int32_t i = 0; i < count; i++) sizes[i] = sim_cache_round_size(o, sizes[i]);
     }
     s->batch = batch;
     s->classes = classes;
@@ -134,7 +136,8 @@ static void note_peak(struct sim_course *r, int32_t event) {
     }
 }
 
-static bool allocate(struct sim_course *r, int32_t event, int64_t size, int32_t stream, int32_t *ret) {
+static bool allocate(struct sim_course *r, int32_t event, int64_t size, int32_t stream,
+                     int32_t *ret) {
     int64_t same_below = r->sim->cache.same_below;
     *ret = size > 0 ? sim_cache_malloc(&r->sim->cache, size, stream) : 0;
     if (r->sim->cache.same_below != same_below) r->turn = event;
@@ -250,15 +253,26 @@ void sim_replay(struct sim *s, int64_t batch, int64_t classes, int64_t capacity_
     sim_run(s, capacity_bytes, s->tape->event_count, NULL, NULL, ret);
 }
 
-int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes) {
-    sim_size_for(s, batch, classes);
+// Allocations and frees alone, as numbers of allocations, those of frees inverted.
+static void find_changes(struct sim *s) {
     const struct tape *t = s->tape;
-    int64_t live = 0, peak = 0;
+    s->changes = arena_new(s->arena, int32_t, t->alloc_count * 2);
     for (int32_t i = 0; i < t->event_count; i++) {
         const struct tape_event *e = &t->events[i];
-        if (e->kind == TAPE_ALLOC) live += s->sizes[e->index];
-        if (e->kind == TAPE_FREE) live -= s->sizes[e->index];
-        if (live > peak) peak = live;
+        if (e->kind == TAPE_ALLOC) s->changes[s->change_count++] = e->index;
+        if (e->kind == TAPE_FREE) s->changes[s->change_count++] = ~e->index;
+    }
+}
+
+int64_t sim_live_peak(struct sim *s, int64_t batch, int64_t classes) {
+    sim_size_for(s, batch, classes);
+    if (!s->changes) find_changes(s);
+    const int64_t *sizes = s->sizes;
+    int64_t live = 0, peak = 0;
+    for (const int32_t *at = s->changes, *end = at + s->change_count; at < end; at++) {
+        int64_t change = *at, freed = change >> 63; // -1 or 0: no branch that nobody foretells
+        live += (sizes[change ^ freed] ^ freed) - freed;
+        peak = live > peak ? live : peak;
     }
     return peak;
 }

@@ -46,14 +46,14 @@ static inline int32_t set_bin_from(const struct cache_set *s, int32_t bin) {
 // The first block, smallest size and lowest address; 0: the set is empty.
 static inline int32_t set_first(const struct cache_set *s) {
     int32_t bin = set_bin_from(s, 0);
-    return bin < 0 ? 0 : s->heads[bin];
+    return bin < 0 ? 0 : s->bins[bin].head;
 }
 
 static inline int32_t set_next(const struct cache_set *s, const struct cache_block *blocks,
                                int32_t block) {
     if (blocks[block].after) return blocks[block].after;
     int32_t bin = set_bin_from(s, blocks[block].bin + 1);
-    return bin < 0 ? 0 : s->heads[bin];
+    return bin < 0 ? 0 : s->bins[bin].head;
 }
 
 // The first block that is not smaller; 0: none.
@@ -61,7 +61,7 @@ static inline int32_t set_lower(const struct cache_set *s, const struct cache_bl
                                 int64_t size) {
     int32_t bin = set_bin_from(s, set_bin(size));
     if (bin < 0) return 0;
-    int32_t block = s->heads[bin];
+    int32_t block = s->bins[bin].head;
     while (blocks[block].size < size) { // only in the size's own bin
         if (!blocks[block].after) return set_next(s, blocks, block);
         block = blocks[block].after;
@@ -74,12 +74,12 @@ static inline void set_remove(struct cache_set *s, struct cache_block *blocks, i
     if (b->after)
         blocks[b->after].before = b->before;
     else
-        s->tails[b->bin] = b->before;
+        s->bins[b->bin].tail = b->before;
     if (b->before) {
         blocks[b->before].after = b->after;
         return;
     }
-    s->heads[b->bin] = b->after;
+    s->bins[b->bin].head = b->after;
     if (b->after) return;
     int32_t octave = b->bin >> SET_SUB_BITS;
     s->subs[octave] &= ~(1U << (b->bin & (SET_SUBS - 1)));
@@ -91,7 +91,7 @@ static inline void set_open_bin(struct cache_set *s, int32_t bin, int32_t block)
     if (!(s->octaves >> octave & 1)) s->subs[octave] = 0; // left over from an earlier replay
     s->octaves |= UINT64_C(1) << octave;
     s->subs[octave] |= 1U << (bin & (SET_SUBS - 1));
-    s->heads[bin] = s->tails[bin] = block;
+    s->bins[bin] = (struct cache_bin){block, block};
 }
 
 // Long bins hold blocks of one size that are freed in order of address, up or down: both ends are
@@ -105,14 +105,14 @@ static inline void set_insert(struct cache_set *s, struct cache_block *blocks, i
         set_open_bin(s, bin, block);
         return;
     }
-    before = s->tails[bin];
+    before = s->bins[bin].tail;
     if (block_before(&blocks[before], b)) {
         blocks[before].after = block;
         b->before = before;
-        s->tails[bin] = block;
+        s->bins[bin].tail = block;
         return;
     }
-    for (after = s->heads[bin]; block_before(&blocks[after], b);) after = blocks[after].after;
+    for (after = s->bins[bin].head; block_before(&blocks[after], b);) after = blocks[after].after;
     before = blocks[after].before;
     b->before = before;
     b->after = after;
@@ -120,5 +120,5 @@ static inline void set_insert(struct cache_set *s, struct cache_block *blocks, i
     if (before)
         blocks[before].after = block;
     else
-        s->heads[bin] = block;
+        s->bins[bin].head = block;
 }

@@ -20,6 +20,8 @@ struct sim {
     int64_t c_most, k_most;
     int64_t *sizes; // by allocation, rounded, for:
     int64_t batch, classes;
+    int32_t *changes; // of sim_live_peak
+    int32_t change_count;
     struct sim_phase *phases;
     int32_t phase_most;
     struct sim_result last; // for these sizes, as long as its events are not 0; without phases

@@ -26,9 +26,11 @@ struct unpacker {
     struct bytes columns[PACKED_COLUMNS];
     struct size *sizes;
     bool *is_name; // of every text: it can be an operation's or a module's
-    int64_t size_count, module, id;
+    int64_t size_count, module, id, highest; // of the ids so far
     int32_t *live, live_count;
-    struct id_map ids;
+    struct arena *scratch;
+    int64_t allocs;
+    struct id_map ids; // from the first id on that is not higher than all before it
 };
 
 // Seven bits a byte, the lowest first; the last byte is below 128.
@@ -124,7 +126,8 @@ static int make_room(struct unpacker *u, struct arena *scratch) {
     t->scratches = arena_new(u->arena, struct tape_scratch, of[PACKED_SCRATCH]);
     t->works = arena_new(u->arena, struct tape_work, of[PACKED_WORK]);
     u->live = arena_new(scratch, int32_t, PACKED_LIVE_MOST);
-    u->ids = tape_id_map_new(scratch, allocs);
+    u->scratch = scratch;
+    u->allocs = allocs;
     return 0;
 }
 
@@ -133,6 +136,26 @@ static int32_t name_at(struct unpacker *u, int64_t number) {
     if (is_there && (number == 0 || u->is_name[number])) return (int32_t)number;
     u->is_damaged = true;
     return 0;
+}
+
+static void open_ids(struct unpacker *u) {
+    u->ids = tape_id_map_new(u->scratch, u->allocs);
+    for (int32_t i = 0; i < u->tape->alloc_count; i++) {
+        int64_t id = u->tape->allocs[i].id;
+        *tape_id_map_at(&u->ids, id) = (struct id_slot){id, i + 1};
+    }
+}
+
+// Whether no allocation before this one has the id. Nearly all count up, and need no map.
+static bool is_new_id(struct unpacker *u) {
+    const bool is_highest = u->id > u->highest;
+    if (is_highest) u->highest = u->id;
+    if (is_highest && !u->ids.slots) return true;
+    if (!u->ids.slots) open_ids(u);
+    struct id_slot *slot = tape_id_map_at(&u->ids, u->id);
+    if (slot->number > 0) return false;
+    *slot = (struct id_slot){u->id, u->tape->alloc_count + 1};
+    return true;
 }
 
 static void read_alloc(struct unpacker *u, int code) {
@@ -146,8 +169,7 @@ static void read_alloc(struct unpacker *u, int code) {
     u->is_damaged |= tag >= TAPE_TAG_COUNT || u->id < 0 || u->id >= number_limit ||
                      u->live_count == PACKED_LIVE_MOST;
     int64_t stream = code & PACKED_STREAM ? 1 + take_below(u, numbers, TAPE_STREAM_MAX) : 0;
-    struct id_slot *slot = tape_id_map_at(&u->ids, u->id);
-    u->is_damaged |= slot->number > 0;
+    if (u->is_damaged || !is_new_id(u)) u->is_damaged = true;
     if (u->is_damaged) return;
     const struct size *s = &u->sizes[size];
     u->live[u->live_count++] = t->alloc_count;
@@ -165,7 +187,6 @@ static void read_alloc(struct unpacker *u, int code) {
         .stream = (int32_t)stream,
         .tag = (uint8_t)tag,
     };
-    *slot = (struct id_slot){u->id, t->alloc_count};
     if (stream >= t->stream_count) t->stream_count = (int32_t)stream + 1;
 }
 
@@ -247,8 +268,11 @@ bool tape_is_packed(struct str body) {
 
 int tape_read_packed(struct arena *a, struct str body, struct tape *t, struct fail *why) {
     ARENA_AUTO scratch = {.escape = a->escape};
-    struct unpacker u = {
-        .arena = a, .tape = t, .at = {.name = t->name, .why = why, .line = 1}, .id = -1};
+    struct unpacker u = {.arena = a,
+                         .tape = t,
+                         .at = {.name = t->name, .why = why, .line = 1},
+                         .id = -1,
+                         .highest = -1};
     struct bytes from = {(const unsigned char *)body.p + 1,
                          (const unsigned char *)body.p + body.len};
     int code = read_texts(&u, &from);

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The store of tapes: rows of index.tsv and the first lines of the user's recordings. Nothing but
-// these is read until a tape is loaded.
+// these is read until a tape is loaded, and of the index that we ship only the rows that are asked
+// for: it has a thousand, and a question is about one model.
 #include "predict/tape/store.h"
 
 #include "base/os.h"
@@ -10,8 +11,8 @@
 #include <stddef.h>
 #include <stdlib.h>
 
-enum { ENTRIES_EXPECTED = 2048 }; // as many tapes are shipped, and some recorded
-enum { HEAD_BYTES = 1 << 16 };    // of a recording: its header is about 1 KiB
+enum { ROWS_EXPECTED = 2048 }; // as many tapes are shipped, and some recorded
+enum { HEAD_BYTES = 1 << 16 }; // of a recording: its header is about 1 KiB
 static const char own_folder[] = "data/tapes";
 
 enum cell_type { CELL_TEXT, CELL_NUMBER, CELL_FLAG };
@@ -102,10 +103,10 @@ int tape_index_open(struct arena *a, struct str folder, const char *own, struct 
     return rc;
 }
 
-int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail *why) {
+// The entry of the row in the table's cells.
+static int read_entry(const struct tape_index *index, struct tape_entry *e, struct fail *why) {
     const struct tsv *t = &index->table;
-    int rc = tsv_next(&index->table, why);
-    if (rc != 1) return rc;
+    int rc = 0;
     *e = (struct tape_entry){.shipped = true, .header = tape_header_unknown()};
     for (int i = 0; i < COLUMN_COUNT; i++) {
         struct str cell = index->columns[i] < 0 ? (struct str){0} : t->cells[index->columns[i]];
@@ -115,6 +116,11 @@ int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail 
     if (e->file.len > 0 && e->header.model.len > 0 && e->offset >= 0 && e->length >= 0) return 1;
     return fail_set(why, FAIL_INPUT, "%.*s:%d: a row needs file, offset, length and model",
                     STR_ARG(t->name), t->line);
+}
+
+int tape_index_next(struct tape_index *index, struct tape_entry *e, struct fail *why) {
+    int rc = tsv_next(&index->table, why);
+    return rc == 1 ? read_entry(index, e, why) : rc;
 }
 
 int tape_store_text(struct arena *a, struct str folder, const char *own, struct str name,
@@ -127,14 +133,51 @@ int tape_store_text(struct arena *a, struct str folder, const char *own, struct 
     return os_read(a, path.p, TAPE_TEXT_MAX, ret, NULL, why);
 }
 
-static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why) {
-    struct tape_index index;
-    struct tape_entry e;
-    int rc = tape_index_open(a, s->folder, own_folder, &index, why);
-    if (rc == 0) arena_expect(a, &s->entries, &s->count, &s->capacity, ENTRIES_EXPECTED);
-    while (rc >= 0 && (rc = tape_index_next(&index, &e, why)) == 1)
-        *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
+// Ours is right (tests/unit/tape_store.c reads all of it); of the user's own a wrong row is said.
+static int read_row(const struct tape_store *s, struct tape_row *row, struct fail *why) {
+    struct tape_entry *e = arena_new(s->arena, struct tape_entry, 1);
+    int rc = tsv_split(&s->index->table, row->text, why);
+    if (rc == 1) rc = read_entry(s->index, e, why);
+    if (rc == 1) row->entry = e;
     return rc;
+}
+
+static int open_bundles(struct arena *a, struct tape_store *s, struct fail *why) {
+    struct tape_index *index = s->index = arena_new(a, struct tape_index, 1);
+    int rc = tape_index_open(a, s->folder, own_folder, index, why);
+    bool is_ours = data_is_embedded(index->table.rest);
+    if (rc == 0) arena_expect(a, &s->rows, &s->count, &s->capacity, ROWS_EXPECTED);
+    for (struct str line; rc >= 0 && tsv_line(&index->table, &line);) {
+        struct tape_row *row = arena_push(a, &s->rows, &s->count, &s->capacity);
+        *row = (struct tape_row){.text = line};
+        if (!is_ours) rc = read_row(s, row, why);
+    }
+    return rc < 0 ? rc : 0;
+}
+
+struct tape_store tape_store_of(struct arena *a, const struct tape_entry *entry) {
+    struct tape_row *row = arena_new(a, struct tape_row, 1);
+    row->entry = entry;
+    return (struct tape_store){.arena = a, .rows = row, .count = 1, .capacity = 1};
+}
+
+const struct tape_entry *tape_store_at(const struct tape_store *s, ptrdiff_t at) {
+    struct tape_row *row = &s->rows[at];
+    if (!row->entry) (void)read_row(s, row, NULL);
+    assert(row->entry);
+    return row->entry;
+}
+
+const struct tape_entry *tape_store_next(const struct tape_store *s, struct str model,
+                                         ptrdiff_t *at) {
+    while (*at < s->count) {
+        const struct tape_row *row = &s->rows[*at];
+        ptrdiff_t i = (*at)++;
+        if (!row->entry && str_find(row->text, model) < 0) continue;
+        const struct tape_entry *e = tape_store_at(s, i);
+        if (tape_entry_is_model(e, model)) return e;
+    }
+    return NULL;
 }
 
 // Only the first line is kept.
@@ -149,10 +192,11 @@ static int read_first_line(struct arena *a, struct str path, struct tape_header 
 }
 
 static void add_recording(struct arena *a, struct tape_store *s, struct str path) {
-    struct tape_entry e = {.file = path, .length = -1, .offset = -1};
+    struct tape_entry *e = arena_new(a, struct tape_entry, 1);
     struct fail fail;
-    if (read_first_line(a, path, &e.header, &fail) == 0) {
-        *arena_push(a, &s->entries, &s->count, &s->capacity) = e;
+    *e = (struct tape_entry){.file = path, .length = -1, .offset = -1};
+    if (read_first_line(a, path, &e->header, &fail) == 0) {
+        *arena_push(a, &s->rows, &s->count, &s->capacity) = (struct tape_row){.entry = e};
         return;
     }
     struct str message = str_copy(a, str_of(fail.message));
@@ -180,7 +224,7 @@ static int open_recordings(struct arena *a, const char *given, struct tape_store
 
 int tape_store_open(struct arena *a, struct tape_places places, struct tape_store *ret,
                     struct fail *why) {
-    struct tape_store s = {.folder = str_of(places.bundles)};
+    struct tape_store s = {.arena = a, .folder = str_of(places.bundles)};
     int code = open_recordings(a, places.recorded, &s, why);
     if (code == 0) code = open_bundles(a, &s, why);
     if (code == 0) *ret = s;

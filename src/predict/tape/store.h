@@ -21,9 +21,17 @@ struct tape_broken {
     struct str file, message;
 };
 
+// A row of index.tsv, read when its entry is asked for first.
+struct tape_row {
+    struct str text;
+    const struct tape_entry *entry; // NULL: not yet
+};
+struct tape_index;
 struct tape_store {
+    struct arena *arena;
     struct str folder; // where bundles are; empty: the program's own data
-    struct tape_entry *entries;
+    struct tape_index *index;
+    struct tape_row *rows;
     ptrdiff_t count, capacity;
     struct tape_broken *broken;
     ptrdiff_t broken_count, broken_capacity;
@@ -38,6 +46,14 @@ struct tape_places {
 // Recordings come first: the user's own tape wins over a shipped one.
 int tape_store_open(struct arena *a, struct tape_places places, struct tape_store *ret,
                     struct fail *why);
+// A store of one tape.
+struct tape_store tape_store_of(struct arena *a, const struct tape_entry *entry);
+// From 0 to count - 1. Its address stays.
+const struct tape_entry *tape_store_at(const struct tape_store *s, ptrdiff_t at);
+// The first of the model from *at on (tape_entry_is_model), and in *at the place behind it; NULL:
+// there is no more. For all of a model: ptrdiff_t at = 0; while ((e = tape_store_next(s, m, &at)))
+const struct tape_entry *tape_store_next(const struct tape_store *s, struct str model,
+                                         ptrdiff_t *at);
 // Memory used on the way is a few hundred KiB plus the tape itself: a bundle is decompressed only
 // as far as the wanted tape.
 int tape_store_load(struct arena *a, const struct tape_store *s, const struct tape_entry *e,

@@ -67,7 +67,7 @@ static void find_models(struct matrix *m) {
     }
     bool wants_all = m->models.count == 0;
     for (ptrdiff_t i = 0; wants_all && i < q->store.count; i++) {
-        struct str model = q->store.entries[i].header.model;
+        struct str model = tape_store_at(&q->store, i)->header.model;
         if (!str_list_has(&m->models, model)) str_list_add(q->arena, &m->models, model);
     }
 }

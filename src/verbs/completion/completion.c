@@ -119,7 +119,7 @@ static void print_models(struct arena *a) {
     }
     if (tape_store_open(a, (struct tape_places){0}, &store, NULL) == 0) {
         for (ptrdiff_t i = 0; i < store.count; i++) {
-            struct str name = store.entries[i].header.model;
+            struct str name = tape_store_at(&store, i)->header.model;
             ptrdiff_t colon = str_find(name, STR(":"));
             name = str_slice(name, colon + 1, name.len);
             if (!str_list_has(&names, name)) str_list_add(a, &names, name);

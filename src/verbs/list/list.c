@@ -16,11 +16,11 @@
 #include <stdio.h>
 #include <unistd.h>
 
-// One list: as a table for people and as an array for --json.
+// One list: as a table for people, or as an array for --json.
 struct listing {
     struct arena *arena;
     struct show_table table;
-    json_t *rows;
+    json_t *rows; // NULL: a table is asked for
 };
 
 static void columns(struct listing *l, const char *const *names, const char *right) {
@@ -30,26 +30,27 @@ static void columns(struct listing *l, const char *const *names, const char *rig
     }
 }
 
+static json_t *gpu_json(const struct gpu *g) {
+    return json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:s, s:b, s:b, s:o}", "key", json_text(g->key),
+                     "name", json_text(g->name), "total_bytes", (json_int_t)g->total_bytes,
+                     "usable_bytes", (json_int_t)g->usable_bytes, "total_is_verified",
+                     g->total_is_verified, "arch", json_text(g->arch), "tier",
+                     gpu_tier_name(gpu_tier(g)), "tensor_cores", g->has_tensor_cores, "bf16",
+                     g->has_bf16, "bandwidth_bytes_per_second", json_number(g->bandwidth));
+}
+
 static void add_gpu(struct listing *l, const struct gpu *g) {
-    const char *tier = gpu_tier_name(gpu_tier(g));
     show_table_cell(&l->table, SHOW_STRONG, g->key);
     show_table_cell(&l->table, SHOW_PLAIN, g->name);
     show_table_cell(&l->table, SHOW_PLAIN, unit_bytes(l->arena, g->total_bytes));
     show_table_cell(&l->table, SHOW_PLAIN, g->arch);
-    show_table_cell(&l->table, SHOW_PLAIN, str_of(tier));
+    show_table_cell(&l->table, SHOW_PLAIN, str_of(gpu_tier_name(gpu_tier(g))));
     show_table_cell(&l->table, SHOW_PLAIN, g->has_tensor_cores ? STR("yes") : STR("no"));
     show_table_cell(&l->table, SHOW_PLAIN, g->has_bf16 ? STR("yes") : STR("no"));
     if (isnan(g->bandwidth))
         show_table_unknown(&l->table);
     else
         show_table_format(&l->table, SHOW_PLAIN, "%.0f GB/s", g->bandwidth / 1e9);
-    json_array_append_new(
-        l->rows, json_pack("{s:o, s:o, s:I, s:I, s:b, s:o, s:s, s:b, s:b, s:o}", "key",
-                           json_text(g->key), "name", json_text(g->name), "total_bytes",
-                           (json_int_t)g->total_bytes, "usable_bytes", (json_int_t)g->usable_bytes,
-                           "total_is_verified", g->total_is_verified, "arch", json_text(g->arch),
-                           "tier", tier, "tensor_cores", g->has_tensor_cores, "bf16", g->has_bf16,
-                           "bandwidth_bytes_per_second", json_number(g->bandwidth)));
 }
 
 static int list_gpus(struct listing *l, struct fail *why) {
@@ -60,7 +61,13 @@ static int list_gpus(struct listing *l, struct fail *why) {
     int rc = gpu_load(l->arena, &catalogue, why);
     if (rc < 0) return rc;
     columns(l, names, "llrllllr");
-    for (ptrdiff_t i = 0; i < catalogue.count; i++) add_gpu(l, &catalogue.gpus[i]);
+    for (ptrdiff_t i = 0; i < catalogue.count; i++) {
+        const struct gpu *g = &catalogue.gpus[i];
+        if (l->rows)
+            json_array_append_new(l->rows, gpu_json(g));
+        else
+            add_gpu(l, g);
+    }
     return 0;
 }
 
@@ -86,6 +93,15 @@ static json_t *sizes_json(const struct tape_bound *b) {
                        : json_null();
 }
 
+static json_t *model_json(const struct tape_entry *e, int tapes) {
+    const struct tape_header *h = &e->header;
+    return json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model", json_text(h->model),
+                     "image_size", json_size(h->image_size), "image_sizes", sizes_json(&e->image),
+                     "sequence_length", json_size(h->sequence_length), "parameters",
+                     (json_int_t)h->parameters, "tapes", tapes, "library", json_text(h->library),
+                     "shipped", e->shipped);
+}
+
 static void add_model(struct listing *l, const struct tape_entry *e, int tapes) {
     const struct tape_header *h = &e->header;
     show_table_cell(&l->table, SHOW_STRONG, h->model);
@@ -95,12 +111,6 @@ static void add_model(struct listing *l, const struct tape_entry *e, int tapes) 
     show_table_format(&l->table, SHOW_PLAIN, "%d", tapes);
     show_table_cell(&l->table, SHOW_DIM, h->library);
     show_table_cell(&l->table, SHOW_DIM, e->shipped ? STR("shipped") : e->file);
-    json_array_append_new(
-        l->rows, json_pack("{s:o, s:o, s:o, s:o, s:I, s:i, s:o, s:b}", "model", json_text(h->model),
-                           "image_size", json_size(h->image_size), "image_sizes",
-                           sizes_json(&e->image), "sequence_length", json_size(h->sequence_length),
-                           "parameters", (json_int_t)h->parameters, "tapes", tapes, "library",
-                           json_text(h->library), "shipped", e->shipped));
 }
 
 static bool same_model(const struct tape_entry *a, const struct tape_entry *b) {
@@ -111,11 +121,24 @@ static bool same_model(const struct tape_entry *a, const struct tape_entry *b) {
            a->header.target_length == b->header.target_length;
 }
 
-static bool seen_before(const struct tape_store *s, ptrdiff_t at) {
-    for (ptrdiff_t i = 0; i < at; i++) {
-        if (same_model(&s->entries[i], &s->entries[at])) return true;
-    }
-    return false;
+// The tapes of one model and size, in the order in which the first of each comes.
+struct model_row {
+    const struct tape_entry *first;
+    int tapes;
+};
+struct model_rows {
+    struct model_row *items;
+    ptrdiff_t count, capacity;
+};
+
+// From the last on: what belongs together stands together in the index.
+static void count_tape(struct arena *a, struct model_rows *rows, const struct tape_entry *e) {
+    ptrdiff_t i = rows->count;
+    while (i > 0 && !same_model(rows->items[i - 1].first, e)) i--;
+    if (i > 0)
+        rows->items[i - 1].tapes++;
+    else
+        *arena_push(a, &rows->items, &rows->count, &rows->capacity) = (struct model_row){e, 1};
 }
 
 static int list_models(struct listing *l, struct fail *why) {
@@ -124,16 +147,32 @@ static int list_models(struct listing *l, struct fail *why) {
     struct tape_store store;
     int rc = tape_store_open(l->arena, (struct tape_places){0}, &store, why);
     if (rc < 0) return rc;
+    struct model_rows rows = {0};
     columns(l, names, "llrrll");
-    for (ptrdiff_t i = 0; i < store.count; i++) {
-        int tapes = 0;
-        if (seen_before(&store, i)) continue;
-        for (ptrdiff_t j = i; j < store.count; j++) {
-            tapes += same_model(&store.entries[i], &store.entries[j]);
-        }
-        add_model(l, &store.entries[i], tapes);
+    for (ptrdiff_t i = 0; i < store.count; i++)
+        count_tape(l->arena, &rows, tape_store_at(&store, i));
+    for (ptrdiff_t i = 0; i < rows.count; i++) {
+        const struct model_row *row = &rows.items[i];
+        if (l->rows)
+            json_array_append_new(l->rows, model_json(row->first, row->tapes));
+        else
+            add_model(l, row->first, row->tapes);
     }
     return 0;
+}
+
+static json_t *shape_json(const struct shape *s) {
+    json_t *names = json_array();
+    for (struct str rest = s->ids; rest.p;)
+        json_array_append_new(names, json_text(str_cut(&rest, ',')));
+    return json_pack(
+        "{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}", "models",
+        names, "model_type", json_text(s->type), "parameters", (json_int_t)s->parameters, "layers",
+        json_size(s->layers), "hidden", json_size(s->hidden), "heads", json_size(s->heads),
+        "kv_heads", json_size(s->kv_heads), "head_dim", json_size(s->head_dim), "intermediate",
+        json_size(s->intermediate), "vocabulary", json_size(s->vocabulary), "positions",
+        json_size(s->positions), "experts", json_size(s->experts), "active_experts",
+        json_size(s->active), "tied", s->tied, "source", json_text(s->source));
 }
 
 static void add_shape(struct listing *l, const struct shape *s) {
@@ -143,19 +182,6 @@ static void add_shape(struct listing *l, const struct shape *s) {
     show_table_format(&l->table, SHOW_PLAIN, "%lld", (long long)s->layers);
     show_table_format(&l->table, SHOW_PLAIN, "%lld", (long long)s->hidden);
     show_table_cell(&l->table, SHOW_DIM, s->source);
-    json_t *names = json_array();
-    for (struct str rest = s->ids; rest.p;)
-        json_array_append_new(names, json_text(str_cut(&rest, ',')));
-    json_array_append_new(
-        l->rows,
-        json_pack("{s:o, s:o, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:b, s:o}",
-                  "models", names, "model_type", json_text(s->type), "parameters",
-                  (json_int_t)s->parameters, "layers", json_size(s->layers), "hidden",
-                  json_size(s->hidden), "heads", json_size(s->heads), "kv_heads",
-                  json_size(s->kv_heads), "head_dim", json_size(s->head_dim), "intermediate",
-                  json_size(s->intermediate), "vocabulary", json_size(s->vocabulary), "positions",
-                  json_size(s->positions), "experts", json_size(s->experts), "active_experts",
-                  json_size(s->active), "tied", s->tied, "source", json_text(s->source)));
 }
 
 // Models whose config.json is known, recorded or not.
@@ -166,7 +192,13 @@ static int list_shapes(struct listing *l, struct fail *why) {
     int rc = shape_load(l->arena, &shapes, why);
     if (rc < 0) return rc;
     columns(l, names, "llrrrl");
-    for (ptrdiff_t i = 0; i < shapes.count; i++) add_shape(l, &shapes.rows[i]);
+    for (ptrdiff_t i = 0; i < shapes.count; i++) {
+        const struct shape *s = shape_at(&shapes, i);
+        if (l->rows)
+            json_array_append_new(l->rows, shape_json(s));
+        else
+            add_shape(l, s);
+    }
     return 0;
 }
 
@@ -178,14 +210,18 @@ static int list_dialects(struct listing *l, struct fail *why) {
     if (rc < 0) return rc;
     columns(l, names, "llll");
     for (int i = 0; i < count; i++) {
-        show_table_cell(&l->table, SHOW_STRONG, rows[i].id);
-        show_table_cell(&l->table, SHOW_PLAIN, rows[i].title);
-        show_table_cell(&l->table, SHOW_PLAIN, rows[i].batch_keys);
-        show_table_cell(&l->table, SHOW_PLAIN, rows[i].edit);
-        json_array_append_new(
-            l->rows, json_pack("{s:o, s:o, s:o, s:o}", "id", json_text(rows[i].id), "title",
-                               json_text(rows[i].title), "batch_keys",
-                               json_text(rows[i].batch_keys), "edited", json_text(rows[i].edit)));
+        const struct config_dialect_row *row = &rows[i];
+        if (l->rows) {
+            json_array_append_new(
+                l->rows, json_pack("{s:o, s:o, s:o, s:o}", "id", json_text(row->id), "title",
+                                   json_text(row->title), "batch_keys", json_text(row->batch_keys),
+                                   "edited", json_text(row->edit)));
+            continue;
+        }
+        show_table_cell(&l->table, SHOW_STRONG, row->id);
+        show_table_cell(&l->table, SHOW_PLAIN, row->title);
+        show_table_cell(&l->table, SHOW_PLAIN, row->batch_keys);
+        show_table_cell(&l->table, SHOW_PLAIN, row->edit);
     }
     return 0;
 }
@@ -198,8 +234,8 @@ static const struct {
              {"shapes", list_shapes},
              {"dialects", list_dialects}};
 
-static int print(struct listing *l, bool json, struct fail *why) {
-    if (json) return json_print(json_incref(l->rows), why);
+static int print(struct listing *l, struct fail *why) {
+    if (l->rows) return json_print(json_incref(l->rows), why);
     struct buf out = buf_shown(l->arena);
     show_table_text(&l->table, show_style_of(STDOUT_FILENO), &out);
     out_buf(stdout, &out);
@@ -215,9 +251,9 @@ static int list_run(struct arena *a, const struct cli_options *options, struct f
     }
     for (size_t i = 0; i < sizeof lists / sizeof *lists; i++) {
         if (!str_is(what, lists[i].what)) continue;
-        struct listing l = {.arena = a, .rows = json_array()};
+        struct listing l = {.arena = a, .rows = options->json ? json_array() : NULL};
         int rc = lists[i].fill(&l, why);
-        if (rc == 0) rc = print(&l, options->json, why);
+        if (rc == 0) rc = print(&l, why);
         json_decref(l.rows);
         return rc;
     }

@@ -69,7 +69,12 @@ static int take_width(struct str *text) {
 
 int show_width(struct str text) {
     int width = 0;
-    while (text.len > 0) width += take_width(&text);
+    while (text.len > 0) {
+        ptrdiff_t plain = clean_plain(text);
+        width += (int)plain;
+        text = str_slice(text, plain, text.len);
+        if (text.len > 0) width += take_width(&text);
+    }
     return width;
 }
 
