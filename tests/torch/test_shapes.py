@@ -133,6 +133,18 @@ class Tables(unittest.TestCase):
                         self.assertEqual(_get(made, key), int(row[column]), "%s: %s" % (row["ids"], key))
         self.assertGreater(len(rows), 190)
 
+    def test_torchtunes_builders_are_of_rows(self):
+        rows = {name: row for row in hf_shapes.rows("shapes.tsv") for name in row["ids"].split(",")}
+        with open(os.path.join(ROOT, "data", "builders.tsv"), encoding="utf-8") as f:
+            lines = [line.rstrip("\n").split("\t") for line in f if not line.startswith("#")]
+        self.assertEqual(lines[0], ["builder", "model", "outputs", "differs"])
+        for builder, model, _, differs in lines[1:]:
+            self.assertIn(model, rows, builder)
+            for key, is_value, value in (d.partition("=") for d in differs.split(",") if d):
+                self.assertNotEqual(rows[model].get(key), value, builder)
+                self.assertTrue(is_value or key == "apart", builder)
+        self.assertEqual(len(lines), 1 + len({line[0] for line in lines[1:]}))
+
     def test_a_model_of_the_table_is_recorded(self):
         transformers_of_the_tables(self)
         tape = record("hf:google/bert_uncased_L-2_H-128_A-2", seq_len=16, batches=[2, 4], task="masked-lm")
