@@ -1,12 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "base/arena.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 enum { ARENA_CHUNK_BYTES = 1 << 16 };
+// What malloc does not ask the system for a second time: below, a page that one step of an answer
+// gives back is the next one's.
+enum { ARENA_RESERVE_BYTES = 4 << 20, ARENA_LARGE_PAGE = 2 << 20 };
 
 struct arena_chunk {
     struct arena_chunk *older;
@@ -56,6 +61,18 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
     if (count > 0) memcpy(copy, items, (size_t)(count * size));
     *capacity = bigger;
     return copy;
+}
+
+// mallopt(3): what is freed at the heap's end stays there below the threshold; madvise(2).
+void arena_reserve(void) {
+    mallopt(M_MMAP_THRESHOLD, 2 * ARENA_RESERVE_BYTES);
+    mallopt(M_TRIM_THRESHOLD, 2 * ARENA_RESERVE_BYTES);
+    char *at = malloc(ARENA_RESERVE_BYTES);
+    if (!at) return;
+    uintptr_t from = ((uintptr_t)at + ARENA_LARGE_PAGE - 1) / ARENA_LARGE_PAGE * ARENA_LARGE_PAGE;
+    uintptr_t end = (uintptr_t)at + ARENA_RESERVE_BYTES;
+    (void)madvise((void *)from, (end - from) / ARENA_LARGE_PAGE * ARENA_LARGE_PAGE, MADV_HUGEPAGE);
+    free(at);
 }
 
 struct arena_mark arena_mark(const struct arena *a) {

@@ -51,6 +51,10 @@ void *arena_grow(struct arena *a, void *items, ptrdiff_t size, ptrdiff_t align, 
 struct arena_mark arena_mark(const struct arena *a);
 void arena_rewind(struct arena *a, struct arena_mark mark);
 
+// Before work that will take a few MiB: they come in large pages where the system has some, instead
+// of page by page, each of which costs as much as a thousand instructions.
+void arena_reserve(void);
+
 // Gives all memory back to the system; the arena is empty and usable again.
 void arena_clear(struct arena *a);
 #define ARENA_AUTO __attribute__((cleanup(arena_clear))) struct arena

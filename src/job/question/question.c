@@ -442,6 +442,7 @@ int question_open(struct arena *a, const struct question_options *o, struct ques
                            .others_bytes = o->others_bytes,
                            .host_bytes = o->host_bytes};
     struct question_options asked = *o;
+    if (o->model || o->config || o->tape) arena_reserve();
     int rc = o->config ? read_config(q, &asked, why) : 0;
     if (rc == 0) rc = fill_plan(q, &asked, why);
     if (rc == 0) rc = open_store(q, o, why);

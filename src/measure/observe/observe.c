@@ -195,6 +195,12 @@ static void show_time(struct watch *w, int64_t now_ns) {
     w->view.watched_ms = (newest_ns - w->opened_ns) / 1000000;
 }
 
+static void judge(struct watch *w, int64_t now_ns, bool is_urgent) {
+    observe_judge_turn(w->judge, w->runs, w->alerts, &w->view, played_ns(w, now_ns), is_urgent);
+    w->is_urgent = false;
+    observe_alerts_collect(w->alerts, 0, &w->view);
+}
+
 bool observe_update(struct watch *w) {
     int64_t now_ns = os_now_ns();
     bool has_changed = read_cards(w), is_turn = now_ns >= w->next_ns;
@@ -222,13 +228,12 @@ bool observe_update(struct watch *w) {
         struct ring *r = &w->kept[i].ring;
         if (r->count) r->ours[r->begin + r->count - 1] = w->cards[i].ours_bytes;
     }
-    if (is_turn) {
-        observe_judge_turn(w->judge, w->runs, w->alerts, &w->view, played_ns(w, now_ns),
-                           w->is_urgent);
-        w->is_urgent = false;
-        observe_alerts_collect(w->alerts, 0, &w->view);
-    }
+    if (is_turn) judge(w, now_ns, w->is_urgent);
     return true;
+}
+
+void observe_judge(struct watch *w) {
+    judge(w, os_now_ns(), true);
 }
 
 // --- Life ----------------------------------------------------------------------------------------

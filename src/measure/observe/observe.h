@@ -145,6 +145,8 @@ int observe_open(struct arena *a, const struct observe_options *options, struct 
 bool observe_update(struct watch *w);
 // Valid until the next update.
 const struct observe_view *observe_view(const struct watch *w);
+// Asks the rules about what is there now, without waiting for their turn: before a last look.
+void observe_judge(struct watch *w);
 // Commands of alerts that still run have two seconds to end; the view tells of those that did.
 void observe_end(struct watch *w);
 void observe_close(struct watch *w);

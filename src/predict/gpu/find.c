@@ -176,9 +176,19 @@ static bool is_shorthand(const struct gpu *g, const char *card, const char *type
     return typed[length - 1] == 'm' && *tail == '\0' && str_is(g->market, "laptop");
 }
 
+// The first two digits of the number, as in all of a GPU's names: taking names apart costs more.
+static bool may_match(const struct gpu *g, const struct name *typed) {
+    const char *number = typed->core + strcspn(typed->core, "0123456789");
+    struct str digits = {number, (ptrdiff_t)strspn(number, "0123456789")};
+    if (digits.len > 2) digits.len = 2;
+    return str_find(g->name, digits) >= 0 || str_find(g->key, digits) >= 0 ||
+           str_find(g->aliases, digits) >= 0;
+}
+
 enum closeness { SAME_NAME, SAME_CORE, SAME_NUMBER, SHORTHAND, NO_MATCH };
 
 static enum closeness compare(const struct gpu *g, const struct name *typed) {
+    if (!may_match(g, typed)) return NO_MATCH;
     struct name card = parse(g->name), key = parse(g->key);
     if (strcmp(card.whole, typed->whole) == 0 || strcmp(key.whole, typed->whole) == 0) {
         return SAME_NAME;

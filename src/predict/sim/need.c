@@ -17,6 +17,15 @@ static bool runs_at(struct scan *s, int64_t capacity, struct sim_result *ret) {
     return !ret->oom;
 }
 
+// By an earlier replay that met no limit (sim_replay), else by one more.
+static bool runs_without_limit(struct scan *s, struct sim_result *ret) {
+    if (s->sim->last.events == 0 || s->sim->last.same_below_bytes < INT64_MAX)
+        return runs_at(s, SIM_UNLIMITED, ret);
+    s->replays++; // so that the bound means the same
+    *ret = s->sim->last;
+    return !ret->oom;
+}
+
 // From `low` upward to the first capacity that does. False: the bound was reached first; *ret is
 // then where the scan stopped, and everything below it fails.
 static bool scan_up(struct scan *s, int64_t low, int64_t high, int64_t *ret) {
@@ -49,7 +58,7 @@ void sim_needed(struct sim *sim, int64_t batch, int64_t classes, int32_t max_rep
     struct scan s = {.sim = sim, .saved.arena = &scratch, .most = max_replays};
     sim_size_for(sim, batch, classes);
     *ret = (struct sim_need){0};
-    ret->runs = runs_at(&s, SIM_UNLIMITED, &ret->free);
+    ret->runs = runs_without_limit(&s, &ret->free);
     if (ret->runs) {
         // All that was held, and every limit that was looked at.
         int64_t low = sim_live_peak(sim, batch, classes), high = ret->free.same_from_bytes;

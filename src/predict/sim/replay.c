@@ -140,7 +140,10 @@ static bool allocate(struct sim_course *r, int32_t event, int64_t size, int32_t 
                      int32_t *ret) {
     int64_t same_below = r->sim->cache.same_below;
     *ret = size > 0 ? sim_cache_malloc(&r->sim->cache, size, stream) : 0;
-    if (r->sim->cache.same_below != same_below) r->turn = event;
+    if (r->sim->cache.same_below != same_below) {
+        r->turn = event;
+        if (r->first < 0) r->first = event;
+    }
     if (size > 0 && !*ret) {
         r->result->oom = true;
         r->result->oom_event = event;
@@ -199,7 +202,7 @@ static inline bool run_event(struct sim_course *r, int32_t event, const int64_t 
 }
 
 void sim_course_begin(struct sim_course *r, struct sim *s, int64_t capacity) {
-    *r = (struct sim_course){.sim = s, .result = r->result, .turn = -1};
+    *r = (struct sim_course){.sim = s, .result = r->result, .turn = -1, .first = -1};
     *r->result = (struct sim_result){.oom_event = -1, .allocated_event = -1, .reserved_event = -1};
     sim_cache_reset(&s->cache, capacity);
     begin_phase(r, -1, 0, TAPE_INIT);
@@ -251,6 +254,9 @@ void sim_replay(struct sim *s, int64_t batch, int64_t classes, int64_t capacity_
                 struct sim_result *ret) {
     sim_size_for(s, batch, classes);
     sim_run(s, capacity_bytes, s->tape->event_count, NULL, NULL, ret);
+    if (ret->same_below_bytes < INT64_MAX) return;
+    s->last = *ret; // no limit was met, so that without any it is the same
+    s->last.phases = NULL;
 }
 
 // Allocations and frees alone, as numbers of allocations, those of frees inverted.

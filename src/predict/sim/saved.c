@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // A scan over capacities replays one tape many times, and each replay differs from the one before
 // it only from the event on at which the lower capacity did not do: so that is where a place is
-// kept. Only plain caches, whose state is blocks and sets.
+// kept; and one where the lowest capacity first did not do, for none differs before it. Only plain
+// caches, whose state is blocks and sets.
 #include "predict/sim/saved.h"
 
 #include <string.h>
@@ -81,17 +82,23 @@ static void go_on(const struct saved_place *p, struct sim_course *r) {
     for (int i = 0; i < c->pool_count; i++) c->pools[i].free = p->sets[i];
 }
 
+// As far as a place that is worth to be kept, which is kept. False: out of memory before it.
+static bool run_to(struct sim_saved *saved, struct sim_course *r, int32_t event) {
+    if (!r->sim->cache.plain || event - r->event < WORTH_EVENTS) return true;
+    if (!sim_course_run(r, event)) return false;
+    save(saved, r);
+    return true;
+}
+
 void sim_saved_replay(struct sim_saved *saved, struct sim *s, int64_t capacity,
                       struct sim_result *ret) {
     struct sim_course r = {.result = ret};
     sim_course_begin(&r, s, capacity);
     const struct saved_place *from = last_for(saved, capacity);
     if (from) go_on(from, &r);
-    if (s->cache.plain && saved->turn - r.event >= WORTH_EVENTS &&
-        sim_course_run(&r, saved->turn)) {
-        save(saved, &r);
-    }
-    if (!ret->oom) sim_course_run(&r, s->tape->event_count);
+    if (run_to(saved, &r, saved->first) && run_to(saved, &r, saved->turn))
+        sim_course_run(&r, s->tape->event_count);
     saved->turn = r.turn;
+    if (saved->first == 0 && r.first > 0) saved->first = r.first;
     sim_course_end(&r);
 }

@@ -18,7 +18,8 @@ struct sim_saved {
         int32_t *slots;
         struct sim_phase *phases;
     } places[SAVED_MOST];
-    int32_t turn; // of the last replay: the next one with a capacity above passes here
+    int32_t turn;  // of the last replay: the next one with a capacity above passes here
+    int32_t first; // of the first replay that met its limit: all with a capacity above pass here
 };
 
 // As sim_replay, for the sizes that are set.

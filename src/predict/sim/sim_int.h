@@ -45,6 +45,7 @@ struct sim_course {
     int32_t event;                           // the next one
     int32_t turn;     // where same_below_bytes was last lowered: the course with that capacity is
                       // the same up to here; -1: nowhere
+    int32_t first;    // where it first was: the same with every higher capacity; -1: nowhere
     ptrdiff_t allocs; // so many allocations came before `event`
 };
 void sim_course_begin(struct sim_course *r, struct sim *s, int64_t capacity); // r->result is set

@@ -61,8 +61,8 @@ static struct str conditions(struct arena *a, const struct store_filter *f, bool
         {"at_ms >= $%d", f->since_ms > 0, WHOLE(f->since_ms)},
         {"id = $%d", f->id > 0, WHOLE(f->id)},
         {"id > $%d", f->above_id != 0, WHOLE(f->above_id)},
-        {"is_standin = $%d", f->only_real || f->only_predicted, WHOLE(0)},
-        // The first two as in the index runs_predicted.
+        {"is_standin = $%d", f->only_real && !f->only_predicted, WHOLE(0)},
+        // All but the last as in the index runs_predicted.
         {"predicted_reserved_bytes > 0 AND reserved_bytes > 0 AND is_standin = 0 AND "
          "coalesce(alloc_retries, 0) <= $%d",
          f->only_predicted, WHOLE(0)},

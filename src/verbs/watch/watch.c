@@ -234,6 +234,7 @@ static int look_once(struct watching *w, struct fail *why) {
         observe_update(watch);
         log_commands(observe_view(watch), &scratch);
     }
+    observe_judge(watch); // the last look, whenever the rules had their turn
     print_look(w, observe_view(watch));
     if (w->logs) rc = watch_logs_add(w->logs, observe_view(watch), &scratch, why);
     end_watch(watch, &scratch);
