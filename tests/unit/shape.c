@@ -124,7 +124,7 @@ static void a_name_under_another_owner_is_a_copy(void **state) {
         {"unsloth/Meta-Llama-3.1-8B-unsloth-bnb-4bit", "meta-llama/Llama-3.1-8B",
          "4-bit weights with some layers in 16"},
         {"TheBloke/Mistral-7B-v0.1-GPTQ", "mistralai/Mistral-7B-v0.1", "GPTQ"},
-        {"someone/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B", "AWQ"},
+        {"someone/Qwen2.5-7B-Instruct-AWQ", "Qwen/Qwen2.5-7B-Instruct", "AWQ"},
         {"Meta-Llama-3-8B", NULL, ""}, // no name of the hub
         {"someone/-bnb-4bit", NULL, ""},
         {"someone/Llama-3-9B", NULL, ""},
