@@ -157,20 +157,44 @@ static int take_file(struct question *q, struct str model, struct str path, cons
     return take(q, &shapes, &f, is_optional, why);
 }
 
-// A name that no tape and no row of the tables has; one that is nowhere stays as it is.
+// The folder that a config names is on the machine that trains: checkpoints/meta-llama/Llama-2-7b-hf
+// ends in a name of the hub, /data/Qwen2.5-7B in one without its owner. Empty: it is no path.
+static struct str end_of_path(struct str path) {
+    struct str last = {0}, before = {0};
+    if (str_find(path, STR("/")) < 0 || shape_is_id(path)) return (struct str){0};
+    while (path.p) {
+        struct str part = str_cut(&path, '/');
+        if (part.len == 0) continue;
+        before = last;
+        last = part;
+    }
+    if (before.len == 0) return last;
+    return (struct str){before.p, last.p + last.len - before.p};
+}
+
+// The model whose name it has, under another owner, at the end of a path, or as it was before it
+// was taught to follow instructions. NULL: there is none, or several.
+static const struct shape *namesake(const struct shape_table *shapes, struct str model,
+                                    struct shape *ret) {
+    struct str id = end_of_path(model);
+    if (id.len == 0) return shape_find_copy(shapes, model, ret);
+    const struct shape *known = shape_find(shapes, id);
+    if (known) *ret = *known;
+    return known ? known : shape_find_copy(shapes, id, ret);
+}
+
+// A name that no row of the tables has; one that is nowhere stays as it is.
 static int take_name(struct question *q, struct str model, bool is_optional, struct fail *why) {
     struct arena *a = q->arena;
     struct shape_table shapes;
-    struct forecast_model tape;
     struct found f = {.model = model};
     struct str path;
-    if (!shape_is_id(model) || forecast_find_model(a, &q->store, q->plan.model, &tape, NULL) == 0)
-        return 0;
+    if (str_find(model, STR("/")) < 0) return 0;
     int rc = shape_load(a, &shapes, why);
     if (rc < 0 || shape_find(&shapes, model)) return rc;
-    if (shape_cached(a, model, &path))
+    if (shape_is_id(model) && shape_cached(a, model, &path))
         return take_file(q, model, path, "is in the Hugging Face cache", is_optional, why);
-    const struct shape *original = shape_find_copy(&shapes, model, &f.shape);
+    const struct shape *original = namesake(&shapes, model, &f.shape);
     if (!original) return 0;
     f.source = shape_id(original);
     f.is = str_format(

@@ -44,9 +44,10 @@ const struct shape *shape_at(const struct shape_table *t, ptrdiff_t at);
 // The row of a hub's name ("Qwen/Qwen3-8B"), or of one without its owner that only one shape has.
 // NULL: there is none.
 const struct shape *shape_find(const struct shape_table *t, struct str name);
-// The row whose name a hub's name has under another owner, or with another's ending for weights in
-// few bits: "NousResearch/Meta-Llama-3-8B", "unsloth/llama-3-8b-bnb-4bit". *ret: that row's shape,
-// its quant what the ending says. NULL: there is none, or several.
+// The row whose name a hub's name has under another owner, with another's ending for weights in few
+// bits or with one for instructions: "NousResearch/Meta-Llama-3-8B", "unsloth/llama-3-8b-bnb-4bit",
+// "Qwen/Qwen2-1.5B-Instruct". *ret: that row's shape, its quant what the ending says. NULL: there is
+// none, or several.
 const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
                                     struct shape *ret);
 void shape_offer(const struct shape_table *t, struct near *near); // all names

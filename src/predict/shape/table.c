@@ -215,14 +215,9 @@ static struct str without_maker(struct str id) {
     return has ? str_slice(name, maker.len, name.len) : name;
 }
 
-const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
-                                    struct shape *ret) {
+// The only row that has a name of that end; NULL: none has, or several have.
+static const struct shape *find_bare(const struct shape_table *t, struct str wanted) {
     ptrdiff_t found = -1;
-    int i = 0;
-    if (!shape_is_id(name)) return NULL;
-    while (copies[i].ending && !ends_nocase(name, str_of(copies[i].ending))) i++;
-    struct str ending = str_of(copies[i].ending), wanted = without_maker(name);
-    wanted = str_slice(wanted, 0, wanted.len - ending.len);
     for (ptrdiff_t row = 0; row < t->count; row++) {
         for (struct str rest = t->rows[row].ids; rest.p;) {
             if (!str_equal_nocase(without_maker(str_cut(&rest, ',')), wanted)) continue;
@@ -230,10 +225,28 @@ const struct shape *shape_find_copy(const struct shape_table *t, struct str name
             found = row;
         }
     }
-    if (found < 0) return NULL;
-    *ret = *shape_at(t, found);
+    return found < 0 ? NULL : shape_at(t, found);
+}
+
+// How the names end of models that were taught to follow instructions, which changes no size.
+static const char *const taught[] = {"-Instruct", "-Chat", "-it", NULL};
+
+const struct shape *shape_find_copy(const struct shape_table *t, struct str name,
+                                    struct shape *ret) {
+    int i = 0;
+    if (!shape_is_id(name)) return NULL;
+    while (copies[i].ending && !ends_nocase(name, str_of(copies[i].ending))) i++;
+    struct str ending = str_of(copies[i].ending), wanted = without_maker(name);
+    wanted.len -= ending.len;
+    const struct shape *found = find_bare(t, wanted);
+    for (int k = 0; !found && taught[k]; k++) {
+        if (ends_nocase(wanted, str_of(taught[k])))
+            found = find_bare(t, str_slice(wanted, 0, wanted.len - str_of(taught[k]).len));
+    }
+    if (!found) return NULL;
+    *ret = *found;
     ret->quant = str_of(copies[i].quant);
-    return shape_at(t, found);
+    return found;
 }
 
 void shape_offer(const struct shape_table *t, struct near *near) {
