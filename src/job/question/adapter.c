@@ -6,6 +6,8 @@ static bool is_adapter(const struct config_guard *g) {
     return str_is(g->kind, "adapter") && str_is_one_of(g->what, names);
 }
 
+#define NF4_TWICE "bnb.nf4-dq" // its scales are quantised, too
+
 // bitsandbytes' four bits, said by a key or by the model's name; other methods that have four are
 // no nf4, and unsloth's dynamic ones leave some layers as they are.
 static bool is_four_bit(const struct config_guard *g) {
@@ -16,8 +18,9 @@ static bool is_four_bit(const struct config_guard *g) {
         key = str_slice(key, dot + 1, key.len);
     bool is_named =
         str_ends(g->value, STR("-bnb-4bit")) && !str_ends(g->value, STR("-unsloth-bnb-4bit"));
+    bool is_word = str_is(g->value, "bnb.nf4") || str_is(g->value, NF4_TWICE); // litgpt's
     return str_is(g->kind, "quantisation") && str_is(g->what, "4-bit weights") &&
-           (is_named || str_is_one_of(key, keys));
+           (is_named || is_word || str_is_one_of(key, keys));
 }
 
 const char *question_adapter_name(const struct plan *p) {
@@ -67,14 +70,16 @@ static struct str config_adapter(const struct question *q) {
 
 static void take_config(struct question *q) {
     bool has_adapter = false, has_bits = false;
+    bool is_double = q->reading.values[CONFIG_DOUBLE_QUANT].boolean;
     for (ptrdiff_t i = 0; i < q->reading.guard_count; i++) {
         const struct config_guard *g = &q->reading.guards[i];
         has_adapter = has_adapter || is_adapter(g);
         has_bits = has_bits || is_four_bit(g) || str_is(g->what, "QLoRA");
+        is_double = is_double || str_is(g->value, NF4_TWICE);
     }
     if (has_adapter && q->plan.adapter.len == 0) q->plan.adapter = config_adapter(q);
     if (!has_bits || q->plan.adapter.len == 0 || q->plan.quant.len > 0) return;
-    q->plan.quant = q->reading.values[CONFIG_DOUBLE_QUANT].boolean ? STR("nf4-dq") : STR("nf4");
+    q->plan.quant = is_double ? STR("nf4-dq") : STR("nf4");
 }
 
 int question_adapter(struct question *q, const struct question_options *o, struct fail *why) {

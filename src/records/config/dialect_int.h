@@ -18,7 +18,7 @@ enum role_sort config_role_sort(enum config_role role);
 
 struct role_row {
     struct str places, assumed;
-    struct str sum; // places whose numbers together are the role's, with their defaults
+    struct str sum; // places whose numbers together are the role's, with their defaults; of a list
     char unit;      // 0: not said
     enum { INSERT_NO, INSERT_YES, INSERT_WARN } insert;
 };
@@ -194,6 +194,8 @@ ptrdiff_t config_reader_first(const struct reader *r, enum config_role role,
 void config_reader_number(struct reader *r, struct config_value *v, enum config_role role,
                           const struct config_node *n);
 void config_reader_bool(struct config_value *v);
+// False: none of the places is in the file, or no switch is on.
+bool config_reader_names(struct reader *r, struct str places, struct config_value *ret_value);
 // False: the last of the places is not in the file, or one has no number.
 bool config_reader_sum(struct reader *r, struct str places, struct config_value *ret_value);
 

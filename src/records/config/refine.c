@@ -112,6 +112,38 @@ static int64_t part(struct reader *r, struct str place, struct match *ret_match)
     return s.type == CONFIG_INT ? s.integer : 0;
 }
 
+// "lora_mlp=gate_proj,up_proj,down_proj=true": what a switch adds to a list, if it is on, in the
+// file or else by default; "model.lora_attn_modules": a list that is added.
+static struct str names_of(struct reader *r, struct str place, struct match *last) {
+    struct str names = place, usual;
+    struct matches m = {0};
+    const struct str pattern = str_cut(&names, '=');
+    usual = names;
+    names = str_cut(&usual, '=');
+    config_scope_find(&r->scope, pattern, &m);
+    if (m.count == 0) return str_is(usual, "true") ? names : (struct str){0};
+    const struct config_node *n = config_node_follow(m.items[0].place.value);
+    *last = m.items[0];
+    if (n->kind == NODE_LIST) return config_node_text(r->arena, n, ',');
+    const struct scalar s = config_scalar_read(r->config, n);
+    return s.type == CONFIG_BOOL && s.boolean ? names : (struct str){0};
+}
+
+bool config_reader_names(struct reader *r, struct str places, struct config_value *ret_value) {
+    struct buf text = buf_new(r->arena);
+    struct match last = {0};
+    while (places.len > 0) {
+        const struct str names = names_of(r, str_cut(&places, ' '), &last);
+        if (names.len > 0)
+            buf_format(&text, "%s%.*s", text.count > 0 ? "," : "", STR_ARG(names));
+    }
+    if (text.count == 0 || !last.place.value) return false;
+    *ret_value = config_value_of(r->arena, r->config, &last.place, last.path);
+    ret_value->type = CONFIG_TEXT;
+    ret_value->text = buf_str(&text);
+    return true;
+}
+
 bool config_reader_sum(struct reader *r, struct str places, struct config_value *ret_value) {
     const struct str all = places;
     struct match last = {0};

@@ -377,7 +377,8 @@ int config_reader_role(struct reader *r, enum config_role role) {
     struct match *read = all.items ? &all.items[first] : NULL;
     if (read)
         *v = take(r, role, read);
-    else if (config_reader_sum(r, row->sum, v))
+    else if (config_role_sort(role) == SORT_LIST ? config_reader_names(r, row->sum, v)
+                                                 : config_reader_sum(r, row->sum, v))
         return 0;
     else if (!is_beyond(r, role, v))
         *v = absent(r, role, row);
