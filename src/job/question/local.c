@@ -5,6 +5,7 @@
 // so.
 #include "job/question/local.h"
 
+#include "base/data.h"
 #include "base/shell.h"
 #include "predict/shape/shape.h"
 
@@ -203,11 +204,53 @@ static int take_name(struct question *q, struct str model, bool is_optional, str
     return take(q, &shapes, &f, is_optional, why);
 }
 
+// Of a builder of torchtune's, "torchtune.models.llama3_1.qlora_llama3_1_8b": the name of the hub
+// whose shape it has, and what of it is otherwise. Empty: it is none that is known, or builds
+// another head.
+static int find_builder(struct arena *a, struct str model, struct str *ret_id, bool *ret_is_apart,
+                        struct fail *why) {
+    static const char *const adapters[] = {"lora_", "qlora_", "dora_", "qdora_", NULL};
+    struct str name = model;
+    struct tsv t;
+    *ret_id = (struct str){0};
+    if (!str_starts(model, STR("torchtune.models."))) return 0;
+    for (ptrdiff_t dot; (dot = str_find(name, STR("."))) >= 0;)
+        name = str_slice(name, dot + 1, name.len);
+    for (int i = 0; adapters[i]; i++) {
+        const struct str prefix = str_of(adapters[i]);
+        if (str_starts(name, prefix)) name = str_slice(name, prefix.len, name.len);
+    }
+    int rc = tsv_find(a, "data/builders.tsv", &t, why);
+    while (rc >= 0 && ret_id->len == 0 && (rc = tsv_next(&t, why)) > 0) {
+        if (!str_equal(tsv_cell(&t, "builder"), name) || tsv_cell(&t, "outputs").len > 0) continue;
+        *ret_id = tsv_cell(&t, "model");
+        *ret_is_apart = str_is(tsv_cell(&t, "differs"), "apart");
+    }
+    return rc < 0 ? rc : 0;
+}
+
+static int take_built(struct question *q, struct str id, bool is_apart, bool is_optional,
+                      struct fail *why) {
+    struct shape_table shapes;
+    struct found f = {.model = q->plan.model, .source = id};
+    int rc = shape_load(q->arena, &shapes, why);
+    const struct shape *shape = rc < 0 ? NULL : shape_find(&shapes, id);
+    if (!shape) return rc;
+    f.shape = *shape;
+    f.is = str_format(q->arena, "%.*s has the shape of %.*s%s", STR_ARG(f.model), STR_ARG(id),
+                      is_apart ? ", its fused layers apart" : "");
+    return take(q, &shapes, &f, is_optional, why);
+}
+
 int question_local(struct question *q, bool is_optional, struct fail *why) {
     struct str model = q->plan.model;
     bool is_folder;
     if (str_starts(model, STR("hf:"))) model = str_slice(model, 3, model.len);
-    struct str path = config_of(q->arena, model, &is_folder);
+    struct str path = config_of(q->arena, model, &is_folder), id;
+    bool is_apart = false;
+    int rc = find_builder(q->arena, model, &id, &is_apart, why);
+    if (rc < 0) return rc;
+    if (id.len > 0) return take_built(q, id, is_apart, is_optional, why);
     if (path.len == 0) return take_name(q, model, is_optional, why);
     if (os_exists(str_z(q->arena, path)))
         return take_file(q, model, path, is_folder ? "is a folder" : "is a file", is_optional, why);

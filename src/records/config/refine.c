@@ -112,8 +112,20 @@ static int64_t part(struct reader *r, struct str place, struct match *ret_match)
     return s.type == CONFIG_INT ? s.integer : 0;
 }
 
+// A list's names; one that is called otherwise here, "output_proj:o_proj", by that name.
+static struct str renamed(struct arena *a, struct str names, struct str otherwise) {
+    struct buf text = buf_new(a);
+    struct str here = otherwise, there = str_cut(&here, ':');
+    while (names.p) {
+        const struct str name = str_cut(&names, ',');
+        const struct str said = here.len > 0 && str_equal(name, there) ? here : name;
+        buf_format(&text, "%s%.*s", text.count > 0 ? "," : "", STR_ARG(said));
+    }
+    return buf_str(&text);
+}
+
 // "lora_mlp=gate_proj,up_proj,down_proj=true": what a switch adds to a list, if it is on, in the
-// file or else by default; "model.lora_attn_modules": a list that is added.
+// file or else by default; "model.lora_attn_modules=output_proj:o_proj": a list that is added.
 static struct str names_of(struct reader *r, struct str place, struct match *last) {
     struct str names = place, usual;
     struct matches m = {0};
@@ -124,7 +136,7 @@ static struct str names_of(struct reader *r, struct str place, struct match *las
     if (m.count == 0) return str_is(usual, "true") ? names : (struct str){0};
     const struct config_node *n = config_node_follow(m.items[0].place.value);
     *last = m.items[0];
-    if (n->kind == NODE_LIST) return config_node_text(r->arena, n, ',');
+    if (n->kind == NODE_LIST) return renamed(r->arena, config_node_text(r->arena, n, ','), names);
     const struct scalar s = config_scalar_read(r->config, n);
     return s.type == CONFIG_BOOL && s.boolean ? names : (struct str){0};
 }
