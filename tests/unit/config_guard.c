@@ -270,7 +270,7 @@ static const struct row rows[] = {
     {"litgpt qlora", "c.yaml",
      "checkpoint_dir: x\nquantize: bnb.nf4\nlora_r: 32\ndevices: 2\ntrain:\n  global_batch_size: "
      "8\n  micro_batch_size: 2\n",
-     "FSDP (devices: 2), LoRA (lora_r: 32), 4-bit weights (quantize: bnb.nf4)"},
+     "LoRA (lora_r: 32), 4-bit weights (quantize: bnb.nf4), FSDP (devices: 2)"},
     {"litgpt full", "c.yaml",
      "checkpoint_dir: x\nquantize:\ndevices: 1\ntrain:\n  global_batch_size: 8\n  "
      "micro_batch_size: 2\n",
